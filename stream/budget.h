@@ -1,0 +1,52 @@
+// The memory budget: every tile and window is taken from it, so that the peak is a number we own (design.md section 6).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+namespace lowtide::stream {
+
+class Budget {
+ public:
+  // `limit` bytes for tiles and windows together (the process itself comes on top: tools subtract it from --max-rss).
+  explicit Budget(uint64_t limit) : limit_(limit) {}
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+
+  // A buffer that gives itself back. Page-aligned and taken by mmap, so that freeing it returns it to the system.
+  class Lease {
+   public:
+    Lease() = default;
+    Lease(Lease&& other) noexcept;
+    Lease& operator=(Lease&& other) noexcept;
+    ~Lease();
+    std::byte* data() const { return data_; }
+    uint64_t size() const { return size_; }
+    std::span<std::byte> span() const { return {data_, size_}; }
+
+   private:
+    friend class Budget;
+    Budget* owner_ = nullptr;
+    std::byte* data_ = nullptr;
+    uint64_t size_ = 0;
+  };
+
+  // Throws Error(kBudget) naming `what` and the smallest limit that would do when the bytes are not to be had.
+  Lease take(uint64_t bytes, const char* what);
+  // Bytes still free, for callers that choose their tile by what there is.
+  uint64_t available() const;
+  uint64_t limit() const { return limit_; }
+  uint64_t high_water() const;
+
+ private:
+  void give_back(uint64_t bytes);
+
+  uint64_t limit_;
+  uint64_t used_ = 0;
+  uint64_t high_ = 0;
+  mutable std::mutex mutex_;
+};
+
+}  // namespace lowtide::stream

@@ -1,0 +1,20 @@
+// Reads an ONNX file: a walk over protobuf's wire format by CodedInputStream in mapped windows. Weights become extents;
+// nothing that grows with weight bytes is held. Positions are 64-bit: files over 2 GiB are read too.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "stream/budget.h"
+#include "stream/file.h"
+#include "stream/onnx.h"
+
+namespace lowtide::stream {
+
+// `path` may end in .zst: it is decompressed into an unlinked spill file, in a bounded window. External data is resolved
+// beside the model and confined to its folder. Throws Error.
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget);
+// The same from any source (tests, fuzzing). External data is looked for below `folder`, refused when that is empty.
+onnx::Model read_onnx(std::shared_ptr<Source> source, const std::filesystem::path& folder, Budget& budget);
+
+}  // namespace lowtide::stream

@@ -1,0 +1,136 @@
+// A constant tensor as a recipe: where its bytes lie and what is still to be done to them (design.md section 1).
+//
+// Recipes are immutable and shared; a step costs a few hundred bytes however large the tensor is. Nothing here reads
+// data: pour.h runs recipes. Every function returns the simplest equal recipe (an identity permutation returns its
+// argument, two permutations become one, a cast to the same type vanishes, a fill stays a fill).
+//
+//     extent(file) -- permute {0,2,3,1} -- binary * -- cast f16        a folded convolution weight may look like this
+//                                            |
+//                     inline scale -- reshape
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "stream/dtype.h"
+#include "stream/shape.h"
+
+namespace lowtide::stream {
+
+class Source;  // file.h: random access to the bytes of one file
+struct Recipe;
+using RecipeRef = std::shared_ptr<const Recipe>;
+
+// How the elements of a stretch of a file are written down.
+enum class Encoding : uint8_t {
+  kRaw,     // little-endian elements, one after the other; 4-bit types packed
+  kVarint,  // protobuf varints, one after the other (packed int32_data, int64_data, uint64_data)
+  kFixed,   // fixed-width words, one after the other, wider than the element (not used by today's ONNX fields)
+  kTagged,  // protobuf, not packed: each element stands behind a one-byte tag
+};
+// A stretch of a file. `width` is the wire size of one element: 0 for a varint, 4 or 8 for a fixed one (kTagged only).
+// In int32_data and uint64_data narrow types stand as whole numbers: the element is the low bits of what is read.
+struct Stretch {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t elements = 0;
+  Encoding encoding = Encoding::kRaw;
+  uint8_t width = 0;
+};
+
+enum class Unary : uint8_t {
+  kNeg, kAbs, kSqrt, kRsqrt, kReciprocal, kExp, kLog, kFloor, kCeil, kRound, kSign, kNot, kSquare, kSin, kCos, kTanh,
+  kErf, kLogistic, kRelu,
+};
+// Integer kDiv truncates, kFloorDiv floors; kFloorMod takes the divisor's sign, kTruncMod the dividend's.
+enum class Binary : uint8_t {
+  kAdd, kSub, kMul, kDiv, kFloorDiv, kFloorMod, kTruncMod, kPow, kMin, kMax, kEqual, kNotEqual, kLess, kLessEqual,
+  kGreater, kGreaterEqual, kAnd, kOr, kXor, kShiftLeft, kShiftRight,
+};
+enum class Reduction : uint8_t { kSum, kProd, kMin, kMax, kMaxAbs };
+
+namespace step {
+struct Extent { std::shared_ptr<Source> source; std::vector<Stretch> stretches; };  // together they hold all elements
+struct Inline { std::vector<std::byte> lanes; };  // one lane an element
+struct Fill { std::vector<std::byte> lane; };     // every element is this one
+struct Iota { int64_t start, delta; };            // integer element i of the flat tensor: start + i * delta
+struct Permute { Perm perm; };
+struct Reshape {};
+struct Cast {};                                        // as ONNX Cast: float -> int truncates, to bool: != 0
+struct Slice { std::vector<int64_t> begin, stride; };  // a stride may be negative; dims say how many
+struct Concat { int axis; };
+struct Broadcast {};                                   // numpy's rules, to dims
+struct Pad { std::vector<int64_t> before; std::vector<std::byte> lane; };  // constant; dims say how much comes after
+struct Gather { int axis; std::vector<int64_t> indices; };                 // along one axis, by a small list
+struct Unary { stream::Unary op; };
+struct Binary { stream::Binary op; };  // operands of one dtype, broadcast; comparisons give bool
+struct Select {};                      // bool condition, then, else; broadcast
+struct Quantize { std::vector<float> scale; std::vector<int64_t> zero; int axis; };    // saturating, half to even
+struct Dequantize { std::vector<float> scale; std::vector<int64_t> zero; int axis; };  // (q - zero) * scale, to f32
+struct Reduce { stream::Reduction op; std::vector<int> axes; };                        // keeps the axes, as extent 1
+}  // namespace step
+
+using Step = std::variant<step::Extent, step::Inline, step::Fill, step::Iota, step::Permute, step::Reshape, step::Cast,
+                          step::Slice, step::Concat, step::Broadcast, step::Pad, step::Gather, step::Unary, step::Binary,
+                          step::Select, step::Quantize, step::Dequantize, step::Reduce>;
+
+struct Recipe {
+  DType dtype;
+  Shape dims;  // always static
+  Step step;
+  std::vector<RecipeRef> from;
+
+  uint64_t elements() const { return element_count(dims); }
+  uint64_t bytes() const { return file_bytes(dtype, elements()); }
+};
+
+// A tensor of at most this many elements may be evaluated while the graph is laid out (design.md section 1).
+inline constexpr uint64_t kSmallElements = 64 * 1024;
+
+namespace recipe {
+
+// Throws Error(kMalformed) when the stretches do not hold exactly the elements of dims.
+RecipeRef extent(std::shared_ptr<Source> source, std::vector<Stretch> stretches, DType dtype, Shape dims);
+RecipeRef inline_lanes(std::vector<std::byte> lanes, DType dtype, Shape dims);
+template <typename T>
+RecipeRef values(std::span<const T> elements, DType dtype, Shape dims) {
+  auto bytes = std::as_bytes(elements);
+  return inline_lanes({bytes.begin(), bytes.end()}, dtype, std::move(dims));
+}
+RecipeRef floats(std::span<const float> elements, Shape dims);
+// Any integer dtype or bool; throws Error(kInternal) when a value does not fit.
+RecipeRef ints(std::span<const int64_t> elements, DType dtype, Shape dims);
+RecipeRef fill(std::vector<std::byte> lane, DType dtype, Shape dims);
+RecipeRef fill_value(double value, DType dtype, Shape dims);  // any numeric dtype; integers must be exact in a double
+RecipeRef iota(int64_t start, int64_t delta, DType dtype, int64_t count);
+
+RecipeRef permute(RecipeRef input, const Perm& perm);
+RecipeRef reshape(RecipeRef input, Shape dims);
+RecipeRef cast(RecipeRef input, DType to);
+// Element i of axis a of the result is element begin[a] + i * stride[a] of the input.
+RecipeRef slice(RecipeRef input, std::vector<int64_t> begin, std::vector<int64_t> size, std::vector<int64_t> stride);
+RecipeRef concat(std::vector<RecipeRef> inputs, int axis);
+RecipeRef broadcast(RecipeRef input, Shape dims);
+RecipeRef pad(RecipeRef input, std::vector<int64_t> before, const std::vector<int64_t>& after, std::vector<std::byte> lane);
+RecipeRef gather(RecipeRef input, int axis, std::vector<int64_t> indices);  // indices already non-negative and in range
+RecipeRef unary(Unary op, RecipeRef input);
+RecipeRef binary(Binary op, RecipeRef a, RecipeRef b);
+RecipeRef select(RecipeRef condition, RecipeRef yes, RecipeRef no);
+// axis -1: one scale for the whole tensor.
+RecipeRef quantize(RecipeRef input, DType to, std::vector<float> scale, std::vector<int64_t> zero, int axis);
+RecipeRef dequantize(RecipeRef input, std::vector<float> scale, std::vector<int64_t> zero, int axis);
+RecipeRef reduce(Reduction op, RecipeRef input, std::vector<int> axes);
+
+// numpy's two-way broadcasting of two static shapes; throws Error(kMalformed) when they do not fit.
+Shape broadcast_shape(std::span<const Dim> a, std::span<const Dim> b);
+
+// Non-null when the tensor's bytes are one raw stretch of a file with no step to do: it can be copied or named in place.
+const step::Extent* plain_extent(const Recipe& recipe);
+
+}  // namespace recipe
+}  // namespace lowtide::stream
