@@ -1,0 +1,80 @@
+"""Runs the built program as a user does.
+
+The program is $LOWTIDE, or build/release/lowtide. What it must do whatever happens: end in time, never die by a
+signal, say something when it fails, and leave no file behind when it fails.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Exit statuses that are bugs of ours: 1 is what crashes and libraries use, 11 is lowtide's own "internal".
+_BUGS = (1, 11)
+
+_UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_PEAK = re.compile(r"peak RSS[^0-9]*([0-9.]+)\s*([KMG]?i?B)", re.IGNORECASE)
+
+
+def program():
+    path = pathlib.Path(os.environ.get("LOWTIDE", ROOT / "build/release/lowtide")).resolve()
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not built: cmake --preset release && cmake --build --preset release")
+    return path
+
+
+@dataclasses.dataclass
+class Conversion:
+    """`status`: converted, refused (an error with a reason), broken (a crash, a hang, an error that breaks the rules)."""
+
+    status: str
+    reason: str = ""
+    exit_status: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
+
+    @property
+    def peak_rss(self):
+        """Bytes, as lowtide prints it; None when it does not."""
+        found = _PEAK.search(self.stdout) or _PEAK.search(self.stderr)
+        return int(float(found[1]) * _UNITS[found[2].upper()]) if found else None
+
+
+def _leftovers(output, before):
+    return sorted(p.name for p in output.parent.iterdir() if p not in before)
+
+
+def convert(model, output, options=(), time_limit=120.0):
+    model, output = pathlib.Path(model), pathlib.Path(output)
+    before = set(output.parent.iterdir())
+    command = [str(program()), "convert", str(model), "-o", str(output), *map(str, options)]
+    start = time.monotonic()
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=time_limit, text=True,
+                              errors="replace")
+    except subprocess.TimeoutExpired:
+        return Conversion("broken", f"lowtide needs more than {time_limit:g} s", seconds=time_limit)
+    result = Conversion("converted", "", done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    if done.returncode == 0:
+        if not output.is_file():
+            result.status, result.reason = "broken", "exit status 0 without an output file"
+        return result
+    result.status, result.reason = "refused", " | ".join(lines)
+    left = _leftovers(output, before)
+    if done.returncode < 0:
+        result.status = "broken"
+        result.reason = f"lowtide died with {signal.Signals(-done.returncode).name}: {result.reason}"
+    elif done.returncode in _BUGS:
+        result.status, result.reason = "broken", f"exit status {done.returncode}: {result.reason}"
+    elif not lines:
+        result.status, result.reason = "broken", f"exit status {done.returncode} without an error message"
+    elif left:
+        result.status, result.reason = "broken", f"failed ({result.reason}) and left {', '.join(left)} behind"
+    return result

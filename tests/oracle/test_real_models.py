@@ -1,0 +1,33 @@
+"""Every real model of the collection: converted as a user does it, and judged against ONNX Runtime.
+
+The models are no part of the repository: they lie in ../shared/models/onnx beside it, or in $LOWTIDE_MODELS. Where
+they are absent, one test is skipped and says so. real_models.tsv holds what is expected of each.
+"""
+
+import pytest
+
+import judge
+from real_models import FOLDER, expectations
+
+PRESENT = FOLDER.is_dir()
+
+
+@pytest.mark.skipif(PRESENT, reason="the models are there")
+def test_models_are_absent():
+    pytest.skip(f"no real models in {FOLDER}: none was judged")
+
+
+@pytest.mark.skipif(not PRESENT, reason=f"no real models in {FOLDER}")
+def test_every_model_has_an_expectation():
+    assert sorted(p.name for p in FOLDER.glob("*.onnx")) == sorted(e.model for e in expectations())
+
+
+@pytest.mark.parametrize("expected", expectations() if PRESENT else [], ids=lambda e: e.model)
+def test_real_model(expected, litert, lowtide):
+    verdict = judge.judge(FOLDER / expected.model, shapes=expected.shapes, ranges=expected.ranges, litert=litert)
+    print(judge.report(verdict))
+    if expected.status == "pass":
+        assert verdict.passed, str(verdict)
+    else:
+        assert verdict.status == "refused", f"expected to be refused ({expected.names}), but {verdict}"
+        assert expected.names in verdict.reason
