@@ -1,0 +1,114 @@
+// The options of core ops: TFLite's option tables as small structs, with TFLite's names and meanings. Kinds without a
+// struct here have no options. The writer (emit/) and the reader turn them into flatbuffer tables and back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "stream/dtype.h"
+
+namespace lowtide::onnx {
+struct Node;
+}
+
+namespace lowtide::core {
+
+using stream::DType;
+
+enum class Padding : uint8_t { kSame = 0, kValid = 1 };
+enum class Activation : uint8_t { kNone = 0, kRelu = 1, kReluN1To1 = 2, kRelu6 = 3 };
+
+struct NoOptions {};
+// ADD, SUB, MUL, DIV
+struct BinaryOptions { Activation activation = Activation::kNone; };
+// CONV_2D, and DEPTHWISE_CONV_2D with its depth_multiplier (0 for CONV_2D)
+struct Conv2dOptions {
+  Padding padding = Padding::kValid;
+  int stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  Activation activation = Activation::kNone;
+  int depth_multiplier = 0;
+};
+// CONV_3D, CONV_3D_TRANSPOSE
+struct Conv3dOptions {
+  Padding padding = Padding::kValid;
+  int stride_d = 1, stride_h = 1, stride_w = 1, dilation_d = 1, dilation_h = 1, dilation_w = 1;
+  Activation activation = Activation::kNone;
+};
+struct TransposeConvOptions {
+  Padding padding = Padding::kValid;
+  int stride_h = 1, stride_w = 1;
+  Activation activation = Activation::kNone;
+};
+// AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D
+struct PoolOptions {
+  Padding padding = Padding::kValid;
+  int stride_h = 1, stride_w = 1, filter_h = 1, filter_w = 1;
+  Activation activation = Activation::kNone;
+};
+struct FullyConnectedOptions {
+  Activation activation = Activation::kNone;
+  bool keep_num_dims = false;
+  bool asymmetric_quantize_inputs = false;
+};
+struct BatchMatmulOptions {
+  bool adj_x = false, adj_y = false;
+  bool asymmetric_quantize_inputs = false;
+};
+struct SoftmaxOptions { float beta = 1; };
+// CONCATENATION
+struct ConcatOptions { int axis = 0; Activation activation = Activation::kNone; };
+// MEAN, SUM, REDUCE_*
+struct ReduceOptions { bool keep_dims = false; };
+struct GatherOptions { int axis = 0, batch_dims = 0; };
+// ARG_MAX, ARG_MIN, SHAPE, UNIQUE: the dtype of the indices, kInt32 or kInt64
+struct IndexOptions { DType dtype = DType::kInt64; };
+// RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
+struct ResizeOptions { bool align_corners = false, half_pixel_centers = false; };
+struct StridedSliceOptions {
+  int begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, shrink_axis_mask = 0;
+  bool offset = false;
+};
+struct SqueezeOptions { std::vector<int32_t> dims; };
+// SPLIT, SPLIT_V, UNPACK (its num): how many outputs
+struct SplitOptions { int num = 0; };
+// PACK (values_count is the number of inputs), UNPACK
+struct PackOptions { int axis = 0; int count = 0; };
+// LEAKY_RELU
+struct LeakyReluOptions { float alpha = 0; };
+struct GeluOptions { bool approximate = false; };
+struct CumsumOptions { bool exclusive = false, reverse = false; };
+// SPACE_TO_DEPTH, DEPTH_TO_SPACE
+struct BlockOptions { int block_size = 1; };
+struct MirrorPadOptions { bool symmetric = false; };  // else REFLECT
+struct OneHotOptions { int axis = -1; };
+// LOCAL_RESPONSE_NORMALIZATION: x / (bias + alpha * sum of squares over 2 * radius + 1 channels) ^ beta
+struct LrnOptions { int radius = 5; float bias = 1, alpha = 1, beta = 0.5f; };
+struct ReverseSequenceOptions { int sequence_axis = 0, batch_axis = 0; };
+// UNIDIRECTIONAL_SEQUENCE_LSTM, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_* (merge_outputs)
+struct SequenceOptions {
+  Activation activation = Activation::kNone;
+  bool tanh_activation = false;  // TANH is no member of our Activation: it is fused by recurrent kernels only
+  float cell_clip = 0, projection_clip = 0;
+  bool time_major = false, merge_outputs = false, asymmetric_quantize_inputs = false, diagonal_recurrent = false;
+};
+// IF: then, else. WHILE: condition, body. Indices of graphs in the model.
+struct SubgraphOptions { int first = 0, second = 0; };
+// CAST: filled by the writer from the values' dtypes.
+// SCATTER_ND, SELECT_V2, ... have none.
+struct StablehloScatterOptions { std::vector<int64_t> update_window_dims, inserted_window_dims, scatter_dims; int64_t index_vector_dim = 0; bool unique = false; int computation = 0; };
+struct CustomOptions { std::string name; std::vector<std::byte> bytes; };
+// An ONNX node that stays as it is, in ONNX's axis order (kForeign).
+struct ForeignOptions { std::shared_ptr<const onnx::Node> node; };
+
+using Options = std::variant<NoOptions, BinaryOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions,
+                             FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions,
+                             GatherOptions, IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions, SplitOptions,
+                             PackOptions, LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions, MirrorPadOptions,
+                             OneHotOptions, LrnOptions, ReverseSequenceOptions, SequenceOptions, SubgraphOptions,
+                             StablehloScatterOptions, CustomOptions, ForeignOptions>;
+
+}  // namespace lowtide::core

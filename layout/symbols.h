@@ -1,0 +1,59 @@
+// Dimensions that are not known at conversion time. A symbolic Dim is a very negative number that names a polynomial over
+// the model's own dim_params, so that equal expressions are equal numbers: batch * 7 / 7 is batch again.
+//
+// The trap: contents of shape tensors hold true negative numbers too (the -1 of a Reshape), so a symbol is not just any
+// negative number: is_symbol() decides.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "stream/shape.h"
+
+namespace lowtide::core {
+
+using stream::Dim;
+using stream::Shape;
+
+inline constexpr Dim kSymbolBase = INT64_MIN / 2;
+inline bool is_symbol(Dim dim) { return dim <= kSymbolBase; }
+
+// Hash-conses symbolic dimensions. All functions accept plain numbers and give plain numbers where they can. Plain
+// arithmetic that would overflow throws stream::Error(kMalformed).
+class Symbols {
+ public:
+  Symbols();
+  Dim named(const std::string& name);   // the same name gives the same symbol
+  Dim fresh(const std::string& hint);   // equal only to itself
+  Dim add(Dim a, Dim b);
+  Dim sub(Dim a, Dim b);
+  Dim mul(Dim a, Dim b);
+  Dim floor_div(Dim a, Dim b);          // b != 0
+  Dim ceil_div(Dim a, Dim b);
+  Dim mod(Dim a, Dim b);                // floor semantics
+  Dim min(Dim a, Dim b);
+  Dim max(Dim a, Dim b);
+  Dim product(std::span<const Dim> dims);
+  // a / b where b is known to divide a, e.g. what a Reshape's -1 stands for; nullopt when that cannot be shown.
+  std::optional<Dim> exact_div(Dim a, Dim b);
+  std::string to_string(Dim dim) const;  // "batch*7"
+
+ private:
+  // Sum of coefficient x product of atoms (sorted ids).
+  using Poly = std::map<std::vector<int>, int64_t>;
+  Poly poly(Dim dim) const;
+  Dim intern(const Poly& poly);
+  Dim atom(const std::string& text);
+  std::string text(const Poly& poly) const;
+
+  std::vector<std::string> atoms_;
+  std::map<std::string, int> atom_ids_;
+  std::vector<Poly> polys_;
+  std::map<Poly, int> poly_ids_;
+  int fresh_ = 0;
+};
+
+}  // namespace lowtide::core
