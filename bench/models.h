@@ -13,13 +13,13 @@
 namespace lowtide::bench {
 
 struct ModelSpec {
-  std::string kind;               // a ModelKind::name
-  uint64_t size_bytes = 0;        // of all weights; 0 takes the kind's own size
-  bool external = false;          // weights in "<out>.data"; done anyway from 2 GiB on, where protobuf ends
-  std::optional<int> input_size;  // height and width; without it the kind's own
-  uint64_t seed = 0;              // equal specs give equal bytes
-  int opset = 17;                 // 13 to 23
-  bool plain_kernels = false;     // conv-stack: 1x1 kernels, whose bytes are the same in OIHW and OHWI
+  std::string kind;                    // a ModelKind::name
+  uint64_t size_bytes = 0;             // of all weights; 0 takes the kind's own size
+  bool external = false;               // weights in "<out>.data"; done anyway from 2 GiB on, where protobuf ends
+  std::optional<int> input_size = {};  // height and width; without it the kind's own
+  uint64_t seed = 0;                   // equal specs give equal bytes
+  int opset = 17;                      // 13 to 23
+  bool plain_kernels = false;          // conv-stack: 1x1 kernels, whose bytes are the same in OIHW and OHWI
 };
 
 struct ModelKind {
