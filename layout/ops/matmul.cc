@@ -1,0 +1,140 @@
+// Traits of the matrix products.
+//
+// The trap: FULLY_CONNECTED multiplies by transposed weights [N, K] and flattens the input unless keep_num_dims is set.
+// BATCH_MATMUL's adj flags let an operand be stored with its last two axes exchanged, so a transpose of those is free.
+// Source of the semantics: LiteRT's tflite/kernels/fully_connected.cc and batch_matmul.cc.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "layout/traits.h"
+#include "stream/error.h"
+
+namespace lowtide::core {
+namespace {
+
+template <typename... Args>
+[[noreturn]] void malformed(const OpView& op, fmt::format_string<Args...> text, Args&&... args) {
+  throw stream::Error(stream::Code::kMalformed,
+                      fmt::format("{}: {}", kind_name(op.kind), fmt::format(text, std::forward<Args>(args)...)));
+}
+
+void need_one_float(const OpView& op) {
+  if (stream::is_float(op.dtype(0)) && stream::is_float(op.dtype(1)) && op.dtype(0) != op.dtype(1))
+    malformed(op, "inputs are {} and {}", stream::dtype_name(op.dtype(0)), stream::dtype_name(op.dtype(1)));
+}
+
+void need_equal(const OpView& op, Dim a, Dim b, const char* what) {
+  if (!is_symbol(a) && !is_symbol(b) && a != b) malformed(op, "{}: {} and {} differ", what, a, b);
+}
+
+std::vector<TensorType> infer_fully_connected(const OpView& op) {
+  need_one_float(op);
+  if (op.rank(1) != 2) malformed(op, "weights have rank {}, not 2", op.rank(1));
+  if (op.rank(0) < 1) malformed(op, "input 0 is a scalar");
+  const Dim units = op.shape(1)[0], depth = op.shape(1)[1];
+  if (op.has(2))
+    need_equal(op, op.symbols().product(op.shape(2)), units, "elements of the bias and rows of the weights");
+  Shape shape = op.shape(0);
+  if (op.get<FullyConnectedOptions>().keep_num_dims) {
+    need_equal(op, shape.back(), depth, "columns of input and weights");
+    shape.back() = units;
+  } else {
+    const Dim elements = op.symbols().product(shape);
+    if (!is_symbol(elements) && !is_symbol(depth) && (depth == 0 || elements % depth != 0))
+      malformed(op, "{} elements are no whole number of rows of {}", elements, depth);
+    shape = {op.symbols().floor_div(elements, depth), units};
+  }
+  return {{op.dtype(0), std::move(shape), std::nullopt}};
+}
+
+// Extent of a batch axis of which the operands have `a` and `b`.
+Dim broadcast(const OpView& op, Dim a, Dim b) {
+  if (a == 1) return b;
+  if (b == 1 || a == b) return a;
+  if (!is_symbol(a) && !is_symbol(b)) malformed(op, "batch extents {} and {} differ", a, b);
+  if (!is_symbol(a)) return a;
+  if (!is_symbol(b)) return b;
+  return op.symbols().max(a, b);
+}
+
+std::vector<TensorType> infer_batch_matmul(const OpView& op) {
+  need_one_float(op);
+  const auto& options = op.get<BatchMatmulOptions>();
+  Shape x = op.shape(0), y = op.shape(1);
+  if (x.size() < 2 || y.size() < 2)
+    malformed(op, "operands have ranks {} and {}, at least 2 is needed", x.size(), y.size());
+  if (options.adj_x) std::swap(x[x.size() - 1], x[x.size() - 2]);
+  if (options.adj_y) std::swap(y[y.size() - 1], y[y.size() - 2]);
+  need_equal(op, x[x.size() - 1], y[y.size() - 2], "columns of the left and rows of the right operand");
+  const Dim rows = x[x.size() - 2], columns = y.back();
+  const size_t rank = std::max(x.size(), y.size());
+  x.insert(x.begin(), rank - x.size(), 1);
+  y.insert(y.begin(), rank - y.size(), 1);
+  Shape shape;
+  for (size_t i = 0; i + 2 < rank; ++i) shape.push_back(broadcast(op, x[i], y[i]));
+  shape.push_back(rows);
+  shape.push_back(columns);
+  return {{op.dtype(0), std::move(shape), std::nullopt}};
+}
+
+bool keeps_last(const Perm& perm) { return !perm.empty() && perm.back() == static_cast<int>(perm.size()) - 1; }
+
+// With keep_num_dims the product works on rows: the axes before the last may change places.
+std::optional<Movement> commute_fully_connected(const OpView& op, std::span<const ValueId> outputs, Slot slot,
+                                                const Perm& perm) {
+  if (!op.get<FullyConnectedOptions>().keep_num_dims || !keeps_last(perm)) return std::nullopt;
+  if ((!slot.output && slot.index != 0) || perm.size() != op.shape(0).size()) return std::nullopt;
+  Movement movement{.inputs = std::vector<Perm>(op.inputs.size()), .outputs = std::vector<Perm>(outputs.size())};
+  movement.inputs[0] = movement.outputs[0] = perm;
+  return movement;
+}
+
+bool swaps_matrix(const Perm& perm) {
+  const int rank = static_cast<int>(perm.size());
+  return rank >= 2 && perm[perm.size() - 1] == rank - 2 && perm[perm.size() - 2] == rank - 1;
+}
+bool keeps_matrix(const Perm& perm) {
+  const int rank = static_cast<int>(perm.size());
+  return rank >= 2 && perm[perm.size() - 1] == rank - 1 && perm[perm.size() - 2] == rank - 2;
+}
+
+// Batch axes move alike in all operands (a plain matrix has none and stays). An operand alone may besides have its
+// matrix transposed: its adj flag says so then.
+std::optional<Movement> commute_batch_matmul(const OpView& op, std::span<const ValueId> outputs, Slot slot,
+                                             const Perm& perm) {
+  const size_t rank = op.graph.at(outputs[0]).shape.size();
+  const bool swap = swaps_matrix(perm);
+  if (!keeps_matrix(perm) && !(swap && !slot.output)) return std::nullopt;
+  Perm batch = perm;
+  if (swap) std::swap(batch[batch.size() - 1], batch[batch.size() - 2]);
+  if (stream::is_identity(batch)) batch.clear();
+  const size_t slot_rank = slot.output ? rank : op.shape(slot.index).size();
+  if (perm.size() != slot_rank || (!batch.empty() && slot_rank != rank)) return std::nullopt;
+  Movement movement{.inputs = std::vector<Perm>(op.inputs.size()), .outputs = {batch}};
+  for (size_t i = 0; i < 2; ++i)
+    if (op.shape(i).size() > 2) movement.inputs[i] = batch;
+  if (!slot.output) movement.inputs[slot.index] = perm;
+  return movement;
+}
+
+void rewrite_batch_matmul(Graph&, Op& op, const Movement& movement) {
+  auto& options = std::get<BatchMatmulOptions>(op.options);
+  if (swaps_matrix(movement.inputs[0])) options.adj_x = !options.adj_x;
+  if (swaps_matrix(movement.inputs[1])) options.adj_y = !options.adj_y;
+}
+
+constexpr std::array kRows = {
+    Traits{.kind = Kind::kFullyConnected, .infer = infer_fully_connected, .commute = commute_fully_connected},
+    Traits{.kind = Kind::kBatchMatmul,
+           .infer = infer_batch_matmul,
+           .commute = commute_batch_matmul,
+           .rewrite = rewrite_batch_matmul},
+};
+
+}  // namespace
+
+std::span<const Traits> matmul_traits() { return kRows; }
+
+}  // namespace lowtide::core
