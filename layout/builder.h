@@ -1,9 +1,9 @@
 // Adds core ops to a graph. Shapes and dtypes are inferred as ops are added, ops on constants become recipes, and what
-// does nothing (a reshape to the same shape, an identity transpose) is not added: so Shape -> Gather -> Concat -> Reshape
-// chains vanish by themselves, and a lowering needs no shape rule of its own.
+// does nothing (a reshape to the same shape, an identity transpose) is not added: so Shape -> Gather -> Concat ->
+// Reshape chains vanish by themselves, and a lowering needs no shape rule of its own.
 //
-// Functions have the names of TFLite's builtins and their semantics (NHWC convolutions; LiteRT's kernels are the source).
-// All throw stream::Error(kMalformed) when shapes or dtypes do not fit.
+// Functions have the names of TFLite's builtins and their semantics (NHWC convolutions; LiteRT's kernels are the
+// source). All throw stream::Error(kMalformed) when shapes or dtypes do not fit.
 #pragma once
 
 #include <initializer_list>
@@ -37,11 +37,13 @@ class Builder {
   bool is_constant(Val v) const { return graph.at(v.id).is_constant(); }
 
   // ---- constants ----
-  Val constant(RecipeRef recipe, std::string name = {}) { return {graph.add_constant(std::move(recipe), std::move(name))}; }
-  Val scalar(double value, DType dtype);                        // rank 0; throws when an integer dtype cannot hold it
+  Val constant(RecipeRef recipe, std::string name = {}) {
+    return {graph.add_constant(std::move(recipe), std::move(name))};
+  }
+  Val scalar(double value, DType dtype);  // rank 0; throws when an integer dtype cannot hold it
   Val scalar_like(double value, Val like) { return scalar(value, dtype(like)); }
-  Val filled(double value, DType dtype, Shape shape);           // any static shape: a recipe
-  Val i32(std::span<const int64_t> elements);                   // rank 1
+  Val filled(double value, DType dtype, Shape shape);  // any static shape: a recipe
+  Val i32(std::span<const int64_t> elements);          // rank 1
   Val i32(std::initializer_list<int64_t> elements) { return i32({elements.begin(), elements.size()}); }
   Val i32_scalar(int64_t value);
   // A rank-1 i32 (or given dtype) tensor of dimensions: a constant when all are static, else computed from SHAPE of
@@ -51,8 +53,12 @@ class Builder {
   // ---- the general way ----
   std::vector<Val> ops(Kind kind, std::initializer_list<Val> inputs, Options options, int output_count);
   std::vector<Val> ops(Kind kind, std::span<const Val> inputs, Options options, int output_count);
-  Val op(Kind kind, std::initializer_list<Val> inputs, Options options = {}) { return ops(kind, inputs, std::move(options), 1)[0]; }
-  Val op(Kind kind, std::span<const Val> inputs, Options options = {}) { return ops(kind, inputs, std::move(options), 1)[0]; }
+  Val op(Kind kind, std::initializer_list<Val> inputs, Options options = {}) {
+    return ops(kind, inputs, std::move(options), 1)[0];
+  }
+  Val op(Kind kind, std::span<const Val> inputs, Options options = {}) {
+    return ops(kind, inputs, std::move(options), 1)[0];
+  }
 
   // ---- elementwise, unary ----
   Val abs(Val x) { return op(Kind::kAbs, {x}); }
@@ -111,24 +117,31 @@ class Builder {
 
   // ---- shape ----
   Val reshape(Val x, std::span<const Dim> shape);  // symbols allowed; nothing when the shape is the same
-  Val reshape(Val x, std::initializer_list<Dim> shape) { return reshape(x, std::span<const Dim>(shape.begin(), shape.size())); }
-  Val transpose(Val x, const Perm& perm);  // two in a row become one; constants become recipes
-  Val squeeze(Val x, std::span<const int> axes);         // a reshape
-  Val unsqueeze(Val x, std::span<const int> axes);       // axes of the result; a reshape
-  Val lift(Val x, int rank);                             // leading 1s up to `rank`
+  Val reshape(Val x, std::initializer_list<Dim> shape) {
+    return reshape(x, std::span<const Dim>(shape.begin(), shape.size()));
+  }
+  Val transpose(Val x, const Perm& perm);           // two in a row become one; constants become recipes
+  Val squeeze(Val x, std::span<const int> axes);    // a reshape
+  Val unsqueeze(Val x, std::span<const int> axes);  // axes of the result; a reshape
+  Val lift(Val x, int rank);                        // leading 1s up to `rank`
   Val shape_of(Val x, DType dtype = DType::kInt32) { return op(Kind::kShape, {x}, IndexOptions{dtype}); }
   Val concat(std::span<const Val> parts, int axis);
-  Val concat(std::initializer_list<Val> parts, int axis) { return concat(std::span<const Val>(parts.begin(), parts.size()), axis); }
-  std::vector<Val> split(Val x, std::span<const int64_t> sizes, int axis);  // SPLIT when equal, else SPLIT_V
+  Val concat(std::initializer_list<Val> parts, int axis) {
+    return concat(std::span<const Val>(parts.begin(), parts.size()), axis);
+  }
+  std::vector<Val> split(Val x, std::span<const int64_t> sizes, int axis);      // SPLIT when equal, else SPLIT_V
   Val slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size);  // size -1: to the end
   // As numpy's x[begin:end:stride] on each axis, all of them given; ends may lie outside. Negative strides allowed.
-  Val strided_slice(Val x, std::span<const int64_t> begin, std::span<const int64_t> end, std::span<const int64_t> stride);
+  Val strided_slice(Val x, std::span<const int64_t> begin, std::span<const int64_t> end,
+                    std::span<const int64_t> stride);
   Val pad(Val x, std::span<const int64_t> before, std::span<const int64_t> after, double value);  // PAD or PADV2
   Val mirror_pad(Val x, std::span<const int64_t> before, std::span<const int64_t> after, bool symmetric);
   Val tile(Val x, std::span<const int64_t> repeats);
   Val broadcast_to(Val x, std::span<const Dim> shape);
-  Val reverse(Val x, std::span<const int> axes) ;
-  Val gather(Val x, Val indices, int axis, int batch_dims = 0) { return op(Kind::kGather, {x, indices}, GatherOptions{axis, batch_dims}); }
+  Val reverse(Val x, std::span<const int> axes);
+  Val gather(Val x, Val indices, int axis, int batch_dims = 0) {
+    return op(Kind::kGather, {x, indices}, GatherOptions{axis, batch_dims});
+  }
   Val gather_nd(Val x, Val indices) { return op(Kind::kGatherNd, {x, indices}); }
   Val scatter_nd(Val indices, Val updates, Val shape) { return op(Kind::kScatterNd, {indices, updates, shape}); }
   Val pack(std::span<const Val> parts, int axis);
@@ -136,46 +149,82 @@ class Builder {
   Val fill(Val dims, Val value) { return op(Kind::kFill, {dims, value}); }
   Val range(Val start, Val limit, Val delta) { return op(Kind::kRange, {start, limit, delta}); }
   Val where(Val condition) { return op(Kind::kWhere, {condition}); }  // indices of non-zero elements, [count, rank] i64
-  Val one_hot(Val indices, Val depth, Val on, Val off, int axis) { return op(Kind::kOneHot, {indices, depth, on, off}, OneHotOptions{axis}); }
+  Val one_hot(Val indices, Val depth, Val on, Val off, int axis) {
+    return op(Kind::kOneHot, {indices, depth, on, off}, OneHotOptions{axis});
+  }
 
   // ---- reductions and their kin: axes may be negative ----
   Val sum(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kSum, x, axes, keep_dims); }
   Val mean(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kMean, x, axes, keep_dims); }
-  Val reduce_max(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kReduceMax, x, axes, keep_dims); }
-  Val reduce_min(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kReduceMin, x, axes, keep_dims); }
-  Val reduce_prod(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kReduceProd, x, axes, keep_dims); }
-  Val reduce_any(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kReduceAny, x, axes, keep_dims); }
-  Val reduce_all(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kReduceAll, x, axes, keep_dims); }
+  Val reduce_max(Val x, std::span<const int> axes, bool keep_dims) {
+    return reduce(Kind::kReduceMax, x, axes, keep_dims);
+  }
+  Val reduce_min(Val x, std::span<const int> axes, bool keep_dims) {
+    return reduce(Kind::kReduceMin, x, axes, keep_dims);
+  }
+  Val reduce_prod(Val x, std::span<const int> axes, bool keep_dims) {
+    return reduce(Kind::kReduceProd, x, axes, keep_dims);
+  }
+  Val reduce_any(Val x, std::span<const int> axes, bool keep_dims) {
+    return reduce(Kind::kReduceAny, x, axes, keep_dims);
+  }
+  Val reduce_all(Val x, std::span<const int> axes, bool keep_dims) {
+    return reduce(Kind::kReduceAll, x, axes, keep_dims);
+  }
   Val reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims);
-  Val arg_max(Val x, int axis, DType to) { return op(Kind::kArgMax, {x, i32_scalar(axis)}, IndexOptions{to}); }  // drops the axis
+  Val arg_max(Val x, int axis, DType to) {
+    return op(Kind::kArgMax, {x, i32_scalar(axis)}, IndexOptions{to});
+  }  // drops the axis
   Val arg_min(Val x, int axis, DType to) { return op(Kind::kArgMin, {x, i32_scalar(axis)}, IndexOptions{to}); }
-  Val cumsum(Val x, int axis, bool exclusive, bool reverse_order) { return op(Kind::kCumsum, {x, i32_scalar(axis)}, CumsumOptions{exclusive, reverse_order}); }
-  Val softmax(Val x) { return op(Kind::kSoftmax, {x}, SoftmaxOptions{}); }          // last axis
-  Val log_softmax(Val x) { return op(Kind::kLogSoftmax, {x}); }                     // last axis
-  std::vector<Val> top_k(Val x, Val k) { return ops(Kind::kTopkV2, {x, k}, {}, 2); }  // last axis, largest first: values, i32 indices
+  Val cumsum(Val x, int axis, bool exclusive, bool reverse_order) {
+    return op(Kind::kCumsum, {x, i32_scalar(axis)}, CumsumOptions{exclusive, reverse_order});
+  }
+  Val softmax(Val x) { return op(Kind::kSoftmax, {x}, SoftmaxOptions{}); }  // last axis
+  Val log_softmax(Val x) { return op(Kind::kLogSoftmax, {x}); }             // last axis
+  std::vector<Val> top_k(Val x, Val k) {
+    return ops(Kind::kTopkV2, {x, k}, {}, 2);
+  }  // last axis, largest first: values, i32 indices
 
   // ---- matrices: x [.., K] times weights [N, K]; batch_matmul with ONNX's broadcasting of batch axes ----
-  Val fully_connected(Val x, Val weights, Val bias, bool keep_num_dims) { return op(Kind::kFullyConnected, {x, weights, bias}, FullyConnectedOptions{.keep_num_dims = keep_num_dims}); }
-  Val batch_matmul(Val a, Val b, bool adj_a = false, bool adj_b = false) { return op(Kind::kBatchMatmul, {a, b}, BatchMatmulOptions{adj_a, adj_b}); }
+  Val fully_connected(Val x, Val weights, Val bias, bool keep_num_dims) {
+    return op(Kind::kFullyConnected, {x, weights, bias}, FullyConnectedOptions{.keep_num_dims = keep_num_dims});
+  }
+  Val batch_matmul(Val a, Val b, bool adj_a = false, bool adj_b = false) {
+    return op(Kind::kBatchMatmul, {a, b}, BatchMatmulOptions{adj_a, adj_b});
+  }
 
-  // ---- images: NHWC. Weights: CONV_2D OHWI (I = channels / groups), depthwise 1HWC, TRANSPOSE_CONV OHWI, CONV_3D DHWIO,
+  // ---- images: NHWC. Weights: CONV_2D OHWI (I = channels / groups), depthwise 1HWC, TRANSPOSE_CONV OHWI, CONV_3D
+  // DHWIO,
   //      CONV_3D_TRANSPOSE DHWOI. Bias may be absent. ----
-  Val conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) { return op(Kind::kConv2d, {x, weights, bias}, options); }
-  Val depthwise_conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) { return op(Kind::kDepthwiseConv2d, {x, weights, bias}, options); }
-  Val transpose_conv(Val output_shape, Val weights, Val x, Val bias, TransposeConvOptions options) { return op(Kind::kTransposeConv, {output_shape, weights, x, bias}, options); }
-  Val conv_3d(Val x, Val weights, Val bias, Conv3dOptions options) { return op(Kind::kConv3d, {x, weights, bias}, options); }
-  Val conv_3d_transpose(Val output_shape, Val weights, Val x, Val bias, Conv3dOptions options) { return op(Kind::kConv3dTranspose, {output_shape, weights, x, bias}, options); }
-  Val average_pool_2d(Val x, PoolOptions options) { return op(Kind::kAveragePool2d, {x}, options); }  // divides by the elements inside
+  Val conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) {
+    return op(Kind::kConv2d, {x, weights, bias}, options);
+  }
+  Val depthwise_conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) {
+    return op(Kind::kDepthwiseConv2d, {x, weights, bias}, options);
+  }
+  Val transpose_conv(Val output_shape, Val weights, Val x, Val bias, TransposeConvOptions options) {
+    return op(Kind::kTransposeConv, {output_shape, weights, x, bias}, options);
+  }
+  Val conv_3d(Val x, Val weights, Val bias, Conv3dOptions options) {
+    return op(Kind::kConv3d, {x, weights, bias}, options);
+  }
+  Val conv_3d_transpose(Val output_shape, Val weights, Val x, Val bias, Conv3dOptions options) {
+    return op(Kind::kConv3dTranspose, {output_shape, weights, x, bias}, options);
+  }
+  Val average_pool_2d(Val x, PoolOptions options) {
+    return op(Kind::kAveragePool2d, {x}, options);
+  }  // divides by the elements inside
   Val max_pool_2d(Val x, PoolOptions options) { return op(Kind::kMaxPool2d, {x}, options); }
   Val resize_bilinear(Val x, Val size, ResizeOptions options) { return op(Kind::kResizeBilinear, {x, size}, options); }
-  Val resize_nearest_neighbor(Val x, Val size, ResizeOptions options) { return op(Kind::kResizeNearestNeighbor, {x, size}, options); }
+  Val resize_nearest_neighbor(Val x, Val size, ResizeOptions options) {
+    return op(Kind::kResizeNearestNeighbor, {x, size}, options);
+  }
   Val space_to_depth(Val x, int block) { return op(Kind::kSpaceToDepth, {x}, BlockOptions{block}); }
   Val depth_to_space(Val x, int block) { return op(Kind::kDepthToSpace, {x}, BlockOptions{block}); }
-  Val local_response_normalization(Val x, LrnOptions options) { return op(Kind::kLocalResponseNormalization, {x}, options); }
+  Val local_response_normalization(Val x, LrnOptions options) {
+    return op(Kind::kLocalResponseNormalization, {x}, options);
+  }
   Val l2_normalization(Val x) { return op(Kind::kL2Normalization, {x}); }  // last axis
-
- private:
-  Val same_kind_of_transpose(Val x, const Perm& perm);
 };
 
 }  // namespace lowtide::core

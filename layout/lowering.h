@@ -5,9 +5,9 @@
 //       lo.output(0, lo.b.leaky_relu(lo.input(0), alpha));
 //     }
 //
-// ONNX's axis order is kept: an NCHW convolution is written as transpose, CONV_2D, transpose, and settle_layouts removes
-// what is not needed. Every attribute must be read or declared irrelevant: one that is left over is an error, so that
-// nothing is ignored silently.
+// ONNX's axis order is kept: an NCHW convolution is written as transpose, CONV_2D, transpose, and settle_layouts
+// removes what is not needed. Every attribute must be read or declared irrelevant: one that is left over is an error,
+// so that nothing is ignored silently.
 #pragma once
 
 #include <optional>
@@ -32,19 +32,30 @@ using core::Perm;
 using core::Shape;
 using core::Val;
 
+// What a node may ask of the graph around it: lower_graph.cc implements it.
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+  // Lowers a subgraph (an If's branch, a Loop's body) in place, its inputs bound to `inputs`; captured outer values are
+  // seen by their names. Gives the subgraph's outputs.
+  virtual std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) = 0;
+};
+
 class Lowering {
  public:
-  Lowering(Builder& builder, const onnx::Node& onnx_node, int64_t version, std::vector<Val> inputs);
+  Lowering(Builder& builder, const onnx::Node& onnx_node, int64_t version, std::vector<Val> inputs,
+           Surroundings& surroundings);
 
   Builder& b;
   const onnx::Node& node;
+  Surroundings& around;
 
   int64_t opset() const { return opset_; }  // of the node's domain
 
   // ---- inputs ----
   size_t input_count() const { return inputs_.size(); }
   bool has_input(size_t i) const { return i < inputs_.size() && inputs_[i]; }
-  Val input(size_t i) const;                // malformed when absent
+  Val input(size_t i) const;  // malformed when absent
   Val optional_input(size_t i) const { return has_input(i) ? inputs_[i] : Val{}; }
   const Shape& shape(Val v) const { return b.shape(v); }
   DType dtype(Val v) const { return b.dtype(v); }
@@ -60,8 +71,9 @@ class Lowering {
   // Static extent of an axis; refused with the hint to give --shape when symbolic.
   int64_t need_static(Dim dim, const char* what) const;
   std::vector<int64_t> need_static(const Shape& shape, const char* what) const;
-  int axis(int64_t axis, int rank) const;   // normalised to 0..rank-1; malformed when outside
-  std::vector<int> axes(const std::vector<int64_t>& axes, int rank) const;  // normalised, duplicates are malformed, order kept
+  int axis(int64_t axis, int rank) const;  // normalised to 0..rank-1; malformed when outside
+  std::vector<int> axes(const std::vector<int64_t>& axes,
+                        int rank) const;  // normalised, duplicates are malformed, order kept
 
   // ---- attributes: of the wrong type = malformed ----
   bool has_attr(std::string_view name) const { return node.find(name) != nullptr; }

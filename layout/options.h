@@ -24,7 +24,9 @@ enum class Activation : uint8_t { kNone = 0, kRelu = 1, kReluN1To1 = 2, kRelu6 =
 
 struct NoOptions {};
 // ADD, SUB, MUL, DIV
-struct BinaryOptions { Activation activation = Activation::kNone; };
+struct BinaryOptions {
+  Activation activation = Activation::kNone;
+};
 // CONV_2D, and DEPTHWISE_CONV_2D with its depth_multiplier (0 for CONV_2D)
 struct Conv2dOptions {
   Padding padding = Padding::kValid;
@@ -58,36 +60,73 @@ struct BatchMatmulOptions {
   bool adj_x = false, adj_y = false;
   bool asymmetric_quantize_inputs = false;
 };
-struct SoftmaxOptions { float beta = 1; };
+struct SoftmaxOptions {
+  float beta = 1;
+};
 // CONCATENATION
-struct ConcatOptions { int axis = 0; Activation activation = Activation::kNone; };
+struct ConcatOptions {
+  int axis = 0;
+  Activation activation = Activation::kNone;
+};
 // MEAN, SUM, REDUCE_*
-struct ReduceOptions { bool keep_dims = false; };
-struct GatherOptions { int axis = 0, batch_dims = 0; };
-// ARG_MAX, ARG_MIN, SHAPE, UNIQUE: the dtype of the indices, kInt32 or kInt64
-struct IndexOptions { DType dtype = DType::kInt64; };
+struct ReduceOptions {
+  bool keep_dims = false;
+};
+struct GatherOptions {
+  int axis = 0, batch_dims = 0;
+};
+// The output's dtype. ARG_MAX, ARG_MIN, SHAPE, UNIQUE: kInt32 or kInt64. CAST: any (the writer takes it from the value)
+struct IndexOptions {
+  DType dtype = DType::kInt64;
+};
 // RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
-struct ResizeOptions { bool align_corners = false, half_pixel_centers = false; };
+struct ResizeOptions {
+  bool align_corners = false, half_pixel_centers = false;
+};
 struct StridedSliceOptions {
   int begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, shrink_axis_mask = 0;
   bool offset = false;
 };
-struct SqueezeOptions { std::vector<int32_t> dims; };
+struct SqueezeOptions {
+  std::vector<int32_t> dims;
+};
 // SPLIT, SPLIT_V, UNPACK (its num): how many outputs
-struct SplitOptions { int num = 0; };
+struct SplitOptions {
+  int num = 0;
+};
 // PACK (values_count is the number of inputs), UNPACK
-struct PackOptions { int axis = 0; int count = 0; };
+struct PackOptions {
+  int axis = 0;
+  int count = 0;
+};
 // LEAKY_RELU
-struct LeakyReluOptions { float alpha = 0; };
-struct GeluOptions { bool approximate = false; };
-struct CumsumOptions { bool exclusive = false, reverse = false; };
+struct LeakyReluOptions {
+  float alpha = 0;
+};
+struct GeluOptions {
+  bool approximate = false;
+};
+struct CumsumOptions {
+  bool exclusive = false, reverse = false;
+};
 // SPACE_TO_DEPTH, DEPTH_TO_SPACE
-struct BlockOptions { int block_size = 1; };
-struct MirrorPadOptions { bool symmetric = false; };  // else REFLECT
-struct OneHotOptions { int axis = -1; };
+struct BlockOptions {
+  int block_size = 1;
+};
+struct MirrorPadOptions {
+  bool symmetric = false;
+};  // else REFLECT
+struct OneHotOptions {
+  int axis = -1;
+};
 // LOCAL_RESPONSE_NORMALIZATION: x / (bias + alpha * sum of squares over 2 * radius + 1 channels) ^ beta
-struct LrnOptions { int radius = 5; float bias = 1, alpha = 1, beta = 0.5f; };
-struct ReverseSequenceOptions { int sequence_axis = 0, batch_axis = 0; };
+struct LrnOptions {
+  int radius = 5;
+  float bias = 1, alpha = 1, beta = 0.5f;
+};
+struct ReverseSequenceOptions {
+  int sequence_axis = 0, batch_axis = 0;
+};
 // UNIDIRECTIONAL_SEQUENCE_LSTM, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_* (merge_outputs)
 struct SequenceOptions {
   Activation activation = Activation::kNone;
@@ -96,19 +135,30 @@ struct SequenceOptions {
   bool time_major = false, merge_outputs = false, asymmetric_quantize_inputs = false, diagonal_recurrent = false;
 };
 // IF: then, else. WHILE: condition, body. Indices of graphs in the model.
-struct SubgraphOptions { int first = 0, second = 0; };
-// CAST: filled by the writer from the values' dtypes.
+struct SubgraphOptions {
+  int first = 0, second = 0;
+};
 // SCATTER_ND, SELECT_V2, ... have none.
-struct StablehloScatterOptions { std::vector<int64_t> update_window_dims, inserted_window_dims, scatter_dims; int64_t index_vector_dim = 0; bool unique = false; int computation = 0; };
-struct CustomOptions { std::string name; std::vector<std::byte> bytes; };
+struct StablehloScatterOptions {
+  std::vector<int64_t> update_window_dims, inserted_window_dims, scatter_dims;
+  int64_t index_vector_dim = 0;
+  bool unique = false;
+  int computation = 0;
+};
+struct CustomOptions {
+  std::string name;
+  std::vector<std::byte> bytes;
+};
 // An ONNX node that stays as it is, in ONNX's axis order (kForeign).
-struct ForeignOptions { std::shared_ptr<const onnx::Node> node; };
+struct ForeignOptions {
+  std::shared_ptr<const onnx::Node> node;
+};
 
 using Options = std::variant<NoOptions, BinaryOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions,
                              FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions,
-                             GatherOptions, IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions, SplitOptions,
-                             PackOptions, LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions, MirrorPadOptions,
-                             OneHotOptions, LrnOptions, ReverseSequenceOptions, SequenceOptions, SubgraphOptions,
-                             StablehloScatterOptions, CustomOptions, ForeignOptions>;
+                             GatherOptions, IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions,
+                             SplitOptions, PackOptions, LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions,
+                             MirrorPadOptions, OneHotOptions, LrnOptions, ReverseSequenceOptions, SequenceOptions,
+                             SubgraphOptions, StablehloScatterOptions, CustomOptions, ForeignOptions>;
 
 }  // namespace lowtide::core

@@ -1,5 +1,5 @@
-// Dimensions that are not known at conversion time. A symbolic Dim is a very negative number that names a polynomial over
-// the model's own dim_params, so that equal expressions are equal numbers: batch * 7 / 7 is batch again.
+// Dimensions that are not known at conversion time. A symbolic Dim is a very negative number that names a polynomial
+// over the model's own dim_params, so that equal expressions are equal numbers: batch * 7 / 7 is batch again.
 //
 // The trap: contents of shape tensors hold true negative numbers too (the -1 of a Reshape), so a symbol is not just any
 // negative number: is_symbol() decides.
@@ -26,14 +26,14 @@ inline bool is_symbol(Dim dim) { return dim <= kSymbolBase; }
 class Symbols {
  public:
   Symbols();
-  Dim named(const std::string& name);   // the same name gives the same symbol
-  Dim fresh(const std::string& hint);   // equal only to itself
+  Dim named(const std::string& name);  // the same name gives the same symbol
+  Dim fresh(const std::string& hint);  // equal only to itself
   Dim add(Dim a, Dim b);
   Dim sub(Dim a, Dim b);
   Dim mul(Dim a, Dim b);
-  Dim floor_div(Dim a, Dim b);          // b != 0
+  Dim floor_div(Dim a, Dim b);  // b != 0
   Dim ceil_div(Dim a, Dim b);
-  Dim mod(Dim a, Dim b);                // floor semantics
+  Dim mod(Dim a, Dim b);  // floor semantics
   Dim min(Dim a, Dim b);
   Dim max(Dim a, Dim b);
   Dim product(std::span<const Dim> dims);

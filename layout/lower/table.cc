@@ -9,8 +9,7 @@
 namespace lowtide::layout {
 
 // domain, operator, fewest inputs, most inputs (-1: any number), most outputs (-1: any number), function
-#define LOWTIDE_LOWERINGS(ROW)                                     \
-  ROW("", "Identity", 1, 1, 1, lower_identity)
+#define LOWTIDE_LOWERINGS(ROW) ROW("", "Identity", 1, 1, 1, lower_identity)
 
 #define DECLARE(domain, op, min_in, max_in, max_out, function) void function(Lowering&);
 LOWTIDE_LOWERINGS(DECLARE)

@@ -1,0 +1,31 @@
+// The pipeline, from top to bottom, one line a pass, the reason beside it. A pass is a free function on the graph; none
+// undoes another.
+#include "layout/convert.h"
+
+#include "layout/lower_graph.h"
+#include "layout/outputs.h"
+
+namespace lowtide::layout {
+
+ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, stream::Budget& budget) {
+  ConvertResult result;
+  result.model = std::make_unique<core::Model>(budget);
+  core::Model& core_model = *result.model;
+  core_model.graphs.push_back(std::make_unique<core::Graph>(core_model.symbols, budget));
+  core::Graph& graph = *core_model.graphs[0];
+  auto done = [&](std::string_view pass) {
+    graph.tidy();
+    if (options.after_pass) options.after_pass(pass, core_model);
+  };
+
+  // ONNX nodes become core ops, in ONNX's axis order; from here on nothing is ONNX's any more.
+  result.refused = lower_graph(model, options.shapes, graph).refused;
+  if (!result.refused.empty()) return result;
+  done("lower");
+  // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
+  separate_outputs(graph);
+  done("separate_outputs");
+  return result;
+}
+
+}  // namespace lowtide::layout

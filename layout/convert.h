@@ -1,0 +1,32 @@
+// READ FIRST: from an ONNX model to a core model that is ready to be written. convert.cc is the list of passes.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/core.h"
+#include "stream/error.h"
+#include "stream/onnx.h"
+
+namespace lowtide::layout {
+
+struct ConvertOptions {
+  std::map<std::string, core::Shape> shapes;   // --shape: input name -> static shape
+  std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
+  std::function<void(std::string_view pass, const core::Model&)>
+      after_pass;  // for --dump-after and timing; may be empty
+};
+
+struct ConvertResult {
+  std::unique_ptr<core::Model> model;        // complete only when nothing was refused
+  std::vector<stream::Unsupported> refused;  // every node that could not be lowered
+};
+
+// Throws Error for a malformed model or options that do not fit it. Memory grows with the nodes only.
+ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, stream::Budget& budget);
+
+}  // namespace lowtide::layout

@@ -1,0 +1,298 @@
+#include "layout/lower_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <unordered_map>
+
+#include "layout/lowering.h"
+#include "layout/sparse.h"
+
+namespace lowtide::layout {
+namespace {
+
+using onnx::ValueInfo;
+using stream::Code;
+using stream::Error;
+using stream::Unsupported;
+
+// Names seen from a graph: its own values, then those of the graphs around it.
+struct Scope {
+  std::unordered_map<std::string, Val> names;
+  Scope* outer = nullptr;
+
+  const Val* find(const std::string& name) const {
+    for (const Scope* scope = this; scope; scope = scope->outer)
+      if (auto it = scope->names.find(name); it != scope->names.end()) return &it->second;
+    return nullptr;
+  }
+  void add(const std::string& name, Val v) {
+    if (!names.emplace(name, v).second)
+      throw Error(Code::kMalformed, fmt::format("the name '{}' is given twice", name));
+  }
+};
+
+std::string full_name(const onnx::Node& node) {
+  return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
+}
+
+// ONNX demands topological order; files in the wild do not always keep it.
+std::vector<const onnx::Node*> in_order(const onnx::Graph& graph) {
+  std::unordered_map<std::string, size_t> maker;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    for (const std::string& out : graph.nodes[i].outputs)
+      if (!out.empty()) maker.emplace(out, i);
+  std::vector<int> waits(graph.nodes.size(), 0);
+  std::vector<std::vector<size_t>> next(graph.nodes.size());
+  auto wait_for = [&](size_t user, const std::string& name) {
+    if (auto it = maker.find(name); it != maker.end() && it->second != user) {
+      next[it->second].push_back(user);
+      ++waits[user];
+    }
+  };
+  // A subgraph's captures count as inputs of the node that holds it.
+  auto visit = [&](auto&& self, size_t user, const onnx::Node& node) -> void {
+    for (const std::string& in : node.inputs) wait_for(user, in);
+    for (const onnx::Attribute& attribute : node.attributes)
+      for (const auto& sub : attribute.graphs) {
+        for (const onnx::Node& inner : sub->nodes) self(self, user, inner);
+        for (const ValueInfo& out : sub->outputs) wait_for(user, out.name);
+      }
+  };
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    visit(visit, i, graph.nodes[i]);
+    if (waits[i] == 0) ready.push(i);
+  }
+  std::vector<const onnx::Node*> out;
+  while (!ready.empty()) {
+    size_t i = ready.top();
+    ready.pop();
+    out.push_back(&graph.nodes[i]);
+    for (size_t user : next[i])
+      if (--waits[user] == 0) ready.push(user);
+  }
+  if (out.size() != graph.nodes.size()) {
+    for (size_t i = 0; i < waits.size(); ++i)
+      if (waits[i] > 0)
+        throw Error(Code::kMalformed, "the graph has a cycle through this node",
+                    {.node = graph.nodes[i].label(), .op = full_name(graph.nodes[i])});
+  }
+  return out;
+}
+
+class GraphLowering : public Surroundings {
+ public:
+  GraphLowering(const onnx::Model& model, core::Graph& graph, LowerResult& result)
+      : model_(model), builder_(graph), result_(result) {}
+
+  void add_initializers(const onnx::Graph& graph, Scope& scope) {
+    for (const onnx::Tensor& tensor : graph.initializers) {
+      if (tensor.data)
+        scope.add(tensor.name, builder_.constant(tensor.data, tensor.name));
+      else
+        scope.add(tensor.name, poison("it is a string tensor, which TFLite's kernels do not take"));
+    }
+    for (const onnx::SparseTensor& sparse : graph.sparse_initializers)
+      scope.add(sparse.values.name, builder_.constant(dense(sparse, builder_.graph.budget), sparse.values.name));
+  }
+
+  void lower_nodes(const onnx::Graph& graph, Scope& scope) {
+    collect_types(graph);
+    Scope* before = scope_;
+    scope_ = &scope;
+    for (const onnx::Node* node : in_order(graph)) lower_node(*node, scope);
+    scope_ = before;
+  }
+
+  std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) override {
+    if (inputs.size() != graph.inputs.size())
+      throw Error(Code::kMalformed, fmt::format("the subgraph '{}' has {} inputs, {} are given", graph.name,
+                                                graph.inputs.size(), inputs.size()));
+    if (++depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
+    Scope scope{.outer = scope_};
+    for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
+    add_initializers(graph, scope);
+    lower_nodes(graph, scope);
+    --depth_;
+    std::vector<Val> out;
+    for (const ValueInfo& info : graph.outputs) {
+      const Val* found = scope.find(info.name);
+      if (!found) throw Error(Code::kMalformed, fmt::format("the subgraph's output '{}' has no producer", info.name));
+      out.push_back(*found);
+    }
+    return out;
+  }
+
+  // A value that stands for what could not be lowered: uses of it are skipped, since they are no news to the user.
+  Val poison(std::string) {
+    Val v{builder_.graph.add_value(core::DType::kUndefined, {})};
+    poisoned_.insert(v.id);
+    return v;
+  }
+  bool is_poisoned(Val v) const { return poisoned_.contains(v.id); }
+
+ private:
+  static constexpr int kMaxDepth = 32;
+
+  void collect_types(const onnx::Graph& graph) {
+    for (const auto* list : {&graph.value_info, &graph.outputs})
+      for (const ValueInfo& info : *list)
+        if (info.type == ValueInfo::Type::kTensor && info.has_shape) types_.emplace(info.name, &info);
+  }
+
+  // The outputs of a refused node, so that the nodes after it can be judged too: a value of the declared type where the
+  // file declares one.
+  Val stand_in(const std::string& name) {
+    auto it = types_.find(name);
+    if (it == types_.end()) return poison({});
+    core::Shape shape;
+    for (const onnx::Dimension& dim : it->second->dims)
+      shape.push_back(dim.value >= 0 ? dim.value : builder_.graph.symbols.fresh(name));
+    return {builder_.graph.add_value(it->second->dtype, shape)};
+  }
+
+  void lower_node(const onnx::Node& node, Scope& scope) {
+    const stream::Where where{.node = node.label(), .op = full_name(node)};
+    try {
+      const LowerRow* row = find_lowering(node.domain, node.op_type);
+      if (!row) throw Unsupported("the operator is not known");
+      std::vector<Val> inputs;
+      bool poisoned = false;
+      for (const std::string& name : node.inputs) {
+        if (name.empty()) {
+          inputs.emplace_back();
+          continue;
+        }
+        const Val* found = scope.find(name);
+        if (!found) throw Error(Code::kMalformed, fmt::format("its input '{}' has no producer", name));
+        inputs.push_back(*found);
+        poisoned = poisoned || is_poisoned(*found);
+      }
+      check_arity(node, *row);
+      if (poisoned) {
+        for (const std::string& out : node.outputs)
+          if (!out.empty()) scope.add(out, stand_in(out));
+        return;
+      }
+      builder_.graph.origins.push_back(node.label());
+      builder_.origin = static_cast<uint32_t>(builder_.graph.origins.size() - 1);
+      Lowering lowering(builder_, node, opset(node), std::move(inputs), *this);
+      row->lower(lowering);
+      lowering.finish();
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        if (node.outputs[i].empty()) continue;
+        Val out = lowering.outputs()[i];
+        core::Value& value = builder_.graph.at(out.id);
+        if (value.name.empty() && !value.is_constant()) value.name = node.outputs[i];
+        scope.add(node.outputs[i], out);
+      }
+    } catch (Unsupported& refused) {
+      refused.add_place(where);
+      refused.add_place({.file = model_.path});
+      result_.refused.push_back(refused);
+      for (const std::string& out : node.outputs)
+        if (!out.empty() && !scope.names.contains(out)) scope.add(out, stand_in(out));
+    } catch (Error& error) {
+      error.add_place(where);
+      throw;
+    }
+  }
+
+  static void check_arity(const onnx::Node& node, const LowerRow& row) {
+    auto count = static_cast<int>(node.inputs.size());
+    if (count < row.min_inputs || (row.max_inputs >= 0 && count > row.max_inputs))
+      throw Error(Code::kMalformed,
+                  fmt::format("it has {} inputs, {} to {} are allowed", count, row.min_inputs,
+                              row.max_inputs < 0 ? std::string("any number") : std::to_string(row.max_inputs)));
+    if (row.max_outputs >= 0 && static_cast<int>(node.outputs.size()) > row.max_outputs)
+      throw Error(Code::kMalformed,
+                  fmt::format("it has {} outputs, at most {} are allowed", node.outputs.size(), row.max_outputs));
+    std::set<std::string_view> names;
+    for (const onnx::Attribute& attribute : node.attributes)
+      if (!names.insert(attribute.name).second)
+        throw Error(Code::kMalformed, fmt::format("attribute '{}' is given twice", attribute.name));
+  }
+
+  int64_t opset(const onnx::Node& node) const {
+    auto it = model_.opsets.find(node.domain);
+    if (it != model_.opsets.end()) return it->second;
+    // ONNX Runtime takes its own domains at version 1 when the import is missing; for ai.onnx it is required.
+    if (!node.domain.empty()) return 1;
+    throw Error(Code::kMalformed, "the model imports no opset for the domain ai.onnx");
+  }
+
+  const onnx::Model& model_;
+  Builder builder_;
+  LowerResult& result_;
+  Scope* scope_ = nullptr;
+  int depth_ = 0;
+  std::set<core::ValueId> poisoned_;
+  std::unordered_map<std::string, const ValueInfo*> types_;
+};
+
+core::Shape input_shape(const ValueInfo& info, const std::map<std::string, core::Shape>& shapes,
+                        core::Symbols& symbols) {
+  auto given = shapes.find(info.name);
+  if (given != shapes.end()) {
+    if (!info.has_shape) return given->second;
+    if (info.dims.size() != given->second.size())
+      throw Error(Code::kUsage, fmt::format("--shape {}: the input has rank {}, not {}", info.name, info.dims.size(),
+                                            given->second.size()));
+    for (size_t i = 0; i < info.dims.size(); ++i)
+      if (info.dims[i].value >= 0 && info.dims[i].value != given->second[i])
+        throw Error(Code::kUsage, fmt::format("--shape {}: axis {} is {} in the model and cannot become {}", info.name,
+                                              i, info.dims[i].value, given->second[i]));
+    return given->second;
+  }
+  if (!info.has_shape)
+    throw Error(Code::kUnsupported,
+                fmt::format("the input '{}' has no shape; give it by --shape {}=...", info.name, info.name));
+  core::Shape shape;
+  for (size_t i = 0; i < info.dims.size(); ++i) {
+    const onnx::Dimension& dim = info.dims[i];
+    if (dim.value >= 0)
+      shape.push_back(dim.value);
+    else if (dim.symbol.empty() || dim.symbol == "?")
+      shape.push_back(symbols.fresh(fmt::format("{}.{}", info.name, i)));
+    else
+      shape.push_back(symbols.named(dim.symbol));
+  }
+  return shape;
+}
+
+}  // namespace
+
+LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
+                        core::Graph& graph) {
+  LowerResult result;
+  GraphLowering lowering(model, graph, result);
+  Scope scope;
+  graph.name = model.graph.name;
+  lowering.add_initializers(model.graph, scope);
+  std::set<std::string> known;
+  for (const ValueInfo& info : model.graph.inputs) {
+    if (scope.names.contains(info.name)) continue;  // before IR version 4 initializers are listed as inputs too
+    known.insert(info.name);
+    if (info.type != ValueInfo::Type::kTensor || info.dtype == core::DType::kString)
+      throw Error(Code::kUnsupported, fmt::format("the input '{}' is not a numeric tensor", info.name));
+    core::ValueId id = graph.add_value(info.dtype, input_shape(info, shapes, graph.symbols), info.name);
+    graph.inputs.push_back(id);
+    graph.input_names.push_back(info.name);
+    scope.add(info.name, {id});
+  }
+  for (const auto& [name, shape] : shapes)
+    if (!known.contains(name)) throw Error(Code::kUsage, fmt::format("--shape {}: the model has no such input", name));
+  lowering.lower_nodes(model.graph, scope);
+  for (const ValueInfo& info : model.graph.outputs) {
+    const Val* found = scope.find(info.name);
+    if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
+    graph.outputs.push_back(found->id);
+    graph.output_names.push_back(info.name);
+  }
+  return result;
+}
+
+}  // namespace lowtide::layout
