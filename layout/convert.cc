@@ -4,6 +4,7 @@
 
 #include "layout/lower_graph.h"
 #include "layout/outputs.h"
+#include "layout/settle_layouts.h"
 
 namespace lowtide::layout {
 
@@ -22,6 +23,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   result.refused = lower_graph(model, options.shapes, graph).refused;
   if (!result.refused.empty()) return result;
   done("lower");
+  // Every value gets the axis order that moves the fewest bytes at run time.
+  settle_layouts(graph);
+  done("settle_layouts");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   separate_outputs(graph);
   done("separate_outputs");

@@ -1,0 +1,38 @@
+// A binary labelling of least cost, found as a minimum cut (Boykov-Kolmogorov in Boost.Graph).
+//
+// Every cost that can be stated here is submodular, so the result is a true minimum. `any` costs are paid once however
+// many of their variables ask for them: a transposed copy serves all who want it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace lowtide::layout {
+
+class Cut {
+ public:
+  // A variable with label 0 or 1.
+  using Var = int;
+  static constexpr Var kAlwaysZero = -1;
+
+  Cut();
+  ~Cut();
+  Var add();
+  void pay_if_zero(Var v, uint64_t cost);
+  void pay_if_one(Var v, uint64_t cost);
+  void pay_if_any_zero(std::span<const Var> vars, uint64_t cost);
+  void pay_if_any_one(std::span<const Var> vars, uint64_t cost);
+  void pay_if_zero_and_any_one(Var v, std::span<const Var> vars, uint64_t cost);
+  void pay_if_one_and_any_zero(Var v, std::span<const Var> vars, uint64_t cost);
+
+  // The labels, by variable. Where both labels cost the same, 0.
+  std::vector<bool> solve();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lowtide::layout

@@ -1,0 +1,110 @@
+#include "layout/settle/proposal.h"
+
+#include <deque>
+#include <set>
+
+namespace lowtide::layout {
+namespace {
+
+using core::Kind;
+using core::Movement;
+using core::Op;
+using core::OpView;
+using core::Slot;
+
+std::optional<Movement> commute(Graph& graph, const Op& op, Slot slot, const Perm& perm) {
+  if (op.kind == Kind::kForeign) return std::nullopt;
+  const core::Traits& row = core::traits(op.kind);
+  if (!row.commute) return std::nullopt;
+  OpView view{graph, op.kind, op.inputs, op.options, static_cast<int>(op.outputs.size())};
+  return row.commute(view, op.outputs, slot, perm);
+}
+
+class Spreading {
+ public:
+  Spreading(Graph& graph, const Orders& orders) : graph_(graph), orders_(orders) {
+    proposal_.moves.resize(graph.ops.size());
+  }
+
+  void store(ValueId base, const Perm& order) {
+    if (!stream::is_identity(order) && seen_.insert({base, order}).second) queue_.push_back({base, order});
+  }
+
+  // The op's slot is asked to move by `perm`; what follows from it is queued.
+  void move(OpId id, Slot slot, const Perm& perm) {
+    if (id < 0 || orders_.is_view(id) || stream::is_identity(perm)) return;
+    auto& entry = proposal_.moves[static_cast<size_t>(id)];
+    if (entry) return;
+    const Op& op = graph_.ops[static_cast<size_t>(id)];
+    std::optional<Movement> movement = commute(graph_, op, slot, perm);
+    if (!movement) return;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (op.inputs[i] == core::kAbsent || movement->inputs[i].empty()) continue;
+      const Orders::Held& seen = orders_.held(op.inputs[i]);
+      if (graph_.at(seen.base).is_constant()) continue;
+      if (auto order = moved_order(graph_, seen.base, seen.order, movement->inputs[i])) store(seen.base, *order);
+    }
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      if (!movement->outputs[i].empty()) store(op.outputs[i], movement->outputs[i]);
+    entry = std::move(movement);
+    proposal_.empty = false;
+  }
+
+  Proposal run() {
+    while (!queue_.empty()) {
+      auto [base, order] = queue_.front();
+      queue_.pop_front();
+      if (OpId producer = graph_.at(base).producer; producer >= 0) {
+        const Op& op = graph_.ops[static_cast<size_t>(producer)];
+        for (size_t i = 0; i < op.outputs.size(); ++i)
+          if (op.outputs[i] == base) move(producer, {true, i}, order);
+      }
+      for (const Use& use : orders_.uses(base))
+        if (use.op >= 0) move(use.op, {false, use.slot}, stream::compose(stream::inverse(use.order), order));
+    }
+    return std::move(proposal_);
+  }
+
+ private:
+  Graph& graph_;
+  const Orders& orders_;
+  Proposal proposal_;
+  std::deque<Seed> queue_;
+  std::set<Seed> seen_;
+};
+
+}  // namespace
+
+std::optional<Perm> moved_order(const Graph& graph, ValueId base, const Perm& order, const Perm& move) {
+  if (move.empty()) return order;
+  if (move.size() != static_cast<size_t>(graph.at(base).rank())) return std::nullopt;
+  return stream::compose(order, move);
+}
+
+Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds) {
+  Spreading spreading(graph, orders);
+  for (const Seed& seed : seeds) spreading.store(seed.base, seed.order);
+  return spreading.run();
+}
+
+std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
+  std::set<Seed> seeds;
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const auto base = static_cast<ValueId>(v);
+    if (graph.at(base).is_constant()) continue;
+    for (const Use& use : orders.uses(base)) {
+      if (stream::is_identity(use.order)) continue;
+      seeds.insert({base, use.order});
+      if (use.op < 0) continue;
+      // The user takes the base as it is stored: what it makes then comes out moved.
+      const Op& op = graph.ops[static_cast<size_t>(use.op)];
+      if (auto movement = commute(graph, op, {false, use.slot}, stream::inverse(use.order)))
+        for (size_t i = 0; i < op.outputs.size(); ++i)
+          if (!movement->outputs[i].empty() && !stream::is_identity(movement->outputs[i]))
+            seeds.insert({op.outputs[i], movement->outputs[i]});
+    }
+  }
+  return {seeds.begin(), seeds.end()};
+}
+
+}  // namespace lowtide::layout
