@@ -33,11 +33,11 @@ int exit_status(Code code);
 
 // Where it happened; empty fields are not printed.
 struct Where {
-  std::string file;                // path as the user gave it
-  std::optional<uint64_t> offset;  // byte offset in the file
-  std::string node;                // name of the ONNX node (or its first output when it has none)
-  std::string op;                  // operator, e.g. "Conv" or "com.microsoft.Gelu"
-  std::string slot;                // e.g. "input 1 'w17'" or "attribute 'pads'"
+  std::string file = {};                // path as the user gave it
+  std::optional<uint64_t> offset = {};  // byte offset in the file
+  std::string node = {};                // name of the ONNX node (or its first output when it has none)
+  std::string op = {};                  // operator, e.g. "Conv" or "com.microsoft.Gelu"
+  std::string slot = {};                // e.g. "input 1 'w17'" or "attribute 'pads'"
 };
 
 class Error : public std::exception {

@@ -2,7 +2,7 @@
 // offsets without keeping pages resident; an OutFile is a sibling temporary that becomes the output by rename.
 //
 // The trap: a mapped page that was touched counts as resident until it is dropped, and a mapped file that shrinks is a
-// SIGBUS. So weights are read with pread, and the protobuf walk reads in windows that are checked against the size.
+// SIGBUS. So weights are read with pread, and so is the protobuf walk, in windows (wire.h).
 #pragma once
 
 #include <cstddef>
@@ -15,27 +15,57 @@
 
 namespace lowtide::stream {
 
+// An open file descriptor; closed when the last user is done with it.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}  // takes it over
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// What a file was when it was opened: another answer later means that it was changed.
+struct Identity {
+  uint64_t device = 0, inode = 0, size = 0;
+  int64_t seconds = 0, nanoseconds = 0;  // mtime
+  bool operator==(const Identity&) const = default;
+};
+
 class Source {
  public:
   virtual ~Source() = default;
   virtual uint64_t size() const = 0;
   virtual const std::string& name() const = 0;  // as shown in errors
-  // Reads exactly out.size() bytes. Throws Error(kMalformed) past the end, Error(kIo) when the disk fails or the file
-  // is no longer what it was when it was opened.
+  // Reads exactly out.size() bytes. Safe from several threads. Throws Error(kMalformed) past the end, Error(kIo) when
+  // the disk fails or the file became shorter.
   virtual void read_at(uint64_t offset, std::span<std::byte> out) const = 0;
-  // File descriptor whose bytes are this source's bytes, or -1: for copies inside the kernel.
-  virtual int descriptor() const { return -1; }
-  // Throws Error(kIo) when size or mtime are no longer those of the opening. Called before an output is committed.
+  // A descriptor whose bytes are this source's, for copies inside the kernel, or null. Hold it only while copying: few
+  // files are open at once.
+  virtual std::shared_ptr<const Descriptor> descriptor() const { return nullptr; }
+  // Throws Error(kIo) when the file is no longer the one of the opening. Called before an output is committed.
   virtual void check_unchanged() const {}
 };
 
 // Regular files only (no device, pipe, folder). Throws Error(kNotFound, kUnsafePath).
 std::shared_ptr<Source> open_file(const std::filesystem::path& path);
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name);
+// True when both paths lead to one existing file, also through links.
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
+// For other kinds of sources. `name` is for messages; throws as Source::read_at and check_unchanged do.
+Identity identity(int descriptor, const std::string& name);
+void read_fully(int descriptor, uint64_t offset, std::span<std::byte> out, const std::string& name);
+// Throws Error(kMalformed) unless [offset, offset + bytes) lies within `size`.
+void check_range(uint64_t offset, uint64_t bytes, uint64_t size, const std::string& name);
 
 // The output: created beside `path` with O_EXCL | O_NOFOLLOW under a temporary name, of known size, space reserved at
 // once (so that a full disk is found at the start), written in any order, then renamed over `path`. Destroyed without
-// commit(), it removes the temporary. Throws Error(kIo, kNoSpace, kNotFound).
+// commit(), it removes the temporary. Throws Error(kIo, kNoSpace, kNotFound), Error(kUnsafePath) when `path` is a
+// folder, device or pipe. Writes are safe from several threads.
 class OutFile {
  public:
   OutFile(const std::filesystem::path& path, uint64_t size);
@@ -44,16 +74,28 @@ class OutFile {
   OutFile& operator=(const OutFile&) = delete;
 
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  // Copies without passing through our memory where the system can, else through `scratch`.
+  // Copies through `scratch`, or inside the kernel where the system can and `scratch` is small (it may be empty then).
   void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                  std::span<std::byte> scratch);
   void commit();
   uint64_t size() const { return size_; }
+  const std::filesystem::path& temporary() const { return temporary_; }
 
  private:
+  void create();
+  void reserve();
+  void discard() noexcept;
+  // How many bytes, from the first on, were copied.
+  uint64_t copy_in_kernel(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes);
+  [[noreturn]] void fail(const char* doing, int error) const;
+
   std::filesystem::path path_, temporary_;
   int descriptor_ = -1;
+  int slot_ = -1;  // in the table of remove_temporaries()
   uint64_t size_ = 0;
 };
+
+// Unlinks the temporaries of all OutFiles that are open. Async-signal-safe: for handlers of SIGINT and SIGTERM.
+void remove_temporaries() noexcept;
 
 }  // namespace lowtide::stream

@@ -1,0 +1,210 @@
+// The output file, see file.h.
+//
+// The traps: pwrite may write less than it was given; a limit on file sizes (ulimit -f) is a signal that kills, so it
+// is asked for beforehand; where fallocate is not supported, a full disk shows only at some later write.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "stream/error.h"
+#include "stream/file.h"
+
+namespace lowtide::stream {
+namespace {
+
+// Below this much scratch a copy inside the kernel is the faster one; above, pread and pwrite are (measured on ext4).
+constexpr size_t kSmallScratch = 256 * 1024;
+
+// The temporaries that exist now. Global because a signal handler is given nothing to find them by, and of fixed size
+// because it must not allocate. An output beyond the table is still removed by its destructor.
+struct Slot {
+  enum State : int { kFree, kTaken, kReady };
+  std::atomic<int> state = kFree;
+  char path[PATH_MAX];
+};
+std::array<Slot, 16> slots;
+
+int remember(const std::string& path) {
+  if (path.size() >= PATH_MAX) return -1;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    int expected = Slot::kFree;
+    if (!slots[i].state.compare_exchange_strong(expected, Slot::kTaken)) continue;
+    std::memcpy(slots[i].path, path.c_str(), path.size() + 1);
+    slots[i].state = Slot::kReady;
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void forget(int slot) {
+  if (slot >= 0) slots[static_cast<size_t>(slot)].state = Slot::kFree;
+}
+
+bool is_no_space(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+uint64_t free_bytes(int descriptor) {
+  struct statvfs info = {};
+  return fstatvfs(descriptor, &info) == 0 ? static_cast<uint64_t>(info.f_bavail) * info.f_frsize : 0;
+}
+
+}  // namespace
+
+void remove_temporaries() noexcept {
+  for (Slot& slot : slots)
+    if (slot.state == Slot::kReady) unlink(slot.path);
+}
+
+OutFile::OutFile(const std::filesystem::path& path, uint64_t size) : path_(path), size_(size) {
+  if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
+  struct stat info = {};
+  if (stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    throw Error(Code::kUnsafePath, "the output exists and is not a regular file", {.file = path_.string()});
+  }
+  create();
+  try {
+    reserve();
+  } catch (...) {
+    discard();
+    throw;
+  }
+}
+
+OutFile::~OutFile() { discard(); }
+
+void OutFile::create() {
+  std::random_device random;
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    std::string name = fmt::format(".{}.lowtide-{}-{:08x}", path_.filename().string(), getpid(), random());
+    if (name.size() > NAME_MAX) name = fmt::format(".lowtide-{}-{:08x}", getpid(), random());
+    temporary_ = folder_of(path_) / name;
+    // The slot comes first: a signal between the two calls then unlinks a name that does not exist yet, or the file.
+    slot_ = remember(std::filesystem::absolute(temporary_).string());
+    descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) return;
+    const int error = errno;
+    forget(slot_);
+    slot_ = -1;
+    if (error == EEXIST) continue;
+    Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : is_no_space(error) ? Code::kNoSpace : Code::kIo;
+    throw Error(code, fmt::format("no file can be made in its folder: {}", std::strerror(error)),
+                {.file = path_.string()});
+  }
+  throw Error(Code::kIo, "no free temporary name in the folder", {.file = path_.string()});
+}
+
+void OutFile::reserve() {
+  if (size_ == 0) return;
+  if (size_ > INT64_MAX)
+    throw Error(Code::kNoSpace, fmt::format("{} bytes are needed", size_), {.file = path_.string()});
+  struct rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size_) {
+    throw Error(Code::kNoSpace,
+                fmt::format("{} bytes are needed, and files are limited to {} bytes (ulimit -f)", size_,
+                            static_cast<uint64_t>(limit.rlim_cur)),
+                {.file = path_.string()});
+  }
+  int result;
+  do {
+    result = fallocate(descriptor_, 0, 0, static_cast<off_t>(size_));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return;
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) fail("reserving its space", errno);
+  if (free_bytes(descriptor_) < size_) fail("reserving its space", ENOSPC);
+  if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) fail("setting its size", errno);
+}
+
+void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  if (offset > size_ || bytes.size() > size_ - offset) {
+    throw Error(Code::kInternal,
+                fmt::format("write of {} bytes at {} beyond the planned size {}", bytes.size(), offset, size_),
+                {.file = path_.string()});
+  }
+  while (!bytes.empty()) {
+    ssize_t done = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("writing", errno);
+    if (done == 0) fail("writing", EIO);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+    offset += static_cast<uint64_t>(done);
+  }
+}
+
+void OutFile::copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
+                        std::span<std::byte> scratch) {
+  check_range(source_offset, bytes, source.size(), source.name());
+  if (offset > size_ || bytes > size_ - offset) {
+    throw Error(Code::kInternal, fmt::format("copy of {} bytes to {} beyond the planned size {}", bytes, offset, size_),
+                {.file = path_.string()});
+  }
+  uint64_t done = scratch.size() < kSmallScratch ? copy_in_kernel(source, source_offset, offset, bytes) : 0;
+  std::array<std::byte, 16 * 1024> last_resort;
+  if (scratch.empty()) scratch = last_resort;
+  while (done < bytes) {
+    auto piece = scratch.first(std::min<uint64_t>(scratch.size(), bytes - done));
+    source.read_at(source_offset + done, piece);
+    write_at(offset + done, piece);
+    done += piece.size();
+  }
+}
+
+uint64_t OutFile::copy_in_kernel(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes) {
+  auto from = source.descriptor();
+  if (from == nullptr) return 0;
+  auto in = static_cast<off64_t>(source_offset);
+  auto out = static_cast<off64_t>(offset);
+  uint64_t done = 0;
+  while (done < bytes) {
+    ssize_t copied = copy_file_range(from->number(), &in, descriptor_, &out, bytes - done, 0);
+    if (copied < 0 && errno == EINTR) continue;
+    if (copied < 0 && is_no_space(errno)) fail("copying", errno);
+    if (copied <= 0) break;  // not supported between these files, or the input became shorter: reading will tell
+    done += static_cast<uint64_t>(copied);
+  }
+  return done;
+}
+
+void OutFile::commit() {
+  // Closed before the rename: network file systems report failed writes here.
+  int result = close(std::exchange(descriptor_, -1));
+  if (result != 0 && errno != EINTR) fail("closing", errno);
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming the finished file", errno);
+  forget(slot_);
+  slot_ = -1;
+  temporary_.clear();
+}
+
+void OutFile::discard() noexcept {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+  forget(slot_);
+  slot_ = -1;
+}
+
+void OutFile::fail(const char* doing, int error) const {
+  if (!is_no_space(error)) {
+    throw Error(Code::kIo, fmt::format("{} failed: {}", doing, std::strerror(error)), {.file = path_.string()});
+  }
+  throw Error(Code::kNoSpace,
+              fmt::format("{} bytes are needed, and the disk has {} bytes free ({}: {})", size_,
+                          descriptor_ >= 0 ? free_bytes(descriptor_) : 0, doing, std::strerror(error)),
+              {.file = path_.string()});
+}
+
+}  // namespace lowtide::stream
