@@ -47,13 +47,13 @@ class Verdict:
         return self.status + (f": {self.reason}" if self.reason else "")
 
 
-def reference(model_path, arrays):
-    """ONNX Runtime's answer, {output name: array}, without graph optimisations: they reorder sums."""
+def reference(model, arrays):
+    """`model` is a path or the serialized model. ONNX Runtime's answer, {output name: array}, without graph optimisations: they reorder sums."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(model_path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, arrays), strict=True))
 
@@ -105,15 +105,18 @@ def judge_outputs(tflite, arrays, expected, tolerance, litert, backends=BACKENDS
 
 
 def judge_file(model_path, tflite, *, shapes=None, fixed=(), ranges=None, seed=0, arrays=None,
-               tolerance=RangeTolerance(), time_limit=60.0, litert=None):
-    """Judges `tflite` as the conversion of `model_path`. `arrays` feeds given inputs instead of random ones."""
+               expected=None, tolerance=RangeTolerance(), time_limit=60.0, litert=None):
+    """Judges `tflite` as the conversion of `model_path`. `arrays` feeds given inputs instead of random ones, and
+    `expected` {output: array} takes the place of ONNX Runtime's answer, where that has none."""
     model = load_structure(model_path)
-    arrays = arrays or random_inputs(model, shapes, ranges, seed)
+    if arrays is None:
+        arrays = random_inputs(model, shapes, ranges, seed)
     file = read_tflite(tflite)
     fault = interface_fault(file, run_time_inputs(model), [o.name for o in model.graph.output], fixed)
     if fault:
         return Verdict("wrong", fault, operators=file.operators)
-    expected = reference(model_path, arrays)
+    if expected is None:
+        expected = reference(model_path, arrays)
     if litert:
         verdict = judge_outputs(tflite, arrays, expected, tolerance, litert)
     else:

@@ -1,0 +1,111 @@
+"""What the thesis's converter got wrong, one test each: all of it without an error.
+
+The first converter (ONNX2TFLite, which grew out of a thesis) gave files that ran and answered wrongly. Each of its
+failures is a small model here; all dimensions differ, so that a layout mistake shows.
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import set_external_data
+
+import judge
+from case import Case, judge_case
+from cases_conv import lrn_of
+
+CONV = {"w": (4, 3, 3, 2)}
+
+CASES = [
+    # Softmax worked along the last axis whatever the attribute said; before opset 13 it flattens at the axis.
+    *[Case(f"softmax_opset_{opset}_axis_{axis}", "float[2,3,4,5] x", f"y = Softmax<axis={axis}>(x)", opset=opset, ranges={"x": (-3, 3)})
+      for opset in (11, 13) for axis in (0, 1, 2, 3, -2)],
+    *[Case(f"softmax_opset_{opset}_over_channels", "float[2,3,7,9] x", "c = Conv(x, w) y = Softmax<axis=1>(c)", CONV, opset=opset)
+      for opset in (11, 13)],
+    # ceil_mode and dilations of pools were not read.
+    Case("max_pool_ceil_mode", "float[1,3,8,10] x", "y = MaxPool<kernel_shape=[3,3], strides=[2,2], ceil_mode=1>(x)"),
+    Case("max_pool_dilations", "float[1,3,11,13] x", "y = MaxPool<kernel_shape=[3,2], dilations=[2,3]>(x)"),
+    Case("max_pool_dilations_pads_strides", "float[1,3,12,13] x",
+         "y = MaxPool<kernel_shape=[3,2], dilations=[2,3], pads=[2,1,0,1], strides=[2,1]>(x)"),
+    Case("average_pool_ceil_mode", "float[1,3,8,10] x", "y = AveragePool<kernel_shape=[3,3], strides=[2,2], ceil_mode=1>(x)"),
+    Case("average_pool_ceil_mode_count_include_pad", "float[1,3,8,10] x",
+         "y = AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1, count_include_pad=1>(x)", opset=19),
+    Case("average_pool_dilations", "float[1,3,11,13] x", "y = AveragePool<kernel_shape=[3,2], dilations=[2,3]>(x)", opset=19),
+    # Pads that look like SAME and are not: SAME puts 2 before and 3 behind here, the model wants 3 and 3.
+    Case("conv_pad_3_kernel_7_stride_2_even_size", "float[1,3,12,14] x",
+         "y = Conv<kernel_shape=[7,7], strides=[2,2], pads=[3,3,3,3]>(x, w, b)", {"w": (4, 3, 7, 7), "b": (4,)}),
+    Case("max_pool_pad_3_kernel_7_stride_2_even_size", "float[1,3,12,14] x", "y = MaxPool<kernel_shape=[7,7], strides=[2,2], pads=[3,3,3,3]>(x)"),
+    Case("max_pool_pad_1_kernel_3_stride_2_even_size", "float[1,3,12,14] x", "y = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x)"),
+    Case("max_pool_pads_of_negative_values", "float[1,3,12,14] x", "y = MaxPool<kernel_shape=[7,7], strides=[2,2], pads=[3,3,3,3]>(x)",
+         ranges={"x": (-9, -3)}),
+    # Optional attributes that were taken for granted.
+    Case("conv_without_strides", "float[1,3,7,9] x", "y = Conv<kernel_shape=[3,2], pads=[1,1,1,0], dilations=[1,1], group=1>(x, w)", CONV),
+    Case("conv_without_any_attribute", "float[1,3,7,9] x", "y = Conv(x, w)", CONV),
+    Case("max_pool_without_strides", "float[1,3,7,9] x", "y = MaxPool<kernel_shape=[3,2]>(x)"),
+    Case("average_pool_without_strides", "float[1,3,7,9] x", "y = AveragePool<kernel_shape=[3,2]>(x)"),
+    Case("gemm_without_trans_b", "float[5,7] x", "y = Gemm(x, w, b)", {"w": (7, 3), "b": (3,)}),
+    Case("gemm_with_trans_b", "float[5,7] x", "y = Gemm<transB=1>(x, w, b)", {"w": (3, 7), "b": (3,)}),
+    # A Reshape reads elements in NCHW order, also behind a convolution that is computed in NHWC.
+    Case("reshape_after_conv", "float[2,3,7,9] x", "c = Conv(x, w) y = Reshape(c, s)", {**CONV, "s": np.array([2, 8, 20])}),
+    Case("flatten_after_conv", "float[2,3,7,9] x", "c = Conv(x, w) y = Flatten(c)", CONV),
+    Case("flatten_gemm_after_conv", "float[2,3,7,9] x", "c = Conv(x, w) f = Flatten(c) y = Gemm<transB=1>(f, v)", {**CONV, "v": (6, 160)}),
+    # An even window reaches one channel further up than down.
+    *[Case(f"lrn_size_{size}", "float[2,7,5,4] x", f"y = LRN<size={size}, alpha=0.3, beta=0.75, bias=1.5>(x)", ranges={"x": (-3, 3)},
+           numpy=lrn_of(size, 0.3, 0.75, 1.5)) for size in (2, 4, 6)],
+    # A zero input still takes part: its shape may be the larger one, and NaN + 0 is NaN.
+    Case("sum_with_a_zero_input", "float[2,3,4] a, float[2,3,4] b", "y = Sum(a, z, b)", {"z": np.zeros((2, 3, 4), np.float32)}),
+    Case("sum_with_a_zero_input_that_broadcasts", "float[3,1] a", "y = Sum(a, z)", {"z": np.zeros((2, 1, 4), np.float32)}),
+    Case("sum_with_a_zero_at_run_time", "float[2,3,4] a, float[4] b", "y = Sum(a, b)",
+         feeds={"a": np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4), "b": np.zeros(4, np.float32)}),
+    Case("sum_with_one_input", "float[2,3,4] a", "y = Sum(a)"),
+    Case("sum_with_one_input_in_the_middle", "float[2,3,7,9] x", "c = Conv(x, w) s = Sum(c) y = Relu(s)", CONV),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_not_again(case, tmp_path, litert, lowtide):
+    verdict = judge_case(case, tmp_path, litert)
+    assert verdict.passed, str(verdict)
+
+
+@pytest.fixture
+def external(tmp_path):
+    """A convolution whose weight and bias lie in `weights.bin`, the bias behind a gap."""
+    rng = np.random.default_rng(3)
+    tensors = {"w": rng.uniform(-1, 1, (4, 3, 3, 2)).astype(np.float32), "b": rng.uniform(-1, 1, 4).astype(np.float32)}
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"], name="first")], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 7, 9])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 5, 8])],
+        initializer=[numpy_helper.from_array(array, name) for name, array in tensors.items()])
+    data = b""
+    for tensor in graph.initializer:
+        set_external_data(tensor, "weights.bin", offset=len(data), length=len(tensor.raw_data))
+        data += tensor.raw_data + b"gap!" * 5
+        tensor.ClearField("raw_data")
+    (tmp_path / "weights.bin").write_bytes(data)
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return path
+
+
+def test_external_data_is_read(external, litert, lowtide):
+    verdict = judge.judge(external, litert=litert)
+    assert verdict.passed, str(verdict)
+
+
+def test_external_data_is_found_beside_the_model(external, litert, lowtide, tmp_path_factory, monkeypatch):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    verdict = judge.judge(external, litert=litert)
+    assert verdict.passed, str(verdict)
+
+
+@pytest.mark.parametrize("harm", ["missing", "short"])
+def test_missing_external_data_is_an_error(external, lowtide, harm):
+    data = external.with_name("weights.bin")
+    if harm == "missing":
+        data.unlink()
+    else:
+        data.write_bytes(data.read_bytes()[:-30])
+    verdict = judge.judge(external)
+    assert verdict.status == "refused" and "weights.bin" in verdict.reason, str(verdict)
