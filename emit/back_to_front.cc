@@ -1,0 +1,252 @@
+#include "emit/back_to_front.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "emit/progress.h"
+#include "stream/error.h"
+#include "stream/pour.h"
+
+namespace lowtide::emit {
+namespace {
+
+using stream::Budget;
+
+constexpr uint64_t kMaxStretch = uint64_t{4} << 20;  // larger descending writes are not faster
+constexpr uint64_t kMinStretch = uint64_t{64} << 10;
+constexpr uint64_t kCopyStretch = uint64_t{16} << 20;  // what one copy inside the kernel moves
+constexpr uint64_t kMinCopy = uint64_t{256} << 10;     // below, gathering into one write is cheaper
+// What a thread needs to work at speed: a stretch, and tiles of the same order for the recipe.
+constexpr uint64_t kBytesPerThread = uint64_t{6} << 20;
+
+// Elements [first, first + count) of a payload.
+struct Piece {
+  size_t payload;
+  uint64_t first, count;
+};
+struct Stretch {
+  std::vector<Piece> pieces;    // from the last to the first
+  uint64_t begin = 0, end = 0;  // in the file, length words included
+  bool copy = false;
+};
+
+// Deals out the stretches of the file, from its end to its front.
+class Cutter {
+ public:
+  Cutter(const Plan& plan, uint64_t stretch_bytes, Budget& budget)
+      : plan_(plan), stretch_bytes_(stretch_bytes), budget_(budget), next_(plan.payloads.size()) {}
+
+  std::optional<Stretch> next() {
+    std::lock_guard lock(mutex_);
+    if (left_ == 0 && !open_next()) return std::nullopt;
+    return step_ ? cut_large() : gather_small();
+  }
+
+ private:
+  const Payload& payload() const { return plan_.payloads[next_]; }
+  bool large() const { return payload().bytes > stretch_bytes_ || copied(); }
+  bool copied() const { return payload().bytes >= kMinCopy && stream::recipe::plain_extent(*payload().recipe); }
+
+  // Goes on to the payload in front of the last one; false at the front of the file.
+  bool open_next() {
+    if (next_ == 0) return false;
+    --next_;
+    left_ = payload().recipe->elements();
+    step_ = 0;
+    if (!large()) return true;
+    const stream::Recipe& recipe = *payload().recipe;
+    if (copied()) {
+      step_ = elements_in(recipe, kCopyStretch);
+    } else {
+      uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(stretch_bytes_);
+      step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, stretch_bytes_));
+    }
+    return true;
+  }
+
+  // Whole grains of elements, so that packed elements are cut between bytes.
+  static constexpr uint64_t kGrain = 16;
+  static uint64_t elements_in(const stream::Recipe& recipe, uint64_t bytes) {
+    return bytes * 8 / static_cast<uint64_t>(stream::bits(recipe.dtype)) / kGrain * kGrain;
+  }
+
+  void add(Stretch& stretch, uint64_t first, uint64_t count) {
+    const Payload& p = payload();
+    uint64_t begin = p.position + stream::file_bytes(p.recipe->dtype, first);
+    if (stretch.pieces.empty()) stretch.end = begin + stream::file_bytes(p.recipe->dtype, count);
+    stretch.begin = first == 0 ? begin - plan_.prefix() : begin;
+    stretch.pieces.push_back({next_, first, count});
+    left_ = first;
+  }
+
+  Stretch cut_large() {
+    Stretch stretch;
+    stretch.copy = copied();
+    uint64_t first = (left_ - 1) / step_ * step_;
+    add(stretch, first, left_ - first);
+    return stretch;
+  }
+
+  Stretch gather_small() {
+    Stretch stretch;
+    add(stretch, 0, left_);
+    while (next_ > 0) {
+      --next_;
+      if (large() || stretch.end - payload().position + kPayloadAlignment > stretch_bytes_) {
+        ++next_;
+        break;
+      }
+      add(stretch, 0, payload().recipe->elements());
+    }
+    return stretch;
+  }
+
+  const Plan& plan_;
+  uint64_t stretch_bytes_;
+  Budget& budget_;
+  size_t next_;        // the payload under the knife; those behind it are done
+  uint64_t left_ = 0;  // its elements that are not dealt out yet
+  uint64_t step_ = 0;  // elements of one cut; 0: it is small
+  std::mutex mutex_;
+};
+
+// One thread's hands: a buffer of its own, and the pourer of the payload that it worked on last.
+class Worker {
+ public:
+  Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t stretch_bytes, Progress* progress)
+      : plan_(plan),
+        out_(out),
+        budget_(budget),
+        buffer_(budget.take(stretch_bytes + kPayloadAlignment, "writing")),
+        progress_(progress) {}
+
+  void run(Cutter& cutter, const std::function<bool()>& stopped) {
+    while (!stopped()) {
+      std::optional<Stretch> stretch = cutter.next();
+      if (!stretch) return;
+      stretch->copy ? copy(*stretch) : write(*stretch);
+      if (progress_) progress_->advance(stretch->end - stretch->begin);
+    }
+  }
+
+ private:
+  void write(const Stretch& stretch) {
+    std::byte* base = buffer_.data();
+    uint64_t bytes = stretch.end - stretch.begin;
+    if (stretch.pieces.size() > 1) std::memset(base, 0, bytes);  // the gaps
+    for (const Piece& piece : stretch.pieces) {
+      const Payload& payload = plan_.payloads[piece.payload];
+      named(payload, [&] {
+        uint64_t position = payload.position + stream::file_bytes(payload.recipe->dtype, piece.first);
+        if (piece.first == 0) put_prefix(payload, base + (position - stretch.begin));
+        if (piece.count > 0)
+          pourer(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - stretch.begin));
+      });
+    }
+    out_.write_at(stretch.begin, {base, bytes});
+  }
+
+  void copy(const Stretch& stretch) {
+    const Piece& piece = stretch.pieces[0];
+    const Payload& payload = plan_.payloads[piece.payload];
+    named(payload, [&] {
+      const auto* extent = stream::recipe::plain_extent(*payload.recipe);
+      uint64_t inside = stream::file_bytes(payload.recipe->dtype, piece.first);
+      out_.copy_from(*extent->source, extent->stretches[0].offset + inside, payload.position + inside,
+                     stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span());
+    });
+    if (piece.first > 0 || plan_.external) return;
+    std::byte length[4];
+    put_prefix(payload, length + sizeof length);
+    out_.write_at(payload.position - sizeof length, length);
+  }
+
+  // The length word of an inline payload, in front of `data`.
+  void put_prefix(const Payload& payload, std::byte* data) {
+    if (plan_.external) return;
+    auto length = static_cast<uint32_t>(payload.bytes);
+    std::memcpy(data - sizeof length, &length, sizeof length);
+  }
+
+  stream::Pourer& pourer(size_t payload) {
+    if (!pourer_ || pourer_of_ != payload) {
+      pourer_.reset();  // gives its tiles back before the next one takes its own
+      pourer_ = std::make_unique<stream::Pourer>(plan_.payloads[payload].recipe, budget_);
+      pourer_of_ = payload;
+    }
+    return *pourer_;
+  }
+
+  template <typename Work>
+  void named(const Payload& payload, Work&& work) {
+    try {
+      work();
+    } catch (stream::Error& error) {
+      error.add_place({.slot = fmt::format("tensor '{}'", payload.tensor)});
+      throw;
+    }
+  }
+
+  const Plan& plan_;
+  stream::OutFile& out_;
+  Budget& budget_;
+  Budget::Lease buffer_;
+  Progress* progress_;
+  std::unique_ptr<stream::Pourer> pourer_;
+  size_t pourer_of_ = 0;
+};
+
+uint64_t stretch_for(uint64_t share) { return std::clamp(share / 4 / 4096 * 4096, kMinStretch, kMaxStretch); }
+
+void pour_alone(const Plan& plan, stream::OutFile& out, Budget& budget, Progress* progress) {
+  uint64_t stretch = stretch_for(budget.available());
+  Cutter cutter(plan, stretch, budget);
+  Worker(plan, out, budget, stretch, progress).run(cutter, [] { return false; });
+}
+
+// Each thread has a budget of its own, so that none can starve another and the outcome does not depend on their race.
+void pour_together(const Plan& plan, stream::OutFile& out, uint64_t share, int threads, Progress* progress) {
+  uint64_t stretch = stretch_for(share);
+  Budget scout(share);
+  Cutter cutter(plan, stretch, scout);
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto stopped = [&] {
+    std::lock_guard lock(mutex);
+    return failure != nullptr;
+  };
+  auto work = [&] {
+    try {
+      Budget own(share);
+      Worker(plan, out, own, stretch, progress).run(cutter, stopped);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
+  uint64_t free = budget.available();
+  auto threads = static_cast<int>(
+      std::clamp<uint64_t>(free / kBytesPerThread, 1, static_cast<uint64_t>(std::max(1, options.threads))));
+  if (threads == 1) return pour_alone(plan, out, budget, options.progress);
+  pour_together(plan, out, free / static_cast<uint64_t>(threads), threads, options.progress);
+}
+
+}  // namespace lowtide::emit

@@ -1,0 +1,18 @@
+// Pours the payloads of a planned file from its end to its front.
+//
+// The work is cut into stretches of the file, each at most a few MiB: the pieces of one large payload, or many small
+// payloads with the gaps between them. Threads take the next stretch towards the front, fill a buffer and write it. The
+// bytes do not depend on where the cuts are, so neither budget nor thread count shows in the file.
+#pragma once
+
+#include "emit/plan.h"
+#include "stream/budget.h"
+#include "stream/file.h"
+
+namespace lowtide::emit {
+
+// Threads share what the budget has free. Throws what sources, recipes and the disk throw, with the tensor's name as
+// its place. `header` is not written here.
+void pour_payloads(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options);
+
+}  // namespace lowtide::emit

@@ -1,0 +1,314 @@
+#include "emit/header.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "emit/op_versions.h"
+#include "emit/options_table.h"
+#include "emit/tensor_names.h"
+#include "schemas/tflite_generated.h"
+#include "stream/error.h"
+#include "stream/tflite_dtype.h"
+
+namespace lowtide::emit {
+namespace {
+
+using core::Graph;
+using core::Kind;
+using core::Op;
+using core::Value;
+using core::ValueId;
+using stream::Code;
+using stream::Error;
+using stream::Unsupported;
+template <typename T>
+using Offsets = std::vector<flatbuffers::Offset<T>>;
+
+// TFLite's verifiers refuse a file with more tables.
+constexpr uint64_t kMaxTables = 1'000'000;
+// Nonzero, so that the builder does not drop the field as a default.
+constexpr uint32_t kPlaceholder = 1;
+constexpr std::string_view kExternalBuffersSince = "2.14.0";  // runtimes that read Buffer.offset
+constexpr size_t kRuntimeVersionBytes = 16;
+
+stream::Where at(const std::string& tensor) { return {.slot = fmt::format("tensor '{}'", tensor)}; }
+
+int32_t narrow(int64_t extent, const std::string& tensor) {
+  if (extent > std::numeric_limits<int32_t>::max())
+    throw Unsupported(fmt::format("extent {} does not fit TFLite's 32 bits", extent), {}, at(tensor));
+  return static_cast<int32_t>(extent);
+}
+
+class HeaderBuilder {
+ public:
+  HeaderBuilder(const core::Model& model, Plan& plan) : model_(model), plan_(plan) {
+    buffers_.push_back(tflite::CreateBuffer(fbb_));
+  }
+  void build();
+
+ private:
+  flatbuffers::Offset<tflite::SubGraph> subgraph(const Graph& graph);
+  flatbuffers::Offset<tflite::Tensor> tensor(const Value& value, const std::string& name);
+  flatbuffers::Offset<tflite::QuantizationParameters> quantization(const Value& value);
+  flatbuffers::Offset<tflite::Operator> operation(const Graph& graph, const Op& op,
+                                                  const std::vector<int32_t>& tensor_of);
+  flatbuffers::Offset<tflite::SignatureDef> signature(const Graph& graph, const std::vector<int32_t>& tensor_of);
+  uint32_t constant_buffer(const Value& value, const std::string& name);
+  uint32_t metadata_buffer(std::span<const uint8_t> bytes);
+  uint32_t operator_code(const Graph& graph, const Op& op);
+  Offsets<tflite::Metadata> metadata();
+  void count_tables(uint64_t more);
+
+  const core::Model& model_;
+  Plan& plan_;
+  flatbuffers::FlatBufferBuilder fbb_;
+  Offsets<tflite::Buffer> buffers_;
+  Offsets<tflite::OperatorCode> codes_;
+  Offsets<tflite::SignatureDef> signatures_;
+  std::map<std::tuple<Kind, int, std::string>, uint32_t> code_of_;
+  std::unordered_map<const stream::Recipe*, uint32_t> buffer_of_;
+  std::string_view runtime_;  // the oldest that can run the model
+  uint64_t tables_ = 0;
+};
+
+void HeaderBuilder::count_tables(uint64_t more) {
+  tables_ += more;
+  if (tables_ > kMaxTables)
+    throw Unsupported(fmt::format("the model needs more than {} flatbuffer tables, which TFLite refuses", kMaxTables),
+                      "divide the graph");
+}
+
+// One payload for each recipe: tensors that share a recipe share their bytes.
+uint32_t HeaderBuilder::constant_buffer(const Value& value, const std::string& name) {
+  auto [it, fresh] = buffer_of_.try_emplace(value.constant.get(), static_cast<uint32_t>(plan_.payloads.size() + 1));
+  if (!fresh) return it->second;
+  uint64_t bytes = value.constant->bytes();
+  auto start = fbb_.StartTable();
+  if (plan_.external && bytes > 0) {
+    fbb_.AddElement<uint64_t>(tflite::Buffer::VT_OFFSET, kPlaceholder, 0);
+    fbb_.AddElement<uint64_t>(tflite::Buffer::VT_SIZE, bytes, 0);
+  } else {
+    fbb_.AddElement<uint32_t>(tflite::Buffer::VT_DATA, kPlaceholder, 0);
+  }
+  buffers_.emplace_back(fbb_.EndTable(start));
+  plan_.payloads.push_back({value.constant, bytes, 0, name});
+  count_tables(1);
+  return it->second;
+}
+
+uint32_t HeaderBuilder::metadata_buffer(std::span<const uint8_t> bytes) {
+  fbb_.ForceVectorAlignment(bytes.size(), sizeof(uint8_t), kPayloadAlignment);
+  auto data = fbb_.CreateVector(bytes.data(), bytes.size());
+  buffers_.push_back(tflite::CreateBuffer(fbb_, data));
+  return static_cast<uint32_t>(buffers_.size() - 1);
+}
+
+flatbuffers::Offset<tflite::QuantizationParameters> HeaderBuilder::quantization(const Value& value) {
+  if (!value.quantization) return 0;
+  count_tables(1);
+  const core::Quantization& q = *value.quantization;
+  return tflite::CreateQuantizationParametersDirect(fbb_, nullptr, nullptr, &q.scale, &q.zero_point,
+                                                    tflite::QuantizationDetails::NONE, 0, q.axis);
+}
+
+flatbuffers::Offset<tflite::Tensor> HeaderBuilder::tensor(const Value& value, const std::string& name) {
+  auto type = stream::tensor_type(value.dtype);
+  if (!type || value.dtype == stream::DType::kString)
+    throw Unsupported(fmt::format("tensors of type {} cannot be written", stream::dtype_name(value.dtype)), {},
+                      at(name));
+  if (value.constant && (value.constant->dtype != value.dtype || value.constant->dims != value.shape))
+    throw Error(Code::kInternal, "a constant's recipe is not of its tensor's type and shape", at(name));
+  std::vector<int32_t> shape, signature;
+  bool symbolic = false;
+  for (core::Dim dim : value.shape) {
+    symbolic |= !stream::is_static(dim);
+    signature.push_back(stream::is_static(dim) ? narrow(dim, name) : -1);
+    shape.push_back(stream::is_static(dim) ? signature.back() : 1);
+  }
+  uint32_t buffer = value.constant ? constant_buffer(value, name) : 0;
+  count_tables(1);
+  ++plan_.tensors;
+  return tflite::CreateTensorDirect(fbb_, &shape, *type, buffer, name.c_str(), quantization(value), false, 0,
+                                    symbolic ? &signature : nullptr, true);
+}
+
+uint32_t HeaderBuilder::operator_code(const Graph& graph, const Op& op) {
+  std::string custom;
+  if (const auto* options = std::get_if<core::CustomOptions>(&op.options)) custom = options->name;
+  int version = op_version(graph, op);
+  auto [it, fresh] = code_of_.try_emplace({op.kind, version, custom}, static_cast<uint32_t>(codes_.size()));
+  if (!fresh) return it->second;
+  // Old readers know only a byte; codes that do not fit it show as the placeholder there.
+  auto placeholder = static_cast<int>(tflite::BuiltinOperator::PLACEHOLDER_FOR_GREATER_OP_CODES);
+  auto short_code = static_cast<int8_t>(std::min(static_cast<int>(op.kind), placeholder));
+  codes_.push_back(tflite::CreateOperatorCode(fbb_, short_code, custom.empty() ? 0 : fbb_.CreateString(custom), version,
+                                              static_cast<tflite::BuiltinOperator>(op.kind)));
+  runtime_ = newer_runtime(runtime_, first_runtime(op.kind, version));
+  return it->second;
+}
+
+// Kernels of these take one input less instead of an absent last one.
+bool drops_absent_bias(Kind kind) {
+  switch (kind) {
+    case Kind::kConv2d:
+    case Kind::kDepthwiseConv2d:
+    case Kind::kTransposeConv:
+    case Kind::kConv3d:
+    case Kind::kConv3dTranspose:
+    case Kind::kFullyConnected:
+      return true;
+    default:
+      return false;
+  }
+}
+
+flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& graph, const Op& op,
+                                                               const std::vector<int32_t>& tensor_of) {
+  std::vector<int32_t> inputs, outputs;
+  for (ValueId id : op.inputs) inputs.push_back(id == core::kAbsent ? -1 : tensor_of[static_cast<size_t>(id)]);
+  for (ValueId id : op.outputs) outputs.push_back(tensor_of[static_cast<size_t>(id)]);
+  if (drops_absent_bias(op.kind) && !inputs.empty() && inputs.back() == -1) inputs.pop_back();
+  OptionsTable options = options_table(fbb_, graph, op);
+  uint32_t code = operator_code(graph, op);
+  bool second = options.type2 != tflite::BuiltinOptions2::NONE;
+  count_tables(options.table.IsNull() ? 1 : 2);
+  ++plan_.operators;
+  plan_.transposes += op.kind == Kind::kTranspose;
+  return tflite::CreateOperator(fbb_, code, fbb_.CreateVector(inputs), fbb_.CreateVector(outputs), options.type,
+                                second ? 0 : options.table, options.custom, tflite::CustomOptionsFormat::FLEXBUFFERS, 0,
+                                0, 0, 0, options.type2, second ? options.table : 0);
+}
+
+// Values in the order in which the graph meets them; those that nothing uses are left out.
+std::vector<ValueId> values_in_order(const Graph& graph) {
+  std::vector<ValueId> order;
+  std::vector<bool> seen(graph.values.size(), false);
+  auto meet = [&](ValueId id) {
+    if (id == core::kAbsent || seen[static_cast<size_t>(id)]) return;
+    seen[static_cast<size_t>(id)] = true;
+    order.push_back(id);
+  };
+  for (ValueId id : graph.inputs) meet(id);
+  for (const Op& op : graph.ops) {
+    for (ValueId id : op.inputs) meet(id);
+    for (ValueId id : op.outputs) meet(id);
+  }
+  for (ValueId id : graph.outputs) meet(id);
+  return order;
+}
+
+// What the writer needs of a graph: ops in an order in which they can run, and for the main graph outputs that are
+// results of different ops, because a signature's names must not be two names of one tensor.
+void check_graph(const Graph& graph, bool main) {
+  auto fail = [](const std::string& text) { throw Error(Code::kInternal, text); };
+  std::vector<bool> defined(graph.values.size(), false), output(graph.values.size(), false);
+  for (size_t i = 0; i < graph.values.size(); ++i) defined[i] = graph.values[i].is_constant();
+  for (ValueId id : graph.inputs) {
+    if (defined[static_cast<size_t>(id)])
+      fail(fmt::format("graph input '{}' is a constant or stands twice", graph.at(id).name));
+    defined[static_cast<size_t>(id)] = true;
+  }
+  std::vector<bool> result(graph.values.size(), false);
+  for (const Op& op : graph.ops) {
+    if (op.kind == Kind::kDead) fail("a dead op reaches the writer");
+    if (op.kind == Kind::kForeign)
+      throw Unsupported("the operator has no TFLite form", {}, {.node = graph.origins[op.origin]});
+    for (ValueId id : op.inputs)
+      if (id != core::kAbsent && !defined[static_cast<size_t>(id)])
+        fail(fmt::format("{} '{}' uses a value before it is made", core::kind_name(op.kind), graph.origins[op.origin]));
+    for (ValueId id : op.outputs) defined[static_cast<size_t>(id)] = result[static_cast<size_t>(id)] = true;
+  }
+  for (ValueId id : graph.outputs) {
+    auto i = static_cast<size_t>(id);
+    if (!defined[i]) fail(fmt::format("graph output '{}' is never made", graph.at(id).name));
+    if (main && (!result[i] || output[i]))
+      fail(fmt::format("graph output '{}' is not an op's result of its own", graph.at(id).name));
+    output[i] = true;
+  }
+  if (main && (graph.input_names.size() != graph.inputs.size() || graph.output_names.size() != graph.outputs.size()))
+    fail("the graph's inputs and outputs are not all named");
+}
+
+flatbuffers::Offset<tflite::SignatureDef> HeaderBuilder::signature(const Graph& graph,
+                                                                   const std::vector<int32_t>& tensor_of) {
+  auto maps = [&](const std::vector<ValueId>& ids, const std::vector<std::string>& names) {
+    Offsets<tflite::TensorMap> out;
+    for (size_t i = 0; i < ids.size(); ++i)
+      out.push_back(tflite::CreateTensorMapDirect(fbb_, names[i].c_str(),
+                                                  static_cast<uint32_t>(tensor_of[static_cast<size_t>(ids[i])])));
+    return out;
+  };
+  Offsets<tflite::TensorMap> inputs = maps(graph.inputs, graph.input_names);
+  Offsets<tflite::TensorMap> outputs = maps(graph.outputs, graph.output_names);
+  count_tables(inputs.size() + outputs.size());
+  return tflite::CreateSignatureDefDirect(fbb_, &inputs, &outputs, "serving_default", 0);
+}
+
+flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(const Graph& graph) {
+  bool main = &graph == model_.graphs[0].get();
+  check_graph(graph, main);
+  std::vector<std::string> names = tensor_names(graph);
+  std::vector<int32_t> tensor_of(graph.values.size(), -1);
+  Offsets<tflite::Tensor> tensors;
+  for (ValueId id : values_in_order(graph)) {
+    tensor_of[static_cast<size_t>(id)] = static_cast<int32_t>(tensors.size());
+    tensors.push_back(tensor(graph.at(id), names[static_cast<size_t>(id)]));
+  }
+  Offsets<tflite::Operator> operators;
+  for (const Op& op : graph.ops) {
+    try {
+      operators.push_back(operation(graph, op, tensor_of));
+    } catch (Error& error) {
+      error.add_place({.node = graph.origins[op.origin]});
+      throw;
+    }
+  }
+  auto indices = [&](const std::vector<ValueId>& ids) {
+    std::vector<int32_t> out;
+    for (ValueId id : ids) out.push_back(tensor_of[static_cast<size_t>(id)]);
+    return out;
+  };
+  std::vector<int32_t> inputs = indices(graph.inputs), outputs = indices(graph.outputs);
+  if (main) signatures_.push_back(signature(graph, tensor_of));
+  return tflite::CreateSubGraphDirect(fbb_, &tensors, &inputs, &outputs, &operators,
+                                      graph.name.empty() ? "main" : graph.name.c_str());
+}
+
+// Metadata stands in the header in either form: loaders read it before anything else and look nowhere else.
+Offsets<tflite::Metadata> HeaderBuilder::metadata() {
+  Offsets<tflite::Metadata> out;
+  if (plan_.external) runtime_ = newer_runtime(runtime_, kExternalBuffersSince);
+  std::array<uint8_t, kRuntimeVersionBytes> version{};
+  std::copy(runtime_.begin(), runtime_.end(), version.begin());
+  out.push_back(tflite::CreateMetadataDirect(fbb_, "min_runtime_version", metadata_buffer(version)));
+  if (plan_.external) {
+    constexpr std::string_view kOutside = "outside flatbuffers";
+    auto bytes = reinterpret_cast<const uint8_t*>(kOutside.data());
+    out.push_back(tflite::CreateMetadataDirect(fbb_, "buffer_location", metadata_buffer({bytes, kOutside.size()})));
+  }
+  return out;
+}
+
+void HeaderBuilder::build() {
+  Offsets<tflite::SubGraph> subgraphs;
+  for (const auto& graph : model_.graphs) subgraphs.push_back(subgraph(*graph));
+  Offsets<tflite::Metadata> notes = metadata();
+  std::string description = model_.description.empty() ? "Lowtide " LOWTIDE_VERSION : model_.description;
+  fbb_.Finish(tflite::CreateModelDirect(fbb_, 3, &codes_, &subgraphs, description.c_str(), &buffers_, nullptr, &notes,
+                                        &signatures_),
+              tflite::ModelIdentifier());
+  auto bytes = std::as_bytes(std::span(fbb_.GetBufferPointer(), fbb_.GetSize()));
+  plan_.header.assign(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+void build_header(const core::Model& model, Plan& plan) { HeaderBuilder(model, plan).build(); }
+
+}  // namespace lowtide::emit

@@ -1,0 +1,12 @@
+// Builds the flatbuffer: everything of a .tflite file but the payloads of its constants.
+#pragma once
+
+#include "emit/plan.h"
+
+namespace lowtide::emit {
+
+// Fills plan.header, plan.payloads (without positions) and the counts. Buffer i + 1 belongs to payload i; its `data`
+// offset (or `offset`, when plan.external) is a placeholder. Buffer 0 is the empty one.
+void build_header(const core::Model& model, Plan& plan);
+
+}  // namespace lowtide::emit

@@ -1,0 +1,57 @@
+// Every size and offset of a .tflite file before a byte of it is written: the header (the finished flatbuffer, which
+// grows with the number of nodes only) and where each constant's payload will stand.
+//
+//   inline    | header | pad len payload 0 | pad len payload 1 | ... | tail |    Buffer.data points forward at `len`
+//   external  | header | pad payload 0 | pad payload 1 | ...         | tail |    Buffer.offset, Buffer.size
+//
+// The trap: a flatbuffer's offsets are 32-bit and run forward only, so a file with inline payloads ends before 2^31;
+// above, payloads lie outside the flatbuffer. Kernels want payloads aligned to 16, and XNNPACK reads a little past the
+// end of one, so at least 16 bytes follow the last.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layout/core.h"
+#include "stream/recipe.h"
+
+namespace lowtide::emit {
+
+class Progress;
+
+// The largest file with inline payloads that every runtime reads.
+inline constexpr uint64_t kInlineLimit = (uint64_t{1} << 31) - 2;
+inline constexpr uint64_t kPayloadAlignment = 16;
+
+struct WriteOptions {
+  uint64_t inline_limit = kInlineLimit;
+  bool external_buffers = false;  // the form for large files, whatever the size
+  int threads = 1;
+  Progress* progress = nullptr;
+};
+
+struct Payload {
+  stream::RecipeRef recipe;
+  uint64_t bytes = 0;
+  uint64_t position = 0;  // of its first byte in the file; a multiple of 16
+  std::string tensor;     // the first tensor that uses it, for messages
+};
+
+struct Plan {
+  bool external = false;
+  std::vector<std::byte> header;
+  std::vector<Payload> payloads;  // by ascending position
+  uint64_t file_bytes = 0;
+  uint64_t payload_bytes = 0;  // of the payloads alone, without padding
+  uint64_t tensors = 0, operators = 0, transposes = 0;
+
+  // Bytes of the length word in front of a payload.
+  uint64_t prefix() const { return external ? 0 : 4; }
+};
+
+// Throws Error(kUnsupported) when a tensor's type or shape has no TFLite form or the graph is too large for a
+// flatbuffer, Error(kInternal) when the graph breaks what the writer needs of it.
+Plan plan_tflite(const core::Model& model, const WriteOptions& options);
+
+}  // namespace lowtide::emit

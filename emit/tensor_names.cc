@@ -1,0 +1,64 @@
+#include "emit/tensor_names.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+
+#include "stream/error.h"
+
+namespace lowtide::emit {
+namespace {
+
+class Names {
+ public:
+  bool claim(const std::string& name) { return next_.try_emplace(name, 1).second; }
+  std::string unique(const std::string& base) {
+    if (claim(base)) return base;
+    while (true) {
+      std::string name = fmt::format("{}_{}", base, next_[base]++);
+      if (claim(name)) return name;
+    }
+  }
+
+ private:
+  std::unordered_map<std::string, int> next_;
+};
+
+std::string base_name(const core::Graph& graph, core::ValueId id, const std::vector<uint32_t>& origin_of) {
+  const core::Value& value = graph.at(id);
+  if (!value.name.empty()) return value.name;
+  const std::string& origin = graph.origins[origin_of[static_cast<size_t>(id)]];
+  std::string last = value.is_constant() ? "constant" : "value";
+  if (value.producer >= 0) last = core::kind_name(graph.ops[static_cast<size_t>(value.producer)].kind);
+  return origin.empty() ? last : origin + "/" + last;
+}
+
+}  // namespace
+
+std::vector<std::string> tensor_names(const core::Graph& graph) {
+  std::vector<std::string> out(graph.values.size());
+  Names names;
+  auto keep = [&](const std::vector<core::ValueId>& ids, const std::vector<std::string>& given) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      std::string& name = out[static_cast<size_t>(ids[i])];
+      const std::string& wanted = i < given.size() ? given[i] : graph.at(ids[i]).name;
+      if (!name.empty() || wanted.empty()) continue;
+      name = names.unique(wanted);
+    }
+  };
+  keep(graph.inputs, graph.input_names);
+  keep(graph.outputs, graph.output_names);
+
+  std::vector<uint32_t> origin_of(graph.values.size(), 0);  // of the producer, or of a constant's first user
+  for (const core::Op& op : graph.ops) {
+    for (core::ValueId id : op.outputs) origin_of[static_cast<size_t>(id)] = op.origin;
+    for (core::ValueId id : op.inputs)
+      if (id != core::kAbsent && origin_of[static_cast<size_t>(id)] == 0)
+        origin_of[static_cast<size_t>(id)] = op.origin;
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i].empty()) out[i] = names.unique(base_name(graph, static_cast<core::ValueId>(i), origin_of));
+  return out;
+}
+
+}  // namespace lowtide::emit

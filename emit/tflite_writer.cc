@@ -1,0 +1,47 @@
+#include "emit/tflite_writer.h"
+
+#include <set>
+
+#include "emit/back_to_front.h"
+#include "emit/progress.h"
+#include "stream/file.h"
+
+namespace lowtide::emit {
+namespace {
+
+// Every file that the payloads are read from.
+std::set<const stream::Source*> sources(const Plan& plan) {
+  std::set<const stream::Source*> out;
+  std::set<const stream::Recipe*> seen;
+  std::vector<const stream::Recipe*> open;
+  for (const Payload& payload : plan.payloads) open.push_back(payload.recipe.get());
+  while (!open.empty()) {
+    const stream::Recipe* recipe = open.back();
+    open.pop_back();
+    if (!seen.insert(recipe).second) continue;
+    if (const auto* extent = std::get_if<stream::step::Extent>(&recipe->step)) out.insert(extent->source.get());
+    for (const auto& input : recipe->from) open.push_back(input.get());
+  }
+  return out;
+}
+
+}  // namespace
+
+WriteResult summary(const Plan& plan) {
+  return {plan.external, plan.file_bytes, plan.header.size(), plan.payload_bytes,
+          plan.tensors,  plan.operators,  plan.transposes};
+}
+
+WriteResult write_tflite(const core::Model& model, const std::filesystem::path& path, stream::Budget& budget,
+                         const WriteOptions& options) {
+  Plan plan = plan_tflite(model, options);
+  stream::OutFile out(path, plan.file_bytes);
+  if (options.progress) options.progress->begin("writing", plan.file_bytes - plan.header.size());
+  pour_payloads(plan, out, budget, options);
+  out.write_at(0, plan.header);
+  for (const stream::Source* source : sources(plan)) source->check_unchanged();
+  out.commit();
+  return summary(plan);
+}
+
+}  // namespace lowtide::emit
