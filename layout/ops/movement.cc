@@ -1,0 +1,18 @@
+// The rows of ops that move elements without computing: joined from concat.cc, slice.cc, pad.cc, gather.cc, fill.cc.
+#include <vector>
+
+#include "layout/ops/axes.h"
+
+namespace lowtide::core {
+
+std::span<const Traits> movement_traits() {
+  static const std::vector<Traits> rows = [] {
+    std::vector<Traits> all;
+    for (std::span<const Traits> part : {concat_traits(), slice_traits(), pad_traits(), gather_traits(), fill_traits()})
+      all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace lowtide::core
