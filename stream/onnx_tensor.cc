@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <optional>
 
@@ -61,27 +60,6 @@ const char* field_name(int field) {
     default:
       return "raw_data";
   }
-}
-
-// Two 4-bit elements stand in one number, the low half first. They are taken apart by arithmetic, so that nothing but
-// this function knows of that form.
-RecipeRef halves(RecipeRef words, DType dtype, const Shape& dims) {
-  auto constant = [](int64_t value) { return recipe::ints(std::array{value}, DType::kInt32, {}); };
-  const auto count = static_cast<int64_t>(words->elements());
-  auto half = [&](Binary op, RecipeRef from) {
-    RecipeRef value =
-        recipe::binary(Binary::kFloorMod, recipe::binary(op, std::move(from), constant(16)), constant(16));
-    if (dtype == DType::kInt4) {
-      value = recipe::binary(Binary::kAdd, std::move(value), constant(8));
-      value = recipe::binary(Binary::kFloorMod, std::move(value), constant(16));
-      value = recipe::binary(Binary::kSub, std::move(value), constant(8));
-    }
-    return recipe::reshape(recipe::cast(std::move(value), dtype), {count, 1});
-  };
-  RecipeRef all = recipe::concat({half(Binary::kFloorMod, words), half(Binary::kFloorDiv, words)}, 1);
-  all = recipe::reshape(std::move(all), {2 * count});
-  all = recipe::slice(std::move(all), {0}, {static_cast<int64_t>(element_count(dims))}, {1});
-  return recipe::reshape(std::move(all), dims);
 }
 
 uint64_t decimal(const std::string& key, const std::string& text, const Wire& wire, uint64_t offset) {
@@ -395,16 +373,11 @@ void OnnxParser::set_typed(onnx::Tensor& tensor, TensorFields& fields, uint64_t 
       stretch.elements /= 2;
     }
   }
-  if (!is_half) {
-    tensor.data = recipe::extent(source_, std::move(fields.stretches), tensor.dtype, tensor.dims);
-    return;
+  if (is_half) {  // an odd number of elements leaves half a number unused, at the end
+    for (Stretch& stretch : fields.stretches) stretch.elements *= 2;
+    if (!fields.stretches.empty()) fields.stretches.back().elements -= elements % 2;
   }
-  if (tensor.dtype == DType::kFloat4E2M1) {
-    throw Unsupported("4-bit floats in int32_data", "store them in raw_data");
-  }
-  tensor.data =
-      halves(recipe::extent(source_, std::move(fields.stretches), DType::kInt32, {static_cast<int64_t>(wanted)}),
-             tensor.dtype, tensor.dims);
+  tensor.data = recipe::extent(source_, std::move(fields.stretches), tensor.dtype, tensor.dims);
 }
 
 }  // namespace lowtide::stream

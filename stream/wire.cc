@@ -16,7 +16,7 @@ constexpr uint64_t kWindowBytes = 64 * 1024;
 // CodedInputStream is opened anew when it has counted this far: no single text reaches from here to INT_MAX.
 constexpr int kReopenAt = 1 << 30;
 constexpr int kMaxVarintBytes = 10;
-static_assert(kMaxText < INT_MAX - kReopenAt);
+static_assert(Wire::kMaxText < INT_MAX - kReopenAt);
 
 }  // namespace
 
@@ -118,7 +118,7 @@ uint64_t Wire::count_varints(Range packed) {
 }
 
 Message::Message(Wire& wire, Range body) : wire_(wire), body_(body), next_(body.begin), offset_(body.begin) {
-  if (wire_.depth_ >= kMaxDepth) wire_.fail(body.begin, fmt::format("messages nest deeper than {}", kMaxDepth));
+  if (wire_.depth_ >= Wire::kMaxDepth) wire_.fail(body.begin, fmt::format("messages nest deeper than {}", Wire::kMaxDepth));
   ++wire_.depth_;
 }
 
@@ -191,7 +191,7 @@ void Message::check_fixed(int bytes) const {
 
 std::string Message::text() {
   const Range range = body();
-  if (range.bytes() > kMaxText) fail(fmt::format("a text of {} bytes; at most {} are read", range.bytes(), kMaxText));
+  if (range.bytes() > Wire::kMaxText) fail(fmt::format("a text of {} bytes; at most {} are read", range.bytes(), Wire::kMaxText));
   std::string out(range.bytes(), '\0');
   wire_.seek(range.begin);
   wire_.read(out.data(), out.size(), range.end);

@@ -34,13 +34,13 @@ struct Range {
   uint64_t bytes() const { return end - begin; }
 };
 
-// Texts are held in memory, so their length is limited: names, attribute strings, metadata.
-inline constexpr uint64_t kMaxText = 64 * 1024 * 1024;
-// Messages within messages, as protobuf's own parsers limit them.
-inline constexpr int kMaxDepth = 100;
-
 class Wire {
  public:
+  // Texts are held in memory, so their length is limited: names, attribute strings, metadata.
+  static constexpr uint64_t kMaxText = 64 * 1024 * 1024;
+  // Messages within messages, as protobuf's own parsers limit them.
+  static constexpr int kMaxDepth = 100;
+
   Wire(const Source& source, Budget& budget);
   Range all() const { return {0, source_.size()}; }
   [[noreturn]] void fail(uint64_t offset, std::string text) const;
