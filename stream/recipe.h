@@ -34,7 +34,8 @@ enum class Encoding : uint8_t {
   kTagged,  // protobuf, not packed: each element stands behind a one-byte tag
 };
 // A stretch of a file. `width` is the wire size of one element: 0 for a varint, 4 or 8 for a fixed one (kTagged only).
-// In int32_data and uint64_data narrow types stand as whole numbers: the element is the low bits of what is read.
+// In int32_data and uint64_data narrow types stand as whole numbers: the element is the low bits of what is read. Only
+// 2-bit and 4-bit types are packed there too: one word holds a byte of them. (`elements` always counts elements.)
 struct Stretch {
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -84,6 +85,7 @@ struct Recipe {
   Shape dims;  // always static
   Step step;
   std::vector<RecipeRef> from;
+  int depth = 1;  // steps on the longest way to the data; bounded, because recipes are run by recursion
 
   uint64_t elements() const { return element_count(dims); }
   uint64_t bytes() const { return file_bytes(dtype, elements()); }
@@ -91,6 +93,8 @@ struct Recipe {
 
 // A tensor of at most this many elements may be evaluated while the graph is laid out (design.md section 1).
 inline constexpr uint64_t kSmallElements = 64 * 1024;
+// Constructors throw Error(kUnsupported) beyond this depth.
+inline constexpr int kMaxSteps = 256;
 
 namespace recipe {
 

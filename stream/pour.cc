@@ -1,0 +1,123 @@
+#include "stream/pour.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "stream/elementwise.h"
+#include "stream/error.h"
+#include "stream/reader.h"
+
+namespace lowtide::stream {
+namespace {
+
+constexpr uint64_t kTileBytes = 256 * 1024;   // stays in the second-level cache
+constexpr uint64_t kMinTileBytes = 4 * 1024;  // slow, but right
+constexpr uint64_t kAlignment = 64;           // tiles begin on a cache line
+
+uint64_t tile_bytes(const Needs& needs, const Budget& budget) {
+  if (needs.tiles == 0) return kMinTileBytes;
+  uint64_t wanted = std::min(needs.largest, kTileBytes);
+  // Half of what is left, so that the next in line has something too.
+  uint64_t most = std::max(budget.available() / 2 / needs.tiles, kMinTileBytes);
+  return std::max(std::min(wanted, most) / kAlignment * kAlignment, uint64_t{16} * kAlignment);
+}
+
+Needs with_packing(Needs needs, DType dtype) {
+  if (bits(dtype) < 8) ++needs.tiles;
+  return needs;
+}
+
+}  // namespace
+
+// The flat range is a box of the tensor reshaped to one axis.
+struct Pourer::Impl {
+  Impl(RecipeRef original, Budget& budget)
+      : dims(original->dims),
+        recipe(recipe::reshape(original, {static_cast<int64_t>(original->elements())})),
+        needs(with_packing(needs_of(*recipe), recipe->dtype)),
+        scratch(budget, needs.tiles, tile_bytes(needs, budget)),
+        reader(make_reader(*recipe, scratch)) {}
+
+  Shape dims;
+  RecipeRef recipe;
+  Needs needs;
+  Scratch scratch;
+  ReaderRef reader;
+};
+
+Pourer::Pourer(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
+Pourer::~Pourer() = default;
+
+void Pourer::read(uint64_t first, uint64_t count, std::byte* lanes) {
+  uint64_t elements = impl_->recipe->elements();
+  if (first > elements || count > elements - first) throw Error(Code::kInternal, "a read behind the end of a tensor");
+  if (count == 0) return;
+  impl_->reader->read({{static_cast<int64_t>(first)}, {static_cast<int64_t>(count)}}, lanes);
+}
+
+void Pourer::read_file_bytes(uint64_t first, uint64_t count, std::byte* out) {
+  DType dtype = impl_->recipe->dtype;
+  if (bits(dtype) >= 8) return read(first, count, out);
+  auto per_byte = static_cast<uint64_t>(8 / bits(dtype));
+  if (first % per_byte != 0) throw Error(Code::kInternal, "a read from the middle of a byte");
+  Tile tile(impl_->scratch);
+  uint64_t most = impl_->scratch.tile_bytes();  // a whole number of bytes of any packed type
+  for (uint64_t part; count > 0; first += part, count -= part, out += part / per_byte) {
+    part = std::min(count, most);
+    read(first, part, tile);
+    elementwise::pack(dtype, tile, out, part);
+  }
+}
+
+uint64_t Pourer::good_count(uint64_t bytes) const {
+  uint64_t elements = impl_->recipe->elements();
+  auto lane = static_cast<uint64_t>(lane_bytes(impl_->recipe->dtype));
+  uint64_t most = std::max<uint64_t>(bytes / lane, 1);
+  if (most >= elements) return elements;
+  uint64_t row = 1;  // whole inner axes
+  for (size_t i = impl_->dims.size(); i-- > 0;) {
+    auto extent = static_cast<uint64_t>(impl_->dims[i]);
+    if (row > most / extent) break;
+    row *= extent;
+  }
+  // Packed types and other readers want whole bytes and cache lines where rows are odd.
+  auto per_byte = static_cast<uint64_t>(bits(impl_->recipe->dtype) < 8 ? 8 / bits(impl_->recipe->dtype) : 1);
+  uint64_t unit = std::lcm(row, per_byte);
+  if (unit > most) unit = per_byte;
+  return std::min(std::max(most / unit, uint64_t{1}) * unit, elements);
+}
+
+bool is_small(const Recipe& recipe) { return recipe.elements() <= kSmallElements; }
+
+std::vector<std::byte> evaluate(const RecipeRef& recipe, Budget& budget) {
+  if (!is_small(*recipe)) throw Error(Code::kInternal, "a large constant is evaluated early");
+  std::vector<std::byte> lanes(recipe->elements() * static_cast<uint64_t>(lane_bytes(recipe->dtype)));
+  Pourer(recipe, budget).read(0, recipe->elements(), lanes.data());
+  return lanes;
+}
+
+namespace {
+
+template <typename T>
+std::vector<T> evaluate_as(const RecipeRef& recipe, DType dtype, Budget& budget) {
+  std::vector<std::byte> lanes = evaluate(recipe::cast(recipe, dtype), budget);
+  std::vector<T> out(lanes.size() / sizeof(T));
+  if (!lanes.empty()) std::memcpy(out.data(), lanes.data(), lanes.size());
+  return out;
+}
+
+}  // namespace
+
+std::vector<int64_t> evaluate_ints(const RecipeRef& recipe, Budget& budget) {
+  if (!is_integer(recipe->dtype) && recipe->dtype != DType::kBool)
+    throw Error(Code::kInternal, "integers of a constant that holds none");
+  return evaluate_as<int64_t>(recipe, DType::kInt64, budget);
+}
+
+std::vector<double> evaluate_doubles(const RecipeRef& recipe, Budget& budget) {
+  return evaluate_as<double>(recipe, DType::kFloat64, budget);
+}
+
+}  // namespace lowtide::stream
