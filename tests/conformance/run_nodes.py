@@ -96,7 +96,8 @@ def judge_case(mode, case, model, inputs, expected, litert):
         if untranslatable:
             return Outcome(mode, case, "wrong", f"converted, although {untranslatable[0]} is no tensor")
         specs = run_time_inputs(model)
-        fault = judge.interface_fault(read_tflite(tflite), specs, expected)
+        file = read_tflite(tflite)
+        fault = judge.interface_fault(file, specs, expected) or judge.declared_shape_fault(file, expected)
         if fault:
             return Outcome(mode, case, "wrong", fault)
         arrays = {spec.name: inputs[spec.name] for spec in specs}

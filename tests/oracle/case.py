@@ -70,14 +70,15 @@ class Case:
         return model
 
 
-def judge_case(case, folder, litert, **how):
-    """Converts the case's model and judges it; the model stays in `folder`."""
+def judge_case(case, folder, litert, quiet=False, **how):
+    """Converts the case's model and judges it; the model stays in `folder`. Prints the report unless `quiet`."""
     model, path = case.model(), folder / "model.onnx"
     onnx.save(model, path)
     arrays = random_inputs(model, case.shapes, case.ranges) if case.feeds is None else case.feeds
     verdict = judge.judge(path, arrays=arrays, expected=case.expected(arrays), tolerance=RangeTolerance(case.tolerance),
                           litert=litert, **how)
-    print(judge.report(verdict))
+    if not quiet:
+        print(judge.report(verdict))
     return verdict
 
 

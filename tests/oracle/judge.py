@@ -33,6 +33,7 @@ class Verdict:
     reason: str = ""
     errors: dict = dataclasses.field(default_factory=dict)  # (backend, output name) -> compare.Difference
     operators: collections.Counter = dataclasses.field(default_factory=collections.Counter)
+    inner_transposes: int = 0
     conversion: converter.Conversion | None = None
 
     @property
@@ -84,6 +85,15 @@ def interface_fault(file, specs, output_names, fixed=()):
     return None
 
 
+def declared_shape_fault(file, expected):
+    """A reader of the file must not be told another shape than the outputs have (-1 is dynamic)."""
+    for port in file.outputs:
+        shape = expected[port.name].shape
+        if len(port.shape) != len(shape) or any(d not in (-1, n) for d, n in zip(port.shape, shape)):
+            return f"output '{port.name}' is declared as {list(port.shape)} and is {list(shape)}"
+    return None
+
+
 def judge_outputs(tflite, arrays, expected, tolerance, litert, backends=BACKENDS):
     """Runs the file on each backend and compares with `expected` {name: array}; returns a Verdict."""
     errors = {}
@@ -114,7 +124,7 @@ def judge_file(model_path, tflite, *, shapes=None, fixed=(), ranges=None, seed=0
     file = read_tflite(tflite)
     fault = interface_fault(file, run_time_inputs(model), [o.name for o in model.graph.output], fixed)
     if fault:
-        return Verdict("wrong", fault, operators=file.operators)
+        return Verdict("wrong", fault, operators=file.operators, inner_transposes=file.inner_transposes)
     if expected is None:
         expected = reference(model_path, arrays)
     if litert:
@@ -122,7 +132,10 @@ def judge_file(model_path, tflite, *, shapes=None, fixed=(), ranges=None, seed=0
     else:
         with Litert(time_limit) as own:
             verdict = judge_outputs(tflite, arrays, expected, tolerance, own)
-    verdict.operators = file.operators
+    verdict.operators, verdict.inner_transposes = file.operators, file.inner_transposes
+    fault = declared_shape_fault(file, expected)
+    if verdict.passed and fault:
+        verdict.status, verdict.reason = "wrong", fault
     return verdict
 
 
@@ -148,7 +161,8 @@ def report(verdict):
         lines.append(f"converted in {verdict.conversion.seconds:.2f} s, peak RSS "
                      + (f"{peak / 2**20:.1f} MiB" if peak else "not printed"))
     if verdict.operators:
-        lines.append(f"{sum(verdict.operators.values())} operators, {verdict.operators['TRANSPOSE']} of them TRANSPOSE")
+        lines.append(f"{sum(verdict.operators.values())} operators, {verdict.operators['TRANSPOSE']} of them TRANSPOSE"
+                     f" ({verdict.inner_transposes} between other operators)")
         lines.append("  " + ", ".join(f"{name} {count}" for name, count in verdict.operators.most_common()))
     for (backend, name), d in verdict.errors.items():
         lines.append(f"  {backend:8} {name}: max abs error {d.error:.3g}, {d.relative:.3g} of the range"

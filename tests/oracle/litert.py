@@ -86,4 +86,4 @@ class Litert:
             raise RuntimeCrash(text) from None
         if kind == "error":
             raise RuntimeRefusal(value)
-        return value["outputs"]
+        return value

@@ -1,7 +1,8 @@
 """The child process of `litert.Litert`: runs models in LiteRT until told to stop.
 
 It lives apart because kernels may abort the process or never return. What it reads from the pipe are requests
-(path, {input name: array}, with XNNPACK or without); what it sends is ("ok", Outcome fields) or ("error", text).
+(path, {input name: array}, with XNNPACK or without); what it sends is ("ok", {output name: array}) or
+("error", text).
 """
 
 import os
@@ -38,7 +39,6 @@ def run(path, inputs, xnnpack):
     resolver = OpResolverType.BUILTIN if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_path=path, experimental_op_resolver_type=resolver, num_threads=1)
     index_of = dict(file.signature_inputs)
-    resized = False
     for port in file.inputs:
         names = [name for name, index in file.signature_inputs if index == port.index]
         array = inputs[names[0]]
@@ -49,7 +49,6 @@ def run(path, inputs, xnnpack):
             if len(port.shape) != array.ndim or any(p not in (-1, n) for p, n in zip(port.shape, array.shape)):
                 raise ValueError(f"input '{names[0]}' is {list(port.shape)}, not {list(array.shape)}")
             interpreter.resize_tensor_input(port.index, array.shape, strict=True)
-            resized = True
     interpreter.allocate_tensors()
     for name, index in index_of.items():
         array = np.ascontiguousarray(inputs[name]).reshape(inputs[name].shape)
@@ -60,7 +59,7 @@ def run(path, inputs, xnnpack):
     for name, index in file.signature_outputs:
         dtype = next(port.dtype for port in file.outputs if port.index == index)
         outputs[name] = _from_litert(interpreter.get_tensor(index), dtype).copy()
-    return {"outputs": outputs, "resized": resized}
+    return outputs
 
 
 def serve(connection):

@@ -13,6 +13,7 @@ from compare import ElementTolerance, RangeTolerance, compare
 from handmade import BOOL, F32, INT8, INT32, op, write
 from inputs import random_inputs
 from litert import Litert, RuntimeCrash, RuntimeRefusal, RuntimeTimeout
+from tflite_file import read_tflite
 
 SHAPE = [2, 3]
 
@@ -97,6 +98,23 @@ def test_wrong_output_shape_is_seen(subtract, tmp_path, litert):
     reshape = op("RESHAPE", [0], [3], options="ReshapeOptions", newShape=[3, 2])
     file = write(tmp_path / "m.tflite", tensors, [RIGHT[0], reshape], [0, 1], [2, 3])
     assert "output 'z' has shape [3, 2]" in judge.judge_file(subtract, file, litert=litert).reason
+
+
+def test_declared_output_shape_must_hold(tmp_path, litert):
+    model = save(tmp_path, [helper.make_node("Add", ["a", "a"], ["y"])], [value("a", ["n", 3])], [value("y", ["n", 3])])
+    tensors = [("a", F32, [-1, 3]), ("y", F32, [2, 3])]
+    file = write(tmp_path / "m.tflite", tensors, [op("ADD", [0, 0], [1])], [0], [1])
+    verdict = judge.judge_file(model, file, shapes={"a": [7, 3]}, litert=litert)
+    assert verdict.status == "wrong" and "declared as [2, 3]" in verdict.reason
+
+
+def test_transposes_at_the_border_are_told_from_those_inside(tmp_path):
+    def transpose(source, target):
+        return op("TRANSPOSE", [source, 5], [target], options="TransposeOptions")
+    tensors = [(name, F32, SHAPE) for name in "abcde"] + [("perm", INT32, [2])]
+    inside = [transpose(0, 1), transpose(1, 2), op("ADD", [2, 2], [3]), transpose(3, 4)]
+    file = read_tflite(write(tmp_path / "m.tflite", tensors, inside, [0], [4]))
+    assert (file.operators["TRANSPOSE"], file.inner_transposes) == (3, 1)
 
 
 def test_file_that_litert_refuses_is_wrong(subtract, tmp_path, litert):

@@ -62,6 +62,7 @@ class TfliteFile:
     signature_inputs: list  # (name, tensor index), in the order of the SignatureDef
     signature_outputs: list
     operators: collections.Counter  # builtin names, custom ones as CUSTOM:name, over all subgraphs
+    inner_transposes: int  # TRANSPOSE of the main subgraph that neither read one of its inputs nor write one of its outputs
 
 
 def _text(value):
@@ -81,6 +82,17 @@ def _operator(model, code_index):
     if builtin == schema.BuiltinOperator.CUSTOM:
         return "CUSTOM:" + _text(code.CustomCode())
     return _OPERATORS.get(builtin, f"BUILTIN_{builtin}")
+
+
+def _inner_transposes(model):
+    main = model.Subgraphs(0)
+    border = {main.Inputs(i) for i in range(main.InputsLength())} | {main.Outputs(i) for i in range(main.OutputsLength())}
+    count = 0
+    for o in range(main.OperatorsLength()):
+        operator = main.Operators(o)
+        if _operator(model, operator.OpcodeIndex()) == "TRANSPOSE":
+            count += operator.Inputs(0) not in border and operator.Outputs(0) not in border
+    return count
 
 
 def _signature(model):
@@ -113,4 +125,5 @@ def read_tflite(path):
         signature_inputs=signature_inputs,
         signature_outputs=signature_outputs,
         operators=operators,
+        inner_transposes=_inner_transposes(model),
     )
