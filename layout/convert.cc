@@ -2,8 +2,10 @@
 // undoes another.
 #include "layout/convert.h"
 
+#include "layout/fuse.h"
 #include "layout/lower_graph.h"
 #include "layout/outputs.h"
+#include "layout/pin_layouts.h"
 #include "layout/settle_layouts.h"
 
 namespace lowtide::layout {
@@ -23,9 +25,19 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   result.refused = lower_graph(model, options.shapes, graph).refused;
   if (!result.refused.empty()) return result;
   done("lower");
+  // Transposes at the border that the user asked for, before anything decides on orders.
+  pin_layouts(graph, options.layouts);
+  done("pin_layouts");
+  // Batch normalisation, biases and activations go into the ops before them, while each convolution still stands alone
+  // with its two transposes: afterwards there is less to settle.
+  fuse(graph);
+  done("fuse");
   // Every value gets the axis order that moves the fewest bytes at run time.
   settle_layouts(graph);
   done("settle_layouts");
+  // Once more for what became neighbours by it: pads before convolutions, reshapes in a row.
+  fuse(graph);
+  done("fuse_again");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   separate_outputs(graph);
   done("separate_outputs");

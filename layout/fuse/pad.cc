@@ -1,0 +1,122 @@
+// PAD vanishes into the op after it: into another PAD, or into SAME padding where that pads the same elements.
+//
+// The trap: SAME puts the odd element last and depends on the input's size, so the amounts are computed and compared; a
+// pool with SAME leaves padded elements out, so a MAX_POOL_2D takes only a padding of minus infinity, and an
+// AVERAGE_POOL_2D none.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "layout/fuse/rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Padding;
+
+struct Pads {
+  std::vector<int64_t> table;  // before, after for each axis
+  double value = 0;
+};
+
+std::optional<Pads> pads_of(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  auto table = rewriter.graph.ints(op.inputs[1]);
+  if (!table || std::any_of(table->begin(), table->end(), [](int64_t p) { return p < 0; })) return std::nullopt;
+  Pads pads{*table};
+  if (op.kind == Kind::kPadv2) {
+    auto value = rewriter.graph.numbers(op.inputs[2]);
+    if (!value || value->size() != 1) return std::nullopt;
+    pads.value = (*value)[0];
+  }
+  return pads;
+}
+
+OpId sole_pad(const Rewriter& rewriter, ValueId value) {
+  OpId maker = rewriter.sole_producer(value, Kind::kPad);
+  return maker >= 0 ? maker : rewriter.sole_producer(value, Kind::kPadv2);
+}
+
+bool merge_pads(Rewriter& rewriter, OpId id) {
+  const OpId before = sole_pad(rewriter, rewriter.op(id).inputs[0]);
+  if (before < 0 || rewriter.value(rewriter.op(before).outputs[0]).quantization) return false;
+  auto outer = pads_of(rewriter, id), inner = pads_of(rewriter, before);
+  if (!outer || !inner || outer->table.size() != inner->table.size()) return false;
+  const bool same_value = outer->value == inner->value && std::signbit(outer->value) == std::signbit(inner->value);
+  if (!same_value) return false;
+  for (size_t i = 0; i < outer->table.size(); ++i) outer->table[i] += inner->table[i];
+  const ValueId old = rewriter.op(id).inputs[1];
+  const ValueId table = rewriter.graph.add_ints(outer->table, rewriter.value(old).dtype, rewriter.value(old).shape);
+  rewriter.note_new_ops();
+  rewriter.set_input(id, 1, table);
+  rewriter.set_input(id, 0, rewriter.op(before).inputs[0]);
+  return true;
+}
+
+// What SAME pads along an axis, as LiteRT computes it.
+std::pair<int64_t, int64_t> same_padding(int64_t size, int64_t filter, int64_t stride, int64_t dilation) {
+  const int64_t extent = (filter - 1) * dilation + 1;
+  const int64_t windows = (size + stride - 1) / stride;
+  const int64_t total = std::max<int64_t>(0, (windows - 1) * stride + extent - size);
+  return {total / 2, total - total / 2};
+}
+
+struct Window {
+  int64_t filter, stride, dilation;
+};
+
+// The pads are none but those that SAME would give to H and W of the unpadded image.
+bool is_same(const Pads& pads, const core::Shape& image, Window h, Window w) {
+  if (image.size() != 4 || pads.table.size() != 8 || !stream::is_static(image[1]) || !stream::is_static(image[2]))
+    return false;
+  if (pads.table[0] || pads.table[1] || pads.table[6] || pads.table[7]) return false;
+  return same_padding(image[1], h.filter, h.stride, h.dilation) == std::pair(pads.table[2], pads.table[3]) &&
+         same_padding(image[2], w.filter, w.stride, w.dilation) == std::pair(pads.table[4], pads.table[5]);
+}
+
+bool pad_into_conv(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  auto options = std::get<core::Conv2dOptions>(op.options);
+  const OpId before = sole_pad(rewriter, op.inputs[0]);
+  if (options.padding != Padding::kValid || before < 0) return false;
+  auto pads = pads_of(rewriter, before);
+  if (!pads || pads->value != 0) return false;
+  const ValueId image = rewriter.op(before).inputs[0];
+  const core::Shape& weights = rewriter.value(op.inputs[1]).shape;  // OHWI, or 1HWC
+  if (!stream::is_static(weights[1]) || !stream::is_static(weights[2])) return false;
+  if (!is_same(*pads, rewriter.value(image).shape, {weights[1], options.stride_h, options.dilation_h},
+               {weights[2], options.stride_w, options.dilation_w}))
+    return false;
+  options.padding = Padding::kSame;
+  rewriter.op(id).options = options;
+  rewriter.set_input(id, 0, image);
+  return true;
+}
+
+bool pad_into_max_pool(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  auto options = std::get<core::PoolOptions>(op.options);
+  const OpId before = sole_pad(rewriter, op.inputs[0]);
+  if (options.padding != Padding::kValid || before < 0) return false;
+  auto pads = pads_of(rewriter, before);
+  if (!pads || pads->value > std::numeric_limits<float>::lowest()) return false;
+  const ValueId image = rewriter.op(before).inputs[0];
+  if (!is_same(*pads, rewriter.value(image).shape, {options.filter_h, options.stride_h, 1},
+               {options.filter_w, options.stride_w, 1}))
+    return false;
+  options.padding = Padding::kSame;
+  rewriter.op(id).options = options;
+  rewriter.set_input(id, 0, image);
+  return true;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kPad, merge_pads}, FuseRule{Kind::kPadv2, merge_pads},
+                               FuseRule{Kind::kConv2d, pad_into_conv}, FuseRule{Kind::kDepthwiseConv2d, pad_into_conv},
+                               FuseRule{Kind::kMaxPool2d, pad_into_max_pool}};
+
+}  // namespace
+
+std::span<const FuseRule> pad_rules() { return kRules; }
+
+}  // namespace lowtide::layout

@@ -1,0 +1,35 @@
+// Chains of RESHAPE become one; a RESHAPE that changes nothing vanishes.
+#include <array>
+
+#include "layout/fuse/rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+// RESHAPE looks at nothing but the elements in their order: what was reshaped before does not matter.
+bool skip_inner_reshape(Rewriter& rewriter, OpId id) {
+  const ValueId in = rewriter.op(id).inputs[0];
+  const OpId maker = rewriter.producer(in);
+  if (maker < 0) return false;
+  const Kind kind = rewriter.op(maker).kind;
+  if (kind != Kind::kReshape && kind != Kind::kSqueeze && kind != Kind::kExpandDims) return false;
+  rewriter.set_input(id, 0, rewriter.op(maker).inputs[0]);
+  return true;
+}
+
+bool drop_idle_reshape(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  const core::Value &in = rewriter.value(op.inputs[0]), &out = rewriter.value(op.outputs[0]);
+  if (in.shape != out.shape || in.is_constant()) return false;
+  rewriter.replace(op.outputs[0], op.inputs[0]);
+  return true;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kReshape, skip_inner_reshape},
+                               FuseRule{Kind::kReshape, drop_idle_reshape}};
+
+}  // namespace
+
+std::span<const FuseRule> reshape_rules() { return kRules; }
+
+}  // namespace lowtide::layout

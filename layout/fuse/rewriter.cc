@@ -1,0 +1,87 @@
+#include "layout/fuse/rewriter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lowtide::layout {
+
+Rewriter::Rewriter(Graph& target) : graph(target), b(target) { note_new_ops(); }
+
+void Rewriter::note_new_ops() {
+  users_.resize(graph.values.size());
+  if (noted_ == 0) {
+    outputs_.assign(graph.values.size(), 0);
+    for (ValueId out : graph.outputs) ++outputs_[static_cast<size_t>(out)];
+  }
+  outputs_.resize(graph.values.size(), 0);
+  for (; noted_ < graph.ops.size(); ++noted_) {
+    const Op& op = graph.ops[noted_];
+    if (op.kind == Kind::kDead) continue;
+    for (ValueId in : op.inputs)
+      if (in != core::kAbsent) users_[static_cast<size_t>(in)].push_back(static_cast<OpId>(noted_));
+    for (ValueId out : op.outputs)
+      if (out != core::kAbsent) graph.at(out).producer = static_cast<OpId>(noted_);
+  }
+}
+
+int Rewriter::uses(ValueId id) const {
+  return static_cast<int>(users_[static_cast<size_t>(id)].size()) + outputs_[static_cast<size_t>(id)];
+}
+
+OpId Rewriter::sole_producer(ValueId id, Kind kind) const {
+  OpId maker = producer(id);
+  if (maker < 0 || graph.ops[static_cast<size_t>(maker)].kind != kind || uses(id) != 1) return -1;
+  return maker;
+}
+
+void Rewriter::set_input(OpId id, size_t slot, ValueId to) {
+  ValueId& in = op(id).inputs[slot];
+  const ValueId from = in;
+  if (from == to) return;
+  in = to;
+  if (to != core::kAbsent) users_[static_cast<size_t>(to)].push_back(id);
+  if (from == core::kAbsent) return;
+  std::vector<OpId>& list = users_[static_cast<size_t>(from)];
+  list.erase(std::find(list.begin(), list.end(), id));
+  drop_if_unused(from);
+}
+
+void Rewriter::replace(ValueId from, ValueId to) {
+  if (from == to) return;
+  const std::vector<OpId> list = std::move(users_[static_cast<size_t>(from)]);
+  users_[static_cast<size_t>(from)].clear();
+  for (OpId user : list) {
+    std::vector<ValueId>& inputs = op(user).inputs;
+    // A use listed twice is met twice: one slot each time.
+    *std::find(inputs.begin(), inputs.end(), from) = to;
+    users_[static_cast<size_t>(to)].push_back(user);
+  }
+  std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
+  outputs_[static_cast<size_t>(to)] += outputs_[static_cast<size_t>(from)];
+  outputs_[static_cast<size_t>(from)] = 0;
+  if (graph.at(to).name.empty() && !graph.at(to).is_constant())
+    graph.at(to).name = std::exchange(graph.at(from).name, {});
+  drop_if_unused(from);
+}
+
+void Rewriter::drop_if_unused(ValueId id) {
+  std::vector<ValueId> pending{id};
+  while (!pending.empty()) {
+    ValueId unused = pending.back();
+    pending.pop_back();
+    OpId maker = producer(unused);
+    if (maker < 0 || op(maker).kind == Kind::kDead) continue;
+    bool needed = std::any_of(op(maker).outputs.begin(), op(maker).outputs.end(),
+                              [&](ValueId out) { return out != core::kAbsent && uses(out) > 0; });
+    if (needed) continue;
+    op(maker).kind = Kind::kDead;
+    for (ValueId in : op(maker).inputs) {
+      if (in == core::kAbsent) continue;
+      std::vector<OpId>& list = users_[static_cast<size_t>(in)];
+      list.erase(std::find(list.begin(), list.end(), maker));
+      pending.push_back(in);
+    }
+  }
+}
+
+}  // namespace lowtide::layout

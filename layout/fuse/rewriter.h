@@ -1,0 +1,59 @@
+// What a fusing rule works with: the graph, who uses a value how often, and the ways to change it. A rule looks at one
+// op, and either changes the graph and says so, or leaves it as it is.
+#pragma once
+
+#include <vector>
+
+#include "layout/builder.h"
+#include "layout/core.h"
+
+namespace lowtide::layout {
+
+using core::Graph;
+using core::Kind;
+using core::Op;
+using core::OpId;
+using core::Val;
+using core::ValueId;
+
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& target);
+
+  Graph& graph;
+  core::Builder b;  // set b.origin from the op that is rewritten
+
+  Op& op(OpId id) { return graph.ops[static_cast<size_t>(id)]; }
+  const core::Value& value(ValueId id) const { return graph.at(id); }
+  // Uses of a value by live ops and as graph outputs.
+  int uses(ValueId id) const;
+  const std::vector<OpId>& users(ValueId id) const { return users_[static_cast<size_t>(id)]; }
+  // The op that makes `id` when it is of this kind and nobody else uses the value; -1 otherwise.
+  OpId sole_producer(ValueId id, Kind kind) const;
+  OpId producer(ValueId id) const { return id == core::kAbsent ? -1 : graph.at(id).producer; }
+  bool is_constant(ValueId id) const { return id != core::kAbsent && graph.at(id).is_constant(); }
+
+  // Every use of `from` becomes one of `to`; the op that makes `from` dies when it has no other use. A name that ONNX
+  // gave to `from` goes to `to` when that has none.
+  void replace(ValueId from, ValueId to);
+  void set_input(OpId id, size_t slot, ValueId to);
+  // Call after ops were built, so that their uses are known.
+  void note_new_ops();
+
+ private:
+  void drop_if_unused(ValueId id);
+  std::vector<std::vector<OpId>> users_;
+  std::vector<int> outputs_;  // how often a value is a graph output
+  size_t noted_ = 0;
+};
+
+// One rule: tries to rewrite around the op; true when it changed something.
+using Rule = bool (*)(Rewriter&, OpId);
+
+// The rules of a family, each with the kind of op at which it starts.
+struct FuseRule {
+  Kind kind;
+  Rule rule;
+};
+
+}  // namespace lowtide::layout

@@ -1,0 +1,16 @@
+// The families of fusing rules; each is one file beside this one.
+#pragma once
+
+#include <span>
+
+#include "layout/fuse/rewriter.h"
+
+namespace lowtide::layout {
+
+std::span<const FuseRule> transpose_rules();  // transpose.cc: past elementwise ops, into one another, into BATCH_MATMUL
+std::span<const FuseRule> reshape_rules();    // reshape.cc
+std::span<const FuseRule> pad_rules();        // pad.cc: into convolutions and pools, into one another
+std::span<const FuseRule> scale_rules();      // scale.cc: MUL, DIV, ADD, SUB by constants into weights and biases
+std::span<const FuseRule> activation_rules();  // activation.cc
+
+}  // namespace lowtide::layout
