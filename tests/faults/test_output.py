@@ -1,0 +1,145 @@
+"""The output: complete or not there. An existing file is replaced only when the new one is complete."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
+
+import converter  # noqa: E402
+from tflite_file import read_tflite  # noqa: E402
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program():
+    converter.program()
+
+
+def save(path, operator="MatMul", size=1024):
+    """y = x @ w with 4 MiB of weights."""
+    weight = numpy_helper.from_array(np.ones((size, 1024), np.float32), "w")
+    graph = helper.make_graph([helper.make_node(operator, ["x", "w"], ["y"], name="the_node")], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, size])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 1024])], initializer=[weight])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
+    return path
+
+
+def one_line(done):
+    assert done.status == "refused", f"{done.status}: {done.reason}"
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_existing_output_is_replaced(tmp_path):
+    output = tmp_path / "m.tflite"
+    output.write_bytes(b"old")
+    model = save(tmp_path / "m.onnx")
+    assert converter.convert(model, output).status == "converted"
+    assert read_tflite(output).outputs[0].name == "y"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.tflite"]
+
+
+def test_existing_output_survives_a_failure(tmp_path):
+    output = tmp_path / "m.tflite"
+    output.write_bytes(b"old")
+    model = save(tmp_path / "m.onnx", "Unknown")
+    assert converter.convert(model, output).status == "refused"
+    assert output.read_bytes() == b"old"
+
+
+def test_output_is_not_the_input(tmp_path):
+    model = save(tmp_path / "m.onnx")
+    before = model.read_bytes()
+    for output in (model, tmp_path / "link.onnx"):
+        if output != model:
+            os.link(model, output)
+        done = converter.convert(model, output)
+        assert done.status == "refused", done
+        assert model.read_bytes() == before
+
+
+def test_external_data_is_not_overwritten(tmp_path):
+    model = tmp_path / "m.onnx"
+    onnx.save(onnx.load(save(model)), model, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    before = (tmp_path / "weights.bin").read_bytes()
+    assert converter.convert(model, tmp_path / "weights.bin").status == "refused"
+    assert (tmp_path / "weights.bin").read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["/proc/m.tflite", "/nowhere/at/all/m.tflite"])
+def test_folder_that_cannot_be_written(output, tmp_path):
+    model = save(tmp_path / "m.onnx")
+    if output.startswith("/nowhere"):
+        output = str(tmp_path) + output
+    done = subprocess.run([converter.program(), "convert", model, "-o", output], capture_output=True, text=True, timeout=60)
+    assert done.returncode > 1 and done.returncode != 11
+    assert len(done.stderr.strip().splitlines()) == 1 and "m.tflite" in done.stderr
+
+
+def test_output_that_is_a_folder(tmp_path):
+    model = save(tmp_path / "m.onnx")
+    (tmp_path / "m.tflite").mkdir()
+    one_line(converter.convert(model, tmp_path / "m.tflite"))
+    assert not list((tmp_path / "m.tflite").iterdir())
+
+
+def test_file_size_limit(tmp_path):
+    """RLIMIT_FSIZE sends a signal by default; it must end as an error like a full disk."""
+    model = save(tmp_path / "m.onnx")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    done = subprocess.run(["prlimit", f"--fsize={MIB}", converter.program(), "convert", model, "-o", folder / "m.tflite"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode > 1, done
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert not list(folder.iterdir())
+
+
+def test_full_disk(tmp_path):
+    model = save(tmp_path / "m.onnx")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    # A file system of 2 MiB, in a mount namespace of its own.
+    script = (f"mount -t tmpfs -o size=2m none {folder} || exit 77; {converter.program()} convert {model} -o {folder}/m.tflite;"
+              f" status=$?; ls -A {folder}; exit $status")
+    done = subprocess.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode in (1, 77) and "lowtide" not in done.stderr and "no-space" not in done.stderr:
+        pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
+    assert done.returncode > 1, done
+    assert len(done.stderr.strip().splitlines()) == 1 and "m.tflite" in done.stderr, done.stderr
+    assert done.stdout.strip().splitlines()[-1:] == [] or "tflite" not in done.stdout.splitlines()[-1], done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(number, tmp_path):
+    model = save(tmp_path / "m.onnx", size=65536)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for delay in (0.0, 0.01, 0.03, 0.06, 0.1):
+        process = subprocess.Popen([converter.program(), "convert", model, "-o", folder / "m.tflite"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        time.sleep(delay)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        left = sorted(p.name for p in folder.iterdir())
+        if process.returncode == 0:  # it was done before the signal came
+            assert left == ["m.tflite"]
+        elif process.returncode == -number:  # before the program could listen
+            assert left == [], (delay, left)
+        else:
+            assert left == [] and len(err.strip().splitlines()) == 1, (delay, left, err)
+        for path in folder.iterdir():
+            path.unlink()
