@@ -78,7 +78,7 @@ class Step {
       if (!labels[i]) continue;
       const Movement& movement = *proposal_.moves[i];
       for (size_t out = 0; out < graph_.ops[i].outputs.size(); ++out) {
-        ValueId& id = graph_.ops[i].outputs[out];
+        const ValueId id = graph_.ops[i].outputs[out];
         if (id == kAbsent || movement.outputs[out].empty()) continue;
         stored[static_cast<size_t>(id)] = moved_output(id, movement.outputs[out], static_cast<OpId>(i));
         order[static_cast<size_t>(id)] = movement.outputs[out];

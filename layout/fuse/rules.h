@@ -7,10 +7,11 @@
 
 namespace lowtide::layout {
 
-std::span<const FuseRule> transpose_rules();  // transpose.cc: past elementwise ops, into one another, into BATCH_MATMUL
-std::span<const FuseRule> reshape_rules();    // reshape.cc
-std::span<const FuseRule> pad_rules();        // pad.cc: into convolutions and pools, into one another
-std::span<const FuseRule> scale_rules();      // scale.cc: MUL, DIV, ADD, SUB by constants into weights and biases
+std::span<const FuseRule> transpose_rules();   // transpose.cc: past what is fused into weighted ops, into one another
+std::span<const FuseRule> matmul_rules();      // matmul.cc: a flatten into the weights, a transpose into an adj flag
+std::span<const FuseRule> reshape_rules();     // reshape.cc
+std::span<const FuseRule> pad_rules();         // pad.cc: into convolutions and pools, into one another
+std::span<const FuseRule> scale_rules();       // scale.cc: MUL, DIV, ADD, SUB by constants into weights and biases
 std::span<const FuseRule> activation_rules();  // activation.cc
 
 }  // namespace lowtide::layout

@@ -1,6 +1,5 @@
 // TRANSPOSE steps behind the ops that can follow it, so that a convolution and what is fused into it become neighbours;
-// where it ends up is settle_layouts' decision, not made here. TRANSPOSE of TRANSPOSE becomes one; one that swaps the
-// last two axes before a BATCH_MATMUL becomes its adj flag.
+// where it ends up is settle_layouts' decision, not made here. TRANSPOSE of TRANSPOSE becomes one.
 #include <algorithm>
 #include <array>
 
@@ -20,25 +19,8 @@ std::optional<Perm> perm_of(Rewriter& rewriter, OpId id) {
   return Perm(perm->begin(), perm->end());
 }
 
-// What is fused into a weighted op: these are brought next to it.
-bool fusible(Kind kind) {
-  switch (kind) {
-    case Kind::kAdd:
-    case Kind::kSub:
-    case Kind::kMul:
-    case Kind::kDiv:
-    case Kind::kRelu:
-    case Kind::kRelu6:
-    case Kind::kReluN1To1:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // op(TRANSPOSE(x), constants) becomes TRANSPOSE(op(x, permuted constants)).
 bool sink(Rewriter& rewriter, OpId id) {
-  if (!fusible(rewriter.op(id).kind)) return false;
   const Op op = rewriter.op(id);
   std::optional<size_t> data;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -69,6 +51,10 @@ bool sink(Rewriter& rewriter, OpId id) {
   Val moved = rewriter.b.op(op.kind, inputs, op.options);
   Val back = rewriter.b.transpose(moved, *perm);
   rewriter.graph.at(back.id).quantization = old.quantization;
+  rewriter.graph.at(moved.id).quantization = old.quantization;
+  if (core::Quantization* quantized = old.quantization ? &*rewriter.graph.at(moved.id).quantization : nullptr;
+      quantized && quantized->scale.size() > 1)
+    quantized->axis = core::moved_axis(quantized->axis, stream::inverse(*perm));
   rewriter.note_new_ops();
   rewriter.replace(op.outputs[0], back.id);
   return true;
@@ -86,40 +72,21 @@ bool merge_transposes(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-bool swaps_last_two(const Perm& perm) {
-  const auto rank = static_cast<int>(perm.size());
-  if (rank < 2) return false;
-  Perm swapped = stream::identity_perm(rank);
-  std::swap(swapped[static_cast<size_t>(rank) - 1], swapped[static_cast<size_t>(rank) - 2]);
-  return perm == swapped;
-}
-
-bool transpose_into_matmul(Rewriter& rewriter, OpId id) {
-  bool changed = false;
-  for (size_t side : {size_t{0}, size_t{1}}) {
-    const OpId maker = rewriter.producer(rewriter.op(id).inputs[side]);
-    auto perm = perm_of(rewriter, maker);
-    if (!perm || !swaps_last_two(*perm)) continue;
-    auto& options = std::get<core::BatchMatmulOptions>(rewriter.op(id).options);
-    bool& flag = side == 0 ? options.adj_x : options.adj_y;
-    flag = !flag;
-    rewriter.set_input(id, side, rewriter.op(maker).inputs[0]);
-    changed = true;
-  }
-  return changed;
-}
-
-constexpr std::array kRules = {
-    FuseRule{Kind::kAdd, sink},
-    FuseRule{Kind::kSub, sink},
-    FuseRule{Kind::kMul, sink},
-    FuseRule{Kind::kDiv, sink},
-    FuseRule{Kind::kRelu, sink},
-    FuseRule{Kind::kRelu6, sink},
-    FuseRule{Kind::kReluN1To1, sink},
-    FuseRule{Kind::kTranspose, merge_transposes},
-    FuseRule{Kind::kBatchMatmul, transpose_into_matmul},
+constexpr std::array kFollowers = {
+    Kind::kAdd,       Kind::kSub,   Kind::kMul,      Kind::kDiv,        Kind::kMaximum,   Kind::kMinimum,
+    Kind::kPow,       Kind::kRelu,  Kind::kRelu6,    Kind::kReluN1To1,  Kind::kRelu0To1,  Kind::kElu,
+    Kind::kLeakyRelu, Kind::kPrelu, Kind::kLogistic, Kind::kTanh,       Kind::kHardSwish, Kind::kGelu,
+    Kind::kAbs,       Kind::kNeg,   Kind::kExp,      Kind::kLog,        Kind::kSqrt,      Kind::kRsqrt,
+    Kind::kSquare,    Kind::kCast,  Kind::kQuantize, Kind::kDequantize,
 };
+
+constexpr auto rules() {
+  std::array<FuseRule, kFollowers.size() + 1> rows{};
+  for (size_t i = 0; i < kFollowers.size(); ++i) rows[i] = {kFollowers[i], sink};
+  rows.back() = {Kind::kTranspose, merge_transposes};
+  return rows;
+}
+constexpr auto kRules = rules();
 
 }  // namespace
 

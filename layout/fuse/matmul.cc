@@ -1,0 +1,81 @@
+// The flatten between a convolution and a fully connected layer: ONNX flattens [N,C,H,W], the convolution makes
+// [N,H,W,C]. The order of the flattened elements is taken into the weights, as a permutation in their recipe.
+#include <algorithm>
+#include <array>
+
+#include "layout/fuse/rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Perm;
+namespace recipe = stream::recipe;
+
+bool flatten_into_weights(Rewriter& rewriter, OpId id) {
+  // From the RESHAPE, so that several layers that share a flatten change together.
+  const Op reshape = rewriter.op(id);
+  const core::Shape in = rewriter.value(reshape.inputs[0]).shape, out = rewriter.value(reshape.outputs[0]).shape;
+  if (out.size() != 2 || in.size() < 3 || in[0] != out[0]) return false;
+  const core::Shape tail(in.begin() + 1, in.end());
+  if (!stream::is_static(tail)) return false;
+  if (rewriter.uses(reshape.outputs[0]) != static_cast<int>(rewriter.users(reshape.outputs[0]).size())) return false;
+  const std::vector<OpId> layers = rewriter.users(reshape.outputs[0]);
+  for (OpId layer : layers) {
+    const Op& op = rewriter.op(layer);
+    if (op.kind != Kind::kFullyConnected || op.inputs[0] != reshape.outputs[0]) return false;
+    if (!rewriter.is_constant(op.inputs[1]) || rewriter.uses(op.inputs[1]) != 1) return false;
+    if (rewriter.value(op.inputs[1]).quantization) return false;
+  }
+  const OpId above = rewriter.producer(reshape.inputs[0]);
+  if (above < 0 || rewriter.op(above).kind != Kind::kTranspose) return false;
+  auto perm = rewriter.graph.ints(rewriter.op(above).inputs[1]);
+  if (!perm || (*perm)[0] != 0) return false;
+  // Weights [N, C*H*W] are taken apart along the flattened axes and put in the order before the transpose; their axis 0
+  // counts outputs where the data's counts the batch, so that the permutation is the same.
+  const Perm undo = stream::inverse(Perm(perm->begin(), perm->end()));
+  for (OpId layer : layers) {
+    const core::Value weights = rewriter.value(rewriter.op(layer).inputs[1]);
+    core::Shape apart{weights.shape[0]};
+    apart.insert(apart.end(), tail.begin(), tail.end());
+    auto moved = recipe::reshape(recipe::permute(recipe::reshape(weights.constant, apart), undo), weights.shape);
+    const ValueId made = rewriter.graph.add_constant(std::move(moved), weights.name);
+    rewriter.note_new_ops();
+    rewriter.set_input(layer, 1, made);
+  }
+  rewriter.set_input(id, 0, rewriter.op(above).inputs[0]);
+  return true;
+}
+
+bool swaps_last_two(const Perm& perm) {
+  const auto rank = static_cast<int>(perm.size());
+  if (rank < 2) return false;
+  Perm swapped = stream::identity_perm(rank);
+  std::swap(swapped[static_cast<size_t>(rank) - 1], swapped[static_cast<size_t>(rank) - 2]);
+  return perm == swapped;
+}
+
+// A TRANSPOSE that swaps the last two axes is the kernel's adj flag.
+bool transpose_into_matmul(Rewriter& rewriter, OpId id) {
+  bool changed = false;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    const OpId maker = rewriter.producer(rewriter.op(id).inputs[side]);
+    if (maker < 0 || rewriter.op(maker).kind != Kind::kTranspose) continue;
+    auto perm = rewriter.graph.ints(rewriter.op(maker).inputs[1]);
+    if (!perm || !swaps_last_two(Perm(perm->begin(), perm->end()))) continue;
+    auto& options = std::get<core::BatchMatmulOptions>(rewriter.op(id).options);
+    bool& flag = side == 0 ? options.adj_x : options.adj_y;
+    flag = !flag;
+    rewriter.set_input(id, side, rewriter.op(maker).inputs[0]);
+    changed = true;
+  }
+  return changed;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kReshape, flatten_into_weights},
+                               FuseRule{Kind::kBatchMatmul, transpose_into_matmul}};
+
+}  // namespace
+
+std::span<const FuseRule> matmul_rules() { return kRules; }
+
+}  // namespace lowtide::layout
