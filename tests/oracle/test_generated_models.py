@@ -4,12 +4,14 @@ No TRANSPOSE but at the graph's inputs and outputs, no batch normalisation, no a
 convolution or an addition, and a PAD only where ONNX's pads are not what SAME would pad.
 """
 
+import hashlib
 import subprocess
 
 import onnx
 import onnx.shape_inference
 import pytest
 
+import converter
 import judge
 
 # kind, bytes of weights, input size; activations that stand alone in the network itself.
@@ -80,3 +82,14 @@ def test_generated_network(name, networks, litert):
     assert operators["ADD"] == sum(node.op_type == "Add" for node in nodes)
     assert operators["CONV_2D"] + operators["DEPTHWISE_CONV_2D"] == sum(node.op_type == "Conv" for node in nodes)
     assert operators["PAD"] + operators["PADV2"] <= pads_that_same_cannot_give(path)
+
+
+def test_same_bytes_whatever_the_budget_and_threads(networks, tmp_path):
+    digests = {}
+    for options in ("", "--threads=1", "--threads=2", "--max-rss=24M", "--max-rss=256M"):
+        output = tmp_path / "m.tflite"
+        done = converter.convert(networks("unet"), output, options.split())
+        assert done.status == "converted", done
+        digests[options] = hashlib.sha256(output.read_bytes()).hexdigest()
+        output.unlink()
+    assert len(set(digests.values())) == 1, digests
