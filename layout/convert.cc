@@ -4,6 +4,7 @@
 
 #include "layout/fuse.h"
 #include "layout/lower_graph.h"
+#include "layout/merge_equal.h"
 #include "layout/outputs.h"
 #include "layout/pin_layouts.h"
 #include "layout/settle_layouts.h"
@@ -25,6 +26,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   result.refused = lower_graph(model, options.shapes, graph).refused;
   if (!result.refused.empty()) return result;
   done("lower");
+  // Equal subexpressions once: exporters repeat shape arithmetic, masks, and constants.
+  merge_equal(graph);
+  done("merge_equal");
   // Transposes at the border that the user asked for, before anything decides on orders.
   pin_layouts(graph, options.layouts);
   done("pin_layouts");
@@ -38,6 +42,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   // Once more for what became neighbours by it: pads before convolutions, reshapes in a row.
   fuse(graph);
   done("fuse_again");
+  // Settling and fusing make equal constants and transposes too.
+  merge_equal(graph);
+  done("merge_equal_again");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   separate_outputs(graph);
   done("separate_outputs");

@@ -1,0 +1,99 @@
+#include "layout/merge_equal.h"
+
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "stream/recipe_key.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Kind;
+using core::Op;
+using core::ValueId;
+
+bool same_quantization(const core::Value& a, const core::Value& b) {
+  if (a.quantization.has_value() != b.quantization.has_value()) return false;
+  return !a.quantization ||
+         (a.quantization->scale == b.quantization->scale && a.quantization->zero_point == b.quantization->zero_point &&
+          a.quantization->axis == b.quantization->axis);
+}
+
+bool mergeable(Kind kind) {
+  return kind != Kind::kDead && kind != Kind::kForeign && kind != Kind::kCustom && kind != Kind::kIf &&
+         kind != Kind::kWhile;
+}
+
+class Merging {
+ public:
+  explicit Merging(core::Graph& graph) : graph_(graph), to_(graph.values.size(), core::kAbsent) {}
+
+  void constants() {
+    stream::RecipeKeys keys;
+    std::map<int, std::vector<ValueId>> seen;
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const core::Value& value = graph_.values[v];
+      if (!value.is_constant()) continue;
+      std::vector<ValueId>& alike = seen[keys.key(value.constant)];
+      for (ValueId other : alike)
+        if (same_quantization(graph_.at(other), value)) to_[v] = other;
+      if (to_[v] == core::kAbsent) alike.push_back(static_cast<ValueId>(v));
+    }
+  }
+
+  // In topological order, so that an op's inputs are merged before it is looked at.
+  void ops() {
+    std::map<std::pair<Kind, std::vector<ValueId>>, std::vector<size_t>> seen;
+    const std::set<ValueId> outputs(graph_.outputs.begin(), graph_.outputs.end());
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      Op& op = graph_.ops[i];
+      for (ValueId& in : op.inputs)
+        if (in != core::kAbsent && to_[static_cast<size_t>(in)] != core::kAbsent) in = to_[static_cast<size_t>(in)];
+      if (!mergeable(op.kind)) continue;
+      std::vector<size_t>& alike = seen[{op.kind, op.inputs}];
+      bool merged = false;
+      for (size_t other : alike) {
+        if (!same(graph_.ops[other], op)) continue;
+        for (size_t out = 0; out < op.outputs.size(); ++out)
+          merge_output(op.outputs[out], graph_.ops[other].outputs[out]);
+        merged = true;
+        break;
+      }
+      if (!merged) alike.push_back(i);
+    }
+    for (ValueId& out : graph_.outputs)
+      if (to_[static_cast<size_t>(out)] != core::kAbsent) out = to_[static_cast<size_t>(out)];
+  }
+
+ private:
+  bool same(const Op& a, const Op& b) const {
+    if (a.options != b.options || a.outputs.size() != b.outputs.size()) return false;
+    for (size_t i = 0; i < a.outputs.size(); ++i) {
+      const core::Value &x = graph_.at(a.outputs[i]), &y = graph_.at(b.outputs[i]);
+      // Shapes may be known in different detail; dtypes are part of what CAST and QUANTIZE do.
+      if (x.dtype != y.dtype || x.shape != y.shape || !same_quantization(x, y)) return false;
+    }
+    return true;
+  }
+  void merge_output(ValueId from, ValueId into) {
+    to_[static_cast<size_t>(from)] = into;
+    if (graph_.at(into).name.empty()) graph_.at(into).name = graph_.at(from).name;
+    graph_.at(from).name.clear();
+  }
+
+  core::Graph& graph_;
+  std::vector<ValueId> to_;  // by value: what it was merged into
+};
+
+}  // namespace
+
+void merge_equal(core::Graph& graph) {
+  graph.tidy();
+  Merging merging(graph);
+  merging.constants();
+  merging.ops();
+  graph.tidy();
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,24 @@
+// Equal recipes, found without reading a weight: two recipes get the same number when they do the same steps to the
+// same bytes. Inline bytes are compared, extents by their place in the file.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "stream/recipe.h"
+
+namespace lowtide::stream {
+
+class RecipeKeys {
+ public:
+  // A number that equal recipes share.
+  int key(const RecipeRef& recipe);
+
+ private:
+  std::unordered_map<const Recipe*, int> known_;  // the same object need not be looked at again
+  std::map<std::string, int> keys_;
+  std::vector<RecipeRef> kept_;  // so that addresses in known_ stay theirs
+};
+
+}  // namespace lowtide::stream
