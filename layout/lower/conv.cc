@@ -1,0 +1,91 @@
+// Conv: ONNX has [N, C, spatial...] and weights [M, C/group, kernel...]; TFLite has [N, spatial..., C] and weights OHWI
+// (2-D), 1HWC (depthwise), DHWIO (3-D). Pads: window.h. CONV_2D takes groups: it has as many as the weights' input
+// channels go into the image's. CONV_3D has none, so groups of volumes are split and concatenated. 1-D is an image of
+// height 1.
+#include <fmt/format.h>
+
+#include "layout/lower/window.h"
+
+namespace lowtide::layout {
+namespace {
+
+core::Conv2dOptions options_2d(std::span<const WindowAxis> axes, Padding padding) {
+  return {.padding = padding,
+          .stride_h = static_cast<int>(axes[0].stride),
+          .stride_w = static_cast<int>(axes[1].stride),
+          .dilation_h = static_cast<int>(axes[0].dilation),
+          .dilation_w = static_cast<int>(axes[1].dilation)};
+}
+
+core::Conv3dOptions options_3d(std::span<const WindowAxis> axes, Padding padding) {
+  return {.padding = padding,
+          .stride_d = static_cast<int>(axes[0].stride),
+          .stride_h = static_cast<int>(axes[1].stride),
+          .stride_w = static_cast<int>(axes[2].stride),
+          .dilation_d = static_cast<int>(axes[0].dilation),
+          .dilation_h = static_cast<int>(axes[1].dilation),
+          .dilation_w = static_cast<int>(axes[2].dilation)};
+}
+
+// x is NHWC, weights are ONNX's [M, C/group, h, w].
+Val conv_image(Lowering& lo, Val x, Val weights, Val bias, std::span<const WindowAxis> axes, Padding padding,
+               int64_t group) {
+  Builder& b = lo.b;
+  core::Conv2dOptions options = options_2d(axes, padding);
+  const bool depthwise = group > 1 && lo.shape(weights)[1] == 1;
+  if (!depthwise) return b.conv_2d(x, b.transpose(weights, {0, 2, 3, 1}), bias, options);
+  options.depth_multiplier = static_cast<int>(lo.shape(weights)[0] / group);
+  return b.depthwise_conv_2d(x, b.transpose(weights, {1, 2, 3, 0}), bias, options);
+}
+
+// x is NDHWC, weights are ONNX's [M, C/group, d, h, w].
+Val conv_volume(Lowering& lo, Val x, Val weights, Val bias, std::span<const WindowAxis> axes, Padding padding,
+                int64_t group) {
+  Builder& b = lo.b;
+  const core::Conv3dOptions options = options_3d(axes, padding);
+  const Perm perm = {2, 3, 4, 1, 0};
+  if (group == 1) return b.conv_3d(x, b.transpose(weights, perm), bias, options);
+  const Shape shape = lo.shape(weights);
+  const size_t parts = static_cast<size_t>(group);
+  std::vector<Val> xs = b.split(x, std::vector<int64_t>(parts, shape[1]), 4);
+  std::vector<Val> ws = b.split(weights, std::vector<int64_t>(parts, shape[0] / group), 0);
+  std::vector<Val> biases(parts);
+  if (bias) biases = b.split(bias, std::vector<int64_t>(parts, shape[0] / group), 0);
+  for (size_t i = 0; i < parts; ++i) xs[i] = b.conv_3d(xs[i], b.transpose(ws[i], perm), biases[i], options);
+  return b.concat(xs, 4);
+}
+
+void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
+  if (group < 1) lo.malformed(fmt::format("group {} must be positive", group));
+  if (group > 1) channels = lo.need_static(channels, "the number of channels of a grouped convolution");
+  if (!core::is_symbol(channels) && channels != weights[1] * group)
+    lo.malformed(
+        fmt::format("{} channels do not fit weights of {} channels in {} groups", channels, weights[1], group));
+  if (weights[0] % group != 0) lo.malformed(fmt::format("{} groups do not divide {} filters", group, weights[0]));
+}
+
+}  // namespace
+
+void lower_conv(Lowering& lo) {
+  Val x = lo.input(0), weights = lo.input(1);
+  const Val bias = lo.optional_input(2);
+  const int spatial = lo.rank(x) - 2;
+  if (spatial < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  if (lo.rank(weights) != lo.rank(x))
+    lo.malformed(fmt::format("weights have rank {}, not {}", lo.rank(weights), lo.rank(x)));
+  if (spatial > 3) lo.unsupported(fmt::format("a convolution over {} axes; TFLite has 2 and 3", spatial));
+  const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
+  const int64_t group = lo.attr_i("group", 1);
+  check_channels(lo, lo.shape(x)[1], shape, group);
+
+  const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
+  std::vector<WindowAxis> axes = as_image(read_window(lo, sizes, std::vector<int64_t>(shape.begin() + 2, shape.end())));
+  if (spatial == 1) weights = lo.b.reshape(weights, {shape[0], shape[1], 1, shape[2]});
+  x = channels_last(lo, x);
+  const Padding padding = settle_padding(lo, x, axes, 1, 0);
+  Val y = spatial == 3 ? conv_volume(lo, x, weights, bias, axes, padding, group)
+                       : conv_image(lo, x, weights, bias, axes, padding, group);
+  lo.output(0, channels_first(lo, y, spatial));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,234 @@
+// ConvTranspose: each element spreads a kernel over the output. ONNX crops the full result by pads and may lengthen it
+// by output_padding; TFLite is told the output's size and crops by SAME (half of the surplus in front) or not at all
+// (VALID, whose size may exceed the full one by less than a stride). So: SAME where its crop is ONNX's, else VALID and
+// a SLICE.
+//
+// Weights: ONNX [C, M/group, kernel...]; TFLite OHWI, in 3-D DHWOI. 2-D has no dilation (the kernel is spread with
+// zeros instead) and neither has groups (split and concatenated). 1-D is an image of height 1. Sources: ONNX's
+// ConvTranspose; LiteRT's transpose_conv.cc, conv3d_transpose.cc; the limits of XNNPACK's deconvolution.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "layout/lower/window.h"
+
+namespace lowtide::layout {
+namespace {
+
+// Along one axis: the `full` result, of which `out` elements from `before` on are wanted.
+struct Crop {
+  int64_t kernel = 1, stride = 1, dilation = 1;
+  Dim size = 1, full = 1, out = 1;
+  int64_t before = 0;
+
+  int64_t extent() const { return (kernel - 1) * dilation + 1; }
+};
+
+struct Attributes {
+  std::string auto_pad;
+  std::vector<int64_t> stride, dilation, pads, output_padding;
+  std::optional<std::vector<int64_t>> output_shape;
+};
+
+std::vector<int64_t> numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise) {
+  std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
+  if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));
+  for (int64_t value : values)
+    if (value < otherwise || value > std::numeric_limits<int32_t>::max())
+      lo.malformed(fmt::format("{} holds {}, which is out of range", name, value));
+  return values;
+}
+
+Attributes read_attributes(Lowering& lo, const std::vector<int64_t>& kernel) {
+  const size_t count = kernel.size();
+  if (auto given = lo.attr_ints("kernel_shape"); given && *given != kernel)
+    lo.malformed("kernel_shape is not the shape of the weights");
+  Attributes a{.auto_pad = lo.attr_s("auto_pad", "NOTSET"),
+               .stride = numbers(lo, "strides", count, 1),
+               .dilation = numbers(lo, "dilations", count, 1),
+               .pads = numbers(lo, "pads", 2 * count, 0),
+               .output_padding = numbers(lo, "output_padding", count, 0),
+               .output_shape = lo.attr_ints("output_shape")};
+  // Some exporters name batch and channels too.
+  if (a.output_shape && a.output_shape->size() == count + 2)
+    a.output_shape->erase(a.output_shape->begin(), a.output_shape->begin() + 2);
+  if (a.output_shape && a.output_shape->size() != count)
+    lo.malformed(fmt::format("output_shape has {} numbers, not {}", a.output_shape->size(), count));
+  for (const char* known : {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"})
+    if (a.auto_pad == known) return a;
+  lo.malformed(fmt::format("auto_pad '{}' is unknown", a.auto_pad));
+}
+
+// Where SAME and output_shape say the size, the pads follow from it: the odd one stands at the end for SAME_UPPER, else
+// in front.
+Crop read_crop(Lowering& lo, const Attributes& a, size_t i, int64_t kernel, Dim size) {
+  core::Symbols& symbols = lo.b.graph.symbols;
+  Crop crop{.kernel = kernel, .stride = a.stride[i], .dilation = a.dilation[i], .size = size};
+  if (kernel < 1 || kernel > std::numeric_limits<int32_t>::max() / crop.dilation)
+    lo.malformed(fmt::format("a kernel of {} with dilation {} is out of range", kernel, crop.dilation));
+  crop.full = symbols.add(symbols.mul(symbols.sub(size, 1), crop.stride), crop.extent());
+  const Dim longest = symbols.add(crop.full, a.output_padding[i]);
+  const bool same = a.auto_pad == "SAME_UPPER" || a.auto_pad == "SAME_LOWER";
+  if (!a.output_shape && !same) {
+    const size_t count = a.stride.size();
+    const bool explicit_pads = a.auto_pad == "NOTSET";
+    crop.before = explicit_pads ? a.pads[i] : 0;
+    crop.out = symbols.sub(longest, crop.before + (explicit_pads ? a.pads[count + i] : 0));
+  } else {
+    crop.out = a.output_shape ? (*a.output_shape)[i] : symbols.mul(size, crop.stride);
+    const int64_t total = std::max<int64_t>(
+        0, lo.need_static(symbols.sub(longest, crop.out), "the size of an axis whose output_shape is given"));
+    crop.before = a.auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+  }
+  if (!core::is_symbol(crop.out) && crop.out < 1)
+    lo.malformed(fmt::format("the output has {} elements along spatial axis {}", crop.out, i));
+  return crop;
+}
+
+// Elements of b beyond a, which must be known: both are stride * size and some.
+int64_t difference(Lowering& lo, Dim a, Dim b) {
+  return lo.need_static(lo.b.graph.symbols.sub(a, b), "the size of an axis");
+}
+
+// Is TFLite's SAME the wanted crop? It takes half of what the full result exceeds the output by, rounded down. XNNPACK
+// wants a kernel no shorter than the stride.
+bool fits_same(Lowering& lo, const Crop& crop) {
+  const Dim even = lo.b.graph.symbols.mul(crop.size, crop.stride);
+  const int64_t short_of = difference(lo, even, crop.out);
+  if (short_of < 0 || short_of >= crop.stride || crop.extent() < crop.stride) return false;
+  return crop.before == difference(lo, crop.full, crop.out) / 2 && difference(lo, crop.full, crop.out) >= 0;
+}
+
+// Size that VALID is asked for: as much of the wanted part as it can give.
+Dim valid_size(Lowering& lo, const Crop& crop) {
+  const int64_t beyond = difference(lo, lo.b.graph.symbols.add(crop.out, crop.before), crop.full);
+  return lo.b.graph.symbols.add(crop.full, std::clamp<int64_t>(beyond, 0, crop.stride - 1));
+}
+
+// [C, M, h, w] with dilation - 1 zeros between the elements of each row and column.
+Val spread(Lowering& lo, Val weights, std::span<const Crop> crops) {
+  Builder& b = lo.b;
+  for (size_t i = 0; i < crops.size(); ++i) {
+    const int64_t d = crops[i].dilation;
+    if (d == 1) continue;
+    const Shape shape = lo.shape(weights);
+    const size_t axis = i + 2;
+    Shape lifted = shape;
+    lifted.insert(lifted.begin() + static_cast<int64_t>(axis) + 1, 1);
+    weights = b.reshape(weights, lifted);
+    std::vector<int64_t> none(lifted.size(), 0), after = none;
+    after[axis + 1] = d - 1;
+    weights = b.pad(weights, none, after, 0);
+    Shape wide = shape;
+    wide[axis] *= d;
+    weights = b.reshape(weights, wide);
+    wide[axis] = crops[i].extent();
+    weights = b.slice(weights, std::vector<int64_t>(shape.size(), 0), wide);
+  }
+  return weights;
+}
+
+// One group. x is channels-last; weights are ONNX's [C, M, kernel...] with two or three axes.
+Val transposed(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same) {
+  Builder& b = lo.b;
+  Shape size = {lo.shape(x)[0]};
+  for (const Crop& crop : crops) size.push_back(same ? crop.out : valid_size(lo, crop));
+  size.push_back(lo.shape(weights)[1]);
+  const Padding padding = same ? Padding::kSame : Padding::kValid;
+  if (crops.size() == 3) {
+    core::Conv3dOptions options{.padding = padding,
+                                .stride_d = static_cast<int>(crops[0].stride),
+                                .stride_h = static_cast<int>(crops[1].stride),
+                                .stride_w = static_cast<int>(crops[2].stride),
+                                .dilation_d = static_cast<int>(crops[0].dilation),
+                                .dilation_h = static_cast<int>(crops[1].dilation),
+                                .dilation_w = static_cast<int>(crops[2].dilation)};
+    return b.conv_3d_transpose(b.dims(size), b.transpose(weights, {2, 3, 4, 1, 0}), x, bias, options);
+  }
+  core::TransposeConvOptions options{
+      .padding = padding, .stride_h = static_cast<int>(crops[0].stride), .stride_w = static_cast<int>(crops[1].stride)};
+  return b.transpose_conv(b.dims(size), b.transpose(spread(lo, weights, crops), {1, 2, 3, 0}), x, bias, options);
+}
+
+Val grouped(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same, int64_t group) {
+  if (group == 1) return transposed(lo, x, weights, bias, crops, same);
+  Builder& b = lo.b;
+  const size_t parts = static_cast<size_t>(group);
+  const Shape shape = lo.shape(weights);
+  const int last = lo.rank(x) - 1;
+  std::vector<Val> xs = b.split(x, std::vector<int64_t>(parts, shape[0] / group), last);
+  std::vector<Val> ws = b.split(weights, std::vector<int64_t>(parts, shape[0] / group), 0);
+  std::vector<Val> biases(parts);
+  if (bias) biases = b.split(bias, std::vector<int64_t>(parts, shape[1]), 0);
+  for (size_t i = 0; i < parts; ++i) xs[i] = transposed(lo, xs[i], ws[i], biases[i], crops, same);
+  return b.concat(xs, last);
+}
+
+// Takes the wanted part out of what VALID gave. An output that goes on behind the full result ends in zeros (and the
+// bias, so that is added here): true when it does.
+bool goes_on(Lowering& lo, std::span<const Crop> crops) {
+  return std::any_of(crops.begin(), crops.end(), [&](const Crop& crop) {
+    return difference(lo, lo.b.graph.symbols.add(crop.out, crop.before), valid_size(lo, crop)) > 0;
+  });
+}
+
+Val cropped(Lowering& lo, Val y, std::span<const Crop> crops) {
+  const size_t rank = static_cast<size_t>(lo.rank(y));
+  std::vector<int64_t> begin(rank, 0), none(rank, 0), after(rank, 0);
+  std::vector<Dim> size(rank, -1);
+  bool slices = false, pads = false;
+  for (size_t i = 0; i < crops.size(); ++i) {
+    const int64_t beyond =
+        difference(lo, lo.b.graph.symbols.add(crops[i].out, crops[i].before), valid_size(lo, crops[i]));
+    begin[i + 1] = crops[i].before;
+    if (beyond < 0) size[i + 1] = crops[i].out;
+    slices |= crops[i].before > 0 || beyond < 0;
+    after[i + 1] = std::max<int64_t>(0, beyond);
+    pads |= beyond > 0;
+  }
+  if (slices) y = lo.b.slice(y, begin, size);
+  if (pads) y = lo.b.pad(y, none, after, 0);
+  return y;
+}
+
+void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
+  if (group < 1) lo.malformed(fmt::format("group {} must be positive", group));
+  if (!core::is_symbol(channels) && channels != weights[0])
+    lo.malformed(fmt::format("{} channels do not fit weights of {} channels", channels, weights[0]));
+  if (weights[0] % group != 0) lo.malformed(fmt::format("{} groups do not divide {} channels", group, weights[0]));
+}
+
+}  // namespace
+
+void lower_conv_transpose(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0), weights = lo.input(1);
+  Val bias = lo.optional_input(2);
+  const int spatial = lo.rank(x) - 2;
+  if (spatial < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  if (lo.rank(weights) != lo.rank(x))
+    lo.malformed(fmt::format("weights have rank {}, not {}", lo.rank(weights), lo.rank(x)));
+  if (spatial > 3) lo.unsupported(fmt::format("a transposed convolution over {} axes; TFLite has 2 and 3", spatial));
+  const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
+  const int64_t group = lo.attr_i("group", 1);
+  check_channels(lo, lo.shape(x)[1], shape, group);
+
+  const std::vector<int64_t> kernel(shape.begin() + 2, shape.end());
+  const Attributes attributes = read_attributes(lo, kernel);
+  std::vector<Crop> crops;
+  if (spatial == 1) crops.push_back({});
+  for (size_t i = 0; i < kernel.size(); ++i)
+    crops.push_back(read_crop(lo, attributes, i, kernel[i], lo.shape(x)[i + 2]));
+  if (spatial == 1) weights = b.reshape(weights, {shape[0], shape[1], 1, shape[2]});
+
+  x = channels_last(lo, x);
+  const bool same = std::all_of(crops.begin(), crops.end(), [&](const Crop& crop) { return fits_same(lo, crop); });
+  const bool late_bias = bias && !same && goes_on(lo, crops);
+  Val y = grouped(lo, x, weights, late_bias ? Val{} : bias, crops, same, group);
+  if (!same) y = cropped(lo, y, crops);
+  if (late_bias) y = b.add(y, bias);
+  lo.output(0, channels_first(lo, y, spatial));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,143 @@
+// Gemm and MatMul. A constant right matrix becomes the transposed weights of FULLY_CONNECTED (a recipe), any other
+// product is BATCH_MATMUL, whose adj flags take Gemm's transposes. Both compute floats only: products of integers are
+// written as multiplications and a sum. BATCH_MATMUL takes up to five axes, so more of them are merged. Sources: ONNX's
+// Gemm and MatMul (numpy's matmul); LiteRT's fully_connected.cc and batch_matmul.cc.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+namespace {
+
+constexpr int kMostAxes = 5;  // of BATCH_MATMUL
+
+// The batch axes of both operands together.
+Shape batch_of(Lowering& lo, Val a, Val b) {
+  Shape x(lo.shape(a).begin(), lo.shape(a).end() - 2), y(lo.shape(b).begin(), lo.shape(b).end() - 2);
+  const size_t rank = std::max(x.size(), y.size());
+  x.insert(x.begin(), rank - x.size(), 1);
+  y.insert(y.begin(), rank - y.size(), 1);
+  for (size_t i = 0; i < rank; ++i) {
+    if (x[i] == 1)
+      x[i] = y[i];
+    else if (y[i] != 1 && core::is_symbol(x[i]) && !core::is_symbol(y[i]))
+      x[i] = y[i];
+  }
+  return x;
+}
+
+// x with its batch axes as one, broadcast to `batch` unless it has none.
+Val merged(Lowering& lo, Val x, const Shape& batch) {
+  if (lo.rank(x) == 2) return x;
+  const Dim rows = lo.b.dim(x, -2), columns = lo.b.dim(x, -1);
+  Shape whole = batch;
+  whole.insert(whole.end(), {rows, columns});
+  return lo.b.reshape(lo.b.broadcast_to(x, whole), {lo.b.graph.symbols.product(batch), rows, columns});
+}
+
+Val float_product(Lowering& lo, Val a, Val b, bool adj_a, bool adj_b) {
+  if (std::max(lo.rank(a), lo.rank(b)) <= kMostAxes) return lo.b.batch_matmul(a, b, adj_a, adj_b);
+  Shape shape = batch_of(lo, a, b);
+  Val y = lo.b.batch_matmul(merged(lo, a, shape), merged(lo, b, shape), adj_a, adj_b);
+  shape.insert(shape.end(), {lo.b.dim(y, -2), lo.b.dim(y, -1)});
+  return lo.b.reshape(y, shape);
+}
+
+// [.., M, K, 1] * [.., 1, K, N] summed over K.
+Val integer_product(Lowering& lo, Val a, Val b) {
+  Shape x = lo.shape(a), y = lo.shape(b);
+  x.push_back(1);
+  y.insert(y.end() - 2, 1);
+  Val products = lo.b.mul(lo.b.reshape(a, x), lo.b.reshape(b, y));
+  return lo.b.sum(products, std::vector<int>{lo.rank(products) - 2}, false);
+}
+
+Perm matrix_transposed(int rank) {
+  Perm perm = stream::identity_perm(rank);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return perm;
+}
+
+void check_inner(Lowering& lo, Dim a, Dim b) {
+  if (stream::is_static(a) && stream::is_static(b) && a != b)
+    lo.malformed(fmt::format("inner extents {} and {} differ", a, b));
+}
+
+// Both operands have rank 2 or more.
+Val product(Lowering& lo, Val a, Val b) {
+  check_inner(lo, lo.b.dim(a, -1), lo.b.dim(b, -2));
+  if (!stream::is_float(lo.dtype(a))) return integer_product(lo, a, b);
+  if (lo.b.dim(a, -1) == 0) {  // a sum of nothing; the kernels leave the output as it was
+    Shape shape = batch_of(lo, a, b);
+    shape.insert(shape.end(), {lo.b.dim(a, -2), lo.b.dim(b, -1)});
+    return lo.b.broadcast_to(lo.b.scalar(0, lo.dtype(a)), shape);
+  }
+  if (lo.b.is_constant(b) && lo.rank(b) == 2) return lo.b.fully_connected(a, lo.b.transpose(b, {1, 0}), {}, true);
+  return float_product(lo, a, b, false, false);
+}
+
+// Gemm's C as a bias of `units` elements that a constant recipe can give; absent when it is not of that form.
+Val as_bias(Lowering& lo, Val c, Dim units, double beta) {
+  if (!lo.b.is_constant(c) || core::is_symbol(units)) return {};
+  const Shape& shape = lo.shape(c);
+  for (size_t i = 0; i + 1 < shape.size(); ++i)
+    if (shape[i] != 1) return {};
+  if (!shape.empty() && shape.back() != 1 && shape.back() != units) return {};
+  Val flat = lo.b.broadcast_to(lo.b.reshape(c, {shape.empty() ? 1 : shape.back()}), Shape{units});
+  return beta == 1 ? flat : lo.b.mul(flat, beta);
+}
+
+Val scaled(Lowering& lo, Val x, double factor) {
+  if (factor == 1) return x;
+  if (!stream::is_float(lo.dtype(x)) && factor != static_cast<double>(static_cast<int64_t>(factor)))
+    lo.unsupported(fmt::format("a product of integers times {}", factor));
+  return lo.b.mul(x, factor);
+}
+
+}  // namespace
+
+void lower_gemm(Lowering& lo) {
+  Val a = lo.input(0), b = lo.input(1);
+  const Val c = lo.optional_input(2);
+  if (lo.rank(a) != 2 || lo.rank(b) != 2)
+    lo.malformed(fmt::format("operands have ranks {} and {}, not 2", lo.rank(a), lo.rank(b)));
+  const bool trans_a = lo.attr_i("transA", 0) != 0, trans_b = lo.attr_i("transB", 0) != 0;
+  const float alpha = lo.attr_f("alpha", 1), beta = lo.attr_f("beta", 1);
+  if (lo.opset() < 7) lo.ignore_attr("broadcast");  // C's shape says the same
+  const Dim units = lo.b.dim(b, trans_b ? 0 : 1);
+  check_inner(lo, lo.b.dim(a, trans_a ? 0 : 1), lo.b.dim(b, trans_b ? 1 : 0));
+
+  const bool has_c = c && beta != 0;
+  Val y, bias;
+  if (stream::is_float(lo.dtype(a)) && lo.b.is_constant(b) && lo.b.dim(a, trans_a ? 0 : 1) != 0) {
+    Val weights = scaled(lo, trans_b ? b : lo.b.transpose(b, {1, 0}), alpha);
+    if (has_c) bias = as_bias(lo, c, units, beta);
+    y = lo.b.fully_connected(trans_a ? lo.b.transpose(a, {1, 0}) : a, weights, bias, true);
+  } else if (stream::is_float(lo.dtype(a)) && lo.b.dim(a, trans_a ? 0 : 1) != 0) {
+    y = scaled(lo, float_product(lo, a, b, trans_a, trans_b), alpha);
+  } else {
+    if (trans_a) a = lo.b.transpose(a, {1, 0});
+    if (trans_b) b = lo.b.transpose(b, {1, 0});
+    y = scaled(lo, product(lo, a, b), alpha);
+  }
+  if (has_c && !bias) y = lo.b.add(y, scaled(lo, c, beta));
+  lo.output(0, y);
+}
+
+// A vector on the left is a row, one on the right a column; the axis that was added goes again.
+void lower_matmul(Lowering& lo) {
+  Val a = lo.input(0), b = lo.input(1);
+  if (lo.rank(a) < 1 || lo.rank(b) < 1) lo.malformed("an operand is a scalar");
+  const bool row = lo.rank(a) == 1, column = lo.rank(b) == 1;
+  if (row) a = lo.b.reshape(a, {1, lo.b.dim(a, 0)});
+  if (column) b = lo.b.reshape(b, {lo.b.dim(b, 0), 1});
+  Val y = product(lo, a, b);
+  std::vector<int> added;
+  if (row) added.push_back(lo.rank(y) - 2);
+  if (column) added.push_back(lo.rank(y) - 1);
+  lo.output(0, added.empty() ? y : lo.b.squeeze(y, added));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,244 @@
+// Normalisations: x minus a mean, over a deviation, times a scale, plus a shift. TFLite has kernels for the local
+// response (odd windows only, and its alpha is not divided by the window's size) and the L2 norm (with an epsilon that
+// ONNX has not); all else is arithmetic. An inference BatchNormalization is one MUL and one ADD with constant recipes.
+// Sources: ONNX's operator definitions; LiteRT's local_response_norm.cc and l2norm.cc.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "layout/lower/window.h"
+
+namespace lowtide::layout {
+namespace {
+
+std::vector<int> axes_from(int first, int rank) {
+  std::vector<int> axes(static_cast<size_t>(std::max(0, rank - first)));
+  std::iota(axes.begin(), axes.end(), first);
+  return axes;
+}
+
+// [C] as [1, C, 1, ...], to broadcast over x of `rank`.
+Val per_channel(Lowering& lo, Val v, int rank) {
+  if (lo.rank(v) != 1) lo.malformed(fmt::format("a factor for each channel has rank {}, not 1", lo.rank(v)));
+  Shape shape(static_cast<size_t>(rank), 1);
+  shape[1] = lo.shape(v)[0];
+  return lo.b.reshape(v, shape);
+}
+
+// 1 / sqrt(v + epsilon). A constant is divided: a kernel's reciprocal root may be an approximation.
+Val inverse_deviation(Lowering& lo, Val variance, float epsilon) {
+  Builder& b = lo.b;
+  return b.rsqrt(b.add(variance, epsilon));
+}
+
+struct Moments {
+  Val centered, variance, mean;
+};
+Moments moments(Lowering& lo, Val x, std::span<const int> axes) {
+  Builder& b = lo.b;
+  Val mean = b.mean(x, axes, true);
+  Val centered = b.sub(x, mean);
+  return {centered, b.mean(b.square(centered), axes, true), mean};
+}
+
+// stash_type: the dtype in which statistics are computed, float32 unless the model says otherwise.
+DType read_stash_type(Lowering& lo) {
+  switch (lo.attr_i("stash_type", 1)) {
+    case 1:
+      return DType::kFloat32;
+    case 10:
+      return DType::kFloat16;
+    case 11:
+      return DType::kFloat64;
+    case 16:
+      return DType::kBFloat16;
+    default:
+      lo.malformed("stash_type is no floating-point type");
+  }
+}
+
+// The statistics that inference uses are inputs; in training they are the batch's own, and running means are outputs.
+void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
+  Builder& b = lo.b;
+  const float momentum = lo.attr_f("momentum", 0.9f);
+  std::vector<int> axes = {0};
+  for (int axis : axes_from(2, lo.rank(x))) axes.push_back(axis);
+  const Moments m = moments(lo, x, axes);
+  Val y =
+      b.mul(m.centered, b.mul(inverse_deviation(lo, m.variance, epsilon), per_channel(lo, lo.input(1), lo.rank(x))));
+  lo.output(0, b.add(y, per_channel(lo, lo.input(2), lo.rank(x))));
+  const Shape channels = {lo.shape(x)[1]};
+  const std::array<Val, 2> batch = {b.reshape(m.mean, channels), b.reshape(m.variance, channels)};
+  for (size_t i = 0; i < 2; ++i)
+    if (lo.wants_output(i + 1))
+      lo.output(i + 1, b.add(b.mul(lo.input(i + 3), momentum),
+                             b.mul(b.cast(batch[i], lo.dtype(lo.input(i + 3))), 1.0 - momentum)));
+}
+
+// x / norm, and 0 where the norm is 0.
+Val over_norm(Lowering& lo, Val x, Val norm) {
+  const bool half = lo.dtype(x) == DType::kFloat16;
+  return lo.b.div(x, lo.b.maximum(norm, lo.b.scalar_like(half ? 0x1p-14 : 0x1p-126, x)));
+}
+
+// A window that is one channel longer behind than before: the channels are pooled as an image's rows.
+Val even_response(Lowering& lo, Val x, int64_t size, float alpha, float beta, float bias) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(x);
+  const Dim rest = b.graph.symbols.product(std::span(shape).subspan(2));
+  Val squares = b.reshape(b.square(x), {shape[0], shape[1], 1, rest});
+  const int64_t before = (size - 1) / 2;
+  squares = b.pad(squares, std::vector<int64_t>{0, before, 0, 0}, std::vector<int64_t>{0, size - 1 - before, 0, 0}, 0);
+  const core::PoolOptions options{.filter_h = to_int(lo, size, "size"), .filter_w = 1};
+  Val mean = b.reshape(b.average_pool_2d(squares, options), shape);
+  Val base = b.add(b.mul(mean, alpha), bias);
+  return b.div(x, beta == 1 ? base : b.pow(base, b.scalar_like(beta, base)));
+}
+
+// Any rank as an image with the channels last, and back.
+Val odd_response(Lowering& lo, Val x, const core::LrnOptions& options) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(x);
+  if (lo.rank(x) == 4) return channels_first(lo, b.local_response_normalization(channels_last(lo, x), options), 2);
+  x = b.reshape(x, {shape[0], shape[1], 1, b.graph.symbols.product(std::span(shape).subspan(2))});
+  return b.reshape(channels_first(lo, b.local_response_normalization(channels_last(lo, x), options), 2), shape);
+}
+
+}  // namespace
+
+void lower_batch_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const int rank = lo.rank(x);
+  if (rank < 2) lo.malformed(fmt::format("the input has rank {}, at least 2 is needed", rank));
+  const float epsilon = lo.attr_f("epsilon", 1e-5f);
+  if (lo.opset() < 7) {
+    lo.ignore_attr("consumed_inputs");  // a hint to reuse memory
+    if (lo.attr_i("is_test", 0) == 0)
+      lo.unsupported("BatchNormalization in training mode", "export the model for inference");
+  }
+  const bool training = lo.opset() >= 14 && lo.attr_i("training_mode", 0) != 0;
+  const bool spatial = lo.opset() >= 9 || lo.attr_i("spatial", 1) != 0;
+  if (training) return lower_training_batch_norm(lo, x, epsilon);
+  lo.ignore_attr("momentum");  // used in training only
+  for (size_t i = 1; i < lo.output_count(); ++i)
+    if (lo.wants_output(i))
+      lo.unsupported("statistics as outputs of BatchNormalization", "export the model for inference");
+
+  Val scale = lo.input(1), shift = lo.input(2), mean = lo.input(3), variance = lo.input(4);
+  for (Val* v : {&scale, &shift, &mean, &variance}) {
+    if (lo.dtype(*v) != lo.dtype(variance)) *v = b.cast(*v, lo.dtype(variance));
+    if (spatial) {
+      *v = per_channel(lo, *v, rank);
+    } else {  // a factor for each element of [C, spatial...]
+      Shape shape = lo.shape(*v);
+      shape.insert(shape.begin(), 1);
+      *v = b.reshape(*v, shape);
+    }
+  }
+  Val factor = b.div(scale, b.sqrt(b.add(variance, epsilon)));
+  Val rest = b.sub(shift, b.mul(mean, factor));
+  lo.output(0, b.add(b.mul(x, b.cast(factor, lo.dtype(x))), b.cast(rest, lo.dtype(x))));
+}
+
+void lower_instance_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const int rank = lo.rank(x);
+  if (rank < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", rank));
+  lo.ignore_attr("consumed_inputs");  // version 1's hint to reuse memory
+  const float epsilon = lo.attr_f("epsilon", 1e-5f);
+  const Moments m = moments(lo, x, axes_from(2, rank));
+  Val factor = b.mul(inverse_deviation(lo, m.variance, epsilon), per_channel(lo, lo.input(1), rank));
+  lo.output(0, b.add(b.mul(m.centered, factor), per_channel(lo, lo.input(2), rank)));
+}
+
+// Scale and shift are of groups in version 18, of channels from version 21 on.
+void lower_group_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0), scale = lo.input(1), shift = lo.input(2);
+  const int rank = lo.rank(x);
+  if (rank < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", rank));
+  const int64_t groups = lo.need_attr_i("num_groups");
+  const float epsilon = lo.attr_f("epsilon", 1e-5f);
+  const DType stash = lo.opset() >= 21 ? read_stash_type(lo) : lo.dtype(x);
+  const Shape shape = lo.shape(x);
+  const int64_t channels = lo.need_static(shape[1], "the number of channels");
+  if (groups < 1 || channels % groups != 0)
+    lo.malformed(fmt::format("{} groups do not divide {} channels", groups, channels));
+  // Spatial axes stay apart where the rank allows it, so that another axis order can pass through.
+  Shape split = {shape[0], groups, channels / groups};
+  if (rank <= 4)
+    split.insert(split.end(), shape.begin() + 2, shape.end());
+  else
+    split.push_back(b.graph.symbols.product(std::span(shape).subspan(2)));
+  const int split_rank = static_cast<int>(split.size());
+  const Moments m = moments(lo, b.cast(b.reshape(x, split), stash), axes_from(2, split_rank));
+  Val y = b.cast(b.mul(m.centered, inverse_deviation(lo, m.variance, epsilon)), lo.dtype(x));
+  const int factor_rank = lo.opset() >= 21 ? rank : split_rank;
+  if (lo.opset() >= 21) y = b.reshape(y, shape);
+  y = b.add(b.mul(y, per_channel(lo, scale, factor_rank)), per_channel(lo, shift, factor_rank));
+  lo.output(0, b.reshape(y, shape));
+}
+
+void lower_layer_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(x));
+  const float epsilon = lo.attr_f("epsilon", 1e-5f);
+  const DType stash = read_stash_type(lo);
+  const Moments m = moments(lo, b.cast(x, stash), axes_from(axis, lo.rank(x)));
+  Val inverse = inverse_deviation(lo, m.variance, epsilon);
+  Val y = b.mul(b.cast(b.mul(m.centered, inverse), lo.dtype(x)), lo.input(1));
+  if (lo.has_input(2)) y = b.add(y, lo.input(2));
+  lo.output(0, y);
+  lo.output(1, m.mean);
+  lo.output(2, inverse);
+}
+
+void lower_rms_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(x));
+  const float epsilon = lo.attr_f("epsilon", 1e-5f);
+  Val wide = b.cast(x, read_stash_type(lo));
+  Val inverse = inverse_deviation(lo, b.mean(b.square(wide), axes_from(axis, lo.rank(x)), true), epsilon);
+  lo.output(0, b.mul(b.cast(b.mul(wide, inverse), lo.dtype(x)), lo.input(1)));
+}
+
+void lower_lrn(Lowering& lo) {
+  Val x = lo.input(0);
+  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  const int64_t size = lo.need_attr_i("size");
+  if (size < 1 || size > (1 << 20)) lo.malformed(fmt::format("size {} is out of range", size));
+  const float alpha = lo.attr_f("alpha", 1e-4f), beta = lo.attr_f("beta", 0.75f), bias = lo.attr_f("bias", 1.0f);
+  if (size % 2 == 0) return lo.output(0, even_response(lo, x, size, alpha, beta, bias));
+  lo.output(0, odd_response(lo, x,
+                            {.radius = static_cast<int>(size / 2),
+                             .bias = bias,
+                             .alpha = alpha / static_cast<float>(size),
+                             .beta = beta}));
+}
+
+void lower_lp_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const std::vector<int> axes = {lo.axis(lo.attr_i("axis", -1), lo.rank(x))};
+  const int64_t p = lo.attr_i("p", 2);
+  if (p != 1 && p != 2) lo.malformed(fmt::format("p is {}, not 1 or 2", p));
+  Val norm = p == 1 ? b.sum(b.abs(x), axes, true) : b.sqrt(b.sum(b.square(x), axes, true));
+  lo.output(0, over_norm(lo, x, norm));
+}
+
+void lower_mean_variance_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  lo.ignore_attr("across_channels");  // ORT's version 1 form is spelled by axes since
+  const std::vector<int> axes = lo.axes(lo.attr_ints("axes").value_or(std::vector<int64_t>{0, 2, 3}), lo.rank(x));
+  const Moments m = moments(lo, x, axes);
+  lo.output(0, b.div(m.centered, b.add(b.sqrt(m.variance), 1e-9)));
+}
+
+}  // namespace lowtide::layout

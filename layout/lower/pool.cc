@@ -1,0 +1,337 @@
+// Pools over windows and over everything.
+//
+// TFLite pools images only, without dilation, and its AVERAGE_POOL_2D divides by the elements that lie inside. ONNX has
+// any number of axes, dilations, ceil_mode, explicit pads that an average may count (count_include_pad) or not. So:
+//   1-D is an image of height 1, 3-D two passes (rows and columns, then depth): maxima, sums and averages are
+//   separable; a dilated maximum gathers its taps side by side and pools them; dilated averages and sums are depthwise
+//   convolutions; where the divisor differs, a constant factor for each position follows.
+// Sources: ONNX's MaxPool, AveragePool, LpPool; ONNX Runtime's divisor (elements of the pads count, those that only
+// ceil_mode reaches do not); LiteRT's reference/pooling.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "layout/lower/window.h"
+
+namespace lowtide::layout {
+namespace {
+
+// Runs a two-axis pool over one to three axes of x in ONNX's order.
+template <typename Pool>
+Val over_images(Lowering& lo, Val x, std::vector<WindowAxis> axes, Pool pool) {
+  Builder& b = lo.b;
+  core::Symbols& symbols = b.graph.symbols;
+  const int spatial = static_cast<int>(axes.size());
+  x = channels_last(lo, x);
+  if (spatial < 3) {
+    axes = as_image(std::move(axes));
+    return channels_first(lo, pool(x, axes[0], axes[1]), spatial);
+  }
+  const Shape s = lo.shape(x);  // [N, D, H, W, C]
+  Val y = pool(b.reshape(x, {symbols.mul(s[0], s[1]), s[2], s[3], s[4]}), axes[1], axes[2]);
+  y = pool(b.reshape(y, {s[0], s[1], symbols.mul(axes[1].out, axes[2].out), s[4]}), axes[0],
+           WindowAxis{.size = symbols.mul(axes[1].out, axes[2].out), .out = symbols.mul(axes[1].out, axes[2].out)});
+  return channels_first(lo, b.reshape(y, {s[0], axes[0].out, axes[1].out, axes[2].out, s[4]}), 3);
+}
+
+core::PoolOptions pool_options(Padding padding, const WindowAxis& h, const WindowAxis& w) {
+  return {.padding = padding,
+          .stride_h = static_cast<int>(h.stride),
+          .stride_w = static_cast<int>(w.stride),
+          .filter_h = static_cast<int>(h.kernel),
+          .filter_w = static_cast<int>(w.kernel)};
+}
+
+bool does_nothing(const WindowAxis& axis) { return axis.kernel == 1 && axis.stride == 1 && axis.fits_valid; }
+
+std::vector<WindowAxis> read_pool(Lowering& lo, Val x) {
+  const int spatial = lo.rank(x) - 2;
+  if (spatial < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  if (spatial > 3) lo.unsupported(fmt::format("a pool over {} axes", spatial), "up to 3 axes can be pooled");
+  const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
+  const int64_t ceil_mode = lo.attr_i("ceil_mode", 0);
+  std::vector<WindowAxis> axes = read_window(lo, sizes, std::nullopt, ceil_mode != 0);
+  for (const WindowAxis& axis : axes)
+    if (axis.before >= axis.extent() || axis.declared_after >= axis.extent())
+      lo.malformed(fmt::format("pads {} and {} are not smaller than the window of {}", axis.before, axis.declared_after,
+                               axis.extent()));
+  return axes;
+}
+
+// ---- maxima ----
+
+// What a maximum never picks over an element.
+double lowest(Lowering& lo, DType dtype) {
+  if (stream::is_float(dtype)) return -std::numeric_limits<double>::infinity();
+  switch (dtype) {
+    case DType::kInt8:
+      return std::numeric_limits<int8_t>::min();
+    case DType::kInt16:
+      return std::numeric_limits<int16_t>::min();
+    case DType::kInt32:
+      return std::numeric_limits<int32_t>::min();
+    case DType::kInt64:
+      return static_cast<double>(std::numeric_limits<int64_t>::min());
+    case DType::kUint8:
+    case DType::kUint16:
+    case DType::kUint32:
+    case DType::kUint64:
+      return 0;
+    default:
+      lo.malformed(fmt::format("{} has no maximum", stream::dtype_name(dtype)));
+  }
+}
+
+// For each window its taps' positions, one after the other: a tap outside repeats its nearest neighbour inside, which
+// changes no maximum and keeps the first of several in front.
+std::vector<int64_t> taps(Lowering& lo, const WindowAxis& axis) {
+  const int64_t size = lo.need_static(axis.size, "the size of an axis that is pooled with dilations");
+  const int64_t out = lo.need_static(axis.out, "the size of an axis that is pooled with dilations");
+  std::vector<int64_t> positions;
+  for (int64_t window = 0; window < out; ++window) {
+    std::vector<int64_t> inside;
+    for (int64_t tap = 0; tap < axis.kernel; ++tap) {
+      const int64_t at = window * axis.stride - axis.before + tap * axis.dilation;
+      if (at >= 0 && at < size) inside.push_back(at);
+    }
+    if (inside.empty()) lo.unsupported("a pooling window lies wholly in the pads");
+    for (int64_t tap = 0; tap < axis.kernel; ++tap) {
+      const int64_t at = window * axis.stride - axis.before + tap * axis.dilation;
+      positions.push_back(std::clamp(at, inside.front(), inside.back()));
+    }
+  }
+  return positions;
+}
+
+// Puts the taps of the windows along an axis side by side; the pool then steps from window to window.
+Val gather_taps(Lowering& lo, Val x, WindowAxis& axis, int at) {
+  if (does_nothing(axis)) return x;
+  const std::vector<int64_t> positions = taps(lo, axis);
+  axis = {.kernel = axis.kernel, .stride = axis.kernel, .size = static_cast<Dim>(positions.size()), .out = axis.out};
+  return lo.b.gather(x, lo.b.i32(positions), at);
+}
+
+Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
+  if (does_nothing(h) && does_nothing(w)) return x;
+  if (h.dilation > 1 || w.dilation > 1) {
+    x = gather_taps(lo, x, w, 2);
+    x = gather_taps(lo, x, h, 1);
+  }
+  const std::array<WindowAxis, 2> axes = {h, w};
+  const Padding padding = settle_padding(lo, x, axes, 1, lowest(lo, lo.dtype(x)));
+  return lo.b.max_pool_2d(x, pool_options(padding, h, w));
+}
+
+// Where the maxima stand, as ONNX counts: in the flattened input, rows first or (storage_order 1) columns first. The
+// taps of every window are gathered, ARG_MAX picks one, and tables turn its number into a place.
+Val max_indices(Lowering& lo, Val x, const std::vector<WindowAxis>& axes, bool columns_first) {
+  Builder& b = lo.b;
+  const std::vector<int64_t> shape = lo.need_static(lo.shape(x), "the input's shape, when Indices are wanted");
+  const size_t spatial = axes.size();
+  // [N, C, out, kernel] for each axis in turn, then outs before kernels.
+  Shape split = {shape[0], shape[1]};
+  std::vector<std::vector<int64_t>> positions;
+  Val windows = x;
+  for (size_t i = 0; i < spatial; ++i) {
+    positions.push_back(taps(lo, axes[i]));
+    windows = b.gather(windows, b.i32(positions[i]), static_cast<int>(i) + 2);
+    split.insert(split.end(), {axes[i].out, axes[i].kernel});
+  }
+  windows = b.reshape(windows, split);
+  Perm perm = {0, 1};
+  Shape outs = {shape[0], shape[1]};
+  int64_t count = 1, area = 1, places = 1;
+  for (size_t i = 0; i < spatial; ++i) {
+    perm.push_back(static_cast<int>(2 + 2 * i));
+    outs.push_back(axes[i].out);
+    count *= axes[i].kernel;
+    area *= shape[i + 2];
+    places *= axes[i].out;
+  }
+  for (size_t i = 0; i < spatial; ++i) perm.push_back(static_cast<int>(3 + 2 * i));
+  const int64_t planes = shape[0] * shape[1];
+  const int64_t limit = std::numeric_limits<int32_t>::max();
+  if (count * places > static_cast<int64_t>(stream::kSmallElements) * 16 || planes > limit / std::max<int64_t>(area, 1))
+    lo.unsupported("Indices of a pool this large", "pool a smaller input or drop the output Indices");
+  windows = b.reshape(b.transpose(windows, perm), {planes, places, count});
+  Val tap = b.arg_max(windows, 2, DType::kInt32);  // [planes, places]
+
+  // Window and tap to the place in a plane.
+  std::vector<int64_t> table(static_cast<size_t>(places * count)), base;
+  for (int64_t place = 0; place < places; ++place)
+    for (int64_t t = 0; t < count; ++t) {
+      int64_t flat = 0, rest_place = place, rest_tap = t, step = 1;
+      std::vector<int64_t> at(spatial);
+      for (size_t i = spatial; i-- > 0;) {
+        at[i] =
+            positions[i][static_cast<size_t>((rest_place % axes[i].out) * axes[i].kernel + rest_tap % axes[i].kernel)];
+        rest_place /= axes[i].out;
+        rest_tap /= axes[i].kernel;
+      }
+      for (size_t i = 0; i < spatial; ++i) {
+        const size_t axis = columns_first ? i : spatial - 1 - i;
+        flat += at[axis] * step;
+        step *= shape[axis + 2];
+      }
+      table[static_cast<size_t>(place * count + t)] = flat;
+    }
+  for (int64_t place = 0; place < places; ++place) base.push_back(place * count);
+  Val entry = b.add(tap, b.i32(base));
+  Val flat = b.gather(b.i32(table), entry, 0);
+  std::vector<int64_t> plane(static_cast<size_t>(planes));
+  for (size_t i = 0; i < plane.size(); ++i) plane[i] = static_cast<int64_t>(i) * area;
+  flat = b.add(flat, b.reshape(b.i32(plane), {planes, 1}));
+  return b.reshape(b.cast(flat, DType::kInt64), outs);
+}
+
+// ---- averages and sums ----
+
+// Over windows whose elements outside count as zeros, by a depthwise convolution with equal weights.
+Val weighted_sum(Lowering& lo, Val x, const WindowAxis& h, const WindowAxis& w, double weight) {
+  Builder& b = lo.b;
+  const int64_t channels = lo.need_static(lo.shape(x)[3], "the number of channels that are pooled");
+  const std::array<WindowAxis, 2> axes = {h, w};
+  const Padding padding = settle_padding(lo, x, axes, 1, 0);
+  core::Conv2dOptions options{.padding = padding,
+                              .stride_h = static_cast<int>(h.stride),
+                              .stride_w = static_cast<int>(w.stride),
+                              .dilation_h = static_cast<int>(h.dilation),
+                              .dilation_w = static_cast<int>(w.dilation),
+                              .depth_multiplier = 1};
+  return b.depthwise_conv_2d(x, b.filled(weight, lo.dtype(x), {1, h.kernel, w.kernel, channels}), {}, options);
+}
+
+// What each window of an axis is divided by.
+std::vector<int64_t> divisors(Lowering& lo, const WindowAxis& axis, bool include_pad) {
+  const int64_t size = lo.need_static(axis.size, "the size of an axis whose average leaves out pads");
+  const int64_t out = lo.need_static(axis.out, "the size of an axis whose average leaves out pads");
+  const int64_t from = include_pad ? -axis.before : 0, to = size + (include_pad ? axis.declared_after : 0);
+  std::vector<int64_t> counts(static_cast<size_t>(out), 0);
+  for (int64_t window = 0; window < out; ++window)
+    for (int64_t tap = 0; tap < axis.kernel; ++tap) {
+      const int64_t at = window * axis.stride - axis.before + tap * axis.dilation;
+      counts[static_cast<size_t>(window)] += at >= from && at < to ? 1 : 0;
+    }
+  if (std::find(counts.begin(), counts.end(), 0) != counts.end())
+    lo.unsupported("a pooling window lies wholly in the pads");
+  return counts;
+}
+
+// kernel / divisor for each window along an axis, as [1, out, 1, 1] or [1, 1, out, 1]; absent when all are 1.
+Val correction(Lowering& lo, const WindowAxis& axis, bool include_pad, DType dtype, Shape shape) {
+  // Whole windows of elements, or of elements and counted pads.
+  if ((axis.before == 0 && axis.fits_valid) || (include_pad && axis.after <= axis.declared_after)) return {};
+  const std::vector<int64_t> counts = divisors(lo, axis, include_pad);
+  std::vector<float> factors;
+  for (int64_t count : counts)
+    factors.push_back(static_cast<float>(static_cast<double>(axis.kernel) / static_cast<double>(count)));
+  if (std::all_of(factors.begin(), factors.end(), [](float f) { return f == 1; })) return {};
+  return lo.b.cast(lo.b.constant(stream::recipe::floats(factors, std::move(shape))), dtype);
+}
+
+Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool include_pad) {
+  if (does_nothing(h) && does_nothing(w)) return x;
+  Builder& b = lo.b;
+  const bool dilated = h.dilation > 1 || w.dilation > 1;
+  const bool valid = h.fits_valid && w.fits_valid;
+  // TFLite's own divisor: the elements inside.
+  if (!dilated && (valid || (!include_pad && h.fits_same && w.fits_same)))
+    return b.average_pool_2d(x, pool_options(valid ? Padding::kValid : Padding::kSame, h, w));
+  for (const WindowAxis& axis : {h, w})
+    if (!axis.known) lo.need_static(axis.size, "the size of an axis with auto_pad and a stride");
+  Val row =
+      correction(lo, h, include_pad, lo.dtype(x), {1, static_cast<Dim>(core::is_symbol(h.out) ? 1 : h.out), 1, 1});
+  Val column =
+      correction(lo, w, include_pad, lo.dtype(x), {1, 1, static_cast<Dim>(core::is_symbol(w.out) ? 1 : w.out), 1});
+  Val y;
+  if (dilated) {
+    y = weighted_sum(lo, x, h, w, 1.0 / static_cast<double>(h.kernel * w.kernel));
+  } else {
+    WindowAxis ph = h, pw = w;
+    ph.fits_same = pw.fits_same = false;  // SAME would divide by the elements inside
+    const std::array<WindowAxis, 2> axes = {ph, pw};
+    const Padding padding = settle_padding(lo, x, axes, 1, 0);
+    y = b.average_pool_2d(x, pool_options(padding, h, w));
+  }
+  if (row && column) return b.mul(y, b.mul(row, column));
+  if (row || column) return b.mul(y, row ? row : column);
+  return y;
+}
+
+// |x| to the power p, and back.
+Val to_power(Lowering& lo, Val x, double p) {
+  if (p == 1) return lo.b.abs(x);
+  if (p == 2) return lo.b.square(x);
+  return lo.b.pow(lo.b.abs(x), lo.b.scalar_like(p, x));
+}
+Val from_power(Lowering& lo, Val x, double p) {
+  if (p == 1) return x;
+  if (p == 2) return lo.b.sqrt(x);
+  return lo.b.pow(x, lo.b.scalar_like(1 / p, x));
+}
+// An integer from version 2 on, a float before.
+double read_p(Lowering& lo) {
+  const double p = lo.opset() < 2 ? lo.attr_f("p", 2) : static_cast<double>(lo.attr_i("p", 2));
+  if (!(p > 0)) lo.malformed(fmt::format("p {} must be positive", p));
+  return p;
+}
+
+std::vector<int> spatial_axes(Lowering& lo, Val x) {
+  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  std::vector<int> axes(static_cast<size_t>(lo.rank(x)) - 2);
+  std::iota(axes.begin(), axes.end(), 2);
+  return axes;
+}
+
+}  // namespace
+
+void lower_max_pool(Lowering& lo) {
+  Val x = lo.input(0);
+  const std::vector<WindowAxis> axes = read_pool(lo, x);
+  const int64_t storage_order = lo.attr_i("storage_order", 0);
+  if (storage_order != 0 && storage_order != 1) lo.malformed(fmt::format("storage_order {} is unknown", storage_order));
+  lo.output(0, over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
+              return max_pool_image(lo, image, h, w);
+            }));
+  if (lo.wants_output(1)) lo.output(1, max_indices(lo, x, axes, storage_order == 1));
+}
+
+void lower_average_pool(Lowering& lo) {
+  Val x = lo.input(0);
+  const std::vector<WindowAxis> axes = read_pool(lo, x);
+  const bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
+  lo.output(0, over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
+              return average_pool_image(lo, image, h, w, include_pad);
+            }));
+}
+
+void lower_lp_pool(Lowering& lo) {
+  Val x = lo.input(0);
+  const std::vector<WindowAxis> axes = read_pool(lo, x);
+  const double p = read_p(lo);
+  Val sum = over_images(lo, to_power(lo, x, p), axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
+    return does_nothing(h) && does_nothing(w) ? image : weighted_sum(lo, image, h, w, 1);
+  });
+  lo.output(0, from_power(lo, sum, p));
+}
+
+void lower_global_average_pool(Lowering& lo) {
+  Val x = lo.input(0);
+  lo.output(0, lo.b.mean(x, spatial_axes(lo, x), true));
+}
+
+void lower_global_max_pool(Lowering& lo) {
+  Val x = lo.input(0);
+  lo.output(0, lo.b.reduce_max(x, spatial_axes(lo, x), true));
+}
+
+void lower_global_lp_pool(Lowering& lo) {
+  Val x = lo.input(0);
+  const double p = read_p(lo);
+  lo.output(0, from_power(lo, lo.b.sum(to_power(lo, x, p), spatial_axes(lo, x), true), p));
+}
+
+}  // namespace lowtide::layout
