@@ -54,12 +54,6 @@ Val integer_product(Lowering& lo, Val a, Val b) {
   return lo.b.sum(products, std::vector<int>{lo.rank(products) - 2}, false);
 }
 
-Perm matrix_transposed(int rank) {
-  Perm perm = stream::identity_perm(rank);
-  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  return perm;
-}
-
 void check_inner(Lowering& lo, Dim a, Dim b) {
   if (stream::is_static(a) && stream::is_static(b) && a != b)
     lo.malformed(fmt::format("inner extents {} and {} differ", a, b));
