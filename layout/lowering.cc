@@ -100,6 +100,14 @@ float Lowering::attr_f(std::string_view name, float otherwise) {
   const auto* found = typed(name, Type::kFloat);
   return found ? found->f : otherwise;
 }
+DType Lowering::attr_dtype(std::string_view name, DType otherwise) {
+  const auto* found = typed(name, Type::kInt);
+  if (!found) return otherwise;
+  auto dtype = stream::onnx_dtype(found->i);
+  if (!dtype || *dtype == DType::kUndefined)
+    malformed(fmt::format("attribute '{}': data type {} is not known", name, found->i));
+  return *dtype;
+}
 std::string Lowering::attr_s(std::string_view name, std::string otherwise) {
   const auto* found = typed(name, Type::kString);
   return found ? found->s : otherwise;

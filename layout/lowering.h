@@ -83,8 +83,9 @@ class Lowering {
   std::string attr_s(std::string_view name, std::string otherwise);
   std::optional<std::vector<int64_t>> attr_ints(std::string_view name);
   std::optional<std::vector<float>> attr_floats(std::string_view name);
-  const onnx::Attribute* attr(std::string_view name);  // any type; null when absent
-  void ignore_attr(std::string_view name);             // read by nobody with reason (say it beside the call)
+  DType attr_dtype(std::string_view name, DType otherwise);  // an integer that names a TensorProto.DataType
+  const onnx::Attribute* attr(std::string_view name);        // any type; null when absent
+  void ignore_attr(std::string_view name);                   // read by nobody with reason (say it beside the call)
 
   // ---- outputs ----
   size_t output_count() const { return node.outputs.size(); }

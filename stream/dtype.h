@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace lowtide::stream {
@@ -43,6 +44,9 @@ int bits(DType dtype);
 int lane_bytes(DType dtype);
 // Bytes of `elements` in a file, packed types rounded up to a whole byte. Throws Error(kMalformed) on overflow.
 uint64_t file_bytes(DType dtype, uint64_t elements);
+// A TensorProto.DataType of ONNX, as attributes and tensors name it; nullopt when it is not known. Defined beside the
+// reader, where the format's numbers are.
+std::optional<DType> onnx_dtype(int64_t number);
 // "f32", "i64", "bool", ...: the names of listings and messages.
 std::string_view dtype_name(DType dtype);
 

@@ -84,7 +84,7 @@ struct OnnxParser::TensorFields {
   std::vector<std::string> external_keys;
 };
 
-DType onnx_dtype(int64_t number, const Wire& wire, uint64_t offset) {
+std::optional<DType> onnx_dtype(int64_t number) {
   switch (number) {
     case pb::TensorProto::UNDEFINED:
       return DType::kUndefined;
@@ -137,8 +137,13 @@ DType onnx_dtype(int64_t number, const Wire& wire, uint64_t offset) {
     case pb::TensorProto::FLOAT8E8M0:
       return DType::kFloat8E8M0;
     default:
-      wire.fail(offset, fmt::format("data type {} is not known", number));
+      return std::nullopt;
   }
+}
+
+DType onnx_dtype(int64_t number, const Wire& wire, uint64_t offset) {
+  if (auto known = onnx_dtype(number)) return *known;
+  wire.fail(offset, fmt::format("data type {} is not known", number));
 }
 
 onnx::Tensor OnnxParser::tensor(Range body, std::string_view role) {
