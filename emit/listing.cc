@@ -1,0 +1,120 @@
+#include "emit/listing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "emit/report.h"
+
+namespace lowtide::emit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string join(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ",")); }
+std::string typed(const ListedTensor& tensor) {
+  return tensor.dtype.empty() ? "?" : fmt::format("{}[{}]", tensor.dtype, join(tensor.shape));
+}
+
+std::map<std::string, size_t> totals(const Listing& listing) {
+  std::map<std::string, size_t> out;
+  for (const ListedGraph& graph : listing.graphs)
+    for (const ListedOp& op : graph.ops) ++out[op.op];
+  return out;
+}
+
+uint64_t constant_bytes(const ListedGraph& graph) {
+  uint64_t bytes = 0;
+  for (const ListedTensor& tensor : graph.constants) bytes += tensor.bytes;
+  return bytes;
+}
+
+std::string op_line(const ListedOp& op) {
+  std::string out = "  ";
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    out += i ? ", " : "";
+    out += op.outputs[i].empty() ? "-" : op.outputs[i];
+    if (i < op.results.size()) out += " " + typed(op.results[i]);
+  }
+  out += fmt::format(" = {}(", op.op);
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    out += (i ? ", " : "") + (op.inputs[i].empty() ? std::string("-") : op.inputs[i]);
+  out += ")";
+  for (const auto& [name, value] : op.attributes) out += fmt::format(" {}={}", name, value);
+  return out + (op.name.empty() ? "" : fmt::format("  # {}", op.name)) + "\n";
+}
+
+std::string graph_text(const ListedGraph& graph) {
+  std::string out = fmt::format("graph '{}'\n", graph.name);
+  for (const ListedTensor& tensor : graph.inputs) out += fmt::format("  input {} {}\n", tensor.name, typed(tensor));
+  for (const ListedTensor& tensor : graph.outputs) out += fmt::format("  output {} {}\n", tensor.name, typed(tensor));
+  for (const ListedTensor& tensor : graph.constants)
+    out += fmt::format("  constant {} {} {} bytes\n", tensor.name, typed(tensor), tensor.bytes);
+  for (const ListedOp& op : graph.ops) out += op_line(op);
+  return out;
+}
+
+Json tensors_json(const std::vector<ListedTensor>& tensors, bool constants) {
+  Json out = Json::array();
+  for (const ListedTensor& tensor : tensors) {
+    Json shape = Json::array();
+    for (const std::string& extent : tensor.shape) {
+      bool number =
+          !extent.empty() && std::all_of(extent.begin(), extent.end(), [](char c) { return c >= '0' && c <= '9'; });
+      number ? shape.push_back(std::stoull(extent)) : shape.push_back(extent);
+    }
+    Json item = {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", shape}};
+    if (constants) item["bytes"] = tensor.bytes;
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+Json graph_json(const ListedGraph& graph) {
+  Json ops = Json::array();
+  for (const ListedOp& op : graph.ops) {
+    Json attributes = Json::object();
+    for (const auto& [name, value] : op.attributes) attributes[name] = value;
+    ops.push_back({{"op", op.op},
+                   {"name", op.name},
+                   {"inputs", op.inputs},
+                   {"outputs", op.outputs},
+                   {"results", tensors_json(op.results, false)},
+                   {"attributes", attributes}});
+  }
+  return {{"name", graph.name},
+          {"inputs", tensors_json(graph.inputs, false)},
+          {"outputs", tensors_json(graph.outputs, false)},
+          {"constants", tensors_json(graph.constants, true)},
+          {"operators", ops}};
+}
+
+}  // namespace
+
+std::string listing_text(const Listing& listing) {
+  std::string out = listing.format + "\n";
+  for (const auto& [name, value] : listing.facts) out += fmt::format("  {}: {}\n", name, value);
+  uint64_t bytes = 0;
+  size_t constants = 0;
+  for (const ListedGraph& graph : listing.graphs) {
+    out += graph_text(graph);
+    bytes += constant_bytes(graph);
+    constants += graph.constants.size();
+  }
+  out += fmt::format("constants: {}, {} bytes ({})\noperators:\n", constants, bytes, file_size(bytes));
+  for (const auto& [op, count] : totals(listing)) out += fmt::format("{:8} {}\n", count, op);
+  return out;
+}
+
+std::string listing_json(const Listing& listing) {
+  Json facts = Json::object(), graphs = Json::array();
+  for (const auto& [name, value] : listing.facts) facts[name] = value;
+  for (const ListedGraph& graph : listing.graphs) graphs.push_back(graph_json(graph));
+  Json json = {{"format", listing.format}, {"facts", facts}, {"graphs", graphs}, {"totals", totals(listing)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lowtide::emit

@@ -1,0 +1,227 @@
+// The listings of an ONNX model, of a core model, and of a TFLite file.
+#include <fmt/format.h>
+
+#include "emit/listing.h"
+#include "emit/tensor_names.h"
+
+namespace lowtide::emit {
+namespace {
+
+// Attributes with more elements than this show their number instead.
+constexpr size_t kShownElements = 16;
+
+template <typename T>
+std::string numbers(const std::vector<T>& values) {
+  if (values.size() > kShownElements) return fmt::format("[{} elements]", values.size());
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
+std::vector<std::string> extents(const stream::Shape& shape) {
+  std::vector<std::string> out;
+  for (stream::Dim dim : shape) out.push_back(dim < 0 ? "?" : std::to_string(dim));
+  return out;
+}
+
+// ---- ONNX ----
+
+ListedTensor listed(const onnx::ValueInfo& value) {
+  ListedTensor out{value.name, "", {}, 0};
+  if (value.dtype != stream::DType::kUndefined) out.dtype = stream::dtype_name(value.dtype);
+  for (const onnx::Dimension& dim : value.dims)
+    out.shape.push_back(dim.value >= 0 ? std::to_string(dim.value) : dim.symbol.empty() ? "?" : dim.symbol);
+  if (!value.has_shape) out.shape.push_back("...");
+  return out;
+}
+
+ListedTensor listed(const onnx::Tensor& tensor) {
+  ListedTensor out{tensor.name, std::string(stream::dtype_name(tensor.dtype)), extents(tensor.dims), 0};
+  if (tensor.data) out.bytes = tensor.data->bytes();
+  for (const std::string& text : tensor.strings) out.bytes += text.size();
+  return out;
+}
+
+std::string text(const onnx::Attribute& attribute) {
+  using Type = onnx::Attribute::Type;
+  if (!attribute.reference.empty()) return "@" + attribute.reference;
+  switch (attribute.type) {
+    case Type::kFloat:
+      return fmt::format("{}", attribute.f);
+    case Type::kInt:
+      return std::to_string(attribute.i);
+    case Type::kString:
+      return fmt::format("\"{}\"", attribute.s);
+    case Type::kFloats:
+      return numbers(attribute.floats);
+    case Type::kInts:
+      return numbers(attribute.ints);
+    case Type::kStrings:
+      return numbers(attribute.strings);
+    case Type::kTensor: {
+      ListedTensor tensor = listed(attribute.tensors.at(0));
+      return fmt::format("{}[{}]", tensor.dtype, fmt::join(tensor.shape, ","));
+    }
+    case Type::kGraph:
+      return fmt::format("graph '{}'", attribute.graphs.at(0)->name);
+    default:
+      return "...";
+  }
+}
+
+ListedOp listed(const onnx::Node& node) {
+  ListedOp out;
+  out.op = node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
+  out.name = node.name;
+  out.inputs = node.inputs;
+  out.outputs = node.outputs;
+  for (const onnx::Attribute& attribute : node.attributes) out.attributes.emplace_back(attribute.name, text(attribute));
+  return out;
+}
+
+// A graph, and after it those inside its nodes.
+void add_graph(const onnx::Graph& graph, std::vector<ListedGraph>& out) {
+  ListedGraph listed_graph;
+  listed_graph.name = graph.name;
+  for (const auto& value : graph.inputs) listed_graph.inputs.push_back(listed(value));
+  for (const auto& value : graph.outputs) listed_graph.outputs.push_back(listed(value));
+  for (const auto& tensor : graph.initializers) listed_graph.constants.push_back(listed(tensor));
+  for (const auto& sparse : graph.sparse_initializers) listed_graph.constants.push_back(listed(sparse.values));
+  for (const auto& node : graph.nodes) listed_graph.ops.push_back(listed(node));
+  out.push_back(std::move(listed_graph));
+  for (const auto& node : graph.nodes)
+    for (const auto& attribute : node.attributes)
+      for (const auto& inner : attribute.graphs) add_graph(*inner, out);
+}
+
+// ---- core ----
+
+ListedTensor listed(const core::Graph& graph, core::ValueId id, const std::vector<std::string>& names) {
+  const core::Value& value = graph.at(id);
+  ListedTensor out{names[static_cast<size_t>(id)], std::string(stream::dtype_name(value.dtype)), {}, 0};
+  for (core::Dim dim : value.shape) out.shape.push_back(graph.symbols.to_string(dim));
+  if (value.constant) out.bytes = value.constant->bytes();
+  return out;
+}
+
+// ---- TFLite ----
+
+ListedTensor listed(const tfl::Tensor& tensor) {
+  ListedTensor out{tensor.name, tensor.type, {}, tensor.data_bytes};
+  if (tensor.dtype != stream::DType::kUndefined) out.dtype = stream::dtype_name(tensor.dtype);
+  out.shape = extents(tensor.shape_signature.empty() ? tensor.shape : tensor.shape_signature);
+  return out;
+}
+
+std::string text(const tfl::Option& option) {
+  if (!option.enumerator.empty()) return option.enumerator;
+  struct Visitor {
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(int64_t value) const { return std::to_string(value); }
+    std::string operator()(double value) const { return fmt::format("{}", static_cast<float>(value)); }
+    std::string operator()(const std::string& value) const { return fmt::format("\"{}\"", value); }
+    std::string operator()(const std::vector<int64_t>& value) const { return numbers(value); }
+    std::string operator()(const std::vector<double>& value) const { return numbers(value); }
+  };
+  return std::visit(Visitor(), option.value);
+}
+
+ListedOp listed(const tfl::Subgraph& graph, const tfl::Operator& op) {
+  ListedOp out;
+  out.op = op.name;
+  for (int32_t i : op.inputs) out.inputs.push_back(i < 0 ? "" : graph.tensors[static_cast<size_t>(i)].name);
+  for (int32_t i : op.outputs) {
+    const tfl::Tensor& tensor = graph.tensors[static_cast<size_t>(i)];
+    out.outputs.push_back(tensor.name);
+    out.results.push_back(listed(tensor));
+  }
+  if (op.version != 1) out.attributes.emplace_back("version", std::to_string(op.version));
+  for (const tfl::Option& option : op.options) out.attributes.emplace_back(option.name, text(option));
+  if (op.custom_bytes > 0) out.attributes.emplace_back("custom_options", fmt::format("{} bytes", op.custom_bytes));
+  return out;
+}
+
+}  // namespace
+
+Listing listing(const onnx::Model& model) {
+  Listing out;
+  out.format = "ONNX";
+  out.facts.emplace_back("IR version", std::to_string(model.ir_version));
+  for (const auto& [domain, version] : model.opsets)
+    out.facts.emplace_back("opset " + (domain.empty() ? "ai.onnx" : domain), std::to_string(version));
+  if (!model.producer_name.empty())
+    out.facts.emplace_back("producer", model.producer_name + " " + model.producer_version);
+  out.facts.emplace_back("file bytes", std::to_string(model.file_bytes));
+  out.facts.emplace_back("external bytes", std::to_string(model.external_bytes));
+  for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
+  add_graph(model.graph, out.graphs);
+  for (const onnx::Function& function : model.functions) {
+    ListedGraph graph;
+    graph.name = "function " + (function.domain.empty() ? function.name : function.domain + "." + function.name);
+    for (const std::string& name : function.inputs) graph.inputs.push_back({name, "", {}, 0});
+    for (const std::string& name : function.outputs) graph.outputs.push_back({name, "", {}, 0});
+    for (const onnx::Node& node : function.nodes) graph.ops.push_back(listed(node));
+    out.graphs.push_back(std::move(graph));
+  }
+  return out;
+}
+
+Listing listing(const core::Model& model) {
+  Listing out;
+  out.format = "core";
+  for (const auto& pointer : model.graphs) {
+    const core::Graph& graph = *pointer;
+    ListedGraph listed_graph;
+    listed_graph.name = graph.name;
+    std::vector<std::string> names = tensor_names(graph);
+    for (core::ValueId id : graph.inputs) listed_graph.inputs.push_back(listed(graph, id, names));
+    for (core::ValueId id : graph.outputs) listed_graph.outputs.push_back(listed(graph, id, names));
+    std::vector<bool> seen(graph.values.size(), false);
+    for (const core::Op& op : graph.ops) {
+      ListedOp listed_op;
+      listed_op.op = core::kind_name(op.kind);
+      listed_op.name = graph.origins[op.origin];
+      for (core::ValueId id : op.inputs) {
+        listed_op.inputs.push_back(id == core::kAbsent ? "" : names[static_cast<size_t>(id)]);
+        if (id == core::kAbsent || !graph.at(id).is_constant() || seen[static_cast<size_t>(id)]) continue;
+        seen[static_cast<size_t>(id)] = true;
+        listed_graph.constants.push_back(listed(graph, id, names));
+      }
+      for (core::ValueId id : op.outputs) {
+        listed_op.outputs.push_back(names[static_cast<size_t>(id)]);
+        listed_op.results.push_back(listed(graph, id, names));
+      }
+      listed_graph.ops.push_back(std::move(listed_op));
+    }
+    out.graphs.push_back(std::move(listed_graph));
+  }
+  return out;
+}
+
+Listing listing(const tfl::Model& model) {
+  Listing out;
+  out.format = "TFLite";
+  out.facts.emplace_back("schema version", std::to_string(model.version));
+  out.facts.emplace_back("description", model.description);
+  out.facts.emplace_back("file bytes", std::to_string(model.file_bytes));
+  out.facts.emplace_back("buffers", model.external_buffers ? "behind the flatbuffer" : "inline");
+  for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
+  for (const tfl::Signature& signature : model.signatures) {
+    std::vector<std::string> names;
+    for (const auto& input : signature.inputs) names.push_back(input.first);
+    std::string line = fmt::format("({})", fmt::join(names, ", "));
+    names.clear();
+    for (const auto& output : signature.outputs) names.push_back(output.first);
+    out.facts.emplace_back("signature " + signature.key, fmt::format("{} -> ({})", line, fmt::join(names, ", ")));
+  }
+  for (const tfl::Subgraph& graph : model.subgraphs) {
+    ListedGraph listed_graph;
+    listed_graph.name = graph.name;
+    for (int32_t i : graph.inputs) listed_graph.inputs.push_back(listed(graph.tensors[static_cast<size_t>(i)]));
+    for (int32_t i : graph.outputs) listed_graph.outputs.push_back(listed(graph.tensors[static_cast<size_t>(i)]));
+    for (const tfl::Tensor& tensor : graph.tensors)
+      if (tensor.has_data) listed_graph.constants.push_back(listed(tensor));
+    for (const tfl::Operator& op : graph.operators) listed_graph.ops.push_back(listed(graph, op));
+    out.graphs.push_back(std::move(listed_graph));
+  }
+  return out;
+}
+
+}  // namespace lowtide::emit

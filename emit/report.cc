@@ -1,0 +1,75 @@
+#include "emit/report.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace lowtide::emit {
+namespace {
+
+std::string scaled(uint64_t bytes, double step, const std::array<const char*, 5>& units) {
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= step && unit + 1 < units.size(); ++unit) value /= step;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+double ratio(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// By the bytes written, as for a copy.
+double megabytes_per_second(const Report& report) {
+  return report.seconds > 0 ? static_cast<double>(report.written.file_bytes) / 1e6 / report.seconds : 0;
+}
+
+const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }
+
+}  // namespace
+
+std::string file_size(uint64_t bytes) { return scaled(bytes, 1000, {"B", "kB", "MB", "GB", "TB"}); }
+std::string memory_size(uint64_t bytes) { return scaled(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB"}); }
+
+std::string report_text(const Report& report) {
+  const WriteResult& w = report.written;
+  std::string out = fmt::format("{}{}: {} operators, {} tensors, {} transposes kept\n", report.output,
+                                report.dry_run ? " (not written)" : "", w.operators, w.tensors, w.transposes);
+  out += fmt::format("in {}, out {} ({}), {:.2f} s", file_size(report.input_bytes), file_size(w.file_bytes), form(w),
+                     report.seconds);
+  if (!report.dry_run) out += fmt::format(", {:.0f} MB/s", megabytes_per_second(report));
+  out += fmt::format("\npeak RSS {} ({} anonymous, {} file), {:.3g} x the model's bytes\n",
+                     memory_size(report.peak_rss), memory_size(report.peak_anonymous), memory_size(report.peak_file),
+                     ratio(report.peak_rss, report.input_bytes));
+  return out;
+}
+
+std::string report_json(const Report& report) {
+  const WriteResult& w = report.written;
+  nlohmann::ordered_json json = {
+      {"input", report.input},
+      {"output", report.output},
+      {"dry_run", report.dry_run},
+      {"input_bytes", report.input_bytes},
+      {"output_bytes", w.file_bytes},
+      {"header_bytes", w.header_bytes},
+      {"payload_bytes", w.payload_bytes},
+      {"external_buffers", w.external},
+      {"nodes", report.nodes},
+      {"operators", w.operators},
+      {"tensors", w.tensors},
+      {"transposes", w.transposes},
+      {"threads", report.threads},
+      {"seconds", report.seconds},
+      {"megabytes_per_second", report.dry_run ? 0 : megabytes_per_second(report)},
+      {"max_rss", report.max_rss},
+      {"budget_peak", report.budget_peak},
+      {"peak_rss", report.peak_rss},
+      {"peak_anonymous", report.peak_anonymous},
+      {"peak_file", report.peak_file},
+      {"peak_rss_ratio", ratio(report.peak_rss, report.input_bytes)},
+  };
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lowtide::emit

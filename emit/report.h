@@ -1,0 +1,33 @@
+// What a conversion did, for people and for programs (schemas/report.schema.json).
+#pragma once
+
+#include <string>
+
+#include "emit/tflite_writer.h"
+
+namespace lowtide::emit {
+
+struct Report {
+  std::string input, output;  // paths as given
+  bool dry_run = false;
+  uint64_t input_bytes = 0;  // the model and what it names in external files
+  uint64_t nodes = 0;        // ONNX nodes of the main graph
+  WriteResult written;
+  double seconds = 0;
+  uint64_t max_rss = 0;      // the limit that was asked for
+  uint64_t budget_peak = 0;  // the most that tiles and windows took of it
+  // Resident memory, bytes: the kernel's high-water mark, and the highest samples of its two parts.
+  uint64_t peak_rss = 0, peak_anonymous = 0, peak_file = 0;
+  int threads = 1;
+};
+
+// A few lines, each ended by a newline.
+std::string report_text(const Report& report);
+// One JSON object, ended by a newline.
+std::string report_json(const Report& report);
+
+// "260.1 MB" (powers of 1000, for files) and "18.2 MiB" (powers of 1024, for memory).
+std::string file_size(uint64_t bytes);
+std::string memory_size(uint64_t bytes);
+
+}  // namespace lowtide::emit

@@ -1,0 +1,221 @@
+// lowtide convert: ONNX to TFLite.
+#include "layout/convert.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "emit/listing.h"
+#include "emit/report.h"
+#include "emit/resident.h"
+#include "emit/tflite_writer.h"
+#include "stream/file.h"
+#include "stream/onnx_reader.h"
+#include "tools/lowtide/commands.h"
+#include "tools/lowtide/progress_bar.h"
+#include "tools/lowtide/text_file.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using lowtide::stream::Budget;
+using lowtide::stream::Code;
+using lowtide::stream::Error;
+using lowtide::stream::Unsupported;
+
+// Beside tiles and windows a conversion needs room for what comes and goes on the heap.
+constexpr uint64_t kHeapMargin = uint64_t{2} << 20;
+// The least that a recipe can be poured in.
+constexpr uint64_t kSmallestBudget = uint64_t{1} << 20;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+struct Options {
+  std::string input, output, report, dump_after;
+  std::vector<std::string> shapes, layouts;
+  uint64_t max_rss = 32 * kMiB;
+  int threads = 0;
+  bool dry_run = false, quiet = false, verbose = false, external = false;
+};
+
+[[noreturn]] void usage(std::string text) { throw Error(Code::kUsage, std::move(text)); }
+
+// "NAME=VALUE"; a name may hold '=' itself, a value does not.
+std::pair<std::string, std::string> divide(const std::string& option, const std::string& text) {
+  size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    usage(fmt::format("{} '{}' is not of the form NAME=VALUE", option, text));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+lowtide::core::Shape parse_shape(const std::string& option, const std::string& text) {
+  lowtide::core::Shape shape;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (true) {
+    int64_t extent = -1;
+    auto [rest, error] = std::from_chars(at, end, extent);
+    if (error != std::errc() || extent < 0 || (rest != end && *rest != ','))
+      usage(fmt::format("{}: '{}' is not a list of extents such as 1,3,512,512", option, text));
+    shape.push_back(extent);
+    if (rest == end) return shape;
+    at = rest + 1;
+  }
+}
+
+lowtide::layout::ConvertOptions convert_options(const Options& options) {
+  lowtide::layout::ConvertOptions out;
+  for (const std::string& text : options.shapes) {
+    auto [name, shape] = divide("--shape", text);
+    if (!out.shapes.emplace(name, parse_shape("--shape " + name, shape)).second)
+      usage(fmt::format("--shape {} is given twice", name));
+  }
+  for (const std::string& text : options.layouts) {
+    auto [name, layout] = divide("--layout", text);
+    if (layout != "nhwc" && layout != "nchw")
+      usage(fmt::format("--layout {}: '{}' is neither nhwc nor nchw", name, layout));
+    if (!out.layouts.emplace(name, layout).second) usage(fmt::format("--layout {} is given twice", name));
+  }
+  auto begun = std::chrono::steady_clock::now();
+  out.after_pass = [begun, dump = options.dump_after](std::string_view pass, const lowtide::core::Model& model) {
+    size_t ops = 0;
+    for (const auto& graph : model.graphs) ops += graph->ops.size();
+    spdlog::debug("{:8.1f} ms  {}: {} operators",
+                  std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count(), pass,
+                  ops);
+    if (pass == dump) fmt::print("{}", lowtide::emit::listing_text(lowtide::emit::listing(model)));
+  };
+  return out;
+}
+
+// Where the output goes: the input's name with .tflite in its folder, unless one is given.
+fs::path output_path(const Options& options) {
+  fs::path input = options.input;
+  if (input.extension() == ".zst") input.replace_extension();
+  return options.output.empty() ? input.replace_extension(".tflite") : fs::path(options.output);
+}
+
+void check_paths(const Options& options, const fs::path& output) {
+  std::error_code ignored;
+  if (fs::path(options.input) == output || lowtide::stream::same_file(options.input, output))
+    usage(fmt::format("the output {} is the input", output.string()));
+  if (!options.report.empty() &&
+      (lowtide::stream::same_file(options.input, options.report) || options.report == output))
+    usage(fmt::format("the report {} is the input or the output", options.report));
+}
+
+// What is left of --max-rss beside the memory that the process has now.
+uint64_t budget_bytes(uint64_t max_rss) {
+  uint64_t taken = lowtide::emit::resident().now + kHeapMargin;
+  if (max_rss >= taken + kSmallestBudget) return max_rss - taken;
+  uint64_t enough = (taken + kSmallestBudget + kMiB - 1) / kMiB + 1;
+  throw Error(Code::kBudget, fmt::format("--max-rss {} is too small for this model: {}M would do",
+                                         lowtide::emit::memory_size(max_rss), enough));
+}
+
+// All refused nodes at once, those with one reason together.
+[[noreturn]] void refuse(const std::vector<Unsupported>& refused, const std::string& input) {
+  std::map<std::string, std::vector<std::string>> nodes_of;
+  for (const Unsupported& node : refused)
+    nodes_of[fmt::format("{}: {}", node.where().op, node.text())].push_back(node.where().node);
+  std::string text = fmt::format("{} node{} cannot be converted", refused.size(), refused.size() == 1 ? "" : "s");
+  fmt::print(stderr, "lowtide: {}: {} [unsupported]\n", input, text);
+  for (const auto& [reason, nodes] : nodes_of) {
+    fmt::print(stderr, "  {} ({} node{})\n", reason, nodes.size(), nodes.size() == 1 ? "" : "s");
+    for (const std::string& node : nodes) fmt::print(stderr, "    {}\n", node);
+  }
+  throw Exit{lowtide::stream::exit_status(Code::kUnsupported)};
+}
+
+int thread_count(int asked) {
+  if (asked > 0) return asked;
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u));
+}
+
+void write_output(const Options& options, const lowtide::core::Model& model, const fs::path& output,
+                  lowtide::emit::Report& report) {
+  malloc_trim(0);  // what reading and the passes needed goes back before tiles take its place
+  Budget budget(budget_bytes(options.max_rss));
+  ProgressBar bar(options.quiet);
+  lowtide::emit::WriteOptions write;
+  write.threads = report.threads;
+  write.progress = &bar;
+  write.external_buffers = options.external;
+  report.written = options.dry_run ? summary(plan_tflite(model, write)) : write_tflite(model, output, budget, write);
+  bar.finish();
+  lowtide::emit::ResidentMarks marks = bar.marks();
+  marks.sample();
+  report.budget_peak = std::max(report.budget_peak, budget.high_water());
+  report.peak_anonymous = marks.anonymous();
+  report.peak_file = marks.file();
+}
+
+void run(const Options& options) {
+  auto begun = std::chrono::steady_clock::now();
+  if (options.verbose) spdlog::set_level(spdlog::level::debug);
+  lowtide::layout::ConvertOptions convert = convert_options(options);
+  fs::path output = output_path(options);
+  check_paths(options, output);
+
+  Budget budget(budget_bytes(options.max_rss));
+  lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, output.parent_path());
+  lowtide::emit::Report report;
+  report.input = options.input;
+  report.output = output.string();
+  report.dry_run = options.dry_run;
+  report.input_bytes = onnx.file_bytes + onnx.external_bytes;
+  report.nodes = onnx.graph.nodes.size();
+  report.max_rss = options.max_rss;
+  report.threads = thread_count(options.threads);
+
+  lowtide::layout::ConvertResult converted = lowtide::layout::convert(onnx, convert, budget);
+  if (!converted.refused.empty()) refuse(converted.refused, options.input);
+  onnx = {};
+  report.budget_peak = budget.high_water();
+  try {
+    write_output(options, *converted.model, output, report);
+  } catch (Error& error) {
+    error.add_place({.file = options.input});
+    throw;
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  report.peak_rss = lowtide::emit::resident().peak;
+  if (!options.quiet) fmt::print("{}", report_text(report));
+  if (!options.report.empty()) write_text(options.report, report_json(report));
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite");
+  command->add_option("model", options->input, "The ONNX model (.onnx or .onnx.zst)")->required();
+  command->add_option("-o,--output", options->output, "Where to write (default: the model's name with .tflite)");
+  command
+      ->add_option("--max-rss", options->max_rss,
+                   "Resident memory to stay below; K, M, G are powers of 1024 (default: 32M)")
+      ->transform(CLI::AsSizeValue(false));
+  command->add_option("--shape", options->shapes, "INPUT=1,3,512,512: fixes a dynamic input's shape; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--layout", options->layouts,
+                   "NAME=nhwc: gives an input or output TFLite's axis order instead of ONNX's; may be repeated")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--threads", options->threads, "Threads that pour weights (default: 2, fewer on a smaller machine)")
+      ->check(CLI::Range(1, 256));
+  command->add_flag("--dry-run", options->dry_run, "Convert and print the sizes, but write nothing");
+  command->add_flag("--external-buffers", options->external,
+                    "Put weights behind the flatbuffer whatever the size (files over 2 GiB always have them there)");
+  CLI::Option* quiet = command->add_flag("--quiet", options->quiet, "Print errors only");
+  command->add_flag("--verbose", options->verbose, "Print each pass and its time")->excludes(quiet);
+  command->add_option("--report", options->report, "Write the report as JSON to this file");
+  command->add_option("--dump-after", options->dump_after, "Print the graph after this pass, such as lower");
+  command->callback([options] { run(*options); });
+}

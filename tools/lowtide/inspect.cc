@@ -1,0 +1,50 @@
+// lowtide inspect: lists a model of either format.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+
+#include "emit/listing.h"
+#include "stream/file.h"
+#include "stream/onnx_reader.h"
+#include "stream/tflite_reader.h"
+#include "tools/lowtide/commands.h"
+
+namespace {
+
+constexpr uint64_t kBudget = uint64_t{16} << 20;
+
+struct Options {
+  std::string path;
+  bool json = false;
+};
+
+// A TFLite file names itself in its second word; ONNX has no such mark.
+bool is_tflite(const std::string& path) {
+  auto source = lowtide::stream::open_file(path);
+  std::array<std::byte, 8> start{};
+  if (source->size() < start.size()) return false;
+  source->read_at(0, start);
+  return std::string_view(reinterpret_cast<const char*>(start.data()) + 4, 4) == "TFL3";
+}
+
+lowtide::emit::Listing read(const std::string& path, lowtide::stream::Budget& budget) {
+  if (is_tflite(path)) return lowtide::emit::listing(lowtide::stream::read_tflite(path));
+  return lowtide::emit::listing(lowtide::stream::read_onnx(path, budget));
+}
+
+void run(const Options& options) {
+  lowtide::stream::Budget budget(kBudget);
+  lowtide::emit::Listing listing = read(options.path, budget);
+  fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("inspect", "List an ONNX or TFLite model: operators, tensors, sizes");
+  command->add_option("file", options->path, "The model (.onnx, .onnx.zst or .tflite)")->required();
+  command->add_flag("--json", options->json, "As JSON");
+  command->callback([options] { run(*options); });
+}

@@ -1,0 +1,9 @@
+#include "tools/lowtide/text_file.h"
+
+#include "stream/file.h"
+
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  lowtide::stream::OutFile file(path, text.size());
+  file.write_at(0, std::as_bytes(std::span(text)));
+  file.commit();
+}
