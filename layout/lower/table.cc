@@ -9,30 +9,35 @@
 namespace lowtide::layout {
 
 // domain, operator, fewest inputs, most inputs (-1: any number), most outputs (-1: any number), function
-#define LOWTIDE_LOWERINGS(ROW)                                                     \
-  ROW("", "AveragePool", 1, 1, 1, lower_average_pool)                              \
-  ROW("", "BatchNormalization", 5, 5, 5, lower_batch_normalization)                \
-  ROW("", "Conv", 2, 3, 1, lower_conv)                                             \
-  ROW("", "ConvTranspose", 2, 3, 1, lower_conv_transpose)                          \
-  ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space)                           \
-  ROW("", "Gemm", 2, 3, 1, lower_gemm)                                             \
-  ROW("", "GlobalAveragePool", 1, 1, 1, lower_global_average_pool)                 \
-  ROW("", "GlobalLpPool", 1, 1, 1, lower_global_lp_pool)                           \
-  ROW("", "GlobalMaxPool", 1, 1, 1, lower_global_max_pool)                         \
-  ROW("", "GroupNormalization", 3, 3, 1, lower_group_normalization)                \
-  ROW("", "Identity", 1, 1, 1, lower_identity)                                     \
-  ROW("", "InstanceNormalization", 3, 3, 1, lower_instance_normalization)          \
-  ROW("", "LRN", 1, 1, 1, lower_lrn)                                               \
-  ROW("", "LayerNormalization", 2, 3, 3, lower_layer_normalization)                \
-  ROW("", "LpNormalization", 1, 1, 1, lower_lp_normalization)                      \
-  ROW("", "LpPool", 1, 1, 1, lower_lp_pool)                                        \
-  ROW("", "MatMul", 2, 2, 1, lower_matmul)                                         \
-  ROW("", "MaxPool", 1, 1, 2, lower_max_pool)                                      \
+// clang-format off
+#define LOWTIDE_LOWERINGS(ROW) \
+  ROW("", "AveragePool", 1, 1, 1, lower_average_pool) \
+  ROW("", "BatchNormalization", 5, 5, 5, lower_batch_normalization) \
+  ROW("", "Conv", 2, 3, 1, lower_conv) \
+  ROW("", "ConvTranspose", 2, 3, 1, lower_conv_transpose) \
+  ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space) \
+  ROW("", "Gemm", 2, 3, 1, lower_gemm) \
+  ROW("", "GlobalAveragePool", 1, 1, 1, lower_global_average_pool) \
+  ROW("", "GlobalLpPool", 1, 1, 1, lower_global_lp_pool) \
+  ROW("", "GlobalMaxPool", 1, 1, 1, lower_global_max_pool) \
+  ROW("", "GroupNormalization", 3, 3, 1, lower_group_normalization) \
+  ROW("", "Identity", 1, 1, 1, lower_identity) \
+  ROW("", "If", 1, 1, -1, lower_if) \
+  ROW("", "InstanceNormalization", 3, 3, 1, lower_instance_normalization) \
+  ROW("", "LRN", 1, 1, 1, lower_lrn) \
+  ROW("", "LayerNormalization", 2, 3, 3, lower_layer_normalization) \
+  ROW("", "Loop", 2, -1, -1, lower_loop) \
+  ROW("", "LpNormalization", 1, 1, 1, lower_lp_normalization) \
+  ROW("", "LpPool", 1, 1, 1, lower_lp_pool) \
+  ROW("", "MatMul", 2, 2, 1, lower_matmul) \
+  ROW("", "MaxPool", 1, 1, 2, lower_max_pool) \
   ROW("", "MeanVarianceNormalization", 1, 1, 1, lower_mean_variance_normalization) \
-  ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization)                    \
-  ROW("", "Resize", 1, 4, 1, lower_resize)                                         \
-  ROW("", "SpaceToDepth", 1, 1, 1, lower_space_to_depth)                           \
+  ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization) \
+  ROW("", "Resize", 1, 4, 1, lower_resize) \
+  ROW("", "Scan", 1, -1, -1, lower_scan) \
+  ROW("", "SpaceToDepth", 1, 1, 1, lower_space_to_depth) \
   ROW("", "Upsample", 1, 2, 1, lower_upsample)
+// clang-format on
 
 #define DECLARE(domain, op, min_in, max_in, max_out, function) void function(Lowering&);
 LOWTIDE_LOWERINGS(DECLARE)
