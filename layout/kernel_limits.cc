@@ -28,11 +28,15 @@ constexpr Table make_table() {
                                       I8 = bit(DType::kInt8), U8 = bit(DType::kUint8), I16 = bit(DType::kInt16),
                                       U16 = bit(DType::kUint16), I32 = bit(DType::kInt32), U32 = bit(DType::kUint32),
                                       I64 = bit(DType::kInt64), U64 = bit(DType::kUint64), BOOL = bit(DType::kBool),
-                                      C64 = bit(DType::kComplex64);
+                                      C64 = bit(DType::kComplex64), NONE = 0;
   Table table;
 #define KERNEL(schema_name, types, min_rank, max_rank, broadcast_rank) \
-  table[static_cast<size_t>(SchemaName::schema_name)] = KernelLimits{types, min_rank, max_rank, broadcast_rank};
+  table[static_cast<size_t>(SchemaName::schema_name)] = KernelLimits{types, 0, 0, min_rank, max_rank, broadcast_rank};
+#define QUANTIZED(schema_name, any_scales, same_scale)                         \
+  table[static_cast<size_t>(SchemaName::schema_name)]->quantized = any_scales; \
+  table[static_cast<size_t>(SchemaName::schema_name)]->one_scale = same_scale;
 #include "layout/kernel_limits.inc"
+#undef QUANTIZED
 #undef KERNEL
   return table;
 }

@@ -12,8 +12,10 @@ namespace lowtide::core {
 
 struct KernelLimits {
   uint32_t dtypes = 0;  // bit i: DType i. The quantized side's for QUANTIZE and DEQUANTIZE, the values' for GATHER, ...
-  int min_rank = 0;     // 1 where a kernel refuses scalars
-  int max_rank = 0;     // 8: the highest that was tried
+  uint32_t quantized = 0;  // as `dtypes`, for data with scales, whatever the scales of operands and result
+  uint32_t one_scale = 0;  // the same where operands and result share one scale and zero point
+  int min_rank = 0;        // 1 where a kernel refuses scalars
+  int max_rank = 0;        // 8: the highest that was tried
   int broadcast_rank =
       0;  // two-way broadcasting is right up to this rank of the result; 0: operands must have one shape
 

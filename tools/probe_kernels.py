@@ -11,24 +11,34 @@ Every form of every operator is a model of one operator (kernel_probe/), run in 
 """
 
 import argparse
+import importlib
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from kernel_probe import elementwise, movement, networks, reductions, tables  # noqa: E402,F401 (they fill CASES)
+from kernel_probe import tables  # noqa: E402
 from kernel_probe.case import CASES, NotDefined  # noqa: E402
 from kernel_probe.one_op import ModelBuilder, run, schema  # noqa: E402
 from kernel_probe.runner import run_all  # noqa: E402
+
+FAMILIES = (
+    "elementwise shapes slices gathers constants reductions convolutions products images quantized quantized_products "
+    "recurrent control_flow others"
+)
+for family in FAMILIES.split():
+    importlib.import_module(f"kernel_probe.{family}")  # fills CASES
 
 LATEST_VERSION = 24
 
 
 def judge(versions, delegates):
     """For the child: loads the runtime and returns the function that runs a case."""
+
     def load():
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
         resolver = OpResolverType.BUILTIN if delegates else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
         def answer(case):
@@ -37,13 +47,19 @@ def judge(versions, delegates):
             except NotDefined:
                 return "undefined", ""
             return run(Interpreter, resolver, case.op, inputs, outputs, options, versions.get(case.op, 1))
+
         return answer
+
     return load
 
 
 def registered_versions():
     """{builtin: highest version with a kernel} by loading a model that only names the operator."""
-    names = [n for n in vars(schema.BuiltinOperator) if n.isupper() and n not in ("CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES")]
+    names = [
+        n
+        for n in vars(schema.BuiltinOperator)
+        if n.isupper() and n not in ("CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES")
+    ]
     questions = [(name, version) for name in names for version in range(1, LATEST_VERSION + 1)]
 
     def load():
@@ -53,10 +69,14 @@ def registered_versions():
             builder = ModelBuilder()
             builder.operator(question[0], [], [], None, question[1])
             try:
-                Interpreter(model_content=builder.bytes(), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+                Interpreter(
+                    model_content=builder.bytes(),
+                    experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+                )
             except (RuntimeError, ValueError) as error:
                 return "Didn't find op" not in str(error), ""
             return True, ""
+
         return known
 
     found = {}
@@ -94,17 +114,20 @@ def main():
     if arguments.show:
         with_delegates = {id(c): status for c, status, _ in delegated}
         for c, status, why in results:
-            print(c.op, c.group, *c.key, status, "/", with_delegates.get(id(c), "not run"), why.strip().replace("\n", " "))
+            print(
+                c.op, c.group, *c.key, status, "/", with_delegates.get(id(c), "not run"), why.strip().replace("\n", " ")
+            )
         return
-    rows = tables.rows(tables.safest(results, delegated))
+    safest = tables.safest(results, delegated)
+    rows, quantized_rows = tables.rows(safest), tables.quantized_rows(safest)
     limits = ROOT / "layout" / "kernel_limits.inc"
     if arguments.check:
-        differing = tables.differing_rows(rows, limits.read_text(), ops)
+        differing = tables.differing_rows(rows, quantized_rows, limits.read_text(), ops)
         sys.exit("\n".join(differing) or 0)
     if ops:
-        print("\n".join(tables.inc_line(row) for row in rows))
+        print(tables.inc_text(rows, quantized_rows))
         return
-    limits.write_text(tables.inc_text(rows))
+    limits.write_text(tables.inc_text(rows, quantized_rows))
     page = ROOT / "docs" / "kernels.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(tables.page_text(rows, results, delegated, versions))

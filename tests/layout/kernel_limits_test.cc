@@ -26,6 +26,15 @@ TEST(KernelLimits, RowsAreFoundByKind) {
   EXPECT_TRUE(kernel_takes(Kind::kReal, DType::kComplex64));
 }
 
+TEST(KernelLimits, QuantizedTypesStandBesideThePlainOnes) {
+  const auto bit = [](DType dtype) { return uint32_t{1} << static_cast<unsigned>(dtype); };
+  const KernelLimits* add = kernel_limits(Kind::kAdd);
+  EXPECT_NE(add->quantized & bit(DType::kInt8), 0U);
+  const KernelLimits* maximum = kernel_limits(Kind::kMaximum);
+  EXPECT_EQ(maximum->quantized & bit(DType::kInt8), 0U);  // wrong unless the scales are equal
+  EXPECT_NE(maximum->one_scale & bit(DType::kInt8), 0U);
+}
+
 TEST(KernelLimits, NullWhereNothingWasMeasured) {
   EXPECT_EQ(kernel_limits(Kind::kStablehloComposite), nullptr);
   EXPECT_EQ(kernel_limits(Kind::kForeign), nullptr);

@@ -51,8 +51,12 @@ class GeneratedModule:
         for name, method in methods.items():
             seen = list(calls(method))
             if name == table + "BufferHasIdentifier":
-                self.tables[table]["identifier"] = next(a.value for n, c in seen for a in c.args
-                                                        if isinstance(a, ast.Constant) and isinstance(a.value, bytes))
+                self.tables[table]["identifier"] = next(
+                    a.value
+                    for n, c in seen
+                    for a in c.args
+                    if isinstance(a, ast.Constant) and isinstance(a.value, bytes)
+                )
             slots = [c.args[0].value for n, c in seen if n == "Offset"]
             if not slots or re.search(r"(AsNumpy|IsNone)$", name) or "VectorLen" in dict(seen):
                 continue
@@ -61,12 +65,15 @@ class GeneratedModule:
             reads += [n for n, c in seen if isinstance(c.func, ast.Name) and n[0].isupper()]  # a table's class
             default = method.body[-1].value  # what the accessor returns for an absent field
             self.tables[table]["accessors"][name] = {
-                "slot": (slots[0] - 4) // 2, "reads": reads, "vector": "Vector" in dict(seen),
-                "default": ast.literal_eval(default) or 0}
+                "slot": (slots[0] - 4) // 2,
+                "reads": reads,
+                "vector": "Vector" in dict(seen),
+                "default": ast.literal_eval(default) or 0,
+            }
 
     def read_function(self, node):
         for table in (t for t in self.tables if node.name.startswith(t)):
-            rest = node.name[len(table):]
+            rest = node.name[len(table) :]
             for name, call in calls(node):
                 writer = re.fullmatch(r"Prepend(\w+)Slot", name or "")
                 if writer and re.match("Add[A-Z]", rest):
@@ -127,7 +134,11 @@ def test_the_reading_itself():
     assert module.tables["Operator"]["slots"] == 14
     assert module.tables["Operator"]["writers"]["BuiltinOptions2"] == (12, "UOffsetTRelative", 0)
     assert module.tables["OperatorCode"]["accessors"]["Version"] == {
-        "slot": 2, "reads": ["Int32Flags"], "vector": False, "default": 1}
+        "slot": 2,
+        "reads": ["Int32Flags"],
+        "vector": False,
+        "default": 1,
+    }
     assert module.tables["Tensor"]["accessors"]["Sparsity"]["reads"] == ["SparsityParameters"]
     assert module.tables["StridedSliceOptions"]["writers"]["Offset"] == (5, "Bool", 0)
     assert module.tables["Model"]["vectors"]["Buffers"] == 4

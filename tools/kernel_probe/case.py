@@ -11,6 +11,8 @@ from .one_op import DTYPES, FLOATS, Tensor
 
 ALL = ("F32", "F16", "BF16", "F64", "I4", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64", "BOOL")
 RANKS = range(9)
+FIRST = RANKS[1:]
+INDEX_FORMS = [(d, fixed) for d in ("I32", "I64", "I16", "U32") for fixed in (True, False)]
 SIZES = (3, 2, 5, 4, 6, 7, 2, 3)
 
 
@@ -21,6 +23,7 @@ class NotDefined(Exception):
 @dataclasses.dataclass
 class Case:
     """One model to run. `group` says which table of the results it belongs to, `key` where in it."""
+
     op: str
     group: str
     key: tuple
@@ -44,6 +47,17 @@ def grid(op, make, dtypes=ALL, ranks=RANKS):
     for dtype in dtypes:
         for rank in ranks:
             case(op, "grid", (dtype, rank), lambda d=dtype, r=rank: make(d, r))
+
+
+def at_least(rank, minimum):
+    if rank < minimum:
+        raise NotDefined
+
+
+def index_forms(op, name, make):
+    """`make(index dtype, constant?)`: which types an index operand may have, as a constant and as a run-time value."""
+    for dtype, fixed in INDEX_FORMS:
+        case(op, "index", (name, dtype, "constant" if fixed else "at run time"), lambda d=dtype, f=fixed: make(d, f))
 
 
 def shape_of(rank):
@@ -75,11 +89,18 @@ def numbers(dtype, shape, span="small", lo=-4.0, hi=4.0, seed=""):
         values = np.asarray(rng.uniform(lo, hi, shape))
         return values.astype(DTYPES[dtype][1]).astype(wide)
     bits = 4 if dtype == "I4" else np.iinfo(wide).bits
-    limit = {"small": min(10, 2 ** (bits - 2) - 1), "mid": math.isqrt(2 ** (bits - 2)) - 1, "big": 2 ** (bits - 2) - 1}[span]
+    limit = {"small": min(10, 2 ** (bits - 2) - 1), "mid": math.isqrt(2 ** (bits - 2)) - 1, "big": 2 ** (bits - 2) - 1}[
+        span
+    ]
     if not signed(dtype):
         limit *= 2
-    return rng.integers(-limit if signed(dtype) else 0, limit, shape, endpoint=True, dtype=np.int64 if bits < 64 or signed(
-        dtype) else np.uint64).astype(wide)
+    return rng.integers(
+        -limit if signed(dtype) else 0,
+        limit,
+        shape,
+        endpoint=True,
+        dtype=np.int64 if bits < 64 or signed(dtype) else np.uint64,
+    ).astype(wide)
 
 
 def data(dtype, shape, span="small", lo=-4.0, hi=4.0, seed="", fixed=False):

@@ -33,6 +33,7 @@ DTYPES = {
     "C64": ("COMPLEX64", np.complex64, np.complex64),
 }
 FLOATS = ("F32", "F16", "BF16", "F64")
+DEQUANTIZE_VERSION = 5  # the first that takes scales by channel
 THROUGH_CAST = ("BF16", "I4")
 TOLERANCE = {"F32": 2e-5, "F16": 1e-2, "BF16": 8e-2, "F64": 1e-9, "C64": 1e-4}
 
@@ -40,12 +41,17 @@ TOLERANCE = {"F32": 2e-5, "F16": 1e-2, "BF16": 8e-2, "F64": 1e-9, "C64": 1e-4}
 @dataclasses.dataclass
 class Tensor:
     """An operand or an expected result. `fixed` operands are constants of the model."""
+
     value: np.ndarray
     dtype: str
     fixed: bool = False
     tolerance: float | None = None
-    scale: float | None = None  # given: quantized with this scale and zero point, and `value` holds the stored numbers
-    zero_point: int = 0
+    scale: float | np.ndarray | None = None  # given: quantized, and `value` holds the stored numbers
+    zero_point: int | np.ndarray = 0
+    axis: int = 0  # that several scales count along
+    dequantized: bool = False  # a constant that the operator sees as float32, through a DEQUANTIZE
+    variable: bool = False  # the operator's own state, zero at the start
+    steps: int = 1  # by how many units a quantized result may be off
 
     def __post_init__(self):
         self.value = np.asarray(self.value).astype(DTYPES[self.dtype][2])
@@ -61,19 +67,26 @@ def stored(tensor):
 
 class ModelBuilder:
     def __init__(self):
-        self.model, self.graph = schema.ModelT(), schema.SubGraphT()
-        self.model.version, self.model.subgraphs = 3, [self.graph]
+        self.model = schema.ModelT()
+        self.model.version, self.model.subgraphs = 3, []
         self.model.operatorCodes, self.model.buffers = [], [schema.BufferT()]
-        self.graph.tensors, self.graph.operators, self.graph.inputs, self.graph.outputs = [], [], [], []
+        self.new_graph()
 
-    def tensor(self, shape, dtype, data=None, scale=None, zero_point=0):
+    def new_graph(self):
+        """What is added from here on goes into another subgraph; the first is the model's own."""
+        self.graph = schema.SubGraphT()
+        self.graph.tensors, self.graph.operators, self.graph.inputs, self.graph.outputs = [], [], [], []
+        self.model.subgraphs.append(self.graph)
+
+    def tensor(self, shape, dtype, data=None, scale=None, zero_point=0, axis=0):
         t = schema.TensorT()
         t.shape, t.type = list(shape), getattr(schema.TensorType, DTYPES[dtype][0])
         t.name, t.hasRank = f"t{len(self.graph.tensors)}", True
         if scale is not None:
             t.quantization = schema.QuantizationParametersT()
             t.quantization.scale = np.atleast_1d(scale).astype(np.float32)
-            t.quantization.zeroPoint = np.atleast_1d(zero_point).astype(np.int64)
+            t.quantization.zeroPoint = np.broadcast_to(zero_point, np.shape(np.atleast_1d(scale))).astype(np.int64)
+            t.quantization.quantizedDimension = axis
         if data is not None:
             buffer = schema.BufferT()
             buffer.data = np.frombuffer(data, np.uint8)
@@ -90,7 +103,7 @@ class ModelBuilder:
         op = schema.OperatorT()
         op.opcodeIndex, op.inputs, op.outputs = len(self.model.operatorCodes) - 1, inputs, outputs
         if options:
-            kind, fields = options
+            kind, fields = options[:2]
             table = getattr(schema, kind + "T")()
             for field, value in fields.items():
                 if not hasattr(table, field):
@@ -116,13 +129,23 @@ class ModelBuilder:
 
 
 def build(op, inputs, outputs, options=None, version=1):
-    """The model's bytes and what to feed it. `inputs` holds a Tensor, or None for an absent optional operand."""
+    """The model's bytes and what to feed it. `inputs` holds a Tensor, or None for an absent optional operand.
+
+    `options` is (table, fields), and a third part holds the functions that fill the other subgraphs (IF, WHILE).
+    """
     b, feed, operands, results = ModelBuilder(), [], [], []
     for t in inputs:
         if t is None:
             operands.append(-1)
+        elif t.variable:
+            operands.append(b.tensor(t.value.shape, t.dtype))
+            b.graph.tensors[-1].isVariable = True
         elif t.fixed:
-            operands.append(b.tensor(t.value.shape, t.dtype, stored(t), t.scale, t.zero_point))
+            constant = b.tensor(t.value.shape, t.dtype, stored(t), t.scale, t.zero_point, t.axis)
+            if t.dequantized:
+                quantized, constant = constant, b.tensor(t.value.shape, "F32")
+                b.operator("DEQUANTIZE", [quantized], [constant], ("DequantizeOptions", {}), DEQUANTIZE_VERSION)
+            operands.append(constant)
         else:
             through = t.dtype in THROUGH_CAST
             entry = b.tensor(t.value.shape, "F32" if through else t.dtype, None, t.scale, t.zero_point)
@@ -136,6 +159,9 @@ def build(op, inputs, outputs, options=None, version=1):
     b.operator(op, operands, results, options, version)
     for t, result, through in zip(outputs, results, casts_after):
         b.graph.outputs.append(b.cast(result, t.value.shape, t.dtype, "F32") if through else result)
+    for body in options[2] if options and len(options) > 2 else ():
+        b.new_graph()
+        body(b)
     return b.bytes(), feed
 
 
@@ -146,13 +172,20 @@ def difference(got, want):
     stored_type = np.float32 if want.dtype in THROUGH_CAST else DTYPES[want.dtype][1]
     if got.dtype != stored_type:
         return f"type {got.dtype} instead of {np.dtype(stored_type)}"
+    if want.scale is not None:
+        off = np.abs(got.astype(np.int64) - want.value.astype(np.int64)).max(initial=0)
+        return None if off <= want.steps else f"{off} units off"
     if want.dtype not in TOLERANCE and want.tolerance is None:
         return None if np.array_equal(got, want.value) else "values"
     tolerance = want.tolerance or TOLERANCE[want.dtype]
     wide = np.complex128 if want.dtype == "C64" else np.float64
     g, w = got.astype(wide), want.value.astype(wide)
     finite = w[np.isfinite(w)]
-    atol = tolerance * max(1.0, float(np.abs(finite).max()) if finite.size else 1.0) * (0.1 if want.tolerance is None else 1)
+    atol = (
+        tolerance
+        * max(1.0, float(np.abs(finite).max()) if finite.size else 1.0)
+        * (0.1 if want.tolerance is None else 1)
+    )
     if np.allclose(g, w, rtol=tolerance, atol=atol, equal_nan=True):
         return None
     return "values off by %.3g" % np.nanmax(np.abs(g - w))

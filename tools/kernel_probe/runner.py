@@ -71,13 +71,13 @@ def run_all(cases, judge):
     """One answer a case. `judge()` is called in the child and returns the function that runs a case."""
     answers = []
     while len(answers) < len(cases):
-        got, death = run_batch(cases[len(answers):], judge)
+        got, death = run_batch(cases[len(answers) :], judge)
         first = len(answers)
         answers += got
         if death is None:
             continue
         guilty = len(answers)
-        alone, alone_death = run_batch(cases[guilty:guilty + 1], judge)
+        alone, alone_death = run_batch(cases[guilty : guilty + 1], judge)
         if alone_death:
             answers.append(("CRASH", alone_death))
             continue

@@ -63,7 +63,9 @@ def rows(results):
         dtypes = [d for d in ORDER if positive.get(d, set()) >= first]
         shared = set.intersection(*(ranks[d] for d in dtypes)) & (first | {0})
         assert shared and shared == set(range(min(shared), max(shared) + 1)), (op, shared)
-        found.append(Row(op, dtypes, min(shared), max(shared), broadcast_rank(broadcasts.get(op, []), dtypes, max(shared))))
+        found.append(
+            Row(op, dtypes, min(shared), max(shared), broadcast_rank(broadcasts.get(op, []), dtypes, max(shared)))
+        )
     found += cast_row(by_op(results, "cast"))
     return sorted(found, key=lambda row: row.op)
 
@@ -76,6 +78,7 @@ def cast_row(answers):
 
         def failures(d):
             return sum(((d, e) not in right) + ((e, d) not in right) for e in dtypes)
+
         while worst := max(map(failures, dtypes)):
             dtypes.remove(next(d for d in dtypes if failures(d) == worst))
         return [Row(op, dtypes, 0, 8, 0)]
@@ -86,7 +89,49 @@ def inc_line(row):
     return f"KERNEL({row.op}, {' | '.join(row.dtypes)}, {row.min_rank}, {row.max_rank}, {row.broadcast_rank})"
 
 
-def inc_text(found):
+@dataclasses.dataclass
+class QuantizedRow:
+    op: str
+    any_scales: list
+    one_scale: list
+
+
+def quantized_rows(results):
+    """Types that quantized kernels get right in every form: with any scales, and if operands and result share one scale."""
+    found = []
+    for op, answers in by_op(results, "quantized").items():
+        failed = collections.defaultdict(set)
+        forms = {key[0] for key, _, _ in answers if "no bias" not in key[0]}
+        for (form, dtype), status, _ in answers:
+            if status != "right":
+                failed[form].add(dtype)
+        types = [d for d in ORDER if d in {key[1] for key, _, _ in answers}]
+        free = (
+            [d for d in types if not any(d in failed[f] for f in forms - {"one scale"})]
+            if forms - {"one scale"}
+            else []
+        )
+        one = [d for d in types if d not in failed["one scale"]] if "one scale" in forms else free
+        if free or one:
+            found.append(QuantizedRow(op, free, one))
+    return sorted(found, key=lambda row: row.op)
+
+
+def quantized_line(row):
+    return f"QUANTIZED({row.op}, {' | '.join(row.any_scales) or 'NONE'}, {' | '.join(row.one_scale) or 'NONE'})"
+
+
+def quantized_table(results):
+    lines = []
+    for op, answers in sorted(by_op(results, "quantized").items()):
+        for form in dict.fromkeys(key[0] for key, _, _ in answers):
+            here = [(key[1], status, reason) for key, status, reason in answers if key[0] == form]
+            rest = "; ".join(f"{d} {s}" + (f" ({r})" if "units" in r else "") for d, s, r in here if s != "right")
+            lines.append([op, form, " ".join(d for d, s, _ in here if s == "right") or "-", rest])
+    return table(["operator", "form", "right", "not"], lines)
+
+
+def inc_text(found, quantized):
     version = importlib.metadata.version("ai-edge-litert")
     head = f"""\
 // What the kernels of ai-edge-litert {version} take and get right, with the default delegates and without. Written by
@@ -94,16 +139,20 @@ def inc_text(found):
 //
 // KERNEL(operator, types of the data, lowest rank, highest rank (8 is the highest tried), highest rank at which two-way
 // broadcasting is right in every form (0: none))
+// QUANTIZED(operator, types that its quantized kernel gets right with any scales, types if all share one scale)
 """
-    return head + "\n".join(map(inc_line, found)) + "\n"
+    return head + "\n".join([*map(inc_line, found), *map(quantized_line, quantized)]) + "\n"
 
 
-def differing_rows(found, text, ops):
+def differing_rows(found, quantized, text, ops):
     """Rows that differ from the file's, as lines to read."""
-    on_file = {m[1]: m[0] for m in re.finditer(r"^KERNEL\((\w+), .*\)$", text, re.M)}
-    measured = {row.op: inc_line(row) for row in found}
-    names = sorted(ops or set(on_file) | set(measured))
-    return [f"measured {measured.get(n)}\non file  {on_file.get(n)}" for n in names if measured.get(n) != on_file.get(n)]
+    on_file = {(m[1], m[2]): m[0] for m in re.finditer(r"^(KERNEL|QUANTIZED)\((\w+), .*\)$", text, re.M)}
+    measured = {("KERNEL", row.op): inc_line(row) for row in found}
+    measured |= {("QUANTIZED", row.op): quantized_line(row) for row in quantized}
+    names = sorted(n for n in set(on_file) | set(measured) if not ops or n[1] in ops)
+    return [
+        f"measured {measured.get(n)}\non file  {on_file.get(n)}" for n in names if measured.get(n) != on_file.get(n)
+    ]
 
 
 # ---- The page -----------------------------------------------------------------------------------------------------
@@ -129,12 +178,29 @@ def short(reason):
 
 
 def table(header, lines):
-    return "\n".join(["| " + " | ".join(header) + " |", "|" + "---|" * len(header)] + ["| " + " | ".join(line) + " |" for line in lines]) + "\n"
+    return (
+        "\n".join(
+            ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+            + ["| " + " | ".join(line) + " |" for line in lines]
+        )
+        + "\n"
+    )
 
 
 def row_table(found, versions):
-    return table(["operator", "types", "ranks", "broadcasting up to rank", "versions"],
-                 [[r.op, " ".join(r.dtypes), ranges(range(r.min_rank, r.max_rank + 1)), str(r.broadcast_rank or "-"), f"1-{versions[r.op]}"] for r in found])
+    return table(
+        ["operator", "types", "ranks", "broadcasting up to rank", "versions"],
+        [
+            [
+                r.op,
+                " ".join(r.dtypes),
+                ranges(range(r.min_rank, r.max_rank + 1)),
+                str(r.broadcast_rank or "-"),
+                f"1-{versions[r.op]}",
+            ]
+            for r in found
+        ],
+    )
 
 
 def bad_types(results):
@@ -160,7 +226,9 @@ def index_table(results):
             cell = {}
             for form in ("constant", "at run time"):
                 here = {key[1]: status for key, status, _ in answers if key[0] == name and key[2] == form}
-                cell[form] = " ".join(d if s == "right" else f"{d} ({s})" for d, s in here.items() if s != "refused") or "none"
+                cell[form] = (
+                    " ".join(d if s == "right" else f"{d} ({s})" for d, s in here.items() if s != "refused") or "none"
+                )
             lines.append([op, name, cell["constant"], cell["at run time"]])
     return table(["operator", "operand", "types as a constant", "types at run time"], lines)
 
@@ -218,7 +286,9 @@ def delegate_table(results, delegated):
             groups[(case.op, case.group, before, status, short(reason) if status != "right" else "")].append(case.key)
     lines = []
     for (op, group, before, status, reason), keys in sorted(groups.items(), key=lambda item: item[0]):
-        shown = ", ".join(" ".join(map(str, k)) for k in keys[:6]) + (f" and {len(keys) - 6} more" if len(keys) > 6 else "")
+        shown = ", ".join(" ".join(map(str, k)) for k in keys[:6]) + (
+            f" and {len(keys) - 6} more" if len(keys) > 6 else ""
+        )
         lines.append([op, shown, f"{before} -> {status}", reason])
     return table(["operator", "form (type, rank)", "without -> with", "reason"], lines)
 
@@ -258,6 +328,12 @@ For the types of the first table.
 Empty: right. From a row's type to a column's; values that the target can hold, floats truncated towards zero.
 
 {cast_table(results)}
+## Quantized kernels
+
+Stored numbers with scales, by tensor (weights by tensor or by channel). Right: within one unit of the rounded float result. LOGISTIC,
+TANH, SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION write into their fixed scales only.
+
+{quantized_table(safest(results, delegated))}
 ## Forms
 
 {permutation_text(results)}
@@ -277,4 +353,9 @@ A kernel, but no row above: {", ".join(f"{n} (versions 1-{versions[n]})" for n i
 
 def ALL_BUILTINS():
     from .one_op import schema
-    return [n for n in vars(schema.BuiltinOperator) if n.isupper() and n not in ("CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES")]
+
+    return [
+        n
+        for n in vars(schema.BuiltinOperator)
+        if n.isupper() and n not in ("CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES")
+    ]
