@@ -11,32 +11,121 @@ namespace lowtide::layout {
 // domain, operator, fewest inputs, most inputs (-1: any number), most outputs (-1: any number), function
 // clang-format off
 #define LOWTIDE_LOWERINGS(ROW) \
+  ROW("", "Abs", 1, 1, 1, lower_abs) \
+  ROW("", "Acos", 1, 1, 1, lower_acos) \
+  ROW("", "Acosh", 1, 1, 1, lower_acosh) \
+  ROW("", "Add", 2, 2, 1, lower_add) \
+  ROW("", "And", 2, 2, 1, lower_and) \
+  ROW("", "ArgMax", 1, 1, 1, lower_arg_max) \
+  ROW("", "ArgMin", 1, 1, 1, lower_arg_min) \
+  ROW("", "Asin", 1, 1, 1, lower_asin) \
+  ROW("", "Asinh", 1, 1, 1, lower_asinh) \
+  ROW("", "Atan", 1, 1, 1, lower_atan) \
+  ROW("", "Atanh", 1, 1, 1, lower_atanh) \
   ROW("", "AveragePool", 1, 1, 1, lower_average_pool) \
   ROW("", "BatchNormalization", 5, 5, 5, lower_batch_normalization) \
+  ROW("", "BitShift", 2, 2, 1, lower_bit_shift) \
+  ROW("", "BitwiseAnd", 2, 2, 1, lower_bitwise_and) \
+  ROW("", "BitwiseNot", 1, 1, 1, lower_bitwise_not) \
+  ROW("", "BitwiseOr", 2, 2, 1, lower_bitwise_or) \
+  ROW("", "BitwiseXor", 2, 2, 1, lower_bitwise_xor) \
+  ROW("", "Cast", 1, 1, 1, lower_cast) \
+  ROW("", "CastLike", 2, 2, 1, lower_cast_like) \
+  ROW("", "Ceil", 1, 1, 1, lower_ceil) \
+  ROW("", "Celu", 1, 1, 1, lower_celu) \
+  ROW("", "Clip", 1, 3, 1, lower_clip) \
   ROW("", "Conv", 2, 3, 1, lower_conv) \
   ROW("", "ConvTranspose", 2, 3, 1, lower_conv_transpose) \
+  ROW("", "Cos", 1, 1, 1, lower_cos) \
+  ROW("", "Cosh", 1, 1, 1, lower_cosh) \
+  ROW("", "CumSum", 2, 2, 1, lower_cum_sum) \
   ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space) \
+  ROW("", "Div", 2, 2, 1, lower_div) \
+  ROW("", "Elu", 1, 1, 1, lower_elu) \
+  ROW("", "Equal", 2, 2, 1, lower_equal) \
+  ROW("", "Erf", 1, 1, 1, lower_erf) \
+  ROW("", "Exp", 1, 1, 1, lower_exp) \
+  ROW("", "Floor", 1, 1, 1, lower_floor) \
+  ROW("", "Gelu", 1, 1, 1, lower_gelu) \
   ROW("", "Gemm", 2, 3, 1, lower_gemm) \
   ROW("", "GlobalAveragePool", 1, 1, 1, lower_global_average_pool) \
   ROW("", "GlobalLpPool", 1, 1, 1, lower_global_lp_pool) \
   ROW("", "GlobalMaxPool", 1, 1, 1, lower_global_max_pool) \
+  ROW("", "Greater", 2, 2, 1, lower_greater) \
+  ROW("", "GreaterOrEqual", 2, 2, 1, lower_greater_or_equal) \
   ROW("", "GroupNormalization", 3, 3, 1, lower_group_normalization) \
+  ROW("", "HardSigmoid", 1, 1, 1, lower_hard_sigmoid) \
+  ROW("", "HardSwish", 1, 1, 1, lower_hard_swish) \
+  ROW("", "Hardmax", 1, 1, 1, lower_hardmax) \
   ROW("", "Identity", 1, 1, 1, lower_identity) \
   ROW("", "If", 1, 1, -1, lower_if) \
   ROW("", "InstanceNormalization", 3, 3, 1, lower_instance_normalization) \
+  ROW("", "IsInf", 1, 1, 1, lower_is_inf) \
+  ROW("", "IsNaN", 1, 1, 1, lower_is_nan) \
   ROW("", "LRN", 1, 1, 1, lower_lrn) \
   ROW("", "LayerNormalization", 2, 3, 3, lower_layer_normalization) \
+  ROW("", "LeakyRelu", 1, 1, 1, lower_leaky_relu) \
+  ROW("", "Less", 2, 2, 1, lower_less) \
+  ROW("", "LessOrEqual", 2, 2, 1, lower_less_or_equal) \
+  ROW("", "Log", 1, 1, 1, lower_log) \
+  ROW("", "LogSoftmax", 1, 1, 1, lower_log_softmax) \
   ROW("", "Loop", 2, -1, -1, lower_loop) \
   ROW("", "LpNormalization", 1, 1, 1, lower_lp_normalization) \
   ROW("", "LpPool", 1, 1, 1, lower_lp_pool) \
   ROW("", "MatMul", 2, 2, 1, lower_matmul) \
+  ROW("", "Max", 1, -1, 1, lower_max) \
   ROW("", "MaxPool", 1, 1, 2, lower_max_pool) \
+  ROW("", "Mean", 1, -1, 1, lower_mean) \
   ROW("", "MeanVarianceNormalization", 1, 1, 1, lower_mean_variance_normalization) \
+  ROW("", "Min", 1, -1, 1, lower_min) \
+  ROW("", "Mish", 1, 1, 1, lower_mish) \
+  ROW("", "Mod", 2, 2, 1, lower_mod) \
+  ROW("", "Mul", 2, 2, 1, lower_mul) \
+  ROW("", "Neg", 1, 1, 1, lower_neg) \
+  ROW("", "Not", 1, 1, 1, lower_not) \
+  ROW("", "Or", 2, 2, 1, lower_or) \
+  ROW("", "PRelu", 2, 2, 1, lower_prelu) \
+  ROW("", "Pow", 2, 2, 1, lower_pow) \
   ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization) \
+  ROW("", "Reciprocal", 1, 1, 1, lower_reciprocal) \
+  ROW("", "ReduceL1", 1, 2, 1, lower_reduce_l1) \
+  ROW("", "ReduceL2", 1, 2, 1, lower_reduce_l2) \
+  ROW("", "ReduceLogSum", 1, 2, 1, lower_reduce_log_sum) \
+  ROW("", "ReduceLogSumExp", 1, 2, 1, lower_reduce_log_sum_exp) \
+  ROW("", "ReduceMax", 1, 2, 1, lower_reduce_max) \
+  ROW("", "ReduceMean", 1, 2, 1, lower_reduce_mean) \
+  ROW("", "ReduceMin", 1, 2, 1, lower_reduce_min) \
+  ROW("", "ReduceProd", 1, 2, 1, lower_reduce_prod) \
+  ROW("", "ReduceSum", 1, 2, 1, lower_reduce_sum) \
+  ROW("", "ReduceSumSquare", 1, 2, 1, lower_reduce_sum_square) \
+  ROW("", "Relu", 1, 1, 1, lower_relu) \
   ROW("", "Resize", 1, 4, 1, lower_resize) \
+  ROW("", "Round", 1, 1, 1, lower_round) \
   ROW("", "Scan", 1, -1, -1, lower_scan) \
+  ROW("", "Selu", 1, 1, 1, lower_selu) \
+  ROW("", "Shrink", 1, 1, 1, lower_shrink) \
+  ROW("", "Sigmoid", 1, 1, 1, lower_sigmoid) \
+  ROW("", "Sign", 1, 1, 1, lower_sign) \
+  ROW("", "Sin", 1, 1, 1, lower_sin) \
+  ROW("", "Sinh", 1, 1, 1, lower_sinh) \
+  ROW("", "Softmax", 1, 1, 1, lower_softmax) \
+  ROW("", "Softplus", 1, 1, 1, lower_softplus) \
+  ROW("", "Softsign", 1, 1, 1, lower_softsign) \
   ROW("", "SpaceToDepth", 1, 1, 1, lower_space_to_depth) \
-  ROW("", "Upsample", 1, 2, 1, lower_upsample)
+  ROW("", "Sqrt", 1, 1, 1, lower_sqrt) \
+  ROW("", "Sub", 2, 2, 1, lower_sub) \
+  ROW("", "Sum", 1, -1, 1, lower_sum) \
+  ROW("", "Swish", 1, 1, 1, lower_swish) \
+  ROW("", "Tan", 1, 1, 1, lower_tan) \
+  ROW("", "Tanh", 1, 1, 1, lower_tanh) \
+  ROW("", "ThresholdedRelu", 1, 1, 1, lower_thresholded_relu) \
+  ROW("", "TopK", 1, 2, 2, lower_top_k) \
+  ROW("", "Upsample", 1, 2, 1, lower_upsample) \
+  ROW("", "Xor", 2, 2, 1, lower_xor) \
+  ROW("com.microsoft", "BiasGelu", 2, 2, 1, lower_bias_gelu) \
+  ROW("com.microsoft", "FastGelu", 1, 2, 1, lower_fast_gelu) \
+  ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
+  ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
 // clang-format on
 
 #define DECLARE(domain, op, min_in, max_in, max_out, function) void function(Lowering&);

@@ -1,0 +1,62 @@
+// Cast, CastLike. Both formats cut floats towards zero on the way to integers, and take any number but 0 for true. What
+// TFLite lacks: strings, complex numbers, 8-bit and 4-bit floats, and any cast from or to u64.
+#include <fmt/format.h>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+namespace {
+
+bool has_kernel(DType dtype) {
+  return stream::is_float(dtype) || dtype == DType::kBool ||
+         (stream::is_integer(dtype) && stream::bits(dtype) >= 8);
+}
+
+void refuse(Lowering& lo, DType dtype) {
+  if (has_kernel(dtype)) return;
+  lo.unsupported(fmt::format("no kernel casts from or to {}", dtype_name(dtype)),
+                 "run the cast outside the model, or make its input an initializer");
+}
+
+// u64 has no CAST: its bits are those of an i64, which counts 2^64 less where the top bit is set.
+Val from_u64(Builder& b, Val x, DType to) {
+  Val word = b.op(Kind::kBitcast, {x}, core::IndexOptions{DType::kInt64});
+  Val cast = b.cast(word, to);
+  if (!stream::is_float(to)) return cast;
+  constexpr double kTwoTo64 = 18446744073709551616.0;
+  return b.select(b.less(word, b.scalar(0, DType::kInt64)), b.add(cast, kTwoTo64), cast);
+}
+
+void cast_to(Lowering& lo, DType to) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const DType from = lo.dtype(x);
+  // Only casts to 8-bit floats have a choice to saturate or to round; those have no kernel.
+  lo.ignore_attr("saturate");
+  lo.ignore_attr("round_mode");
+  if (from == to) return lo.output(0, x);
+  if (!b.is_constant(x) || from == DType::kString || to == DType::kString) {
+    refuse(lo, from);
+    refuse(lo, to);
+    if (from == DType::kUint64) return lo.output(0, from_u64(b, x, to));
+    if (to == DType::kUint64)
+      return lo.output(0, b.op(Kind::kBitcast, {b.cast(x, DType::kInt64)}, core::IndexOptions{to}));
+  }
+  lo.output(0, b.cast(x, to));
+}
+
+}  // namespace
+
+void lower_cast(Lowering& lo) {
+  // Opsets 1 to 5 name the type by a string.
+  if (lo.opset() < 6) lo.unsupported("Cast before opset 6 names its type by a string", "convert the model to opset 6");
+  const int64_t number = lo.need_attr_i("to");
+  auto to = onnx::dtype_of(number);
+  if (!to || *to == DType::kUndefined) lo.malformed(fmt::format("data type {} is not known", number));
+  cast_to(lo, *to);
+}
+
+void lower_cast_like(Lowering& lo) { cast_to(lo, lo.dtype(lo.input(1))); }
+
+}  // namespace lowtide::layout

@@ -1,0 +1,82 @@
+// Clip: min(max(x, low), high), also when low > high. TFLite's RELU family are the clips that kernels can fuse, so the
+// limits 0..inf, 0..6, -1..1, 0..1 become those. A limit at the end of the dtype's range is none: ONNX's defaults before
+// opset 11 are the largest floats, and exporters write them out; only infinities would be cut by them.
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
+
+struct Limit {
+  Val at_run_time;               // a scalar, when the value is not known
+  std::optional<double> number;  // nullopt and no scalar: no limit
+};
+
+Limit limit_input(Lowering& lo, size_t i) {
+  if (!lo.has_input(i)) return {};
+  Val v = lo.input(i);
+  if (lo.rank(v) > 1 || (lo.rank(v) == 1 && stream::is_static(lo.b.dim(v, 0)) && lo.b.dim(v, 0) != 1))
+    lo.malformed("the limits of Clip must be scalars");
+  Val scalar = lo.b.reshape(v, Shape{});
+  // 64-bit integers may have more digits than a double.
+  if (auto known = lo.numbers(v); known && stream::bits(lo.dtype(v)) < 64) return {scalar, known->at(0)};
+  return {scalar, std::nullopt};
+}
+
+Limit limit_attribute(Lowering& lo, const char* name) {
+  if (!lo.has_attr(name)) return {};
+  return {{}, lo.attr_f(name, 0)};
+}
+
+void drop_unlimited(Limit& limit, DType dtype, double sign) {
+  if (!limit.number || !stream::is_float(dtype)) return;
+  const double largest = dtype == DType::kFloat64 ? kInfinity : kLargestFloat;
+  if (*limit.number * sign >= largest) limit = {};
+}
+
+Val as_scalar(Lowering& lo, const Limit& limit, Val like) {
+  return limit.at_run_time ? limit.at_run_time : lo.b.scalar_like(*limit.number, like);
+}
+
+// The kernel that clips to these limits in one step, if there is one.
+Val (Builder::*fused(const Limit& low, const Limit& high))(Val) {
+  if (!low.number) return nullptr;
+  const bool unlimited = !high.number && !high.at_run_time;
+  if (unlimited) return *low.number == 0 ? &Builder::relu : nullptr;
+  if (!high.number) return nullptr;
+  if (*low.number == 0 && *high.number == 6) return &Builder::relu6;
+  if (*low.number == 0 && *high.number == 1) return &Builder::relu_0_to_1;
+  if (*low.number == -1 && *high.number == 1) return &Builder::relu_n1_to_1;
+  return nullptr;
+}
+
+}  // namespace
+
+void lower_clip(Lowering& lo) {
+  Val x = lo.input(0);
+  if (lo.opset() < 6) lo.ignore_attr("consumed_inputs");
+  Limit low, high;
+  if (lo.opset() < 11) {
+    low = limit_attribute(lo, "min");
+    high = limit_attribute(lo, "max");
+  } else {
+    low = limit_input(lo, 1);
+    high = limit_input(lo, 2);
+  }
+  drop_unlimited(low, lo.dtype(x), -1);
+  drop_unlimited(high, lo.dtype(x), 1);
+  if (stream::is_float(lo.dtype(x)))
+    if (auto kernel = fused(low, high)) return lo.output(0, (lo.b.*kernel)(x));
+  if (low.number || low.at_run_time) x = lo.b.maximum(x, as_scalar(lo, low, x));
+  if (high.number || high.at_run_time) x = lo.b.minimum(x, as_scalar(lo, high, x));
+  lo.output(0, x);
+}
+
+}  // namespace lowtide::layout

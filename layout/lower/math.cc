@@ -1,0 +1,155 @@
+// Functions of one number. TFLite has kernels for few of ONNX's: the others are composed, in forms that lose no digits
+// where the plain formula cancels (near 0) and do not overflow before the result does. The errors named are absolute,
+// in f32.
+#include <cmath>
+
+#include "layout/lower/operands.h"
+
+namespace lowtide::layout {
+
+namespace {
+
+void unary(Lowering& lo, Val (Builder::*function)(Val)) {
+  ignore_consumed_inputs(lo);
+  lo.output(0, (lo.b.*function)(lo.input(0)));
+}
+
+}  // namespace
+
+void lower_sqrt(Lowering& lo) { unary(lo, &Builder::sqrt); }
+void lower_exp(Lowering& lo) { unary(lo, &Builder::exp); }
+void lower_log(Lowering& lo) { unary(lo, &Builder::log); }
+void lower_floor(Lowering& lo) { unary(lo, &Builder::floor); }
+void lower_ceil(Lowering& lo) { unary(lo, &Builder::ceil); }
+void lower_neg(Lowering& lo) { unary(lo, &Builder::neg); }
+void lower_round(Lowering& lo) { unary(lo, &Builder::round); }  // both: half to even
+void lower_sin(Lowering& lo) { unary(lo, &Builder::sin); }
+void lower_cos(Lowering& lo) { unary(lo, &Builder::cos); }
+
+void lower_abs(Lowering& lo) {
+  ignore_consumed_inputs(lo);
+  lo.output(0, magnitude(lo.b, lo.input(0)));
+}
+
+void lower_sign(Lowering& lo) {
+  Val x = lo.input(0);
+  if (stream::is_float(lo.dtype(x))) return lo.output(0, lo.b.sign(x));
+  // SIGN has one integer kernel, MINIMUM and MAXIMUM have nearly all.
+  Val at_most_one = lo.b.minimum(x, lo.b.scalar_like(1, x));
+  const bool is_signed = stream::is_signed_int(lo.dtype(x));
+  lo.output(0, is_signed ? lo.b.maximum(at_most_one, lo.b.scalar_like(-1, x)) : at_most_one);
+}
+
+void lower_reciprocal(Lowering& lo) {
+  ignore_consumed_inputs(lo);
+  Val x = lo.input(0);
+  lo.output(0, lo.b.div(lo.b.scalar_like(1, x), x));
+}
+
+void lower_tan(Lowering& lo) {
+  Val x = lo.input(0);
+  lo.output(0, lo.b.div(lo.b.sin(x), lo.b.cos(x)));
+}
+
+namespace {
+
+// sqrt(1 - x^2), without the cancellation near 1.
+Val other_leg(Builder& b, Val x) {
+  Val one = b.scalar_like(1, x);
+  return b.sqrt(b.mul(b.sub(one, x), b.add(one, x)));
+}
+
+// log(1 + y), exact to the last digits for small y too: the rounding of 1 + y is divided out again. y > -1.
+Val log_of_one_plus(Builder& b, Val y) {
+  Val one = b.scalar_like(1, y);
+  Val u = b.add(y, one);
+  Val log_u = b.log(u);
+  Val kept = b.sub(u, one);  // what the sum kept of y
+  Val small = b.select(b.equal(kept, b.scalar_like(0, y)), y, b.mul(log_u, b.div(y, kept)));
+  return b.select(b.greater(y, one), log_u, small);  // also where y / kept would be inf / inf
+}
+
+// An odd function of x from its values at |x|.
+Val odd(Builder& b, Val x, Val at_magnitude) {
+  return b.select(b.less(x, b.scalar_like(0, x)), b.neg(at_magnitude), at_magnitude);
+}
+
+// Above this, sqrt(x^2 +- 1) is x in f32 and the inverse hyperbolic functions are log(2x).
+constexpr double kLarge = 4096;
+
+Val log_of_double(Builder& b, Val x) { return b.add(b.log(x), std::log(2.0)); }
+
+// cosh from |x|: a square of exp(|x| / 2), since exp(|x|) overflows before cosh does.
+Val cosh_of(Builder& b, Val x) {
+  Val half = b.exp(b.mul(b.abs(x), 0.5));
+  Val up = b.mul(b.mul(half, 0.5), half);
+  return b.add(up, b.div(b.scalar_like(0.25, x), up));
+}
+
+}  // namespace
+
+void lower_asin(Lowering& lo) {
+  Val x = lo.input(0);
+  lo.output(0, lo.b.atan2(x, other_leg(lo.b, x)));
+}
+
+void lower_acos(Lowering& lo) {
+  Val x = lo.input(0);
+  lo.output(0, lo.b.atan2(other_leg(lo.b, x), x));
+}
+
+void lower_atan(Lowering& lo) {
+  Val x = lo.input(0);
+  lo.output(0, lo.b.atan2(x, lo.b.scalar_like(1, x)));
+}
+
+// tanh * cosh: exp(x) - exp(-x) would cancel near 0.
+void lower_sinh(Lowering& lo) {
+  Val x = lo.input(0);
+  lo.output(0, lo.b.mul(lo.b.tanh(x), cosh_of(lo.b, x)));
+}
+
+void lower_cosh(Lowering& lo) { lo.output(0, cosh_of(lo.b, lo.input(0))); }
+
+void lower_asinh(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  Val m = b.abs(x);
+  Val square = b.mul(m, m);
+  Val root = b.sqrt(b.add(square, 1));
+  Val small = log_of_one_plus(b, b.add(m, b.div(square, b.add(root, 1))));
+  Val large = b.greater(m, b.scalar_like(kLarge, x));
+  lo.output(0, odd(b, x, b.select(large, log_of_double(b, m), small)));
+}
+
+void lower_acosh(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  Val t = b.sub(x, 1);
+  Val small = log_of_one_plus(b, b.add(t, b.sqrt(b.mul(t, b.add(t, 2)))));
+  lo.output(0, b.select(b.greater(x, b.scalar_like(kLarge, x)), log_of_double(b, x), small));
+}
+
+void lower_atanh(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  Val m = b.abs(x);
+  Val ratio = b.div(b.add(m, m), b.sub(b.scalar_like(1, x), m));
+  lo.output(0, odd(b, x, b.mul(log_of_one_plus(b, ratio), 0.5)));
+}
+
+// There is no ERF, but GELU holds it: gelu(y) = y/2 (1 + erf(y / sqrt 2)), so erf(x) = 2 gelu(y)/y - 1 with
+// y = sqrt(2) x. The quotient is 0/0 at 0, and inf/inf far out: near 0 erf is 2x/sqrt(pi) (an error of 4e-10 at the
+// limit), and from |x| = 4 on it is +-1 in f32. Elsewhere the error is that of two roundings near 1, 2.5e-7.
+void lower_erf(Lowering& lo) {
+  Builder& b = lo.b;
+  constexpr double kNearZero = 1e-3, kSaturated = 4;
+  Val x = lo.input(0);
+  Val clipped = b.relu_n1_to_1(b.mul(x, 1 / kSaturated));
+  Val y = b.mul(clipped, kSaturated * std::sqrt(2.0));
+  Val far = b.sub(b.div(b.mul(b.gelu(y, false), 2), y), 1);
+  Val near = b.mul(x, 2 / std::sqrt(M_PI));
+  lo.output(0, b.select(b.less(b.abs(x), b.scalar_like(kNearZero, x)), near, far));
+}
+
+}  // namespace lowtide::layout

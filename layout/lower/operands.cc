@@ -1,0 +1,35 @@
+#include "layout/lower/operands.h"
+
+#include <fmt/format.h>
+
+namespace lowtide::layout {
+
+void ignore_consumed_inputs(Lowering& lo) {
+  if (lo.opset() < 6) lo.ignore_attr("consumed_inputs");
+}
+
+std::pair<Val, Val> operands(Lowering& lo) {
+  Val a = lo.input(0), b = lo.input(1);
+  if (lo.opset() >= 7) return {a, b};
+  ignore_consumed_inputs(lo);
+  const bool broadcast = lo.attr_i("broadcast", 0) != 0;
+  const bool has_axis = lo.has_attr("axis");
+  const int64_t given = lo.attr_i("axis", 0);
+  if (!broadcast || !has_axis || lo.rank(b) == 0) return {a, b};
+  const int axis = lo.axis(given, lo.rank(a));
+  const int trailing = lo.rank(a) - axis - lo.rank(b);
+  if (trailing < 0)
+    lo.malformed(fmt::format("operand B of rank {} does not fit at axis {} of rank {}", lo.rank(b), axis, lo.rank(a)));
+  Shape shape = lo.shape(b);
+  shape.insert(shape.end(), static_cast<size_t>(trailing), 1);
+  return {a, lo.b.reshape(b, shape)};
+}
+
+Val magnitude(Builder& b, Val x) {
+  const DType dtype = b.dtype(x);
+  if (dtype == DType::kInt64) return b.maximum(x, b.neg(x));  // ABS has no kernel for i64
+  if (stream::is_integer(dtype) && !stream::is_signed_int(dtype)) return x;
+  return b.abs(x);
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,20 @@
+// What the elementwise lowerings share: the two operands of a binary operator in all its versions.
+#pragma once
+
+#include <utility>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+// Inputs 0 and 1, lifted so that numpy's broadcasting does what the node means. Before opset 7 broadcasting had to be
+// asked for (`broadcast`), and `axis` named the axis of A at which B begins; without it B's axes are A's last.
+std::pair<Val, Val> operands(Lowering& lo);
+
+// The optimiser's hint `consumed_inputs` of opsets 1 to 5 says nothing about the result.
+void ignore_consumed_inputs(Lowering& lo);
+
+// |x| for every numeric dtype. The smallest integer of a signed type stays itself, as in C.
+Val magnitude(Builder& b, Val x);
+
+}  // namespace lowtide::layout

@@ -1,0 +1,182 @@
+// Reductions. ONNX's axes were an attribute before opset 18 (ReduceSum: 13), an input since; none means all of them,
+// or, with noop_with_empty_axes, none. The reductions that TFLite lacks are composed of SUM and elementwise ops.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "layout/lower/operands.h"
+
+namespace lowtide::layout {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What a node asks for. `list` is absent where the axes are known at run time only.
+struct Reduced {
+  Val x;
+  std::vector<int> axes;
+  Val run_time_axes;
+  bool keep_dims = true;
+  bool noop = false;  // reduces nothing
+};
+
+std::vector<int> all_axes(int rank) {
+  std::vector<int> out;
+  for (int i = 0; i < rank; ++i) out.push_back(i);
+  return out;
+}
+
+Reduced read(Lowering& lo, int64_t axes_input_since) {
+  Reduced r{.x = lo.input(0)};
+  r.keep_dims = lo.attr_i("keepdims", 1) != 0;
+  std::optional<std::vector<int64_t>> axes;
+  if (lo.opset() >= axes_input_since) {
+    r.noop = lo.attr_i("noop_with_empty_axes", 0) != 0;
+    if (lo.has_input(1)) {
+      axes = lo.ints(lo.input(1));
+      if (!axes) r.run_time_axes = lo.b.cast(lo.input(1), DType::kInt32);
+    }
+  } else {
+    axes = lo.attr_ints("axes");
+  }
+  if (r.run_time_axes) {
+    r.noop = false;
+    return r;
+  }
+  r.noop = r.noop && (!axes || axes->empty());
+  if (r.noop) return r;
+  r.axes = axes && !axes->empty() ? lo.axes(*axes, lo.rank(r.x)) : all_axes(lo.rank(r.x));
+  return r;
+}
+
+Val reduce(Builder& b, Kind kind, const Reduced& r, Val x, bool keep_dims) {
+  if (r.noop) return x;
+  if (r.run_time_axes) return b.op(kind, {x, r.run_time_axes}, core::ReduceOptions{keep_dims});
+  return b.reduce(kind, x, r.axes, keep_dims);
+}
+Val reduce(Builder& b, Kind kind, const Reduced& r, Val x) { return reduce(b, kind, r, x, r.keep_dims); }
+
+// What is left of the shape.
+Shape reduced_shape(Builder& b, const Reduced& r) {
+  Shape shape;
+  for (int i = 0; i < b.rank(r.x); ++i) {
+    const bool reduced = std::count(r.axes.begin(), r.axes.end(), i) > 0;
+    if (!reduced || r.keep_dims) shape.push_back(reduced ? 1 : b.dim(r.x, i));
+  }
+  return shape;
+}
+
+// Gives the output of a reduction over no elements at all, which the kernels do not agree about; false when there are
+// elements, as far as can be seen.
+bool output_of_nothing(Lowering& lo, const Reduced& r, Val value) {
+  if (r.noop || r.run_time_axes) return false;
+  const bool empty = std::any_of(r.axes.begin(), r.axes.end(), [&](int axis) { return lo.b.dim(r.x, axis) == 0; });
+  if (empty) lo.output(0, lo.b.broadcast_to(value, reduced_shape(lo.b, r)));
+  return empty;
+}
+bool output_of_nothing(Lowering& lo, const Reduced& r, double value) {
+  if (!stream::is_float(lo.dtype(r.x)) && !std::isfinite(value)) return false;  // integers have no such value
+  return output_of_nothing(lo, r, lo.b.scalar_like(value, r.x));
+}
+
+// The least (sign -1) or the greatest (1) element of a dtype: what Max and Min of nothing are.
+Val extreme(Lowering& lo, DType dtype, int sign) {
+  if (stream::is_float(dtype)) return lo.b.scalar(sign * kInfinity, dtype);
+  if (dtype == DType::kBool) return lo.b.cast(lo.b.i32_scalar(sign > 0), DType::kBool);
+  const int width = stream::bits(dtype);
+  if (dtype == DType::kUint64 && sign > 0) lo.unsupported("the largest uint64 is the minimum of nothing");
+  int64_t value = std::numeric_limits<int64_t>::max() >> (64 - width);
+  if (!stream::is_signed_int(dtype))
+    value = sign < 0 ? 0 : value * 2 + 1;
+  else if (sign < 0)
+    value = -value - 1;
+  return {lo.b.graph.add_ints({&value, 1}, dtype, {})};
+}
+
+constexpr int64_t kSumAxesInput = 13, kAxesInput = 18;  // the opsets that turned axes into an input
+
+void extreme_of(Lowering& lo, Kind kind, Kind kind_for_bool, int sign_of_nothing) {
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, extreme(lo, lo.dtype(r.x), sign_of_nothing))) return;
+  lo.output(0, reduce(lo.b, lo.dtype(r.x) == DType::kBool ? kind_for_bool : kind, r, r.x));
+}
+
+}  // namespace
+
+void lower_reduce_max(Lowering& lo) { extreme_of(lo, Kind::kReduceMax, Kind::kReduceAny, -1); }
+void lower_reduce_min(Lowering& lo) { extreme_of(lo, Kind::kReduceMin, Kind::kReduceAll, 1); }
+
+void lower_reduce_sum(Lowering& lo) {
+  Reduced r = read(lo, kSumAxesInput);
+  if (output_of_nothing(lo, r, 0)) return;
+  lo.output(0, reduce(lo.b, Kind::kSum, r, r.x));
+}
+
+// Of integers both cut the quotient towards zero.
+void lower_reduce_mean(Lowering& lo) {
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, std::numeric_limits<double>::quiet_NaN())) return;
+  lo.output(0, reduce(lo.b, Kind::kMean, r, r.x));
+}
+
+void lower_reduce_prod(Lowering& lo) {
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, 1)) return;
+  lo.output(0, reduce(lo.b, Kind::kReduceProd, r, r.x));
+}
+
+void lower_reduce_l1(Lowering& lo) {
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, 0)) return;
+  lo.output(0, reduce(lo.b, Kind::kSum, r, magnitude(lo.b, r.x)));
+}
+
+void lower_reduce_sum_square(Lowering& lo) {
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, 0)) return;
+  lo.output(0, reduce(lo.b, Kind::kSum, r, lo.b.mul(r.x, r.x)));
+}
+
+namespace {
+
+// A function of floats, of an integer too: it is cut towards zero.
+Val as_float(Builder& b, Val x, Val (Builder::*function)(Val)) {
+  if (stream::is_float(b.dtype(x))) return (b.*function)(x);
+  return b.cast((b.*function)(b.cast(x, DType::kFloat32)), b.dtype(x));
+}
+
+}  // namespace
+
+void lower_reduce_l2(Lowering& lo) {
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, 0)) return;
+  Val squares = reduce(lo.b, Kind::kSum, r, lo.b.mul(r.x, r.x));
+  lo.output(0, as_float(lo.b, squares, &Builder::sqrt));
+}
+
+void lower_reduce_log_sum(Lowering& lo) {
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, -kInfinity)) return;
+  lo.output(0, as_float(lo.b, reduce(lo.b, Kind::kSum, r, r.x), &Builder::log));
+}
+
+// log(sum(exp(x))) = m + log(sum(exp(x - m))) with the largest element m, kept finite: inf - inf would be NaN.
+void lower_reduce_log_sum_exp(Lowering& lo) {
+  Builder& b = lo.b;
+  Reduced r = read(lo, kAxesInput);
+  if (output_of_nothing(lo, r, -kInfinity)) return;
+  if (r.noop) return lo.output(0, r.x);
+  if (r.run_time_axes && !r.keep_dims) lo.unsupported("the axes are known at run time only, and are dropped");
+  const DType dtype = lo.dtype(r.x);
+  Val x = stream::is_float(dtype) ? r.x : b.cast(r.x, DType::kFloat32);
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  Val largest = reduce(b, Kind::kReduceMax, r, x, true);
+  largest = b.minimum(b.maximum(largest, b.scalar_like(-kLargest, x)), b.scalar_like(kLargest, x));
+  Val sum = reduce(b, Kind::kSum, r, b.exp(b.sub(x, largest)), true);
+  Val made = b.add(b.log(sum), largest);
+  if (!r.keep_dims) made = b.reshape(made, reduced_shape(b, r));
+  lo.output(0, b.cast(made, dtype));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,70 @@
+// Softmax, LogSoftmax, Hardmax. TFLite's kernels work along the last axis. ONNX's, from opset 13 on, along any one
+// axis; before that, `axis` cuts the tensor into a matrix, and the functions work along its rows: all axes from `axis`
+// on together.
+#include <algorithm>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+namespace {
+
+Perm to_last(int axis, int rank) {
+  Perm perm;
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) perm.push_back(i);
+  perm.push_back(axis);
+  return perm;
+}
+
+template <typename F>
+Val along(Builder& b, Val x, int axis, F&& function) {
+  const Perm perm = to_last(axis, b.rank(x));
+  return b.transpose(function(b.transpose(x, perm)), stream::inverse(perm));
+}
+
+// Applies `function`, which works along the last axis, as the node's opset and axis demand.
+template <typename F>
+void along_axis(Lowering& lo, F&& function) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const bool flattens = lo.opset() < 13;
+  const int64_t given = lo.attr_i("axis", flattens ? 1 : -1);
+  if (lo.rank(x) == 0) return lo.output(0, b.reshape(function(b.reshape(x, {1})), Shape{}));
+  if (!flattens) return lo.output(0, along(b, x, lo.axis(given, lo.rank(x)), function));
+
+  // One past the last axis is allowed: rows of one element.
+  const int rank = lo.rank(x);
+  const int first = given == rank ? rank : lo.axis(given, rank);
+  std::vector<int> long_axes;  // the axes of a row that are not of extent 1
+  for (int i = first; i < rank; ++i)
+    if (b.dim(x, i) != 1) long_axes.push_back(i);
+  if (long_axes.size() == 1) return lo.output(0, along(b, x, long_axes[0], function));
+  const Shape shape = lo.shape(x);
+  Shape rows(shape.begin(), shape.begin() + first);
+  rows.push_back(b.graph.symbols.product(std::span(shape).subspan(static_cast<size_t>(first))));
+  lo.output(0, b.reshape(function(b.reshape(x, rows)), shape));
+}
+
+}  // namespace
+
+void lower_softmax(Lowering& lo) {
+  along_axis(lo, [&](Val x) { return lo.b.softmax(x); });
+}
+
+void lower_log_softmax(Lowering& lo) {
+  along_axis(lo, [&](Val x) { return lo.b.log_softmax(x); });
+}
+
+// One at the first of the largest elements, zero elsewhere.
+void lower_hardmax(Lowering& lo) {
+  along_axis(lo, [&](Val x) {
+    Builder& b = lo.b;
+    Dim extent = b.dim(x, -1);
+    Val depth = b.reshape(b.dims({&extent, 1}), Shape{});
+    Val at = b.arg_max(x, b.rank(x) - 1, DType::kInt32);
+    return b.one_hot(at, depth, b.scalar_like(1, x), b.scalar_like(0, x), -1);
+  });
+}
+
+}  // namespace lowtide::layout
