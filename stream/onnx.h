@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -112,9 +111,6 @@ struct Function {
   std::vector<Node> nodes;
   std::map<std::string, int64_t> opsets;
 };
-
-// The element type of a TensorProto.DataType, as attributes such as Cast's `to` give it; nullopt when it is not known.
-std::optional<DType> dtype_of(int64_t number);
 
 struct Model {
   std::string path;  // as the user gave it

@@ -84,22 +84,7 @@ struct OnnxParser::TensorFields {
   std::vector<std::string> external_keys;
 };
 
-<<<<<<< HEAD
 std::optional<DType> onnx_dtype(int64_t number) {
-=======
-DType onnx_dtype(int64_t number, const Wire& wire, uint64_t offset) {
-  if (auto dtype = onnx::dtype_of(number)) return *dtype;
-  wire.fail(offset, fmt::format("data type {} is not known", number));
-}
-
-}  // namespace lowtide::stream
-
-namespace lowtide::onnx {
-
-namespace pb = stream::pb;
-
-std::optional<DType> dtype_of(int64_t number) {
->>>>>>> 7007423 (Lowerings of elementwise operators and reductions)
   switch (number) {
     case pb::TensorProto::UNDEFINED:
       return DType::kUndefined;
@@ -156,16 +141,10 @@ std::optional<DType> dtype_of(int64_t number) {
   }
 }
 
-<<<<<<< HEAD
 DType onnx_dtype(int64_t number, const Wire& wire, uint64_t offset) {
   if (auto known = onnx_dtype(number)) return *known;
   wire.fail(offset, fmt::format("data type {} is not known", number));
 }
-=======
-}  // namespace lowtide::onnx
-
-namespace lowtide::stream {
->>>>>>> 7007423 (Lowerings of elementwise operators and reductions)
 
 onnx::Tensor OnnxParser::tensor(Range body, std::string_view role) {
   onnx::Tensor tensor;

@@ -10,9 +10,7 @@ namespace lowtide::layout {
 
 namespace {
 
-Val swish(Builder& b, Val x, double alpha) {
-  return b.mul(x, b.logistic(alpha == 1 ? x : b.mul(x, alpha)));
-}
+Val swish(Builder& b, Val x, double alpha) { return b.mul(x, b.logistic(alpha == 1 ? x : b.mul(x, alpha))); }
 
 // The exponential branch of Elu and its kin: exp(x) - 1 below 0, 0 above.
 Val negative_elu(Builder& b, Val x) { return b.elu(b.minimum(x, b.scalar_like(0, x))); }
@@ -137,8 +135,8 @@ void lower_shrink(Lowering& lo) {
     lo.unsupported("integers this wide lose digits as floats", "cast the input to float");
   Val x = stream::is_float(dtype) ? lo.input(0) : b.cast(lo.input(0), DType::kFloat32);
   Val below = b.less(x, b.scalar_like(-lambda, x)), above = b.greater(x, b.scalar_like(lambda, x));
-  Val moved = bias == 0 ? b.select(above, x, b.scalar_like(0, x))
-                        : b.select(above, b.sub(x, bias), b.scalar_like(0, x));
+  Val moved =
+      bias == 0 ? b.select(above, x, b.scalar_like(0, x)) : b.select(above, b.sub(x, bias), b.scalar_like(0, x));
   lo.output(0, b.cast(b.select(below, bias == 0 ? x : b.add(x, bias), moved), dtype));
 }
 

@@ -9,9 +9,7 @@ namespace {
 bool is_64_bit(DType dtype) { return stream::bits(dtype) == 64; }
 
 // The same bits as another integer type of the same width.
-Val as(Builder& b, Val x, DType to) {
-  return b.dtype(x) == to ? x : b.op(Kind::kBitcast, {x}, core::IndexOptions{to});
-}
+Val as(Builder& b, Val x, DType to) { return b.dtype(x) == to ? x : b.op(Kind::kBitcast, {x}, core::IndexOptions{to}); }
 
 // Unsigned 64-bit integers have hardly any kernel; modulo 2^64 their arithmetic is that of the signed ones.
 struct Words {

@@ -9,8 +9,7 @@ namespace lowtide::layout {
 namespace {
 
 bool has_kernel(DType dtype) {
-  return stream::is_float(dtype) || dtype == DType::kBool ||
-         (stream::is_integer(dtype) && stream::bits(dtype) >= 8);
+  return stream::is_float(dtype) || dtype == DType::kBool || (stream::is_integer(dtype) && stream::bits(dtype) >= 8);
 }
 
 void refuse(Lowering& lo, DType dtype) {
@@ -52,7 +51,7 @@ void lower_cast(Lowering& lo) {
   // Opsets 1 to 5 name the type by a string.
   if (lo.opset() < 6) lo.unsupported("Cast before opset 6 names its type by a string", "convert the model to opset 6");
   const int64_t number = lo.need_attr_i("to");
-  auto to = onnx::dtype_of(number);
+  auto to = stream::onnx_dtype(number);
   if (!to || *to == DType::kUndefined) lo.malformed(fmt::format("data type {} is not known", number));
   cast_to(lo, *to);
 }

@@ -63,8 +63,7 @@ void lower_top_k(Lowering& lo) {
   const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(x));
   const bool largest = lo.opset() < 11 || lo.attr_i("largest", 1) != 0;
   if (lo.opset() >= 11) lo.attr_i("sorted", 1);
-  Val k = lo.opset() < 10 ? b.i32_scalar(lo.need_attr_i("k"))
-                          : b.cast(b.reshape(lo.input(1), Shape{}), DType::kInt32);
+  Val k = lo.opset() < 10 ? b.i32_scalar(lo.need_attr_i("k")) : b.cast(b.reshape(lo.input(1), Shape{}), DType::kInt32);
   Perm last;
   for (int i = 0; i < lo.rank(x); ++i)
     if (i != axis) last.push_back(i);

@@ -82,6 +82,15 @@ std::vector<TensorType> infer_cast(const OpView& op) {
   return {out};
 }
 
+// BITCAST between types of one width; the kernel's other form, which adds or drops an axis, is not used.
+std::vector<TensorType> infer_bitcast(const OpView& op) {
+  need_inputs(op, 1);
+  const DType to = op.get<IndexOptions>().dtype;
+  if (stream::bits(to) != stream::bits(op.dtype(0)))
+    misfit(op, fmt::format("{} and {} differ in width", dtype_name(op.dtype(0)), dtype_name(to)));
+  return {{to, op.shape(0)}};
+}
+
 template <stream::Unary kOp>
 std::vector<RecipeRef> fold_unary(const OpView& op) {
   return {recipe::unary(kOp, op.recipe(0))};
@@ -91,9 +100,11 @@ std::vector<RecipeRef> fold_cast(const OpView& op) {
   return {recipe::cast(op.recipe(0), op.get<IndexOptions>().dtype)};
 }
 
-std::vector<RecipeRef> fold_relu6(const OpView& op) {
-  RecipeRef six = recipe::fill_value(6, op.dtype(0), {});
-  return {recipe::binary(stream::Binary::kMin, recipe::unary(stream::Unary::kRelu, op.recipe(0)), six)};
+// RELU6 and its kin: kLow and kHigh are their limits.
+template <int kLow, int kHigh>
+std::vector<RecipeRef> fold_clip(const OpView& op) {
+  RecipeRef low = recipe::fill_value(kLow, op.dtype(0), {}), high = recipe::fill_value(kHigh, op.dtype(0), {});
+  return {recipe::binary(stream::Binary::kMin, recipe::binary(stream::Binary::kMax, op.recipe(0), low), high)};
 }
 
 // ---- binary ----
@@ -264,15 +275,16 @@ constexpr std::array kRows = {
     Traits{Kind::kSign, infer_unary, fold_unary<U::kSign>, kFollow},
     Traits{Kind::kLogicalNot, infer_unary, fold_unary<U::kNot>, kFollow},
     Traits{Kind::kRelu, infer_unary, fold_unary<U::kRelu>, kFollow},
-    Traits{Kind::kRelu6, infer_unary, fold_relu6, kFollow},
-    Traits{Kind::kReluN1To1, infer_unary, nullptr, kFollow},
-    Traits{Kind::kRelu0To1, infer_unary, nullptr, kFollow},
+    Traits{Kind::kRelu6, infer_unary, fold_clip<0, 6>, kFollow},
+    Traits{Kind::kReluN1To1, infer_unary, fold_clip<-1, 1>, kFollow},
+    Traits{Kind::kRelu0To1, infer_unary, fold_clip<0, 1>, kFollow},
     Traits{Kind::kElu, infer_unary, nullptr, kFollow},
     Traits{Kind::kLeakyRelu, infer_unary, nullptr, kFollow},
     Traits{Kind::kHardSwish, infer_unary, nullptr, kFollow},
     Traits{Kind::kGelu, infer_unary, nullptr, kFollow},
     Traits{Kind::kPrelu, infer_binary, nullptr, kFollow},
     Traits{Kind::kCast, infer_cast, fold_cast, kFollow},
+    Traits{Kind::kBitcast, infer_bitcast, nullptr, kFollow},
     Traits{Kind::kQuantize, infer_quantize, nullptr, kFollow},
     Traits{Kind::kDequantize, infer_dequantize, nullptr, kFollow},
     Traits{Kind::kAdd, infer_arithmetic, fold_binary<B::kAdd>, kFollow},
@@ -296,8 +308,8 @@ constexpr std::array kRows = {
     Traits{Kind::kLogicalOr, infer_binary, fold_binary<B::kOr>, kFollow},
     Traits{Kind::kBitwiseXor, infer_binary, fold_binary<B::kXor>, kFollow},
     Traits{Kind::kRightShift, infer_shift, fold_binary<B::kShiftRight>, kFollow},
-    Traits{Kind::kStablehloAnd, infer_binary, fold_binary<B::kAnd>, nullptr},
-    Traits{Kind::kStablehloShiftLeft, infer_shift, fold_binary<B::kShiftLeft>, nullptr},
+    Traits{Kind::kStablehloAnd, infer_binary, fold_binary<B::kAnd>, kFollow},
+    Traits{Kind::kStablehloShiftLeft, infer_shift, fold_binary<B::kShiftLeft>, kFollow},
     Traits{Kind::kAddN, infer_add_n, nullptr, kFollow},
     Traits{Kind::kSelectV2, infer_select, fold_select, kFollow},
 };

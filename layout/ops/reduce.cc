@@ -44,7 +44,21 @@ Shape without(const Shape& shape, const std::vector<int>& axes, bool keep) {
   return out;
 }
 
+// Axes that only the run knows: what is left of the shape is not known either, only its rank, since no axis is named
+// twice.
+std::vector<TensorType> infer_reduce_at_run_time(const OpView& op) {
+  const Shape& axes = op.shape(1);
+  if (axes.size() != 1 || !stream::is_static(axes))
+    throw stream::Unsupported("how many axes are reduced is known at run time only", "make the axes an initializer");
+  const auto dropped = op.get<ReduceOptions>().keep_dims ? size_t{0} : static_cast<size_t>(axes[0]);
+  if (dropped > op.shape(0).size()) misfit(op, fmt::format("{} axes of rank {}", dropped, op.rank(0)));
+  Shape out(op.shape(0).size() - dropped);
+  for (Dim& dim : out) dim = op.symbols().fresh("reduced");
+  return {{op.dtype(0), out}};
+}
+
 std::vector<TensorType> infer_reduce(const OpView& op) {
+  if (op.has(1) && !op.ints(1)) return infer_reduce_at_run_time(op);
   std::vector<int> axes = axes_of(op, 1);
   TensorType out{op.dtype(0), without(op.shape(0), axes, op.get<ReduceOptions>().keep_dims)};
   if (const auto* known = op.contents(0); known && op.rank(0) == 1 && axes.size() == 1) {
@@ -113,6 +127,7 @@ Perm with_axes(const Perm& perm, const std::vector<int>& axes, int rank) {
 }
 
 std::optional<Movement> commute_dropping(const OpView& op, Slot slot, const Perm& perm, bool keep) {
+  if (!op.ints(1)) return std::nullopt;
   std::vector<int> axes = axes_of(op, 1);
   Movement movement;
   movement.inputs.resize(op.inputs.size());
