@@ -60,6 +60,12 @@ Attributes read_attributes(Lowering& lo, const std::vector<int64_t>& kernel) {
   lo.malformed(fmt::format("auto_pad '{}' is unknown", a.auto_pad));
 }
 
+// a - b, which must be known: mostly both are stride * size and some.
+int64_t difference(Lowering& lo, Dim a, Dim b) {
+  const Dim dim = lo.b.graph.symbols.sub(a, b);
+  return core::is_symbol(dim) ? lo.need_static(dim, "the size of an axis whose output_shape is given") : dim;
+}
+
 // Where SAME and output_shape say the size, the pads follow from it: the odd one stands at the end for SAME_UPPER, else
 // in front.
 Crop read_crop(Lowering& lo, const Attributes& a, size_t i, int64_t kernel, Dim size) {
@@ -77,18 +83,13 @@ Crop read_crop(Lowering& lo, const Attributes& a, size_t i, int64_t kernel, Dim 
     crop.out = symbols.sub(longest, crop.before + (explicit_pads ? a.pads[count + i] : 0));
   } else {
     crop.out = a.output_shape ? (*a.output_shape)[i] : symbols.mul(size, crop.stride);
-    const int64_t total = std::max<int64_t>(
-        0, lo.need_static(symbols.sub(longest, crop.out), "the size of an axis whose output_shape is given"));
+    const int64_t total = std::max<int64_t>(0, difference(lo, longest, crop.out));
+    if (!a.output_shape) crop.out = symbols.sub(longest, total);  // a kernel shorter than the stride gives no more
     crop.before = a.auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
   }
   if (!core::is_symbol(crop.out) && crop.out < 1)
     lo.malformed(fmt::format("the output has {} elements along spatial axis {}", crop.out, i));
   return crop;
-}
-
-// Elements of b beyond a, which must be known: both are stride * size and some.
-int64_t difference(Lowering& lo, Dim a, Dim b) {
-  return lo.need_static(lo.b.graph.symbols.sub(a, b), "the size of an axis");
 }
 
 // Is TFLite's SAME the wanted crop? It takes half of what the full result exceeds the output by, rounded down. XNNPACK
