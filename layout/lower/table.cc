@@ -33,7 +33,12 @@ namespace lowtide::layout {
   ROW("", "CastLike", 2, 2, 1, lower_cast_like) \
   ROW("", "Ceil", 1, 1, 1, lower_ceil) \
   ROW("", "Celu", 1, 1, 1, lower_celu) \
+  ROW("", "CenterCropPad", 2, 2, 1, lower_center_crop_pad) \
   ROW("", "Clip", 1, 3, 1, lower_clip) \
+  ROW("", "Compress", 2, 2, 1, lower_compress) \
+  ROW("", "Concat", 1, -1, 1, lower_concat) \
+  ROW("", "Constant", 0, 0, 1, lower_constant) \
+  ROW("", "ConstantOfShape", 1, 1, 1, lower_constant_of_shape) \
   ROW("", "Conv", 2, 3, 1, lower_conv) \
   ROW("", "ConvTranspose", 2, 3, 1, lower_conv_transpose) \
   ROW("", "Cos", 1, 1, 1, lower_cos) \
@@ -41,11 +46,18 @@ namespace lowtide::layout {
   ROW("", "CumSum", 2, 2, 1, lower_cum_sum) \
   ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space) \
   ROW("", "Div", 2, 2, 1, lower_div) \
+  ROW("", "Dropout", 1, 3, 2, lower_dropout) \
   ROW("", "Elu", 1, 1, 1, lower_elu) \
   ROW("", "Equal", 2, 2, 1, lower_equal) \
   ROW("", "Erf", 1, 1, 1, lower_erf) \
   ROW("", "Exp", 1, 1, 1, lower_exp) \
+  ROW("", "Expand", 2, 2, 1, lower_expand) \
+  ROW("", "EyeLike", 1, 1, 1, lower_eye_like) \
+  ROW("", "Flatten", 1, 1, 1, lower_flatten) \
   ROW("", "Floor", 1, 1, 1, lower_floor) \
+  ROW("", "Gather", 2, 2, 1, lower_gather) \
+  ROW("", "GatherElements", 2, 2, 1, lower_gather_elements) \
+  ROW("", "GatherND", 2, 2, 1, lower_gather_nd) \
   ROW("", "Gelu", 1, 1, 1, lower_gelu) \
   ROW("", "Gemm", 2, 3, 1, lower_gemm) \
   ROW("", "GlobalAveragePool", 1, 1, 1, lower_global_average_pool) \
@@ -82,11 +94,15 @@ namespace lowtide::layout {
   ROW("", "Mod", 2, 2, 1, lower_mod) \
   ROW("", "Mul", 2, 2, 1, lower_mul) \
   ROW("", "Neg", 1, 1, 1, lower_neg) \
+  ROW("", "NonZero", 1, 1, 1, lower_non_zero) \
   ROW("", "Not", 1, 1, 1, lower_not) \
+  ROW("", "OneHot", 3, 3, 1, lower_one_hot) \
   ROW("", "Or", 2, 2, 1, lower_or) \
   ROW("", "PRelu", 2, 2, 1, lower_prelu) \
+  ROW("", "Pad", 1, 4, 1, lower_pad) \
   ROW("", "Pow", 2, 2, 1, lower_pow) \
   ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization) \
+  ROW("", "Range", 3, 3, 1, lower_range) \
   ROW("", "Reciprocal", 1, 1, 1, lower_reciprocal) \
   ROW("", "ReduceL1", 1, 2, 1, lower_reduce_l1) \
   ROW("", "ReduceL2", 1, 2, 1, lower_reduce_l2) \
@@ -99,34 +115,49 @@ namespace lowtide::layout {
   ROW("", "ReduceSum", 1, 2, 1, lower_reduce_sum) \
   ROW("", "ReduceSumSquare", 1, 2, 1, lower_reduce_sum_square) \
   ROW("", "Relu", 1, 1, 1, lower_relu) \
+  ROW("", "Reshape", 1, 2, 1, lower_reshape) \
   ROW("", "Resize", 1, 4, 1, lower_resize) \
+  ROW("", "ReverseSequence", 2, 2, 1, lower_reverse_sequence) \
   ROW("", "Round", 1, 1, 1, lower_round) \
   ROW("", "Scan", 1, -1, -1, lower_scan) \
+  ROW("", "Scatter", 3, 3, 1, lower_scatter_elements) \
+  ROW("", "ScatterElements", 3, 3, 1, lower_scatter_elements) \
+  ROW("", "ScatterND", 3, 3, 1, lower_scatter_nd) \
   ROW("", "Selu", 1, 1, 1, lower_selu) \
+  ROW("", "Shape", 1, 1, 1, lower_shape) \
   ROW("", "Shrink", 1, 1, 1, lower_shrink) \
   ROW("", "Sigmoid", 1, 1, 1, lower_sigmoid) \
   ROW("", "Sign", 1, 1, 1, lower_sign) \
   ROW("", "Sin", 1, 1, 1, lower_sin) \
   ROW("", "Sinh", 1, 1, 1, lower_sinh) \
+  ROW("", "Size", 1, 1, 1, lower_size) \
+  ROW("", "Slice", 1, 5, 1, lower_slice) \
   ROW("", "Softmax", 1, 1, 1, lower_softmax) \
   ROW("", "Softplus", 1, 1, 1, lower_softplus) \
   ROW("", "Softsign", 1, 1, 1, lower_softsign) \
   ROW("", "SpaceToDepth", 1, 1, 1, lower_space_to_depth) \
+  ROW("", "Split", 1, 2, -1, lower_split) \
   ROW("", "Sqrt", 1, 1, 1, lower_sqrt) \
+  ROW("", "Squeeze", 1, 2, 1, lower_squeeze) \
   ROW("", "Sub", 2, 2, 1, lower_sub) \
   ROW("", "Sum", 1, -1, 1, lower_sum) \
   ROW("", "Swish", 1, 1, 1, lower_swish) \
   ROW("", "Tan", 1, 1, 1, lower_tan) \
   ROW("", "Tanh", 1, 1, 1, lower_tanh) \
   ROW("", "ThresholdedRelu", 1, 1, 1, lower_thresholded_relu) \
+  ROW("", "Tile", 2, 3, 1, lower_tile) \
   ROW("", "TopK", 1, 2, 2, lower_top_k) \
+  ROW("", "Transpose", 1, 1, 1, lower_transpose) \
+  ROW("", "Trilu", 1, 2, 1, lower_trilu) \
+  ROW("", "Unique", 1, 1, 4, lower_unique) \
+  ROW("", "Unsqueeze", 1, 2, 1, lower_unsqueeze) \
   ROW("", "Upsample", 1, 2, 1, lower_upsample) \
+  ROW("", "Where", 3, 3, 1, lower_where) \
   ROW("", "Xor", 2, 2, 1, lower_xor) \
   ROW("com.microsoft", "BiasGelu", 2, 2, 1, lower_bias_gelu) \
   ROW("com.microsoft", "FastGelu", 1, 2, 1, lower_fast_gelu) \
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
-// clang-format on
 
 #define DECLARE(domain, op, min_in, max_in, max_out, function) void function(Lowering&);
 LOWTIDE_LOWERINGS(DECLARE)

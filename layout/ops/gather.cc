@@ -1,5 +1,5 @@
 // Traits of ops that pick or place elements by index: GATHER, GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP, ONE_HOT, WHERE,
-// UNIQUE.
+// UNIQUE, UNSORTED_SEGMENT_*.
 //
 // The trap: LiteRT's indices are never negative (GATHER refuses them, GATHER_ND does not look), and SCATTER_ND adds
 // where an index comes twice. ONE_HOT alone lets an index lie outside: its row is then all `off`.
@@ -142,6 +142,20 @@ Types infer_embedding_lookup(const OpView& op) {
   return {{op.dtype(1), std::move(out), std::nullopt}};
 }
 
+// ---- UNSORTED_SEGMENT_PROD, _MAX, _SUM, _MIN: data, segment of each row (i32), number of segments ----
+
+Types infer_unsorted_segment(const OpView& op) {
+  need_inputs(op, 3);
+  need_indices(op, 1);
+  if (op.rank(1) > op.rank(0)) reject(op, "more axes of segments than of data");
+  for (size_t a = 0; a < op.shape(1).size(); ++a) agree(op, op.shape(1)[a], op.shape(0)[a], "data and segments");
+  const std::vector<Dim>* count = op.contents(2);
+  if (count && count->size() != 1) reject(op, fmt::format("{} numbers of segments", count->size()));
+  Shape out(op.shape(0).begin() + op.rank(1), op.shape(0).end());
+  out.insert(out.begin(), count ? (*count)[0] : op.symbols().fresh("segments"));
+  return {{op.dtype(0), std::move(out), std::nullopt}};
+}
+
 // ---- ONE_HOT: indices, depth, on, off ----
 
 int one_hot_axis(const OpView& op) { return front_axis(op, op.get<OneHotOptions>().axis, op.rank(0) + 1); }
@@ -175,8 +189,26 @@ void rewrite_one_hot(Graph&, Op& op, const Movement& movement) {
 
 // ---- WHERE (one row of indices for each true element), UNIQUE (in order of appearance) ----
 
+// The rows for known elements: coordinates of those that are not 0.
+std::optional<std::vector<Dim>> true_places(const OpView& op) {
+  auto known = op.ints(0);
+  if (!known || !stream::is_static(op.shape(0)) || op.rank(0) == 0) return std::nullopt;
+  const Shape& shape = op.shape(0);
+  std::vector<Dim> places;
+  std::vector<Dim> at(shape.size(), 0);
+  for (int64_t value : *known) {
+    if (value != 0) places.insert(places.end(), at.begin(), at.end());
+    for (size_t a = shape.size(); a-- > 0 && ++at[a] == shape[a];) at[a] = 0;
+  }
+  return places;
+}
+
 Types infer_where(const OpView& op) {
   need_inputs(op, 1);
+  if (auto places = true_places(op)) {
+    const auto count = static_cast<Dim>(places->size()) / op.rank(0);
+    return {{DType::kInt64, {count, op.rank(0)}, std::move(places)}};
+  }
   return {{DType::kInt64, {op.symbols().fresh("where"), op.rank(0)}, std::nullopt}};
 }
 
@@ -193,6 +225,10 @@ constexpr std::array kRows = {
     Traits{Kind::kScatterNd, infer_scatter_nd},
     Traits{Kind::kEmbeddingLookup, infer_embedding_lookup},
     Traits{Kind::kOneHot, infer_one_hot, nullptr, commute_one_hot, rewrite_one_hot},
+    Traits{Kind::kUnsortedSegmentProd, infer_unsorted_segment},
+    Traits{Kind::kUnsortedSegmentMax, infer_unsorted_segment},
+    Traits{Kind::kUnsortedSegmentSum, infer_unsorted_segment},
+    Traits{Kind::kUnsortedSegmentMin, infer_unsorted_segment},
     Traits{Kind::kWhere, infer_where},
     Traits{Kind::kUnique, infer_unique},
 };

@@ -1,0 +1,145 @@
+#include "layout/lower/extents.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "stream/pour.h"
+
+namespace lowtide::layout {
+namespace {
+
+size_t symbols_in(std::span<const Dim> dims) {
+  return static_cast<size_t>(std::count_if(dims.begin(), dims.end(), core::is_symbol));
+}
+
+// True where the producer cannot give a negative number, so that nothing needs wrapping.
+bool never_negative(const core::Graph& graph, core::ValueId id) {
+  for (int steps = 0; steps < 8; ++steps) {
+    const core::OpId producer = graph.at(id).producer;
+    if (producer < 0) return false;
+    const core::Op& op = graph.ops[static_cast<size_t>(producer)];
+    switch (op.kind) {
+      case Kind::kArgMax:
+      case Kind::kArgMin:
+      case Kind::kWhere:
+      case Kind::kShape:
+        return true;
+      case Kind::kTopkV2:
+      case Kind::kUnique:
+        return op.outputs[1] == id;
+      case Kind::kCast:
+        if (!stream::is_integer(graph.at(op.inputs[0]).dtype)) return false;
+        [[fallthrough]];
+      case Kind::kReshape:
+      case Kind::kTranspose:
+      case Kind::kSqueeze:
+      case Kind::kExpandDims:
+      case Kind::kSlice:
+      case Kind::kStridedSlice:
+        id = op.inputs[0];
+        break;
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims) {
+  if (symbols_in(dims) <= 1 || std::equal(dims.begin(), dims.end(), lo.shape(x).begin(), lo.shape(x).end()))
+    return lo.b.reshape(x, dims);
+  // One of the symbols can be -1: the one that no tensor carries, if there is such a one.
+  std::vector<Dim> target(dims.begin(), dims.end());
+  for (size_t open = target.size(); open-- > 0;) {
+    if (!core::is_symbol(target[open])) continue;
+    target[open] = -1;
+    try {
+      Val out = lo.b.op(Kind::kReshape, {x, lo.b.dims(target)});
+      if (!lo.b.is_constant(out)) lo.b.graph.at(out.id).shape.assign(dims.begin(), dims.end());
+      return out;
+    } catch (const stream::Unsupported&) {
+      target[open] = dims[open];  // another dimension cannot be had: leave that one open instead
+    }
+  }
+  return lo.b.reshape(x, dims);
+}
+
+Val drop_ones(Lowering& lo, Val x, const std::vector<int>& axes) {
+  if (axes.empty()) return x;
+  if (symbols_in(lo.shape(x)) <= 1) return lo.b.squeeze(x, axes);
+  return lo.b.op(Kind::kSqueeze, {x}, core::SqueezeOptions{{axes.begin(), axes.end()}});
+}
+
+Val add_ones(Lowering& lo, Val x, const std::vector<int>& axes) {
+  if (symbols_in(lo.shape(x)) <= 1) return lo.b.unsqueeze(x, axes);
+  std::vector<int> sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  for (int axis : sorted) x = lo.b.op(Kind::kExpandDims, {x, lo.b.i32_scalar(axis)});
+  return x;
+}
+
+Val as_scalar(Lowering& lo, Val x) {
+  for (Dim dim : lo.shape(x))
+    if (dim != 1 && !core::is_symbol(dim)) lo.malformed("an input that must be one number is a tensor");
+  return lo.b.reshape(x, {});
+}
+
+Val extent(Lowering& lo, Dim dim, DType dtype) {
+  if (!core::is_symbol(dim)) return lo.b.scalar(static_cast<double>(dim), dtype);
+  const bool listed = dtype == DType::kInt32 || dtype == DType::kInt64;
+  Val scalar = lo.b.reshape(lo.b.dims({&dim, 1}, listed ? dtype : DType::kInt32), {});
+  return lo.b.cast(scalar, dtype);
+}
+
+Val filled_with(Lowering& lo, std::span<const Dim> dims, Val scalar) {
+  if (stream::is_static(dims) && lo.b.is_constant(scalar)) {
+    const stream::RecipeRef one = lo.b.graph.at(scalar.id).constant;
+    return lo.b.constant(
+        stream::recipe::fill(stream::evaluate(one, lo.b.graph.budget), one->dtype, {dims.begin(), dims.end()}));
+  }
+  return lo.b.fill(lo.b.dims(dims), scalar);
+}
+
+Val counting(Lowering& lo, Dim dim, DType dtype) {
+  if (!core::is_symbol(dim)) return lo.b.constant(stream::recipe::iota(0, 1, dtype, dim));
+  return lo.b.range(lo.b.scalar(0, dtype), extent(lo, dim, dtype), lo.b.scalar(1, dtype));
+}
+
+Val as_i32_clamped(Lowering& lo, Val list) {
+  if (lo.dtype(list) == DType::kInt64 && !lo.dims(list)) {
+    constexpr auto kFar = static_cast<double>(std::numeric_limits<int32_t>::max());
+    list = lo.b.minimum(lo.b.maximum(list, lo.b.scalar(-kFar, DType::kInt64)), lo.b.scalar(kFar, DType::kInt64));
+  }
+  return lo.b.cast(list, DType::kInt32);
+}
+
+Val wrapped(Lowering& lo, Val indices, Dim dim) {
+  if (!stream::is_signed_int(lo.dtype(indices)) || never_negative(lo.b.graph, indices.id)) return indices;
+  if (auto known = lo.ints(indices)) {
+    if (std::none_of(known->begin(), known->end(), [](int64_t i) { return i < 0; })) return indices;
+    if (!core::is_symbol(dim)) {
+      for (int64_t& i : *known) {
+        if (i < -dim || i >= dim)
+          lo.malformed("index " + std::to_string(i) + " lies outside an extent of " + std::to_string(dim));
+        if (i < 0) i += dim;
+      }
+      const Shape shape = lo.shape(indices);
+      return Val{lo.b.graph.add_ints(*known, lo.dtype(indices), shape)};
+    }
+  }
+  Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
+  return lo.b.select(below, lo.b.add(indices, extent(lo, dim, lo.dtype(indices))), indices);
+}
+
+Val wrapped_tuples(Lowering& lo, Val indices, std::span<const Dim> dims) {
+  if (never_negative(lo.b.graph, indices.id)) return indices;
+  if (auto known = lo.ints(indices)) {
+    if (std::none_of(known->begin(), known->end(), [](int64_t i) { return i < 0; })) return indices;
+  }
+  Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
+  return lo.b.select(below, lo.b.add(indices, lo.b.dims(dims, lo.dtype(indices))), indices);
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,107 @@
+// Gather, GatherElements, GatherND, Compress.
+//
+// How the specifications differ: ONNX's indices may be negative, LiteRT's never. GatherElements is a GATHER whose batch
+// axes are all others; GatherND's batch_dims become coordinates in front of each index.
+#include <algorithm>
+#include <string>
+
+#include "layout/lower/extents.h"
+
+namespace lowtide::layout {
+namespace {
+
+// Axis `axis` to the end; the way back is the same list inverted.
+Perm to_the_end(int axis, int rank) {
+  Perm perm;
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) perm.push_back(i);
+  perm.push_back(axis);
+  return perm;
+}
+
+void need_integers(Lowering& lo, Val indices) {
+  if (lo.dtype(indices) != DType::kInt32 && lo.dtype(indices) != DType::kInt64)
+    lo.malformed("the indices are neither int32 nor int64");
+}
+
+// The coordinate of batch axis `axis` beside every index: [.., 1] in the indices' shape.
+Val batch_coordinate(Lowering& lo, Val indices, size_t axis) {
+  Shape across(lo.shape(indices).size(), 1), full = lo.shape(indices);
+  across[axis] = full[axis];
+  full.back() = 1;
+  return lo.b.broadcast_to(reshape_to(lo, counting(lo, full[axis], lo.dtype(indices)), across), full);
+}
+
+}  // namespace
+
+void lower_gather(Lowering& lo) {
+  Val data = lo.input(0), indices = lo.input(1);
+  need_integers(lo, indices);
+  const int axis = lo.axis(lo.attr_i("axis", 0), lo.rank(data));
+  lo.output(0, lo.b.gather(data, wrapped(lo, indices, lo.b.dim(data, axis)), axis));
+}
+
+void lower_gather_elements(Lowering& lo) {
+  Val data = lo.input(0), indices = lo.input(1);
+  need_integers(lo, indices);
+  const int rank = lo.rank(data);
+  if (lo.rank(indices) != rank || rank == 0) lo.malformed("data and indices differ in rank");
+  const int axis = lo.axis(lo.attr_i("axis", 0), rank);
+  indices = wrapped(lo, indices, lo.b.dim(data, axis));
+  // Beside the axis the indices may cover only the front part of the data.
+  std::vector<int64_t> begin(static_cast<size_t>(rank), 0);
+  std::vector<Dim> size(begin.size(), -1);
+  for (int i = 0; i < rank; ++i) {
+    const auto a = static_cast<size_t>(i);
+    const Dim have = lo.shape(data)[a], used = lo.shape(indices)[a];
+    if (i == axis || have == used) continue;
+    if (core::is_symbol(have) != core::is_symbol(used))
+      lo.need_static(core::is_symbol(have) ? have : used, "a dimension beside the axis");
+    if (!core::is_symbol(have) && used > have) lo.malformed("the indices are larger than the data beside the axis");
+    if (!core::is_symbol(have)) size[a] = used;
+  }
+  data = lo.b.slice(data, begin, size);
+  const Perm perm = to_the_end(axis, rank);
+  Val picked = lo.b.gather(lo.b.transpose(data, perm), lo.b.transpose(indices, perm), rank - 1, rank - 1);
+  lo.output(0, lo.b.transpose(picked, stream::inverse(perm)));
+}
+
+void lower_gather_nd(Lowering& lo) {
+  Val data = lo.input(0), indices = lo.input(1);
+  need_integers(lo, indices);
+  const int64_t batch_dims = lo.opset() >= 12 ? lo.attr_i("batch_dims", 0) : 0;
+  if (lo.rank(data) == 0 || lo.rank(indices) == 0) lo.malformed("data and indices must not be scalars");
+  const int64_t depth = lo.need_static(lo.shape(indices).back(), "the last dimension of the indices");
+  if (batch_dims < 0 || batch_dims >= lo.rank(indices) || depth < 1 || batch_dims + depth > lo.rank(data))
+    lo.malformed("batch_dims " + std::to_string(batch_dims) + " and indices of " + std::to_string(depth) +
+                 " do not fit the ranks");
+  const std::span<const Dim> dims(lo.shape(data));
+  const std::vector<Dim> indexed(dims.begin() + batch_dims, dims.begin() + batch_dims + depth);
+  std::vector<Val> parts;
+  for (int64_t axis = 0; axis < batch_dims; ++axis)
+    parts.push_back(batch_coordinate(lo, indices, static_cast<size_t>(axis)));
+  parts.push_back(wrapped_tuples(lo, indices, indexed));
+  lo.output(0, lo.b.gather_nd(data, lo.b.concat(parts, lo.rank(indices) - 1)));
+}
+
+void lower_compress(Lowering& lo) {
+  Val x = lo.input(0), condition = lo.input(1);
+  if (lo.rank(condition) != 1) lo.malformed("the condition is not a list");
+  int axis = 0;
+  if (lo.has_attr("axis")) {
+    axis = lo.axis(lo.need_attr_i("axis"), lo.rank(x));
+  } else {
+    const Dim all[] = {lo.b.graph.symbols.product(lo.shape(x))};
+    x = reshape_to(lo, x, all);
+  }
+  // A condition longer than the axis has nothing to choose there.
+  const Dim have = lo.b.dim(x, axis), asked = lo.shape(condition)[0];
+  if (!core::is_symbol(have) && !core::is_symbol(asked) && asked > have) {
+    const int64_t begin = 0;
+    condition = lo.b.slice(condition, {&begin, 1}, {&have, 1});
+  }
+  const int last[] = {1};
+  lo.output(0, lo.b.gather(x, lo.b.squeeze(lo.b.where(condition), last), axis));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,177 @@
+// Pad: constant, reflect, edge, wrap.
+//
+// How the specifications differ: ONNX lists all befores, then all afters, and negative ones crop; TFLite wants one row
+// an axis and no negative number. TFLite has no edge and no wrap: they are gathers with the indices of the border.
+#include <algorithm>
+#include <string>
+
+#include "layout/lower/extents.h"
+
+namespace lowtide::layout {
+namespace {
+
+struct Border {
+  std::vector<int64_t> before, after;  // one for each axis of the data
+};
+
+Border listed_border(Lowering& lo, Val x, const std::vector<int64_t>& pads, const std::vector<int>& axes) {
+  if (pads.size() != 2 * axes.size())
+    lo.malformed(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
+  Border border{std::vector<int64_t>(static_cast<size_t>(lo.rank(x)), 0), {}};
+  border.after = border.before;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    border.before[static_cast<size_t>(axes[i])] = pads[i];
+    border.after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
+  }
+  return border;
+}
+
+// Takes away what negative pads crop and leaves the positive ones.
+Val cropped(Lowering& lo, Val x, Border& border) {
+  constexpr int64_t kToTheEnd = INT32_MAX;
+  std::vector<int64_t> begin, end, stride(border.before.size(), 1);
+  bool any = false;
+  for (size_t a = 0; a < border.before.size(); ++a) {
+    const int64_t front = std::max<int64_t>(-border.before[a], 0), back = std::max<int64_t>(-border.after[a], 0);
+    any = any || front > 0 || back > 0;
+    if (Dim extent = lo.shape(x)[a]; !core::is_symbol(extent) && front + back > extent)
+      lo.malformed("axis " + std::to_string(a) + " of extent " + std::to_string(extent) + " is cropped by " +
+                   std::to_string(front + back));
+    begin.push_back(front);
+    end.push_back(back > 0 ? -back : kToTheEnd);
+    border.before[a] = std::max<int64_t>(border.before[a], 0);
+    border.after[a] = std::max<int64_t>(border.after[a], 0);
+  }
+  return any ? lo.b.strided_slice(x, begin, end, stride) : x;
+}
+
+Val constant_border(Lowering& lo, Val x, const Border& border, Val value) {
+  if (!value) return lo.b.pad(x, border.before, border.after, 0);
+  if (auto known = lo.numbers(value)) {
+    if (known->size() != 1) lo.malformed("the value of the border is not one number");
+    if (lo.dtype(value) == lo.dtype(x) && stream::is_float(lo.dtype(x)))
+      return lo.b.pad(x, border.before, border.after, (*known)[0]);
+  }
+  const bool none = std::all_of(border.before.begin(), border.before.end(), [](int64_t n) { return n == 0; }) &&
+                    std::all_of(border.after.begin(), border.after.end(), [](int64_t n) { return n == 0; });
+  if (none) return x;
+  std::vector<int64_t> table;
+  for (size_t a = 0; a < border.before.size(); ++a) table.insert(table.end(), {border.before[a], border.after[a]});
+  Val paddings{lo.b.graph.add_ints(table, DType::kInt32, {lo.rank(x), 2})};
+  return lo.b.op(Kind::kPadv2, {x, paddings, as_scalar(lo, value)});
+}
+
+// Which element a place before, in or behind n elements shows.
+int64_t edge_source(int64_t at, int64_t n) { return std::clamp<int64_t>(at, 0, n - 1); }
+int64_t wrap_source(int64_t at, int64_t n) { return ((at % n) + n) % n; }
+int64_t reflect_source(int64_t at, int64_t n) {
+  if (n == 1) return 0;
+  const int64_t period = 2 * (n - 1), within = wrap_source(at, period);
+  return within < n ? within : period - within;
+}
+
+using Source = int64_t (*)(int64_t, int64_t);
+
+Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
+  for (size_t a = 0; a < border.before.size(); ++a) {
+    if (border.before[a] == 0 && border.after[a] == 0) continue;
+    const int64_t n = lo.need_static(lo.shape(x)[a], "a padded dimension");
+    if (n == 0) lo.malformed("a border is copied from an axis without elements");
+    std::vector<int64_t> indices;
+    for (int64_t at = -border.before[a]; at < n + border.after[a]; ++at) indices.push_back(source(at, n));
+    x = lo.b.gather(x, lo.b.i32(indices), static_cast<int>(a));
+  }
+  return x;
+}
+
+// Reflecting over more than all other elements is beyond MIRROR_PAD, but not beyond a gather.
+Val reflect_border(Lowering& lo, Val x, const Border& border) {
+  for (size_t a = 0; a < border.before.size(); ++a) {
+    const Dim n = lo.shape(x)[a];
+    if (!core::is_symbol(n) && std::max(border.before[a], border.after[a]) >= n &&
+        (border.before[a] || border.after[a]))
+      return gathered_border(lo, x, border, reflect_source);
+  }
+  return lo.b.mirror_pad(x, border.before, border.after, false);
+}
+
+// A border of one element is the symmetric mirror's; a wider one beside a dynamic extent is built from the end pieces.
+Val edge_border(Lowering& lo, Val x, const Border& border) {
+  const auto widest = std::max(*std::max_element(border.before.begin(), border.before.end()),
+                               *std::max_element(border.after.begin(), border.after.end()));
+  if (widest <= 1) return lo.b.mirror_pad(x, border.before, border.after, true);
+  for (size_t a = 0; a < border.before.size(); ++a) {
+    if (!core::is_symbol(lo.shape(x)[a])) {
+      Border one{std::vector<int64_t>(border.before.size(), 0), std::vector<int64_t>(border.before.size(), 0)};
+      one.before[a] = border.before[a];
+      one.after[a] = border.after[a];
+      x = gathered_border(lo, x, one, edge_source);
+      continue;
+    }
+    std::vector<int64_t> begin(border.before.size(), 0), end(begin.size(), INT32_MAX), stride(begin.size(), 1),
+        times(stride);
+    std::vector<Val> parts;
+    end[a] = 1;
+    times[a] = border.before[a];
+    if (times[a] > 0) parts.push_back(lo.b.tile(lo.b.strided_slice(x, begin, end, stride), times));
+    parts.push_back(x);
+    begin[a] = -1;
+    end[a] = INT32_MAX;
+    times[a] = border.after[a];
+    if (times[a] > 0) parts.push_back(lo.b.tile(lo.b.strided_slice(x, begin, end, stride), times));
+    x = lo.b.concat(parts, static_cast<int>(a));
+  }
+  return x;
+}
+
+// Pads that only the run knows: a constant border on all axes.
+Val run_time_border(Lowering& lo, Val x, Val pads, const std::vector<int>& axes, Val value) {
+  if (static_cast<int>(axes.size()) != lo.rank(x))
+    lo.unsupported("pads that are computed at run time, for some axes only");
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != static_cast<int>(i)) lo.unsupported("pads that are computed at run time, for axes out of order");
+  Val table = lo.b.transpose(lo.b.reshape(as_i32_clamped(lo, pads), {2, lo.rank(x)}), {1, 0});
+  return value ? lo.b.op(Kind::kPadv2, {x, table, as_scalar(lo, value)}) : lo.b.op(Kind::kPad, {x, table});
+}
+
+}  // namespace
+
+void lower_pad(Lowering& lo) {
+  Val x = lo.input(0), value;
+  const std::string mode = lo.attr_s("mode", "constant");
+  std::vector<int> axes(static_cast<size_t>(lo.rank(x)));
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int>(i);
+  std::optional<std::vector<int64_t>> pads;
+  if (lo.opset() < 11) {
+    pads = lo.attr_ints(lo.opset() < 2 ? "paddings" : "pads");
+    if (!pads) lo.malformed("the attribute with the pads is missing");
+    value = lo.b.scalar_like(lo.attr_f("value", 0), x);
+  } else {
+    value = lo.optional_input(2);
+    if (lo.has_input(3)) axes = lo.axes(lo.need_ints(lo.input(3), "axes"), lo.rank(x));
+    pads = lo.ints(lo.input(1));
+    if (!pads && mode != "constant") lo.need_ints(lo.input(1), "pads");
+    if (!pads) {
+      lo.output(0, run_time_border(lo, x, lo.input(1), axes, value));
+      return;
+    }
+  }
+  if (lo.rank(x) == 0) {
+    lo.output(0, x);
+    return;
+  }
+  Border border = listed_border(lo, x, *pads, axes);
+  x = cropped(lo, x, border);
+  if (mode == "constant")
+    lo.output(0, constant_border(lo, x, border, value));
+  else if (mode == "reflect")
+    lo.output(0, reflect_border(lo, x, border));
+  else if (mode == "edge")
+    lo.output(0, edge_border(lo, x, border));
+  else if (mode == "wrap" && lo.opset() >= 19)
+    lo.output(0, gathered_border(lo, x, border, wrap_source));
+  else
+    lo.malformed("mode '" + mode + "' is not known at opset " + std::to_string(lo.opset()));
+}
+
+}  // namespace lowtide::layout
