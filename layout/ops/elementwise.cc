@@ -82,15 +82,6 @@ std::vector<TensorType> infer_cast(const OpView& op) {
   return {out};
 }
 
-// BITCAST between types of one width; the kernel's other form, which adds or drops an axis, is not used.
-std::vector<TensorType> infer_bitcast(const OpView& op) {
-  need_inputs(op, 1);
-  const DType to = op.get<IndexOptions>().dtype;
-  if (stream::bits(to) != stream::bits(op.dtype(0)))
-    misfit(op, fmt::format("{} and {} differ in width", dtype_name(op.dtype(0)), dtype_name(to)));
-  return {{to, op.shape(0)}};
-}
-
 template <stream::Unary kOp>
 std::vector<RecipeRef> fold_unary(const OpView& op) {
   return {recipe::unary(kOp, op.recipe(0))};
@@ -284,7 +275,6 @@ constexpr std::array kRows = {
     Traits{Kind::kGelu, infer_unary, nullptr, kFollow},
     Traits{Kind::kPrelu, infer_binary, nullptr, kFollow},
     Traits{Kind::kCast, infer_cast, fold_cast, kFollow},
-    Traits{Kind::kBitcast, infer_bitcast, nullptr, kFollow},
     Traits{Kind::kQuantize, infer_quantize, nullptr, kFollow},
     Traits{Kind::kDequantize, infer_dequantize, nullptr, kFollow},
     Traits{Kind::kAdd, infer_arithmetic, fold_binary<B::kAdd>, kFollow},
