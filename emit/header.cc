@@ -60,7 +60,7 @@ class HeaderBuilder {
                                                   const std::vector<int32_t>& tensor_of);
   flatbuffers::Offset<tflite::SignatureDef> signature(const Graph& graph, const std::vector<int32_t>& tensor_of);
   uint32_t constant_buffer(const Value& value, const std::string& name);
-  uint32_t metadata_buffer(std::span<const uint8_t> bytes);
+  uint32_t header_buffer(std::span<const uint8_t> bytes);
   uint32_t operator_code(const Graph& graph, const Op& op);
   Offsets<tflite::Metadata> metadata();
   void count_tables(uint64_t more);
@@ -84,25 +84,27 @@ void HeaderBuilder::count_tables(uint64_t more) {
                       "divide the graph");
 }
 
-// One payload for each recipe: tensors that share a recipe share their bytes.
+// One payload for each recipe: tensors that share a recipe share their bytes. A constant without elements has an empty
+// vector in the header: without any, runtimes would take it for a computed tensor.
 uint32_t HeaderBuilder::constant_buffer(const Value& value, const std::string& name) {
-  auto [it, fresh] = buffer_of_.try_emplace(value.constant.get(), static_cast<uint32_t>(plan_.payloads.size() + 1));
+  auto [it, fresh] = buffer_of_.try_emplace(value.constant.get(), static_cast<uint32_t>(buffers_.size()));
   if (!fresh) return it->second;
+  count_tables(1);
   uint64_t bytes = value.constant->bytes();
+  if (bytes == 0) return header_buffer({});
   auto start = fbb_.StartTable();
-  if (plan_.external && bytes > 0) {
+  if (plan_.external) {
     fbb_.AddElement<uint64_t>(tflite::Buffer::VT_OFFSET, kPlaceholder, 0);
     fbb_.AddElement<uint64_t>(tflite::Buffer::VT_SIZE, bytes, 0);
   } else {
     fbb_.AddElement<uint32_t>(tflite::Buffer::VT_DATA, kPlaceholder, 0);
   }
   buffers_.emplace_back(fbb_.EndTable(start));
-  plan_.payloads.push_back({value.constant, bytes, 0, name});
-  count_tables(1);
+  plan_.payloads.push_back({value.constant, bytes, it->second, 0, name});
   return it->second;
 }
 
-uint32_t HeaderBuilder::metadata_buffer(std::span<const uint8_t> bytes) {
+uint32_t HeaderBuilder::header_buffer(std::span<const uint8_t> bytes) {
   fbb_.ForceVectorAlignment(bytes.size(), sizeof(uint8_t), kPayloadAlignment);
   auto data = fbb_.CreateVector(bytes.data(), bytes.size());
   buffers_.push_back(tflite::CreateBuffer(fbb_, data));
@@ -286,11 +288,11 @@ Offsets<tflite::Metadata> HeaderBuilder::metadata() {
   if (plan_.external) runtime_ = newer_runtime(runtime_, kExternalBuffersSince);
   std::array<uint8_t, kRuntimeVersionBytes> version{};
   std::copy(runtime_.begin(), runtime_.end(), version.begin());
-  out.push_back(tflite::CreateMetadataDirect(fbb_, "min_runtime_version", metadata_buffer(version)));
+  out.push_back(tflite::CreateMetadataDirect(fbb_, "min_runtime_version", header_buffer(version)));
   if (plan_.external) {
     constexpr std::string_view kOutside = "outside flatbuffers";
     auto bytes = reinterpret_cast<const uint8_t*>(kOutside.data());
-    out.push_back(tflite::CreateMetadataDirect(fbb_, "buffer_location", metadata_buffer({bytes, kOutside.size()})));
+    out.push_back(tflite::CreateMetadataDirect(fbb_, "buffer_location", header_buffer({bytes, kOutside.size()})));
   }
   return out;
 }

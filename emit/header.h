@@ -5,8 +5,8 @@
 
 namespace lowtide::emit {
 
-// Fills plan.header, plan.payloads (without positions) and the counts. Buffer i + 1 belongs to payload i; its `data`
-// offset (or `offset`, when plan.external) is a placeholder. Buffer 0 is the empty one.
+// Fills plan.header, plan.payloads (without positions) and the counts. The `data` offset of a
+// payload's Buffer (or its `offset`, when plan.external) is a placeholder. Buffer 0 is the empty one.
 void build_header(const core::Model& model, Plan& plan);
 
 }  // namespace lowtide::emit

@@ -32,12 +32,12 @@ void place_payloads(Plan& plan) {
 void patch_buffers(Plan& plan) {
   std::byte* base = plan.header.data();
   const auto* buffers = flatbuffers::GetRoot<tflite::Model>(base)->buffers();
-  for (size_t i = 0; i < plan.payloads.size(); ++i) {
-    const auto* table = reinterpret_cast<const flatbuffers::Table*>(buffers->Get(static_cast<uint32_t>(i + 1)));
+  for (const Payload& payload : plan.payloads) {
+    const auto* table = reinterpret_cast<const flatbuffers::Table*>(buffers->Get(payload.buffer));
     auto field = [&](uint16_t slot) {
       return static_cast<uint64_t>(reinterpret_cast<const std::byte*>(table->GetAddressOf(slot)) - base);
     };
-    uint64_t position = plan.payloads[i].position;
+    uint64_t position = payload.position;
     if (plan.external) {
       std::memcpy(base + field(tflite::Buffer::VT_OFFSET), &position, sizeof position);
     } else {

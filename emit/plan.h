@@ -34,6 +34,7 @@ struct WriteOptions {
 struct Payload {
   stream::RecipeRef recipe;
   uint64_t bytes = 0;
+  uint32_t buffer = 0;    // index into Model.buffers
   uint64_t position = 0;  // of its first byte in the file; a multiple of 16
   std::string tensor;     // the first tensor that uses it, for messages
 };
@@ -41,7 +42,7 @@ struct Payload {
 struct Plan {
   bool external = false;
   std::vector<std::byte> header;
-  std::vector<Payload> payloads;  // by ascending position
+  std::vector<Payload> payloads;  // none is empty; by ascending position
   uint64_t file_bytes = 0;
   uint64_t payload_bytes = 0;  // of the payloads alone, without padding
   uint64_t tensors = 0, operators = 0, transposes = 0;
