@@ -56,19 +56,26 @@ bool is_plain(Lowering& lo, Val x, const std::vector<Cut>& cuts) {
   return true;
 }
 
-Val cut_known(Lowering& lo, Val x, const std::vector<Cut>& cuts) {
-  std::vector<int64_t> begin, end, stride;
+Val cut_plainly(Lowering& lo, Val x, const std::vector<Cut>& cuts) {
+  std::vector<int64_t> begin;
   std::vector<Dim> size;
   for (size_t axis = 0; axis < cuts.size(); ++axis) {
     const Cut& cut = cuts[axis];
+    size.push_back(cut.listed < 0 ? -1 : std::max<int64_t>(std::min(*cut.end, lo.shape(x)[axis]) - *cut.begin, 0));
+    begin.push_back(size.back() == 0 ? 0 : *cut.begin);
+  }
+  return lo.b.slice(x, begin, size);
+}
+
+Val cut_known(Lowering& lo, Val x, const std::vector<Cut>& cuts) {
+  if (is_plain(lo, x, cuts)) return cut_plainly(lo, x, cuts);
+  std::vector<int64_t> begin, end, stride;
+  for (const Cut& cut : cuts) {
     begin.push_back(*cut.begin);
     end.push_back(*cut.end);
     stride.push_back(cut.step);
-    const Dim extent = lo.shape(x)[axis];
-    size.push_back(cut.listed < 0 ? -1 : std::max<int64_t>(std::min(*cut.end, extent) - *cut.begin, 0));
-    if (size.back() == 0) begin.back() = 0;
   }
-  return is_plain(lo, x, cuts) ? lo.b.slice(x, begin, size) : lo.b.strided_slice(x, begin, end, stride);
+  return lo.b.strided_slice(x, begin, end, stride);
 }
 
 // Begins or ends as a run-time list over all axes: known entries as constants, the rest out of the input.
