@@ -128,7 +128,14 @@ class ModelBuilder:
         return bytes(builder.Output())
 
 
-def build(op, inputs, outputs, options=None, version=1):
+def make_first_dimension_dynamic(graph):
+    """Declares what is not constant with 1 as its first dimension, and -1 in the signature: the caller resizes it."""
+    for t in graph.tensors:
+        if t.buffer == 0 and not t.isVariable and len(t.shape) and t.shape[0] > 1:
+            t.shapeSignature, t.shape = [-1, *t.shape[1:]], [1, *t.shape[1:]]
+
+
+def build(op, inputs, outputs, options=None, version=1, dynamic=False):
     """The model's bytes and what to feed it. `inputs` holds a Tensor, or None for an absent optional operand.
 
     `options` is (table, fields), and a third part holds the functions that fill the other subgraphs (IF, WHILE).
@@ -159,6 +166,8 @@ def build(op, inputs, outputs, options=None, version=1):
     b.operator(op, operands, results, options, version)
     for t, result, through in zip(outputs, results, casts_after):
         b.graph.outputs.append(b.cast(result, t.value.shape, t.dtype, "F32") if through else result)
+    if dynamic:
+        make_first_dimension_dynamic(b.graph)
     for body in options[2] if options and len(options) > 2 else ():
         b.new_graph()
         body(b)
@@ -198,11 +207,14 @@ def result(interpreter, detail, want):
     return interpreter.get_tensor(detail["index"])
 
 
-def run(interpreter_class, resolver, op, inputs, outputs, options, version):
+def run(interpreter_class, resolver, op, inputs, outputs, options, version, dynamic=False):
     """('right' | 'refused' | 'WRONG', reason)."""
-    content, feed = build(op, inputs, outputs, options, version)
+    content, feed = build(op, inputs, outputs, options, version, dynamic)
     try:
         interpreter = interpreter_class(model_content=content, experimental_op_resolver_type=resolver, num_threads=1)
+        if dynamic:
+            for detail, value in zip(interpreter.get_input_details(), feed):
+                interpreter.resize_tensor_input(detail["index"], value.shape)
         interpreter.allocate_tensors()
         for detail, value in zip(interpreter.get_input_details(), feed):
             interpreter.set_tensor(detail["index"], value)

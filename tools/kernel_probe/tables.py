@@ -293,7 +293,14 @@ def delegate_table(results, delegated):
     return table(["operator", "form (type, rank)", "without -> with", "reason"], lines)
 
 
-def page_text(found, results, delegated, versions):
+def dynamic_text(answers):
+    """Which operators follow an input that is resized when the model is loaded."""
+    right = [c.op for c, status, _ in answers if status == "right"]
+    rest = [f"* **{status}** {c.op}: {short(reason)}" for c, status, reason in answers if status != "right"]
+    return f"Right: {', '.join(sorted(right))}.\n\n" + ("\n".join(sorted(rest)) or "None was refused or wrong.") + "\n"
+
+
+def page_text(found, results, delegated, dynamic, versions):
     missing = [n for n in ALL_BUILTINS() if n not in versions]
     unprobed = [n for n in versions if n not in {r.op for r in found}]
     version = importlib.metadata.version("ai-edge-litert")
@@ -338,6 +345,12 @@ TANH, SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION write into their fixed scales only.
 
 {permutation_text(results)}
 {forms_text(results)}
+## A first dimension that is not known before the model is loaded
+
+Inputs declared with 1 and, in the signature, -1, then resized by the caller; constants keep the sizes of the resized form. With and without
+the default delegates.
+
+{dynamic_text(dynamic)}
 ## What the default delegates change
 
 The same models with XNNPACK, as an interpreter runs them unless told otherwise.
