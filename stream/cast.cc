@@ -34,9 +34,9 @@ I float_to_int(F x) {
 template <typename To, typename From>
 To convert(From x) {
   if constexpr (kIsHalf<From>) {
-    return convert<To>(static_cast<float>(x));
+    return convert<To>(computed(x));
   } else if constexpr (kIsHalf<To>) {
-    return static_cast<To>(static_cast<float>(x));
+    return stored<To>(static_cast<float>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
@@ -140,17 +140,23 @@ void dequantize(DType from, float scale, int64_t zero, const std::byte* in_data,
 }
 
 void unpack(DType dtype, const std::byte* packed, uint64_t skip, std::byte* lanes, uint64_t count) {
-  auto width = static_cast<uint64_t>(bits(dtype)), per_byte = 8 / width;
-  bool is_signed = is_signed_int(dtype);
+  auto width = static_cast<unsigned>(bits(dtype)), per_byte = 8 / width;
   auto* bytes = reinterpret_cast<const uint8_t*>(packed);
-  auto* out = reinterpret_cast<int8_t*>(lanes);
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t at = i + skip;
-    auto value = static_cast<uint8_t>(bytes[at / per_byte] >> (at % per_byte * width));
-    int shift = 8 - static_cast<int>(width);
-    out[i] = is_signed ? wrapped(static_cast<int8_t>(value), static_cast<int>(width))
-                       : static_cast<int8_t>(static_cast<uint8_t>(value << shift) >> shift);
-  }
+  auto* out = reinterpret_cast<uint8_t*>(lanes);
+  // Adding and taking away the sign bit extends it.
+  auto mask = static_cast<uint8_t>((1u << width) - 1);
+  auto sign = static_cast<uint8_t>(is_signed_int(dtype) ? 1u << (width - 1) : 0);
+  auto element = [&](uint8_t byte, unsigned place) {
+    return static_cast<uint8_t>((((byte >> (place * width)) & mask) ^ sign) - sign);
+  };
+  uint64_t done = 0;
+  for (; done < count && (done + skip) % per_byte != 0; ++done)
+    out[done] = element(bytes[(done + skip) / per_byte], static_cast<unsigned>((done + skip) % per_byte));
+  const uint8_t* next = bytes + (done + skip) / per_byte;
+  for (uint64_t byte = 0, whole = (count - done) / per_byte; byte < whole; ++byte)
+    for (unsigned place = 0; place < per_byte; ++place, ++done) out[done] = element(next[byte], place);
+  for (; done < count; ++done)
+    out[done] = element(bytes[(done + skip) / per_byte], static_cast<unsigned>((done + skip) % per_byte));
 }
 
 void pack(DType dtype, const std::byte* lanes, std::byte* packed, uint64_t count) {

@@ -82,21 +82,20 @@ using Row = void (*)(int64_t count, const std::byte* a, int64_t a_step, const st
 template <typename T, typename R, auto kOp>
 void row(int64_t count, const std::byte* a_data, int64_t a_step, const std::byte* b_data, int64_t b_step,
          std::byte* out_data) {
-  using C = Computed<T>;
   auto* a = reinterpret_cast<const T*>(a_data);
   auto* b = reinterpret_cast<const T*>(b_data);
   auto* out = reinterpret_cast<R*>(out_data);
   if (a_step && b_step) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<R>(kOp(static_cast<C>(a[i]), static_cast<C>(b[i])));
+    for (int64_t i = 0; i < count; ++i) out[i] = stored<R>(kOp(computed(a[i]), computed(b[i])));
   } else if (a_step) {
-    auto right = static_cast<C>(*b);
+    auto right = computed(*b);
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<R>(kOp(static_cast<C>(a[i]), right));
+    for (int64_t i = 0; i < count; ++i) out[i] = stored<R>(kOp(computed(a[i]), right));
   } else {
-    auto left = static_cast<C>(*a);
+    auto left = computed(*a);
 #pragma GCC ivdep
-    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<R>(kOp(left, static_cast<C>(b[b_step ? i : 0])));
+    for (int64_t i = 0; i < count; ++i) out[i] = stored<R>(kOp(left, computed(b[b_step ? i : 0])));
   }
 }
 
@@ -236,7 +235,7 @@ void map(const std::byte* in_data, std::byte* out_data, uint64_t count, Op op) {
   auto* in = reinterpret_cast<const T*>(in_data);
   auto* out = reinterpret_cast<T*>(out_data);
 #pragma GCC ivdep
-  for (uint64_t i = 0; i < count; ++i) out[i] = static_cast<T>(op(static_cast<Computed<T>>(in[i])));
+  for (uint64_t i = 0; i < count; ++i) out[i] = stored<T>(op(computed(in[i])));
 }
 
 template <typename T>

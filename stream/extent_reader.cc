@@ -18,7 +18,7 @@
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kMaxGapBytes = 2048;           // copying these takes about as long as another read call
+constexpr uint64_t kMaxGapBytes = 4096;           // copying these takes about as long as another read call
 constexpr uint64_t kCheckpointWords = 16 * 1024;  // words between two checkpoints,
 constexpr uint64_t kMaxCheckpoints = 4096;        // or more, so that an index stays below 32 KiB
 constexpr size_t kMaxRuns = 1024;                 // runs gathered into one span

@@ -20,7 +20,8 @@ uint64_t tile_bytes(const Needs& needs, const Budget& budget) {
   if (needs.tiles == 0) return kMinTileBytes;
   uint64_t wanted = std::min(needs.largest, kTileBytes);
   // Half of what is left, so that the next in line has something too.
-  uint64_t most = std::max(budget.available() / 2 / needs.tiles, kMinTileBytes);
+  uint64_t most =
+      std::max((budget.available() - std::min(budget.available(), needs.kept)) / 2 / needs.tiles, kMinTileBytes);
   return std::max(std::min(wanted, most) / kAlignment * kAlignment, uint64_t{16} * kAlignment);
 }
 
@@ -37,7 +38,7 @@ struct Pourer::Impl {
       : dims(original->dims),
         recipe(recipe::reshape(original, {static_cast<int64_t>(original->elements())})),
         needs(with_packing(needs_of(*recipe), recipe->dtype)),
-        scratch(budget, needs.tiles, tile_bytes(needs, budget)),
+        scratch(budget, needs.tiles, tile_bytes(needs, budget), needs.kept),
         reader(make_reader(*recipe, scratch)) {}
 
   Shape dims;

@@ -32,13 +32,7 @@ uint64_t dot(const Shape& position, const Shape& strides) {
 class InlineReader : public Reader {
  public:
   InlineReader(const Recipe& recipe, const step::Inline& step) : Reader(recipe), lanes_(step.lanes) {}
-  void read(const Box& box, std::byte* out) override {
-    for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
-      uint64_t bytes = count * static_cast<uint64_t>(lane_);
-      std::memcpy(out, lanes_.data() + first * static_cast<uint64_t>(lane_), bytes);
-      out += bytes;
-    });
-  }
+  void read(const Box& box, std::byte* out) override { copy_runs(box, lanes_.data(), out); }
 
  private:
   const std::vector<std::byte>& lanes_;
@@ -537,14 +531,48 @@ struct TilesHeld {
   }
 };
 
+// A result that is worked out whole at the first read.
+class KeptReader : public Reader {
+ public:
+  KeptReader(const Recipe& recipe, ReaderRef input, std::byte* lanes)
+      : Reader(recipe), input_(std::move(input)), lanes_(lanes) {}
+  void read(const Box& box, std::byte* out) override {
+    if (input_) {
+      input_->read(whole(dims_), lanes_);
+      input_.reset();
+    }
+    copy_runs(box, lanes_, out);
+  }
+
+ private:
+  ReaderRef input_;  // null when it has been read
+  std::byte* lanes_;
+};
+
+constexpr uint64_t kMostKept = 64 * 1024;
+
+uint64_t size_in_lanes(const Recipe& recipe) {
+  return checked_mul(recipe.elements(), static_cast<uint64_t>(lane_bytes(recipe.dtype)));
+}
+
+bool is_kept(const Recipe& step, const Recipe& input) {
+  bool repeats = std::holds_alternative<step::Binary>(step.step) || std::holds_alternative<step::Select>(step.step) ||
+                 std::holds_alternative<step::Broadcast>(step.step);
+  return repeats && !input.from.empty() && size_in_lanes(input) <= kMostKept && size_in_lanes(step) > kMostKept;
+}
+
+// Places of kept results are whole cache lines.
+uint64_t kept_bytes(const Recipe& recipe) { return (size_in_lanes(recipe) + 63) / 64 * 64; }
+
 Needs collect_needs(const Recipe& recipe, std::unordered_map<const Recipe*, Needs>& known) {
   auto found = known.find(&recipe);
-  if (found != known.end()) return found->second;
-  Needs needs{0, checked_mul(recipe.elements(), static_cast<uint64_t>(lane_bytes(recipe.dtype)))};
+  if (found != known.end()) return {found->second.tiles, found->second.largest, 0};
+  Needs needs{0, size_in_lanes(recipe), 0};
   for (const RecipeRef& input : recipe.from) {
     Needs inner = collect_needs(*input, known);
     needs.tiles = std::max(needs.tiles, inner.tiles);
     needs.largest = std::max(needs.largest, inner.largest);
+    needs.kept += inner.kept + (is_kept(recipe, *input) ? kept_bytes(*input) : 0);
   }
   needs.tiles += std::visit(TilesHeld{}, recipe.step);
   return known[&recipe] = needs;
@@ -557,7 +585,11 @@ class Builder {
     ReaderRef& reader = built_[&recipe];
     if (reader) return reader;
     std::vector<ReaderRef> from;
-    for (const RecipeRef& input : recipe.from) from.push_back(build(*input));
+    for (const RecipeRef& input : recipe.from) {
+      from.push_back(build(*input));
+      if (is_kept(recipe, *input))
+        from.back() = ref<KeptReader>(*input, from.back(), scratch_.keep(kept_bytes(*input)));
+    }
     return reader = std::visit([&](const auto& step) { return make(recipe, step, from); }, recipe.step);
   }
 
@@ -608,6 +640,14 @@ class Builder {
 }  // namespace
 
 Reader::Reader(const Recipe& recipe) : dims_(recipe.dims), dtype_(recipe.dtype), lane_(lane_bytes(recipe.dtype)) {}
+
+void Reader::copy_runs(const Box& box, const std::byte* lanes, std::byte* out) const {
+  for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
+    uint64_t bytes = count * static_cast<uint64_t>(lane_);
+    std::memcpy(out, lanes + first * static_cast<uint64_t>(lane_), bytes);
+    out += bytes;
+  });
+}
 
 Needs needs_of(const Recipe& recipe) {
   std::unordered_map<const Recipe*, Needs> known;

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "stream/box.h"
@@ -20,16 +21,21 @@ namespace lowtide::stream {
 
 class Scratch {
  public:
-  Scratch(Budget& budget, uint64_t tiles, uint64_t tile_bytes)
-      : tile_bytes_(tile_bytes), lease_(tiles ? budget.take(tiles * tile_bytes, "tiles") : Budget::Lease()) {}
+  // `kept` bytes are for results that are kept (see Needs).
+  Scratch(Budget& budget, uint64_t tiles, uint64_t tile_bytes, uint64_t kept)
+      : tile_bytes_(tile_bytes),
+        lease_(tiles + kept ? budget.take(tiles * tile_bytes + kept, "tiles") : Budget::Lease()),
+        next_kept_(lease_.data() + tiles * tile_bytes) {}
   uint64_t tile_bytes() const { return tile_bytes_; }
   // Elements of this many bytes (all arrays of a step together) that fit one tile.
   uint64_t fits(int bytes) const { return tile_bytes_ / static_cast<uint64_t>(bytes); }
+  std::byte* keep(uint64_t bytes) { return std::exchange(next_kept_, next_kept_ + bytes); }
 
  private:
   friend class Tile;
   uint64_t tile_bytes_;
   Budget::Lease lease_;
+  std::byte* next_kept_;
   uint64_t used_ = 0;
 };
 
@@ -64,6 +70,9 @@ class Reader {
   std::byte* at(std::byte* out, uint64_t element) const { return out + element * static_cast<uint64_t>(lane_); }
 
  protected:
+  // The box of the whole tensor's dense lanes.
+  void copy_runs(const Box& box, const std::byte* lanes, std::byte* out) const;
+
   Shape dims_;
   DType dtype_;
   int lane_;
@@ -71,10 +80,12 @@ class Reader {
 
 using ReaderRef = std::shared_ptr<Reader>;
 
-// The sizes of scratch a recipe needs; `largest` is the size in bytes of its largest step.
+// The scratch that a recipe needs. `largest` is the size in bytes of its largest step. `kept`: a small operand of a
+// large step (the scale of a channel, a reduction) is worked out once and kept, not once for each tile.
 struct Needs {
   uint64_t tiles = 0;
   uint64_t largest = 0;
+  uint64_t kept = 0;
 };
 Needs needs_of(const Recipe& recipe);
 // Steps shared by several others are built once. `recipe` outlives the reader.

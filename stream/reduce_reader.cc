@@ -1,6 +1,7 @@
 #include "stream/reduce_reader.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -52,10 +53,20 @@ W joined(W sum, W x) {
 template <typename T>
 Wide<T> widened(T x) {
   if constexpr (kIsHalf<T>) {
-    return static_cast<double>(static_cast<float>(x));
+    return static_cast<double>(computed(x));
   } else {
     return static_cast<Wide<T>>(x);
   }
+}
+
+// The bits of positive floats, NaN above all, are in the order of their values.
+float largest_magnitude(const float* in, int64_t count) {
+  int32_t most = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    int32_t magnitude = std::bit_cast<int32_t>(in[i]) & 0x7fffffff;
+    most = magnitude > most ? magnitude : most;
+  }
+  return std::bit_cast<float>(most);
 }
 
 template <Reduction kOp, typename T>
@@ -71,6 +82,10 @@ void accumulate(const Nest& nest, const T* in, Wide<T>* sums) {
     Wide<T>* to = sums + at[1];
     if (step == 0) {
       Wide<T> sum = *to;
+      if constexpr (kOp == Reduction::kMaxAbs && std::is_same_v<T, float>) {
+        *to = larger(sum, widened(largest_magnitude(from, count)));
+        return;
+      }
       for (int64_t i = 0; i < count; ++i) sum = joined<kOp>(sum, widened(from[i]));
       *to = sum;
     } else {
@@ -98,7 +113,7 @@ void accumulate(Reduction op, const Nest& nest, const T* in, Wide<T>* sums) {
 template <typename T, typename W>
 T narrowed(W sum) {
   if constexpr (kIsHalf<T>) {
-    return static_cast<T>(static_cast<float>(sum));
+    return stored<T>(static_cast<float>(sum));
   } else if constexpr (std::is_same_v<T, bool>) {
     return sum != 0;
   } else {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -111,6 +112,21 @@ TEST(Elementwise, EveryHalfSurvivesTheWayThroughFloat) {
     for (size_t i = 0; i < all.size(); ++i) {
       ASSERT_TRUE(std::isnan(floats[i]) || all[i] == back[i]) << i;
     }
+  }
+}
+
+TEST(Elementwise, HalvesRoundAsEigens) {
+  std::vector<float> x;
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 4093) {
+    auto pattern = static_cast<uint32_t>(bits);
+    x.emplace_back();
+    std::memcpy(&x.back(), &pattern, sizeof(pattern));
+  }
+  std::vector<uint16_t> half = casted<uint16_t>(DType::kFloat32, DType::kFloat16, x);
+  std::vector<uint16_t> brain = casted<uint16_t>(DType::kFloat32, DType::kBFloat16, x);
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(half[i], Eigen::numext::bit_cast<uint16_t>(Eigen::half(x[i]))) << x[i];
+    ASSERT_EQ(brain[i], Eigen::numext::bit_cast<uint16_t>(Eigen::bfloat16(x[i]))) << x[i];
   }
 }
 

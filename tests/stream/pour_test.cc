@@ -21,7 +21,7 @@ constexpr uint64_t kMiB = 1024 * 1024;
 std::vector<std::byte> read_with_tiles(const RecipeRef& recipe, uint64_t tile_bytes) {
   Budget budget(16 * kMiB);
   Needs needs = needs_of(*recipe);
-  Scratch scratch(budget, needs.tiles, tile_bytes);
+  Scratch scratch(budget, needs.tiles, tile_bytes, needs.kept);
   std::vector<std::byte> out(recipe->elements() * static_cast<uint64_t>(lane_bytes(recipe->dtype)));
   if (!out.empty()) make_reader(*recipe, scratch)->read(whole(recipe->dims), out.data());
   return out;
