@@ -278,6 +278,27 @@ void rewrite_unpack(Graph&, Op& op, const Movement& movement) {
   options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.inputs[0]);
 }
 
+// ---- BITCAST: a narrower element adds a last axis, a wider one takes it away ----
+
+Types infer_bitcast(const OpView& op) {
+  need_inputs(op, 1);
+  const DType to = op.get<IndexOptions>().dtype;
+  Shape out = op.shape(0);
+  const int from_bits = stream::bits(op.dtype(0)), to_bits = stream::bits(to);
+  if (from_bits < 8 || to_bits < 8) reject(op, "elements of less than a byte");
+  if (from_bits > to_bits) out.push_back(from_bits / to_bits);
+  if (from_bits < to_bits) {
+    if (out.empty() || out.back() != to_bits / from_bits)
+      reject(op, fmt::format("the last extent must be {}", to_bits / from_bits));
+    out.pop_back();
+  }
+  return {{to, std::move(out), std::nullopt}};
+}
+std::optional<Movement> commute_bitcast(const OpView& op, std::span<const ValueId> outputs, Slot slot,
+                                        const Perm& perm) {
+  return follow_first(op, outputs, slot, perm);  // refuses when the ranks differ
+}
+
 constexpr std::array kRows = {
     Traits{Kind::kReshape, infer_reshape, fold_reshape<infer_reshape>, commute_reshape, rewrite_reshape},
     Traits{Kind::kSqueeze, infer_squeeze, fold_reshape<infer_squeeze>, commute_squeeze, rewrite_squeeze},
@@ -288,6 +309,7 @@ constexpr std::array kRows = {
     Traits{Kind::kTranspose, infer_transpose, fold_transpose},
     Traits{Kind::kPack, infer_pack, fold_pack, commute_pack, rewrite_pack},
     Traits{Kind::kUnpack, infer_unpack, fold_unpack, commute_unpack, rewrite_unpack},
+    Traits{Kind::kBitcast, infer_bitcast, nullptr, commute_bitcast},
 };
 
 }  // namespace
