@@ -3,6 +3,7 @@
 #include "layout/convert.h"
 
 #include "layout/fuse.h"
+#include "layout/legalise.h"
 #include "layout/lower_graph.h"
 #include "layout/merge_equal.h"
 #include "layout/outputs.h"
@@ -45,6 +46,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   // Settling and fusing make equal constants and transposes too.
   merge_equal(graph);
   done("merge_equal_again");
+  // Biases of zeros where kernels insist, now that no pass puts a better one there.
+  legalise(graph);
+  done("legalise");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   separate_outputs(graph);
   done("separate_outputs");
