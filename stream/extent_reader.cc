@@ -1,10 +1,10 @@
+// Reads boxes of a tensor that lies in a file.
+//
 // Rows that follow one another become one read. Short rows that stand apart are read as one span when the bytes between
 // them cost less than a system call each.
 //
 // The trap: varints have no positions. A sparse index of checkpoints, filled as decoding proceeds, bounds how far back
 // a random read must start.
-#include "stream/extent_reader.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "stream/elementwise.h"
 #include "stream/error.h"
 #include "stream/file.h"
+#include "stream/step_readers.h"
 
 namespace lowtide::stream {
 namespace {
@@ -265,8 +266,8 @@ class ExtentReader : public Reader {
 
 }  // namespace
 
-ReaderRef make_extent_reader(const Recipe& recipe, const step::Extent& extent, Scratch& scratch) {
-  return std::make_shared<ExtentReader>(recipe, extent, scratch);
+ReaderRef make_step_reader(const Recipe& recipe, const step::Extent& step, const Readers&, Scratch& scratch) {
+  return std::make_shared<ExtentReader>(recipe, step, scratch);
 }
 
 }  // namespace lowtide::stream

@@ -1,5 +1,8 @@
-#include "stream/reduce_reader.h"
-
+// Reductions over a stream: each element of the result has an accumulator, and the input goes by once.
+//
+// The order is fixed: the elements of the input that fall on one element of the result are taken in row-major order,
+// one after the other. Floats accumulate in double and are rounded to their type once, at the end; integers wrap. So
+// the bytes depend neither on the tiles nor on how the result is asked for.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -7,6 +10,7 @@
 #include <type_traits>
 
 #include "stream/lanes.h"
+#include "stream/step_readers.h"
 
 namespace lowtide::stream {
 namespace {
@@ -174,8 +178,8 @@ class ReduceReader : public Reader {
 
 }  // namespace
 
-ReaderRef make_reduce_reader(const Recipe& recipe, const step::Reduce& step, ReaderRef input, Scratch& scratch) {
-  return std::make_shared<ReduceReader>(recipe, step, std::move(input), scratch);
+ReaderRef make_step_reader(const Recipe& recipe, const step::Reduce& step, const Readers& from, Scratch& scratch) {
+  return std::make_shared<ReduceReader>(recipe, step, from[0], scratch);
 }
 
 }  // namespace lowtide::stream
