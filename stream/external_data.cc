@@ -29,8 +29,7 @@ constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFO
 [[noreturn]] void fail(const std::string& location, int error) {
   if (error == ELOOP) unsafe(location, "a symbolic link (copy the files beside the model, e.g. with cp -L)");
   if (error == EXDEV) unsafe(location, "leads out of the model's folder");
-  throw Error(Code::kNotFound,
-              fmt::format("external data '{}' cannot be opened: {}", location, std::strerror(error)));
+  throw Error(Code::kNotFound, fmt::format("external data '{}' cannot be opened: {}", location, std::strerror(error)));
 }
 
 // The components of a path that stays below its folder by its text alone.

@@ -7,8 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -85,6 +87,7 @@ class OutFile {
   void create();
   void reserve();
   void discard() noexcept;
+  void hand_over(uint64_t offset, uint64_t bytes);
   // How many bytes, from the first on, were copied.
   uint64_t copy_in_kernel(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes);
   [[noreturn]] void fail(const char* doing, int error) const;
@@ -93,6 +96,15 @@ class OutFile {
   int descriptor_ = -1;
   int slot_ = -1;  // in the table of remove_temporaries()
   uint64_t size_ = 0;
+
+  // Of a large output: what was given to the disk and is still cached, the oldest first.
+  struct Cached {
+    uint64_t offset, bytes;
+  };
+  bool is_large_ = false;
+  std::mutex mutex_;  // guards the two below
+  std::deque<Cached> cached_;
+  uint64_t cached_bytes_ = 0;
 };
 
 // Unlinks the temporaries of all OutFiles that are open. Async-signal-safe: for handlers of SIGINT and SIGTERM.

@@ -121,8 +121,8 @@ struct Model {
   std::map<std::string, std::string> metadata;
   Graph graph;
   std::vector<Function> functions;
-  uint64_t file_bytes = 0;      // of the .onnx itself (decompressed)
-  uint64_t external_bytes = 0;  // of the stretches named in external files
+  uint64_t file_bytes = 0;                               // of the .onnx itself (decompressed)
+  uint64_t external_bytes = 0;                           // of the stretches named in external files
   std::vector<std::shared_ptr<stream::Source>> sources;  // every file the model reads from
 };
 

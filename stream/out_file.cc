@@ -27,6 +27,16 @@ namespace {
 // Below this much scratch a copy inside the kernel is the faster one; above, pread and pwrite are (measured on ext4).
 constexpr size_t kSmallScratch = 256 * 1024;
 
+// Large is what would have the kernel stop us.
+bool is_large(uint64_t size) {
+  const auto memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return size > memory / 16;
+}
+// Smaller writes are not worth a call each: the kernel writes them in its own time.
+constexpr uint64_t kHandOverBytes = 256 * 1024;
+// How much stays cached, so that the disk is done with a range before it is dropped.
+constexpr uint64_t kCachedBytes = 256 * 1024 * 1024;
+
 // The temporaries that exist now. Global because a signal handler is given nothing to find them by, and of fixed size
 // because it must not allocate. An output beyond the table is still removed by its destructor.
 struct Slot {
@@ -70,7 +80,8 @@ void remove_temporaries() noexcept {
     if (slot.state == Slot::kReady) unlink(slot.path);
 }
 
-OutFile::OutFile(const std::filesystem::path& path, uint64_t size) : path_(path), size_(size) {
+OutFile::OutFile(const std::filesystem::path& path, uint64_t size)
+    : path_(path), size_(size), is_large_(is_large(size)) {
   if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
   struct stat info = {};
   if (stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -136,6 +147,7 @@ void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
                 fmt::format("write of {} bytes at {} beyond the planned size {}", bytes.size(), offset, size_),
                 {.file = path_.string()});
   }
+  const uint64_t begin = offset;
   while (!bytes.empty()) {
     ssize_t done = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
@@ -143,6 +155,23 @@ void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
     if (done == 0) fail("writing", EIO);
     bytes = bytes.subspan(static_cast<size_t>(done));
     offset += static_cast<uint64_t>(done);
+  }
+  hand_over(begin, offset - begin);
+}
+
+// Only advice, so nothing is lost when the kernel refuses it.
+void OutFile::hand_over(uint64_t offset, uint64_t bytes) {
+  if (!is_large_ || bytes < kHandOverBytes) return;
+  sync_file_range(descriptor_, static_cast<off64_t>(offset), static_cast<off64_t>(bytes), SYNC_FILE_RANGE_WRITE);
+  std::lock_guard lock(mutex_);
+  cached_.push_back({offset, bytes});
+  cached_bytes_ += bytes;
+  while (cached_bytes_ > kCachedBytes) {
+    const Cached oldest = cached_.front();
+    cached_.pop_front();
+    cached_bytes_ -= oldest.bytes;
+    posix_fadvise(descriptor_, static_cast<off_t>(oldest.offset), static_cast<off_t>(oldest.bytes),
+                  POSIX_FADV_DONTNEED);
   }
 }
 
@@ -175,6 +204,7 @@ uint64_t OutFile::copy_in_kernel(const Source& source, uint64_t source_offset, u
     if (copied < 0 && errno == EINTR) continue;
     if (copied < 0 && is_no_space(errno)) fail("copying", errno);
     if (copied <= 0) break;  // not supported between these files, or the input became shorter: reading will tell
+    hand_over(offset + done, static_cast<uint64_t>(copied));
     done += static_cast<uint64_t>(copied);
   }
   return done;

@@ -118,7 +118,8 @@ uint64_t Wire::count_varints(Range packed) {
 }
 
 Message::Message(Wire& wire, Range body) : wire_(wire), body_(body), next_(body.begin), offset_(body.begin) {
-  if (wire_.depth_ >= Wire::kMaxDepth) wire_.fail(body.begin, fmt::format("messages nest deeper than {}", Wire::kMaxDepth));
+  if (wire_.depth_ >= Wire::kMaxDepth)
+    wire_.fail(body.begin, fmt::format("messages nest deeper than {}", Wire::kMaxDepth));
   ++wire_.depth_;
 }
 
@@ -191,7 +192,8 @@ void Message::check_fixed(int bytes) const {
 
 std::string Message::text() {
   const Range range = body();
-  if (range.bytes() > Wire::kMaxText) fail(fmt::format("a text of {} bytes; at most {} are read", range.bytes(), Wire::kMaxText));
+  if (range.bytes() > Wire::kMaxText)
+    fail(fmt::format("a text of {} bytes; at most {} are read", range.bytes(), Wire::kMaxText));
   std::string out(range.bytes(), '\0');
   wire_.seek(range.begin);
   wire_.read(out.data(), out.size(), range.end);

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-#include <chrono>
+#include <cstring>
 #include <functional>
 
 #include "schemas/onnx.pb.h"
@@ -415,6 +415,52 @@ TEST(OnnxReader, ReadsOneProtobufOfMoreThanFourGigabytesInLittleMemory) {
   const step::Extent* after = recipe::plain_extent(*got.graph.initializers[1].data);
   EXPECT_EQ(read_text(*after->source, after->stretches[0].offset, 3), "abc");
   EXPECT_EQ(got.graph.nodes.at(0).op_type, "Op");
+}
+
+// A disk that fails from some byte on.
+class FailingSource final : public Source {
+ public:
+  FailingSource(std::string bytes, uint64_t good) : bytes_(std::move(bytes)), good_(good) {}
+  uint64_t size() const override { return bytes_.size(); }
+  const std::string& name() const override { return name_; }
+  void read_at(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset + out.size() > good_) throw Error(Code::kIo, "the disk fails", {.file = name_});
+    std::memcpy(out.data(), bytes_.data() + offset, out.size());
+  }
+
+ private:
+  std::string bytes_, name_ = "net.onnx";
+  uint64_t good_;
+};
+
+TEST(OnnxReader, AFailingDiskIsAnErrorWhereverItFails) {
+  pb::ModelProto m = minimal();
+  for (int i = 0; i < 3000; ++i) m.mutable_graph()->add_node()->set_op_type("Operator" + std::to_string(i));
+  const std::string bytes = m.SerializeAsString();
+  ASSERT_GT(bytes.size(), 40000u);
+  for (uint64_t good = 0; good < bytes.size(); good += 1777) {
+    Budget budget(kBudget);
+    auto source = std::make_shared<FailingSource>(bytes, good);
+    expect_error(Code::kIo, "net.onnx: the disk fails", [&] { read_onnx(source, {}, budget); });
+    EXPECT_EQ(budget.available(), budget.limit());
+  }
+}
+
+// Memory may grow with the number of nodes only.
+TEST(OnnxReader, LargeTensorsInAFileCostNoMemory) {
+  pb::ModelProto m = minimal();
+  for (int i = 0; i < 40; ++i) {
+    set_tensor(m.mutable_graph()->add_initializer(), "w" + std::to_string(i), std::string(1 << 20, 'w'));
+  }
+  ScratchFolder folder;
+  write_file(folder / "net.onnx", m.SerializeAsString());
+  m.Clear();
+  const uint64_t before = process_status("VmRSS:");
+  Budget budget(kBudget);
+  onnx::Model got = read_onnx(folder / "net.onnx", budget);
+  EXPECT_EQ(got.graph.initializers.size(), 40u);
+  EXPECT_LT(process_status("VmRSS:"), before + (1 << 20));
+  EXPECT_LE(budget.high_water(), 64u * 1024);
 }
 
 TEST(OnnxReader, OddBytesInNamesStayPrintable) {

@@ -5,6 +5,7 @@
 
 #include "schemas/onnx.pb.h"
 #include "stream/onnx_reader.h"
+#include "stream/pour.h"
 #include "tests/stream/scratch.h"
 
 namespace lowtide::stream {
@@ -188,6 +189,40 @@ TEST(OnnxTensor, UnpackedAndChunkedTypedFields) {
   // dims are not packed by protobuf's writers, and may be
   std::string packed_dims = chunk(1, "\x02\x03") + "\x10\x03" + chunk(9, "abcdef");
   EXPECT_EQ(read_tensor(packed_dims).dims, (Shape{2, 3}));
+}
+
+// Read, laid out as an extent, and run: the numbers that the writer put in.
+TEST(OnnxTensor, NumbersComeBack) {
+  Budget budget(4 << 20);
+  auto ints = [&](const onnx::Tensor& tensor) { return evaluate_ints(tensor.data, budget); };
+  auto doubles = [&](const onnx::Tensor& tensor) { return evaluate_doubles(tensor.data, budget); };
+  using Ints = std::vector<int64_t>;
+  auto int32 = [](TensorProto::DataType type, int64_t count, std::initializer_list<int32_t> numbers) {
+    TensorProto t = proto(type, {count});
+    for (int32_t number : numbers) t.add_int32_data(number);
+    return t;
+  };
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::INT32, 3, {-1, 70000, 0}))), (Ints{-1, 70000, 0}));
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::INT16, 3, {-1, -32768, 5}))), (Ints{-1, -32768, 5}));
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::INT8, 3, {-128, 127, -3}))), (Ints{-128, 127, -3}));
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::UINT16, 2, {65535, 1}))), (Ints{65535, 1}));
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::UINT8, 2, {255, 1}))), (Ints{255, 1}));
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::BOOL, 3, {1, 0, 1}))), (Ints{1, 0, 1}));
+  // As onnx.helper packs them: the first element in the low half.
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::INT4, 5, {0x9f, 0x70, 0x08}))), (Ints{-1, -7, 0, 7, -8}));
+  EXPECT_EQ(ints(read_tensor(int32(TensorProto::UINT4, 3, {0x9f, 0x00}))), (Ints{15, 9, 0}));
+  EXPECT_EQ(doubles(read_tensor(int32(TensorProto::FLOAT16, 2, {0x3c00, 0xc100}))), (std::vector<double>{1, -2.5}));
+  EXPECT_EQ(doubles(read_tensor(int32(TensorProto::BFLOAT16, 2, {0x3f80, 0xc020}))), (std::vector<double>{1, -2.5}));
+
+  std::string head = proto(TensorProto::INT4, {7}).SerializeAsString();
+  EXPECT_EQ(ints(read_tensor(head + tagged(5, 0, "\x21") + chunk(5, "\x43\x65") + tagged(5, 0, "\x07"))),
+            (Ints{1, 2, 3, 4, 5, 6, 7}));
+  head = proto(TensorProto::INT64, {4}).SerializeAsString();
+  EXPECT_EQ(ints(read_tensor(head + tagged(7, 0, "\x05") + tagged(7, 0, "\xac\x02") + chunk(7, "\x01\xac\x02"))),
+            (Ints{5, 300, 1, 300}));
+  head = proto(TensorProto::DOUBLE, {3}).SerializeAsString();
+  const std::string first = bytes_of_values<double>({1e300}), rest = bytes_of_values<double>({-2, 0.5});
+  EXPECT_EQ(doubles(read_tensor(head + tagged(10, 1, first) + chunk(10, rest))), (std::vector<double>{1e300, -2, 0.5}));
 }
 
 TEST(OnnxTensor, StringsAreHeld) {
