@@ -197,10 +197,10 @@ class Builder {
   // DHWIO,
   //      CONV_3D_TRANSPOSE DHWOI. Bias may be absent. ----
   Val conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) {
-    return op(Kind::kConv2d, {x, weights, bias}, options);
+    return op(Kind::kConv2d, {x, weights, bias_or_zeros(bias, dim(weights, 0))}, options);
   }
   Val depthwise_conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) {
-    return op(Kind::kDepthwiseConv2d, {x, weights, bias}, options);
+    return op(Kind::kDepthwiseConv2d, {x, weights, bias_or_zeros(bias, dim(weights, 3))}, options);
   }
   Val transpose_conv(Val output_shape, Val weights, Val x, Val bias, TransposeConvOptions options) {
     return op(Kind::kTransposeConv, {output_shape, weights, x, bias}, options);
@@ -225,6 +225,10 @@ class Builder {
     return op(Kind::kLocalResponseNormalization, {x}, options);
   }
   Val l2_normalization(Val x) { return op(Kind::kL2Normalization, {x}); }  // last axis
+
+ private:
+  // CONV_2D and DEPTHWISE_CONV_2D refuse to run, or crash, without a bias.
+  Val bias_or_zeros(Val bias, Dim channels) { return bias ? bias : filled(0, DType::kFloat32, {channels}); }
 };
 
 }  // namespace lowtide::core
