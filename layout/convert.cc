@@ -46,8 +46,10 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   // Settling and fusing make equal constants and transposes too.
   merge_equal(graph);
   done("merge_equal_again");
-  // Biases of zeros where kernels insist, now that no pass puts a better one there.
-  legalise(graph);
+  // What kernels insist on: a bias, even of zeros; element types and ranks that they take. Late, because the casts and
+  // reshapes that it puts between the ops would hide them from the passes above.
+  result.refused = legalise(graph);
+  if (!result.refused.empty()) return result;
   done("legalise");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   separate_outputs(graph);

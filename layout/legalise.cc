@@ -1,59 +1,245 @@
 #include "layout/legalise.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
+#include "layout/builder.h"
+#include "layout/kernel_limits.h"
+#include "layout/legalise/element_types.h"
+#include "layout/legalise/ranks.h"
+#include "layout/legalise/roles.h"
+#include "layout/legalise/zero_bias.h"
+
 namespace lowtide::layout {
-namespace {
 
 using core::DType;
+using core::Graph;
+using core::kAbsent;
 using core::Kind;
+using core::Op;
+using core::Val;
+using core::ValueId;
+using stream::Unsupported;
 
-// The bias of integer kernels is wider than their data.
-DType bias_dtype(DType data) {
-  switch (data) {
-    case DType::kInt8:
-    case DType::kUint8:
-      return DType::kInt32;
-    case DType::kInt16:
-      return DType::kInt64;
-    default:
-      return data;
+namespace {
+
+class Legaliser {
+ public:
+  explicit Legaliser(Graph& graph) : graph_(graph), builder_(graph) {}
+
+  std::vector<Unsupported> run() {
+    std::vector<Op> ops = std::exchange(graph_.ops, {});
+    for (Op& op : ops) {
+      builder_.origin = op.origin;
+      try {
+        legalise(op);
+      } catch (Unsupported& refused) {
+        refused.add_place({.node = graph_.origins[op.origin], .op = std::string(kind_name(op.kind))});
+        refused_.push_back(refused);
+      }
+    }
+    return std::move(refused_);
   }
-}
 
-// Kernels check that a bias counts in units of data times weights.
-core::Quantization bias_quantization(const core::Quantization& data, const core::Quantization& weights) {
-  core::Quantization out;
-  for (float scale : weights.scale) out.scale.push_back(data.scale.at(0) * scale);
-  out.zero_point.assign(out.scale.size(), 0);
-  return out;
-}
+ private:
+  void legalise(Op op) {
+    const core::KernelLimits* limits = core::kernel_limits(op.kind);
+    if (!limits || is_quantized(op)) return push(std::move(op));
+    fit_indices(op);
+    std::vector<std::pair<ValueId, ValueId>> restore;  // what the op gives now, what it gave
+    const ComputeType type = fit_types(op, restore);
+    const size_t narrowed = restore.size();
+    fit_rank(op, *limits, restore);
+    fit_broadcast(op, *limits);
+    push(std::move(op));
+    // The merged axes first, the element type second, as they were taken apart in the other order.
+    for (size_t i = narrowed; i < restore.size(); ++i) reshape_into(restore[i].first, restore[i].second);
+    for (size_t i = 0; i < narrowed; ++i) pass_back(restore[i].first, restore[i].second, type);
+  }
+
+  // Data with scales has kernels of its own, and whoever gave it scales has chosen them.
+  bool is_quantized(const Op& op) const {
+    auto has_scale = [&](ValueId id) { return id != kAbsent && graph_.at(id).quantization.has_value(); };
+    return std::any_of(op.inputs.begin(), op.inputs.end(), has_scale) ||
+           std::any_of(op.outputs.begin(), op.outputs.end(), has_scale);
+  }
+
+  void push(Op op) {
+    for (ValueId out : op.outputs)
+      if (out != kAbsent) graph_.at(out).producer = static_cast<core::OpId>(graph_.ops.size());
+    graph_.ops.push_back(std::move(op));
+  }
+
+  ValueId like(ValueId old, DType dtype) {
+    const core::Shape shape = graph_.at(old).shape;
+    return graph_.add_value(dtype, shape);
+  }
+
+  // ---- element types ----
+
+  // Axes, shapes, counts: never too large for i32.
+  void fit_indices(Op& op) {
+    const Roles role = roles(op.kind);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!role.is_index_input(i) || op.inputs[i] == kAbsent) continue;
+      const DType dtype = graph_.at(op.inputs[i]).dtype;
+      if (dtype == DType::kInt32 || (dtype == DType::kInt64 && role.wide_indices)) continue;
+      op.inputs[i] = builder_.cast(Val{op.inputs[i]}, DType::kInt32).id;
+    }
+  }
+
+  DType data_type(const Op& op) const {
+    const Roles role = roles(op.kind);
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i] != kAbsent && role.is_data_input(i)) return graph_.at(op.inputs[i]).dtype;
+    return DType::kUndefined;
+  }
+
+  ComputeType fit_types(Op& op, std::vector<std::pair<ValueId, ValueId>>& restore) {
+    const DType own = data_type(op);
+    if (own == DType::kUndefined || op.kind == Kind::kBitcast) return {own};
+    if (op.kind == Kind::kCast) {
+      check_cast(op);
+      return {own};
+    }
+    auto type = compute_type(op.kind, own);
+    if (!type)
+      throw Unsupported(fmt::format("no kernel of {} takes {}", kind_name(op.kind), dtype_name(own)),
+                        "cast its inputs to float or int32 in the model");
+    if (type->dtype == own && only_moves(op.kind))
+      if (auto narrow = known_narrow(op)) type->dtype = *narrow;
+    if (type->dtype == own) return *type;
+    const Roles role = roles(op.kind);
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (role.is_data_input(i) && op.inputs[i] != kAbsent) op.inputs[i] = passed(op.inputs[i], *type);
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      if (!role.is_data_output(i) || graph_.at(op.outputs[i]).dtype != own) continue;
+      const ValueId narrow = like(op.outputs[i], type->dtype);
+      restore.emplace_back(narrow, op.outputs[i]);
+      op.outputs[i] = narrow;
+    }
+    return *type;
+  }
+
+  void check_cast(const Op& op) const {
+    for (ValueId id : {op.inputs[0], op.outputs[0]})
+      if (const DType dtype = graph_.at(id).dtype; !core::kernel_takes(Kind::kCast, dtype))
+        throw Unsupported(fmt::format("no kernel casts from or to {}", dtype_name(dtype)),
+                          "run the cast outside the model, or make its input an initializer");
+  }
+
+  // The narrower type that all of a moving op's data has already been computed in, if there is one: it is moved in that
+  // type, and widened where the wide one is asked for.
+  std::optional<DType> known_narrow(const Op& op) const {
+    const Roles role = roles(op.kind);
+    std::optional<DType> narrow;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!role.is_data_input(i) || op.inputs[i] == kAbsent) continue;
+      auto found = narrow_.find(op.inputs[i]);
+      if (found == narrow_.end()) return std::nullopt;
+      const DType dtype = graph_.at(found->second).dtype;
+      if (narrow && *narrow != dtype) return std::nullopt;
+      narrow = dtype;
+    }
+    return narrow && core::kernel_takes(op.kind, *narrow) ? narrow : std::nullopt;
+  }
+
+  Val smallest() { return Val{graph_.add_ints(std::array{std::numeric_limits<int64_t>::min()}, DType::kInt64, {})}; }
+
+  // `id` in the type that its user computes in; made once.
+  ValueId passed(ValueId id, ComputeType type) {
+    if (auto it = narrow_.find(id); it != narrow_.end() && graph_.at(it->second).dtype == type.dtype) return it->second;
+    auto [it, is_new] = passed_.try_emplace({id, type.dtype, type.passage}, kAbsent);
+    if (!is_new) return it->second;
+    Val v{id};
+    if (type.passage == Passage::kCast)
+      v = builder_.cast(v, type.dtype);
+    else
+      v = builder_.op(Kind::kBitcast, {v}, core::IndexOptions{type.dtype});
+    if (type.passage == Passage::kOrdered) v = builder_.add(v, smallest());
+    passed_[{id, type.dtype, type.passage}] = v.id;
+    return v.id;
+  }
+
+  // The op that makes `old` from `made`, the result in the computed type.
+  void pass_back(ValueId made, ValueId old, ComputeType type) {
+    const DType own = graph_.at(old).dtype;
+    if (type.passage == Passage::kOrdered) made = builder_.add(Val{made}, smallest()).id;
+    const Kind kind = type.passage == Passage::kCast ? Kind::kCast : Kind::kBitcast;
+    push({.kind = kind,
+          .inputs = {made},
+          .outputs = {old},
+          .options = core::IndexOptions{own},
+          .origin = builder_.origin});
+    if (type.passage == Passage::kCast && is_exact(type.dtype, own)) narrow_[old] = made;
+  }
+
+  // ---- axes ----
+
+  void fit_rank(Op& op, const core::KernelLimits& limits, std::vector<std::pair<ValueId, ValueId>>& restore) {
+    const int rank = kernel_rank(graph_, op);
+    if (rank < limits.min_rank)
+      throw Unsupported(fmt::format("no kernel of {} takes rank {}", kind_name(op.kind), rank));
+    if (rank <= limits.max_rank) return;
+    if (!merge_axes(builder_, op, restore) || kernel_rank(graph_, op) > limits.max_rank)
+      throw Unsupported(fmt::format("no kernel of {} takes rank {}, and its axes cannot be merged to {}",
+                                    kind_name(op.kind), rank, limits.max_rank),
+                        "reshape to fewer axes in the model");
+  }
+
+  // The operands of ops that take numpy's broadcasting in ONNX.
+  static bool broadcasts(Kind kind) {
+    switch (kind) {
+      case Kind::kAtan2:
+      case Kind::kStablehloAnd:
+      case Kind::kStablehloShiftLeft:
+      case Kind::kStablehloAdd:
+      case Kind::kStablehloMultiply:
+      case Kind::kStablehloMaximum:
+      case Kind::kStablehloMinimum:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void fit_broadcast(Op& op, const core::KernelLimits& limits) {
+    if (!broadcasts(op.kind) || limits.broadcast_rank > 0) return;
+    const core::Shape full = graph_.at(op.outputs[0]).shape;
+    for (ValueId& in : op.inputs) in = builder_.broadcast_to(Val{in}, full).id;
+  }
+
+  // RESHAPE into a value that stands in the graph already.
+  void reshape_into(ValueId from, ValueId to) {
+    std::vector<int64_t> fixed = graph_.at(to).shape;
+    int unknown = 0;
+    for (int64_t& dim : fixed) {
+      if (!core::is_symbol(dim)) continue;
+      dim = -1;
+      ++unknown;
+    }
+    const Val shape = unknown <= 1 ? builder_.i32(fixed) : builder_.dims(graph_.at(to).shape);
+    push({.kind = Kind::kReshape, .inputs = {from, shape.id}, .outputs = {to}, .origin = builder_.origin});
+  }
+
+  Graph& graph_;
+  core::Builder builder_;
+  std::vector<Unsupported> refused_;
+  std::map<std::tuple<ValueId, DType, Passage>, ValueId> passed_;
+  std::map<ValueId, ValueId> narrow_;  // a value -> the same numbers as they were computed, in a narrower type
+};
 
 }  // namespace
 
-void legalise(core::Graph& graph) {
-  std::map<std::pair<DType, core::Dim>, core::ValueId> zeros;  // shared by all that are not quantized
-  for (core::Op& op : graph.ops) {
-    if (op.kind != Kind::kConv2d && op.kind != Kind::kDepthwiseConv2d) continue;
-    op.inputs.resize(3, core::kAbsent);
-    if (op.inputs[2] != core::kAbsent) continue;
-    const core::Value& data = graph.at(op.inputs[0]);
-    const core::Value& weights = graph.at(op.inputs[1]);
-    core::Dim channels = weights.shape.at(op.kind == Kind::kConv2d ? 0 : 3);
-    DType dtype = bias_dtype(data.dtype);
-    std::optional<core::Quantization> quantization;
-    if (data.quantization && weights.quantization)
-      quantization = bias_quantization(*data.quantization, *weights.quantization);
-    core::ValueId& shared = zeros.try_emplace({dtype, channels}, core::kAbsent).first->second;
-    if (shared != core::kAbsent && !quantization) {
-      op.inputs[2] = shared;
-      continue;
-    }
-    op.inputs[2] = graph.add_constant(stream::recipe::fill_value(0, dtype, {channels}));
-    graph.at(op.inputs[2]).quantization = quantization;
-    if (!quantization) shared = op.inputs[2];
-  }
+std::vector<Unsupported> legalise(Graph& graph) {
+  add_zero_biases(graph);
+  return Legaliser(graph).run();
 }
 
 }  // namespace lowtide::layout
