@@ -293,6 +293,7 @@ ValueInfo OnnxParser::value_info(Range body) {
     if (m.field() == pb::ValueInfoProto::kNameFieldNumber) value.name = m.text();
     if (m.field() == pb::ValueInfoProto::kTypeFieldNumber) type(m.body(), value, true);
   }
+  if (value.name.empty()) wire_.fail(body.begin, "an input, output or value without a name");
   return value;
 }
 

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <set>
+#include <span>
+#include <string_view>
 #include <tuple>
 
 #include "schemas/onnx.pb.h"
@@ -32,6 +35,19 @@ onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const st
   } catch (Error& error) {
     error.add_place({.file = path});
     throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::kBudget, "the system has no memory for a graph of this many nodes", {.file = path});
+  }
+}
+
+// What stands in a clone of a repository whose large files were not fetched.
+void refuse_git_lfs_pointer(const Source& source) {
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  std::string begin(std::min<uint64_t>(source.size(), kPointer.size()), '\0');
+  source.read_at(0, std::as_writable_bytes(std::span(begin)));
+  if (begin == kPointer) {
+    throw Error(Code::kMalformed, "a Git LFS pointer instead of the model (git lfs pull fetches it)",
+                {.file = source.name()});
   }
 }
 
@@ -42,6 +58,7 @@ std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? 
 onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder) {
   Spill spill(spill_folder);
   std::shared_ptr<Source> source = open_file(path);
+  refuse_git_lfs_pointer(*source);
   if (path.extension() == ".zst") source = decompress(*source, spill, budget);
   ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget);
   return parse(std::move(source), &files, path.string(), budget);

@@ -2,6 +2,11 @@
 //
 // The traps: pwrite may write less than it was given; a limit on file sizes (ulimit -f) is a signal that kills, so it
 // is asked for beforehand; where fallocate is not supported, a full disk shows only at some later write.
+//
+// Who writes faster than the disk is stopped by the kernel once about a seventh of the memory waits to be written, and
+// then runs slower than the disk could. So a large output is handed to the disk as it is made, and dropped from the
+// cache some way behind (5 GB, in turns on a busy machine: 2 to 17 s against 17 to 85 s, cp 20 to 65 s). A small one
+// stays in the cache: for 1 GB that is twice as fast, and whoever loads the model next finds it there.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>

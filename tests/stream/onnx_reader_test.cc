@@ -292,6 +292,7 @@ TEST(OnnxReader, ModelsThatContradictThemselvesAreErrors) {
   refused("two graph inputs 'x'", [](auto* m) {
     for (int i = 0; i < 2; ++i) m->mutable_graph()->add_input()->set_name("x");
   });
+  refused("without a name", [](auto* m) { m->mutable_graph()->add_value_info(); });
   expect_error(Code::kMalformed, "not an ONNX model", [] { read_bytes(""); });
   expect_error(Code::kMalformed, "not a protobuf message", [] { read_bytes("PK\3\4 and so on"); });
 
@@ -299,6 +300,13 @@ TEST(OnnxReader, ModelsThatContradictThemselvesAreErrors) {
   old.clear_opset_import();
   old.set_ir_version(2);
   EXPECT_EQ(read(old).opsets.at(""), 1);
+}
+
+TEST(OnnxReader, AGitLfsPointerIsNamed) {
+  ScratchFolder folder;
+  write_file(folder / "net.onnx", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1234\n");
+  Budget budget(kBudget);
+  expect_error(Code::kMalformed, "a Git LFS pointer", [&] { read_onnx(folder / "net.onnx", budget); });
 }
 
 TEST(OnnxReader, AGraphInTwoPartsIsMerged) {
