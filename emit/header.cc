@@ -11,6 +11,7 @@
 
 #include "emit/op_versions.h"
 #include "emit/options_table.h"
+#include "emit/runtime_versions.h"
 #include "emit/tensor_names.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -69,7 +70,7 @@ lowtide::core::Shape parse_shape(const std::string& option, const std::string& t
   }
 }
 
-lowtide::layout::ConvertOptions convert_options(const Options& options) {
+lowtide::layout::ConvertOptions layout_options(const Options& options) {
   lowtide::layout::ConvertOptions out;
   for (const std::string& text : options.shapes) {
     auto [name, shape] = divide("--shape", text);
@@ -110,6 +111,13 @@ void check_paths(const Options& options, const fs::path& output) {
     usage(fmt::format("the report {} is the input or the output", options.report));
 }
 
+// The output must not replace a file that the weights are read from.
+void check_sources(const lowtide::onnx::Model& model, const fs::path& output) {
+  for (const auto& source : model.sources)
+    if (lowtide::stream::same_file(source->name(), output))
+      usage(fmt::format("the output {} holds weights of the model", output.string()));
+}
+
 // What is left of --max-rss beside the memory that the process has now.
 uint64_t budget_bytes(uint64_t max_rss) {
   uint64_t taken = lowtide::emit::resident().now + kHeapMargin;
@@ -119,13 +127,13 @@ uint64_t budget_bytes(uint64_t max_rss) {
                                          lowtide::emit::memory_size(max_rss), enough));
 }
 
-// All refused nodes at once, those with one reason together.
+// All refused nodes at once, those with one reason together; a single one is an error like any other.
 [[noreturn]] void refuse(const std::vector<Unsupported>& refused, const std::string& input) {
+  if (refused.size() == 1) throw refused[0];
   std::map<std::string, std::vector<std::string>> nodes_of;
   for (const Unsupported& node : refused)
     nodes_of[fmt::format("{}: {}", node.where().op, node.text())].push_back(node.where().node);
-  std::string text = fmt::format("{} node{} cannot be converted", refused.size(), refused.size() == 1 ? "" : "s");
-  fmt::print(stderr, "lowtide: {}: {} [unsupported]\n", input, text);
+  fmt::print(stderr, "lowtide: {}: {} nodes cannot be converted [unsupported]\n", input, refused.size());
   for (const auto& [reason, nodes] : nodes_of) {
     fmt::print(stderr, "  {} ({} node{})\n", reason, nodes.size(), nodes.size() == 1 ? "" : "s");
     for (const std::string& node : nodes) fmt::print(stderr, "    {}\n", node);
@@ -156,30 +164,42 @@ void write_output(const Options& options, const lowtide::core::Model& model, con
   report.peak_file = marks.file();
 }
 
+void log_to_stderr() {
+  spdlog::set_default_logger(spdlog::stderr_logger_st("lowtide"));
+  spdlog::set_pattern("%v");
+  spdlog::set_level(spdlog::level::debug);
+}
+
+// The model read, converted and written; fills the report but for what the whole process took.
+void convert(const Options& options, const lowtide::layout::ConvertOptions& layout, const fs::path& output,
+             lowtide::emit::Report& report) {
+  Budget budget(budget_bytes(options.max_rss));
+  lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, output.parent_path());
+  check_sources(onnx, output);
+  report.input_bytes = onnx.file_bytes + onnx.external_bytes;
+  report.nodes = onnx.graph.nodes.size();
+  lowtide::layout::ConvertResult converted = lowtide::layout::convert(onnx, layout, budget);
+  if (!converted.refused.empty()) refuse(converted.refused, options.input);
+  onnx = {};
+  report.budget_peak = budget.high_water();
+  write_output(options, *converted.model, output, report);
+}
+
 void run(const Options& options) {
   auto begun = std::chrono::steady_clock::now();
-  if (options.verbose) spdlog::set_level(spdlog::level::debug);
-  lowtide::layout::ConvertOptions convert = convert_options(options);
+  if (options.verbose) log_to_stderr();
+  lowtide::layout::ConvertOptions layout = layout_options(options);
   fs::path output = output_path(options);
   check_paths(options, output);
 
-  Budget budget(budget_bytes(options.max_rss));
-  lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, output.parent_path());
   lowtide::emit::Report report;
   report.input = options.input;
   report.output = output.string();
   report.dry_run = options.dry_run;
-  report.input_bytes = onnx.file_bytes + onnx.external_bytes;
-  report.nodes = onnx.graph.nodes.size();
   report.max_rss = options.max_rss;
   report.threads = thread_count(options.threads);
-
-  lowtide::layout::ConvertResult converted = lowtide::layout::convert(onnx, convert, budget);
-  if (!converted.refused.empty()) refuse(converted.refused, options.input);
-  onnx = {};
-  report.budget_peak = budget.high_water();
   try {
-    write_output(options, *converted.model, output, report);
+    convert(options, layout, output, report);
   } catch (Error& error) {
     error.add_place({.file = options.input});
     throw;
