@@ -135,6 +135,41 @@ TEST(Wire, BrokenBytesAreErrors) {
   }
 }
 
+// Equal fields of 64 KiB one after the other, made as they are read.
+class EndlessFields final : public Source {
+ public:
+  static constexpr uint64_t kFieldBytes = 64 * 1024;
+  explicit EndlessFields(uint64_t fields) : size_(fields * kFieldBytes) {}
+  uint64_t size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+  void read_at(uint64_t offset, std::span<std::byte> out) const override {
+    constexpr unsigned char kHead[] = {0x0a, 0xfc, 0xff, 0x03};  // field 1 of 65532 bytes
+    for (size_t i = 0; i < out.size(); ++i) {
+      const uint64_t inside = (offset + i) % kFieldBytes;
+      out[i] = std::byte{inside < sizeof(kHead) ? kHead[inside] : uint8_t{0}};
+    }
+  }
+
+ private:
+  uint64_t size_;
+  std::string name_ = "endless";
+};
+
+// No single jump is long, so the count of CodedInputStream grows past what an int holds unless it is opened anew.
+TEST(Wire, ShortStepsLeadBeyondFourGigabytes) {
+  constexpr uint64_t kFields = 70000;
+  EndlessFields source(kFields);
+  Budget budget(1 << 20);
+  Wire wire(source, budget);
+  Message m(wire, wire.all());
+  uint64_t fields = 0;
+  for (; m.next(); ++fields) {
+    ASSERT_EQ(m.offset(), fields * EndlessFields::kFieldBytes);
+    ASSERT_EQ(m.body().end, (fields + 1) * EndlessFields::kFieldBytes);
+  }
+  EXPECT_EQ(fields, kFields);
+}
+
 TEST(Wire, CountsRefuseCutNumbers) {
   Budget budget(1 << 20);
   auto cut = memory_source(to_bytes("\x01\x82"), "bytes");
