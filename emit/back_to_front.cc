@@ -138,7 +138,8 @@ class Worker {
 
  private:
   void write(const Stretch& stretch) {
-    std::byte* base = buffer_.data();
+    // Aligned in memory as in the file, so that elements lie at multiples of their size.
+    std::byte* base = buffer_.data() + stretch.begin % kPayloadAlignment;
     uint64_t bytes = stretch.end - stretch.begin;
     if (stretch.pieces.size() > 1) std::memset(base, 0, bytes);  // the gaps
     for (const Piece& piece : stretch.pieces) {

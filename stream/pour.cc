@@ -39,13 +39,30 @@ struct Pourer::Impl {
         recipe(recipe::reshape(original, {static_cast<int64_t>(original->elements())})),
         needs(with_packing(needs_of(*recipe), recipe->dtype)),
         scratch(budget, needs.tiles, tile_bytes(needs, budget), needs.kept),
-        reader(make_reader(*recipe, scratch)) {}
+        reader(make_reader(*recipe, scratch)),
+        owner(budget) {}
+
+  void read_box(uint64_t first, uint64_t count, std::byte* out) {
+    reader->read({{static_cast<int64_t>(first)}, {static_cast<int64_t>(count)}}, out);
+  }
+  // Vector instructions may demand what the language promises them: lanes at multiples of their size.
+  void read_misaligned(uint64_t first, uint64_t count, std::byte* out) {
+    if (aligned.size() == 0) aligned = owner.take(kTileBytes, "aligning elements");
+    auto lane = static_cast<uint64_t>(lane_bytes(recipe->dtype));
+    for (uint64_t part; count > 0; first += part, count -= part, out += part * lane) {
+      part = std::min(count, kTileBytes / lane);
+      read_box(first, part, aligned.data());
+      std::memcpy(out, aligned.data(), part * lane);
+    }
+  }
 
   Shape dims;
   RecipeRef recipe;
   Needs needs;
   Scratch scratch;
   ReaderRef reader;
+  Budget& owner;
+  Budget::Lease aligned;  // taken when it is first needed
 };
 
 Pourer::Pourer(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
@@ -55,7 +72,9 @@ void Pourer::read(uint64_t first, uint64_t count, std::byte* lanes) {
   uint64_t elements = impl_->recipe->elements();
   if (first > elements || count > elements - first) throw Error(Code::kInternal, "a read behind the end of a tensor");
   if (count == 0) return;
-  impl_->reader->read({{static_cast<int64_t>(first)}, {static_cast<int64_t>(count)}}, lanes);
+  auto lane = static_cast<uint64_t>(lane_bytes(impl_->recipe->dtype));
+  bool aligned = reinterpret_cast<uintptr_t>(lanes) % std::min<uint64_t>(lane, alignof(uint64_t)) == 0;
+  aligned ? impl_->read_box(first, count, lanes) : impl_->read_misaligned(first, count, lanes);
 }
 
 void Pourer::read_file_bytes(uint64_t first, uint64_t count, std::byte* out) {

@@ -22,11 +22,14 @@ class Pourer {
   Pourer(const Pourer&) = delete;
   Pourer& operator=(const Pourer&) = delete;
 
-  // Elements [first, first + count) into `lanes` (count * lane_bytes(dtype) bytes), in any order of calls.
+  // Elements [first, first + count) into `lanes` (count * lane_bytes(dtype) bytes), in any order of calls. Slower, and
+  // with a further tile, when `lanes` is not aligned to the lane. One thread at a time.
   void read(uint64_t first, uint64_t count, std::byte* lanes);
   // The same in the form of the file: 4-bit types packed (`first` even for those).
   void read_file_bytes(uint64_t first, uint64_t count, std::byte* out);
-  // How many elements one call should ask for so that it stays near `bytes` and little is read twice.
+  // How many elements one call should ask for so that it stays near `bytes` and little is read twice: whole inner axes,
+  // and whole bytes of packed types. A transpose of a large matrix reads rows of bytes / rows(input) each, so there
+  // larger `bytes` are faster.
   uint64_t good_count(uint64_t bytes) const;
 
  private:

@@ -163,6 +163,18 @@ TEST(Pour, PacksNibbles) {
   EXPECT_EQ(pourer.good_count(3) % 2, 0u);
 }
 
+TEST(Pour, OutputMayLieAnywhere) {
+  std::vector<int64_t> values(200 * 300);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i) * 77777777777;
+  RecipeRef turned = recipe::permute(recipe::ints(values, DType::kInt64, {200, 300}), {1, 0});
+  Budget budget(2 * kMiB);
+  std::vector<std::byte> straight = evaluate(turned, budget), shifted(straight.size() + 8);
+  for (size_t shift : {1u, 4u, 8u}) {
+    Pourer(turned, budget).read(0, values.size(), shifted.data() + shift);
+    EXPECT_TRUE(std::equal(straight.begin(), straight.end(), shifted.begin() + static_cast<ptrdiff_t>(shift)));
+  }
+}
+
 TEST(Pour, VarintsCanBeReadBackwards) {
   std::vector<std::byte> bytes;
   constexpr int64_t kCount = 100000;
