@@ -4,6 +4,7 @@
 #include <array>
 
 #include "layout/fuse/rules.h"
+#include "layout/fuse/weighted.h"
 
 namespace lowtide::layout {
 namespace {
@@ -12,30 +13,6 @@ using core::Activation;
 using stream::Binary;
 using stream::RecipeRef;
 namespace recipe = stream::recipe;
-
-// Where an op with weights has them: input slots, and the axis of the weights that counts output channels.
-struct Weighted {
-  size_t weights, bias;
-  int channel_axis;
-  Activation activation;
-};
-
-std::optional<Weighted> weighted(const Op& op, int weights_rank) {
-  switch (op.kind) {
-    case Kind::kConv2d:
-      return Weighted{1, 2, 0, std::get<core::Conv2dOptions>(op.options).activation};
-    case Kind::kDepthwiseConv2d:
-      return Weighted{1, 2, 3, std::get<core::Conv2dOptions>(op.options).activation};
-    case Kind::kFullyConnected:
-      return Weighted{1, 2, 0, std::get<core::FullyConnectedOptions>(op.options).activation};
-    case Kind::kTransposeConv:
-      return Weighted{1, 3, 0, std::get<core::TransposeConvOptions>(op.options).activation};
-    case Kind::kConv3d:
-      return Weighted{1, 2, weights_rank - 1, std::get<core::Conv3dOptions>(op.options).activation};
-    default:
-      return std::nullopt;
-  }
-}
 
 // The constant as a vector of one element a channel, when it is constant along all axes but the last of `shape` (which
 // is what the op makes); null otherwise.

@@ -1,0 +1,145 @@
+// Pixel shuffle written as RESHAPE, TRANSPOSE, RESHAPE becomes DEPTH_TO_SPACE.
+//
+// DEPTH_TO_SPACE takes the channels in the order (row, column, channel); exporters split them in any order, PyTorch's
+// and DUC's as (channel, row, column). The difference is a permutation of the channels, which goes up into the weights
+// of the convolutions that make them; where it cannot, the three ops stay.
+#include <algorithm>
+#include <array>
+
+#include "layout/fuse/rules.h"
+#include "layout/fuse/weighted.h"
+#include "layout/traits.h"
+
+namespace lowtide::layout {
+namespace {
+
+using Indices = std::vector<int64_t>;
+namespace recipe = stream::recipe;
+
+// Permutes the last axis of a value by changing what makes it: channel k becomes what was channel indices[k].
+class ChannelPermutation {
+ public:
+  ChannelPermutation(Rewriter& rewriter, const Indices& indices) : rewriter_(rewriter), indices_(indices) {}
+
+  bool possible(ValueId id) const {
+    if (rewriter_.is_constant(id)) return true;
+    const OpId maker = rewriter_.producer(id);
+    if (maker < 0 || rewriter_.uses(id) != 1 || rewriter_.value(id).quantization) return false;
+    const Op& op = rewriter_.op(maker);
+    if (auto where = weights_of(op)) {
+      if (!rewriter_.is_constant(op.inputs[where->weights]) || rewriter_.uses(op.inputs[where->weights]) != 1)
+        return false;
+      if (!has_bias(op, *where)) return true;
+      return rewriter_.is_constant(op.inputs[where->bias]);
+    }
+    if (core::traits(op.kind).commute != core::follow_elementwise) return false;
+    return std::all_of(op.inputs.begin(), op.inputs.end(),
+                       [&](ValueId in) { return !spans_channels(in) || possible(in); });
+  }
+
+  void apply(ValueId id) {
+    const OpId maker = rewriter_.producer(id);
+    if (auto where = weights_of(rewriter_.op(maker))) {
+      permute_constant(maker, where->weights, where->channel_axis);
+      if (has_bias(rewriter_.op(maker), *where)) permute_constant(maker, where->bias, 0);
+      return;
+    }
+    for (size_t slot = 0; slot < rewriter_.op(maker).inputs.size(); ++slot) {
+      const ValueId in = rewriter_.op(maker).inputs[slot];
+      if (!spans_channels(in)) continue;
+      if (rewriter_.is_constant(in))
+        permute_constant(maker, slot, rewriter_.value(in).rank() - 1);
+      else
+        apply(in);
+    }
+  }
+
+ private:
+  // A depthwise convolution's channels are its input's: it is no place for a permutation.
+  std::optional<Weighted> weights_of(const Op& op) const {
+    if (op.kind == Kind::kDepthwiseConv2d || op.inputs.size() < 2 || op.inputs[1] == core::kAbsent) return std::nullopt;
+    auto where = weighted(op, rewriter_.value(op.inputs[1]).rank());
+    if (!where) return std::nullopt;
+    const core::Shape& shape = rewriter_.value(op.inputs[where->weights]).shape;
+    if (shape[static_cast<size_t>(where->channel_axis)] != static_cast<core::Dim>(indices_.size())) return std::nullopt;
+    // Channels of a grouped convolution belong to their group.
+    if (op.kind == Kind::kConv2d && shape.back() != rewriter_.value(op.inputs[0]).shape.back()) return std::nullopt;
+    return where;
+  }
+  static bool has_bias(const Op& op, const Weighted& where) {
+    return where.bias < op.inputs.size() && op.inputs[where.bias] != core::kAbsent;
+  }
+  bool spans_channels(ValueId in) const {
+    if (in == core::kAbsent || rewriter_.value(in).rank() == 0) return false;
+    return rewriter_.value(in).shape.back() == static_cast<core::Dim>(indices_.size());
+  }
+  void permute_constant(OpId id, size_t slot, int axis) {
+    const core::Value old = rewriter_.value(rewriter_.op(id).inputs[slot]);
+    const ValueId made = rewriter_.graph.add_constant(recipe::gather(old.constant, axis, indices_), old.name);
+    rewriter_.note_new_ops();
+    rewriter_.set_input(id, slot, made);
+  }
+
+  Rewriter& rewriter_;
+  const Indices& indices_;
+};
+
+struct Shuffle {
+  ValueId source;
+  int64_t block;
+  Indices channels;  // what DEPTH_TO_SPACE wants as its channel k
+};
+
+// RESHAPE [n,h,w,K] -> [n,h,w,a,b,c] -> TRANSPOSE (n,h,i,w,j,channel) -> RESHAPE [n,h*r,w*r,C].
+std::optional<Shuffle> match(Rewriter& rewriter, OpId id) {
+  const Op& outer = rewriter.op(id);
+  const OpId turn = rewriter.sole_producer(outer.inputs[0], Kind::kTranspose);
+  if (turn < 0) return std::nullopt;
+  const OpId inner = rewriter.sole_producer(rewriter.op(turn).inputs[0], Kind::kReshape);
+  auto perm = rewriter.graph.ints(rewriter.op(turn).inputs[1]);
+  if (inner < 0 || !perm || perm->size() != 6) return std::nullopt;
+  const ValueId source = rewriter.op(inner).inputs[0];
+  const core::Shape &in = rewriter.value(source).shape, &apart = rewriter.value(rewriter.op(inner).outputs[0]).shape,
+                    &out = rewriter.value(outer.outputs[0]).shape;
+  if (in.size() != 4 || out.size() != 4 || !std::equal(in.begin(), in.begin() + 3, apart.begin())) return std::nullopt;
+  const Indices& p = *perm;
+  if (p[0] != 0 || p[1] != 1 || p[3] != 2) return std::nullopt;
+  const auto row = static_cast<size_t>(p[2]), column = static_cast<size_t>(p[4]), channel = static_cast<size_t>(p[5]);
+  if (row < 3 || column < 3 || channel < 3 || !stream::is_static({apart.begin() + 1, apart.end()})) return std::nullopt;
+  const int64_t block = apart[row], channels = apart[channel];
+  if (block < 2 || apart[column] != block) return std::nullopt;
+  if (out[0] != in[0] || out[1] != in[1] * block || out[2] != in[2] * block || out[3] != channels) return std::nullopt;
+  Indices strides(6, 1);
+  for (size_t axis = 5; axis-- > 3;) strides[axis] = strides[axis + 1] * apart[axis + 1];
+  Shuffle shuffle{source, block, {}};
+  for (int64_t i = 0; i < block; ++i)
+    for (int64_t j = 0; j < block; ++j)
+      for (int64_t c = 0; c < channels; ++c)
+        shuffle.channels.push_back(i * strides[row] + j * strides[column] + c * strides[channel]);
+  return shuffle;
+}
+
+bool pixel_shuffle(Rewriter& rewriter, OpId id) {
+  auto shuffle = match(rewriter, id);
+  if (!shuffle) return false;
+  const bool in_order = std::is_sorted(shuffle->channels.begin(), shuffle->channels.end());
+  if (!in_order) {
+    ChannelPermutation permutation(rewriter, shuffle->channels);
+    if (rewriter.is_constant(shuffle->source) || !permutation.possible(shuffle->source)) return false;
+    permutation.apply(shuffle->source);
+  }
+  const Op outer = rewriter.op(id);
+  rewriter.b.origin = outer.origin;
+  const Val made = rewriter.b.depth_to_space({shuffle->source}, static_cast<int>(shuffle->block));
+  rewriter.note_new_ops();
+  rewriter.replace(outer.outputs[0], made.id);
+  return true;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kReshape, pixel_shuffle}};
+
+}  // namespace
+
+std::span<const FuseRule> pixel_shuffle_rules() { return kRules; }
+
+}  // namespace lowtide::layout

@@ -1,0 +1,19 @@
+// Where ops with weights have them: shared by the rules that move work into weights.
+#pragma once
+
+#include <optional>
+
+#include "layout/core.h"
+
+namespace lowtide::layout {
+
+struct Weighted {
+  size_t weights, bias;  // input slots
+  int channel_axis;      // of the weights: the one that counts output channels
+  core::Activation activation;
+};
+
+// nullopt for ops without weights.
+std::optional<Weighted> weighted(const core::Op& op, int weights_rank);
+
+}  // namespace lowtide::layout
