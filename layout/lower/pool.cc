@@ -85,6 +85,31 @@ double lowest(Lowering& lo, DType dtype) {
   }
 }
 
+// Can x hold nothing below zero? Then zeros pad a maximum as well as anything lower, by the plainer PAD.
+bool never_negative(const core::Graph& graph, core::ValueId id) {
+  for (;;) {
+    const core::OpId producer = graph.at(id).producer;
+    if (producer < 0) return false;
+    const core::Op& op = graph.ops[static_cast<size_t>(producer)];
+    switch (op.kind) {
+      case Kind::kRelu:
+      case Kind::kRelu6:
+      case Kind::kRelu0To1:
+      case Kind::kLogistic:
+      case Kind::kSoftmax:
+        return true;
+      case Kind::kTranspose:
+      case Kind::kReshape:
+      case Kind::kMaxPool2d:
+      case Kind::kAveragePool2d:
+        id = op.inputs[0];
+        break;
+      default:
+        return false;
+    }
+  }
+}
+
 // For each window its taps' positions, one after the other: a tap outside repeats its nearest neighbour inside, which
 // changes no maximum and keeps the first of several in front.
 std::vector<int64_t> taps(Lowering& lo, const WindowAxis& axis) {
@@ -121,7 +146,8 @@ Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
     x = gather_taps(lo, x, h, 1);
   }
   const std::array<WindowAxis, 2> axes = {h, w};
-  const Padding padding = settle_padding(lo, x, axes, 1, lowest(lo, lo.dtype(x)));
+  const Padding padding =
+      settle_padding(lo, x, axes, 1, never_negative(lo.b.graph, x.id) ? 0 : lowest(lo, lo.dtype(x)));
   return lo.b.max_pool_2d(x, pool_options(padding, h, w));
 }
 

@@ -140,7 +140,7 @@ std::vector<Taps> kernel_taps(bool bilinear, KernelSetting setting, int64_t in, 
   return all;
 }
 
-bool equal(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in) {
+bool same_taps(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in) {
   // Positions are computed in 32-bit floats, each side in its own order: they differ by some ulps of the largest.
   const float tolerance = 1e-5f + 5e-7f * static_cast<float>(in);
   if (a.size() != b.size()) return false;

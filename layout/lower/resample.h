@@ -57,6 +57,6 @@ struct KernelSetting {
 std::vector<Taps> kernel_taps(bool bilinear, KernelSetting setting, int64_t in, int64_t out);
 
 // Are they the same but for rounding?
-bool equal(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in);
+bool same_taps(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in);
 
 }  // namespace lowtide::layout

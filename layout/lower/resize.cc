@@ -213,7 +213,7 @@ bool fits_all_sizes(Lowering& lo, const Plan& plan, const Axis& axis, KernelSett
   for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 100, 257, 1000, 2047}) {
     ResampledAxis sample{.in = grows ? n : n * times, .out = grows ? n * times : n};
     sample.scale = static_cast<float>(sample.out) / static_cast<float>(sample.in);
-    if (!equal(onnx_taps(plan.how, sample), kernel_taps(bilinear, setting, sample.in, sample.out), sample.in))
+    if (!same_taps(onnx_taps(plan.how, sample), kernel_taps(bilinear, setting, sample.in, sample.out), sample.in))
       return false;
   }
   return true;
@@ -226,7 +226,7 @@ bool fits(Lowering& lo, const Plan& plan, const Axis& axis, KernelSetting settin
   const bool bilinear = plan.how.interpolation == Interpolation::kLinear;
   std::vector<Taps> wanted = onnx_taps(plan.how, axis.resampled());
   for (Taps& taps : wanted) taps.outside = false;  // extrapolated afterwards
-  return equal(wanted, kernel_taps(bilinear, setting, axis.in, axis.out), axis.in);
+  return same_taps(wanted, kernel_taps(bilinear, setting, axis.in, axis.out), axis.in);
 }
 
 // ---- composing ----
