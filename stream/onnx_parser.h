@@ -48,6 +48,7 @@ class OnnxParser {
 
   // onnx_tensor.cc
   onnx::Tensor tensor(Range body, std::string_view role);
+  std::string tensor_name(Range body);
   onnx::SparseTensor sparse_tensor(Range body, std::string_view role);
   void tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& fields);
   void typed_data(Message& field, TensorFields& fields);

@@ -156,12 +156,25 @@ onnx::Tensor OnnxParser::tensor(Range body, std::string_view role) {
       if (dim < 0) wire_.fail(body.begin, fmt::format("has a negative dimension, {}", dim));
     set_data(tensor, fields, body.begin);
   } catch (Error& error) {
+    if (tensor.name.empty()) tensor.name = tensor_name(body);
     // A place in another file is not to be mixed with one in this file.
     if (error.where().file.empty()) error.add_place({.offset = body.begin});
     error.add_place({.slot = fmt::format("{} '{}'", role, tensor.name)});
     throw;
   }
   return tensor;
+}
+
+// For messages: the name often comes behind what is wrong. Empty when it cannot be read.
+std::string OnnxParser::tensor_name(Range body) {
+  std::string name;
+  try {
+    Message m(wire_, body);
+    while (m.next() && name.empty())
+      if (m.field() == pb::TensorProto::kNameFieldNumber) name = m.text();
+  } catch (const Error&) {  // the first error is the one to tell
+  }
+  return name;
 }
 
 onnx::SparseTensor OnnxParser::sparse_tensor(Range body, std::string_view role) {

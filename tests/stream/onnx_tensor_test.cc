@@ -272,7 +272,7 @@ TEST(OnnxTensor, ContradictionsAreErrors) {
     t.add_dims(1LL << 62);
   });
   refused("overflows", [](auto& t) { t.set_dims(0, 1LL << 62); });
-  refused("data type 99 is not known", [](auto& t) { t.set_data_type(99); });
+  refused("initializer 'w', byte 17: data type 99 is not known", [](auto& t) { t.set_data_type(99); });
   refused("has no data type", [](auto& t) { t.clear_data_type(); });
   refused("segments", [](auto& t) { t.mutable_segment()->set_begin(0); });
   refused("strings", [](auto& t) {
