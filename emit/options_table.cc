@@ -263,6 +263,8 @@ OptionsTable options_table(FlatBufferBuilder& fbb, const Graph& graph, const Op&
     case Kind::kCast:
       return one(BuiltinOptions::CastOptions, tflite::CreateCastOptions(fbb, schema(graph.at(op.inputs[0]).dtype),
                                                                         schema(graph.at(op.outputs[0]).dtype)));
+    case Kind::kBitcast:  // the output's dtype says all
+      return {};
     case Kind::kStablehloScatter:
       return stablehlo_scatter(fbb, get<StablehloScatterOptions>(op));
     case Kind::kCustom:

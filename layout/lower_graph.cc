@@ -34,6 +34,8 @@ struct Scope {
   }
 };
 
+bool is_half(core::DType dtype) { return dtype == core::DType::kFloat16 || dtype == core::DType::kBFloat16; }
+
 std::string full_name(const onnx::Node& node) {
   return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
 }
@@ -91,13 +93,18 @@ class GraphLowering : public Surroundings {
   void add_initializers(const onnx::Graph& graph, Scope& scope) {
     for (const onnx::Tensor& tensor : graph.initializers) {
       if (tensor.data)
-        scope.add(tensor.name, builder_.constant(tensor.data, tensor.name));
+        scope.add(tensor.name, widened(builder_.constant(tensor.data, tensor.name)));
       else
         scope.add(tensor.name, poison("it is a string tensor, which TFLite's kernels do not take"));
     }
     for (const onnx::SparseTensor& sparse : graph.sparse_initializers)
-      scope.add(sparse.values.name, builder_.constant(dense(sparse, builder_.graph.budget), sparse.values.name));
+      scope.add(sparse.values.name,
+                widened(builder_.constant(dense(sparse, builder_.graph.budget), sparse.values.name)));
   }
+
+  // Half precision is how numbers are stored, not how they are computed: inside the graph f16 and bf16 are f32
+  // (docs/decisions/half-precision.md).
+  Val widened(Val v) { return is_half(builder_.dtype(v)) ? builder_.cast(v, core::DType::kFloat32) : v; }
 
   void lower_nodes(const onnx::Graph& graph, Scope& scope) {
     collect_types(graph);
@@ -126,6 +133,12 @@ class GraphLowering : public Surroundings {
     return out;
   }
 
+  // A graph output in the type that the model gives it.
+  Val as_declared(Val v, const ValueInfo& info) {
+    const bool narrows = is_half(info.dtype) && builder_.dtype(v) == core::DType::kFloat32;
+    return narrows ? builder_.cast(v, info.dtype) : v;
+  }
+
   // A value that stands for what could not be lowered: uses of it are skipped, since they are no news to the user.
   Val poison(std::string) {
     Val v{builder_.graph.add_value(core::DType::kUndefined, {})};
@@ -151,7 +164,7 @@ class GraphLowering : public Surroundings {
     core::Shape shape;
     for (const onnx::Dimension& dim : it->second->dims)
       shape.push_back(dim.value >= 0 ? dim.value : builder_.graph.symbols.fresh(name));
-    return {builder_.graph.add_value(it->second->dtype, shape)};
+    return {builder_.graph.add_value(is_half(it->second->dtype) ? core::DType::kFloat32 : it->second->dtype, shape)};
   }
 
   void lower_node(const onnx::Node& node, Scope& scope) {
@@ -184,7 +197,7 @@ class GraphLowering : public Surroundings {
       lowering.finish();
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         if (node.outputs[i].empty()) continue;
-        Val out = lowering.outputs()[i];
+        Val out = widened(lowering.outputs()[i]);
         core::Value& value = builder_.graph.at(out.id);
         if (value.name.empty() && !value.is_constant()) value.name = node.outputs[i];
         scope.add(node.outputs[i], out);
@@ -281,7 +294,7 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
     core::ValueId id = graph.add_value(info.dtype, input_shape(info, shapes, graph.symbols), info.name);
     graph.inputs.push_back(id);
     graph.input_names.push_back(info.name);
-    scope.add(info.name, {id});
+    scope.add(info.name, lowering.widened({id}));
   }
   for (const auto& [name, shape] : shapes)
     if (!known.contains(name)) throw Error(Code::kUsage, fmt::format("--shape {}: the model has no such input", name));
@@ -289,7 +302,7 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
   for (const ValueInfo& info : model.graph.outputs) {
     const Val* found = scope.find(info.name);
     if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
-    graph.outputs.push_back(found->id);
+    graph.outputs.push_back(lowering.as_declared(*found, info).id);
     graph.output_names.push_back(info.name);
   }
   return result;

@@ -27,6 +27,15 @@ std::vector<int> all_axes(int rank) {
   return out;
 }
 
+// The kernels have answers of their own to a reduction over no elements, and to no axes.
+Val run_time_axes(Lowering& lo, Val axes, Val x) {
+  const Shape& shape = lo.shape(x);
+  if (std::count(shape.begin(), shape.end(), 0) > 0)
+    lo.unsupported("the axes are known at run time only, and the tensor has no elements",
+                   "make the axes an initializer");
+  return lo.b.cast(axes, DType::kInt32);
+}
+
 Reduced read(Lowering& lo, int64_t axes_input_since) {
   Reduced r{.x = lo.input(0)};
   r.keep_dims = lo.attr_i("keepdims", 1) != 0;
@@ -35,7 +44,8 @@ Reduced read(Lowering& lo, int64_t axes_input_since) {
     r.noop = lo.attr_i("noop_with_empty_axes", 0) != 0;
     if (lo.has_input(1)) {
       axes = lo.ints(lo.input(1));
-      if (!axes) r.run_time_axes = lo.b.cast(lo.input(1), DType::kInt32);
+      if (!axes && lo.shape(lo.input(1)) == Shape{0}) axes.emplace();
+      if (!axes) r.run_time_axes = run_time_axes(lo, lo.input(1), r.x);
     }
   } else {
     axes = lo.attr_ints("axes");
