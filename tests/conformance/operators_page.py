@@ -32,8 +32,13 @@ def operator_of(case, folder):
 
 
 def short_reason(text):
-    """A refusal without what belongs to one case only: the file, names of nodes and tensors, the closing code."""
-    text = re.sub(r"^.*?\.onnx: ", "", text)
+    """A refusal without what belongs to one case only: the file, names of nodes and tensors, the closing code.
+
+    Unsupported nodes come as a headline, then for each reason a line "Op: reason (2 nodes)" and one of node names.
+    """
+    parts = [match[1] for part in text.split(" | ") if (match := re.match(r"(.*) \(\d+ nodes?\)$", part))]
+    text = "; ".join(parts) or text
+    text = re.sub(r"^(lowtide: )?(\S*\.onnx: )?", "", text)
     text = re.sub(r"node '[^']*' \(([^)]*)\)[:,]?\s*", r"\1: ", text)
     text = re.sub(r"\s*\[[a-z-]+\]$", "", text)
     text = text.replace("|", "/").strip()

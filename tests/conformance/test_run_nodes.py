@@ -108,3 +108,5 @@ def test_expanded_cases_belong_to_their_operator():
 def test_reasons_lose_what_belongs_to_one_case():
     assert operators_page.short_reason("/x/model.onnx: node 'n' (Foo), attribute 'k': too long [unsupported]") \
         == "Foo: attribute 'k': too long"
+    assert operators_page.short_reason("lowtide: model.onnx: 3 nodes cannot be converted [unsupported] | "
+                                       "LSTM: not known (2 nodes) | a, b | If: no (1 node) | c") == "LSTM: not known; If: no"
