@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "layout/run_time_dims.h"
 #include "layout/traits.h"
 #include "stream/error.h"
 #include "stream/pour.h"
@@ -50,11 +51,11 @@ Val Builder::i32_scalar(int64_t value) { return {graph.add_ints({&value, 1}, DTy
 
 Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
   if (stream::is_static(wanted)) return {graph.add_ints(wanted, dtype, {static_cast<Dim>(wanted.size())})};
-  // Each symbol is looked up in a value that carries it as a dimension; consecutive static ones share a constant.
+  // Consecutive static ones share a constant.
   std::vector<Val> parts;
   std::vector<int64_t> known;
   auto flush = [&] {
-    if (!known.empty()) parts.push_back({graph.add_ints(known, dtype, {static_cast<Dim>(known.size())})});
+    if (!known.empty()) parts.push_back(i32(known));
     known.clear();
   };
   for (Dim dim : wanted) {
@@ -63,25 +64,14 @@ Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
       continue;
     }
     flush();
-    Val found;
-    for (size_t v = 0; v < graph.values.size() && !found; ++v) {
-      const Value& value = graph.values[v];
-      auto at = std::find(value.shape.begin(), value.shape.end(), dim);
-      bool has_bytes =
-          value.producer >= 0 || std::count(graph.inputs.begin(), graph.inputs.end(), static_cast<ValueId>(v));
-      if (at == value.shape.end() || !has_bytes) continue;
-      int64_t begin = at - value.shape.begin();
-      Val all = shape_of({static_cast<ValueId>(v)}, dtype);
-      Dim one = 1;
-      found = slice(all, {&begin, 1}, {&one, 1});
-    }
+    Val found = run_time_dim(*this, dim);
     if (!found)
       throw stream::Unsupported(fmt::format("the dimension {} is not known", graph.symbols.to_string(dim)),
                                 "fix the inputs' shapes with --shape INPUT=...");
     parts.push_back(found);
   }
   flush();
-  return concat(parts, 0);
+  return cast(concat(parts, 0), dtype);
 }
 
 std::vector<Val> Builder::ops(Kind kind, std::initializer_list<Val> inputs, Options options, int output_count) {

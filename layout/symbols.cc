@@ -34,6 +34,12 @@ Dim Symbols::atom(const std::string& name) {
   return intern({{{it->second}, 1}});
 }
 
+Dim Symbols::atom(const std::string& name, Made made) {
+  Dim dim = atom(name);
+  made_.try_emplace(atom_ids_.at(name), made);
+  return dim;
+}
+
 Dim Symbols::named(const std::string& name) { return atom(name); }
 Dim Symbols::fresh(const std::string& hint) { return atom(fmt::format("{}#{}", hint, fresh_++)); }
 
@@ -107,7 +113,7 @@ Dim Symbols::floor_div(Dim a, Dim b) {
   if (b == 0) throw stream::Error(stream::Code::kMalformed, "a dimension is divided by zero");
   if (!is_symbol(a) && !is_symbol(b)) return floor64(a, b);
   if (auto exact = exact_div(a, b)) return *exact;
-  return atom(fmt::format("floor(({})/({}))", to_string(a), to_string(b)));
+  return atom(fmt::format("floor(({})/({}))", to_string(a), to_string(b)), {Made::By::kFloorDiv, a, b});
 }
 
 Dim Symbols::ceil_div(Dim a, Dim b) { return mul(floor_div(mul(a, -1), b), -1); }
@@ -117,13 +123,31 @@ Dim Symbols::mod(Dim a, Dim b) { return sub(a, mul(floor_div(a, b), b)); }
 Dim Symbols::min(Dim a, Dim b) {
   if (a == b) return a;
   if (!is_symbol(a) && !is_symbol(b)) return std::min(a, b);
-  return atom(fmt::format("min({},{})", to_string(std::min(a, b)), to_string(std::max(a, b))));
+  return atom(fmt::format("min({},{})", to_string(std::min(a, b)), to_string(std::max(a, b))), {Made::By::kMin, a, b});
 }
 
 Dim Symbols::max(Dim a, Dim b) {
   if (a == b) return a;
   if (!is_symbol(a) && !is_symbol(b)) return std::max(a, b);
-  return atom(fmt::format("max({},{})", to_string(std::min(a, b)), to_string(std::max(a, b))));
+  return atom(fmt::format("max({},{})", to_string(std::min(a, b)), to_string(std::max(a, b))), {Made::By::kMax, a, b});
+}
+
+std::vector<Symbols::Term> Symbols::terms(Dim dim) const {
+  std::vector<Term> out;
+  for (const auto& [monomial, factor] : poly(dim)) {
+    Term term{factor, {}};
+    for (int id : monomial) term.atoms.push_back(kSymbolBase - poly_ids_.at({{{id}, 1}}));
+    out.push_back(std::move(term));
+  }
+  return out;
+}
+
+std::optional<Symbols::Made> Symbols::made(Dim dim) const {
+  const Poly atom_poly = poly(dim);
+  if (atom_poly.size() != 1 || atom_poly.begin()->first.size() != 1 || atom_poly.begin()->second != 1)
+    return std::nullopt;
+  auto it = made_.find(atom_poly.begin()->first[0]);
+  return it == made_.end() ? std::nullopt : std::optional(it->second);
 }
 
 std::string Symbols::text(const Poly& poly) const {

@@ -41,16 +41,31 @@ class Symbols {
   std::optional<Dim> exact_div(Dim a, Dim b);
   std::string to_string(Dim dim) const;  // "batch*7"
 
+  // What a dimension is made of, for who computes it at run time: the sum of factor * product of atoms.
+  struct Term {
+    int64_t factor;
+    std::vector<Dim> atoms;
+  };
+  std::vector<Term> terms(Dim dim) const;
+  // How an atom came about; nullopt for the model's own and for fresh ones.
+  struct Made {
+    enum class By : uint8_t { kFloorDiv, kMin, kMax } by;
+    Dim a, b;
+  };
+  std::optional<Made> made(Dim atom) const;
+
  private:
   // Sum of coefficient x product of atoms (sorted ids).
   using Poly = std::map<std::vector<int>, int64_t>;
   Poly poly(Dim dim) const;
   Dim intern(const Poly& poly);
   Dim atom(const std::string& text);
+  Dim atom(const std::string& text, Made made);
   std::string text(const Poly& poly) const;
 
   std::vector<std::string> atoms_;
   std::map<std::string, int> atom_ids_;
+  std::map<int, Made> made_;  // by atom
   std::vector<Poly> polys_;
   std::map<Poly, int> poly_ids_;
   int fresh_ = 0;

@@ -53,16 +53,16 @@ void reshape_known(Lowering& lo, Val x, std::vector<Dim> wanted, bool allow_zero
     others.erase(others.begin() + static_cast<ptrdiff_t>(open[0]));
     if (auto rest = left_over(lo, x, others)) wanted[open[0]] = *rest;
   }
-  const bool unknown_rest = !open.empty() && wanted[open[0]] == -1;
-  const auto symbols = std::count_if(wanted.begin(), wanted.end(), core::is_symbol);
-  if (!unknown_rest && (symbols <= 1 || copies || !run_time_shape)) {
-    lo.output(0, reshape_to(lo, x, wanted));
-    return;
+  if (open.empty() || wanted[open[0]] != -1) {
+    try {
+      lo.output(0, reshape_to(lo, x, wanted));
+      return;
+    } catch (const stream::Unsupported&) {
+      if (copies || !run_time_shape) throw;  // else the shape that the graph computes itself will do
+    }
   }
-  // The graph computes the shape itself: nothing needs looking up.
-  Val shape = symbols == 0 || copies || !run_time_shape ? lo.b.dims(wanted) : as_i32_clamped(lo, run_time_shape);
+  Val shape = copies || !run_time_shape ? lo.b.dims(wanted) : as_i32_clamped(lo, run_time_shape);
   Val out = lo.b.op(Kind::kReshape, {x, shape});
-  if (!unknown_rest && !lo.b.is_constant(out)) lo.b.graph.at(out.id).shape = wanted;
   lo.output(0, out);
 }
 
