@@ -22,6 +22,7 @@ namespace lowtide::layout {
   ROW("", "Asinh", 1, 1, 1, lower_asinh) \
   ROW("", "Atan", 1, 1, 1, lower_atan) \
   ROW("", "Atanh", 1, 1, 1, lower_atanh) \
+  ROW("", "Attention", 3, 7, 4, lower_attention) \
   ROW("", "AveragePool", 1, 1, 1, lower_average_pool) \
   ROW("", "BatchNormalization", 5, 5, 5, lower_batch_normalization) \
   ROW("", "BitShift", 2, 2, 1, lower_bit_shift) \
@@ -118,6 +119,7 @@ namespace lowtide::layout {
   ROW("", "Reshape", 1, 2, 1, lower_reshape) \
   ROW("", "Resize", 1, 4, 1, lower_resize) \
   ROW("", "ReverseSequence", 2, 2, 1, lower_reverse_sequence) \
+  ROW("", "RotaryEmbedding", 3, 4, 1, lower_rotary_embedding) \
   ROW("", "Round", 1, 1, 1, lower_round) \
   ROW("", "Scan", 1, -1, -1, lower_scan) \
   ROW("", "Scatter", 3, 3, 1, lower_scatter_elements) \
@@ -158,6 +160,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "FastGelu", 1, 2, 1, lower_fast_gelu) \
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
+// clang-format on
 
 #define DECLARE(domain, op, min_in, max_in, max_out, function) void function(Lowering&);
 LOWTIDE_LOWERINGS(DECLARE)
