@@ -32,9 +32,8 @@ WriteResult summary(const Plan& plan) {
           plan.tensors,  plan.operators,  plan.transposes};
 }
 
-WriteResult write_tflite(const core::Model& model, const std::filesystem::path& path, stream::Budget& budget,
+WriteResult write_tflite(const Plan& plan, const std::filesystem::path& path, stream::Budget& budget,
                          const WriteOptions& options) {
-  Plan plan = plan_tflite(model, options);
   stream::OutFile out(path, plan.file_bytes);
   if (options.progress) options.progress->begin("writing", plan.file_bytes - plan.header.size());
   pour_payloads(plan, out, budget, options);
@@ -42,6 +41,11 @@ WriteResult write_tflite(const core::Model& model, const std::filesystem::path& 
   for (const stream::Source* source : sources(plan)) source->check_unchanged();
   out.commit();
   return summary(plan);
+}
+
+WriteResult write_tflite(const core::Model& model, const std::filesystem::path& path, stream::Budget& budget,
+                         const WriteOptions& options) {
+  return write_tflite(plan_tflite(model, options), path, budget, options);
 }
 
 }  // namespace lowtide::emit

@@ -20,6 +20,9 @@ struct WriteResult {
 WriteResult write_tflite(const core::Model& model, const std::filesystem::path& out, stream::Budget& budget,
                          const WriteOptions& options);
 
+// The same from a plan: the model itself is no longer needed then, and its memory can be given back before.
+WriteResult write_tflite(const Plan& plan, const std::filesystem::path& out, stream::Budget& budget,
+                         const WriteOptions& options);
 // The same numbers without writing anything.
 WriteResult summary(const Plan& plan);
 

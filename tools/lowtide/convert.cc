@@ -33,7 +33,7 @@ using lowtide::stream::Unsupported;
 
 // Beside tiles and windows a conversion needs room for what comes and goes on the heap.
 constexpr uint64_t kHeapMargin = uint64_t{2} << 20;
-// The least that a recipe can be poured in.
+// The least that a model is read in and a recipe poured.
 constexpr uint64_t kSmallestBudget = uint64_t{1} << 20;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
@@ -119,10 +119,16 @@ void check_sources(const lowtide::onnx::Model& model, const fs::path& output) {
 }
 
 // What is left of --max-rss beside the memory that the process has now.
-uint64_t budget_bytes(uint64_t max_rss) {
+uint64_t left_of(uint64_t max_rss) {
   uint64_t taken = lowtide::emit::resident().now + kHeapMargin;
-  if (max_rss >= taken + kSmallestBudget) return max_rss - taken;
-  uint64_t enough = (taken + kSmallestBudget + kMiB - 1) / kMiB + 1;
+  return max_rss > taken ? max_rss - taken : 0;
+}
+
+// The same for writing, when all that grows with the nodes is in memory: so what is asked for here is enough.
+uint64_t writing_budget(uint64_t max_rss) {
+  uint64_t left = left_of(max_rss);
+  if (left >= kSmallestBudget) return left;
+  uint64_t enough = (lowtide::emit::resident().now + kHeapMargin + kSmallestBudget) / kMiB + 1;
   throw Error(Code::kBudget, fmt::format("--max-rss {} is too small for this model: {}M would do",
                                          lowtide::emit::memory_size(max_rss), enough));
 }
@@ -146,16 +152,18 @@ int thread_count(int asked) {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u));
 }
 
-void write_output(const Options& options, const lowtide::core::Model& model, const fs::path& output,
+void write_output(const Options& options, std::unique_ptr<lowtide::core::Model> model, const fs::path& output,
                   lowtide::emit::Report& report) {
-  malloc_trim(0);  // what reading and the passes needed goes back before tiles take its place
-  Budget budget(budget_bytes(options.max_rss));
   ProgressBar bar(options.quiet);
   lowtide::emit::WriteOptions write;
   write.threads = report.threads;
   write.progress = &bar;
   write.external_buffers = options.external;
-  report.written = options.dry_run ? summary(plan_tflite(model, write)) : write_tflite(model, output, budget, write);
+  lowtide::emit::Plan plan = plan_tflite(*model, write);
+  model.reset();
+  malloc_trim(0);  // what reading, the passes and the plan needed goes back before tiles take its place
+  Budget budget(writing_budget(options.max_rss));
+  report.written = options.dry_run ? summary(plan) : write_tflite(plan, output, budget, write);
   bar.finish();
   lowtide::emit::ResidentMarks marks = bar.marks();
   marks.sample();
@@ -173,7 +181,7 @@ void log_to_stderr() {
 // The model read, converted and written; fills the report but for what the whole process took.
 void convert(const Options& options, const lowtide::layout::ConvertOptions& layout, const fs::path& output,
              lowtide::emit::Report& report) {
-  Budget budget(budget_bytes(options.max_rss));
+  Budget budget(std::max(left_of(options.max_rss), kSmallestBudget));
   lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, output.parent_path());
   check_sources(onnx, output);
   report.input_bytes = onnx.file_bytes + onnx.external_bytes;
@@ -182,7 +190,7 @@ void convert(const Options& options, const lowtide::layout::ConvertOptions& layo
   if (!converted.refused.empty()) refuse(converted.refused, options.input);
   onnx = {};
   report.budget_peak = budget.high_water();
-  write_output(options, *converted.model, output, report);
+  write_output(options, std::move(converted.model), output, report);
 }
 
 void run(const Options& options) {
