@@ -108,9 +108,17 @@ Val counting(Lowering& lo, Dim dim, DType dtype) {
 }
 
 Val as_i32_clamped(Lowering& lo, Val list) {
-  if (lo.dtype(list) == DType::kInt64 && !lo.dims(list)) {
-    constexpr auto kFar = static_cast<double>(std::numeric_limits<int32_t>::max());
-    list = lo.b.minimum(lo.b.maximum(list, lo.b.scalar(-kFar, DType::kInt64)), lo.b.scalar(kFar, DType::kInt64));
+  constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+  if (auto known = lo.dims(list); known && lo.rank(list) == 1) {
+    for (Dim& dim : *known)
+      if (!core::is_symbol(dim)) dim = std::clamp<Dim>(dim, -kFar, kFar);
+    try {
+      return lo.b.dims(*known);
+    } catch (const stream::Unsupported&) {  // then as the graph computes it
+    }
+  } else if (lo.dtype(list) == DType::kInt64) {
+    const auto far = static_cast<double>(kFar);
+    list = lo.b.minimum(lo.b.maximum(list, lo.b.scalar(-far, DType::kInt64)), lo.b.scalar(far, DType::kInt64));
   }
   return lo.b.cast(list, DType::kInt32);
 }

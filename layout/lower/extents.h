@@ -24,7 +24,8 @@ Val extent(Lowering& lo, Dim dim, DType dtype);
 Val filled_with(Lowering& lo, std::span<const Dim> dims, Val scalar);
 // 0, 1, .. dim-1.
 Val counting(Lowering& lo, Dim dim, DType dtype);
-// A list of sizes as i32; i64 values beyond are clamped (INT64_MAX means "to the end").
+// A list of sizes as i32, from the shapes of the graph's inputs where its elements are known symbolically; i64 values
+// beyond are clamped (INT64_MAX means "to the end").
 Val as_i32_clamped(Lowering& lo, Val list);
 // Indices into an axis of extent `dim`, where negative ones count from the end, as non-negative ones.
 Val wrapped(Lowering& lo, Val indices, Dim dim);

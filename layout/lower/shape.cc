@@ -218,15 +218,14 @@ void lower_expand(Lowering& lo) {
       wide = core::is_symbol(a) ? c : a;  // a number other than 1 beside a symbol: the symbol is that number or 1
     }
   }
-  if (certain && stream::is_static(out)) {
-    lo.output(0, lo.b.broadcast_to(x, out));
-    return;
+  if (certain) {
+    try {
+      lo.output(0, lo.b.broadcast_to(x, out));
+      return;
+    } catch (const stream::Unsupported&) {  // a dimension that nothing tells: by the shape that the graph computes
+    }
   }
-  if (out == own) {
-    lo.output(0, x);
-    return;
-  }
-  Val shape = lo.b.op(Kind::kBroadcastArgs, {lo.b.shape_of(x), lo.b.cast(wanted, DType::kInt32)});
+  Val shape = lo.b.op(Kind::kBroadcastArgs, {lo.b.shape_of(x), as_i32_clamped(lo, wanted)});
   Val y = lo.b.op(Kind::kBroadcastTo, {x, shape});
   if (certain) lo.b.graph.at(y.id).shape = out;
   lo.output(0, y);
