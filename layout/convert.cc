@@ -4,6 +4,7 @@
 
 #include "layout/fuse.h"
 #include "layout/legalise.h"
+#include "layout/inline_functions.h"
 #include "layout/lower_graph.h"
 #include "layout/merge_equal.h"
 #include "layout/outputs.h"
@@ -23,8 +24,11 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
     if (options.after_pass) options.after_pass(pass, core_model);
   };
 
+  // Calls of the model's own functions become their bodies, so that no lowering meets one.
+  const bool has_functions = !model.functions.empty();
+  const onnx::Model inlined = has_functions ? inline_functions(model) : onnx::Model();
   // ONNX nodes become core ops, in ONNX's axis order; from here on nothing is ONNX's any more.
-  result.refused = lower_graph(model, options.shapes, graph).refused;
+  result.refused = lower_graph(has_functions ? inlined : model, options.shapes, graph).refused;
   if (!result.refused.empty()) return result;
   done("lower");
   // Equal subexpressions once: exporters repeat shape arithmetic, masks, and constants.

@@ -230,6 +230,7 @@ class GraphLowering : public Surroundings {
   }
 
   int64_t opset(const onnx::Node& node) const {
+    if (node.opset > 0) return node.opset;
     auto it = model_.opsets.find(node.domain);
     if (it != model_.opsets.end()) return it->second;
     // ONNX Runtime takes its own domains at version 1 when the import is missing; for ai.onnx it is required.

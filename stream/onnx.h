@@ -90,6 +90,7 @@ struct Node {
   std::vector<std::string> outputs;  // "" = not wanted
   std::vector<Attribute> attributes;
   uint64_t offset = 0;  // byte offset of the NodeProto in the file
+  int64_t opset = 0;    // of its domain, for a node that stood in a function; 0: the model's
 
   const Attribute* find(std::string_view attribute) const;
   // Its name, or its first output when it has none: what messages call it.
