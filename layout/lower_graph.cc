@@ -18,6 +18,9 @@ using stream::Code;
 using stream::Error;
 using stream::Unsupported;
 
+// Operators may change their meaning with every opset: what is newer than the definitions that were read is refused.
+constexpr int64_t kNewestOpset = 24;
+
 // Names seen from a graph: its own values, then those of the graphs around it.
 struct Scope {
   std::unordered_map<std::string, Val> names;
@@ -285,6 +288,9 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
   GraphLowering lowering(model, graph, result);
   Scope scope;
   graph.name = model.graph.name;
+  if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
+    throw Error(Code::kUnsupported, fmt::format("the model is of opset {}; {} is the newest that is known", ai_onnx->second,
+                                                kNewestOpset));
   lowering.add_initializers(model.graph, scope);
   std::set<std::string> known;
   for (const ValueInfo& info : model.graph.inputs) {

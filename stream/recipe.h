@@ -107,7 +107,7 @@ RecipeRef values(std::span<const T> elements, DType dtype, Shape dims) {
   return inline_lanes({bytes.begin(), bytes.end()}, dtype, std::move(dims));
 }
 RecipeRef floats(std::span<const float> elements, Shape dims);
-// Any integer dtype or bool; throws Error(kInternal) when a value does not fit.
+// Any integer dtype or bool; throws Error(kMalformed) when a value does not fit.
 RecipeRef ints(std::span<const int64_t> elements, DType dtype, Shape dims);
 RecipeRef fill(std::vector<std::byte> lane, DType dtype, Shape dims);
 RecipeRef fill_value(double value, DType dtype, Shape dims);  // any numeric dtype; integers must be exact in a double

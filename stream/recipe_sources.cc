@@ -121,7 +121,7 @@ RecipeRef ints(std::span<const int64_t> elements, DType dtype, Shape dims) {
   std::vector<std::byte> lanes(elements.size() * lane);
   for (size_t i = 0; i < elements.size(); ++i) {
     if (!fits(elements[i], dtype))
-      throw Error(Code::kInternal, fmt::format("{} does not fit type {}", elements[i], dtype_name(dtype)));
+      throw Error(Code::kMalformed, fmt::format("{} does not fit type {}", elements[i], dtype_name(dtype)));
     std::memcpy(lanes.data() + i * lane, lane_of(elements[i], dtype).data(), lane);
   }
   return inline_lanes(std::move(lanes), dtype, std::move(dims));
