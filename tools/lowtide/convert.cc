@@ -26,6 +26,7 @@
 namespace {
 
 namespace fs = std::filesystem;
+using lowtide::emit::ResidentMarks;
 using lowtide::stream::Budget;
 using lowtide::stream::Code;
 using lowtide::stream::Error;
@@ -36,11 +37,14 @@ constexpr uint64_t kHeapMargin = uint64_t{2} << 20;
 // The least that a model is read in and a recipe poured.
 constexpr uint64_t kSmallestBudget = uint64_t{1} << 20;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
+// Without --max-rss: this, or more when the graph alone is that large.
+constexpr uint64_t kUsualRss = 32 * kMiB;
+constexpr uint64_t kUsualBudget = 8 * kMiB;
 
 struct Options {
   std::string input, output, report, dump_after;
   std::vector<std::string> shapes, layouts;
-  uint64_t max_rss = 32 * kMiB;
+  uint64_t max_rss = 0;  // 0: not given
   int threads = 0;
   bool dry_run = false, quiet = false, verbose = false, external = false;
 };
@@ -70,7 +74,7 @@ lowtide::core::Shape parse_shape(const std::string& option, const std::string& t
   }
 }
 
-lowtide::layout::ConvertOptions layout_options(const Options& options) {
+lowtide::layout::ConvertOptions layout_options(const Options& options, ResidentMarks& marks) {
   lowtide::layout::ConvertOptions out;
   for (const std::string& text : options.shapes) {
     auto [name, shape] = divide("--shape", text);
@@ -84,7 +88,9 @@ lowtide::layout::ConvertOptions layout_options(const Options& options) {
     if (!out.layouts.emplace(name, layout).second) usage(fmt::format("--layout {} is given twice", name));
   }
   auto begun = std::chrono::steady_clock::now();
-  out.after_pass = [begun, dump = options.dump_after](std::string_view pass, const lowtide::core::Model& model) {
+  out.after_pass = [begun, &marks, dump = options.dump_after](std::string_view pass,
+                                                              const lowtide::core::Model& model) {
+    marks.sample();
     size_t ops = 0;
     for (const auto& graph : model.graphs) ops += graph->ops.size();
     spdlog::debug("{:8.1f} ms  {}: {} operators",
@@ -126,11 +132,11 @@ uint64_t left_of(uint64_t max_rss) {
 
 // The same for writing, when all that grows with the nodes is in memory: so what is asked for here is enough.
 uint64_t writing_budget(uint64_t max_rss) {
-  uint64_t left = left_of(max_rss);
-  if (left >= kSmallestBudget) return left;
-  uint64_t enough = (lowtide::emit::resident().now + kHeapMargin + kSmallestBudget) / kMiB + 1;
+  lowtide::emit::Resident resident = lowtide::emit::resident();
+  uint64_t needed = std::max(resident.peak, resident.now + kHeapMargin + kSmallestBudget);
+  if (max_rss >= needed) return left_of(max_rss);
   throw Error(Code::kBudget, fmt::format("--max-rss {} is too small for this model: {}M would do",
-                                         lowtide::emit::memory_size(max_rss), enough));
+                                         lowtide::emit::memory_size(max_rss), needed / kMiB + 1));
 }
 
 // All refused nodes at once, those with one reason together; a single one is an error like any other.
@@ -153,8 +159,8 @@ int thread_count(int asked) {
 }
 
 void write_output(const Options& options, std::unique_ptr<lowtide::core::Model> model, const fs::path& output,
-                  lowtide::emit::Report& report) {
-  ProgressBar bar(options.quiet);
+                  ResidentMarks& marks, lowtide::emit::Report& report) {
+  ProgressBar bar(options.quiet, marks);
   lowtide::emit::WriteOptions write;
   write.threads = report.threads;
   write.progress = &bar;
@@ -162,14 +168,14 @@ void write_output(const Options& options, std::unique_ptr<lowtide::core::Model> 
   lowtide::emit::Plan plan = plan_tflite(*model, write);
   model.reset();
   malloc_trim(0);  // what reading, the passes and the plan needed goes back before tiles take its place
-  Budget budget(writing_budget(options.max_rss));
+  if (options.max_rss == 0)
+    report.max_rss = std::max(
+        {kUsualRss, lowtide::emit::resident().peak, lowtide::emit::resident().now + kHeapMargin + kUsualBudget});
+  Budget budget(writing_budget(report.max_rss));
   report.written = options.dry_run ? summary(plan) : write_tflite(plan, output, budget, write);
   bar.finish();
-  lowtide::emit::ResidentMarks marks = bar.marks();
   marks.sample();
   report.budget_peak = std::max(report.budget_peak, budget.high_water());
-  report.peak_anonymous = marks.anonymous();
-  report.peak_file = marks.file();
 }
 
 void log_to_stderr() {
@@ -180,8 +186,8 @@ void log_to_stderr() {
 
 // The model read, converted and written; fills the report but for what the whole process took.
 void convert(const Options& options, const lowtide::layout::ConvertOptions& layout, const fs::path& output,
-             lowtide::emit::Report& report) {
-  Budget budget(std::max(left_of(options.max_rss), kSmallestBudget));
+             ResidentMarks& marks, lowtide::emit::Report& report) {
+  Budget budget(std::max(left_of(report.max_rss), kSmallestBudget));
   lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, output.parent_path());
   check_sources(onnx, output);
   report.input_bytes = onnx.file_bytes + onnx.external_bytes;
@@ -190,13 +196,14 @@ void convert(const Options& options, const lowtide::layout::ConvertOptions& layo
   if (!converted.refused.empty()) refuse(converted.refused, options.input);
   onnx = {};
   report.budget_peak = budget.high_water();
-  write_output(options, std::move(converted.model), output, report);
+  write_output(options, std::move(converted.model), output, marks, report);
 }
 
 void run(const Options& options) {
   auto begun = std::chrono::steady_clock::now();
   if (options.verbose) log_to_stderr();
-  lowtide::layout::ConvertOptions layout = layout_options(options);
+  ResidentMarks marks;
+  lowtide::layout::ConvertOptions layout = layout_options(options, marks);
   fs::path output = output_path(options);
   check_paths(options, output);
 
@@ -204,16 +211,18 @@ void run(const Options& options) {
   report.input = options.input;
   report.output = output.string();
   report.dry_run = options.dry_run;
-  report.max_rss = options.max_rss;
+  report.max_rss = options.max_rss > 0 ? options.max_rss : kUsualRss;
   report.threads = thread_count(options.threads);
   try {
-    convert(options, layout, output, report);
+    convert(options, layout, output, marks, report);
   } catch (Error& error) {
     error.add_place({.file = options.input});
     throw;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   report.peak_rss = lowtide::emit::resident().peak;
+  report.peak_anonymous = marks.anonymous();
+  report.peak_file = marks.file();
   if (!options.quiet) fmt::print("{}", report_text(report));
   if (!options.report.empty()) write_text(options.report, report_json(report));
 }
@@ -225,10 +234,12 @@ void add_convert(CLI::App& app) {
   CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite");
   command->add_option("model", options->input, "The ONNX model (.onnx or .onnx.zst)")->required();
   command->add_option("-o,--output", options->output, "Where to write (default: the model's name with .tflite)");
-  command
-      ->add_option("--max-rss", options->max_rss,
-                   "Resident memory to stay below; K, M, G are powers of 1024 (default: 32M)")
-      ->transform(CLI::AsSizeValue(false));
+  CLI::Option* max_rss =
+      command
+          ->add_option(
+              "--max-rss", options->max_rss,
+              "Resident memory to stay below; K, M, G are powers of 1024 (default: 32M, more for very large graphs)")
+          ->transform(CLI::AsSizeValue(false));
   command->add_option("--shape", options->shapes, "INPUT=1,3,512,512: fixes a dynamic input's shape; may be repeated")
       ->allow_extra_args(false);
   command
@@ -245,5 +256,8 @@ void add_convert(CLI::App& app) {
   command->add_flag("--verbose", options->verbose, "Print each pass and its time")->excludes(quiet);
   command->add_option("--report", options->report, "Write the report as JSON to this file");
   command->add_option("--dump-after", options->dump_after, "Print the graph after this pass, such as lower");
-  command->callback([options] { run(*options); });
+  command->callback([options, max_rss] {
+    if (max_rss->count() > 0 && options->max_rss == 0) usage("--max-rss is 0");
+    run(*options);
+  });
 }

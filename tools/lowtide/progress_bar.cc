@@ -17,7 +17,8 @@ constexpr auto kRedrawEvery = 100ms;
 constexpr auto kPlainLineEvery = 3s;
 }  // namespace
 
-ProgressBar::ProgressBar(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressBar::ProgressBar(bool quiet, lowtide::emit::ResidentMarks& marks)
+    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), marks_(marks) {}
 
 void ProgressBar::begin(std::string_view what, uint64_t total) {
   std::lock_guard lock(mutex_);

@@ -10,23 +10,23 @@
 
 class ProgressBar : public lowtide::emit::Progress {
  public:
-  explicit ProgressBar(bool quiet);
+  // Takes samples of resident memory into `marks` while it runs.
+  ProgressBar(bool quiet, lowtide::emit::ResidentMarks& marks);
   ~ProgressBar() override { finish(); }
   void begin(std::string_view what, uint64_t total) override;
   void advance(uint64_t bytes) override;
   // Takes the line away.
   void finish();
-  const lowtide::emit::ResidentMarks& marks() const { return marks_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   std::string line(const lowtide::emit::Resident& resident, Clock::time_point now) const;
 
   bool quiet_, terminal_;
+  lowtide::emit::ResidentMarks& marks_;
   bool shown_ = false;
   std::mutex mutex_;
   std::string what_;
   uint64_t done_ = 0, total_ = 0;
   Clock::time_point begun_, sampled_, printed_;
-  lowtide::emit::ResidentMarks marks_;
 };
