@@ -15,6 +15,7 @@ namespace lowtide::layout {
   ROW("", "Acos", 1, 1, 1, lower_acos) \
   ROW("", "Acosh", 1, 1, 1, lower_acosh) \
   ROW("", "Add", 2, 2, 1, lower_add) \
+  ROW("", "AffineGrid", 2, 2, 1, lower_affine_grid) \
   ROW("", "And", 2, 2, 1, lower_and) \
   ROW("", "ArgMax", 1, 1, 1, lower_arg_max) \
   ROW("", "ArgMin", 1, 1, 1, lower_arg_min) \
@@ -36,6 +37,7 @@ namespace lowtide::layout {
   ROW("", "Celu", 1, 1, 1, lower_celu) \
   ROW("", "CenterCropPad", 2, 2, 1, lower_center_crop_pad) \
   ROW("", "Clip", 1, 3, 1, lower_clip) \
+  ROW("", "Col2Im", 3, 3, 1, lower_col2im) \
   ROW("", "Compress", 2, 2, 1, lower_compress) \
   ROW("", "Concat", 1, -1, 1, lower_concat) \
   ROW("", "Constant", 0, 0, 1, lower_constant) \
@@ -66,6 +68,7 @@ namespace lowtide::layout {
   ROW("", "GlobalMaxPool", 1, 1, 1, lower_global_max_pool) \
   ROW("", "Greater", 2, 2, 1, lower_greater) \
   ROW("", "GreaterOrEqual", 2, 2, 1, lower_greater_or_equal) \
+  ROW("", "GridSample", 2, 2, 1, lower_grid_sample) \
   ROW("", "GroupNormalization", 3, 3, 1, lower_group_normalization) \
   ROW("", "HardSigmoid", 1, 1, 1, lower_hard_sigmoid) \
   ROW("", "HardSwish", 1, 1, 1, lower_hard_swish) \
@@ -88,6 +91,7 @@ namespace lowtide::layout {
   ROW("", "MatMul", 2, 2, 1, lower_matmul) \
   ROW("", "Max", 1, -1, 1, lower_max) \
   ROW("", "MaxPool", 1, 1, 2, lower_max_pool) \
+  ROW("", "MaxUnpool", 2, 3, 1, lower_max_unpool) \
   ROW("", "Mean", 1, -1, 1, lower_mean) \
   ROW("", "MeanVarianceNormalization", 1, 1, 1, lower_mean_variance_normalization) \
   ROW("", "Min", 1, -1, 1, lower_min) \
