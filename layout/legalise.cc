@@ -52,6 +52,7 @@ class Legaliser {
     const core::KernelLimits* limits = core::kernel_limits(op.kind);
     if (!limits || is_quantized(op)) return push(std::move(op));
     fit_indices(op);
+    if (op.kind == Kind::kPad || op.kind == Kind::kPadv2) pad_by_axis(op, *limits);
     std::vector<std::pair<ValueId, ValueId>> restore;  // what the op gives now, what it gave
     const ComputeType type = fit_types(op, restore);
     const size_t narrowed = restore.size();
@@ -191,6 +192,32 @@ class Legaliser {
       throw Unsupported(fmt::format("no kernel of {} takes rank {}, and its axes cannot be merged to {}",
                                     kind_name(op.kind), rank, limits.max_rank),
                         "reshape to fewer axes in the model");
+  }
+
+  // Padded axes cannot be merged: where there are too many, they are padded one after the other, all but the last here.
+  void pad_by_axis(Op& op, const core::KernelLimits& limits) {
+    auto table = graph_.ints(op.inputs[1]);
+    if (!table || kernel_rank(graph_, op) <= limits.max_rank) return;
+    std::vector<size_t> padded;
+    for (size_t axis = 0; axis < table->size() / 2; ++axis)
+      if ((*table)[2 * axis] != 0 || (*table)[2 * axis + 1] != 0) padded.push_back(axis);
+    constexpr size_t kAlways = 2;  // of two padded axes and what is merged around them the rank is 5
+    const core::Shape table_shape = graph_.at(op.inputs[1]).shape;
+    for (size_t i = 0; i + kAlways < padded.size(); ++i) {
+      const size_t axis = padded[i];
+      std::vector<int64_t> one(table->size(), 0);
+      core::Shape shape = graph_.at(op.inputs[0]).shape;
+      for (size_t side : {2 * axis, 2 * axis + 1}) {
+        one[side] = std::exchange((*table)[side], 0);
+        shape[axis] = graph_.symbols.add(shape[axis], one[side]);
+      }
+      Op part = op;
+      part.inputs[1] = graph_.add_ints(one, DType::kInt32, table_shape);
+      part.outputs = {graph_.add_value(graph_.at(op.inputs[0]).dtype, shape)};
+      op.inputs[0] = part.outputs[0];
+      legalise(std::move(part));
+    }
+    op.inputs[1] = graph_.add_ints(*table, DType::kInt32, table_shape);
   }
 
   // The operands of ops that take numpy's broadcasting in ONNX.

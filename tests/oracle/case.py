@@ -59,7 +59,7 @@ class Case:
         opsets = [helper.make_opsetid("", self.opset)]
         opsets += [helper.make_opsetid(domain, version) for domain, version in self.opsets.items()]
         # The oldest IR version that knows initializers without an input of the same name, as far as the opset allows.
-        ir_version = max(helper.find_min_ir_version_for(opsets), 4)
+        ir_version = max(helper.find_min_ir_version_for(opsets, ignore_unknown=True), 4)
         model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
         if any(not output.type.WhichOneof("value") for output in graph.output):
             model = onnx.shape_inference.infer_shapes(model, data_prop=True)
