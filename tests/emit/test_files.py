@@ -128,6 +128,13 @@ def test_inspect_lists_what_is_there(tmp_path):
         assert [(t["name"], t["dtype"], t["shape"]) for t in graph["inputs"] + graph["outputs"]] == [("x", "f32", [3, 5]), ("y", "f32", [3, 64])]
 
 
+def test_listing_that_nobody_reads_to_its_end(tmp_path, program):
+    model = network(tmp_path / "m.onnx", rows=3)
+    for _ in range(3):
+        done = subprocess.run(["bash", "-c", f"set -o pipefail; '{program}' inspect '{model}' | true"], capture_output=True, text=True, timeout=60)
+        assert done.returncode in (0, 141) and done.stderr == ""
+
+
 def test_damaged_tflite_files_are_refused_or_listed(tmp_path):
     """Cut anywhere and with bytes changed: an error or a listing, never a crash."""
     model = network(tmp_path / "m.onnx", rows=8)

@@ -31,12 +31,20 @@ void interrupted(int) {
   _exit(exit_status(Code::kInterrupted));
 }
 
+// `lowtide inspect FILE | head`: nobody reads on, so the program ends as others do then.
+void unread(int signal) {
+  lowtide::stream::remove_temporaries();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 void handle_signals() {
   struct sigaction action;
   std::memset(&action, 0, sizeof action);
   action.sa_handler = interrupted;
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // `lowtide inspect | head` ends by a failed write
+  action.sa_handler = unread;
+  sigaction(SIGPIPE, &action, nullptr);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of the write, not the end of the process
 }
 

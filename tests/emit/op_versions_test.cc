@@ -1,0 +1,63 @@
+#include "emit/op_versions.h"
+
+#include <gtest/gtest.h>
+
+#include "emit/runtime_versions.h"
+#include "tests/emit/models.h"
+
+namespace lowtide::emit {
+namespace {
+
+using core::DType;
+using core::Kind;
+
+// The version of an op of one output, given types and shapes of its inputs.
+struct In {
+  DType dtype;
+  core::Shape shape;
+};
+int version(Kind kind, const std::vector<In>& inputs, core::Options options, DType result) {
+  Made m;
+  std::vector<core::ValueId> ids;
+  for (const In& in : inputs) ids.push_back(m.graph->add_value(in.dtype, in.shape));
+  m.op(kind, ids, std::move(options), result, {1});
+  return op_version(*m.graph, m.graph->ops.at(0));
+}
+constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kI32 = DType::kInt32, kI64 = DType::kInt64;
+
+TEST(OpVersions, ByOptions) {
+  core::Conv2dOptions dilated{.dilation_w = 2};
+  EXPECT_EQ(version(Kind::kDepthwiseConv2d, {{kF32, {1, 5, 7, 3}}, {kF32, {1, 2, 2, 3}}}, dilated, kF32), 2);
+  core::TransposeConvOptions plain, relu{.activation = core::Activation::kRelu};
+  std::vector<In> inputs = {{kI32, {4}}, {kF32, {4, 2, 2, 3}}, {kF32, {1, 5, 7, 3}}};
+  EXPECT_EQ(version(Kind::kTransposeConv, inputs, plain, kF32), 1);
+  EXPECT_EQ(version(Kind::kTransposeConv, inputs, relu, kF32), 4);
+  core::FullyConnectedOptions keep{.keep_num_dims = true};
+  EXPECT_EQ(version(Kind::kFullyConnected, {{kF32, {5}}, {kF32, {3, 5}}, {kF32, {3}}}, keep, kF32), 5);
+  EXPECT_EQ(version(Kind::kFullyConnected, {{kF32, {5}}, {kF32, {3, 5}}}, keep, kF32), 6);
+  EXPECT_EQ(version(Kind::kResizeBilinear, {{kF32, {1, 2, 3, 4}}, {kI32, {2}}}, core::ResizeOptions{false, true}, kF32),
+            3);
+}
+
+TEST(OpVersions, ByTypeAndRank) {
+  EXPECT_EQ(version(Kind::kAdd, {{kI64, {3}}, {kI64, {3}}}, core::BinaryOptions{}, kI64), 4);
+  EXPECT_EQ(version(Kind::kSub, {{kF32, {2, 3, 4, 5, 6}}, {kF32, {6}}}, core::BinaryOptions{}, kF32), 3);
+  EXPECT_EQ(version(Kind::kTranspose, {{kF32, {2, 3, 4, 5, 6}}, {kI32, {5}}}, core::NoOptions{}, kF32), 4);
+  EXPECT_EQ(version(Kind::kSplit, {{kI32, {}}, {kI32, {6}}}, core::SplitOptions{2}, kI32), 3);
+  EXPECT_EQ(version(Kind::kBroadcastTo, {{kF32, {1}}, {kI32, {1}}}, core::NoOptions{}, kF32), 2);
+  EXPECT_EQ(version(Kind::kCast, {{kI8, {3}}}, core::NoOptions{}, kF32), 3);
+  // Groups show in the shapes alone.
+  EXPECT_EQ(version(Kind::kConv2d, {{kF32, {1, 5, 7, 6}}, {kF32, {4, 2, 2, 3}}}, core::Conv2dOptions{}, kF32), 6);
+}
+
+TEST(RuntimeVersions, CompareByNumber) {
+  EXPECT_EQ(newer_runtime("2.9.0", "2.13.0"), "2.13.0");
+  EXPECT_EQ(newer_runtime("1.15.0", "2.1.0"), "2.1.0");
+  EXPECT_EQ(newer_runtime("", "1.5.0"), "1.5.0");
+  EXPECT_EQ(first_runtime(Kind::kConv2d, 6), "2.9.0");
+  EXPECT_EQ(first_runtime(Kind::kBroadcastTo, 1), "");
+  EXPECT_EQ(first_runtime(Kind::kConv2d, 99), "");
+}
+
+}  // namespace
+}  // namespace lowtide::emit
