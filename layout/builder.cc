@@ -18,6 +18,10 @@ using stream::Code;
 using stream::Error;
 namespace recipe = stream::recipe;
 
+// Constants of at most this many elements are computed as they are folded: shapes, axes, scales, which passes will read.
+// A longer one stays a recipe, so that the graph does not fill up with the contents of small weights.
+constexpr uint64_t kEagerElements = 256;
+
 // A constant that an op would blow up (a broadcast, a tile) is left to the run: the file must not grow by folding.
 bool worth_folding(uint64_t in_bytes, const RecipeRef& out) {
   return stream::is_small(*out) || out->bytes() <= stream::checked_mul(in_bytes, 2);
@@ -104,7 +108,7 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
           throw Error(Code::kInternal, fmt::format("{} folds to {} {}, but is inferred as {} {}", kind_name(kind),
                                                    dtype_name(made->dtype), stream::to_string(made->dims),
                                                    dtype_name(types[i].dtype), stream::to_string(types[i].shape)));
-        if (stream::is_small(*made) && !std::holds_alternative<stream::step::Inline>(made->step))
+        if (made->elements() <= kEagerElements && !std::holds_alternative<stream::step::Inline>(made->step))
           made = recipe::inline_lanes(stream::evaluate(made, graph.budget), made->dtype, made->dims);
         out.push_back(constant(std::move(made)));
       }
