@@ -58,7 +58,7 @@ Val conv_volume(Lowering& lo, Val x, Val weights, Val bias, std::span<const Wind
 void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
   if (group < 1) lo.malformed(fmt::format("group {} must be positive", group));
   if (group > 1) channels = lo.need_static(channels, "the number of channels of a grouped convolution");
-  if (!core::is_symbol(channels) && channels != weights[1] * group)
+  if (!core::is_symbol(channels) && (channels % group != 0 || channels / group != weights[1]))
     lo.malformed(
         fmt::format("{} channels do not fit weights of {} channels in {} groups", channels, weights[1], group));
   if (weights[0] % group != 0) lo.malformed(fmt::format("{} groups do not divide {} filters", group, weights[0]));

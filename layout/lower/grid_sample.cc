@@ -74,7 +74,7 @@ void lower_grid_sample(Lowering& lo) {
   Val image = reshape_to(lo, b.transpose(x, perm), std::vector<Dim>{symbols.mul(shape[0], area), shape[1]});
   Val first;
   if (shape[0] != 1) first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), b.i32_scalar(area));
-  Val y = sampled(lo, image, first, at, {mode, outside, align_corners, sizes});
+  Val y = sampled(lo, image, first, at, {mode, outside, align_corners, false, sizes});
   Shape out = {to[0], shape[1]};
   out.insert(out.end(), to.begin() + 1, to.end() - 1);
   lo.output(0, reshape_to(lo, b.transpose(y, {0, 2, 1}), out));

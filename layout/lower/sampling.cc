@@ -130,7 +130,8 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
     values = b.select(b.not_equal(weights, b.scalar(0, DType::kFloat32)), values, b.scalar(0, dtype));
     return reshape_to(lo, values, std::vector<Dim>{b.dim(values, 0), b.dim(values, 1), b.dim(values, 3)});
   }
-  return b.sum(b.mul(values, b.cast(weights, dtype)), std::vector<int>{2}, false);
+  Val weighted = b.mul(values, b.cast(weights, dtype));
+  return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{2}, false);
 }
 
 }  // namespace lowtide::layout

@@ -14,6 +14,7 @@ struct Sampler {
   Sampling mode = Sampling::kLinear;
   Outside outside = Outside::kZeros;
   bool align_corners = false;      // reflection is about the outermost elements' centres, else about their outer edges
+  bool largest = false;            // the largest of the weighted taps instead of their sum (RoiAlign's maximum)
   std::span<const int64_t> sizes;  // of the image, the slowest axis first
 };
 

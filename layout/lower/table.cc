@@ -47,6 +47,7 @@ namespace lowtide::layout {
   ROW("", "Cos", 1, 1, 1, lower_cos) \
   ROW("", "Cosh", 1, 1, 1, lower_cosh) \
   ROW("", "CumSum", 2, 2, 1, lower_cum_sum) \
+  ROW("", "DeformConv", 3, 5, 1, lower_deform_conv) \
   ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space) \
   ROW("", "Div", 2, 2, 1, lower_div) \
   ROW("", "Dropout", 1, 3, 2, lower_dropout) \
@@ -123,6 +124,7 @@ namespace lowtide::layout {
   ROW("", "Reshape", 1, 2, 1, lower_reshape) \
   ROW("", "Resize", 1, 4, 1, lower_resize) \
   ROW("", "ReverseSequence", 2, 2, 1, lower_reverse_sequence) \
+  ROW("", "RoiAlign", 3, 3, 1, lower_roi_align) \
   ROW("", "RotaryEmbedding", 3, 4, 1, lower_rotary_embedding) \
   ROW("", "Round", 1, 1, 1, lower_round) \
   ROW("", "Scan", 1, -1, -1, lower_scan) \

@@ -37,4 +37,17 @@ CASES += [
          {"image": np.array([5, 13], np.int64), "block": np.array([2, 2], np.int64)}, opset=18, outputs="float[2,3,5,13] y"),
     Case("max_unpool/of_max_pool", "float[2,3,6,8] x",
          "p, i = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x) y = MaxUnpool<kernel_shape=[2,2], strides=[2,2]>(p, i)"),
+    Case("deform_conv/pads_strides_bias_mask", "float[2,3,7,9] x, float[2,18,4,5] o, float[2,9,4,5] m",
+         "y = DeformConv<pads=[1,1,1,1], strides=[2,2]>(x, w, o, b, m)", {"w": (4, 3, 3, 3), "b": (4,)}, opset=19,
+         ranges={"o": (-3, 3)}),
+    Case("deform_conv/groups_offset_groups_dilations", "float[2,6,8,9] x, float[2,24,6,5] o",
+         "y = DeformConv<group=3, offset_group=2, dilations=[2,2], pads=[0,0,0,0]>(x, w, o)", {"w": (6, 2, 2, 3)}, opset=19,
+         ranges={"o": (-2, 2)}),
 ]
+for mode in ("avg", "max"):
+    for version, transform in ((10, ""), (16, 'coordinate_transformation_mode="half_pixel", '),
+                               (16, 'coordinate_transformation_mode="output_half_pixel", ')):
+        name = f"roi_align/{mode}_{transform.split('=')[1][1:-3] if transform else 'opset_10'}"
+        CASES.append(Case(name, "float[2,3,9,11] x, float[5,4] r, int64[5] i",
+                          f'y = RoiAlign<{transform}mode="{mode}", output_height=3, output_width=4, sampling_ratio=2, spatial_scale=0.5>(x, r, i)',
+                          opset=version, feeds=None, ranges={"i": (0, 2), "r": (-4, 24)}))

@@ -1,0 +1,218 @@
+// DeformConv and RoiAlign: convolutions and pools whose positions come with the data. All positions are computed, the
+// image is sampled at them (sampling.h), and what is left is a matrix product or a mean.
+// Sources: ONNX's DeformConv (19, 22) and RoiAlign (10, 16, 22); ONNX Runtime's rules at the border.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "layout/lower/extents.h"
+#include "layout/lower/sampling.h"
+
+namespace lowtide::layout {
+namespace {
+
+std::vector<int64_t> numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise) {
+  std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
+  if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));
+  for (int64_t value : values)
+    if (value < otherwise || value > std::numeric_limits<int32_t>::max())
+      lo.malformed(fmt::format("{} holds {}, which is out of range", name, value));
+  return values;
+}
+
+// [N, C, H, W] as rows of channels, and for each image its first row as i32 [N, 1]; absent when there is one image.
+struct Rows {
+  Val image, first;
+};
+Rows as_rows(Lowering& lo, Val x, int64_t area) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(x);
+  Rows rows;
+  rows.image =
+      reshape_to(lo, b.transpose(x, {0, 2, 3, 1}), std::vector<Dim>{b.graph.symbols.mul(shape[0], area), shape[1]});
+  if (shape[0] != 1) rows.first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), b.i32_scalar(area));
+  return rows;
+}
+
+// Where the taps of a plain convolution stand: [places * taps, 2], rows first.
+Val plain_positions(Lowering& lo, std::span<const int64_t> out, std::span<const int64_t> kernel,
+                    std::span<const int64_t> stride, std::span<const int64_t> dilation, std::span<const int64_t> pads) {
+  const int64_t places = out[0] * out[1], taps = kernel[0] * kernel[1];
+  if (static_cast<uint64_t>(places) * static_cast<uint64_t>(taps) > (uint64_t{1} << 23))
+    lo.unsupported("a deformable convolution this large");
+  std::vector<float> at;
+  for (int64_t place = 0; place < places; ++place)
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      at.push_back(static_cast<float>(place / out[1] * stride[0] - pads[0] + tap / kernel[1] * dilation[0]));
+      at.push_back(static_cast<float>(place % out[1] * stride[1] - pads[1] + tap % kernel[1] * dilation[1]));
+    }
+  return lo.b.constant(stream::recipe::floats(at, {places * taps, 2}));
+}
+
+// [N, offset groups * taps * per, H, W] as [N, places * taps, per] for one group.
+Val of_group(Lowering& lo, Val x, int64_t group, int64_t taps, int64_t per, int64_t places) {
+  Builder& b = lo.b;
+  Val part = b.slice(x, std::vector<int64_t>{0, group * taps * per, 0, 0}, std::vector<Dim>{-1, taps * per, -1, -1});
+  const Dim batch = lo.shape(x)[0];
+  part = b.transpose(reshape_to(lo, part, std::vector<Dim>{batch, taps, per, places}), {0, 3, 1, 2});
+  return reshape_to(lo, part, std::vector<Dim>{batch, places * taps, per});
+}
+
+// One group of the product: values [N, places, taps, C], weights ONNX's [M, C, h, w].
+Val contracted(Lowering& lo, Val values, Val weights, Val bias) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(values), w = lo.shape(weights);
+  weights = b.reshape(b.transpose(weights, {0, 2, 3, 1}), {w[0], w[1] * w[2] * w[3]});
+  values = reshape_to(lo, values, std::vector<Dim>{shape[0], shape[1], w[1] * w[2] * w[3]});
+  return b.fully_connected(values, weights, bias, true);
+}
+
+}  // namespace
+
+void lower_deform_conv(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0), weights = lo.input(1), offset = lo.input(2);
+  if (lo.rank(x) != 4 || lo.rank(weights) != 4 || lo.rank(offset) != 4)
+    lo.unsupported("a deformable convolution over other than two axes");
+  const Shape shape = lo.shape(x);
+  const std::vector<int64_t> w = lo.need_static(lo.shape(weights), "the shape of the weights");
+  const std::vector<int64_t> sizes = {lo.need_static(shape[2], "the height"), lo.need_static(shape[3], "the width")};
+  const std::vector<int64_t> kernel = {w[2], w[3]};
+  if (auto given = lo.attr_ints("kernel_shape"); given && *given != kernel)
+    lo.malformed("kernel_shape is not the shape of the weights");
+  const std::vector<int64_t> stride = numbers(lo, "strides", 2, 1), dilation = numbers(lo, "dilations", 2, 1);
+  const std::vector<int64_t> pads = numbers(lo, "pads", 4, 0);
+  for (int64_t extent : {kernel[0], kernel[1], sizes[0], sizes[1]})
+    if (extent < 1 || extent > std::numeric_limits<int32_t>::max())
+      lo.unsupported(fmt::format("an axis of {}", extent));
+  const int64_t group = lo.attr_i("group", 1), offset_group = lo.attr_i("offset_group", 1);
+  const int64_t channels = lo.need_static(shape[1], "the number of channels");
+  if (group < 1 || offset_group < 1 || channels % offset_group != 0 || channels % group != 0 ||
+      channels / group != w[1] || w[0] % group != 0)
+    lo.malformed(fmt::format("{} channels, {} groups, {} offset groups and weights {} do not fit", channels, group,
+                             offset_group, stream::to_string(lo.shape(weights))));
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < 2; ++i) {
+    out.push_back((sizes[i] + pads[i] + pads[i + 2] - ((kernel[i] - 1) * dilation[i] + 1)) / stride[i] + 1);
+    if (out[i] < 1 || (stream::is_static(lo.shape(offset)[i + 2]) && lo.shape(offset)[i + 2] != out[i]))
+      lo.malformed(
+          fmt::format("offsets of {} do not fit an output of {}", stream::to_string(lo.shape(offset)), out[i]));
+  }
+  const int64_t taps = kernel[0] * kernel[1], places = out[0] * out[1];
+  Val plain = plain_positions(lo, out, kernel, stride, dilation, pads);
+
+  std::vector<Val> images =
+      offset_group == 1
+          ? std::vector<Val>{x}
+          : b.split(x, std::vector<int64_t>(static_cast<size_t>(offset_group), channels / offset_group), 1);
+  std::vector<Val> parts;
+  for (int64_t i = 0; i < offset_group; ++i) {
+    const Rows rows = as_rows(lo, images[static_cast<size_t>(i)], sizes[0] * sizes[1]);
+    Val at = b.add(b.cast(of_group(lo, offset, i, taps, 2, places), DType::kFloat32), plain);
+    Val values = sampled(lo, rows.image, rows.first, at,
+                         {.mode = Sampling::kLinear, .outside = Outside::kZeros, .sizes = sizes});
+    if (lo.has_input(4)) values = b.mul(values, of_group(lo, lo.input(4), i, taps, 1, places));
+    parts.push_back(reshape_to(lo, values, std::vector<Dim>{shape[0], places, taps, channels / offset_group}));
+  }
+  Val values = parts.size() == 1 ? parts[0] : b.concat(parts, 3);
+  const Val bias = lo.optional_input(3);
+  Val y;
+  if (group == 1) {
+    y = contracted(lo, values, weights, bias);
+  } else {
+    const size_t count = static_cast<size_t>(group);
+    std::vector<Val> vs = b.split(values, std::vector<int64_t>(count, w[1]), 3);
+    std::vector<Val> ws = b.split(weights, std::vector<int64_t>(count, w[0] / group), 0), biases(count);
+    if (bias) biases = b.split(bias, std::vector<int64_t>(count, w[0] / group), 0);
+    for (size_t i = 0; i < count; ++i) vs[i] = contracted(lo, vs[i], ws[i], biases[i]);
+    y = b.concat(vs, 2);
+  }
+  lo.output(0, reshape_to(lo, b.transpose(y, {0, 2, 1}), std::vector<Dim>{shape[0], w[0], out[0], out[1]}));
+}
+
+namespace {
+
+// Along one axis: the samples' positions [rois, bins * samples], and 1 where they lie on the image, else 0.
+struct RoiAxis {
+  Val at, valid;
+  int64_t count;
+};
+RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples, int64_t size, float scale,
+                 bool half_pixel) {
+  Builder& b = lo.b;
+  const double offset = half_pixel ? -0.5 : 0;
+  start = b.mul(start, scale);
+  end = b.mul(end, scale);
+  Val length = b.sub(end, start);
+  if (half_pixel)
+    start = b.add(start, offset);
+  else
+    length = b.maximum(length, b.scalar_like(1, length));
+  std::vector<float> steps;  // in bins
+  for (int64_t i = 0; i < bins * samples; ++i)
+    steps.push_back(static_cast<float>(i / samples) +
+                    (static_cast<float>(i % samples) + 0.5f) / static_cast<float>(samples));
+  Val step = b.constant(stream::recipe::floats(steps, {1, bins * samples}));
+  Val at = b.add(b.mul(b.mul(length, 1.0 / static_cast<double>(bins)), step), start);
+  Val valid = b.logical_and(b.greater_equal(at, b.scalar_like(-1, at)),
+                            b.less_equal(at, b.scalar_like(static_cast<double>(size), at)));
+  at = b.minimum(b.maximum(at, b.scalar_like(0, at)), b.scalar_like(static_cast<double>(size - 1), at));
+  return {at, b.cast(valid, DType::kFloat32), bins * samples};
+}
+
+// [rois, rows] and [rois, columns] crossed: [rois, rows, columns], the one repeated along the other's axis.
+Val repeated(Lowering& lo, Val along, bool rows, int64_t other) {
+  Builder& b = lo.b;
+  Val lifted = add_ones(lo, along, {rows ? 2 : 1});
+  return b.add(lifted, b.filled(0, DType::kFloat32, rows ? Shape{1, 1, other} : Shape{1, other, 1}));
+}
+
+}  // namespace
+
+void lower_roi_align(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0), rois = lo.input(1), batch = lo.input(2);
+  if (lo.rank(x) != 4 || lo.rank(rois) != 2 || lo.rank(batch) != 1)
+    lo.malformed("the inputs must have ranks 4, 2 and 1");
+  const int64_t height = lo.attr_i("output_height", 1), width = lo.attr_i("output_width", 1);
+  const int64_t samples = lo.attr_i("sampling_ratio", 0);
+  const float scale = lo.attr_f("spatial_scale", 1);
+  const std::string mode = lo.attr_s("mode", "avg");
+  // Version 10 has no such attribute and does not shift.
+  const std::string transform =
+      lo.opset() < 16 ? "output_half_pixel" : lo.attr_s("coordinate_transformation_mode", "half_pixel");
+  if (mode != "avg" && mode != "max") lo.malformed(fmt::format("mode '{}' is unknown", mode));
+  if (transform != "half_pixel" && transform != "output_half_pixel")
+    lo.malformed(fmt::format("coordinate_transformation_mode '{}' is unknown", transform));
+  if (height < 1 || width < 1 || height > 4096 || width > 4096)
+    lo.malformed("output_height and output_width must be positive");
+  if (samples < 1 || samples > 256)
+    lo.unsupported("sampling_ratio 0: the number of samples depends on each region at run time",
+                   "export with a sampling_ratio of 1 or more");
+  const Shape shape = lo.shape(x);
+  const std::vector<int64_t> sizes = {lo.need_static(shape[2], "the height"), lo.need_static(shape[3], "the width")};
+
+  std::vector<Val> corners =
+      b.split(b.cast(rois, DType::kFloat32), std::vector<int64_t>{1, 1, 1, 1}, 1);  // x1 y1 x2 y2
+  const bool half_pixel = transform == "half_pixel";
+  const RoiAxis y = roi_axis(lo, corners[1], corners[3], height, samples, sizes[0], scale, half_pixel);
+  const RoiAxis w = roi_axis(lo, corners[0], corners[2], width, samples, sizes[1], scale, half_pixel);
+  const Dim count = lo.shape(rois)[0];
+  Val at = b.concat(
+      {add_ones(lo, repeated(lo, y.at, true, w.count), {3}), add_ones(lo, repeated(lo, w.at, false, y.count), {3})}, 3);
+  at = reshape_to(lo, at, std::vector<Dim>{count, y.count * w.count, 2});
+
+  const Rows rows = as_rows(lo, x, sizes[0] * sizes[1]);
+  Val first = b.mul(add_ones(lo, b.cast(batch, DType::kInt32), {1}), b.i32_scalar(sizes[0] * sizes[1]));
+  const bool largest = mode == "max";
+  Val values = sampled(lo, rows.image, first, at,
+                       {.mode = Sampling::kLinear, .outside = Outside::kBorder, .largest = largest, .sizes = sizes});
+  Val valid = b.mul(add_ones(lo, y.valid, {2}), add_ones(lo, w.valid, {1}));
+  values =
+      b.mul(values, b.cast(reshape_to(lo, valid, std::vector<Dim>{count, y.count * w.count, 1}), lo.dtype(values)));
+  values = reshape_to(lo, values, std::vector<Dim>{count, height, samples, width, samples, shape[1]});
+  values = b.reduce(largest ? Kind::kReduceMax : Kind::kMean, values, std::vector<int>{2, 4}, false);
+  lo.output(0, b.transpose(values, {0, 3, 1, 2}));
+}
+
+}  // namespace lowtide::layout
