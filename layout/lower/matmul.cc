@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "layout/lowering.h"
+#include "layout/lower/product.h"
 
 namespace lowtide::layout {
 namespace {
@@ -59,19 +59,6 @@ void check_inner(Lowering& lo, Dim a, Dim b) {
     lo.malformed(fmt::format("inner extents {} and {} differ", a, b));
 }
 
-// Both operands have rank 2 or more.
-Val product(Lowering& lo, Val a, Val b) {
-  check_inner(lo, lo.b.dim(a, -1), lo.b.dim(b, -2));
-  if (!stream::is_float(lo.dtype(a))) return integer_product(lo, a, b);
-  if (lo.b.dim(a, -1) == 0) {  // a sum of nothing; the kernels leave the output as it was
-    Shape shape = batch_of(lo, a, b);
-    shape.insert(shape.end(), {lo.b.dim(a, -2), lo.b.dim(b, -1)});
-    return lo.b.broadcast_to(lo.b.scalar(0, lo.dtype(a)), shape);
-  }
-  if (lo.b.is_constant(b) && lo.rank(b) == 2) return lo.b.fully_connected(a, lo.b.transpose(b, {1, 0}), {}, true);
-  return float_product(lo, a, b, false, false);
-}
-
 // Gemm's C as a bias of `units` elements that a constant recipe can give; absent when it is not of that form.
 Val as_bias(Lowering& lo, Val c, Dim units, double beta) {
   if (!lo.b.is_constant(c) || core::is_symbol(units)) return {};
@@ -91,6 +78,18 @@ Val scaled(Lowering& lo, Val x, double factor) {
 }
 
 }  // namespace
+
+Val matrix_product(Lowering& lo, Val a, Val b) {
+  check_inner(lo, lo.b.dim(a, -1), lo.b.dim(b, -2));
+  if (!stream::is_float(lo.dtype(a))) return integer_product(lo, a, b);
+  if (lo.b.dim(a, -1) == 0) {  // a sum of nothing; the kernels leave the output as it was
+    Shape shape = batch_of(lo, a, b);
+    shape.insert(shape.end(), {lo.b.dim(a, -2), lo.b.dim(b, -1)});
+    return lo.b.broadcast_to(lo.b.scalar(0, lo.dtype(a)), shape);
+  }
+  if (lo.b.is_constant(b) && lo.rank(b) == 2) return lo.b.fully_connected(a, lo.b.transpose(b, {1, 0}), {}, true);
+  return float_product(lo, a, b, false, false);
+}
 
 void lower_gemm(Lowering& lo) {
   Val a = lo.input(0), b = lo.input(1);
@@ -114,7 +113,7 @@ void lower_gemm(Lowering& lo) {
   } else {
     if (trans_a) a = lo.b.transpose(a, {1, 0});
     if (trans_b) b = lo.b.transpose(b, {1, 0});
-    y = scaled(lo, product(lo, a, b), alpha);
+    y = scaled(lo, matrix_product(lo, a, b), alpha);
   }
   if (has_c && !bias) y = lo.b.add(y, scaled(lo, c, beta));
   lo.output(0, y);
@@ -127,7 +126,7 @@ void lower_matmul(Lowering& lo) {
   const bool row = lo.rank(a) == 1, column = lo.rank(b) == 1;
   if (row) a = lo.b.reshape(a, {1, lo.b.dim(a, 0)});
   if (column) b = lo.b.reshape(b, {lo.b.dim(b, 0), 1});
-  Val y = product(lo, a, b);
+  Val y = matrix_product(lo, a, b);
   std::vector<int> added;
   if (row) added.push_back(lo.rank(y) - 2);
   if (column) added.push_back(lo.rank(y) - 1);

@@ -51,6 +51,7 @@ namespace lowtide::layout {
   ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space) \
   ROW("", "Div", 2, 2, 1, lower_div) \
   ROW("", "Dropout", 1, 3, 2, lower_dropout) \
+  ROW("", "Einsum", 1, -1, 1, lower_einsum) \
   ROW("", "Elu", 1, 1, 1, lower_elu) \
   ROW("", "Equal", 2, 2, 1, lower_equal) \
   ROW("", "Erf", 1, 1, 1, lower_erf) \
