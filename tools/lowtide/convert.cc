@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -49,6 +50,12 @@ struct Options {
   bool dry_run = false, quiet = false, verbose = false, external = false;
 };
 
+// What is seen while the passes run.
+struct Watch {
+  ResidentMarks marks;
+  bool dumped = false;  // the pass of --dump-after was there
+};
+
 [[noreturn]] void usage(std::string text) { throw Error(Code::kUsage, std::move(text)); }
 
 // "NAME=VALUE"; a name may hold '=' itself, a value does not.
@@ -74,7 +81,7 @@ lowtide::core::Shape parse_shape(const std::string& option, const std::string& t
   }
 }
 
-lowtide::layout::ConvertOptions layout_options(const Options& options, ResidentMarks& marks) {
+lowtide::layout::ConvertOptions layout_options(const Options& options, Watch& watch) {
   lowtide::layout::ConvertOptions out;
   for (const std::string& text : options.shapes) {
     auto [name, shape] = divide("--shape", text);
@@ -88,15 +95,17 @@ lowtide::layout::ConvertOptions layout_options(const Options& options, ResidentM
     if (!out.layouts.emplace(name, layout).second) usage(fmt::format("--layout {} is given twice", name));
   }
   auto begun = std::chrono::steady_clock::now();
-  out.after_pass = [begun, &marks, dump = options.dump_after](std::string_view pass,
+  out.after_pass = [begun, &watch, dump = options.dump_after](std::string_view pass,
                                                               const lowtide::core::Model& model) {
-    marks.sample();
+    watch.marks.sample();
     size_t ops = 0;
     for (const auto& graph : model.graphs) ops += graph->ops.size();
     spdlog::debug("{:8.1f} ms  {}: {} operators",
                   std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count(), pass,
                   ops);
-    if (pass == dump) fmt::print("{}", lowtide::emit::listing_text(lowtide::emit::listing(model)));
+    if (pass != dump) return;
+    watch.dumped = true;
+    fmt::print("{}", lowtide::emit::listing_text(lowtide::emit::listing(model)));
   };
   return out;
 }
@@ -109,12 +118,15 @@ fs::path output_path(const Options& options) {
 }
 
 void check_paths(const Options& options, const fs::path& output) {
-  std::error_code ignored;
   if (fs::path(options.input) == output || lowtide::stream::same_file(options.input, output))
     usage(fmt::format("the output {} is the input", output.string()));
   if (!options.report.empty() &&
       (lowtide::stream::same_file(options.input, options.report) || options.report == output))
     usage(fmt::format("the report {} is the input or the output", options.report));
+  // Found now and not when the model is written.
+  fs::path folder = fs::absolute(options.report).parent_path();
+  if (!options.report.empty() && access(folder.c_str(), W_OK) != 0)
+    throw Error(Code::kNotFound, fmt::format("the report's folder {} cannot be written", folder.string()));
 }
 
 // The output must not replace a file that the weights are read from.
@@ -186,7 +198,7 @@ void log_to_stderr() {
 
 // The model read, converted and written; fills the report but for what the whole process took.
 void convert(const Options& options, const lowtide::layout::ConvertOptions& layout, const fs::path& output,
-             ResidentMarks& marks, lowtide::emit::Report& report) {
+             Watch& watch, lowtide::emit::Report& report) {
   Budget budget(std::max(left_of(report.max_rss), kSmallestBudget));
   lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, output.parent_path());
   check_sources(onnx, output);
@@ -194,16 +206,18 @@ void convert(const Options& options, const lowtide::layout::ConvertOptions& layo
   report.nodes = onnx.graph.nodes.size();
   lowtide::layout::ConvertResult converted = lowtide::layout::convert(onnx, layout, budget);
   if (!converted.refused.empty()) refuse(converted.refused, options.input);
+  if (!options.dump_after.empty() && !watch.dumped)
+    usage(fmt::format("--dump-after: no pass is called '{}' (see --verbose)", options.dump_after));
   onnx = {};
   report.budget_peak = budget.high_water();
-  write_output(options, std::move(converted.model), output, marks, report);
+  write_output(options, std::move(converted.model), output, watch.marks, report);
 }
 
 void run(const Options& options) {
   auto begun = std::chrono::steady_clock::now();
   if (options.verbose) log_to_stderr();
-  ResidentMarks marks;
-  lowtide::layout::ConvertOptions layout = layout_options(options, marks);
+  Watch watch;
+  lowtide::layout::ConvertOptions layout = layout_options(options, watch);
   fs::path output = output_path(options);
   check_paths(options, output);
 
@@ -214,15 +228,15 @@ void run(const Options& options) {
   report.max_rss = options.max_rss > 0 ? options.max_rss : kUsualRss;
   report.threads = thread_count(options.threads);
   try {
-    convert(options, layout, output, marks, report);
+    convert(options, layout, output, watch, report);
   } catch (Error& error) {
     error.add_place({.file = options.input});
     throw;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   report.peak_rss = lowtide::emit::resident().peak;
-  report.peak_anonymous = marks.anonymous();
-  report.peak_file = marks.file();
+  report.peak_anonymous = watch.marks.anonymous();
+  report.peak_file = watch.marks.file();
   if (!options.quiet) fmt::print("{}", report_text(report));
   if (!options.report.empty()) write_text(options.report, report_json(report));
 }
