@@ -120,12 +120,12 @@ fs::path output_path(const Options& options) {
 void check_paths(const Options& options, const fs::path& output) {
   if (fs::path(options.input) == output || lowtide::stream::same_file(options.input, output))
     usage(fmt::format("the output {} is the input", output.string()));
-  if (!options.report.empty() &&
-      (lowtide::stream::same_file(options.input, options.report) || options.report == output))
+  if (options.report.empty()) return;
+  if (lowtide::stream::same_file(options.input, options.report) || options.report == output)
     usage(fmt::format("the report {} is the input or the output", options.report));
   // Found now and not when the model is written.
   fs::path folder = fs::absolute(options.report).parent_path();
-  if (!options.report.empty() && access(folder.c_str(), W_OK) != 0)
+  if (access(folder.c_str(), W_OK) != 0)
     throw Error(Code::kNotFound, fmt::format("the report's folder {} cannot be written", folder.string()));
 }
 
