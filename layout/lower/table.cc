@@ -101,6 +101,7 @@ namespace lowtide::layout {
   ROW("", "Mod", 2, 2, 1, lower_mod) \
   ROW("", "Mul", 2, 2, 1, lower_mul) \
   ROW("", "Neg", 1, 1, 1, lower_neg) \
+  ROW("", "NegativeLogLikelihoodLoss", 2, 3, 1, lower_negative_log_likelihood_loss) \
   ROW("", "NonZero", 1, 1, 1, lower_non_zero) \
   ROW("", "Not", 1, 1, 1, lower_not) \
   ROW("", "OneHot", 3, 3, 1, lower_one_hot) \
@@ -142,6 +143,7 @@ namespace lowtide::layout {
   ROW("", "Size", 1, 1, 1, lower_size) \
   ROW("", "Slice", 1, 5, 1, lower_slice) \
   ROW("", "Softmax", 1, 1, 1, lower_softmax) \
+  ROW("", "SoftmaxCrossEntropyLoss", 2, 3, 2, lower_softmax_cross_entropy_loss) \
   ROW("", "Softplus", 1, 1, 1, lower_softplus) \
   ROW("", "Softsign", 1, 1, 1, lower_softsign) \
   ROW("", "SpaceToDepth", 1, 1, 1, lower_space_to_depth) \

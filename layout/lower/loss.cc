@@ -1,0 +1,78 @@
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss, as inference uses them: a number for each target.
+//
+// ONNX's classes stand on axis 1; here they are brought last, and each target picks its own by a GATHER with
+// batch_dims. A target equal to ignore_index may lie outside the classes, and counts for nothing, not even in a
+// weighted mean.
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+namespace {
+
+// log-probabilities with the classes last, [N, d1, .., dk, C]
+Val classes_last(Lowering& lo, Val x) {
+  Perm perm{0};
+  for (int i = 2; i < lo.rank(x); ++i) perm.push_back(i);
+  perm.push_back(1);
+  return lo.b.transpose(x, perm);
+}
+
+std::vector<int> all_axes(int rank) {
+  std::vector<int> axes;
+  for (int i = 0; i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
+// The loss of targets [N, d1, .., dk] under log-probabilities [N, d1, .., dk, C].
+Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
+  Builder& b = lo.b;
+  const std::string reduction = lo.attr_s("reduction", "mean");
+  if (reduction != "mean" && reduction != "sum" && reduction != "none")
+    lo.malformed("reduction must be mean, sum or none");
+  const bool ignores = lo.has_attr("ignore_index");
+  const int64_t ignore_index = lo.attr_i("ignore_index", 0);
+  const DType dtype = lo.dtype(log_probability);
+  const Shape shape = lo.shape(target);
+  if (lo.rank(log_probability) != lo.rank(target) + 1) lo.malformed("the targets' rank is not the scores' less one");
+
+  Val ignored;
+  if (ignores) {
+    ignored = b.equal(target, b.scalar(static_cast<double>(ignore_index), lo.dtype(target)));
+    target = b.select(ignored, b.scalar(0, lo.dtype(target)), target);
+  }
+  Shape rows = lo.shape(log_probability);
+  const Dim classes = rows.back();
+  rows.pop_back();
+  const Dim count = b.graph.symbols.product(rows);
+  Val picked = b.gather(b.reshape(log_probability, {count, classes}), b.reshape(target, {count, 1}), 1, 1);
+  Val loss = b.neg(b.reshape(picked, shape));
+  // What each target counts.
+  Val counts;
+  if (weight) counts = b.gather(weight, target, 0);
+  if (ignores) {
+    Val one = counts ? counts : b.scalar(1, dtype);
+    counts = b.select(ignored, b.scalar(0, dtype), one);
+  }
+  if (counts) loss = b.mul(loss, counts);
+  if (reduction == "none") return loss;
+  Val sum = b.sum(loss, all_axes(lo.rank(loss)), false);
+  if (reduction == "sum") return sum;
+  if (!counts) return b.mean(loss, all_axes(lo.rank(loss)), false);
+  return b.div(sum, b.sum(counts, all_axes(lo.rank(counts)), false));
+}
+
+}  // namespace
+
+void lower_negative_log_likelihood_loss(Lowering& lo) {
+  lo.output(0, likelihood_loss(lo, classes_last(lo, lo.input(0)), lo.input(1), lo.optional_input(2)));
+}
+
+void lower_softmax_cross_entropy_loss(Lowering& lo) {
+  Val log_probability = lo.b.log_softmax(classes_last(lo, lo.input(0)));
+  lo.output(0, likelihood_loss(lo, log_probability, lo.input(1), lo.optional_input(2)));
+  if (!lo.wants_output(1)) return;
+  Perm back{0, lo.rank(log_probability) - 1};
+  for (int i = 1; i + 1 < lo.rank(log_probability); ++i) back.push_back(i);
+  lo.output(1, lo.b.transpose(log_probability, back));
+}
+
+}  // namespace lowtide::layout
