@@ -4,6 +4,7 @@
 // height 1.
 #include <fmt/format.h>
 
+#include "layout/lower/convolution.h"
 #include "layout/lower/window.h"
 
 namespace lowtide::layout {
@@ -66,9 +67,7 @@ void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weig
 
 }  // namespace
 
-void lower_conv(Lowering& lo) {
-  Val x = lo.input(0), weights = lo.input(1);
-  const Val bias = lo.optional_input(2);
+Val convolution(Lowering& lo, Val x, Val weights, Val bias) {
   const int spatial = lo.rank(x) - 2;
   if (spatial < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
   if (lo.rank(weights) != lo.rank(x))
@@ -85,7 +84,9 @@ void lower_conv(Lowering& lo) {
   const Padding padding = settle_padding(lo, x, axes, 1, 0);
   Val y = spatial == 3 ? conv_volume(lo, x, weights, bias, axes, padding, group)
                        : conv_image(lo, x, weights, bias, axes, padding, group);
-  lo.output(0, channels_first(lo, y, spatial));
+  return channels_first(lo, y, spatial);
 }
+
+void lower_conv(Lowering& lo) { lo.output(0, convolution(lo, lo.input(0), lo.input(1), lo.optional_input(2))); }
 
 }  // namespace lowtide::layout

@@ -43,6 +43,7 @@ namespace lowtide::layout {
   ROW("", "Constant", 0, 0, 1, lower_constant) \
   ROW("", "ConstantOfShape", 1, 1, 1, lower_constant_of_shape) \
   ROW("", "Conv", 2, 3, 1, lower_conv) \
+  ROW("", "ConvInteger", 2, 4, 1, lower_conv_integer) \
   ROW("", "ConvTranspose", 2, 3, 1, lower_conv_transpose) \
   ROW("", "Cos", 1, 1, 1, lower_cos) \
   ROW("", "Cosh", 1, 1, 1, lower_cosh) \
@@ -91,6 +92,7 @@ namespace lowtide::layout {
   ROW("", "LpNormalization", 1, 1, 1, lower_lp_normalization) \
   ROW("", "LpPool", 1, 1, 1, lower_lp_pool) \
   ROW("", "MatMul", 2, 2, 1, lower_matmul) \
+  ROW("", "MatMulInteger", 2, 4, 1, lower_matmul_integer) \
   ROW("", "Max", 1, -1, 1, lower_max) \
   ROW("", "MaxPool", 1, 1, 2, lower_max_pool) \
   ROW("", "MaxUnpool", 2, 3, 1, lower_max_unpool) \
@@ -109,6 +111,8 @@ namespace lowtide::layout {
   ROW("", "PRelu", 2, 2, 1, lower_prelu) \
   ROW("", "Pad", 1, 4, 1, lower_pad) \
   ROW("", "Pow", 2, 2, 1, lower_pow) \
+  ROW("", "QLinearConv", 8, 9, 1, lower_qlinear_conv) \
+  ROW("", "QLinearMatMul", 8, 8, 1, lower_qlinear_matmul) \
   ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization) \
   ROW("", "Range", 3, 3, 1, lower_range) \
   ROW("", "Reciprocal", 1, 1, 1, lower_reciprocal) \
