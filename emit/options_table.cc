@@ -264,6 +264,8 @@ OptionsTable options_table(FlatBufferBuilder& fbb, const Graph& graph, const Op&
       return one(BuiltinOptions::CastOptions, tflite::CreateCastOptions(fbb, schema(graph.at(op.inputs[0]).dtype),
                                                                         schema(graph.at(op.outputs[0]).dtype)));
     case Kind::kBitcast:  // the output's dtype says all
+    case Kind::kQuantize:
+    case Kind::kDequantize:
       return {};
     case Kind::kStablehloScatter:
       return stablehlo_scatter(fbb, get<StablehloScatterOptions>(op));

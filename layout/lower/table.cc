@@ -50,8 +50,10 @@ namespace lowtide::layout {
   ROW("", "CumSum", 2, 2, 1, lower_cum_sum) \
   ROW("", "DeformConv", 3, 5, 1, lower_deform_conv) \
   ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space) \
+  ROW("", "DequantizeLinear", 2, 3, 1, lower_dequantize_linear) \
   ROW("", "Div", 2, 2, 1, lower_div) \
   ROW("", "Dropout", 1, 3, 2, lower_dropout) \
+  ROW("", "DynamicQuantizeLinear", 1, 1, 3, lower_dynamic_quantize_linear) \
   ROW("", "Einsum", 1, -1, 1, lower_einsum) \
   ROW("", "Elu", 1, 1, 1, lower_elu) \
   ROW("", "Equal", 2, 2, 1, lower_equal) \
@@ -113,6 +115,7 @@ namespace lowtide::layout {
   ROW("", "Pow", 2, 2, 1, lower_pow) \
   ROW("", "QLinearConv", 8, 9, 1, lower_qlinear_conv) \
   ROW("", "QLinearMatMul", 8, 8, 1, lower_qlinear_matmul) \
+  ROW("", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
   ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization) \
   ROW("", "Range", 3, 3, 1, lower_range) \
   ROW("", "Reciprocal", 1, 1, 1, lower_reciprocal) \

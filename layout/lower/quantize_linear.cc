@@ -1,0 +1,202 @@
+// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear. TFLite says scales by tensors' parameters, ONNX by operands:
+// a constant scale of a whole tensor becomes QUANTIZE and DEQUANTIZE, everything else arithmetic.
+//
+// The trap: kernels treat a tensor that has parameters by other rules (PAD fills with the zero point, ADD rescales),
+// while ONNX's integers are plain numbers. So what QUANTIZE gives is handed on through a BITCAST to its own type, which
+// drops the parameters; DequantizeLinear looks through it, and where it alone uses the value nothing of it is left.
+//
+// Halves: ONNX rounds them to the even neighbour. The QUANTIZE kernel does in its vectorised body, and away from zero
+// in what is left over at the end: a step of difference, for numbers that lie exactly between two. The arithmetic
+// rounds as ONNX does.
+//
+//     x -> QUANTIZE -> q (scale, zero point) -> BITCAST -> y        DequantizeLinear(y) = DEQUANTIZE(q)
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+namespace recipe = stream::recipe;
+
+namespace {
+
+bool has_parameters(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUint8 || dtype == DType::kInt16; }
+bool is_quantized_type(DType dtype) { return has_parameters(dtype) || dtype == DType::kUint16; }
+
+void refuse_type(Lowering& lo, DType dtype) {
+  lo.unsupported(fmt::format("no kernel quantizes to or from {}", dtype_name(dtype)),
+                 "8-bit and 16-bit integers can be expressed");
+}
+
+// Scale and zero point of a node.
+struct Grid {
+  Val scale, zero;  // zero may be absent
+  std::optional<std::vector<double>> known_scale, known_zero;
+  int axis = 0;
+  int64_t block = 0;
+
+  bool is_known() const { return known_scale && known_zero; }
+};
+
+Grid read_grid(Lowering& lo, Val x) {
+  Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
+  const int64_t axis = lo.opset() >= 13 ? lo.attr_i("axis", 1) : 1;
+  grid.block = lo.opset() >= 21 ? lo.attr_i("block_size", 0) : 0;
+  if (lo.opset() >= 19) lo.ignore_attr("saturate");  // of 8-bit floats, which are refused
+  if (lo.opset() >= 23)
+    if (const int64_t precision = lo.attr_i("precision", 0);
+        precision != 0 && stream::onnx_dtype(precision) != DType::kFloat32)
+      lo.unsupported("the division is asked for in a type other than float");
+  if (lo.rank(grid.scale) > 0 && lo.shape(grid.scale) != Shape{1}) grid.axis = lo.axis(axis, lo.rank(x));
+  grid.known_scale = lo.numbers(grid.scale);
+  grid.known_zero = grid.zero          ? lo.numbers(grid.zero)
+                    : grid.known_scale ? std::optional(std::vector<double>(grid.known_scale->size(), 0))
+                                       : std::nullopt;
+  if (grid.is_known() && grid.known_zero->size() != grid.known_scale->size())
+    lo.malformed(fmt::format("{} scales and {} zero points", grid.known_scale->size(), grid.known_zero->size()));
+  return grid;
+}
+
+// The parameters as TFLite has them; nullopt where it has none for them.
+std::optional<core::Quantization> whole_tensor(const Grid& grid, DType dtype) {
+  if (!grid.is_known() || grid.block != 0 || grid.known_scale->size() != 1 || !has_parameters(dtype)) return {};
+  const auto scale = static_cast<float>(grid.known_scale->at(0));
+  const auto zero = static_cast<int64_t>(grid.known_zero->at(0));
+  if (!(scale > 0) || !std::isfinite(scale) || (dtype == DType::kInt16 && zero != 0)) return {};
+  return core::Quantization{{scale}, {zero}, 0};
+}
+
+// Scales or zero points in a shape that broadcasts to the data's.
+Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(v);
+  if (shape.empty() || shape == Shape{1}) return b.reshape(v, Shape{});
+  const auto at = static_cast<size_t>(grid.axis);
+  if (grid.block == 0) {
+    if (shape.size() != 1) lo.malformed(fmt::format("scales of rank {}", shape.size()));
+    Shape along(lo.shape(x).size(), 1);
+    along[at] = shape[0];
+    return b.reshape(v, along);
+  }
+  // Each entry for `block` elements along the axis; the last block may be cut off.
+  const int64_t extent = lo.need_static(lo.b.dim(x, grid.axis), "the axis of the blocks");
+  if (shape.size() != lo.shape(x).size() || grid.block < 0 || shape[at] != (extent + grid.block - 1) / grid.block)
+    lo.malformed(fmt::format("scales {} do not fit blocks of {}", stream::to_string(shape), grid.block));
+  Shape split = shape, repeated = shape, joined = shape;
+  split.insert(split.begin() + grid.axis + 1, 1);
+  repeated.insert(repeated.begin() + grid.axis + 1, grid.block);
+  joined[at] = shape[at] * grid.block;
+  std::vector<int64_t> begin(shape.size(), 0);
+  Shape size = joined;
+  size[at] = extent;
+  if (b.is_constant(v)) {  // stays a recipe
+    auto made = recipe::reshape(recipe::broadcast(recipe::reshape(b.graph.at(v.id).constant, split), repeated), joined);
+    return b.constant(recipe::slice(made, begin, size, std::vector<int64_t>(shape.size(), 1)));
+  }
+  return b.slice(b.reshape(b.broadcast_to(b.reshape(v, split), repeated), joined), begin, size);
+}
+
+// round(x / scale) + zero, cut to the type's range. Halves go to the even neighbour.
+Val quantized(Lowering& lo, Val x, Val scale, Val zero, DType to) {
+  Builder& b = lo.b;
+  Val level = b.round(b.div(x, scale));
+  if (zero) level = b.add(level, b.cast(zero, DType::kFloat32));
+  const int width = stream::bits(to);
+  const double low = stream::is_signed_int(to) ? -std::ldexp(1.0, width - 1) : 0;
+  const double high = low + std::ldexp(1.0, width) - 1;
+  level = b.minimum(b.maximum(level, b.scalar_like(low, level)), b.scalar_like(high, level));
+  return b.cast(level, to);
+}
+
+// The value with parameters behind a BITCAST that dropped them.
+Val with_parameters(Builder& b, Val v) {
+  const core::OpId maker = b.graph.at(v.id).producer;
+  if (maker < 0) return {};
+  const core::Op& op = b.graph.ops[static_cast<size_t>(maker)];
+  if (op.kind != Kind::kBitcast || !b.graph.at(op.inputs[0]).quantization) return {};
+  return Val{op.inputs[0]};
+}
+
+bool same(const core::Quantization& a, const core::Quantization& b) {
+  return a.scale == b.scale && a.zero_point == b.zero_point;
+}
+
+DType output_type(Lowering& lo, DType otherwise) {
+  const int64_t number = lo.attr_i("output_dtype", 0);
+  if (number == 0) return otherwise;
+  auto known = stream::onnx_dtype(number);
+  if (!known) lo.malformed(fmt::format("data type {} is not known", number));
+  return *known;
+}
+
+}  // namespace
+
+void lower_quantize_linear(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.b.cast(lo.input(0), DType::kFloat32);
+  Grid grid = read_grid(lo, x);
+  const DType asked = lo.opset() >= 21 ? output_type(lo, DType::kUndefined) : DType::kUndefined;
+  const DType to = grid.zero ? lo.dtype(grid.zero) : asked != DType::kUndefined ? asked : DType::kUint8;
+  if (!is_quantized_type(to)) refuse_type(lo, to);
+  if (auto parameters = whole_tensor(grid, to); parameters && !b.is_constant(x)) {
+    Val q = b.op(Kind::kQuantize, {x}, core::IndexOptions{to});
+    b.graph.at(q.id).quantization = std::move(parameters);
+    return lo.output(0, b.op(Kind::kBitcast, {q}, core::IndexOptions{to}));
+  }
+  Val scale = spread(lo, b.cast(grid.scale, DType::kFloat32), grid, x);
+  Val zero = grid.zero ? spread(lo, grid.zero, grid, x) : Val{};
+  lo.output(0, quantized(lo, x, scale, zero, to));
+}
+
+void lower_dequantize_linear(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const DType from = lo.dtype(x);
+  const bool four_bits = from == DType::kInt4 || from == DType::kUint4;
+  if (!is_quantized_type(from) && from != DType::kInt32 && !(four_bits && b.is_constant(x))) refuse_type(lo, from);
+  Grid grid = read_grid(lo, x);
+  const DType to = lo.opset() >= 23 ? output_type(lo, lo.dtype(grid.scale)) : lo.dtype(grid.scale);
+  if (!stream::is_float(to)) refuse_type(lo, to);
+  if (Val q = with_parameters(b, x)) {
+    auto parameters = whole_tensor(grid, from);
+    if (parameters && same(*parameters, *b.graph.at(q.id).quantization))
+      return lo.output(0, b.cast(b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}), to));
+  }
+  // The scales of a constant stand in its recipe, where a quantized kernel finds them again.
+  if (b.is_constant(x) && grid.is_known() && grid.block == 0) {
+    std::vector<float> scale(grid.known_scale->begin(), grid.known_scale->end());
+    std::vector<int64_t> zero(grid.known_zero->begin(), grid.known_zero->end());
+    const int axis = scale.size() == 1 ? -1 : grid.axis;
+    if (axis >= 0 && lo.b.dim(x, axis) != static_cast<Dim>(scale.size()))
+      lo.malformed(fmt::format("{} scales for an axis of {}", scale.size(), lo.b.dim(x, axis)));
+    return lo.output(0, b.cast(b.constant(recipe::dequantize(b.graph.at(x.id).constant, scale, zero, axis)), to));
+  }
+  Val scale = spread(lo, b.cast(grid.scale, DType::kFloat32), grid, x);
+  Val level = x;
+  // Of i32 the difference is taken before digits are lost.
+  if (grid.zero && from == DType::kInt32) level = b.sub(level, spread(lo, grid.zero, grid, x));
+  level = b.cast(level, DType::kFloat32);
+  if (grid.zero && from != DType::kInt32) level = b.sub(level, spread(lo, b.cast(grid.zero, DType::kFloat32), grid, x));
+  lo.output(0, b.cast(b.mul(level, scale), to));
+}
+
+// The range of the data, widened to hold 0, on 256 levels. Data that are all 0 get the scale 1, as in ONNX Runtime.
+void lower_dynamic_quantize_linear(Lowering& lo) {
+  Builder& b = lo.b;
+  constexpr double kLevels = 255;
+  Val x = lo.input(0);
+  std::vector<int> all;
+  for (int i = 0; i < lo.rank(x); ++i) all.push_back(i);
+  Val nought = b.scalar_like(0, x);
+  Val low = b.minimum(b.reduce_min(x, all, false), nought), high = b.maximum(b.reduce_max(x, all, false), nought);
+  Val range = b.sub(high, low);
+  Val scale = b.select(b.equal(range, nought), b.scalar_like(1, x), b.div(range, kLevels));
+  Val zero = quantized(lo, b.neg(low), scale, {}, DType::kUint8);
+  lo.output(0, quantized(lo, x, scale, zero, DType::kUint8));
+  lo.output(1, scale);
+  lo.output(2, zero);
+}
+
+}  // namespace lowtide::layout

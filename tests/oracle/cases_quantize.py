@@ -1,0 +1,54 @@
+"""QuantizeLinear and DequantizeLinear: whole tensors, along an axis, by blocks; ONNX's
+integers are plain numbers to every operator between the two.
+"""
+
+import numpy as np
+
+from case import Case, f32, i64
+
+CASES = []
+
+SCALE, U8, I8 = np.float32(0.05), np.uint8(100), np.int8(-7)
+X = {"x": (-9, 9)}
+CASES += [
+    Case("quantize/uint8", "float[2,3,4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": U8}, ranges=X),
+    Case("quantize/int8", "float[2,3,4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": I8}, ranges=X),
+    Case("quantize/no_zero_point", "float[2,3,4] x", "y = QuantizeLinear(x, s)", {"s": SCALE}, ranges=X),
+    Case("quantize/uint16", "float[2,3,4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": np.uint16(3000)}, opset=21, ranges=X),
+    Case("quantize/int16_with_zero_point", "float[2,3,4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": np.int16(30)}, opset=21, ranges=X),
+    Case("quantize/int16", "float[2,3,4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": np.int16(0)}, opset=21, ranges=X),
+    Case("quantize/saturates", "float[4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": U8}, feeds={"x": f32(1e6, -1e6, 12, -12)}),
+    Case("quantize/int32", "int32[2,3] x", "y = QuantizeLinear(x, s, z)", {"s": np.float32(2.1), "z": I8}, ranges={"x": (-300, 300)},
+         numpy=lambda arrays, _: {"y": np.clip(np.round(arrays["x"] / np.float32(2.1)) - 7, -128, 127).astype(np.int8)}),
+    Case("quantize/ties_along_axis", "float[1,9] x", "y = QuantizeLinear<axis=0>(x, s, z)", {"s": f32(0.5), "z": I8.reshape(1)}, opset=21,
+         feeds={"x": f32(0.25, 0.75, 1.25, 1.75, -0.25, -0.75, -1.25, -1.75, 0).reshape(1, 9)}),
+    Case("quantize/along_axis", "float[2,3,4] x", "y = QuantizeLinear<axis=1>(x, s, z)", {"s": f32(0.1, 0.02, 0.5), "z": np.array([3, 0, -9], np.int8)}, ranges=X),
+    Case("quantize/at_run_time", "float[2,3,4] x, float s, uint8 z", "y = QuantizeLinear(x, s, z)", ranges={**X, "s": (0.04, 0.2), "z": (10, 200)}),
+    Case("dequantize/uint8", "uint8[2,3,4] x", "y = DequantizeLinear(x, s, z)", {"s": SCALE, "z": U8}),
+    Case("dequantize/int32", "int32[2,3,4] x", "y = DequantizeLinear(x, s)", {"s": SCALE}, ranges={"x": (-2**30, 2**30)}),
+    Case("dequantize/along_axis", "int8[2,3,4] x", "y = DequantizeLinear<axis=-2>(x, s, z)", {"s": f32(0.1, 0.02, 0.5), "z": np.array([3, 0, -9], np.int8)}),
+    Case("dequantize/at_run_time", "int8[2,3,4] x, float[4] s", "y = DequantizeLinear<axis=2>(x, s)", ranges={"s": (0.04, 0.2)}),
+    Case("dequantize/constant_weights", "float[1,3,7,9] x", "w = DequantizeLinear<axis=0>(q, s, z) y = Conv(x, w)",
+         {"q": np.random.default_rng(2).integers(-128, 128, (4, 3, 3, 2)).astype(np.int8), "s": f32(0.1, 0.02, 0.5, 0.03), "z": np.zeros(4, np.int8)}),
+    Case("dequantize/constant_blocks", "float[2,7] x", "w = DequantizeLinear<axis=0, block_size=3>(q, s, z) y = MatMul(x, w)",
+         {"q": np.random.default_rng(2).integers(0, 256, (7, 5)).astype(np.uint8), "s": np.random.default_rng(3).uniform(0.01, 0.1, (3, 5)).astype(np.float32),
+          "z": np.random.default_rng(4).integers(0, 256, (3, 5)).astype(np.uint8)}, opset=21),
+    Case("dequantize/blocks_at_run_time", "int8[2,8,3] x", "y = DequantizeLinear<axis=1, block_size=4>(x, s)",
+         {"s": np.random.default_rng(3).uniform(0.01, 0.1, (2, 2, 3)).astype(np.float32)}, opset=21),
+    Case("dequantize/constant_small_int8", "float[2,3] x", "w = DequantizeLinear<axis=0>(q, s) y = MatMul(x, w)",
+         {"q": np.array([[-8, 7], [3, -1], [0, 5]], np.int8), "s": f32(0.1, 0.02, 0.5)}),
+    Case("qdq/pair", "float[2,3,4] x", "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)", {"s": SCALE, "z": U8}, ranges=X),
+    Case("qdq/another_scale", "float[2,3,4] x", "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, t, z)", {"s": SCALE, "t": np.float32(0.5), "z": U8}, ranges=X),
+    Case("qdq/also_an_output", "float[2,3,4] x", "q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)", {"s": SCALE, "z": U8}, ranges=X, outputs="q, y"),
+    Case("qdq/moved_between", "float[2,3,4] x", "q = QuantizeLinear(x, s, z) t = Transpose<perm=[2,0,1]>(q) p = Pad(t, e) y = DequantizeLinear(p, s, z)",
+         {"s": SCALE, "z": I8, "e": i64(0, 1, 0, 0, 0, 2)}, ranges=X),
+    Case("qdq/integers_are_plain_numbers", "float[2,3,4] x", "q = QuantizeLinear(x, s, z) c = Cast<to=6>(q) m = Max(q, z) y = DequantizeLinear(m, s, z)",
+         {"s": SCALE, "z": I8}, ranges=X, outputs="c, y"),
+    Case("qdq/convolution", "float[1,3,7,9] x", "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) w = DequantizeLinear<axis=0>(v, t, u) c = Conv(d, w) "
+         "o = QuantizeLinear(c, r, z) y = DequantizeLinear(o, r, z)",
+         {"v": np.random.default_rng(2).integers(-128, 128, (4, 3, 3, 2)).astype(np.int8), "t": f32(0.01, 0.002, 0.005, 0.003), "u": np.zeros(4, np.int8),
+          "s": np.float32(0.02), "r": np.float32(0.07), "z": I8}, tolerance=0.01),
+    Case("qdq/dynamic", "float[2,3,4] x", "y, s, z = DynamicQuantizeLinear(x)", ranges=X, outputs="y, s, z"),
+    Case("qdq/dynamic_all_positive", "float[2,3,4] x", "y, s, z = DynamicQuantizeLinear(x)", ranges={"x": (2, 9)}, outputs="y, s, z"),
+    Case("qdq/dynamic_zeros", "float[4] x", "y, s, z = DynamicQuantizeLinear(x)", feeds={"x": f32(0, 0, 0, 0)}, outputs="y, s, z"),
+]
