@@ -150,4 +150,12 @@ Val wrapped_tuples(Lowering& lo, Val indices, std::span<const Dim> dims) {
   return lo.b.select(below, lo.b.add(indices, lo.b.dims(dims, lo.dtype(indices))), indices);
 }
 
+Val spread_by_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise) {
+  const int last[] = {1};
+  Val places = lo.b.unsqueeze(wrapped(lo, axes, rank), last), shape = lo.b.i32({rank});
+  Val hits = lo.b.scatter_nd(places, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), shape);
+  return lo.b.select(lo.b.greater(hits, lo.b.i32_scalar(0)), lo.b.scatter_nd(places, values, shape),
+                     lo.b.i32_scalar(otherwise));
+}
+
 }  // namespace lowtide::layout

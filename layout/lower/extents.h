@@ -31,5 +31,8 @@ Val as_i32_clamped(Lowering& lo, Val list);
 Val wrapped(Lowering& lo, Val indices, Dim dim);
 // The same for the last axis of `indices`, whose entry j indexes dims[j].
 Val wrapped_tuples(Lowering& lo, Val indices, std::span<const Dim> dims);
+// A list with one i32 for each axis, where `axes` (i32, any sign) is only known at run time: values[i] at axes[i], the
+// rest `otherwise`.
+Val spread_by_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise);
 
 }  // namespace lowtide::layout

@@ -124,13 +124,21 @@ Val edge_border(Lowering& lo, Val x, const Border& border) {
   return x;
 }
 
-// Pads that only the run knows: a constant border on all axes.
-Val run_time_border(Lowering& lo, Val x, Val pads, const std::vector<int>& axes, Val value) {
-  if (static_cast<int>(axes.size()) != lo.rank(x))
-    lo.unsupported("pads that are computed at run time, for some axes only");
-  for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i] != static_cast<int>(i)) lo.unsupported("pads that are computed at run time, for axes out of order");
-  Val table = lo.b.transpose(lo.b.reshape(as_i32_clamped(lo, pads), {2, lo.rank(x)}), {1, 0});
+// Pads or axes that only the run knows: a constant border.
+Val run_time_border(Lowering& lo, Val x, Val pads, Val axes, Val value) {
+  pads = as_i32_clamped(lo, pads);
+  Val table;
+  if (axes) {
+    const Dim count = lo.need_static(lo.shape(axes)[0], "the number of axes");
+    const int64_t first[] = {0}, second[] = {count};
+    const Dim size[] = {count};
+    axes = lo.b.cast(axes, DType::kInt32);
+    Val before = spread_by_axes(lo, lo.b.slice(pads, first, size), axes, lo.rank(x), 0);
+    Val after = spread_by_axes(lo, lo.b.slice(pads, second, size), axes, lo.rank(x), 0);
+    table = lo.b.pack(std::vector<Val>{before, after}, 1);
+  } else {
+    table = lo.b.transpose(lo.b.reshape(pads, {2, lo.rank(x)}), {1, 0});
+  }
   return value ? lo.b.op(Kind::kPadv2, {x, table, as_scalar(lo, value)}) : lo.b.op(Kind::kPad, {x, table});
 }
 
@@ -148,13 +156,14 @@ void lower_pad(Lowering& lo) {
     value = lo.b.scalar_like(lo.attr_f("value", 0), x);
   } else {
     value = lo.optional_input(2);
-    if (lo.has_input(3)) axes = lo.axes(lo.need_ints(lo.input(3), "axes"), lo.rank(x));
     pads = lo.ints(lo.input(1));
-    if (!pads && mode != "constant") lo.need_ints(lo.input(1), "pads");
-    if (!pads) {
-      lo.output(0, run_time_border(lo, x, lo.input(1), axes, value));
+    const auto listed = lo.has_input(3) ? lo.ints(lo.input(3)) : std::nullopt;
+    if (!pads || (lo.has_input(3) && !listed)) {
+      if (mode != "constant") lo.unsupported("a border of mode '" + mode + "' whose width is computed at run time");
+      lo.output(0, run_time_border(lo, x, lo.input(1), lo.optional_input(3), value));
       return;
     }
+    if (listed) axes = lo.axes(*listed, lo.rank(x));
   }
   if (lo.rank(x) == 0) {
     lo.output(0, x);

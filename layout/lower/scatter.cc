@@ -1,4 +1,4 @@
-// ScatterND, ScatterElements and its old name Scatter.
+// ScatterND, ScatterElements and its old name Scatter, TensorScatter.
 //
 // How the specifications differ: SCATTER_ND makes a new tensor of zeros and adds where an index comes twice; ONNX
 // writes into a copy of the data. So "none" is a choice between data and the scattered updates, "add" is their sum
@@ -33,8 +33,19 @@ Val touched(Lowering& lo, const Rows& rows) {
   return lo.b.greater(hits, lo.b.scalar(0, DType::kInt32));
 }
 
+// Maxima or minima, and no change where nothing goes. An empty segment's start is the largest finite number, not
+// infinity: a segment whose updates are all infinite is told from it by a second look.
 Val reduced(Lowering& lo, const Rows& rows, Kind segments, Kind join) {
-  Val best = lo.b.op(segments, {rows.updates, rows.indices, extent(lo, rows.count, DType::kInt32)});
+  Val count = extent(lo, rows.count, DType::kInt32);
+  Val best = lo.b.op(segments, {rows.updates, rows.indices, count});
+  if (stream::is_float(lo.dtype(rows.data))) {
+    const bool highest = segments == Kind::kUnsortedSegmentMax;
+    const double infinity = std::numeric_limits<double>::infinity();
+    Val worst = lo.b.scalar_like(highest ? -infinity : infinity, rows.data);
+    Val better = lo.b.cast(lo.b.not_equal(rows.updates, worst), DType::kFloat32);
+    Val any = lo.b.op(Kind::kUnsortedSegmentMax, {better, rows.indices, count});
+    best = lo.b.select(lo.b.greater(any, lo.b.scalar(0, DType::kFloat32)), best, worst);
+  }
   return lo.b.select(touched(lo, rows), lo.b.op(join, {rows.data, best}), rows.data);
 }
 
@@ -66,6 +77,36 @@ void check_types(Lowering& lo) {
 // a * b where either may be a symbol, with a scalar or tensor `a` of i32.
 Val times(Lowering& lo, Val a, Dim factor) { return factor == 1 ? a : lo.b.mul(a, extent(lo, factor, DType::kInt32)); }
 
+// Where constant indices name a box of the data, in order: its first corner and its extents.
+struct Box {
+  std::vector<int64_t> begin;
+  Shape size;
+};
+std::optional<Box> box_of(const std::vector<int64_t>& indices, size_t depth, std::span<const Dim> dims) {
+  if (indices.empty() || !stream::is_static(dims)) return std::nullopt;
+  Box box{{indices.begin(), indices.begin() + static_cast<ptrdiff_t>(depth)}, Shape(depth, 0)};
+  for (size_t a = 0; a < depth; ++a) {
+    const int64_t last = indices[indices.size() - depth + a];
+    if (box.begin[a] < 0 || last < box.begin[a] || last >= dims[a]) return std::nullopt;
+    box.size[a] = last - box.begin[a] + 1;
+  }
+  if (stream::element_count(box.size) != indices.size() / depth) return std::nullopt;
+  std::vector<int64_t> at = box.begin;
+  for (size_t i = 0; i < indices.size(); i += depth) {
+    if (!std::equal(at.begin(), at.end(), indices.begin() + static_cast<ptrdiff_t>(i))) return std::nullopt;
+    for (size_t a = depth; a-- > 0 && ++at[a] == box.begin[a] + box.size[a];) at[a] = box.begin[a];
+  }
+  return box;
+}
+
+// x[2:5] = u, as exporters write it: one DYNAMIC_UPDATE_SLICE.
+Val update_box(Lowering& lo, Val data, Val updates, Box box) {
+  const Shape& dims = lo.shape(data);
+  box.size.insert(box.size.end(), dims.begin() + static_cast<ptrdiff_t>(box.size.size()), dims.end());
+  box.begin.resize(dims.size(), 0);
+  return lo.b.op(Kind::kDynamicUpdateSlice, {data, reshape_to(lo, updates, box.size), lo.b.i32(box.begin)});
+}
+
 }  // namespace
 
 void lower_scatter_nd(Lowering& lo) {
@@ -77,6 +118,12 @@ void lower_scatter_nd(Lowering& lo) {
   const int64_t depth = lo.need_static(lo.shape(indices).back(), "the last dimension of the indices");
   if (depth < 1 || depth > lo.rank(data))
     lo.malformed("indices of " + std::to_string(depth) + " numbers into rank " + std::to_string(lo.rank(data)));
+  if (auto known = lo.ints(indices); known && reduction == "none" && stream::is_static(dims)) {
+    if (auto box = box_of(*known, static_cast<size_t>(depth), dims)) {
+      lo.output(0, update_box(lo, data, updates, std::move(*box)));
+      return;
+    }
+  }
   core::Symbols& symbols = lo.b.graph.symbols;
   const std::span<const Dim> all(dims), outer = all.first(static_cast<size_t>(depth));
   Rows rows;
@@ -135,6 +182,43 @@ void lower_scatter_elements(Lowering& lo) {
   rows.data = reshape_to(lo, data, column);
   rows.updates = reshape_to(lo, updates, changed);
   lo.output(0, reshape_to(lo, combined(lo, rows, reduction), dims));
+}
+
+// A key-value cache that grows at a place of its own for each sample of the batch.
+void lower_tensor_scatter(Lowering& lo) {
+  Val cache = lo.input(0), update = lo.input(1);
+  const std::string mode = lo.attr_s("mode", "linear");
+  if (mode != "linear" && mode != "circular") lo.malformed("mode '" + mode + "' is not known");
+  const int rank = lo.rank(cache), axis = lo.axis(lo.attr_i("axis", -2), rank);
+  if (axis == 0 || lo.rank(update) != rank) lo.malformed("the axis is the batch's, or cache and update differ in rank");
+  const Shape dims = lo.shape(cache);
+  const auto at = static_cast<size_t>(axis);
+  if (!lo.has_input(2)) {
+    const std::vector<int64_t> begin(dims.size(), 0);
+    lo.output(0, lo.b.op(Kind::kDynamicUpdateSlice, {cache, update, lo.b.i32(begin)}));
+    return;
+  }
+  // Seen as [batch, others, sequence, width]: the row of (b, p, s) is (b * others + p) * sequence + place.
+  core::Symbols& symbols = lo.b.graph.symbols;
+  const std::span<const Dim> all(dims);
+  const Dim others = symbols.product(all.subspan(1, at - 1)), width = symbols.product(all.subspan(at + 1));
+  const Dim batch = dims[0], sequence = dims[at], written = lo.shape(update)[at];
+  const Dim per_sample[] = {batch, 1, 1}, per_step[] = {1, 1, written}, per_prefix[] = {batch, others, 1};
+  Val place = lo.b.add(reshape_to(lo, lo.b.cast(lo.input(2), DType::kInt32), per_sample),
+                       reshape_to(lo, counting(lo, written, DType::kInt32), per_step));
+  if (mode == "circular") place = lo.b.floor_mod(place, extent(lo, sequence, DType::kInt32));
+  Val prefix = counting(lo, symbols.mul(batch, others), DType::kInt32);
+  Val row = lo.b.add(reshape_to(lo, times(lo, prefix, sequence), per_prefix), place);
+
+  Rows rows;
+  rows.count = symbols.product(all.first(at + 1));
+  rows.width = width;
+  rows.updated = symbols.product(std::vector<Dim>{batch, others, written});
+  const Dim list[] = {rows.updated}, matrix[] = {rows.count, width}, changed[] = {rows.updated, width};
+  rows.indices = reshape_to(lo, row, list);
+  rows.data = reshape_to(lo, cache, matrix);
+  rows.updates = reshape_to(lo, update, changed);
+  lo.output(0, reshape_to(lo, combined(lo, rows, "none"), dims));
 }
 
 }  // namespace lowtide::layout

@@ -102,8 +102,26 @@ void lower_flatten(Lowering& lo) {
   lo.output(0, reshape_to(lo, x, target));
 }
 
+namespace {
+
+// Axes that only the run knows: the dimensions that are left, in order, are the new shape.
+Val squeeze_at_run_time(Lowering& lo, Val x, Val axes) {
+  const Dim count = lo.need_static(lo.shape(axes)[0], "the number of axes");
+  axes = lo.b.cast(axes, DType::kInt32);
+  Val dropped = spread_by_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, lo.rank(x), 0);
+  Val kept = lo.b.where(lo.b.equal(dropped, lo.b.i32_scalar(0)));
+  lo.b.graph.at(kept.id).shape[0] = lo.rank(x) - count;
+  return lo.b.op(Kind::kReshape, {x, lo.b.gather_nd(lo.b.shape_of(x), kept)});
+}
+
+}  // namespace
+
 void lower_squeeze(Lowering& lo) {
   Val x = lo.input(0);
+  if (lo.opset() >= 13 && lo.has_input(1) && !lo.ints(lo.input(1))) {
+    lo.output(0, squeeze_at_run_time(lo, x, lo.input(1)));
+    return;
+  }
   std::optional<std::vector<int64_t>> axes;
   if (lo.opset() < 13)
     axes = lo.attr_ints("axes");

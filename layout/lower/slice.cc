@@ -107,6 +107,19 @@ Val cut_at_run_time(Lowering& lo, Val x, const std::vector<Cut>& cuts, Val start
   return lo.b.op(Kind::kStridedSlice, {x, begin, end, lo.b.i32(stride)}, options);
 }
 
+// Axes or steps that only the run knows: every list is spread over all axes there.
+Val cut_spread(Lowering& lo, Val x) {
+  const int rank = lo.rank(x);
+  Val starts = as_i32_clamped(lo, lo.input(1)), ends = as_i32_clamped(lo, lo.input(2));
+  const Dim count = lo.need_static(lo.shape(starts)[0], "the number of starts");
+  Val axes = lo.has_input(3) ? lo.b.cast(lo.input(3), DType::kInt32) : counting(lo, count, DType::kInt32);
+  Val begin = spread_by_axes(lo, starts, axes, rank, 0), end = spread_by_axes(lo, ends, axes, rank, kFar);
+  Val stride = lo.b.i32(std::vector<int64_t>(static_cast<size_t>(rank), 1));
+  if (lo.has_input(4)) stride = spread_by_axes(lo, as_i32_clamped(lo, lo.input(4)), axes, rank, 1);
+  begin = lo.b.maximum(begin, lo.b.neg(lo.b.shape_of(x)));  // before the first element is at the first
+  return lo.b.op(Kind::kStridedSlice, {x, begin, end, stride}, core::StridedSliceOptions{});
+}
+
 struct SliceLists {
   std::optional<std::vector<Dim>> starts, ends;  // unset: computed at run time
   size_t count = 0;
@@ -137,6 +150,10 @@ SliceLists slice_lists(Lowering& lo) {
 
 void lower_slice(Lowering& lo) {
   Val x = lo.input(0);
+  if (lo.opset() >= 10 && ((lo.has_input(3) && !lo.ints(lo.input(3))) || (lo.has_input(4) && !lo.ints(lo.input(4))))) {
+    lo.output(0, cut_spread(lo, x));
+    return;
+  }
   const SliceLists lists = slice_lists(lo);
   std::vector<int> axes;
   if (lists.axes)
@@ -163,22 +180,44 @@ void lower_slice(Lowering& lo) {
   lo.output(0, known ? cut_known(lo, x, cuts) : cut_at_run_time(lo, x, cuts, lo.input(1), lo.input(2)));
 }
 
+namespace {
+
+// Sizes that only the run knows: the same arithmetic inside the graph, for all axes at once.
+Val crop_pad_at_run_time(Lowering& lo, Val x, Val wanted, const std::vector<int>& axes) {
+  const std::vector<int64_t> places(axes.begin(), axes.end());
+  Val have = lo.b.shape_of(x), zero = lo.b.i32_scalar(0), two = lo.b.i32_scalar(2);
+  Val listed = spread_by_axes(lo, as_i32_clamped(lo, wanted), lo.b.i32(places), lo.rank(x), -1);
+  wanted = lo.b.select(lo.b.less(listed, zero), have, listed);
+  Val less = lo.b.maximum(lo.b.sub(have, wanted), zero), more = lo.b.maximum(lo.b.sub(wanted, have), zero);
+  Val cropped = lo.b.op(Kind::kSlice, {x, lo.b.floor_div(less, two), lo.b.minimum(have, wanted)});
+  Val before = lo.b.floor_div(more, two);
+  return lo.b.op(Kind::kPad, {cropped, lo.b.pack(std::vector<Val>{before, lo.b.sub(more, before)}, 1)});
+}
+
+}  // namespace
+
 void lower_center_crop_pad(Lowering& lo) {
   Val x = lo.input(0);
-  const std::vector<int64_t> wanted = lo.need_ints(lo.input(1), "shape");
   std::vector<int> axes(static_cast<size_t>(lo.rank(x)));
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int>(i);
   if (auto given = lo.attr_ints("axes")) axes = lo.axes(*given, lo.rank(x));
-  if (axes.size() != wanted.size()) lo.malformed("as many sizes as axes are needed");
+  const Shape& listed = lo.shape(lo.input(1));
+  if (listed.size() != 1 || (!core::is_symbol(listed[0]) && listed[0] != static_cast<Dim>(axes.size())))
+    lo.malformed("as many sizes as axes are needed");
+  const auto wanted = lo.ints(lo.input(1));
+  if (!wanted || !stream::is_static(lo.shape(x))) {
+    lo.output(0, crop_pad_at_run_time(lo, x, lo.input(1), axes));
+    return;
+  }
   std::vector<int64_t> begin(static_cast<size_t>(lo.rank(x)), 0), before = begin, after = begin;
   std::vector<Dim> size(begin.size(), -1);
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto a = static_cast<size_t>(axes[i]);
-    const int64_t have = lo.need_static(lo.shape(x)[a], "a cropped or padded dimension"), more = wanted[i] - have;
-    if (wanted[i] < 0) lo.malformed("a size of " + std::to_string(wanted[i]));
+    const int64_t more = (*wanted)[i] - lo.shape(x)[a];
+    if ((*wanted)[i] < 0) lo.malformed("a size of " + std::to_string((*wanted)[i]));
     if (more < 0) {
       begin[a] = -more / 2;
-      size[a] = wanted[i];
+      size[a] = (*wanted)[i];
     } else {
       before[a] = more / 2;
       after[a] = more - more / 2;

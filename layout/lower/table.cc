@@ -162,6 +162,7 @@ namespace lowtide::layout {
   ROW("", "Swish", 1, 1, 1, lower_swish) \
   ROW("", "Tan", 1, 1, 1, lower_tan) \
   ROW("", "Tanh", 1, 1, 1, lower_tanh) \
+  ROW("", "TensorScatter", 2, 3, 1, lower_tensor_scatter) \
   ROW("", "ThresholdedRelu", 1, 1, 1, lower_thresholded_relu) \
   ROW("", "Tile", 2, 3, 1, lower_tile) \
   ROW("", "TopK", 1, 2, 2, lower_top_k) \

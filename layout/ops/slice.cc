@@ -126,8 +126,10 @@ Ranges strided_ranges(const OpView& op) {
     throw stream::Unsupported("STRIDED_SLICE with an ellipsis, a new axis, or ends as offsets");
   const int rank = op.rank(0);
   for (size_t input : {1u, 2u, 3u}) need_list(op, input, rank);
-  const std::vector<int64_t> stride = need_ints(op, 3, "strides");
-  const std::vector<Dim>*begin = op.contents(1), *end = op.contents(2);
+  const std::optional<std::vector<int64_t>> strides = op.ints(3);
+  if (!strides && options.shrink_axis_mask) need_ints(op, 3, "strides");
+  const std::vector<int64_t> stride = strides.value_or(std::vector<int64_t>(static_cast<size_t>(rank), 1));
+  const std::vector<Dim>*begin = strides ? op.contents(1) : nullptr, *end = strides ? op.contents(2) : nullptr;
   Ranges out;
   for (int axis = 0; axis < rank; ++axis) {
     const auto a = static_cast<size_t>(axis);
@@ -145,7 +147,7 @@ Ranges strided_ranges(const OpView& op) {
       out.axes.push_back({from, 1, 1});
       continue;
     }
-    if ((!all_before && !begin) || (!all_after && !end)) {
+    if (!strides || (!all_before && !begin) || (!all_after && !end)) {
       out.axes.push_back({0, stride[a], op.symbols().fresh("slice")});
       continue;
     }
@@ -178,7 +180,7 @@ RecipeRef take(RecipeRef data, const Ranges& ranges) {
 }
 
 // The begin of a dropped axis and of a plain one must be known before elements can be followed.
-bool begins_known(const OpView& op) { return op.ints(1) && op.ints(2) && stream::is_static(op.shape(0)); }
+bool begins_known(const OpView& op) { return op.ints(1) && op.ints(2) && op.ints(3) && stream::is_static(op.shape(0)); }
 
 Types infer_strided_slice(const OpView& op) {
   need_inputs(op, 4);

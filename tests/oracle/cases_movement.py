@@ -115,3 +115,22 @@ case("split/run_time_sizes", "float[7,2] x, int64[2] s", "a, b = Split(x, s)", f
      outputs="float[A,2] a, float[B,2] b")
 case("range/empty_at_run_time", "int64 n", "r = Range(k, n, d) s = Shape(r) y = Identity(s)", {"k": np.int64(5), "d": np.int64(1)}, feeds={"n": np.array(3)}, outputs="int64[1] y")
 case("range/float_run_time", "float n", "y = Range(k, n, d)", {"k": np.float32(0.5), "d": np.float32(0.75)}, feeds={"n": np.array(4, np.float32)}, outputs="float[A] y")
+
+# What only the run knows: axes, steps, sizes
+X76 = np.arange(42, dtype=np.float32).reshape(7, 6)
+case("slice/run_time_axes", "float[7,6] x, int64[2] b, int64[2] e, int64[2] a, int64[2] s", "y = Slice(x, b, e, a, s)",
+     feeds={"x": X76, "b": i64(-1, -1000), "e": i64(-1000, 5), "a": i64(1, 0), "s": i64(-2, 3)}, outputs="float[A,B] y")
+case("slice/run_time_steps", "float[7,6] x, int64[1] s", "y = Slice(x, b, e, a, s)", {"b": i64(-9), "e": i64(-(2**63)), "a": i64(1)},
+     feeds={"x": X76, "s": i64(-1)}, outputs="float[7,A] y")
+case("squeeze/run_time_axes", "float[1,3,1,4] x, int64[2] a", "y = Squeeze(x, a)",
+     feeds={"x": np.arange(12, dtype=np.float32).reshape(1, 3, 1, 4), "a": i64(-2, 0)}, outputs="float[A,B] y")
+case("pad/run_time_axes", "float[3,4,2] x, int64[4] p, int64[2] a", "y = Pad(x, p, , a)", opset=18,
+     feeds={"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2), "p": i64(1, 0, 2, 3), "a": i64(-1, 0)}, outputs="float[A,4,B] y")
+case("center_crop_pad/run_time", "float[7,4,5] x, int64[2] s", "y = CenterCropPad<axes=[0,2]>(x, s)", opset=18,
+     feeds={"x": np.arange(140, dtype=np.float32).reshape(7, 4, 5), "s": i64(4, 8)}, outputs="float[A,4,B] y")
+
+# Scatter into a box, infinities, caches
+case("scatter_nd/box", "float[5,4,3] x, float[2,2,3] u", "y = ScatterND(x, k, u)", {"k": i64(1, 2, 1, 3, 2, 2, 2, 3).reshape(2, 2, 2)})
+case("scatter_nd/box_out_of_order", "float[5,4] x, float[2,4] u", "y = ScatterND(x, k, u)", {"k": i64(2, 1).reshape(2, 1)})
+case("scatter_nd/max_of_infinities", "float[4] x, float[3] u", 'y = ScatterND<reduction="max">(x, k, u) z = Exp(y)', {"k": i64(1, 0, 1).reshape(3, 1)}, opset=18,
+     feeds={"x": np.array([-np.inf, -np.inf, 1, -np.inf], np.float32), "u": np.array([-np.inf, 2, -np.inf], np.float32)}, outputs="z")
