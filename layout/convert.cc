@@ -3,8 +3,9 @@
 #include "layout/convert.h"
 
 #include "layout/fuse.h"
-#include "layout/legalise.h"
 #include "layout/inline_functions.h"
+#include "layout/keep_infinities.h"
+#include "layout/legalise.h"
 #include "layout/lower_graph.h"
 #include "layout/merge_equal.h"
 #include "layout/outputs.h"
@@ -50,6 +51,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   // Settling and fusing make equal constants and transposes too.
   merge_equal(graph);
   done("merge_equal_again");
+  // Infinities of masks that an output shows survive the kernels' clamping additions.
+  keep_infinities(graph);
+  done("keep_infinities");
   // What kernels insist on: a bias, even of zeros; element types and ranks that they take. Late, because the casts and
   // reshapes that it puts between the ops would hide them from the passes above.
   result.refused = legalise(graph);

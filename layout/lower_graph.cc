@@ -289,8 +289,8 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
   Scope scope;
   graph.name = model.graph.name;
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
-    throw Error(Code::kUnsupported, fmt::format("the model is of opset {}; {} is the newest that is known", ai_onnx->second,
-                                                kNewestOpset));
+    throw Error(Code::kUnsupported,
+                fmt::format("the model is of opset {}; {} is the newest that is known", ai_onnx->second, kNewestOpset));
   lowering.add_initializers(model.graph, scope);
   std::set<std::string> known;
   for (const ValueInfo& info : model.graph.inputs) {

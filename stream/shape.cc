@@ -15,7 +15,8 @@ bool is_static(std::span<const Dim> shape) {
 
 uint64_t checked_mul(uint64_t a, uint64_t b) {
   uint64_t product;
-  if (__builtin_mul_overflow(a, b, &product)) throw Error(Code::kMalformed, fmt::format("size {} x {} overflows", a, b));
+  if (__builtin_mul_overflow(a, b, &product))
+    throw Error(Code::kMalformed, fmt::format("size {} x {} overflows", a, b));
   return product;
 }
 

@@ -1,7 +1,7 @@
 // If, Loop, Scan: subgraphs whose course is known at conversion are laid out in line.
 //
-// ONNX's Loop carries a condition and a trip count, both may be absent; its scan outputs grow by a row an iteration. Scan
-// has no condition. A body sees the values of the graphs around it by name.
+// ONNX's Loop carries a condition and a trip count, both may be absent; its scan outputs grow by a row an iteration.
+// Scan has no condition. A body sees the values of the graphs around it by name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,8 @@ void lower_if(Lowering& lo) {
   const onnx::Graph &yes = subgraph(lo, "then_branch"), &no = subgraph(lo, "else_branch");
   auto condition = truth(lo, lo.input(0));
   if (!condition)
-    lo.unsupported("the condition is computed at run time", "fix what it depends on: --shape, or make it an initializer");
+    lo.unsupported("the condition is computed at run time",
+                   "fix what it depends on: --shape, or make it an initializer");
   std::vector<Val> out = lo.around.lower_inline(*condition ? yes : no, {});
   if (out.size() != lo.output_count())
     lo.malformed(fmt::format("the branch has {} outputs, the node {}", out.size(), lo.output_count()));
@@ -61,7 +62,8 @@ void lower_loop(Lowering& lo) {
   if (lo.has_input(0)) {
     auto known = lo.ints(lo.input(0));
     if (!known || known->size() != 1)
-      lo.unsupported("the trip count is computed at run time", "fix what it depends on: --shape, or make it an initializer");
+      lo.unsupported("the trip count is computed at run time",
+                     "fix what it depends on: --shape, or make it an initializer");
     trips = std::max<int64_t>(0, (*known)[0]);
     check_size(lo, body, *trips);
   }
@@ -90,7 +92,8 @@ void lower_loop(Lowering& lo) {
 }
 
 void lower_scan(Lowering& lo) {
-  if (lo.opset() < 9) lo.unsupported("Scan before opset 9 has a batch axis of its own", "convert the model to opset 9 or later");
+  if (lo.opset() < 9)
+    lo.unsupported("Scan before opset 9 has a batch axis of its own", "convert the model to opset 9 or later");
   const onnx::Graph& body = subgraph(lo, "body");
   const int64_t scanned = lo.need_attr_i("num_scan_inputs");
   const auto inputs = static_cast<int64_t>(lo.input_count());
@@ -104,8 +107,10 @@ void lower_scan(Lowering& lo) {
     if (values.size() != count) lo.malformed(fmt::format("{} has {} entries, not {}", name, values.size(), count));
     return values;
   };
-  const std::vector<int64_t> in_axes = list("scan_input_axes", scan_in), in_back = list("scan_input_directions", scan_in);
-  const std::vector<int64_t> out_axes = list("scan_output_axes", scan_out), out_back = list("scan_output_directions", scan_out);
+  const std::vector<int64_t> in_axes = list("scan_input_axes", scan_in),
+                             in_back = list("scan_input_directions", scan_in);
+  const std::vector<int64_t> out_axes = list("scan_output_axes", scan_out),
+                             out_back = list("scan_output_directions", scan_out);
 
   std::vector<Val> state;
   for (size_t i = 0; i < carried; ++i) state.push_back(lo.input(i));
