@@ -141,8 +141,28 @@ void lower_squeeze(Lowering& lo) {
   lo.output(0, drop_ones(lo, x, drop));
 }
 
+namespace {
+
+// New axes that only the run knows: ones there, the own dimensions in the places that are left.
+Val unsqueeze_at_run_time(Lowering& lo, Val x, Val axes) {
+  const Dim count = lo.need_static(lo.shape(axes)[0], "the number of axes");
+  const int rank = lo.rank(x) + static_cast<int>(count);
+  axes = lo.b.cast(axes, DType::kInt32);
+  Val added = spread_by_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, rank, 0);
+  Val places = lo.b.cast(lo.b.where(lo.b.equal(added, lo.b.i32_scalar(0))), DType::kInt32);
+  lo.b.graph.at(places.id).shape[0] = lo.rank(x);
+  Val own = lo.b.scatter_nd(places, lo.b.sub(lo.b.shape_of(x), lo.b.i32_scalar(1)), lo.b.i32({rank}));
+  return lo.b.op(Kind::kReshape, {x, lo.b.add(own, lo.b.i32_scalar(1))});
+}
+
+}  // namespace
+
 void lower_unsqueeze(Lowering& lo) {
   Val x = lo.input(0);
+  if (lo.opset() >= 13 && !lo.ints(lo.input(1))) {
+    lo.output(0, unsqueeze_at_run_time(lo, x, lo.input(1)));
+    return;
+  }
   auto axes = lo.opset() < 13 ? lo.attr_ints("axes") : std::optional(lo.need_ints(lo.input(1), "axes"));
   if (!axes) lo.malformed("attribute 'axes' is missing");
   lo.output(0, add_ones(lo, x, lo.axes(*axes, lo.rank(x) + static_cast<int>(axes->size()))));

@@ -106,6 +106,7 @@ namespace lowtide::layout {
   ROW("", "Mul", 2, 2, 1, lower_mul) \
   ROW("", "Neg", 1, 1, 1, lower_neg) \
   ROW("", "NegativeLogLikelihoodLoss", 2, 3, 1, lower_negative_log_likelihood_loss) \
+  ROW("", "NonMaxSuppression", 2, 5, 1, lower_non_max_suppression) \
   ROW("", "NonZero", 1, 1, 1, lower_non_zero) \
   ROW("", "Not", 1, 1, 1, lower_not) \
   ROW("", "OneHot", 3, 3, 1, lower_one_hot) \

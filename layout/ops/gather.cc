@@ -1,5 +1,5 @@
 // Traits of ops that pick or place elements by index: GATHER, GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP, ONE_HOT, WHERE,
-// UNIQUE, UNSORTED_SEGMENT_*.
+// UNIQUE, UNSORTED_SEGMENT_*, NON_MAX_SUPPRESSION_V4.
 //
 // The trap: LiteRT's indices are never negative (GATHER refuses them, GATHER_ND does not look), and SCATTER_ND adds
 // where an index comes twice. ONE_HOT alone lets an index lie outside: its row is then all `off`.
@@ -219,6 +219,22 @@ Types infer_unique(const OpView& op) {
           {op.get<IndexOptions>().dtype, op.shape(0), std::nullopt}};
 }
 
+// ---- NON_MAX_SUPPRESSION_V4: boxes [N, 4], scores [N], most, overlap, lowest score; gives `most` indices, zeros
+// behind
+//      the ones that count, and their number ----
+
+Types infer_non_max_suppression(const OpView& op) {
+  need_inputs(op, 5);
+  if (op.rank(0) != 2 || op.shape(0)[1] != 4 || op.rank(1) != 1) reject(op, "boxes [N,4] and scores [N] are needed");
+  agree(op, op.shape(0)[0], op.shape(1)[0], "boxes and scores");
+  for (size_t i = 2; i < 5; ++i)
+    if (op.rank(i) != 0) reject(op, fmt::format("input {} is no scalar", i));
+  const std::vector<Dim>* most = op.contents(2);
+  const Dim length = most ? (*most)[0] : op.symbols().fresh("boxes");
+  if (length < 0 && !is_symbol(length)) reject(op, fmt::format("at most {} boxes", length));
+  return {{DType::kInt32, {length}, std::nullopt}, {DType::kInt32, {}, std::nullopt}};
+}
+
 constexpr std::array kRows = {
     Traits{Kind::kGather, infer_gather, fold_gather, commute_gather, rewrite_gather},
     Traits{Kind::kGatherNd, infer_gather_nd},
@@ -229,6 +245,7 @@ constexpr std::array kRows = {
     Traits{Kind::kUnsortedSegmentMax, infer_unsorted_segment},
     Traits{Kind::kUnsortedSegmentSum, infer_unsorted_segment},
     Traits{Kind::kUnsortedSegmentMin, infer_unsorted_segment},
+    Traits{Kind::kNonMaxSuppressionV4, infer_non_max_suppression},
     Traits{Kind::kWhere, infer_where},
     Traits{Kind::kUnique, infer_unique},
 };

@@ -134,3 +134,5 @@ case("scatter_nd/box", "float[5,4,3] x, float[2,2,3] u", "y = ScatterND(x, k, u)
 case("scatter_nd/box_out_of_order", "float[5,4] x, float[2,4] u", "y = ScatterND(x, k, u)", {"k": i64(2, 1).reshape(2, 1)})
 case("scatter_nd/max_of_infinities", "float[4] x, float[3] u", 'y = ScatterND<reduction="max">(x, k, u) z = Exp(y)', {"k": i64(1, 0, 1).reshape(3, 1)}, opset=18,
      feeds={"x": np.array([-np.inf, -np.inf, 1, -np.inf], np.float32), "u": np.array([-np.inf, 2, -np.inf], np.float32)}, outputs="z")
+case("unsqueeze/run_time_axes", "float[3,4] x, int64[2] a", "y = Unsqueeze(x, a)",
+     feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "a": i64(-1, 0)}, outputs="float[A,B,C,D] y")
