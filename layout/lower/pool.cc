@@ -14,6 +14,7 @@
 #include <limits>
 #include <numeric>
 
+#include "layout/lower/extents.h"
 #include "layout/lower/window.h"
 
 namespace lowtide::layout {
@@ -268,20 +269,20 @@ Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool inc
     return b.average_pool_2d(x, pool_options(valid ? Padding::kValid : Padding::kSame, h, w));
   for (const WindowAxis& axis : {h, w})
     if (!axis.known) lo.need_static(axis.size, "the size of an axis with auto_pad and a stride");
-  Val row =
-      correction(lo, h, include_pad, lo.dtype(x), {1, static_cast<Dim>(core::is_symbol(h.out) ? 1 : h.out), 1, 1});
-  Val column =
-      correction(lo, w, include_pad, lo.dtype(x), {1, 1, static_cast<Dim>(core::is_symbol(w.out) ? 1 : w.out), 1});
-  Val y;
-  if (dilated) {
-    y = weighted_sum(lo, x, h, w, 1.0 / static_cast<double>(h.kernel * w.kernel));
-  } else {
+  auto over_all_taps = [&](Val image) {
+    if (dilated) return weighted_sum(lo, image, h, w, 1.0 / static_cast<double>(h.kernel * w.kernel));
     WindowAxis ph = h, pw = w;
     ph.fits_same = pw.fits_same = false;  // SAME would divide by the elements inside
     const std::array<WindowAxis, 2> axes = {ph, pw};
-    const Padding padding = settle_padding(lo, x, axes, 1, 0);
-    y = b.average_pool_2d(x, pool_options(padding, h, w));
-  }
+    const Padding padding = settle_padding(lo, image, axes, 1, 0);
+    return b.average_pool_2d(image, pool_options(padding, h, w));
+  };
+  Val y = over_all_taps(x);
+  // How many taps lie inside is known at run time only: what an image of ones gives.
+  if (!include_pad && (core::is_symbol(h.size) || core::is_symbol(w.size)))
+    return b.div(y, over_all_taps(filled_with(lo, std::vector<Dim>{1, h.size, w.size, 1}, b.scalar_like(1, x))));
+  Val row = correction(lo, h, include_pad, lo.dtype(x), {1, core::is_symbol(h.out) ? 1 : h.out, 1, 1});
+  Val column = correction(lo, w, include_pad, lo.dtype(x), {1, 1, core::is_symbol(w.out) ? 1 : w.out, 1});
   if (row && column) return b.mul(y, b.mul(row, column));
   if (row || column) return b.mul(y, row ? row : column);
   return y;

@@ -3,201 +3,24 @@
 // be that ratio. So each axis is compared with what the kernels do (resample.h), and RESIZE_* is used where it does the
 // same. Else nearest is a GATHER by constant indices, and linear and cubic are a product with a small constant matrix.
 //
-// Sizes that are not known: only where kernel and ONNX agree for every size.
+// Sizes that are not known: the kernel where it agrees with ONNX for every size, else positions that the model
+// computes.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "layout/lower/resample.h"
-#include "layout/lower/window.h"
+#include "layout/lower/resize_plan.h"
 
 namespace lowtide::layout {
 namespace {
 
-// An axis of the input; only those that change are resampled.
-struct Axis {
-  Dim in = 1, out = 1;
-  float scale = 1;
-  float roi_start = 0, roi_end = 1;
-  bool from_scale = false;  // the scale was given, else the size
-  bool changes = false;
-
-  bool known() const { return !core::is_symbol(in) && !core::is_symbol(out); }
-  ResampledAxis resampled() const { return {in, out, scale, roi_start, roi_end}; }
-};
-
-struct Plan {
-  Resampling how;
-  std::vector<Axis> axes;
-  float extrapolation = 0;
-};
-
 constexpr Dim kLongest = 1 << 20;  // positions of an axis are held in memory one by one
 constexpr KernelSetting kSettings[] = {{false, false}, {false, true}, {true, false}};
 
-// ---- reading ----
-
-Interpolation read_mode(Lowering& lo) {
-  const std::string mode = lo.attr_s("mode", "nearest");
-  if (mode == "nearest") return Interpolation::kNearest;
-  if (mode == "linear" || mode == "bilinear" || mode == "trilinear") return Interpolation::kLinear;
-  if (mode == "cubic") return Interpolation::kCubic;
-  lo.malformed(fmt::format("mode '{}' is unknown", mode));
-}
-
-Transform read_transform(Lowering& lo) {
-  static constexpr std::pair<const char*, Transform> kNames[] = {
-      {"half_pixel", Transform::kHalfPixel},
-      {"half_pixel_symmetric", Transform::kHalfPixelSymmetric},
-      {"pytorch_half_pixel", Transform::kPytorchHalfPixel},
-      {"align_corners", Transform::kAlignCorners},
-      {"asymmetric", Transform::kAsymmetric},
-      {"tf_half_pixel_for_nn", Transform::kTfHalfPixelForNn},
-      {"tf_crop_and_resize", Transform::kTfCropAndResize}};
-  const std::string text = lo.attr_s("coordinate_transformation_mode", "half_pixel");
-  for (const auto& [name, transform] : kNames)
-    if (text == name) return transform;
-  lo.malformed(fmt::format("coordinate_transformation_mode '{}' is unknown", text));
-}
-
-NearestMode read_nearest(Lowering& lo) {
-  static constexpr std::pair<const char*, NearestMode> kNames[] = {
-      {"round_prefer_floor", NearestMode::kRoundPreferFloor},
-      {"round_prefer_ceil", NearestMode::kRoundPreferCeil},
-      {"floor", NearestMode::kFloor},
-      {"ceil", NearestMode::kCeil}};
-  const std::string text = lo.attr_s("nearest_mode", "round_prefer_floor");
-  for (const auto& [name, mode] : kNames)
-    if (text == name) return mode;
-  lo.malformed(fmt::format("nearest_mode '{}' is unknown", text));
-}
-
-bool given(Lowering& lo, size_t i) {
-  return lo.has_input(i) && !(lo.rank(lo.input(i)) == 1 && lo.shape(lo.input(i))[0] == 0);
-}
-
-// The scale holds as given; the size is its product with the input's, cut off.
-void set_scale(Lowering& lo, Axis& axis, double scale) {
-  if (!(scale > 0) || !std::isfinite(scale)) lo.malformed(fmt::format("scale {} must be positive", scale));
-  axis.scale = static_cast<float>(scale);
-  axis.from_scale = true;
-  core::Symbols& symbols = lo.b.graph.symbols;
-  if (!core::is_symbol(axis.in)) {
-    const float out = axis.scale * static_cast<float>(axis.in);
-    if (!(out < 0x1p31f)) lo.malformed(fmt::format("scale {} makes the output too large", scale));
-    axis.out = static_cast<int64_t>(out);
-  } else if (scale == std::floor(scale) && scale < 0x1p31) {
-    axis.out = symbols.mul(axis.in, static_cast<int64_t>(scale));
-  } else if (int part; std::frexp(scale, &part) == 0.5) {
-    axis.out = symbols.floor_div(axis.in, int64_t{1} << std::clamp(1 - part, 0, 31));
-  } else {
-    lo.need_static(axis.in, "the size of an axis that is resized by a fraction");
-  }
-  axis.changes = scale != 1;
-}
-
-void set_size(Lowering& lo, Axis& axis, Dim size) {
-  if (!core::is_symbol(size) && size < 0) lo.malformed(fmt::format("size {} is negative", size));
-  axis.out = size;
-  axis.changes = axis.in != axis.out;
-  if (axis.known() && axis.in > 0) axis.scale = static_cast<float>(axis.out) / static_cast<float>(axis.in);
-}
-
-// The scale that keeps the aspect ratio, for all axes.
-void keep_aspect(Lowering& lo, Plan& plan, const std::vector<int>& axes, const std::string& policy) {
-  if (policy == "stretch") return;
-  if (policy != "not_larger" && policy != "not_smaller")
-    lo.malformed(fmt::format("keep_aspect_ratio_policy '{}' is unknown", policy));
-  std::vector<float> scales;
-  for (int i : axes) {
-    Axis& axis = plan.axes[static_cast<size_t>(i)];
-    lo.need_static(axis.in, "the size of an axis that is resized and keeps its aspect ratio");
-    lo.need_static(axis.out, "the size of an axis that is resized and keeps its aspect ratio");
-    scales.push_back(axis.scale);
-  }
-  const float scale = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
-                                             : *std::max_element(scales.begin(), scales.end());
-  for (int i : axes) {
-    Axis& axis = plan.axes[static_cast<size_t>(i)];
-    axis.scale = scale;
-    axis.out = static_cast<int64_t>(std::round(scale * static_cast<float>(axis.in)));
-    axis.from_scale = true;
-    axis.changes = scale != 1;
-  }
-}
-
-void read_roi(Lowering& lo, Plan& plan, const std::vector<int>& axes) {
-  const std::vector<double> roi = lo.need_numbers(lo.input(1), "roi");
-  if (roi.size() != 2 * axes.size())
-    lo.malformed(fmt::format("roi has {} numbers, not {}", roi.size(), 2 * axes.size()));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    Axis& axis = plan.axes[static_cast<size_t>(axes[i])];
-    axis.roi_start = static_cast<float>(roi[i]);
-    axis.roi_end = static_cast<float>(roi[axes.size() + i]);
-    axis.changes |= axis.roi_start != 0 || axis.roi_end != 1;
-  }
-}
-
-void set_scales(Lowering& lo, Plan& plan, const std::vector<int>& axes, const std::vector<double>& scales) {
-  if (scales.size() != axes.size())
-    lo.malformed(fmt::format("scales has {} numbers, not {}", scales.size(), axes.size()));
-  for (size_t i = 0; i < axes.size(); ++i) set_scale(lo, plan.axes[static_cast<size_t>(axes[i])], scales[i]);
-}
-
-Plan start_plan(Lowering& lo, Val x) {
-  Plan plan;
-  plan.how.interpolation = read_mode(lo);
-  for (Dim dim : lo.shape(x)) plan.axes.push_back({.in = dim, .out = dim});
-  return plan;
-}
-
-std::vector<int> all_axes(Lowering& lo, Val x) {
-  std::vector<int> axes(static_cast<size_t>(lo.rank(x)));
-  std::iota(axes.begin(), axes.end(), 0);
-  return axes;
-}
-
-Plan read_resize(Lowering& lo, Val x) {
-  Plan plan = start_plan(lo, x);
-  std::vector<int> axes = all_axes(lo, x);
-  if (lo.opset() < 11) {
-    plan.how.transform = Transform::kAsymmetric;
-    plan.how.nearest = NearestMode::kSimple;
-    set_scales(lo, plan, axes, lo.need_numbers(lo.input(1), "scales"));
-    return plan;
-  }
-  plan.how.transform = read_transform(lo);
-  plan.how.nearest = read_nearest(lo);
-  plan.how.cubic_a = lo.attr_f("cubic_coeff_a", -0.75f);
-  plan.how.exclude_outside = lo.attr_i("exclude_outside", 0) != 0;
-  plan.extrapolation = lo.attr_f("extrapolation_value", 0);
-  std::string policy = "stretch";
-  if (lo.opset() >= 18) {
-    plan.how.antialias = lo.attr_i("antialias", 0) != 0;
-    policy = lo.attr_s("keep_aspect_ratio_policy", policy);
-    if (auto some = lo.attr_ints("axes")) axes = lo.axes(*some, lo.rank(x));
-  }
-  const bool scales = given(lo, 2), sizes = given(lo, 3);
-  if (scales == sizes) lo.malformed("exactly one of scales and sizes must be given");
-  if (scales) {
-    set_scales(lo, plan, axes, lo.need_numbers(lo.input(2), "scales"));
-  } else {
-    const std::vector<Dim> wanted = lo.need_dims(lo.input(3), "sizes");
-    if (wanted.size() != axes.size())
-      lo.malformed(fmt::format("sizes has {} numbers, not {}", wanted.size(), axes.size()));
-    for (size_t i = 0; i < axes.size(); ++i) set_size(lo, plan.axes[static_cast<size_t>(axes[i])], wanted[i]);
-    keep_aspect(lo, plan, axes, policy);
-  }
-  if (plan.how.transform == Transform::kTfCropAndResize) read_roi(lo, plan, axes);
-  return plan;
-}
-
-// ---- choosing ----
-
 // Does the kernel do the same for every size that the symbols can stand for?
-bool fits_all_sizes(Lowering& lo, const Plan& plan, const Axis& axis, KernelSetting setting) {
+bool fits_all_sizes(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, KernelSetting setting) {
   core::Symbols& symbols = lo.b.graph.symbols;
   const bool bilinear = plan.how.interpolation == Interpolation::kLinear;
   const std::optional<Dim> up = symbols.exact_div(axis.out, axis.in), down = symbols.exact_div(axis.in, axis.out);
@@ -219,7 +42,7 @@ bool fits_all_sizes(Lowering& lo, const Plan& plan, const Axis& axis, KernelSett
   return true;
 }
 
-bool fits(Lowering& lo, const Plan& plan, const Axis& axis, KernelSetting setting) {
+bool fits(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, KernelSetting setting) {
   if (plan.how.interpolation == Interpolation::kCubic || axis.out == 0 || axis.in == 0) return false;
   if (!axis.known())
     return plan.how.transform != Transform::kTfCropAndResize && fits_all_sizes(lo, plan, axis, setting);
@@ -233,7 +56,7 @@ bool fits(Lowering& lo, const Plan& plan, const Axis& axis, KernelSetting settin
 
 // RESIZE_* along axes `first` and, unless it is -1, `second`: the other axes are the batch and, the last one, the
 // channels.
-Val by_kernel(Lowering& lo, const Plan& plan, Val x, int first, int second, KernelSetting setting) {
+Val by_kernel(Lowering& lo, const ResizePlan& plan, Val x, int first, int second, KernelSetting setting) {
   Builder& b = lo.b;
   core::Symbols& symbols = b.graph.symbols;
   const int rank = lo.rank(x);
@@ -250,7 +73,7 @@ Val by_kernel(Lowering& lo, const Plan& plan, Val x, int first, int second, Kern
   const size_t at = moved.size() - (channels >= 0 ? 1 : 0) - (second >= 0 ? 2 : 1);
   const Dim batch = symbols.product(std::span(moved).first(at));
   const Dim last = channels >= 0 ? moved.back() : 1;
-  const Axis& h = plan.axes[static_cast<size_t>(first)];
+  const ResizeAxis& h = plan.axes[static_cast<size_t>(first)];
   const Dim width = second >= 0 ? moved[at + 1] : 1;
   const Dim out_width = second >= 0 ? plan.axes[static_cast<size_t>(second)].out : 1;
   x = b.reshape(x, {batch, moved[at], width, last});
@@ -290,7 +113,7 @@ Val by_matrix(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, in
 }
 
 // Where a position along any axis lies outside the input, the value is extrapolation_value.
-Val extrapolated(Lowering& lo, const Plan& plan, Val y) {
+Val extrapolated(Lowering& lo, const ResizePlan& plan, Val y) {
   Builder& b = lo.b;
   Val outside;
   for (size_t i = 0; i < plan.axes.size(); ++i) {
@@ -315,11 +138,11 @@ Val as_dtype(Lowering& lo, Val y, DType dtype, bool antialias) {
   return lo.b.cast(y, dtype);
 }
 
-void check(Lowering& lo, const Plan& plan, Val x) {
+void check(Lowering& lo, const ResizePlan& plan, Val x) {
   const bool nearest = plan.how.interpolation == Interpolation::kNearest;
   if (plan.how.antialias && nearest) lo.malformed("antialias needs mode linear or cubic");
   if (!nearest && lo.dtype(x) == DType::kBool) lo.malformed("a bool cannot be interpolated");
-  for (const Axis& axis : plan.axes) {
+  for (const ResizeAxis& axis : plan.axes) {
     if (axis.changes && (axis.in == 0 || axis.out == 0)) lo.unsupported("resizing an axis from or to no elements");
     if (axis.changes && axis.known() && std::max(axis.in, axis.out) > kLongest)
       lo.unsupported(fmt::format("resizing an axis of {} to {}", axis.in, axis.out));
@@ -340,12 +163,12 @@ bool kernel_takes(DType dtype) {
 }
 
 // Pairs up the axes that a setting of the kernel fits, from the last one on; the rest is composed.
-Val resampled(Lowering& lo, const Plan& plan, Val x) {
+Val resampled(Lowering& lo, const ResizePlan& plan, Val x) {
   const bool nearest = plan.how.interpolation == Interpolation::kNearest;
   std::vector<int> open;
   for (int i = static_cast<int>(plan.axes.size()) - 1; i >= 0; --i)
     if (plan.axes[static_cast<size_t>(i)].changes) open.push_back(i);
-  auto axis_at = [&](int i) -> const Axis& { return plan.axes[static_cast<size_t>(i)]; };
+  auto axis_at = [&](int i) -> const ResizeAxis& { return plan.axes[static_cast<size_t>(i)]; };
   while (!open.empty()) {
     const int last = open.front();
     open.erase(open.begin());
@@ -362,19 +185,22 @@ Val resampled(Lowering& lo, const Plan& plan, Val x) {
       x = by_kernel(lo, plan, x, partner >= 0 ? partner : last, partner >= 0 ? last : -1, *chosen);
       continue;
     }
-    lo.need_static(axis_at(last).in, "the size of an axis that is resized in this way");
-    lo.need_static(axis_at(last).out, "the size of an axis that is resized in this way");
+    if (!axis_at(last).known()) {
+      x = resized_at_run_time(lo, plan, x, last);
+      continue;
+    }
     const std::vector<Taps> taps = onnx_taps(plan.how, axis_at(last).resampled());
     x = nearest ? by_gather(lo, x, taps, last) : by_matrix(lo, x, taps, axis_at(last).in, last);
   }
   return x;
 }
 
-void finish(Lowering& lo, const Plan& plan, Val x) {
+void finish(Lowering& lo, const ResizePlan& plan, Val x) {
   check(lo, plan, x);
   const DType dtype = lo.dtype(x);
   const bool nearest = plan.how.interpolation == Interpolation::kNearest;
-  const bool changes = std::any_of(plan.axes.begin(), plan.axes.end(), [](const Axis& axis) { return axis.changes; });
+  const bool changes =
+      std::any_of(plan.axes.begin(), plan.axes.end(), [](const ResizeAxis& axis) { return axis.changes; });
   if (!changes) return lo.output(0, x);
   Val y = resampled(lo, plan, nearest ? x : lo.b.cast(x, DType::kFloat32));
   if (plan.how.transform == Transform::kTfCropAndResize) y = extrapolated(lo, plan, y);
@@ -388,24 +214,9 @@ void lower_resize(Lowering& lo) {
   finish(lo, read_resize(lo, x), x);
 }
 
-// Version 1 names the scales of height and width, version 7 lists them, version 9 has them as an input.
 void lower_upsample(Lowering& lo) {
   Val x = lo.input(0);
-  Plan plan = start_plan(lo, x);
-  plan.how.transform = Transform::kAsymmetric;
-  plan.how.nearest = NearestMode::kSimple;
-  std::vector<double> scales;
-  if (lo.opset() >= 9) {
-    scales = lo.need_numbers(lo.input(1), "scales");
-  } else if (lo.opset() >= 7) {
-    const std::vector<float> listed = lo.attr_floats("scales").value_or(std::vector<float>());
-    scales.assign(listed.begin(), listed.end());
-  } else {
-    if (lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 4", lo.rank(x)));
-    scales = {1, 1, lo.attr_f("height_scale", 0), lo.attr_f("width_scale", 0)};
-  }
-  set_scales(lo, plan, all_axes(lo, x), scales);
-  finish(lo, plan, x);
+  finish(lo, read_upsample(lo, x), x);
 }
 
 }  // namespace lowtide::layout

@@ -242,3 +242,12 @@ CASES += [
     Case("lrn/wider_than_channels", "float[2,3,5,4] x", "y = LRN<size=9, alpha=0.5>(x)"),
     Case("lrn/3d", "float[2,7,5] x", "y = LRN<size=5, alpha=0.5>(x)", numpy=lrn_of(5, 0.5)),
 ]
+
+# Heights and widths that only the run knows.
+for name, operator, attributes in [
+        ("conv/dynamic_size_pads", "Conv", "pads=[1,1,1,1]"), ("conv/dynamic_size_strides", "Conv", "pads=[1,0,1,2], strides=[2,3]"),
+        ("conv/dynamic_size_same", "Conv", 'auto_pad="SAME_UPPER", strides=[2,2]'),
+        ("conv_transpose/dynamic_size", "ConvTranspose", "strides=[2,2]"),
+        ("conv_transpose/dynamic_size_pads", "ConvTranspose", "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]")]:
+    CASES.append(Case(name, "float[1,3,H,W] x", f"y = {operator}<{attributes}>(x, w)", {"w": (3, 3, 3, 3)}, opset=13,
+                      outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 8, 11)}))

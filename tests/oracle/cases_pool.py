@@ -117,3 +117,11 @@ for operator in ("GlobalAveragePool", "GlobalMaxPool"):
                       f"c = Conv(x, w) p = {operator}(c) y = Flatten(p)", {"w": (4, 3, 3, 2)}))
 for p in (1, 2, 3):
     CASES.append(Case(f"global_lp_pool/p_{p}", "float[2,3,7,9] x", f"y = GlobalLpPool<p={p}>(x)"))
+
+# Heights and widths that only the run knows.
+for operator in ("MaxPool", "AveragePool", "LpPool"):
+    family = operator.lower().replace("pool", "_pool")
+    for name, attributes in [("pads", "kernel_shape=[3,3], pads=[1,1,1,1]"), ("pads_strides", "kernel_shape=[3,4], pads=[1,0,1,2], strides=[2,3]"),
+                             ("same_upper", 'kernel_shape=[3,4], auto_pad="SAME_UPPER", strides=[1,2]'), ("no_pads", "kernel_shape=[2,3], strides=[2,1]")]:
+        CASES.append(Case(f"{family}/dynamic_size_{name}", "float[1,3,H,W] x", f"y = {operator}<{attributes}>(x)", opset=11,
+                          outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 8, 11)}))

@@ -103,3 +103,25 @@ CASES += [
     Case("depth_to_space/crd_after_conv", "float[1,3,5,6] x", 'c = Conv(x, w) y = DepthToSpace<blocksize=2, mode="CRD">(c)', {"w": (8, 3, 3, 2)}),
     Case("space_to_depth/before_conv", "float[1,3,8,6] x", "c = SpaceToDepth<blocksize=2>(x) y = Conv(c, w)", {"w": (5, 12, 3, 2)}),
 ]
+
+# Sizes that only the run knows, taken from another tensor: kernels where they agree for all sizes, else computed positions.
+BODY = """s = Shape(x) t = Shape(z) n = Slice(s, zero, two) p = Slice(t, two, four) sizes = Concat<axis=0>(n, p)
+          y = Resize<{}>(x, , , sizes)"""
+BOUNDS = {name: i64(value) for name, value in (("zero", 0), ("two", 2), ("four", 4))}
+for name, attributes in [
+        ("nearest_asymmetric_floor", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"'),
+        ("nearest_default", 'mode="nearest"'),
+        ("nearest_ceil_corners", 'mode="nearest", coordinate_transformation_mode="align_corners", nearest_mode="ceil"'),
+        ("nearest_prefer_ceil", 'mode="nearest", nearest_mode="round_prefer_ceil"'),
+        ("linear", 'mode="linear"'),
+        ("linear_pytorch", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"'),
+        ("linear_corners", 'mode="linear", coordinate_transformation_mode="align_corners"'),
+        ("linear_symmetric", 'mode="linear", coordinate_transformation_mode="half_pixel_symmetric"'),
+        ("linear_asymmetric", 'mode="linear", coordinate_transformation_mode="asymmetric"')]:
+    for size in ((7, 11), (1, 9), (3, 4)):
+        CASES.append(Case(f"resize/run_time_{name}_{size[0]}x{size[1]}", "float[1,3,H,W] x, float[1,2,P,Q] z", BODY.format(attributes),
+                          BOUNDS, opset=19, outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 5, 6), "z": (1, 2, *size)}))
+for name, attributes in (("nearest", 'mode="nearest"'), ("linear", 'mode="linear"'),
+                         ("pytorch", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"')):
+    CASES.append(Case(f"resize/run_time_twice_{name}", "float[1,3,H,W] x", f"y = Resize<{attributes}>(x, , scales)",
+                      {"scales": f32(1, 1, 2, 2)}, opset=19, outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 5, 6)}))

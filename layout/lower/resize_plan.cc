@@ -1,0 +1,189 @@
+// See resize_plan.h. Sources: ONNX's Resize (10, 11, 13, 18, 19) and Upsample (1, 7, 9); ONNX Runtime's rounding.
+#include "layout/lower/resize_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace lowtide::layout {
+namespace {
+
+Interpolation read_mode(Lowering& lo) {
+  const std::string mode = lo.attr_s("mode", "nearest");
+  if (mode == "nearest") return Interpolation::kNearest;
+  if (mode == "linear" || mode == "bilinear" || mode == "trilinear") return Interpolation::kLinear;
+  if (mode == "cubic") return Interpolation::kCubic;
+  lo.malformed(fmt::format("mode '{}' is unknown", mode));
+}
+
+Transform read_transform(Lowering& lo) {
+  static constexpr std::pair<const char*, Transform> kNames[] = {
+      {"half_pixel", Transform::kHalfPixel},
+      {"half_pixel_symmetric", Transform::kHalfPixelSymmetric},
+      {"pytorch_half_pixel", Transform::kPytorchHalfPixel},
+      {"align_corners", Transform::kAlignCorners},
+      {"asymmetric", Transform::kAsymmetric},
+      {"tf_half_pixel_for_nn", Transform::kTfHalfPixelForNn},
+      {"tf_crop_and_resize", Transform::kTfCropAndResize}};
+  const std::string text = lo.attr_s("coordinate_transformation_mode", "half_pixel");
+  for (const auto& [name, transform] : kNames)
+    if (text == name) return transform;
+  lo.malformed(fmt::format("coordinate_transformation_mode '{}' is unknown", text));
+}
+
+NearestMode read_nearest(Lowering& lo) {
+  static constexpr std::pair<const char*, NearestMode> kNames[] = {
+      {"round_prefer_floor", NearestMode::kRoundPreferFloor},
+      {"round_prefer_ceil", NearestMode::kRoundPreferCeil},
+      {"floor", NearestMode::kFloor},
+      {"ceil", NearestMode::kCeil}};
+  const std::string text = lo.attr_s("nearest_mode", "round_prefer_floor");
+  for (const auto& [name, mode] : kNames)
+    if (text == name) return mode;
+  lo.malformed(fmt::format("nearest_mode '{}' is unknown", text));
+}
+
+bool given(Lowering& lo, size_t i) {
+  return lo.has_input(i) && !(lo.rank(lo.input(i)) == 1 && lo.shape(lo.input(i))[0] == 0);
+}
+
+// The scale holds as given; the size is its product with the input's, cut off.
+void set_scale(Lowering& lo, ResizeAxis& axis, double scale) {
+  if (!(scale > 0) || !std::isfinite(scale)) lo.malformed(fmt::format("scale {} must be positive", scale));
+  axis.scale = static_cast<float>(scale);
+  axis.from_scale = true;
+  core::Symbols& symbols = lo.b.graph.symbols;
+  if (!core::is_symbol(axis.in)) {
+    const float out = axis.scale * static_cast<float>(axis.in);
+    if (!(out < 0x1p31f)) lo.malformed(fmt::format("scale {} makes the output too large", scale));
+    axis.out = static_cast<int64_t>(out);
+  } else if (scale == std::floor(scale) && scale < 0x1p31) {
+    axis.out = symbols.mul(axis.in, static_cast<int64_t>(scale));
+  } else if (int part; std::frexp(scale, &part) == 0.5) {
+    axis.out = symbols.floor_div(axis.in, int64_t{1} << std::clamp(1 - part, 0, 31));
+  } else {
+    lo.need_static(axis.in, "the size of an axis that is resized by a fraction");
+  }
+  axis.changes = scale != 1;
+}
+
+void set_size(Lowering& lo, ResizeAxis& axis, Dim size) {
+  if (!core::is_symbol(size) && size < 0) lo.malformed(fmt::format("size {} is negative", size));
+  axis.out = size;
+  axis.changes = axis.in != axis.out;
+  if (axis.known() && axis.in > 0) axis.scale = static_cast<float>(axis.out) / static_cast<float>(axis.in);
+}
+
+// The scale that keeps the aspect ratio, for all axes.
+void keep_aspect(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, const std::string& policy) {
+  if (policy == "stretch") return;
+  if (policy != "not_larger" && policy != "not_smaller")
+    lo.malformed(fmt::format("keep_aspect_ratio_policy '{}' is unknown", policy));
+  std::vector<float> scales;
+  for (int i : axes) {
+    ResizeAxis& axis = plan.axes[static_cast<size_t>(i)];
+    lo.need_static(axis.in, "the size of an axis that is resized and keeps its aspect ratio");
+    lo.need_static(axis.out, "the size of an axis that is resized and keeps its aspect ratio");
+    scales.push_back(axis.scale);
+  }
+  const float scale = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
+                                             : *std::max_element(scales.begin(), scales.end());
+  for (int i : axes) {
+    ResizeAxis& axis = plan.axes[static_cast<size_t>(i)];
+    axis.scale = scale;
+    axis.out = static_cast<int64_t>(std::round(scale * static_cast<float>(axis.in)));
+    axis.from_scale = true;
+    axis.changes = scale != 1;
+  }
+}
+
+void read_roi(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes) {
+  const std::vector<double> roi = lo.need_numbers(lo.input(1), "roi");
+  if (roi.size() != 2 * axes.size())
+    lo.malformed(fmt::format("roi has {} numbers, not {}", roi.size(), 2 * axes.size()));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ResizeAxis& axis = plan.axes[static_cast<size_t>(axes[i])];
+    axis.roi_start = static_cast<float>(roi[i]);
+    axis.roi_end = static_cast<float>(roi[axes.size() + i]);
+    axis.changes |= axis.roi_start != 0 || axis.roi_end != 1;
+  }
+}
+
+void set_scales(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, const std::vector<double>& scales) {
+  if (scales.size() != axes.size())
+    lo.malformed(fmt::format("scales has {} numbers, not {}", scales.size(), axes.size()));
+  for (size_t i = 0; i < axes.size(); ++i) set_scale(lo, plan.axes[static_cast<size_t>(axes[i])], scales[i]);
+}
+
+ResizePlan start_plan(Lowering& lo, Val x) {
+  ResizePlan plan;
+  plan.how.interpolation = read_mode(lo);
+  for (Dim dim : lo.shape(x)) plan.axes.push_back({.in = dim, .out = dim});
+  return plan;
+}
+
+std::vector<int> all_axes(Lowering& lo, Val x) {
+  std::vector<int> axes(static_cast<size_t>(lo.rank(x)));
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+}  // namespace
+
+ResizePlan read_resize(Lowering& lo, Val x) {
+  ResizePlan plan = start_plan(lo, x);
+  std::vector<int> axes = all_axes(lo, x);
+  if (lo.opset() < 11) {
+    plan.how.transform = Transform::kAsymmetric;
+    plan.how.nearest = NearestMode::kSimple;
+    set_scales(lo, plan, axes, lo.need_numbers(lo.input(1), "scales"));
+    return plan;
+  }
+  plan.how.transform = read_transform(lo);
+  plan.how.nearest = read_nearest(lo);
+  plan.how.cubic_a = lo.attr_f("cubic_coeff_a", -0.75f);
+  plan.how.exclude_outside = lo.attr_i("exclude_outside", 0) != 0;
+  plan.extrapolation = lo.attr_f("extrapolation_value", 0);
+  std::string policy = "stretch";
+  if (lo.opset() >= 18) {
+    plan.how.antialias = lo.attr_i("antialias", 0) != 0;
+    policy = lo.attr_s("keep_aspect_ratio_policy", policy);
+    if (auto some = lo.attr_ints("axes")) axes = lo.axes(*some, lo.rank(x));
+  }
+  const bool scales = given(lo, 2), sizes = given(lo, 3);
+  if (scales == sizes) lo.malformed("exactly one of scales and sizes must be given");
+  if (scales) {
+    set_scales(lo, plan, axes, lo.need_numbers(lo.input(2), "scales"));
+  } else {
+    const std::vector<Dim> wanted = lo.need_dims(lo.input(3), "sizes");
+    if (wanted.size() != axes.size())
+      lo.malformed(fmt::format("sizes has {} numbers, not {}", wanted.size(), axes.size()));
+    for (size_t i = 0; i < axes.size(); ++i) set_size(lo, plan.axes[static_cast<size_t>(axes[i])], wanted[i]);
+    keep_aspect(lo, plan, axes, policy);
+  }
+  if (plan.how.transform == Transform::kTfCropAndResize) read_roi(lo, plan, axes);
+  return plan;
+}
+
+// Version 1 names the scales of height and width, version 7 lists them, version 9 has them as an input.
+ResizePlan read_upsample(Lowering& lo, Val x) {
+  ResizePlan plan = start_plan(lo, x);
+  plan.how.transform = Transform::kAsymmetric;
+  plan.how.nearest = NearestMode::kSimple;
+  std::vector<double> scales;
+  if (lo.opset() >= 9) {
+    scales = lo.need_numbers(lo.input(1), "scales");
+  } else if (lo.opset() >= 7) {
+    const std::vector<float> listed = lo.attr_floats("scales").value_or(std::vector<float>());
+    scales.assign(listed.begin(), listed.end());
+  } else {
+    if (lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 4", lo.rank(x)));
+    scales = {1, 1, lo.attr_f("height_scale", 0), lo.attr_f("width_scale", 0)};
+  }
+  set_scales(lo, plan, all_axes(lo, x), scales);
+  return plan;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,37 @@
+// What a Resize or Upsample asks for, axis by axis.
+#pragma once
+
+#include <vector>
+
+#include "layout/lower/resample.h"
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+// An axis of the input; only those that change are resampled.
+struct ResizeAxis {
+  Dim in = 1, out = 1;
+  float scale = 1;
+  float roi_start = 0, roi_end = 1;
+  bool from_scale = false;  // the scale was given, else the size
+  bool changes = false;
+
+  bool known() const { return !core::is_symbol(in) && !core::is_symbol(out); }
+  ResampledAxis resampled() const { return {in, out, scale, roi_start, roi_end}; }
+};
+
+struct ResizePlan {
+  Resampling how;
+  std::vector<ResizeAxis> axes;
+  float extrapolation = 0;
+};
+
+// From the node's attributes and inputs, all versions.
+ResizePlan read_resize(Lowering& lo, Val x);
+ResizePlan read_upsample(Lowering& lo, Val x);
+
+// Resizes `axis` of x whose sizes are known at run time only: positions and weights are computed there. Nearest and
+// linear (without antialiasing); the rest is refused.
+Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int axis);
+
+}  // namespace lowtide::layout
