@@ -1,0 +1,52 @@
+"""Operators of detectors and of images that are sampled at run time: GridSample, AffineGrid, RoiAlign and their kin.
+
+Grids reach outside the image, so that every border rule shows.
+"""
+
+import numpy as np
+
+from case import Case, f32, i64
+
+CASES = []
+OUTSIDE = {"g": (-1.9, 1.9)}
+
+for mode in ("bilinear", "bicubic", "nearest"):
+    for padding in ("zeros", "border", "reflection"):
+        for align in (0, 1):
+            CASES.append(Case(f"grid_sample/{mode}_{padding}_align_{align}", "float[2,3,5,7] x, float[2,4,6,2] g",
+                              f'y = GridSample<mode="{mode}", padding_mode="{padding}", align_corners={align}>(x, g)', opset=16, ranges=OUTSIDE))
+for mode in ("linear", "nearest"):
+    for padding in ("zeros", "border", "reflection"):
+        for align in (0, 1):
+            CASES.append(Case(f"grid_sample/3d_{mode}_{padding}_align_{align}", "float[2,3,4,5,7] x, float[2,3,6,5,3] g",
+                              f'y = GridSample<mode="{mode}", padding_mode="{padding}", align_corners={align}>(x, g)', opset=20, ranges=OUTSIDE))
+CASES += [
+    Case("grid_sample/defaults_opset_16", "float[2,3,5,7] x, float[2,4,6,2] g", "y = GridSample(x, g)", opset=16, ranges=OUTSIDE),
+    Case("grid_sample/defaults_opset_20", "float[2,3,5,7] x, float[2,4,6,2] g", "y = GridSample(x, g)", opset=20, ranges=OUTSIDE),
+    Case("grid_sample/opset_22", "float[2,3,5,7] x, float[2,4,6,2] g", 'y = GridSample<mode="cubic">(x, g)', opset=22, ranges=OUTSIDE),
+    Case("grid_sample/far_outside", "float[2,3,5,7] x, float[2,4,6,2] g", 'y = GridSample<padding_mode="reflection">(x, g)', opset=16, ranges={"g": (-9, 9)}),
+    Case("grid_sample/ties", "float[1,2,4,6] x, float[1,5,7,2] g", 'y = GridSample<mode="nearest", align_corners=1>(x, g)', opset=16,
+         feeds={"x": np.arange(48, dtype=np.float32).reshape(1, 2, 4, 6), "g": np.linspace(-1, 1, 70, dtype=np.float32).reshape(1, 5, 7, 2).round(1)}),
+    Case("grid_sample/one_pixel", "float[1,2,1,6] x, float[1,5,7,2] g", 'y = GridSample<padding_mode="border", align_corners=1>(x, g)', opset=16, ranges=OUTSIDE),
+    Case("grid_sample/constant_grid", "float[2,3,5,7] x", "y = GridSample(x, g)", {"g": (2, 4, 6, 2)}, opset=16),
+    Case("grid_sample/infinite_beside_the_edge", "float[1,1,2,3] x, float[1,1,2,2] g", "y = GridSample(x, g)", opset=16,
+         feeds={"x": f32(np.inf, 1, 2, 3, 4, 5).reshape(1, 1, 2, 3), "g": f32(0.5, 1.9, 1.7, 0.1).reshape(1, 1, 2, 2)}),
+    Case("grid_sample/dynamic", "float[N,3,H,W] x, float[N,P,Q,2] g", 'y = GridSample<padding_mode="border">(x, g)', opset=16,
+         ranges=OUTSIDE, shapes={"x": [2, 3, 5, 7], "g": [2, 4, 6, 2]}),
+    Case("grid_sample/dynamic_reflection", "float[N,3,H,W] x, float[N,P,Q,2] g", 'y = GridSample<padding_mode="reflection", align_corners=1>(x, g)', opset=16,
+         ranges=OUTSIDE, shapes={"x": [2, 3, 5, 7], "g": [2, 4, 6, 2]}),
+    Case("grid_sample/between_convolutions", "float[1,3,7,9] x, float[1,4,6,2] g", "a = Conv(x, w) b = GridSample(a, g) y = Conv(b, v)",
+         {"w": (4, 3, 3, 2), "v": (5, 4, 2, 3)}, opset=16, ranges=OUTSIDE),
+]
+
+for align in (0, 1):
+    CASES += [
+        Case(f"affine_grid/2d_align_{align}", "float[2,2,3] t", f"y = AffineGrid<align_corners={align}>(t, s)", {"s": i64(2, 3, 5, 7)}, opset=20,
+             outputs="float[2,5,7,2] y"),
+        Case(f"affine_grid/3d_align_{align}", "float[2,3,4] t", f"y = AffineGrid<align_corners={align}>(t, s)", {"s": i64(2, 3, 4, 5, 7)}, opset=20,
+             outputs="float[2,4,5,7,3] y"),
+    ]
+CASES += [
+    Case("affine_grid/size_of_another", "float[2,2,3] t, float[2,3,H,W] x", "s = Shape(x) g = AffineGrid(t, s) y = GridSample(x, g)", opset=20,
+         outputs="float[2,3,H,W] y", shapes={"x": [2, 3, 5, 7]}),
+]
