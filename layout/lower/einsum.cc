@@ -190,7 +190,6 @@ void lower_einsum(Lowering& lo) {
     Operand x{lo.input(i), read_term(lo, terms[i], lo.rank(lo.input(i)), 0)};
     const auto dots = std::count_if(x.labels.begin(), x.labels.end(), [](Label label) { return label >= kEllipsis; });
     ellipsis_axes = std::max(ellipsis_axes, static_cast<int>(dots));
-    take_diagonals(lo, x);
     operands.push_back(std::move(x));
   }
   const Labels result = arrow == std::string::npos ? implicit_result(operands)
@@ -199,6 +198,7 @@ void lower_einsum(Lowering& lo) {
     if (std::count(result.begin(), result.end(), label) != 1 ||
         std::none_of(operands.begin(), operands.end(), [&](const Operand& x) { return x.has(label); }))
       lo.malformed("the result names a label twice, or one that no operand has");
+  for (Operand& x : operands) take_diagonals(lo, x);
 
   // What is needed behind operand i: the result and the operands after it.
   Operand all = operands[0];

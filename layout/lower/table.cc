@@ -26,11 +26,13 @@ namespace lowtide::layout {
   ROW("", "Attention", 3, 7, 4, lower_attention) \
   ROW("", "AveragePool", 1, 1, 1, lower_average_pool) \
   ROW("", "BatchNormalization", 5, 5, 5, lower_batch_normalization) \
+  ROW("", "Bernoulli", 1, 1, 1, lower_random) \
   ROW("", "BitShift", 2, 2, 1, lower_bit_shift) \
   ROW("", "BitwiseAnd", 2, 2, 1, lower_bitwise_and) \
   ROW("", "BitwiseNot", 1, 1, 1, lower_bitwise_not) \
   ROW("", "BitwiseOr", 2, 2, 1, lower_bitwise_or) \
   ROW("", "BitwiseXor", 2, 2, 1, lower_bitwise_xor) \
+  ROW("", "BlackmanWindow", 1, 1, 1, lower_blackman_window) \
   ROW("", "Cast", 1, 1, 1, lower_cast) \
   ROW("", "CastLike", 2, 2, 1, lower_cast_like) \
   ROW("", "Ceil", 1, 1, 1, lower_ceil) \
@@ -48,9 +50,11 @@ namespace lowtide::layout {
   ROW("", "Cos", 1, 1, 1, lower_cos) \
   ROW("", "Cosh", 1, 1, 1, lower_cosh) \
   ROW("", "CumSum", 2, 2, 1, lower_cum_sum) \
+  ROW("", "DFT", 1, 3, 1, lower_dft) \
   ROW("", "DeformConv", 3, 5, 1, lower_deform_conv) \
   ROW("", "DepthToSpace", 1, 1, 1, lower_depth_to_space) \
   ROW("", "DequantizeLinear", 2, 3, 1, lower_dequantize_linear) \
+  ROW("", "Det", 1, 1, 1, lower_det) \
   ROW("", "Div", 2, 2, 1, lower_div) \
   ROW("", "Dropout", 1, 3, 2, lower_dropout) \
   ROW("", "DynamicQuantizeLinear", 1, 1, 3, lower_dynamic_quantize_linear) \
@@ -75,6 +79,8 @@ namespace lowtide::layout {
   ROW("", "GreaterOrEqual", 2, 2, 1, lower_greater_or_equal) \
   ROW("", "GridSample", 2, 2, 1, lower_grid_sample) \
   ROW("", "GroupNormalization", 3, 3, 1, lower_group_normalization) \
+  ROW("", "HammingWindow", 1, 1, 1, lower_hamming_window) \
+  ROW("", "HannWindow", 1, 1, 1, lower_hann_window) \
   ROW("", "HardSigmoid", 1, 1, 1, lower_hard_sigmoid) \
   ROW("", "HardSwish", 1, 1, 1, lower_hard_swish) \
   ROW("", "Hardmax", 1, 1, 1, lower_hardmax) \
@@ -100,16 +106,20 @@ namespace lowtide::layout {
   ROW("", "MaxUnpool", 2, 3, 1, lower_max_unpool) \
   ROW("", "Mean", 1, -1, 1, lower_mean) \
   ROW("", "MeanVarianceNormalization", 1, 1, 1, lower_mean_variance_normalization) \
+  ROW("", "MelWeightMatrix", 5, 5, 1, lower_mel_weight_matrix) \
   ROW("", "Min", 1, -1, 1, lower_min) \
   ROW("", "Mish", 1, 1, 1, lower_mish) \
   ROW("", "Mod", 2, 2, 1, lower_mod) \
   ROW("", "Mul", 2, 2, 1, lower_mul) \
+  ROW("", "Multinomial", 1, 1, 1, lower_random) \
   ROW("", "Neg", 1, 1, 1, lower_neg) \
   ROW("", "NegativeLogLikelihoodLoss", 2, 3, 1, lower_negative_log_likelihood_loss) \
   ROW("", "NonMaxSuppression", 2, 5, 1, lower_non_max_suppression) \
   ROW("", "NonZero", 1, 1, 1, lower_non_zero) \
   ROW("", "Not", 1, 1, 1, lower_not) \
   ROW("", "OneHot", 3, 3, 1, lower_one_hot) \
+  ROW("", "OptionalGetElement", 1, 1, 1, lower_optional_get_element) \
+  ROW("", "OptionalHasElement", 0, 1, 1, lower_optional_has_element) \
   ROW("", "Or", 2, 2, 1, lower_or) \
   ROW("", "PRelu", 2, 2, 1, lower_prelu) \
   ROW("", "Pad", 1, 4, 1, lower_pad) \
@@ -118,6 +128,10 @@ namespace lowtide::layout {
   ROW("", "QLinearMatMul", 8, 8, 1, lower_qlinear_matmul) \
   ROW("", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
   ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization) \
+  ROW("", "RandomNormal", 0, 0, 1, lower_random) \
+  ROW("", "RandomNormalLike", 1, 1, 1, lower_random) \
+  ROW("", "RandomUniform", 0, 0, 1, lower_random) \
+  ROW("", "RandomUniformLike", 1, 1, 1, lower_random) \
   ROW("", "Range", 3, 3, 1, lower_range) \
   ROW("", "Reciprocal", 1, 1, 1, lower_reciprocal) \
   ROW("", "ReduceL1", 1, 2, 1, lower_reduce_l1) \
@@ -137,6 +151,7 @@ namespace lowtide::layout {
   ROW("", "RoiAlign", 3, 3, 1, lower_roi_align) \
   ROW("", "RotaryEmbedding", 3, 4, 1, lower_rotary_embedding) \
   ROW("", "Round", 1, 1, 1, lower_round) \
+  ROW("", "STFT", 2, 4, 1, lower_stft) \
   ROW("", "Scan", 1, -1, -1, lower_scan) \
   ROW("", "Scatter", 3, 3, 1, lower_scatter_elements) \
   ROW("", "ScatterElements", 3, 3, 1, lower_scatter_elements) \

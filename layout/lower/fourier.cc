@@ -1,0 +1,139 @@
+// DFT and STFT as products with constant matrices: a recipe, so the file grows and memory does not.
+//
+// Complex numbers are pairs on the last axis, of which real input has only the first. A spectrum of n frequencies is
+// one FULLY_CONNECTED over (time, part); an STFT is a convolution whose kernel is that matrix and whose stride is the
+// frame step. DFT's axis is an attribute (default 1) before opset 20, then an input (default -2).
+#include <fmt/format.h>
+
+#include <numbers>
+
+#include "layout/lower/extents.h"
+
+namespace lowtide::layout {
+namespace {
+
+namespace recipe = stream::recipe;
+using stream::Binary;
+using stream::RecipeRef;
+using stream::Unary;
+
+constexpr int64_t kLongest = 1 << 20;
+
+struct Transform {
+  int64_t length;       // of the transform
+  int64_t rows;         // elements of the signal that take part; beyond them it is 0
+  int64_t parts;        // 1: real input, 2: complex
+  int64_t frequencies;  // that are wanted
+  bool inverse = false;
+};
+
+RecipeRef doubles(const std::vector<double>& numbers, Shape dims) {
+  return recipe::values<double>(numbers, DType::kFloat64, std::move(dims));
+}
+
+// [frequencies, part of the result, rows, part of the signal], f32; computed in doubles, with angles below one turn.
+RecipeRef matrix(const Transform& of) {
+  RecipeRef time = recipe::reshape(recipe::iota(0, 1, DType::kInt64, of.rows), {1, 1, of.rows, 1});
+  RecipeRef frequency = recipe::reshape(recipe::iota(0, 1, DType::kInt64, of.frequencies), {of.frequencies, 1, 1, 1});
+  RecipeRef steps = recipe::binary(Binary::kFloorMod, recipe::binary(Binary::kMul, frequency, time),
+                                   recipe::fill_value(static_cast<double>(of.length), DType::kInt64, {}));
+  RecipeRef turn = doubles({2 * std::numbers::pi / static_cast<double>(of.length)}, {});
+  RecipeRef angle = recipe::binary(Binary::kMul, recipe::cast(steps, DType::kFloat64), turn);
+  // (cos - i sin)(a + i b), or (cos + i sin)(a + i b) / n for the inverse
+  const double scale = of.inverse ? 1 / static_cast<double>(of.length) : 1, sine = of.inverse ? -scale : scale;
+  std::vector<double> by_cos = {scale, 0, 0, scale}, by_sin = {0, sine, -sine, 0};
+  if (of.parts == 1) {
+    by_cos = {scale, 0};
+    by_sin = {0, -sine};
+  }
+  const Shape parts = {1, 2, 1, of.parts};
+  RecipeRef real = recipe::binary(Binary::kMul, recipe::unary(Unary::kCos, angle), doubles(by_cos, parts));
+  RecipeRef imaginary = recipe::binary(Binary::kMul, recipe::unary(Unary::kSin, angle), doubles(by_sin, parts));
+  return recipe::cast(recipe::binary(Binary::kAdd, real, imaginary), DType::kFloat32);
+}
+
+int64_t need_one(Lowering& lo, size_t i, const char* what, int64_t least) {
+  const std::vector<int64_t> value = lo.need_ints(lo.input(i), what);
+  if (value.size() != 1 || value[0] < least || value[0] > kLongest)
+    lo.malformed(fmt::format("{} is no number from {} to {}", what, least, kLongest));
+  return value[0];
+}
+
+int64_t parts_of(Lowering& lo, Val x) {
+  const int64_t parts = lo.need_static(lo.b.dim(x, -1), "the last dimension");
+  if (parts != 1 && parts != 2) lo.malformed(fmt::format("numbers of {} parts; 1 is real, 2 is complex", parts));
+  return parts;
+}
+
+int64_t frequencies_of(int64_t length, bool onesided) { return onesided ? length / 2 + 1 : length; }
+
+}  // namespace
+
+void lower_dft(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  if (lo.rank(x) < 2) lo.malformed(fmt::format("a signal of rank {}", lo.rank(x)));
+  int64_t asked = lo.opset() >= 20 ? -2 : lo.attr_i("axis", 1);
+  if (lo.opset() >= 20 && lo.has_input(2)) asked = lo.need_ints(lo.input(2), "axis").at(0);
+  const int last = lo.rank(x) - 1, axis = lo.axis(asked, lo.rank(x));
+  if (axis == last) lo.malformed("the axis of the complex numbers' parts");
+  const bool onesided = lo.attr_i("onesided", 0) != 0, inverse = lo.attr_i("inverse", 0) != 0;
+  if (onesided && inverse) lo.unsupported("a onesided inverse: runtimes disagree on what it means");
+
+  const int64_t present = lo.need_static(b.dim(x, axis), "the signal's length");
+  const int64_t length = lo.has_input(1) ? need_one(lo, 1, "dft_length", 1) : present;
+  if (length < 1 || length > kLongest) lo.unsupported(fmt::format("a transform of length {}", length));
+  const Transform of{length, std::min(present, length), parts_of(lo, x), frequencies_of(length, onesided), inverse};
+  if (of.rows < present) {
+    std::vector<int64_t> begin(static_cast<size_t>(lo.rank(x)), 0);
+    std::vector<Dim> size(begin.size(), -1);
+    size[static_cast<size_t>(axis)] = of.rows;
+    x = b.slice(x, begin, size);
+  }
+  Perm perm;
+  std::vector<Dim> others;
+  for (int i = 0; i < last; ++i) {
+    if (i == axis) continue;
+    perm.push_back(i);
+    others.push_back(b.dim(x, i));
+  }
+  perm.insert(perm.end(), {axis, last});
+  std::vector<Dim> rows = others, spectrum = others;
+  rows.push_back(of.rows * of.parts);
+  spectrum.insert(spectrum.end(), {of.frequencies, 2});
+  if (others.empty()) rows.insert(rows.begin(), 1);
+  x = reshape_to(lo, b.transpose(x, perm), rows);
+  const DType dtype = lo.dtype(x);
+  Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * 2, of.rows * of.parts}));
+  Val y = b.cast(b.fully_connected(b.cast(x, DType::kFloat32), weights, {}, true), dtype);
+  lo.output(0, b.transpose(reshape_to(lo, y, spectrum), stream::inverse(perm)));
+}
+
+void lower_stft(Lowering& lo) {
+  Builder& b = lo.b;
+  Val x = lo.input(0);
+  const Val window = lo.optional_input(2);
+  if (lo.rank(x) != 3) lo.malformed(fmt::format("a signal of rank {}, not 3", lo.rank(x)));
+  const bool onesided = lo.attr_i("onesided", 1) != 0;
+  const int64_t step = need_one(lo, 1, "frame_step", 1);
+  int64_t length;
+  if (lo.has_input(3))
+    length = need_one(lo, 3, "frame_length", 1);
+  else
+    length = lo.need_static(window ? b.dim(window, 0) : b.dim(x, 1), "the length of a frame");
+  if (window && (lo.rank(window) != 1 || lo.need_static(b.dim(window, 0), "the window's length") != length))
+    lo.malformed("the window has another length than a frame");
+  if (length < 1 || length > kLongest) lo.unsupported(fmt::format("frames of {} elements", length));
+  const Transform of{length, length, parts_of(lo, x), frequencies_of(length, onesided), false};
+
+  const DType dtype = lo.dtype(x);
+  const Shape shape = lo.shape(x);
+  Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * 2, 1, length, of.parts}));
+  if (window) weights = b.mul(weights, b.reshape(b.cast(window, DType::kFloat32), {1, 1, length, 1}));
+  Val y = b.conv_2d(b.cast(add_ones(lo, x, {1}), DType::kFloat32), weights, {},
+                    {.padding = Padding::kValid, .stride_w = static_cast<int>(step)});
+  const std::vector<Dim> spectra = {shape[0], b.dim(y, 2), of.frequencies, 2};
+  lo.output(0, b.cast(reshape_to(lo, y, spectra), dtype));
+}
+
+}  // namespace lowtide::layout
