@@ -57,47 +57,4 @@ void lower_trilu(Lowering& lo) {
   lo.output(0, lo.b.select(kept, x, lo.b.scalar(0, lo.dtype(x))));
 }
 
-namespace {
-
-// The order in which a list ascends, as i32 indices.
-Val ascending_order(Lowering& lo, Val list, Val count) {
-  const bool is_float = stream::is_float(lo.dtype(list));
-  Val turned = is_float ? lo.b.neg(list) : lo.b.sub(lo.b.scalar_like(-1, list), list);  // -1 - x cannot overflow
-  return lo.b.top_k(turned, count)[1];
-}
-
-}  // namespace
-
-void lower_unique(Lowering& lo) {
-  Val x = lo.input(0);
-  const bool sorted = lo.attr_i("sorted", 1) != 0;
-  if (lo.has_attr("axis") && (lo.rank(x) != 1 || lo.axis(lo.need_attr_i("axis"), 1) != 0))
-    lo.unsupported("Unique of slices along an axis", "flatten the input first");
-  if (sorted && !stream::is_float(lo.dtype(x)) && !stream::is_signed_int(lo.dtype(x)))
-    lo.unsupported("sorted Unique of " + std::string(stream::dtype_name(lo.dtype(x))));
-  const Dim all[] = {lo.b.graph.symbols.product(lo.shape(x))};
-  x = reshape_to(lo, x, all);
-  std::vector<Val> found = lo.b.ops(Kind::kUnique, {x}, core::IndexOptions{DType::kInt32}, 2);
-  Val unique = found[0], inverse = found[1];
-  Val shape = lo.b.shape_of(unique), count = lo.b.reshape(shape, {});
-  if (sorted) {
-    Val order = ascending_order(lo, unique, count);
-    // The place of each old number in the new order is the order of the order.
-    Val places = ascending_order(lo, order, count);
-    unique = lo.b.gather(unique, order, 0);
-    inverse = lo.b.gather(places, inverse, 0);
-  }
-  lo.output(0, unique);
-  if (lo.wants_output(1)) {
-    Val first = lo.b.op(Kind::kUnsortedSegmentMin, {counting(lo, all[0], DType::kInt32), inverse, count});
-    lo.output(1, lo.b.cast(first, DType::kInt64));
-  }
-  lo.output(2, lo.b.cast(inverse, DType::kInt64));
-  if (lo.wants_output(3)) {
-    const int last[] = {1};
-    Val ones = filled_with(lo, all, lo.b.scalar(1, DType::kInt32));
-    lo.output(3, lo.b.cast(lo.b.scatter_nd(lo.b.unsqueeze(inverse, last), ones, shape), DType::kInt64));
-  }
-}
-
 }  // namespace lowtide::layout

@@ -136,3 +136,8 @@ case("scatter_nd/max_of_infinities", "float[4] x, float[3] u", 'y = ScatterND<re
      feeds={"x": np.array([-np.inf, -np.inf, 1, -np.inf], np.float32), "u": np.array([-np.inf, 2, -np.inf], np.float32)}, outputs="z")
 case("unsqueeze/run_time_axes", "float[3,4] x, int64[2] a", "y = Unsqueeze(x, a)",
      feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "a": i64(-1, 0)}, outputs="float[A,B,C,D] y")
+for axis in (0, 1, -1):
+    for order in (0, 1):
+        case(f"unique/axis_{axis}_sorted_{order}", "float[3,5,4] x", f"y, a, b, c = Unique<axis={axis}, sorted={order}>(x)", opset=11,
+             feeds={"x": np.random.default_rng(3).integers(-1, 1, (3, 5, 4)).astype(np.float32)[:, [0, 1, 0, 2, 1]][[1, 0, 1]][:, :, [0, 3, 0, 1]]},
+             outputs="float[P,Q,R] y, int64[B] a, int64[C] b, int64[D] c")
