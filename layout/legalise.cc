@@ -14,6 +14,7 @@
 #include "layout/legalise/element_types.h"
 #include "layout/legalise/ranks.h"
 #include "layout/legalise/roles.h"
+#include "layout/legalise/rounding.h"
 #include "layout/legalise/zero_bias.h"
 
 namespace lowtide::layout {
@@ -31,7 +32,7 @@ namespace {
 
 class Legaliser {
  public:
-  explicit Legaliser(Graph& graph) : graph_(graph), builder_(graph) {}
+  explicit Legaliser(Graph& graph) : graph_(graph), builder_(graph), rounding_(builder_) {}
 
   std::vector<Unsupported> run() {
     std::vector<Op> ops = std::exchange(graph_.ops, {});
@@ -49,6 +50,7 @@ class Legaliser {
 
  private:
   void legalise(Op op) {
+    if (rounding_.takes(op)) return push(rounding_.expand(op));
     const core::KernelLimits* limits = core::kernel_limits(op.kind);
     if (!limits || is_quantized(op)) return push(std::move(op));
     fit_indices(op);
@@ -257,6 +259,7 @@ class Legaliser {
 
   Graph& graph_;
   core::Builder builder_;
+  Rounding rounding_;
   std::vector<Unsupported> refused_;
   std::map<std::tuple<ValueId, DType, Passage>, ValueId> passed_;
   std::map<ValueId, ValueId> narrow_;  // a value -> the same numbers as they were computed, in a narrower type

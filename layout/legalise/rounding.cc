@@ -1,0 +1,54 @@
+#include "layout/legalise/rounding.h"
+
+#include <cmath>
+
+namespace lowtide::layout {
+
+using core::DType;
+using core::Kind;
+using core::Op;
+using core::Val;
+
+bool Rounding::takes(const Op& op) const {
+  switch (op.kind) {
+    case Kind::kQuantize: {
+      const core::Value& result = b_.graph.at(op.outputs[0]);
+      return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && result.quantization &&
+             result.quantization->scale.size() == 1;
+    }
+    // The parameters are taken off again, or the numbers are asked for.
+    case Kind::kBitcast:
+    case Kind::kDequantize:
+      return levels_.contains(op.inputs[0]);
+    default:
+      return false;
+  }
+}
+
+Op Rounding::expand(const Op& op) {
+  Op last{.kind = Kind::kCast, .outputs = op.outputs, .origin = op.origin};
+  const DType to = b_.graph.at(op.outputs[0]).dtype;
+  if (op.kind == Kind::kDequantize) {
+    const float scale = b_.graph.at(op.inputs[0]).quantization->scale[0];
+    last.kind = Kind::kMul;
+    last.inputs = {levels_.at(op.inputs[0]).centred.id, b_.scalar(scale, DType::kFloat32).id};
+    last.options = core::BinaryOptions{};
+    return last;
+  }
+  if (op.kind == Kind::kQuantize) {
+    const core::Quantization parameters = *b_.graph.at(op.outputs[0]).quantization;
+    const auto zero = static_cast<double>(parameters.zero_point[0]);
+    const double count = std::ldexp(1.0, stream::bits(to));
+    const double least = stream::is_signed_int(to) ? -count / 2 : 0;
+    auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };
+    Val level = b_.round(b_.div(Val{op.inputs[0]}, number(parameters.scale[0])));
+    level = b_.minimum(b_.maximum(level, number(least - zero)), number(least + count - 1 - zero));
+    levels_[op.outputs[0]] = {level, zero == 0 ? level : b_.add(level, number(zero))};
+  }
+  const core::ValueId quantized = op.kind == Kind::kQuantize ? op.outputs[0] : op.inputs[0];
+  last.inputs = {levels_.at(quantized).stored.id};
+  last.options = core::IndexOptions{to};
+  return last;
+}
+
+}  // namespace lowtide::layout
