@@ -179,6 +179,7 @@ namespace lowtide::layout {
   ROW("", "Tan", 1, 1, 1, lower_tan) \
   ROW("", "Tanh", 1, 1, 1, lower_tanh) \
   ROW("", "TensorScatter", 2, 3, 1, lower_tensor_scatter) \
+  ROW("", "TfIdfVectorizer", 1, 1, 1, lower_tf_idf_vectorizer) \
   ROW("", "ThresholdedRelu", 1, 1, 1, lower_thresholded_relu) \
   ROW("", "Tile", 2, 3, 1, lower_tile) \
   ROW("", "TopK", 1, 2, 2, lower_top_k) \
