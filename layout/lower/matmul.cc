@@ -91,7 +91,7 @@ Val matrix_product(Lowering& lo, Val a, Val b) {
   return float_product(lo, a, b, false, false);
 }
 
-void lower_gemm(Lowering& lo) {
+Val general_product(Lowering& lo) {
   Val a = lo.input(0), b = lo.input(1);
   const Val c = lo.optional_input(2);
   if (lo.rank(a) != 2 || lo.rank(b) != 2)
@@ -116,12 +116,13 @@ void lower_gemm(Lowering& lo) {
     y = scaled(lo, matrix_product(lo, a, b), alpha);
   }
   if (has_c && !bias) y = lo.b.add(y, scaled(lo, c, beta));
-  lo.output(0, y);
+  return y;
 }
 
+void lower_gemm(Lowering& lo) { lo.output(0, general_product(lo)); }
+
 // A vector on the left is a row, one on the right a column; the axis that was added goes again.
-void lower_matmul(Lowering& lo) {
-  Val a = lo.input(0), b = lo.input(1);
+Val any_product(Lowering& lo, Val a, Val b) {
   if (lo.rank(a) < 1 || lo.rank(b) < 1) lo.malformed("an operand is a scalar");
   const bool row = lo.rank(a) == 1, column = lo.rank(b) == 1;
   if (row) a = lo.b.reshape(a, {1, lo.b.dim(a, 0)});
@@ -130,7 +131,9 @@ void lower_matmul(Lowering& lo) {
   std::vector<int> added;
   if (row) added.push_back(lo.rank(y) - 2);
   if (column) added.push_back(lo.rank(y) - 1);
-  lo.output(0, added.empty() ? y : lo.b.squeeze(y, added));
+  return added.empty() ? y : lo.b.squeeze(y, added);
 }
+
+void lower_matmul(Lowering& lo) { lo.output(0, any_product(lo, lo.input(0), lo.input(1))); }
 
 }  // namespace lowtide::layout

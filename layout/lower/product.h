@@ -7,5 +7,9 @@ namespace lowtide::layout {
 
 // a [.., M, K] times b [.., K, N], batch axes broadcast; both of rank 2 or more, floats or integers of one dtype.
 Val matrix_product(Lowering& lo, Val a, Val b);
+// The same with vectors as MatMul takes them: on the left a row, on the right a column.
+Val any_product(Lowering& lo, Val a, Val b);
+// Gemm of the node's inputs 0, 1 and (if given) 2, by its attributes.
+Val general_product(Lowering& lo);
 
 }  // namespace lowtide::layout

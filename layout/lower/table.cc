@@ -192,6 +192,9 @@ namespace lowtide::layout {
   ROW("", "Xor", 2, 2, 1, lower_xor) \
   ROW("com.microsoft", "BiasGelu", 2, 2, 1, lower_bias_gelu) \
   ROW("com.microsoft", "FastGelu", 1, 2, 1, lower_fast_gelu) \
+  ROW("com.microsoft", "FusedConv", 2, 4, 1, lower_fused_conv) \
+  ROW("com.microsoft", "FusedGemm", 2, 3, 1, lower_fused_gemm) \
+  ROW("com.microsoft", "FusedMatMul", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
 // clang-format on

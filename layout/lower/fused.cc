@@ -1,0 +1,83 @@
+// ONNX Runtime's fused forms of Conv, Gemm and MatMul (com.microsoft), which its optimiser writes: the operator,
+// perhaps something added, and an activation by name.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "layout/lower/convolution.h"
+#include "layout/lower/product.h"
+
+namespace lowtide::layout {
+namespace {
+
+// max(low, min(high, x)) where the bounds say anything.
+Val clipped(Builder& b, Val x, float low, float high) {
+  if (low == 0 && high == 6) return b.relu6(x);
+  if (low > std::numeric_limits<float>::lowest()) x = b.maximum(x, b.scalar_like(low, x));
+  if (high < std::numeric_limits<float>::max()) x = b.minimum(x, b.scalar_like(high, x));
+  return x;
+}
+
+struct Parameters {
+  float alpha = 0, beta = 0;
+};
+
+Val activated(Lowering& lo, Val x, const std::string& name, Parameters p) {
+  Builder& b = lo.b;
+  if (name.empty()) return x;
+  if (name == "Relu") return b.relu(x);
+  if (name == "Tanh") return b.tanh(x);
+  if (name == "Sigmoid") return b.logistic(x);
+  if (name == "LeakyRelu") return b.leaky_relu(x, p.alpha);
+  if (name == "Clip") return clipped(b, x, p.alpha, p.beta);
+  if (name == "HardSigmoid") return clipped(b, b.add(b.mul(x, p.alpha), p.beta), 0, 1);
+  lo.unsupported(fmt::format("the fused activation '{}'", name));
+}
+
+// Axis 0 moved to the place before the last two of the others: what transBatch asks for.
+Perm batch_last(int rank) {
+  Perm perm;
+  for (int i = 1; i + 1 < rank; ++i) perm.push_back(i);
+  perm.insert(perm.end(), {0, rank - 1});
+  return perm;
+}
+
+Val operand(Lowering& lo, Val x, bool batch, bool matrix) {
+  const int rank = lo.rank(x);
+  if (rank < 2) return x;
+  if (batch) x = lo.b.transpose(x, batch_last(rank));
+  if (!matrix) return x;
+  Perm perm = stream::identity_perm(rank);
+  std::swap(perm[static_cast<size_t>(rank) - 1], perm[static_cast<size_t>(rank) - 2]);
+  return lo.b.transpose(x, perm);
+}
+
+}  // namespace
+
+// Input 3 is added before the activation.
+void lower_fused_conv(Lowering& lo) {
+  Val y = convolution(lo, lo.input(0), lo.input(1), lo.optional_input(2));
+  if (lo.has_input(3)) y = lo.b.add(y, lo.input(3));
+  const std::string name = lo.attr_s("activation", "");
+  const std::vector<float> list = lo.attr_floats("activation_params").value_or(std::vector<float>());
+  const size_t wanted = name == "LeakyRelu" ? 1 : name == "Clip" || name == "HardSigmoid" ? 2 : 0;
+  if (list.size() < wanted) lo.malformed(fmt::format("{} needs {} activation_params", name, wanted));
+  lo.output(0, activated(lo, y, name, {wanted > 0 ? list[0] : 0, wanted > 1 ? list[1] : 0}));
+}
+
+void lower_fused_gemm(Lowering& lo) {
+  Val y = general_product(lo);
+  const Parameters parameters{lo.attr_f("activation_alpha", 0), lo.attr_f("activation_beta", 0)};
+  lo.ignore_attr("activation_gamma");  // no activation that is fused has three parameters
+  lo.output(0, activated(lo, y, lo.attr_s("activation", ""), parameters));
+}
+
+void lower_fused_matmul(Lowering& lo) {
+  Val a = operand(lo, lo.input(0), lo.attr_i("transBatchA", 0) != 0, lo.attr_i("transA", 0) != 0);
+  Val b = operand(lo, lo.input(1), lo.attr_i("transBatchB", 0) != 0, lo.attr_i("transB", 0) != 0);
+  const float alpha = lo.attr_f("alpha", 1);
+  Val y = any_product(lo, a, b);
+  lo.output(0, alpha == 1 ? y : lo.b.mul(y, alpha));
+}
+
+}  // namespace lowtide::layout
