@@ -28,14 +28,30 @@ Outside read_padding(Lowering& lo) {
 }
 
 // From -1..1 to elements, in ONNX Runtime's order of operations: it decides ties.
-Val in_elements(Lowering& lo, Val grid, std::span<const int64_t> sizes, bool align_corners) {
+Val in_elements(Lowering& lo, Val grid, std::span<const Dim> sizes, bool align_corners) {
   Builder& b = lo.b;
-  std::vector<float> lengths;  // the grid's axes begin with the fastest
+  std::vector<Dim> lengths;  // the grid's axes begin with the fastest
   for (size_t i = sizes.size(); i-- > 0;)
-    lengths.push_back(static_cast<float>(align_corners ? sizes[i] - 1 : sizes[i]));
-  Val length = b.constant(stream::recipe::floats(lengths, {static_cast<Dim>(lengths.size())}));
+    lengths.push_back(align_corners ? b.graph.symbols.sub(sizes[i], 1) : sizes[i]);
+  Val length = b.cast(b.dims(lengths), DType::kFloat32);
   Val from_one = b.add(grid, 1);
   return align_corners ? b.mul(b.mul(from_one, 0.5), length) : b.mul(b.sub(b.mul(from_one, length), 1), 0.5);
+}
+
+// One element of a list of sizes as a scalar, known or not.
+Val size_at(Lowering& lo, Val sizes, int64_t i) {
+  if (auto known = lo.dims(sizes)) return extent(lo, known->at(static_cast<size_t>(i)), DType::kInt32);
+  const Dim one[] = {1};
+  return lo.b.reshape(lo.b.cast(lo.b.slice(sizes, {&i, 1}, one), DType::kInt32), {});
+}
+
+// The positions of `size` elements between -1 and 1.
+Val ticks(Lowering& lo, Val size, bool align_corners) {
+  Builder& b = lo.b;
+  Val i = b.cast(b.range(b.i32_scalar(0), size, b.i32_scalar(1)), DType::kFloat32);
+  Val whole = b.cast(size, DType::kFloat32);
+  if (align_corners) return b.sub(b.div(b.mul(i, 2), b.sub(whole, 1)), 1);
+  return b.sub(b.div(b.add(b.mul(i, 2), 1), whole), 1);
 }
 
 }  // namespace
@@ -53,11 +69,8 @@ void lower_grid_sample(Lowering& lo) {
     lo.malformed(fmt::format("the grid has {} coordinates for {} axes", to.back(), spatial));
   if (mode != Sampling::kNearest && !stream::is_float(lo.dtype(x)))
     lo.unsupported(fmt::format("interpolation of {}", stream::dtype_name(lo.dtype(x))));
-  std::vector<int64_t> sizes;
-  for (int i = 0; i < spatial; ++i) {
-    sizes.push_back(lo.need_static(shape[static_cast<size_t>(i) + 2], "the size of the image"));
-    if (sizes.back() < 1) lo.unsupported("sampling an image without elements");
-  }
+  const std::vector<Dim> sizes(shape.begin() + 2, shape.end());
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) lo.unsupported("sampling an image without elements");
 
   // Positions [N, Q, axes], the slowest axis first.
   core::Symbols& symbols = b.graph.symbols;
@@ -69,50 +82,45 @@ void lower_grid_sample(Lowering& lo) {
   Perm perm = {0};
   for (int i = 0; i < spatial; ++i) perm.push_back(i + 2);
   perm.push_back(1);
-  int64_t area = 1;
-  for (int64_t size : sizes) area *= size;
+  const Dim area = symbols.product(sizes);
   Val image = reshape_to(lo, b.transpose(x, perm), std::vector<Dim>{symbols.mul(shape[0], area), shape[1]});
   Val first;
-  if (shape[0] != 1) first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), b.i32_scalar(area));
+  if (shape[0] != 1)
+    first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), extent(lo, area, DType::kInt32));
   Val y = sampled(lo, image, first, at, {mode, outside, align_corners, false, sizes});
   Shape out = {to[0], shape[1]};
   out.insert(out.end(), to.begin() + 1, to.end() - 1);
   lo.output(0, reshape_to(lo, b.transpose(y, {0, 2, 1}), out));
 }
 
+// theta [N, axes, axes + 1] times the position (the fastest axis first, and 1) of each element.
 void lower_affine_grid(Lowering& lo) {
   Builder& b = lo.b;
-  Val theta = lo.input(0);
-  const std::vector<int64_t> size = lo.need_ints(lo.input(1), "size");
+  Val theta = lo.input(0), sizes = lo.input(1);
   const bool align_corners = lo.attr_i("align_corners", 0) != 0;
-  if (size.size() != 4 && size.size() != 5) lo.malformed(fmt::format("size has {} numbers, not 4 or 5", size.size()));
-  const std::vector<int64_t> sizes(size.begin() + 2, size.end());
-  Shape box(sizes.begin(), sizes.end());
-  const Dim axes = static_cast<Dim>(sizes.size());
-  for (int64_t extent : sizes)
-    if (extent < 1 || (align_corners && extent == 1))
-      lo.unsupported(fmt::format("an affine grid over an axis of {}", extent));
-  // [positions, axes + 1]: the fastest axis first, and ones.
-  std::vector<Val> columns;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    const double step = align_corners ? 2.0 / static_cast<double>(sizes[i] - 1) : 2.0 / static_cast<double>(sizes[i]);
-    std::vector<float> along;
-    if (sizes[i] > (1 << 20)) lo.unsupported(fmt::format("an affine grid over an axis of {}", sizes[i]));
-    for (int64_t k = 0; k < sizes[i]; ++k)
-      along.push_back(static_cast<float>((align_corners ? -1 : -1 + step / 2) + static_cast<double>(k) * step));
-    Shape shape(sizes.size(), 1);
-    shape[i] = sizes[i];
-    columns.push_back(b.broadcast_to(b.constant(stream::recipe::floats(along, shape)), box));
+  if (lo.rank(theta) != 3 || lo.rank(sizes) != 1) lo.malformed("theta must have rank 3, and size be a list");
+  const int64_t axes = lo.need_static(b.dim(sizes, 0), "the number of sizes") - 2;
+  if ((axes != 2 && axes != 3) || b.dim(theta, 1) != axes || b.dim(theta, 2) != axes + 1)
+    lo.malformed(fmt::format("theta does not fit {} sizes", axes + 2));
+  const auto count = static_cast<size_t>(axes);
+  const Dim batch = b.dim(theta, 0);
+  auto column = [&](int64_t i) {  // [N, 1 .., axes]
+    Shape shape(count + 2, 1);
+    shape.front() = batch;
+    shape.back() = axes;
+    return b.reshape(b.slice(theta, std::vector<int64_t>{0, 0, i}, std::vector<Dim>{-1, -1, 1}), shape);
+  };
+  Val grid = column(axes);
+  for (int64_t i = 0; i < axes; ++i) {
+    Val size = size_at(lo, sizes, axes + 1 - i);
+    if (auto known = lo.ints(size); known && ((*known)[0] < 1 || (align_corners && (*known)[0] == 1)))
+      lo.unsupported(fmt::format("an affine grid over an axis of {}", (*known)[0]));
+    Val along = b.cast(ticks(lo, size, align_corners), lo.dtype(theta));
+    Shape shape(count + 2, 1);
+    shape[count - static_cast<size_t>(i)] = b.dim(along, 0);
+    grid = b.add(grid, b.mul(column(i), reshape_to(lo, along, shape)));
   }
-  columns.push_back(b.filled(1, DType::kFloat32, box));
-  const Dim count = b.graph.symbols.product(box);
-  for (Val& column : columns) column = b.reshape(column, {count, 1});
-  Val base = b.cast(b.concat(columns, 1), lo.dtype(theta));
-  Val grid = b.batch_matmul(base, theta, false, true);  // [N, positions, axes]
-  Shape out = {lo.shape(theta)[0]};
-  out.insert(out.end(), box.begin(), box.end());
-  out.push_back(axes);
-  lo.output(0, reshape_to(lo, grid, out));
+  lo.output(0, grid);
 }
 
 }  // namespace lowtide::layout

@@ -24,13 +24,14 @@ std::vector<int64_t> numbers(Lowering& lo, const char* name, size_t count, int64
 struct Rows {
   Val image, first;
 };
-Rows as_rows(Lowering& lo, Val x, int64_t area) {
+Rows as_rows(Lowering& lo, Val x, Dim area) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(x);
   Rows rows;
   rows.image =
       reshape_to(lo, b.transpose(x, {0, 2, 3, 1}), std::vector<Dim>{b.graph.symbols.mul(shape[0], area), shape[1]});
-  if (shape[0] != 1) rows.first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), b.i32_scalar(area));
+  if (shape[0] != 1)
+    rows.first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), extent(lo, area, DType::kInt32));
   return rows;
 }
 
@@ -137,7 +138,7 @@ struct RoiAxis {
   Val at, valid;
   int64_t count;
 };
-RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples, int64_t size, float scale,
+RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples, Dim size, float scale,
                  bool half_pixel) {
   Builder& b = lo.b;
   const double offset = half_pixel ? -0.5 : 0;
@@ -154,9 +155,9 @@ RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples
                     (static_cast<float>(i % samples) + 0.5f) / static_cast<float>(samples));
   Val step = b.constant(stream::recipe::floats(steps, {1, bins * samples}));
   Val at = b.add(b.mul(b.mul(length, 1.0 / static_cast<double>(bins)), step), start);
-  Val valid = b.logical_and(b.greater_equal(at, b.scalar_like(-1, at)),
-                            b.less_equal(at, b.scalar_like(static_cast<double>(size), at)));
-  at = b.minimum(b.maximum(at, b.scalar_like(0, at)), b.scalar_like(static_cast<double>(size - 1), at));
+  Val beyond = extent(lo, size, DType::kFloat32);
+  Val valid = b.logical_and(b.greater_equal(at, b.scalar_like(-1, at)), b.less_equal(at, beyond));
+  at = b.minimum(b.maximum(at, b.scalar_like(0, at)), b.sub(beyond, 1));
   return {at, b.cast(valid, DType::kFloat32), bins * samples};
 }
 
@@ -190,7 +191,8 @@ void lower_roi_align(Lowering& lo) {
     lo.unsupported("sampling_ratio 0: the number of samples depends on each region at run time",
                    "export with a sampling_ratio of 1 or more");
   const Shape shape = lo.shape(x);
-  const std::vector<int64_t> sizes = {lo.need_static(shape[2], "the height"), lo.need_static(shape[3], "the width")};
+  const std::vector<Dim> sizes = {shape[2], shape[3]};
+  const Dim area = b.graph.symbols.mul(shape[2], shape[3]);
 
   std::vector<Val> corners =
       b.split(b.cast(rois, DType::kFloat32), std::vector<int64_t>{1, 1, 1, 1}, 1);  // x1 y1 x2 y2
@@ -202,8 +204,8 @@ void lower_roi_align(Lowering& lo) {
       {add_ones(lo, repeated(lo, y.at, true, w.count), {3}), add_ones(lo, repeated(lo, w.at, false, y.count), {3})}, 3);
   at = reshape_to(lo, at, std::vector<Dim>{count, y.count * w.count, 2});
 
-  const Rows rows = as_rows(lo, x, sizes[0] * sizes[1]);
-  Val first = b.mul(add_ones(lo, b.cast(batch, DType::kInt32), {1}), b.i32_scalar(sizes[0] * sizes[1]));
+  const Rows rows = as_rows(lo, x, area);
+  Val first = b.mul(add_ones(lo, b.cast(batch, DType::kInt32), {1}), extent(lo, area, DType::kInt32));
   const bool largest = mode == "max";
   Val values = sampled(lo, rows.image, first, at,
                        {.mode = Sampling::kLinear, .outside = Outside::kBorder, .largest = largest, .sizes = sizes});

@@ -2,8 +2,6 @@
 // with their weights. Source: ONNX's GridSample.
 #include "layout/lower/sampling.h"
 
-#include <limits>
-
 #include "layout/lower/extents.h"
 
 namespace lowtide::layout {
@@ -12,8 +10,8 @@ namespace {
 constexpr float kCubicA = -0.75f;
 
 // A number for each axis, to broadcast to [N, Q, axes, taps].
-Val for_axes(Builder& b, std::span<const float> numbers) {
-  return b.constant(stream::recipe::floats(numbers, {static_cast<Dim>(numbers.size()), 1}));
+Val for_axes(Builder& b, std::span<const Dim> numbers, DType dtype) {
+  return b.cast(b.reshape(b.dims(numbers), {static_cast<Dim>(numbers.size()), 1}), dtype);
 }
 Val for_taps(Builder& b, std::initializer_list<float> numbers) {
   const std::vector<float> list(numbers);
@@ -21,41 +19,30 @@ Val for_taps(Builder& b, std::initializer_list<float> numbers) {
 }
 
 struct Borders {
-  Val low, last;                  // 0 and size - 1
-  std::vector<float> min, range;  // what a reflection bounces between
+  Val low, last;   // 0 and size - 1
+  Val min, range;  // what a reflection bounces between
 };
 
 Borders borders_of(Builder& b, const Sampler& sampler) {
-  std::vector<float> last;
-  Borders borders;
-  for (int64_t size : sampler.sizes) {
-    last.push_back(static_cast<float>(size - 1));
-    borders.min.push_back(sampler.align_corners ? 0.0f : -0.5f);
-    borders.range.push_back(static_cast<float>(sampler.align_corners ? size - 1 : size));
-  }
-  borders.low = b.scalar(0, DType::kFloat32);
-  borders.last = for_axes(b, last);
-  return borders;
+  Val size = for_axes(b, sampler.sizes, DType::kFloat32), last = b.sub(size, 1);
+  return {b.scalar(0, DType::kFloat32), last, b.scalar(sampler.align_corners ? 0 : -0.5, DType::kFloat32),
+          sampler.align_corners ? last : size};
 }
 
 Val clamped(Builder& b, Val at, const Borders& borders) { return b.minimum(b.maximum(at, borders.low), borders.last); }
 
 // To and fro between min and min + range, as a triangle wave. An axis whose range is 0 has one element, at min.
 Val bounced(Builder& b, Val at, const Borders& borders) {
-  std::vector<float> period;
-  for (float range : borders.range) period.push_back(range > 0 ? 2 * range : 1);
-  Val min = for_axes(b, borders.min), range = for_axes(b, borders.range);
-  Val way = b.floor_mod(b.abs(b.sub(at, min)), for_axes(b, period));
-  return b.add(min, b.sub(range, b.abs(b.sub(way, range))));
+  Val period = b.maximum(b.mul(borders.range, 2), b.scalar(1, DType::kFloat32));
+  Val way = b.floor_mod(b.abs(b.sub(at, borders.min)), period);
+  return b.add(borders.min, b.sub(borders.range, b.abs(b.sub(way, borders.range))));
 }
 
 // Taps are laid around a position as it is, and each is brought inside on its own. Positions far outside see nothing
 // but zeros, or one border; kept near, they fit an i32. A reflection may as well move the position.
 Val kept_near(Builder& b, Val at, const Sampler& sampler, const Borders& borders) {
   if (sampler.outside == Outside::kReflection) return bounced(b, at, borders);
-  std::vector<float> far;
-  for (int64_t size : sampler.sizes) far.push_back(static_cast<float>(size + 2));
-  return b.minimum(b.maximum(at, b.scalar(-3, DType::kFloat32)), for_axes(b, far));
+  return b.minimum(b.maximum(at, b.scalar(-3, DType::kFloat32)), b.add(borders.last, 3));
 }
 
 struct TapSet {
@@ -112,24 +99,20 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   TapSet set = taps_of(b, at, sampler.mode);
   Val places = sampler.outside == Outside::kReflection ? bounced(b, set.places, borders) : set.places;
   places = clamped(b, places, borders);
-  if (sampler.outside == Outside::kZeros) {
-    Val inside = b.cast(b.equal(places, set.places), DType::kFloat32);
-    set.weights = set.weights ? b.mul(set.weights, inside) : inside;
-  }
-  // Rows of the image.
-  std::vector<int64_t> steps(axes, 1);
-  for (size_t i = axes - 1; i-- > 0;) steps[i] = steps[i + 1] * sampler.sizes[i + 1];
-  Val rows = b.mul(b.cast(places, DType::kInt32), b.reshape(b.i32(steps), {static_cast<Dim>(axes), 1}));
+  // Rows of the image. What lies outside is a row of its own, of zeros: a weight of 0 would not do for infinities.
+  std::vector<Dim> steps(axes, 1);
+  for (size_t i = axes - 1; i-- > 0;) steps[i] = b.graph.symbols.mul(steps[i + 1], sampler.sizes[i + 1]);
+  Val rows = b.mul(b.cast(places, DType::kInt32), for_axes(b, steps, DType::kInt32));
   rows = crossed(lo, rows, axes, taps, false);
   if (first) rows = b.add(rows, add_ones(lo, first, {lo.rank(first)}));
-  Val values = b.gather(image, rows, 0);  // [N, Q, taps, C]
-  if (!set.weights)
-    return reshape_to(lo, values, std::vector<Dim>{b.dim(values, 0), b.dim(values, 1), b.dim(values, 3)});
-  Val weights = add_ones(lo, crossed(lo, set.weights, axes, taps, true), {3});
-  if (sampler.mode == Sampling::kNearest) {
-    values = b.select(b.not_equal(weights, b.scalar(0, DType::kFloat32)), values, b.scalar(0, dtype));
-    return reshape_to(lo, values, std::vector<Dim>{b.dim(values, 0), b.dim(values, 1), b.dim(values, 3)});
+  if (sampler.outside == Outside::kZeros) {
+    Val inside = b.cast(b.equal(places, set.places), DType::kInt32);
+    rows = b.mul(b.add(rows, b.scalar(1, DType::kInt32)), crossed(lo, inside, axes, taps, true));
+    image = b.pad(image, std::vector<int64_t>{1, 0}, std::vector<int64_t>{0, 0}, 0);
   }
+  Val values = b.gather(image, rows, 0);  // [N, Q, taps, C]
+  if (!set.weights) return drop_ones(lo, values, {2});
+  Val weights = add_ones(lo, crossed(lo, set.weights, axes, taps, true), {3});
   Val weighted = b.mul(values, b.cast(weights, dtype));
   return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{2}, false);
 }

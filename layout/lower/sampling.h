@@ -13,9 +13,9 @@ enum class Outside { kZeros, kBorder, kReflection };
 struct Sampler {
   Sampling mode = Sampling::kLinear;
   Outside outside = Outside::kZeros;
-  bool align_corners = false;      // reflection is about the outermost elements' centres, else about their outer edges
-  bool largest = false;            // the largest of the weighted taps instead of their sum (RoiAlign's maximum)
-  std::span<const int64_t> sizes;  // of the image, the slowest axis first
+  bool align_corners = false;  // reflection is about the outermost elements' centres, else about their outer edges
+  bool largest = false;        // the largest of the weighted taps instead of their sum (RoiAlign's maximum)
+  std::span<const Dim> sizes;  // of the image, the slowest axis first; symbols allowed
 };
 
 // `image` is [rows, C], an image's elements one after the other (or several images'); `first` is an i32 tensor that

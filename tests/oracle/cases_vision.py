@@ -30,7 +30,11 @@ CASES += [
     Case("grid_sample/one_pixel", "float[1,2,1,6] x, float[1,5,7,2] g", 'y = GridSample<padding_mode="border", align_corners=1>(x, g)', opset=16, ranges=OUTSIDE),
     Case("grid_sample/constant_grid", "float[2,3,5,7] x", "y = GridSample(x, g)", {"g": (2, 4, 6, 2)}, opset=16),
     Case("grid_sample/infinite_beside_the_edge", "float[1,1,2,3] x, float[1,1,2,2] g", "y = GridSample(x, g)", opset=16,
-         feeds={"x": f32(np.inf, 1, 2, 3, 4, 5).reshape(1, 1, 2, 3), "g": f32(0.5, 1.9, 1.7, 0.1).reshape(1, 1, 2, 2)}),
+         feeds={"x": f32(np.inf, 1, 2, 3, 4, 5).reshape(1, 1, 2, 3), "g": f32(-1.9, -1, -0.9, -1.9).reshape(1, 1, 2, 2)}),
+    Case("grid_sample/dynamic", "float[N,3,H,W] x, float[N,P,Q,2] g", 'y = GridSample<padding_mode="border">(x, g)', opset=16,
+         ranges=OUTSIDE, shapes={"x": [2, 3, 5, 7], "g": [2, 4, 6, 2]}),
+    Case("grid_sample/dynamic_reflection", "float[N,3,H,W] x, float[N,P,Q,2] g", 'y = GridSample<padding_mode="reflection", align_corners=1>(x, g)', opset=16,
+         ranges=OUTSIDE, shapes={"x": [2, 3, 5, 7], "g": [2, 4, 6, 2]}),
     Case("grid_sample/between_convolutions", "float[1,3,7,9] x, float[1,4,6,2] g", "a = Conv(x, w) b = GridSample(a, g) y = Conv(b, v)",
          {"w": (4, 3, 3, 2), "v": (5, 4, 2, 3)}, opset=16, ranges=OUTSIDE),
 ]
@@ -42,3 +46,11 @@ for align in (0, 1):
         Case(f"affine_grid/3d_align_{align}", "float[2,3,4] t", f"y = AffineGrid<align_corners={align}>(t, s)", {"s": i64(2, 3, 4, 5, 7)}, opset=20,
              outputs="float[2,4,5,7,3] y"),
     ]
+CASES += [
+    Case("affine_grid/size_of_another", "float[2,2,3] t, float[2,3,H,W] x", "s = Shape(x) g = AffineGrid(t, s) y = GridSample(x, g)", opset=20,
+         outputs="float[2,3,H,W] y", shapes={"x": [2, 3, 5, 7]}),
+]
+for mode in ("avg", "max"):
+    CASES.append(Case(f"roi_align/{mode}_dynamic_image", "float[2,3,H,W] x, float[R,4] r, int64[R] i",
+                      f'y = RoiAlign<mode="{mode}", output_height=3, output_width=4, sampling_ratio=2, spatial_scale=0.5>(x, r, i)', opset=16,
+                      ranges={"i": (0, 2), "r": (-4, 24)}, shapes={"x": [2, 3, 9, 11], "r": [5, 4], "i": [5]}))
