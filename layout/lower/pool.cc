@@ -20,6 +20,8 @@
 namespace lowtide::layout {
 namespace {
 
+constexpr int64_t kMostTaps = 1 << 20;  // of all windows along one axis: they are looked at one by one
+
 // Runs a two-axis pool over one to three axes of x in ONNX's order.
 template <typename Pool>
 Val over_images(Lowering& lo, Val x, std::vector<WindowAxis> axes, Pool pool) {
@@ -116,6 +118,7 @@ bool never_negative(const core::Graph& graph, core::ValueId id) {
 std::vector<int64_t> taps(Lowering& lo, const WindowAxis& axis) {
   const int64_t size = lo.need_static(axis.size, "the size of an axis that is pooled with dilations");
   const int64_t out = lo.need_static(axis.out, "the size of an axis that is pooled with dilations");
+  if (out > kMostTaps / axis.kernel) lo.unsupported(fmt::format("{} windows of {} with dilations", out, axis.kernel));
   std::vector<int64_t> positions;
   for (int64_t window = 0; window < out; ++window) {
     std::vector<int64_t> inside;
@@ -181,36 +184,30 @@ Val max_indices(Lowering& lo, Val x, const std::vector<WindowAxis>& axes, bool c
   for (size_t i = 0; i < spatial; ++i) perm.push_back(static_cast<int>(3 + 2 * i));
   const int64_t planes = shape[0] * shape[1];
   const int64_t limit = std::numeric_limits<int32_t>::max();
-  if (count * places > static_cast<int64_t>(stream::kSmallElements) * 16 || planes > limit / std::max<int64_t>(area, 1))
+  if (count > limit / std::max<int64_t>(places, 1) || planes > limit / std::max<int64_t>(area, 1))
     lo.unsupported("Indices of a pool this large", "pool a smaller input or drop the output Indices");
   windows = b.reshape(b.transpose(windows, perm), {planes, places, count});
   Val tap = b.arg_max(windows, 2, DType::kInt32);  // [planes, places]
 
-  // Window and tap to the place in a plane.
-  std::vector<int64_t> table(static_cast<size_t>(places * count)), base;
-  for (int64_t place = 0; place < places; ++place)
-    for (int64_t t = 0; t < count; ++t) {
-      int64_t flat = 0, rest_place = place, rest_tap = t, step = 1;
-      std::vector<int64_t> at(spatial);
-      for (size_t i = spatial; i-- > 0;) {
-        at[i] =
-            positions[i][static_cast<size_t>((rest_place % axes[i].out) * axes[i].kernel + rest_tap % axes[i].kernel)];
-        rest_place /= axes[i].out;
-        rest_tap /= axes[i].kernel;
-      }
-      for (size_t i = 0; i < spatial; ++i) {
-        const size_t axis = columns_first ? i : spatial - 1 - i;
-        flat += at[axis] * step;
-        step *= shape[axis + 2];
-      }
-      table[static_cast<size_t>(place * count + t)] = flat;
-    }
-  for (int64_t place = 0; place < places; ++place) base.push_back(place * count);
-  Val entry = b.add(tap, b.i32(base));
-  Val flat = b.gather(b.i32(table), entry, 0);
-  std::vector<int64_t> plane(static_cast<size_t>(planes));
-  for (size_t i = 0; i < plane.size(); ++i) plane[i] = static_cast<int64_t>(i) * area;
-  flat = b.add(flat, b.reshape(b.i32(plane), {planes, 1}));
+  // Window and tap to the place in a plane: a sum of one small table [out, kernel] for each axis.
+  Val table;
+  int64_t step = 1;
+  for (size_t k = 0; k < spatial; ++k) {
+    const size_t i = columns_first ? k : spatial - 1 - k;
+    Shape both(2 * spatial, 1);
+    both[i] = axes[i].out;
+    both[spatial + i] = axes[i].kernel;
+    for (int64_t& position : positions[i]) position *= step;
+    Val part = b.reshape(b.i32(positions[i]), both);
+    table = table ? b.add(table, part) : part;
+    step *= shape[i + 2];
+  }
+  auto sequence = [&](int64_t delta, int64_t length) {
+    return b.constant(stream::recipe::iota(0, delta, DType::kInt32, length));
+  };
+  Val entry = b.add(tap, sequence(count, places));
+  Val flat = b.gather(b.reshape(table, {places * count}), entry, 0);
+  flat = b.add(flat, b.reshape(sequence(area, planes), {planes, 1}));
   return b.reshape(b.cast(flat, DType::kInt64), outs);
 }
 
@@ -235,6 +232,8 @@ Val weighted_sum(Lowering& lo, Val x, const WindowAxis& h, const WindowAxis& w, 
 std::vector<int64_t> divisors(Lowering& lo, const WindowAxis& axis, bool include_pad) {
   const int64_t size = lo.need_static(axis.size, "the size of an axis whose average leaves out pads");
   const int64_t out = lo.need_static(axis.out, "the size of an axis whose average leaves out pads");
+  if (out > kMostTaps / axis.kernel)
+    lo.unsupported(fmt::format("an average over {} windows of {} with pads", out, axis.kernel));
   const int64_t from = include_pad ? -axis.before : 0, to = size + (include_pad ? axis.declared_after : 0);
   std::vector<int64_t> counts(static_cast<size_t>(out), 0);
   for (int64_t window = 0; window < out; ++window)

@@ -16,7 +16,9 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr Dim kLongest = 1 << 20;  // positions of an axis are held in memory one by one
+constexpr Dim kLongest = 1 << 16;            // positions of an axis are held in memory one by one
+constexpr int64_t kLargestMatrix = 1 << 18;  // elements of an interpolation matrix; beyond, most of it is zeros
+constexpr size_t kMostGathers = 64;
 constexpr KernelSetting kSettings[] = {{false, false}, {false, true}, {true, false}};
 
 // Does the kernel do the same for every size that the symbols can stand for?
@@ -96,9 +98,6 @@ Val by_gather(Lowering& lo, Val x, const std::vector<Taps>& taps, int axis) {
 Val by_matrix(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, int axis) {
   Builder& b = lo.b;
   const int64_t out = static_cast<int64_t>(taps.size());
-  if (stream::checked_mul(static_cast<uint64_t>(in), taps.size()) > (uint64_t{1} << 24))
-    lo.unsupported(fmt::format("resizing an axis of {} to {} in a way that TFLite has no kernel for", in, out),
-                   "use mode 'linear' with half_pixel, align_corners or asymmetric");
   std::vector<float> weights(static_cast<size_t>(in * out), 0);
   for (int64_t row = 0; row < out; ++row)
     for (const Tap& tap : taps[static_cast<size_t>(row)].taps)
@@ -110,6 +109,37 @@ Val by_matrix(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, in
   Perm perm = stream::identity_perm(rank);
   std::rotate(perm.begin() + axis, perm.begin() + axis + 1, perm.end());
   return b.transpose(b.fully_connected(b.transpose(x, perm), matrix, {}, true), stream::inverse(perm));
+}
+
+// The first taps of all positions gathered and weighted, then the second ones, and so on.
+Val by_gathers(Lowering& lo, Val x, const std::vector<Taps>& taps, int axis) {
+  Builder& b = lo.b;
+  size_t most = 0;
+  for (const Taps& some : taps) most = std::max(most, some.taps.size());
+  if (most > kMostGathers)
+    lo.unsupported(fmt::format("an antialiased resize of an axis from {} to {}, with {} elements in one",
+                               lo.b.dim(x, axis), taps.size(), most),
+                   "shrink in two steps");
+  Val sum;
+  for (size_t i = 0; i < most; ++i) {
+    std::vector<int64_t> indices;
+    std::vector<float> weights;
+    for (const Taps& some : taps) {
+      const Tap tap = i < some.taps.size() ? some.taps[i] : Tap{0, 0};
+      indices.push_back(tap.index);
+      weights.push_back(tap.weight);
+    }
+    Shape along(static_cast<size_t>(lo.rank(x) - axis), 1);
+    along[0] = static_cast<Dim>(taps.size());
+    Val part = b.mul(b.gather(x, b.i32(indices), axis), b.constant(stream::recipe::floats(weights, along)));
+    sum = sum ? b.add(sum, part) : part;
+  }
+  return sum;
+}
+
+Val weighted(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, int axis) {
+  const bool small = static_cast<int64_t>(taps.size()) <= kLargestMatrix / in;
+  return small ? by_matrix(lo, x, taps, in, axis) : by_gathers(lo, x, taps, axis);
 }
 
 // Where a position along any axis lies outside the input, the value is extrapolation_value.
@@ -190,7 +220,7 @@ Val resampled(Lowering& lo, const ResizePlan& plan, Val x) {
       continue;
     }
     const std::vector<Taps> taps = onnx_taps(plan.how, axis_at(last).resampled());
-    x = nearest ? by_gather(lo, x, taps, last) : by_matrix(lo, x, taps, axis_at(last).in, last);
+    x = nearest ? by_gather(lo, x, taps, last) : weighted(lo, x, taps, axis_at(last).in, last);
   }
   return x;
 }

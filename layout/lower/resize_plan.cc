@@ -103,6 +103,8 @@ void read_roi(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes) {
   const std::vector<double> roi = lo.need_numbers(lo.input(1), "roi");
   if (roi.size() != 2 * axes.size())
     lo.malformed(fmt::format("roi has {} numbers, not {}", roi.size(), 2 * axes.size()));
+  for (double number : roi)
+    if (!std::isfinite(number)) lo.malformed("roi holds a number that is not finite");
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizeAxis& axis = plan.axes[static_cast<size_t>(axes[i])];
     axis.roi_start = static_cast<float>(roi[i]);

@@ -35,19 +35,23 @@ Rows as_rows(Lowering& lo, Val x, Dim area) {
   return rows;
 }
 
-// Where the taps of a plain convolution stand: [places * taps, 2], rows first.
+// Where the taps of a plain convolution stand: [places * taps, 2], rows first. Each coordinate is the sum of a sequence
+// over the places and one over the taps.
 Val plain_positions(Lowering& lo, std::span<const int64_t> out, std::span<const int64_t> kernel,
                     std::span<const int64_t> stride, std::span<const int64_t> dilation, std::span<const int64_t> pads) {
-  const int64_t places = out[0] * out[1], taps = kernel[0] * kernel[1];
-  if (static_cast<uint64_t>(places) * static_cast<uint64_t>(taps) > (uint64_t{1} << 23))
-    lo.unsupported("a deformable convolution this large");
-  std::vector<float> at;
-  for (int64_t place = 0; place < places; ++place)
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      at.push_back(static_cast<float>(place / out[1] * stride[0] - pads[0] + tap / kernel[1] * dilation[0]));
-      at.push_back(static_cast<float>(place % out[1] * stride[1] - pads[1] + tap % kernel[1] * dilation[1]));
-    }
-  return lo.b.constant(stream::recipe::floats(at, {places * taps, 2}));
+  Builder& b = lo.b;
+  const Shape box = {out[0], out[1], kernel[0], kernel[1]};
+  const Dim count = b.graph.symbols.product(box);
+  std::vector<Val> columns;
+  for (size_t i = 0; i < 2; ++i) {
+    Shape place(4, 1), tap(4, 1);
+    place[i] = out[i];
+    tap[i + 2] = kernel[i];
+    Val at = b.add(b.reshape(b.constant(stream::recipe::iota(-pads[i], stride[i], DType::kInt32, out[i])), place),
+                   b.reshape(b.constant(stream::recipe::iota(0, dilation[i], DType::kInt32, kernel[i])), tap));
+    columns.push_back(b.reshape(b.broadcast_to(at, box), {count, 1}));
+  }
+  return b.cast(b.concat(columns, 1), DType::kFloat32);
 }
 
 // [N, offset groups * taps * per, H, W] as [N, places * taps, per] for one group.

@@ -31,29 +31,27 @@ int64_t checked_product(Lowering& lo, std::span<const int64_t> extents) {
   return static_cast<int64_t>(product);
 }
 
-// Counts the places of a box up, the last axis first; false after the last one.
-bool next(std::vector<int64_t>& at, std::span<const int64_t> box) {
-  for (size_t i = at.size(); i-- > 0;) {
-    if (++at[i] < box[i]) return true;
-    at[i] = 0;
+// For each tap of the block and each of its positions, its place in the flat image: [taps * positions, 1]. A sum of one
+// short sequence for each axis of either, so that the list itself is made when it is written.
+Val places(Lowering& lo, std::span<const int64_t> block, std::span<const int64_t> positions,
+           std::span<const int64_t> image, std::span<const int64_t> stride, std::span<const int64_t> dilation) {
+  Builder& b = lo.b;
+  const size_t rank = block.size();
+  Val all;
+  int64_t step = 1, count = 1;
+  for (size_t i = rank; i-- > 0;) {
+    auto sequence = [&](int64_t delta, int64_t length, size_t axis) {
+      Shape shape(2 * rank, 1);
+      shape[axis] = length;
+      Val v = b.reshape(b.constant(stream::recipe::iota(0, delta * step, DType::kInt32, length)), shape);
+      all = all ? b.add(all, v) : v;
+      count *= length;
+    };
+    sequence(dilation[i], block[i], i);
+    sequence(stride[i], positions[i], rank + i);
+    step *= image[i];
   }
-  return false;
-}
-
-// For each tap of the block and each of its positions, its place in the flat image.
-std::vector<int64_t> places(std::span<const int64_t> block, std::span<const int64_t> positions,
-                            std::span<const int64_t> image, std::span<const int64_t> stride,
-                            std::span<const int64_t> dilation) {
-  std::vector<int64_t> flat, tap(block.size(), 0);
-  do {
-    std::vector<int64_t> at(block.size(), 0);
-    do {
-      int64_t place = 0;
-      for (size_t i = 0; i < block.size(); ++i) place = place * image[i] + at[i] * stride[i] + tap[i] * dilation[i];
-      flat.push_back(place);
-    } while (next(at, positions));
-  } while (next(tap, block));
-  return flat;
+  return b.reshape(all, {count, 1});
 }
 
 }  // namespace
@@ -86,15 +84,12 @@ void lower_col2im(Lowering& lo) {
   if (columns % taps != 0 || (stream::is_static(shape[2]) && shape[2] != count))
     lo.malformed(
         fmt::format("an input of {} does not hold {} taps at {} positions", stream::to_string(shape), taps, count));
-  if (stream::checked_mul(static_cast<uint64_t>(taps), static_cast<uint64_t>(count)) > (uint64_t{1} << 24))
-    lo.unsupported("Col2Im of this many positions");
   const int64_t channels = columns / taps;
 
   // [N, C, taps, positions] -> [taps * positions, N * C], scattered to [area, N * C] -> [N, C, image].
   const Dim planes = b.graph.symbols.mul(shape[0], channels);
   Val pieces = b.transpose(reshape_to(lo, x, std::vector<Dim>{planes, taps * count}), {1, 0});
-  const std::vector<int64_t> flat = places(block, positions, padded, stride, dilation);
-  Val indices = b.reshape(b.i32(flat), {taps * count, 1});
+  Val indices = places(lo, block, positions, padded, stride, dilation);
   Val whole = b.scatter_nd(indices, pieces, b.dims(std::vector<Dim>{area, planes}));
   Shape out = {shape[0], channels};
   out.insert(out.end(), padded.begin(), padded.end());

@@ -125,3 +125,9 @@ for name, attributes in (("nearest", 'mode="nearest"'), ("linear", 'mode="linear
                          ("pytorch", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"')):
     CASES.append(Case(f"resize/run_time_twice_{name}", "float[1,3,H,W] x", f"y = Resize<{attributes}>(x, , scales)",
                       {"scales": f32(1, 1, 2, 2)}, opset=19, outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 5, 6)}))
+
+# Axes too long for a matrix: taps are gathered one after the other.
+for name, attributes in (("cubic", 'mode="cubic"'), ("linear", 'mode="linear"'), ("antialias", 'mode="linear", antialias=1')):
+    for size in (1100, 300):
+        CASES.append(Case(f"resize/long_axis_{name}_to_{size}", "float[1,2,5,700] x", f"y = Resize<{attributes}>(x, , , sizes)",
+                          {"sizes": i64(1, 2, 9, size)}, opset=19))
