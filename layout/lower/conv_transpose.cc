@@ -4,8 +4,9 @@
 // a SLICE.
 //
 // Weights: ONNX [C, M/group, kernel...]; TFLite OHWI, in 3-D DHWOI. 2-D has no dilation (the kernel is spread with
-// zeros instead) and neither has groups (split and concatenated). 1-D is an image of height 1. Sources: ONNX's
-// ConvTranspose; LiteRT's transpose_conv.cc, conv3d_transpose.cc; the limits of XNNPACK's deconvolution.
+// zeros instead) and neither has groups (split and concatenated, or filled up with zeros). 1-D is an image of height 1.
+// Sources: ONNX's ConvTranspose; LiteRT's transpose_conv.cc, conv3d_transpose.cc; the limits of XNNPACK's
+// deconvolution.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -152,8 +153,33 @@ Val transposed(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop>
   return b.transpose_conv(b.dims(size), b.transpose(spread(lo, weights, crops), {1, 2, 3, 0}), x, bias, options);
 }
 
+// Many narrow groups (each channel enlarged on its own, say) as one: weights [C, M / group, ...] become [C, M, ...]
+// with zeros between the groups.
+Val without_groups(Lowering& lo, Val weights, int64_t group) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(weights);
+  std::vector<Val> ws = b.split(weights, std::vector<int64_t>(static_cast<size_t>(group), shape[0] / group), 0);
+  for (int64_t i = 0; i < group; ++i) {
+    std::vector<int64_t> before(shape.size(), 0), after = before;
+    before[1] = i * shape[1];
+    after[1] = (group - 1 - i) * shape[1];
+    ws[static_cast<size_t>(i)] = b.pad(ws[static_cast<size_t>(i)], before, after, 0);
+  }
+  return b.concat(ws, 0);
+}
+
+// One op that multiplies by zeros is better than dozens, as long as its weights are small and known.
+bool is_better_whole(Lowering& lo, Val weights, int64_t group) {
+  constexpr uint64_t kMostElements = 1 << 18;
+  constexpr int64_t kFewGroups = 4;
+  if (group <= kFewGroups || !lo.b.is_constant(weights)) return false;
+  return stream::checked_mul(stream::element_count(lo.shape(weights)), static_cast<uint64_t>(group)) <= kMostElements;
+}
+
 Val grouped(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same, int64_t group) {
   if (group == 1) return transposed(lo, x, weights, bias, crops, same);
+  if (is_better_whole(lo, weights, group))
+    return transposed(lo, x, without_groups(lo, weights, group), bias, crops, same);
   Builder& b = lo.b;
   const size_t parts = static_cast<size_t>(group);
   const Shape shape = lo.shape(weights);

@@ -251,3 +251,9 @@ for name, operator, attributes in [
         ("conv_transpose/dynamic_size_pads", "ConvTranspose", "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]")]:
     CASES.append(Case(name, "float[1,3,H,W] x", f"y = {operator}<{attributes}>(x, w)", {"w": (3, 3, 3, 3)}, opset=13,
                       outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 8, 11)}))
+CASES += [
+    Case("conv_transpose/many_groups", "float[1,6,4,5] x", "y = ConvTranspose<group=6, strides=[2,2]>(x, w, b)",
+         {"w": (6, 2, 3, 2), "b": (12,)}),
+    Case("conv_transpose/groups_of_two", "float[1,12,4,5] x", "y = ConvTranspose<group=6, strides=[2,1], pads=[1,0,0,1]>(x, w)",
+         {"w": (12, 3, 3, 2)}),
+]
