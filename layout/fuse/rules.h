@@ -12,7 +12,8 @@ std::span<const FuseRule> matmul_rules();     // matmul.cc: a flatten into the w
 std::span<const FuseRule> pixel_shuffle_rules();  // pixel_shuffle.cc: to DEPTH_TO_SPACE
 std::span<const FuseRule> reshape_rules();        // reshape.cc
 std::span<const FuseRule> pad_rules();            // pad.cc: into convolutions and pools, into one another
-std::span<const FuseRule> scale_rules();          // scale.cc: MUL, DIV, ADD, SUB by constants into weights and biases
-std::span<const FuseRule> activation_rules();     // activation.cc
+std::span<const FuseRule> repeat_rules();      // repeat.cc: broadcasts into what broadcasts by itself, concatenations
+std::span<const FuseRule> scale_rules();       // scale.cc: MUL, DIV, ADD, SUB by constants into weights and biases
+std::span<const FuseRule> activation_rules();  // activation.cc
 
 }  // namespace lowtide::layout
