@@ -131,8 +131,11 @@ class Legaliser {
   }
 
   void check_cast(const Op& op) const {
-    for (ValueId id : {op.inputs[0], op.outputs[0]})
-      if (const DType dtype = graph_.at(id).dtype; !core::kernel_takes(Kind::kCast, dtype))
+    const DType from = graph_.at(op.inputs[0]).dtype, to = graph_.at(op.outputs[0]).dtype;
+    auto has_4_bits = [](DType dtype) { return dtype == DType::kInt4 || dtype == DType::kUint4; };
+    if ((has_4_bits(from) && to == DType::kFloat32) || (from == DType::kFloat32 && has_4_bits(to))) return;
+    for (DType dtype : {from, to})
+      if (!core::kernel_takes(Kind::kCast, dtype))
         throw Unsupported(fmt::format("no kernel casts from or to {}", dtype_name(dtype)),
                           "run the cast outside the model, or make its input an initializer");
   }

@@ -1,5 +1,6 @@
 // Cast, CastLike. Both formats cut floats towards zero on the way to integers, and take any number but 0 for true. What
-// TFLite lacks: strings, complex numbers, 8-bit and 4-bit floats, and any cast from or to u64.
+// TFLite lacks: strings, complex numbers, 8-bit and 4-bit floats, and any cast from or to u64. Integers of 4 bits have
+// casts from and to f32 alone, and a float that is too large saturates: ONNX keeps the low bits.
 #include <fmt/format.h>
 
 #include "layout/lowering.h"
@@ -12,8 +13,10 @@ bool has_kernel(DType dtype) {
   return stream::is_float(dtype) || dtype == DType::kBool || (stream::is_integer(dtype) && stream::bits(dtype) >= 8);
 }
 
+bool has_4_bits(DType dtype) { return dtype == DType::kInt4 || dtype == DType::kUint4; }
+
 void refuse(Lowering& lo, DType dtype) {
-  if (has_kernel(dtype)) return;
+  if (has_kernel(dtype) || has_4_bits(dtype)) return;
   lo.unsupported(fmt::format("no kernel casts from or to {}", dtype_name(dtype)),
                  "run the cast outside the model, or make its input an initializer");
 }
@@ -27,6 +30,14 @@ Val from_u64(Builder& b, Val x, DType to) {
   return b.select(b.less(word, b.scalar(0, DType::kInt64)), b.add(cast, kTwoTo64), cast);
 }
 
+Val cut_to_4_bits(Builder& b, Val x, DType to) {
+  constexpr double kCount = 16;
+  const double least = to == DType::kInt4 ? -kCount / 2 : 0;
+  const Val whole = b.sub(b.cast(x, DType::kInt32), least);
+  const Val low = b.add(b.floor_mod(whole, b.scalar(kCount, DType::kInt32)), least);
+  return b.cast(b.cast(low, DType::kFloat32), to);
+}
+
 void cast_to(Lowering& lo, DType to) {
   Builder& b = lo.b;
   Val x = lo.input(0);
@@ -38,6 +49,11 @@ void cast_to(Lowering& lo, DType to) {
   if (!b.is_constant(x) || from == DType::kString || to == DType::kString) {
     refuse(lo, from);
     refuse(lo, to);
+    if (has_4_bits(from) && to != DType::kUint64) return lo.output(0, b.cast(b.cast(x, DType::kFloat32), to));
+    if (has_4_bits(to) && from != DType::kUint64) return lo.output(0, cut_to_4_bits(b, x, to));
+    if (has_4_bits(from) || has_4_bits(to))
+      lo.unsupported(fmt::format("no kernel casts from {} to {}", dtype_name(from), dtype_name(to)),
+                     "cast by way of int64");
     if (from == DType::kUint64) return lo.output(0, from_u64(b, x, to));
     if (to == DType::kUint64)
       return lo.output(0, b.op(Kind::kBitcast, {b.cast(x, DType::kInt64)}, core::IndexOptions{to}));

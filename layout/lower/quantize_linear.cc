@@ -23,11 +23,13 @@ namespace recipe = stream::recipe;
 namespace {
 
 bool has_parameters(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUint8 || dtype == DType::kInt16; }
-bool is_quantized_type(DType dtype) { return has_parameters(dtype) || dtype == DType::kUint16; }
+bool is_quantized_type(DType dtype) {
+  return has_parameters(dtype) || dtype == DType::kUint16 || dtype == DType::kInt4 || dtype == DType::kUint4;
+}
 
 void refuse_type(Lowering& lo, DType dtype) {
   lo.unsupported(fmt::format("no kernel quantizes to or from {}", dtype_name(dtype)),
-                 "8-bit and 16-bit integers can be expressed");
+                 "integers of 4, 8 and 16 bits can be expressed");
 }
 
 // Scale and zero point of a node.
@@ -42,13 +44,9 @@ struct Grid {
 
 Grid read_grid(Lowering& lo, Val x) {
   Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
-  const int64_t axis = lo.opset() >= 13 ? lo.attr_i("axis", 1) : 1;
-  grid.block = lo.opset() >= 21 ? lo.attr_i("block_size", 0) : 0;
-  if (lo.opset() >= 19) lo.ignore_attr("saturate");  // of 8-bit floats, which are refused
-  if (lo.opset() >= 23)
-    if (const int64_t precision = lo.attr_i("precision", 0);
-        precision != 0 && stream::onnx_dtype(precision) != DType::kFloat32)
-      lo.unsupported("the division is asked for in a type other than float");
+  const int64_t axis = lo.attr_i("axis", 1);
+  grid.block = lo.attr_i("block_size", 0);
+  lo.ignore_attr("saturate");  // of 8-bit floats, which are refused
   if (lo.rank(grid.scale) > 0 && lo.shape(grid.scale) != Shape{1}) grid.axis = lo.axis(axis, lo.rank(x));
   grid.known_scale = lo.numbers(grid.scale);
   grid.known_zero = grid.zero          ? lo.numbers(grid.zero)
@@ -66,6 +64,12 @@ std::optional<core::Quantization> whole_tensor(const Grid& grid, DType dtype) {
   const auto zero = static_cast<int64_t>(grid.known_zero->at(0));
   if (!(scale > 0) || !std::isfinite(scale) || (dtype == DType::kInt16 && zero != 0)) return {};
   return core::Quantization{{scale}, {zero}, 0};
+}
+
+// A constant stays one, also where that makes it larger: weights of blocks are to be weights.
+Val as_floats(Builder& b, Val x) {
+  if (!b.is_constant(x)) return b.cast(x, DType::kFloat32);
+  return b.constant(recipe::cast(b.graph.at(x.id).constant, DType::kFloat32));
 }
 
 // Scales or zero points in a shape that broadcasts to the data's.
@@ -98,10 +102,10 @@ Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
   return b.slice(b.reshape(b.broadcast_to(b.reshape(v, split), repeated), joined), begin, size);
 }
 
-// round(x / scale) + zero, cut to the type's range. Halves go to the even neighbour.
-Val quantized(Lowering& lo, Val x, Val scale, Val zero, DType to) {
+// round(quotient) + zero, cut to the type's range. Halves go to the even neighbour.
+Val quantized(Lowering& lo, Val quotient, Val zero, DType to) {
   Builder& b = lo.b;
-  Val level = b.round(b.div(x, scale));
+  Val level = b.round(quotient);
   if (zero) level = b.add(level, b.cast(zero, DType::kFloat32));
   const int width = stream::bits(to);
   const double low = stream::is_signed_int(to) ? -std::ldexp(1.0, width - 1) : 0;
@@ -137,27 +141,30 @@ void lower_quantize_linear(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.b.cast(lo.input(0), DType::kFloat32);
   Grid grid = read_grid(lo, x);
-  const DType asked = lo.opset() >= 21 ? output_type(lo, DType::kUndefined) : DType::kUndefined;
+  const DType asked = output_type(lo, DType::kUndefined);
+  const DType precision = lo.attr_dtype("precision", DType::kFloat32);
   const DType to = grid.zero ? lo.dtype(grid.zero) : asked != DType::kUndefined ? asked : DType::kUint8;
   if (!is_quantized_type(to)) refuse_type(lo, to);
-  if (auto parameters = whole_tensor(grid, to); parameters && !b.is_constant(x)) {
+  if (!stream::is_float(precision) || precision == DType::kFloat64)
+    lo.unsupported(fmt::format("the division is asked for in {}", dtype_name(precision)), "leave 'precision' out");
+  if (auto parameters = whole_tensor(grid, to); parameters && precision == DType::kFloat32 && !b.is_constant(x)) {
     Val q = b.op(Kind::kQuantize, {x}, core::IndexOptions{to});
     b.graph.at(q.id).quantization = std::move(parameters);
     return lo.output(0, b.op(Kind::kBitcast, {q}, core::IndexOptions{to}));
   }
-  Val scale = spread(lo, b.cast(grid.scale, DType::kFloat32), grid, x);
-  Val zero = grid.zero ? spread(lo, grid.zero, grid, x) : Val{};
-  lo.output(0, quantized(lo, x, scale, zero, to));
+  Val scale = spread(lo, as_floats(b, grid.scale), grid, x);
+  Val zero = grid.zero ? spread(lo, as_floats(b, grid.zero), grid, x) : Val{};
+  // f32 has more than twice the digits of the shorter types: rounding its quotient again gives theirs.
+  lo.output(0, quantized(lo, b.cast(b.cast(b.div(x, scale), precision), DType::kFloat32), zero, to));
 }
 
 void lower_dequantize_linear(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const DType from = lo.dtype(x);
-  const bool four_bits = from == DType::kInt4 || from == DType::kUint4;
-  if (!is_quantized_type(from) && from != DType::kInt32 && !(four_bits && b.is_constant(x))) refuse_type(lo, from);
+  if (!is_quantized_type(from) && from != DType::kInt32) refuse_type(lo, from);
   Grid grid = read_grid(lo, x);
-  const DType to = lo.opset() >= 23 ? output_type(lo, lo.dtype(grid.scale)) : lo.dtype(grid.scale);
+  const DType to = output_type(lo, lo.dtype(grid.scale));
   if (!stream::is_float(to)) refuse_type(lo, to);
   if (Val q = with_parameters(b, x)) {
     auto parameters = whole_tensor(grid, from);
@@ -173,12 +180,12 @@ void lower_dequantize_linear(Lowering& lo) {
       lo.malformed(fmt::format("{} scales for an axis of {}", scale.size(), lo.b.dim(x, axis)));
     return lo.output(0, b.cast(b.constant(recipe::dequantize(b.graph.at(x.id).constant, scale, zero, axis)), to));
   }
-  Val scale = spread(lo, b.cast(grid.scale, DType::kFloat32), grid, x);
+  Val scale = spread(lo, as_floats(b, grid.scale), grid, x);
   Val level = x;
   // Of i32 the difference is taken before digits are lost.
   if (grid.zero && from == DType::kInt32) level = b.sub(level, spread(lo, grid.zero, grid, x));
-  level = b.cast(level, DType::kFloat32);
-  if (grid.zero && from != DType::kInt32) level = b.sub(level, spread(lo, b.cast(grid.zero, DType::kFloat32), grid, x));
+  level = as_floats(b, level);
+  if (grid.zero && from != DType::kInt32) level = b.sub(level, spread(lo, as_floats(b, grid.zero), grid, x));
   lo.output(0, b.cast(b.mul(level, scale), to));
 }
 
@@ -193,8 +200,8 @@ void lower_dynamic_quantize_linear(Lowering& lo) {
   Val low = b.minimum(b.reduce_min(x, all, false), nought), high = b.maximum(b.reduce_max(x, all, false), nought);
   Val range = b.sub(high, low);
   Val scale = b.select(b.equal(range, nought), b.scalar_like(1, x), b.div(range, kLevels));
-  Val zero = quantized(lo, b.neg(low), scale, {}, DType::kUint8);
-  lo.output(0, quantized(lo, x, scale, zero, DType::kUint8));
+  Val zero = quantized(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
+  lo.output(0, quantized(lo, b.div(x, scale), zero, DType::kUint8));
   lo.output(1, scale);
   lo.output(2, zero);
 }

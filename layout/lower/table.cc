@@ -191,11 +191,14 @@ namespace lowtide::layout {
   ROW("", "Where", 3, 3, 1, lower_where) \
   ROW("", "Xor", 2, 2, 1, lower_xor) \
   ROW("com.microsoft", "BiasGelu", 2, 2, 1, lower_bias_gelu) \
+  ROW("com.microsoft", "DequantizeLinear", 2, 3, 1, lower_dequantize_linear) \
   ROW("com.microsoft", "FastGelu", 1, 2, 1, lower_fast_gelu) \
   ROW("com.microsoft", "FusedConv", 2, 4, 1, lower_fused_conv) \
   ROW("com.microsoft", "FusedGemm", 2, 3, 1, lower_fused_gemm) \
   ROW("com.microsoft", "FusedMatMul", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
+  ROW("com.microsoft", "MatMulIntegerToFloat", 4, 7, 1, lower_matmul_integer_to_float) \
+  ROW("com.microsoft", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
 // clang-format on
 
