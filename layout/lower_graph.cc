@@ -309,6 +309,8 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
   for (const ValueInfo& info : model.graph.outputs) {
     const Val* found = scope.find(info.name);
     if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
+    if (info.type != ValueInfo::Type::kTensor && info.type != ValueInfo::Type::kNone)
+      throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a tensor", info.name));
     graph.outputs.push_back(lowering.as_declared(*found, info).id);
     graph.output_names.push_back(info.name);
   }

@@ -42,6 +42,7 @@ namespace lowtide::layout {
   ROW("", "Col2Im", 3, 3, 1, lower_col2im) \
   ROW("", "Compress", 2, 2, 1, lower_compress) \
   ROW("", "Concat", 1, -1, 1, lower_concat) \
+  ROW("", "ConcatFromSequence", 1, 1, 1, lower_concat_from_sequence) \
   ROW("", "Constant", 0, 0, 1, lower_constant) \
   ROW("", "ConstantOfShape", 1, 1, 1, lower_constant_of_shape) \
   ROW("", "Conv", 2, 3, 1, lower_conv) \
@@ -157,6 +158,13 @@ namespace lowtide::layout {
   ROW("", "ScatterElements", 3, 3, 1, lower_scatter_elements) \
   ROW("", "ScatterND", 3, 3, 1, lower_scatter_nd) \
   ROW("", "Selu", 1, 1, 1, lower_selu) \
+  ROW("", "SequenceAt", 2, 2, 1, lower_sequence_at) \
+  ROW("", "SequenceConstruct", 1, -1, 1, lower_sequence_construct) \
+  ROW("", "SequenceEmpty", 0, 0, 1, lower_sequence_empty) \
+  ROW("", "SequenceErase", 1, 2, 1, lower_sequence_erase) \
+  ROW("", "SequenceInsert", 2, 3, 1, lower_sequence_insert) \
+  ROW("", "SequenceLength", 1, 1, 1, lower_sequence_length) \
+  ROW("", "SequenceMap", 1, -1, -1, lower_sequence_map) \
   ROW("", "Shape", 1, 1, 1, lower_shape) \
   ROW("", "Shrink", 1, 1, 1, lower_shrink) \
   ROW("", "Sigmoid", 1, 1, 1, lower_sigmoid) \
@@ -171,6 +179,7 @@ namespace lowtide::layout {
   ROW("", "Softsign", 1, 1, 1, lower_softsign) \
   ROW("", "SpaceToDepth", 1, 1, 1, lower_space_to_depth) \
   ROW("", "Split", 1, 2, -1, lower_split) \
+  ROW("", "SplitToSequence", 1, 2, 1, lower_split_to_sequence) \
   ROW("", "Sqrt", 1, 1, 1, lower_sqrt) \
   ROW("", "Squeeze", 1, 2, 1, lower_squeeze) \
   ROW("", "Sub", 2, 2, 1, lower_sub) \
