@@ -207,6 +207,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "FusedMatMul", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "MatMulIntegerToFloat", 4, 7, 1, lower_matmul_integer_to_float) \
+  ROW("com.microsoft", "MatMulNBits", 3, 6, 1, lower_matmul_nbits) \
   ROW("com.microsoft", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
 // clang-format on
