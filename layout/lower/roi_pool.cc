@@ -34,7 +34,9 @@ void lower_max_roi_pool(Lowering& lo) {
   if (lo.rank(x) != 4 || lo.rank(rois) != 2 || b.dim(rois, 1) != 5)
     lo.malformed("an image of rank 4 and regions of 5 numbers are needed");
   const std::vector<int64_t> pooled = lo.attr_ints("pooled_shape").value_or(std::vector<int64_t>());
-  if (pooled.size() != 2 || pooled[0] < 1 || pooled[1] < 1) lo.malformed("pooled_shape must be two positive numbers");
+  if (pooled.size() != 2) lo.malformed("pooled_shape must be two numbers");
+  for (int64_t bins : pooled)
+    if (bins < 1 || bins > 4096) lo.malformed(fmt::format("pooled_shape holds {}", bins));
   const float scale = lo.attr_f("spatial_scale", 1);
   const Shape shape = lo.shape(x);
   const Dim count = b.dim(rois, 0);
