@@ -10,6 +10,7 @@
 #include "layout/merge_equal.h"
 #include "layout/outputs.h"
 #include "layout/pin_layouts.h"
+#include "layout/region.h"
 #include "layout/settle_layouts.h"
 
 namespace lowtide::layout {
@@ -18,10 +19,13 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   ConvertResult result;
   result.model = std::make_unique<core::Model>(budget);
   core::Model& core_model = *result.model;
-  core_model.graphs.push_back(std::make_unique<core::Graph>(core_model.symbols, budget));
-  core::Graph& graph = *core_model.graphs[0];
+  // The graphs of branches and loops' bodies go the same way as the main one; their inputs and outputs keep ONNX's
+  // order.
+  auto each = [&](auto pass) {
+    for (const auto& graph : core_model.graphs) pass(*graph);
+  };
   auto done = [&](std::string_view pass) {
-    graph.tidy();
+    each([](core::Graph& graph) { graph.tidy(); });
     if (options.after_pass) options.after_pass(pass, core_model);
   };
 
@@ -29,38 +33,42 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   const bool has_functions = !model.functions.empty();
   const onnx::Model inlined = has_functions ? inline_functions(model) : onnx::Model();
   // ONNX nodes become core ops, in ONNX's axis order; from here on nothing is ONNX's any more.
-  result.refused = lower_graph(has_functions ? inlined : model, options.shapes, graph).refused;
+  result.refused = lower_graph(has_functions ? inlined : model, options.shapes, core_model).refused;
   if (!result.refused.empty()) return result;
   done("lower");
+  // Bodies are written again when a loop turns out to change an extent, and what holds a branch may be of no use.
+  drop_unused_graphs(core_model);
   // Equal subexpressions once: exporters repeat shape arithmetic, masks, and constants.
-  merge_equal(graph);
+  each(merge_equal);
   done("merge_equal");
   // Transposes at the border that the user asked for, before anything decides on orders.
-  pin_layouts(graph, options.layouts);
+  pin_layouts(*core_model.graphs[0], options.layouts);
   done("pin_layouts");
   // Batch normalisation, biases and activations go into the ops before them, while each convolution still stands alone
   // with its two transposes: afterwards there is less to settle.
-  fuse(graph);
+  each(fuse);
   done("fuse");
   // Every value gets the axis order that moves the fewest bytes at run time.
-  settle_layouts(graph);
+  each(settle_layouts);
   done("settle_layouts");
   // Once more for what became neighbours by it: pads before convolutions, reshapes in a row.
-  fuse(graph);
+  each(fuse);
   done("fuse_again");
   // Settling and fusing make equal constants and transposes too.
-  merge_equal(graph);
+  each(merge_equal);
   done("merge_equal_again");
   // Infinities of masks that an output shows survive the kernels' clamping additions.
-  keep_infinities(graph);
+  each(keep_infinities);
   done("keep_infinities");
   // What kernels insist on: a bias, even of zeros; element types and ranks that they take. Late, because the casts and
   // reshapes that it puts between the ops would hide them from the passes above.
-  result.refused = legalise(graph);
+  each([&](core::Graph& graph) {
+    for (const stream::Unsupported& refused : legalise(graph)) result.refused.push_back(refused);
+  });
   if (!result.refused.empty()) return result;
   done("legalise");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
-  separate_outputs(graph);
+  each([&](core::Graph& graph) { separate_outputs(graph, &graph == core_model.graphs[0].get()); });
   done("separate_outputs");
   return result;
 }

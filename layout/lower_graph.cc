@@ -6,8 +6,10 @@
 #include <queue>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "layout/lowering.h"
+#include "layout/region.h"
 #include "layout/sparse.h"
 
 namespace lowtide::layout {
@@ -25,16 +27,33 @@ constexpr int64_t kNewestOpset = 24;
 struct Scope {
   std::unordered_map<std::string, Val> names;
   Scope* outer = nullptr;
+  core::Region* region = nullptr;  // of the values, when the outer scope's are of the graph around it
 
-  const Val* find(const std::string& name) const {
-    for (const Scope* scope = this; scope; scope = scope->outer)
-      if (auto it = scope->names.find(name); it != scope->names.end()) return &it->second;
-    return nullptr;
+  // Absent when there is none.
+  Val find(const std::string& name) const {
+    if (auto it = names.find(name); it != names.end()) return it->second;
+    if (!outer) return {};
+    Val found = outer->find(name);
+    return region ? region->here(found) : found;
   }
   void add(const std::string& name, Val v) {
     if (!names.emplace(name, v).second)
       throw Error(Code::kMalformed, fmt::format("the name '{}' is given twice", name));
   }
+};
+
+// Gives a variable another value until the end of the block, be it by an exception.
+template <typename T>
+class Meanwhile {
+ public:
+  Meanwhile(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
+  ~Meanwhile() { variable_ = before_; }
+  Meanwhile(const Meanwhile&) = delete;
+  Meanwhile& operator=(const Meanwhile&) = delete;
+
+ private:
+  T& variable_;
+  T before_;
 };
 
 bool is_half(core::DType dtype) { return dtype == core::DType::kFloat16 || dtype == core::DType::kBFloat16; }
@@ -90,65 +109,70 @@ std::vector<const onnx::Node*> in_order(const onnx::Graph& graph) {
 
 class GraphLowering : public Surroundings {
  public:
-  GraphLowering(const onnx::Model& model, core::Graph& graph, LowerResult& result)
-      : model_(model), builder_(graph), result_(result) {}
+  GraphLowering(const onnx::Model& source, core::Model& target, LowerResult& result)
+      : source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_), result_(result) {}
 
   void add_initializers(const onnx::Graph& graph, Scope& scope) {
     for (const onnx::Tensor& tensor : graph.initializers) {
       if (tensor.data)
-        scope.add(tensor.name, widened(builder_.constant(tensor.data, tensor.name)));
+        scope.add(tensor.name, widened(builder_->constant(tensor.data, tensor.name)));
       else
         scope.add(tensor.name, poison("it is a string tensor, which TFLite's kernels do not take"));
     }
     for (const onnx::SparseTensor& sparse : graph.sparse_initializers)
       scope.add(sparse.values.name,
-                widened(builder_.constant(dense(sparse, builder_.graph.budget), sparse.values.name)));
+                widened(builder_->constant(dense(sparse, builder_->graph.budget), sparse.values.name)));
   }
 
   // Half precision is how numbers are stored, not how they are computed: inside the graph f16 and bf16 are f32
   // (docs/decisions/half-precision.md).
-  Val widened(Val v) { return is_half(builder_.dtype(v)) ? builder_.cast(v, core::DType::kFloat32) : v; }
+  Val widened(Val v) { return is_half(builder_->dtype(v)) ? builder_->cast(v, core::DType::kFloat32) : v; }
 
   void lower_nodes(const onnx::Graph& graph, Scope& scope) {
     collect_types(graph);
-    Scope* before = scope_;
-    scope_ = &scope;
+    Meanwhile inside(scope_, &scope);
     for (const onnx::Node* node : in_order(graph)) lower_node(*node, scope);
-    scope_ = before;
   }
 
   std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) override {
     if (inputs.size() != graph.inputs.size())
       throw Error(Code::kMalformed, fmt::format("the subgraph '{}' has {} inputs, {} are given", graph.name,
                                                 graph.inputs.size(), inputs.size()));
-    if (++depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
-    Scope scope{.outer = scope_};
+    Meanwhile deeper(depth_, depth_ + 1);
+    if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
+    Scope scope{.names = {}, .outer = scope_, .region = std::exchange(entered_, nullptr)};
     for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
     add_initializers(graph, scope);
     lower_nodes(graph, scope);
-    --depth_;
     std::vector<Val> out;
     for (const ValueInfo& info : graph.outputs) {
-      const Val* found = scope.find(info.name);
+      Val found = scope.find(info.name);
       if (!found) throw Error(Code::kMalformed, fmt::format("the subgraph's output '{}' has no producer", info.name));
-      out.push_back(*found);
+      out.push_back(found);
     }
     return out;
   }
 
+  std::vector<Val> lower_into(core::Region& region, const onnx::Graph& graph, std::span<const Val> inputs) override {
+    const size_t refused = result_.refused.size();
+    Meanwhile inside(builder_, &region.b());
+    entered_ = &region;
+    std::vector<Val> out = lower_inline(graph, inputs);
+    if (result_.refused.size() > refused) throw Unsupported("its subgraph holds nodes that are refused");
+    return out;
+  }
+
+  core::Model& model() override { return target_; }
+
   // A graph output in the type that the model gives it.
   Val as_declared(Val v, const ValueInfo& info) {
-    const bool narrows = is_half(info.dtype) && builder_.dtype(v) == core::DType::kFloat32;
-    return narrows ? builder_.cast(v, info.dtype) : v;
+    const bool narrows = is_half(info.dtype) && builder_->dtype(v) == core::DType::kFloat32;
+    return narrows ? builder_->cast(v, info.dtype) : v;
   }
 
   // A value that stands for what could not be lowered: uses of it are skipped, since they are no news to the user.
-  Val poison(std::string) {
-    Val v{builder_.graph.add_value(core::DType::kUndefined, {})};
-    poisoned_.insert(v.id);
-    return v;
-  }
-  bool is_poisoned(Val v) const { return poisoned_.contains(v.id); }
+  Val poison(std::string) { return {builder_->graph.add_value(core::DType::kUndefined, {})}; }
+  bool is_poisoned(Val v) const { return builder_->dtype(v) == core::DType::kUndefined; }
 
  private:
   static constexpr int kMaxDepth = 32;
@@ -166,8 +190,8 @@ class GraphLowering : public Surroundings {
     if (it == types_.end()) return poison({});
     core::Shape shape;
     for (const onnx::Dimension& dim : it->second->dims)
-      shape.push_back(dim.value >= 0 ? dim.value : builder_.graph.symbols.fresh(name));
-    return {builder_.graph.add_value(is_half(it->second->dtype) ? core::DType::kFloat32 : it->second->dtype, shape)};
+      shape.push_back(dim.value >= 0 ? dim.value : builder_->graph.symbols.fresh(name));
+    return {builder_->graph.add_value(is_half(it->second->dtype) ? core::DType::kFloat32 : it->second->dtype, shape)};
   }
 
   void lower_node(const onnx::Node& node, Scope& scope) {
@@ -182,10 +206,10 @@ class GraphLowering : public Surroundings {
           inputs.emplace_back();
           continue;
         }
-        const Val* found = scope.find(name);
+        Val found = scope.find(name);
         if (!found) throw Error(Code::kMalformed, fmt::format("its input '{}' has no producer", name));
-        inputs.push_back(*found);
-        poisoned = poisoned || is_poisoned(*found);
+        inputs.push_back(found);
+        poisoned = poisoned || is_poisoned(found);
       }
       check_arity(node, *row);
       if (poisoned) {
@@ -193,21 +217,21 @@ class GraphLowering : public Surroundings {
           if (!out.empty()) scope.add(out, stand_in(out));
         return;
       }
-      builder_.graph.origins.push_back(node.label());
-      builder_.origin = static_cast<uint32_t>(builder_.graph.origins.size() - 1);
-      Lowering lowering(builder_, node, opset(node), std::move(inputs), *this);
+      builder_->graph.origins.push_back(node.label());
+      builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
+      Lowering lowering(*builder_, node, opset(node), std::move(inputs), *this);
       row->lower(lowering);
       lowering.finish();
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         if (node.outputs[i].empty()) continue;
         Val out = widened(lowering.outputs()[i]);
-        core::Value& value = builder_.graph.at(out.id);
+        core::Value& value = builder_->graph.at(out.id);
         if (value.name.empty() && !value.is_constant()) value.name = node.outputs[i];
         scope.add(node.outputs[i], out);
       }
     } catch (Unsupported& refused) {
       refused.add_place(where);
-      refused.add_place({.file = model_.path});
+      refused.add_place({.file = source_.path});
       result_.refused.push_back(refused);
       for (const std::string& out : node.outputs)
         if (!out.empty() && !scope.names.contains(out)) scope.add(out, stand_in(out));
@@ -234,19 +258,21 @@ class GraphLowering : public Surroundings {
 
   int64_t opset(const onnx::Node& node) const {
     if (node.opset > 0) return node.opset;
-    auto it = model_.opsets.find(node.domain);
-    if (it != model_.opsets.end()) return it->second;
+    auto it = source_.opsets.find(node.domain);
+    if (it != source_.opsets.end()) return it->second;
     // ONNX Runtime takes its own domains at version 1 when the import is missing; for ai.onnx it is required.
     if (!node.domain.empty()) return 1;
     throw Error(Code::kMalformed, "the model imports no opset for the domain ai.onnx");
   }
 
-  const onnx::Model& model_;
-  Builder builder_;
+  const onnx::Model& source_;
+  core::Model& target_;
+  Builder main_;
+  Builder* builder_;  // of the graph that nodes go to
   LowerResult& result_;
   Scope* scope_ = nullptr;
+  core::Region* entered_ = nullptr;  // whose scope comes next
   int depth_ = 0;
-  std::set<core::ValueId> poisoned_;
   std::unordered_map<std::string, const ValueInfo*> types_;
 };
 
@@ -283,9 +309,11 @@ core::Shape input_shape(const ValueInfo& info, const std::map<std::string, core:
 }  // namespace
 
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        core::Graph& graph) {
+                        core::Model& target) {
   LowerResult result;
-  GraphLowering lowering(model, graph, result);
+  target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
+  core::Graph& graph = *target.graphs[0];
+  GraphLowering lowering(model, target, result);
   Scope scope;
   graph.name = model.graph.name;
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
@@ -307,11 +335,11 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
     if (!known.contains(name)) throw Error(Code::kUsage, fmt::format("--shape {}: the model has no such input", name));
   lowering.lower_nodes(model.graph, scope);
   for (const ValueInfo& info : model.graph.outputs) {
-    const Val* found = scope.find(info.name);
+    Val found = scope.find(info.name);
     if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
     if (info.type != ValueInfo::Type::kTensor && info.type != ValueInfo::Type::kNone)
       throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a tensor", info.name));
-    graph.outputs.push_back(lowering.as_declared(*found, info).id);
+    graph.outputs.push_back(lowering.as_declared(found, info).id);
     graph.output_names.push_back(info.name);
   }
   return result;

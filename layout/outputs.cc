@@ -7,11 +7,14 @@
 
 namespace lowtide::layout {
 
-void separate_outputs(core::Graph& graph) {
+void separate_outputs(core::Graph& graph, bool is_main) {
   core::Builder builder(graph);
   std::set<core::ValueId> seen;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     core::ValueId& output = graph.outputs[i];
+    // Kernels copy what a graph other than the main one gives them: constants, and what a loop only hands on.
+    if (!is_main && graph.at(output).is_constant()) continue;
+    if (!is_main && i < graph.inputs.size() && output == graph.inputs[i] && seen.insert(output).second) continue;
     const bool made = graph.at(output).producer >= 0 && !graph.at(output).is_constant();
     if (!made || !seen.insert(output).second) {
       // Not Builder::reshape: that leaves out what does nothing.

@@ -7,7 +7,8 @@
 namespace lowtide::layout {
 
 // Copies (by a RESHAPE to the same shape) every output that no op makes or that is listed before, and names the
-// outputs' values as ONNX does.
-void separate_outputs(core::Graph& graph);
+// outputs' values as ONNX does. Other graphs than the main one may give constants, and inputs in
+// their place.
+void separate_outputs(core::Graph& graph, bool is_main);
 
 }  // namespace lowtide::layout

@@ -19,9 +19,21 @@ Val axis_of(Builder& b, ValueId value, Dim dim) {
   return element(b, b.shape_of({value}), place);
 }
 
+Val among_contents(Builder& b, ValueId list, Dim dim) {
+  const Value& value = b.graph.at(list);
+  if (!value.contents || value.rank() != 1) return {};
+  auto at = std::find(value.contents->begin(), value.contents->end(), dim);
+  if (at == value.contents->end()) return {};
+  const int64_t place = at - value.contents->begin();
+  return element(b, {list}, place);
+}
+
 Val from_inputs(Builder& b, Dim dim) {
   for (ValueId input : b.graph.inputs)
     if (Val found = axis_of(b, input, dim)) return found;
+  // A branch or a body may be given a list of dimensions from around it.
+  for (ValueId input : b.graph.inputs)
+    if (Val found = among_contents(b, input, dim)) return found;
   return {};
 }
 
@@ -33,12 +45,8 @@ Val from_values(Builder& b, Dim dim) {
     if (Val found = axis_of(b, static_cast<ValueId>(v), dim)) return found;
   }
   for (size_t v = 0; v < count; ++v) {
-    const Value& value = b.graph.values[v];
-    if (value.producer < 0 || !value.contents || value.rank() != 1) continue;
-    auto at = std::find(value.contents->begin(), value.contents->end(), dim);
-    if (at == value.contents->end()) continue;
-    const int64_t place = at - value.contents->begin();
-    return element(b, {static_cast<ValueId>(v)}, place);
+    if (b.graph.values[v].producer < 0) continue;
+    if (Val found = among_contents(b, static_cast<ValueId>(v), dim)) return found;
   }
   return {};
 }

@@ -5,8 +5,6 @@
 // inputs are its elements. Nobody uses it in the end, so tidy() removes it.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "layout/lower/extents.h"
 
 namespace lowtide::layout {
@@ -50,8 +48,6 @@ size_t need_position(Lowering& lo, Val v, size_t count, size_t end) {
 }
 
 constexpr int64_t kMostElements = 4096;  // each is an output of a SPLIT
-
-constexpr size_t kMostNodes = 20000;  // that a SequenceMap may become
 
 // The sizes of the pieces that `split` asks for: a list, or one size for all but the last.
 std::vector<int64_t> piece_sizes(Lowering& lo, Val split, int64_t extent) {
@@ -145,9 +141,6 @@ void lower_sequence_map(Lowering& lo) {
   if (!body || body->type != onnx::Attribute::Type::kGraph || body->graphs.size() != 1)
     lo.malformed("attribute 'body' must be a graph");
   const size_t count = elements_of(lo, lo.input(0)).size();
-  const size_t nodes = std::max<size_t>(1, body->graphs[0]->nodes.size());
-  if (count > kMostNodes / nodes)
-    lo.unsupported(fmt::format("a body of {} nodes for each of {} elements", nodes, count));
   std::vector<std::vector<Val>> made(lo.output_count());
   for (size_t i = 0; i < count; ++i) {
     std::vector<Val> inputs;

@@ -68,6 +68,7 @@ namespace lowtide::layout {
   ROW("", "EyeLike", 1, 1, 1, lower_eye_like) \
   ROW("", "Flatten", 1, 1, 1, lower_flatten) \
   ROW("", "Floor", 1, 1, 1, lower_floor) \
+  ROW("", "GRU", 3, 6, 2, lower_gru) \
   ROW("", "Gather", 2, 2, 1, lower_gather) \
   ROW("", "GatherElements", 2, 2, 1, lower_gather_elements) \
   ROW("", "GatherND", 2, 2, 1, lower_gather_nd) \
@@ -91,6 +92,7 @@ namespace lowtide::layout {
   ROW("", "IsInf", 1, 1, 1, lower_is_inf) \
   ROW("", "IsNaN", 1, 1, 1, lower_is_nan) \
   ROW("", "LRN", 1, 1, 1, lower_lrn) \
+  ROW("", "LSTM", 3, 8, 3, lower_lstm) \
   ROW("", "LayerNormalization", 2, 3, 3, lower_layer_normalization) \
   ROW("", "LeakyRelu", 1, 1, 1, lower_leaky_relu) \
   ROW("", "Less", 2, 2, 1, lower_less) \
@@ -104,7 +106,6 @@ namespace lowtide::layout {
   ROW("", "MatMulInteger", 2, 4, 1, lower_matmul_integer) \
   ROW("", "Max", 1, -1, 1, lower_max) \
   ROW("", "MaxPool", 1, 1, 2, lower_max_pool) \
-  ROW("", "MaxRoiPool", 2, 2, 1, lower_max_roi_pool) \
   ROW("", "MaxUnpool", 2, 3, 1, lower_max_unpool) \
   ROW("", "Mean", 1, -1, 1, lower_mean) \
   ROW("", "MeanVarianceNormalization", 1, 1, 1, lower_mean_variance_normalization) \
@@ -130,6 +131,7 @@ namespace lowtide::layout {
   ROW("", "QLinearMatMul", 8, 8, 1, lower_qlinear_matmul) \
   ROW("", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
   ROW("", "RMSNormalization", 2, 2, 1, lower_rms_normalization) \
+  ROW("", "RNN", 3, 6, 2, lower_rnn) \
   ROW("", "RandomNormal", 0, 0, 1, lower_random) \
   ROW("", "RandomNormalLike", 1, 1, 1, lower_random) \
   ROW("", "RandomUniform", 0, 0, 1, lower_random) \

@@ -53,10 +53,6 @@ stft("two_sided", "float[2,50,1] x", "y = STFT<onesided=0>(x, s, w)", {"w": W}, 
 stft("complex", "float[2,50,2] x", "y = STFT<onesided=0>(x, s, w)", {"w": W}, outputs="float[2,8,12,2] y")
 stft("window_and_frame_length", "float[2,50,1] x", "y = STFT(x, s, w, n)", {"w": W, "n": np.array(12, np.int64)}, outputs="float[2,8,7,2] y")
 stft("dynamic_length", "float[N,T,1] x", "y = STFT(x, s, w)", {"w": W}, outputs="float[N,F,7,2] y", shapes={"x": [2, 50, 1]})
-for parts, sides in ((1, 1), (2, 0)):
-    CASES.append(Case(f"stft/step_at_run_time_{parts}", f"float[2,50,{parts}] x, int64 s", f"y = STFT<onesided={sides}>(x, s, w)", {"w": W}, opset=17,
-                      outputs=f"float[2,F,{7 if sides else 12},2] y", feeds={"x": np.random.default_rng(3).normal(size=(2, 50, parts)).astype(np.float32),
-                                                                              "s": np.array(5, np.int64)}))
 
 for kind in ("Hann", "Hamming", "Blackman"):
     for periodic in (0, 1):

@@ -1,0 +1,117 @@
+// Loop: laid out in line while its course is known at conversion, else a WHILE.
+//
+// ONNX's Loop carries a condition and a trip count, both may be absent; its scan outputs grow by a row an iteration.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "layout/lower/subgraph.h"
+#include "layout/region.h"
+
+namespace lowtide::layout {
+namespace {
+
+struct Loop {
+  const onnx::Graph& body;
+  size_t carried, scans;
+  Val trips, condition;  // absent: no limit; true
+  std::vector<Val> state;
+};
+
+Val add_row_axis(Lowering& lo, Val v) { return lo.b.unsqueeze(v, std::vector<int>{0}); }
+Val as_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
+
+// The outputs of the node; nothing when the run decides about the loop's course, or when it is too long.
+std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
+  std::optional<int64_t> trips;
+  if (loop.trips) {
+    auto known = lo.ints(loop.trips);
+    if (!known || known->size() != 1) return std::nullopt;
+    trips = std::max<int64_t>(0, (*known)[0]);
+    if (!can_unroll(loop.body, *trips)) return std::nullopt;
+  }
+  std::vector<Val> state = loop.state;
+  std::vector<std::vector<Val>> rows(loop.scans);
+  Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
+  for (int64_t trip = 0; !trips || trip < *trips; ++trip) {
+    auto goes_on = truth(lo, condition);
+    if (!goes_on || !can_unroll(loop.body, trip + 1)) return std::nullopt;
+    if (!*goes_on) break;
+    std::vector<Val> inputs{lo.b.scalar(static_cast<double>(trip), DType::kInt64), condition};
+    inputs.insert(inputs.end(), state.begin(), state.end());
+    std::vector<Val> out = lo.around.lower_inline(loop.body, inputs);
+    condition = out[0];
+    std::copy_n(out.begin() + 1, loop.carried, state.begin());
+    for (size_t i = 0; i < loop.scans; ++i) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
+  }
+  for (size_t i = 0; i < loop.scans; ++i) {
+    if (rows[i].empty() && lo.wants_output(loop.carried + i))
+      lo.unsupported("a scan output of a loop without iterations has no known shape");
+    state.push_back(rows[i].empty() ? Val{} : lo.b.concat(rows[i], 0));
+  }
+  return state;
+}
+
+// How the scan outputs grow, from a body that is written for this and thrown away.
+std::vector<Gathering> scan_outputs(Lowering& lo, const Loop& loop) {
+  if (loop.scans == 0) return {};
+  core::Region trial(lo.around.model(), lo.b, "trial");
+  std::vector<Val> inputs{trial.input(DType::kInt64, {}), trial.input(DType::kBool, {})};
+  for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
+  const std::vector<Val> out = lo.around.lower_into(trial, loop.body, inputs);
+  std::vector<Gathering> all;
+  for (size_t i = loop.carried + 1; i < out.size(); ++i)
+    all.push_back(gathering(lo, trial, out[i], loop.body.outputs[i], 0, false));
+  return all;
+}
+
+// State of the WHILE: the trip, the condition, the carried values, the scan outputs so far.
+std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
+  if (!loop.trips && !loop.condition) lo.unsupported("the loop has neither a trip count nor a condition to begin with");
+  const Val trips = loop.trips ? as_scalar(lo.b, lo.b.cast(loop.trips, DType::kInt64)) : Val{};
+  const Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
+  std::vector<Val> begin{lo.b.scalar(0, DType::kInt64), as_scalar(lo.b, condition)};
+  begin.insert(begin.end(), loop.state.begin(), loop.state.end());
+  const std::vector<Gathering> scans = scan_outputs(lo, loop);
+  for (const Gathering& scan : scans) begin.push_back(scan.none);
+
+  auto goes_on = [&](core::Region& region, std::span<const Val> now) {
+    Builder& b = region.b();
+    return std::vector<Val>{trips ? b.logical_and(now[1], b.less(now[0], region.here(trips))) : now[1]};
+  };
+  auto turn = [&](core::Region& region, std::span<const Val> now) {
+    Builder& b = region.b();
+    const size_t first_scan = 2 + loop.carried;
+    const std::vector<Val> out = lo.around.lower_into(region, loop.body, now.subspan(0, first_scan));
+    std::vector<Val> next{b.add(now[0], 1), as_scalar(b, out[0])};
+    next.insert(next.end(), out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(loop.carried));
+    for (size_t i = 0; i < scans.size(); ++i)
+      next.push_back(gathered(b, scans[i], now[first_scan + i], out[1 + loop.carried + i]));
+    return next;
+  };
+  std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, goes_on, turn);
+  end.erase(end.begin(), end.begin() + 2);
+  return end;
+}
+
+}  // namespace
+
+void lower_loop(Lowering& lo) {
+  const onnx::Graph& body = subgraph(lo, "body");
+  const size_t carried = lo.input_count() < 2 ? 0 : lo.input_count() - 2;
+  if (body.inputs.size() != carried + 2 || body.outputs.size() < carried + 1)
+    lo.malformed(fmt::format("the body has {} inputs and {} outputs for {} carried values", body.inputs.size(),
+                             body.outputs.size(), carried));
+  Loop loop{.body = body,
+            .carried = carried,
+            .scans = body.outputs.size() - carried - 1,
+            .trips = lo.optional_input(0),
+            .condition = lo.optional_input(1),
+            .state = {}};
+  for (size_t i = 0; i < carried; ++i) loop.state.push_back(lo.input(i + 2));
+  auto known = unrolled(lo, loop);
+  const std::vector<Val> out = known ? *known : at_run_time(lo, loop);
+  for (size_t i = 0; i < out.size(); ++i) lo.output(i, out[i]);
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,326 @@
+// The recurrent operators, step by step. The inputs of all steps are multiplied by W at once; a step multiplies the
+// state by R. Short sequences are laid out in line, so that their steps need no run-time loop; long ones, and those
+// whose length the run decides, become a WHILE. (LiteRT has sequence operators of its own, but their state lives on
+// from one run of the model to the next.)
+//
+//     X [T,B,I] -> FULLY_CONNECTED -> UNPACK -> step -> h, c -> step -> h, c ... -> PACK -> Y
+//
+// ONNX: sequences shorter than T leave the state as it was, their outputs are 0; in reverse they are read from their
+// own end. ONNX Runtime gives zeros as the final state of a sequence of no elements; so do we.
+#include "layout/lower/recurrent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+#include "layout/region.h"
+
+namespace lowtide::layout {
+namespace {
+
+constexpr int64_t kMostUnrolled = 256;  // steps of one direction; each takes about ten ops
+
+// Which constants an activation takes, and what they are when the model does not say (ONNX Runtime's table).
+struct FunctionRow {
+  std::string_view name;
+  bool has_alpha, has_beta;
+  double alpha, beta;
+};
+constexpr FunctionRow kFunctions[] = {{"affine", true, true, 1, 0},           {"elu", true, false, 1, 0},
+                                      {"hardsigmoid", true, true, 0.2f, 0.5}, {"leakyrelu", true, false, 0.01f, 0},
+                                      {"relu", false, false, 0, 0},           {"scaledtanh", true, true, 1, 1},
+                                      {"sigmoid", false, false, 0, 0},        {"softplus", false, false, 0, 0},
+                                      {"softsign", false, false, 0, 0},       {"tanh", false, false, 0, 0},
+                                      {"thresholdedrelu", true, false, 1, 0}};
+
+// Constants are listed only for the functions that take them.
+double next_constant(const std::vector<float>& given, size_t& at, double otherwise) {
+  return at < given.size() ? static_cast<double>(given[at++]) : otherwise;
+}
+
+std::vector<Nonlinearity> read_functions(Lowering& lo, const RecurrentForm& form, size_t directions) {
+  std::vector<std::string> names;
+  if (const onnx::Attribute* given = lo.attr("activations")) {
+    if (given->type != onnx::Attribute::Type::kStrings) lo.malformed("attribute 'activations' must be strings");
+    names = given->strings;
+  }
+  if (names.empty())
+    for (size_t d = 0; d < directions; ++d) names.insert(names.end(), form.functions.begin(), form.functions.end());
+  if (names.size() != directions * form.functions.size())
+    lo.malformed(
+        fmt::format("{} activations for {} directions of {}", names.size(), directions, form.functions.size()));
+  const std::vector<float> alphas = lo.attr_floats("activation_alpha").value_or(std::vector<float>{});
+  const std::vector<float> betas = lo.attr_floats("activation_beta").value_or(std::vector<float>{});
+  size_t alpha = 0, beta = 0;
+  std::vector<Nonlinearity> out;
+  for (std::string name : names) {
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const auto* row = std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                                   [&](const FunctionRow& one) { return one.name == name; });
+    if (row == std::end(kFunctions)) lo.unsupported(fmt::format("the activation '{}' is not known", name));
+    out.push_back({name, row->has_alpha ? next_constant(alphas, alpha, row->alpha) : 0,
+                   row->has_beta ? next_constant(betas, beta, row->beta) : 0});
+  }
+  // Some writers list a constant for every function: then it is not clear which is whose.
+  if ((alpha > 0 && alpha < alphas.size()) || (beta > 0 && beta < betas.size()))
+    lo.unsupported("there are more activation_alpha or activation_beta than functions that take one");
+  return out;
+}
+
+struct Layer {
+  bool batch_first = false;
+  std::vector<Direction> directions;
+  Val x;  // [steps, batch, inputs]
+  Dim steps = 0, batch = 0;
+  int64_t hidden = 0;
+  Val lengths;                          // [batch, 1] i32, absent when all sequences are full
+  std::optional<int64_t> least_length;  // when known
+};
+
+std::vector<bool> read_directions(Lowering& lo) {
+  const std::string name = lo.attr_s("direction", "forward");
+  if (name == "forward") return {false};
+  if (name == "reverse") return {true};
+  if (name == "bidirectional") return {false, true};
+  lo.malformed(fmt::format("direction '{}' is not known", name));
+}
+
+void check_shape(Lowering& lo, Val v, std::initializer_list<Dim> wanted, const char* what) {
+  const Shape& shape = lo.shape(v);
+  bool fits = shape.size() == wanted.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    const Dim one = wanted.begin()[i];
+    fits = !stream::is_static(one) || !stream::is_static(shape[i]) || one == shape[i];
+  }
+  if (!fits)
+    lo.malformed(fmt::format("{} has shape {}, {} was expected", what, stream::to_string(shape),
+                             stream::to_string(Shape(wanted))));
+}
+
+void read_lengths(Lowering& lo, Layer& layer) {
+  if (!lo.has_input(4)) return;
+  Val lengths = lo.input(4);
+  check_shape(lo, lengths, {layer.batch}, "sequence_lens");
+  if (auto known = lo.ints(lengths); known && !known->empty()) {
+    const auto [least, most] = std::minmax_element(known->begin(), known->end());
+    if (*least < 0 || (stream::is_static(layer.steps) && *most > layer.steps))
+      lo.malformed("sequence_lens lie outside the sequences");
+    layer.least_length = *least;
+    if (*least == layer.steps) return;
+  }
+  layer.lengths = lo.b.reshape(lo.b.cast(lengths, DType::kInt32), {layer.batch, 1});
+}
+
+Direction read_direction(Lowering& lo, const Layer& layer, int gates, size_t index, bool reverse) {
+  Builder& b = lo.b;
+  const int64_t height = gates * layer.hidden;
+  Direction d{.index = index, .reverse = reverse, .hidden = layer.hidden};
+  const auto at = static_cast<int64_t>(index);
+  d.w = b.reshape(rows(b, lo.input(1), at, 1), {height, b.dim(lo.input(1), 2)});
+  d.r = b.reshape(rows(b, lo.input(2), at, 1), {height, layer.hidden});
+  if (lo.has_input(3)) {
+    Val both = b.reshape(rows(b, lo.input(3), at, 1), {2 * height});
+    d.wb = rows(b, both, 0, height);
+    d.rb = rows(b, both, height, height);
+  }
+  return d;
+}
+
+Layer read_layer(Lowering& lo, const RecurrentForm& form) {
+  Layer layer;
+  layer.batch_first = lo.attr_i("layout", 0) != 0;
+  layer.x = lo.input(0);
+  Val w = lo.input(1), r = lo.input(2);
+  if (lo.rank(layer.x) != 3 || lo.rank(w) != 3 || lo.rank(r) != 3) lo.malformed("X, W and R must have rank 3");
+  if (lo.dtype(layer.x) != DType::kFloat32)
+    lo.unsupported(fmt::format("no kernel multiplies {}", dtype_name(lo.dtype(layer.x))), "use float in the model");
+  if (layer.batch_first) layer.x = lo.b.transpose(layer.x, {1, 0, 2});
+  layer.steps = lo.b.dim(layer.x, 0);
+  layer.batch = lo.b.dim(layer.x, 1);
+  if (layer.steps == 0) lo.unsupported("the sequence has no elements");
+  layer.hidden = lo.need_static(lo.b.dim(r, 2), "the hidden size");
+  if (lo.attr_i("hidden_size", layer.hidden) != layer.hidden)
+    lo.malformed(fmt::format("hidden_size is not that of R, {}", layer.hidden));
+  const std::vector<bool> reverse = read_directions(lo);
+  const auto count = static_cast<int64_t>(reverse.size());
+  const int64_t height = form.gates * layer.hidden;
+  check_shape(lo, w, {count, height, lo.b.dim(layer.x, 2)}, "W");
+  check_shape(lo, r, {count, height, layer.hidden}, "R");
+  if (lo.has_input(3)) check_shape(lo, lo.input(3), {count, 2 * height}, "B");
+  read_lengths(lo, layer);
+  const std::vector<Nonlinearity> functions = read_functions(lo, form, reverse.size());
+  // ONNX Runtime takes no clip for the largest float; a clip of 0 or less would make nothing of everything.
+  const float clip = lo.attr_f("clip", 0);
+  if (lo.has_attr("clip") && !(clip > 0)) lo.unsupported(fmt::format("clip {} is not positive", clip));
+  lo.ignore_attr("output_sequence");  // of opset 1: whether Y may be left out, which the node's outputs tell
+  for (size_t d = 0; d < reverse.size(); ++d) {
+    Direction one = read_direction(lo, layer, form.gates, d, reverse[d]);
+    const auto first = functions.begin() + static_cast<std::ptrdiff_t>(d * form.functions.size());
+    one.functions.assign(first, first + static_cast<std::ptrdiff_t>(form.functions.size()));
+    one.clip = clip;
+    layer.directions.push_back(std::move(one));
+  }
+  return layer;
+}
+
+// [batch, hidden] of a direction, or absent.
+Val initial_state(Lowering& lo, const Layer& layer, size_t input, size_t direction) {
+  if (!lo.has_input(input)) return {};
+  const auto count = static_cast<Dim>(layer.directions.size());
+  Val given = lo.input(input);
+  if (layer.batch_first && lo.rank(given) == 3) given = lo.b.transpose(given, {1, 0, 2});
+  check_shape(lo, given, {count, layer.batch, layer.hidden}, "an initial state");
+  return lo.b.reshape(rows(lo.b, given, static_cast<int64_t>(direction), 1), {layer.batch, layer.hidden});
+}
+
+Val zeros(Lowering& lo, const Layer& layer) {
+  return lo.b.broadcast_to(lo.b.scalar(0, DType::kFloat32), std::vector<Dim>{layer.batch, layer.hidden});
+}
+
+struct Course {
+  Val sequence;  // [steps, batch, hidden]
+  std::vector<Val> last;
+};
+
+// A step of which the sequences that are over take no part: gives the new state, and what goes into Y.
+Val masked_step(Place& place, const Cell& cell, Val live, Val x, std::vector<Val>& state) {
+  std::vector<Val> next = cell.step(place, x, state);
+  Val out = next[0];
+  if (live) {
+    out = place.b.select(live, out, place.b.scalar_like(0, out));
+    for (size_t i = 0; i < state.size(); ++i) next[i] = place.b.select(live, next[i], state[i]);
+  }
+  state = std::move(next);
+  return out;
+}
+
+Course unrolled(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x, std::vector<Val> state) {
+  Builder& b = lo.b;
+  Place place{b, [](Val v) { return v; }};
+  const std::vector<Val> parts =
+      layer.steps == 1 ? std::vector<Val>{b.squeeze(x, std::vector<int>{0})} : b.unpack(x, 0);
+  std::vector<Val> outputs(parts.size());
+  for (size_t turn = 0; turn < parts.size(); ++turn) {
+    const size_t at = reverse ? parts.size() - 1 - turn : turn;
+    const auto step = static_cast<int64_t>(at);
+    const bool all_live = !layer.lengths || (layer.least_length && step < *layer.least_length);
+    Val live = all_live ? Val{} : b.less(b.i32_scalar(step), layer.lengths);
+    outputs[at] = masked_step(place, cell, live, parts[at], state);
+  }
+  Val sequence = outputs.size() == 1 ? b.unsqueeze(outputs[0], std::vector<int>{0}) : b.pack(outputs, 0);
+  return {sequence, std::move(state)};
+}
+
+Course looped(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x, const std::vector<Val>& state) {
+  Builder& b = lo.b;
+  const Val steps = b.reshape(b.dims(std::vector<Dim>{layer.steps}), {});
+  const Val none = b.broadcast_to(b.scalar(0, DType::kFloat32), std::vector<Dim>{0, layer.batch, layer.hidden});
+  std::vector<Val> begin{reverse ? b.sub(steps, 1) : b.i32_scalar(0), none};
+  begin.insert(begin.end(), state.begin(), state.end());
+  auto condition = [&](core::Region& region, std::span<const Val> now) {
+    Builder& inside = region.b();
+    return std::vector<Val>{reverse ? inside.greater_equal(now[0], inside.i32_scalar(0))
+                                    : inside.less(now[0], region.here(steps))};
+  };
+  auto turn = [&](core::Region& region, std::span<const Val> now) {
+    Builder& inside = region.b();
+    Place place{inside, [&](Val v) { return region.here(v); }};
+    std::vector<Val> moved(now.begin() + 2, now.end());
+    Val live = layer.lengths ? inside.less(now[0], region.here(layer.lengths)) : Val{};
+    Val out = masked_step(place, cell, live, inside.gather(region.here(x), now[0], 0), moved);
+    out = inside.unsqueeze(out, std::vector<int>{0});
+    std::vector<Val> next{inside.add(now[0], reverse ? -1 : 1),
+                          reverse ? inside.concat({out, now[1]}, 0) : inside.concat({now[1], out}, 0)};
+    next.insert(next.end(), moved.begin(), moved.end());
+    return next;
+  };
+  const std::vector<Val> end = core::run_while(lo.around.model(), b, begin, condition, turn);
+  b.graph.at(end[1].id).shape = {layer.steps, layer.batch,
+                                 layer.hidden};  // the loop's course is known, if not to WHILE
+  return {end[1], {end.begin() + 2, end.end()}};
+}
+
+Course run_direction(Lowering& lo, const Layer& layer, const RecurrentForm& form, const Direction& d) {
+  Builder& b = lo.b;
+  const bool loops = !stream::is_static(layer.steps) || layer.steps > kMostUnrolled;
+  const Cell cell = form.cell(lo, d);
+  const Val x = b.fully_connected(layer.x, d.w, cell.bias, true);
+  std::vector<Val> state;
+  for (size_t input : form.initial_states) {
+    Val initial = initial_state(lo, layer, input, d.index);
+    // A first step without a state before it is shorter, but a loop and a mask need something to begin with.
+    state.push_back(initial || !(loops || layer.lengths) ? initial : zeros(lo, layer));
+  }
+  Course course =
+      loops ? looped(lo, layer, cell, d.reverse, x, state) : unrolled(lo, layer, cell, d.reverse, x, std::move(state));
+  if (layer.lengths && !(layer.least_length && *layer.least_length > 0)) {
+    Val any = b.greater(layer.lengths, b.i32_scalar(0));
+    for (Val& last : course.last) last = b.select(any, last, b.scalar_like(0, last));
+  }
+  return course;
+}
+
+}  // namespace
+
+Val apply(Builder& b, const Nonlinearity& function, Val x) {
+  const std::string& name = function.name;
+  auto at_least_0 = [&](Val v) { return b.maximum(v, b.scalar_like(0, v)); };
+  if (name == "sigmoid") return b.logistic(x);
+  if (name == "tanh") return b.tanh(x);
+  if (name == "relu") return b.relu(x);
+  if (name == "affine") return b.add(b.mul(x, function.alpha), function.beta);
+  if (name == "leakyrelu") return b.leaky_relu(x, static_cast<float>(function.alpha));
+  if (name == "thresholdedrelu") {
+    return b.select(b.greater(x, b.scalar_like(function.alpha, x)), x, b.scalar_like(0, x));
+  }
+  if (name == "scaledtanh") return b.mul(b.tanh(b.mul(x, function.beta)), function.alpha);
+  if (name == "hardsigmoid")
+    return b.minimum(at_least_0(b.add(b.mul(x, function.alpha), function.beta)), b.scalar_like(1, x));
+  if (name == "elu") return b.add(at_least_0(x), b.mul(b.elu(b.minimum(x, b.scalar_like(0, x))), function.alpha));
+  if (name == "softsign") return b.div(x, b.add(b.abs(x), 1));
+  // Softplus, so that exp cannot overflow.
+  return b.add(at_least_0(x), b.log(b.add(b.exp(b.neg(b.abs(x))), 1)));
+}
+
+Val clipped(Builder& b, const Direction& direction, Val x) {
+  constexpr double kNone = std::numeric_limits<float>::max();
+  if (direction.clip <= 0 || direction.clip >= kNone) return x;
+  return b.minimum(b.maximum(x, b.scalar_like(-direction.clip, x)), b.scalar_like(direction.clip, x));
+}
+
+Val recurrence(Builder& b, Val h, Val r, Val bias) { return h ? b.fully_connected(h, r, bias, true) : Val{}; }
+
+Val sum_of(Builder& b, Val a, Val b_or_absent) {
+  if (!a || !b_or_absent) return a ? a : b_or_absent;
+  return b.add(a, b_or_absent);
+}
+
+Val rows(Builder& b, Val v, int64_t begin, int64_t count) {
+  std::vector<int64_t> from(static_cast<size_t>(b.rank(v)), 0);
+  std::vector<Dim> size = b.shape(v);
+  from[0] = begin;
+  size[0] = count;
+  return b.slice(v, from, size);
+}
+
+void lower_recurrent(Lowering& lo, const RecurrentForm& form) {
+  Builder& b = lo.b;
+  const Layer layer = read_layer(lo, form);
+  std::vector<Val> sequences;
+  std::vector<std::vector<Val>> last(form.initial_states.size());
+  for (const Direction& d : layer.directions) {
+    Course course = run_direction(lo, layer, form, d);
+    sequences.push_back(b.unsqueeze(course.sequence, std::vector<int>{1}));
+    for (size_t i = 0; i < last.size(); ++i) last[i].push_back(b.unsqueeze(course.last[i], std::vector<int>{0}));
+  }
+  Val y = b.concat(sequences, 1);  // [steps, directions, batch, hidden]
+  lo.output(0, layer.batch_first ? b.transpose(y, {2, 0, 1, 3}) : y);
+  for (size_t i = 0; i < last.size(); ++i) {
+    Val state = b.concat(last[i], 0);  // [directions, batch, hidden]
+    lo.output(i + 1, layer.batch_first ? b.transpose(state, {1, 0, 2}) : state);
+  }
+}
+
+}  // namespace lowtide::layout

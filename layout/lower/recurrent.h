@@ -1,0 +1,60 @@
+// What LSTM, GRU and RNN have in common: directions, steps, states, sequence lengths, activations.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+// Where a step's ops are put: among the others, or in a loop's body.
+struct Place {
+  Builder& b;
+  std::function<Val(Val)> here;  // a value of the graph as it is seen in this place
+};
+
+// An activation function of the recurrent operators, in lower case, with its constants.
+struct Nonlinearity {
+  std::string name;
+  double alpha = 0, beta = 0;
+};
+Val apply(Builder& b, const Nonlinearity& function, Val x);
+
+// One direction of a layer: its part of the operator's inputs and attributes.
+struct Direction {
+  size_t index = 0;
+  bool reverse = false;
+  int64_t hidden = 0;
+  Val w, r;    // [gates * hidden, inputs], [gates * hidden, hidden]: the layout of FULLY_CONNECTED
+  Val wb, rb;  // [gates * hidden] each, or absent
+  std::vector<Nonlinearity> functions;
+  double clip = 0;  // of what goes into activations; 0: none
+};
+Val clipped(Builder& b, const Direction& direction, Val x);
+// h * rows of R; absent when h is (the initial zeros).
+Val recurrence(Builder& b, Val h, Val r, Val bias);
+// a + b where either may be absent.
+Val sum_of(Builder& b, Val a, Val b_or_absent);
+// Rows [begin, begin + count) of a list or a matrix.
+Val rows(Builder& b, Val v, int64_t begin, int64_t count);
+
+// Gives the state after a step: h [batch, hidden] first. `x` is the step's input times W, [batch, gates * hidden], with
+// the cell's bias; a state that is still the initial zeros may be absent.
+using Step = std::function<std::vector<Val>(Place& place, Val x, const std::vector<Val>& state)>;
+struct Cell {
+  Val bias;  // [gates * hidden] or absent
+  Step step;
+};
+
+// An operator of the family.
+struct RecurrentForm {
+  int gates;
+  std::vector<std::string> functions;  // the default activations of one direction
+  std::vector<size_t> initial_states;  // inputs: initial_h, initial_c
+  std::function<Cell(Lowering&, const Direction&)> cell;
+};
+void lower_recurrent(Lowering& lo, const RecurrentForm& form);
+
+}  // namespace lowtide::layout

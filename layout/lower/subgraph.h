@@ -1,0 +1,31 @@
+// Shared by If, Loop and Scan: their graph attributes, and when a loop is laid out in line.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+// The graph attribute `name`; malformed when there is none.
+const onnx::Graph& subgraph(Lowering& lo, std::string_view name);
+// Unrolling multiplies nodes: beyond a limit a loop is run as WHILE.
+bool can_unroll(const onnx::Graph& body, int64_t iterations);
+// Known truth of a bool of one element.
+std::optional<bool> truth(const Lowering& lo, Val v);
+
+// Rows that a loop at run time gathers into one value: where they are joined, and how.
+struct Gathering {
+  int axis = 0;
+  bool reverse = false;
+  Val none;  // no row yet
+};
+// `row` is a value of `region`: its shape tells that of the rows, with the help of what the file declares. Refused when
+// the graph around cannot know it.
+Gathering gathering(Lowering& lo, core::Region& region, Val row, const onnx::ValueInfo& declared, int64_t axis,
+                    bool reverse);
+Val gathered(Builder& b, const Gathering& how, Val so_far, Val row);
+
+}  // namespace lowtide::layout
