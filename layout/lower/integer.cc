@@ -1,7 +1,8 @@
-// MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv, and com.microsoft's MatMulIntegerToFloat: products of 8-bit
-// numbers with scales and zero points as inputs. TFLite's quantized kernels want those as properties of tensors, and
-// round by other rules; floats do the same exactly as long as no sum passes 2^24. Longer sums are made in parts: the
-// right operand is written in digits of a smaller base, each digit multiplied for itself, and the parts added as i32.
+// MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv, and com.microsoft's MatMulIntegerToFloat and QGemm: products
+// of 8-bit numbers with scales and zero points as inputs. TFLite's quantized kernels want those as properties of
+// tensors, and round by other rules; floats do the same exactly as long as no sum passes 2^24. Longer sums are made in
+// parts: the right operand is written in digits of a smaller base, each digit multiplied for itself, and the parts
+// added as i32.
 //
 //     q = 16 * high + low        sum x * q = 16 * (sum x * high) + (sum x * low)
 //
@@ -15,6 +16,7 @@
 
 #include "layout/lower/convolution.h"
 #include "layout/lower/product.h"
+#include "layout/lower/quantize.h"
 
 namespace lowtide::layout {
 namespace {
@@ -34,12 +36,6 @@ Val along(Lowering& lo, Val list, int axis, int rank) {
   Shape shape(static_cast<size_t>(rank - axis), 1);
   shape[0] = count;
   return lo.b.reshape(list, shape);
-}
-
-// A constant stays a recipe, however large it is.
-Val as_floats(Lowering& lo, Val x) {
-  if (!lo.b.is_constant(x)) return lo.b.cast(x, DType::kFloat32);
-  return lo.b.constant(stream::recipe::cast(lo.b.graph.at(x.id).constant, DType::kFloat32));
 }
 
 struct Range {
@@ -120,13 +116,10 @@ Val integer_convolution(Lowering& lo, Val x, Val x_zero, Val weights, Val weight
                [&](Val part, Val w) { return convolution(lo, part, w, {}); });
 }
 
-// round(sum * factor) + zero, kept in the range of the zero point's dtype.
+// Sums times a factor, as integers of the zero point's type. `axis`: as in whole().
 Val requantized(Lowering& lo, Val sum, Val factor, Val zero, int axis) {
-  Builder& b = lo.b;
-  const Range to = range(lo, zero);
-  Val y = b.round(b.mul(b.cast(sum, DType::kFloat32), factor));
-  y = b.add(y, along(lo, b.cast(zero, DType::kFloat32), axis, lo.rank(sum)));
-  return b.cast(b.minimum(b.maximum(y, b.scalar_like(to.least, y)), b.scalar_like(to.most, y)), lo.dtype(zero));
+  const Val levels = lo.b.mul(lo.b.cast(sum, DType::kFloat32), factor);
+  return as_levels(lo, levels, along(lo, zero, axis, lo.rank(sum)), lo.dtype(zero));
 }
 
 }  // namespace
@@ -148,6 +141,23 @@ void lower_matmul_integer_to_float(Lowering& lo) {
   const Val a_scale = along(lo, lo.input(2), std::max(0, lo.rank(lo.input(0)) - 2), lo.rank(lo.input(0)));
   Val y = b.mul(b.cast(sum, DType::kFloat32), b.mul(a_scale, along(lo, lo.input(3), 0, 1)));
   lo.output(0, lo.has_input(6) ? b.add(y, lo.input(6)) : y);
+}
+
+// a, its scale and zero point, b, ..., a bias (i32) in units of both scales, the result's scale and zero point: without
+// those the result is in floats.
+void lower_qgemm(Lowering& lo) {
+  Builder& b = lo.b;
+  Val left = lo.input(0), right = lo.input(3);
+  if (lo.rank(left) != 2 || lo.rank(right) != 2)
+    lo.malformed(fmt::format("operands have ranks {} and {}, not 2", lo.rank(left), lo.rank(right)));
+  if (lo.attr_i("transA", 0) != 0) left = b.transpose(left, {1, 0});
+  if (lo.attr_i("transB", 0) != 0) right = b.transpose(right, {1, 0});
+  Val sum = integer_matmul(lo, left, one_parameter(lo, lo.input(2)), right, lo.input(5));
+  if (lo.has_input(6)) sum = b.add(sum, lo.input(6));
+  Val factor = b.mul(b.mul(one_parameter(lo, lo.input(1)), along(lo, lo.input(4), 1, 2)), lo.attr_f("alpha", 1));
+  if (!lo.has_input(7)) return lo.output(0, b.mul(b.cast(sum, DType::kFloat32), factor));
+  factor = b.div(factor, one_parameter(lo, lo.input(7)));
+  lo.output(0, requantized(lo, sum, factor, one_parameter(lo, lo.input(8)), 0));
 }
 
 // a, its scale and zero point, b, ..., then those of the result. A list of scales is one for each row of a, column of

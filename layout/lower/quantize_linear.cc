@@ -5,16 +5,15 @@
 // while ONNX's integers are plain numbers. So what QUANTIZE gives is handed on through a BITCAST to its own type, which
 // drops the parameters; DequantizeLinear looks through it, and where it alone uses the value nothing of it is left.
 //
-// Halves: ONNX rounds them to the even neighbour. The QUANTIZE kernel does in its vectorised body, and away from zero
-// in what is left over at the end: a step of difference, for numbers that lie exactly between two. The arithmetic
-// rounds as ONNX does.
+// Halves: ONNX rounds them to the even neighbour, kernels by rules of their own. QUANTIZE stands for ONNX's rule all
+// the same: what no quantized kernel takes up is written out in the end (legalise/rounding.h).
 //
 //     x -> QUANTIZE -> q (scale, zero point) -> BITCAST -> y        DequantizeLinear(y) = DEQUANTIZE(q)
 #include <fmt/format.h>
 
 #include <cmath>
 
-#include "layout/lowering.h"
+#include "layout/lower/quantize.h"
 
 namespace lowtide::layout {
 
@@ -66,12 +65,6 @@ std::optional<core::Quantization> whole_tensor(const Grid& grid, DType dtype) {
   return core::Quantization{{scale}, {zero}, 0};
 }
 
-// A constant stays one, also where that makes it larger: weights of blocks are to be weights.
-Val as_floats(Builder& b, Val x) {
-  if (!b.is_constant(x)) return b.cast(x, DType::kFloat32);
-  return b.constant(recipe::cast(b.graph.at(x.id).constant, DType::kFloat32));
-}
-
 // Scales or zero points in a shape that broadcasts to the data's.
 Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
   Builder& b = lo.b;
@@ -102,18 +95,6 @@ Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
   return b.slice(b.reshape(b.broadcast_to(b.reshape(v, split), repeated), joined), begin, size);
 }
 
-// round(quotient) + zero, cut to the type's range. Halves go to the even neighbour.
-Val quantized(Lowering& lo, Val quotient, Val zero, DType to) {
-  Builder& b = lo.b;
-  Val level = b.round(quotient);
-  if (zero) level = b.add(level, b.cast(zero, DType::kFloat32));
-  const int width = stream::bits(to);
-  const double low = stream::is_signed_int(to) ? -std::ldexp(1.0, width - 1) : 0;
-  const double high = low + std::ldexp(1.0, width) - 1;
-  level = b.minimum(b.maximum(level, b.scalar_like(low, level)), b.scalar_like(high, level));
-  return b.cast(level, to);
-}
-
 // The value with parameters behind a BITCAST that dropped them.
 Val with_parameters(Builder& b, Val v) {
   const core::OpId maker = b.graph.at(v.id).producer;
@@ -137,6 +118,27 @@ DType output_type(Lowering& lo, DType otherwise) {
 
 }  // namespace
 
+Val as_floats(Lowering& lo, Val x) {
+  if (!lo.b.is_constant(x)) return lo.b.cast(x, DType::kFloat32);
+  return lo.b.constant(recipe::cast(lo.b.graph.at(x.id).constant, DType::kFloat32));
+}
+
+Val as_levels(Lowering& lo, Val levels, Val zero, DType to) {
+  Builder& b = lo.b;
+  Val y = b.round(levels);
+  if (zero) y = b.add(y, as_floats(lo, zero));
+  const double count = std::ldexp(1.0, stream::bits(to)), least = stream::is_signed_int(to) ? -count / 2 : 0;
+  y = b.minimum(b.maximum(y, b.scalar_like(least, y)), b.scalar_like(least + count - 1, y));
+  return b.cast(y, to);
+}
+
+Val one_parameter(Lowering& lo, Val parameter) {
+  const Shape& shape = lo.shape(parameter);
+  if (!shape.empty() && shape != Shape{1})
+    lo.unsupported("a list of scales or zero points where one is expected", "quantize the whole tensor by one scale");
+  return lo.b.reshape(parameter, Shape{});
+}
+
 void lower_quantize_linear(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.b.cast(lo.input(0), DType::kFloat32);
@@ -152,10 +154,10 @@ void lower_quantize_linear(Lowering& lo) {
     b.graph.at(q.id).quantization = std::move(parameters);
     return lo.output(0, b.op(Kind::kBitcast, {q}, core::IndexOptions{to}));
   }
-  Val scale = spread(lo, as_floats(b, grid.scale), grid, x);
-  Val zero = grid.zero ? spread(lo, as_floats(b, grid.zero), grid, x) : Val{};
+  Val scale = spread(lo, as_floats(lo, grid.scale), grid, x);
+  Val zero = grid.zero ? spread(lo, as_floats(lo, grid.zero), grid, x) : Val{};
   // f32 has more than twice the digits of the shorter types: rounding its quotient again gives theirs.
-  lo.output(0, quantized(lo, b.cast(b.cast(b.div(x, scale), precision), DType::kFloat32), zero, to));
+  lo.output(0, as_levels(lo, b.cast(b.cast(b.div(x, scale), precision), DType::kFloat32), zero, to));
 }
 
 void lower_dequantize_linear(Lowering& lo) {
@@ -180,12 +182,12 @@ void lower_dequantize_linear(Lowering& lo) {
       lo.malformed(fmt::format("{} scales for an axis of {}", scale.size(), lo.b.dim(x, axis)));
     return lo.output(0, b.cast(b.constant(recipe::dequantize(b.graph.at(x.id).constant, scale, zero, axis)), to));
   }
-  Val scale = spread(lo, as_floats(b, grid.scale), grid, x);
+  Val scale = spread(lo, as_floats(lo, grid.scale), grid, x);
   Val level = x;
   // Of i32 the difference is taken before digits are lost.
   if (grid.zero && from == DType::kInt32) level = b.sub(level, spread(lo, grid.zero, grid, x));
-  level = as_floats(b, level);
-  if (grid.zero && from != DType::kInt32) level = b.sub(level, spread(lo, as_floats(b, grid.zero), grid, x));
+  level = as_floats(lo, level);
+  if (grid.zero && from != DType::kInt32) level = b.sub(level, spread(lo, as_floats(lo, grid.zero), grid, x));
   lo.output(0, b.cast(b.mul(level, scale), to));
 }
 
@@ -200,8 +202,8 @@ void lower_dynamic_quantize_linear(Lowering& lo) {
   Val low = b.minimum(b.reduce_min(x, all, false), nought), high = b.maximum(b.reduce_max(x, all, false), nought);
   Val range = b.sub(high, low);
   Val scale = b.select(b.equal(range, nought), b.scalar_like(1, x), b.div(range, kLevels));
-  Val zero = quantized(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
-  lo.output(0, quantized(lo, b.div(x, scale), zero, DType::kUint8));
+  Val zero = as_levels(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
+  lo.output(0, as_levels(lo, b.div(x, scale), zero, DType::kUint8));
   lo.output(1, scale);
   lo.output(2, zero);
 }

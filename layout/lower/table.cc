@@ -211,6 +211,13 @@ namespace lowtide::layout {
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "MatMulIntegerToFloat", 4, 7, 1, lower_matmul_integer_to_float) \
   ROW("com.microsoft", "MatMulNBits", 3, 6, 1, lower_matmul_nbits) \
+  ROW("com.microsoft", "QGemm", 6, 9, 1, lower_qgemm) \
+  ROW("com.microsoft", "QLinearAdd", 7, 8, 1, lower_qlinear_add) \
+  ROW("com.microsoft", "QLinearConcat", 5, -1, 1, lower_qlinear_concat) \
+  ROW("com.microsoft", "QLinearGlobalAveragePool", 5, 5, 1, lower_qlinear_global_average_pool) \
+  ROW("com.microsoft", "QLinearLeakyRelu", 4, 5, 1, lower_qlinear_leaky_relu) \
+  ROW("com.microsoft", "QLinearMul", 7, 8, 1, lower_qlinear_mul) \
+  ROW("com.microsoft", "QLinearSigmoid", 4, 5, 1, lower_qlinear_sigmoid) \
   ROW("com.microsoft", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
 // clang-format on

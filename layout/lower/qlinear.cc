@@ -1,0 +1,83 @@
+// com.microsoft's operators on integers with scales and zero points as inputs: what ONNX Runtime's quantizer writes
+// between QLinearConv and QLinearMatMul. Each is an operator on floats between a dequantization and a quantization; the
+// results are the formulas' of ONNX Runtime's schemas, whose kernels use tables and fixed-point steps here and there
+// and may be a step away where a result lies between two.
+#include <fmt/format.h>
+
+#include "layout/lower/quantize.h"
+
+namespace lowtide::layout {
+namespace {
+
+void need_8_bits(Lowering& lo, Val x) {
+  if (lo.dtype(x) != DType::kInt8 && lo.dtype(x) != DType::kUint8)
+    lo.unsupported(fmt::format("quantized data of {}", stream::dtype_name(lo.dtype(x))));
+}
+
+// Input `at` less its zero point, which follows its scale and may be absent.
+Val centred(Lowering& lo, size_t at) {
+  const Val x = lo.input(at);
+  need_8_bits(lo, x);
+  const Val levels = as_floats(lo, x);
+  return lo.has_input(at + 2) ? lo.b.sub(levels, as_floats(lo, one_parameter(lo, lo.input(at + 2)))) : levels;
+}
+
+Val scale(Lowering& lo, size_t at) { return one_parameter(lo, lo.input(at)); }
+
+Val real(Lowering& lo, size_t at) { return lo.b.mul(centred(lo, at), scale(lo, at + 1)); }
+
+// Gives the output: levels of the scale before input `zero_at`. Without a zero point its type is the first input's.
+void output_levels(Lowering& lo, Val levels, size_t zero_at) {
+  const Val zero = lo.has_input(zero_at) ? one_parameter(lo, lo.input(zero_at)) : Val{};
+  if (zero) need_8_bits(lo, zero);
+  lo.output(0, as_levels(lo, levels, zero, lo.dtype(zero ? zero : lo.input(0))));
+}
+
+// The same from real numbers.
+void output_real(Lowering& lo, Val y, size_t scale_at) {
+  output_levels(lo, lo.b.div(y, scale(lo, scale_at)), scale_at + 1);
+}
+
+}  // namespace
+
+void lower_qlinear_add(Lowering& lo) { output_real(lo, lo.b.add(real(lo, 0), real(lo, 3)), 6); }
+
+void lower_qlinear_mul(Lowering& lo) {
+  const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), scale(lo, 4)), scale(lo, 6));
+  output_levels(lo, lo.b.mul(lo.b.mul(centred(lo, 0), centred(lo, 3)), factor), 7);
+}
+
+void lower_qlinear_sigmoid(Lowering& lo) { output_real(lo, lo.b.logistic(real(lo, 0)), 3); }
+
+void lower_qlinear_leaky_relu(Lowering& lo) {
+  output_real(lo, lo.b.leaky_relu(real(lo, 0), lo.attr_f("alpha", 0.01f)), 3);
+}
+
+void lower_qlinear_global_average_pool(Lowering& lo) {
+  Builder& b = lo.b;
+  const Val x = lo.input(0);
+  const int rank = lo.rank(x);
+  if (rank < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", rank));
+  const int first = lo.attr_i("channels_last", 0) != 0 ? 1 : 2;
+  std::vector<int> axes;
+  double count = 1;
+  for (int axis = first; axis < first + rank - 2; ++axis) {
+    axes.push_back(axis);
+    count *= static_cast<double>(lo.need_static(b.dim(x, axis), "the size of a pooled axis"));
+  }
+  const Val factor = b.div(scale(lo, 1), b.mul(scale(lo, 3), count));
+  output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
+}
+
+// The result's scale and zero point, then each tensor with its own.
+void lower_qlinear_concat(Lowering& lo) {
+  if (lo.input_count() % 3 != 2) lo.malformed("a tensor without scale and zero point");
+  std::vector<Val> parts;
+  for (size_t at = 2; at < lo.input_count(); at += 3) parts.push_back(real(lo, at));
+  const int axis = lo.axis(lo.need_attr_i("axis"), lo.rank(parts[0]));
+  const Val levels = lo.b.div(lo.b.concat(parts, axis), scale(lo, 0));
+  need_8_bits(lo, lo.input(1));
+  lo.output(0, as_levels(lo, levels, one_parameter(lo, lo.input(1)), lo.dtype(lo.input(1))));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,18 @@
+// Between integers with a scale and a zero point, and floats: what the lowerings of quantized operators share.
+#pragma once
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+// x as f32. A constant stays one, also where that makes it larger: weights are to be weights.
+Val as_floats(Lowering& lo, Val x);
+
+// `levels`, f32 in units of the scale, as the integers `to`: rounded half to even, then the zero point added (it may be
+// absent, and broadcasts), then saturated.
+Val as_levels(Lowering& lo, Val levels, Val zero, DType to);
+
+// A scale or zero point of a whole tensor, as rank 0; refused when it is a list.
+Val one_parameter(Lowering& lo, Val parameter);
+
+}  // namespace lowtide::layout
