@@ -137,39 +137,85 @@ void lower_deform_conv(Lowering& lo) {
 
 namespace {
 
-// Along one axis: the samples' positions [rois, bins * samples], and 1 where they lie on the image, else 0.
+// Along one axis: the samples' positions [rois, bins * samples].
 struct RoiAxis {
-  Val at, valid;
-  int64_t count;
+  Val at;
+  Val valid;      // 1 where they lie on the image, else 0
+  Val samples;    // of each region's bins, f32 [rois, 1]; absent: the same number for all
+  Val exists;     // 1 for the samples that the region has, else 0; absent with `samples`
+  Dim most, all;  // samples of a bin, and of all bins
 };
-RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples, Dim size, float scale,
-                 bool half_pixel) {
-  Builder& b = lo.b;
-  const double offset = half_pixel ? -0.5 : 0;
-  start = b.mul(start, scale);
-  end = b.mul(end, scale);
-  Val length = b.sub(end, start);
-  if (half_pixel)
-    start = b.add(start, offset);
-  else
-    length = b.maximum(length, b.scalar_like(1, length));
+
+// The same number of samples for every region.
+void place_evenly(Lowering& lo, RoiAxis& axis, Val bin, Val start, int64_t bins, int64_t samples) {
   std::vector<float> steps;  // in bins
   for (int64_t i = 0; i < bins * samples; ++i)
     steps.push_back(static_cast<float>(i / samples) +
                     (static_cast<float>(i % samples) + 0.5f) / static_cast<float>(samples));
-  Val step = b.constant(stream::recipe::floats(steps, {1, bins * samples}));
-  Val at = b.add(b.mul(b.mul(length, 1.0 / static_cast<double>(bins)), step), start);
-  Val beyond = extent(lo, size, DType::kFloat32);
-  Val valid = b.logical_and(b.greater_equal(at, b.scalar_like(-1, at)), b.less_equal(at, beyond));
-  at = b.minimum(b.maximum(at, b.scalar_like(0, at)), b.sub(beyond, 1));
-  return {at, b.cast(valid, DType::kFloat32), bins * samples};
+  Val step = lo.b.constant(stream::recipe::floats(steps, {1, bins * samples}));
+  axis.at = lo.b.add(lo.b.mul(bin, step), start);
+  axis.most = samples;
 }
 
-// [rois, rows] and [rois, columns] crossed: [rois, rows, columns], the one repeated along the other's axis.
-Val repeated(Lowering& lo, Val along, bool rows, int64_t other) {
+// As many samples as a bin has elements, rounded up: the run lays out as many as the largest region needs.
+void place_by_size(Lowering& lo, RoiAxis& axis, Val bin, Val start, int64_t bins) {
   Builder& b = lo.b;
-  Val lifted = add_ones(lo, along, {rows ? 2 : 1});
-  return b.add(lifted, b.filled(0, DType::kFloat32, rows ? Shape{1, 1, other} : Shape{1, other, 1}));
+  const Dim regions = b.dim(bin, 0);
+  axis.samples = b.maximum(b.ceil(bin), b.scalar_like(0, bin));
+  Val at_least_one = b.maximum(axis.samples, b.scalar_like(1, bin));
+  Val most = b.cast(b.reduce_max(at_least_one, std::vector<int>{0, 1}, false), DType::kInt32);
+  most = b.maximum(most, b.i32_scalar(1));  // there may be no regions
+  Val sample = b.cast(b.range(b.i32_scalar(0), most, b.i32_scalar(1)), DType::kFloat32);
+  axis.most = b.dim(sample, 0);
+  const std::vector<Dim> flat = {regions, b.graph.symbols.mul(bins, axis.most)};
+  Val part = add_ones(lo, b.div(b.add(sample, 0.5), at_least_one), {1});  // [rois, 1, samples], in bins
+  Val number = b.reshape(b.cast(counting(lo, bins, DType::kInt32), DType::kFloat32), {1, bins, 1});
+  Val at = b.add(b.mul(b.add(part, number), add_ones(lo, bin, {2})), add_ones(lo, start, {2}));
+  axis.at = reshape_to(lo, at, flat);
+  Val exists = b.cast(b.less(sample, axis.samples), DType::kFloat32);
+  exists = b.add(add_ones(lo, exists, {1}), b.filled(0, DType::kFloat32, {1, bins, 1}));
+  axis.exists = reshape_to(lo, exists, flat);
+}
+
+RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples, Dim size, float scale,
+                 bool half_pixel) {
+  Builder& b = lo.b;
+  start = b.mul(start, scale);
+  end = b.mul(end, scale);
+  Val length = b.sub(end, start);
+  if (half_pixel)
+    start = b.add(start, -0.5);
+  else
+    length = b.maximum(length, b.scalar_like(1, length));
+  Val bin = b.div(length, static_cast<double>(bins));
+  RoiAxis axis;
+  if (samples > 0)
+    place_evenly(lo, axis, bin, start, bins, samples);
+  else
+    place_by_size(lo, axis, bin, start, bins);
+  axis.all = b.graph.symbols.mul(bins, axis.most);
+  Val beyond = extent(lo, size, DType::kFloat32);
+  Val valid = b.logical_and(b.greater_equal(axis.at, b.scalar_like(-1, axis.at)), b.less_equal(axis.at, beyond));
+  axis.at = b.minimum(b.maximum(axis.at, b.scalar_like(0, axis.at)), b.sub(beyond, 1));
+  axis.valid = b.cast(valid, DType::kFloat32);
+  return axis;
+}
+
+// [rois, rows] or [rois, columns] as [rois, rows, columns, 1], repeated along the other's axis.
+Val repeated(Lowering& lo, Val along, bool rows, Dim other) {
+  Builder& b = lo.b;
+  Val lifted = add_ones(lo, along, {rows ? 2 : 1, 3});
+  if (stream::is_static(other))
+    return b.add(lifted, b.filled(0, DType::kFloat32, rows ? Shape{1, 1, other, 1} : Shape{1, other, 1, 1}));
+  std::vector<Dim> whole = lo.shape(lifted);
+  whole[rows ? 2 : 1] = other;
+  return b.broadcast_to(lifted, whole);
+}
+
+// [rois, rows] times [rois, columns] as [rois, rows * columns, 1].
+Val crossed(Lowering& lo, Val rows, Val columns, Dim regions, Dim count) {
+  Val product = lo.b.mul(add_ones(lo, rows, {2}), add_ones(lo, columns, {1}));
+  return reshape_to(lo, product, std::vector<Dim>{regions, count, 1});
 }
 
 }  // namespace
@@ -191,9 +237,7 @@ void lower_roi_align(Lowering& lo) {
     lo.malformed(fmt::format("coordinate_transformation_mode '{}' is unknown", transform));
   if (height < 1 || width < 1 || height > 4096 || width > 4096)
     lo.malformed("output_height and output_width must be positive");
-  if (samples < 1 || samples > 256)
-    lo.unsupported("sampling_ratio 0: the number of samples depends on each region at run time",
-                   "export with a sampling_ratio of 1 or more");
+  if (samples < 0 || samples > 256) lo.unsupported(fmt::format("a sampling_ratio of {}", samples));
   const Shape shape = lo.shape(x);
   const std::vector<Dim> sizes = {shape[2], shape[3]};
   const Dim area = b.graph.symbols.mul(shape[2], shape[3]);
@@ -204,20 +248,32 @@ void lower_roi_align(Lowering& lo) {
   const RoiAxis y = roi_axis(lo, corners[1], corners[3], height, samples, sizes[0], scale, half_pixel);
   const RoiAxis w = roi_axis(lo, corners[0], corners[2], width, samples, sizes[1], scale, half_pixel);
   const Dim count = lo.shape(rois)[0];
-  Val at = b.concat(
-      {add_ones(lo, repeated(lo, y.at, true, w.count), {3}), add_ones(lo, repeated(lo, w.at, false, y.count), {3})}, 3);
-  at = reshape_to(lo, at, std::vector<Dim>{count, y.count * w.count, 2});
+  const Dim positions = b.graph.symbols.mul(y.all, w.all);
+  Val at = b.concat({repeated(lo, y.at, true, w.all), repeated(lo, w.at, false, y.all)}, 3);
+  at = reshape_to(lo, at, std::vector<Dim>{count, positions, 2});
 
   const Rows rows = as_rows(lo, x, area);
   Val first = b.mul(add_ones(lo, b.cast(batch, DType::kInt32), {1}), extent(lo, area, DType::kInt32));
   const bool largest = mode == "max";
   Val values = sampled(lo, rows.image, first, at,
                        {.mode = Sampling::kLinear, .outside = Outside::kBorder, .largest = largest, .sizes = sizes});
-  Val valid = b.mul(add_ones(lo, y.valid, {2}), add_ones(lo, w.valid, {1}));
-  values =
-      b.mul(values, b.cast(reshape_to(lo, valid, std::vector<Dim>{count, y.count * w.count, 1}), lo.dtype(values)));
-  values = reshape_to(lo, values, std::vector<Dim>{count, height, samples, width, samples, shape[1]});
-  values = b.reduce(largest ? Kind::kReduceMax : Kind::kMean, values, std::vector<int>{2, 4}, false);
+  values = b.mul(values, b.cast(crossed(lo, y.valid, w.valid, count, positions), lo.dtype(values)));
+  Val zero = b.scalar_like(0, values);
+  if (y.exists) {
+    Val exists = b.greater(crossed(lo, y.exists, w.exists, count, positions), b.scalar(0, DType::kFloat32));
+    values = b.select(exists, values, largest ? b.scalar_like(std::numeric_limits<float>::lowest(), values) : zero);
+  }
+  values = reshape_to(lo, values, std::vector<Dim>{count, height, y.most, width, w.most, shape[1]});
+  const Kind fold = largest ? Kind::kReduceMax : y.samples ? Kind::kSum : Kind::kMean;
+  values = b.reduce(fold, values, std::vector<int>{2, 4}, false);
+  if (y.samples) {
+    // A region turned inside out has no samples, and is 0.
+    Val number = add_ones(lo, b.cast(b.mul(y.samples, w.samples), lo.dtype(values)), {2, 3});  // [rois, 1, 1, 1]
+    if (largest)
+      values = b.select(b.greater(number, zero), values, zero);
+    else
+      values = b.div(values, b.maximum(number, b.scalar_like(1, values)));
+  }
   lo.output(0, b.transpose(values, {0, 3, 1, 2}));
 }
 

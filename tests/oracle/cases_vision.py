@@ -54,3 +54,14 @@ for mode in ("avg", "max"):
     CASES.append(Case(f"roi_align/{mode}_dynamic_image", "float[2,3,H,W] x, float[R,4] r, int64[R] i",
                       f'y = RoiAlign<mode="{mode}", output_height=3, output_width=4, sampling_ratio=2, spatial_scale=0.5>(x, r, i)', opset=16,
                       ranges={"i": (0, 2), "r": (-4, 24)}, shapes={"x": [2, 3, 9, 11], "r": [5, 4], "i": [5]}))
+
+# sampling_ratio 0: as many samples as a bin has elements; regions of all sizes, one of them turned inside out.
+REGIONS = f32(1, 2, 8, 6, -3, -2, 4, 20, 5, 5, 5, 5, 14, 3, 19, 9, 2.5, 0.5, 10.5, 7.5, 0, 0, 22, 18, 7, 7, 3, 3).reshape(7, 4)
+for mode in ("avg", "max"):
+    for transform in ("half_pixel", "output_half_pixel"):
+        CASES.append(Case(f"roi_align/{mode}_{transform}_samples_by_size", "float[2,3,9,11] x, float[7,4] r, int64[7] i",
+                          f'y = RoiAlign<mode="{mode}", coordinate_transformation_mode="{transform}", output_height=2, output_width=3, spatial_scale=0.5>(x, r, i)',
+                          opset=16, feeds={"x": np.random.default_rng(5).normal(size=(2, 3, 9, 11)).astype(np.float32), "r": REGIONS,
+                                           "i": i64(0, 1, 1, 0, 1, 0, 1)}))
+CASES.append(Case("roi_align/opset_10_samples_by_size", "float[2,3,9,11] x, float[R,4] r, int64[R] i", "y = RoiAlign<output_height=2, output_width=3>(x, r, i)",
+                  opset=10, feeds={"x": np.random.default_rng(5).normal(size=(2, 3, 9, 11)).astype(np.float32), "r": REGIONS, "i": i64(0, 1, 1, 0, 1, 0, 1)}))
