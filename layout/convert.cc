@@ -4,6 +4,7 @@
 
 #include "layout/fuse.h"
 #include "layout/inline_functions.h"
+#include "layout/intermediate.h"
 #include "layout/keep_infinities.h"
 #include "layout/legalise.h"
 #include "layout/lower_graph.h"
@@ -54,6 +55,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   // Once more for what became neighbours by it: pads before convolutions, reshapes in a row.
   each(fuse);
   done("fuse_again");
+  // What patterns were sought in, and no kernel computes, is written out.
+  core::expand_intermediate(graph);
+  done("expand_intermediate");
   // Settling and fusing make equal constants and transposes too.
   each(merge_equal);
   done("merge_equal_again");

@@ -128,8 +128,56 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kMul, fuse_scale}, FuseRule{Kind::kDiv, fuse_scale},
-                               FuseRule{Kind::kAdd, fuse_shift}, FuseRule{Kind::kSub, fuse_shift}};
+// A factor for all elements passes upwards through what only moves elements, and through a product (into the operand
+// that can take it), until it reaches weights: where the 1 / sqrt(d) of attention goes.
+OpId weights_above(Rewriter& rewriter, ValueId id) {
+  const OpId maker = rewriter.producer(id);
+  if (maker < 0 || rewriter.uses(id) != 1) return -1;
+  const Op& op = rewriter.op(maker);
+  if (op.kind == Kind::kReshape || op.kind == Kind::kTranspose) return weights_above(rewriter, op.inputs[0]);
+  if (op.kind == Kind::kBatchMatmul) {
+    const OpId left = weights_above(rewriter, op.inputs[0]);
+    return left >= 0 ? left : weights_above(rewriter, op.inputs[1]);
+  }
+  if (op.inputs.size() < 2 || !rewriter.is_constant(op.inputs[1])) return -1;
+  auto where = weighted(op, rewriter.value(op.inputs[1]).rank());
+  if (!where || where->activation != Activation::kNone || rewriter.uses(op.inputs[1]) != 1) return -1;
+  const bool has_bias = op.inputs.size() > where->bias && op.inputs[where->bias] != core::kAbsent;
+  return has_bias && !rewriter.is_constant(op.inputs[where->bias]) ? -1 : maker;
+}
+
+bool scale_upwards(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  const bool divides = op.kind == Kind::kDiv;
+  if (std::get<core::BinaryOptions>(op.options).activation != Activation::kNone) return false;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    const ValueId data = op.inputs[side], factor = op.inputs[1 - side];
+    if (!rewriter.is_constant(factor) || rewriter.value(factor).constant->elements() != 1 || (divides && side == 1))
+      continue;
+    const core::Value& in = rewriter.value(data);
+    if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return false;
+    const OpId maker = weights_above(rewriter, data);
+    if (maker < 0) return false;
+    const Op& target = rewriter.op(maker);
+    const Weighted where = *weighted(target, rewriter.value(target.inputs[1]).rank());
+    const Binary scale = divides ? Binary::kDiv : Binary::kMul;
+    const RecipeRef one = recipe::reshape(rewriter.value(factor).constant, {1});
+    const bool has_bias = target.inputs.size() > where.bias && target.inputs[where.bias] != core::kAbsent;
+    if (has_bias)
+      set_bias(rewriter, maker, where, recipe::binary(scale, rewriter.value(target.inputs[where.bias]).constant, one));
+    const core::Value weights = rewriter.value(rewriter.op(maker).inputs[where.weights]);
+    const ValueId made = rewriter.graph.add_constant(recipe::binary(scale, weights.constant, one), weights.name);
+    rewriter.note_new_ops();
+    rewriter.set_input(maker, where.weights, made);
+    rewriter.replace(rewriter.op(id).outputs[0], data);
+    return true;
+  }
+  return false;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kMul, fuse_scale},    FuseRule{Kind::kMul, scale_upwards},
+                               FuseRule{Kind::kDiv, scale_upwards}, FuseRule{Kind::kDiv, fuse_scale},
+                               FuseRule{Kind::kAdd, fuse_shift},    FuseRule{Kind::kSub, fuse_shift}};
 
 }  // namespace
 

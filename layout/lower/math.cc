@@ -3,6 +3,7 @@
 // in f32.
 #include <cmath>
 
+#include "layout/intermediate.h"
 #include "layout/lower/operands.h"
 
 namespace lowtide::layout {
@@ -138,18 +139,6 @@ void lower_atanh(Lowering& lo) {
   lo.output(0, odd(b, x, b.mul(log_of_one_plus(b, ratio), 0.5)));
 }
 
-// There is no ERF, but GELU holds it: gelu(y) = y/2 (1 + erf(y / sqrt 2)), so erf(x) = 2 gelu(y)/y - 1 with
-// y = sqrt(2) x. The quotient is 0/0 at 0, and inf/inf far out: near 0 erf is 2x/sqrt(pi) (an error of 4e-10 at the
-// limit), and from |x| = 4 on it is +-1 in f32. Elsewhere the error is that of two roundings near 1, 2.5e-7.
-void lower_erf(Lowering& lo) {
-  Builder& b = lo.b;
-  constexpr double kNearZero = 1e-3, kSaturated = 4;
-  Val x = lo.input(0);
-  Val clipped = b.relu_n1_to_1(b.mul(x, 1 / kSaturated));
-  Val y = b.mul(clipped, kSaturated * std::sqrt(2.0));
-  Val far = b.sub(b.div(b.mul(b.gelu(y, false), 2), y), 1);
-  Val near = b.mul(x, 2 / std::sqrt(M_PI));
-  lo.output(0, b.select(b.less(b.abs(x), b.scalar_like(kNearZero, x)), near, far));
-}
+void lower_erf(Lowering& lo) { lo.output(0, lo.b.op(core::kErf, {lo.input(0)})); }
 
 }  // namespace lowtide::layout

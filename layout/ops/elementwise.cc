@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/intermediate.h"
 #include "layout/traits.h"
 #include "stream/error.h"
 
@@ -258,6 +259,7 @@ constexpr std::array kRows = {
     Traits{Kind::kSquare, infer_unary, fold_unary<U::kSquare>, kFollow},
     Traits{Kind::kSin, infer_unary, fold_unary<U::kSin>, kFollow},
     Traits{Kind::kCos, infer_unary, fold_unary<U::kCos>, kFollow},
+    Traits{kErf, infer_unary, fold_unary<U::kErf>, kFollow},
     Traits{Kind::kTanh, infer_unary, fold_unary<U::kTanh>, kFollow},
     Traits{Kind::kLogistic, infer_unary, fold_unary<U::kLogistic>, kFollow},
     Traits{Kind::kFloor, infer_unary, fold_unary<U::kFloor>, kFollow},

@@ -1,0 +1,147 @@
+// A scale and a shift per channel vanish into the weights of the ops that come after: this is where the gamma and beta
+// of a layer normalisation go when it feeds only fully connected layers and convolutions. (scale.cc is the other
+// direction.)
+//
+//     W (gamma * x + beta) + b  =  (W gamma) x + (W beta + b)
+//
+// The trap: a convolution's padding is zero after the shift, not before it, so that a shift passes only without
+// padding.
+#include <algorithm>
+#include <array>
+
+#include "layout/fuse/rules.h"
+#include "layout/fuse/weighted.h"
+
+namespace lowtide::layout {
+namespace {
+
+using stream::Binary;
+using stream::RecipeRef;
+namespace recipe = stream::recipe;
+
+// The constant as one element for each index of the last axis of `shape`; null when it varies along another axis.
+RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape) {
+  const core::Value& value = rewriter.value(constant);
+  if (!value.is_constant() || shape.empty() || value.rank() > static_cast<int>(shape.size()) || value.rank() == 0)
+    return nullptr;
+  if (value.shape.back() != shape.back() || static_cast<core::Dim>(value.constant->elements()) != shape.back())
+    return nullptr;
+  return recipe::reshape(value.constant, {shape.back()});
+}
+
+// An op that takes channels into its weights, and the axis of the weights that counts them.
+struct Taker {
+  OpId op;
+  Weighted where;
+  int input_axis;
+};
+
+// All uses of a value, seen through reshapes that leave the last axis alone; empty when one of them cannot take it.
+bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Taker>& takers) {
+  if (rewriter.uses(id) != static_cast<int>(rewriter.users(id).size())) return false;  // a graph output
+  const core::Dim channels = rewriter.value(id).shape.back();
+  for (OpId user : rewriter.users(id)) {
+    const Op& op = rewriter.op(user);
+    if (op.inputs[0] != id) return false;
+    if (op.kind == Kind::kReshape) {
+      if (rewriter.value(op.outputs[0]).rank() == 0 || rewriter.value(op.outputs[0]).shape.back() != channels)
+        return false;
+      if (!collect_takers(rewriter, op.outputs[0], shifted, takers)) return false;
+      continue;
+    }
+    const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
+    if ((!full && !conv) || op.inputs[1] == id || !rewriter.is_constant(op.inputs[1])) return false;
+    const core::Value& weights = rewriter.value(op.inputs[1]);
+    if (weights.dtype != core::DType::kFloat32 || weights.quantization || weights.shape.back() != channels)
+      return false;
+    if (rewriter.uses(op.inputs[1]) != 1 && weights.constant->elements() > stream::kSmallElements) return false;
+    auto where = weighted(op, weights.rank());
+    if (shifted) {
+      if (conv && std::get<core::Conv2dOptions>(op.options).padding == core::Padding::kSame &&
+          (weights.shape[1] != 1 || weights.shape[2] != 1))
+        return false;
+      if (op.inputs.size() > where->bias && op.inputs[where->bias] != core::kAbsent &&
+          !rewriter.is_constant(op.inputs[where->bias]))
+        return false;
+    }
+    takers.push_back({user, *where, weights.rank() - 1});
+  }
+  return true;
+}
+
+struct Site {
+  ValueId data;
+  RecipeRef channels;
+  std::vector<Taker> takers;
+};
+
+std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
+  const Op& op = rewriter.op(id);
+  if (std::get<core::BinaryOptions>(op.options).activation != core::Activation::kNone) return std::nullopt;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    if (rewriter.is_constant(op.inputs[side]) || !rewriter.is_constant(op.inputs[1 - side])) continue;
+    Site site{op.inputs[side], nullptr, {}};
+    const core::Value& in = rewriter.value(site.data);
+    if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return std::nullopt;
+    site.channels = per_channel(rewriter, op.inputs[1 - side], in.shape);
+    if (!site.channels || !collect_takers(rewriter, op.outputs[0], shifted, site.takers) || site.takers.empty())
+      return std::nullopt;
+    return site;
+  }
+  return std::nullopt;
+}
+
+// The channels laid along the input axis of weights.
+RecipeRef along(const RecipeRef& channels, const Taker& taker, int rank) {
+  core::Shape shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(taker.input_axis)] = channels->dims[0];
+  return recipe::reshape(channels, shape);
+}
+
+void set_constant(Rewriter& rewriter, OpId id, size_t slot, RecipeRef made, std::string name) {
+  if (rewriter.op(id).inputs.size() <= slot) rewriter.op(id).inputs.resize(slot + 1, core::kAbsent);
+  const ValueId value = rewriter.graph.add_constant(std::move(made), std::move(name));
+  rewriter.note_new_ops();
+  rewriter.set_input(id, slot, value);
+}
+
+bool scale_into_next(Rewriter& rewriter, OpId id) {
+  auto site = match(rewriter, id, false);
+  if (!site) return false;
+  for (const Taker& taker : site->takers) {
+    const core::Value weights = rewriter.value(rewriter.op(taker.op).inputs[1]);
+    set_constant(rewriter, taker.op, 1,
+                 recipe::binary(Binary::kMul, weights.constant, along(site->channels, taker, weights.rank())),
+                 weights.name);
+  }
+  rewriter.replace(rewriter.op(id).outputs[0], site->data);
+  return true;
+}
+
+bool shift_into_next(Rewriter& rewriter, OpId id) {
+  auto site = match(rewriter, id, true);
+  if (!site) return false;
+  for (const Taker& taker : site->takers) {
+    const Op& op = rewriter.op(taker.op);
+    const core::Value weights = rewriter.value(op.inputs[1]);
+    std::vector<int> axes;
+    for (int axis = 0; axis < weights.rank(); ++axis)
+      if (axis != taker.where.channel_axis) axes.push_back(axis);
+    RecipeRef shifted = recipe::binary(Binary::kMul, weights.constant, along(site->channels, taker, weights.rank()));
+    const core::Dim outputs = weights.shape[static_cast<size_t>(taker.where.channel_axis)];
+    RecipeRef sum = recipe::reshape(recipe::reduce(stream::Reduction::kSum, shifted, axes), {outputs});
+    const bool has_bias = op.inputs.size() > taker.where.bias && op.inputs[taker.where.bias] != core::kAbsent;
+    if (has_bias) sum = recipe::binary(Binary::kAdd, rewriter.value(op.inputs[taker.where.bias]).constant, sum);
+    set_constant(rewriter, taker.op, taker.where.bias, std::move(sum), {});
+  }
+  rewriter.replace(rewriter.op(id).outputs[0], site->data);
+  return true;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kAdd, shift_into_next}, FuseRule{Kind::kMul, scale_into_next}};
+
+}  // namespace
+
+std::span<const FuseRule> affine_rules() { return kRules; }
+
+}  // namespace lowtide::layout

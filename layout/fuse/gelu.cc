@@ -1,0 +1,130 @@
+// Gelu as exporters write it, exactly (erf) or approximately (tanh), becomes GELU.
+//
+//     x * 0.5 * (1 + erf(x / sqrt 2))                              factors in any order, / sqrt 2 or * 0.7071
+//     x * 0.5 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))      x^3 as a power or as products
+#include <array>
+#include <cmath>
+
+#include "layout/fuse/rules.h"
+#include "layout/intermediate.h"
+
+namespace lowtide::layout {
+namespace {
+
+constexpr double kSame = 1e-4;  // constants are written with few digits
+
+std::optional<double> scalar(Rewriter& rewriter, ValueId id) {
+  if (!rewriter.is_constant(id) || rewriter.value(id).constant->elements() != 1) return std::nullopt;
+  auto numbers = rewriter.graph.numbers(id);
+  return numbers ? std::optional((*numbers)[0]) : std::nullopt;
+}
+bool is_scalar(Rewriter& rewriter, ValueId id, double wanted) {
+  auto number = scalar(rewriter, id);
+  return number && std::abs(*number - wanted) <= kSame * std::abs(wanted);
+}
+
+// An op of two inputs seen as (this value, that other one).
+std::optional<ValueId> other_input(Rewriter& rewriter, OpId id, ValueId one) {
+  const Op& op = rewriter.op(id);
+  if (op.inputs.size() != 2) return std::nullopt;
+  if (const auto* binary = std::get_if<core::BinaryOptions>(&op.options))
+    if (binary->activation != core::Activation::kNone) return std::nullopt;
+  if (op.inputs[0] == one) return op.inputs[1];
+  if (op.inputs[1] == one) return op.inputs[0];
+  return std::nullopt;
+}
+
+// The only user of a value, when it is an op of this kind.
+OpId sole_user(Rewriter& rewriter, ValueId id, Kind kind) {
+  if (rewriter.uses(id) != 1 || rewriter.users(id).size() != 1) return -1;
+  const OpId user = rewriter.users(id)[0];
+  return rewriter.op(user).kind == kind ? user : -1;
+}
+
+// What is multiplied by a scalar of this value: MUL by it, or DIV by its inverse.
+std::optional<ValueId> scaled(Rewriter& rewriter, ValueId id, double factor) {
+  const OpId maker = rewriter.producer(id);
+  if (maker < 0) return std::nullopt;
+  const Op& op = rewriter.op(maker);
+  if (op.kind == Kind::kMul)
+    for (size_t side : {size_t{0}, size_t{1}})
+      if (is_scalar(rewriter, op.inputs[side], factor)) return op.inputs[1 - side];
+  if (op.kind == Kind::kDiv && is_scalar(rewriter, op.inputs[1], 1 / factor)) return op.inputs[0];
+  return std::nullopt;
+}
+
+// From `one_plus` = 1 + erf(..) down to x * 0.5 * one_plus, the three factors in any order; the value that is the Gelu.
+std::optional<ValueId> product_below(Rewriter& rewriter, ValueId one_plus, ValueId x) {
+  const OpId first = sole_user(rewriter, one_plus, Kind::kMul);
+  if (first < 0) return std::nullopt;
+  auto factor = other_input(rewriter, first, one_plus);
+  if (!factor) return std::nullopt;
+  const ValueId product = rewriter.op(first).outputs[0];
+  if (scaled(rewriter, *factor, 0.5) == x) return product;
+  if (*factor == x) {
+    const OpId half = sole_user(rewriter, product, Kind::kMul) >= 0 ? sole_user(rewriter, product, Kind::kMul)
+                                                                    : sole_user(rewriter, product, Kind::kDiv);
+    if (half >= 0 && scaled(rewriter, rewriter.op(half).outputs[0], 0.5) == product)
+      return rewriter.op(half).outputs[0];
+  }
+  if (is_scalar(rewriter, *factor, 0.5)) {
+    const OpId last = sole_user(rewriter, product, Kind::kMul);
+    if (last >= 0 && other_input(rewriter, last, product) == x) return rewriter.op(last).outputs[0];
+  }
+  return std::nullopt;
+}
+
+bool finish(Rewriter& rewriter, OpId inner, ValueId x, bool approximate) {
+  const ValueId value = rewriter.op(inner).outputs[0];
+  const OpId add = sole_user(rewriter, value, Kind::kAdd);
+  if (add < 0) return false;
+  auto one = other_input(rewriter, add, value);
+  if (!one || !is_scalar(rewriter, *one, 1)) return false;
+  auto result = product_below(rewriter, rewriter.op(add).outputs[0], x);
+  if (!result || rewriter.value(*result).shape != rewriter.value(x).shape) return false;
+  rewriter.b.origin = rewriter.op(inner).origin;
+  const Val made = rewriter.b.gelu({x}, approximate);
+  rewriter.note_new_ops();
+  rewriter.replace(*result, made.id);
+  return true;
+}
+
+bool exact_gelu(Rewriter& rewriter, OpId id) {
+  auto x = scaled(rewriter, rewriter.op(id).inputs[0], std::sqrt(0.5));
+  return x && finish(rewriter, id, *x, false);
+}
+
+bool is_cube(Rewriter& rewriter, ValueId id, ValueId x) {
+  const OpId maker = rewriter.producer(id);
+  if (maker < 0) return false;
+  const Op& op = rewriter.op(maker);
+  if (op.kind == Kind::kPow) return op.inputs[0] == x && is_scalar(rewriter, op.inputs[1], 3);
+  if (op.kind != Kind::kMul) return false;
+  auto square = other_input(rewriter, maker, x);
+  const OpId inner = square ? rewriter.producer(*square) : -1;
+  if (inner < 0) return false;
+  const Op& below = rewriter.op(inner);
+  return (below.kind == Kind::kMul && below.inputs[0] == x && below.inputs[1] == x) ||
+         (below.kind == Kind::kSquare && below.inputs[0] == x) ||
+         (below.kind == Kind::kPow && below.inputs[0] == x && is_scalar(rewriter, below.inputs[1], 2));
+}
+
+bool tanh_gelu(Rewriter& rewriter, OpId id) {
+  auto sum = scaled(rewriter, rewriter.op(id).inputs[0], std::sqrt(2 / M_PI));
+  const OpId add = sum ? rewriter.producer(*sum) : -1;
+  if (add < 0 || rewriter.op(add).kind != Kind::kAdd) return false;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    const ValueId x = rewriter.op(add).inputs[side];
+    auto cube = scaled(rewriter, rewriter.op(add).inputs[1 - side], 0.044715);
+    if (cube && is_cube(rewriter, *cube, x)) return finish(rewriter, id, x, true);
+  }
+  return false;
+}
+
+constexpr std::array kRules = {FuseRule{core::kErf, exact_gelu}, FuseRule{Kind::kTanh, tanh_gelu}};
+
+}  // namespace
+
+std::span<const FuseRule> gelu_rules() { return kRules; }
+
+}  // namespace lowtide::layout

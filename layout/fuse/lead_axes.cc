@@ -1,0 +1,120 @@
+// A RESHAPE that leaves the last axis alone does not matter to ops that work on the last axis or element by element: a
+// layer normalisation, a fully connected layer. It moves behind all of them when it then merges with the reshapes that
+// follow:
+//
+//     CONV_2D -> RESHAPE -> layer norm -> FULLY_CONNECTED -> RESHAPE      one RESHAPE less
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "layout/fuse/rules.h"
+#include "layout/traits.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Shape;
+
+bool is_last_axis_reduction(Rewriter& rewriter, const Op& op) {
+  const auto* options = std::get_if<core::ReduceOptions>(&op.options);
+  if (!options || !options->keep_dims) return false;
+  auto axes = rewriter.graph.ints(op.inputs[1]);
+  return axes && axes->size() == 1 && (*axes)[0] == rewriter.value(op.inputs[0]).rank() - 1;
+}
+
+class Region {
+ public:
+  Region(Rewriter& rewriter, OpId reshape)
+      : rewriter_(rewriter),
+        source_(rewriter.op(reshape).inputs[0]),
+        start_(rewriter.op(reshape).outputs[0]),
+        rank_(rewriter.value(start_).rank()) {
+    values_.insert(start_);
+    // A binary op may join only after both of its inputs have: look again until nothing new is found.
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (ValueId value : std::set<ValueId>(values_))
+        for (OpId user : rewriter_.users(value)) grew = join(user) || grew;
+    }
+  }
+
+  // Every value that leaves the region goes into a RESHAPE, which does not mind.
+  bool closed() const {
+    if (ops_.empty()) return false;
+    return std::all_of(values_.begin(), values_.end(), [&](ValueId value) {
+      if (rewriter_.uses(value) != static_cast<int>(rewriter_.users(value).size())) return false;
+      return std::all_of(rewriter_.users(value).begin(), rewriter_.users(value).end(), [&](OpId user) {
+        return ops_.contains(user) ||
+               (rewriter_.op(user).kind == Kind::kReshape && rewriter_.op(user).inputs[0] == value);
+      });
+    });
+  }
+
+  // Takes the RESHAPE out: all ops of the region see the leading axes of its source.
+  void apply() {
+    Shape lead = rewriter_.value(source_).shape;
+    lead.pop_back();
+    for (OpId id : ops_) {
+      for (ValueId out : rewriter_.op(id).outputs) {
+        Shape shape = lead;
+        shape.push_back(rewriter_.value(out).shape.back());
+        rewriter_.graph.at(out).shape = std::move(shape);
+      }
+      if (!std::holds_alternative<core::ReduceOptions>(rewriter_.op(id).options)) continue;
+      const core::Value axes = rewriter_.value(rewriter_.op(id).inputs[1]);
+      const int64_t last = static_cast<int64_t>(lead.size());
+      const ValueId made = rewriter_.graph.add_ints({&last, 1}, axes.dtype, axes.shape);
+      rewriter_.note_new_ops();
+      rewriter_.set_input(id, 1, made);
+    }
+    rewriter_.replace(start_, source_);
+  }
+
+ private:
+  bool join(OpId id) {
+    if (ops_.contains(id) || !ignores_leading_axes(rewriter_.op(id))) return false;
+    ops_.insert(id);
+    values_.insert(rewriter_.op(id).outputs[0]);
+    return true;
+  }
+
+  bool ignores_leading_axes(const Op& op) const {
+    if (op.outputs.size() != 1 || rewriter_.value(op.outputs[0]).rank() != rank_ ||
+        rewriter_.value(op.outputs[0]).quantization)
+      return false;
+    if (op.kind == Kind::kFullyConnected)
+      return values_.contains(op.inputs[0]) && !values_.contains(op.inputs[1]) &&
+             std::get<core::FullyConnectedOptions>(op.options).keep_num_dims;
+    if (op.kind == Kind::kSoftmax) return true;
+    if (op.kind == Kind::kMean || op.kind == Kind::kSum) return is_last_axis_reduction(rewriter_, op);
+    if (core::traits(op.kind).commute != core::follow_elementwise) return false;
+    return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
+      return values_.contains(in) || (rewriter_.is_constant(in) && rewriter_.value(in).rank() <= 1);
+    });
+  }
+
+  Rewriter& rewriter_;
+  ValueId source_, start_;
+  int rank_;
+  std::set<ValueId> values_;
+  std::set<OpId> ops_;
+};
+
+bool reshape_behind_region(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  const Shape &in = rewriter.value(op.inputs[0]).shape, &out = rewriter.value(op.outputs[0]).shape;
+  if (in.size() < 2 || out.size() < 2 || in.back() != out.back() || rewriter.is_constant(op.inputs[0])) return false;
+  Region region(rewriter, id);
+  if (!region.closed()) return false;
+  region.apply();
+  return true;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kReshape, reshape_behind_region}};
+
+}  // namespace
+
+std::span<const FuseRule> lead_axes_rules() { return kRules; }
+
+}  // namespace lowtide::layout
