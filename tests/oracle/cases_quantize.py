@@ -2,6 +2,7 @@
 integers are plain numbers to every operator between the two.
 """
 
+import ml_dtypes
 import numpy as np
 
 from case import Case, f32, i64
@@ -79,4 +80,16 @@ CASES += [
           "z": np.random.default_rng(4).integers(0, 256, (8, 257)).astype(np.uint8)}, opset=21),
     Case("dequantize/int32_along_axis", "int32[2,3,4] x", "y = DequantizeLinear<axis=0>(x, s)", {"s": f32(0.1, 0.02)}, ranges={"x": (-2**30, 2**30)}),
     Case("dequantize/float16", "int8[2,3,4] x", "y = DequantizeLinear(x, s, z)", {"s": np.float16(0.05), "z": I8}, opset=21),
+    Case("qdq/dynamic_shape", "float[N,3,H,W] x", "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) c = Conv<pads=[1,1,1,1]>(d, w) y = QuantizeLinear<axis=1>(c, t, a)",
+         {"w": (4, 3, 3, 3), "s": np.float32(0.02), "z": I8, "t": f32(0.1, 0.02, 0.5, 0.3), "a": np.array([3, 0, 99, 4], np.uint8)}, shapes={"x": (2, 3, 7, 9)}),
+    Case("qdq/dynamic_quantization_of_dynamic_shape", "float[N,L,5] x", "q, s, z = DynamicQuantizeLinear(x) m = MatMulInteger(q, w, z) f = Cast<to=1>(m) y = Mul(f, s)",
+         {"w": np.random.default_rng(2).integers(-128, 128, (5, 4)).astype(np.int8)}, shapes={"x": (2, 3, 5)}, ranges=X),
+    Case("dequantize/blocks_of_dynamic_batch", "int8[N,8,3] x, float[N,2,3] s", "y = DequantizeLinear<axis=1, block_size=4>(x, s)",
+         opset=21, shapes={"x": (2, 8, 3), "s": (2, 2, 3)}, ranges={"s": (0.04, 0.2)}),
+    Case("quantize/uint4_odd_count", "float[3,5] x", "y = QuantizeLinear<output_dtype=21>(x, s) ", {"s": np.float32(0.9)}, opset=21, ranges=X, outputs="uint4[3,5] y",
+         numpy=lambda arrays, _: {"y": np.clip(np.rint(arrays["x"] / np.float32(0.9)), 0, 15).astype(ml_dtypes.uint4)}),
+    Case("quantize/float8", "float[3,5] x", "y = QuantizeLinear<output_dtype=17>(x, s)", {"s": SCALE}, opset=21, outputs="float8e4m3fn[3,5] y"),
+    Case("quantize/precision_float64", "float[3,5] x", "y = QuantizeLinear<precision=11>(x, s)", {"s": SCALE}, opset=23),
+    Case("dequantize/int32_with_zero_point", "int32[3,5] x", "y = DequantizeLinear(x, s, z)", {"s": SCALE, "z": np.int32(7)},
+         numpy=lambda arrays, _: {"y": (arrays["x"] - 7).astype(np.float32) * np.float32(SCALE)}),
 ]
