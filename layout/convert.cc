@@ -56,7 +56,7 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   each(fuse);
   done("fuse_again");
   // What patterns were sought in, and no kernel computes, is written out.
-  core::expand_intermediate(graph);
+  each(core::expand_intermediate);
   done("expand_intermediate");
   // Settling and fusing make equal constants and transposes too.
   each(merge_equal);
