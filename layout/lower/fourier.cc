@@ -2,7 +2,8 @@
 //
 // Complex numbers are pairs on the last axis, of which real input has only the first. A spectrum of n frequencies is
 // one FULLY_CONNECTED over (time, part); an STFT is a convolution whose kernel is that matrix and whose stride is the
-// frame step. DFT's axis is an attribute (default 1) before opset 20, then an input (default -2).
+// frame step, or frames that are gathered when only the run knows the step. DFT's axis is an attribute (default 1)
+// before opset 20, then an input (default -2).
 #include <fmt/format.h>
 
 #include <numbers>
@@ -18,6 +19,7 @@ using stream::RecipeRef;
 using stream::Unary;
 
 constexpr int64_t kLongest = 1 << 20;
+constexpr int64_t kMostElements = 1 << 28;  // of a matrix: 1 GiB in the file
 
 struct Transform {
   int64_t length;       // of the transform
@@ -29,6 +31,12 @@ struct Transform {
 
 RecipeRef doubles(const std::vector<double>& numbers, Shape dims) {
   return recipe::values<double>(numbers, DType::kFloat64, std::move(dims));
+}
+
+void check_size(Lowering& lo, const Transform& of) {
+  if (of.rows * of.frequencies > kMostElements / 4)
+    lo.unsupported(
+        fmt::format("a transform of length {}: without a kernel for it, its matrix would be in the file", of.length));
 }
 
 // [frequencies, part of the result, rows, part of the signal], f32; computed in doubles, with angles below one turn.
@@ -67,6 +75,29 @@ int64_t parts_of(Lowering& lo, Val x) {
 
 int64_t frequencies_of(int64_t length, bool onesided) { return onesided ? length / 2 + 1 : length; }
 
+// [batch, time, parts] -> [batch, frames, 2 * frequencies] by a convolution.
+Val by_strides(Lowering& lo, Val x, Val window, const Transform& of, int64_t step) {
+  Builder& b = lo.b;
+  Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * 2, 1, of.length, of.parts}));
+  if (window) weights = b.mul(weights, b.reshape(window, {1, 1, of.length, 1}));
+  Val y =
+      b.conv_2d(add_ones(lo, x, {1}), weights, {}, {.padding = Padding::kValid, .stride_w = static_cast<int>(step)});
+  return drop_ones(lo, y, {1});
+}
+
+// The same with the frames laid out one by one.
+Val by_frames(Lowering& lo, Val x, Val window, const Transform& of, Val step) {
+  Builder& b = lo.b;
+  const Dim batch = b.dim(x, 0), beyond = b.graph.symbols.sub(b.graph.symbols.add(b.dim(x, 1), 1), of.length);
+  Val starts = b.range(b.i32_scalar(0), extent(lo, beyond, DType::kInt32), b.cast(step, DType::kInt32));
+  Val places = b.add(add_ones(lo, starts, {1}), counting(lo, of.length, DType::kInt32));
+  Val frames = b.gather(x, places, 1);  // [batch, frames, length, parts]
+  if (window) frames = b.mul(frames, b.reshape(window, {of.length, 1}));
+  frames = reshape_to(lo, frames, std::vector<Dim>{batch, b.dim(starts, 0), of.length * of.parts});
+  Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * 2, of.length * of.parts}));
+  return b.fully_connected(frames, weights, {}, true);
+}
+
 }  // namespace
 
 void lower_dft(Lowering& lo) {
@@ -74,7 +105,11 @@ void lower_dft(Lowering& lo) {
   Val x = lo.input(0);
   if (lo.rank(x) < 2) lo.malformed(fmt::format("a signal of rank {}", lo.rank(x)));
   int64_t asked = lo.opset() >= 20 ? -2 : lo.attr_i("axis", 1);
-  if (lo.opset() >= 20 && lo.has_input(2)) asked = lo.need_ints(lo.input(2), "axis").at(0);
+  if (lo.opset() >= 20 && lo.has_input(2)) {
+    const std::vector<int64_t> given = lo.need_ints(lo.input(2), "axis");
+    if (given.size() != 1) lo.malformed(fmt::format("{} axes", given.size()));
+    asked = given[0];
+  }
   const int last = lo.rank(x) - 1, axis = lo.axis(asked, lo.rank(x));
   if (axis == last) lo.malformed("the axis of the complex numbers' parts");
   const bool onesided = lo.attr_i("onesided", 0) != 0, inverse = lo.attr_i("inverse", 0) != 0;
@@ -84,6 +119,7 @@ void lower_dft(Lowering& lo) {
   const int64_t length = lo.has_input(1) ? need_one(lo, 1, "dft_length", 1) : present;
   if (length < 1 || length > kLongest) lo.unsupported(fmt::format("a transform of length {}", length));
   const Transform of{length, std::min(present, length), parts_of(lo, x), frequencies_of(length, onesided), inverse};
+  check_size(lo, of);
   if (of.rows < present) {
     std::vector<int64_t> begin(static_cast<size_t>(lo.rank(x)), 0);
     std::vector<Dim> size(begin.size(), -1);
@@ -115,7 +151,6 @@ void lower_stft(Lowering& lo) {
   const Val window = lo.optional_input(2);
   if (lo.rank(x) != 3) lo.malformed(fmt::format("a signal of rank {}, not 3", lo.rank(x)));
   const bool onesided = lo.attr_i("onesided", 1) != 0;
-  const int64_t step = need_one(lo, 1, "frame_step", 1);
   int64_t length;
   if (lo.has_input(3))
     length = need_one(lo, 3, "frame_length", 1);
@@ -126,13 +161,14 @@ void lower_stft(Lowering& lo) {
   if (length < 1 || length > kLongest) lo.unsupported(fmt::format("frames of {} elements", length));
   const Transform of{length, length, parts_of(lo, x), frequencies_of(length, onesided), false};
 
+  check_size(lo, of);
   const DType dtype = lo.dtype(x);
-  const Shape shape = lo.shape(x);
-  Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * 2, 1, length, of.parts}));
-  if (window) weights = b.mul(weights, b.reshape(b.cast(window, DType::kFloat32), {1, 1, length, 1}));
-  Val y = b.conv_2d(b.cast(add_ones(lo, x, {1}), DType::kFloat32), weights, {},
-                    {.padding = Padding::kValid, .stride_w = static_cast<int>(step)});
-  const std::vector<Dim> spectra = {shape[0], b.dim(y, 2), of.frequencies, 2};
+  const Dim batch = b.dim(x, 0);
+  x = b.cast(x, DType::kFloat32);
+  const Val factors = window ? b.cast(window, DType::kFloat32) : window;
+  Val y = lo.ints(lo.input(1)) ? by_strides(lo, x, factors, of, need_one(lo, 1, "frame_step", 1))
+                               : by_frames(lo, x, factors, of, as_scalar(lo, lo.input(1)));
+  const std::vector<Dim> spectra = {batch, b.dim(y, 1), of.frequencies, 2};
   lo.output(0, b.cast(reshape_to(lo, y, spectra), dtype));
 }
 

@@ -116,9 +116,9 @@ void lower_max_unpool(Lowering& lo) {
                              stride = numbers(lo, "strides", rank, 1, 1);
   const std::vector<int64_t> pads = numbers(lo, "pads", 2 * rank, 0, 0);
   std::vector<int64_t> out = {shape[0], shape[1]};
+  bool overlap = false;
   for (size_t i = 0; i < rank; ++i) {
-    if (kernel[i] > stride[i])
-      lo.unsupported("MaxUnpool of windows that overlap: what several windows picked would be added up");
+    overlap = overlap || kernel[i] > stride[i];
     out.push_back((shape[i + 2] - 1) * stride[i] - pads[i] - pads[rank + i] + kernel[i]);
     if (out.back() < 1) lo.malformed("the output would have no elements");
   }
@@ -129,7 +129,17 @@ void lower_max_unpool(Lowering& lo) {
         "drop output_shape and pad the result");
   const int64_t elements = checked_product(lo, out), pieces = checked_product(lo, shape);
   Val indices = b.reshape(b.cast(where, DType::kInt32), {pieces, 1});
-  Val flat = b.scatter_nd(indices, b.reshape(x, {pieces}), b.i32({elements}));
+  Val values = b.reshape(x, {pieces});
+  Val flat = b.scatter_nd(indices, values, b.i32({elements}));
+  if (overlap) {
+    // Several windows may have picked one element: SCATTER_ND adds it up, so it is taken once from there, as the
+    // largest of its equals.
+    if (lo.dtype(x) != DType::kFloat32)
+      lo.unsupported("MaxUnpool of windows that overlap: only floats have a kernel that does not add them up");
+    Val hits = b.scatter_nd(indices, b.filled(1, DType::kInt32, {pieces}), b.i32({elements}));
+    Val largest = b.op(Kind::kUnsortedSegmentMax, {values, b.reshape(indices, {pieces}), b.i32_scalar(elements)});
+    flat = b.select(b.greater(hits, b.scalar(0, DType::kInt32)), largest, b.scalar_like(0, values));
+  }
   lo.output(0, b.reshape(flat, out));
 }
 

@@ -1,9 +1,11 @@
 // Sequences of tensors. TFLite has none: a sequence whose elements are known at conversion is only a list of values,
 // and nothing of it is left once they are taken out again (torch's split, chunk and unbind are written that way).
 //
-// While the graph is being lowered a sequence is a value without a type, made by an op of no kernel (kForeign) whose
-// inputs are its elements. Nobody uses it in the end, so tidy() removes it.
+// While the graph is being lowered a sequence is a value of a type that no kernel takes (strings), made by an op of no
+// kernel (kForeign) whose inputs are its elements. Nobody uses it in the end, so tidy() removes it.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "layout/lower/extents.h"
 
@@ -12,7 +14,7 @@ namespace {
 
 Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
   core::Graph& graph = lo.b.graph;
-  const Val made{graph.add_value(DType::kUndefined, {})};
+  const Val made{graph.add_value(DType::kString, {})};
   core::Op op{.kind = Kind::kForeign,
               .inputs = {},
               .outputs = {made.id},
@@ -48,6 +50,8 @@ size_t need_position(Lowering& lo, Val v, size_t count, size_t end) {
 }
 
 constexpr int64_t kMostElements = 4096;  // each is an output of a SPLIT
+
+constexpr size_t kMostNodes = 20000;  // that a SequenceMap may become
 
 // The sizes of the pieces that `split` asks for: a list, or one size for all but the last.
 std::vector<int64_t> piece_sizes(Lowering& lo, Val split, int64_t extent) {
@@ -141,6 +145,9 @@ void lower_sequence_map(Lowering& lo) {
   if (!body || body->type != onnx::Attribute::Type::kGraph || body->graphs.size() != 1)
     lo.malformed("attribute 'body' must be a graph");
   const size_t count = elements_of(lo, lo.input(0)).size();
+  const size_t nodes = std::max<size_t>(1, body->graphs[0]->nodes.size());
+  if (count > kMostNodes / nodes)
+    lo.unsupported(fmt::format("a body of {} nodes for each of {} elements", nodes, count));
   std::vector<std::vector<Val>> made(lo.output_count());
   for (size_t i = 0; i < count; ++i) {
     std::vector<Val> inputs;

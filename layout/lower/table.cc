@@ -106,6 +106,7 @@ namespace lowtide::layout {
   ROW("", "MatMulInteger", 2, 4, 1, lower_matmul_integer) \
   ROW("", "Max", 1, -1, 1, lower_max) \
   ROW("", "MaxPool", 1, 1, 2, lower_max_pool) \
+  ROW("", "MaxRoiPool", 2, 2, 1, lower_max_roi_pool) \
   ROW("", "MaxUnpool", 2, 3, 1, lower_max_unpool) \
   ROW("", "Mean", 1, -1, 1, lower_mean) \
   ROW("", "MeanVarianceNormalization", 1, 1, 1, lower_mean_variance_normalization) \

@@ -13,6 +13,8 @@
 namespace lowtide::layout {
 namespace {
 
+constexpr int64_t kMostSkips = 256;
+
 // The n-grams of one length, of which there are some in the pool.
 struct Grams {
   int64_t length;
@@ -94,9 +96,11 @@ void lower_tf_idf_vectorizer(Lowering& lo) {
   if (mode != "TF" && mode != "IDF" && mode != "TFIDF") lo.malformed(fmt::format("mode '{}' is not known", mode));
   const std::vector<int64_t> places = need_list(lo, "ngram_indexes");
   const int64_t skips = lo.need_attr_i("max_skip_count");
-  const int64_t size = *std::max_element(places.begin(), places.end()) + 1;
-  if (*std::min_element(places.begin(), places.end()) < 0 || skips < 0 || size > INT32_MAX)
-    lo.malformed("negative numbers in ngram_indexes, or a negative max_skip_count");
+  const auto [least, most] = std::minmax_element(places.begin(), places.end());
+  if (*least < 0 || *most >= INT32_MAX) lo.malformed(fmt::format("ngram_indexes from {} to {}", *least, *most));
+  if (skips < 0) lo.malformed(fmt::format("a max_skip_count of {}", skips));
+  if (skips > kMostSkips) lo.unsupported(fmt::format("{} skips: each is a comparison of its own", skips));
+  const int64_t size = *most + 1;
   const std::vector<Grams> pool = read_pool(lo, places);
   const std::vector<float> weights = read_weights(lo, places, size);
   if (lo.rank(x) > 2) lo.malformed(fmt::format("an input of rank {}", lo.rank(x)));

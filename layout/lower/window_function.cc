@@ -64,7 +64,7 @@ void lower_blackman_window(Lowering& lo) { window(lo, {0.42, -0.5, 0.08}); }
 void lower_mel_weight_matrix(Lowering& lo) {
   Builder& b = lo.b;
   const int64_t mels = need_size(lo, 0, "num_mel_bins"), length = need_size(lo, 1, "dft_length");
-  const int64_t rate = lo.need_ints(lo.input(2), "sample_rate").at(0);
+  const double rate = need_number(lo, 2, "sample_rate");
   if (rate < 1) lo.malformed(fmt::format("a sample rate of {}", rate));
   const double low = to_mel(need_number(lo, 3, "lower_edge_hertz"));
   const double high = to_mel(need_number(lo, 4, "upper_edge_hertz"));
@@ -73,8 +73,8 @@ void lower_mel_weight_matrix(Lowering& lo) {
   const double step = (high - low) / static_cast<double>(mels + 2);
   std::vector<float> edges;
   for (int64_t i = 0; i < mels + 2; ++i) {
-    const double bin = std::floor(static_cast<double>(length + 1) * to_hertz(static_cast<double>(i) * step + low) /
-                                  static_cast<double>(rate));
+    const double bin =
+        std::floor(static_cast<double>(length + 1) * to_hertz(static_cast<double>(i) * step + low) / rate);
     if (!(bin >= 0 && bin < static_cast<double>(bins)) || (i > 0 && bin < edges.back()))
       lo.malformed(fmt::format("mel bin {} does not lie within the {} bins of the spectrum", i, bins));
     edges.push_back(static_cast<float>(bin));

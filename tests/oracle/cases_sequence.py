@@ -32,3 +32,8 @@ sequence("erase_and_count", X, "s = SplitToSequence(x) t = SequenceErase(s, one)
          "f = Cast<to=1>(n) j = ConcatFromSequence<axis=2>(u) y = Mul(j, f)", {"one": AT["one"]}, outputs="float[1,7,9] y")
 sequence("shuffled_channels", "float[2,6,5,7] x", "s = SplitToSequence<axis=1>(x, n) a = SequenceAt(s, zero) b = SequenceAt(s, one) y = Concat<axis=1>(b, a)",
          {"n": i64(2, 4), "zero": POSITIONS["zero"], "one": AT["one"]}, outputs="float[2,6,5,7] y")
+sequence("map", "float[2,3] a, float[2,4] b, float[2,1] c",
+         "s = SequenceConstruct(a, b) t = SequenceMap<body = f (float[2,N] v, float[2,1] w) => (float[2,N] r) { r = Mul(v, w) }>(s, c) y = ConcatFromSequence<axis=1>(t)",
+         opset=17, outputs="float[2,7] y", same_as="j = Concat<axis=1>(a, b) y = Mul(j, c)")
+sequence("element_that_the_run_names", "float[2,3] a, float[2,4] b, int64 n", "s = SequenceConstruct(a, b) y = SequenceAt(s, n)", outputs="float[2,N] y",
+         feeds={"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 4), np.float32), "n": np.array(1, np.int64)})

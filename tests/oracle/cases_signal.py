@@ -53,6 +53,10 @@ stft("two_sided", "float[2,50,1] x", "y = STFT<onesided=0>(x, s, w)", {"w": W}, 
 stft("complex", "float[2,50,2] x", "y = STFT<onesided=0>(x, s, w)", {"w": W}, outputs="float[2,8,12,2] y")
 stft("window_and_frame_length", "float[2,50,1] x", "y = STFT(x, s, w, n)", {"w": W, "n": np.array(12, np.int64)}, outputs="float[2,8,7,2] y")
 stft("dynamic_length", "float[N,T,1] x", "y = STFT(x, s, w)", {"w": W}, outputs="float[N,F,7,2] y", shapes={"x": [2, 50, 1]})
+for parts, sides in ((1, 1), (2, 0)):
+    CASES.append(Case(f"stft/step_at_run_time_{parts}", f"float[2,50,{parts}] x, int64 s", f"y = STFT<onesided={sides}>(x, s, w)", {"w": W}, opset=17,
+                      outputs=f"float[2,F,{7 if sides else 12},2] y", feeds={"x": np.random.default_rng(3).normal(size=(2, 50, parts)).astype(np.float32),
+                                                                              "s": np.array(5, np.int64)}))
 
 for kind in ("Hann", "Hamming", "Blackman"):
     for periodic in (0, 1):
@@ -78,4 +82,13 @@ CASES += [
     Case("det/one_matrix", "float[4,4] x", "y = Det(x)"),
     Case("det/zero_pivots", "float[2,3,3] x", "y = Det(x)", feeds={"x": f32(0, 2, 1, 0, 0, 3, 4, 1, 1, 0, 2, 1, 0, 5, 3, 0, 1, 1).reshape(2, 3, 3)}),
     Case("det/dynamic_batch", "float[N,4,4] x", "y = Det(x)", shapes={"x": [3, 4, 4]}),
+]
+CASES += [
+    Case("dft/onesided_inverse", "float[2,10,2] x", "y = DFT<inverse=1, onesided=1>(x)", opset=20, outputs="float[2,6,2] y"),
+    Case("random/normal", "float[2,3] x", "r = RandomNormal<shape=[2,3], seed=1.0>() y = Add(x, r)"),
+    Case("random/normal_like", "float[2,3] x", "r = RandomNormalLike(x) y = Add(x, r)"),
+    Case("random/uniform", "float[2,3] x", "r = RandomUniform<shape=[2,3]>() y = Add(x, r)"),
+    Case("random/uniform_like", "float[2,3] x", "r = RandomUniformLike(x) y = Add(x, r)"),
+    Case("random/bernoulli", "float[2,3] x", "y = Bernoulli(x)", opset=15),
+    Case("random/multinomial", "float[2,3] x", "y = Multinomial(x)", outputs="int32[2,1] y"),
 ]

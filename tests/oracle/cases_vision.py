@@ -55,6 +55,15 @@ for mode in ("avg", "max"):
                       f'y = RoiAlign<mode="{mode}", output_height=3, output_width=4, sampling_ratio=2, spatial_scale=0.5>(x, r, i)', opset=16,
                       ranges={"i": (0, 2), "r": (-4, 24)}, shapes={"x": [2, 3, 9, 11], "r": [5, 4], "i": [5]}))
 
+BOXES = f32(0, 1, 2, 8, 6, 1, -3, -2, 4, 20, 0, 5, 5, 5, 5, 1, 14, 3, 19, 9, 0, 2.5, 0.5, 10.5, 7.5, 1, 30, 30, 40, 40).reshape(6, 5)
+for name, attributes in {"whole": "pooled_shape=[3,4]", "scaled": "pooled_shape=[2,3], spatial_scale=0.5", "one": "pooled_shape=[1,1]"}.items():
+    CASES.append(Case(f"max_roi_pool/{name}", "float[2,3,9,11] x, float[6,5] r", f"y = MaxRoiPool<{attributes}>(x, r)", opset=11,
+                      feeds={"x": np.random.default_rng(5).normal(size=(2, 3, 9, 11)).astype(np.float32), "r": BOXES}))
+CASES.append(Case("max_roi_pool/one_image", "float[1,3,9,11] x, float[6,5] r", "y = MaxRoiPool<pooled_shape=[3,2]>(x, r)", opset=11,
+                  feeds={"x": np.random.default_rng(5).normal(size=(1, 3, 9, 11)).astype(np.float32), "r": BOXES * f32(0, 1, 1, 1, 1)}))
+CASES.append(Case("max_unpool/windows_overlap", "float[2,3,7,9] x",
+                  "p, i = MaxPool<kernel_shape=[3,3], strides=[2,2]>(x) y = MaxUnpool<kernel_shape=[3,3], strides=[2,2]>(p, i)"))
+
 # sampling_ratio 0: as many samples as a bin has elements; regions of all sizes, one of them turned inside out.
 REGIONS = f32(1, 2, 8, 6, -3, -2, 4, 20, 5, 5, 5, 5, 14, 3, 19, 9, 2.5, 0.5, 10.5, 7.5, 0, 0, 22, 18, 7, 7, 3, 3).reshape(7, 4)
 for mode in ("avg", "max"):
