@@ -176,6 +176,7 @@ class GraphLowering : public Surroundings {
 
  private:
   static constexpr int kMaxDepth = 32;
+  static constexpr int64_t kMostInnerNodes = 500'000;  // of subgraphs, each time that they are laid out
 
   void collect_types(const onnx::Graph& graph) {
     for (const auto* list : {&graph.value_info, &graph.outputs})
@@ -194,7 +195,15 @@ class GraphLowering : public Surroundings {
     return {builder_->graph.add_value(is_half(it->second->dtype) ? core::DType::kFloat32 : it->second->dtype, shape)};
   }
 
+  // Loops in loops may ask for more nodes than any machine has.
+  void count_node() {
+    if (depth_ > 0 && ++inner_nodes_ > kMostInnerNodes)
+      throw Error(Code::kUnsupported,
+                  fmt::format("the loops would be laid out as more than {} nodes", kMostInnerNodes));
+  }
+
   void lower_node(const onnx::Node& node, Scope& scope) {
+    count_node();
     const stream::Where where{.node = node.label(), .op = full_name(node)};
     try {
       const LowerRow* row = find_lowering(node.domain, node.op_type);
@@ -273,6 +282,7 @@ class GraphLowering : public Surroundings {
   Scope* scope_ = nullptr;
   core::Region* entered_ = nullptr;  // whose scope comes next
   int depth_ = 0;
+  int64_t inner_nodes_ = 0;
   std::unordered_map<std::string, const ValueInfo*> types_;
 };
 

@@ -15,6 +15,14 @@ namespace lowtide::layout {
 // In all, nodes times iterations: beyond it a loop in line is no longer a convenience.
 constexpr int64_t kMostNodes = 20000;
 
+static int64_t node_count(const onnx::Graph& graph) {
+  auto count = static_cast<int64_t>(graph.nodes.size());
+  for (const onnx::Node& node : graph.nodes)
+    for (const onnx::Attribute& attribute : node.attributes)
+      for (const auto& inner : attribute.graphs) count += node_count(*inner);
+  return count;
+}
+
 const onnx::Graph& subgraph(Lowering& lo, std::string_view name) {
   const onnx::Attribute* found = lo.attr(name);
   if (!found || found->type != onnx::Attribute::Type::kGraph || found->graphs.size() != 1)
@@ -23,8 +31,7 @@ const onnx::Graph& subgraph(Lowering& lo, std::string_view name) {
 }
 
 bool can_unroll(const onnx::Graph& body, int64_t iterations) {
-  const auto nodes = static_cast<int64_t>(std::max<size_t>(1, body.nodes.size()));
-  return iterations <= kMostNodes / nodes;
+  return iterations <= kMostNodes / std::max<int64_t>(1, node_count(body));
 }
 
 std::optional<bool> truth(const Lowering& lo, Val v) {

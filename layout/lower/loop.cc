@@ -21,6 +21,19 @@ struct Loop {
 Val add_row_axis(Lowering& lo, Val v) { return lo.b.unsqueeze(v, std::vector<int>{0}); }
 Val as_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
 
+// How the scan outputs grow, from a body that is written for this and thrown away.
+std::vector<Gathering> scan_outputs(Lowering& lo, const Loop& loop) {
+  if (loop.scans == 0) return {};
+  core::Region trial(lo.around.model(), lo.b, "trial");
+  std::vector<Val> inputs{trial.input(DType::kInt64, {}), trial.input(DType::kBool, {})};
+  for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
+  const std::vector<Val> out = lo.around.lower_into(trial, loop.body, inputs);
+  std::vector<Gathering> all;
+  for (size_t i = loop.carried + 1; i < out.size(); ++i)
+    all.push_back(gathering(lo, trial, out[i], loop.body.outputs[i], 0, false));
+  return all;
+}
+
 // The outputs of the node; nothing when the run decides about the loop's course, or when it is too long.
 std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
   std::optional<int64_t> trips;
@@ -44,25 +57,12 @@ std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
     std::copy_n(out.begin() + 1, loop.carried, state.begin());
     for (size_t i = 0; i < loop.scans; ++i) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
   }
-  for (size_t i = 0; i < loop.scans; ++i) {
-    if (rows[i].empty() && lo.wants_output(loop.carried + i))
-      lo.unsupported("a scan output of a loop without iterations has no known shape");
-    state.push_back(rows[i].empty() ? Val{} : lo.b.concat(rows[i], 0));
+  if (loop.scans > 0 && rows[0].empty()) {
+    for (const Gathering& scan : scan_outputs(lo, loop)) state.push_back(scan.none);
+    return state;
   }
+  for (const std::vector<Val>& parts : rows) state.push_back(lo.b.concat(parts, 0));
   return state;
-}
-
-// How the scan outputs grow, from a body that is written for this and thrown away.
-std::vector<Gathering> scan_outputs(Lowering& lo, const Loop& loop) {
-  if (loop.scans == 0) return {};
-  core::Region trial(lo.around.model(), lo.b, "trial");
-  std::vector<Val> inputs{trial.input(DType::kInt64, {}), trial.input(DType::kBool, {})};
-  for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
-  const std::vector<Val> out = lo.around.lower_into(trial, loop.body, inputs);
-  std::vector<Gathering> all;
-  for (size_t i = loop.carried + 1; i < out.size(); ++i)
-    all.push_back(gathering(lo, trial, out[i], loop.body.outputs[i], 0, false));
-  return all;
 }
 
 // State of the WHILE: the trip, the condition, the carried values, the scan outputs so far.

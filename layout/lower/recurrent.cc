@@ -133,7 +133,8 @@ Layer read_layer(Lowering& lo, const RecurrentForm& form) {
   layer.batch_first = lo.attr_i("layout", 0) != 0;
   layer.x = lo.input(0);
   Val w = lo.input(1), r = lo.input(2);
-  if (lo.rank(layer.x) != 3 || lo.rank(w) != 3 || lo.rank(r) != 3) lo.malformed("X, W and R must have rank 3");
+  if (lo.rank(layer.x) != 3 || lo.rank(w) != 3 || lo.rank(r) != 3)
+    lo.malformed(fmt::format("X, W and R have ranks {}, {} and {}, not 3", lo.rank(layer.x), lo.rank(w), lo.rank(r)));
   if (lo.dtype(layer.x) != DType::kFloat32)
     lo.unsupported(fmt::format("no kernel multiplies {}", dtype_name(lo.dtype(layer.x))), "use float in the model");
   if (layer.batch_first) layer.x = lo.b.transpose(layer.x, {1, 0, 2});

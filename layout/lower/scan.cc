@@ -59,7 +59,6 @@ std::vector<Val> unrolled(Lowering& lo, const Scan& scan) {
     for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(out[state.size() + i]);
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].empty()) lo.unsupported("a scan over no elements has outputs of unknown shape");
     if (scan.out[i].reverse) std::reverse(rows[i].begin(), rows[i].end());
     const int axis = lo.axis(scan.out[i].axis, lo.rank(rows[i][0]) + 1);
     for (Val& row : rows[i]) row = lo.b.unsqueeze(row, std::vector<int>{axis});
@@ -123,7 +122,7 @@ std::vector<Val> run(Lowering& lo, Scan& scan) {
       lo.malformed(fmt::format("scanned axes have {} and {} elements", scan.length, own));
     if (i == 0 || stream::is_static(own)) scan.length = own;
   }
-  const bool known = stream::is_static(scan.length) && can_unroll(scan.body, scan.length);
+  const bool known = stream::is_static(scan.length) && scan.length > 0 && can_unroll(scan.body, scan.length);
   return known ? unrolled(lo, scan) : at_run_time(lo, scan);
 }
 

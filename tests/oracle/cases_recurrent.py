@@ -159,6 +159,28 @@ for n in (0, 1, 5):
 control("loop_too_long_for_unrolling", "float[2,3] x",
         "y, z = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t, float[3] r) { o = Identity(c) a = Mul(s, k) "
         "t = Sin(a) r = Gather(t, zero) }>", "float[2,3] y, float[9000,3] z", {"k": f32(1.5, -2, 1.75, -1.5, 2, -1.25).reshape(2, 3), "n": np.array(9000), "zero": np.array(0)})
+for n in (0, 3):
+    known = {"n": np.array(n), "k": (2, 3)}
+    control(f"loop_of_known_{n}_gathers", "float[2,3] x",
+            "y, z = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t, float[3,2] u) { "
+            "o = Identity(c) t = Add(s, k) u = Transpose(s) }>", f"float[2,3] y, float[{n},3,2] z", known)
+    control(f"scan_of_{n}", f"float[2] h, float[{n},2] x",
+            "y, z = Scan (h, x) <num_scan_inputs=1, body = b (float[2] s, float[2] r) => (float[2] t, float[2] u) { t = Add(s, r) u = Neg(t) }>",
+            f"float[2] y, float[{n},2] z",
+            numpy=None if n else lambda given, _: {"y": given["h"], "z": np.zeros((0, 2), np.float32)})  # ONNX Runtime scans no empty axis
+    fed = {"feeds": {"x": f32(1, -2, 3, -4, 5, -6).reshape(2, 3), "n": np.array(n)}}
+    control(f"loop_of_{n}_around_if", "float[N,3] x, int64 n",
+            "w = Neg(x) y = Loop (n, , x) <body = b (int64 i, bool c, float[N,3] s) => (bool o, float[N,3] t) { o = Identity(c) d = Less(i, one) "
+            "t = If (d) <then_branch = e () => (float[N,3] u) { u = Add(s, w) }, else_branch = f () => (float[N,3] v) { q = Shape(w) "
+            "m = ConstantOfShape <value = float[1] {0.5}> (q) v = Mul(s, m) }> }>", "float[N,3] y", {"one": np.array(1)}, **fed)
+for flag in (False, True):
+    control(f"if_{flag}_around_recurrent_loop", "float[T,2,5] x, bool p",
+            "y = If (p) <then_branch = a () => (float[T,1,2,3] u) { u = LSTM<hidden_size=3>(x, w, r) }, "
+            "else_branch = b () => (float[T,1,2,3] v) { v = LSTM<hidden_size=3, direction=\"reverse\">(x, w, r) }>", "float[T,1,2,3] y",
+            {"w": (1, 12, 5), "r": (1, 12, 3)},
+            feeds={"x": np.random.default_rng(2).uniform(-1, 1, (4, 2, 5)).astype(np.float32), "p": np.array(flag)})
+control("loops_one_after_the_other", "float[T,1,5] x", "a = LSTM<hidden_size=3>(x, w, r) q = Squeeze(a, one) b, c = GRU<hidden_size=2>(q, v, u) y = Identity(b)",
+        "float[T,1,1,2] y", {"w": (1, 12, 5), "r": (1, 12, 3), "v": (1, 6, 3), "u": (1, 6, 2), "one": i64(1)}, shapes={"x": (6, 1, 5)})
 control("while_without_a_limit", "float[2] x",
         "y = Loop ( , more, x) <body = b (int64 i, bool c, float[2] s) => (bool o, float[2] t) { t = Add(s, s) r = ReduceMax<keepdims=0>(t) o = Less(r, limit) }>",
         "float[2] y", {"more": np.array(True), "limit": np.float32(100)}, feeds={"x": f32(1, 3)})
