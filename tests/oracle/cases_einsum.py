@@ -35,3 +35,42 @@ CASES = [Case(f"einsum/{name}", inputs, f'y = Einsum<equation="{equation}">({ope
 ]]
 CASES.append(Case("einsum/dynamic_batch", "float[N,3,4] a, float[N,4,5] b", 'y = Einsum<equation="bij,bjk->bik">(a, b)',
                   shapes={"a": (6, 3, 4), "b": (6, 4, 5)}))
+
+
+def einsum(name, equation, *shapes, opset=13, constant=(), **more):
+    inputs = ", ".join(f"float[{','.join(map(str, dims))}] {letter}" for letter, dims in zip("abcd", shapes) if letter not in constant)
+    weights = {letter: tuple(dims) for letter, dims in zip("abcd", shapes) if letter in constant}
+    CASES.append(Case("einsum/" + name, inputs, f'y = Einsum<equation="{equation}">({", ".join("abcd"[: len(shapes)])})', weights, opset=opset, **more))
+
+
+einsum("sum_of_one", "ijk->ki", (3, 4, 5))
+einsum("implicit_result", "ba", (3, 4), same_as="y = Transpose(a)", outputs="float[4,3] y")
+einsum("implicit_capitals_first", "aB", (3, 4), same_as="y = Transpose(a)", outputs="float[4,3] y")
+einsum("spaces", " i j , j k -> i k ", (3, 4), (4, 5))
+einsum("trace_implicit", "ii", (4, 4))
+einsum("diagonal_of_three", "iiij->ji", (3, 3, 3, 4))
+einsum("diagonal_in_product", "iij,jk->ik", (3, 3, 4), (4, 5))
+einsum("ellipsis_diagonal", "...ii->...i", (2, 3, 4, 4))
+einsum("two_contracted_crossed", "abcd,dcef->efba", (2, 3, 4, 5), (5, 4, 6, 7))
+einsum("image_and_matrix", "nctv,vw->nctw", (2, 3, 4, 5), (5, 6))
+einsum("constant_left", "vw,nctv->nctw", (5, 6), (2, 3, 4, 5), constant="a")
+einsum("two_graphs", "nkctv,kvw->nctw", (2, 3, 4, 5, 6), (3, 6, 7))
+einsum("outer_transposed", "i,j->ji", (3,), (4,))
+einsum("summed_alone", "ijm,jk->ik", (3, 4, 6), (4, 5))
+einsum("summed_alone_on_both", "ij,kl->ik", (3, 4), (5, 6))
+einsum("ellipsis_broadcast", "...ij,...jk->...ik", (6, 2, 3, 4), (2, 4, 5), same_as="y = MatMul(a, b)", outputs="float[6,2,3,5] y")
+einsum("ellipsis_ones", "...ij,...jk->...ik", (6, 1, 3, 4), (1, 2, 4, 5))
+einsum("ellipsis_moved", "i...j->j...i", (2, 3, 4, 5))
+einsum("ellipsis_summed", "...ij->ij", (2, 3, 4, 5), same_as="s = Constant<value_ints=[0,1]>() y = ReduceSum<keepdims=0>(a, s)", outputs="float[4,5] y")
+einsum("ellipsis_implicit", "...ij,jk", (2, 3, 4, 5), (5, 6))
+einsum("ellipsis_empty", "...ij,...j->...i", (3, 4), (4,))
+einsum("scalar", "ij,->ij", (3, 4), (), same_as="y = Mul(a, b)", constant="b")
+einsum("three_bilinear", "bi,oij,bj->bo", (2, 3), (5, 3, 4), (2, 4))
+einsum("four", "ij,jk,kl,lm->mi", (2, 3), (3, 4), (4, 5), (5, 6))
+einsum("six_axes", "abcde,abcfe->abcdf", (2, 1, 3, 4, 5), (2, 1, 3, 6, 5))
+CASES += [
+    Case("einsum/int32", "int32[3,4] a, int32[4,5] b", 'y = Einsum<equation="ij,jk->ki">(a, b)', ranges={"a": (-9, 9), "b": (-9, 9)}),
+    Case("einsum/dynamic_batch_moved", "float[N,3,4] a, float[N,4,5] b", 'y = Einsum<equation="bij,bjk->bki">(a, b)', shapes={"a": [2, 3, 4], "b": [2, 4, 5]}),
+    Case("einsum/dynamic_batch_constant", "float[N,3,T,4] a", 'y = Einsum<equation="nctv,vw->nwtc">(a, b)', {"b": (4, 5)}, shapes={"a": [2, 3, 6, 4]},
+         outputs="float[N,5,T,3] y"),
+]
