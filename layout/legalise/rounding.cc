@@ -18,6 +18,7 @@ bool Rounding::takes(const Op& op) const {
     }
     // The parameters are taken off again, or the numbers are asked for.
     case Kind::kBitcast:
+      return levels_.contains(op.inputs[0]) && b_.graph.at(op.inputs[0]).dtype == b_.graph.at(op.outputs[0]).dtype;
     case Kind::kDequantize:
       return levels_.contains(op.inputs[0]);
     default:
