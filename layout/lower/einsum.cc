@@ -117,6 +117,25 @@ void sum_out(Lowering& lo, Operand& x, const std::set<Label>& needed) {
   x.labels = rest;
 }
 
+// An axis of 1 broadcasts to what the label has elsewhere: without it the operand is the same for all of them.
+void drop_broadcast_ones(Lowering& lo, std::vector<Operand>& operands) {
+  std::set<Label> longer;
+  for (const Operand& x : operands)
+    for (size_t i = 0; i < x.labels.size(); ++i)
+      if (lo.shape(x.value)[i] != 1) longer.insert(x.labels[i]);
+  for (Operand& x : operands) {
+    std::vector<int> axes;
+    Labels rest;
+    for (size_t i = 0; i < x.labels.size(); ++i) {
+      if (lo.shape(x.value)[i] == 1 && longer.contains(x.labels[i]))
+        axes.push_back(static_cast<int>(i));
+      else
+        rest.push_back(x.labels[i]);
+    }
+    x = {drop_ones(lo, x.value, axes), rest};
+  }
+}
+
 Dim extent_of(Lowering& lo, const Operand& x, const Labels& labels) {
   Dim product = 1;
   for (Label label : labels) product = lo.b.graph.symbols.mul(product, lo.shape(x.value)[x.find(label)]);
@@ -199,6 +218,7 @@ void lower_einsum(Lowering& lo) {
         std::none_of(operands.begin(), operands.end(), [&](const Operand& x) { return x.has(label); }))
       lo.malformed("the result names a label twice, or one that no operand has");
   for (Operand& x : operands) take_diagonals(lo, x);
+  drop_broadcast_ones(lo, operands);
 
   // What is needed behind operand i: the result and the operands after it.
   Operand all = operands[0];

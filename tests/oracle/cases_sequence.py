@@ -37,3 +37,7 @@ sequence("map", "float[2,3] a, float[2,4] b, float[2,1] c",
          opset=17, outputs="float[2,7] y", same_as="j = Concat<axis=1>(a, b) y = Mul(j, c)")
 sequence("element_that_the_run_names", "float[2,3] a, float[2,4] b, int64 n", "s = SequenceConstruct(a, b) y = SequenceAt(s, n)", outputs="float[2,N] y",
          feeds={"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 4), np.float32), "n": np.array(1, np.int64)})
+sequence("list_that_a_loop_fills", "float[2,3] a",
+         "e = SequenceEmpty() s = Loop<body = f (int64 i, bool c, seq(float[2,3]) p) => (bool d, seq(float[2,3]) q) "
+         "{ d = Identity(c) f = Cast<to=1>(i) m = Mul(a, f) q = SequenceInsert(p, m) }>(n, t, e) y = ConcatFromSequence<axis=0>(s)",
+         {"n": np.array(3, np.int64), "t": np.array(True)}, outputs="float[6,3] y")
