@@ -114,7 +114,7 @@ class Legaliser {
     auto type = compute_type(op.kind, own);
     if (!type)
       throw Unsupported(fmt::format("no kernel of {} takes {}", kind_name(op.kind), dtype_name(own)),
-                        "cast its inputs to float or int32 in the model");
+                        "cast its inputs to float in the model");
     if (type->dtype == own && only_moves(op.kind))
       if (auto narrow = known_narrow(op)) type->dtype = *narrow;
     if (type->dtype == own) return *type;
