@@ -1,8 +1,8 @@
-// MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv, and com.microsoft's MatMulIntegerToFloat and QGemm: products
-// of 8-bit numbers with scales and zero points as inputs. TFLite's quantized kernels want those as properties of
-// tensors, and round by other rules; floats do the same exactly as long as no sum passes 2^24. Longer sums are made in
-// parts: the right operand is written in digits of a smaller base, each digit multiplied for itself, and the parts
-// added as i32.
+// MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv and com.microsoft's like of them (DynamicQuantizeMatMul,
+// MatMulIntegerToFloat, QGemm): products of 8-bit numbers with scales and zero points as inputs. TFLite's quantized
+// kernels want those as properties of tensors, and round by other rules; floats do the same exactly as long as no sum
+// passes 2^24. Longer sums are made in parts: the right operand is written in digits of a smaller base, each digit
+// multiplied for itself, and the parts added as i32.
 //
 //     q = 16 * high + low        sum x * q = 16 * (sum x * high) + (sum x * low)
 //
@@ -141,6 +141,15 @@ void lower_matmul_integer_to_float(Lowering& lo) {
   const Val a_scale = along(lo, lo.input(2), std::max(0, lo.rank(lo.input(0)) - 2), lo.rank(lo.input(0)));
   Val y = b.mul(b.cast(sum, DType::kFloat32), b.mul(a_scale, along(lo, lo.input(3), 0, 1)));
   lo.output(0, lo.has_input(6) ? b.add(y, lo.input(6)) : y);
+}
+
+// a in floats, b, its scale and zero point, a bias in floats.
+void lower_dynamic_quantize_matmul(Lowering& lo) {
+  Builder& b = lo.b;
+  const DynamicallyQuantized a = dynamically_quantized(lo, lo.input(0));
+  const Val sum = integer_matmul(lo, a.q, a.zero, lo.input(1), lo.optional_input(3));
+  const Val y = b.mul(b.cast(sum, DType::kFloat32), b.mul(a.scale, along(lo, lo.input(2), 0, 1)));
+  lo.output(0, lo.has_input(4) ? b.add(y, lo.input(4)) : y);
 }
 
 // a, its scale and zero point, b, ..., a bias (i32) in units of both scales, the result's scale and zero point: without

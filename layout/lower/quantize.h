@@ -15,4 +15,11 @@ Val as_levels(Lowering& lo, Val levels, Val zero, DType to);
 // A scale or zero point of a whole tensor, as rank 0; refused when it is a list.
 Val one_parameter(Lowering& lo, Val parameter);
 
+// x (f32) on 256 levels that reach from its least to its largest element, and over 0: q and zero are u8, scale and zero
+// of rank 0. Data that are all 0 get the scale 1, as in ONNX Runtime.
+struct DynamicallyQuantized {
+  Val q, scale, zero;
+};
+DynamicallyQuantized dynamically_quantized(Lowering& lo, Val x);
+
 }  // namespace lowtide::layout

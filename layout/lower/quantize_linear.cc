@@ -139,6 +139,19 @@ Val one_parameter(Lowering& lo, Val parameter) {
   return lo.b.reshape(parameter, Shape{});
 }
 
+DynamicallyQuantized dynamically_quantized(Lowering& lo, Val x) {
+  Builder& b = lo.b;
+  constexpr double kLevels = 255;
+  std::vector<int> all;
+  for (int i = 0; i < lo.rank(x); ++i) all.push_back(i);
+  Val nought = b.scalar_like(0, x);
+  Val low = b.minimum(b.reduce_min(x, all, false), nought), high = b.maximum(b.reduce_max(x, all, false), nought);
+  Val range = b.sub(high, low);
+  Val scale = b.select(b.equal(range, nought), b.scalar_like(1, x), b.div(range, kLevels));
+  Val zero = as_levels(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
+  return {as_levels(lo, b.div(x, scale), zero, DType::kUint8), scale, zero};
+}
+
 void lower_quantize_linear(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.b.cast(lo.input(0), DType::kFloat32);
@@ -191,21 +204,11 @@ void lower_dequantize_linear(Lowering& lo) {
   lo.output(0, b.cast(b.mul(level, scale), to));
 }
 
-// The range of the data, widened to hold 0, on 256 levels. Data that are all 0 get the scale 1, as in ONNX Runtime.
 void lower_dynamic_quantize_linear(Lowering& lo) {
-  Builder& b = lo.b;
-  constexpr double kLevels = 255;
-  Val x = lo.input(0);
-  std::vector<int> all;
-  for (int i = 0; i < lo.rank(x); ++i) all.push_back(i);
-  Val nought = b.scalar_like(0, x);
-  Val low = b.minimum(b.reduce_min(x, all, false), nought), high = b.maximum(b.reduce_max(x, all, false), nought);
-  Val range = b.sub(high, low);
-  Val scale = b.select(b.equal(range, nought), b.scalar_like(1, x), b.div(range, kLevels));
-  Val zero = as_levels(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
-  lo.output(0, as_levels(lo, b.div(x, scale), zero, DType::kUint8));
-  lo.output(1, scale);
-  lo.output(2, zero);
+  const DynamicallyQuantized made = dynamically_quantized(lo, lo.input(0));
+  lo.output(0, made.q);
+  lo.output(1, made.scale);
+  lo.output(2, made.zero);
 }
 
 }  // namespace lowtide::layout

@@ -205,6 +205,7 @@ namespace lowtide::layout {
   ROW("", "Xor", 2, 2, 1, lower_xor) \
   ROW("com.microsoft", "BiasGelu", 2, 2, 1, lower_bias_gelu) \
   ROW("com.microsoft", "DequantizeLinear", 2, 3, 1, lower_dequantize_linear) \
+  ROW("com.microsoft", "DynamicQuantizeMatMul", 3, 5, 1, lower_dynamic_quantize_matmul) \
   ROW("com.microsoft", "FastGelu", 1, 2, 1, lower_fast_gelu) \
   ROW("com.microsoft", "FusedConv", 2, 4, 1, lower_fused_conv) \
   ROW("com.microsoft", "FusedGemm", 2, 3, 1, lower_fused_gemm) \

@@ -56,4 +56,9 @@ CASES = [
     Case("matmul_integer_to_float/bias", "uint8[3,300] x", "y = com.microsoft.MatMulIntegerToFloat(x, w, s, t, z, a, c)",
          {"w": I(300, 4), "s": f(0.013), "t": f(0.007, 0.001, 0.002, 0.03), "z": np.uint8(121), "a": np.zeros(4, np.int8), "c": f(1, -2, 3, 4)},
          outputs="float[3,4] y", opsets={"com.microsoft": 1}, **u8),
+    Case("dynamic_quantize_matmul/bias", "float[2,3,300] x", "y = com.microsoft.DynamicQuantizeMatMul(x, w, t, a, c)",
+         {"w": I(300, 4), "t": f(0.007, 0.001, 0.002, 0.03), "a": np.zeros(4, np.int8), "c": f(1, -2, 3, 4)}, outputs="float[2,3,4] y", opsets={"com.microsoft": 1},
+         ranges={"x": (-3, 5)}),
+    Case("dynamic_quantize_matmul/zero_point", "float[3,30] x", "y = com.microsoft.DynamicQuantizeMatMul(x, w, t, a)",
+         {"w": U(30, 4), "t": f(0.007), "a": np.uint8(130)}, outputs="float[3,4] y", opsets={"com.microsoft": 1}, ranges={"x": (2, 5)}),
 ]
