@@ -56,6 +56,22 @@ Val gathered(Builder& b, const Gathering& how, Val so_far, Val row) {
   return how.reverse ? b.concat({row, so_far}, how.axis) : b.concat({so_far, row}, how.axis);
 }
 
+namespace {
+
+// A branch that does not fit the shapes is an error only when it is taken. TFLite has no operator that fails.
+std::vector<Val> lower_branch(Lowering& lo, core::Region& region, const onnx::Graph& graph) {
+  try {
+    return lo.around.lower_into(region, graph, {});
+  } catch (const stream::Error& error) {
+    if (error.code() != stream::Code::kMalformed) throw;
+    lo.unsupported(
+        fmt::format("with these shapes a branch cannot run: node '{}': {}", error.where().node, error.text()),
+        "fix what the condition depends on, or give shapes that fit both branches");
+  }
+}
+
+}  // namespace
+
 void lower_if(Lowering& lo) {
   const onnx::Graph &yes = subgraph(lo, "then_branch"), &no = subgraph(lo, "else_branch");
   std::vector<Val> out;
@@ -63,7 +79,7 @@ void lower_if(Lowering& lo) {
     out = lo.around.lower_inline(*condition ? yes : no, {});
   } else {
     auto branch = [&](const onnx::Graph& graph) {
-      return [&](core::Region& region) { return lo.around.lower_into(region, graph, {}); };
+      return [&](core::Region& region) { return lower_branch(lo, region, graph); };
     };
     out = core::run_if(lo.around.model(), lo.b, lo.input(0), branch(yes), branch(no));
   }

@@ -22,8 +22,8 @@ struct GruCell {
                     ? scaled(b, gates[1], recurrence(b, old, place.here(r_h), place.here(rb_h)), place.here(rb_h))
                     : recurrence(b, old ? b.mul(gates[1], old) : Val{}, place.here(r_h), {});
     Val fresh = apply(b, g, clipped(b, d, sum_of(b, parts[1], inner)));
-    Val kept = b.mul(b.sub(b.scalar_like(1, gates[0]), gates[0]), fresh);
-    return {old ? b.add(kept, b.mul(gates[0], old)) : kept};
+    // (1 - z) * fresh + z * old
+    return {b.add(fresh, b.mul(gates[0], old ? b.sub(old, fresh) : b.neg(fresh)))};
   }
 
   // The recurrent part of zeros is its bias alone.

@@ -31,14 +31,19 @@ struct LstmCell {
     const Nonlinearity &f = d.functions[0], &g = d.functions[1], &h = d.functions[2];
     Val old = state[1];
     Val z = sum_of(b, x, recurrence(b, state[0], place.here(d.r), {}));
-    const std::vector<Val> gates = b.split(z, std::vector<int64_t>(4, d.hidden), 1);
+    const std::vector<Val> parts = b.split(z, std::vector<int64_t>{3 * d.hidden, d.hidden}, 1);
+    auto activated = [&](Val v) { return apply(b, f, clipped(b, d, v)); };
+    // Without peepholes the three gates are activated as one.
+    const bool peeps = static_cast<bool>(p.i);
+    const std::vector<Val> gates =
+        b.split(peeps ? parts[0] : activated(parts[0]), std::vector<int64_t>(3, d.hidden), 1);
     auto gate = [&](Val v, Val peephole, Val cell) {
-      return apply(b, f, clipped(b, d, sum_of(b, v, product_of(b, place.here(peephole), cell))));
+      return peeps ? activated(sum_of(b, v, product_of(b, place.here(peephole), cell))) : v;
     };
     Val in = gate(gates[0], p.i, old);
     Val forget;
     if (old) forget = input_forget ? b.sub(b.scalar_like(1, in), in) : gate(gates[2], p.f, old);
-    Val fresh = b.mul(in, apply(b, g, clipped(b, d, gates[3])));
+    Val fresh = b.mul(in, apply(b, g, clipped(b, d, parts[1])));
     Val cell = sum_of(b, fresh, product_of(b, forget, old));
     Val out = gate(gates[1], p.o, cell);
     return {b.mul(out, apply(b, h, cell)), cell};
