@@ -36,8 +36,9 @@ def segformer_b5():
 def swin_upernet():
     backbone = tf.SwinConfig(image_size=512, embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7,
                              out_features=["stage1", "stage2", "stage3", "stage4"])
+    # The exporter wants pools that divide the last stage's 16 x 16.
     config = tf.UperNetConfig(backbone_config=backbone, num_labels=150, use_auxiliary_head=False,
-                              auxiliary_in_channels=384)
+                              auxiliary_in_channels=384, pool_scales=[1, 2, 4, 8])
     return Only(tf.UperNetForSemanticSegmentation(config), lambda o: o.logits), [torch.randn(1, 3, 512, 512)]
 
 
@@ -79,7 +80,18 @@ def whisper_encoder():
 
 def decoder():
     config = tf.GPT2Config(n_layer=4, n_head=6, n_embd=384, vocab_size=5000, use_cache=False)
-    return Only(tf.GPT2LMHeadModel(config), lambda o: o.logits), [torch.randint(0, 5000, (1, 37))]
+    model = tf.GPT2LMHeadModel(config)
+    mask = torch.ones(1, 37, dtype=torch.long)  # given, so that no packed sequences are looked for at run time
+
+    class Decode(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, tokens):
+            return self.model(tokens, attention_mask=mask).logits
+
+    return Decode(), [torch.randint(0, 5000, (1, 37))]
 
 
 MODELS = {"segformer-b5": segformer_b5, "swin-upernet": swin_upernet, "vit-dpt": vit_dpt, "sam-vit": sam_vit, "detr": detr,
