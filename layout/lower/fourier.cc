@@ -119,6 +119,7 @@ void lower_dft(Lowering& lo) {
   const int64_t length = lo.has_input(1) ? need_one(lo, 1, "dft_length", 1) : present;
   if (length < 1 || length > kLongest) lo.unsupported(fmt::format("a transform of length {}", length));
   const Transform of{length, std::min(present, length), parts_of(lo, x), frequencies_of(length, onesided), inverse};
+  if (onesided && of.parts == 2) lo.malformed("a onesided transform of complex numbers");
   check_size(lo, of);
   if (of.rows < present) {
     std::vector<int64_t> begin(static_cast<size_t>(lo.rank(x)), 0);

@@ -20,6 +20,7 @@ struct Grams {
   int64_t length;
   std::vector<int64_t> items;   // one n-gram after the other
   std::vector<int64_t> places;  // of each in the result
+  std::vector<float> weights;   // of each; empty: 1
 
   int64_t count() const { return static_cast<int64_t>(places.size()); }
 };
@@ -30,7 +31,7 @@ std::vector<int64_t> need_list(Lowering& lo, const char* name) {
   return *list;
 }
 
-std::vector<Grams> read_pool(Lowering& lo, const std::vector<int64_t>& places) {
+std::vector<Grams> read_pool(Lowering& lo, const std::vector<int64_t>& places, const std::vector<float>& weights) {
   if (lo.has_attr("pool_strings")) lo.unsupported("n-grams of strings: there are no kernels for strings");
   const std::vector<int64_t> pool = need_list(lo, "pool_int64s"), starts = need_list(lo, "ngram_counts");
   const int64_t shortest = lo.need_attr_i("min_gram_length"), longest = lo.need_attr_i("max_gram_length");
@@ -47,6 +48,7 @@ std::vector<Grams> read_pool(Lowering& lo, const std::vector<int64_t>& places) {
     for (int64_t at = starts[i]; at < end; at += length, ++number) {
       if (number >= places.size()) lo.malformed("the pool has more n-grams than ngram_indexes");
       grams.places.push_back(places[number]);
+      if (!weights.empty()) grams.weights.push_back(weights[number]);
       if (!seen.emplace(pool.begin() + at, pool.begin() + at + length).second)
         lo.malformed("an n-gram stands twice in the pool");
     }
@@ -70,21 +72,15 @@ Val occurrences(Lowering& lo, Val x, const Grams& grams, int64_t distance, int64
   return b.sum(b.cast(same, DType::kInt32), std::vector<int>{1}, false);
 }
 
-// The factors of the counts by place; empty when all are 1.
-std::vector<float> read_weights(Lowering& lo, const std::vector<int64_t>& places, int64_t size) {
+// One for each n-gram; empty where they are not asked for.
+std::vector<float> read_weights(Lowering& lo, const std::string& mode, const std::vector<int64_t>& places) {
   const std::vector<float> weights = lo.attr_floats("weights").value_or(std::vector<float>());
-  if (weights.empty()) return {};
+  if (weights.empty() || mode == "TF") return {};
   if (weights.size() != places.size()) lo.malformed("there are not as many weights as n-grams");
-  std::vector<float> by_place(static_cast<size_t>(size), 0);
-  for (size_t i = 0; i < places.size(); ++i) {
-    const auto place = static_cast<size_t>(places[i]);
-    // The standard counts weights by n-gram, ONNX Runtime by place.
-    if (place >= weights.size() || weights[place] != weights[i])
-      lo.unsupported("weights that are not in the order of the result: runtimes disagree on whose they are",
-                     "sort the pool by ngram_indexes");
-    by_place[place] = weights[i];
-  }
-  return by_place;
+  if (mode == "IDF" && std::set<int64_t>(places.begin(), places.end()).size() < places.size())
+    lo.unsupported("n-grams that share a place have different weights there: runtimes disagree on which one counts",
+                   "give each n-gram a place of its own in ngram_indexes");
+  return weights;
 }
 
 }  // namespace
@@ -101,15 +97,14 @@ void lower_tf_idf_vectorizer(Lowering& lo) {
   if (skips < 0) lo.malformed(fmt::format("a max_skip_count of {}", skips));
   if (skips > kMostSkips) lo.unsupported(fmt::format("{} skips: each is a comparison of its own", skips));
   const int64_t size = *most + 1;
-  const std::vector<Grams> pool = read_pool(lo, places);
-  const std::vector<float> weights = read_weights(lo, places, size);
+  const std::vector<Grams> pool = read_pool(lo, places, read_weights(lo, mode, places));
   if (lo.rank(x) > 2) lo.malformed(fmt::format("an input of rank {}", lo.rank(x)));
   const bool batched = lo.rank(x) == 2;
   const Dim rows = batched ? b.dim(x, 0) : 1;
   const int64_t items = lo.rank(x) == 0 ? 1 : lo.need_static(b.dim(x, -1), "the number of items");
   x = b.cast(reshape_to(lo, x, std::vector<Dim>{rows, items}), DType::kInt64);
 
-  std::vector<Val> counts;  // [rows, n-grams of one length]
+  std::vector<Val> counts;  // [n-grams of one length, rows]
   std::vector<int64_t> segments;
   for (const Grams& grams : pool) {
     Val sum;
@@ -120,14 +115,17 @@ void lower_tf_idf_vectorizer(Lowering& lo) {
       sum = sum ? b.add(sum, found) : found;
     }
     if (!sum) continue;
-    counts.push_back(b.transpose(sum, {1, 0}));
+    if (mode == "IDF") sum = b.minimum(sum, b.scalar_like(1, sum));
+    sum = b.cast(b.transpose(sum, {1, 0}), DType::kFloat32);
+    if (!grams.weights.empty()) sum = b.mul(sum, b.constant(stream::recipe::floats(grams.weights, {grams.count(), 1})));
+    counts.push_back(sum);
     segments.insert(segments.end(), grams.places.begin(), grams.places.end());
   }
   if (counts.empty()) lo.unsupported("an input too short for any n-gram");
   Val by_place = b.op(Kind::kUnsortedSegmentSum, {b.concat(counts, 0), b.i32(segments), b.i32_scalar(size)});
-  if (mode == "IDF") by_place = b.minimum(by_place, b.scalar_like(1, by_place));
-  Val y = b.cast(b.transpose(by_place, {1, 0}), DType::kFloat32);
-  if (mode != "TF" && !weights.empty()) y = b.mul(y, b.constant(stream::recipe::floats(weights, {size})));
+  // Without weights, n-grams that share a place count as one.
+  if (mode == "IDF" && !lo.has_attr("weights")) by_place = b.minimum(by_place, b.scalar_like(1, by_place));
+  Val y = b.transpose(by_place, {1, 0});
   lo.output(0, batched ? y : b.reshape(y, {size}));
 }
 

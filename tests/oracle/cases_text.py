@@ -19,5 +19,14 @@ CASES += [
     Case("tf_idf/shared_and_empty_places", "int64[3,6] x",
          f"y = TfIdfVectorizer<{HOW}, ngram_counts=[0,2], ngram_indexes=[4,1,4,2], pool_int64s=[5,6,7,8,5,6]>(x)",
          feeds={"x": X.astype(np.int64)}, outputs="float[3,5] y"),
+    Case("tf_idf/weights_go_with_n_grams", "int64[3,6] x",
+         'y = TfIdfVectorizer<mode="TFIDF", min_gram_length=1, max_gram_length=2, max_skip_count=1, ngram_counts=[0,2], ngram_indexes=[4,1,4,2], '
+         "pool_int64s=[5,6,7,8,5,6], weights=[2.0,0.5,3.0,1.5]>(x)", feeds={"x": X.astype(np.int64)}, outputs="float[3,5] y"),
+    Case("tf_idf/presence_by_weight", "int64[3,6] x",
+         'y = TfIdfVectorizer<mode="IDF", min_gram_length=1, max_gram_length=2, max_skip_count=1, ngram_counts=[0,2], ngram_indexes=[3,1,4,2], '
+         "pool_int64s=[5,6,7,8,5,6], weights=[2.0,0.5,3.0,1.5]>(x)", feeds={"x": X.astype(np.int64)}, outputs="float[3,5] y"),
+    Case("tf_idf/presence_at_shared_places", "int64[3,6] x",
+         'y = TfIdfVectorizer<mode="IDF", min_gram_length=1, max_gram_length=2, max_skip_count=1, ngram_counts=[0,2], ngram_indexes=[4,1,4,2], '
+         "pool_int64s=[5,6,7,8,5,6]>(x)", feeds={"x": X.astype(np.int64)}, outputs="float[3,5] y"),
     Case("tf_idf/dynamic_batch", "int64[N,6] x", f"y = TfIdfVectorizer<{HOW}, {POOL}>(x)", feeds={"x": X.astype(np.int64)}, outputs="float[N,8] y"),
 ]
