@@ -60,10 +60,18 @@ Value type_of(const Graph& graph, ValueId id) { return {.dtype = graph.at(id).dt
 }  // namespace
 
 Region::Region(Model& model, Builder& around, std::string name)
-    : graph_(std::make_unique<Graph>(model.symbols, model.budget)), builder_(*graph_), around_(around) {
+    : model_(model),
+      graphs_before_(model.graphs.size()),
+      graph_(std::make_unique<Graph>(model.symbols, model.budget)),
+      builder_(*graph_),
+      around_(around) {
   graph_->name = std::move(name);
   graph_->origins.push_back(around.graph.origins[around.origin]);
   builder_.origin = 1;
+}
+
+Region::~Region() {
+  if (graph_ && model_.graphs.size() > graphs_before_) model_.graphs.resize(graphs_before_);
 }
 
 Val Region::input(DType dtype, Shape shape) {
@@ -207,6 +215,7 @@ std::vector<Val> RegionOp::loop(std::span<const Val> state, const FillWithState&
   std::unique_ptr<Region> turn;
   std::vector<Val> next;
   do {
+    turn.reset();
     turn = std::make_unique<Region>(model_, b_, "body");
     next = body(*turn, known.add_inputs(*turn));
   } while (known.widen(*turn, next));

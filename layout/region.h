@@ -19,10 +19,14 @@
 
 namespace lowtide::core {
 
-// A graph under construction inside another.
+// A graph under construction inside another. When it becomes none of an op's graphs after all, those that were made for
+// ops inside it leave the model with it.
 class Region {
  public:
   Region(Model& model, Builder& around, std::string name);
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
 
   Graph& graph() { return *graph_; }
   Builder& b() { return builder_; }
@@ -34,6 +38,8 @@ class Region {
 
  private:
   friend class RegionOp;
+  Model& model_;
+  size_t graphs_before_;  // of the model
   std::unique_ptr<Graph> graph_;
   Builder builder_;
   Builder& around_;

@@ -14,7 +14,8 @@ namespace {
 struct Loop {
   const onnx::Graph& body;
   size_t carried, scans;
-  Val trips, condition;  // absent: no limit; true
+  std::vector<size_t> wanted;  // of the scan outputs
+  Val trips, condition;        // absent: no limit; true
   std::vector<Val> state;
 };
 
@@ -23,18 +24,21 @@ Val as_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
 
 // How the scan outputs grow, from a body that is written for this and thrown away.
 std::vector<Gathering> scan_outputs(Lowering& lo, const Loop& loop) {
-  if (loop.scans == 0) return {};
+  if (loop.wanted.empty()) return {};
   core::Region trial(lo.around.model(), lo.b, "trial");
   std::vector<Val> inputs{trial.input(DType::kInt64, {}), trial.input(DType::kBool, {})};
   for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
   const std::vector<Val> out = lo.around.lower_into(trial, loop.body, inputs);
   std::vector<Gathering> all;
-  for (size_t i = loop.carried + 1; i < out.size(); ++i)
-    all.push_back(gathering(lo, trial, out[i], loop.body.outputs[i], 0, false));
+  for (size_t i : loop.wanted) {
+    const size_t at = loop.carried + 1 + i;
+    all.push_back(gathering(lo, trial, out[at], loop.body.outputs[at], 0, false));
+  }
   return all;
 }
 
-// The outputs of the node; nothing when the run decides about the loop's course, or when it is too long.
+// The carried values and the wanted scan outputs; nothing when the run decides about the loop's course, or when it is
+// too long.
 std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
   std::optional<int64_t> trips;
   if (loop.trips) {
@@ -55,13 +59,13 @@ std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
     std::vector<Val> out = lo.around.lower_inline(loop.body, inputs);
     condition = out[0];
     std::copy_n(out.begin() + 1, loop.carried, state.begin());
-    for (size_t i = 0; i < loop.scans; ++i) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
+    for (size_t i : loop.wanted) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
   }
-  if (loop.scans > 0 && rows[0].empty()) {
+  if (!loop.wanted.empty() && rows[loop.wanted[0]].empty()) {
     for (const Gathering& scan : scan_outputs(lo, loop)) state.push_back(scan.none);
     return state;
   }
-  for (const std::vector<Val>& parts : rows) state.push_back(lo.b.concat(parts, 0));
+  for (size_t i : loop.wanted) state.push_back(lo.b.concat(rows[i], 0));
   return state;
 }
 
@@ -86,7 +90,7 @@ std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
     std::vector<Val> next{b.add(now[0], 1), as_scalar(b, out[0])};
     next.insert(next.end(), out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(loop.carried));
     for (size_t i = 0; i < scans.size(); ++i)
-      next.push_back(gathered(b, scans[i], now[first_scan + i], out[1 + loop.carried + i]));
+      next.push_back(gathered(b, scans[i], now[first_scan + i], out[1 + loop.carried + loop.wanted[i]]));
     return next;
   };
   std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, goes_on, turn);
@@ -105,13 +109,17 @@ void lower_loop(Lowering& lo) {
   Loop loop{.body = body,
             .carried = carried,
             .scans = body.outputs.size() - carried - 1,
+            .wanted = {},
             .trips = lo.optional_input(0),
             .condition = lo.optional_input(1),
             .state = {}};
   for (size_t i = 0; i < carried; ++i) loop.state.push_back(lo.input(i + 2));
+  for (size_t i = 0; i < loop.scans; ++i)
+    if (lo.wants_output(carried + i)) loop.wanted.push_back(i);
   auto known = unrolled(lo, loop);
   const std::vector<Val> out = known ? *known : at_run_time(lo, loop);
-  for (size_t i = 0; i < out.size(); ++i) lo.output(i, out[i]);
+  for (size_t i = 0; i < carried; ++i) lo.output(i, out[i]);
+  for (size_t i = 0; i < loop.wanted.size(); ++i) lo.output(carried + loop.wanted[i], out[carried + i]);
 }
 
 }  // namespace lowtide::layout

@@ -105,6 +105,20 @@ TEST_F(Regions, AStateKeepsItsTypeAndRank) {
   EXPECT_THROW(run_while(model, b, std::vector<Val>{x}, go_on, flat), stream::Unsupported);
 }
 
+TEST_F(Regions, ARegionThatIsThrownAwayTakesItsGraphsAlong) {
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
+  auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
+  {
+    Region trial(model, b, "trial");
+    auto inner = [&](Region& region) { return std::vector<Val>{region.here(trial.here(x))}; };
+    run_if(model, trial.b(), trial.here(flag), inner, inner);
+    EXPECT_EQ(model.graphs.size(), 3u);
+  }
+  EXPECT_EQ(model.graphs.size(), 1u);
+  run_if(model, b, flag, keep, keep);
+  EXPECT_EQ(model.graphs.size(), 3u);
+}
+
 TEST_F(Regions, GraphsWithoutAnOpAreDropped) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
   auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };

@@ -142,6 +142,9 @@ for n in (0, 1, 5):
     control(f"loop_of_{n}_gathers", shape_x,
             "y, z, w = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t, float[2,3] u, int64 v) { "
             "o = Identity(c) t = Add(s, k) u = Neg(s) v = Identity(i) }>", "float[2,3] y, float[q,2,3] z, int64[q] w", {"k": (2, 3)}, **fed)
+    some = ("y, {} w = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t, float[2,3] u, int64 v) {{ "
+            "o = Identity(c) t = Add(s, k) u = Neg(s) v = Identity(i) }}>")
+    control(f"loop_of_{n}_gathers_some", shape_x, some.format(","), "float[2,3] y, int64[q] w", {"k": (2, 3)}, same_as=some.format("z,"), **fed)
     control(f"loop_of_{n}_until", shape_x,
             "y, z = Loop (n, more, x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t, float r) { "
             "t = Add(s, k) r = ReduceSum<keepdims=0>(t) o = Less(r, limit) }>", "float[2,3] y, float[q] z",
