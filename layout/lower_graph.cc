@@ -135,12 +135,25 @@ class GraphLowering : public Surroundings {
   }
 
   std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) override {
+    return lower_subgraph(graph, inputs, nullptr);
+  }
+
+  std::vector<Val> lower_into(core::Region& region, const onnx::Graph& graph, std::span<const Val> inputs) override {
+    const size_t refused = result_.refused.size();
+    Meanwhile inside(builder_, &region.b());
+    std::vector<Val> out = lower_subgraph(graph, inputs, &region);
+    if (result_.refused.size() > refused) throw Unsupported("its subgraph holds nodes that are refused");
+    return out;
+  }
+
+  // `region` is where the values of the subgraph live when that is not the graph around it.
+  std::vector<Val> lower_subgraph(const onnx::Graph& graph, std::span<const Val> inputs, core::Region* region) {
     if (inputs.size() != graph.inputs.size())
       throw Error(Code::kMalformed, fmt::format("the subgraph '{}' has {} inputs, {} are given", graph.name,
                                                 graph.inputs.size(), inputs.size()));
     Meanwhile deeper(depth_, depth_ + 1);
     if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
-    Scope scope{.names = {}, .outer = scope_, .region = std::exchange(entered_, nullptr)};
+    Scope scope{.names = {}, .outer = scope_, .region = region};
     for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
     add_initializers(graph, scope);
     lower_nodes(graph, scope);
@@ -150,15 +163,6 @@ class GraphLowering : public Surroundings {
       if (!found) throw Error(Code::kMalformed, fmt::format("the subgraph's output '{}' has no producer", info.name));
       out.push_back(found);
     }
-    return out;
-  }
-
-  std::vector<Val> lower_into(core::Region& region, const onnx::Graph& graph, std::span<const Val> inputs) override {
-    const size_t refused = result_.refused.size();
-    Meanwhile inside(builder_, &region.b());
-    entered_ = &region;
-    std::vector<Val> out = lower_inline(graph, inputs);
-    if (result_.refused.size() > refused) throw Unsupported("its subgraph holds nodes that are refused");
     return out;
   }
 
@@ -280,7 +284,6 @@ class GraphLowering : public Surroundings {
   Builder* builder_;  // of the graph that nodes go to
   LowerResult& result_;
   Scope* scope_ = nullptr;
-  core::Region* entered_ = nullptr;  // whose scope comes next
   int depth_ = 0;
   int64_t inner_nodes_ = 0;
   std::unordered_map<std::string, const ValueInfo*> types_;

@@ -83,6 +83,21 @@ recurrent("activations", "GRU", 'activations=["HardSigmoid", "Softsign"], activa
 recurrent("activations", "LSTM", 'activations=["HardSigmoid", "Elu", "ScaledTanh"], activation_alpha=[0.25, 0.9, 1.1], activation_beta=[0.4, 0.8]', slots=ALL)
 recurrent("activations_of_two_directions", "LSTM",
           'direction="bidirectional", activations=["Sigmoid", "Tanh", "Relu", "Sigmoid", "Softsign", "Tanh"]', directions=2, slots=ALL)
+# layout 1, which ONNX Runtime does not know.
+CASES.append(Case("recurrent/lstm_batch_first", "float[3,4,5] x, float[3,2,2] h0, float[3,2,2] c0",
+                  'y, h, c = LSTM<hidden_size=2, direction="bidirectional", layout=1>(x, W, R, B, , h0, c0)',
+                  {"W": (2, 8, 5), "R": (2, 8, 2), "B": (2, 16)}, opset=14, outputs="y, h, c",
+                  same_as='t = Transpose<perm=[1,0,2]>(x) i = Transpose<perm=[1,0,2]>(h0) j = Transpose<perm=[1,0,2]>(c0) '
+                          'p, q, r = LSTM<hidden_size=2, direction="bidirectional">(t, W, R, B, , i, j) y = Transpose<perm=[2,0,1,3]>(p) '
+                          'h = Transpose<perm=[1,0,2]>(q) c = Transpose<perm=[1,0,2]>(r)'))
+CASES.append(Case("recurrent/gru_batch_first_reverse_lengths", "float[3,4,5] x",
+                  'y, h = GRU<hidden_size=2, direction="reverse", layout=1>(x, W, R, B, n)',
+                  {"W": (1, 6, 5), "R": (1, 6, 2), "B": (1, 12), "n": np.array([4, 1, 2], np.int32)}, opset=14, outputs="y, h",
+                  same_as='t = Transpose<perm=[1,0,2]>(x) p, q = GRU<hidden_size=2, direction="reverse">(t, W, R, B, n) '
+                          'y = Transpose<perm=[2,0,1,3]>(p) h = Transpose<perm=[1,0,2]>(q)'))
+for op in GATES:
+    CASES.append(Case(f"recurrent/{op.lower()}_opset_7", "float[4,3,5] x", f"y, h = {op}<hidden_size=2>(x, w, r)",
+                      {"w": (1, 2 * GATES[op], 5), "r": (1, 2 * GATES[op], 2)}, opset=7, outputs="y, h"))
 CASES.append(Case("recurrent/lstm_weights_of_the_run", "float[4,3,5] x, float[2,8,5] w, float[2,8,2] r, float[2,16] b",
                   'y, h, c = LSTM<hidden_size=2, direction="bidirectional">(x, w, r, b)', outputs="y, h, c", opset=14))
 CASES.append(Case("recurrent/stacked_with_convolution", "float[2,3,4,6] x",
@@ -182,6 +197,12 @@ for flag in (False, True):
             "else_branch = b () => (float[T,1,2,3] v) { v = LSTM<hidden_size=3, direction=\"reverse\">(x, w, r) }>", "float[T,1,2,3] y",
             {"w": (1, 12, 5), "r": (1, 12, 3)},
             feeds={"x": np.random.default_rng(2).uniform(-1, 1, (4, 2, 5)).astype(np.float32), "p": np.array(flag)})
+control("if_of_different_ranks", "float[2,3] x, bool p",
+        "q = If (p) <then_branch = a () => (float[2,3] u) { u = Neg(x) }, else_branch = b () => (float[6] v) { v = Reshape(x, s) }> y = Size(q)", "int64 y", {"s": i64(6)},
+        feeds={"x": np.ones((2, 3), np.float32), "p": np.array(True)})
+control("loop_of_rows_of_unknown_length", "float[5] x, int64 n",
+        "y, z = Loop (n, , x) <body = b (int64 i, bool c, float[5] s) => (bool o, float[5] t, int64[1,q] r) { o = Identity(c) t = Neg(s) r = NonZero(s) }>",
+        "float[5] y, int64[m,1,q] z", feeds={"x": f32(1, 0, 2, 0, 3), "n": np.array(3)})
 control("loops_one_after_the_other", "float[T,1,5] x", "a = LSTM<hidden_size=3>(x, w, r) q = Squeeze(a, one) b, c = GRU<hidden_size=2>(q, v, u) y = Identity(b)",
         "float[T,1,1,2] y", {"w": (1, 12, 5), "r": (1, 12, 3), "v": (1, 6, 3), "u": (1, 6, 2), "one": i64(1)}, shapes={"x": (6, 1, 5)})
 control("while_without_a_limit", "float[2] x",
