@@ -14,8 +14,11 @@ converted, run in LiteRT, and compared with the outputs that the case gives. Do 
 axes, shapes and weights. *Expanded* cases hold the operator written out as ONNX defines it by other operators.
 A refused case ends with an error that names the reason; nothing is converted into something else in silence.
 
-| mode | pass | refused | wrong, crash or timeout | cases |
-|---|---:|---:|---:|---:|
+*Disputed*: the case's data contradict the operator's text and ONNX Runtime
+([disputed-semantics.md](decisions/disputed-semantics.md)).
+
+| mode | pass | refused | disputed | wrong, crash or timeout | cases |
+|---|---:|---:|---:|---:|---:|
 """
 
 
@@ -71,7 +74,7 @@ def write(path, outcomes, folder):
     text = HEAD.format(version=onnx.__version__)
     for mode, counts in totals.items():
         bad = counts["wrong"] + counts["crash"] + counts["timeout"]
-        text += f"| {mode} | {counts['pass']} | {counts['refused']} | {bad} | {sum(counts.values())} |\n"
+        text += f"| {mode} | {counts['pass']} | {counts['refused']} | {counts['disputed']} | {bad} | {sum(counts.values())} |\n"
     text += "\n| operator | given | frozen | what is refused, and why |\n|---|---:|---:|---|\n"
     for operator in sorted(rows, key=str.lower):
         text += _row(operator, rows[operator], reasons[operator])
