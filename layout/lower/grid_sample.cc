@@ -72,12 +72,11 @@ void lower_grid_sample(Lowering& lo) {
   const std::vector<Dim> sizes(shape.begin() + 2, shape.end());
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) lo.unsupported("sampling an image without elements");
 
-  // Positions [N, Q, axes], the slowest axis first.
+  // Positions [N, Q, axes].
   core::Symbols& symbols = b.graph.symbols;
   const Dim samples = symbols.product(std::span(to).subspan(1, to.size() - 2));
   Val at = in_elements(lo, b.cast(grid, DType::kFloat32), sizes, align_corners);
   at = reshape_to(lo, at, std::vector<Dim>{to[0], samples, spatial});
-  if (spatial > 1) at = b.reverse(at, std::vector<int>{2});
 
   Perm perm = {0};
   for (int i = 0; i < spatial; ++i) perm.push_back(i + 2);
@@ -87,10 +86,10 @@ void lower_grid_sample(Lowering& lo) {
   Val first;
   if (shape[0] != 1)
     first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), extent(lo, area, DType::kInt32));
-  Val y = sampled(lo, image, first, at, {mode, outside, align_corners, false, sizes});
-  Shape out = {to[0], shape[1]};
-  out.insert(out.end(), to.begin() + 1, to.end() - 1);
-  lo.output(0, reshape_to(lo, b.transpose(y, {0, 2, 1}), out));
+  Val y = sampled(lo, image, first, at, {mode, outside, align_corners, false, sizes, true});
+  std::vector<Dim> out(to.begin(), to.end() - 1);
+  out.push_back(shape[1]);
+  lo.output(0, b.transpose(reshape_to(lo, y, out), stream::inverse(perm)));
 }
 
 // theta [N, axes, axes + 1] times the position (the fastest axis first, and 1) of each element.

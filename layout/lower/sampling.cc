@@ -2,12 +2,24 @@
 // with their weights. Source: ONNX's GridSample.
 #include "layout/lower/sampling.h"
 
+#include <algorithm>
+
 #include "layout/lower/extents.h"
 
 namespace lowtide::layout {
 namespace {
 
 constexpr float kCubicA = -0.75f;
+// The part of a row that an axis outside makes: below 0 whatever the others add (images are far below 2^29 rows), and
+// three of them stay within 32 bits.
+constexpr double kOutside = -(1 << 29);
+
+// Numbers of the axes, the slowest first, in the order that positions have them.
+std::vector<Dim> in_order(std::span<const Dim> numbers, const Sampler& sampler) {
+  std::vector<Dim> out(numbers.begin(), numbers.end());
+  if (sampler.fastest_first) std::reverse(out.begin(), out.end());
+  return out;
+}
 
 // A number for each axis, to broadcast to [N, Q, axes, taps].
 Val for_axes(Builder& b, std::span<const Dim> numbers, DType dtype) {
@@ -24,7 +36,7 @@ struct Borders {
 };
 
 Borders borders_of(Builder& b, const Sampler& sampler) {
-  Val size = for_axes(b, sampler.sizes, DType::kFloat32), last = b.sub(size, 1);
+  Val size = for_axes(b, in_order(sampler.sizes, sampler), DType::kFloat32), last = b.sub(size, 1);
   return {b.scalar(0, DType::kFloat32), last, b.scalar(sampler.align_corners ? 0 : -0.5, DType::kFloat32),
           sampler.align_corners ? last : size};
 }
@@ -102,12 +114,13 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   // Rows of the image. What lies outside is a row of its own, of zeros: a weight of 0 would not do for infinities.
   std::vector<Dim> steps(axes, 1);
   for (size_t i = axes - 1; i-- > 0;) steps[i] = b.graph.symbols.mul(steps[i + 1], sampler.sizes[i + 1]);
-  Val rows = b.mul(b.cast(places, DType::kInt32), for_axes(b, steps, DType::kInt32));
-  rows = crossed(lo, rows, axes, taps, false);
+  const bool zeros = sampler.outside == Outside::kZeros;
+  Val parts = b.mul(b.cast(places, DType::kInt32), for_axes(b, in_order(steps, sampler), DType::kInt32));
+  if (zeros) parts = b.select(b.equal(places, set.places), parts, b.scalar(kOutside, DType::kInt32));
+  Val rows = crossed(lo, parts, axes, taps, false);
   if (first) rows = b.add(rows, add_ones(lo, first, {lo.rank(first)}));
-  if (sampler.outside == Outside::kZeros) {
-    Val inside = b.cast(b.equal(places, set.places), DType::kInt32);
-    rows = b.mul(b.add(rows, b.scalar(1, DType::kInt32)), crossed(lo, inside, axes, taps, true));
+  if (zeros) {
+    rows = b.maximum(b.add(rows, b.scalar(1, DType::kInt32)), b.scalar(0, DType::kInt32));
     image = b.pad(image, std::vector<int64_t>{1, 0}, std::vector<int64_t>{0, 0}, 0);
   }
   Val values = b.gather(image, rows, 0);  // [N, Q, taps, C]
