@@ -132,7 +132,8 @@ void lower_deform_conv(Lowering& lo) {
     for (size_t i = 0; i < count; ++i) vs[i] = contracted(lo, vs[i], ws[i], biases[i]);
     y = b.concat(vs, 2);
   }
-  lo.output(0, reshape_to(lo, b.transpose(y, {0, 2, 1}), std::vector<Dim>{shape[0], w[0], out[0], out[1]}));
+  y = reshape_to(lo, y, std::vector<Dim>{shape[0], out[0], out[1], w[0]});
+  lo.output(0, b.transpose(y, {0, 3, 1, 2}));
 }
 
 namespace {
