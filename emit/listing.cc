@@ -8,11 +8,15 @@
 #include <span>
 
 #include "emit/report.h"
+#include "stream/printable.h"
 
 namespace lowtide::emit {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Names come from files.
+std::string line(const std::string& text) { return stream::printable(text) + "\n"; }
 
 std::string join(const std::vector<std::string>& parts) { return fmt::format("{}", fmt::join(parts, ",")); }
 std::string typed(const ListedTensor& tensor) {
@@ -44,15 +48,16 @@ std::string op_line(const ListedOp& op) {
     out += (i ? ", " : "") + (op.inputs[i].empty() ? std::string("-") : op.inputs[i]);
   out += ")";
   for (const auto& [name, value] : op.attributes) out += fmt::format(" {}={}", name, value);
-  return out + (op.name.empty() ? "" : fmt::format("  # {}", op.name)) + "\n";
+  return line(out + (op.name.empty() ? "" : fmt::format("  # {}", op.name)));
 }
 
 std::string graph_text(const ListedGraph& graph) {
-  std::string out = fmt::format("graph '{}'\n", graph.name);
-  for (const ListedTensor& tensor : graph.inputs) out += fmt::format("  input {} {}\n", tensor.name, typed(tensor));
-  for (const ListedTensor& tensor : graph.outputs) out += fmt::format("  output {} {}\n", tensor.name, typed(tensor));
+  std::string out = line(fmt::format("graph '{}'", graph.name));
+  for (const ListedTensor& tensor : graph.inputs) out += line(fmt::format("  input {} {}", tensor.name, typed(tensor)));
+  for (const ListedTensor& tensor : graph.outputs)
+    out += line(fmt::format("  output {} {}", tensor.name, typed(tensor)));
   for (const ListedTensor& tensor : graph.constants)
-    out += fmt::format("  constant {} {} {} bytes\n", tensor.name, typed(tensor), tensor.bytes);
+    out += line(fmt::format("  constant {} {} {} bytes", tensor.name, typed(tensor), tensor.bytes));
   for (const ListedOp& op : graph.ops) out += op_line(op);
   return out;
 }
@@ -96,7 +101,7 @@ Json graph_json(const ListedGraph& graph) {
 
 std::string listing_text(const Listing& listing) {
   std::string out = listing.format + "\n";
-  for (const auto& [name, value] : listing.facts) out += fmt::format("  {}: {}\n", name, value);
+  for (const auto& [name, value] : listing.facts) out += line(fmt::format("  {}: {}", name, value));
   uint64_t bytes = 0;
   size_t constants = 0;
   for (const ListedGraph& graph : listing.graphs) {
@@ -105,7 +110,7 @@ std::string listing_text(const Listing& listing) {
     constants += graph.constants.size();
   }
   out += fmt::format("constants: {}, {} bytes ({})\noperators:\n", constants, bytes, file_size(bytes));
-  for (const auto& [op, count] : totals(listing)) out += fmt::format("{:8} {}\n", count, op);
+  for (const auto& [op, count] : totals(listing)) out += line(fmt::format("{:8} {}", count, op));
   return out;
 }
 

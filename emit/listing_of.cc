@@ -147,7 +147,9 @@ Listing listing(const onnx::Model& model) {
   for (const auto& [domain, version] : model.opsets)
     out.facts.emplace_back("opset " + (domain.empty() ? "ai.onnx" : domain), std::to_string(version));
   if (!model.producer_name.empty())
-    out.facts.emplace_back("producer", model.producer_name + " " + model.producer_version);
+    out.facts.emplace_back("producer", model.producer_version.empty()
+                                           ? model.producer_name
+                                           : model.producer_name + " " + model.producer_version);
   out.facts.emplace_back("file bytes", std::to_string(model.file_bytes));
   out.facts.emplace_back("external bytes", std::to_string(model.external_bytes));
   for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);

@@ -33,14 +33,19 @@ std::string memory_size(uint64_t bytes) { return scaled(bytes, 1024, {"B", "KiB"
 
 std::string report_text(const Report& report) {
   const WriteResult& w = report.written;
-  std::string out = fmt::format("{}{}: {} operators, {} tensors, {} transposes kept\n", report.output,
-                                report.dry_run ? " (not written)" : "", w.operators, w.tensors, w.transposes);
+  std::string out = fmt::format("{}{}: {} operators, {} tensors, {} transpose{} kept\n", report.output,
+                                report.dry_run ? " (not written)" : "", w.operators, w.tensors, w.transposes,
+                                w.transposes == 1 ? "" : "s");
   out += fmt::format("in {}, out {} ({}), {:.2f} s", file_size(report.input_bytes), file_size(w.file_bytes), form(w),
                      report.seconds);
   if (!report.dry_run) out += fmt::format(", {:.0f} MB/s", megabytes_per_second(report));
-  out += fmt::format("\npeak RSS {} ({} anonymous, {} file), {:.3g} x the model's bytes\n",
-                     memory_size(report.peak_rss), memory_size(report.peak_anonymous), memory_size(report.peak_file),
-                     ratio(report.peak_rss, report.input_bytes));
+  const double times = ratio(report.peak_rss, report.input_bytes);
+  out +=
+      fmt::format("\npeak RSS {} ({} anonymous, {} file), {:.{}f} x the model's bytes\n", memory_size(report.peak_rss),
+                  memory_size(report.peak_anonymous), memory_size(report.peak_file), times,
+                  times < 1     ? 4
+                  : times < 100 ? 1
+                                : 0);
   return out;
 }
 

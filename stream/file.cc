@@ -68,7 +68,8 @@ std::shared_ptr<Source> open_file(const std::filesystem::path& path) {
   auto file = std::make_shared<Descriptor>(number);
   struct stat info = {};
   if (fstat(number, &info) != 0 || !S_ISREG(info.st_mode)) {
-    throw Error(Code::kUnsafePath, "not a regular file", {.file = path.string()});
+    throw Error(Code::kUnsafePath, S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file",
+                {.file = path.string()});
   }
   return std::make_shared<FileSource>(std::move(file), path.string());
 }

@@ -90,7 +90,9 @@ OutFile::OutFile(const std::filesystem::path& path, uint64_t size)
   if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
   struct stat info = {};
   if (stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    throw Error(Code::kUnsafePath, "the output exists and is not a regular file", {.file = path_.string()});
+    throw Error(Code::kUnsafePath,
+                S_ISDIR(info.st_mode) ? "the output is a folder" : "the output exists and is not a regular file",
+                {.file = path_.string()});
   }
   create();
   try {
@@ -118,7 +120,9 @@ void OutFile::create() {
     forget(slot_);
     slot_ = -1;
     if (error == EEXIST) continue;
-    Code code = error == ENOENT || error == ENOTDIR ? Code::kNotFound : is_no_space(error) ? Code::kNoSpace : Code::kIo;
+    const bool is_the_folder =
+        error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM || error == EROFS;
+    const Code code = is_the_folder ? Code::kNotFound : is_no_space(error) ? Code::kNoSpace : Code::kIo;
     throw Error(code, fmt::format("no file can be made in its folder: {}", std::strerror(error)),
                 {.file = path_.string()});
   }

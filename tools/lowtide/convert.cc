@@ -20,7 +20,9 @@
 #include "emit/tflite_writer.h"
 #include "stream/file.h"
 #include "stream/onnx_reader.h"
+#include "stream/printable.h"
 #include "tools/lowtide/commands.h"
+#include "tools/lowtide/option_values.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/text_file.h"
 
@@ -117,23 +119,34 @@ fs::path output_path(const Options& options) {
   return options.output.empty() ? input.replace_extension(".tflite") : fs::path(options.output);
 }
 
+// True when both paths name one file, which need not exist.
+bool one_place(const fs::path& a, const fs::path& b) {
+  std::error_code first, second;
+  return lowtide::stream::same_file(a, b) ||
+         fs::weakly_canonical(fs::absolute(a), first) == fs::weakly_canonical(fs::absolute(b), second);
+}
+
 void check_paths(const Options& options, const fs::path& output) {
   if (fs::path(options.input) == output || lowtide::stream::same_file(options.input, output))
     usage(fmt::format("the output {} is the input", output.string()));
   if (options.report.empty()) return;
-  if (lowtide::stream::same_file(options.input, options.report) || options.report == output)
+  if (lowtide::stream::same_file(options.input, options.report) || one_place(options.report, output))
     usage(fmt::format("the report {} is the input or the output", options.report));
   // Found now and not when the model is written.
+  std::error_code none;
+  if (fs::exists(options.report, none) && !fs::is_regular_file(options.report, none))
+    throw Error(Code::kUnsafePath, fmt::format("the report {} exists and is not a regular file", options.report));
   fs::path folder = fs::absolute(options.report).parent_path();
   if (access(folder.c_str(), W_OK) != 0)
     throw Error(Code::kNotFound, fmt::format("the report's folder {} cannot be written", folder.string()));
 }
 
-// The output must not replace a file that the weights are read from.
-void check_sources(const lowtide::onnx::Model& model, const fs::path& output) {
+// Neither the output nor the report may replace a file that the weights are read from.
+void check_sources(const lowtide::onnx::Model& model, const fs::path& output, const fs::path& report) {
   for (const auto& source : model.sources)
-    if (lowtide::stream::same_file(source->name(), output))
-      usage(fmt::format("the output {} holds weights of the model", output.string()));
+    for (const auto& [what, path] : {std::pair{"output", output}, std::pair{"report", report}})
+      if (lowtide::stream::same_file(source->name(), path))
+        usage(fmt::format("the {} {} holds weights of the model", what, path.string()));
 }
 
 // What is left of --max-rss beside the memory that the process has now.
@@ -157,10 +170,12 @@ uint64_t writing_budget(uint64_t max_rss) {
   std::map<std::string, std::vector<std::string>> nodes_of;
   for (const Unsupported& node : refused)
     nodes_of[fmt::format("{}: {}", node.where().op, node.text())].push_back(node.where().node);
-  fmt::print(stderr, "lowtide: {}: {} nodes cannot be converted [unsupported]\n", input, refused.size());
+  // Names come from the file.
+  auto print = [](const std::string& line) { fmt::print(stderr, "{}\n", lowtide::stream::printable(line)); };
+  print(fmt::format("lowtide: {}: {} nodes cannot be converted [unsupported]", input, refused.size()));
   for (const auto& [reason, nodes] : nodes_of) {
-    fmt::print(stderr, "  {} ({} node{})\n", reason, nodes.size(), nodes.size() == 1 ? "" : "s");
-    for (const std::string& node : nodes) fmt::print(stderr, "    {}\n", node);
+    print(fmt::format("  {} ({} node{})", reason, nodes.size(), nodes.size() == 1 ? "" : "s"));
+    for (const std::string& node : nodes) print("    " + node);
   }
   throw Exit{lowtide::stream::exit_status(Code::kUnsupported)};
 }
@@ -201,7 +216,7 @@ void convert(const Options& options, const lowtide::layout::ConvertOptions& layo
              Watch& watch, lowtide::emit::Report& report) {
   Budget budget(std::max(left_of(report.max_rss), kSmallestBudget));
   lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, output.parent_path());
-  check_sources(onnx, output);
+  check_sources(onnx, output, options.report);
   report.input_bytes = onnx.file_bytes + onnx.external_bytes;
   report.nodes = onnx.graph.nodes.size();
   lowtide::layout::ConvertResult converted = lowtide::layout::convert(onnx, layout, budget);
@@ -246,19 +261,19 @@ void run(const Options& options) {
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite");
-  command->add_option("model", options->input, "The ONNX model (.onnx or .onnx.zst)")->required();
-  command->add_option("-o,--output", options->output, "Where to write (default: the model's name with .tflite)");
-  CLI::Option* max_rss =
-      command
-          ->add_option(
-              "--max-rss", options->max_rss,
-              "Resident memory to stay below; K, M, G are powers of 1024 (default: 32M, more for very large graphs)")
-          ->transform(CLI::AsSizeValue(false));
-  command->add_option("--shape", options->shapes, "INPUT=1,3,512,512: fixes a dynamic input's shape; may be repeated")
+  file_name(command->add_option("model", options->input, "The ONNX model (.onnx or .onnx.zst)"))->required();
+  file_name(
+      command->add_option("-o,--output", options->output, "Where to write (default: the model's name with .tflite)"));
+  size(command->add_option("--max-rss", options->max_rss,
+                           "Resident memory to stay below; K, M, G are powers of 1024 (default: 32M, more for very "
+                           "large graphs)"));
+  command->add_option("--shape", options->shapes, "Fixes a dynamic input's shape; may be repeated")
+      ->type_name("INPUT=1,3,512,512")
       ->allow_extra_args(false);
   command
       ->add_option("--layout", options->layouts,
-                   "NAME=nhwc: gives an input or output TFLite's axis order instead of ONNX's; may be repeated")
+                   "Gives an input or output TFLite's axis order instead of ONNX's; may be repeated")
+      ->type_name("NAME=nhwc")
       ->allow_extra_args(false);
   command
       ->add_option("--threads", options->threads, "Threads that pour weights (default: 2, fewer on a smaller machine)")
@@ -268,10 +283,8 @@ void add_convert(CLI::App& app) {
                     "Put weights behind the flatbuffer whatever the size (files over 2 GiB always have them there)");
   CLI::Option* quiet = command->add_flag("--quiet", options->quiet, "Print errors only");
   command->add_flag("--verbose", options->verbose, "Print each pass and its time")->excludes(quiet);
-  command->add_option("--report", options->report, "Write the report as JSON to this file");
-  command->add_option("--dump-after", options->dump_after, "Print the graph after this pass, such as lower");
-  command->callback([options, max_rss] {
-    if (max_rss->count() > 0 && options->max_rss == 0) usage("--max-rss is 0");
-    run(*options);
-  });
+  file_name(command->add_option("--report", options->report, "Write the report as JSON to this file"));
+  command->add_option("--dump-after", options->dump_after, "Print the graph after this pass, such as lower")
+      ->type_name("PASS");
+  command->callback([options] { run(*options); });
 }

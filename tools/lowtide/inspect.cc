@@ -9,6 +9,7 @@
 #include "stream/onnx_reader.h"
 #include "stream/tflite_reader.h"
 #include "tools/lowtide/commands.h"
+#include "tools/lowtide/option_values.h"
 
 namespace {
 
@@ -44,7 +45,7 @@ void run(const Options& options) {
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "List an ONNX or TFLite model: operators, tensors, sizes");
-  command->add_option("file", options->path, "The model (.onnx, .onnx.zst or .tflite)")->required();
+  file_name(command->add_option("file", options->path, "The model (.onnx, .onnx.zst or .tflite)"))->required();
   command->add_flag("--json", options->json, "As JSON");
   command->callback([options] { run(*options); });
 }

@@ -1,33 +1,51 @@
 // lowtide: the command line. Errors become one line on stderr and the exit status of their kind (docs/errors.md).
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <system_error>
 
 #include "stream/error.h"
 #include "stream/file.h"
+#include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 
 namespace {
 
 using lowtide::stream::Code;
+using lowtide::stream::Error;
 using lowtide::stream::exit_status;
 
+// By stdio, which throws nothing when stderr cannot be written.
 int fail(Code code, const char* line) {
-  fmt::print(stderr, "lowtide: {}\n", line);
+  std::fprintf(stderr, "lowtide: %s\n", line);
   return exit_status(code);
+}
+
+// Where stdin, stdout or stderr were closed, the first file opened would take their number, and be written to by
+// whatever prints.
+void open_standard_streams() {
+  while (true) {
+    const int number = open("/dev/null", O_RDWR);
+    if (number > STDERR_FILENO) close(number);
+    if (number < 0 || number > STDERR_FILENO) return;
+  }
 }
 
 // Nothing is left behind by Ctrl-C or a kill: the one thing that lives outside the process is the temporary.
 void interrupted(int) {
   lowtide::stream::remove_temporaries();
+  // On a terminal the progress bar stands in the line.
   constexpr char kText[] = "\nlowtide: interrupted [interrupted]\n";
-  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText, sizeof kText - 1);
+  const int skipped = isatty(STDERR_FILENO) == 1 ? 0 : 1;
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText + skipped, sizeof kText - 1 - skipped);
   _exit(exit_status(Code::kInterrupted));
 }
 
@@ -55,38 +73,59 @@ void keep_heap_small() {
   mallopt(M_TRIM_THRESHOLD, 256 * 1024);
 }
 
+// CLI11 would only say that some subcommand is required.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  std::string commands;
+  bool known = argc > 1 && argv[1][0] == '-';
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    commands += (commands.empty() ? "" : ", ") + command->get_name();
+    known |= argc > 1 && command->get_name() == argv[1];
+  }
+  if (argc < 2)
+    throw Error(Code::kUsage, fmt::format("a command is missing: one of {} (try lowtide --help)", commands));
+  if (!known) throw Error(Code::kUsage, fmt::format("no command is called '{}'; there are {}", argv[1], commands));
+}
+
 int run(int argc, char** argv) {
   CLI::App app{
       "Converts very large ONNX models to TFLite in little memory: weights stay on disk until they are written.",
       "lowtide"};
   app.set_version_flag("--version", "lowtide " LOWTIDE_VERSION);
   app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return fmt::format("lowtide: {} (try lowtide --help) [usage]\n", error.what());
+  app.failure_message([](const CLI::App* program, const CLI::Error& error) {
+    std::string command = "lowtide";
+    for (const CLI::App* chosen : program->get_subcommands()) command += " " + chosen->get_name();
+    return lowtide::stream::printable(fmt::format("lowtide: {} (try {} --help) [usage]", error.what(), command)) + "\n";
   });
   add_convert(app);
   add_inspect(app);
   add_make_model(app);
+  check_command(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     int status = app.exit(error);
-    return status == 0 ? 0 : exit_status(Code::kUsage);
+    if (status != 0) return exit_status(Code::kUsage);
   }
+  if (std::fflush(stdout) != 0)
+    throw Error(Code::kIo, fmt::format("standard output cannot be written: {}", std::strerror(errno)));
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   keep_heap_small();
   handle_signals();
   try {
     return run(argc, argv);
   } catch (const Exit& exit) {
     return exit.status;
-  } catch (const lowtide::stream::Error& error) {
+  } catch (const Error& error) {
     return fail(error.code(), error.what());
+  } catch (const std::system_error& error) {  // fmt's, when stdout or stderr cannot be written
+    return fail(Code::kIo, fmt::format("output cannot be written: {} [io]", error.code().message()).c_str());
   } catch (const std::bad_alloc&) {
     return fail(Code::kBudget, "the system has no more memory (see ulimit -v) [budget]");
   } catch (const std::exception& error) {

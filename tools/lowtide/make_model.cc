@@ -9,6 +9,8 @@
 #include <string>
 
 #include "bench/models.h"
+#include "tools/lowtide/commands.h"
+#include "tools/lowtide/option_values.h"
 
 namespace {
 
@@ -50,15 +52,14 @@ void add_make_model(CLI::App& app) {
   for (const lowtide::bench::ModelKind& kind : lowtide::bench::model_kinds()) {
     kinds += fmt::format("\n  {} ({})", kind.name, kind.summary);
   }
-  command->add_option("kind", options->spec.kind, kinds)->required();
-  command->add_option("-o,--output", options->out, "The model; external weights go to OUTPUT.data")->required();
-  command
-      ->add_option("--size", options->spec.size_bytes,
-                   "Bytes of weights; K, M, G are powers of 1024 (default: the kind's own)")
-      ->transform(CLI::AsSizeValue(false));
+  command->add_option("kind", options->spec.kind, kinds)->required()->type_name("KIND");
+  file_name(command->add_option("-o,--output", options->out, "The model; external weights go to OUTPUT.data"))
+      ->required();
+  size(command->add_option("--size", options->spec.size_bytes,
+                           "Bytes of weights; K, M, G are powers of 1024 (default: the kind's own)"));
   command->add_flag("--external", options->spec.external, "Weights in a file beside the model (always, from 2 GiB on)");
   command->add_option("--input-size", options->input_size, "Height and width of the input (default: the kind's own)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 65536));
   command->add_option("--seed", options->spec.seed, "Of the weights; equal options give equal bytes");
   command->add_option("--opset", options->spec.opset, "ONNX opset, 13 to 23")->capture_default_str();
   command->add_flag("--plain", options->spec.plain_kernels, "conv-stack: 1x1 kernels, which need no transposing");

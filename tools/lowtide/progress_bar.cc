@@ -1,6 +1,7 @@
 #include "tools/lowtide/progress_bar.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,6 +16,13 @@ namespace {
 constexpr auto kSampleEvery = 10ms;  // reading /proc takes some 20 us
 constexpr auto kRedrawEvery = 100ms;
 constexpr auto kPlainLineEvery = 3s;
+constexpr size_t kUsualColumns = 80;
+
+// Of the terminal, which may be resized at any time.
+size_t columns() {
+  winsize size = {};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsualColumns;
+}
 }  // namespace
 
 ProgressBar::ProgressBar(bool quiet, lowtide::emit::ResidentMarks& marks)
@@ -39,13 +47,15 @@ void ProgressBar::advance(uint64_t bytes) {
   if (terminal_ ? now - printed_ < kRedrawEvery : now - printed_ < kPlainLineEvery) return;
   printed_ = now;
   shown_ = true;
-  fmt::print(stderr, "{}{}{}", terminal_ ? "\r" : "", line(resident, now), terminal_ ? "\x1b[K" : "\n");
+  // By stdio: a stderr that cannot be written is no reason to stop.
+  const std::string text = line(resident, now);
+  std::fputs(terminal_ ? ("\r" + text + "\x1b[K").c_str() : (text + "\n").c_str(), stderr);
   std::fflush(stderr);
 }
 
 void ProgressBar::finish() {
   std::lock_guard lock(mutex_);
-  if (shown_ && terminal_) fmt::print(stderr, "\r\x1b[K");
+  if (shown_ && terminal_) std::fputs("\r\x1b[K", stderr);
   shown_ = false;
 }
 
@@ -54,10 +64,18 @@ std::string ProgressBar::line(const lowtide::emit::Resident& resident, Clock::ti
   double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   double part = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
   double left = rate > 0 && done_ < total_ ? static_cast<double>(total_ - done_) / rate : 0;
-  constexpr size_t kWidth = 24;
-  auto filled = std::min(kWidth, static_cast<size_t>(part * kWidth));
-  std::string bar =
-      terminal_ ? fmt::format("[{}{}] ", std::string(filled, '#'), std::string(kWidth - filled, '.')) : "";
-  return fmt::format("{} {}{:3.0f} %  {} of {}  {}/s  {:.0f} s left  RSS {}", what_, bar, part * 100, file_size(done_),
-                     file_size(total_), file_size(static_cast<uint64_t>(rate)), left, memory_size(resident.now));
+  std::string figures =
+      fmt::format("{:3.0f} %  {} of {}  {}/s  {:.0f} s left  RSS {}", part * 100, file_size(done_), file_size(total_),
+                  file_size(static_cast<uint64_t>(rate)), left, memory_size(resident.now));
+  if (!terminal_) return fmt::format("{} {}", what_, figures);
+  // A line that wraps could not be rewritten: the bar takes the room that is left, and the end is cut if need be.
+  constexpr size_t kWidest = 24, kNarrowest = 4, kBrackets = 4, kCursor = 1;
+  const size_t room = columns(), taken = what_.size() + figures.size() + kBrackets + kCursor;
+  std::string out = what_ + " ";
+  if (room >= taken + kNarrowest) {
+    const size_t width = std::min(kWidest, room - taken);
+    const size_t filled = std::min(width, static_cast<size_t>(part * static_cast<double>(width)));
+    out += fmt::format("[{}{}] ", std::string(filled, '#'), std::string(width - filled, '.'));
+  }
+  return (out + figures).substr(0, room - kCursor);
 }

@@ -1,0 +1,39 @@
+#include "stream/printable.h"
+
+#include <fmt/format.h>
+
+namespace lowtide::stream {
+namespace {
+
+// Bytes of the UTF-8 sequence at the front of `text`; 0 when there is none, and for control characters.
+size_t printable_bytes(std::string_view text) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i)
+    if (byte(i) >> 6 != 2) return 0;
+  const bool is_overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool is_no_character = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
+  const bool is_control = first == 0xc2 && byte(1) < 0xa0;
+  return is_overlong || is_no_character || is_control ? 0 : bytes;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t bytes = printable_bytes(text);
+    if (bytes == 0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    } else {
+      out += text.substr(0, bytes);
+    }
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return out;
+}
+
+}  // namespace lowtide::stream

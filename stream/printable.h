@@ -1,0 +1,13 @@
+// Names from files, made fit for a line on a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lowtide::stream {
+
+// `text` with control characters, and bytes that are not UTF-8, written as \x0a: they would break the line or steer the
+// terminal.
+std::string printable(std::string_view text);
+
+}  // namespace lowtide::stream
