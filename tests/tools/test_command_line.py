@@ -1,0 +1,124 @@
+"""The command line as a person meets it: what it says to wrong words, where it writes, and what a terminal shows."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/oracle"))
+
+import converter  # noqa: E402
+
+
+def run(folder, *arguments, **how):
+    return subprocess.run([converter.program(), *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60,
+                          **how)
+
+
+def shell(folder, command):
+    return subprocess.run(["bash", "-c", command.replace("lowtide", str(converter.program()))], cwd=folder,
+                          capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    assert run(tmp_path, "make-model", "conv-stack", "--size", "1M", "-o", "m.onnx").returncode == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments, words", [
+    ([], "a command is missing"),
+    (["transmogrify"], "no command is called 'transmogrify'"),
+    (["convert"], "try lowtide convert --help"),
+    (["convert", "m.onnx", "--sideways"], "--sideways"),
+    (["convert", "m.onnx", "-o", ""], "the name is empty"),
+    (["convert", "m.onnx", "--max-rss", "-5"], "'-5' is not a size such as 64M"),
+    (["convert", "m.onnx", "--max-rss", "0"], "'0' is not a size"),
+    (["convert", "m.onnx", "--max-rss", "64X"], "'64X' is not a size"),
+    (["convert", "m.onnx", "--threads", "0"], "--threads"),
+    (["convert", "m.onnx", "--shape", "input"], "NAME=VALUE"),
+    (["convert", "m.onnx", "--shape", "input=1,-1"], "not a list of extents"),
+    (["convert", "m.onnx", "--shape", "nobody=1"], "no such input"),
+    (["convert", "m.onnx", "--layout", "input=sideways"], "neither nhwc nor nchw"),
+    (["convert", "m.onnx", "--layout", "nobody=nhwc"], "no such input or output"),
+    (["convert", "m.onnx", "--dump-after", "nothing"], "no pass is called 'nothing'"),
+    (["convert", "m.onnx", "--quiet", "--verbose"], "excludes"),
+    (["make-model", "conv-stack", "--size", "0", "-o", "n.onnx"], "'0' is not a size"),
+    (["make-model", "octopus", "-o", "n.onnx"], "no kind of model is called 'octopus'"),
+    (["make-model", "unet", "--input-size", "0", "-o", "n.onnx"], "not in range 1 to 65536"),
+])
+def test_wrong_words(arguments, words, folder):
+    done = run(folder, *arguments)
+    assert done.returncode == 2 and words in done.stderr, done
+    assert done.stderr.startswith("lowtide: ") and done.stderr.endswith(" [usage]\n") and done.stderr.count("\n") == 1, done
+    assert [p.name for p in folder.iterdir()] == ["m.onnx"]
+
+
+def test_report_never_replaces_a_model(folder):
+    (folder / "linked.onnx").symlink_to("m.onnx")
+    before = (folder / "m.onnx").read_bytes()
+    for report in ("m.onnx", "./m.onnx", "linked.onnx", "m.tflite", "./m.tflite", folder / "m.tflite"):
+        done = run(folder, "convert", "m.onnx", "--report", report)
+        assert done.returncode == 2 and "is the input or the output" in done.stderr, (report, done)
+    assert (folder / "m.onnx").read_bytes() == before and not (folder / "m.tflite").exists()
+    assert run(folder, "convert", "m.onnx", "--report", ".").returncode == 7
+    assert not (folder / "m.tflite").exists()
+
+
+def test_closed_streams_do_not_become_files(folder):
+    """The first files opened would have the numbers of the closed streams, and what is printed would go into them."""
+    assert run(folder, "convert", "m.onnx", "-o", "right.tflite").returncode == 0
+    right = (folder / "right.tflite").read_bytes()
+    for closed in (">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"):
+        done = shell(folder, f"lowtide convert m.onnx --verbose {closed}")
+        assert done.returncode == 0, (closed, done)
+        assert (folder / "m.tflite").read_bytes() == right, closed
+    assert shell(folder, "lowtide convert absent.onnx 2>&-").returncode == 3
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_output_that_cannot_be_printed(folder):
+    for command in ("inspect m.onnx", "inspect --json m.onnx", "convert m.onnx", "convert m.onnx --dump-after lower", "--help"):
+        done = shell(folder, f"lowtide {command} >/dev/full")
+        assert done.returncode == 4 and "cannot be written" in done.stderr, (command, done)
+
+
+def test_dry_run_writes_nothing(folder):
+    done = run(folder, "convert", "m.onnx", "--dry-run", "--report", "r.json")
+    assert done.returncode == 0 and "(not written)" in done.stdout, done
+    assert sorted(p.name for p in folder.iterdir()) == ["m.onnx", "r.json"]
+    assert json.loads((folder / "r.json").read_text())["dry_run"] is True
+
+
+def test_quiet_says_nothing(folder):
+    done = run(folder, "convert", "m.onnx", "--quiet")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 200])
+def test_progress_stays_on_one_line(columns, tmp_path):
+    # Large enough to be seen several times.
+    assert run(tmp_path, "make-model", "conv-stack", "--size", "256M", "-o", "m.onnx").returncode == 0
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([converter.program(), "convert", "m.onnx", "--threads", "1"], cwd=tmp_path, stderr=its,
+                               stdout=subprocess.DEVNULL)
+    os.close(its)
+    seen = b""
+    try:
+        while piece := os.read(ours, 4096):
+            seen += piece
+    except OSError:  # the end of a terminal
+        pass
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    shown = [line.replace("\x1b[K", "") for line in seen.decode().split("\r")]
+    assert all(len(line) < columns and "\n" not in line for line in shown), shown
