@@ -41,19 +41,25 @@ std::optional<bool> truth(const Lowering& lo, Val v) {
 }
 
 Gathering gathering(Lowering& lo, core::Region& region, Val row, const onnx::ValueInfo& declared, int64_t axis,
-                    bool reverse) {
+                    Dim length) {
   Shape shape = region.b().shape(row);
   const bool helps = declared.has_shape && declared.dims.size() == shape.size();
   for (size_t i = 0; helps && i < shape.size(); ++i)
     if (core::is_symbol(shape[i]) && declared.dims[i].value >= 0) shape[i] = declared.dims[i].value;
   const int at = lo.axis(axis, static_cast<int>(shape.size()) + 1);
-  shape.insert(shape.begin() + at, 0);
-  return {at, reverse, lo.b.broadcast_to(lo.b.scalar(0, region.b().dtype(row)), shape)};
+  shape.insert(shape.begin() + at, length);
+  return {at, lo.b.broadcast_to(lo.b.scalar(0, region.b().dtype(row)), shape)};
 }
 
-Val gathered(Builder& b, const Gathering& how, Val so_far, Val row) {
+Val appended(Builder& b, const Gathering& how, Val so_far, Val row) {
+  return b.concat({so_far, b.unsqueeze(row, std::vector<int>{how.axis})}, how.axis);
+}
+
+Val placed(Builder& b, const Gathering& how, Val so_far, Val row, Val at) {
+  std::vector<Val> begin(static_cast<size_t>(b.rank(so_far)), b.i32_scalar(0));
+  begin[static_cast<size_t>(how.axis)] = at;
   row = b.unsqueeze(row, std::vector<int>{how.axis});
-  return how.reverse ? b.concat({row, so_far}, how.axis) : b.concat({so_far, row}, how.axis);
+  return b.op(core::Kind::kDynamicUpdateSlice, {so_far, row, b.pack(begin, 0)});
 }
 
 namespace {

@@ -32,7 +32,7 @@ std::vector<Gathering> scan_outputs(Lowering& lo, const Loop& loop) {
   std::vector<Gathering> all;
   for (size_t i : loop.wanted) {
     const size_t at = loop.carried + 1 + i;
-    all.push_back(gathering(lo, trial, out[at], loop.body.outputs[at], 0, false));
+    all.push_back(gathering(lo, trial, out[at], loop.body.outputs[at], 0, 0));
   }
   return all;
 }
@@ -90,7 +90,7 @@ std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
     std::vector<Val> next{b.add(now[0], 1), as_scalar(b, out[0])};
     next.insert(next.end(), out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(loop.carried));
     for (size_t i = 0; i < scans.size(); ++i)
-      next.push_back(gathered(b, scans[i], now[first_scan + i], out[1 + loop.carried + loop.wanted[i]]));
+      next.push_back(appended(b, scans[i], now[first_scan + i], out[1 + loop.carried + loop.wanted[i]]));
     return next;
   };
   std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, goes_on, turn);

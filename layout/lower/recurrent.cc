@@ -15,12 +15,15 @@
 #include <cctype>
 #include <limits>
 
+#include "layout/lower/subgraph.h"
 #include "layout/region.h"
 
 namespace lowtide::layout {
 namespace {
 
-constexpr int64_t kMostUnrolled = 256;  // steps of one direction; each takes about ten ops
+// Steps of one direction; each takes about ten ops. From about this many on a WHILE is as fast, and faster when R is
+// large: XNNPACK keeps a packed copy of R for every FULLY_CONNECTED.
+constexpr int64_t kMostUnrolled = 32;
 
 // Which constants an activation takes, and what they are when the model does not say (ONNX Runtime's table).
 struct FunctionRow {
@@ -217,8 +220,9 @@ Course unrolled(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse
 Course looped(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x, const std::vector<Val>& state) {
   Builder& b = lo.b;
   const Val steps = b.reshape(b.dims(std::vector<Dim>{layer.steps}), {});
-  const Val none = b.broadcast_to(b.scalar(0, DType::kFloat32), std::vector<Dim>{0, layer.batch, layer.hidden});
-  std::vector<Val> begin{reverse ? b.sub(steps, 1) : b.i32_scalar(0), none};
+  const Shape whole{layer.steps, layer.batch, layer.hidden};
+  const Gathering rows_of_y{0, b.broadcast_to(b.scalar(0, DType::kFloat32), whole)};
+  std::vector<Val> begin{reverse ? b.sub(steps, 1) : b.i32_scalar(0), rows_of_y.none};
   begin.insert(begin.end(), state.begin(), state.end());
   auto condition = [&](core::Region& region, std::span<const Val> now) {
     Builder& inside = region.b();
@@ -231,15 +235,11 @@ Course looped(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, 
     std::vector<Val> moved(now.begin() + 2, now.end());
     Val live = layer.lengths ? inside.less(now[0], region.here(layer.lengths)) : Val{};
     Val out = masked_step(place, cell, live, inside.gather(region.here(x), now[0], 0), moved);
-    out = inside.unsqueeze(out, std::vector<int>{0});
-    std::vector<Val> next{inside.add(now[0], reverse ? -1 : 1),
-                          reverse ? inside.concat({out, now[1]}, 0) : inside.concat({now[1], out}, 0)};
+    std::vector<Val> next{inside.add(now[0], reverse ? -1 : 1), placed(inside, rows_of_y, now[1], out, now[0])};
     next.insert(next.end(), moved.begin(), moved.end());
     return next;
   };
   const std::vector<Val> end = core::run_while(lo.around.model(), b, begin, condition, turn);
-  b.graph.at(end[1].id).shape = {layer.steps, layer.batch,
-                                 layer.hidden};  // the loop's course is known, if not to WHILE
   return {end[1], {end.begin() + 2, end.end()}};
 }
 

@@ -70,13 +70,16 @@ std::vector<Val> unrolled(Lowering& lo, const Scan& scan) {
 // State of the WHILE: the step, the carried values, the scan outputs so far.
 std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
   const Val length = lo.b.reshape(lo.b.dims(std::vector<Dim>{scan.length}), {});
+  auto position = [&](core::Region& region, Val step, bool reverse) {
+    Builder& b = region.b();
+    return reverse ? b.sub(b.sub(region.here(length), 1), step) : step;
+  };
   auto body_of = [&](core::Region& region, Val step, std::span<const Val> carried) {
     std::vector<Val> given(carried.begin(), carried.end());
     for (size_t i = 0; i < scan.inputs.size(); ++i) {
-      Builder& b = region.b();
-      Val at = scan.in[i].reverse ? b.sub(b.sub(region.here(length), 1), step) : step;
       Val x = region.here(scan.inputs[i]);
-      given.push_back(b.gather(x, at, lo.axis(scan.in[i].axis, b.rank(x))));
+      const int axis = lo.axis(scan.in[i].axis, region.b().rank(x));
+      given.push_back(region.b().gather(x, position(region, step, scan.in[i].reverse), axis));
     }
     return lo.around.lower_into(region, scan.body, given);
   };
@@ -89,12 +92,12 @@ std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
     for (Val v : scan.state) carried.push_back(trial.input(lo.dtype(v), lo.shape(v)));
     const std::vector<Val> out = body_of(trial, step, carried);
     for (size_t i = 0; i < scan.out.size(); ++i)
-      rows.push_back(
-          gathering(lo, trial, out[count + i], scan.body.outputs[count + i], scan.out[i].axis, scan.out[i].reverse));
+      rows.push_back(gathering(lo, trial, out[count + i], scan.body.outputs[count + i], scan.out[i].axis, scan.length));
   }
   std::vector<Val> begin{lo.b.i32_scalar(0)};
   begin.insert(begin.end(), scan.state.begin(), scan.state.end());
   for (const Gathering& how : rows) begin.push_back(how.none);
+  if (scan.length == 0) return {begin.begin() + 1, begin.end()};
   auto goes_on = [&](core::Region& region, std::span<const Val> now) {
     return std::vector<Val>{region.b().less(now[0], region.here(length))};
   };
@@ -103,14 +106,11 @@ std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
     std::vector<Val> next{region.b().add(now[0], 1)};
     next.insert(next.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
     for (size_t i = 0; i < rows.size(); ++i)
-      next.push_back(gathered(region.b(), rows[i], now[1 + count + i], out[count + i]));
+      next.push_back(placed(region.b(), rows[i], now[1 + count + i], out[count + i],
+                            position(region, now[0], scan.out[i].reverse)));
     return next;
   };
   std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, goes_on, turn);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    Shape& shape = lo.b.graph.at(end[1 + count + i].id).shape;
-    shape[static_cast<size_t>(rows[i].axis)] = scan.length;
-  }
   end.erase(end.begin());
   return end;
 }

@@ -16,16 +16,17 @@ bool can_unroll(const onnx::Graph& body, int64_t iterations);
 // Known truth of a bool of one element.
 std::optional<bool> truth(const Lowering& lo, Val v);
 
-// Rows that a loop at run time gathers into one value: where they are joined, and how.
+// Rows that a loop at run time puts together: the axis that counts them, and what stands there before the first turn.
 struct Gathering {
   int axis = 0;
-  bool reverse = false;
-  Val none;  // no row yet
+  Val none;
 };
-// `row` is a value of `region`: its shape tells that of the rows, with the help of what the file declares. Refused when
-// the graph around cannot know it.
+// `row` is a value of `region`: its shape tells that of the rows, with the help of what the file declares. `length` is
+// how many there will be, or 0 when they are appended one after the other. Refused when the graph around cannot know
+// the shape.
 Gathering gathering(Lowering& lo, core::Region& region, Val row, const onnx::ValueInfo& declared, int64_t axis,
-                    bool reverse);
-Val gathered(Builder& b, const Gathering& how, Val so_far, Val row);
+                    Dim length);
+Val appended(Builder& b, const Gathering& how, Val so_far, Val row);
+Val placed(Builder& b, const Gathering& how, Val so_far, Val row, Val at);  // as row number `at`, an i32 scalar
 
 }  // namespace lowtide::layout
