@@ -48,6 +48,14 @@ bool carries(Kind kind) {
   }
 }
 
+// A RELU6 fused into an op leaves none; a RELU those above.
+bool carries(const Op& op) {
+  const auto* binary = std::get_if<core::BinaryOptions>(&op.options);
+  const bool bounded =
+      binary && binary->activation != core::Activation::kNone && binary->activation != core::Activation::kRelu;
+  return !bounded && carries(op.kind);
+}
+
 bool holds_infinity(core::Graph& graph, ValueId id) {
   const core::Value& value = graph.at(id);
   if (!value.is_constant() || value.dtype != core::DType::kFloat32) return false;
@@ -77,7 +85,7 @@ class Following {
   bool forwards() {
     bool any = false;
     for (const Op& op : graph_.ops) {
-      if (!carries(op.kind)) continue;
+      if (!carries(op)) continue;
       bool carried = false;
       for (ValueId in : op.inputs) {
         if (in == core::kAbsent) continue;
@@ -96,7 +104,7 @@ class Following {
     for (ValueId out : graph_.outputs) shown_[index(out)] = reached_[index(out)];
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
-      if (!carries(op.kind)) continue;
+      if (!carries(op)) continue;
       const bool shown = std::any_of(op.outputs.begin(), op.outputs.end(),
                                      [&](ValueId out) { return out != core::kAbsent && shown_[index(out)]; });
       for (ValueId in : op.inputs)
@@ -106,6 +114,8 @@ class Following {
 
   void mend(size_t position) {
     const Op op = graph_.ops[position];
+    const core::Activation activation = std::get<core::BinaryOptions>(op.options).activation;
+    std::get<core::BinaryOptions>(graph_.ops[position].options).activation = core::Activation::kNone;
     const ValueId before = op.outputs[0];
     const ValueId clamped = graph_.add_value(graph_.at(before).dtype, graph_.at(before).shape);
     graph_.ops[position].outputs[0] = clamped;
@@ -118,6 +128,7 @@ class Following {
       const Val infinite = b.equal(b.abs(in), b.scalar(std::numeric_limits<float>::infinity(), core::DType::kFloat32));
       result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);
     }
+    if (activation == core::Activation::kRelu) result = b.relu(result);
     graph_.replace_uses(before, result.id);
     // The ops after this one see the mended value, which an infinity reaches just as well.
     reached_.resize(graph_.values.size());

@@ -305,12 +305,14 @@ void settle_layouts(Graph& graph) {
   reshape_instead(graph);
 }
 
-uint64_t transposed_cost(const Graph& graph) {
+uint64_t transposed_cost(Graph& graph) {
+  std::set<std::pair<ValueId, Perm>> copies;
+  for (const Op& op : graph.ops) {
+    if (op.kind != Kind::kTranspose) continue;
+    if (auto perm = graph.ints(op.inputs[1])) copies.insert({op.inputs[0], Perm(perm->begin(), perm->end())});
+  }
   uint64_t total = 0;
-  for (const Op& op : graph.ops)
-    if (op.kind == Kind::kTranspose)
-      total +=
-          transpose_cost(graph, op.inputs[0], stream::inverse(stream::identity_perm(graph.at(op.inputs[0]).rank())));
+  for (const auto& [value, perm] : copies) total += transpose_cost(graph, value, perm);
   return total;
 }
 

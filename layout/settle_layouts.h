@@ -10,7 +10,7 @@ namespace lowtide::layout {
 // vanish, stay, or turn into RESHAPE where they move no bytes. The result computes the same.
 void settle_layouts(core::Graph& graph);
 
-// Bytes that the graph's TRANSPOSE ops move at run time, as settle_layouts counts them.
-uint64_t transposed_cost(const core::Graph& graph);
+// Bytes that the graph's TRANSPOSE ops move at run time, as settle_layouts counts them: equal ones once.
+uint64_t transposed_cost(core::Graph& graph);
 
 }  // namespace lowtide::layout

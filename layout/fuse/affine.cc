@@ -42,7 +42,7 @@ bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Ta
   const core::Dim channels = rewriter.value(id).shape.back();
   for (OpId user : rewriter.users(id)) {
     const Op& op = rewriter.op(user);
-    if (op.inputs[0] != id) return false;
+    if (op.inputs[0] != id || std::count(op.inputs.begin(), op.inputs.end(), id) != 1) return false;
     if (op.kind == Kind::kReshape) {
       if (rewriter.value(op.outputs[0]).rank() == 0 || rewriter.value(op.outputs[0]).shape.back() != channels)
         return false;
@@ -50,7 +50,7 @@ bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Ta
       continue;
     }
     const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
-    if ((!full && !conv) || op.inputs[1] == id || !rewriter.is_constant(op.inputs[1])) return false;
+    if ((!full && !conv) || !rewriter.is_constant(op.inputs[1])) return false;
     const core::Value& weights = rewriter.value(op.inputs[1]);
     if (weights.dtype != core::DType::kFloat32 || weights.quantization || weights.shape.back() != channels)
       return false;

@@ -11,16 +11,27 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr double kSame = 1e-4;  // constants are written with few digits
+constexpr double kSame = 1e-4;  // roots and fitted numbers are written with few digits
 
 std::optional<double> scalar(Rewriter& rewriter, ValueId id) {
   if (!rewriter.is_constant(id) || rewriter.value(id).constant->elements() != 1) return std::nullopt;
   auto numbers = rewriter.graph.numbers(id);
   return numbers ? std::optional((*numbers)[0]) : std::nullopt;
 }
+// The number wanted: exactly where it can be written exactly, as 1 and 0.5.
 bool is_scalar(Rewriter& rewriter, ValueId id, double wanted) {
+  const double allowed = wanted * 2 == std::round(wanted * 2) ? 0 : kSame * std::abs(wanted);
   auto number = scalar(rewriter, id);
-  return number && std::abs(*number - wanted) <= kSame * std::abs(wanted);
+  return number && std::abs(*number - wanted) <= allowed;
+}
+
+// The op that makes a value, unless an activation is fused into it: then it makes something else.
+const Op* plain_producer(Rewriter& rewriter, ValueId id) {
+  const OpId maker = rewriter.producer(id);
+  if (maker < 0) return nullptr;
+  const Op& op = rewriter.op(maker);
+  const auto* binary = std::get_if<core::BinaryOptions>(&op.options);
+  return binary && binary->activation != core::Activation::kNone ? nullptr : &op;
 }
 
 // An op of two inputs seen as (this value, that other one).
@@ -43,13 +54,12 @@ OpId sole_user(Rewriter& rewriter, ValueId id, Kind kind) {
 
 // What is multiplied by a scalar of this value: MUL by it, or DIV by its inverse.
 std::optional<ValueId> scaled(Rewriter& rewriter, ValueId id, double factor) {
-  const OpId maker = rewriter.producer(id);
-  if (maker < 0) return std::nullopt;
-  const Op& op = rewriter.op(maker);
-  if (op.kind == Kind::kMul)
+  const Op* op = plain_producer(rewriter, id);
+  if (!op) return std::nullopt;
+  if (op->kind == Kind::kMul)
     for (size_t side : {size_t{0}, size_t{1}})
-      if (is_scalar(rewriter, op.inputs[side], factor)) return op.inputs[1 - side];
-  if (op.kind == Kind::kDiv && is_scalar(rewriter, op.inputs[1], 1 / factor)) return op.inputs[0];
+      if (is_scalar(rewriter, op->inputs[side], factor)) return op->inputs[1 - side];
+  if (op->kind == Kind::kDiv && is_scalar(rewriter, op->inputs[1], 1 / factor)) return op->inputs[0];
   return std::nullopt;
 }
 
@@ -95,27 +105,24 @@ bool exact_gelu(Rewriter& rewriter, OpId id) {
 }
 
 bool is_cube(Rewriter& rewriter, ValueId id, ValueId x) {
-  const OpId maker = rewriter.producer(id);
-  if (maker < 0) return false;
-  const Op& op = rewriter.op(maker);
-  if (op.kind == Kind::kPow) return op.inputs[0] == x && is_scalar(rewriter, op.inputs[1], 3);
-  if (op.kind != Kind::kMul) return false;
-  auto square = other_input(rewriter, maker, x);
-  const OpId inner = square ? rewriter.producer(*square) : -1;
-  if (inner < 0) return false;
-  const Op& below = rewriter.op(inner);
-  return (below.kind == Kind::kMul && below.inputs[0] == x && below.inputs[1] == x) ||
-         (below.kind == Kind::kSquare && below.inputs[0] == x) ||
-         (below.kind == Kind::kPow && below.inputs[0] == x && is_scalar(rewriter, below.inputs[1], 2));
+  const Op* op = plain_producer(rewriter, id);
+  if (!op) return false;
+  if (op->kind == Kind::kPow) return op->inputs[0] == x && is_scalar(rewriter, op->inputs[1], 3);
+  if (op->kind != Kind::kMul) return false;
+  auto square = other_input(rewriter, rewriter.producer(id), x);
+  const Op* inner = square ? plain_producer(rewriter, *square) : nullptr;
+  if (!inner || inner->inputs[0] != x) return false;
+  return inner->kind == Kind::kSquare || (inner->kind == Kind::kMul && inner->inputs[1] == x) ||
+         (inner->kind == Kind::kPow && is_scalar(rewriter, inner->inputs[1], 2));
 }
 
 bool tanh_gelu(Rewriter& rewriter, OpId id) {
   auto sum = scaled(rewriter, rewriter.op(id).inputs[0], std::sqrt(2 / M_PI));
-  const OpId add = sum ? rewriter.producer(*sum) : -1;
-  if (add < 0 || rewriter.op(add).kind != Kind::kAdd) return false;
+  const Op* add = sum ? plain_producer(rewriter, *sum) : nullptr;
+  if (!add || add->kind != Kind::kAdd) return false;
   for (size_t side : {size_t{0}, size_t{1}}) {
-    const ValueId x = rewriter.op(add).inputs[side];
-    auto cube = scaled(rewriter, rewriter.op(add).inputs[1 - side], 0.044715);
+    const ValueId x = add->inputs[side];
+    auto cube = scaled(rewriter, add->inputs[1 - side], 0.044715);
     if (cube && is_cube(rewriter, *cube, x)) return finish(rewriter, id, x, true);
   }
   return false;

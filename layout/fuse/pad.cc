@@ -100,7 +100,7 @@ bool pad_into_max_pool(Rewriter& rewriter, OpId id) {
   const OpId before = sole_pad(rewriter, op.inputs[0]);
   if (options.padding != Padding::kValid || before < 0) return false;
   auto pads = pads_of(rewriter, before);
-  if (!pads || pads->value > std::numeric_limits<float>::lowest()) return false;
+  if (!pads || !(pads->value <= std::numeric_limits<float>::lowest())) return false;  // NaN neither
   const ValueId image = rewriter.op(before).inputs[0];
   if (!is_same(*pads, rewriter.value(image).shape, {options.filter_h, options.stride_h, 1},
                {options.filter_w, options.stride_w, 1}))

@@ -8,6 +8,7 @@
 
 #include "layout/fuse/rules.h"
 #include "layout/fuse/weighted.h"
+#include "layout/kernel_limits.h"
 #include "layout/traits.h"
 
 namespace lowtide::layout {
@@ -30,7 +31,7 @@ class ChannelPermutation {
       if (!rewriter_.is_constant(op.inputs[where->weights]) || rewriter_.uses(op.inputs[where->weights]) != 1)
         return false;
       if (!has_bias(op, *where)) return true;
-      return rewriter_.is_constant(op.inputs[where->bias]);
+      return rewriter_.is_constant(op.inputs[where->bias]) && rewriter_.value(op.inputs[where->bias]).rank() == 1;
     }
     if (core::traits(op.kind).commute != core::follow_elementwise) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(),
@@ -101,6 +102,7 @@ std::optional<Shuffle> match(Rewriter& rewriter, OpId id) {
   const ValueId source = rewriter.op(inner).inputs[0];
   const core::Shape &in = rewriter.value(source).shape, &apart = rewriter.value(rewriter.op(inner).outputs[0]).shape,
                     &out = rewriter.value(outer.outputs[0]).shape;
+  if (!core::kernel_takes(Kind::kDepthToSpace, rewriter.value(source).dtype)) return std::nullopt;
   if (in.size() != 4 || out.size() != 4 || !std::equal(in.begin(), in.begin() + 3, apart.begin())) return std::nullopt;
   const Indices& p = *perm;
   if (p[0] != 0 || p[1] != 1 || p[3] != 2) return std::nullopt;

@@ -2,6 +2,7 @@
 // where batch normalisation goes. The weights stay recipes; a multiplication is one more step of them.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "layout/fuse/rules.h"
 #include "layout/fuse/weighted.h"
@@ -14,13 +15,21 @@ using stream::Binary;
 using stream::RecipeRef;
 namespace recipe = stream::recipe;
 
+// No infinity, NaN or (as a divisor) zero: x * inf is not x times infinite weights, where a weight or an input is 0.
+bool is_tame(Rewriter& rewriter, ValueId constant, bool divides) {
+  auto numbers = rewriter.graph.numbers(constant);
+  return !numbers || std::all_of(numbers->begin(), numbers->end(),
+                                 [&](double x) { return std::isfinite(x) && !(divides && x == 0); });
+}
+
 // The constant as a vector of one element a channel, when it is constant along all axes but the last of `shape` (which
 // is what the op makes); null otherwise.
-RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape) {
+RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape, bool divides) {
   const core::Value& value = rewriter.value(constant);
   if (!value.is_constant() || shape.empty() || !stream::is_static(shape.back())) return nullptr;
   if (value.rank() > static_cast<int>(shape.size())) return nullptr;
   const auto elements = static_cast<core::Dim>(value.constant->elements());
+  if (!is_tame(rewriter, constant, divides)) return nullptr;
   if (elements == 1) return recipe::broadcast(recipe::reshape(value.constant, {1}), {shape.back()});
   if (value.shape.back() != shape.back() || elements != shape.back()) return nullptr;
   return recipe::reshape(value.constant, {shape.back()});
@@ -49,7 +58,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id) {
     if (!where || where->activation != Activation::kNone) return std::nullopt;
     // The op must not broadcast the data to a larger shape.
     if (rewriter.value(op.outputs[0]).shape != rewriter.value(data).shape) return std::nullopt;
-    RecipeRef channels = per_channel(rewriter, constant, rewriter.value(data).shape);
+    RecipeRef channels = per_channel(rewriter, constant, rewriter.value(data).shape, op.kind == Kind::kDiv);
     if (!channels) return std::nullopt;
     return Site{maker, *where, constant, std::move(channels), side == 1};
   }
@@ -154,6 +163,7 @@ bool scale_upwards(Rewriter& rewriter, OpId id) {
     const ValueId data = op.inputs[side], factor = op.inputs[1 - side];
     if (!rewriter.is_constant(factor) || rewriter.value(factor).constant->elements() != 1 || (divides && side == 1))
       continue;
+    if (!is_tame(rewriter, factor, divides)) return false;
     const core::Value& in = rewriter.value(data);
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return false;
     const OpId maker = weights_above(rewriter, data);

@@ -33,6 +33,9 @@ bool sink(Rewriter& rewriter, OpId id) {
   auto perm = perm_of(rewriter, maker);
   if (!perm) return false;
   // Input `data` is to be taken as it was before the transpose.
+  // Never behind what makes the data larger (a broadcast, a wider type): settle_layouts had it cheaper.
+  if (transpose_cost(rewriter.graph, op.outputs[0], *perm) > transpose_cost(rewriter.graph, op.inputs[*data], *perm))
+    return false;
   core::OpView view{rewriter.graph, op.kind, op.inputs, op.options, 1};
   auto movement = core::traits(op.kind).commute(view, op.outputs, {false, *data}, stream::inverse(*perm));
   if (!movement) return false;

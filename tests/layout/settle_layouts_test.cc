@@ -185,6 +185,7 @@ TEST(SettleLayoutsOptimal, RandomGraphsReachTheMinimum) {
     alone.inputs.push_back(alone.add_value(DType::kFloat32, {2, 3, 5, 7}));
     Builder{alone}.transpose({alone.inputs[0]}, kToNhwc);
     const uint64_t price = transposed_cost(alone);
+    ASSERT_GT(price, 0u);
 
     settle_layouts(graph);
     EXPECT_EQ(transposed_cost(graph), brute_force(ops, outputs, price)) << "round " << round;
