@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -96,6 +97,13 @@ def test_dry_run_writes_nothing(folder):
     assert done.returncode == 0 and "(not written)" in done.stdout, done
     assert sorted(p.name for p in folder.iterdir()) == ["m.onnx", "r.json"]
     assert json.loads((folder / "r.json").read_text())["dry_run"] is True
+
+
+def test_passes_are_those_of_the_page(folder):
+    done = run(folder, "convert", "m.onnx", "--verbose", "--dry-run")
+    passes = re.findall(r"^ *[0-9.]+ ms  (\w+):", done.stderr, re.MULTILINE)
+    listed = re.search(r"```\ninlining .*\n((?:.+\n)+)```", (ROOT / "docs/architecture.md").read_text())[1]
+    assert passes and passes == [line.split()[0] for line in listed.splitlines()]
 
 
 def test_quiet_says_nothing(folder):
