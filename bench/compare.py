@@ -2,19 +2,27 @@
 """Compares Lowtide with others, in turns, in one run: only ratios mean something on a shared machine.
 
     bench/compare.py cp --size 8G [--kind plain|transposed] [--rounds 5] [--cold] [--folder DIR]
+    bench/compare.py quality MODEL.onnx ... --onnx2tf PATH [--python PATH] [--rounds 7]
 
 `cp`: the time of a conversion, in units of `cp` of the same files (the model and its external data). `plain` weights need
 no transpose (1x1 kernels), `transposed` ones all do (3x3). Before each turn the disk is left in peace: what was written
 is synced, the outputs are removed. With --cold the inputs are dropped from the page cache too (no root needed).
+
+`quality`: operators, TRANSPOSEs, and LiteRT's latency with 2 threads (median, in turns) of both converters' results.
+onnx2tf is to be found in an environment of its own (`python3.12 -m venv ENV && ENV/bin/pip install onnx2tf==2.6.9`, then
+--onnx2tf ENV/bin/onnx2tf); it is given a copy of the model, because it overwrites its input. The Python that runs this
+needs ai-edge-litert (build/venv/bin/python).
 """
 
 import argparse
+import json
 import os
 import pathlib
 import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -82,6 +90,62 @@ def compare_cp(options):
         path.unlink(missing_ok=True)
 
 
+LATENCY = """
+import sys, time, numpy as np
+from ai_edge_litert.interpreter import Interpreter
+files, rounds = sys.argv[2:], int(sys.argv[1])
+runs = []
+for file in files:
+    try:
+        it = Interpreter(file, num_threads=2)
+        it.allocate_tensors()
+        rng = np.random.default_rng(17)
+        for d in it.get_input_details():
+            it.set_tensor(d["index"], rng.random(d["shape"]).astype(d["dtype"]))
+        it.invoke()
+    except (RuntimeError, ValueError):
+        it = None  # LiteRT does not run it
+    runs.append((it, []))
+for _ in range(rounds):
+    for it, times in runs:
+        start = time.monotonic()
+        if it:
+            it.invoke()
+        times.append(time.monotonic() - start if it else float("nan"))
+print(*(sorted(times)[len(times) // 2] for _, times in runs))
+"""
+
+
+def operators(tflite):
+    listing = json.loads(subprocess.run([LOWTIDE, "inspect", "--json", tflite], check=True, capture_output=True).stdout)
+    return listing["totals"]
+
+
+def compare_quality(options):
+    print(f"{'model':24} {'converter':10} {'operators':>9} {'TRANSPOSE':>9} {'latency':>9}")
+    for model in map(pathlib.Path, options.models):
+        with tempfile.TemporaryDirectory() as folder:
+            ours = pathlib.Path(folder) / "ours.tflite"
+            subprocess.run([LOWTIDE, "convert", "--quiet", model, "-o", ours], check=True)
+            copy = pathlib.Path(folder) / model.name
+            shutil.copy(model, copy)
+            subprocess.run([options.onnx2tf, "-i", copy, "-o", pathlib.Path(folder) / "theirs", "-n"], cwd=folder,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=options.timeout)
+            theirs = sorted((pathlib.Path(folder) / "theirs").glob("*float32.tflite"))
+            files = [("lowtide", ours)] + [("onnx2tf", path) for path in theirs[:1]]
+            timing = subprocess.run([options.python, "-c", LATENCY, str(options.rounds), *(path for _, path in files)],
+                                    capture_output=True, text=True)
+            latencies = [float(word) for word in timing.stdout.split()] or [float("nan")] * len(files)
+            for (name, path), latency in zip(files, latencies):
+                counts = operators(path)
+                speed = (f"{latency * 1000:7.1f} ms   x {latency / latencies[0]:.2f}" if latency == latency
+                         else "LiteRT does not run it")
+                print(f"{model.stem:24} {name:10} {sum(counts.values()):9} {counts.get('TRANSPOSE', 0):9} {speed}",
+                      flush=True)
+            if not theirs:
+                print(f"{model.stem:24} onnx2tf    made no float32 model")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -93,6 +157,13 @@ def main():
     cp.add_argument("--cold", action="store_true")
     cp.add_argument("--folder", default="build/compare")
     cp.set_defaults(run=compare_cp)
+    quality = commands.add_parser("quality", help="operators, transposes and latency beside onnx2tf's")
+    quality.add_argument("models", nargs="+")
+    quality.add_argument("--onnx2tf", required=True, help="its program")
+    quality.add_argument("--python", default=sys.executable, help="a Python with ai-edge-litert")
+    quality.add_argument("--rounds", type=int, default=7)
+    quality.add_argument("--timeout", type=int, default=600, help="seconds that onnx2tf may take")
+    quality.set_defaults(run=compare_quality)
     options = parser.parse_args()
     options.run(options)
 
