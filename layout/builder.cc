@@ -18,8 +18,8 @@ using stream::Code;
 using stream::Error;
 namespace recipe = stream::recipe;
 
-// Constants of at most this many elements are computed as they are folded: shapes, axes, scales, which passes will read.
-// A longer one stays a recipe, so that the graph does not fill up with the contents of small weights.
+// Constants of at most this many elements are computed as they are folded: shapes, axes, scales, which passes will
+// read. A longer one stays a recipe, so that the graph does not fill up with the contents of small weights.
 constexpr uint64_t kEagerElements = 256;
 
 // A constant that an op would blow up (a broadcast, a tile) is left to the run: the file must not grow by folding.

@@ -45,40 +45,112 @@ struct Stretch {
 };
 
 enum class Unary : uint8_t {
-  kNeg, kAbs, kSqrt, kRsqrt, kReciprocal, kExp, kLog, kFloor, kCeil, kRound, kSign, kNot, kSquare, kSin, kCos, kTanh,
-  kErf, kLogistic, kRelu,
+  kNeg,
+  kAbs,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kExp,
+  kLog,
+  kFloor,
+  kCeil,
+  kRound,
+  kSign,
+  kNot,
+  kSquare,
+  kSin,
+  kCos,
+  kTanh,
+  kErf,
+  kLogistic,
+  kRelu,
 };
 // Integer kDiv truncates, kFloorDiv floors; kFloorMod takes the divisor's sign, kTruncMod the dividend's.
 enum class Binary : uint8_t {
-  kAdd, kSub, kMul, kDiv, kFloorDiv, kFloorMod, kTruncMod, kPow, kMin, kMax, kEqual, kNotEqual, kLess, kLessEqual,
-  kGreater, kGreaterEqual, kAnd, kOr, kXor, kShiftLeft, kShiftRight,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kFloorMod,
+  kTruncMod,
+  kPow,
+  kMin,
+  kMax,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kAnd,
+  kOr,
+  kXor,
+  kShiftLeft,
+  kShiftRight,
 };
 enum class Reduction : uint8_t { kSum, kProd, kMin, kMax, kMaxAbs };
 
 namespace step {
-struct Extent { std::shared_ptr<Source> source; std::vector<Stretch> stretches; };  // together they hold all elements
-struct Inline { std::vector<std::byte> lanes; };  // one lane an element
-struct Fill { std::vector<std::byte> lane; };     // every element is this one
-struct Iota { int64_t start, delta; };            // integer element i of the flat tensor: start + i * delta
-struct Permute { Perm perm; };
+struct Extent {
+  std::shared_ptr<Source> source;
+  std::vector<Stretch> stretches;
+};  // together they hold all elements
+struct Inline {
+  std::vector<std::byte> lanes;
+};  // one lane an element
+struct Fill {
+  std::vector<std::byte> lane;
+};  // every element is this one
+struct Iota {
+  int64_t start, delta;
+};  // integer element i of the flat tensor: start + i * delta
+struct Permute {
+  Perm perm;
+};
 struct Reshape {};
-struct Cast {};                                        // as ONNX Cast: float -> int truncates, to bool: != 0
-struct Slice { std::vector<int64_t> begin, stride; };  // a stride may be negative; dims say how many
-struct Concat { int axis; };
-struct Broadcast {};                                   // numpy's rules, to dims
-struct Pad { std::vector<int64_t> before; std::vector<std::byte> lane; };  // constant; dims say how much comes after
-struct Gather { int axis; std::vector<int64_t> indices; };                 // along one axis, by a small list
-struct Unary { stream::Unary op; };
-struct Binary { stream::Binary op; };  // operands of one dtype, broadcast; comparisons give bool
-struct Select {};                      // bool condition, then, else; broadcast
-struct Quantize { std::vector<float> scale; std::vector<int64_t> zero; int axis; };    // saturating, half to even
-struct Dequantize { std::vector<float> scale; std::vector<int64_t> zero; int axis; };  // (q - zero) * scale, to f32
-struct Reduce { stream::Reduction op; std::vector<int> axes; };                        // keeps the axes, as extent 1
+struct Cast {};  // as ONNX Cast: float -> int truncates, to bool: != 0
+struct Slice {
+  std::vector<int64_t> begin, stride;
+};  // a stride may be negative; dims say how many
+struct Concat {
+  int axis;
+};
+struct Broadcast {};  // numpy's rules, to dims
+struct Pad {
+  std::vector<int64_t> before;
+  std::vector<std::byte> lane;
+};  // constant; dims say how much comes after
+struct Gather {
+  int axis;
+  std::vector<int64_t> indices;
+};  // along one axis, by a small list
+struct Unary {
+  stream::Unary op;
+};
+struct Binary {
+  stream::Binary op;
+};                 // operands of one dtype, broadcast; comparisons give bool
+struct Select {};  // bool condition, then, else; broadcast
+struct Quantize {
+  std::vector<float> scale;
+  std::vector<int64_t> zero;
+  int axis;
+};  // saturating, half to even
+struct Dequantize {
+  std::vector<float> scale;
+  std::vector<int64_t> zero;
+  int axis;
+};  // (q - zero) * scale, to f32
+struct Reduce {
+  stream::Reduction op;
+  std::vector<int> axes;
+};  // keeps the axes, as extent 1
 }  // namespace step
 
 using Step = std::variant<step::Extent, step::Inline, step::Fill, step::Iota, step::Permute, step::Reshape, step::Cast,
-                          step::Slice, step::Concat, step::Broadcast, step::Pad, step::Gather, step::Unary, step::Binary,
-                          step::Select, step::Quantize, step::Dequantize, step::Reduce>;
+                          step::Slice, step::Concat, step::Broadcast, step::Pad, step::Gather, step::Unary,
+                          step::Binary, step::Select, step::Quantize, step::Dequantize, step::Reduce>;
 
 struct Recipe {
   DType dtype;
@@ -120,7 +192,8 @@ RecipeRef cast(RecipeRef input, DType to);
 RecipeRef slice(RecipeRef input, std::vector<int64_t> begin, std::vector<int64_t> size, std::vector<int64_t> stride);
 RecipeRef concat(std::vector<RecipeRef> inputs, int axis);
 RecipeRef broadcast(RecipeRef input, Shape dims);
-RecipeRef pad(RecipeRef input, std::vector<int64_t> before, const std::vector<int64_t>& after, std::vector<std::byte> lane);
+RecipeRef pad(RecipeRef input, std::vector<int64_t> before, const std::vector<int64_t>& after,
+              std::vector<std::byte> lane);
 RecipeRef gather(RecipeRef input, int axis, std::vector<int64_t> indices);  // indices already non-negative and in range
 RecipeRef unary(Unary op, RecipeRef input);
 RecipeRef binary(Binary op, RecipeRef a, RecipeRef b);
@@ -133,7 +206,8 @@ RecipeRef reduce(Reduction op, RecipeRef input, std::vector<int> axes);
 // numpy's two-way broadcasting of two static shapes; throws Error(kMalformed) when they do not fit.
 Shape broadcast_shape(std::span<const Dim> a, std::span<const Dim> b);
 
-// Non-null when the tensor's bytes are one raw stretch of a file with no step to do: it can be copied or named in place.
+// Non-null when the tensor's bytes are one raw stretch of a file with no step to do: it can be copied or named in
+// place.
 const step::Extent* plain_extent(const Recipe& recipe);
 
 }  // namespace recipe
