@@ -3,7 +3,7 @@
 // ONNX's classes stand on axis 1; here they are brought last, and each target picks its own by a GATHER with
 // batch_dims. A target equal to ignore_index may lie outside the classes, and counts for nothing, not even in a
 // weighted mean.
-#include "layout/lowering.h"
+#include "layout/lower/operands.h"
 
 namespace lowtide::layout {
 namespace {
@@ -14,12 +14,6 @@ Val classes_last(Lowering& lo, Val x) {
   for (int i = 2; i < lo.rank(x); ++i) perm.push_back(i);
   perm.push_back(1);
   return lo.b.transpose(x, perm);
-}
-
-std::vector<int> all_axes(int rank) {
-  std::vector<int> axes;
-  for (int i = 0; i < rank; ++i) axes.push_back(i);
-  return axes;
 }
 
 // The loss of targets [N, d1, .., dk] under log-probabilities [N, d1, .., dk, C].
@@ -54,10 +48,10 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   }
   if (counts) loss = b.mul(loss, counts);
   if (reduction == "none") return loss;
-  Val sum = b.sum(loss, all_axes(lo.rank(loss)), false);
+  Val sum = b.sum(loss, axes_from(0, lo.rank(loss)), false);
   if (reduction == "sum") return sum;
-  if (!counts) return b.mean(loss, all_axes(lo.rank(loss)), false);
-  return b.div(sum, b.sum(counts, all_axes(lo.rank(counts)), false));
+  if (!counts) return b.mean(loss, axes_from(0, lo.rank(loss)), false);
+  return b.div(sum, b.sum(counts, axes_from(0, lo.rank(counts)), false));
 }
 
 }  // namespace

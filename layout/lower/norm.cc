@@ -6,18 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
+#include "layout/lower/operands.h"
 #include "layout/lower/window.h"
 
 namespace lowtide::layout {
 namespace {
-
-std::vector<int> axes_from(int first, int rank) {
-  std::vector<int> axes(static_cast<size_t>(std::max(0, rank - first)));
-  std::iota(axes.begin(), axes.end(), first);
-  return axes;
-}
 
 // [C] as [1, C, 1, ...], to broadcast over x of `rank`.
 Val per_channel(Lowering& lo, Val v, int rank) {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace lowtide::layout {
 
 void ignore_consumed_inputs(Lowering& lo) {
@@ -30,6 +33,12 @@ Val magnitude(Builder& b, Val x) {
   if (dtype == DType::kInt64) return b.maximum(x, b.neg(x));  // ABS has no kernel for i64
   if (stream::is_integer(dtype) && !stream::is_signed_int(dtype)) return x;
   return b.abs(x);
+}
+
+std::vector<int> axes_from(int first, int rank) {
+  std::vector<int> axes(static_cast<size_t>(std::max(0, rank - first)));
+  std::iota(axes.begin(), axes.end(), first);
+  return axes;
 }
 
 }  // namespace lowtide::layout

@@ -1,7 +1,8 @@
-// What the elementwise lowerings share: the two operands of a binary operator in all its versions.
+// What lowerings of many families share: the two operands of a binary operator in all its versions, lists of axes.
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "layout/lowering.h"
 
@@ -16,5 +17,8 @@ void ignore_consumed_inputs(Lowering& lo);
 
 // |x| for every numeric dtype. The smallest integer of a signed type stays itself, as in C.
 Val magnitude(Builder& b, Val x);
+
+// first, first + 1, ..., rank - 1.
+std::vector<int> axes_from(int first, int rank);
 
 }  // namespace lowtide::layout

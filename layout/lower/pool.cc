@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "layout/lower/extents.h"
+#include "layout/lower/operands.h"
 #include "layout/lower/window.h"
 
 namespace lowtide::layout {
@@ -307,9 +307,7 @@ double read_p(Lowering& lo) {
 
 std::vector<int> spatial_axes(Lowering& lo, Val x) {
   if (lo.rank(x) < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
-  std::vector<int> axes(static_cast<size_t>(lo.rank(x)) - 2);
-  std::iota(axes.begin(), axes.end(), 2);
-  return axes;
+  return axes_from(2, lo.rank(x));
 }
 
 }  // namespace

@@ -21,12 +21,6 @@ struct Reduced {
   bool noop = false;  // reduces nothing
 };
 
-std::vector<int> all_axes(int rank) {
-  std::vector<int> out;
-  for (int i = 0; i < rank; ++i) out.push_back(i);
-  return out;
-}
-
 // The kernels have answers of their own to a reduction over no elements, and to no axes.
 Val run_time_axes(Lowering& lo, Val axes, Val x) {
   const Shape& shape = lo.shape(x);
@@ -56,7 +50,7 @@ Reduced read(Lowering& lo, int64_t axes_input_since) {
   }
   r.noop = r.noop && (!axes || axes->empty());
   if (r.noop) return r;
-  r.axes = axes && !axes->empty() ? lo.axes(*axes, lo.rank(r.x)) : all_axes(lo.rank(r.x));
+  r.axes = axes && !axes->empty() ? lo.axes(*axes, lo.rank(r.x)) : axes_from(0, lo.rank(r.x));
   return r;
 }
 

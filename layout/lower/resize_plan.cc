@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "layout/lower/operands.h"
 
 namespace lowtide::layout {
 namespace {
@@ -126,17 +127,11 @@ ResizePlan start_plan(Lowering& lo, Val x) {
   return plan;
 }
 
-std::vector<int> all_axes(Lowering& lo, Val x) {
-  std::vector<int> axes(static_cast<size_t>(lo.rank(x)));
-  std::iota(axes.begin(), axes.end(), 0);
-  return axes;
-}
-
 }  // namespace
 
 ResizePlan read_resize(Lowering& lo, Val x) {
   ResizePlan plan = start_plan(lo, x);
-  std::vector<int> axes = all_axes(lo, x);
+  std::vector<int> axes = axes_from(0, lo.rank(x));
   if (lo.opset() < 11) {
     plan.how.transform = Transform::kAsymmetric;
     plan.how.nearest = NearestMode::kSimple;
@@ -184,7 +179,7 @@ ResizePlan read_upsample(Lowering& lo, Val x) {
     if (lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 4", lo.rank(x)));
     scales = {1, 1, lo.attr_f("height_scale", 0), lo.attr_f("width_scale", 0)};
   }
-  set_scales(lo, plan, all_axes(lo, x), scales);
+  set_scales(lo, plan, axes_from(0, lo.rank(x)), scales);
   return plan;
 }
 

@@ -5,35 +5,16 @@
 // order; only the two that work along the last axis alone follow a permutation that keeps it last.
 // Source of the semantics: LiteRT's tflite/kernels (padding.h, conv.cc, pooling.cc, transpose_conv.cc, resize_*.cc,
 // ...).
-#include <fmt/format.h>
-
 #include <array>
 
-#include "layout/traits.h"
-#include "stream/error.h"
+#include "layout/ops/checks.h"
 
 namespace lowtide::core {
 namespace {
 
-template <typename... Args>
-[[noreturn]] void malformed(const OpView& op, fmt::format_string<Args...> text, Args&&... args) {
-  throw stream::Error(stream::Code::kMalformed,
-                      fmt::format("{}: {}", kind_name(op.kind), fmt::format(text, std::forward<Args>(args)...)));
-}
-
 void need_rank(const OpView& op, size_t input, int rank) {
   if (op.rank(input) != rank)
     malformed(op, "input {} has rank {}, not {}: {}", input, op.rank(input), rank, stream::to_string(op.shape(input)));
-}
-
-void need_equal(const OpView& op, Dim a, Dim b, const char* what) {
-  if (stream::is_static(a) && stream::is_static(b) && a != b) malformed(op, "{}: {} and {} differ", what, a, b);
-}
-
-// A floating-point op wants one dtype throughout; quantized kernels and those with narrow weights mix them.
-void need_one_float(const OpView& op, size_t a, size_t b) {
-  if (stream::is_float(op.dtype(a)) && stream::is_float(op.dtype(b)) && op.dtype(a) != op.dtype(b))
-    malformed(op, "inputs are {} and {}", stream::dtype_name(op.dtype(a)), stream::dtype_name(op.dtype(b)));
 }
 
 void need_bias(const OpView& op, size_t input, Dim channels) {

@@ -3,34 +3,16 @@
 // The trap: FULLY_CONNECTED multiplies by transposed weights [N, K] and flattens the input unless keep_num_dims is set.
 // BATCH_MATMUL's adj flags let an operand be stored with its last two axes exchanged, so a transpose of those is free.
 // Source of the semantics: LiteRT's tflite/kernels/fully_connected.cc and batch_matmul.cc.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
-#include "layout/traits.h"
-#include "stream/error.h"
+#include "layout/ops/checks.h"
 
 namespace lowtide::core {
 namespace {
 
-template <typename... Args>
-[[noreturn]] void malformed(const OpView& op, fmt::format_string<Args...> text, Args&&... args) {
-  throw stream::Error(stream::Code::kMalformed,
-                      fmt::format("{}: {}", kind_name(op.kind), fmt::format(text, std::forward<Args>(args)...)));
-}
-
-void need_one_float(const OpView& op) {
-  if (stream::is_float(op.dtype(0)) && stream::is_float(op.dtype(1)) && op.dtype(0) != op.dtype(1))
-    malformed(op, "inputs are {} and {}", stream::dtype_name(op.dtype(0)), stream::dtype_name(op.dtype(1)));
-}
-
-void need_equal(const OpView& op, Dim a, Dim b, const char* what) {
-  if (!is_symbol(a) && !is_symbol(b) && a != b) malformed(op, "{}: {} and {} differ", what, a, b);
-}
-
 std::vector<TensorType> infer_fully_connected(const OpView& op) {
-  need_one_float(op);
+  need_one_float(op, 0, 1);
   if (op.rank(1) != 2) malformed(op, "weights have rank {}, not 2", op.rank(1));
   if (op.rank(0) < 1) malformed(op, "input 0 is a scalar");
   const Dim units = op.shape(1)[0], depth = op.shape(1)[1];
@@ -60,7 +42,7 @@ Dim broadcast(const OpView& op, Dim a, Dim b) {
 }
 
 std::vector<TensorType> infer_batch_matmul(const OpView& op) {
-  need_one_float(op);
+  need_one_float(op, 0, 1);
   const auto& options = op.get<BatchMatmulOptions>();
   Shape x = op.shape(0), y = op.shape(1);
   if (x.size() < 2 || y.size() < 2)
