@@ -17,7 +17,6 @@ namespace {
 struct Options {
   lowtide::bench::ModelSpec spec;
   std::string out;
-  int input_size = 0;
   bool quiet = false;
 };
 
@@ -34,7 +33,6 @@ lowtide::bench::Progress progress_line(bool quiet) {
 }
 
 void run(Options& options) {
-  if (options.input_size != 0) options.spec.input_size = options.input_size;
   const lowtide::bench::MadeModel made =
       lowtide::bench::make_model(options.spec, options.out, progress_line(options.quiet));
   if (options.quiet) return;
@@ -58,8 +56,8 @@ void add_make_model(CLI::App& app) {
   size(command->add_option("--size", options->spec.size_bytes,
                            "Bytes of weights; K, M, G are powers of 1024 (default: the kind's own)"));
   command->add_flag("--external", options->spec.external, "Weights in a file beside the model (always, from 2 GiB on)");
-  command->add_option("--input-size", options->input_size, "Height and width of the input (default: the kind's own)")
-      ->check(CLI::Range(1, 65536));
+  command->add_option("--input-size", options->spec.input_size,
+                      "Height and width of the input (default: the kind's own)");
   command->add_option("--seed", options->spec.seed, "Of the weights; equal options give equal bytes");
   command->add_option("--opset", options->spec.opset, "ONNX opset, 13 to 23")->capture_default_str();
   command->add_flag("--plain", options->spec.plain_kernels, "conv-stack: 1x1 kernels, which need no transposing");
