@@ -1,0 +1,94 @@
+#include <cmath>
+#include <limits>
+
+#include "tests/layout/fuse/fusing.h"
+
+namespace lowtide::layout {
+namespace {
+
+using ScaleRules = Fusing;
+
+TEST_F(ScaleRules, BatchNormalisationGoesIntoWeightsAndBias) {
+  Val scale = counted({3}), shift = counted({1, 1, 1, 3});
+  EXPECT_EQ(fused(b.relu(b.sub(b.mul(conv(input({2, 5, 7, 4}), 3), scale), shift))), (Kinds{{Kind::kConv2d, 1}}));
+  const core::Op& op = only(Kind::kConv2d);
+  EXPECT_EQ(numbers(op.inputs[1]), (std::vector<double>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(numbers(op.inputs[2]), (std::vector<double>{0, -1, -2}));
+  EXPECT_EQ(std::get<core::Conv2dOptions>(op.options).activation, core::Activation::kRelu);
+}
+
+TEST_F(ScaleRules, ScalesTheBiasThatWasAddedBefore) {
+  Val x = b.fully_connected(input({2, 4}), ones({3, 4}), counted({3}), false);
+  EXPECT_EQ(fused(b.div(x, 2)), (Kinds{{Kind::kFullyConnected, 1}}));
+  EXPECT_EQ(numbers(only(Kind::kFullyConnected).inputs[2]), (std::vector<double>{0, 0.5, 1}));
+}
+
+TEST_F(ScaleRules, DepthwiseChannelsAreTheLastAxisOfTheWeights) {
+  Val x = b.depthwise_conv_2d(input({1, 5, 7, 2}), ones({1, 1, 1, 4}), {}, {.depth_multiplier = 2});
+  EXPECT_EQ(fused(b.mul(x, counted({4}))), (Kinds{{Kind::kDepthwiseConv2d, 1}}));
+  EXPECT_EQ(numbers(only(Kind::kDepthwiseConv2d).inputs[1]), (std::vector<double>{0, 1, 2, 3}));
+}
+
+TEST_F(ScaleRules, ConstantsFirstAreNoShift) {
+  Val c = conv(input({2, 5, 7, 4}), 3);
+  EXPECT_EQ(fused(b.sub(counted({3}), c)), (Kinds{{Kind::kConv2d, 1}, {Kind::kSub, 1}}));
+  EXPECT_EQ(fused(b.div(counted({3}), c)), (Kinds{{Kind::kConv2d, 1}, {Kind::kDiv, 1}}));
+}
+
+TEST_F(ScaleRules, OtherAxesAndLargerShapesStay) {
+  Val c = conv(input({1, 5, 7, 4}), 3);
+  const Kinds stays{{Kind::kConv2d, 1}, {Kind::kMul, 1}};
+  EXPECT_EQ(fused(b.mul(c, ones({7, 1}))), stays);
+  EXPECT_EQ(fused(b.mul(c, ones({7, 3}))), stays);
+  EXPECT_EQ(fused(b.mul(c, ones({2, 1, 1, 3}))), stays);
+  EXPECT_EQ(fused(b.mul(conv(input({1, 5, 7, 4}), 1), ones({6}))), stays);
+}
+
+TEST_F(ScaleRules, AnActivationBetweenStopsThem) {
+  EXPECT_EQ(fused(b.mul(b.relu(conv(input({2, 5, 7, 4}), 3)), counted({3}))),
+            (Kinds{{Kind::kConv2d, 1}, {Kind::kMul, 1}}));
+}
+
+TEST_F(ScaleRules, TheUnscaledValueMayBeSeen) {
+  Val c = conv(input({2, 5, 7, 4}), 3);
+  EXPECT_EQ(fused({b.mul(c, counted({3})), c}), (Kinds{{Kind::kConv2d, 1}, {Kind::kMul, 1}}));
+}
+
+TEST_F(ScaleRules, InfinitiesAndDivisionsByZeroStay) {
+  const float infinite[] = {1, std::numeric_limits<float>::infinity(), 2};
+  Val c = conv(input({2, 5, 7, 4}), 3), mask = b.constant(stream::recipe::floats(infinite, {3}));
+  EXPECT_EQ(fused(b.add(c, mask)), (Kinds{{Kind::kConv2d, 1}, {Kind::kAdd, 1}}));
+  EXPECT_EQ(fused(b.mul(c, mask)), (Kinds{{Kind::kConv2d, 1}, {Kind::kMul, 1}}));
+  EXPECT_EQ(fused(b.div(c, counted({3}))), (Kinds{{Kind::kConv2d, 1}, {Kind::kDiv, 1}}));
+}
+
+TEST_F(ScaleRules, ABiasOfTheRunTakesNothing) {
+  Val x = b.fully_connected(input({2, 4}), ones({3, 4}), input({3}), false);
+  EXPECT_EQ(fused(b.add(x, counted({3}))), (Kinds{{Kind::kFullyConnected, 1}, {Kind::kAdd, 1}}));
+}
+
+TEST_F(ScaleRules, AttentionsFactorGoesIntoOneProjection) {
+  Val x = input({2, 4, 6});
+  Val q = linear(x, 6), k = linear(x, 6);
+  EXPECT_EQ(fused(b.div(b.batch_matmul(b.reshape(q, {2, 4, 6}), k, false, true), 2)),
+            (Kinds{{Kind::kFullyConnected, 2}, {Kind::kBatchMatmul, 1}}));
+  double sum = 0;
+  for (const core::Op& op : graph.ops)
+    if (op.kind == Kind::kFullyConnected) sum += numbers(op.inputs[1])[0];
+  EXPECT_EQ(sum, 1.5);
+}
+
+TEST_F(ScaleRules, AProjectionTimesItselfWouldBeScaledTwice) {
+  Val q = linear(input({2, 4, 6}), 6);
+  EXPECT_EQ(fused(b.div(b.batch_matmul(q, q, false, true), 2)),
+            (Kinds{{Kind::kFullyConnected, 1}, {Kind::kBatchMatmul, 1}, {Kind::kDiv, 1}}));
+}
+
+TEST_F(ScaleRules, AFactorOfAVectorStaysBelowTheProduct) {
+  Val x = input({2, 4, 6});
+  EXPECT_EQ(fused(b.mul(b.batch_matmul(linear(x, 6), linear(x, 6), false, true), counted({4}))),
+            (Kinds{{Kind::kFullyConnected, 2}, {Kind::kBatchMatmul, 1}, {Kind::kMul, 1}}));
+}
+
+}  // namespace
+}  // namespace lowtide::layout
