@@ -104,6 +104,67 @@ TEST_F(SettleLayouts, FlattenBeforeAFullyConnectedLayerMovesIntoTheWeights) {
   EXPECT_EQ(count(Kind::kTranspose), 1);  // at the input
 }
 
+TEST_F(SettleLayouts, SplitMovesAllItsOutputs) {
+  Val x = conv(input({2, 3, 5, 7}), 12);
+  const std::vector<int64_t> sizes{2, 4, 6};
+  std::vector<Val> parts = b.split(x, sizes, 1);
+  output(conv(b.concat({parts[2], b.tanh(parts[0]), parts[1]}, 1), 13));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 2);
+  for (const core::Op& op : graph.ops)
+    if (op.kind == Kind::kSplitV) {
+      EXPECT_EQ(*graph.ints(op.inputs[2]), (std::vector<int64_t>{3}));
+      EXPECT_EQ(graph.at(op.outputs[1]).shape, (core::Shape{2, 5, 7, 4}));
+    }
+}
+
+TEST_F(SettleLayouts, TopKKeepsItsAxisLast) {
+  Val x = conv(input({2, 3, 5, 7}), 11);
+  std::vector<Val> best = b.top_k(x, b.i32_scalar(2));
+  output(conv(best[0], 13));
+  output(best[1]);
+  settle_layouts(graph);
+  for (const core::Op& op : graph.ops)
+    if (op.kind == Kind::kTopkV2) {
+      EXPECT_EQ(graph.at(op.outputs[0]).shape.back(), 2);
+      EXPECT_EQ(graph.at(op.outputs[1]).shape.back(), 2);
+    }
+  EXPECT_EQ(graph.at(graph.outputs[1]).shape, (core::Shape{2, 11, 5, 2}));
+}
+
+TEST_F(SettleLayouts, ALiftedValueFollows) {
+  Val x = conv(input({2, 3, 5, 7}), 11);
+  Val rows = input({5, 7});
+  output(conv(b.mul(x, rows), 13));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 2);  // [5, 7] as [1, 5, 7, 1] moves no bytes
+  EXPECT_EQ(graph.at(graph.outputs[0]).shape, (core::Shape{2, 13, 5, 7}));
+}
+
+TEST_F(SettleLayouts, AnOutputInSeveralOrders) {
+  Val x = b.relu(conv(input({2, 3, 5, 7}), 11));
+  output(x);
+  output(b.transpose(x, kToNhwc));
+  output(b.transpose(x, {3, 2, 1, 0}));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 3);
+  EXPECT_EQ(graph.at(graph.outputs[0]).shape, (core::Shape{2, 11, 5, 7}));
+  EXPECT_EQ(graph.at(graph.outputs[1]).shape, (core::Shape{2, 5, 7, 11}));
+  EXPECT_EQ(graph.at(graph.outputs[2]).shape, (core::Shape{7, 5, 11, 2}));
+}
+
+TEST_F(SettleLayouts, ScalesOfAnAxisMoveWithIt) {
+  Val q = b.op(Kind::kQuantize, {conv(input({2, 3, 5, 7}), 11)}, core::IndexOptions{DType::kInt8});
+  graph.at(q.id).quantization = core::Quantization{std::vector<float>(11, 0.5F), std::vector<int64_t>(11, 0), 1};
+  output(conv(b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}), 13));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 2);
+  for (const core::Op& op : graph.ops)
+    if (op.kind == Kind::kQuantize) {
+      EXPECT_EQ(graph.at(op.outputs[0]).quantization->axis, 3);
+    }
+}
+
 // ---- the cut is optimal: random graphs against all labellings ----
 
 enum class Node { kConv, kFixed, kUnary, kAdd };
