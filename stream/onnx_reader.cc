@@ -40,15 +40,16 @@ onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const st
   }
 }
 
-// What stands in a clone of a repository whose large files were not fetched.
-void refuse_git_lfs_pointer(const Source& source) {
-  constexpr std::string_view kPointer = "version https://git-lfs";
+// What people give instead of the model: what stands in a clone whose large files were not fetched, or the other
+// format.
+void refuse_what_is_known(const Source& source) {
+  constexpr std::string_view kPointer = "version https://git-lfs", kTflite = "TFL3";
   std::string begin(std::min<uint64_t>(source.size(), kPointer.size()), '\0');
   source.read_at(0, std::as_writable_bytes(std::span(begin)));
-  if (begin == kPointer) {
-    throw Error(Code::kMalformed, "a Git LFS pointer instead of the model (git lfs pull fetches it)",
-                {.file = source.name()});
-  }
+  const char* instead = nullptr;
+  if (begin == kPointer) instead = "a Git LFS pointer instead of the model (git lfs pull fetches it)";
+  if (begin.size() >= 8 && begin.compare(4, kTflite.size(), kTflite) == 0) instead = "a TFLite model, not an ONNX one";
+  if (instead != nullptr) throw Error(Code::kMalformed, instead, {.file = source.name()});
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? 
 onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder) {
   Spill spill(spill_folder);
   std::shared_ptr<Source> source = open_file(path);
-  refuse_git_lfs_pointer(*source);
+  refuse_what_is_known(*source);
   if (path.extension() == ".zst") source = decompress(*source, spill, budget);
   ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget);
   return parse(std::move(source), &files, path.string(), budget);

@@ -309,6 +309,13 @@ TEST(OnnxReader, AGitLfsPointerIsNamed) {
   expect_error(Code::kMalformed, "a Git LFS pointer", [&] { read_onnx(folder / "net.onnx", budget); });
 }
 
+TEST(OnnxReader, ATfliteModelIsNamed) {
+  ScratchFolder folder;
+  write_file(folder / "net.onnx", std::string("\x1c\0\0\0TFL3\0\0\0\0", 12));
+  Budget budget(kBudget);
+  expect_error(Code::kMalformed, "a TFLite model", [&] { read_onnx(folder / "net.onnx", budget); });
+}
+
 TEST(OnnxReader, AGraphInTwoPartsIsMerged) {
   pb::ModelProto first = minimal(), second;
   first.mutable_graph()->add_node()->set_op_type("Abs");
