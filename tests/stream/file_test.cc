@@ -25,7 +25,7 @@ TEST(File, ReadsRangesAndNothingBeyondTheEnd) {
 TEST(File, OpensRegularFilesOnly) {
   ScratchFolder folder;
   expect_error(Code::kNotFound, "No such file", [&] { open_file(folder / "missing"); });
-  expect_error(Code::kUnsafePath, "not a regular file", [&] { open_file(folder.path()); });
+  expect_error(Code::kUnsafePath, "a folder, not a file", [&] { open_file(folder.path()); });
   expect_error(Code::kUnsafePath, "not a regular file", [&] { open_file("/dev/zero"); });
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   expect_error(Code::kUnsafePath, "not a regular file", [&] { open_file(folder / "pipe"); });
@@ -110,7 +110,7 @@ TEST(OutFile, TemporariesCanBeRemovedFromASignalHandler) {
 
 TEST(OutFile, RefusesWhatIsNoFile) {
   ScratchFolder folder;
-  expect_error(Code::kUnsafePath, "not a regular file", [&] { OutFile(folder.path(), 1); });
+  expect_error(Code::kUnsafePath, "is a folder", [&] { OutFile(folder.path(), 1); });
   expect_error(Code::kUnsafePath, "not a regular file", [&] { OutFile("/dev/null", 1); });
   std::filesystem::create_symlink("/dev/null", folder / "link");
   expect_error(Code::kUnsafePath, "not a regular file", [&] { OutFile(folder / "link", 1); });
@@ -151,7 +151,7 @@ TEST(OutFile, AReadOnlyFolderIsAnError) {
   ASSERT_EQ(seteuid(user), 0);
   std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
   ASSERT_TRUE(error.has_value());
-  EXPECT_EQ(error->code(), Code::kIo);
+  EXPECT_EQ(error->code(), Code::kNotFound);
   EXPECT_NE(error->text().find("Permission denied"), std::string::npos) << error->text();
 }
 
