@@ -16,6 +16,7 @@ std::span<const FuseRule> pad_rules();            // pad.cc: into convolutions a
 std::span<const FuseRule> repeat_rules();      // repeat.cc: broadcasts into what broadcasts by itself, concatenations
 std::span<const FuseRule> scale_rules();       // scale.cc: MUL, DIV, ADD, SUB by constants into weights and biases
 std::span<const FuseRule> affine_rules();      // affine.cc: MUL and ADD by constants into the weights after them
+std::span<const FuseRule> hard_swish_rules();  // hard_swish.cc
 std::span<const FuseRule> gelu_rules();        // gelu.cc
 std::span<const FuseRule> activation_rules();  // activation.cc
 
