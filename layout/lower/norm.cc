@@ -2,6 +2,8 @@
 // response (odd windows only, and its alpha is not divided by the window's size) and the L2 norm (with an epsilon that
 // ONNX has not); all else is arithmetic. An inference BatchNormalization is one MUL and one ADD with constant recipes.
 // Sources: ONNX's operator definitions; LiteRT's local_response_norm.cc and l2norm.cc.
+#include "layout/lower/norm.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -96,6 +98,14 @@ Val odd_response(Lowering& lo, Val x, const core::LrnOptions& options) {
 
 }  // namespace
 
+Val normalized(Lowering& lo, Val x, float epsilon, bool simplified) {
+  Builder& b = lo.b;
+  const std::vector<int> last = {lo.rank(x) - 1};
+  if (simplified) return b.mul(x, inverse_deviation(lo, b.mean(b.square(x), last, true), epsilon));
+  const Moments m = moments(lo, x, last);
+  return b.mul(m.centered, inverse_deviation(lo, m.variance, epsilon));
+}
+
 void lower_batch_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
@@ -186,6 +196,8 @@ void lower_layer_normalization(Lowering& lo) {
   lo.output(2, inverse);
 }
 
+// Also ONNX Runtime's SimplifiedLayerNormalization, its name for the same before opset 23; it has a second output, and
+// its scale's dtype may be another than x's.
 void lower_rms_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
@@ -193,7 +205,8 @@ void lower_rms_normalization(Lowering& lo) {
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   Val wide = b.cast(x, read_stash_type(lo));
   Val inverse = inverse_deviation(lo, b.mean(b.square(wide), axes_from(axis, lo.rank(x)), true), epsilon);
-  lo.output(0, b.mul(b.cast(b.mul(wide, inverse), lo.dtype(x)), lo.input(1)));
+  lo.output(0, b.mul(b.cast(b.mul(wide, inverse), lo.dtype(lo.input(1))), lo.input(1)));
+  lo.output(1, inverse);
 }
 
 void lower_lrn(Lowering& lo) {

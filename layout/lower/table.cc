@@ -173,6 +173,7 @@ namespace lowtide::layout {
   ROW("", "Shrink", 1, 1, 1, lower_shrink) \
   ROW("", "Sigmoid", 1, 1, 1, lower_sigmoid) \
   ROW("", "Sign", 1, 1, 1, lower_sign) \
+  ROW("", "SimplifiedLayerNormalization", 2, 2, 2, lower_rms_normalization) \
   ROW("", "Sin", 1, 1, 1, lower_sin) \
   ROW("", "Sinh", 1, 1, 1, lower_sinh) \
   ROW("", "Size", 1, 1, 1, lower_size) \
@@ -206,6 +207,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "BiasGelu", 2, 2, 1, lower_bias_gelu) \
   ROW("com.microsoft", "DequantizeLinear", 2, 3, 1, lower_dequantize_linear) \
   ROW("com.microsoft", "DynamicQuantizeMatMul", 3, 5, 1, lower_dynamic_quantize_matmul) \
+  ROW("com.microsoft", "EmbedLayerNormalization", 7, 9, 3, lower_embed_layer_normalization) \
   ROW("com.microsoft", "FastGelu", 1, 2, 1, lower_fast_gelu) \
   ROW("com.microsoft", "FusedConv", 2, 4, 1, lower_fused_conv) \
   ROW("com.microsoft", "FusedGemm", 2, 3, 1, lower_fused_gemm) \
@@ -221,7 +223,9 @@ namespace lowtide::layout {
   ROW("com.microsoft", "QLinearMul", 7, 8, 1, lower_qlinear_mul) \
   ROW("com.microsoft", "QLinearSigmoid", 4, 5, 1, lower_qlinear_sigmoid) \
   ROW("com.microsoft", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
-  ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu)
+  ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu) \
+  ROW("com.microsoft", "SkipLayerNormalization", 3, 5, 4, lower_skip_layer_normalization) \
+  ROW("com.microsoft", "SkipSimplifiedLayerNormalization", 3, 4, 4, lower_skip_simplified_layer_normalization)
 // clang-format on
 
 #define DECLARE(domain, op, min_in, max_in, max_out, function) void function(Lowering&);

@@ -35,6 +35,7 @@ class Case:
     feeds: dict | None = None  # exact inputs {name: array} instead of random ones
     opsets: dict = dataclasses.field(default_factory=dict)  # further domains, {domain: version}
     tolerance: float = 1e-4
+    foreign: bool = False  # an operator in ONNX's domain that is ONNX Runtime's own, which ONNX's checker does not know
     # Who knows the answer where ONNX Runtime has no kernel: the body of an equal graph, or a function of the inputs.
     same_as: str = ""
     numpy: Callable | None = None  # (inputs by name, weights by name) -> {output: array}
@@ -66,7 +67,8 @@ class Case:
         for output in model.graph.output:
             if not output.type.tensor_type.elem_type:
                 raise ValueError(f"{self.name}: say the type of output '{output.name}'")
-        onnx.checker.check_model(model)
+        if not self.foreign:
+            onnx.checker.check_model(model)
         return model
 
 
