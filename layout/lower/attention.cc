@@ -3,6 +3,8 @@
 // Heads that share keys (grouped queries) are rows of one product: [B, kv heads * shared, S, D] is [B, kv heads,
 // shared * S, D] in memory, so keys and values are never repeated. The scale goes to the queries alone.
 // Sources: ONNX's Attention (23, 24) and RotaryEmbedding (23).
+#include "layout/lower/attention.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -15,17 +17,6 @@ namespace lowtide::layout {
 namespace {
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();  // the score of what takes no part
-
-// [B, S, heads * D] as [B, heads, S, D]; 4-D stays.
-Val by_heads(Lowering& lo, Val x, int64_t heads) {
-  if (lo.rank(x) == 4) return x;
-  if (lo.rank(x) != 3) lo.malformed(fmt::format("an input has rank {}, not 3 or 4", lo.rank(x)));
-  const Shape shape = lo.shape(x);
-  const int64_t width = lo.need_static(shape[2], "the hidden size");
-  if (heads < 1 || width % heads != 0)
-    lo.malformed(fmt::format("{} heads do not divide a hidden size of {}", heads, width));
-  return lo.b.transpose(reshape_to(lo, x, std::vector<Dim>{shape[0], shape[1], heads, width / heads}), {0, 2, 1, 3});
-}
 
 DType read_precision(Lowering& lo, DType otherwise) {
   switch (lo.attr_i("softmax_precision", 0)) {
@@ -64,14 +55,6 @@ void read_mask(Lowering& lo, Masking& masking, Val mask, Dim total) {
     mask = lo.b.pad(mask, none, after, flags ? 0 : kNever);
   }
   (flags ? masking.allowed : masking.added) = mask;
-}
-
-// Key j takes part for query i up to j = i + past.
-Val causal(Lowering& lo, Dim queries, Dim keys, Dim past) {
-  Builder& b = lo.b;
-  Val row = add_ones(lo, counting(lo, queries, DType::kInt32), {1});
-  Val last = b.add(row, extent(lo, past, DType::kInt32));
-  return b.less_equal(add_ones(lo, counting(lo, keys, DType::kInt32), {0}), last);
 }
 
 Val masked(Lowering& lo, Val scores, const Masking& masking) {
@@ -114,6 +97,48 @@ Val rotated(Lowering& lo, Val x, Val cosine, Val sine, bool interleaved) {
 }
 
 }  // namespace
+
+Val by_heads(Lowering& lo, Val x, int64_t heads) {
+  if (lo.rank(x) == 4) return x;
+  if (lo.rank(x) != 3) lo.malformed(fmt::format("an input has rank {}, not 3 or 4", lo.rank(x)));
+  const Shape shape = lo.shape(x);
+  const int64_t width = lo.need_static(shape[2], "the hidden size");
+  if (heads < 1 || width % heads != 0)
+    lo.malformed(fmt::format("{} heads do not divide a hidden size of {}", heads, width));
+  return lo.b.transpose(reshape_to(lo, x, std::vector<Dim>{shape[0], shape[1], heads, width / heads}), {0, 2, 1, 3});
+}
+
+Val causal(Lowering& lo, Dim queries, Dim keys, Dim past) {
+  Builder& b = lo.b;
+  Val row = add_ones(lo, counting(lo, queries, DType::kInt32), {1});
+  Val last = b.add(row, extent(lo, past, DType::kInt32));
+  return b.less_equal(add_ones(lo, counting(lo, keys, DType::kInt32), {0}), last);
+}
+
+Val rotary_embedding(Lowering& lo, Val x, Rotation r) {
+  Builder& b = lo.b;
+  const bool flat = lo.rank(x) == 3;
+  if (!flat && lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 3 or 4", lo.rank(x)));
+  const Shape shape = lo.shape(x);
+  if (flat) {
+    const int64_t hidden = lo.need_static(shape[2], "the hidden size");
+    if (r.heads < 1 || hidden % r.heads != 0)
+      lo.malformed(fmt::format("{} heads do not divide a hidden size of {}", r.heads, hidden));
+    x = reshape_to(lo, x, std::vector<Dim>{shape[0], shape[1], r.heads, hidden / r.heads});
+  }
+  const int64_t width = lo.need_static(b.dim(x, -1), "the size of a head");
+  if (r.turned == 0) r.turned = width;
+  if (r.turned < 0 || r.turned > width || r.turned % 2 != 0)
+    lo.malformed(fmt::format("rotary_embedding_dim {} does not fit heads of {}", r.turned, width));
+  for (Val* angles : {&r.cosine, &r.sine}) {
+    if (stream::is_static(b.dim(*angles, -1)) && b.dim(*angles, -1) != r.turned / 2)
+      lo.malformed(fmt::format("a cache has {} angles for {} elements", b.dim(*angles, -1), r.turned));
+    *angles = add_ones(lo, *angles, {flat ? 2 : 1});
+  }
+  if (r.turned == width) return reshape_to(lo, rotated(lo, x, r.cosine, r.sine, r.interleaved), shape);
+  const std::vector<Val> parts = b.split(x, std::vector<int64_t>{r.turned, width - r.turned}, 3);
+  return reshape_to(lo, b.concat({rotated(lo, parts[0], r.cosine, r.sine, r.interleaved), parts[1]}, 3), shape);
+}
 
 void lower_attention(Lowering& lo) {
   Builder& b = lo.b;
@@ -172,42 +197,19 @@ void lower_attention(Lowering& lo) {
   lo.output(3, stages[static_cast<size_t>(mode)]);
 }
 
-// X is [B, heads, S, D] or [B, S, heads * D]; the caches are [positions, half] with position_ids, else [B, S, half].
+// The caches are [positions, half] with position_ids, else [B, S, half].
 void lower_rotary_embedding(Lowering& lo) {
-  Builder& b = lo.b;
-  Val x = lo.input(0), cosine = lo.input(1), sine = lo.input(2);
-  const int64_t heads = lo.attr_i("num_heads", 0);
-  const bool interleaved = lo.attr_i("interleaved", 0) != 0;
-  const bool flat = lo.rank(x) == 3;
-  if (!flat && lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 3 or 4", lo.rank(x)));
-  const Shape shape = lo.shape(x);
-  if (flat) {
-    const int64_t hidden = lo.need_static(shape[2], "the hidden size");
-    if (heads < 1 || hidden % heads != 0)
-      lo.malformed(fmt::format("{} heads do not divide a hidden size of {}", heads, hidden));
-    x = reshape_to(lo, x, std::vector<Dim>{shape[0], shape[1], heads, hidden / heads});
-  }
-  const int64_t width = lo.need_static(b.dim(x, -1), "the size of a head");
-  int64_t turned = lo.attr_i("rotary_embedding_dim", 0);
-  if (turned == 0) turned = width;
-  if (turned < 0 || turned > width || turned % 2 != 0)
-    lo.malformed(fmt::format("rotary_embedding_dim {} does not fit heads of {}", turned, width));
-  for (Val* cache : {&cosine, &sine}) {
-    if (lo.has_input(3)) *cache = b.gather(*cache, lo.input(3), 0);
+  Rotation rotation{.cosine = lo.input(1),
+                    .sine = lo.input(2),
+                    .heads = lo.attr_i("num_heads", 0),
+                    .turned = lo.attr_i("rotary_embedding_dim", 0),
+                    .interleaved = lo.attr_i("interleaved", 0) != 0};
+  for (Val* cache : {&rotation.cosine, &rotation.sine}) {
+    if (lo.has_input(3)) *cache = lo.b.gather(*cache, lo.input(3), 0);
     if (lo.rank(*cache) != 3)
       lo.malformed(fmt::format("a cache has rank {}, not {}", lo.rank(*cache), lo.has_input(3) ? 2 : 3));
-    if (stream::is_static(b.dim(*cache, -1)) && b.dim(*cache, -1) != turned / 2)
-      lo.malformed(fmt::format("a cache has {} angles for {} elements", b.dim(*cache, -1), turned));
-    *cache = add_ones(lo, *cache, {flat ? 2 : 1});
   }
-  Val y;
-  if (turned == width) {
-    y = rotated(lo, x, cosine, sine, interleaved);
-  } else {
-    const std::vector<Val> parts = b.split(x, std::vector<int64_t>{turned, width - turned}, 3);
-    y = b.concat({rotated(lo, parts[0], cosine, sine, interleaved), parts[1]}, 3);
-  }
-  lo.output(0, reshape_to(lo, y, shape));
+  lo.output(0, rotary_embedding(lo, lo.input(0), rotation));
 }
 
 }  // namespace lowtide::layout

@@ -224,6 +224,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "QLinearSigmoid", 4, 5, 1, lower_qlinear_sigmoid) \
   ROW("com.microsoft", "QuantizeLinear", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", 1, 1, 1, lower_quick_gelu) \
+  ROW("com.microsoft", "RotaryEmbedding", 4, 4, 1, lower_ms_rotary_embedding) \
   ROW("com.microsoft", "SkipLayerNormalization", 3, 5, 4, lower_skip_layer_normalization) \
   ROW("com.microsoft", "SkipSimplifiedLayerNormalization", 3, 4, 4, lower_skip_simplified_layer_normalization)
 // clang-format on

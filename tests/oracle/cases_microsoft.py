@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from case import Case
+from case import Case, i64
 
 MS = {"com.microsoft": 1}
 X = "float[2,3,8] x"
@@ -12,6 +12,7 @@ TABLES = {"w": (11, 8), "p": (7, 8), "s": (3, 8), "g": (8,), "b": (8,)}
 WORDS = np.array([[0, 10, 3, 7, 2], [4, 4, 9, 1, 5]], np.int32)
 SEGMENTS = np.array([[0, 1, 2, 2, 0], [1, 1, 0, 2, 1]], np.int32)
 MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 2]], np.int32)
+CACHES = {"c": (9, 4), "s": (9, 4)}
 
 CASES = [
     Case("skip_layer_norm/plain", f"{X}, float[2,3,8] s", "y = com.microsoft.SkipLayerNormalization(x, s, g)", {"g": (8,)},
@@ -48,4 +49,18 @@ CASES = [
     Case("embed_layer_norm/dynamic", "int32[N,S] i, int32[N,S] t",
          "y, n = com.microsoft.EmbedLayerNormalization(i, t, w, p, s, g, b)", TABLES, opsets=MS,
          outputs="float[N,S,8] y, int32[N] n", feeds={"i": WORDS, "t": SEGMENTS}),
+    Case("ms_rotary_embedding/3d", "float[2,5,24] x", "y = com.microsoft.RotaryEmbedding(x, p, c, s)",
+         {**CACHES, "p": np.array([[0, 1, 2, 3, 8], [4, 5, 6, 7, 1]], np.int64)}, opsets=MS, outputs="float[2,5,24] y"),
+    Case("ms_rotary_embedding/from_position", "float[2,5,24] x, int64[1] p",
+         "y = com.microsoft.RotaryEmbedding<interleaved=1>(x, p, c, s)", CACHES, opsets=MS, outputs="float[2,5,24] y",
+         feeds={"x": np.linspace(-1, 1, 240).reshape(2, 5, 24).astype(np.float32), "p": i64(3)}),
+    Case("ms_rotary_embedding/4d", "float[2,3,5,8] x", "y = com.microsoft.RotaryEmbedding(x, p, c, s)",
+         {**CACHES, "p": i64(2)}, opsets=MS, outputs="float[2,3,5,8] y"),
+    Case("ms_rotary_embedding/4d_one_position", "float[2,3,1,8] x", "y = com.microsoft.RotaryEmbedding(x, p, c, s)",
+         {**CACHES, "p": np.array([[4], [7]], np.int64)}, opsets=MS, outputs="float[2,3,1,8] y"),
+    Case("ms_rotary_embedding/partial", "float[2,5,24] x",
+         "y = com.microsoft.RotaryEmbedding<num_heads=2, rotary_embedding_dim=8, scale=2.0>(x, p, c, s)",
+         {**CACHES, "p": i64(1)}, opsets=MS, outputs="float[2,5,24] y"),
+    Case("ms_rotary_embedding/dynamic", "float[N,S,24] x", "y = com.microsoft.RotaryEmbedding(x, p, c, s)",
+         {**CACHES, "p": i64(1)}, opsets=MS, outputs="float[N,S,24] y", shapes={"x": (2, 5, 24)}),
 ]
