@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "layout/builder.h"
 #include "layout/settle/cut.h"
@@ -280,6 +281,12 @@ bool improve_by_kind(Graph& graph) {
   return false;
 }
 
+uint64_t cost_as_it_is(Graph& graph) {
+  const Orders orders(graph);
+  const Proposal none{.moves = std::vector<std::optional<Movement>>(graph.ops.size())};
+  return Step(graph, orders, none).cost(std::vector<bool>(graph.ops.size(), false));
+}
+
 // What moves no bytes need not be a TRANSPOSE.
 void reshape_instead(Graph& graph) {
   Orders orders(graph);
@@ -300,7 +307,11 @@ void reshape_instead(Graph& graph) {
 
 void settle_layouts(Graph& graph) {
   graph.tidy();
+  // Counted anew after each step: one that promised more than it kept must not be undone and tried again for ever.
+  uint64_t now = cost_as_it_is(graph);
   while (improve_by_kind(graph)) {
+    const uint64_t before = std::exchange(now, cost_as_it_is(graph));
+    if (now >= before) break;
   }
   reshape_instead(graph);
 }

@@ -37,6 +37,18 @@ Orders::Orders(Graph& graph) : held_(graph.values.size()), uses_(graph.values.si
   }
 }
 
+namespace {
+
+// A dynamic leading axis of an input is nearly always the batch, and 1.
+bool is_batch(const Graph& graph, core::Dim symbol) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](ValueId in) {
+    const core::Shape& shape = graph.at(in).shape;
+    return !shape.empty() && shape[0] == symbol;
+  });
+}
+
+}  // namespace
+
 uint64_t transpose_cost(const Graph& graph, ValueId id, const Perm& perm) {
   constexpr uint64_t kOpCost = 64, kReshapeCost = 1;
   constexpr uint64_t kNominalExtent = 32, kMost = uint64_t{1} << 40;
@@ -44,10 +56,9 @@ uint64_t transpose_cost(const Graph& graph, ValueId id, const Perm& perm) {
   if (stream::is_identity(perm)) return 0;
   if (stream::moves_no_bytes(value.shape, perm)) return kReshapeCost;
   uint64_t bytes = static_cast<uint64_t>(std::max(1, stream::bits(value.dtype) / 8));
-  for (size_t axis = 0; axis < value.shape.size(); ++axis) {
-    // A dynamic leading axis is nearly always the batch, and 1.
-    core::Dim dim = value.shape[axis];
-    uint64_t extent = stream::is_static(dim) ? static_cast<uint64_t>(dim) : axis == 0 ? 1 : kNominalExtent;
+  for (core::Dim dim : value.shape) {
+    // Wherever it stands: a value must not get cheaper by being stored in another order.
+    uint64_t extent = stream::is_static(dim) ? static_cast<uint64_t>(dim) : is_batch(graph, dim) ? 1 : kNominalExtent;
     bytes = std::min(kMost, bytes * std::max<uint64_t>(1, extent));
   }
   return bytes + kOpCost;
