@@ -204,6 +204,7 @@ namespace lowtide::layout {
   ROW("", "Upsample", 1, 2, 1, lower_upsample) \
   ROW("", "Where", 3, 3, 1, lower_where) \
   ROW("", "Xor", 2, 2, 1, lower_xor) \
+  ROW("com.microsoft", "Attention", 2, 7, 2, lower_ms_attention) \
   ROW("com.microsoft", "BiasGelu", 2, 2, 1, lower_bias_gelu) \
   ROW("com.microsoft", "DequantizeLinear", 2, 3, 1, lower_dequantize_linear) \
   ROW("com.microsoft", "DynamicQuantizeMatMul", 3, 5, 1, lower_dynamic_quantize_matmul) \
@@ -215,6 +216,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "MatMulIntegerToFloat", 4, 7, 1, lower_matmul_integer_to_float) \
   ROW("com.microsoft", "MatMulNBits", 3, 6, 1, lower_matmul_nbits) \
+  ROW("com.microsoft", "MultiHeadAttention", 1, 10, 4, lower_multi_head_attention) \
   ROW("com.microsoft", "QGemm", 6, 9, 1, lower_qgemm) \
   ROW("com.microsoft", "QLinearAdd", 7, 8, 1, lower_qlinear_add) \
   ROW("com.microsoft", "QLinearConcat", 5, -1, 1, lower_qlinear_concat) \

@@ -13,6 +13,12 @@ WORDS = np.array([[0, 10, 3, 7, 2], [4, 4, 9, 1, 5]], np.int32)
 SEGMENTS = np.array([[0, 1, 2, 2, 0], [1, 1, 0, 2, 1]], np.int32)
 MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 2]], np.int32)
 CACHES = {"c": (9, 4), "s": (9, 4)}
+A = "float[2,5,7] x"
+TOKENS = np.sin(np.arange(70, dtype=np.float32)).reshape(2, 5, 7)
+QKV = "float[2,5,6] q, float[2,7,6] k, float[2,7,10] v"
+QKV_VALUES = {name: np.sin(np.arange(np.prod(shape), dtype=np.float32) * step).reshape(shape)
+              for name, shape, step in [("q", (2, 5, 6), 1), ("k", (2, 7, 6), 2), ("v", (2, 7, 10), 3)]}
+KEY_MASK = np.array([[1, 0, 1, 1, 0, 0, 1], [0, 1, 1, 1, 1, 2, 0]], np.int32)
 
 CASES = [
     Case("skip_layer_norm/plain", f"{X}, float[2,3,8] s", "y = com.microsoft.SkipLayerNormalization(x, s, g)", {"g": (8,)},
@@ -63,4 +69,67 @@ CASES = [
          {**CACHES, "p": i64(1)}, opsets=MS, outputs="float[2,5,24] y"),
     Case("ms_rotary_embedding/dynamic", "float[N,S,24] x", "y = com.microsoft.RotaryEmbedding(x, p, c, s)",
          {**CACHES, "p": i64(1)}, opsets=MS, outputs="float[N,S,24] y", shapes={"x": (2, 5, 24)}),
+    *(Case(f"ms_attention/{name}", f"{A}{inputs}", f"y = com.microsoft.Attention<num_heads=2{attributes}>({arguments})",
+           {"w": (7, 18), "b": (18,)}, opsets=MS, outputs="float[2,5,6] y", feeds=feeds and {"x": TOKENS, **feeds})
+      for name, inputs, attributes, arguments, feeds in [
+          ("plain", "", "", "x, w, b", None),
+          ("scale", "", ", scale=0.3", "x, w, b", None),
+          ("unidirectional", "", ", unidirectional=1", "x, w, b", None),
+          ("mask_2d", ", int32[2,5] m", "", "x, w, b, m", {"m": MASK}),
+          ("mask_filter", ", int32[2,5] m", ", mask_filter_value=-2.5", "x, w, b, m", {"m": MASK}),
+          ("mask_unidirectional", ", int32[2,5] m", ", unidirectional=1", "x, w, b, m", {"m": MASK[:, ::-1].copy()}),
+          ("mask_of_one", ", int32[2,1] m", "", "x, w, b, m", {"m": np.zeros((2, 1), np.int32)}),
+          ("mask_3d", ", int32[2,5,5] m", "", "x, w, b, m", {"m": np.tri(5, dtype=np.int32)[None] * MASK[:, None]}),
+          ("lengths", ", int32[2] m", "", "x, w, b, m", {"m": np.array([3, 5], np.int32)}),
+          ("ends_and_starts", ", int32[4] m", "", "x, w, b, m", {"m": np.array([3, 5, 1, 2], np.int32)}),
+          ("attention_bias", ", float[2,2,5,5] a", "", "x, w, b, , , a", None),
+          ("attention_bias_mask", ", int32[2,5] m, float[1,1,5,5] a", "", "x, w, b, m, , a",
+           {"m": MASK, "a": np.linspace(-2, 2, 25, dtype=np.float32).reshape(1, 1, 5, 5)}),
+      ]),
+    # ONNX Runtime 1.31 crashes without a bias, though it declares it optional.
+    Case("ms_attention/no_bias", A, "y = com.microsoft.Attention<num_heads=2>(x, w)",
+         {"w": (7, 18), "zero": np.zeros(18, np.float32)}, opsets=MS, outputs="float[2,5,6] y",
+         same_as="y = com.microsoft.Attention<num_heads=2>(x, w, zero)"),
+    Case("ms_attention/do_rotary", A, "y = com.microsoft.Attention<num_heads=2, do_rotary=1>(x, w, b)",
+         {"w": (7, 18), "b": (18,)}, opsets=MS, outputs="float[2,5,6] y"),
+    Case("ms_attention/hidden_sizes", A, "y = com.microsoft.Attention<num_heads=2, qkv_hidden_sizes=[6,6,10]>(x, w, b)",
+         {"w": (7, 22), "b": (22,)}, opsets=MS, outputs="float[2,5,10] y"),
+    Case("ms_attention/past", f"{A}, float[2,2,2,4,3] p",
+         "y, n = com.microsoft.Attention<num_heads=2, unidirectional=1>(x, w, b, , p)", {"w": (7, 18), "b": (18,)},
+         opsets=MS, outputs="float[2,5,6] y, float[2,2,2,9,3] n"),
+    Case("ms_attention/dynamic", "float[N,S,7] x, int32[N,S] m",
+         "y = com.microsoft.Attention<num_heads=2, unidirectional=1>(x, w, b, m)", {"w": (7, 18), "b": (18,)}, opsets=MS,
+         outputs="float[N,S,6] y", feeds={"x": TOKENS, "m": MASK}),
+    *(Case(f"multi_head_attention/{name}", f"{QKV}{inputs}",
+           f"y = com.microsoft.MultiHeadAttention<num_heads=2{attributes}>({arguments})", {"b": (22,)}, opsets=MS,
+           outputs="float[2,5,10] y",
+           feeds=feeds and {**QKV_VALUES, **feeds})
+      for name, inputs, attributes, arguments, feeds in [
+          ("plain", "", "", "q, k, v", None),
+          ("bias_scale", "", ", scale=0.7", "q, k, v, b", None),
+          ("mask_2d", ", int32[2,7] m", "", "q, k, v, b, m", {"m": KEY_MASK}),
+          ("mask_filter", ", int32[2,7] m", ", mask_filter_value=-1.5", "q, k, v, , m", {"m": KEY_MASK}),
+          ("lengths", ", int32[2] m", "", "q, k, v, b, m", {"m": np.array([3, 6], np.int32)}),
+          ("attention_bias", ", float[1,2,5,7] a", "", "q, k, v, , , a", None),
+          ("unidirectional_unequal", "", ", unidirectional=1", "q, k, v", None),
+      ]),
+    Case("multi_head_attention/unidirectional", "float[2,5,6] q, float[2,5,6] k, float[2,5,10] v, int32[2,5] m",
+         "y = com.microsoft.MultiHeadAttention<num_heads=2, unidirectional=1>(q, k, v, , m)", opsets=MS,
+         outputs="float[2,5,10] y",
+         feeds={"q": QKV_VALUES["q"], "k": QKV_VALUES["k"][:, :5].copy(), "v": QKV_VALUES["v"][:, 2:].copy(),
+                "m": MASK[:, ::-1].copy()}),
+    Case("multi_head_attention/past", "float[2,5,6] q, float[2,7,6] k, float[2,7,6] v, float[2,2,4,3] ok, float[2,2,4,3] ov",
+         "y, nk, nv = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v, b, , , ok, ov)", {"b": (18,)}, opsets=MS,
+         outputs="float[2,5,6] y, float[2,2,11,3] nk, float[2,2,11,3] nv"),
+    Case("multi_head_attention/past_unidirectional",
+         "float[2,5,6] q, float[2,5,6] k, float[2,5,6] v, float[2,2,4,3] ok, float[2,2,4,3] ov",
+         "y, nk, nv = com.microsoft.MultiHeadAttention<num_heads=2, unidirectional=1>(q, k, v, , , , ok, ov)", opsets=MS,
+         outputs="float[2,5,6] y, float[2,2,9,3] nk, float[2,2,9,3] nv"),
+    Case("multi_head_attention/packed_keys_values", "float[2,5,6] q, float[2,7,2,2,3] k",
+         "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k)", opsets=MS, outputs="float[2,5,6] y"),
+    Case("multi_head_attention/keys_by_heads", "float[2,5,6] q, float[2,2,7,3] k, float[2,2,7,3] v",
+         "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v)", opsets=MS, outputs="float[2,5,6] y"),
+    Case("multi_head_attention/dynamic", "float[N,S,6] q, float[N,L,6] k, float[N,L,10] v, int32[N,L] m",
+         "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v, b, m)", {"b": (22,)}, opsets=MS,
+         outputs="float[N,S,10] y", feeds={**QKV_VALUES, "m": KEY_MASK}),
 ]
