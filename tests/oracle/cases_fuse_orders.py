@@ -128,6 +128,9 @@ REGION = [
          {"flat": i64(-1, 5), "back": i64(-1, 3, 5)}, shapes={"N": 2}, outputs="float[N,3,5] y"),
     Case("fuse/reshape_chain", "float[2,3,4] x", "a = Reshape(x, s1) b = Squeeze(a) c = Unsqueeze(b, ax) y = Reshape(c, s2)",
          {"s1": i64(1, 6, 4), "ax": i64(0, 2), "s2": i64(2, 3, 4)}, outputs="y, b"),
+    Case("fuse/reshape_read_after_an_addition", "float[2,3,4] x",
+         "a = Tanh(x) b = Reshape(a, s1) c = Add(b, k) d = Mul(c, c) y = Reshape(b, s2)",
+         {"s1": i64(6, 4), "s2": i64(6, 1, 4), "k": (6, 1)}, outputs="y, d"),
     Case("fuse/reshape_there_and_back", "float[2,3,4] x", "a = Reshape(x, s1) y = Reshape(a, s2)", {"s1": i64(6, 4), "s2": i64(2, 3, 4)}),
 ]
 
