@@ -48,6 +48,16 @@ Val mask_lengths(Lowering& lo, Dim batch) {
   return b.sum(b.cast(ones, DType::kInt32), std::vector<int>{1}, false);
 }
 
+// The sum has as many rows as ids by definition, whatever the dimensions of the other indices are called.
+void same_rows(Lowering& lo, Val sum, const Shape& ids) {
+  for (size_t i = 0; i < 2; ++i) {
+    const Dim rows = lo.shape(sum)[i];
+    if (rows != ids[i] && stream::is_static(rows) && stream::is_static(ids[i]))
+      lo.malformed(fmt::format("the indices have {} elements along axis {}, input_ids {}", rows, i, ids[i]));
+    if (!lo.b.is_constant(sum)) lo.b.graph.at(sum.id).shape[i] = ids[i];
+  }
+}
+
 }  // namespace
 
 void lower_skip_layer_normalization(Lowering& lo) { skip_norm(lo, false); }
@@ -67,6 +77,7 @@ void lower_embed_layer_normalization(Lowering& lo) {
   Val rows = lo.has_input(8) ? b.gather(positions, lo.input(8), 0) : first_rows(lo, positions, shape[1]);
   Val sum = b.add(b.gather(words, ids, 0), rows);
   if (lo.has_input(1)) sum = b.add(sum, b.gather(lo.input(4), lo.input(1), 0));
+  same_rows(lo, sum, shape);
   lo.output(0, b.add(b.mul(normalized(lo, sum, epsilon, false), lo.input(5)), lo.input(6)));
   if (lo.wants_output(1)) lo.output(1, mask_lengths(lo, shape[0]));
   lo.output(2, sum);
