@@ -214,6 +214,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "FusedGemm", 2, 3, 1, lower_fused_gemm) \
   ROW("com.microsoft", "FusedMatMul", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "Gelu", 1, 1, 1, lower_ms_gelu) \
+  ROW("com.microsoft", "GroupQueryAttention", 7, 16, 4, lower_group_query_attention) \
   ROW("com.microsoft", "MatMulIntegerToFloat", 4, 7, 1, lower_matmul_integer_to_float) \
   ROW("com.microsoft", "MatMulNBits", 3, 6, 1, lower_matmul_nbits) \
   ROW("com.microsoft", "MultiHeadAttention", 1, 10, 4, lower_multi_head_attention) \

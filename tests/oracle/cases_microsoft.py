@@ -19,6 +19,9 @@ QKV = "float[2,5,6] q, float[2,7,6] k, float[2,7,10] v"
 QKV_VALUES = {name: np.sin(np.arange(np.prod(shape), dtype=np.float32) * step).reshape(shape)
               for name, shape, step in [("q", (2, 5, 6), 1), ("k", (2, 7, 6), 2), ("v", (2, 7, 10), 3)]}
 KEY_MASK = np.array([[1, 0, 1, 1, 0, 0, 1], [0, 1, 1, 1, 1, 2, 0]], np.int32)
+GQA = "float[2,3,64] q, float[2,3,32] k, float[2,3,32] v"
+GQA_ONE = "float[2,1,64] q, float[2,1,32] k, float[2,1,32] v"
+WIDE_CACHES = {"c": (9, 8), "s": (9, 8)}
 
 CASES = [
     Case("skip_layer_norm/plain", f"{X}, float[2,3,8] s", "y = com.microsoft.SkipLayerNormalization(x, s, g)", {"g": (8,)},
@@ -142,4 +145,53 @@ CASES = [
     Case("multi_head_attention/dynamic", "float[N,S,6] q, float[N,L,6] k, float[N,L,10] v, int32[N,L] m",
          "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v, b, m)", {"b": (22,)}, opsets=MS,
          outputs="float[N,S,10] y", feeds={**QKV_VALUES, "m": KEY_MASK}),
+    *(Case(f"group_query_attention/{name}", f"{GQA}{inputs}",
+           f"y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2{attributes}>({arguments})",
+           {"l": np.array(lengths, np.int32), "t": np.array([total], np.int32), **WIDE_CACHES}, opsets=MS,
+           outputs=f"float[2,3,64] y, float[2,2,{rows},16] nk, float[2,2,{rows},16] nv")
+      for name, inputs, attributes, arguments, lengths, total, rows in [
+          ("prompt", "", "", "q, k, v, , , l, t", [2, 2], 3, 3),
+          ("prompt_rotary", "", ", do_rotary=1", "q, k, v, , , l, t, c, s", [2, 2], 3, 3),
+          ("prompt_scale_softcap", "", ", scale=0.6, softcap=1.5", "q, k, v, , , l, t", [2, 2], 3, 3),
+          ("prompt_window", "", ", local_window_size=2", "q, k, v, , , l, t", [2, 2], 3, 3),
+          ("prompt_in_buffer", ", float[2,2,7,16] ok, float[2,2,7,16] ov", "", "q, k, v, ok, ov, l, t", [2, 2], 3, 7),
+      ]),
+    *(Case(f"group_query_attention/{name}", f"{GQA_ONE}, float[2,2,{past},16] ok, float[2,2,{past},16] ov",
+           f"y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2{attributes}>({arguments})",
+           {"l": np.array(lengths, np.int32), "t": np.array([total], np.int32), **WIDE_CACHES}, opsets=MS,
+           outputs=f"float[2,1,64] y, float[2,2,{rows},16] nk, float[2,2,{rows},16] nv")
+      for name, past, attributes, arguments, lengths, total, rows in [
+          ("token", 5, "", "q, k, v, ok, ov, l, t", [5, 5], 6, 6),
+          ("token_of_unequal_pasts", 5, "", "q, k, v, ok, ov, l, t", [5, 3], 6, 6),
+          ("token_rotary", 5, ", do_rotary=1, rotary_interleaved=1", "q, k, v, ok, ov, l, t, c, s", [5, 3], 6, 6),
+          ("token_in_buffer", 8, "", "q, k, v, ok, ov, l, t", [5, 3], 6, 8),
+          ("token_window", 5, ", local_window_size=3", "q, k, v, ok, ov, l, t", [5, 4], 6, 6),
+      ]),
+    Case("group_query_attention/packed_rotary", "float[2,3,128] q",
+         "y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2, do_rotary=1>(q, , , , , l, t, c, s)",
+         {"l": np.array([2, 2], np.int32), "t": np.array([3], np.int32), **WIDE_CACHES}, opsets=MS,
+         outputs="float[2,3,64] y, float[2,2,3,16] nk, float[2,2,3,16] nv"),
+    Case("group_query_attention/lengths_of_the_run",
+         f"{GQA_ONE}, float[2,2,5,16] ok, float[2,2,5,16] ov, int32[2] l",
+         "y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2>(q, k, v, ok, ov, l, t)",
+         {"t": np.array([6], np.int32)}, opsets=MS, outputs="float[2,1,64] y, float[2,2,6,16] nk, float[2,2,6,16] nv",
+         ranges={"l": (2, 6)}),
+    Case("group_query_attention/more_tokens",
+         "float[1,3,64] q, float[1,3,32] k, float[1,3,32] v, float[1,2,4,16] ok, float[1,2,4,16] ov",
+         """y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2, do_rotary=1, local_window_size=5>
+            (q, k, v, ok, ov, l, t, c, s)""",
+         {"l": np.array([6], np.int32), "t": np.array([7], np.int32), **WIDE_CACHES}, opsets=MS,
+         outputs="float[1,3,64] y, float[1,2,7,16] nk, float[1,2,7,16] nv"),
+    Case("group_query_attention/smooth_softmax", GQA,
+         "y = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2, smooth_softmax=1>(q, k, v, , , l, t)",
+         {"l": np.array([2, 2], np.int32), "t": np.array([3], np.int32)}, opsets=MS, outputs="float[2,3,64] y"),
+    Case("group_query_attention/total_of_the_run", f"{GQA}, int32[1] t",
+         "y = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2>(q, k, v, , , l, t)",
+         {"l": np.array([2, 2], np.int32)}, opsets=MS, outputs="float[2,3,64] y", feeds={}),
+    Case("group_query_attention/dynamic_batch",
+         "float[N,1,64] q, float[N,1,32] k, float[N,1,32] v, float[N,2,5,16] ok, float[N,2,5,16] ov, int32[N] l",
+         "y, nk, nv = com.microsoft.GroupQueryAttention<num_heads=4, kv_num_heads=2, do_rotary=1>(q, k, v, ok, ov, l, t, c, s)",
+         {"t": np.array([6], np.int32), **WIDE_CACHES}, opsets=MS,
+         outputs="float[N,1,64] y, float[N,2,6,16] nk, float[N,2,6,16] nv", ranges={"l": (2, 6)},
+         shapes={"q": (3, 1, 64), "k": (3, 1, 32), "v": (3, 1, 32), "ok": (3, 2, 5, 16), "ov": (3, 2, 5, 16), "l": (3,)}),
 ]
