@@ -80,8 +80,9 @@ Val without_later_keys(Lowering& lo, Val added, const Heads& h) {
   Builder& b = lo.b;
   const Dim queries = b.dim(h.q, 2), keys = b.dim(h.k, 2);
   if (b.graph.symbols.add(queries, h.past) != keys)
-    lo.unsupported("unidirectional attention where queries and keys differ in number",
-                   "ONNX Runtime's CPU kernel lets the last query see every key");
+    lo.unsupported(
+        "unidirectional attention where queries and keys differ in number, of which ONNX Runtime's CPU kernel "
+        "lets the last query see every key");
   Val before = add_ones(lo, causal(lo, queries, keys, h.past), {0, 1});
   return b.select(before, added ? added : b.scalar_like(0, h.q), b.scalar(lowest(lo.dtype(h.q)), lo.dtype(h.q)));
 }
