@@ -7,6 +7,7 @@
 #include "layout/intermediate.h"
 #include "layout/keep_infinities.h"
 #include "layout/legalise.h"
+#include "layout/legalise/aliases.h"
 #include "layout/lower_graph.h"
 #include "layout/merge_equal.h"
 #include "layout/outputs.h"
@@ -74,6 +75,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   each([&](core::Graph& graph) { separate_outputs(graph, &graph == core_model.graphs[0].get()); });
   done("separate_outputs");
+  // Copies where LiteRT's memory planner would overwrite what is still needed: a fact of the finished graph.
+  each(separate_aliases);
+  done("separate_aliases");
   return result;
 }
 

@@ -1,0 +1,21 @@
+// Copies where LiteRT's memory planner would let an op overwrite a value that is still needed.
+//
+// The planner lets RESHAPE share its input's memory, and lets elementwise ops write over an input that nobody else
+// reads. It looks at how often the first tensor of such a chain is read, not at those between:
+//
+//     r --MUL--> a --RESHAPE--> b --ADD--> c        r and b are read once, so ADD writes over r's memory,
+//                 \--> read again later             which is a's too
+//
+// Source: arena_planner.cc (InputTensorCanBeShared, IdentifyInPlaceTensors); seen with ai-edge-litert 2.3.0 without
+// XNNPACK.
+#pragma once
+
+#include "layout/core.h"
+
+namespace lowtide::layout {
+
+// Puts a SLICE of everything, which shares no memory, before each RESHAPE in question. Runs last: any pass after it
+// could make such a chain again.
+void separate_aliases(core::Graph& graph);
+
+}  // namespace lowtide::layout
