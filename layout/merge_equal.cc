@@ -30,7 +30,7 @@ class Merging {
   explicit Merging(core::Graph& graph) : graph_(graph), to_(graph.values.size(), core::kAbsent) {}
 
   void constants() {
-    stream::RecipeKeys keys;
+    stream::RecipeKeys keys(graph_.budget);
     std::map<int, std::vector<ValueId>> seen;
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const core::Value& value = graph_.values[v];

@@ -5,8 +5,8 @@
 
 namespace lowtide::layout {
 
-// Constants are compared by what their recipes do (stream/recipe_key.h), never read. Ops with subgraphs, custom and
-// foreign ops are left alone.
+// Constants are compared by what their recipes do, and weights of one length by their bytes (stream/recipe_key.h). Ops
+// with subgraphs, custom and foreign ops are left alone.
 void merge_equal(core::Graph& graph);
 
 }  // namespace lowtide::layout

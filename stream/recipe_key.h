@@ -5,17 +5,30 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
+#include "stream/budget.h"
 #include "stream/recipe.h"
 
 namespace lowtide::stream {
 
 class RecipeKeys {
  public:
+  explicit RecipeKeys(Budget& budget) : budget_(budget) {}
   // A number that equal recipes share.
   int key(const RecipeRef& recipe);
 
  private:
+  struct Place {
+    RecipeRef recipe;  // a plain extent
+    int number;
+  };
+  int extent_number(const RecipeRef& recipe);
+  bool same_bytes(const Recipe& a, const Recipe& b);
+
+  Budget& budget_;
+  std::map<std::string, std::vector<Place>> places_;  // by length and first bytes
+  int extents_ = 0;
   std::unordered_map<const Recipe*, int> known_;  // the same object need not be looked at again
   std::map<std::string, int> keys_;
   std::vector<RecipeRef> kept_;  // so that addresses in known_ stay theirs
