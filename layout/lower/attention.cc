@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "layout/lower/extents.h"
+#include "layout/lower/operands.h"
 
 namespace lowtide::layout {
 namespace {
@@ -19,20 +20,9 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();  // the score of what takes no part
 
 DType read_precision(Lowering& lo, DType otherwise) {
-  switch (lo.attr_i("softmax_precision", 0)) {
-    case 0:
-      return otherwise;
-    case 1:
-      return DType::kFloat32;
-    case 10:
-      return DType::kFloat16;
-    case 11:
-      return DType::kFloat64;
-    case 16:
-      return DType::kBFloat16;
-    default:
-      lo.malformed("softmax_precision is no floating-point type");
-  }
+  // 0 is the attribute's way to say "not given".
+  if (lo.attr_i("softmax_precision", 0) == 0) return otherwise;
+  return attr_float_dtype(lo, "softmax_precision", otherwise);
 }
 
 struct Masking {

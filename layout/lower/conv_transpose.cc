@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "layout/lower/operands.h"
 #include "layout/lower/window.h"
 
 namespace lowtide::layout {
@@ -32,24 +33,15 @@ struct Attributes {
   std::optional<std::vector<int64_t>> output_shape;
 };
 
-std::vector<int64_t> numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise) {
-  std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
-  if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));
-  for (int64_t value : values)
-    if (value < otherwise || value > std::numeric_limits<int32_t>::max())
-      lo.malformed(fmt::format("{} holds {}, which is out of range", name, value));
-  return values;
-}
-
 Attributes read_attributes(Lowering& lo, const std::vector<int64_t>& kernel) {
   const size_t count = kernel.size();
   if (auto given = lo.attr_ints("kernel_shape"); given && *given != kernel)
     lo.malformed("kernel_shape is not the shape of the weights");
   Attributes a{.auto_pad = lo.attr_s("auto_pad", "NOTSET"),
-               .stride = numbers(lo, "strides", count, 1),
-               .dilation = numbers(lo, "dilations", count, 1),
-               .pads = numbers(lo, "pads", 2 * count, 0),
-               .output_padding = numbers(lo, "output_padding", count, 0),
+               .stride = attr_numbers(lo, "strides", count, 1, 1),
+               .dilation = attr_numbers(lo, "dilations", count, 1, 1),
+               .pads = attr_numbers(lo, "pads", 2 * count, 0, 0),
+               .output_padding = attr_numbers(lo, "output_padding", count, 0, 0),
                .output_shape = lo.attr_ints("output_shape")};
   // Some exporters name batch and channels too.
   if (a.output_shape && a.output_shape->size() == count + 2)

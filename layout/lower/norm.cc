@@ -40,20 +40,7 @@ Moments moments(Lowering& lo, Val x, std::span<const int> axes) {
 }
 
 // stash_type: the dtype in which statistics are computed, float32 unless the model says otherwise.
-DType read_stash_type(Lowering& lo) {
-  switch (lo.attr_i("stash_type", 1)) {
-    case 1:
-      return DType::kFloat32;
-    case 10:
-      return DType::kFloat16;
-    case 11:
-      return DType::kFloat64;
-    case 16:
-      return DType::kBFloat16;
-    default:
-      lo.malformed("stash_type is no floating-point type");
-  }
-}
+DType read_stash_type(Lowering& lo) { return attr_float_dtype(lo, "stash_type", DType::kFloat32); }
 
 // The statistics that inference uses are inputs; in training they are the batch's own, and running means are outputs.
 void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace lowtide::layout {
@@ -33,6 +34,21 @@ Val magnitude(Builder& b, Val x) {
   if (dtype == DType::kInt64) return b.maximum(x, b.neg(x));  // ABS has no kernel for i64
   if (stream::is_integer(dtype) && !stream::is_signed_int(dtype)) return x;
   return b.abs(x);
+}
+
+std::vector<int64_t> attr_numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise, int64_t least) {
+  std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
+  if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));
+  for (int64_t value : values)
+    if (value < least || value > std::numeric_limits<int32_t>::max())
+      lo.malformed(fmt::format("{} holds {}, which is out of range", name, value));
+  return values;
+}
+
+DType attr_float_dtype(Lowering& lo, const char* name, DType otherwise) {
+  const DType dtype = lo.attr_dtype(name, otherwise);
+  if (!stream::is_float(dtype)) lo.malformed(fmt::format("{} is no floating-point type", name));
+  return dtype;
 }
 
 std::vector<int> axes_from(int first, int rank) {

@@ -18,6 +18,13 @@ void ignore_consumed_inputs(Lowering& lo);
 // |x| for every numeric dtype. The smallest integer of a signed type stays itself, as in C.
 Val magnitude(Builder& b, Val x);
 
+// A list attribute of `count` numbers, each `otherwise` when it is absent. Malformed: another count, a number below
+// `least` or beyond what a kernel's option holds (strides, dilations, pads).
+std::vector<int64_t> attr_numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise, int64_t least);
+
+// An attribute that names a floating-point type to compute in; malformed when it names another.
+DType attr_float_dtype(Lowering& lo, const char* name, DType otherwise);
+
 // first, first + 1, ..., rank - 1.
 std::vector<int> axes_from(int first, int rank);
 

@@ -6,19 +6,11 @@
 #include <limits>
 
 #include "layout/lower/extents.h"
+#include "layout/lower/operands.h"
 #include "layout/lower/sampling.h"
 
 namespace lowtide::layout {
 namespace {
-
-std::vector<int64_t> numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise) {
-  std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
-  if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));
-  for (int64_t value : values)
-    if (value < otherwise || value > std::numeric_limits<int32_t>::max())
-      lo.malformed(fmt::format("{} holds {}, which is out of range", name, value));
-  return values;
-}
 
 // [N, C, H, W] as rows of channels, and for each image its first row as i32 [N, 1]; absent when there is one image.
 struct Rows {
@@ -85,8 +77,9 @@ void lower_deform_conv(Lowering& lo) {
   const std::vector<int64_t> kernel = {w[2], w[3]};
   if (auto given = lo.attr_ints("kernel_shape"); given && *given != kernel)
     lo.malformed("kernel_shape is not the shape of the weights");
-  const std::vector<int64_t> stride = numbers(lo, "strides", 2, 1), dilation = numbers(lo, "dilations", 2, 1);
-  const std::vector<int64_t> pads = numbers(lo, "pads", 4, 0);
+  const std::vector<int64_t> stride = attr_numbers(lo, "strides", 2, 1, 1),
+                             dilation = attr_numbers(lo, "dilations", 2, 1, 1);
+  const std::vector<int64_t> pads = attr_numbers(lo, "pads", 4, 0, 0);
   for (int64_t extent : {kernel[0], kernel[1], sizes[0], sizes[1]})
     if (extent < 1 || extent > std::numeric_limits<int32_t>::max())
       lo.unsupported(fmt::format("an axis of {}", extent));

@@ -10,18 +10,10 @@
 #include <numeric>
 
 #include "layout/lower/extents.h"
+#include "layout/lower/operands.h"
 
 namespace lowtide::layout {
 namespace {
-
-std::vector<int64_t> numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise, int64_t least) {
-  std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
-  if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));
-  for (int64_t value : values)
-    if (value < least || value > std::numeric_limits<int32_t>::max())
-      lo.malformed(fmt::format("{} holds {}, which is out of range", name, value));
-  return values;
-}
 
 int64_t checked_product(Lowering& lo, std::span<const int64_t> extents) {
   uint64_t product = 1;
@@ -64,9 +56,9 @@ void lower_col2im(Lowering& lo) {
   const size_t rank = image.size();
   if (lo.rank(x) != 3 || block.size() != rank)
     lo.malformed("the input must have rank 3, image_shape and block_shape one length");
-  const std::vector<int64_t> stride = numbers(lo, "strides", rank, 1, 1),
-                             dilation = numbers(lo, "dilations", rank, 1, 1);
-  const std::vector<int64_t> pads = numbers(lo, "pads", 2 * rank, 0, 0);
+  const std::vector<int64_t> stride = attr_numbers(lo, "strides", rank, 1, 1),
+                             dilation = attr_numbers(lo, "dilations", rank, 1, 1);
+  const std::vector<int64_t> pads = attr_numbers(lo, "pads", 2 * rank, 0, 0);
   std::vector<int64_t> padded, positions;
   for (size_t i = 0; i < rank; ++i) {
     if (block[i] < 1 || image[i] < 1) lo.malformed("image_shape and block_shape must be positive");
@@ -112,9 +104,9 @@ void lower_max_unpool(Lowering& lo) {
   if (rank < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", shape.size()));
   if (lo.shape(where) != lo.shape(x)) lo.malformed("the indices have another shape than the input");
   if (!lo.has_attr("kernel_shape")) lo.malformed("kernel_shape is missing");
-  const std::vector<int64_t> kernel = numbers(lo, "kernel_shape", rank, 1, 1),
-                             stride = numbers(lo, "strides", rank, 1, 1);
-  const std::vector<int64_t> pads = numbers(lo, "pads", 2 * rank, 0, 0);
+  const std::vector<int64_t> kernel = attr_numbers(lo, "kernel_shape", rank, 1, 1),
+                             stride = attr_numbers(lo, "strides", rank, 1, 1);
+  const std::vector<int64_t> pads = attr_numbers(lo, "pads", 2 * rank, 0, 0);
   std::vector<int64_t> out = {shape[0], shape[1]};
   bool overlap = false;
   for (size_t i = 0; i < rank; ++i) {

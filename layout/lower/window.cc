@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "layout/lower/operands.h"
+
 namespace lowtide::layout {
 namespace {
 
@@ -18,15 +20,6 @@ AutoPad read_auto_pad(Lowering& lo) {
   if (text == "SAME_UPPER") return AutoPad::kSameUpper;
   if (text == "SAME_LOWER") return AutoPad::kSameLower;
   lo.malformed(fmt::format("auto_pad '{}' is unknown", text));
-}
-
-std::vector<int64_t> numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise, int64_t least) {
-  std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
-  if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));
-  for (int64_t value : values)
-    if (value < least || value > std::numeric_limits<int32_t>::max())
-      lo.malformed(fmt::format("{} holds {}, which is out of range", name, value));
-  return values;
 }
 
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
@@ -114,10 +107,10 @@ std::vector<WindowAxis> read_window(Lowering& lo, std::span<const Dim> sizes,
   std::vector<int64_t> kernel = lo.attr_ints("kernel_shape").value_or(weights.value_or(std::vector<int64_t>()));
   if (kernel.size() != count) lo.malformed(fmt::format("kernel_shape has {} numbers, not {}", kernel.size(), count));
   if (weights && kernel != *weights) lo.malformed("kernel_shape is not the shape of the weights");
-  const std::vector<int64_t> stride = numbers(lo, "strides", count, 1, 1),
-                             dilation = numbers(lo, "dilations", count, 1, 1);
+  const std::vector<int64_t> stride = attr_numbers(lo, "strides", count, 1, 1),
+                             dilation = attr_numbers(lo, "dilations", count, 1, 1);
   const AutoPad auto_pad = read_auto_pad(lo);
-  std::vector<int64_t> pads = numbers(lo, "pads", 2 * count, 0, 0);
+  std::vector<int64_t> pads = attr_numbers(lo, "pads", 2 * count, 0, 0);
   if (auto_pad != AutoPad::kNotSet) std::fill(pads.begin(), pads.end(), 0);
   std::vector<WindowAxis> axes(count);
   for (size_t i = 0; i < count; ++i) {
