@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "layout/intermediate.h"
 #include "stream/error.h"
 #include "stream/pour.h"
 
@@ -20,7 +21,7 @@ std::string_view kind_name(Kind kind) {
     case Kind::kDead:
       return "DEAD";
   }
-  return "?";
+  return kind == kErf ? "ERF" : "?";
 }
 
 ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {

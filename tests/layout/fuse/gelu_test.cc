@@ -1,41 +1,17 @@
-#include <gtest/gtest.h>
-
 #include <cmath>
 
-#include "layout/builder.h"
-#include "layout/fuse.h"
 #include "layout/intermediate.h"
+#include "tests/layout/fuse/fusing.h"
 
 namespace lowtide::layout {
 namespace {
 
-using core::Builder;
-using core::DType;
-using core::Kind;
-using core::Val;
+struct Gelu : Fusing {
+  Val x = input({2, 3, 5});
 
-struct Gelu : testing::Test {
-  stream::Budget budget{16 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  Builder b{graph};
-  Val x{graph.add_value(DType::kFloat32, {2, 3, 5}, "x")};
-
-  void SetUp() override {
-    graph.inputs = {x.id};
-    graph.input_names = {"x"};
-  }
-  std::vector<Kind> fused(Val y) {
-    graph.outputs = {y.id};
-    graph.output_names = {"y"};
-    fuse(graph);
-    std::vector<Kind> kinds;
-    for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
-    return kinds;
-  }
   Val erf(Val v) { return b.op(core::kErf, {v}); }
   Val bend(double root) { return b.add(erf(b.div(x, root)), 1); }
-  const std::vector<Kind> only_gelu{Kind::kGelu};
+  const Kinds only_gelu{{Kind::kGelu, 1}};
 };
 
 TEST_F(Gelu, FactorsInAnyOrder) {

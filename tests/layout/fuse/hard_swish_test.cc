@@ -1,33 +1,12 @@
-#include <gtest/gtest.h>
-
-#include "layout/builder.h"
-#include "layout/fuse.h"
+#include "tests/layout/fuse/fusing.h"
 
 namespace lowtide::layout {
 namespace {
 
-using core::Builder;
-using core::DType;
-using core::Kind;
-using core::Val;
+struct HardSwish : Fusing {
+  Val x = input({2, 3, 5});
 
-struct HardSwish : testing::Test {
-  stream::Budget budget{16 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  Builder b{graph};
-  Val x{graph.add_value(DType::kFloat32, {2, 3, 5}, "x")};
-
-  void SetUp() override {
-    graph.inputs = {x.id};
-    graph.input_names = {"x"};
-  }
-  bool found(Val y) {
-    graph.outputs = {y.id};
-    graph.output_names = {"y"};
-    fuse(graph);
-    return graph.ops.size() == 1 && graph.ops[0].kind == Kind::kHardSwish;
-  }
+  bool found(Val y) { return fused(y) == Kinds{{Kind::kHardSwish, 1}}; }
 };
 
 TEST_F(HardSwish, FactorsInAnyOrder) {
