@@ -4,13 +4,16 @@
 namespace lowtide::bench {
 
 Graph conv_stack(uint64_t bytes, bool plain, int64_t input_size) {
-  constexpr uint64_t kLayers = 8;  // at least so many, as far as the narrowest layer allows
+  constexpr uint64_t kLayers = 8;         // at least so many, as far as the narrowest layer allows,
+  constexpr uint64_t kMostLayers = 1024;  // and wider layers rather than more
   const int64_t kernel = plain ? 1 : 3;
-  // Layers that grow to 16 MiB (plain) or 36 MiB: wide enough for any tile, small enough to run.
+  // Layers that grow to 16 MiB (plain) or 36 MiB: wide enough for any tile, small enough to run. What needs more than
+  // kMostLayers of them is there to be converted and not to be run.
   int64_t channels = plain ? 2048 : 1024;
   const auto filter_bytes = [&] { return static_cast<uint64_t>(channels * kernel * kernel) * sizeof(float); };
   const auto layer_bytes = [&] { return filter_bytes() * static_cast<uint64_t>(channels); };
   while (channels > 4 && layer_bytes() * kLayers > bytes) channels /= 2;
+  while (layer_bytes() * kMostLayers < bytes) channels *= 2;
 
   Net net("conv-stack");
   Value y = net.input("input", channels, input_size);

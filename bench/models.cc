@@ -89,7 +89,7 @@ MadeModel make_model(const ModelSpec& spec, const std::filesystem::path& out, co
   if (spec.size_bytes > 0 && distance(bytes, spec.size_bytes) > spec.size_bytes / 4) {
     refuse(fmt::format("no {} has {} bytes of weights; the nearest has {}", spec.kind, spec.size_bytes, bytes));
   }
-  return write_onnx(graph, out, {spec.seed, spec.opset, spec.external, progress});
+  return write_onnx(graph, out, {spec.seed, spec.opset, spec.external, spec.sparse, progress});
 }
 
 }  // namespace lowtide::bench

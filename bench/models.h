@@ -19,6 +19,7 @@ struct ModelSpec {
   std::optional<int> input_size = {};  // height and width; without it the kind's own
   uint64_t seed = 0;                   // equal specs give equal bytes
   int opset = 17;                      // 13 to 23
+  bool sparse = false;                 // external; a weight begins with values and goes on as a hole, which is zeros
   bool plain_kernels = false;          // conv-stack: 1x1 kernels, whose bytes are the same in OIHW and OHWI
 };
 

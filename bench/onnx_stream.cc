@@ -38,13 +38,18 @@ constexpr uint64_t kInlineLimit = std::numeric_limits<int32_t>::max();  // of a 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kSmallTensor = 1024;  // stays inline, as onnx.save_model's size_threshold has it
 constexpr size_t kStreamBuffer = 1 << 20;
-constexpr size_t kChunk = 1 << 16;  // floats; large enough to amortise a call, small enough for the L2 cache
+constexpr uint64_t kSparseFloats = 1024;  // values of a weight in a sparse file: a page, so that weights differ
+constexpr size_t kChunk = 1 << 16;        // floats; large enough to amortise a call, small enough for the L2 cache
 
 /// An OutFile as protobuf wants to see it. Protobuf's frames must not be unwound from within, so an exception waits in
 /// here until finish().
 class FileStream : public google::protobuf::io::ZeroCopyOutputStream {
  public:
-  FileStream(const std::filesystem::path& path, uint64_t size) : file_(path, size), buffer_(kStreamBuffer) {}
+  /// Of a sparse file only what is written takes space.
+  FileStream(const std::filesystem::path& path, uint64_t size, bool sparse)
+      : file_(path, size, sparse ? 0 : size), buffer_(kStreamBuffer) {
+    if (!sparse) file_.reserve({0, size});
+  }
 
   bool Next(void** data, int* size) override {
     if (!flush()) return false;
@@ -55,6 +60,10 @@ class FileStream : public google::protobuf::io::ZeroCopyOutputStream {
   }
   void BackUp(int count) override { filled_ -= static_cast<size_t>(count); }
   int64_t ByteCount() const override { return static_cast<int64_t>(written_ + filled_); }
+  /// Leaves a hole. A CodedOutputStream in front must have been trimmed.
+  void skip(uint64_t bytes) {
+    if (flush()) written_ += bytes;
+  }
 
   void finish() {
     flush();
@@ -117,14 +126,14 @@ class Writer {
     head_.set_producer_name("lowtide make-model");
     tail_.add_opset_import()->set_version(options.opset);
     places_.resize(graph.initializers.size());
-    if (options.external || model_size() > kInlineLimit) place_externally();
+    if (options.external || options.sparse || model_size() > kInlineLimit) place_externally();
   }
 
   MadeModel write() {
     const MadeModel made = {weight_bytes_, model_size(), data_size_};
-    FileStream model(out_, made.model_bytes);
+    FileStream model(out_, made.model_bytes, false);
     std::optional<FileStream> data;
-    if (data_size_ > 0) data.emplace(data_path_, data_size_);
+    if (data_size_ > 0) data.emplace(data_path_, data_size_, options_.sparse);
     write_model(model, data ? &*data : nullptr);
     if (data) data->finish();
     model.finish();
@@ -199,7 +208,9 @@ class Writer {
       } else {
         write_field(onnx::TensorProto::kRawDataFieldNumber, bytes, out);
       }
-      write_values(graph_.initializers[i], places_[i] ? *data_out : out);
+      const bool sparse = places_[i] && options_.sparse;
+      write_values(graph_.initializers[i], places_[i] ? *data_out : out, sparse ? kSparseFloats : UINT64_MAX);
+      if (sparse) skip_values(bytes, *data_out, *data);
       model.check();
       if (data != nullptr) data->check();
     }
@@ -215,22 +226,35 @@ class Writer {
     data_end_ = offset + bytes;
   }
 
-  void write_values(const Initializer& x, CodedOutputStream& out) {
+  /// The first `most` values.
+  void write_values(const Initializer& x, CodedOutputStream& out, uint64_t most) {
     if (const auto* ints = std::get_if<IntValues>(&x.values)) {
       for (const int64_t value : *ints) out.WriteLittleEndian64(static_cast<uint64_t>(value));
       return;
     }
     const auto& range = std::get<UniformValues>(x.values);
     const Uniform uniform(options_.seed, x.name, range.low, range.high);
-    const uint64_t count = x.bytes() / sizeof(float);
+    const uint64_t count = std::min(x.bytes() / sizeof(float), most);
     for (uint64_t first = 0; first < count; first += kChunk) {
       const std::span chunk(chunk_.data(), std::min<uint64_t>(kChunk, count - first));
       uniform.fill(first, chunk);
       out.WriteRaw(chunk.data(), static_cast<int>(chunk.size_bytes()));
       if (out.HadError()) return;  // the stream's check() throws what it was
-      weights_done_ += chunk.size_bytes();
-      if (options_.progress) options_.progress(weights_done_, weight_bytes_);
+      advance(chunk.size_bytes());
     }
+  }
+
+  /// The hole behind the first values of a weight of `bytes`.
+  void skip_values(uint64_t bytes, CodedOutputStream& out, FileStream& data) {
+    const uint64_t hole = bytes - std::min(bytes, kSparseFloats * sizeof(float));
+    out.Trim();
+    data.skip(hole);
+    advance(hole);
+  }
+
+  void advance(uint64_t bytes) {
+    weights_done_ += bytes;
+    if (options_.progress) options_.progress(weights_done_, weight_bytes_);
   }
 
   const Graph& graph_;

@@ -13,6 +13,7 @@ struct OnnxOptions {
   uint64_t seed = 0;
   int opset = 17;
   bool external = false;
+  bool sparse = false;  // external too
   Progress progress;
 };
 

@@ -26,6 +26,11 @@ constexpr uint64_t kMinCopy = uint64_t{256} << 10;     // below, gathering into 
 // What a thread needs to work at speed: a stretch, and tiles of the same order for the recipe.
 constexpr uint64_t kBytesPerThread = uint64_t{6} << 20;
 
+// Whether its bytes are taken from a file as they are, holes left out.
+bool is_copied(const Payload& payload) {
+  return payload.bytes >= kMinCopy && stream::recipe::plain_extent(*payload.recipe);
+}
+
 // Elements [first, first + count) of a payload.
 struct Piece {
   size_t payload;
@@ -52,7 +57,7 @@ class Cutter {
  private:
   const Payload& payload() const { return plan_.payloads[next_]; }
   bool large() const { return payload().bytes > stretch_bytes_ || copied(); }
-  bool copied() const { return payload().bytes >= kMinCopy && stream::recipe::plain_extent(*payload().recipe); }
+  bool copied() const { return is_copied(payload()); }
 
   // Goes on to the payload in front of the last one; false at the front of the file.
   bool open_next() {
@@ -241,6 +246,24 @@ void pour_together(const Plan& plan, stream::OutFile& out, uint64_t share, int t
 }
 
 }  // namespace
+
+void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& visit) {
+  uint64_t begin = 0;  // of the data that go on up to the next hole
+  for (const Payload& payload : plan.payloads) {
+    if (!is_copied(payload)) continue;
+    const auto* extent = stream::recipe::plain_extent(*payload.recipe);
+    const uint64_t from = extent->stretches[0].offset, to = from + payload.bytes;
+    for (uint64_t at = from; at < to;) {
+      const stream::Range hole = extent->source->next_hole(at, to);
+      at = hole.end;
+      if (hole.bytes() == 0) continue;
+      const uint64_t end = payload.position + (hole.begin - from);
+      if (end > begin) visit({begin, end});
+      begin = payload.position + (hole.end - from);
+    }
+  }
+  if (plan.file_bytes > begin) visit({begin, plan.file_bytes});
+}
 
 void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
   uint64_t free = budget.available();

@@ -5,11 +5,16 @@
 // bytes do not depend on where the cuts are, so neither budget nor thread count shows in the file.
 #pragma once
 
+#include <functional>
+
 #include "emit/plan.h"
 #include "stream/budget.h"
 #include "stream/file.h"
 
 namespace lowtide::emit {
+
+// The ranges of the file that hold data, in order; the rest are holes of inputs that are copied as holes.
+void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& visit);
 
 // Threads share what the budget has free. Throws what sources, recipes and the disk throw, with the tensor's name as
 // its place. `header` is not written here.

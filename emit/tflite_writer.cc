@@ -34,7 +34,10 @@ WriteResult summary(const Plan& plan) {
 
 WriteResult write_tflite(const Plan& plan, const std::filesystem::path& path, stream::Budget& budget,
                          const WriteOptions& options) {
-  stream::OutFile out(path, plan.file_bytes);
+  uint64_t data = 0;
+  for_each_data(plan, [&](stream::Range range) { data += range.bytes(); });
+  stream::OutFile out(path, plan.file_bytes, data);
+  for_each_data(plan, [&](stream::Range range) { out.reserve(range); });
   if (options.progress) options.progress->begin("writing", plan.file_bytes - plan.header.size());
   pour_payloads(plan, out, budget, options);
   out.write_at(0, plan.header);

@@ -158,6 +158,9 @@ class ExternalFiles::File final : public Source {
     check_range(offset, out.size(), identity_.size, name_);
     read_fully(descriptor()->number(), offset, out, name_);
   }
+  Range next_hole(uint64_t offset, uint64_t end) const override {
+    return stream::next_hole(descriptor()->number(), offset, end);
+  }
   void check_unchanged() const override { descriptor(); }
 
  private:

@@ -27,6 +27,9 @@ class FileSource final : public Source {
     check_range(offset, out.size(), identity_.size, name_);
     read_fully(file_->number(), offset, out, name_);
   }
+  Range next_hole(uint64_t offset, uint64_t end) const override {
+    return stream::next_hole(file_->number(), offset, end);
+  }
   void check_unchanged() const override {
     if (identity(file_->number(), name_) != identity_) {
       throw Error(Code::kIo, "the file was changed while it was being read", {.file = name_});
@@ -101,6 +104,21 @@ void read_fully(int descriptor, uint64_t offset, std::span<std::byte> out, const
     out = out.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
+}
+
+Range next_hole(int descriptor, uint64_t offset, uint64_t end) {
+  const Range none = {end, end};
+  // Most files have no holes, and the search walks over every fragment of a file.
+  struct stat info = {};
+  constexpr int64_t kBlock = 512;  // of st_blocks, whatever the filesystem's own are
+  if (fstat(descriptor, &info) != 0 || info.st_blocks >= info.st_size / kBlock) return none;
+  // Every file has a hole at its end; a filesystem without holes says that all before it is data, or that it cannot
+  // tell.
+  const off_t hole = lseek(descriptor, static_cast<off_t>(offset), SEEK_HOLE);
+  if (hole < 0 || static_cast<uint64_t>(hole) >= end) return none;
+  const off_t data = lseek(descriptor, hole, SEEK_DATA);
+  if (data < 0 && errno != ENXIO) return none;  // ENXIO: the hole goes on to the end of the file
+  return {static_cast<uint64_t>(hole), data < 0 ? end : std::min(static_cast<uint64_t>(data), end)};
 }
 
 void check_range(uint64_t offset, uint64_t bytes, uint64_t size, const std::string& name) {

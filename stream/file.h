@@ -37,6 +37,12 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
+// Bytes [begin, end) of a file.
+struct Range {
+  uint64_t begin = 0, end = 0;
+  uint64_t bytes() const { return end - begin; }
+};
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -48,6 +54,9 @@ class Source {
   // A descriptor whose bytes are this source's, for copies inside the kernel, or null. Hold it only while copying: few
   // files are open at once.
   virtual std::shared_ptr<const Descriptor> descriptor() const { return nullptr; }
+  // The first hole in [offset, end): bytes that read as zeros because nothing is stored there. [end, end) when there is
+  // none, or none is known of.
+  virtual Range next_hole(uint64_t /*offset*/, uint64_t end) const { return {end, end}; }
   // Throws Error(kIo) when the file is no longer the one of the opening. Called before an output is committed.
   virtual void check_unchanged() const {}
 };
@@ -61,22 +70,27 @@ bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 // For other kinds of sources. `name` is for messages; throws as Source::read_at and check_unchanged do.
 Identity identity(int descriptor, const std::string& name);
 void read_fully(int descriptor, uint64_t offset, std::span<std::byte> out, const std::string& name);
+Range next_hole(int descriptor, uint64_t offset, uint64_t end);
 // Throws Error(kMalformed) unless [offset, offset + bytes) lies within `size`.
 void check_range(uint64_t offset, uint64_t bytes, uint64_t size, const std::string& name);
 
 // The output: created beside `path` with O_EXCL | O_NOFOLLOW under a temporary name, of known size, space reserved at
-// once (so that a full disk is found at the start), written in any order, then renamed over `path`. Destroyed without
-// commit(), it removes the temporary. Throws Error(kIo, kNoSpace, kNotFound), Error(kUnsafePath) when `path` is a
-// folder, device or pipe. Writes are safe from several threads.
+// once (so that a full disk is found at the start), written in any order, then renamed over `path`. What is not written
+// reads as zeros. Destroyed without commit(), it removes the temporary. Throws Error(kIo, kNoSpace, kNotFound),
+// Error(kUnsafePath) when `path` is a folder, device or pipe. Writes are safe from several threads.
 class OutFile {
  public:
   OutFile(const std::filesystem::path& path, uint64_t size);
+  // Only `data` bytes of it will be written: nothing is reserved yet. Call reserve() for each range of them.
+  OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data);
   ~OutFile();
   OutFile(const OutFile&) = delete;
   OutFile& operator=(const OutFile&) = delete;
 
+  void reserve(Range range);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  // Copies through `scratch`, or inside the kernel where the system can and `scratch` is small (it may be empty then).
+  // Holes stay holes. Copies through `scratch`, or inside the kernel where the system can and `scratch` is small (it
+  // may be empty then).
   void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                  std::span<std::byte> scratch);
   void commit();
@@ -85,17 +99,20 @@ class OutFile {
 
  private:
   void create();
-  void reserve();
+  void set_size();
   void discard() noexcept;
   void hand_over(uint64_t offset, uint64_t bytes);
+  void copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
+                 std::span<std::byte> scratch);
   // How many bytes, from the first on, were copied.
   uint64_t copy_in_kernel(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes);
+  void check_inside(const char* what, uint64_t offset, uint64_t bytes) const;
   [[noreturn]] void fail(const char* doing, int error) const;
 
   std::filesystem::path path_, temporary_;
   int descriptor_ = -1;
-  int slot_ = -1;  // in the table of remove_temporaries()
-  uint64_t size_ = 0;
+  int slot_ = -1;                 // in the table of remove_temporaries()
+  uint64_t size_ = 0, data_ = 0;  // data_: of size_, what is not left as holes
 
   // Of a large output: what was given to the disk and is still cached, the oldest first.
   struct Cached {

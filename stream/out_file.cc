@@ -85,8 +85,12 @@ void remove_temporaries() noexcept {
     if (slot.state == Slot::kReady) unlink(slot.path);
 }
 
-OutFile::OutFile(const std::filesystem::path& path, uint64_t size)
-    : path_(path), size_(size), is_large_(is_large(size)) {
+OutFile::OutFile(const std::filesystem::path& path, uint64_t size) : OutFile(path, size, size) {
+  if (size > 0) reserve({0, size});
+}
+
+OutFile::OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data)
+    : path_(path), size_(size), data_(data), is_large_(is_large(data)) {
   if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
   struct stat info = {};
   if (stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -96,7 +100,7 @@ OutFile::OutFile(const std::filesystem::path& path, uint64_t size)
   }
   create();
   try {
-    reserve();
+    set_size();
   } catch (...) {
     discard();
     throw;
@@ -129,8 +133,7 @@ void OutFile::create() {
   throw Error(Code::kIo, "no free temporary name in the folder", {.file = path_.string()});
 }
 
-void OutFile::reserve() {
-  if (size_ == 0) return;
+void OutFile::set_size() {
   if (size_ > INT64_MAX)
     throw Error(Code::kNoSpace, fmt::format("{} bytes are needed", size_), {.file = path_.string()});
   struct rlimit limit = {};
@@ -140,22 +143,28 @@ void OutFile::reserve() {
                             static_cast<uint64_t>(limit.rlim_cur)),
                 {.file = path_.string()});
   }
-  int result;
-  do {
-    result = fallocate(descriptor_, 0, 0, static_cast<off_t>(size_));
-  } while (result != 0 && errno == EINTR);
-  if (result == 0) return;
-  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) fail("reserving its space", errno);
-  if (free_bytes(descriptor_) < size_) fail("reserving its space", ENOSPC);
   if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) fail("setting its size", errno);
 }
 
-void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
-  if (offset > size_ || bytes.size() > size_ - offset) {
-    throw Error(Code::kInternal,
-                fmt::format("write of {} bytes at {} beyond the planned size {}", bytes.size(), offset, size_),
-                {.file = path_.string()});
+void OutFile::reserve(Range range) {
+  check_inside("reservation", range.begin, range.bytes());
+  int result;
+  do {
+    result = fallocate(descriptor_, 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.bytes()));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return;
+  int error = errno;
+  if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL) {
+    if (free_bytes(descriptor_) >= data_) return;
+    error = ENOSPC;
   }
+  // What was reserved before is free again when the error says how much is.
+  [[maybe_unused]] int ignored = ftruncate(descriptor_, 0);
+  fail("reserving its space", error);
+}
+
+void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  check_inside("write", offset, bytes.size());
   const uint64_t begin = offset;
   while (!bytes.empty()) {
     ssize_t done = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -187,10 +196,16 @@ void OutFile::hand_over(uint64_t offset, uint64_t bytes) {
 void OutFile::copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                         std::span<std::byte> scratch) {
   check_range(source_offset, bytes, source.size(), source.name());
-  if (offset > size_ || bytes > size_ - offset) {
-    throw Error(Code::kInternal, fmt::format("copy of {} bytes to {} beyond the planned size {}", bytes, offset, size_),
-                {.file = path_.string()});
+  check_inside("copy", offset, bytes);
+  for (uint64_t done = 0; done < bytes;) {
+    const Range hole = source.next_hole(source_offset + done, source_offset + bytes);
+    copy_data(source, source_offset + done, offset + done, hole.begin - source_offset - done, scratch);
+    done = hole.end - source_offset;
   }
+}
+
+void OutFile::copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
+                        std::span<std::byte> scratch) {
   uint64_t done = scratch.size() < kSmallScratch ? copy_in_kernel(source, source_offset, offset, bytes) : 0;
   std::array<std::byte, 16 * 1024> last_resort;
   if (scratch.empty()) scratch = last_resort;
@@ -236,12 +251,19 @@ void OutFile::discard() noexcept {
   slot_ = -1;
 }
 
+void OutFile::check_inside(const char* what, uint64_t offset, uint64_t bytes) const {
+  if (offset <= size_ && bytes <= size_ - offset) return;
+  throw Error(Code::kInternal,
+              fmt::format("{} of {} bytes at {} beyond the planned size {}", what, bytes, offset, size_),
+              {.file = path_.string()});
+}
+
 void OutFile::fail(const char* doing, int error) const {
   if (!is_no_space(error)) {
     throw Error(Code::kIo, fmt::format("{} failed: {}", doing, std::strerror(error)), {.file = path_.string()});
   }
   throw Error(Code::kNoSpace,
-              fmt::format("{} bytes are needed, and the disk has {} bytes free ({}: {})", size_,
+              fmt::format("{} bytes are needed, and the disk has {} bytes free ({}: {})", data_,
                           descriptor_ >= 0 ? free_bytes(descriptor_) : 0, doing, std::strerror(error)),
               {.file = path_.string()});
 }

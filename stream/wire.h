@@ -28,12 +28,6 @@
 
 namespace lowtide::stream {
 
-// Bytes [begin, end) of a file.
-struct Range {
-  uint64_t begin = 0, end = 0;
-  uint64_t bytes() const { return end - begin; }
-};
-
 class Wire {
  public:
   // Texts are held in memory, so their length is limited: names, attribute strings, metadata.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -35,6 +36,22 @@ TEST_F(Models, ReturnsTheSizesOfTheFiles) {
   EXPECT_EQ(outside.data_bytes, std::filesystem::file_size(folder_ / "m.onnx.data"));
   EXPECT_EQ(inside.weight_bytes, outside.weight_bytes);
   EXPECT_LT(outside.model_bytes, inside.model_bytes);
+}
+
+TEST_F(Models, SparseWeightsBeginAsOthersDo) {
+  const std::filesystem::path out = folder_ / "m.onnx", data = folder_ / "m.onnx.data";
+  const auto read = [&] {
+    std::ifstream in(data, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const MadeModel full = make_model({.kind = "conv-stack", .size_bytes = 9 << 20, .external = true}, out);
+  const std::string dense = read();
+  const MadeModel made = make_model({.kind = "conv-stack", .size_bytes = 9 << 20, .sparse = true}, out);
+  const std::string sparse = read();
+  EXPECT_EQ(made.data_bytes, full.data_bytes);
+  ASSERT_EQ(sparse.size(), dense.size());
+  EXPECT_EQ(sparse.substr(0, 4096), dense.substr(0, 4096));
+  EXPECT_EQ(sparse.substr(4096, 8192), std::string(8192, '\0'));
 }
 
 TEST_F(Models, ProgressEndsWithAllWeights) {

@@ -84,6 +84,60 @@ TEST(OutFile, CopiesInsideTheKernelAndThroughScratchAlike) {
   }
 }
 
+// A megabyte that holds "data" at each of `places` and nothing else.
+void write_sparse(const std::filesystem::path& path, std::initializer_list<size_t> places) {
+  std::ofstream out(path, std::ios::binary);
+  for (size_t place : places) out.seekp(static_cast<std::streamoff>(place)).write("data", 4);
+  out.close();
+  std::filesystem::resize_file(path, 1 << 20);
+}
+
+uint64_t stored_bytes(const std::filesystem::path& path) {
+  struct stat info = {};
+  stat(path.c_str(), &info);
+  return static_cast<uint64_t>(info.st_blocks) * 512;
+}
+
+TEST(File, FindsHoles) {
+  ScratchFolder folder;
+  write_sparse(folder / "a", {100, 500000});
+  if (stored_bytes(folder / "a") >= 1 << 20) GTEST_SKIP() << "the filesystem of the temporary folder keeps no holes";
+  auto source = open_file(folder / "a");
+  const Range first = source->next_hole(0, 1 << 20);
+  EXPECT_GE(first.begin, 104u);
+  EXPECT_LE(first.end, 500000u);
+  EXPECT_GT(first.bytes(), 300000u);
+  const Range second = source->next_hole(first.end, 1 << 20);
+  EXPECT_GE(second.begin, 500004u);
+  EXPECT_EQ(second.end, 1u << 20);
+  // Only what is asked for is answered.
+  const Range middle = source->next_hole(200001, 300003);
+  EXPECT_EQ(middle.begin, 200001u);
+  EXPECT_EQ(middle.end, 300003u);
+  EXPECT_EQ(source->next_hole(500000, 500004).bytes(), 0u);
+  write_file(folder / "full", std::string(100000, 'x'));
+  EXPECT_EQ(open_file(folder / "full")->next_hole(0, 100000).begin, 100000u);
+  EXPECT_EQ(memory_source(to_bytes("abc"), "memory")->next_hole(0, 3).begin, 3u);
+}
+
+TEST(OutFile, HolesStayHoles) {
+  ScratchFolder folder;
+  write_sparse(folder / "in", {0, 70000, 500000, (1 << 20) - 4});
+  if (stored_bytes(folder / "in") >= 1 << 20) GTEST_SKIP() << "the filesystem of the temporary folder keeps no holes";
+  auto source = open_file(folder / "in");
+  for (size_t scratch_bytes : {0, 5000, 1 << 20}) {
+    std::vector<std::byte> scratch(scratch_bytes);
+    OutFile out(folder / "out", (1 << 20) + 7, 7);
+    out.reserve({0, 7});
+    out.write_at(0, to_bytes("header:"));
+    out.copy_from(*source, 0, 7, 60001, scratch);
+    out.copy_from(*source, 60001, 60008, (1 << 20) - 60001, scratch);
+    out.commit();
+    EXPECT_EQ(read_file(folder / "out"), "header:" + read_file(folder / "in")) << scratch_bytes;
+    EXPECT_LT(stored_bytes(folder / "out"), 1u << 18);
+  }
+}
+
 TEST(OutFile, LeavesNothingWithoutCommit) {
   ScratchFolder folder;
   {
@@ -124,6 +178,21 @@ TEST(OutFile, AFullDiskIsFoundAtTheStart) {
   expect_error(Code::kNoSpace, "1125899906842624 bytes are needed", [&] { OutFile(folder / "out", much); });
   EXPECT_EQ(folder.entries(), 0u);
   expect_error(Code::kNoSpace, "bytes are needed", [&] { OutFile(folder / "out", UINT64_MAX); });
+  EXPECT_EQ(folder.entries(), 0u);
+}
+
+TEST(OutFile, OfASparseFileTheDataMustFit) {
+  ScratchFolder folder;
+  const uint64_t much = uint64_t{1} << 42;
+  {
+    OutFile out(folder / "out", much, 10);
+    out.reserve({much - 10, much});
+  }
+  expect_error(Code::kNoSpace, "4398046510080 bytes are needed", [&] {
+    OutFile out(folder / "out", much, much - 1024);
+    out.reserve({0, 512});
+    out.reserve({1536, much});
+  });
   EXPECT_EQ(folder.entries(), 0u);
 }
 

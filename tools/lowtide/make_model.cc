@@ -61,6 +61,8 @@ void add_make_model(CLI::App& app) {
   command->add_option("--seed", options->spec.seed, "Of the weights; equal options give equal bytes");
   command->add_option("--opset", options->spec.opset, "ONNX opset, 13 to 23")->capture_default_str();
   command->add_flag("--plain", options->spec.plain_kernels, "conv-stack: 1x1 kernels, which need no transposing");
+  command->add_flag("--sparse", options->spec.sparse,
+                    "External weights that are holes but for their first values: a model of any size on a small disk");
   command->add_flag("--quiet", options->quiet, "Print nothing");
   command->callback([options] { run(*options); });
 }
