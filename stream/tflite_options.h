@@ -2,12 +2,12 @@
 // program: so the reader needs no list of tables of its own.
 #pragma once
 
-#include "schemas/tflite_generated.h"
+#include "stream/flatbuffer_view.h"
 #include "stream/tflite_model.h"
 
 namespace lowtide::stream {
 
-// Fills op.options_table and op.options. The file must be verified.
-void read_options(const tflite::Operator& from, tfl::Operator& op);
+// Fills op.options_table and op.options. `from` is a tflite::Operator. Throws Error(kMalformed).
+void read_options(const TableView& from, tfl::Operator& op);
 
 }  // namespace lowtide::stream

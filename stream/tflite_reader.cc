@@ -1,55 +1,25 @@
 #include "stream/tflite_reader.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
+#include <new>
+#include <set>
 
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
-#include "stream/file.h"
+#include "stream/flatbuffer_verifier.h"
+#include "stream/flatbuffer_view.h"
 #include "stream/tflite_dtype.h"
 #include "stream/tflite_options.h"
 
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kMaxFlatbuffer = (uint64_t{1} << 31) - 2;
-constexpr int kMaxDepth = 64;
-constexpr int kMaxTables = 16'000'000;  // more than the runtimes allow; bounds the verifier's time
 constexpr size_t kShortMetadata = 64;
-
-// The front of the file. The trap: should the file shrink meanwhile, the process gets SIGBUS; the check of its identity
-// afterwards cannot prevent that, only notice what else changed.
-class Map {
- public:
-  explicit Map(const Source& source) : bytes_(std::min(source.size(), kMaxFlatbuffer)) {
-    auto descriptor = source.descriptor();
-    if (!descriptor || bytes_ == 0) throw Error(Code::kMalformed, "the file is empty");
-    void* data = mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, descriptor->number(), 0);
-    if (data == MAP_FAILED)
-      throw Error(Code::kBudget, fmt::format("the address space has no room to map {} bytes (see ulimit -v)", bytes_));
-    data_ = static_cast<const uint8_t*>(data);
-    madvise(data, bytes_, MADV_RANDOM);  // payloads between the tables are not to be read ahead
-  }
-  ~Map() { munmap(const_cast<uint8_t*>(data_), bytes_); }
-  Map(const Map&) = delete;
-  Map& operator=(const Map&) = delete;
-  const uint8_t* data() const { return data_; }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  const uint8_t* data_ = nullptr;
-  uint64_t bytes_;
-};
 
 [[noreturn]] void malformed(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
 
-std::string text(const flatbuffers::String* string) { return string ? string->str() : std::string(); }
-template <typename T>
-uint64_t size(const T* vector) {
-  return vector ? vector->size() : 0;
-}
 void check_index(int64_t index, uint64_t count, const char* what) {
   if (index < 0 || static_cast<uint64_t>(index) >= count)
     malformed(fmt::format("{} {} is outside 0..{}", what, index, static_cast<int64_t>(count) - 1));
@@ -57,8 +27,13 @@ void check_index(int64_t index, uint64_t count, const char* what) {
 
 class TfliteReader {
  public:
-  TfliteReader(std::shared_ptr<Source> source, const Map& map)
-      : source_(std::move(source)), map_(map), root_(*tflite::GetModel(map.data())) {}
+  TfliteReader(std::shared_ptr<Source> source, const TableView& root)
+      : source_(std::move(source)),
+        view_(root.view()),
+        root_(root),
+        codes_(root.tables(tflite::Model::VT_OPERATOR_CODES)),
+        buffers_(root.tables(tflite::Model::VT_BUFFERS)),
+        subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)) {}
   tfl::Model read();
 
  private:
@@ -67,34 +42,55 @@ class TfliteReader {
     bool there = false;
   };
   Bytes payload(uint32_t buffer);
-  tfl::Tensor tensor(const tflite::Tensor& from);
-  void read_data(const tflite::Tensor& from, tfl::Tensor& tensor);
-  tfl::Operator operation(const tflite::Operator& from, uint64_t tensors);
-  void check_subgraphs(const tfl::Operator& op);
-  tfl::Subgraph subgraph(const tflite::SubGraph& from);
-  tfl::Signature signature(const tflite::SignatureDef& from);
-  void metadata(const tflite::Metadata& from);
-  static std::vector<int32_t> indices(const flatbuffers::Vector<int32_t>* from, uint64_t count, bool optional);
+  tfl::Tensor tensor(const TableView& from);
+  void read_shape(const TableView& from, tfl::Tensor& tensor);
+  void read_quantization(const TableView& from, tfl::Tensor& tensor);
+  void read_data(const TableView& from, tfl::Tensor& tensor);
+  tfl::Operator operation(const TableView& from, uint64_t tensors);
+  void note_calls(const tfl::Operator& op);
+  void check_order(const tfl::Subgraph& graph);
+  void check_calls();
+  tfl::Subgraph subgraph(const TableView& from);
+  tfl::Signature signature(const TableView& from);
+  void metadata(const TableView& from);
+  template <typename T, typename Read>
+  std::vector<T> list(const TablesView& tables, Read&& read);
+  static std::vector<int32_t> indices(const TableView& from, TableView::Slot slot, uint64_t count, bool optional);
 
   std::shared_ptr<Source> source_;
-  const Map& map_;
-  const tflite::Model& root_;
+  FlatbufferView& view_;
+  TableView root_;
+  TablesView codes_, buffers_, subgraphs_;
+  std::vector<std::set<uint32_t>> calls_;  // of each subgraph: those that its operators run
   tfl::Model model_;
 };
 
-// Where the bytes of a buffer stand: inside the flatbuffer, or behind it.
-TfliteReader::Bytes TfliteReader::payload(uint32_t index) {
-  check_index(index, size(root_.buffers()), "buffer");
-  const tflite::Buffer& buffer = *root_.buffers()->Get(index);
-  if (const auto* data = buffer.data()) return {static_cast<uint64_t>(data->Data() - map_.data()), data->size(), true};
-  if (buffer.offset() <= 1) return {};
-  model_.external_buffers = true;
-  check_range(buffer.offset(), buffer.size(), source_->size(), source_->name());
-  return {buffer.offset(), buffer.size(), true};
+// Charged before it grows: a vector may name one table many times.
+template <typename T, typename Read>
+std::vector<T> TfliteReader::list(const TablesView& tables, Read&& read) {
+  view_.hold(tables.size() * sizeof(T));
+  std::vector<T> out;
+  out.reserve(tables.size());
+  for (uint32_t i = 0; i < tables.size(); ++i) out.push_back(read(tables[i], i));
+  return out;
 }
 
-void TfliteReader::read_data(const tflite::Tensor& from, tfl::Tensor& out) {
-  Bytes bytes = payload(from.buffer());
+// Where the bytes of a buffer stand: inside the flatbuffer, or behind it.
+TfliteReader::Bytes TfliteReader::payload(uint32_t index) {
+  using tflite::Buffer;
+  check_index(index, buffers_.size(), "buffer");
+  const TableView buffer = buffers_[index];
+  if (const auto data = buffer.vector(Buffer::VT_DATA, 1)) return {data->offset, data->count, true};
+  const auto offset = buffer.number<uint64_t>(Buffer::VT_OFFSET);
+  const auto bytes = buffer.number<uint64_t>(Buffer::VT_SIZE);
+  if (offset <= 1) return {};
+  model_.external_buffers = true;
+  check_range(offset, bytes, source_->size(), source_->name());
+  return {offset, bytes, true};
+}
+
+void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
+  Bytes bytes = payload(from.number<uint32_t>(tflite::Tensor::VT_BUFFER));
   bool empty = std::find(out.shape.begin(), out.shape.end(), 0) != out.shape.end();
   // A buffer without bytes is what computed tensors have; of a constant it says that it has no elements.
   if (!bytes.there || (bytes.bytes == 0 && !empty)) return;
@@ -108,32 +104,60 @@ void TfliteReader::read_data(const tflite::Tensor& from, tfl::Tensor& out) {
   out.data = recipe::extent(source_, {{bytes.offset, bytes.bytes, elements}}, out.dtype, out.shape);
 }
 
-tfl::Tensor TfliteReader::tensor(const tflite::Tensor& from) {
-  tfl::Tensor out;
-  out.name = text(from.name());
-  out.type = tflite::EnumNameTensorType(from.type());
-  out.dtype = dtype_of(from.type());
-  for (uint64_t i = 0; i < size(from.shape()); ++i) out.shape.push_back(from.shape()->Get(static_cast<uint32_t>(i)));
-  for (uint64_t i = 0; i < size(from.shape_signature()); ++i)
-    out.shape_signature.push_back(from.shape_signature()->Get(static_cast<uint32_t>(i)));
-  out.is_variable = from.is_variable();
-  out.is_sparse = from.sparsity() != nullptr;
-  if (!out.shape_signature.empty() && out.shape_signature.size() != out.shape.size())
-    malformed(fmt::format("tensor '{}': shape_signature is of another rank than shape", out.name));
-  if (const auto* q = from.quantization();
-      q && (size(q->scale()) > 0 || q->details_type() != tflite::QuantizationDetails::NONE)) {
-    out.quantization = std::make_unique<tfl::Quantization>();
-    auto copy = [](const auto* vector, auto& to) {
-      if (vector) to.assign(vector->begin(), vector->end());
-    };
-    copy(q->min(), out.quantization->min);
-    copy(q->max(), out.quantization->max);
-    copy(q->scale(), out.quantization->scale);
-    copy(q->zero_point(), out.quantization->zero_point);
-    out.quantization->axis = q->quantized_dimension();
-    out.quantization->other_form = q->details_type() != tflite::QuantizationDetails::NONE;
+void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {
+  using tflite::Tensor;
+  const std::vector<int32_t> shape = from.numbers<int32_t>(Tensor::VT_SHAPE);
+  const std::vector<int32_t> signature = from.numbers<int32_t>(Tensor::VT_SHAPE_SIGNATURE);
+  view_.hold((shape.size() + signature.size()) * sizeof(Dim));
+  out.shape.assign(shape.begin(), shape.end());
+  out.shape_signature.assign(signature.begin(), signature.end());
+  if (!is_static(out.shape)) malformed(fmt::format("a negative extent in shape {}", to_string(out.shape)));
+  if (signature.empty()) return;
+  if (signature.size() != shape.size()) malformed("shape_signature is of another rank than shape");
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (signature[i] != -1 && signature[i] != shape[i])
+      malformed(
+          fmt::format("shape_signature {} contradicts shape {}", fmt::join(signature, ","), fmt::join(shape, ",")));
   }
+}
+
+// One scale and zero point, or one of each for every index of the axis: what the runtimes demand.
+void TfliteReader::read_quantization(const TableView& from, tfl::Tensor& out) {
+  using tflite::QuantizationParameters;
+  const std::optional<TableView> table = from.table(tflite::Tensor::VT_QUANTIZATION);
+  if (!table) return;
+  tfl::Quantization q;
+  q.scale = table->numbers<float>(QuantizationParameters::VT_SCALE);
+  q.other_form = table->number<uint8_t>(QuantizationParameters::VT_DETAILS_TYPE) != 0;
+  if (q.scale.empty() && !q.other_form) return;
+  q.min = table->numbers<float>(QuantizationParameters::VT_MIN);
+  q.max = table->numbers<float>(QuantizationParameters::VT_MAX);
+  q.zero_point = table->numbers<int64_t>(QuantizationParameters::VT_ZERO_POINT);
+  q.axis = table->number<int32_t>(QuantizationParameters::VT_QUANTIZED_DIMENSION);
+  if (!q.other_form) {
+    if (q.zero_point.size() != q.scale.size())
+      malformed(fmt::format("{} scales and {} zero points", q.scale.size(), q.zero_point.size()));
+    if (q.axis < 0 || (!out.shape.empty() && static_cast<size_t>(q.axis) >= out.shape.size()))
+      malformed(fmt::format("quantized_dimension {} of a tensor of rank {}", q.axis, out.shape.size()));
+    if (q.scale.size() != 1 && !out.shape.empty() &&
+        q.scale.size() != static_cast<uint64_t>(out.shape[static_cast<size_t>(q.axis)]))
+      malformed(fmt::format("{} scales for axis {} of shape {}", q.scale.size(), q.axis, to_string(out.shape)));
+  }
+  out.quantization = std::make_unique<tfl::Quantization>(std::move(q));
+}
+
+tfl::Tensor TfliteReader::tensor(const TableView& from) {
+  using tflite::Tensor;
+  tfl::Tensor out;
+  out.name = from.text(Tensor::VT_NAME);
+  const auto type = from.number<tflite::TensorType>(Tensor::VT_TYPE);
+  out.type = tflite::EnumNameTensorType(type);
+  out.dtype = dtype_of(type);
+  out.is_variable = from.number<uint8_t>(Tensor::VT_IS_VARIABLE) != 0;
+  out.is_sparse = from.has(Tensor::VT_SPARSITY);
   try {
+    read_shape(from, out);
+    read_quantization(from, out);
     read_data(from, out);
   } catch (Error& error) {
     error.add_place({.slot = fmt::format("tensor '{}'", out.name)});
@@ -142,125 +166,191 @@ tfl::Tensor TfliteReader::tensor(const tflite::Tensor& from) {
   return out;
 }
 
-std::vector<int32_t> TfliteReader::indices(const flatbuffers::Vector<int32_t>* from, uint64_t count, bool optional) {
-  std::vector<int32_t> out;
-  for (uint64_t i = 0; i < size(from); ++i) {
-    out.push_back(from->Get(static_cast<uint32_t>(i)));
-    if (!(optional && out.back() == -1)) check_index(out.back(), count, "tensor");
-  }
+std::vector<int32_t> TfliteReader::indices(const TableView& from, TableView::Slot slot, uint64_t count, bool optional) {
+  std::vector<int32_t> out = from.numbers<int32_t>(slot);
+  for (int32_t index : out)
+    if (!(optional && index == -1)) check_index(index, count, "tensor");
   return out;
 }
 
 // Options that name subgraphs do so in fields of these names.
-void TfliteReader::check_subgraphs(const tfl::Operator& op) {
-  auto check = [&](int64_t index) { check_index(index, size(root_.subgraphs()), "subgraph"); };
+void TfliteReader::note_calls(const tfl::Operator& op) {
+  auto note = [&](int64_t index) {
+    check_index(index, subgraphs_.size(), "subgraph");
+    calls_.back().insert(static_cast<uint32_t>(index));
+  };
   for (const tfl::Option& option : op.options) {
     if (option.name.find("subgraph") == std::string::npos && option.name != "called_computations") continue;
-    if (const auto* one = std::get_if<int64_t>(&option.value)) check(*one);
+    if (const auto* one = std::get_if<int64_t>(&option.value)) note(*one);
     if (const auto* many = std::get_if<std::vector<int64_t>>(&option.value))
-      std::for_each(many->begin(), many->end(), check);
+      std::for_each(many->begin(), many->end(), note);
   }
 }
 
-tfl::Operator TfliteReader::operation(const tflite::Operator& from, uint64_t tensors) {
-  check_index(from.opcode_index(), size(root_.operator_codes()), "operator code");
-  const tflite::OperatorCode& code = *root_.operator_codes()->Get(from.opcode_index());
+tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
+  using tflite::Operator;
+  using tflite::OperatorCode;
+  const auto index = from.number<uint32_t>(Operator::VT_OPCODE_INDEX);
+  check_index(index, codes_.size(), "operator code");
+  const TableView code = codes_[index];
   tfl::Operator out;
-  out.code = std::max(static_cast<int32_t>(code.builtin_code()), static_cast<int32_t>(code.deprecated_builtin_code()));
-  out.version = code.version();
+  out.code = std::max<int32_t>(code.number<int32_t>(OperatorCode::VT_BUILTIN_CODE),
+                               code.number<int8_t>(OperatorCode::VT_DEPRECATED_BUILTIN_CODE));
+  out.version = code.number<int32_t>(OperatorCode::VT_VERSION, 1);
   if (out.code == static_cast<int32_t>(tflite::BuiltinOperator::CUSTOM)) {
-    out.name = text(code.custom_code());
+    out.name = code.text(OperatorCode::VT_CUSTOM_CODE);
   } else {
     const char* name = tflite::EnumNameBuiltinOperator(static_cast<tflite::BuiltinOperator>(out.code));
     out.name = *name ? name : fmt::format("BUILTIN_{}", out.code);
   }
-  out.inputs = indices(from.inputs(), tensors, true);
-  out.outputs = indices(from.outputs(), tensors, false);
-  out.intermediates = indices(from.intermediates(), tensors, true);
-  out.custom_bytes = size(from.custom_options());
-  if (from.large_custom_options_offset() > 1) {
-    check_range(from.large_custom_options_offset(), from.large_custom_options_size(), source_->size(), source_->name());
-    out.custom_bytes = from.large_custom_options_size();
+  out.inputs = indices(from, Operator::VT_INPUTS, tensors, true);
+  out.outputs = indices(from, Operator::VT_OUTPUTS, tensors, false);
+  out.intermediates = indices(from, Operator::VT_INTERMEDIATES, tensors, true);
+  out.custom_bytes = from.vector(Operator::VT_CUSTOM_OPTIONS, 1).value_or(VectorPlace()).count;
+  const auto large = from.number<uint64_t>(Operator::VT_LARGE_CUSTOM_OPTIONS_OFFSET);
+  if (large > 1) {
+    out.custom_bytes = from.number<uint64_t>(Operator::VT_LARGE_CUSTOM_OPTIONS_SIZE);
+    check_range(large, out.custom_bytes, source_->size(), source_->name());
   }
   read_options(from, out);
-  check_subgraphs(out);
+  note_calls(out);
   return out;
 }
 
-tfl::Subgraph TfliteReader::subgraph(const tflite::SubGraph& from) {
+// The operators stand in an order in which they can run, and each tensor has one writer: so there is no cycle.
+void TfliteReader::check_order(const tfl::Subgraph& graph) {
+  constexpr size_t kNobody = SIZE_MAX;
+  std::vector<size_t> writer(graph.tensors.size(), kNobody);
+  for (size_t i = 0; i < graph.operators.size(); ++i) {
+    for (int32_t output : graph.operators[i].outputs) {
+      const auto tensor = static_cast<size_t>(output);
+      const std::string& name = graph.tensors[tensor].name;
+      if (graph.tensors[tensor].has_data) malformed(fmt::format("operator {} writes to the constant '{}'", i, name));
+      if (writer[tensor] != kNobody)
+        malformed(fmt::format("operators {} and {} both write tensor '{}'", writer[tensor], i, name));
+      writer[tensor] = i;
+    }
+  }
+  for (size_t i = 0; i < graph.operators.size(); ++i) {
+    for (int32_t input : graph.operators[i].inputs) {
+      if (input < 0 || graph.tensors[static_cast<size_t>(input)].is_variable) continue;
+      const size_t by = writer[static_cast<size_t>(input)];
+      if (by != kNobody && by >= i)
+        malformed(fmt::format("operator {} reads tensor '{}', which operator {} writes only later", i,
+                              graph.tensors[static_cast<size_t>(input)].name, by));
+    }
+  }
+}
+
+// A subgraph that runs itself, at whatever remove, would never end. Those that nobody (any more) waits for are taken
+// off; a cycle is what remains.
+void TfliteReader::check_calls() {
+  std::vector<size_t> callers(calls_.size(), 0);
+  for (const auto& called : calls_)
+    for (uint32_t to : called) ++callers[to];
+  std::vector<uint32_t> free;
+  for (uint32_t i = 0; i < calls_.size(); ++i)
+    if (callers[i] == 0) free.push_back(i);
+  for (size_t i = 0; i < free.size(); ++i)
+    for (uint32_t to : calls_[free[i]])
+      if (--callers[to] == 0) free.push_back(to);
+  if (free.size() == calls_.size()) return;
+  const auto in_cycle = std::find_if(callers.begin(), callers.end(), [](size_t count) { return count > 0; });
+  malformed(fmt::format("subgraph {} runs itself, or one that runs it does", in_cycle - callers.begin()));
+}
+
+tfl::Subgraph TfliteReader::subgraph(const TableView& from) {
+  using tflite::SubGraph;
   tfl::Subgraph out;
-  out.name = text(from.name());
-  uint64_t tensors = size(from.tensors());
-  for (uint64_t i = 0; i < tensors; ++i) out.tensors.push_back(tensor(*from.tensors()->Get(static_cast<uint32_t>(i))));
-  out.inputs = indices(from.inputs(), tensors, false);
-  out.outputs = indices(from.outputs(), tensors, false);
-  for (uint64_t i = 0; i < size(from.operators()); ++i) {
+  calls_.emplace_back();
+  out.name = from.text(SubGraph::VT_NAME);
+  out.tensors = list<tfl::Tensor>(from.tables(SubGraph::VT_TENSORS),
+                                  [&](const TableView& table, uint32_t) { return tensor(table); });
+  const uint64_t tensors = out.tensors.size();
+  out.operators = list<tfl::Operator>(from.tables(SubGraph::VT_OPERATORS), [&](const TableView& table, uint32_t i) {
     try {
-      out.operators.push_back(operation(*from.operators()->Get(static_cast<uint32_t>(i)), tensors));
+      return operation(table, tensors);
     } catch (Error& error) {
       error.add_place({.slot = fmt::format("operator {} of subgraph '{}'", i, out.name)});
       throw;
     }
+  });
+  try {
+    out.inputs = indices(from, SubGraph::VT_INPUTS, tensors, false);
+    out.outputs = indices(from, SubGraph::VT_OUTPUTS, tensors, false);
+    check_order(out);
+  } catch (Error& error) {
+    error.add_place({.slot = fmt::format("subgraph '{}'", out.name)});
+    throw;
   }
   return out;
 }
 
-tfl::Signature TfliteReader::signature(const tflite::SignatureDef& from) {
-  check_index(from.subgraph_index(), model_.subgraphs.size(), "subgraph of a signature");
+tfl::Signature TfliteReader::signature(const TableView& from) {
+  using tflite::SignatureDef;
+  using tflite::TensorMap;
   tfl::Signature out;
-  out.key = text(from.signature_key());
-  out.subgraph = from.subgraph_index();
-  auto read = [&](const auto* maps, auto& to) {
-    for (uint64_t i = 0; i < size(maps); ++i) {
-      const tflite::TensorMap& map = *maps->Get(static_cast<uint32_t>(i));
-      check_index(map.tensor_index(), model_.subgraphs[out.subgraph].tensors.size(), "tensor of a signature");
-      to.emplace_back(text(map.name()), map.tensor_index());
-    }
+  out.key = from.text(SignatureDef::VT_SIGNATURE_KEY);
+  out.subgraph = from.number<uint32_t>(SignatureDef::VT_SUBGRAPH_INDEX);
+  check_index(out.subgraph, model_.subgraphs.size(), "subgraph of a signature");
+  auto read = [&](TableView::Slot slot) {
+    return list<std::pair<std::string, uint32_t>>(from.tables(slot), [&](const TableView& map, uint32_t) {
+      const auto tensor = map.number<uint32_t>(TensorMap::VT_TENSOR_INDEX);
+      check_index(tensor, model_.subgraphs[out.subgraph].tensors.size(), "tensor of a signature");
+      return std::pair(map.text(TensorMap::VT_NAME), tensor);
+    });
   };
-  read(from.inputs(), out.inputs);
-  read(from.outputs(), out.outputs);
+  out.inputs = read(SignatureDef::VT_INPUTS);
+  out.outputs = read(SignatureDef::VT_OUTPUTS);
   return out;
 }
 
-void TfliteReader::metadata(const tflite::Metadata& from) {
-  Bytes bytes = payload(from.buffer());
+void TfliteReader::metadata(const TableView& from) {
+  Bytes bytes = payload(from.number<uint32_t>(tflite::Metadata::VT_BUFFER));
   std::string value = fmt::format("{} bytes", bytes.bytes);
   if (bytes.bytes <= kShortMetadata) {
     value.resize(bytes.bytes);
     source_->read_at(bytes.offset, std::as_writable_bytes(std::span(value)));
     value.resize(std::min(value.size(), value.find('\0')));
   }
-  model_.metadata[text(from.name())] = value;
+  model_.metadata[from.text(tflite::Metadata::VT_NAME)] = value;
 }
 
 tfl::Model TfliteReader::read() {
+  using tflite::Model;
   model_.path = source_->name();
   model_.file_bytes = source_->size();
-  model_.version = root_.version();
-  model_.description = text(root_.description());
-  if (size(root_.subgraphs()) == 0) malformed("the model has no subgraph");
-  for (uint64_t i = 0; i < size(root_.subgraphs()); ++i)
-    model_.subgraphs.push_back(subgraph(*root_.subgraphs()->Get(static_cast<uint32_t>(i))));
-  for (uint64_t i = 0; i < size(root_.signature_defs()); ++i)
-    model_.signatures.push_back(signature(*root_.signature_defs()->Get(static_cast<uint32_t>(i))));
-  for (uint64_t i = 0; i < size(root_.metadata()); ++i) metadata(*root_.metadata()->Get(static_cast<uint32_t>(i)));
+  model_.version = root_.number<uint32_t>(Model::VT_VERSION);
+  model_.description = root_.text(Model::VT_DESCRIPTION);
+  if (subgraphs_.size() == 0) malformed("the model has no subgraph");
+  model_.subgraphs = list<tfl::Subgraph>(subgraphs_, [&](const TableView& table, uint32_t) { return subgraph(table); });
+  check_calls();
+  model_.signatures = list<tfl::Signature>(root_.tables(Model::VT_SIGNATURE_DEFS),
+                                           [&](const TableView& table, uint32_t) { return signature(table); });
+  const TablesView metadata_tables = root_.tables(Model::VT_METADATA);
+  for (uint32_t i = 0; i < metadata_tables.size(); ++i) metadata(metadata_tables[i]);
   source_->check_unchanged();
   return std::move(model_);
 }
 
 }  // namespace
 
-tfl::Model read_tflite(const std::filesystem::path& path) {
-  std::shared_ptr<Source> source = open_file(path);
+tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget) {
+  return read_tflite(open_file(path), budget);
+}
+
+tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget) {
+  const std::string name = source->name();
   try {
-    Map map(*source);
-    flatbuffers::Verifier verifier(map.data(), map.bytes(), kMaxDepth, kMaxTables);
-    if (map.bytes() < 8 || !tflite::ModelBufferHasIdentifier(map.data())) malformed("it is not a TFLite file");
-    if (!tflite::VerifyModelBuffer(verifier)) malformed("the flatbuffer is damaged");
-    return TfliteReader(source, map).read();
+    FlatbufferView view(*source, budget);
+    if (!view.has_identifier(tflite::ModelIdentifier())) malformed("it is not a TFLite file");
+    verify_flatbuffer(view.root(), *tflite::ModelTypeTable());
+    return TfliteReader(std::move(source), view.root()).read();
   } catch (Error& error) {
-    error.add_place({.file = path.string()});
+    error.add_place({.file = name});
     throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::kBudget, "the system has no memory for a graph of this many nodes", {.file = name});
   }
 }
 

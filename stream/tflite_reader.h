@@ -3,14 +3,17 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
+#include "stream/budget.h"
+#include "stream/file.h"
 #include "stream/tflite_model.h"
 
 namespace lowtide::stream {
 
-// The file is mapped while it is read (its first 2^31 - 2 bytes: a flatbuffer is not larger), and of the map only the
-// pages of the tables are touched. Throws Error(kMalformed, kNotFound, kIo, kUnsafePath), Error(kBudget) when the
-// address space is too small for the map.
-tfl::Model read_tflite(const std::filesystem::path& path);
+// Of the file only the pages that hold tables are read (flatbuffer_view.h). Throws Error(kMalformed, kNotFound, kIo,
+// kUnsafePath, kBudget).
+tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget);
+tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget);
 
 }  // namespace lowtide::stream

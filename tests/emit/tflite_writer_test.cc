@@ -61,7 +61,7 @@ TEST_F(TfliteWriter, VerifiesAndReadsBack) {
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   EXPECT_TRUE(tflite::VerifyModelBuffer(verifier));
 
-  tfl::Model model = stream::read_tflite(path);
+  tfl::Model model = stream::read_tflite(path, budget_);
   const tfl::Subgraph& graph = model.subgraphs.at(0);
   EXPECT_FALSE(model.external_buffers);
   ASSERT_EQ(graph.operators.size(), 3u);
@@ -107,7 +107,7 @@ TEST_F(TfliteWriter, ExternalForm) {
     EXPECT_EQ(buffers->Get(i)->offset() % 16, 0u);
     EXPECT_LE(buffers->Get(i)->offset() + buffers->Get(i)->size() + 16, bytes.size());
   }
-  tfl::Model model = stream::read_tflite(path);
+  tfl::Model model = stream::read_tflite(path, budget_);
   EXPECT_TRUE(model.external_buffers);
   EXPECT_EQ(model.metadata.at("buffer_location"), "outside flatbuffers");
   EXPECT_EQ(model.metadata.at("min_runtime_version"), "2.14.0");
@@ -160,7 +160,7 @@ TEST_F(TfliteWriter, TypesAsTheFileWantsThem) {
     std::string bytes = bytes_of(path);
     flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
     EXPECT_TRUE(tflite::VerifyModelBuffer(verifier));
-    tfl::Model model = stream::read_tflite(path);
+    tfl::Model model = stream::read_tflite(path, budget_);
     EXPECT_EQ(constant(model, "i4"), (std::vector<double>{1, -8, 7, -1, 3}));
     EXPECT_EQ(constant(model, "bool"), (std::vector<double>{1, 0, 1}));
     EXPECT_EQ(constant(model, "i64")[0], -5);
@@ -180,7 +180,7 @@ TEST_F(TfliteWriter, SymbolsBecomeMinusOne) {
   Made m;
   core::ValueId x = m.input(DType::kFloat32, {m.model->symbols.named("N"), 3}, "x");
   m.output(m.op(Kind::kAbs, {x}, core::NoOptions{}, DType::kFloat32, m.graph->at(x).shape), "y");
-  tfl::Model model = stream::read_tflite(write(m));
+  tfl::Model model = stream::read_tflite(write(m), budget_);
   for (const tfl::Tensor& tensor : model.subgraphs[0].tensors) {
     EXPECT_EQ(tensor.shape, (core::Shape{1, 3}));
     EXPECT_EQ(tensor.shape_signature, (core::Shape{-1, 3}));
@@ -199,7 +199,7 @@ TEST_F(TfliteWriter, NamesAreUniqueAndNeverEmpty) {
   for (core::Op& op : m.graph->ops) op.origin = 1;
   core::ValueId d = m.op(Kind::kNeg, {c}, core::NoOptions{}, DType::kFloat32, {3});
   m.output(d, "y");
-  tfl::Model model = stream::read_tflite(write(m));
+  tfl::Model model = stream::read_tflite(write(m), budget_);
   std::vector<std::string> names;
   for (const tfl::Tensor& tensor : model.subgraphs[0].tensors) names.push_back(tensor.name);
   EXPECT_THAT(names, testing::ElementsAre("x", "x_1", "y_1", "node/NEG", "y"));

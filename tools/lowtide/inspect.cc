@@ -21,16 +21,16 @@ struct Options {
 };
 
 // A TFLite file names itself in its second word; ONNX has no such mark.
-bool is_tflite(const std::string& path) {
-  auto source = lowtide::stream::open_file(path);
+bool is_tflite(const lowtide::stream::Source& source) {
   std::array<std::byte, 8> start{};
-  if (source->size() < start.size()) return false;
-  source->read_at(0, start);
+  if (source.size() < start.size()) return false;
+  source.read_at(0, start);
   return std::string_view(reinterpret_cast<const char*>(start.data()) + 4, 4) == "TFL3";
 }
 
 lowtide::emit::Listing read(const std::string& path, lowtide::stream::Budget& budget) {
-  if (is_tflite(path)) return lowtide::emit::listing(lowtide::stream::read_tflite(path));
+  auto source = lowtide::stream::open_file(path);
+  if (is_tflite(*source)) return lowtide::emit::listing(lowtide::stream::read_tflite(std::move(source), budget));
   return lowtide::emit::listing(lowtide::stream::read_onnx(path, budget));
 }
 
