@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <exception>
-#include <functional>
 #include <mutex>
 #include <optional>
-#include <thread>
 
 #include "emit/progress.h"
+#include "emit/workers.h"
 #include "stream/error.h"
 #include "stream/pour.h"
 
@@ -132,8 +131,9 @@ class Worker {
         buffer_(budget.take(stretch_bytes + kPayloadAlignment, "writing")),
         progress_(progress) {}
 
-  void run(Cutter& cutter, const std::function<bool()>& stopped) {
-    while (!stopped()) {
+  // Until all is written, or another thread has failed.
+  void run(Cutter& cutter, const std::atomic<bool>& failed) {
+    while (!failed) {
       std::optional<Stretch> stretch = cutter.next();
       if (!stretch) return;
       stretch->copy ? copy(*stretch) : write(*stretch);
@@ -211,40 +211,6 @@ class Worker {
 
 uint64_t stretch_for(uint64_t share) { return std::clamp(share / 4 / 4096 * 4096, kMinStretch, kMaxStretch); }
 
-void pour_alone(const Plan& plan, stream::OutFile& out, Budget& budget, Progress* progress) {
-  uint64_t stretch = stretch_for(budget.available());
-  Cutter cutter(plan, stretch, budget);
-  Worker(plan, out, budget, stretch, progress).run(cutter, [] { return false; });
-}
-
-// Each thread has a budget of its own, so that none can starve another and the outcome does not depend on their race.
-void pour_together(const Plan& plan, stream::OutFile& out, uint64_t share, int threads, Progress* progress) {
-  uint64_t stretch = stretch_for(share);
-  Budget scout(share);
-  Cutter cutter(plan, stretch, scout);
-  std::mutex mutex;
-  std::exception_ptr failure;
-  auto stopped = [&] {
-    std::lock_guard lock(mutex);
-    return failure != nullptr;
-  };
-  auto work = [&] {
-    try {
-      Budget own(share);
-      Worker(plan, out, own, stretch, progress).run(cutter, stopped);
-    } catch (...) {
-      std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back(work);
-    work();
-  }
-  if (failure) std::rethrow_exception(failure);
-}
-
 }  // namespace
 
 void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& visit) {
@@ -266,11 +232,19 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
 }
 
 void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
-  uint64_t free = budget.available();
-  auto threads = static_cast<int>(
-      std::clamp<uint64_t>(free / kBytesPerThread, 1, static_cast<uint64_t>(std::max(1, options.threads))));
-  if (threads == 1) return pour_alone(plan, out, budget, options.progress);
-  pour_together(plan, out, free / static_cast<uint64_t>(threads), threads, options.progress);
+  const uint64_t share = share_of(budget, kBytesPerThread, options.threads);
+  const uint64_t stretch = stretch_for(share);
+  Budget scout(share);
+  Cutter cutter(plan, stretch, scout);
+  std::atomic<bool> failed = false;
+  run_workers(budget, kBytesPerThread, options.threads, [&](Budget& own) {
+    try {
+      Worker(plan, out, own, stretch, options.progress).run(cutter, failed);
+    } catch (...) {
+      failed = true;
+      throw;
+    }
+  });
 }
 
 }  // namespace lowtide::emit

@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 namespace lowtide::emit {
 
 class Progress;
+struct VerifiedTensor;
 
 // The largest file with inline payloads that every runtime reads.
 inline constexpr uint64_t kInlineLimit = (uint64_t{1} << 31) - 2;
@@ -29,6 +32,9 @@ struct WriteOptions {
   bool external_buffers = false;  // the form for large files, whatever the size
   int threads = 1;
   Progress* progress = nullptr;
+  std::optional<int> zstd_level = {};  // the file compressed, as seekable frames (compressed.h)
+  // Each constant is read back from the disk before the output gets its name, and this is told of it (verify.h).
+  std::function<void(const VerifiedTensor&)> on_verified = {};
 };
 
 struct Payload {

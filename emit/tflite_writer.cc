@@ -1,10 +1,16 @@
 #include "emit/tflite_writer.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 #include "emit/back_to_front.h"
+#include "emit/compressed.h"
 #include "emit/progress.h"
+#include "emit/verify.h"
+#include "stream/error.h"
 #include "stream/file.h"
+#include "stream/seekable_source.h"
 
 namespace lowtide::emit {
 namespace {
@@ -25,25 +31,66 @@ std::set<const stream::Source*> sources(const Plan& plan) {
   return out;
 }
 
-}  // namespace
-
-WriteResult summary(const Plan& plan) {
-  return {plan.external, plan.file_bytes, plan.header.size(), plan.payload_bytes,
-          plan.tensors,  plan.operators,  plan.transposes};
+// What stands under the temporary name, read from the disk. A difference means that the disk, the memory, or we are
+// not sound.
+void verify_output(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options) {
+  out.to_disk();
+  std::shared_ptr<stream::Source> written = stream::open_file(out.temporary());
+  if (options.zstd_level) written = stream::open_seekable(written, budget);
+  verify_payloads(plan, written, budget, options.progress, [&](const VerifiedTensor& tensor) {
+    if (tensor.difference)
+      throw stream::Error(stream::Code::kIo,
+                          fmt::format("byte {} of its data is not on the disk as it was written", *tensor.difference),
+                          {.slot = fmt::format("tensor '{}'", tensor.tensor)});
+    options.on_verified(tensor);
+  });
 }
 
-WriteResult write_tflite(const Plan& plan, const std::filesystem::path& path, stream::Budget& budget,
-                         const WriteOptions& options) {
-  uint64_t data = 0;
-  for_each_data(plan, [&](stream::Range range) { data += range.bytes(); });
-  stream::OutFile out(path, plan.file_bytes, data);
+void write_plain(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options) {
   for_each_data(plan, [&](stream::Range range) { out.reserve(range); });
   if (options.progress) options.progress->begin("writing", plan.file_bytes - plan.header.size());
   pour_payloads(plan, out, budget, options);
   out.write_at(0, plan.header);
+}
+
+// Nothing is reserved: nobody knows how small it becomes.
+stream::OutFile compressed_output(const Plan& plan, const std::filesystem::path& path) {
+  const uint64_t bound = compressed_bound(plan);
+  return {path, bound, bound};
+}
+
+stream::OutFile plain_output(const Plan& plan, const std::filesystem::path& path) {
+  uint64_t data = 0;
+  for_each_data(plan, [&](stream::Range range) { data += range.bytes(); });
+  return {path, plan.file_bytes, data};
+}
+
+}  // namespace
+
+WriteResult summary(const Plan& plan) {
+  return {.external = plan.external,
+          .file_bytes = plan.file_bytes,
+          .header_bytes = plan.header.size(),
+          .payload_bytes = plan.payload_bytes,
+          .tensors = plan.tensors,
+          .operators = plan.operators,
+          .transposes = plan.transposes};
+}
+
+WriteResult write_tflite(const Plan& plan, const std::filesystem::path& path, stream::Budget& budget,
+                         const WriteOptions& options) {
+  WriteResult result = summary(plan);
+  stream::OutFile out = options.zstd_level ? compressed_output(plan, path) : plain_output(plan, path);
+  if (options.zstd_level) {
+    result.compressed_bytes = write_compressed(plan, *options.zstd_level, out, budget, options);
+    out.shorten(result.compressed_bytes);
+  } else {
+    write_plain(plan, out, budget, options);
+  }
+  if (options.on_verified) verify_output(plan, out, budget, options);
   for (const stream::Source* source : sources(plan)) source->check_unchanged();
   out.commit();
-  return summary(plan);
+  return result;
 }
 
 WriteResult write_tflite(const core::Model& model, const std::filesystem::path& path, stream::Budget& budget,

@@ -11,6 +11,7 @@ namespace lowtide::emit {
 struct WriteResult {
   bool external = false;
   uint64_t file_bytes = 0, header_bytes = 0, payload_bytes = 0;
+  uint64_t compressed_bytes = 0;  // on the disk; 0: not compressed
   uint64_t tensors = 0, operators = 0, transposes = 0;
 };
 

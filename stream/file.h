@@ -93,6 +93,10 @@ class OutFile {
   // may be empty then).
   void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                  std::span<std::byte> scratch);
+  // What was written is on the disk then, and is read from there: for verifying it.
+  void to_disk();
+  // What turned out smaller than planned ends here.
+  void shorten(uint64_t size);
   void commit();
   uint64_t size() const { return size_; }
   const std::filesystem::path& temporary() const { return temporary_; }

@@ -234,6 +234,21 @@ uint64_t OutFile::copy_in_kernel(const Source& source, uint64_t source_offset, u
   return done;
 }
 
+void OutFile::to_disk() {
+  int result;
+  do {
+    result = fdatasync(descriptor_);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) fail("writing to the disk", errno);
+  posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+void OutFile::shorten(uint64_t size) {
+  if (size > size_) throw Error(Code::kInternal, "a file is shortened to more", {.file = path_.string()});
+  if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("setting its size", errno);
+  size_ = size;
+}
+
 void OutFile::commit() {
   // Closed before the rename: network file systems report failed writes here.
   int result = close(std::exchange(descriptor_, -1));

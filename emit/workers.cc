@@ -1,0 +1,52 @@
+#include "emit/workers.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace lowtide::emit {
+namespace {
+
+uint64_t count_of(uint64_t free, uint64_t bytes_per_thread, int threads) {
+  return std::clamp<uint64_t>(free / bytes_per_thread, 1, static_cast<uint64_t>(std::max(1, threads)));
+}
+
+}  // namespace
+
+uint64_t share_of(const stream::Budget& budget, uint64_t bytes_per_thread, int threads) {
+  const uint64_t free = budget.available();
+  return free / count_of(free, bytes_per_thread, threads);
+}
+
+void run_workers(stream::Budget& budget, uint64_t bytes_per_thread, int threads,
+                 const std::function<void(stream::Budget& own)>& work) {
+  const uint64_t free = budget.available();
+  const uint64_t count = count_of(free, bytes_per_thread, threads);
+  if (count == 1) return work(budget);
+  std::mutex mutex;
+  std::exception_ptr failure;
+  auto guarded = [&] {
+    try {
+      stream::Budget own(free / count);
+      work(own);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      for (uint64_t i = 1; i < count; ++i) others.emplace_back(guarded);
+    } catch (const std::system_error&) {
+      // A limit on processes: those that are there do the work.
+    }
+    guarded();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace lowtide::emit

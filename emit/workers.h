@@ -1,0 +1,20 @@
+// Several threads at one work, each with a share of the memory budget of its own, so that none can starve another and
+// the outcome does not depend on their race.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "stream/budget.h"
+
+namespace lowtide::emit {
+
+// What each thread gets of the budget when run_workers is given the same: it decides how the work is cut.
+uint64_t share_of(const stream::Budget& budget, uint64_t bytes_per_thread, int threads);
+
+// Runs `work` in as many threads as are asked for and the budget has `bytes_per_thread` for, but at least in this one.
+// The first exception of any is thrown again when all have ended; `work` itself sees to it that the others end soon.
+void run_workers(stream::Budget& budget, uint64_t bytes_per_thread, int threads,
+                 const std::function<void(stream::Budget& own)>& work);
+
+}  // namespace lowtide::emit
