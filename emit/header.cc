@@ -36,6 +36,10 @@ constexpr uint64_t kMaxTables = 1'000'000;
 // Nonzero, so that the builder does not drop the field as a default.
 constexpr uint32_t kPlaceholder = 1;
 constexpr std::string_view kExternalBuffersSince = "2.14.0";  // runtimes that read Buffer.offset
+// CompiledModel reads external buffers since ai-edge-litert 2.1.4; the count of TFLite runtimes stood here then.
+constexpr std::string_view kInPlaceSince = "2.22.0";
+// Tells ids of external buffers from indices of buffers: XNNPACK's weight cache takes both for one name space.
+constexpr uint32_t kExternalId = uint32_t{1} << 31;
 constexpr size_t kRuntimeVersionBytes = 16;
 
 stream::Where at(const std::string& tensor) { return {.slot = fmt::format("tensor '{}'", tensor)}; }
@@ -50,6 +54,8 @@ class HeaderBuilder {
  public:
   HeaderBuilder(const core::Model& model, Plan& plan) : model_(model), plan_(plan) {
     buffers_.push_back(tflite::CreateBuffer(fbb_));
+    for (const InPlace& constant : plan.in_place)
+      external_id_of_.emplace(constant.recipe.get(), kExternalId | static_cast<uint32_t>(external_id_of_.size()));
   }
   void build();
 
@@ -61,6 +67,9 @@ class HeaderBuilder {
                                                   const std::vector<int32_t>& tensor_of);
   flatbuffers::Offset<tflite::SignatureDef> signature(const Graph& graph, const std::vector<int32_t>& tensor_of);
   uint32_t constant_buffer(const Value& value, const std::string& name);
+  uint32_t external_id(const Value& value) const;
+  Offsets<tflite::ExternalBufferGroup> external_groups();
+  Offsets<tflite::ExternalBuffer> external_buffers();
   uint32_t header_buffer(std::span<const uint8_t> bytes);
   uint32_t operator_code(const Graph& graph, const Op& op);
   Offsets<tflite::Metadata> metadata();
@@ -73,7 +82,7 @@ class HeaderBuilder {
   Offsets<tflite::OperatorCode> codes_;
   Offsets<tflite::SignatureDef> signatures_;
   std::map<std::tuple<Kind, int, std::string>, uint32_t> code_of_;
-  std::unordered_map<const stream::Recipe*, uint32_t> buffer_of_;
+  std::unordered_map<const stream::Recipe*, uint32_t> buffer_of_, external_id_of_;
   std::string_view runtime_;  // the oldest that can run the model
   uint64_t tables_ = 0;
 };
@@ -105,6 +114,29 @@ uint32_t HeaderBuilder::constant_buffer(const Value& value, const std::string& n
   return it->second;
 }
 
+// What a tensor refers to instead of a buffer when its bytes stay where they are; 0 otherwise.
+uint32_t HeaderBuilder::external_id(const Value& value) const {
+  auto it = external_id_of_.find(value.constant.get());
+  return it == external_id_of_.end() ? 0 : it->second;
+}
+
+Offsets<tflite::ExternalBufferGroup> HeaderBuilder::external_groups() {
+  Offsets<tflite::ExternalBufferGroup> out;
+  for (const NamedFile& file : plan_.files)
+    out.push_back(tflite::CreateExternalBufferGroup(fbb_, fbb_.CreateString(file.name)));
+  count_tables(out.size());
+  return out;
+}
+
+Offsets<tflite::ExternalBuffer> HeaderBuilder::external_buffers() {
+  Offsets<tflite::ExternalBuffer> out;
+  for (const InPlace& constant : plan_.in_place)
+    out.push_back(tflite::CreateExternalBuffer(fbb_, kExternalId | static_cast<uint32_t>(out.size()), constant.file,
+                                               constant.offset, constant.length));
+  count_tables(out.size());
+  return out;
+}
+
 uint32_t HeaderBuilder::header_buffer(std::span<const uint8_t> bytes) {
   fbb_.ForceVectorAlignment(bytes.size(), sizeof(uint8_t), kPayloadAlignment);
   auto data = fbb_.CreateVector(bytes.data(), bytes.size());
@@ -134,11 +166,12 @@ flatbuffers::Offset<tflite::Tensor> HeaderBuilder::tensor(const Value& value, co
     signature.push_back(stream::is_static(dim) ? narrow(dim, name) : -1);
     shape.push_back(stream::is_static(dim) ? signature.back() : 1);
   }
-  uint32_t buffer = value.constant ? constant_buffer(value, name) : 0;
+  const uint32_t external = external_id(value);
+  const uint32_t buffer = value.constant && external == 0 ? constant_buffer(value, name) : 0;
   count_tables(1);
   ++plan_.tensors;
   return tflite::CreateTensorDirect(fbb_, &shape, *type, buffer, name.c_str(), quantization(value), false, 0,
-                                    symbolic ? &signature : nullptr, true);
+                                    symbolic ? &signature : nullptr, true, nullptr, external);
 }
 
 uint32_t HeaderBuilder::operator_code(const Graph& graph, const Op& op) {
@@ -287,6 +320,7 @@ flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(const Graph& graph
 Offsets<tflite::Metadata> HeaderBuilder::metadata() {
   Offsets<tflite::Metadata> out;
   if (plan_.external) runtime_ = newer_runtime(runtime_, kExternalBuffersSince);
+  if (!plan_.in_place.empty()) runtime_ = newer_runtime(runtime_, kInPlaceSince);
   std::array<uint8_t, kRuntimeVersionBytes> version{};
   std::copy(runtime_.begin(), runtime_.end(), version.begin());
   out.push_back(tflite::CreateMetadataDirect(fbb_, "min_runtime_version", header_buffer(version)));
@@ -302,9 +336,12 @@ void HeaderBuilder::build() {
   Offsets<tflite::SubGraph> subgraphs;
   for (const auto& graph : model_.graphs) subgraphs.push_back(subgraph(*graph));
   Offsets<tflite::Metadata> notes = metadata();
+  Offsets<tflite::ExternalBufferGroup> groups = external_groups();
+  Offsets<tflite::ExternalBuffer> external = external_buffers();
   std::string description = model_.description.empty() ? "Lowtide " LOWTIDE_VERSION : model_.description;
   fbb_.Finish(tflite::CreateModelDirect(fbb_, 3, &codes_, &subgraphs, description.c_str(), &buffers_, nullptr, &notes,
-                                        &signatures_),
+                                        &signatures_, groups.empty() ? nullptr : &groups,
+                                        external.empty() ? nullptr : &external),
               tflite::ModelIdentifier());
   auto bytes = std::as_bytes(std::span(fbb_.GetBufferPointer(), fbb_.GetSize()));
   plan_.header.assign(bytes.begin(), bytes.end());

@@ -5,7 +5,8 @@
 
 namespace lowtide::emit {
 
-// Fills plan.header, plan.payloads (without positions) and the counts. The `data` offset of a
+// Fills plan.header, plan.payloads (without positions) and the counts; what plan.in_place has is named and gets no
+// payload. The `data` offset of a
 // payload's Buffer (or its `offset`, when plan.external) is a placeholder. Buffer 0 is the empty one.
 void build_header(const core::Model& model, Plan& plan);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emit/header.h"
+#include "emit/in_place.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 
@@ -48,9 +49,10 @@ void patch_buffers(Plan& plan) {
   }
 }
 
-Plan make_plan(const core::Model& model, bool external) {
+Plan make_plan(const core::Model& model, const WriteOptions& options, bool external) {
   Plan plan;
   plan.external = external;
+  if (options.in_place) choose_in_place(model, *options.in_place, plan);
   build_header(model, plan);
   place_payloads(plan);
   return plan;
@@ -59,8 +61,9 @@ Plan make_plan(const core::Model& model, bool external) {
 }  // namespace
 
 Plan plan_tflite(const core::Model& model, const WriteOptions& options) {
-  Plan plan = make_plan(model, options.external_buffers);
-  if (!plan.external && plan.file_bytes > std::min(options.inline_limit, kInlineLimit)) plan = make_plan(model, true);
+  Plan plan = make_plan(model, options, options.external_buffers);
+  if (!plan.external && plan.file_bytes > std::min(options.inline_limit, kInlineLimit))
+    plan = make_plan(model, options, true);
   patch_buffers(plan);
   return plan;
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ inline constexpr uint64_t kPayloadAlignment = 16;
 struct WriteOptions {
   uint64_t inline_limit = kInlineLimit;
   bool external_buffers = false;  // the form for large files, whatever the size
+  // The output's folder, when constants that need no change shall stay in the files below it (in_place.h).
+  std::optional<std::filesystem::path> in_place;
   int threads = 1;
   Progress* progress = nullptr;
   std::optional<int> zstd_level = {};  // the file compressed, as seekable frames (compressed.h)
@@ -45,10 +48,25 @@ struct Payload {
   std::string tensor;     // the first tensor that uses it, for messages
 };
 
+// A constant that is not written: the model names it where it lies.
+struct InPlace {
+  stream::RecipeRef recipe;  // a plain extent
+  uint32_t file = 0;         // index into Plan::files
+  uint64_t offset = 0, length = 0;
+};
+// A file of the ONNX model that the TFLite model reads too.
+struct NamedFile {
+  std::string name;    // relative to the output's folder, never out of it
+  uint64_t bytes = 0;  // of the constants in it
+};
+
 struct Plan {
   bool external = false;
   std::vector<std::byte> header;
   std::vector<Payload> payloads;  // none is empty; by ascending position
+  std::vector<InPlace> in_place;
+  std::vector<NamedFile> files;
+  uint64_t unaligned_bytes = 0;  // of constants that are written only because of their offset
   uint64_t file_bytes = 0;
   uint64_t payload_bytes = 0;  // of the payloads alone, without padding
   uint64_t tensors = 0, operators = 0, transposes = 0;

@@ -5,6 +5,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "stream/in_place.h"
+
 namespace lowtide::emit {
 namespace {
 
@@ -24,6 +26,32 @@ double megabytes_per_second(const Report& report) {
   return report.seconds > 0 ? static_cast<double>(report.written.file_bytes) / 1e6 / report.seconds : 0;
 }
 
+uint64_t in_place_bytes(const WriteResult& written) {
+  uint64_t sum = 0;
+  for (const NamedFile& file : written.files) sum += file.bytes;
+  return sum;
+}
+
+// What became of the weights that were to stay where they are.
+std::string in_place_text(const WriteResult& written) {
+  std::string out;
+  for (const NamedFile& file : written.files)
+    out +=
+        fmt::format("{} stay in {}: the model needs it beside itself, unchanged\n", file_size(file.bytes), file.name);
+  out += written.files.empty() ? "no weight can stay in place: all were written\n"
+                               : "read by CompiledModel of ai-edge-litert 2.1.4 or newer, not by Interpreter\n";
+  if (written.unaligned_bytes > 0)
+    out += fmt::format("{} were written because their offsets are no multiples of {}\n",
+                       file_size(written.unaligned_bytes), stream::kInPlaceAlignment);
+  return out;
+}
+
+nlohmann::ordered_json in_place_files(const WriteResult& written) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const NamedFile& file : written.files) out.push_back({{"name", file.name}, {"bytes", file.bytes}});
+  return out;
+}
+
 const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }
 
 }  // namespace
@@ -39,13 +67,14 @@ std::string report_text(const Report& report) {
   out += fmt::format("in {}, out {} ({}), {:.2f} s", file_size(report.input_bytes), file_size(w.file_bytes), form(w),
                      report.seconds);
   if (!report.dry_run) out += fmt::format(", {:.0f} MB/s", megabytes_per_second(report));
+  out += "\n";
+  if (report.in_place) out += in_place_text(w);
   const double times = ratio(report.peak_rss, report.input_bytes);
-  out +=
-      fmt::format("\npeak RSS {} ({} anonymous, {} file), {:.{}f} x the model's bytes\n", memory_size(report.peak_rss),
-                  memory_size(report.peak_anonymous), memory_size(report.peak_file), times,
-                  times < 1     ? 4
-                  : times < 100 ? 1
-                                : 0);
+  out += fmt::format("peak RSS {} ({} anonymous, {} file), {:.{}f} x the model's bytes\n", memory_size(report.peak_rss),
+                     memory_size(report.peak_anonymous), memory_size(report.peak_file), times,
+                     times < 1     ? 4
+                     : times < 100 ? 1
+                                   : 0);
   return out;
 }
 
@@ -60,6 +89,9 @@ std::string report_json(const Report& report) {
       {"header_bytes", w.header_bytes},
       {"payload_bytes", w.payload_bytes},
       {"external_buffers", w.external},
+      {"in_place_bytes", in_place_bytes(w)},
+      {"in_place_files", in_place_files(w)},
+      {"unaligned_bytes", w.unaligned_bytes},
       {"nodes", report.nodes},
       {"operators", w.operators},
       {"tensors", w.tensors},

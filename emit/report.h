@@ -10,6 +10,7 @@ namespace lowtide::emit {
 struct Report {
   std::string input, output;  // paths as given
   bool dry_run = false;
+  bool in_place = false;     // weights were to stay where they are
   uint64_t input_bytes = 0;  // the model and what it names in external files
   uint64_t nodes = 0;        // ONNX nodes of the main graph
   WriteResult written;

@@ -15,12 +15,13 @@
 namespace lowtide::emit {
 namespace {
 
-// Every file that the payloads are read from.
+// Every file that constants are read from, or stay in.
 std::set<const stream::Source*> sources(const Plan& plan) {
   std::set<const stream::Source*> out;
   std::set<const stream::Recipe*> seen;
   std::vector<const stream::Recipe*> open;
   for (const Payload& payload : plan.payloads) open.push_back(payload.recipe.get());
+  for (const InPlace& constant : plan.in_place) open.push_back(constant.recipe.get());
   while (!open.empty()) {
     const stream::Recipe* recipe = open.back();
     open.pop_back();
@@ -74,7 +75,9 @@ WriteResult summary(const Plan& plan) {
           .payload_bytes = plan.payload_bytes,
           .tensors = plan.tensors,
           .operators = plan.operators,
-          .transposes = plan.transposes};
+          .transposes = plan.transposes,
+          .files = plan.files,
+          .unaligned_bytes = plan.unaligned_bytes};
 }
 
 WriteResult write_tflite(const Plan& plan, const std::filesystem::path& path, stream::Budget& budget,

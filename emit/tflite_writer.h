@@ -13,6 +13,8 @@ struct WriteResult {
   uint64_t file_bytes = 0, header_bytes = 0, payload_bytes = 0;
   uint64_t compressed_bytes = 0;  // on the disk; 0: not compressed
   uint64_t tensors = 0, operators = 0, transposes = 0;
+  std::vector<NamedFile> files;  // that the model reads besides
+  uint64_t unaligned_bytes = 0;  // that would have stayed in one at other offsets
 };
 
 // Sizes first (plan), then payloads from the end of the file to its front, the header last: until then the file has no

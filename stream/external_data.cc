@@ -147,6 +147,7 @@ class ExternalFiles::File final : public Source {
 
   uint64_t size() const override { return identity_.size; }
   const std::string& name() const override { return name_; }
+  std::filesystem::path path() const override { return name_; }
   std::shared_ptr<const Descriptor> descriptor() const override {
     auto file = folder_->file(location_);
     if (identity(file->number(), name_) != identity_) {

@@ -57,6 +57,9 @@ class Source {
   // The first hole in [offset, end): bytes that read as zeros because nothing is stored there. [end, end) when there is
   // none, or none is known of.
   virtual Range next_hole(uint64_t /*offset*/, uint64_t end) const { return {end, end}; }
+  // The file whose bytes are this source's, for those who name it instead of copying; empty when there is none (memory,
+  // decompressed data).
+  virtual std::filesystem::path path() const { return {}; }
   // Throws Error(kIo) when the file is no longer the one of the opening. Called before an output is committed.
   virtual void check_unchanged() const {}
 };

@@ -20,7 +20,7 @@ import judge  # noqa: E402
 from ai_edge_litert import schema_py_generated as schema  # noqa: E402
 from litert import Litert  # noqa: E402
 
-TYPES = {"string": str, "boolean": bool, "integer": int, "number": (int, float)}
+TYPES = {"string": str, "boolean": bool, "integer": int, "array": list, "number": (int, float)}
 
 
 @pytest.fixture(scope="module", autouse=True)

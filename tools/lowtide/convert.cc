@@ -44,12 +44,19 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kUsualRss = 32 * kMiB;
 constexpr uint64_t kUsualBudget = 8 * kMiB;
 
+// What becomes of the weights: --weights.
+enum class Weights { kFloat, kInPlace };
+const std::map<std::string, Weights> kWeights = {{"float", Weights::kFloat}, {"in-place", Weights::kInPlace}};
+
 struct Options {
   std::string input, output, report, dump_after;
   std::vector<std::string> shapes, layouts;
   uint64_t max_rss = 0;  // 0: not given
   int threads = 0;
   bool dry_run = false, quiet = false, verbose = false, external = false;
+  std::string weights = "float";
+
+  Weights mode() const { return kWeights.at(weights); }
 };
 
 // What is seen while the passes run.
@@ -192,6 +199,7 @@ void write_output(const Options& options, std::unique_ptr<lowtide::core::Model> 
   write.threads = report.threads;
   write.progress = &bar;
   write.external_buffers = options.external;
+  if (options.mode() == Weights::kInPlace) write.in_place = output.parent_path();
   lowtide::emit::Plan plan = plan_tflite(*model, write);
   model.reset();
   malloc_trim(0);  // what reading, the passes and the plan needed goes back before tiles take its place
@@ -240,6 +248,7 @@ void run(const Options& options) {
   report.input = options.input;
   report.output = output.string();
   report.dry_run = options.dry_run;
+  report.in_place = options.mode() == Weights::kInPlace;
   report.max_rss = options.max_rss > 0 ? options.max_rss : kUsualRss;
   report.threads = thread_count(options.threads);
   try {
@@ -279,6 +288,12 @@ void add_convert(CLI::App& app) {
       ->add_option("--threads", options->threads, "Threads that pour weights (default: 2, fewer on a smaller machine)")
       ->check(CLI::Range(1, 256));
   command->add_flag("--dry-run", options->dry_run, "Convert and print the sizes, but write nothing");
+  command
+      ->add_option("--weights", options->weights,
+                   "What becomes of the weights: float (the default), or in-place: what needs no change is not copied "
+                   "but read from the ONNX model's own files")
+      ->check(CLI::IsMember(kWeights).description(""))
+      ->type_name("MODE");
   command->add_flag("--external-buffers", options->external,
                     "Put weights behind the flatbuffer whatever the size (files over 2 GiB always have them there)");
   CLI::Option* quiet = command->add_flag("--quiet", options->quiet, "Print errors only");

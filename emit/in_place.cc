@@ -1,0 +1,153 @@
+#include "emit/in_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "stream/error.h"
+#include "stream/file.h"
+#include "stream/in_place.h"
+
+namespace lowtide::emit {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Kind;
+
+// Half of the mappings that Linux gives a process (vm.max_map_count); the largest constants get them.
+constexpr size_t kMostInPlace = 32'000;
+constexpr uint64_t kSmallestPage = 4096;
+// What XNNPACK may read behind a tensor.
+constexpr uint64_t kReadBehind = 16;
+
+struct Candidate {
+  stream::RecipeRef recipe;
+  const stream::step::Extent* extent = nullptr;
+  bool read_exactly = true;  // by all its users
+
+  uint64_t offset() const { return extent->stretches[0].offset; }
+  uint64_t end() const { return offset() + recipe->bytes(); }
+};
+
+// Weights that are packed before use, and tables whose rows are copied: nothing behind them is read.
+bool reads_exactly(Kind kind, size_t input) {
+  switch (kind) {
+    case Kind::kConv2d:
+    case Kind::kDepthwiseConv2d:
+    case Kind::kFullyConnected:
+    case Kind::kBatchMatmul:
+      return input == 1;
+    case Kind::kGather:
+    case Kind::kGatherNd:
+      return input == 0;
+    default:
+      return false;
+  }
+}
+
+// The constants of the model that lie in files, each once, in the order in which ops meet them.
+std::vector<Candidate> stored_constants(const core::Model& model) {
+  std::vector<Candidate> out;
+  std::unordered_map<const stream::Recipe*, size_t> index_of;
+  auto meet = [&](const core::Value& value, bool exactly) {
+    if (!value.constant) return;
+    const auto* extent = stream::stored_extent(*value.constant);
+    if (!extent) return;
+    auto [it, fresh] = index_of.try_emplace(value.constant.get(), out.size());
+    if (fresh) out.push_back({value.constant, extent});
+    out[it->second].read_exactly &= exactly;
+  };
+  for (const auto& graph : model.graphs) {
+    for (const core::Op& op : graph->ops)
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        if (op.inputs[i] != core::kAbsent) meet(graph->at(op.inputs[i]), reads_exactly(op.kind, i));
+    for (core::ValueId id : graph->outputs) meet(graph->at(id), false);
+  }
+  return out;
+}
+
+// The bytes to be mapped so that all may be read that users read; 0 when the file ends too early for that.
+uint64_t mapped_length(const Candidate& candidate) {
+  const uint64_t end = candidate.end(), bytes = candidate.recipe->bytes();
+  const uint64_t left_of_page = (kSmallestPage - end % kSmallestPage) % kSmallestPage;
+  if (candidate.read_exactly || left_of_page >= kReadBehind) return bytes;
+  return candidate.extent->source->size() - end >= kReadBehind ? bytes + kReadBehind : 0;
+}
+
+// Keeps the largest ones, in their order.
+void limit(std::vector<Candidate>& candidates) {
+  if (candidates.size() <= kMostInPlace) return;
+  std::vector<uint64_t> sizes;
+  for (const Candidate& candidate : candidates) sizes.push_back(candidate.recipe->bytes());
+  std::nth_element(sizes.begin(), sizes.begin() + kMostInPlace - 1, sizes.end(), std::greater<>());
+  const uint64_t least = sizes[kMostInPlace - 1];
+  auto larger = static_cast<size_t>(std::count_if(sizes.begin(), sizes.end(), [&](uint64_t s) { return s > least; }));
+  size_t equal_ones = kMostInPlace - larger;
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    const uint64_t bytes = candidate.recipe->bytes();
+    if (bytes != least) return bytes < least;
+    if (equal_ones == 0) return true;
+    --equal_ones;
+    return false;
+  });
+}
+
+// A folder's path without links, so that two of them can be compared.
+fs::path resolved(const fs::path& folder) {
+  std::error_code error;
+  fs::path out = fs::canonical(folder.empty() ? fs::path(".") : folder, error);
+  if (error)
+    throw stream::Error(stream::Code::kNotFound, fmt::format("cannot be opened: {}", error.message()),
+                        {.file = folder.string()});
+  return out;
+}
+
+// The files that are named, as LiteRT looks for them: relative to the folder of the model.
+class Files {
+ public:
+  Files(const fs::path& folder, Plan& plan) : folder_(resolved(folder)), plan_(plan) {}
+
+  uint32_t index(const stream::Source& source) {
+    auto [it, fresh] = index_of_.try_emplace(&source, static_cast<uint32_t>(plan_.files.size()));
+    if (fresh) plan_.files.push_back({name(source.path()), 0});
+    return it->second;
+  }
+
+ private:
+  // A file's own name is kept, even where it is a link: that is what stands beside the model.
+  std::string name(const fs::path& path) const {
+    const fs::path file = resolved(path.parent_path()) / path.filename();
+    const fs::path below = file.lexically_relative(folder_);
+    if (below.empty() || *below.begin() == "..")
+      throw stream::Error(stream::Code::kUsage,
+                          fmt::format("weights stay in {}, so the model must stand in {} or above it (give -o)",
+                                      file.string(), file.parent_path().string()));
+    return below.string();
+  }
+
+  fs::path folder_;
+  Plan& plan_;
+  std::map<const stream::Source*, uint32_t> index_of_;
+};
+
+}  // namespace
+
+void choose_in_place(const core::Model& model, const fs::path& folder, Plan& plan) {
+  std::vector<Candidate> candidates = stored_constants(model);
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    if (stream::in_place_extent(*candidate.recipe)) return mapped_length(candidate) == 0;
+    plan.unaligned_bytes += candidate.recipe->bytes();
+    return true;
+  });
+  limit(candidates);
+  Files files(folder, plan);
+  for (const Candidate& candidate : candidates) {
+    const uint32_t file = files.index(*candidate.extent->source);
+    plan.files[file].bytes += candidate.recipe->bytes();
+    plan.in_place.push_back({candidate.recipe, file, candidate.offset(), mapped_length(candidate)});
+  }
+}
+
+}  // namespace lowtide::emit

@@ -1,0 +1,17 @@
+#include "stream/in_place.h"
+
+#include "stream/file.h"
+
+namespace lowtide::stream {
+
+const step::Extent* stored_extent(const Recipe& recipe) {
+  const step::Extent* extent = recipe::plain_extent(recipe);
+  return extent && recipe.bytes() >= kLeastInPlace && !extent->source->path().empty() ? extent : nullptr;
+}
+
+const step::Extent* in_place_extent(const Recipe& recipe) {
+  const step::Extent* extent = stored_extent(recipe);
+  return extent && extent->stretches[0].offset % kInPlaceAlignment == 0 ? extent : nullptr;
+}
+
+}  // namespace lowtide::stream
