@@ -29,7 +29,8 @@ constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFO
 [[noreturn]] void fail(const std::string& location, int error) {
   if (error == ELOOP) unsafe(location, "a symbolic link (copy the files beside the model, e.g. with cp -L)");
   if (error == EXDEV) unsafe(location, "leads out of the model's folder");
-  throw Error(Code::kNotFound, fmt::format("external data '{}' cannot be opened: {}", location, std::strerror(error)));
+  throw Error(opening_code(error),
+              fmt::format("external data '{}' cannot be opened: {}", location, std::strerror(error)));
 }
 
 // The components of a path that stays below its folder by its text alone.
@@ -68,7 +69,8 @@ int open_by_walk(int folder, const std::vector<std::string>& parts) {
   std::shared_ptr<const Descriptor> held;
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool is_last = i + 1 == parts.size();
-    int number = openat(folder, parts[i].c_str(), is_last ? kOpenFlags : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int flags = is_last ? kOpenFlags : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    const int number = uninterrupted([&] { return openat(folder, parts[i].c_str(), flags); });
     if (number < 0) {
       const int error = errno;
       struct stat info = {};
@@ -106,9 +108,10 @@ std::shared_ptr<const Descriptor> open_below(int folder, const std::string& loca
 class ExternalFiles::Folder {
  public:
   explicit Folder(const std::filesystem::path& path) : path_(path) {
-    int number = ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int number = uninterrupted([&] { return ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); });
     if (number < 0) {
-      throw Error(Code::kNotFound, fmt::format("cannot be opened: {}", std::strerror(errno)), {.file = path.string()});
+      throw Error(opening_code(errno), fmt::format("cannot be opened: {}", std::strerror(errno)),
+                  {.file = path.string()});
     }
     folder_ = std::make_shared<Descriptor>(number);
   }

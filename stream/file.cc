@@ -65,13 +65,16 @@ Descriptor::~Descriptor() { close(number_); }
 
 std::shared_ptr<Source> open_file(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a pipe must not wait for its writer.
-  int number = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  const int number = uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
   if (number < 0) {
-    throw Error(Code::kNotFound, fmt::format("cannot be opened: {}", std::strerror(errno)), {.file = path.string()});
+    throw Error(opening_code(errno), fmt::format("cannot be opened: {}", std::strerror(errno)),
+                {.file = path.string()});
   }
   auto file = std::make_shared<Descriptor>(number);
   struct stat info = {};
-  if (fstat(number, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (fstat(number, &info) != 0)
+    throw Error(Code::kIo, fmt::format("cannot be looked at: {}", std::strerror(errno)), {.file = path.string()});
+  if (!S_ISREG(info.st_mode)) {
     throw Error(Code::kUnsafePath, S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file",
                 {.file = path.string()});
   }
@@ -90,7 +93,8 @@ bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
 
 Identity identity(int descriptor, const std::string& name) {
   struct stat info = {};
-  if (fstat(descriptor, &info) != 0) throw Error(Code::kIo, std::strerror(errno), {.file = name});
+  if (fstat(descriptor, &info) != 0)
+    throw Error(Code::kIo, fmt::format("cannot be looked at: {}", std::strerror(errno)), {.file = name});
   return {info.st_dev, info.st_ino, static_cast<uint64_t>(info.st_size), info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
 }
 
@@ -121,6 +125,24 @@ Range next_hole(int descriptor, uint64_t offset, uint64_t end) {
   if (data < 0 && errno != ENXIO) return none;  // ENXIO: the hole goes on to the end of the file
   return {static_cast<uint64_t>(hole), data < 0 ? end : std::min(static_cast<uint64_t>(data), end)};
 }
+
+Code opening_code(int error) {
+  switch (error) {
+    case EACCES:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOENT:
+    case ENOTDIR:
+    case ENXIO:
+    case EPERM:
+    case EROFS:
+      return Code::kNotFound;
+    default:
+      return Code::kIo;
+  }
+}
+
+bool is_no_space(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 void check_range(uint64_t offset, uint64_t bytes, uint64_t size, const std::string& name) {
   if (offset > size || bytes > size - offset) {

@@ -5,17 +5,23 @@
 // SIGBUS. So weights are read with pread, and so is the protobuf walk, in windows (wire.h).
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "stream/temporary.h"
+
 namespace lowtide::stream {
+
+enum class Code : uint8_t;
 
 // An open file descriptor; closed when the last user is done with it.
 class Descriptor {
@@ -64,7 +70,7 @@ class Source {
   virtual void check_unchanged() const {}
 };
 
-// Regular files only (no device, pipe, folder). Throws Error(kNotFound, kUnsafePath).
+// Regular files only (no device, pipe, folder). Throws Error(kNotFound, kUnsafePath, kIo).
 std::shared_ptr<Source> open_file(const std::filesystem::path& path);
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name);
 // True when both paths lead to one existing file, also through links.
@@ -74,19 +80,29 @@ bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
 Identity identity(int descriptor, const std::string& name);
 void read_fully(int descriptor, uint64_t offset, std::span<std::byte> out, const std::string& name);
 Range next_hole(int descriptor, uint64_t offset, uint64_t end);
+// The result of a system call, made again as long as signals interrupt it.
+template <typename Call>
+auto uninterrupted(Call&& call) {
+  while (true) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+// What the errno of an open says: the path is wrong (kNotFound), or the system has failed (kIo).
+Code opening_code(int error);
+bool is_no_space(int error);
 // Throws Error(kMalformed) unless [offset, offset + bytes) lies within `size`.
 void check_range(uint64_t offset, uint64_t bytes, uint64_t size, const std::string& name);
 
 // The output: created beside `path` with O_EXCL | O_NOFOLLOW under a temporary name, of known size, space reserved at
 // once (so that a full disk is found at the start), written in any order, then renamed over `path`. What is not written
-// reads as zeros. Destroyed without commit(), it removes the temporary. Throws Error(kIo, kNoSpace, kNotFound),
-// Error(kUnsafePath) when `path` is a folder, device or pipe. Writes are safe from several threads.
+// reads as zeros. Destroyed without commit(), it removes the temporary (temporary.h). Throws Error(kIo, kNoSpace,
+// kNotFound), Error(kUnsafePath) when `path` is a folder, device or pipe. Writes are safe from several threads.
 class OutFile {
  public:
   OutFile(const std::filesystem::path& path, uint64_t size);
   // Only `data` bytes of it will be written: nothing is reserved yet. Call reserve() for each range of them.
   OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data);
-  ~OutFile();
   OutFile(const OutFile&) = delete;
   OutFile& operator=(const OutFile&) = delete;
 
@@ -102,12 +118,10 @@ class OutFile {
   void shorten(uint64_t size);
   void commit();
   uint64_t size() const { return size_; }
-  const std::filesystem::path& temporary() const { return temporary_; }
+  const std::filesystem::path& temporary() const { return temporary_->path(); }
 
  private:
-  void create();
   void set_size();
-  void discard() noexcept;
   void hand_over(uint64_t offset, uint64_t bytes);
   void copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                  std::span<std::byte> scratch);
@@ -116,9 +130,8 @@ class OutFile {
   void check_inside(const char* what, uint64_t offset, uint64_t bytes) const;
   [[noreturn]] void fail(const char* doing, int error) const;
 
-  std::filesystem::path path_, temporary_;
-  int descriptor_ = -1;
-  int slot_ = -1;                 // in the table of remove_temporaries()
+  std::filesystem::path path_;
+  std::optional<Temporary> temporary_;
   uint64_t size_ = 0, data_ = 0;  // data_: of size_, what is not left as holes
 
   // Of a large output: what was given to the disk and is still cached, the oldest first.
@@ -130,8 +143,5 @@ class OutFile {
   std::deque<Cached> cached_;
   uint64_t cached_bytes_ = 0;
 };
-
-// Unlinks the temporaries of all OutFiles that are open. Async-signal-safe: for handlers of SIGINT and SIGTERM.
-void remove_temporaries() noexcept;
 
 }  // namespace lowtide::stream

@@ -31,6 +31,7 @@ onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const st
     if (files != nullptr) {
       for (auto& file : files->sources()) model.sources.push_back(std::move(file));
     }
+    for (const auto& file : model.sources) file->check_unchanged();
     return model;
   } catch (Error& error) {
     error.add_place({.file = path});

@@ -16,12 +16,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <climits>
 #include <cstring>
-#include <random>
-#include <utility>
 
 #include "stream/error.h"
 #include "stream/file.h"
@@ -42,48 +38,12 @@ constexpr uint64_t kHandOverBytes = 256 * 1024;
 // How much stays cached, so that the disk is done with a range before it is dropped.
 constexpr uint64_t kCachedBytes = 256 * 1024 * 1024;
 
-// The temporaries that exist now. Global because a signal handler is given nothing to find them by, and of fixed size
-// because it must not allocate. An output beyond the table is still removed by its destructor.
-struct Slot {
-  enum State : int { kFree, kTaken, kReady };
-  std::atomic<int> state = kFree;
-  char path[PATH_MAX];
-};
-std::array<Slot, 16> slots;
-
-int remember(const std::string& path) {
-  if (path.size() >= PATH_MAX) return -1;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    int expected = Slot::kFree;
-    if (!slots[i].state.compare_exchange_strong(expected, Slot::kTaken)) continue;
-    std::memcpy(slots[i].path, path.c_str(), path.size() + 1);
-    slots[i].state = Slot::kReady;
-    return static_cast<int>(i);
-  }
-  return -1;
-}
-
-void forget(int slot) {
-  if (slot >= 0) slots[static_cast<size_t>(slot)].state = Slot::kFree;
-}
-
-bool is_no_space(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
 uint64_t free_bytes(int descriptor) {
   struct statvfs info = {};
   return fstatvfs(descriptor, &info) == 0 ? static_cast<uint64_t>(info.f_bavail) * info.f_frsize : 0;
 }
 
 }  // namespace
-
-void remove_temporaries() noexcept {
-  for (Slot& slot : slots)
-    if (slot.state == Slot::kReady) unlink(slot.path);
-}
 
 OutFile::OutFile(const std::filesystem::path& path, uint64_t size) : OutFile(path, size, size) {
   if (size > 0) reserve({0, size});
@@ -93,44 +53,16 @@ OutFile::OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data
     : path_(path), size_(size), data_(data), is_large_(is_large(data)) {
   if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
   struct stat info = {};
-  if (stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  const int result = stat(path_.c_str(), &info);
+  if (result != 0 && errno == ENAMETOOLONG)
+    throw Error(Code::kNotFound, "the name of the output is too long", {.file = path_.string()});
+  if (result == 0 && !S_ISREG(info.st_mode)) {
     throw Error(Code::kUnsafePath,
                 S_ISDIR(info.st_mode) ? "the output is a folder" : "the output exists and is not a regular file",
                 {.file = path_.string()});
   }
-  create();
-  try {
-    set_size();
-  } catch (...) {
-    discard();
-    throw;
-  }
-}
-
-OutFile::~OutFile() { discard(); }
-
-void OutFile::create() {
-  std::random_device random;
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries; ++i) {
-    std::string name = fmt::format(".{}.lowtide-{}-{:08x}", path_.filename().string(), getpid(), random());
-    if (name.size() > NAME_MAX) name = fmt::format(".lowtide-{}-{:08x}", getpid(), random());
-    temporary_ = folder_of(path_) / name;
-    // The slot comes first: a signal between the two calls then unlinks a name that does not exist yet, or the file.
-    slot_ = remember(std::filesystem::absolute(temporary_).string());
-    descriptor_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) return;
-    const int error = errno;
-    forget(slot_);
-    slot_ = -1;
-    if (error == EEXIST) continue;
-    const bool is_the_folder =
-        error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM || error == EROFS;
-    const Code code = is_the_folder ? Code::kNotFound : is_no_space(error) ? Code::kNoSpace : Code::kIo;
-    throw Error(code, fmt::format("no file can be made in its folder: {}", std::strerror(error)),
-                {.file = path_.string()});
-  }
-  throw Error(Code::kIo, "no free temporary name in the folder", {.file = path_.string()});
+  temporary_.emplace(path_);
+  set_size();
 }
 
 void OutFile::set_size() {
@@ -143,23 +75,23 @@ void OutFile::set_size() {
                             static_cast<uint64_t>(limit.rlim_cur)),
                 {.file = path_.string()});
   }
-  if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) fail("setting its size", errno);
+  const int result = uninterrupted([&] { return ftruncate(temporary_->descriptor(), static_cast<off_t>(size_)); });
+  if (result != 0) fail("setting its size", errno);
 }
 
 void OutFile::reserve(Range range) {
   check_inside("reservation", range.begin, range.bytes());
-  int result;
-  do {
-    result = fallocate(descriptor_, 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.bytes()));
-  } while (result != 0 && errno == EINTR);
+  const int result = uninterrupted([&] {
+    return fallocate(temporary_->descriptor(), 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.bytes()));
+  });
   if (result == 0) return;
   int error = errno;
   if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL) {
-    if (free_bytes(descriptor_) >= data_) return;
+    if (free_bytes(temporary_->descriptor()) >= data_) return;
     error = ENOSPC;
   }
   // What was reserved before is free again when the error says how much is.
-  [[maybe_unused]] int ignored = ftruncate(descriptor_, 0);
+  [[maybe_unused]] int ignored = ftruncate(temporary_->descriptor(), 0);
   fail("reserving its space", error);
 }
 
@@ -167,7 +99,7 @@ void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   check_inside("write", offset, bytes.size());
   const uint64_t begin = offset;
   while (!bytes.empty()) {
-    ssize_t done = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    ssize_t done = pwrite(temporary_->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail("writing", errno);
     if (done == 0) fail("writing", EIO);
@@ -180,7 +112,8 @@ void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 // Only advice, so nothing is lost when the kernel refuses it.
 void OutFile::hand_over(uint64_t offset, uint64_t bytes) {
   if (!is_large_ || bytes < kHandOverBytes) return;
-  sync_file_range(descriptor_, static_cast<off64_t>(offset), static_cast<off64_t>(bytes), SYNC_FILE_RANGE_WRITE);
+  sync_file_range(temporary_->descriptor(), static_cast<off64_t>(offset), static_cast<off64_t>(bytes),
+                  SYNC_FILE_RANGE_WRITE);
   std::lock_guard lock(mutex_);
   cached_.push_back({offset, bytes});
   cached_bytes_ += bytes;
@@ -188,7 +121,7 @@ void OutFile::hand_over(uint64_t offset, uint64_t bytes) {
     const Cached oldest = cached_.front();
     cached_.pop_front();
     cached_bytes_ -= oldest.bytes;
-    posix_fadvise(descriptor_, static_cast<off_t>(oldest.offset), static_cast<off_t>(oldest.bytes),
+    posix_fadvise(temporary_->descriptor(), static_cast<off_t>(oldest.offset), static_cast<off_t>(oldest.bytes),
                   POSIX_FADV_DONTNEED);
   }
 }
@@ -224,7 +157,7 @@ uint64_t OutFile::copy_in_kernel(const Source& source, uint64_t source_offset, u
   auto out = static_cast<off64_t>(offset);
   uint64_t done = 0;
   while (done < bytes) {
-    ssize_t copied = copy_file_range(from->number(), &in, descriptor_, &out, bytes - done, 0);
+    ssize_t copied = copy_file_range(from->number(), &in, temporary_->descriptor(), &out, bytes - done, 0);
     if (copied < 0 && errno == EINTR) continue;
     if (copied < 0 && is_no_space(errno)) fail("copying", errno);
     if (copied <= 0) break;  // not supported between these files, or the input became shorter: reading will tell
@@ -237,33 +170,21 @@ uint64_t OutFile::copy_in_kernel(const Source& source, uint64_t source_offset, u
 void OutFile::to_disk() {
   int result;
   do {
-    result = fdatasync(descriptor_);
+    result = fdatasync(temporary_->descriptor());
   } while (result != 0 && errno == EINTR);
   if (result != 0) fail("writing to the disk", errno);
-  posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  posix_fadvise(temporary_->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
 void OutFile::shorten(uint64_t size) {
   if (size > size_) throw Error(Code::kInternal, "a file is shortened to more", {.file = path_.string()});
-  if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("setting its size", errno);
+  if (ftruncate(temporary_->descriptor(), static_cast<off_t>(size)) != 0) fail("setting its size", errno);
   size_ = size;
 }
 
 void OutFile::commit() {
-  // Closed before the rename: network file systems report failed writes here.
-  int result = close(std::exchange(descriptor_, -1));
-  if (result != 0 && errno != EINTR) fail("closing", errno);
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("renaming the finished file", errno);
-  forget(slot_);
-  slot_ = -1;
-  temporary_.clear();
-}
-
-void OutFile::discard() noexcept {
-  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
-  if (!temporary_.empty()) unlink(temporary_.c_str());
-  forget(slot_);
-  slot_ = -1;
+  if (const int error = temporary_->close()) fail("closing", error);
+  if (const int error = temporary_->rename()) fail("renaming the finished file", error);
 }
 
 void OutFile::check_inside(const char* what, uint64_t offset, uint64_t bytes) const {
@@ -279,7 +200,7 @@ void OutFile::fail(const char* doing, int error) const {
   }
   throw Error(Code::kNoSpace,
               fmt::format("{} bytes are needed, and the disk has {} bytes free ({}: {})", data_,
-                          descriptor_ >= 0 ? free_bytes(descriptor_) : 0, doing, std::strerror(error)),
+                          free_bytes(temporary_->descriptor()), doing, std::strerror(error)),
               {.file = path_.string()});
 }
 

@@ -141,7 +141,7 @@ std::shared_ptr<const Descriptor> Spill::file() {
   const char* named = std::getenv("TMPDIR");
   if (named != nullptr && *named != '\0') folder_ = named;
   if (folder_.empty()) folder_ = "/var/tmp";
-  int number = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  int number = uninterrupted([&] { return open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); });
   if (number < 0) {  // not every file system has O_TMPFILE
     std::string name = (folder_ / ".lowtide-spill-XXXXXX").string();
     number = mkostemp(name.data(), O_CLOEXEC);
@@ -167,8 +167,8 @@ void Spill::append(std::span<const std::byte> bytes) {
     ssize_t done = pwrite(number, bytes.data(), bytes.size(), static_cast<off_t>(size_));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) {
-      const Code code = errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? Code::kNoSpace : Code::kIo;
-      throw Error(code, fmt::format("writing decompressed data failed: {} (see TMPDIR)", std::strerror(errno)),
+      throw Error(is_no_space(errno) ? Code::kNoSpace : Code::kIo,
+                  fmt::format("writing decompressed data failed: {} (see TMPDIR)", std::strerror(errno)),
                   {.file = folder_.string()});
     }
     bytes = bytes.subspan(static_cast<size_t>(done));
@@ -179,6 +179,7 @@ void Spill::append(std::span<const std::byte> bytes) {
 std::shared_ptr<Source> decompress(const Source& compressed, Spill& spill, Budget& budget) {
   const uint64_t begin = spill.size();
   Decoder(compressed, spill, budget).run();
+  compressed.check_unchanged();
   return std::make_shared<SpilledSource>(spill.file(), begin, spill.size() - begin, compressed.name());
 }
 

@@ -88,6 +88,26 @@ def test_folder_that_cannot_be_written(output, tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1 and "m.tflite" in done.stderr
 
 
+def in_a_mount(command, folder, options):
+    """Runs `command` with a mount on `folder`, in a namespace of its own: its exit status, its error, what is in the folder."""
+    script = f"mount {options} {folder} || exit 77; {command}; status=$?; ls -A {folder}; exit $status"
+    done = subprocess.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode in (1, 77) and "lowtide" not in done.stderr:
+        pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
+    return done.returncode, done.stderr.strip().splitlines(), done.stdout.split()
+
+
+def test_folder_that_is_read_only(tmp_path):
+    model = save(tmp_path / "m.onnx")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "m.tflite").write_bytes(b"old")
+    status, error, names = in_a_mount(f"{converter.program()} convert {model} -o {folder}/m.tflite", folder, f"--bind -o ro {folder}")
+    assert status == 3 and len(error) == 1 and "m.tflite" in error[0], error
+    assert names == ["m.tflite"] and (folder / "m.tflite").read_bytes() == b"old"
+
+
 def test_output_that_is_a_folder(tmp_path):
     model = save(tmp_path / "m.onnx")
     (tmp_path / "m.tflite").mkdir()
@@ -111,16 +131,9 @@ def test_full_disk(tmp_path):
     model = save(tmp_path / "m.onnx")
     folder = tmp_path / "small"
     folder.mkdir()
-    # A file system of 2 MiB, in a mount namespace of its own.
-    script = (f"mount -t tmpfs -o size=2m none {folder} || exit 77; {converter.program()} convert {model} -o {folder}/m.tflite;"
-              f" status=$?; ls -A {folder}; exit $status")
-    done = subprocess.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
-                          capture_output=True, text=True, timeout=60)
-    if done.returncode in (1, 77) and "lowtide" not in done.stderr and "no-space" not in done.stderr:
-        pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
-    assert done.returncode > 1, done
-    assert len(done.stderr.strip().splitlines()) == 1 and "m.tflite" in done.stderr, done.stderr
-    assert done.stdout.strip().splitlines()[-1:] == [] or "tflite" not in done.stdout.splitlines()[-1], done.stdout
+    status, error, names = in_a_mount(f"{converter.program()} convert {model} -o {folder}/m.tflite", folder, "-t tmpfs -o size=2m none")
+    assert status == 5 and len(error) == 1 and "m.tflite" in error[0], error
+    assert names == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -228,6 +228,8 @@ void convert(const Options& options, const lowtide::layout::ConvertOptions& layo
   report.input_bytes = onnx.file_bytes + onnx.external_bytes;
   report.nodes = onnx.graph.nodes.size();
   lowtide::layout::ConvertResult converted = lowtide::layout::convert(onnx, layout, budget);
+  // Constants that the passes have read are not read again: what they are read from is looked at now.
+  for (const auto& source : onnx.sources) source->check_unchanged();
   if (!converted.refused.empty()) refuse(converted.refused, options.input);
   if (!options.dump_after.empty() && !watch.dumped)
     usage(fmt::format("--dump-after: no pass is called '{}' (see --verbose)", options.dump_after));

@@ -1,0 +1,42 @@
+// The file that an output is made in, under a temporary name beside it: removed whatever happens, but for a SIGKILL;
+// and what that left is removed by the next Temporary for the same output.
+//
+// The traps: another conversion to the same output may be at work, here or in another process, and its number (PID) may
+// be that of a dead one. So a temporary is locked (flock) as long as it is in use: the system takes the lock away from
+// the dead, and only a temporary whose lock is free is removed. Between its creation and its lock it may be taken for
+// dead: so it is looked at once more under the lock, and made again if it has gone.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace lowtide::stream {
+
+class Temporary {
+ public:
+  // Created with O_EXCL | O_NOFOLLOW in the folder of `output`. Throws Error(kNotFound, kNoSpace, kIo).
+  explicit Temporary(const std::filesystem::path& output);
+  ~Temporary();
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
+  // Closes the file for writing; the lock stays. 0, or an errno: network file systems report failed writes here.
+  int close();
+  // Puts it in the place of the output, for good. 0, or an errno.
+  int rename();
+
+ private:
+  bool create(const std::string& name);
+  void discard() noexcept;
+
+  std::filesystem::path output_, path_;
+  int descriptor_ = -1, lock_ = -1;
+  int slot_ = -1;  // in the table of remove_temporaries()
+};
+
+// Unlinks the temporaries that exist in this process. Async-signal-safe: for handlers of SIGINT and SIGTERM.
+void remove_temporaries() noexcept;
+
+}  // namespace lowtide::stream

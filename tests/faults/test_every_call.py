@@ -1,0 +1,163 @@
+"""Every call that a conversion makes on its files goes wrong once: fails, does half of what it is asked for, is the
+last before a SIGKILL, or finds an input changed. Each time there is the old output or the complete new one, at most one
+line of error with the right exit status, and no temporary file.
+"""
+
+import json
+import shutil
+
+import pytest
+
+from fault import INPUTS, OLD, Bench, all_of
+
+IO, NO_SPACE, MALFORMED = 4, 5, 6
+WRITING = ("create", "pwrite", "write", "fallocate", "ftruncate", "copy_file_range")
+
+
+# Calls without which it goes on: advice, the closing of what was read, the first of two ways to make an unnamed file.
+def may_pass(call):
+    is_output = ".lowtide-" in call.path
+    return (call.name == "close" and not is_output or call.name in ("sync_file_range", "copy_file_range")
+            or call.name == "create" and not is_output or call.name == "fstat" and is_output)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    made = Bench(tmp_path_factory.mktemp("faults"))
+    assert len(made.calls) > 60, made.calls
+    return made
+
+
+@pytest.fixture(scope="module", params=["plain", "report"])
+def bench(request, plain, tmp_path_factory):
+    """With a report too, of which only the calls that write are tried: those that read are the same."""
+    if request.param == "plain":
+        return plain
+    made = Bench(tmp_path_factory.mktemp("faults"), ("--report", "r.json", "--max-rss", "12M"))
+    made.calls = [call for call in made.calls if ".lowtide-" in call.path or call.name == "rename"]
+    assert len(made.calls) > 12, made.calls
+    return made
+
+
+def check(bench, run, call, error):
+    """`call` failed with `error`."""
+    expected_names = {*INPUTS, "m.tflite"}
+    if run.status == 0:
+        assert may_pass(call), "it says that nothing was wrong"
+        assert run.output == bench.good and not run.stderr
+        if "--report" in bench.options:
+            json.loads((run.folder / "r.json").read_text())
+            expected_names.add("r.json")
+    else:
+        wanted = NO_SPACE if error == "ENOSPC" and (call.name in WRITING or ".lowtide-" in call.path or call.name == "rename") else IO
+        assert run.status == wanted, (run.status, run.stderr)
+        assert len(run.stderr.splitlines()) == 1 and run.stderr.startswith("lowtide: "), run.stderr
+        is_of_report = call.name != "fstat" and "r.json" in call.path
+        assert run.output == (bench.good if is_of_report else OLD)
+    assert run.names == expected_names
+    shutil.rmtree(run.folder)
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
+def test_every_call_fails(bench, error, record_property):
+    def one(call):
+        run = bench.run(f"{error}{call.number}", f"{call.number}:{error}")
+        assert run.calls[call.number - 1].name == call.name, "the calls are not those of the first run"
+        check(bench, run, call, error)
+
+    all_of(one, bench.calls)
+    record_property("faults injected and survived", len(bench.calls))
+
+
+def test_disk_stays_full(bench, record_property):
+    writing = [call for call in bench.calls if call.name in WRITING]
+
+    def one(call):
+        check(bench, bench.run(f"full{call.number}", f"{call.number}+:ENOSPC"), call, "ENOSPC")
+
+    all_of(one, writing)
+    record_property("faults injected and survived", len(writing))
+
+
+# close is not made again after EINTR, on Linux; the others of these two sets are never interrupted.
+@pytest.mark.parametrize("fault, names", [("EINTR", {"open", "create", "openat", "openat2", "read", "pread", "write", "pwrite", "fallocate", "ftruncate", "close"}),
+                                          ("short", {"read", "pread", "write", "pwrite", "copy_file_range"})])
+def test_interrupted_and_short_calls_go_on(bench, fault, names, record_property):
+    calls = [call for call in bench.calls if call.name in names]
+
+    def one(call):
+        run = bench.run(f"{fault}{call.number}", f"{call.number}:{fault}")
+        assert run.status == 0 and not run.stderr, (run.status, run.stderr)
+        assert run.output == bench.good
+        shutil.rmtree(run.folder)
+
+    all_of(one, calls)
+    record_property("faults injected and survived", len(calls))
+
+
+def test_killed_before_every_call(bench, record_property):
+    """What is left is removed by the next run."""
+    def one(call):
+        run = bench.run(f"kill{call.number}", f"{call.number}:kill")
+        assert run.status == -9
+        assert run.output in (OLD, bench.good)
+        left = run.names - {*INPUTS, "m.tflite", "r.json"}
+        assert len(left) <= 1, left
+        after = bench.again(run.folder)
+        assert after.status == 0 and after.output == bench.good
+        assert after.names <= {*INPUTS, "m.tflite", "r.json"}
+        shutil.rmtree(run.folder)
+
+    all_of(one, bench.calls)
+    record_property("kills survived", len(bench.calls))
+
+
+@pytest.mark.parametrize("target", INPUTS)
+@pytest.mark.parametrize("change", ["truncate", "touch", "append", "replace"])
+def test_input_changes(plain, target, change, record_property):
+    """At every fourth call, in turn with the other tests."""
+    bench = plain
+    offset = (INPUTS.index(target) + len(change)) % 4
+    calls = bench.calls[offset::4]
+    opened = [call.number for call in bench.calls if call.name == "fstat" and call.path.endswith(target)][1]  # noted: size, time
+    read_last = max(call.number for call in bench.calls if call.path.endswith(target) and call.name in ("pread", "fstat"))
+
+    def one(call):
+        name = f"{change}{target}{call.number}"
+        folder = bench.root / name
+        shutil.copytree(bench.model, folder)
+        (folder / "m.tflite").write_bytes(OLD)
+        shutil.copy2(folder / target, folder / (target + ".other"))
+        run = bench.again(folder, f"{call.number}:{change}", target)
+        if run.status == 0:
+            assert run.output == bench.good
+            # A file that was replaced is still read by its descriptor.
+            assert call.number <= opened or call.number > read_last or change == "replace", "the change was not seen"
+        else:
+            assert run.status == IO or (run.status == MALFORMED and call.number <= opened), (run.status, run.stderr)
+            assert len(run.stderr.splitlines()) == 1 and target in run.stderr, run.stderr
+            assert run.output == OLD
+        assert run.names <= {*INPUTS, "m.tflite", "r.json", target + ".other"}
+        shutil.rmtree(run.folder)
+
+    all_of(one, calls)
+    record_property("faults injected and survived", len(calls))
+
+
+@pytest.mark.parametrize("file", ["m.onnx", "m.tflite"])
+def test_inspected_file_shrinks(file, tmp_path, record_property):
+    bench = Bench(tmp_path)
+    (bench.model / "listed.tflite").write_bytes(bench.good)
+    listed = {"m.onnx": "m.onnx", "m.tflite": "listed.tflite"}[file]
+    calls = bench.run("count", command=["inspect", listed]).calls
+    assert calls
+
+    def one(call):
+        run = bench.run(f"{call.number}", f"{call.number}:truncate", listed, command=["inspect", listed])
+        assert run.status in ((IO, MALFORMED) if any(c.name == "pread" for c in calls[call.number - 1:]) else (0, IO)), (run.status, run.stderr)
+        assert len(run.stderr.splitlines()) == (run.status != 0)
+
+    all_of(one, calls)
+    record_property("faults injected and survived", len(calls))
+
+
