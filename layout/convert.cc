@@ -6,6 +6,7 @@
 #include "layout/inline_functions.h"
 #include "layout/intermediate.h"
 #include "layout/keep_infinities.h"
+#include "layout/keep_weights.h"
 #include "layout/legalise.h"
 #include "layout/legalise/aliases.h"
 #include "layout/lower_graph.h"
@@ -65,6 +66,9 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   // Infinities of masks that an output shows survive the kernels' clamping additions.
   each(keep_infinities);
   done("keep_infinities");
+  // Products that take a weight as it is stored, where weights shall stay in their files.
+  if (options.keep_weights) each(keep_weights);
+  done("keep_weights");
   // What kernels insist on: a bias, even of zeros; element types and ranks that they take. Late, because the casts and
   // reshapes that it puts between the ops would hide them from the passes above.
   each([&](core::Graph& graph) {

@@ -97,9 +97,9 @@ def declared_shape_fault(file, expected):
 def judge_outputs(tflite, arrays, expected, tolerance, litert, backends=BACKENDS):
     """Runs the file on each backend and compares with `expected` {name: array}; returns a Verdict."""
     errors = {}
-    for backend in backends:
+    for backend, choice in backends.items():
         try:
-            actual = litert.run(tflite, arrays, BACKENDS[backend])
+            actual = litert.run(tflite, arrays, choice)
         except RuntimeCrash as error:
             return Verdict("crash", f"{backend}: {error}", errors)
         except RuntimeTimeout as error:

@@ -69,13 +69,16 @@ class Litert:
         cause = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         return f"LiteRT died with {cause}" + (f": {lines[-1].strip()}" if lines else "")
 
-    def run(self, path, inputs, xnnpack):
-        """Runs `path` on {input name: numpy array}; returns {output name: numpy array} by the signature's names."""
+    def run(self, path, inputs, backend):
+        """Runs `path` on {input name: numpy array}; returns {output name: numpy array} by the signature's names.
+
+        `backend`: whether the Interpreter takes XNNPACK, or the name of a kernel mode of CompiledModel.
+        """
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._start()
         try:
-            self._connection.send((str(path), inputs, xnnpack))
+            self._connection.send((str(path), inputs, backend))
             if not self._connection.poll(self.time_limit):
                 self.close()
                 raise RuntimeTimeout(f"LiteRT needs more than {self.time_limit:g} s")

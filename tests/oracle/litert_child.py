@@ -1,7 +1,7 @@
 """The child process of `litert.Litert`: runs models in LiteRT until told to stop.
 
 It lives apart because kernels may abort the process or never return. What it reads from the pipe are requests
-(path, {input name: array}, with XNNPACK or without); what it sends is ("ok", {output name: array}) or
+(path, {input name: array}, with XNNPACK or without, or a kernel mode of CompiledModel); what it sends is ("ok", {output name: array}) or
 ("error", text).
 """
 
@@ -13,6 +13,7 @@ import ml_dtypes  # noqa: F401  registers bfloat16 with numpy, without which Lit
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+import compiled_model
 from tflite_file import read_tflite
 
 
@@ -34,7 +35,11 @@ def _from_litert(array, dtype):
     return array if array.dtype == dtype else array.astype(dtype)
 
 
-def run(path, inputs, xnnpack):
+def run(path, inputs, backend):
+    return compiled_model.run(path, inputs, backend) if isinstance(backend, str) else interpret(path, inputs, backend)
+
+
+def interpret(path, inputs, xnnpack):
     file = read_tflite(path)
     resolver = OpResolverType.BUILTIN if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     interpreter = Interpreter(model_path=path, experimental_op_resolver_type=resolver, num_threads=1)

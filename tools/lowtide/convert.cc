@@ -103,6 +103,7 @@ lowtide::layout::ConvertOptions layout_options(const Options& options, Watch& wa
       usage(fmt::format("--layout {}: '{}' is neither nhwc nor nchw", name, layout));
     if (!out.layouts.emplace(name, layout).second) usage(fmt::format("--layout {} is given twice", name));
   }
+  out.keep_weights = options.mode() == Weights::kInPlace;
   auto begun = std::chrono::steady_clock::now();
   out.after_pass = [begun, &watch, dump = options.dump_after](std::string_view pass,
                                                               const lowtide::core::Model& model) {
