@@ -30,10 +30,13 @@ struct Tensor {
   DType dtype = DType::kUndefined;
   Shape shape;              // as the file says; 1 where the signature says -1
   Shape shape_signature;    // empty, or of the same rank with -1 where a dimension is unknown
-  RecipeRef data;           // null: computed, an input, or a string or sparse tensor
+  RecipeRef data;           // null: computed, an input, a string or sparse tensor, or in another file
   uint64_t data_bytes = 0;  // of its buffer
   bool has_data = false;    // the buffer is there (data may be null all the same)
   bool is_variable = false, is_sparse = false;
+  // Data in another file, beside the model: its name as the model gives it, and where in it. Not opened.
+  std::string external_file;
+  uint64_t external_offset = 0;
   std::unique_ptr<Quantization> quantization;
 };
 

@@ -20,8 +20,9 @@ struct Options {
   bool json = false;
 };
 
-// A TFLite file names itself in its second word; ONNX has no such mark.
+// A TFLite file names itself in its second word; ONNX has no such mark. One that is cut or damaged there has its name.
 bool is_tflite(const lowtide::stream::Source& source) {
+  if (source.name().ends_with(".tflite")) return true;
   std::array<std::byte, 8> start{};
   if (source.size() < start.size()) return false;
   source.read_at(0, start);
