@@ -1,8 +1,6 @@
 // The listings of an ONNX model, of a core model, and of a TFLite file.
 #include <fmt/format.h>
 
-#include <set>
-
 #include "emit/listing.h"
 #include "emit/tensor_names.h"
 
@@ -206,11 +204,9 @@ Listing listing(const tfl::Model& model) {
   out.facts.emplace_back("description", model.description);
   out.facts.emplace_back("file bytes", std::to_string(model.file_bytes));
   out.facts.emplace_back("buffers", model.external_buffers ? "behind the flatbuffer" : "inline");
-  std::set<std::string> files;
-  for (const tfl::Subgraph& graph : model.subgraphs)
-    for (const tfl::Tensor& tensor : graph.tensors)
-      if (!tensor.external_file.empty()) files.insert(tensor.external_file);
-  if (!files.empty()) out.facts.emplace_back("weights in", fmt::format("{}", fmt::join(files, ", ")));
+  for (const tfl::ExternalFile& file : model.external_files)
+    out.facts.emplace_back("weights in " + file.name,
+                           fmt::format("{} bytes{}{}", file.bytes, file.problem.empty() ? "" : ", ", file.problem));
   for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
   for (const tfl::Signature& signature : model.signatures) {
     std::vector<std::string> names;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <new>
 #include <set>
 
@@ -12,6 +11,7 @@
 #include "stream/flatbuffer_verifier.h"
 #include "stream/flatbuffer_view.h"
 #include "stream/tflite_dtype.h"
+#include "stream/tflite_external.h"
 #include "stream/tflite_options.h"
 
 namespace lowtide::stream {
@@ -35,15 +35,22 @@ bool check_data_bytes(const tfl::Tensor& tensor) {
                         to_string(tensor.shape)));
 }
 
+// Where the model's other files are; empty when it is no file itself.
+std::filesystem::path folder_of(const Source& source) {
+  const std::filesystem::path path = source.path();
+  return path.empty() || path.has_parent_path() ? path.parent_path() : ".";
+}
+
 class TfliteReader {
  public:
-  TfliteReader(std::shared_ptr<Source> source, const TableView& root)
+  TfliteReader(std::shared_ptr<Source> source, const TableView& root, Budget& budget)
       : source_(std::move(source)),
         view_(root.view()),
         root_(root),
         codes_(root.tables(tflite::Model::VT_OPERATOR_CODES)),
         buffers_(root.tables(tflite::Model::VT_BUFFERS)),
-        subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)) {}
+        subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)),
+        external_(root, folder_of(*source_), budget) {}
   tfl::Model read();
 
  private:
@@ -57,7 +64,6 @@ class TfliteReader {
   void read_quantization(const TableView& from, tfl::Tensor& tensor);
   void read_data(const TableView& from, tfl::Tensor& tensor);
   void read_external(uint32_t id, tfl::Tensor& tensor);
-  void note_external_buffers();
   tfl::Operator operation(const TableView& from, uint64_t tensors);
   void note_calls(const tfl::Operator& op);
   void check_order(const tfl::Subgraph& graph);
@@ -73,8 +79,8 @@ class TfliteReader {
   FlatbufferView& view_;
   TableView root_;
   TablesView codes_, buffers_, subgraphs_;
-  std::map<uint32_t, TableView> external_buffers_;  // by id
-  std::vector<std::set<uint32_t>> calls_;           // of each subgraph: those that its operators run
+  ExternalBuffers external_;
+  std::vector<std::set<uint32_t>> calls_;  // of each subgraph: those that its operators run
   tfl::Model model_;
 };
 
@@ -102,37 +108,24 @@ TfliteReader::Bytes TfliteReader::payload(uint32_t index) {
   return {offset, bytes, true};
 }
 
-void TfliteReader::note_external_buffers() {
-  const TablesView tables = root_.tables(tflite::Model::VT_EXTERNAL_BUFFERS);
-  for (uint32_t i = 0; i < tables.size(); ++i) {
-    const auto id = tables[i].number<uint32_t>(tflite::ExternalBuffer::VT_ID);
-    view_.hold(sizeof(TableView));
-    if (id == 0 || !external_buffers_.emplace(id, tables[i]).second)
-      malformed(fmt::format("external buffer {} has the id {}, which is none or taken", i, id));
-  }
-}
-
 void TfliteReader::read_external(uint32_t id, tfl::Tensor& out) {
-  using tflite::ExternalBuffer;
-  const auto found = external_buffers_.find(id);
-  if (found == external_buffers_.end()) malformed(fmt::format("no external buffer has the id {}", id));
-  const TableView& buffer = found->second;
-  const TablesView groups = root_.tables(tflite::Model::VT_EXTERNAL_BUFFER_GROUPS);
-  const auto group = buffer.number<uint32_t>(ExternalBuffer::VT_GROUP);
-  check_index(group, groups.size(), "external buffer group");
-  out.external_file = groups[group].text(tflite::ExternalBufferGroup::VT_NAME);
-  if (out.external_file.empty()) malformed("an external buffer group without a name");
-  out.external_offset = buffer.number<uint64_t>(ExternalBuffer::VT_OFFSET);
-  out.data_bytes = buffer.number<uint64_t>(ExternalBuffer::VT_LENGTH);
-  if (out.external_offset > UINT64_MAX - out.data_bytes) malformed("an external buffer whose end is beyond all files");
+  if (out.is_sparse || out.dtype == DType::kUndefined || out.dtype == DType::kString)
+    malformed(
+        fmt::format("a tensor of type {} in an external buffer", out.is_sparse ? "sparse " + out.type : out.type));
+  const uint64_t elements = element_count(out.shape);
   out.has_data = true;
-  check_data_bytes(out);
+  out.data_bytes = file_bytes(out.dtype, elements);
+  const ExternalBuffers::Place place = external_.place(id, out.data_bytes);
+  if (!place.source) return;
+  out.data = recipe::extent(place.source, {{place.offset, out.data_bytes, elements}}, out.dtype, out.shape);
 }
 
 void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
-  if (const auto external = from.number<uint32_t>(tflite::Tensor::VT_EXTERNAL_BUFFER))
-    return read_external(external, out);
-  Bytes bytes = payload(from.number<uint32_t>(tflite::Tensor::VT_BUFFER));
+  const Bytes bytes = payload(from.number<uint32_t>(tflite::Tensor::VT_BUFFER));
+  if (const auto id = from.number<uint32_t>(tflite::Tensor::VT_EXTERNAL_BUFFER)) {
+    if (bytes.there || out.is_variable) malformed("an external buffer and other data");
+    return read_external(id, out);
+  }
   bool empty = std::find(out.shape.begin(), out.shape.end(), 0) != out.shape.end();
   // A buffer without bytes is what computed tensors have; of a constant it says that it has no elements.
   if (!bytes.there || (bytes.bytes == 0 && !empty)) return;
@@ -370,13 +363,13 @@ tfl::Model TfliteReader::read() {
     throw Error(Code::kUnsupported, fmt::format("version {} of the format, {} is known", model_.version, kVersion));
   model_.description = root_.text(Model::VT_DESCRIPTION);
   if (subgraphs_.size() == 0) malformed("the model has no subgraph");
-  note_external_buffers();
   model_.subgraphs = list<tfl::Subgraph>(subgraphs_, [&](const TableView& table, uint32_t) { return subgraph(table); });
   check_calls();
   model_.signatures = list<tfl::Signature>(root_.tables(Model::VT_SIGNATURE_DEFS),
                                            [&](const TableView& table, uint32_t) { return signature(table); });
   const TablesView metadata_tables = root_.tables(Model::VT_METADATA);
   for (uint32_t i = 0; i < metadata_tables.size(); ++i) metadata(metadata_tables[i]);
+  model_.external_files = std::move(external_).files();
   source_->check_unchanged();
   return std::move(model_);
 }
@@ -393,7 +386,7 @@ tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget) {
     FlatbufferView view(*source, budget);
     if (!view.has_identifier(tflite::ModelIdentifier())) malformed("it is not a TFLite file");
     verify_flatbuffer(view.root(), *tflite::ModelTypeTable());
-    return TfliteReader(std::move(source), view.root()).read();
+    return TfliteReader(std::move(source), view.root(), budget).read();
   } catch (Error& error) {
     error.add_place({.file = name});
     throw;
