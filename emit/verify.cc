@@ -12,6 +12,7 @@
 #include "emit/progress.h"
 #include "stream/error.h"
 #include "stream/pour.h"
+#include "stream/printable.h"
 
 namespace lowtide::emit {
 namespace {
@@ -30,6 +31,10 @@ struct FreeState {
 std::string hexadecimal(XXH128_hash_t hash) { return fmt::format("{:016x}{:016x}", hash.high64, hash.low64); }
 
 }  // namespace
+
+std::string digest_line(const VerifiedTensor& tensor) {
+  return stream::printable(fmt::format("{} {:>12} {}", tensor.digest, tensor.bytes, tensor.tensor)) + "\n";
+}
 
 VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream::RecipeRef& written,
                                  stream::Budget& budget, Progress* progress) {
