@@ -8,10 +8,10 @@
 #include <mutex>
 #include <optional>
 
-#include "emit/progress.h"
-#include "emit/workers.h"
 #include "stream/error.h"
 #include "stream/pour.h"
+#include "stream/progress.h"
+#include "stream/workers.h"
 
 namespace lowtide::emit {
 namespace {
@@ -232,12 +232,12 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
 }
 
 void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
-  const uint64_t share = share_of(budget, kBytesPerThread, options.threads);
+  const uint64_t share = stream::share_of(budget, kBytesPerThread, options.threads);
   const uint64_t stretch = stretch_for(share);
   Budget scout(share);
   Cutter cutter(plan, stretch, scout);
   std::atomic<bool> failed = false;
-  run_workers(budget, kBytesPerThread, options.threads, [&](Budget& own) {
+  stream::run_workers(budget, kBytesPerThread, options.threads, [&](Budget& own) {
     try {
       Worker(plan, out, own, stretch, options.progress).run(cutter, failed);
     } catch (...) {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "emit/planned_file.h"
-#include "emit/progress.h"
-#include "emit/workers.h"
 #include "stream/error.h"
+#include "stream/progress.h"
 #include "stream/seekable.h"
+#include "stream/workers.h"
 
 namespace lowtide::emit {
 namespace {
@@ -149,7 +149,7 @@ uint64_t write_compressed(const Plan& plan, int level, stream::OutFile& out, Bud
                           const WriteOptions& options) {
   if (options.progress) options.progress->begin("compressing", plan.file_bytes);
   Frames frames(plan, out, options.progress);
-  run_workers(budget, bytes_per_thread(level), options.threads, [&](Budget& own) {
+  stream::run_workers(budget, bytes_per_thread(level), options.threads, [&](Budget& own) {
     try {
       Compressor compressor(plan, level, own);
       while (std::optional<uint64_t> frame = frames.next())

@@ -17,11 +17,12 @@
 #include <vector>
 
 #include "layout/core.h"
+#include "stream/progress.h"
 #include "stream/recipe.h"
 
 namespace lowtide::emit {
 
-class Progress;
+using stream::Progress;
 struct VerifiedTensor;
 
 // The largest file with inline payloads that every runtime reads.

@@ -6,10 +6,10 @@
 
 #include "emit/back_to_front.h"
 #include "emit/compressed.h"
-#include "emit/progress.h"
 #include "emit/verify.h"
 #include "stream/error.h"
 #include "stream/file.h"
+#include "stream/progress.h"
 #include "stream/seekable_source.h"
 
 namespace lowtide::emit {

@@ -1,4 +1,6 @@
 // Steps that compute: they read their inputs piece by piece, so that a piece is still in the cache when it is needed.
+#include <algorithm>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -42,7 +44,7 @@ class CastReader : public Reader {
   Scratch& scratch_;
 };
 
-// Quantize and Dequantize: runs of elements that share one scale.
+// Quantize and Dequantize: runs of elements that share one scale, or rows of channels.
 class ScaleReader : public Reader {
  public:
   template <typename Step>
@@ -51,6 +53,7 @@ class ScaleReader : public Reader {
         quantizes_(std::is_same_v<Step, step::Quantize>),
         scale_(step.scale),
         zero_(step.zero),
+        one_zero_(std::adjacent_find(zero_.begin(), zero_.end(), std::not_equal_to<>()) == zero_.end()),
         axis_(step.axis),
         input_(std::move(input)),
         scratch_(scratch) {}
@@ -59,21 +62,32 @@ class ScaleReader : public Reader {
     Tile tile(scratch_);
     for_each_piece(box, scratch_.fits(input_->lane()), [&](const Box& piece, uint64_t offset) {
       input_->read(piece, tile);
-      uint64_t run = piece.elements(), channels = 1, first = 0, done = 0;
-      if (axis_ >= 0) {
-        auto axis = static_cast<size_t>(axis_);
-        run = 1;
-        for (size_t i = axis + 1; i < piece.size.size(); ++i) run *= static_cast<uint64_t>(piece.size[i]);
-        channels = static_cast<uint64_t>(piece.size[axis]);
-        first = static_cast<uint64_t>(piece.begin[axis]);
-      }
-      for (uint64_t elements = piece.elements(); done < elements;)
-        for (uint64_t channel = first; channel < first + channels; ++channel, done += run)
-          convert(channel, input_->at(tile, done), at(out, offset + done), run);
+      convert(piece, tile, at(out, offset));
     });
   }
 
  private:
+  void convert(const Box& piece, std::byte* in, std::byte* out) {
+    uint64_t run = piece.elements(), channels = 1, first = 0, done = 0;
+    if (axis_ >= 0) {
+      auto axis = static_cast<size_t>(axis_);
+      run = 1;
+      for (size_t i = axis + 1; i < piece.size.size(); ++i) run *= static_cast<uint64_t>(piece.size[i]);
+      channels = static_cast<uint64_t>(piece.size[axis]);
+      first = static_cast<uint64_t>(piece.begin[axis]);
+    }
+    const uint64_t elements = piece.elements();
+    if (run == 1 && quantizes_ && one_zero_) {
+      for (; done < elements; done += channels)
+        elementwise::quantize_each(input_->dtype(), dtype_, scale_.data() + first, zero_[0], input_->at(in, done),
+                                   at(out, done), channels);
+      return;
+    }
+    while (done < elements)
+      for (uint64_t channel = first; channel < first + channels; ++channel, done += run)
+        convert(channel, input_->at(in, done), at(out, done), run);
+  }
+
   void convert(uint64_t channel, const std::byte* in, std::byte* out, uint64_t count) {
     if (quantizes_) {
       elementwise::quantize(input_->dtype(), dtype_, scale_[channel], zero_[channel], in, out, count);
@@ -85,6 +99,7 @@ class ScaleReader : public Reader {
   bool quantizes_;
   const std::vector<float>& scale_;
   const std::vector<int64_t>& zero_;
+  bool one_zero_;
   int axis_;
   ReaderRef input_;
   Scratch& scratch_;

@@ -57,30 +57,31 @@ Range range_of(DType dtype) {
 }
 
 // Adding and taking away 1.5 * 2^23 rounds a float below 2^22 half to even, and vectorises everywhere. The comparisons
-// send NaN to the lower limit.
-template <typename T>
-void quantize_narrow(DType to, const float* in, T* out, uint64_t count, float scale, int32_t zero) {
+// send NaN to the lower limit. `scale(i)` is the scale of element i.
+template <typename T, typename Scale>
+void quantize_narrow(DType to, const float* in, T* out, uint64_t count, Scale scale, int32_t zero) {
   constexpr float kRounder = 12582912.0f;
   auto low = static_cast<float>(range_of(to).low - zero), high = static_cast<float>(range_of(to).high - zero);
   for (uint64_t i = 0; i < count; ++i) {
-    float x = in[i] / scale;
+    float x = in[i] / scale(i);
     x = x > low ? x : low;
     x = x < high ? x : high;
     out[i] = static_cast<T>(static_cast<int32_t>((x + kRounder) - kRounder) + zero);
   }
 }
 
-template <typename T>
-void quantize_wide(DType to, const float* in, T* out, uint64_t count, float scale, int64_t zero) {
+template <typename T, typename Scale>
+void quantize_wide(DType to, const float* in, T* out, uint64_t count, Scale scale, int64_t zero) {
   auto low = static_cast<double>(range_of(to).low), high = static_cast<double>(range_of(to).high);
   for (uint64_t i = 0; i < count; ++i) {
-    double x = static_cast<double>(std::nearbyint(in[i] / scale)) + static_cast<double>(zero);
+    double x = static_cast<double>(std::nearbyint(in[i] / scale(i))) + static_cast<double>(zero);
     x = x > low ? x : low;
     out[i] = static_cast<T>(x < high ? x : high);
   }
 }
 
-void quantize_floats(DType to, float scale, int64_t zero, const float* in, std::byte* out, uint64_t count) {
+template <typename Scale>
+void quantize_floats(DType to, Scale scale, int64_t zero, const float* in, std::byte* out, uint64_t count) {
   with_lanes(to, [&](auto lane) {
     using T = decltype(lane);
     if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 2) {
@@ -115,15 +116,35 @@ void cast(DType from, DType to, const std::byte* in_data, std::byte* out_data, u
   });
 }
 
-void quantize(DType from, DType to, float scale, int64_t zero, const std::byte* in, std::byte* out, uint64_t count) {
-  if (from == DType::kFloat32) return quantize_floats(to, scale, zero, reinterpret_cast<const float*>(in), out, count);
+namespace {
+
+// `scale_from(i)` gives the scales from element i on.
+template <typename ScaleFrom>
+void quantize_any(DType from, DType to, ScaleFrom scale_from, int64_t zero, const std::byte* in, std::byte* out,
+                  uint64_t count) {
+  if (from == DType::kFloat32)
+    return quantize_floats(to, scale_from(0), zero, reinterpret_cast<const float*>(in), out, count);
   float chunk[kChunk];
   for (uint64_t i = 0; i < count; i += kChunk) {
     uint64_t part = std::min(kChunk, count - i);
     cast(from, DType::kFloat32, in + i * static_cast<uint64_t>(lane_bytes(from)), reinterpret_cast<std::byte*>(chunk),
          part);
-    quantize_floats(to, scale, zero, chunk, out + i * static_cast<uint64_t>(lane_bytes(to)), part);
+    quantize_floats(to, scale_from(i), zero, chunk, out + i * static_cast<uint64_t>(lane_bytes(to)), part);
   }
+}
+
+}  // namespace
+
+void quantize(DType from, DType to, float scale, int64_t zero, const std::byte* in, std::byte* out, uint64_t count) {
+  auto one = [scale](uint64_t) { return scale; };
+  quantize_any(
+      from, to, [&](uint64_t) { return one; }, zero, in, out, count);
+}
+
+void quantize_each(DType from, DType to, const float* scale, int64_t zero, const std::byte* in, std::byte* out,
+                   uint64_t count) {
+  auto from_element = [scale](uint64_t first) { return [at = scale + first](uint64_t i) { return at[i]; }; };
+  quantize_any(from, to, from_element, zero, in, out, count);
 }
 
 void dequantize(DType from, float scale, int64_t zero, const std::byte* in_data, std::byte* out_data, uint64_t count) {

@@ -53,6 +53,9 @@ void cast(DType from, DType to, const std::byte* in, std::byte* out, uint64_t co
 // ONNX QuantizeLinear: round(x / scale) half to even, plus zero, saturated to `to`; the division is in f32. NaN becomes
 // the smallest value (as ONNX Runtime's vector kernels). `from` is f32, f16 or bf16. One scale for all `count`.
 void quantize(DType from, DType to, float scale, int64_t zero, const std::byte* in, std::byte* out, uint64_t count);
+// The same with a scale for each element: a row of channels.
+void quantize_each(DType from, DType to, const float* scale, int64_t zero, const std::byte* in, std::byte* out,
+                   uint64_t count);
 // ONNX DequantizeLinear: f32(q - zero) * scale.
 void dequantize(DType from, float scale, int64_t zero, const std::byte* in, std::byte* out, uint64_t count);
 bool quantizable(DType dtype);  // integers of up to 32 bits

@@ -182,19 +182,15 @@ std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
   return it->second;
 }
 
-std::shared_ptr<Source> ExternalFiles::open_stored(const std::string& location) {
-  return std::make_shared<File>(folder_, location);
-}
-
 std::shared_ptr<Source> ExternalFiles::open_new(const std::string& location) {
   std::shared_ptr<Source> file;
   bool is_compressed = location.ends_with(".zst");
   try {
-    file = open_stored(location);
+    file = std::make_shared<File>(folder_, location);
   } catch (Error& error) {
     if (error.code() != Code::kNotFound || is_compressed) throw;
     try {
-      file = open_stored(location + ".zst");
+      file = std::make_shared<File>(folder_, location + ".zst");
     } catch (Error& second) {
       if (second.code() != Code::kNotFound) throw;
       throw error;  // the user looks for the name that the model gives

@@ -78,24 +78,6 @@ void check_scales(const RecipeRef& input, const std::vector<float>& scale, const
       malformed(fmt::format("zero point {} does not fit type {}", point, dtype_name(quantized)));
 }
 
-// A slice of a file's bytes that are one stretch themselves; null otherwise.
-RecipeRef part_of_extent(const RecipeRef& input, const std::vector<int64_t>& begin, const Shape& size,
-                         const std::vector<int64_t>& stride) {
-  const step::Extent* extent = plain_extent(*input);
-  if (!extent || bits(input->dtype) % 8 != 0) return nullptr;
-  uint64_t first = 0, inner = 1;  // in elements
-  bool is_whole = true;           // all axes after this one are
-  for (size_t i = size.size(); i-- > 0;) {
-    if (size[i] != 1 && (!is_whole || stride[i] != 1)) return nullptr;
-    first += static_cast<uint64_t>(begin[i]) * inner;
-    inner *= static_cast<uint64_t>(input->dims[i]);
-    is_whole = is_whole && size[i] == input->dims[i];
-  }
-  const uint64_t width = static_cast<uint64_t>(bits(input->dtype)) / 8, elements = element_count(size);
-  return recipe::extent(extent->source, {{extent->stretches[0].offset + first * width, elements * width, elements}},
-                        input->dtype, size);
-}
-
 }  // namespace
 
 RecipeRef permute(RecipeRef input, const Perm& perm) {
@@ -165,7 +147,6 @@ RecipeRef slice(RecipeRef input, std::vector<int64_t> begin, std::vector<int64_t
   if (empty) return fill(Lane(static_cast<size_t>(lane_bytes(dtype))), dtype, std::move(size));
   if (everything) return input;
   if (const Lane* lane = fill_lane(input)) return fill(*lane, dtype, std::move(size));
-  if (RecipeRef part = part_of_extent(input, begin, size, stride)) return part;
   if (auto* range = as<step::Iota>(input); range && axes == 1) {
     auto start = static_cast<uint64_t>(range->start), delta = static_cast<uint64_t>(range->delta);
     return iota(static_cast<int64_t>(start + delta * static_cast<uint64_t>(begin[0])),
@@ -347,6 +328,12 @@ RecipeRef quantize(RecipeRef input, DType to, std::vector<float> scale, std::vec
     throw Error(Code::kUnsupported, fmt::format("quantization of type {}", dtype_name(from)));
   Shape dims = input->dims;
   if (zero.empty()) zero.assign(scale.size(), 0);
+  // What is quantized first has fewer bytes to move.
+  if (const auto* moved = as<step::Permute>(input)) {
+    const Perm perm = moved->perm;
+    const int source = axis < 0 ? axis : perm[static_cast<size_t>(axis)];
+    return permute(quantize(input->from[0], to, std::move(scale), std::move(zero), source), perm);
+  }
   if (const Lane* lane = fill_lane(input); lane && axis == -1) {
     Lane out(static_cast<size_t>(lane_bytes(to)));
     elementwise::quantize(from, to, scale[0], zero[0], lane->data(), out.data(), 1);
@@ -383,7 +370,7 @@ RecipeRef reduce(Reduction op, RecipeRef input, std::vector<int> axes) {
   std::sort(axes.begin(), axes.end());
   axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   bool extreme = op == Reduction::kMin || op == Reduction::kMax;
-  if (!reduces && op != Reduction::kMaxAbs) return input;
+  if (!reduces) return input;
   // Sums and products of floats are rounded on their way, so theirs must really be run.
   if (const Lane* lane = fill_lane(input); lane && extreme && input->elements() > 0)
     return fill(*lane, dtype, std::move(dims));

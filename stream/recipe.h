@@ -89,7 +89,7 @@ enum class Binary : uint8_t {
   kShiftLeft,
   kShiftRight,
 };
-enum class Reduction : uint8_t { kSum, kProd, kMin, kMax, kMaxAbs };
+enum class Reduction : uint8_t { kSum, kProd, kMin, kMax };
 
 namespace step {
 struct Extent {

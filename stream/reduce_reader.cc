@@ -4,8 +4,6 @@
 // one after the other. Floats accumulate in double and are rounded to their type once, at the end; integers wrap. So
 // the bytes depend neither on the tiles nor on how the result is asked for.
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -25,7 +23,6 @@ W first_value(Reduction op) {
   using Limits = std::numeric_limits<W>;
   switch (op) {
     case Reduction::kSum:
-    case Reduction::kMaxAbs:
       return W{0};
     case Reduction::kProd:
       return W{1};
@@ -49,9 +46,7 @@ W joined(W sum, W x) {
   if constexpr (kOp == Reduction::kSum) return static_cast<W>(static_cast<U>(sum) + static_cast<U>(x));
   if constexpr (kOp == Reduction::kProd) return static_cast<W>(static_cast<U>(sum) * static_cast<U>(x));
   if constexpr (kOp == Reduction::kMin) return (sum < x || sum != sum) ? sum : x;
-  if constexpr (kOp == Reduction::kMax) return larger(sum, x);
-  if constexpr (std::is_floating_point_v<W>) return larger(sum, std::fabs(x));
-  return larger(sum, x < 0 ? static_cast<W>(U{0} - static_cast<U>(x)) : x);
+  return larger(sum, x);
 }
 
 template <typename T>
@@ -61,16 +56,6 @@ Wide<T> widened(T x) {
   } else {
     return static_cast<Wide<T>>(x);
   }
-}
-
-// The bits of positive floats, NaN above all, are in the order of their values.
-float largest_magnitude(const float* in, int64_t count) {
-  int32_t most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    int32_t magnitude = std::bit_cast<int32_t>(in[i]) & 0x7fffffff;
-    most = magnitude > most ? magnitude : most;
-  }
-  return std::bit_cast<float>(most);
 }
 
 template <Reduction kOp, typename T>
@@ -86,10 +71,6 @@ void accumulate(const Nest& nest, const T* in, Wide<T>* sums) {
     Wide<T>* to = sums + at[1];
     if (step == 0) {
       Wide<T> sum = *to;
-      if constexpr (kOp == Reduction::kMaxAbs && std::is_same_v<T, float>) {
-        *to = larger(sum, widened(largest_magnitude(from, count)));
-        return;
-      }
       for (int64_t i = 0; i < count; ++i) sum = joined<kOp>(sum, widened(from[i]));
       *to = sum;
     } else {
@@ -109,8 +90,6 @@ void accumulate(Reduction op, const Nest& nest, const T* in, Wide<T>* sums) {
       return accumulate<Reduction::kMin>(nest, in, sums);
     case Reduction::kMax:
       return accumulate<Reduction::kMax>(nest, in, sums);
-    case Reduction::kMaxAbs:
-      return accumulate<Reduction::kMaxAbs>(nest, in, sums);
   }
 }
 

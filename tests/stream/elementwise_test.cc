@@ -215,6 +215,9 @@ TEST(Elementwise, QuantizesAsOnnxRuntime) {
                                1274000000, -1300000000));
   quantize(DType::kFloat32, DType::kInt4, 1, 0, in, reinterpret_cast<std::byte*>(i8.data()), 13);
   EXPECT_THAT(i8, ElementsAre(-8, 7, -8, 0, 2, 2, 7, 0, -2, 0, 7, 7, -8));
+  std::vector<float> scales = {1, 1, 1, 0.5f, 0.25f, 1, 1, 1, 0.5f, 0.1f, 1, 2, 10};
+  quantize_each(DType::kFloat32, DType::kInt8, scales.data(), 3, in, reinterpret_cast<std::byte*>(i8.data()), 13);
+  EXPECT_THAT(i8, ElementsAre(-128, 127, -128, 4, 9, 5, 127, 3, 0, 6, 127, 67, -10));
   std::vector<float> back(3);
   std::vector<uint8_t> q = {0, 128, 255};
   dequantize(DType::kUint8, 0.1f, 128, reinterpret_cast<const std::byte*>(q.data()),

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <string>
 
-#include "emit/progress.h"
 #include "emit/resident.h"
+#include "stream/progress.h"
 
-class ProgressBar : public lowtide::emit::Progress {
+class ProgressBar : public lowtide::stream::Progress {
  public:
   // Takes samples of resident memory into `marks` while it runs.
   ProgressBar(bool quiet, lowtide::emit::ResidentMarks& marks);

@@ -1,10 +1,10 @@
-// Who is told how far the writing is. The library never prints: the tool implements this.
+// Who is told how far the reading or writing of weights is. The library never prints: the tool implements this.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
-namespace lowtide::emit {
+namespace lowtide::stream {
 
 class Progress {
  public:
@@ -15,4 +15,4 @@ class Progress {
   virtual void advance(uint64_t bytes) = 0;
 };
 
-}  // namespace lowtide::emit
+}  // namespace lowtide::stream

@@ -1,4 +1,4 @@
-#include "emit/workers.h"
+#include "stream/workers.h"
 
 #include <algorithm>
 #include <exception>
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace lowtide::emit {
+namespace lowtide::stream {
 namespace {
 
 uint64_t count_of(uint64_t free, uint64_t bytes_per_thread, int threads) {
@@ -16,13 +16,12 @@ uint64_t count_of(uint64_t free, uint64_t bytes_per_thread, int threads) {
 
 }  // namespace
 
-uint64_t share_of(const stream::Budget& budget, uint64_t bytes_per_thread, int threads) {
+uint64_t share_of(const Budget& budget, uint64_t bytes_per_thread, int threads) {
   const uint64_t free = budget.available();
   return free / count_of(free, bytes_per_thread, threads);
 }
 
-void run_workers(stream::Budget& budget, uint64_t bytes_per_thread, int threads,
-                 const std::function<void(stream::Budget& own)>& work) {
+void run_workers(Budget& budget, uint64_t bytes_per_thread, int threads, const std::function<void(Budget& own)>& work) {
   const uint64_t free = budget.available();
   const uint64_t count = count_of(free, bytes_per_thread, threads);
   if (count == 1) return work(budget);
@@ -30,7 +29,7 @@ void run_workers(stream::Budget& budget, uint64_t bytes_per_thread, int threads,
   std::exception_ptr failure;
   auto guarded = [&] {
     try {
-      stream::Budget own(free / count);
+      Budget own(free / count);
       work(own);
     } catch (...) {
       std::lock_guard lock(mutex);
@@ -49,4 +48,4 @@ void run_workers(stream::Budget& budget, uint64_t bytes_per_thread, int threads,
   if (failure) std::rethrow_exception(failure);
 }
 
-}  // namespace lowtide::emit
+}  // namespace lowtide::stream
