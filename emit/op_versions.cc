@@ -86,6 +86,8 @@ int fully_connected(const Signature& s) {
   const auto& o = s.options<core::FullyConnectedOptions>();
   if (s.types(kI16, kI4, kI16)) return 13;
   if (s.hybrid() && s.per_channel(1)) return 12;
+  // No version says that the kernel takes these: 12 is of a runtime that does.
+  if (s.types(kF32, kI4, kF32)) return 12;
   if (s.all(kI16)) return 7;
   if (!s.input(2)) return 6;
   if (o.keep_num_dims) return 5;
@@ -99,6 +101,11 @@ int transpose_conv(const Signature& s) {
   if (s.options<core::TransposeConvOptions>().activation != core::Activation::kNone) return 4;
   if (s.input(3)) return 3;
   return s.in(1) == kI8 ? 2 : 1;
+}
+
+int embedding_lookup(const Signature& s) {
+  if (s.in(1) == kI4 || s.per_channel(1)) return 4;
+  return s.in(1) == kI8 ? 3 : 1;
 }
 
 int gather(const Signature& s) {
@@ -268,6 +275,8 @@ int op_version(const Graph& graph, const Op& op) {
       return fully_connected(s);
     case Kind::kTransposeConv:
       return transpose_conv(s);
+    case Kind::kEmbeddingLookup:
+      return embedding_lookup(s);
     case Kind::kGather:
       return gather(s);
     case Kind::kGatherNd:

@@ -4,8 +4,11 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "stream/in_place.h"
+#include "stream/printable.h"
 
 namespace lowtide::emit {
 namespace {
@@ -52,6 +55,18 @@ nlohmann::ordered_json in_place_files(const WriteResult& written) {
   return out;
 }
 
+// How many weights are stored how, and what could not be.
+std::string weights_text(const Report& report) {
+  const layout::ShrunkWeights& w = report.weights;
+  std::vector<std::string> counts;
+  for (auto [name, count] : {std::pair{"int4", w.int4}, {"int8", w.int8}, {"f16", w.f16}, {"float", w.f32}})
+    if (count > 0) counts.push_back(fmt::format("{} {}", count, name));
+  std::string out = fmt::format("weights of {} elements or more: {}\n", layout::kWeightElements,
+                                counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, ", ")));
+  for (const std::string& line : w.kept) out += "  " + stream::printable(line) + "\n";
+  return out;
+}
+
 const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }
 
 }  // namespace
@@ -69,11 +84,7 @@ std::string report_text(const Report& report) {
   if (!report.dry_run) out += fmt::format(", {:.0f} MB/s", megabytes_per_second(report));
   out += "\n";
   if (report.in_place) out += in_place_text(w);
-  if (w.compressed_bytes > 0)
-    out += fmt::format("compressed to {}, {:.0f} %\n", file_size(w.compressed_bytes),
-                       100 * ratio(w.compressed_bytes, w.file_bytes));
-  if (report.verified_tensors > 0)
-    out += fmt::format("verified: {} constants on the disk are what they should be\n", report.verified_tensors);
+  if (report.shrinks) out += weights_text(report);
   const double times = ratio(report.peak_rss, report.input_bytes);
   out += fmt::format("peak RSS {} ({} anonymous, {} file), {:.{}f} x the model's bytes\n", memory_size(report.peak_rss),
                      memory_size(report.peak_anonymous), memory_size(report.peak_file), times,
@@ -93,16 +104,21 @@ std::string report_json(const Report& report) {
       {"output_bytes", w.file_bytes},
       {"header_bytes", w.header_bytes},
       {"payload_bytes", w.payload_bytes},
-      {"compressed_bytes", w.compressed_bytes},
       {"external_buffers", w.external},
       {"in_place_bytes", in_place_bytes(w)},
       {"in_place_files", in_place_files(w)},
       {"unaligned_bytes", w.unaligned_bytes},
+      {"weights",
+       {{"form", report.weight_form},
+        {"int4", report.weights.int4},
+        {"int8", report.weights.int8},
+        {"f16", report.weights.f16},
+        {"float", report.weights.f32},
+        {"kept", report.weights.kept}}},
       {"nodes", report.nodes},
       {"operators", w.operators},
       {"tensors", w.tensors},
       {"transposes", w.transposes},
-      {"verified_tensors", report.verified_tensors},
       {"threads", report.threads},
       {"seconds", report.seconds},
       {"megabytes_per_second", report.dry_run ? 0 : megabytes_per_second(report)},

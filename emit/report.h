@@ -4,22 +4,25 @@
 #include <string>
 
 #include "emit/tflite_writer.h"
+#include "layout/shrink_weights.h"
 
 namespace lowtide::emit {
 
 struct Report {
   std::string input, output;  // paths as given
   bool dry_run = false;
-  bool in_place = false;     // weights were to stay where they are
-  uint64_t input_bytes = 0;  // the model and what it names in external files
-  uint64_t nodes = 0;        // ONNX nodes of the main graph
+  std::string weight_form = "float";  // as asked for
+  bool in_place = false;              // weights were to stay where they are
+  bool shrinks = false;               // or to be stored in fewer bits
+  layout::ShrunkWeights weights;      // what came of that
+  uint64_t input_bytes = 0;           // the model and what it names in external files
+  uint64_t nodes = 0;                 // ONNX nodes of the main graph
   WriteResult written;
   double seconds = 0;
   uint64_t max_rss = 0;      // the limit that was asked for
   uint64_t budget_peak = 0;  // the most that tiles and windows took of it
   // Resident memory, bytes: the kernel's high-water mark, and the highest samples of its two parts.
   uint64_t peak_rss = 0, peak_anonymous = 0, peak_file = 0;
-  uint64_t verified_tensors = 0;  // compared with their recipes after writing (--verify-output)
   int threads = 1;
 };
 

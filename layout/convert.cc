@@ -76,6 +76,10 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   });
   if (!result.refused.empty()) return result;
   done("legalise");
+  // Weights in fewer bits, as the user asked: when ops, types and layouts are final, because each kernel has rules of
+  // its own for them. Their bytes are read here for the first of two times.
+  result.weights = shrink_weights(core_model, has_functions ? inlined : model, options.weights);
+  done("shrink_weights");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   each([&](core::Graph& graph) { separate_outputs(graph, &graph == core_model.graphs[0].get()); });
   done("separate_outputs");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "layout/core.h"
+#include "layout/shrink_weights.h"
 #include "stream/error.h"
 #include "stream/onnx.h"
 
@@ -18,6 +19,7 @@ struct ConvertOptions {
   std::map<std::string, core::Shape> shapes;   // --shape: input name -> static shape
   std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
   bool keep_weights = false;                   // --weights in-place: weights are spared changes where that costs little
+  WeightOptions weights;                       // --weights f16, int8, int4
   std::function<void(std::string_view pass, const core::Model&)>
       after_pass;  // for --dump-after and timing; may be empty
 };
@@ -25,6 +27,7 @@ struct ConvertOptions {
 struct ConvertResult {
   std::unique_ptr<core::Model> model;        // complete only when nothing was refused
   std::vector<stream::Unsupported> refused;  // every node that could not be lowered
+  ShrunkWeights weights;
 };
 
 // Throws Error for a malformed model or options that do not fit it. Memory grows with the nodes only.

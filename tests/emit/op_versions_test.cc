@@ -50,6 +50,25 @@ TEST(OpVersions, ByTypeAndRank) {
   EXPECT_EQ(version(Kind::kConv2d, {{kF32, {1, 5, 7, 6}}, {kF32, {4, 2, 2, 3}}}, core::Conv2dOptions{}, kF32), 6);
 }
 
+TEST(OpVersions, OfSmallWeights) {
+  auto with_scales = [](Kind kind, DType data, DType weights, core::Shape shape, core::Options options, size_t scales) {
+    Made m;
+    const core::ValueId x = m.graph->add_value(data, {7, 5}), w = m.graph->add_value(weights, std::move(shape));
+    m.graph->at(w).quantization = {std::vector<float>(scales, 1), std::vector<int64_t>(scales, 0), 0};
+    m.op(kind, {x, w, m.graph->add_value(kF32, {3})}, std::move(options), kF32, {7, 3});
+    return op_version(*m.graph, m.graph->ops.at(0));
+  };
+  constexpr DType kI4 = DType::kInt4;
+  core::FullyConnectedOptions keep{.keep_num_dims = true};
+  EXPECT_EQ(with_scales(Kind::kFullyConnected, kF32, kI8, {3, 5}, keep, 3), 12);
+  EXPECT_EQ(with_scales(Kind::kFullyConnected, kF32, kI4, {3, 5}, keep, 3), 12);
+  EXPECT_EQ(with_scales(Kind::kFullyConnected, kF32, kI4, {1, 5}, keep, 1), 12);
+  EXPECT_EQ(with_scales(Kind::kEmbeddingLookup, kI32, kI8, {3, 5}, core::NoOptions{}, 3), 4);
+  EXPECT_EQ(with_scales(Kind::kEmbeddingLookup, kI32, kI8, {1, 5}, core::NoOptions{}, 1), 3);
+  EXPECT_EQ(with_scales(Kind::kEmbeddingLookup, kI32, kI4, {1, 6}, core::NoOptions{}, 1), 4);
+  EXPECT_EQ(first_runtime(Kind::kEmbeddingLookup, 4), "2.18.0");
+}
+
 TEST(RuntimeVersions, CompareByNumber) {
   EXPECT_EQ(newer_runtime("2.9.0", "2.13.0"), "2.13.0");
   EXPECT_EQ(newer_runtime("1.15.0", "2.1.0"), "2.1.0");

@@ -91,6 +91,17 @@ def test_under_an_address_space_limit(tmp_path):
     assert os.path.getsize(tmp_path / "m.tflite") > 600 * MIB * 0.95
 
 
+def test_smaller_weights_take_no_more(tmp_path):
+    model = make("conv-stack", "128M", tmp_path / "m.onnx", "--external")
+    peaks = {}
+    for mode in ("float", "f16", "int8", "int4"):
+        printed, seen = measured(model, tmp_path / "m.tflite", "--weights", mode)
+        check(printed, seen)
+        peaks[mode] = printed
+    print({mode: f"{peak / MIB:.1f} MiB" for mode, peak in peaks.items()})
+    assert max(peaks.values()) - peaks["float"] <= 2 * MIB, peaks
+
+
 def test_a_budget_that_is_too_small_is_refused_and_says_what_would_do(tmp_path):
     model = make("conv-stack", "16M", tmp_path / "m.onnx")
     done = converter.convert(model, tmp_path / "m.tflite", ["--max-rss=1M"])

@@ -1,0 +1,42 @@
+// Large float constants are stored in fewer bits: --weights f16, int8, int4. Recipes only: the bytes are read once
+// here, for their scales, and once more when the file is written.
+//
+//     CONV_2D(x, W f32)  ->  CONV_2D(x, W i8 with scales)        ADD(x, T f32)  ->  ADD(x, DEQUANTIZE(T f16))
+//
+// The trap: what a kernel takes is not one rule (weights/kernels.h), and one constant may have several users. It is
+// stored once, in a form that all of them can read, or stays as it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "layout/core.h"
+#include "stream/onnx.h"
+#include "stream/progress.h"
+
+namespace lowtide::layout {
+
+enum class WeightForm : uint8_t { kFloat, kHalf, kInt8, kInt4 };
+
+struct WeightOptions {
+  WeightForm form = WeightForm::kFloat;
+  // Patterns as of fnmatch(3), '*' matches '/' too, for names of initializers and of nodes that use them. No `include`
+  // means all weights.
+  std::vector<std::string> include, exclude;
+  int threads = 1;
+  stream::Progress* progress = nullptr;
+};
+
+// Float constants of two axes and at least this many elements count as weights; a list is a bias or a scale.
+inline constexpr uint64_t kWeightElements = 1024;
+
+struct ShrunkWeights {
+  uint64_t f16 = 0, int8 = 0, int4 = 0, f32 = 0;  // tensors; f32: those that stayed
+  std::vector<std::string> kept;                  // a line for each that had to stay: its name and why
+};
+
+// Throws Error(kUsage) for a pattern that no weight's name matches. `onnx` is where names come from.
+ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, const WeightOptions& options);
+
+}  // namespace lowtide::layout

@@ -1,0 +1,59 @@
+#include "layout/weights/kernels.h"
+
+#include <algorithm>
+
+namespace lowtide::layout {
+namespace {
+
+using core::Kind;
+
+// Four-bit rows that begin in the middle of a byte are read wrongly by EMBEDDING_LOOKUP and refused by XNNPACK.
+bool even_rows(const core::Value& table) {
+  int64_t columns = 1;
+  for (size_t i = 1; i < table.shape.size(); ++i) columns *= table.shape[i] % 2;
+  return columns == 0;
+}
+
+// Kernels divide by the number of rows of their data before they quantize it.
+bool gives_nothing(const core::Graph& graph, const core::Op& op) {
+  const core::Shape& shape = graph.at(op.outputs[0]).shape;
+  return std::find(shape.begin(), shape.end(), 0) != shape.end();
+}
+
+std::optional<WeightSlot> table_of_rows(const core::Graph& graph, const core::Op& op) {
+  const auto& options = std::get<core::GatherOptions>(op.options);
+  const core::Value& table = graph.at(op.inputs[0]);
+  if (options.axis != 0 || options.batch_dims != 0 || table.rank() < 2) return std::nullopt;
+  return WeightSlot{WeightReading::kLookup, 0, even_rows(table)};
+}
+
+}  // namespace
+
+std::optional<WeightSlot> weight_slot(const core::Graph& graph, const core::Op& op, size_t input) {
+  if (op.kind == Kind::kGather && input == 0) return table_of_rows(graph, op);
+  const int rank = graph.at(op.inputs[input]).rank();
+  if (op.kind == Kind::kBatchMatmul) {
+    const auto& options = std::get<core::BatchMatmulOptions>(op.options);
+    const bool swapped = input == 0 ? !options.adj_x : options.adj_y;
+    return WeightSlot{WeightReading::kDequantize, rank - (swapped ? 2 : 1), false};
+  }
+  if (input != 1 || gives_nothing(graph, op)) return std::nullopt;
+  switch (op.kind) {
+    case Kind::kFullyConnected:  // [outputs, inputs]
+      return WeightSlot{WeightReading::kHybrid, 0, even_rows(graph.at(op.inputs[1]))};
+    case Kind::kConv2d:  // OHWI
+      return WeightSlot{WeightReading::kHybrid, 0, false};
+    case Kind::kTransposeConv:  // OHWI
+      return WeightSlot{WeightReading::kDequantize, 0, false};
+    case Kind::kDepthwiseConv2d:  // 1HWC
+      return WeightSlot{WeightReading::kDequantize, 3, false};
+    case Kind::kConv3d:  // DHWIO
+      return WeightSlot{WeightReading::kDequantize, 4, false};
+    case Kind::kConv3dTranspose:  // DHWOI
+      return WeightSlot{WeightReading::kDequantize, 3, false};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace lowtide::layout

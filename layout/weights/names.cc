@@ -1,0 +1,57 @@
+#include "layout/weights/names.h"
+
+#include <algorithm>
+#include <set>
+
+namespace lowtide::layout {
+
+WeightNames::WeightNames(const onnx::Model& model) {
+  add(model.graph);
+  for (const onnx::Function& function : model.functions) add(function.nodes);
+}
+
+WeightNames::Place WeightNames::place(const stream::Recipe& leaf) {
+  if (const auto* extent = std::get_if<stream::step::Extent>(&leaf.step); extent && !extent->stretches.empty())
+    return {extent->source.get(), extent->stretches[0].offset};
+  return {&leaf, 0};
+}
+
+void WeightNames::add(const onnx::Tensor& tensor, const std::string& name) {
+  if (tensor.data && !name.empty()) names_.emplace(place(*tensor.data), name);
+}
+
+void WeightNames::add(const onnx::Graph& graph) {
+  for (const onnx::Tensor& tensor : graph.initializers) add(tensor, tensor.name);
+  add(graph.nodes);
+}
+
+void WeightNames::add(const std::vector<onnx::Node>& nodes) {
+  for (const onnx::Node& node : nodes)
+    for (const onnx::Attribute& attribute : node.attributes) {
+      for (const auto& graph : attribute.graphs) add(*graph);
+      // A Constant's tensor has the name of what the node gives.
+      if (node.op_type == "Constant" && !node.outputs.empty())
+        for (const onnx::Tensor& tensor : attribute.tensors) add(tensor, node.outputs[0]);
+    }
+}
+
+std::vector<std::string> WeightNames::of(const stream::RecipeRef& weight) const {
+  std::vector<std::string> out;
+  uint64_t largest = 0;
+  std::set<const stream::Recipe*> seen;
+  std::vector<const stream::Recipe*> open{weight.get()};
+  while (!open.empty()) {
+    const stream::Recipe* recipe = open.back();
+    open.pop_back();
+    if (!seen.insert(recipe).second) continue;
+    for (const auto& input : recipe->from) open.push_back(input.get());
+    auto found = recipe->from.empty() ? names_.find(place(*recipe)) : names_.end();
+    if (found == names_.end() || recipe->elements() < largest) continue;
+    if (recipe->elements() > largest) out.clear();
+    largest = recipe->elements();
+    if (std::find(out.begin(), out.end(), found->second) == out.end()) out.push_back(found->second);
+  }
+  return out;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,33 @@
+// What a weight is called when a user picks weights by name: the initializers that its recipe reads, and the nodes that
+// use it. A weight that was folded from several tensors has the names of the largest; scales and means do not count.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stream/onnx.h"
+
+namespace lowtide::layout {
+
+class WeightNames {
+ public:
+  WeightNames() = default;
+  // Of all initializers and constants of the model, its subgraphs and functions. Memory grows with their number.
+  explicit WeightNames(const onnx::Model& model);
+
+  std::vector<std::string> of(const stream::RecipeRef& weight) const;
+
+ private:
+  // A file's bytes, or a recipe that holds its own.
+  using Place = std::pair<const void*, uint64_t>;
+  static Place place(const stream::Recipe& leaf);
+  void add(const onnx::Tensor& tensor, const std::string& name);
+  void add(const onnx::Graph& graph);
+  void add(const std::vector<onnx::Node>& nodes);
+
+  std::map<Place, std::string> names_;
+};
+
+}  // namespace lowtide::layout
