@@ -116,6 +116,12 @@ print(*(sorted(times)[len(times) // 2] for _, times in runs))
 """
 
 
+def latencies(files, python, rounds):
+    """Median seconds of each file in LiteRT, in turns; not a number where it does not run."""
+    timing = subprocess.run([python, "-c", LATENCY, str(rounds), *files], capture_output=True, text=True)
+    return [float(word) for word in timing.stdout.split()] or [float("nan")] * len(files)
+
+
 def operators(tflite):
     listing = json.loads(subprocess.run([LOWTIDE, "inspect", "--json", tflite], check=True, capture_output=True).stdout)
     return listing["totals"]
@@ -133,12 +139,10 @@ def compare_quality(options):
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=options.timeout)
             theirs = sorted((pathlib.Path(folder) / "theirs").glob("*float32.tflite"))
             files = [("lowtide", ours)] + [("onnx2tf", path) for path in theirs[:1]]
-            timing = subprocess.run([options.python, "-c", LATENCY, str(options.rounds), *(path for _, path in files)],
-                                    capture_output=True, text=True)
-            latencies = [float(word) for word in timing.stdout.split()] or [float("nan")] * len(files)
-            for (name, path), latency in zip(files, latencies):
+            times = latencies([path for _, path in files], options.python, options.rounds)
+            for (name, path), latency in zip(files, times):
                 counts = operators(path)
-                speed = (f"{latency * 1000:7.1f} ms   x {latency / latencies[0]:.2f}" if latency == latency
+                speed = (f"{latency * 1000:7.1f} ms   x {latency / times[0]:.2f}" if latency == latency
                          else "LiteRT does not run it")
                 print(f"{model.stem:24} {name:10} {sum(counts.values()):9} {counts.get('TRANSPOSE', 0):9} {speed}",
                       flush=True)

@@ -204,6 +204,9 @@ Listing listing(const tfl::Model& model) {
   out.facts.emplace_back("description", model.description);
   out.facts.emplace_back("file bytes", std::to_string(model.file_bytes));
   out.facts.emplace_back("buffers", model.external_buffers ? "behind the flatbuffer" : "inline");
+  for (const tfl::ExternalFile& file : model.external_files)
+    out.facts.emplace_back("weights in " + file.name,
+                           fmt::format("{} bytes{}{}", file.bytes, file.problem.empty() ? "" : ", ", file.problem));
   for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
   for (const tfl::Signature& signature : model.signatures) {
     std::vector<std::string> names;

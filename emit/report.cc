@@ -84,6 +84,11 @@ std::string report_text(const Report& report) {
   if (!report.dry_run) out += fmt::format(", {:.0f} MB/s", megabytes_per_second(report));
   out += "\n";
   if (report.in_place) out += in_place_text(w);
+  if (w.compressed_bytes > 0)
+    out += fmt::format("compressed to {}, {:.0f} %\n", file_size(w.compressed_bytes),
+                       100 * ratio(w.compressed_bytes, w.file_bytes));
+  if (report.verified_tensors > 0)
+    out += fmt::format("verified: {} constants on the disk are what they should be\n", report.verified_tensors);
   if (report.shrinks) out += weights_text(report);
   const double times = ratio(report.peak_rss, report.input_bytes);
   out += fmt::format("peak RSS {} ({} anonymous, {} file), {:.{}f} x the model's bytes\n", memory_size(report.peak_rss),
@@ -104,6 +109,7 @@ std::string report_json(const Report& report) {
       {"output_bytes", w.file_bytes},
       {"header_bytes", w.header_bytes},
       {"payload_bytes", w.payload_bytes},
+      {"compressed_bytes", w.compressed_bytes},
       {"external_buffers", w.external},
       {"in_place_bytes", in_place_bytes(w)},
       {"in_place_files", in_place_files(w)},
@@ -119,6 +125,7 @@ std::string report_json(const Report& report) {
       {"operators", w.operators},
       {"tensors", w.tensors},
       {"transposes", w.transposes},
+      {"verified_tensors", report.verified_tensors},
       {"threads", report.threads},
       {"seconds", report.seconds},
       {"megabytes_per_second", report.dry_run ? 0 : megabytes_per_second(report)},

@@ -23,6 +23,7 @@ struct Report {
   uint64_t budget_peak = 0;  // the most that tiles and windows took of it
   // Resident memory, bytes: the kernel's high-water mark, and the highest samples of its two parts.
   uint64_t peak_rss = 0, peak_anonymous = 0, peak_file = 0;
+  uint64_t verified_tensors = 0;  // compared with their recipes after writing (--verify-output)
   int threads = 1;
 };
 

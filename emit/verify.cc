@@ -11,6 +11,7 @@
 
 #include "stream/error.h"
 #include "stream/pour.h"
+#include "stream/printable.h"
 #include "stream/progress.h"
 
 namespace lowtide::emit {
@@ -30,6 +31,10 @@ struct FreeState {
 std::string hexadecimal(XXH128_hash_t hash) { return fmt::format("{:016x}{:016x}", hash.high64, hash.low64); }
 
 }  // namespace
+
+std::string digest_line(const VerifiedTensor& tensor) {
+  return stream::printable(fmt::format("{} {:>12} {}", tensor.digest, tensor.bytes, tensor.tensor)) + "\n";
+}
 
 VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream::RecipeRef& written,
                                  stream::Budget& budget, Progress* progress) {

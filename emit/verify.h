@@ -20,6 +20,8 @@ struct VerifiedTensor {
   std::string digest;
   std::optional<uint64_t> difference;  // the first byte that is not what the recipe gives
 };
+// "<digest> <bytes> <tensor>" and a newline.
+std::string digest_line(const VerifiedTensor& tensor);
 using OnVerified = std::function<void(const VerifiedTensor&)>;
 
 // Both of one type and shape; the digest is of `written`.

@@ -26,6 +26,7 @@ constexpr std::array kCodes = {
     CodeRow{Code::kBudget, "budget", 9},
     CodeRow{Code::kInterrupted, "interrupted", 10},
     CodeRow{Code::kInternal, "internal", 11},
+    CodeRow{Code::kDifferent, "different", 12},
 };
 constexpr bool in_order() {
   for (size_t i = 0; i < kCodes.size(); ++i)

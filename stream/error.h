@@ -24,6 +24,7 @@ enum class Code : uint8_t {
   kBudget,       // the memory budget is too small; the text names the smallest that would do
   kInterrupted,  // Ctrl-C or SIGTERM
   kInternal,     // a bug of ours
+  kDifferent,    // two models that should be the same are not
 };
 
 // Short name such as "malformed", printed in brackets after the error's text.

@@ -182,15 +182,19 @@ std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
   return it->second;
 }
 
+std::shared_ptr<Source> ExternalFiles::open_stored(const std::string& location) {
+  return std::make_shared<File>(folder_, location);
+}
+
 std::shared_ptr<Source> ExternalFiles::open_new(const std::string& location) {
   std::shared_ptr<Source> file;
   bool is_compressed = location.ends_with(".zst");
   try {
-    file = std::make_shared<File>(folder_, location);
+    file = open_stored(location);
   } catch (Error& error) {
     if (error.code() != Code::kNotFound || is_compressed) throw;
     try {
-      file = std::make_shared<File>(folder_, location + ".zst");
+      file = open_stored(location + ".zst");
     } catch (Error& second) {
       if (second.code() != Code::kNotFound) throw;
       throw error;  // the user looks for the name that the model gives

@@ -35,6 +35,8 @@ class ExternalFiles {
   // The file at `location`; the same source for the same location. A file that ends in .zst is decompressed, and
   // `location`.zst stands in for a file that is not there. Throws Error.
   std::shared_ptr<Source> open(const std::string& location);
+  // The file itself, never decompressed; another source each time.
+  std::shared_ptr<Source> open_stored(const std::string& location);
   std::vector<std::shared_ptr<Source>> sources() const;
 
  private:

@@ -78,6 +78,24 @@ void check_scales(const RecipeRef& input, const std::vector<float>& scale, const
       malformed(fmt::format("zero point {} does not fit type {}", point, dtype_name(quantized)));
 }
 
+// A slice of a file's bytes that are one stretch themselves; null otherwise.
+RecipeRef part_of_extent(const RecipeRef& input, const std::vector<int64_t>& begin, const Shape& size,
+                         const std::vector<int64_t>& stride) {
+  const step::Extent* extent = plain_extent(*input);
+  if (!extent || bits(input->dtype) % 8 != 0) return nullptr;
+  uint64_t first = 0, inner = 1;  // in elements
+  bool is_whole = true;           // all axes after this one are
+  for (size_t i = size.size(); i-- > 0;) {
+    if (size[i] != 1 && (!is_whole || stride[i] != 1)) return nullptr;
+    first += static_cast<uint64_t>(begin[i]) * inner;
+    inner *= static_cast<uint64_t>(input->dims[i]);
+    is_whole = is_whole && size[i] == input->dims[i];
+  }
+  const uint64_t width = static_cast<uint64_t>(bits(input->dtype)) / 8, elements = element_count(size);
+  return recipe::extent(extent->source, {{extent->stretches[0].offset + first * width, elements * width, elements}},
+                        input->dtype, size);
+}
+
 }  // namespace
 
 RecipeRef permute(RecipeRef input, const Perm& perm) {
@@ -147,6 +165,7 @@ RecipeRef slice(RecipeRef input, std::vector<int64_t> begin, std::vector<int64_t
   if (empty) return fill(Lane(static_cast<size_t>(lane_bytes(dtype))), dtype, std::move(size));
   if (everything) return input;
   if (const Lane* lane = fill_lane(input)) return fill(*lane, dtype, std::move(size));
+  if (RecipeRef part = part_of_extent(input, begin, size, stride)) return part;
   if (auto* range = as<step::Iota>(input); range && axes == 1) {
     auto start = static_cast<uint64_t>(range->start), delta = static_cast<uint64_t>(range->delta);
     return iota(static_cast<int64_t>(start + delta * static_cast<uint64_t>(begin[0])),

@@ -166,4 +166,11 @@ std::shared_ptr<Source> open_seekable(std::shared_ptr<Source> compressed, Budget
   return std::make_shared<SeekableSource>(std::move(compressed), frames, entry, begin, budget);
 }
 
+std::shared_ptr<Source> open_decompressed(const std::filesystem::path& path, Spill& spill, Budget& budget) {
+  std::shared_ptr<Source> file = open_file(path);
+  if (path.extension() != ".zst") return file;
+  if (std::shared_ptr<Source> seekable = open_seekable(file, budget)) return seekable;
+  return decompress(*file, spill, budget);
+}
+
 }  // namespace lowtide::stream

@@ -6,15 +6,20 @@
 // may be as large as its maker liked: it must fit the budget.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 
 #include "stream/budget.h"
 #include "stream/file.h"
+#include "stream/zstd_source.h"
 
 namespace lowtide::stream {
 
 // Null when the data have no table of frames. `budget` outlives the source. Throws Error(kMalformed) when the table
 // contradicts itself or the file, Error(kBudget) when the table and two frames do not fit.
 std::shared_ptr<Source> open_seekable(std::shared_ptr<Source> compressed, Budget& budget);
+
+// A file, or what it holds when its name ends in .zst: by its table of frames, else decompressed into the spill.
+std::shared_ptr<Source> open_decompressed(const std::filesystem::path& path, Spill& spill, Budget& budget);
 
 }  // namespace lowtide::stream

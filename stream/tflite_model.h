@@ -30,7 +30,7 @@ struct Tensor {
   DType dtype = DType::kUndefined;
   Shape shape;              // as the file says; 1 where the signature says -1
   Shape shape_signature;    // empty, or of the same rank with -1 where a dimension is unknown
-  RecipeRef data;           // null: computed, an input, or a string or sparse tensor
+  RecipeRef data;           // null: computed, an input, a string or sparse tensor, or in a file that cannot be had
   uint64_t data_bytes = 0;  // of its buffer
   bool has_data = false;    // the buffer is there (data may be null all the same)
   bool is_variable = false, is_sparse = false;
@@ -68,6 +68,13 @@ struct Signature {
   std::vector<std::pair<std::string, uint32_t>> inputs, outputs;  // name, tensor
 };
 
+// A file that constants lie in beside the model (external buffers).
+struct ExternalFile {
+  std::string name;     // relative to the model's folder
+  uint64_t bytes = 0;   // of the constants in it
+  std::string problem;  // why they cannot be read; empty: they can, or nobody looked
+};
+
 struct Model {
   std::string path;
   uint32_t version = 0;
@@ -77,6 +84,7 @@ struct Model {
   std::map<std::string, std::string> metadata;  // short ones (up to 64 bytes), cut at the first zero; else "N bytes"
   uint64_t file_bytes = 0;
   bool external_buffers = false;  // some payloads stand behind the flatbuffer
+  std::vector<ExternalFile> external_files;
 };
 
 }  // namespace lowtide::tfl

@@ -11,12 +11,14 @@
 #include "stream/flatbuffer_verifier.h"
 #include "stream/flatbuffer_view.h"
 #include "stream/tflite_dtype.h"
+#include "stream/tflite_external.h"
 #include "stream/tflite_options.h"
 
 namespace lowtide::stream {
 namespace {
 
 constexpr size_t kShortMetadata = 64;
+constexpr uint32_t kVersion = 3;  // the one that there has been since files have the identifier TFL3
 
 [[noreturn]] void malformed(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
 
@@ -25,15 +27,30 @@ void check_index(int64_t index, uint64_t count, const char* what) {
     malformed(fmt::format("{} {} is outside 0..{}", what, index, static_cast<int64_t>(count) - 1));
 }
 
+// False for what is no plain array of numbers.
+bool check_data_bytes(const tfl::Tensor& tensor) {
+  if (tensor.is_sparse || tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString) return false;
+  if (file_bytes(tensor.dtype, element_count(tensor.shape)) == tensor.data_bytes) return true;
+  malformed(fmt::format("{} bytes of data for {} of shape {}", tensor.data_bytes, dtype_name(tensor.dtype),
+                        to_string(tensor.shape)));
+}
+
+// Where the model's other files are; empty when it is no file itself.
+std::filesystem::path folder_of(const Source& source) {
+  const std::filesystem::path path = source.path();
+  return path.empty() || path.has_parent_path() ? path.parent_path() : ".";
+}
+
 class TfliteReader {
  public:
-  TfliteReader(std::shared_ptr<Source> source, const TableView& root)
+  TfliteReader(std::shared_ptr<Source> source, const TableView& root, Budget& budget)
       : source_(std::move(source)),
         view_(root.view()),
         root_(root),
         codes_(root.tables(tflite::Model::VT_OPERATOR_CODES)),
         buffers_(root.tables(tflite::Model::VT_BUFFERS)),
-        subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)) {}
+        subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)),
+        external_(root, folder_of(*source_), budget) {}
   tfl::Model read();
 
  private:
@@ -46,6 +63,7 @@ class TfliteReader {
   void read_shape(const TableView& from, tfl::Tensor& tensor);
   void read_quantization(const TableView& from, tfl::Tensor& tensor);
   void read_data(const TableView& from, tfl::Tensor& tensor);
+  void read_external(uint32_t id, tfl::Tensor& tensor);
   tfl::Operator operation(const TableView& from, uint64_t tensors);
   void note_calls(const tfl::Operator& op);
   void check_order(const tfl::Subgraph& graph);
@@ -61,6 +79,7 @@ class TfliteReader {
   FlatbufferView& view_;
   TableView root_;
   TablesView codes_, buffers_, subgraphs_;
+  ExternalBuffers external_;
   std::vector<std::set<uint32_t>> calls_;  // of each subgraph: those that its operators run
   tfl::Model model_;
 };
@@ -89,19 +108,31 @@ TfliteReader::Bytes TfliteReader::payload(uint32_t index) {
   return {offset, bytes, true};
 }
 
+void TfliteReader::read_external(uint32_t id, tfl::Tensor& out) {
+  if (out.is_sparse || out.dtype == DType::kUndefined || out.dtype == DType::kString)
+    malformed(
+        fmt::format("a tensor of type {} in an external buffer", out.is_sparse ? "sparse " + out.type : out.type));
+  const uint64_t elements = element_count(out.shape);
+  out.has_data = true;
+  out.data_bytes = file_bytes(out.dtype, elements);
+  const ExternalBuffers::Place place = external_.place(id, out.data_bytes);
+  if (!place.source) return;
+  out.data = recipe::extent(place.source, {{place.offset, out.data_bytes, elements}}, out.dtype, out.shape);
+}
+
 void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
-  Bytes bytes = payload(from.number<uint32_t>(tflite::Tensor::VT_BUFFER));
+  const Bytes bytes = payload(from.number<uint32_t>(tflite::Tensor::VT_BUFFER));
+  if (const auto id = from.number<uint32_t>(tflite::Tensor::VT_EXTERNAL_BUFFER)) {
+    if (bytes.there || out.is_variable) malformed("an external buffer and other data");
+    return read_external(id, out);
+  }
   bool empty = std::find(out.shape.begin(), out.shape.end(), 0) != out.shape.end();
   // A buffer without bytes is what computed tensors have; of a constant it says that it has no elements.
   if (!bytes.there || (bytes.bytes == 0 && !empty)) return;
   out.has_data = true;
   out.data_bytes = bytes.bytes;
-  if (out.is_sparse || out.dtype == DType::kUndefined || out.dtype == DType::kString) return;
-  uint64_t elements = element_count(out.shape);
-  if (file_bytes(out.dtype, elements) != bytes.bytes)
-    malformed(
-        fmt::format("{} bytes of data for {} of shape {}", bytes.bytes, dtype_name(out.dtype), to_string(out.shape)));
-  out.data = recipe::extent(source_, {{bytes.offset, bytes.bytes, elements}}, out.dtype, out.shape);
+  if (!check_data_bytes(out)) return;
+  out.data = recipe::extent(source_, {{bytes.offset, bytes.bytes, element_count(out.shape)}}, out.dtype, out.shape);
 }
 
 void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {
@@ -199,6 +230,7 @@ tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
   out.version = code.number<int32_t>(OperatorCode::VT_VERSION, 1);
   if (out.code == static_cast<int32_t>(tflite::BuiltinOperator::CUSTOM)) {
     out.name = code.text(OperatorCode::VT_CUSTOM_CODE);
+    if (out.name.empty()) malformed("a CUSTOM operator without a name");
   } else {
     const char* name = tflite::EnumNameBuiltinOperator(static_cast<tflite::BuiltinOperator>(out.code));
     out.name = *name ? name : fmt::format("BUILTIN_{}", out.code);
@@ -217,29 +249,35 @@ tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
   return out;
 }
 
-// The operators stand in an order in which they can run, and each tensor has one writer: so there is no cycle.
+// Every tensor has one source, and the operators stand in an order in which they can run: so there is no cycle.
 void TfliteReader::check_order(const tfl::Subgraph& graph) {
-  constexpr size_t kNobody = SIZE_MAX;
-  std::vector<size_t> writer(graph.tensors.size(), kNobody);
+  constexpr int64_t kNobody = -2, kGiven = -1;  // else the operator that writes it
+  std::vector<int64_t> source(graph.tensors.size(), kNobody);
+  auto source_of = [&](int32_t tensor) -> int64_t& { return source[static_cast<size_t>(tensor)]; };
+  auto name_of = [&](int32_t tensor) -> const std::string& { return graph.tensors[static_cast<size_t>(tensor)].name; };
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const tfl::Tensor& tensor = graph.tensors[i];
+    const bool is_empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
+    if (tensor.has_data || tensor.is_variable || is_empty) source[i] = kGiven;
+  }
+  for (int32_t input : graph.inputs) source_of(input) = kGiven;
   for (size_t i = 0; i < graph.operators.size(); ++i) {
-    for (int32_t output : graph.operators[i].outputs) {
-      const auto tensor = static_cast<size_t>(output);
-      const std::string& name = graph.tensors[tensor].name;
-      if (graph.tensors[tensor].has_data) malformed(fmt::format("operator {} writes to the constant '{}'", i, name));
-      if (writer[tensor] != kNobody)
-        malformed(fmt::format("operators {} and {} both write tensor '{}'", writer[tensor], i, name));
-      writer[tensor] = i;
+    const tfl::Operator& op = graph.operators[i];
+    for (int32_t input : op.inputs)
+      if (input >= 0 && source_of(input) == kNobody)
+        malformed(fmt::format("operator {} reads tensor '{}', which nothing before it gives", i, name_of(input)));
+    for (int32_t output : op.outputs) {
+      const tfl::Tensor& tensor = graph.tensors[static_cast<size_t>(output)];
+      const int64_t before = source_of(output);
+      if (before >= 0) malformed(fmt::format("operators {} and {} both write tensor '{}'", before, i, tensor.name));
+      if (tensor.has_data) malformed(fmt::format("operator {} writes to the constant '{}'", i, tensor.name));
+      if (std::find(graph.inputs.begin(), graph.inputs.end(), output) != graph.inputs.end())
+        malformed(fmt::format("operator {} writes to the input '{}'", i, tensor.name));
+      source_of(output) = static_cast<int64_t>(i);
     }
   }
-  for (size_t i = 0; i < graph.operators.size(); ++i) {
-    for (int32_t input : graph.operators[i].inputs) {
-      if (input < 0 || graph.tensors[static_cast<size_t>(input)].is_variable) continue;
-      const size_t by = writer[static_cast<size_t>(input)];
-      if (by != kNobody && by >= i)
-        malformed(fmt::format("operator {} reads tensor '{}', which operator {} writes only later", i,
-                              graph.tensors[static_cast<size_t>(input)].name, by));
-    }
-  }
+  for (int32_t output : graph.outputs)
+    if (source_of(output) == kNobody) malformed(fmt::format("nothing gives the output '{}'", name_of(output)));
 }
 
 // A subgraph that runs itself, at whatever remove, would never end. Those that nobody (any more) waits for are taken
@@ -321,6 +359,8 @@ tfl::Model TfliteReader::read() {
   model_.path = source_->name();
   model_.file_bytes = source_->size();
   model_.version = root_.number<uint32_t>(Model::VT_VERSION);
+  if (model_.version != kVersion)
+    throw Error(Code::kUnsupported, fmt::format("version {} of the format, {} is known", model_.version, kVersion));
   model_.description = root_.text(Model::VT_DESCRIPTION);
   if (subgraphs_.size() == 0) malformed("the model has no subgraph");
   model_.subgraphs = list<tfl::Subgraph>(subgraphs_, [&](const TableView& table, uint32_t) { return subgraph(table); });
@@ -329,6 +369,7 @@ tfl::Model TfliteReader::read() {
                                            [&](const TableView& table, uint32_t) { return signature(table); });
   const TablesView metadata_tables = root_.tables(Model::VT_METADATA);
   for (uint32_t i = 0; i < metadata_tables.size(); ++i) metadata(metadata_tables[i]);
+  model_.external_files = std::move(external_).files();
   source_->check_unchanged();
   return std::move(model_);
 }
@@ -345,7 +386,7 @@ tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget) {
     FlatbufferView view(*source, budget);
     if (!view.has_identifier(tflite::ModelIdentifier())) malformed("it is not a TFLite file");
     verify_flatbuffer(view.root(), *tflite::ModelTypeTable());
-    return TfliteReader(std::move(source), view.root()).read();
+    return TfliteReader(std::move(source), view.root(), budget).read();
   } catch (Error& error) {
     error.add_place({.file = name});
     throw;

@@ -138,7 +138,7 @@ TEST(Recipe, ConcatenationsOfOneVanish) {
   EXPECT_EQ(recipe::pad(w, {0, 0}, {0, 0}, std::vector<std::byte>(4)), w);
   EXPECT_EQ(recipe::gather(w, 1, {0, 1, 2}), w);
   EXPECT_TRUE(is<step::Slice>(recipe::gather(w, 1, {1, 2})));
-  EXPECT_TRUE(is<step::Slice>(recipe::pad(w, {-1, 0}, {0, -1}, std::vector<std::byte>(4))));
+  EXPECT_TRUE(is<step::Slice>(recipe::pad(w, {0, 0}, {0, -1}, std::vector<std::byte>(4))));
   EXPECT_EQ(recipe::reduce(Reduction::kSum, w, {}), w);
 }
 
@@ -147,6 +147,23 @@ TEST(Recipe, PlainExtents) {
   EXPECT_EQ(recipe::plain_extent(*recipe::permute(weights({2, 3}), {1, 0})), nullptr);
   Stretch half{0, 12, 3, Encoding::kRaw, 0}, rest{12, 12, 3, Encoding::kRaw, 0};
   EXPECT_EQ(recipe::plain_extent(*recipe::extent(file(24), {half, rest}, DType::kFloat32, {6})), nullptr);
+}
+
+TEST(Recipe, SlicesOfWholeRowsAreExtents) {
+  RecipeRef w = recipe::extent(file(4 + 4 * 60), {{4, 240, 60, Encoding::kRaw, 0}}, DType::kFloat32, {3, 4, 5});
+  auto place = [&](std::vector<int64_t> begin, Shape size, std::vector<int64_t> stride) {
+    const RecipeRef sliced = recipe::slice(w, begin, size, stride);
+    const step::Extent* part = recipe::plain_extent(*sliced);
+    return part ? std::pair(part->stretches[0].offset, part->stretches[0].bytes) : std::pair(uint64_t{0}, uint64_t{0});
+  };
+  using Place = std::pair<uint64_t, uint64_t>;
+  EXPECT_EQ(place({1, 0, 0}, {2, 4, 5}, {1, 1, 1}), Place(4 + 80, 160));
+  EXPECT_EQ(place({1, 1, 0}, {1, 2, 5}, {1, 1, 1}), Place(4 + 80 + 20, 40));
+  EXPECT_EQ(place({2, 3, 1}, {1, 1, 3}, {1, 1, 1}), Place(4 + 220 + 4, 12));
+  EXPECT_EQ(place({2, 3, 1}, {1, 1, 1}, {7, -1, 1}), Place(4 + 220 + 4, 4));
+  EXPECT_EQ(place({0, 1, 0}, {2, 2, 5}, {1, 1, 1}), Place());
+  EXPECT_EQ(place({2, 0, 0}, {2, 4, 5}, {-1, 1, 1}), Place());
+  EXPECT_EQ(place({0, 0, 0}, {3, 4, 4}, {1, 1, 1}), Place());
 }
 
 TEST(Recipe, StretchesMustHoldTheElements) {

@@ -10,5 +10,6 @@ struct Exit {
 };
 
 void add_convert(CLI::App& app);
+void add_check(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_make_model(CLI::App& app);

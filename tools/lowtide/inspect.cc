@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <filesystem>
 
 #include "emit/listing.h"
 #include "stream/file.h"
 #include "stream/onnx_reader.h"
+#include "stream/seekable_source.h"
 #include "stream/tflite_reader.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/option_values.h"
@@ -20,18 +22,23 @@ struct Options {
   bool json = false;
 };
 
-// A TFLite file names itself in its second word; ONNX has no such mark.
-bool is_tflite(const lowtide::stream::Source& source) {
+// A TFLite file names itself in its second word; ONNX has no such mark. One that is cut or damaged there, or
+// compressed, has its name.
+bool is_tflite(std::filesystem::path path) {
+  const bool compressed = path.extension() == ".zst";
+  if (compressed) path.replace_extension();
+  if (compressed || path.extension() == ".tflite") return path.extension() == ".tflite";
+  auto source = lowtide::stream::open_file(path);
   std::array<std::byte, 8> start{};
-  if (source.size() < start.size()) return false;
-  source.read_at(0, start);
+  if (source->size() < start.size()) return false;
+  source->read_at(0, start);
   return std::string_view(reinterpret_cast<const char*>(start.data()) + 4, 4) == "TFL3";
 }
 
 lowtide::emit::Listing read(const std::string& path, lowtide::stream::Budget& budget) {
-  auto source = lowtide::stream::open_file(path);
-  if (is_tflite(*source)) return lowtide::emit::listing(lowtide::stream::read_tflite(std::move(source), budget));
-  return lowtide::emit::listing(lowtide::stream::read_onnx(path, budget));
+  if (!is_tflite(path)) return lowtide::emit::listing(lowtide::stream::read_onnx(path, budget));
+  lowtide::stream::Spill spill({});
+  return lowtide::emit::listing(lowtide::stream::read_tflite(open_decompressed(path, spill, budget), budget));
 }
 
 void run(const Options& options) {
@@ -45,7 +52,8 @@ void run(const Options& options) {
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("inspect", "List an ONNX or TFLite model: operators, tensors, sizes");
-  file_name(command->add_option("file", options->path, "The model (.onnx, .onnx.zst or .tflite)"))->required();
+  file_name(command->add_option("file", options->path, "The model (.onnx or .tflite, or either with .zst)"))
+      ->required();
   command->add_flag("--json", options->json, "As JSON");
   command->callback([options] { run(*options); });
 }

@@ -98,6 +98,7 @@ int run(int argc, char** argv) {
     return lowtide::stream::printable(fmt::format("lowtide: {} (try {} --help) [usage]", error.what(), command)) + "\n";
   });
   add_convert(app);
+  add_check(app);
   add_inspect(app);
   add_make_model(app);
   check_command(app, argc, argv);

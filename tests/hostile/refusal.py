@@ -1,0 +1,78 @@
+"""What the program must do with a file that lies: one line that names the file and says what is wrong, the exit status of
+that kind of error (docs/errors.md), nothing written, nothing left, no crash, no hang, and no memory to speak of."""
+
+import functools
+import pathlib
+import resource
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
+
+import converter  # noqa: E402
+
+STATUS = {"usage": 2, "not-found": 3, "io": 4, "no-space": 5, "malformed": 6, "unsafe-path": 7, "unsupported": 8, "budget": 9}
+TIME_LIMIT = 20
+ADDRESS_SPACE = 2**30
+
+
+@functools.cache
+def is_sanitized():
+    return b"__asan_init" in converter.program().read_bytes()
+
+
+def _limit():
+    if not is_sanitized():
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+
+
+def run(command, **options):
+    done = subprocess.run([converter.program(), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT,
+                          preexec_fn=_limit, **options)
+    done.stdout, done.stderr = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
+    return done
+
+
+def _refused(done, path, kind, words):
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, f"not one line (status {done.returncode}): {done.stderr[:2000]!r}"
+    line = lines[0]
+    assert done.returncode == STATUS[kind] and line.endswith(f"[{kind}]"), f"status {done.returncode}, {kind} is expected: {line}"
+    assert line.isprintable(), ascii(line)
+    for word in (path.name, *words):
+        assert word in line, f"no {word!r} in: {line}"
+    assert len(line) < 2000, f"a line of {len(line)} letters"
+    print(line)
+
+
+def refuse(path, kind, words=(), options=()):
+    """`convert` refuses it."""
+    output = path.parent / "out"
+    output.mkdir(exist_ok=True)
+    done = run(["convert", path, "-o", output / "m.tflite", *options])
+    _refused(done, path, kind, words)
+    assert not done.stdout and not list(output.iterdir())
+
+
+def refuse_to_list(path, kind, words=()):
+    """`inspect` refuses it."""
+    done = run(["inspect", path])
+    _refused(done, path, kind, words)
+    assert not done.stdout
+
+
+class Lies:
+    """A table of files that lie: functions that make one, each with the error that it must get."""
+
+    def __init__(self):
+        self.rows = []
+
+    def __call__(self, kind, *words):
+        def register(harm):
+            self.rows.append((harm, kind, words))
+            return harm
+
+        return register
+
+    def ids(self):
+        return [harm.__name__ for harm, _, _ in self.rows]

@@ -1,0 +1,114 @@
+// lowtide check: is this TFLite file what this ONNX model converts to?
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "emit/differences.h"
+#include "emit/planned_file.h"
+#include "emit/report.h"
+#include "emit/resident.h"
+#include "emit/verify.h"
+#include "stream/error.h"
+#include "stream/file.h"
+#include "stream/printable.h"
+#include "stream/seekable_source.h"
+#include "stream/tflite_reader.h"
+#include "tools/lowtide/commands.h"
+#include "tools/lowtide/conversion.h"
+#include "tools/lowtide/memory_limit.h"
+#include "tools/lowtide/option_values.h"
+#include "tools/lowtide/progress_bar.h"
+
+namespace {
+
+using lowtide::emit::ConstantPair;
+using lowtide::emit::VerifiedTensor;
+using lowtide::stream::Budget;
+
+constexpr size_t kMostLines = 20;
+
+struct Options : ConversionOptions {
+  std::string tflite;
+};
+
+// What was compared, and what of it is not the same.
+struct Findings {
+  std::vector<std::string> graph;
+  std::vector<VerifiedTensor> constants;
+
+  size_t damaged() const {
+    return static_cast<size_t>(std::count_if(constants.begin(), constants.end(), [](const VerifiedTensor& tensor) {
+      return tensor.difference.has_value();
+    }));
+  }
+};
+
+Findings compare(const lowtide::emit::Plan& plan, const Options& options, Budget& budget,
+                 lowtide::stream::Progress& progress) {
+  lowtide::stream::Spill spill({});
+  // Of the same name, because files that it names are looked for beside it.
+  auto planned = std::make_shared<lowtide::emit::PlannedFile>(plan, budget, options.tflite);
+  const lowtide::tfl::Model expected = lowtide::stream::read_tflite(planned, budget);
+  const lowtide::tfl::Model found =
+      lowtide::stream::read_tflite(open_decompressed(options.tflite, spill, budget), budget);
+  Findings out;
+  out.graph = lowtide::emit::graph_differences(expected, found, kMostLines);
+  std::vector<ConstantPair> pairs = lowtide::emit::constants_of_both(expected, found);
+  uint64_t bytes = 0;
+  for (const ConstantPair& pair : pairs) bytes += pair.found->bytes();
+  progress.begin("comparing", bytes);
+  for (const ConstantPair& pair : pairs) {
+    out.constants.push_back(compare_constants(pair.expected, pair.found, budget, &progress));
+    out.constants.back().tensor = pair.tensor;
+  }
+  return out;
+}
+
+void print(const Options& options, const Findings& findings) {
+  if (!options.quiet)
+    for (const VerifiedTensor& tensor : findings.constants) fmt::print("{}", digest_line(tensor));
+  auto line = [](const std::string& text) { fmt::print(stderr, "  {}\n", lowtide::stream::printable(text)); };
+  for (const std::string& difference : findings.graph) line(difference);
+  size_t shown = 0;
+  for (const VerifiedTensor& tensor : findings.constants)
+    if (tensor.difference && ++shown <= kMostLines)
+      line(fmt::format("tensor '{}' differs from its byte {} on", tensor.tensor, *tensor.difference));
+  if (shown > kMostLines) line(fmt::format("and {} more tensors", shown - kMostLines));
+}
+
+void run(const Options& options) {
+  const std::filesystem::path tflite = options.tflite;
+  lowtide::emit::ResidentMarks marks;
+  ProgressBar bar(options.quiet, marks);
+  Watchers watchers;
+  watchers.progress = &bar;
+  Planned planned = plan_conversion(options, tflite.parent_path(), watchers);
+  Budget budget(writing_budget(limit_for_writing(options.max_rss)));
+  const Findings findings = compare(planned.plan, options, budget, bar);
+  bar.finish();
+  print(options, findings);
+  if (!findings.graph.empty() || findings.damaged() > 0)
+    throw lowtide::stream::Error(
+        lowtide::stream::Code::kDifferent,
+        fmt::format("it is not what {} converts to: {} differences of the graph, {} of {} constants{}", options.input,
+                    findings.graph.size(), findings.damaged(), findings.constants.size(),
+                    findings.graph.empty() ? "" : " (were other options given when it was made?)"),
+        {.file = options.tflite});
+  if (options.quiet) return;
+  fmt::print("{}: {} operators and {} constants are what {} converts to\npeak RSS {}\n", options.tflite,
+             planned.plan.operators, findings.constants.size(), options.input,
+             lowtide::emit::memory_size(lowtide::emit::resident().peak));
+}
+
+}  // namespace
+
+void add_check(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "check", "Compare a TFLite file, to the last byte of each weight, with what an ONNX model converts to");
+  add_conversion_options(*command, *options);
+  file_name(command->add_option("tflite", options->tflite, "The file to check (.tflite or .tflite.zst)"))->required();
+  command->callback([options] { run(*options); });
+}
