@@ -11,6 +11,7 @@
 #include "layout/lowering.h"
 #include "layout/region.h"
 #include "layout/sparse.h"
+#include "stream/shape.h"
 
 namespace lowtide::layout {
 namespace {
@@ -206,6 +207,12 @@ class GraphLowering : public Surroundings {
                   fmt::format("the loops would be laid out as more than {} nodes", kMostInnerNodes));
   }
 
+  static std::string no_producer(const onnx::Node& node, const std::string& input) {
+    const bool is_its_own = std::find(node.outputs.begin(), node.outputs.end(), input) != node.outputs.end();
+    return is_its_own ? fmt::format("its input '{}' is its own output: a cycle", input)
+                      : fmt::format("its input '{}' has no producer", input);
+  }
+
   void lower_node(const onnx::Node& node, Scope& scope) {
     count_node();
     const stream::Where where{.node = node.label(), .op = full_name(node)};
@@ -220,7 +227,7 @@ class GraphLowering : public Surroundings {
           continue;
         }
         Val found = scope.find(name);
-        if (!found) throw Error(Code::kMalformed, fmt::format("its input '{}' has no producer", name));
+        if (!found) throw Error(Code::kMalformed, no_producer(node, name));
         inputs.push_back(found);
         poisoned = poisoned || is_poisoned(found);
       }
@@ -289,6 +296,23 @@ class GraphLowering : public Surroundings {
   std::unordered_map<std::string, const ValueInfo*> types_;
 };
 
+// Before IR version 4 initializers are listed as inputs too; what is said of them there must be true.
+void check_listed(const ValueInfo& info, const core::Value& initializer) {
+  // Strings have no values here.
+  if (info.type == ValueInfo::Type::kNone || initializer.dtype == core::DType::kUndefined) return;
+  bool agrees = info.type == ValueInfo::Type::kTensor && (info.dtype == initializer.dtype || is_half(info.dtype)) &&
+                (!info.has_shape || info.dims.size() == initializer.shape.size());
+  for (size_t i = 0; agrees && i < info.dims.size(); ++i)
+    agrees = info.dims[i].value < 0 || info.dims[i].value == initializer.shape[i];
+  if (agrees) return;
+  core::Shape listed;
+  for (const onnx::Dimension& dim : info.dims) listed.push_back(dim.value);
+  throw Error(Code::kMalformed,
+              fmt::format("the initializer '{}' is {}{}, and the graph's inputs list it as {}{}", info.name,
+                          dtype_name(initializer.dtype), stream::to_string(initializer.shape), dtype_name(info.dtype),
+                          stream::to_string(listed)));
+}
+
 core::Shape input_shape(const ValueInfo& info, const std::map<std::string, core::Shape>& shapes,
                         core::Symbols& symbols) {
   auto given = shapes.find(info.name);
@@ -335,8 +359,13 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
   lowering.add_initializers(model.graph, scope);
   std::set<std::string> known;
   for (const ValueInfo& info : model.graph.inputs) {
-    if (scope.names.contains(info.name)) continue;  // before IR version 4 initializers are listed as inputs too
+    if (auto it = scope.names.find(info.name); it != scope.names.end()) {
+      check_listed(info, graph.at(it->second.id));
+      continue;
+    }
     known.insert(info.name);
+    if (info.type == ValueInfo::Type::kNone)
+      throw Error(Code::kMalformed, fmt::format("the input '{}' has no type", info.name));
     if (info.type != ValueInfo::Type::kTensor || info.dtype == core::DType::kString)
       throw Error(Code::kUnsupported, fmt::format("the input '{}' is not a numeric tensor", info.name));
     core::ValueId id = graph.add_value(info.dtype, input_shape(info, shapes, graph.symbols), info.name);

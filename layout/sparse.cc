@@ -31,6 +31,7 @@ stream::RecipeRef dense(const onnx::SparseTensor& sparse, stream::Budget& budget
     throw Error(Code::kMalformed, fmt::format("{} indices do not fit {} values", indices.size(), count), where);
 
   std::vector<std::byte> out(elements * lane);
+  int64_t before = -1;
   for (size_t i = 0; i < count; ++i) {
     uint64_t flat = 0;
     for (size_t axis = 0; axis < rank; ++axis) {
@@ -41,6 +42,9 @@ stream::RecipeRef dense(const onnx::SparseTensor& sparse, stream::Budget& budget
         throw Error(Code::kMalformed, fmt::format("index {} lies outside 0..{}", index, extent - 1), where);
       flat = flat * static_cast<uint64_t>(extent) + static_cast<uint64_t>(index);
     }
+    if (static_cast<int64_t>(flat) <= before)
+      throw Error(Code::kMalformed, "its indices do not ascend, which ONNX demands", where);
+    before = static_cast<int64_t>(flat);
     std::memcpy(out.data() + flat * lane, values.data() + i * lane, lane);
   }
   return stream::recipe::inline_lanes(std::move(out), sparse.values.dtype, sparse.dims);

@@ -288,10 +288,15 @@ void OnnxParser::settle_type(Attribute& attribute, unsigned seen, uint64_t offse
 
 ValueInfo OnnxParser::value_info(Range body) {
   ValueInfo value;
-  Message m(wire_, body);
-  while (m.next()) {
-    if (m.field() == pb::ValueInfoProto::kNameFieldNumber) value.name = m.text();
-    if (m.field() == pb::ValueInfoProto::kTypeFieldNumber) type(m.body(), value, true);
+  try {
+    Message m(wire_, body);
+    while (m.next()) {
+      if (m.field() == pb::ValueInfoProto::kNameFieldNumber) value.name = m.text();
+      if (m.field() == pb::ValueInfoProto::kTypeFieldNumber) type(m.body(), value, true);
+    }
+  } catch (Error& error) {
+    if (!value.name.empty()) error.add_place({.slot = fmt::format("value '{}'", value.name)});
+    throw;
   }
   if (value.name.empty()) wire_.fail(body.begin, "an input, output or value without a name");
   return value;

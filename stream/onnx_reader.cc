@@ -142,8 +142,8 @@ void OnnxParser::opset(Range body, std::map<std::string, int64_t>& opsets) {
   }
   domain = canonical_domain(std::move(domain));
   if (version <= 0) wire_.fail(body.begin, fmt::format("opset {} of domain '{}'", version, domain));
-  if (!opsets.emplace(domain, version).second) {
-    wire_.fail(body.begin, fmt::format("two opset imports of domain '{}'", domain));
+  if (opsets.emplace(domain, version).first->second != version) {
+    wire_.fail(body.begin, fmt::format("two opset imports of domain '{}', of unequal versions", domain));
   }
 }
 

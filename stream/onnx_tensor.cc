@@ -206,7 +206,12 @@ onnx::SparseTensor OnnxParser::sparse_tensor(Range body, std::string_view role) 
                fmt::format("{} '{}': values {} and indices {} do not describe a tensor {}", role, sparse.values.name,
                            to_string(values), to_string(indices), to_string(sparse.dims)));
   }
-  element_count(sparse.dims);  // throws when it overflows
+  try {
+    element_count(sparse.dims);
+  } catch (Error& error) {
+    error.add_place({.offset = body.begin, .slot = fmt::format("{} '{}'", role, sparse.values.name)});
+    throw;
+  }
   return sparse;
 }
 
