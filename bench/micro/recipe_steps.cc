@@ -126,7 +126,7 @@ void reduce(benchmark::State& state, stream::Reduction op, int axis) {
     benchmark::RegisterBenchmark(fmt::format("step/{}", c.name).c_str(), [&c](benchmark::State& state) {
       pour(state, c.make);
     })->UseManualTime();
-  for (auto [name, op] : {std::pair{"sum", stream::Reduction::kSum}, std::pair{"max-abs", stream::Reduction::kMaxAbs}})
+  for (auto [name, op] : {std::pair{"sum", stream::Reduction::kSum}, std::pair{"max", stream::Reduction::kMax}})
     for (int axis : {0, 1})
       benchmark::RegisterBenchmark(fmt::format("step/reduce {} over axis {}", name, axis).c_str(),
                                    [=](benchmark::State& state) { reduce(state, op, axis); })

@@ -60,7 +60,7 @@ Findings compare(const lowtide::emit::Plan& plan, const Options& options, Budget
   for (const ConstantPair& pair : pairs) bytes += pair.found->bytes();
   progress.begin("comparing", bytes);
   for (const ConstantPair& pair : pairs) {
-    out.constants.push_back(compare_constants(pair.expected, pair.found, budget, &progress));
+    out.constants.push_back(lowtide::emit::compare_constants(pair.expected, pair.found, budget, &progress));
     out.constants.back().tensor = pair.tensor;
   }
   return out;
