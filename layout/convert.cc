@@ -67,7 +67,7 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   each(keep_infinities);
   done("keep_infinities");
   // Products that take a weight as it is stored, where weights shall stay in their files.
-  if (options.keep_weights) each(keep_weights);
+  if (options.weights.form == WeightForm::kInPlace) each(keep_weights);
   done("keep_weights");
   // What kernels insist on: a bias, even of zeros; element types and ranks that they take. Late, because the casts and
   // reshapes that it puts between the ops would hide them from the passes above.

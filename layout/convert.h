@@ -18,8 +18,7 @@ namespace lowtide::layout {
 struct ConvertOptions {
   std::map<std::string, core::Shape> shapes;   // --shape: input name -> static shape
   std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
-  bool keep_weights = false;                   // --weights in-place: weights are spared changes where that costs little
-  WeightOptions weights;                       // --weights f16, int8, int4
+  WeightOptions weights;                       // --weights
   std::function<void(std::string_view pass, const core::Model&)>
       after_pass;  // for --dump-after and timing; may be empty
 };

@@ -14,13 +14,12 @@ using core::Kind;
 using core::Op;
 using core::Val;
 
-// The matrix [K, N] that weights [N, K] are the transpose of, if it could stay where it lies.
+// The matrix [K, N] that weights [N, K] are the transpose of, if it could stay where it lies: in f16 too, which
+// shrink_weights then leaves behind a DEQUANTIZE.
 stream::RecipeRef stored_matrix(const core::Value& weights) {
   if (!weights.constant || weights.quantization) return nullptr;
-  const auto* permute = std::get_if<stream::step::Permute>(&weights.constant->step);
-  if (!permute || permute->perm != core::Perm{1, 0}) return nullptr;
-  const stream::RecipeRef& matrix = weights.constant->from[0];
-  return stream::in_place_extent(*matrix) ? matrix : nullptr;
+  stream::RecipeRef matrix = stream::recipe::permute(weights.constant, {1, 0});
+  return stream::in_place_extent(*matrix) || stream::reads_halves_in_place(*matrix) ? matrix : nullptr;
 }
 
 Val activated(Builder& b, Val x, Activation activation) {

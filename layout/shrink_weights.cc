@@ -13,6 +13,7 @@
 #include "layout/weights/kernels.h"
 #include "layout/weights/names.h"
 #include "stream/error.h"
+#include "stream/in_place.h"
 #include "stream/magnitude.h"
 
 namespace lowtide::layout {
@@ -323,10 +324,10 @@ ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, const 
   choose(weights, onnx, options);
   for (Weight& weight : weights) {
     if (!weight.wanted || weight.is_result || weight.uses.empty()) continue;
-    if (options.form == WeightForm::kHalf)
-      choose_half(weight);
-    else
+    if (options.form == WeightForm::kInt8 || options.form == WeightForm::kInt4)
       choose_integers(weight, options.form == WeightForm::kInt4);
+    else if (options.form == WeightForm::kHalf || stream::reads_halves_in_place(*weight.recipe))
+      choose_half(weight);
   }
   measure(weights, model, options, report);
   rewrite(weights);

@@ -17,7 +17,8 @@
 
 namespace lowtide::layout {
 
-enum class WeightForm : uint8_t { kFloat, kHalf, kInt8, kInt4 };
+// kInPlace: weights stay in the model's own files where they can, those in f16 too.
+enum class WeightForm : uint8_t { kFloat, kHalf, kInt8, kInt4, kInPlace };
 
 struct WeightOptions {
   WeightForm form = WeightForm::kFloat;

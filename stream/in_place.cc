@@ -14,4 +14,9 @@ const step::Extent* in_place_extent(const Recipe& recipe) {
   return extent && extent->stretches[0].offset % kInPlaceAlignment == 0 ? extent : nullptr;
 }
 
+bool reads_halves_in_place(const Recipe& recipe) {
+  return recipe.dtype == DType::kFloat32 && std::holds_alternative<step::Cast>(recipe.step) &&
+         recipe.from[0]->dtype == DType::kFloat16 && in_place_extent(*recipe.from[0]);
+}
+
 }  // namespace lowtide::stream

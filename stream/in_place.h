@@ -16,5 +16,7 @@ inline constexpr uint64_t kLeastInPlace = 4096;
 const step::Extent* stored_extent(const Recipe& recipe);
 // The same, if its offset is one that LiteRT takes.
 const step::Extent* in_place_extent(const Recipe& recipe);
+// True when the constant is such halves (f16), read as f32: a DEQUANTIZE at run time does the same.
+bool reads_halves_in_place(const Recipe& recipe);
 
 }  // namespace lowtide::stream

@@ -64,7 +64,10 @@ def check(case, folder, litert, output="model.tflite"):
     return verdict
 
 
-ROWS = i64(*range(0, 60, 7))
+def half(*shape):
+    return np.random.default_rng(len(shape)).uniform(-1, 1, shape).astype(np.float16)
+
+
 # Networks, and the weights that must stay where they are.
 CASES = [
     (Case("in_place/pointwise_convs", "float[1,48,5,7] x", "a = Conv(x, w, b) r = Relu(a) y = Conv(r, v)",
@@ -105,6 +108,12 @@ CASES = [
     (Case("in_place/bool_mask", "float[64,80] x", "y = Where(m, x, c)", {"m": np.arange(64 * 80).reshape(64, 80) % 3 == 0, "c": (64, 80)}), ["m", "c"]),
     (Case("in_place/split", "float[3,40] x", "a, b = Split<axis=0>(w, s) c = Gemm<transB=1>(x, a) d = Gemm<transB=1>(x, b) y = Concat<axis=1>(c, d)",
           {"w": (96, 40), "s": i64(64, 32)}), ["w"]),
+    # f16 behind a DEQUANTIZE, also where a product wants it transposed.
+    (Case("in_place/halves", "float[3,64] x", "h = Cast<to=10>(x) a = MatMul(h, w) p = Add(a, b) r = Relu(p) c = Gemm<transB=1>(r, v) y = Cast<to=1>(c)",
+          {"w": half(64, 80), "b": half(80), "v": half(48, 80)}, tolerance=2e-3), ["w", "v"]),
+    (Case("in_place/half_convs", "float[1,64,5,7] x", "h = Cast<to=10>(x) a = Conv(h, w) s = Add(a, p) y = Cast<to=1>(s)",
+          {"w": half(80, 64, 1, 1), "p": half(80, 5, 7)}, tolerance=2e-3), ["w"]),
+    (Case("in_place/half_table", "int32[2,5] x", "e = Gather(t, x) y = Cast<to=1>(e)", {"t": half(70, 64)}, ranges={"x": (0, 70)}), ["t"]),
     (Case("in_place/reshaped", "float[2,30,40] x", "r = Reshape(w, s) y = Add(x, r)", {"w": (1200,), "s": i64(30, 40)}), ["w"]),
     (Case("in_place/branches", "bool[1] q, float[3,40] x",
           "y = If (q) <then_branch = t () => (float[3,64] a) {a = Gemm<transB=1>(x, w)}, else_branch = e () => (float[3,64] b) {c = Gemm<transB=1>(x, v) b = Relu(c)}>",

@@ -24,11 +24,11 @@ using lowtide::stream::Code;
 using lowtide::stream::Error;
 using lowtide::stream::Unsupported;
 
-const std::map<std::string, Weights> kWeights = {{"float", {}},
-                                                 {"f16", {WeightForm::kHalf}},
-                                                 {"int8", {WeightForm::kInt8}},
-                                                 {"int4", {WeightForm::kInt4}},
-                                                 {"in-place", {WeightForm::kFloat, true}}};
+const std::map<std::string, WeightForm> kWeights = {{"float", WeightForm::kFloat},
+                                                    {"f16", WeightForm::kHalf},
+                                                    {"int8", WeightForm::kInt8},
+                                                    {"int4", WeightForm::kInt4},
+                                                    {"in-place", WeightForm::kInPlace}};
 
 [[noreturn]] void usage(std::string text) { throw Error(Code::kUsage, std::move(text)); }
 
@@ -68,12 +68,12 @@ lowtide::layout::ConvertOptions layout_options(const ConversionOptions& options)
       usage(fmt::format("--layout {}: '{}' is neither nhwc nor nchw", name, layout));
     if (!out.layouts.emplace(name, layout).second) usage(fmt::format("--layout {} is given twice", name));
   }
-  out.keep_weights = options.mode().in_place;
-  out.weights.form = options.mode().form;
+  out.weights.form = options.weight_form();
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
   out.weights.threads = options.thread_count();
-  if (out.weights.form == WeightForm::kFloat && !(options.include.empty() && options.exclude.empty()))
+  const bool same_bits = out.weights.form == WeightForm::kFloat || out.weights.form == WeightForm::kInPlace;
+  if (same_bits && !(options.include.empty() && options.exclude.empty()))
     usage("--weights-include and --weights-exclude choose among what --weights f16, int8 or int4 changes: give one");
   return out;
 }
@@ -96,7 +96,7 @@ lowtide::layout::ConvertOptions layout_options(const ConversionOptions& options)
 
 }  // namespace
 
-Weights ConversionOptions::mode() const { return kWeights.at(weights); }
+WeightForm ConversionOptions::weight_form() const { return kWeights.at(weights); }
 
 int ConversionOptions::thread_count() const {
   if (threads > 0) return threads;
@@ -158,7 +158,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.weights = std::move(converted.weights);
     lowtide::emit::WriteOptions write;
     write.external_buffers = options.external;
-    if (options.mode().in_place) write.in_place = folder;
+    if (options.weight_form() == WeightForm::kInPlace) write.in_place = folder;
     out.plan = plan_tflite(*converted.model, write);
     out.budget_peak = budget.high_water();
   } catch (Error& error) {

@@ -14,12 +14,6 @@
 #include "stream/onnx.h"
 #include "stream/progress.h"
 
-// What becomes of the weights: --weights.
-struct Weights {
-  lowtide::layout::WeightForm form = lowtide::layout::WeightForm::kFloat;
-  bool in_place = false;
-};
-
 struct ConversionOptions {
   std::string input;
   std::vector<std::string> shapes, layouts, include, exclude;
@@ -28,7 +22,7 @@ struct ConversionOptions {
   uint64_t max_rss = 0;  // 0: not given
   int threads = 0;       // 0: as many as pay
 
-  Weights mode() const;
+  lowtide::layout::WeightForm weight_form() const;  // what becomes of the weights: --weights
   int thread_count() const;
 };
 // The model and all of the above as options of a command.

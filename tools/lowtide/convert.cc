@@ -27,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using lowtide::emit::VerifiedTensor;
+using lowtide::layout::WeightForm;
 using lowtide::stream::Budget;
 using lowtide::stream::Code;
 using lowtide::stream::Error;
@@ -138,8 +139,8 @@ void run(const Options& options) {
   report.input = options.input;
   report.output = output.string();
   report.dry_run = options.dry_run;
-  report.in_place = options.mode().in_place;
-  report.shrinks = options.mode().form != lowtide::layout::WeightForm::kFloat;
+  report.in_place = options.weight_form() == WeightForm::kInPlace;
+  report.shrinks = !report.in_place && options.weight_form() != WeightForm::kFloat;
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
   report.threads = options.thread_count();
