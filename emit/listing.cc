@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "emit/json_text.h"
 #include "emit/report.h"
 #include "stream/printable.h"
 
@@ -119,7 +120,7 @@ std::string listing_json(const Listing& listing) {
   for (const auto& [name, value] : listing.facts) facts[name] = value;
   for (const ListedGraph& graph : listing.graphs) graphs.push_back(graph_json(graph));
   Json json = {{"format", listing.format}, {"facts", facts}, {"graphs", graphs}, {"totals", totals(listing)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 }  // namespace lowtide::emit

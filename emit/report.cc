@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "emit/json_text.h"
 #include "stream/in_place.h"
 #include "stream/printable.h"
 
@@ -136,7 +137,7 @@ std::string report_json(const Report& report) {
       {"peak_file", report.peak_file},
       {"peak_rss_ratio", ratio(report.peak_rss, report.input_bytes)},
   };
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(json);
 }
 
 }  // namespace lowtide::emit

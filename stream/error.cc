@@ -35,6 +35,17 @@ constexpr bool in_order() {
 }
 static_assert(in_order(), "kCodes is indexed by Code");
 
+// Names come from files, and may be a book each: the beginning and the end say what is needed.
+std::string shortened(std::string line) {
+  constexpr size_t kMost = 1500, kFront = 800, kBack = 600;
+  if (line.size() <= kMost) return line;
+  auto is_inside_a_letter = [&](size_t at) { return (line[at] & 0xc0) == 0x80; };  // UTF-8
+  size_t front = kFront, back = line.size() - kBack;
+  while (is_inside_a_letter(front)) --front;
+  while (is_inside_a_letter(back)) ++back;
+  return fmt::format("{} ... {}", line.substr(0, front), line.substr(back));
+}
+
 std::string format_line(Code code, const std::string& text, const Where& where) {
   std::string place;
   auto add = [&](const std::string& piece) { place += (place.empty() ? "" : ", ") + piece; };
@@ -48,7 +59,7 @@ std::string format_line(Code code, const std::string& text, const Where& where) 
   std::string line;
   if (!where.file.empty()) line += where.file + ": ";
   if (!place.empty()) line += place + ": ";
-  return printable(fmt::format("{}{} [{}]", line, text, code_name(code)));
+  return fmt::format("{} [{}]", shortened(printable(line + text)), code_name(code));
 }
 
 }  // namespace

@@ -43,6 +43,10 @@ uint64_t free_bytes(int descriptor) {
   return fstatvfs(descriptor, &info) == 0 ? static_cast<uint64_t>(info.f_bavail) * info.f_frsize : 0;
 }
 
+int cut(int descriptor, uint64_t size) {
+  return uninterrupted([&] { return ftruncate(descriptor, static_cast<off_t>(size)); });
+}
+
 }  // namespace
 
 OutFile::OutFile(const std::filesystem::path& path, uint64_t size) : OutFile(path, size, size) {
@@ -75,8 +79,7 @@ void OutFile::set_size() {
                             static_cast<uint64_t>(limit.rlim_cur)),
                 {.file = path_.string()});
   }
-  const int result = uninterrupted([&] { return ftruncate(temporary_->descriptor(), static_cast<off_t>(size_)); });
-  if (result != 0) fail("setting its size", errno);
+  if (cut(temporary_->descriptor(), size_) != 0) fail("setting its size", errno);
 }
 
 void OutFile::reserve(Range range) {
@@ -168,17 +171,13 @@ uint64_t OutFile::copy_in_kernel(const Source& source, uint64_t source_offset, u
 }
 
 void OutFile::to_disk() {
-  int result;
-  do {
-    result = fdatasync(temporary_->descriptor());
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) fail("writing to the disk", errno);
+  if (uninterrupted([&] { return fdatasync(temporary_->descriptor()); }) != 0) fail("writing to the disk", errno);
   posix_fadvise(temporary_->descriptor(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
 void OutFile::shorten(uint64_t size) {
   if (size > size_) throw Error(Code::kInternal, "a file is shortened to more", {.file = path_.string()});
-  if (ftruncate(temporary_->descriptor(), static_cast<off_t>(size)) != 0) fail("setting its size", errno);
+  if (cut(temporary_->descriptor(), size) != 0) fail("setting its size", errno);
   size_ = size;
 }
 

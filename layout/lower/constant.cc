@@ -43,6 +43,7 @@ stream::RecipeRef constant_of(Lowering& lo, const onnx::Attribute& attribute) {
 // ONNX Runtime's way: in float, one step after the other; the quotient is taken in double.
 Val float_range(Lowering& lo, float start, float limit, float delta) {
   if (delta == 0) lo.malformed("a step of 0");
+  if (std::isnan(start) || std::isnan(limit) || std::isnan(delta)) lo.malformed("a range of what is no number");
   const double count = std::max(0.0, std::ceil((1.0 * (limit - start)) / delta));
   if (!(count <= static_cast<double>(stream::kSmallElements))) lo.unsupported("a range of that many floats");
   std::vector<float> elements;
@@ -93,6 +94,10 @@ void lower_range(Lowering& lo) {
   const auto first = lo.ints(start);
   const bool counts_up = first && (*first)[0] == 0 && lo.dims(limit) && step && (*step)[0] > 0;
   const bool known = first && lo.ints(limit) && lo.ints(delta);
+  if (known) {
+    const __int128 span = static_cast<__int128>((*lo.ints(limit))[0]) - (*first)[0];
+    if (span / (*lo.ints(delta))[0] > INT32_MAX) lo.malformed("a range of more elements than a tensor has");
+  }
   if (!known && !counts_up) {
     Val up = lo.b.maximum(limit, start), down = lo.b.minimum(limit, start);
     if (step)

@@ -80,6 +80,10 @@ std::vector<Val> lower_branch(Lowering& lo, core::Region& region, const onnx::Gr
 
 void lower_if(Lowering& lo) {
   const onnx::Graph &yes = subgraph(lo, "then_branch"), &no = subgraph(lo, "else_branch");
+  if (lo.dtype(lo.input(0)) != DType::kBool) lo.malformed("the condition is not boolean");
+  if (const Dim elements = lo.b.graph.symbols.product(lo.shape(lo.input(0)));
+      !core::is_symbol(elements) && elements != 1)
+    lo.malformed(fmt::format("a condition of {} elements", elements));
   std::vector<Val> out;
   if (auto condition = truth(lo, lo.input(0))) {
     out = lo.around.lower_inline(*condition ? yes : no, {});

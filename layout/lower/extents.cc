@@ -1,5 +1,7 @@
 #include "layout/lower/extents.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -43,6 +45,29 @@ bool never_negative(const core::Graph& graph, core::ValueId id) {
     }
   }
   return false;
+}
+
+// Constant indices from 0 on, each row of them looked at against the extents; nullopt: they are known only at run time,
+// or one that is negative counts from an end that is.
+std::optional<Val> known_and_wrapped(Lowering& lo, Val indices, std::span<const Dim> dims) {
+  auto known = lo.ints(indices);
+  if (!known) return std::nullopt;
+  bool changed = false;
+  for (size_t i = 0; i < known->size(); ++i) {
+    int64_t& index = (*known)[i];
+    const Dim dim = dims[i % dims.size()];
+    if (core::is_symbol(dim)) {
+      if (index < 0) return std::nullopt;
+      continue;
+    }
+    if (index < -dim || index >= dim) lo.malformed(fmt::format("index {} lies outside an extent of {}", index, dim));
+    if (index >= 0) continue;
+    index += dim;
+    changed = true;
+  }
+  if (!changed) return indices;
+  const Shape shape = lo.shape(indices);
+  return Val{lo.b.graph.add_ints(*known, lo.dtype(indices), shape)};
 }
 
 }  // namespace
@@ -124,28 +149,16 @@ Val as_i32_clamped(Lowering& lo, Val list) {
 }
 
 Val wrapped(Lowering& lo, Val indices, Dim dim) {
+  const Dim one[] = {dim};
+  if (auto known = known_and_wrapped(lo, indices, one)) return *known;
   if (!stream::is_signed_int(lo.dtype(indices)) || never_negative(lo.b.graph, indices.id)) return indices;
-  if (auto known = lo.ints(indices)) {
-    if (std::none_of(known->begin(), known->end(), [](int64_t i) { return i < 0; })) return indices;
-    if (!core::is_symbol(dim)) {
-      for (int64_t& i : *known) {
-        if (i < -dim || i >= dim)
-          lo.malformed("index " + std::to_string(i) + " lies outside an extent of " + std::to_string(dim));
-        if (i < 0) i += dim;
-      }
-      const Shape shape = lo.shape(indices);
-      return Val{lo.b.graph.add_ints(*known, lo.dtype(indices), shape)};
-    }
-  }
   Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
   return lo.b.select(below, lo.b.add(indices, extent(lo, dim, lo.dtype(indices))), indices);
 }
 
 Val wrapped_tuples(Lowering& lo, Val indices, std::span<const Dim> dims) {
+  if (auto known = known_and_wrapped(lo, indices, dims)) return *known;
   if (never_negative(lo.b.graph, indices.id)) return indices;
-  if (auto known = lo.ints(indices)) {
-    if (std::none_of(known->begin(), known->end(), [](int64_t i) { return i < 0; })) return indices;
-  }
   Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
   return lo.b.select(below, lo.b.add(indices, lo.b.dims(dims, lo.dtype(indices))), indices);
 }

@@ -133,6 +133,8 @@ std::vector<Scanned> read_scanned(Lowering& lo, const char* axes, const char* di
     return values;
   };
   const std::vector<int64_t> axis = list(axes), back = list(directions);
+  for (int64_t direction : back)
+    if (direction != 0 && direction != 1) lo.malformed(fmt::format("{} of {}", directions, direction));
   std::vector<Scanned> out;
   for (size_t i = 0; i < count; ++i) out.push_back({axis[i], back[i] != 0});
   return out;

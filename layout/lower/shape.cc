@@ -2,6 +2,8 @@
 //
 // How the specifications differ: in Reshape's shape ONNX writes 0 for "as in the input" (unless allowzero), TFLite
 // means zero. Expand broadcasts both ways, BROADCAST_TO only from the data to the shape. Shape of ONNX may take a part.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -281,9 +283,11 @@ void lower_tile(Lowering& lo) {
   }
   Val repeats = lo.input(1);
   if (lo.rank(repeats) != 1) lo.malformed("the repeats are not a list");
-  if (auto known = lo.ints(repeats))
+  if (auto known = lo.ints(repeats)) {
+    if (known->size() != static_cast<size_t>(lo.rank(x)))
+      lo.malformed(fmt::format("{} repeats for rank {}", known->size(), lo.rank(x)));
     lo.output(0, lo.b.tile(x, *known));
-  else
+  } else
     lo.output(0, lo.b.op(Kind::kTile, {x, as_i32_clamped(lo, repeats)}));
 }
 

@@ -2,6 +2,8 @@
 //
 // How the specifications differ: both clamp as numpy does, but walking backwards ONNX also clamps a begin that lies
 // before the tensor up to its first element, where STRIDED_SLICE finds nothing. ONNX writes INT64_MAX for "to the end".
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -230,6 +232,10 @@ void lower_reverse_sequence(Lowering& lo) {
   Val x = lo.input(0);
   const auto time = static_cast<int>(lo.attr_i("time_axis", 0)), batch = static_cast<int>(lo.attr_i("batch_axis", 1));
   if (time + batch != 1 || time * batch != 0) lo.malformed("time_axis and batch_axis must be 0 and 1");
+  if (auto lengths = lo.ints(lo.input(1)); lengths && lo.rank(x) > time && !core::is_symbol(lo.b.dim(x, time)))
+    for (int64_t length : *lengths)
+      if (length < 0 || length > lo.b.dim(x, time))
+        lo.malformed(fmt::format("a sequence of {} steps, of {} there are", length, lo.b.dim(x, time)));
   lo.output(0, lo.b.op(Kind::kReverseSequence, {x, lo.input(1)}, core::ReverseSequenceOptions{time, batch}));
 }
 

@@ -93,6 +93,7 @@ std::vector<TensorType> infer_top_k(const OpView& op) {
   Shape out = op.shape(0);
   const auto* k = op.contents(1);
   out.back() = k && k->size() == 1 ? (*k)[0] : op.symbols().fresh("top_k");
+  if (!is_symbol(out.back()) && out.back() < 0) misfit(op, fmt::format("k is {}", out.back()));
   if (!is_symbol(out.back()) && stream::is_static(op.shape(0).back()) && out.back() > op.shape(0).back())
     misfit(op, fmt::format("k {} is larger than the axis, {}", out.back(), op.shape(0).back()));
   return {{op.dtype(0), out}, {DType::kInt32, out}};

@@ -62,6 +62,7 @@ class Call:
     number: int
     name: str
     path: str
+    is_output: bool = False  # on what is being written, and not where that is read again to verify it
 
 
 @dataclasses.dataclass
@@ -70,6 +71,7 @@ class Run:
     stderr: str
     calls: list
     folder: pathlib.Path
+    output_name: str
 
     @property
     def names(self):
@@ -77,14 +79,14 @@ class Run:
 
     @property
     def output(self):
-        return (self.folder / "m.tflite").read_bytes()
+        return (self.folder / self.output_name).read_bytes()
 
 
 class Bench:
     """Folders to convert in; `good` is the output without any fault, `calls` what the program calls for it."""
 
-    def __init__(self, root, options=()):
-        self.root, self.options = root, [o.replace("{root}", str(root)) for o in options]
+    def __init__(self, root, options=(), output="m.tflite"):
+        self.root, self.options, self.output = root, options, output
         self.model = root / "model"
         self.model.mkdir()
         save_model(self.model)
@@ -98,14 +100,14 @@ class Bench:
         folder = self.root / name
         if not folder.exists():
             shutil.copytree(self.model, folder)
-            (folder / "m.tflite").write_bytes(OLD)
+            (folder / self.output).write_bytes(OLD)
         return self.again(folder, fault, target, command)
 
     def again(self, folder, fault="", target="", command=None):
         log = folder.with_name(folder.name + ".log")
         log.unlink(missing_ok=True)
         if command is None:
-            command = ["convert", "m.onnx", "-o", "m.tflite", "--threads", "1", "--quiet", *self.options]
+            command = ["convert", "m.onnx", "-o", self.output, "--threads", "1", "--quiet", *self.options]
         environment = os.environ | {"LD_PRELOAD": str(layer()), "FAULT_FOLDER": str(folder), "FAULT_LOG": str(log), "FAULT": fault,
                                     "FAULT_TARGET": str(folder / target) if target else "", "TMPDIR": str(folder)}
         done = subprocess.run([converter.program(), *command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
@@ -113,7 +115,13 @@ class Bench:
         lines = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
         calls = [Call(int(number), name, path) for number, name, path in (line.split("\t") for line in lines)]
-        return Run(done.returncode, done.stderr, calls, folder)
+        is_read_again = False
+        for call in calls:
+            is_temporary = ".lowtide-" in call.path
+            is_read_again = is_read_again or is_temporary and call.name == "open"
+            call.is_output = call.name == "rename" or is_temporary and not is_read_again
+            is_read_again = is_read_again and not (is_temporary and call.name == "close")
+        return Run(done.returncode, done.stderr, calls, folder, self.output)
 
 
 def all_of(work, cases):

@@ -236,6 +236,11 @@ int fsync(int descriptor) {
   return static_cast<int>(raw(SYS_fsync, descriptor));
 }
 
+int fdatasync(int descriptor) {
+  if (judge("fdatasync", descriptor) == Outcome::kFail) return -1;
+  return static_cast<int>(raw(SYS_fdatasync, descriptor));
+}
+
 int fstat(int descriptor, struct stat* info) noexcept {
   if (judge("fstat", descriptor) == Outcome::kFail) return -1;
   return static_cast<int>(raw(SYS_fstat, descriptor, info));

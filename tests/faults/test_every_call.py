@@ -16,9 +16,8 @@ WRITING = ("create", "pwrite", "write", "fallocate", "ftruncate", "copy_file_ran
 
 # Calls without which it goes on: advice, the closing of what was read, the first of two ways to make an unnamed file.
 def may_pass(call):
-    is_output = ".lowtide-" in call.path
-    return (call.name == "close" and not is_output or call.name in ("sync_file_range", "copy_file_range")
-            or call.name == "create" and not is_output or call.name == "fstat" and is_output)
+    return (call.name in ("close", "create") and not call.is_output or call.name in ("sync_file_range", "copy_file_range")
+            or call.name == "fstat" and call.is_output)
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +27,23 @@ def plain(tmp_path_factory):
     return made
 
 
-@pytest.fixture(scope="module", params=["plain", "report"])
+WAYS = {"plain": (), "report": ("--report", "r.json", "--max-rss", "12M"), "verified": ("--verify-output",), "compressed": ()}
+
+
+@pytest.fixture(scope="module", params=WAYS)
 def bench(request, plain, tmp_path_factory):
-    """With a report too, of which only the calls that write are tried: those that read are the same."""
+    """Other ways of writing too, of which only the calls on what is written are tried: what is read is the same."""
     if request.param == "plain":
         return plain
-    made = Bench(tmp_path_factory.mktemp("faults"), ("--report", "r.json", "--max-rss", "12M"))
+    made = Bench(tmp_path_factory.mktemp("faults"), WAYS[request.param], "m.tflite.zst" if request.param == "compressed" else "m.tflite")
     made.calls = [call for call in made.calls if ".lowtide-" in call.path or call.name == "rename"]
-    assert len(made.calls) > 12, made.calls
+    assert len(made.calls) > 6, made.calls
     return made
 
 
 def check(bench, run, call, error):
     """`call` failed with `error`."""
-    expected_names = {*INPUTS, "m.tflite"}
+    expected_names = {*INPUTS, bench.output}
     if run.status == 0:
         assert may_pass(call), "it says that nothing was wrong"
         assert run.output == bench.good and not run.stderr
@@ -49,7 +51,7 @@ def check(bench, run, call, error):
             json.loads((run.folder / "r.json").read_text())
             expected_names.add("r.json")
     else:
-        wanted = NO_SPACE if error == "ENOSPC" and (call.name in WRITING or ".lowtide-" in call.path or call.name == "rename") else IO
+        wanted = NO_SPACE if error == "ENOSPC" and (call.name in WRITING or call.is_output) else IO
         assert run.status == wanted, (run.status, run.stderr)
         assert len(run.stderr.splitlines()) == 1 and run.stderr.startswith("lowtide: "), run.stderr
         is_of_report = call.name != "fstat" and "r.json" in call.path
@@ -101,11 +103,11 @@ def test_killed_before_every_call(bench, record_property):
         run = bench.run(f"kill{call.number}", f"{call.number}:kill")
         assert run.status == -9
         assert run.output in (OLD, bench.good)
-        left = run.names - {*INPUTS, "m.tflite", "r.json"}
+        left = run.names - {*INPUTS, bench.output, "r.json"}
         assert len(left) <= 1, left
         after = bench.again(run.folder)
         assert after.status == 0 and after.output == bench.good
-        assert after.names <= {*INPUTS, "m.tflite", "r.json"}
+        assert after.names <= {*INPUTS, bench.output, "r.json"}
         shutil.rmtree(run.folder)
 
     all_of(one, bench.calls)
@@ -126,7 +128,7 @@ def test_input_changes(plain, target, change, record_property):
         name = f"{change}{target}{call.number}"
         folder = bench.root / name
         shutil.copytree(bench.model, folder)
-        (folder / "m.tflite").write_bytes(OLD)
+        (folder / bench.output).write_bytes(OLD)
         shutil.copy2(folder / target, folder / (target + ".other"))
         run = bench.again(folder, f"{call.number}:{change}", target)
         if run.status == 0:
@@ -137,7 +139,7 @@ def test_input_changes(plain, target, change, record_property):
             assert run.status == IO or (run.status == MALFORMED and call.number <= opened), (run.status, run.stderr)
             assert len(run.stderr.splitlines()) == 1 and target in run.stderr, run.stderr
             assert run.output == OLD
-        assert run.names <= {*INPUTS, "m.tflite", "r.json", target + ".other"}
+        assert run.names <= {*INPUTS, bench.output, "r.json", target + ".other"}
         shutil.rmtree(run.folder)
 
     all_of(one, calls)

@@ -47,6 +47,16 @@ def input_tensor_of_the_largest_number(m):
     m.subgraphs[0].operators[0].inputs[1] = 2**31 - 1
 
 
+@values("malformed", "operator 0", "FULLY_CONNECTED needs its input 1")
+def required_input_that_is_absent(m):
+    m.subgraphs[0].operators[0].inputs[1] = -1
+
+
+@values("malformed", "operator 1", "NEG needs its input 0")
+def only_input_that_is_absent(m):
+    m.subgraphs[0].operators[1].inputs[0] = -1
+
+
 @values("malformed", "operator 1", "tensor 5")
 def output_tensor_that_is_not_there(m):
     m.subgraphs[0].operators[1].outputs[0] = 5
@@ -586,6 +596,14 @@ def test_offset_one_is_none(tmp_path):
     path = tmp_path / "one.tflite"
     path.write_bytes(pack(model))
     assert [constant["name"] for constant in listing(path)["graphs"][0]["constants"]] == ["the_weights"]
+
+
+def test_optional_input_may_be_absent(tmp_path):
+    model = good_tflite()
+    model.subgraphs[0].operators[0].inputs[2] = -1
+    path = tmp_path / "no_bias.tflite"
+    path.write_bytes(pack(model))
+    assert listing(path)["graphs"][0]["operators"][0]["inputs"] == ["x", "the_weights", ""]
 
 
 def test_inline_data_win_over_an_offset(tmp_path):

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "emit/listing.h"
+#include "layout/absent_inputs.h"
 #include "stream/file.h"
 #include "stream/onnx_reader.h"
 #include "stream/seekable_source.h"
@@ -38,7 +39,9 @@ bool is_tflite(std::filesystem::path path) {
 lowtide::emit::Listing read(const std::string& path, lowtide::stream::Budget& budget) {
   if (!is_tflite(path)) return lowtide::emit::listing(lowtide::stream::read_onnx(path, budget));
   lowtide::stream::Spill spill({});
-  return lowtide::emit::listing(lowtide::stream::read_tflite(open_decompressed(path, spill, budget), budget));
+  const lowtide::tfl::Model model = lowtide::stream::read_tflite(open_decompressed(path, spill, budget), budget);
+  lowtide::layout::check_absent_inputs(model);
+  return lowtide::emit::listing(model);
 }
 
 void run(const Options& options) {

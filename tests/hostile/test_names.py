@@ -1,0 +1,59 @@
+"""Names that are no text, or that speak to the terminal: a model may have them, and what is printed and written about it is
+text all the same."""
+
+import json
+
+import pytest
+
+
+from good_model import good_model, node
+from refusal import refuse, run
+
+# Of equal length with what they replace, since protobuf's writer takes only text.
+NAMES = {"no UTF-8": b"\xff\xfe\xc3\x28", "half a letter": b"ab\xe2\x82", "surrogate": b"\xed\xa0\x80x", "too long a form": b"\xc0\xafab",
+         "escape sequence": b"\x1b[2J", "newline": b"a\nb\r", "NUL": b"a\0b\0", "bell": b"\x07\x08\x0b\x7f", "C1 control": b"\xc2\x9b31", "quotes": b"'\"\\\\"}
+
+
+def renamed(name):
+    model = good_model()
+    model.graph.input[0].name = node(model, "the_conv").input[0] = "QQQQ"
+    node(model, "the_gemm").name = "ZZZZ"
+    return model.SerializeToString().replace(b"QQQQ", name).replace(b"ZZZZ", name)
+
+
+def is_text(raw):
+    return all(letter.isprintable() or letter == "\n" for letter in raw.decode())
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_what_is_said_is_text(case, tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(renamed(NAMES[case]))
+    report = tmp_path / "report.json"
+    for command in (["inspect", path], ["inspect", "--json", path], ["convert", path, "-o", tmp_path / "m.tflite", "--report", report, "--verbose"],
+                    ["convert", path, "-o", tmp_path / "m.tflite", "--dump-after", "lower"], ["inspect", tmp_path / "m.tflite"], ["inspect", "--json", tmp_path / "m.tflite"]):
+        done = run(command)
+        assert done.returncode == 0, (command, done.stderr)
+        for said in (done.stdout, done.stderr):
+            assert is_text(said.encode(errors="surrogateescape")), said
+        if "--json" in command:
+            json.loads(done.stdout)
+    json.loads(report.read_bytes().decode())
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_errors_are_one_line_of_text(case, tmp_path, record_property):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(renamed(NAMES[case]).replace(b"the_bias", b"the_bia?", 1))
+    refuse(path, "malformed")
+    record_property("hostile files refused", 1)
+
+
+def test_very_long_names(tmp_path):
+    model = good_model()
+    model.graph.input[0].name = node(model, "the_conv").input[0] = "n" * 1_000_000
+    path = tmp_path / "long.onnx"
+    path.write_bytes(model.SerializeToString())
+    done = run(["convert", path, "-o", tmp_path / "m.tflite"])
+    assert done.returncode == 0, done.stderr
+    assert json.loads(run(["inspect", "--json", tmp_path / "m.tflite"]).stdout)["graphs"][0]["inputs"][0]["name"] == "n" * 1_000_000
