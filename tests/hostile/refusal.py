@@ -3,7 +3,6 @@ that kind of error (docs/errors.md), nothing written, nothing left, no crash, no
 
 import functools
 import pathlib
-import resource
 import subprocess
 import sys
 
@@ -21,14 +20,9 @@ def is_sanitized():
     return b"__asan_init" in converter.program().read_bytes()
 
 
-def _limit():
-    if not is_sanitized():
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-
-
-def run(command, **options):
-    done = subprocess.run([converter.program(), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT,
-                          preexec_fn=_limit, **options)
+def run(command):
+    limit = [] if is_sanitized() else ["prlimit", f"--as={ADDRESS_SPACE}"]
+    done = subprocess.run([*limit, converter.program(), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT)
     done.stdout, done.stderr = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
     return done
 
