@@ -1,7 +1,9 @@
 #include "layout/settle/cut.h"
 
 // g++ 12 takes an iterator inside Boost's max-flow for uninitialized; it is set before use.
+#ifndef __clang__  // which does not know that warning
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 #include <limits>

@@ -1,0 +1,95 @@
+"""Writes what fuzzing starts from, one folder a target.
+
+    python tests/fuzz/make_seeds.py FOLDER
+
+ONNX models: the node suite in both of its modes and the operator cases, small ones. TFLite files: what $LOWTIDE (or
+build/release/lowtide) makes of a part of them. Zstd frames: by the zstd program. Names are hashes of the bytes.
+"""
+
+import hashlib
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / "tests" / "conformance")]
+
+import converter  # noqa: E402
+import run_nodes  # noqa: E402
+from test_operators import CASES  # noqa: E402
+
+LARGEST = 6 * 1024  # bytes of a model: an input that is executed fast and mutated where it matters
+CONVERTED_ONE_OF = 5
+OPTIONS = 32  # the convert target takes them from model_version
+
+LOCATIONS = ["a", "sub/b", "sub/deep/c.bin", "...", "./a", "sub/../a", "sub//b", "../secret", "/dev/zero", "link", "out", "up/secret",
+             "sublink/b", "zero", "hard", "pipe", "empty", "z.zst", "z", "sub/y", "l", "h", "sub", "sub/", "", "a/", "a/b", "missing",
+             "../model2/a", "../model/a", "\\a", "C:\\a", "a\0b", "sub/./deep/../b", "A", "a.zst", "h.zst", "l.zst"]
+ENTRIES = ["0\n4096\n4096", "\n\n16", "16\n64\n64", "4095\n1\n1", "4096\n0\n0", "-1\n1\n1", "18446744073709551615\n2\n2", "1e3\n4\n4",
+           "0\n9223372036854775807\n9223372036854775807", "0x10\n4\n4", " 1\n4\n4", "+1\n4\n4", "1\n4\n4\nda39a3ee", "1\n4\n4\n\nbasepath\n.."]
+
+
+def models():
+    """Serialized models, each once."""
+    seen = set()
+    for case in sorted(p.name for p in run_nodes.NODES.iterdir()):
+        try:
+            model, inputs, _ = run_nodes.load_case(case)
+        except Exception:  # a data set of a kind that onnx itself does not load; the model is not needed that much
+            continue
+        for variant in (model, run_nodes.freeze(model, inputs)):
+            if variant is not None:
+                seen.add(with_options(variant))
+    for case in CASES:
+        seen.add(with_options(case.model()))
+    return sorted(m for m in seen if len(m) <= LARGEST)
+
+
+def with_options(model):
+    model.model_version = zlib.crc32(model.SerializeToString()) % OPTIONS
+    return model.SerializeToString()
+
+
+def zstd_frames():
+    texts = [b"", b"a", bytes(range(256)) * 4, b"lowtide " * 5000, hashlib.sha512(b"noise").digest() * 3]
+    options = [["-1"], ["-19", "--check"], ["-3", "--no-check", "--no-content-size"], ["--ultra", "-22", "--long=24"], ["--fast=5"]]
+    def frame(text, how):
+        return subprocess.run(["zstd", "-q", "-c", *how], input=text, capture_output=True, check=True).stdout
+    frames = [frame(text, how) for text in texts for how in options]
+    skippable = bytes.fromhex("502a4d18") + (5).to_bytes(4, "little") + b"skips"
+    return frames + [frames[3] + frames[8], skippable + frames[3], frames[3] + skippable]
+
+
+def write(folder, inputs):
+    folder.mkdir(parents=True, exist_ok=True)
+    for data in inputs:
+        (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
+    print(f"{folder.name}: {len(set(inputs))} seeds")
+
+
+def tflite_files(onnx_models):
+    with tempfile.TemporaryDirectory(prefix="lowtide-seeds-") as name:
+        source, output = pathlib.Path(name, "m.onnx"), pathlib.Path(name, "m.tflite")
+        for number, model in enumerate(onnx_models):
+            source.write_bytes(model)
+            options = ["--quiet", "--external-buffers"] if number % 2 else ["--quiet"]
+            if converter.convert(source, output, options).status == "converted" and output.stat().st_size <= 2 * LARGEST:
+                yield output.read_bytes()
+            output.unlink(missing_ok=True)
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    onnx_models = models()
+    write(out / "onnx_reader", onnx_models)
+    write(out / "convert", onnx_models)
+    write(out / "tflite_reader", list(tflite_files(onnx_models[::CONVERTED_ONE_OF])))
+    write(out / "zstd", zstd_frames())
+    write(out / "external_data", [f"{place}\n{ENTRIES[0]}".encode() for place in LOCATIONS] +
+          [f"a\n{entry}".encode() for entry in ENTRIES])
+
+
+if __name__ == "__main__":
+    main()

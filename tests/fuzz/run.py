@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Fuzzes at idle priority and keeps count.
+
+    python tests/fuzz/run.py FOLDER [--cpu-hours 4] [--jobs 2] [--target NAME...] [--slice 600] [--no-build]
+    python tests/fuzz/run.py FOLDER --summary
+
+FOLDER keeps everything between runs: corpus/TARGET, artifacts/TARGET (findings), logs, and cpu.tsv, one line a slice.
+A slice is one run of one target; the target that is furthest behind its share is next. CPU time is what the kernel
+says of each process, so a busy machine only takes longer.
+
+The trap: libFuzzer's time limit is by the clock, and at idle priority the clock runs without us. So it gets a generous
+one, and what looks slow is run again and counts when it takes more than 10 seconds of CPU.
+"""
+
+import argparse
+import collections
+import datetime
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build" / "fuzz" / "tests" / "fuzz"
+TARGETS = sorted(path.stem.removesuffix("_fuzz") for path in HERE.glob("*_fuzz.cc"))
+SHARE = collections.defaultdict(lambda: 1, convert=6, onnx_reader=2, zstd=0.5, external_data=0.5)
+LARGEST = {"convert": 16384, "onnx_reader": 16384, "tflite_reader": 16384, "zstd": 4096, "external_data": 512}
+SLOW = 10  # CPU seconds
+# A process of its own for each few hundred inputs: a finding does not end the slice.
+FORKED = ["-fork=1", "-ignore_crashes=1", "-ignore_ooms=1", "-ignore_timeouts=1"]
+LIMITS = ["-malloc_limit_mb=256", "-rss_limit_mb=1024", "-timeout=120", f"-report_slow_units={SLOW}"]
+ENVIRONMENT = {"ASAN_OPTIONS": "quarantine_size_mb=32:malloc_context_size=12",
+               "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
+EXECUTED = re.compile(r"^#(\d+):", re.MULTILINE)
+
+
+class Work:
+    def __init__(self, folder):
+        self.folder = folder
+        self.table = folder / "cpu.tsv"
+        self.lock = threading.Lock()
+        self.running = collections.Counter()
+        self.processes = set()
+        self.stopping = False
+        self.begun = self.cpu()
+
+    def place(self, kind, target):
+        path = self.folder / kind / target
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def rows(self):
+        if not self.table.is_file():
+            return []
+        return [line.split("\t") for line in self.table.read_text().splitlines()]
+
+    def cpu(self):
+        cpu = collections.Counter()
+        for _, target, seconds, *_ in self.rows():
+            cpu[target] += float(seconds)
+        return cpu
+
+    def next(self, targets, cpu_seconds):
+        """The target furthest behind its share, or None when the time is used up."""
+        with self.lock:
+            cpu = self.cpu()
+            if self.stopping or sum(cpu.values()) - sum(self.begun.values()) >= cpu_seconds:
+                return None
+            target = min(targets, key=lambda t: (self.running[t] > 0, (cpu[t] - self.begun[t]) / SHARE[t]))
+            self.running[target] += 1
+            return target
+
+    def stop(self, *_):
+        """After Ctrl-C or SIGTERM: libFuzzer ends at SIGINT, and what was done counts."""
+        self.stopping = True
+        for process in list(self.processes):
+            process.send_signal(signal.SIGINT)
+
+    def execute(self, command, log):
+        """Exit status and CPU seconds of a process and what it waited for."""
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                                       env={**os.environ, **ENVIRONMENT})
+        self.processes.add(process)
+        _, status, usage = os.wait4(process.pid, 0)
+        self.processes.discard(process)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, usage.ru_utime + usage.ru_stime
+
+    def done(self, target, cpu, executions, outcome):
+        with self.lock:
+            self.running[target] -= 1
+            now = datetime.datetime.now().isoformat(timespec="seconds")
+            with open(self.table, "a") as table:
+                table.write(f"{now}\t{target}\t{cpu:.1f}\t{executions}\t{outcome}\n")
+
+
+def is_finding(work, target, artifact, log):
+    status, cpu = work.execute([str(BUILD / f"fuzz_{target}"), *LIMITS, str(artifact)], log)
+    return status != 0 or cpu > SLOW
+
+
+def run_slice(work, target, seconds):
+    artifacts = work.place("artifacts", target)
+    before = set(artifacts.iterdir())
+    log = work.place("logs", target) / f"{datetime.datetime.now():%m%d-%H%M%S}-{threading.get_ident() % 1000}.log"
+    command = [str(BUILD / f"fuzz_{target}"), *LIMITS, *FORKED, f"-max_total_time={seconds}", f"-max_len={LARGEST.get(target, 4096)}",
+               f"-artifact_prefix={artifacts}/"]
+    dictionary = HERE / f"{target}.dict"
+    if dictionary.is_file():
+        command.append(f"-dict={dictionary}")
+    seeds = [str(path) for path in (HERE / "corpus" / target, HERE / "found" / target) if path.is_dir()]
+    status, cpu = work.execute([*command, str(work.place("corpus", target)), *seeds], log)
+    text = log.read_text(errors="replace")
+    counted = EXECUTED.findall(text) or ["0"]
+    for artifact in set(artifacts.iterdir()) - before:
+        if artifact.name.startswith(("slow-unit-", "timeout-")) and not is_finding(work, target, artifact, log.with_suffix(".again")):
+            artifact.unlink()
+    new = sorted(path.name for path in set(artifacts.iterdir()) - before)
+    return cpu, int(counted[-1]), ",".join(new) or ("ok" if status == 0 else f"status {status}")
+
+
+def loop(work, targets, cpu_seconds, seconds):
+    while target := work.next(targets, cpu_seconds):
+        result = (0.0, 0, "stopped")
+        try:
+            result = run_slice(work, target, seconds)
+        finally:
+            work.done(target, *result)
+        if result[2] not in ("ok", "stopped"):
+            print(f"{target}: {result[2]}", flush=True)
+            time.sleep(1)
+
+
+def build():
+    subprocess.run(["cmake", "--preset", "fuzz"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    programs = [f"fuzz_{target}" for target in TARGETS]
+    subprocess.run(["cmake", "--build", "--preset", "fuzz", "--target", *programs], cwd=ROOT, check=True)
+
+
+def summary(work):
+    print(f"{'target':15} {'CPU hours':>9} {'executions':>12} {'corpus':>7} {'findings':>8}")
+    executions, cpu = collections.Counter(), work.cpu()
+    for _, target, _, count, *_ in work.rows():
+        executions[target] += int(count)
+    for target in TARGETS:
+        corpus, artifacts = (len(list(work.place(kind, target).iterdir())) for kind in ("corpus", "artifacts"))
+        print(f"{target:15} {cpu[target] / 3600:9.2f} {executions[target]:12,} {corpus:7} {artifacts:8}")
+    print(f"{'total':15} {sum(cpu.values()) / 3600:9.2f} {sum(executions.values()):12,}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Fuzz at idle priority and keep count.")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--cpu-hours", type=float, default=4)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--target", nargs="+", choices=TARGETS, default=TARGETS)
+    parser.add_argument("--slice", type=int, default=600, help="seconds of one run of one target")
+    parser.add_argument("--no-build", action="store_true")
+    parser.add_argument("--summary", action="store_true", help="print the counts and do nothing")
+    args = parser.parse_args()
+    work = Work(args.folder.resolve())
+    if not args.summary:
+        if not args.no_build:
+            build()
+        if not (args.folder / "corpus").is_dir():
+            subprocess.run([sys.executable, str(HERE / "make_seeds.py"), str(args.folder / "corpus")], check=True)
+        os.nice(19)
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, work.stop)
+        threads = [threading.Thread(target=loop, args=(work, args.target, args.cpu_hours * 3600, args.slice)) for _ in range(args.jobs)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    summary(work)
+    return any(any(work.place("artifacts", target).iterdir()) for target in TARGETS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
