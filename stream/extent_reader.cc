@@ -3,8 +3,8 @@
 // Rows that follow one another become one read. Short rows that stand apart are read as one span when the bytes between
 // them cost less than a system call each.
 //
-// The trap: varints have no positions. A sparse index of checkpoints, filled as decoding proceeds, bounds how far back
-// a random read must start.
+// The traps: varints have no positions. A sparse index of checkpoints, filled as decoding proceeds, bounds how far back
+// a random read must start. And a boolean byte of a file may be any number, where in C++ only 0 and 1 are booleans.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -176,7 +176,10 @@ class ExtentReader : public Reader {
     if (stretch.encoding == Encoding::kRaw) {
       if (bits(dtype_) < 8) return read_packed(stretch, first, count, out);
       auto lane = static_cast<uint64_t>(lane_);
-      return source_.read_at(stretch.offset + first * lane, {out, count * lane});
+      source_.read_at(stretch.offset + first * lane, {out, count * lane});
+      if (dtype_ == DType::kBool)
+        std::transform(out, out + count, out, [](std::byte b) { return b != std::byte{} ? std::byte{1} : b; });
+      return;
     }
     if (is_varint(stretch)) return read_varints(index, first, count, out);
     read_words(stretch, first, count, out);

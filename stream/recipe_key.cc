@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "stream/file.h"
+#include "stream/recipe_step.h"
 
 namespace lowtide::stream {
 namespace {
@@ -60,7 +61,7 @@ struct Writer {
 }  // namespace
 
 bool RecipeKeys::same_bytes(const Recipe& a, const Recipe& b) {
-  const step::Extent &x = *recipe::plain_extent(a), &y = *recipe::plain_extent(b);
+  const step::Extent &x = *recipe::raw_extent(a), &y = *recipe::raw_extent(b);
   constexpr uint64_t kTile = 64 << 10;
   const uint64_t total = a.bytes();
   Budget::Lease lease = budget_.take(2 * kTile, "comparing constants");
@@ -75,7 +76,7 @@ bool RecipeKeys::same_bytes(const Recipe& a, const Recipe& b) {
 }
 
 int RecipeKeys::extent_number(const RecipeRef& recipe) {
-  const step::Extent& extent = *recipe::plain_extent(*recipe);
+  const step::Extent& extent = *recipe::raw_extent(*recipe);
   const uint64_t bytes = recipe->bytes();
   std::vector<std::byte> begin(std::min<uint64_t>(bytes, 1024));
   extent.source->read_at(extent.stretches[0].offset, begin);
@@ -87,7 +88,7 @@ int RecipeKeys::extent_number(const RecipeRef& recipe) {
   constexpr uint64_t kLargestCompared = uint64_t{1} << 30;
   const bool worth = bytes <= kLargestCompared;
   for (size_t i = 0; i < std::min(alike.size(), kMostCompared); ++i) {
-    const step::Extent& other = *recipe::plain_extent(*alike[i].recipe);
+    const step::Extent& other = *recipe::raw_extent(*alike[i].recipe);
     const bool same_place = other.source == extent.source && other.stretches[0].offset == extent.stretches[0].offset;
     if (same_place || (worth && same_bytes(*alike[i].recipe, *recipe))) return alike[i].number;
   }
@@ -99,7 +100,7 @@ int RecipeKeys::key(const RecipeRef& recipe) {
   if (auto it = known_.find(recipe.get()); it != known_.end()) return it->second;
   Text out;
   out.number(recipe->dtype).list(recipe->dims).number(recipe->step.index());
-  if (recipe::plain_extent(*recipe)) {
+  if (recipe::raw_extent(*recipe)) {
     out.number(extent_number(recipe));
   } else {
     std::visit(Writer{out}, recipe->step);

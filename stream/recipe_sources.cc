@@ -140,8 +140,11 @@ RecipeRef fill_value(double value, DType dtype, Shape dims) {
     // 2^63 and above are u64 only; lanes of u64 are the low bits of an i64 all the same.
     bool top = dtype == DType::kUint64 && value >= 0x1p63 && value < 0x1p64 && value == std::floor(value);
     bool inside = value >= -0x1p63 && value < 0x1p63 && value == std::floor(value);
-    if (!top && !(inside && fits(static_cast<int64_t>(value), dtype)))
-      throw Error(Code::kInternal, fmt::format("{} does not fit type {}", value, dtype_name(dtype)));
+    if (!top && !(inside && fits(static_cast<int64_t>(value), dtype))) {
+      // A whole number may be an extent or an attribute of the file; a fraction for an integer is a mistake of ours.
+      const Code code = std::isfinite(value) && value == std::floor(value) ? Code::kMalformed : Code::kInternal;
+      throw Error(code, fmt::format("{} does not fit type {}", value, dtype_name(dtype)));
+    }
     auto number = top ? static_cast<int64_t>(static_cast<uint64_t>(value)) : static_cast<int64_t>(value);
     return fill(lane_of(number, dtype), dtype, std::move(dims));
   }
@@ -156,10 +159,14 @@ RecipeRef iota(int64_t start, int64_t delta, DType dtype, int64_t count) {
   return make(dtype, {count}, step::Iota{start, delta});
 }
 
-const step::Extent* plain_extent(const Recipe& recipe) {
+const step::Extent* raw_extent(const Recipe& recipe) {
   auto* extent = std::get_if<step::Extent>(&recipe.step);
-  bool plain = extent && extent->stretches.size() == 1 && extent->stretches[0].encoding == Encoding::kRaw;
-  return plain ? extent : nullptr;
+  bool raw = extent && extent->stretches.size() == 1 && extent->stretches[0].encoding == Encoding::kRaw;
+  return raw ? extent : nullptr;
+}
+
+const step::Extent* plain_extent(const Recipe& recipe) {
+  return recipe.dtype == DType::kBool ? nullptr : raw_extent(recipe);
 }
 
 }  // namespace lowtide::stream::recipe

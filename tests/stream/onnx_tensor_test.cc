@@ -114,6 +114,14 @@ TEST(OnnxTensor, EveryDataTypeHasItsSize) {
   }
 }
 
+TEST(OnnxTensor, BooleanBytesBecomeZeroAndOne) {
+  TensorProto t = proto(TensorProto::BOOL, {3});
+  t.set_raw_data(std::string("\0\1\2", 3));
+  EXPECT_EQ(recipe::plain_extent(*read_tensor(t).data), nullptr);  // to be copied as it is
+  Budget budget(1 << 20);
+  EXPECT_EQ(evaluate_ints(read_tensor(t).data, budget), (std::vector<int64_t>{0, 1, 1}));
+}
+
 TEST(OnnxTensor, PackedTypedFields) {
   TensorProto f = proto(TensorProto::FLOAT, {3});
   for (float v : {1.5F, -2.0F, 3.0F}) f.add_float_data(v);
