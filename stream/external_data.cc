@@ -39,14 +39,16 @@ std::vector<std::string> components(const std::string& location) {
   if (location.find('\0') != std::string::npos) unsafe(location, "a NUL in the location");
   if (location.front() == '/') unsafe(location, "an absolute path");
   std::vector<std::string> parts;
+  bool names_file = false;  // the last component is a name
   for (size_t begin = 0; begin <= location.size();) {
     const size_t end = std::min(location.find('/', begin), location.size());
     std::string part = location.substr(begin, end - begin);
     if (part == "..") unsafe(location, "leads out of the model's folder");
-    if (!part.empty() && part != ".") parts.push_back(std::move(part));
+    names_file = !part.empty() && part != ".";
+    if (names_file) parts.push_back(std::move(part));
     begin = end + 1;
   }
-  if (parts.empty() || location.back() == '/') unsafe(location, "a folder");
+  if (!names_file) unsafe(location, "a folder");
   return parts;
 }
 

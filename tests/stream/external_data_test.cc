@@ -100,6 +100,7 @@ TEST_F(ExternalData, EscapesAreRefused) {
   escape("sub", "not a regular file");
   escape("sub/", "a folder");
   escape(".", "a folder");
+  escape("sub/.", "a folder");
   escape("", "no location");
   escape(std::string("weights.bin\0.x", 14), "a NUL");
   expect_refused(Code::kUnsafePath, "no location", {{"length", "4"}});
