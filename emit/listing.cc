@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -68,9 +69,10 @@ Json tensors_json(const std::vector<ListedTensor>& tensors, bool constants) {
   for (const ListedTensor& tensor : tensors) {
     Json shape = Json::array();
     for (const std::string& extent : tensor.shape) {
-      bool number =
-          !extent.empty() && std::all_of(extent.begin(), extent.end(), [](char c) { return c >= '0' && c <= '9'; });
-      number ? shape.push_back(std::stoull(extent)) : shape.push_back(extent);
+      uint64_t number = 0;
+      auto [end, error] = std::from_chars(extent.data(), extent.data() + extent.size(), number);
+      const bool is_number = error == std::errc() && end == extent.data() + extent.size();
+      is_number ? shape.push_back(number) : shape.push_back(extent);
     }
     Json item = {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", shape}};
     if (constants) item["bytes"] = tensor.bytes;
