@@ -63,6 +63,8 @@ void lower_top_k(Lowering& lo) {
   const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(x));
   const bool largest = lo.opset() < 11 || lo.attr_i("largest", 1) != 0;
   if (lo.opset() >= 11) lo.attr_i("sorted", 1);
+  if (auto known = lo.opset() < 10 ? std::nullopt : lo.ints(lo.input(1)))
+    if (known->size() != 1 || (*known)[0] < 0 || (*known)[0] > INT32_MAX) lo.malformed("k is no number of elements");
   Val k = lo.opset() < 10 ? b.i32_scalar(lo.need_attr_i("k")) : b.cast(b.reshape(lo.input(1), Shape{}), DType::kInt32);
   Perm last;
   for (int i = 0; i < lo.rank(x); ++i)

@@ -2,6 +2,8 @@
 //
 // How the specifications differ: ONE_HOT counts no index from the end. WHERE lists one row an element, NonZero one row
 // an axis. UNIQUE keeps the order of appearance, ONNX sorts unless told otherwise.
+#include <fmt/format.h>
+
 #include <string>
 
 #include "layout/lower/extents.h"
@@ -28,6 +30,8 @@ void lower_one_hot(Lowering& lo) {
   Val indices = lo.input(0), depth = as_scalar(lo, lo.input(1)), values = lo.input(2);
   const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(indices) + 1);
   if (lo.rank(values) != 1 || lo.shape(values)[0] != 2) lo.malformed("the values are not [off, on]");
+  if (auto known = lo.numbers(depth); known && !((*known)[0] >= 1 && (*known)[0] <= INT32_MAX))
+    lo.unsupported(fmt::format("a depth of {}", (*known)[0]));
   if (lo.dtype(indices) != DType::kInt32) indices = lo.b.cast(indices, DType::kInt64);
   if (lo.opset() >= 11) {
     // -depth .. -1 count from the end; what lies outside that too stays outside.
