@@ -27,6 +27,7 @@ constexpr int64_t kNewestOpset = 24;
 // Names seen from a graph: its own values, then those of the graphs around it.
 struct Scope {
   std::unordered_map<std::string, Val> names;
+  std::set<std::string> strings;  // those of string tensors
   Scope* outer = nullptr;
   core::Region* region = nullptr;  // of the values, when the outer scope's are of the graph around it
 
@@ -36,6 +37,9 @@ struct Scope {
     if (!outer) return {};
     Val found = outer->find(name);
     return region ? region->here(found) : found;
+  }
+  bool is_string(const std::string& name) const {
+    return names.contains(name) ? strings.contains(name) : outer && outer->is_string(name);
   }
   void add(const std::string& name, Val v) {
     if (!names.emplace(name, v).second)
@@ -58,6 +62,15 @@ class Meanwhile {
 };
 
 bool is_half(core::DType dtype) { return dtype == core::DType::kFloat16 || dtype == core::DType::kBFloat16; }
+
+// `kind` is a letter of LowerRow::inputs.
+bool is_of_kind(core::DType dtype, char kind) {
+  const bool is_bool = dtype == core::DType::kBool, is_int = stream::is_integer(dtype);
+  const bool is_complex = dtype == core::DType::kComplex64 || dtype == core::DType::kComplex128;
+  const bool is_real = !is_bool && !is_int && !is_complex;
+  return kind == '.' || (kind == 'b' && is_bool) || (kind == 'i' && is_int) || (kind == 'f' && is_real) ||
+         (kind == 'n' && (is_int || is_real));
+}
 
 std::string full_name(const onnx::Node& node) {
   return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
@@ -115,10 +128,8 @@ class GraphLowering : public Surroundings {
 
   void add_initializers(const onnx::Graph& graph, Scope& scope) {
     for (const onnx::Tensor& tensor : graph.initializers) {
-      if (tensor.data)
-        scope.add(tensor.name, widened(builder_->constant(tensor.data, tensor.name)));
-      else
-        scope.add(tensor.name, poison("it is a string tensor, which TFLite's kernels do not take"));
+      scope.add(tensor.name, tensor.data ? widened(builder_->constant(tensor.data, tensor.name)) : poison());
+      if (!tensor.data) scope.strings.insert(tensor.name);
     }
     for (const onnx::SparseTensor& sparse : graph.sparse_initializers)
       scope.add(sparse.values.name,
@@ -154,7 +165,7 @@ class GraphLowering : public Surroundings {
                                                 graph.inputs.size(), inputs.size()));
     Meanwhile deeper(depth_, depth_ + 1);
     if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
-    Scope scope{.names = {}, .outer = scope_, .region = region};
+    Scope scope{.names = {}, .strings = {}, .outer = scope_, .region = region};
     for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
     add_initializers(graph, scope);
     lower_nodes(graph, scope);
@@ -162,6 +173,8 @@ class GraphLowering : public Surroundings {
     for (const ValueInfo& info : graph.outputs) {
       Val found = scope.find(info.name);
       if (!found) throw Error(Code::kMalformed, fmt::format("the subgraph's output '{}' has no producer", info.name));
+      if (scope.is_string(info.name))
+        throw Unsupported(fmt::format("the subgraph's output '{}' is a string tensor", info.name));
       out.push_back(found);
     }
     return out;
@@ -176,7 +189,7 @@ class GraphLowering : public Surroundings {
   }
 
   // A value that stands for what could not be lowered: uses of it are skipped, since they are no news to the user.
-  Val poison(std::string) { return {builder_->graph.add_value(core::DType::kUndefined, {})}; }
+  Val poison() { return {builder_->graph.add_value(core::DType::kUndefined, {})}; }
   bool is_poisoned(Val v) const { return builder_->dtype(v) == core::DType::kUndefined; }
 
  private:
@@ -193,7 +206,7 @@ class GraphLowering : public Surroundings {
   // file declares one.
   Val stand_in(const std::string& name) {
     auto it = types_.find(name);
-    if (it == types_.end()) return poison({});
+    if (it == types_.end()) return poison();
     core::Shape shape;
     for (const onnx::Dimension& dim : it->second->dims)
       shape.push_back(dim.value >= 0 ? dim.value : builder_->graph.symbols.fresh(name));
@@ -228,6 +241,8 @@ class GraphLowering : public Surroundings {
         }
         Val found = scope.find(name);
         if (!found) throw Error(Code::kMalformed, no_producer(node, name));
+        if (scope.is_string(name))
+          throw Unsupported(fmt::format("its input '{}' is a string tensor, which TFLite's kernels do not take", name));
         inputs.push_back(found);
         poisoned = poisoned || is_poisoned(found);
       }
@@ -239,6 +254,7 @@ class GraphLowering : public Surroundings {
       }
       builder_->graph.origins.push_back(node.label());
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
+      check_types(*row, inputs);
       Lowering lowering(*builder_, node, opset(node), std::move(inputs), *this);
       row->lower(lowering);
       lowering.finish();
@@ -274,6 +290,16 @@ class GraphLowering : public Surroundings {
     for (const onnx::Attribute& attribute : node.attributes)
       if (!names.insert(attribute.name).second)
         throw Error(Code::kMalformed, fmt::format("attribute '{}' is given twice", attribute.name));
+  }
+
+  void check_types(const LowerRow& row, const std::vector<Val>& inputs) const {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const char kind = row.inputs[std::min(i, row.inputs.size() - 1)];
+      if (inputs[i] && !is_of_kind(builder_->dtype(inputs[i]), kind))
+        throw Error(Code::kMalformed,
+                    fmt::format("it does not take {}", stream::dtype_name(builder_->dtype(inputs[i]))),
+                    {.slot = fmt::format("input {}", i)});
+    }
   }
 
   int64_t opset(const onnx::Node& node) const {
@@ -368,6 +394,8 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
       throw Error(Code::kMalformed, fmt::format("the input '{}' has no type", info.name));
     if (info.type != ValueInfo::Type::kTensor || info.dtype == core::DType::kString)
       throw Error(Code::kUnsupported, fmt::format("the input '{}' is not a numeric tensor", info.name));
+    if (info.dtype == core::DType::kUndefined)
+      throw Error(Code::kMalformed, fmt::format("the input '{}' has no element type", info.name));
     core::ValueId id = graph.add_value(info.dtype, input_shape(info, shapes, graph.symbols), info.name);
     graph.inputs.push_back(id);
     graph.input_names.push_back(info.name);
@@ -379,8 +407,9 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
   for (const ValueInfo& info : model.graph.outputs) {
     Val found = scope.find(info.name);
     if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
-    if (info.type != ValueInfo::Type::kTensor && info.type != ValueInfo::Type::kNone)
-      throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a tensor", info.name));
+    const bool is_tensor = info.type == ValueInfo::Type::kTensor || info.type == ValueInfo::Type::kNone;
+    if (!is_tensor || scope.is_string(info.name) || graph.at(found.id).dtype == core::DType::kString)
+      throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a numeric tensor", info.name));
     graph.outputs.push_back(lowering.as_declared(found, info).id);
     graph.output_names.push_back(info.name);
   }
