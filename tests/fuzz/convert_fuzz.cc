@@ -1,11 +1,13 @@
 // A whole conversion, from an ONNX file in memory to a TFLite file in memory. What was written must be readable, of the
-// planned size, and the same bytes whatever the budget and the number of threads.
+// planned size, and the same bytes whatever the budget and the number of threads, compressed or not.
 //
 // The input is an ONNX file; its model_version, which means nothing to a conversion, chooses the options (see Choice).
 #include "emit/listing.h"
 #include "emit/tflite_writer.h"
+#include "emit/verify.h"
 #include "layout/convert.h"
 #include "stream/onnx_reader.h"
+#include "stream/seekable_source.h"
 #include "stream/tflite_reader.h"
 #include "tests/fuzz/target.h"
 
@@ -19,14 +21,19 @@ constexpr uint64_t kSmallBudget = uint64_t{1} << 20;
 
 struct Choice {
   explicit Choice(int64_t bits)
-      : external(bits & 1), twice(bits & 2), pin_inputs(bits & 4), pin_outputs(bits & 8), small(bits & 16) {}
-  bool external, twice, pin_inputs, pin_outputs, small;
+      : external(bits & 1),
+        twice(bits & 2),
+        pin_inputs(bits & 4),
+        pin_outputs(bits & 8),
+        small(bits & 16),
+        compressed(bits & 32),
+        verified(bits & 64) {}
+  bool external, twice, pin_inputs, pin_outputs, small, compressed, verified;
 };
 
-std::vector<std::byte> contents(const std::filesystem::path& path) {
-  auto file = stream::open_file(path);
-  std::vector<std::byte> bytes(file->size());
-  file->read_at(0, bytes);
+std::vector<std::byte> contents(const stream::Source& file) {
+  std::vector<std::byte> bytes(file.size());
+  file.read_at(0, bytes);
   return bytes;
 }
 
@@ -39,34 +46,46 @@ layout::ConvertOptions layout_options(const onnx::Model& model, const Choice& ch
   return options;
 }
 
-void check_written(const std::filesystem::path& path, const emit::Plan& plan) {
-  const tfl::Model written = stream::read_tflite(path);
-  if (written.file_bytes != plan.file_bytes) fuzz::finding("the file is not as large as planned");
-  emit::listing_text(emit::listing(written));
-}
-
-void write(const emit::Plan& plan, const Choice& choice) {
-  const std::filesystem::path path = fuzz::scratch_folder() / "out.tflite";
-  emit::WriteOptions options;
-  options.external_buffers = choice.external;
-  bool done = fuzz::only_errors([&] {
-    stream::Budget budget(choice.small ? kSmallBudget : fuzz::kBudget);
-    write_tflite(plan, path, budget, options);
-  });
-  if (!done) return;
+// The file's bytes, which a reader takes for a model.
+std::vector<std::byte> check_written(std::shared_ptr<stream::Source> file, const emit::Plan& plan) {
   try {
-    check_written(path, plan);
+    stream::Budget budget(fuzz::kBudget);
+    const tfl::Model written = stream::read_tflite(file, budget);
+    if (written.file_bytes != plan.file_bytes) fuzz::finding("the file is not as large as planned");
+    emit::listing_text(emit::listing(written));
+    return contents(*file);
   } catch (const stream::Error& error) {
     fuzz::finding(std::string("what was written cannot be read: ") + error.what());
   }
-  if (!choice.twice || plan.file_bytes > kWrittenTwice) return;
-  const std::vector<std::byte> first = contents(path);
+}
+
+// Nothing when there is an error that users may meet.
+std::optional<std::vector<std::byte>> written(const emit::Plan& plan, uint64_t limit,
+                                              const emit::WriteOptions& options) {
+  const std::filesystem::path path = fuzz::scratch_folder() / "out.tflite";
+  stream::Budget budget(limit), own(fuzz::kBudget);
+  if (!fuzz::only_errors([&] { write_tflite(plan, path, budget, options); })) return std::nullopt;
+  auto file = stream::open_file(path);
+  return check_written(options.zstd_level ? stream::open_seekable(file, own) : file, plan);
+}
+
+void write(const emit::Plan& plan, const Choice& choice) {
+  emit::WriteOptions options;
+  options.external_buffers = choice.external;
+  if (choice.verified)
+    options.on_verified = [](const emit::VerifiedTensor& tensor) {
+      if (tensor.difference) fuzz::finding("other bytes than the recipe's: " + tensor.tensor);
+    };
+  const auto first = written(plan, choice.small ? kSmallBudget : fuzz::kBudget, options);
+  if (!first || plan.file_bytes > kWrittenTwice) return;
+  auto compare = [&](const char* what) {
+    const auto second = written(plan, 2 * fuzz::kBudget, options);
+    if (second && *second != *first) fuzz::finding(what);
+  };
   options.threads = 2;
-  done = fuzz::only_errors([&] {
-    stream::Budget budget(2 * fuzz::kBudget);
-    write_tflite(plan, path, budget, options);
-  });
-  if (done && contents(path) != first) fuzz::finding("two budgets, two files");
+  if (choice.twice) compare("two budgets, two files");
+  options.zstd_level = 1;
+  if (choice.compressed) compare("compressed is not the same");
 }
 
 }  // namespace

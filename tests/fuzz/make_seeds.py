@@ -8,6 +8,7 @@ build/release/lowtide) makes of a part of them. Zstd frames: by the zstd program
 
 import hashlib
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from test_operators import CASES  # noqa: E402
 
 LARGEST = 6 * 1024  # bytes of a model: an input that is executed fast and mutated where it matters
 CONVERTED_ONE_OF = 5
-OPTIONS = 32  # the convert target takes them from model_version
+OPTIONS = 128  # the convert target takes them from model_version
 
 LOCATIONS = ["a", "sub/b", "sub/deep/c.bin", "...", "./a", "sub/../a", "sub//b", "../secret", "/dev/zero", "link", "out", "up/secret",
              "sublink/b", "zero", "hard", "pipe", "empty", "z.zst", "z", "sub/y", "l", "h", "sub", "sub/", "", "a/", "a/b", "missing",
@@ -59,7 +60,18 @@ def zstd_frames():
         return subprocess.run(["zstd", "-q", "-c", *how], input=text, capture_output=True, check=True).stdout
     frames = [frame(text, how) for text in texts for how in options]
     skippable = bytes.fromhex("502a4d18") + (5).to_bytes(4, "little") + b"skips"
-    return frames + [frames[3] + frames[8], skippable + frames[3], frames[3] + skippable]
+    return frames + [frames[3] + frames[8], skippable + frames[3], frames[3] + skippable, seekable(frames), seekable(frames[1::4])]
+
+
+def seekable(frames):
+    """Frames with the table that allows reading at random."""
+    table = b"".join(struct.pack("<II", len(frame), len(plain(frame))) for frame in frames)
+    footer = struct.pack("<IBI", len(frames), 0, 0x8F92EAB1)
+    return b"".join(frames) + struct.pack("<II", 0x184D2A5E, len(table) + len(footer)) + table + footer
+
+
+def plain(frame):
+    return subprocess.run(["zstd", "-q", "-d", "-c"], input=frame, capture_output=True, check=True).stdout
 
 
 def write(folder, inputs):

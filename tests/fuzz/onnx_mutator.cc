@@ -1,8 +1,8 @@
 // libFuzzer's mutator for ONNX models: changes them as messages instead of as bytes, so that most of what comes out is
 // still a model, whose names refer to each other and whose tensors have as many bytes as their shapes say.
 //
-// It knows the schema by protobuf's reflection and learns its words from the inputs it is given: a string is replaced by
-// one that stood in the same field of another model, a node or an attribute by one of another model.
+// It knows the schema by protobuf's reflection and learns its words from the inputs it is given: a string is replaced
+// by one that stood in the same field of another model, a node or an attribute by one of another model.
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/dynamic_message.h>
 
@@ -33,9 +33,9 @@ constexpr int kMostSteps = 4;       // in one mutation
 constexpr uint64_t kMaxTensor = 4096;
 
 constexpr std::array<int64_t, 30> kNumbers = {
-    0,         1,         2,         3,          4,         5,         7,         8,         15,        16,
-    17,        31,        32,        63,         64,        127,       128,       255,       256,       1000,
-    65535,     65536,     INT32_MAX, 1LL << 31,  1LL << 32, 1LL << 40, 1LL << 61, 1LL << 62, INT64_MAX, INT64_MAX - 1};
+    0,     1,     2,         3,         4,         5,         7,         8,         15,        16,
+    17,    31,    32,        63,        64,        127,       128,       255,       256,       1000,
+    65535, 65536, INT32_MAX, 1LL << 31, 1LL << 32, 1LL << 40, 1LL << 61, 1LL << 62, INT64_MAX, INT64_MAX - 1};
 constexpr std::array<double, 16> kReals = {0.0,
                                            -0.0,
                                            1,
@@ -333,8 +333,8 @@ class Mutation {
 
   // Gives a tensor as many bytes as its type and shape ask for, unless that is many.
   void fit(Message& tensor) {
-    static constexpr std::array<uint8_t, 25> kBits = {0,  32, 8,  8,  16, 16,  32, 64, 0, 8, 16, 64, 32,
-                                                      64, 64, 128, 16, 8,  8,   8,  8,  4, 4, 4,  8};
+    static constexpr std::array<uint8_t, 25> kBits = {0,  32, 8,   8,  16, 16, 32, 64, 0, 8, 16, 64, 32,
+                                                      64, 64, 128, 16, 8,  8,  8,  8,  4, 4, 4,  8};
     const Reflection& r = *tensor.GetReflection();
     const Descriptor& type = *tensor.GetDescriptor();
     const auto* dims = type.FindFieldByName("dims");

@@ -31,12 +31,10 @@ TARGETS = sorted(path.stem.removesuffix("_fuzz") for path in HERE.glob("*_fuzz.c
 SHARE = collections.defaultdict(lambda: 1, convert=6, onnx_reader=2, zstd=0.5, external_data=0.5)
 LARGEST = {"convert": 16384, "onnx_reader": 16384, "tflite_reader": 16384, "zstd": 4096, "external_data": 512}
 SLOW = 10  # CPU seconds
-# A process of its own for each few hundred inputs: a finding does not end the slice.
-FORKED = ["-fork=1", "-ignore_crashes=1", "-ignore_ooms=1", "-ignore_timeouts=1"]
 LIMITS = ["-malloc_limit_mb=256", "-rss_limit_mb=1024", "-timeout=120", f"-report_slow_units={SLOW}"]
 ENVIRONMENT = {"ASAN_OPTIONS": "quarantine_size_mb=32:malloc_context_size=12",
                "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
-EXECUTED = re.compile(r"^#(\d+):", re.MULTILINE)
+EXECUTED = re.compile(r"^(?:stat::number_of_executed_units:\s*|#)(\d+)", re.MULTILINE)
 
 
 class Work:
@@ -109,8 +107,8 @@ def run_slice(work, target, seconds):
     artifacts = work.place("artifacts", target)
     before = set(artifacts.iterdir())
     log = work.place("logs", target) / f"{datetime.datetime.now():%m%d-%H%M%S}-{threading.get_ident() % 1000}.log"
-    command = [str(BUILD / f"fuzz_{target}"), *LIMITS, *FORKED, f"-max_total_time={seconds}", f"-max_len={LARGEST.get(target, 4096)}",
-               f"-artifact_prefix={artifacts}/"]
+    command = [str(BUILD / f"fuzz_{target}"), *LIMITS, f"-max_total_time={seconds}", f"-max_len={LARGEST.get(target, 4096)}",
+               "-print_final_stats=1", f"-artifact_prefix={artifacts}/"]
     dictionary = HERE / f"{target}.dict"
     if dictionary.is_file():
         command.append(f"-dict={dictionary}")
@@ -127,14 +125,14 @@ def run_slice(work, target, seconds):
 
 def loop(work, targets, cpu_seconds, seconds):
     while target := work.next(targets, cpu_seconds):
-        result = (0.0, 0, "stopped")
         try:
             result = run_slice(work, target, seconds)
-        finally:
-            work.done(target, *result)
-        if result[2] not in ("ok", "stopped"):
+        except OSError as error:  # such as a program that is being linked
+            result = (0.0, 0, str(error))
+            time.sleep(30)
+        work.done(target, *result)
+        if result[2] != "ok":
             print(f"{target}: {result[2]}", flush=True)
-            time.sleep(1)
 
 
 def build():

@@ -1,13 +1,13 @@
-// What the fuzz targets share: which exceptions are an answer, and files that are no files on a disk.
+// What the fuzz targets share: which exceptions are an answer, and where files may be.
 //
-// The rule: a stranger's bytes end in a result or in a stream::Error of any kind but `internal`, which is a bug of ours.
-// Everything else that leaves a target (bad_alloc, length_error, a failed assert) ends the process and is a finding.
+// The rule: a stranger's bytes end in a result or in a stream::Error of any kind but `internal`, which is a bug of
+// ours. Everything else that leaves a target (bad_alloc, length_error, a failed assert) ends the process and is a
+// finding.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,19 +38,6 @@ inline std::vector<std::byte> bytes_of(const uint8_t* data, size_t size) {
   auto begin = reinterpret_cast<const std::byte*>(data);
   return {begin, begin + size};
 }
-
-// A file in memory with a path that it can be opened by.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::span<const std::byte> bytes);
-  ~MemoryFile();
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::filesystem::path path() const;
-
- private:
-  int number_;
-};
 
 // A folder of this process's own, in memory where the system has such a place; it goes away with the process.
 const std::filesystem::path& scratch_folder();

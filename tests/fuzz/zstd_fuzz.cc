@@ -1,6 +1,7 @@
 // Compressed input, judged by zstd's decoder with all input and room for all output at once: what we take in pieces it
 // takes whole, and the bytes are the same. (Its call for a whole buffer follows other rules: it lets blocks pass that
-// are larger than their frame allows, and refuses some empty ones.)
+// are larger than their frame allows, and refuses some empty ones.) The same for what is read through a table of
+// frames.
 #include <sys/resource.h>
 #include <zstd.h>
 
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "stream/seekable_source.h"
 #include "stream/zstd_source.h"
 #include "tests/fuzz/target.h"
 
@@ -17,6 +19,7 @@ using namespace lowtide;
 
 // What a few bytes may expand to; the spill file may not grow over it.
 constexpr uint64_t kLargest = uint64_t{16} << 20;
+constexpr size_t kPiece = 4000;
 
 void limit_files() {
   std::signal(SIGXFSZ, SIG_IGN);  // so that writing on fails with EFBIG, which is "no space"
@@ -44,6 +47,32 @@ std::optional<std::vector<std::byte>> judge(const uint8_t* data, size_t size) {
   return bytes;
 }
 
+// Nothing when there is an error.
+template <typename Open>
+void check(const uint8_t* data, size_t size, Open&& open) {
+  std::optional<std::vector<std::byte>> ours;
+  fuzz::only_errors([&] {
+    stream::Budget budget(fuzz::kBudget);
+    auto plain = open(stream::memory_source(fuzz::bytes_of(data, size), "fuzz.zst"), budget);
+    if (!plain || plain->size() > kLargest) return;
+    std::vector<std::byte> bytes(plain->size());
+    // From both ends, so that what is read at random is asked for out of order.
+    for (size_t begin = 0, end = bytes.size(); begin < end;) {
+      const size_t piece = std::min(kPiece, end - begin);
+      plain->read_at(end - piece, std::span(bytes).subspan(end - piece, piece));
+      end -= piece;
+      const size_t other = std::min(kPiece, end - begin);
+      plain->read_at(begin, std::span(bytes).subspan(begin, other));
+      begin += other;
+    }
+    ours = std::move(bytes);
+  });
+  if (!ours) return;
+  const auto expected = judge(data, size);
+  if (!expected) fuzz::finding("zstd refuses what we took");
+  if (*ours != *expected) fuzz::finding("other bytes than zstd's");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
@@ -52,18 +81,8 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::vector<std::byte> ours;
-  const bool done = fuzz::only_errors([&] {
-    stream::Budget budget(fuzz::kBudget);
-    stream::Spill spill(fuzz::scratch_folder());
-    auto source = stream::memory_source(fuzz::bytes_of(data, size), "fuzz.zst");
-    auto plain = stream::decompress(*source, spill, budget);
-    ours.resize(plain->size());
-    plain->read_at(0, ours);
-  });
-  if (!done) return 0;
-  const auto expected = judge(data, size);
-  if (!expected) fuzz::finding("zstd refuses what we took");
-  if (ours != *expected) fuzz::finding("other bytes than zstd's");
+  stream::Spill spill(fuzz::scratch_folder());
+  check(data, size, [&](auto source, stream::Budget& budget) { return stream::decompress(*source, spill, budget); });
+  check(data, size, [](auto source, stream::Budget& budget) { return stream::open_seekable(source, budget); });
   return 0;
 }
