@@ -40,8 +40,8 @@ std::vector<int64_t> normalised(std::span<const int> axes, int rank) {
 }  // namespace
 
 Dim Builder::dim(Val v, int axis) const {
-  const Shape& s = shape(v);
-  return s.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int>(s.size()) : axis));
+  const int axes[] = {axis};
+  return shape(v)[static_cast<size_t>(normalised(axes, rank(v))[0])];
 }
 
 Val Builder::scalar(double value, DType dtype) { return constant(recipe::fill_value(value, dtype, {})); }
@@ -210,6 +210,8 @@ std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis)
 }
 
 Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size) {
+  if (begin.size() != shape(x).size())
+    throw Error(Code::kMalformed, fmt::format("a tensor of rank {} where {} is needed", rank(x), begin.size()));
   bool whole = true;
   for (size_t i = 0; i < begin.size(); ++i) whole = whole && begin[i] == 0 && (size[i] == -1 || size[i] == shape(x)[i]);
   if (whole) return x;

@@ -36,6 +36,7 @@ class Legaliser {
 
   std::vector<Unsupported> run() {
     std::vector<Op> ops = std::exchange(graph_.ops, {});
+    for (core::Value& value : graph_.values) value.producer = -1;  // until push(); a refused op's never again
     for (Op& op : ops) {
       builder_.origin = op.origin;
       try {

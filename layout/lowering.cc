@@ -14,6 +14,17 @@ using stream::Error;
 using stream::Unsupported;
 using Type = onnx::Attribute::Type;
 
+namespace {
+
+// Sizes, axes and counts: a number that could be taken for a symbol is none of them.
+const onnx::Attribute* countable(const Lowering& lo, const onnx::Attribute* found) {
+  if (found && (core::is_symbol(found->i) || std::any_of(found->ints.begin(), found->ints.end(), core::is_symbol)))
+    lo.malformed(fmt::format("attribute '{}' is too far below zero", found->name));
+  return found;
+}
+
+}  // namespace
+
 Lowering::Lowering(Builder& builder, const onnx::Node& onnx_node, int64_t version, std::vector<Val> inputs,
                    Surroundings& surroundings)
     : b(builder),
@@ -88,11 +99,11 @@ const onnx::Attribute* Lowering::typed(std::string_view name, Type type) {
   return found;
 }
 int64_t Lowering::attr_i(std::string_view name, int64_t otherwise) {
-  const auto* found = typed(name, Type::kInt);
+  const auto* found = countable(*this, typed(name, Type::kInt));
   return found ? found->i : otherwise;
 }
 int64_t Lowering::need_attr_i(std::string_view name) {
-  const auto* found = typed(name, Type::kInt);
+  const auto* found = countable(*this, typed(name, Type::kInt));
   if (!found) malformed(fmt::format("required attribute '{}' is missing", name));
   return found->i;
 }
@@ -113,7 +124,7 @@ std::string Lowering::attr_s(std::string_view name, std::string otherwise) {
   return found ? found->s : otherwise;
 }
 std::optional<std::vector<int64_t>> Lowering::attr_ints(std::string_view name) {
-  const auto* found = typed(name, Type::kInts);
+  const auto* found = countable(*this, typed(name, Type::kInts));
   return found ? std::optional(found->ints) : std::nullopt;
 }
 std::optional<std::vector<float>> Lowering::attr_floats(std::string_view name) {

@@ -33,9 +33,9 @@ Val conv_image(Lowering& lo, Val x, Val weights, Val bias, std::span<const Windo
                int64_t group) {
   Builder& b = lo.b;
   core::Conv2dOptions options = options_2d(axes, padding);
-  const bool depthwise = group > 1 && lo.shape(weights)[1] == 1;
+  const bool depthwise = group > 1 && lo.b.dim(weights, 1) == 1;
   if (!depthwise) return b.conv_2d(x, b.transpose(weights, {0, 2, 3, 1}), bias, options);
-  options.depth_multiplier = static_cast<int>(lo.shape(weights)[0] / group);
+  options.depth_multiplier = static_cast<int>(lo.b.dim(weights, 0) / group);
   return b.depthwise_conv_2d(x, b.transpose(weights, {1, 2, 3, 0}), bias, options);
 }
 
@@ -75,7 +75,7 @@ Val convolution(Lowering& lo, Val x, Val weights, Val bias) {
   if (spatial > 3) lo.unsupported(fmt::format("a convolution over {} axes; TFLite has 2 and 3", spatial));
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
   const int64_t group = lo.attr_i("group", 1);
-  check_channels(lo, lo.shape(x)[1], shape, group);
+  check_channels(lo, lo.b.dim(x, 1), shape, group);
 
   const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
   std::vector<WindowAxis> axes = as_image(read_window(lo, sizes, std::vector<int64_t>(shape.begin() + 2, shape.end())));

@@ -126,9 +126,9 @@ Val spread(Lowering& lo, Val weights, std::span<const Crop> crops) {
 // One group. x is channels-last; weights are ONNX's [C, M, kernel...] with two or three axes.
 Val transposed(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same) {
   Builder& b = lo.b;
-  Shape size = {lo.shape(x)[0]};
+  Shape size = {lo.b.dim(x, 0)};
   for (const Crop& crop : crops) size.push_back(same ? crop.out : valid_size(lo, crop));
-  size.push_back(lo.shape(weights)[1]);
+  size.push_back(lo.b.dim(weights, 1));
   const Padding padding = same ? Padding::kSame : Padding::kValid;
   if (crops.size() == 3) {
     core::Conv3dOptions options{.padding = padding,
@@ -231,7 +231,7 @@ void lower_conv_transpose(Lowering& lo) {
   if (spatial > 3) lo.unsupported(fmt::format("a transposed convolution over {} axes; TFLite has 2 and 3", spatial));
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
   const int64_t group = lo.attr_i("group", 1);
-  check_channels(lo, lo.shape(x)[1], shape, group);
+  check_channels(lo, lo.b.dim(x, 1), shape, group);
 
   const std::vector<int64_t> kernel(shape.begin() + 2, shape.end());
   const Attributes attributes = read_attributes(lo, kernel);

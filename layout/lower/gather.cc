@@ -95,7 +95,7 @@ void lower_compress(Lowering& lo) {
     x = reshape_to(lo, x, all);
   }
   // A condition longer than the axis has nothing to choose there.
-  const Dim have = lo.b.dim(x, axis), asked = lo.shape(condition)[0];
+  const Dim have = lo.b.dim(x, axis), asked = lo.b.dim(condition, 0);
   if (!core::is_symbol(have) && !core::is_symbol(asked) && asked > have) {
     const int64_t begin = 0;
     condition = lo.b.slice(condition, {&begin, 1}, {&have, 1});

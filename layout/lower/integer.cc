@@ -31,7 +31,7 @@ struct Whole {
 Val along(Lowering& lo, Val list, int axis, int rank) {
   if (lo.rank(list) == 0) return list;
   if (lo.rank(list) > 1) return list;  // shaped by the model
-  const Dim count = lo.shape(list)[0];
+  const Dim count = lo.b.dim(list, 0);
   if (count == 1) return lo.b.reshape(list, std::initializer_list<Dim>{});
   Shape shape(static_cast<size_t>(rank - axis), 1);
   shape[0] = count;
@@ -88,7 +88,7 @@ Val exact(Lowering& lo, const Whole& a, const Whole& b, uint64_t terms, Product 
 
 Val vector_as_matrix(Lowering& lo, Val x, bool row) {
   if (lo.rank(x) != 1) return x;
-  return lo.b.reshape(x, row ? Shape{1, lo.shape(x)[0]} : Shape{lo.shape(x)[0], 1});
+  return lo.b.reshape(x, row ? Shape{1, lo.b.dim(x, 0)} : Shape{lo.b.dim(x, 0), 1});
 }
 
 // numpy's matmul of two tensors less their zero points, as i32.

@@ -11,9 +11,10 @@ struct Peepholes {
 
 Peepholes peepholes(Lowering& lo, const Direction& d) {
   if (!lo.has_input(7)) return {};
+  if (lo.rank(lo.input(7)) != 2 || lo.b.dim(lo.input(7), 1) != 3 * d.hidden)
+    lo.malformed("the peepholes P are not [directions, 3 * hidden_size]");
   Val all = rows(lo.b, lo.input(7), static_cast<int64_t>(d.index), 1);  // [1, 3 * hidden]
   const std::vector<int64_t> sizes(3, d.hidden);
-  if (lo.b.dim(all, 1) != 3 * d.hidden) lo.malformed("the peepholes P are not [directions, 3 * hidden_size]");
   std::vector<Val> parts = lo.b.split(all, sizes, 1);
   return {parts[0], parts[1], parts[2]};
 }

@@ -19,7 +19,7 @@ namespace {
 Val per_channel(Lowering& lo, Val v, int rank) {
   if (lo.rank(v) != 1) lo.malformed(fmt::format("a factor for each channel has rank {}, not 1", lo.rank(v)));
   Shape shape(static_cast<size_t>(rank), 1);
-  shape[1] = lo.shape(v)[0];
+  shape[1] = lo.b.dim(v, 0);
   return lo.b.reshape(v, shape);
 }
 
@@ -52,7 +52,7 @@ void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
   Val y =
       b.mul(m.centered, b.mul(inverse_deviation(lo, m.variance, epsilon), per_channel(lo, lo.input(1), lo.rank(x))));
   lo.output(0, b.add(y, per_channel(lo, lo.input(2), lo.rank(x))));
-  const Shape channels = {lo.shape(x)[1]};
+  const Shape channels = {lo.b.dim(x, 1)};
   const std::array<Val, 2> batch = {b.reshape(m.mean, channels), b.reshape(m.variance, channels)};
   for (size_t i = 0; i < 2; ++i)
     if (lo.wants_output(i + 1))

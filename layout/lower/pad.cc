@@ -10,6 +10,9 @@
 namespace lowtide::layout {
 namespace {
 
+constexpr int64_t kWidest = INT32_MAX;
+constexpr int64_t kMostIndices = 1 << 20;  // of a border that is gathered
+
 struct Border {
   std::vector<int64_t> before, after;  // one for each axis of the data
 };
@@ -17,6 +20,8 @@ struct Border {
 Border listed_border(Lowering& lo, Val x, const std::vector<int64_t>& pads, const std::vector<int>& axes) {
   if (pads.size() != 2 * axes.size())
     lo.malformed(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
+  for (int64_t pad : pads)
+    if (pad < -kWidest || pad > kWidest) lo.malformed("a pad of " + std::to_string(pad));
   Border border{std::vector<int64_t>(static_cast<size_t>(lo.rank(x)), 0), {}};
   border.after = border.before;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -77,6 +82,8 @@ Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
     if (border.before[a] == 0 && border.after[a] == 0) continue;
     const int64_t n = lo.need_static(lo.shape(x)[a], "a padded dimension");
     if (n == 0) lo.malformed("a border is copied from an axis without elements");
+    if (n > kMostIndices || border.before[a] + n + border.after[a] > kMostIndices)
+      lo.unsupported("a copied border that makes an axis longer than " + std::to_string(kMostIndices));
     std::vector<int64_t> indices;
     for (int64_t at = -border.before[a]; at < n + border.after[a]; ++at) indices.push_back(source(at, n));
     x = lo.b.gather(x, lo.b.i32(indices), static_cast<int>(a));
@@ -129,7 +136,7 @@ Val run_time_border(Lowering& lo, Val x, Val pads, Val axes, Val value) {
   pads = as_i32_clamped(lo, pads);
   Val table;
   if (axes) {
-    const Dim count = lo.need_static(lo.shape(axes)[0], "the number of axes");
+    const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
     const int64_t first[] = {0}, second[] = {count};
     const Dim size[] = {count};
     axes = lo.b.cast(axes, DType::kInt32);

@@ -216,7 +216,7 @@ Val max_indices(Lowering& lo, Val x, const std::vector<WindowAxis>& axes, bool c
 // Over windows whose elements outside count as zeros, by a depthwise convolution with equal weights.
 Val weighted_sum(Lowering& lo, Val x, const WindowAxis& h, const WindowAxis& w, double weight) {
   Builder& b = lo.b;
-  const int64_t channels = lo.need_static(lo.shape(x)[3], "the number of channels that are pooled");
+  const int64_t channels = lo.need_static(lo.b.dim(x, 3), "the number of channels that are pooled");
   const std::array<WindowAxis, 2> axes = {h, w};
   const Padding padding = settle_padding(lo, x, axes, 1, 0);
   core::Conv2dOptions options{.padding = padding,

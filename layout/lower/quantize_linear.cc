@@ -79,7 +79,8 @@ Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
   }
   // Each entry for `block` elements along the axis; the last block may be cut off.
   const int64_t extent = lo.need_static(lo.b.dim(x, grid.axis), "the axis of the blocks");
-  if (shape.size() != lo.shape(x).size() || grid.block < 0 || shape[at] != (extent + grid.block - 1) / grid.block)
+  const bool sensible = grid.block > 0 && grid.block <= INT32_MAX;
+  if (shape.size() != lo.shape(x).size() || !sensible || shape[at] != (extent + grid.block - 1) / grid.block)
     lo.malformed(fmt::format("scales {} do not fit blocks of {}", stream::to_string(shape), grid.block));
   Shape split = shape, repeated = shape, joined = shape;
   split.insert(split.begin() + grid.axis + 1, 1);

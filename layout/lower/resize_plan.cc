@@ -47,7 +47,7 @@ NearestMode read_nearest(Lowering& lo) {
 }
 
 bool given(Lowering& lo, size_t i) {
-  return lo.has_input(i) && !(lo.rank(lo.input(i)) == 1 && lo.shape(lo.input(i))[0] == 0);
+  return lo.has_input(i) && !(lo.rank(lo.input(i)) == 1 && lo.b.dim(lo.input(i), 0) == 0);
 }
 
 // The scale holds as given; the size is its product with the input's, cut off.

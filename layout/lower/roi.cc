@@ -50,7 +50,7 @@ Val plain_positions(Lowering& lo, std::span<const int64_t> out, std::span<const 
 Val of_group(Lowering& lo, Val x, int64_t group, int64_t taps, int64_t per, int64_t places) {
   Builder& b = lo.b;
   Val part = b.slice(x, std::vector<int64_t>{0, group * taps * per, 0, 0}, std::vector<Dim>{-1, taps * per, -1, -1});
-  const Dim batch = lo.shape(x)[0];
+  const Dim batch = lo.b.dim(x, 0);
   part = b.transpose(reshape_to(lo, part, std::vector<Dim>{batch, taps, per, places}), {0, 3, 1, 2});
   return reshape_to(lo, part, std::vector<Dim>{batch, places * taps, per});
 }
@@ -241,7 +241,7 @@ void lower_roi_align(Lowering& lo) {
   const bool half_pixel = transform == "half_pixel";
   const RoiAxis y = roi_axis(lo, corners[1], corners[3], height, samples, sizes[0], scale, half_pixel);
   const RoiAxis w = roi_axis(lo, corners[0], corners[2], width, samples, sizes[1], scale, half_pixel);
-  const Dim count = lo.shape(rois)[0];
+  const Dim count = lo.b.dim(rois, 0);
   const Dim positions = b.graph.symbols.mul(y.all, w.all);
   Val at = b.concat({repeated(lo, y.at, true, w.all), repeated(lo, w.at, false, y.all)}, 3);
   at = reshape_to(lo, at, std::vector<Dim>{count, positions, 2});

@@ -29,7 +29,7 @@ void lower_where(Lowering& lo) {
 void lower_one_hot(Lowering& lo) {
   Val indices = lo.input(0), depth = as_scalar(lo, lo.input(1)), values = lo.input(2);
   const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(indices) + 1);
-  if (lo.rank(values) != 1 || lo.shape(values)[0] != 2) lo.malformed("the values are not [off, on]");
+  if (lo.rank(values) != 1 || lo.b.dim(values, 0) != 2) lo.malformed("the values are not [off, on]");
   if (auto known = lo.numbers(depth); known && !((*known)[0] >= 1 && (*known)[0] <= INT32_MAX))
     lo.unsupported(fmt::format("a depth of {}", (*known)[0]));
   if (lo.dtype(indices) != DType::kInt32) indices = lo.b.cast(indices, DType::kInt64);

@@ -14,7 +14,7 @@ namespace {
 
 // A wanted shape that only the run knows, with every 0 replaced by the input's own dimension.
 Val copied_zeros(Lowering& lo, Val x, Val wanted) {
-  const Dim count = lo.shape(wanted)[0];
+  const Dim count = lo.b.dim(wanted, 0);
   if (core::is_symbol(count)) lo.unsupported("the rank of the result is only known at run time");
   Val own = lo.b.shape_of(x);
   if (count > lo.rank(x)) {
@@ -108,7 +108,7 @@ namespace {
 
 // Axes that only the run knows: the dimensions that are left, in order, are the new shape.
 Val squeeze_at_run_time(Lowering& lo, Val x, Val axes) {
-  const Dim count = lo.need_static(lo.shape(axes)[0], "the number of axes");
+  const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
   axes = lo.b.cast(axes, DType::kInt32);
   Val dropped = spread_by_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, lo.rank(x), 0);
   Val kept = lo.b.where(lo.b.equal(dropped, lo.b.i32_scalar(0)));
@@ -147,7 +147,7 @@ namespace {
 
 // New axes that only the run knows: ones there, the own dimensions in the places that are left.
 Val unsqueeze_at_run_time(Lowering& lo, Val x, Val axes) {
-  const Dim count = lo.need_static(lo.shape(axes)[0], "the number of axes");
+  const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
   const int rank = lo.rank(x) + static_cast<int>(count);
   axes = lo.b.cast(axes, DType::kInt32);
   Val added = spread_by_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, rank, 0);

@@ -113,7 +113,7 @@ Val cut_at_run_time(Lowering& lo, Val x, const std::vector<Cut>& cuts, Val start
 Val cut_spread(Lowering& lo, Val x) {
   const int rank = lo.rank(x);
   Val starts = as_i32_clamped(lo, lo.input(1)), ends = as_i32_clamped(lo, lo.input(2));
-  const Dim count = lo.need_static(lo.shape(starts)[0], "the number of starts");
+  const Dim count = lo.need_static(lo.b.dim(starts, 0), "the number of starts");
   Val axes = lo.has_input(3) ? lo.b.cast(lo.input(3), DType::kInt32) : counting(lo, count, DType::kInt32);
   Val begin = spread_by_axes(lo, starts, axes, rank, 0), end = spread_by_axes(lo, ends, axes, rank, kFar);
   Val stride = lo.b.i32(std::vector<int64_t>(static_cast<size_t>(rank), 1));
@@ -138,11 +138,9 @@ SliceLists slice_lists(Lowering& lo) {
     lists.count = lists.starts->size();
     return lists;
   }
-  for (size_t i : {1u, 2u})
-    if (lo.rank(lo.input(i)) != 1) lo.malformed("starts and ends must be lists");
   lists.starts = lo.dims(lo.input(1));
   lists.ends = lo.dims(lo.input(2));
-  lists.count = static_cast<size_t>(lo.need_static(lo.shape(lo.input(1))[0], "the number of starts"));
+  lists.count = static_cast<size_t>(lo.need_static(lo.b.dim(lo.input(1), 0), "the number of starts"));
   if (lo.has_input(3)) lists.axes = lo.need_ints(lo.input(3), "axes");
   if (lo.has_input(4)) lists.steps = lo.need_ints(lo.input(4), "steps");
   return lists;
@@ -152,6 +150,8 @@ SliceLists slice_lists(Lowering& lo) {
 
 void lower_slice(Lowering& lo) {
   Val x = lo.input(0);
+  for (size_t i = 1; i < lo.input_count(); ++i)
+    if (lo.has_input(i) && lo.rank(lo.input(i)) != 1) lo.malformed("starts, ends, axes and steps must be lists");
   if (lo.opset() >= 10 && ((lo.has_input(3) && !lo.ints(lo.input(3))) || (lo.has_input(4) && !lo.ints(lo.input(4))))) {
     lo.output(0, cut_spread(lo, x));
     return;
@@ -215,8 +215,8 @@ void lower_center_crop_pad(Lowering& lo) {
   std::vector<Dim> size(begin.size(), -1);
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto a = static_cast<size_t>(axes[i]);
-    const int64_t more = (*wanted)[i] - lo.shape(x)[a];
     if ((*wanted)[i] < 0) lo.malformed("a size of " + std::to_string((*wanted)[i]));
+    const int64_t more = (*wanted)[i] - lo.shape(x)[a];
     if (more < 0) {
       begin[a] = -more / 2;
       size[a] = (*wanted)[i];
@@ -230,13 +230,16 @@ void lower_center_crop_pad(Lowering& lo) {
 
 void lower_reverse_sequence(Lowering& lo) {
   Val x = lo.input(0);
-  const auto time = static_cast<int>(lo.attr_i("time_axis", 0)), batch = static_cast<int>(lo.attr_i("batch_axis", 1));
-  if (time + batch != 1 || time * batch != 0) lo.malformed("time_axis and batch_axis must be 0 and 1");
-  if (auto lengths = lo.ints(lo.input(1)); lengths && lo.rank(x) > time && !core::is_symbol(lo.b.dim(x, time)))
+  const int64_t time = lo.attr_i("time_axis", 0), batch = lo.attr_i("batch_axis", 1);
+  if (!(time == 0 && batch == 1) && !(time == 1 && batch == 0))
+    lo.malformed("time_axis and batch_axis must be 0 and 1");
+  const core::ReverseSequenceOptions options{static_cast<int>(time), static_cast<int>(batch)};
+  if (auto lengths = lo.ints(lo.input(1)); lengths && !core::is_symbol(lo.b.dim(x, options.sequence_axis)))
     for (int64_t length : *lengths)
-      if (length < 0 || length > lo.b.dim(x, time))
-        lo.malformed(fmt::format("a sequence of {} steps, of {} there are", length, lo.b.dim(x, time)));
-  lo.output(0, lo.b.op(Kind::kReverseSequence, {x, lo.input(1)}, core::ReverseSequenceOptions{time, batch}));
+      if (length < 0 || length > lo.b.dim(x, options.sequence_axis))
+        lo.malformed(
+            fmt::format("a sequence of {} steps, of {} there are", length, lo.b.dim(x, options.sequence_axis)));
+  lo.output(0, lo.b.op(Kind::kReverseSequence, {x, lo.input(1)}, options));
 }
 
 }  // namespace lowtide::layout

@@ -25,7 +25,7 @@ void lower_depth_to_space(Lowering& lo) {
   if (block == 1) return lo.output(0, x);
   x = channels_last(lo, x);
   if (mode == "CRD") {
-    const int64_t channels = lo.need_static(lo.shape(x)[3], "the number of channels");
+    const int64_t channels = lo.need_static(lo.b.dim(x, 3), "the number of channels");
     const int64_t area = block * block, out = channels / area;
     if (channels % area != 0) lo.malformed(fmt::format("{} channels are no multiple of {}", channels, area));
     std::vector<int64_t> order;

@@ -127,7 +127,7 @@ std::optional<std::vector<Dim>> combine(const OpView& op, F&& f) {
   if (a.size() != b.size() && a.size() != 1 && b.size() != 1) return std::nullopt;
   if (op.rank(0) > 1 || op.rank(1) > 1) return std::nullopt;
   std::vector<Dim> out;
-  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+  for (size_t i = 0; i < (a.size() == 1 ? b : a).size(); ++i) {
     std::optional<Dim> made = f(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
     if (!made) return std::nullopt;
     out.push_back(*made);

@@ -105,7 +105,7 @@ CASES = [
     (Case("in_place/concat", "float[3,40,50] x", "y = Concat<axis=1>(x, w)", {"w": (3, 30, 50)}), ["w"]),
     (Case("in_place/int64_table", "int32[2,5] x", "g = Gather(t, x) y = Cast<to=6>(g)", {"t": np.arange(5000, dtype=np.int64).reshape(50, 100)}, ranges={"x": (0, 50)}), ["t"]),
     (Case("in_place/int8_table", "int32[2,5] x", "y = Gather(t, x)", {"t": np.arange(60 * 128, dtype=np.int64).astype(np.int8).reshape(60, 128)}, ranges={"x": (0, 50)}), ["t"]),
-    (Case("in_place/bool_mask", "float[64,80] x", "y = Where(m, x, c)", {"m": np.arange(64 * 80).reshape(64, 80) % 3 == 0, "c": (64, 80)}), ["m", "c"]),
+    (Case("in_place/bool_mask", "float[64,80] x", "y = Where(m, x, c)", {"m": np.arange(64 * 80).reshape(64, 80) % 3 == 0, "c": (64, 80)}), ["c"]),  # a file's booleans may be other bytes than 0 and 1
     (Case("in_place/split", "float[3,40] x", "a, b = Split<axis=0>(w, s) c = Gemm<transB=1>(x, a) d = Gemm<transB=1>(x, b) y = Concat<axis=1>(c, d)",
           {"w": (96, 40), "s": i64(64, 32)}), ["w"]),
     # f16 behind a DEQUANTIZE, also where a product wants it transposed.
