@@ -27,8 +27,11 @@ struct Choice {
         pin_outputs(bits & 8),
         small(bits & 16),
         compressed(bits & 32),
-        verified(bits & 64) {}
+        verified(bits & 64),
+        weights(
+            static_cast<layout::WeightForm>((bits >> 7 & 7) % (static_cast<int>(layout::WeightForm::kInPlace) + 1))) {}
   bool external, twice, pin_inputs, pin_outputs, small, compressed, verified;
+  layout::WeightForm weights;
 };
 
 std::vector<std::byte> contents(const stream::Source& file) {
@@ -39,6 +42,7 @@ std::vector<std::byte> contents(const stream::Source& file) {
 
 layout::ConvertOptions layout_options(const onnx::Model& model, const Choice& choice) {
   layout::ConvertOptions options;
+  options.weights.form = choice.weights;
   if (choice.pin_inputs)
     for (const auto& input : model.graph.inputs) options.layouts[input.name] = "nhwc";
   if (choice.pin_outputs)
@@ -69,13 +73,19 @@ std::optional<std::vector<std::byte>> written(const emit::Plan& plan, uint64_t l
   return check_written(options.zstd_level ? stream::open_seekable(file, own) : file, plan);
 }
 
-void write(const emit::Plan& plan, const Choice& choice) {
+emit::WriteOptions write_options(const Choice& choice) {
   emit::WriteOptions options;
   options.external_buffers = choice.external;
+  if (choice.weights == layout::WeightForm::kInPlace) options.in_place = fuzz::scratch_folder();
   if (choice.verified)
     options.on_verified = [](const emit::VerifiedTensor& tensor) {
       if (tensor.difference) fuzz::finding("other bytes than the recipe's: " + tensor.tensor);
     };
+  return options;
+}
+
+void write(const emit::Plan& plan, const Choice& choice) {
+  emit::WriteOptions options = write_options(choice);
   const auto first = written(plan, choice.small ? kSmallBudget : fuzz::kBudget, options);
   if (!first || plan.file_bytes > kWrittenTwice) return;
   auto compare = [&](const char* what) {
@@ -88,18 +98,27 @@ void write(const emit::Plan& plan, const Choice& choice) {
   if (choice.compressed) compare("compressed is not the same");
 }
 
+// The same model from a file, because weights that stay in place need one.
+onnx::Model read_again(const std::vector<std::byte>& bytes, stream::Budget& budget) {
+  const std::filesystem::path path = fuzz::scratch_folder() / "fuzz.onnx";
+  stream::OutFile file(path, bytes.size());
+  file.write_at(0, bytes);
+  file.commit();
+  return stream::read_onnx(path, budget);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::only_errors([&] {
     stream::Budget budget(fuzz::kBudget);
-    onnx::Model model = stream::read_onnx(stream::memory_source(fuzz::bytes_of(data, size), "fuzz.onnx"), {}, budget);
+    const std::vector<std::byte> bytes = fuzz::bytes_of(data, size);
+    onnx::Model model = stream::read_onnx(stream::memory_source(bytes, "fuzz.onnx"), {}, budget);
     const Choice choice(model.model_version);
+    if (choice.weights == layout::WeightForm::kInPlace) model = read_again(bytes, budget);
     layout::ConvertResult converted = layout::convert(model, layout_options(model, choice), budget);
     if (!converted.refused.empty()) return;
-    emit::WriteOptions options;
-    options.external_buffers = choice.external;
-    const emit::Plan plan = emit::plan_tflite(*converted.model, options);
+    const emit::Plan plan = emit::plan_tflite(*converted.model, write_options(choice));
     if (plan.file_bytes <= kLargestOutput) write(plan, choice);
   });
   return 0;

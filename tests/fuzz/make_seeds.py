@@ -17,14 +17,24 @@ import zlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / "tests" / "conformance")]
 
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+import onnx.parser  # noqa: E402
+
 import converter  # noqa: E402
 import run_nodes  # noqa: E402
 from test_operators import CASES  # noqa: E402
 
 LARGEST = 6 * 1024  # bytes of a model: an input that is executed fast and mutated where it matters
 CONVERTED_ONE_OF = 5
-OPTIONS = 128  # the convert target takes them from model_version
+OPTIONS = 1024  # the convert target takes them from model_version
 
+WEIGHTY = [("g (float[3,32] x) => (float[3,40] y) { y = Gemm(x, w) }", (32, 40)),
+           ("g (float[3,40] x) => (float[3,32] y) { y = Gemm<transB=1>(x, w) }", (32, 40)),
+           ("g (float[2,3,32] x) => (float[2,3,40] y) { y = MatMul(x, w) }", (32, 40)),
+           ("g (float[1,16,5,6] x) => (float[1,8,3,4] y) { y = Conv(x, w) }", (8, 16, 3, 3)),
+           ("g (int64[3] x) => (float[3,20] y) { y = Gather(w, x) }", (64, 20)),
+           ("g (float[1,8,5,6] x) => (float[1,16,7,8] y) { y = ConvTranspose(x, w) }", (8, 16, 3, 3))]
 LOCATIONS = ["a", "sub/b", "sub/deep/c.bin", "...", "./a", "sub/../a", "sub//b", "../secret", "/dev/zero", "link", "out", "up/secret",
              "sublink/b", "zero", "hard", "pipe", "empty", "z.zst", "z", "sub/y", "l", "h", "sub", "sub/", "", "a/", "a/b", "missing",
              "../model2/a", "../model/a", "\\a", "C:\\a", "a\0b", "sub/./deep/../b", "A", "a.zst", "h.zst", "l.zst"]
@@ -45,7 +55,21 @@ def models():
                 seen.add(with_options(variant))
     for case in CASES:
         seen.add(with_options(case.model()))
+    seen.update(with_options(model) for model in weighty_models())
     return sorted(m for m in seen if len(m) <= LARGEST)
+
+
+def weighty_models():
+    """With constants that count as weights: --weights changes these."""
+    for text, shape in WEIGHTY:
+        for dtype in (np.float32, np.float16):
+            weight = np.random.default_rng(len(text)).normal(size=shape).astype(dtype)
+            graph = onnx.parser.parse_graph(text.replace("float", "float16") if dtype == np.float16 else text)
+            graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+            model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+            for number in range(8):  # whatever options the hash gives
+                model.producer_name = str(number)
+                yield model
 
 
 def with_options(model):

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Every small model, wrong in one place: what a fuzzer finds late, tried at once.
+
+    python tests/fuzz/sweep.py [--part 1/12] [--jobs 2] [--keep FOLDER]
+
+From each kind of model among the seeds: every input with other ranks, extents and element types, every initializer
+with other shapes and extreme numbers, every attribute with extreme numbers, every operand left out. All of them go
+through build/fuzz's convert target; what fails is printed, one line for each place in the sources with an input
+that shows it, which stays in FOLDER.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+import make_seeds
+from run import ENVIRONMENT, LIMITS, ROOT, SLOW
+
+PROGRAM = ROOT / "build/fuzz/tests/fuzz/fuzz_convert"
+WHOLE = (-1, 0, 1, 2, 100, -100, 2**31, -2**31, 2**40, 2**63 - 1, -2**63)
+REAL = (0, -1, 1e30, float("inf"), float("-inf"), float("nan"))
+TYPES = (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 16, 17, 22)
+LARGEST = 8000  # bytes of a model
+BATCH = 400     # models that one process is given
+
+
+def changed(model, change):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    change(copy)
+    return copy
+
+
+def input_variants(model):
+    for k, given in enumerate(model.graph.input):
+        if not given.type.HasField("tensor_type"):
+            continue
+        dims = [d.dim_param or d.dim_value for d in given.type.tensor_type.shape.dim]
+        others = [[], [0], [1], [*dims, 1], [1, *dims], dims[:-1], dims[1:], [0] * len(dims), ["N"] * len(dims), [*dims[:-1], 0],
+                  [*dims[:-1], "M"], [7] * len(dims), [2] * 9]
+        for other in (shape for shape in others if shape != dims):
+            def reshape(copy, k=k, other=other):
+                shape = copy.graph.input[k].type.tensor_type.shape
+                del shape.dim[:]
+                for dim in other:
+                    shape.dim.add(**{"dim_param" if isinstance(dim, str) else "dim_value": dim})
+            yield changed(model, reshape)
+        for dtype in TYPES:
+            yield changed(model, lambda copy, k=k, dtype=dtype: setattr(copy.graph.input[k].type.tensor_type, "elem_type", dtype))
+
+
+def initializer_variants(model):
+    for k, tensor in enumerate(model.graph.initializer):
+        if tensor.data_type == TensorProto.STRING:
+            continue
+        array = numpy_helper.to_array(tensor)
+        flat = array.reshape(-1)
+        others = [flat, array[None], array[..., None], flat[:0], flat[:1], np.concatenate([flat, flat])]
+        numbers = WHOLE if array.dtype.kind in "iu" else REAL if array.dtype.kind == "f" else ()
+        bounds = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None
+        for number in (n for n in numbers if bounds is None or bounds.min <= n <= bounds.max):
+            with np.errstate(over="ignore"):
+                others.append(np.full_like(array, number))
+                last = flat.copy()
+                last[-1:] = number
+            others.append(last.reshape(array.shape))
+        for other in others:
+            made = numpy_helper.from_array(np.ascontiguousarray(other).reshape(other.shape), tensor.name)
+            yield changed(model, lambda copy, k=k, made=made: copy.graph.initializer[k].CopyFrom(made))
+
+
+def node_variants(model):
+    for k, node in enumerate(model.graph.node[:4]):
+        for j, attribute in enumerate(node.attribute):
+            def edit(what, k=k, j=j):
+                return changed(model, lambda copy: what(copy.graph.node[k].attribute[j]))
+            if attribute.type == onnx.AttributeProto.INT:
+                yield from (edit(lambda a, n=n: setattr(a, "i", n)) for n in WHOLE)
+            if attribute.type == onnx.AttributeProto.FLOAT:
+                yield from (edit(lambda a, n=n: setattr(a, "f", n)) for n in REAL)
+            if attribute.type == onnx.AttributeProto.INTS:
+                have = list(attribute.ints)
+                lists = [[*have, 1], have[:-1], []] + [[n] * len(have) for n in WHOLE] + [[*have[:-1], n] for n in WHOLE]
+                for other in lists:
+                    yield edit(lambda a, other=other: (a.ClearField("ints"), a.ints.extend(other)))
+        for i in range(len(node.input)):
+            yield changed(model, lambda copy, k=k, i=i: copy.graph.node[k].input.__setitem__(i, ""))
+            yield changed(model, lambda copy, k=k, i=i: copy.graph.node[k].input.__delitem__(i))
+
+
+def variants():
+    """Serialized, each once; of models that differ in numbers only, one is enough."""
+    kinds, seen = set(), set()
+    for data in make_seeds.models():
+        model = onnx.ModelProto.FromString(data)
+        nodes = tuple((n.domain, n.op_type, tuple(a.name for a in n.attribute)) for n in model.graph.node[:3])
+        kind = (nodes, len(model.graph.input), len(model.graph.initializer), model.opset_import[0].version)
+        if kind in kinds:
+            continue
+        kinds.add(kind)
+        for variant in (*input_variants(model), *initializer_variants(model), *node_variants(model)):
+            made = variant.SerializeToString()
+            if len(made) <= LARGEST and made not in seen:
+                seen.add(made)
+                yield made
+
+
+def reason(text):
+    """Without numbers and names, so that equal findings have equal reasons."""
+    found = re.search(r"FINDING: (.*)", text)
+    if found:
+        return re.sub(r"'[^']*'", "'_'", re.sub(r"-?\d+", "#", found[1]))
+    error = re.search(r"runtime error: .*|ERROR: .*|terminate called.*\n.*", text)
+    places = re.findall(r"#\d+ 0x\S+ in .*?((?:stream|layout|emit)/\S+:\d+)", text)
+    return re.sub(r"==\d+==|0x\w+|-?\d{3,}", "#", error[0] if error else text[-200:]) + " @ " + " < ".join(places[:3])
+
+
+def findings(paths):
+    """(reason, path) of those that fail; a process ends with the first, and another goes on behind it."""
+    while paths:
+        done = subprocess.run(["nice", "-n", "19", str(PROGRAM), *LIMITS, f"-artifact_prefix={paths[0].parent.parent}/", *map(str, paths)],
+                              env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, errors="replace")
+        slow = re.findall(r"Executed (\S+) in (\d+) ms", done.stderr)
+        yield from ((f"{SLOW} seconds and more", pathlib.Path(path)) for path, ms in slow if int(ms) > 1000 * SLOW)
+        if done.returncode == 0:
+            return
+        last = pathlib.Path(re.findall(r"Running: (\S+)", done.stderr)[-1])
+        yield reason(done.stderr[done.stderr.rfind("Running: "):]), last
+        paths = paths[paths.index(last) + 1:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Run every small model, wrong in one place, through the convert target.")
+    parser.add_argument("--part", default="1/1", help="such as 1/12: every twelfth")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--keep", type=pathlib.Path, help="where inputs of findings are put")
+    args = parser.parse_args()
+    part, parts = map(int, args.part.split("/"))
+    groups = collections.defaultdict(list)
+    with tempfile.TemporaryDirectory(prefix="lowtide-sweep-") as name:
+        folder = pathlib.Path(name, "inputs")
+        folder.mkdir()
+        paths = []
+        for number, data in enumerate(variants()):
+            if number % parts == part - 1:
+                paths.append(folder / hashlib.sha1(data).hexdigest())
+                paths[-1].write_bytes(data)
+        batches = [paths[i:i + BATCH] for i in range(0, len(paths), BATCH)]
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            for found in pool.map(lambda batch: list(findings(batch)), batches):
+                for why, path in found:
+                    groups[why].append(path)
+        for why, found in sorted(groups.items(), key=lambda item: -len(item[1])):
+            print(f"{len(found)} x {why}\n    {found[0].name}")
+            if args.keep:
+                args.keep.mkdir(parents=True, exist_ok=True)
+                (args.keep / found[0].name).write_bytes(found[0].read_bytes())
+    print(f"{len(paths) - sum(map(len, groups.values()))} passed, {sum(map(len, groups.values()))} failed")
+    return 1 if groups else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
