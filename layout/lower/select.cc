@@ -31,7 +31,7 @@ void lower_one_hot(Lowering& lo) {
   const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(indices) + 1);
   if (lo.rank(values) != 1 || lo.b.dim(values, 0) != 2) lo.malformed("the values are not [off, on]");
   if (auto known = lo.numbers(depth); known && !((*known)[0] >= 1 && (*known)[0] <= INT32_MAX))
-    lo.unsupported(fmt::format("a depth of {}", (*known)[0]));
+    lo.malformed(fmt::format("a depth of {}", (*known)[0]));
   if (lo.dtype(indices) != DType::kInt32) indices = lo.b.cast(indices, DType::kInt64);
   if (lo.opset() >= 11) {
     // -depth .. -1 count from the end; what lies outside that too stays outside.
