@@ -1,4 +1,8 @@
-// A plain stack of convolutions: nothing but weights, to measure how they are moved.
+// Networks of convolutions that no publication has: nothing but weights, to measure how they are moved, or nothing but
+// nodes, to measure what a node costs.
+#include <algorithm>
+#include <cmath>
+
 #include "bench/networks.h"
 
 namespace lowtide::bench {
@@ -25,6 +29,31 @@ Graph conv_stack(uint64_t bytes, bool plain, int64_t input_size) {
     y = net.relu(name + ".relu", y);
   }
   net.output(y);
+  return net.finish();
+}
+
+Graph one_tensor(uint64_t bytes, bool plain, int64_t input_size) {
+  const int64_t kernel = plain ? 1 : 3;
+  const double filters = static_cast<double>(bytes) / static_cast<double>(kernel * kernel) / sizeof(float);
+  const auto channels = std::max<int64_t>(1, std::llround(std::sqrt(filters)));
+  const auto rest = std::max<int64_t>(1, std::llround(filters / static_cast<double>(channels)));
+  Net net("one-tensor");
+  net.output(net.conv("conv", net.input("input", channels, input_size), rest, {.kernel = kernel, .bias = true}));
+  return net.finish();
+}
+
+Graph many_nodes(uint64_t nodes, int64_t input_size) {
+  constexpr int64_t kChannels = 16;
+  constexpr uint64_t kNodesOfBlock = 4;
+  Net net("many-nodes");
+  Value x = net.input("input", kChannels, input_size);
+  for (uint64_t block = 0; block < nodes / kNodesOfBlock; ++block) {
+    const std::string name = "block" + std::to_string(block);
+    const Value y = net.conv(name + ".conv", x, kChannels, {.kernel = 1, .bias = true, .gain = 0.3F});
+    x = net.add(name, x, net.multiply(name + ".silu", y, net.sigmoid(name + ".sigmoid", y)));
+  }
+  for (uint64_t i = 0; i < nodes % kNodesOfBlock; ++i) x = net.relu("relu" + std::to_string(i), x);
+  net.output(x);
   return net.finish();
 }
 

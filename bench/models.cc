@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "bench/networks.h"
 #include "bench/onnx_stream.h"
@@ -15,20 +16,27 @@ namespace lowtide::bench {
 namespace {
 
 using Network = Graph (*)(int64_t width, int64_t input_size);
-constexpr Network kNoWidth = nullptr;  // conv-stack: its size is its depth
+using Weights = Graph (*)(uint64_t bytes, bool plain, int64_t input_size);
+using Nodes = Graph (*)(uint64_t nodes, int64_t input_size);
+using Maker = std::variant<Network, Weights, Nodes>;
 
 constexpr std::array kKinds = {
     ModelKind{"duc", "ResNet101-DUC: dilated segmentation network with dense upsampling", 800},
     ModelKind{"deeplab", "DeepLabV3+ on ResNet-101: pyramid pooling, resizes, decoder", 513},
     ModelKind{"unet", "U-Net: transposed convolutions and skip connections", 512},
     ModelKind{"conv-stack", "plain convolutions, as many as the size asks for", 8},
+    ModelKind{"one-tensor", "one convolution, its weights of the size that is asked for", 8},
+    ModelKind{"many-nodes", "small convolutions and elementwise operators, as many as --nodes asks for", 8},
 };
-constexpr std::array kNetworks = {&duc, &deeplab, &unet, kNoWidth};  // one for each of kKinds
-static_assert(kKinds.size() == kNetworks.size());
+constexpr std::array<Maker, 6> kMakers = {duc, deeplab, unet, conv_stack, one_tensor, many_nodes};  // of kKinds
+static_assert(kKinds.size() == kMakers.size());
 
 constexpr int64_t kPublishedWidth = 64;
 constexpr int64_t kNarrowest = 2;
-constexpr uint64_t kDefaultStackBytes = uint64_t{256} << 20;
+constexpr uint64_t kDefaultBytes = uint64_t{256} << 20;  // where only the weights matter
+constexpr uint64_t kDefaultNodes = 1000;
+constexpr uint64_t kMostNodes = uint64_t{10} << 20;
+constexpr uint64_t kMostFiles = 100000;
 constexpr uint64_t kLargest = uint64_t{4} << 40;  // the nodes of a conv-stack of this size still fit in memory
 constexpr int kLargestInput = 16384;
 
@@ -67,13 +75,21 @@ Graph make_graph(const ModelSpec& spec) {
   if (input_size < 1 || input_size > kLargestInput) {
     refuse(fmt::format("an input size of {} is not between 1 and {}", input_size, kLargestInput));
   }
+  if (spec.nodes > kMostNodes)
+    refuse(fmt::format("{} nodes are more than the {} there may be", spec.nodes, kMostNodes));
+  if (spec.files < 1 || spec.files > kMostFiles)
+    refuse(fmt::format("{} files are not between 1 and {}", spec.files, kMostFiles));
   if (spec.size_bytes > kLargest)
     refuse(fmt::format("{} bytes are more than the {} there may be", spec.size_bytes, kLargest));
-  if (kNetworks[kind] != kNoWidth) {
-    if (spec.plain_kernels) refuse("only a conv-stack can have plain kernels");
-    return network_of_size(kNetworks[kind], spec.size_bytes, input_size);
-  }
-  return conv_stack(spec.size_bytes > 0 ? spec.size_bytes : kDefaultStackBytes, spec.plain_kernels, input_size);
+  const Maker& maker = kMakers[kind];
+  if (spec.plain_kernels && !std::holds_alternative<Weights>(maker))
+    refuse("only a conv-stack or a one-tensor can have plain kernels");
+  if (spec.nodes > 0 && !std::holds_alternative<Nodes>(maker)) refuse("only many-nodes can have a number of nodes");
+  if (const auto* network = std::get_if<Network>(&maker)) return network_of_size(*network, spec.size_bytes, input_size);
+  if (const auto* weights = std::get_if<Weights>(&maker))
+    return (*weights)(spec.size_bytes > 0 ? spec.size_bytes : kDefaultBytes, spec.plain_kernels, input_size);
+  if (spec.size_bytes > 0) refuse("many-nodes has a number of nodes (--nodes) and no size");
+  return std::get<Nodes>(maker)(spec.nodes > 0 ? spec.nodes : kDefaultNodes, input_size);
 }
 
 }  // namespace
@@ -89,7 +105,8 @@ MadeModel make_model(const ModelSpec& spec, const std::filesystem::path& out, co
   if (spec.size_bytes > 0 && distance(bytes, spec.size_bytes) > spec.size_bytes / 4) {
     refuse(fmt::format("no {} has {} bytes of weights; the nearest has {}", spec.kind, spec.size_bytes, bytes));
   }
-  return write_onnx(graph, out, {spec.seed, spec.opset, spec.external, spec.sparse, progress});
+  return write_onnx(graph, out,
+                    {spec.seed, spec.opset, spec.external || spec.files > 1, spec.sparse, spec.files, progress});
 }
 
 }  // namespace lowtide::bench

@@ -185,6 +185,11 @@ Value Net::add(const std::string& name, const Value& a, const Value& b) {
   return {name, a.channels, a.height, a.width};
 }
 
+Value Net::multiply(const std::string& name, const Value& a, const Value& b) {
+  node("Mul", name, {a.name, b.name});
+  return {name, a.channels, a.height, a.width};
+}
+
 Value Net::concat(const std::string& name, const std::vector<Value>& parts) {
   Value y = parts.front();
   y.name = name;

@@ -48,6 +48,7 @@ class Net {
   Value max_pool(const std::string& name, const Value& x, int64_t kernel, int64_t stride, int64_t pad);
   Value global_average_pool(const std::string& name, const Value& x);
   Value add(const std::string& name, const Value& a, const Value& b);
+  Value multiply(const std::string& name, const Value& a, const Value& b);
   Value concat(const std::string& name, const std::vector<Value>& parts);
   Value sigmoid(const std::string& name, const Value& x);
   Value softmax(const std::string& name, const Value& x);

@@ -28,6 +28,13 @@ Graph unet(int64_t width, int64_t input_size);
 /// 3x3 kernels, or 1x1 when `plain`. Biases come on top.
 Graph conv_stack(uint64_t bytes, bool plain, int64_t input_size);
 
+/// One convolution of `bytes` of weights, with as many input as output channels.
+Graph one_tensor(uint64_t bytes, bool plain, int64_t input_size);
+
+/// `nodes` nodes and half as many initializers: blocks of a 1x1 convolution, a SiLU of two nodes, and an addition that
+/// skips the block. The weights of a convolution are just large enough to lie in an external file.
+Graph many_nodes(uint64_t nodes, int64_t input_size);
+
 /// How a ResNet-101 differs from network to network.
 struct ResNetShape {
   int64_t width;

@@ -120,8 +120,7 @@ int64_t ir_version(int opset) {
 class Writer {
  public:
   Writer(const Graph& graph, const std::filesystem::path& out, const OnnxOptions& options)
-      : graph_(graph), options_(options), out_(out), data_path_(out), weight_bytes_(graph.weight_bytes()) {
-    data_path_ += ".data";
+      : graph_(graph), options_(options), out_(out), weight_bytes_(graph.weight_bytes()) {
     head_.set_ir_version(ir_version(options.opset));
     head_.set_producer_name("lowtide make-model");
     tail_.add_opset_import()->set_version(options.opset);
@@ -130,27 +129,47 @@ class Writer {
   }
 
   MadeModel write() {
-    const MadeModel made = {weight_bytes_, model_size(), data_size_};
+    MadeModel made = {weight_bytes_, model_size(), 0};
+    for (const uint64_t bytes : data_sizes_) made.data_bytes += bytes;
     FileStream model(out_, made.model_bytes, false);
-    std::optional<FileStream> data;
-    if (data_size_ > 0) data.emplace(data_path_, data_size_, options_.sparse);
-    write_model(model, data ? &*data : nullptr);
-    if (data) data->finish();
-    model.finish();
-    // The weights first: whoever finds the new model finds its data too.
-    if (data) data->commit();
-    model.commit();
+    try {
+      write_model(model);
+      model.finish();
+      // The weights came first: whoever finds the new model finds its data too.
+      model.commit();
+    } catch (...) {
+      for (uint64_t file = 0; file < data_committed_; ++file) remove(data_path(file));
+      throw;
+    }
     return made;
   }
 
  private:
+  struct Place {
+    uint64_t file, offset;
+  };
+
+  /// One file after the other, each with as many initializers as the others.
   void place_externally() {
+    std::vector<size_t> large;
     for (size_t i = 0; i < places_.size(); ++i) {
-      const uint64_t bytes = graph_.initializers[i].bytes();
-      if (bytes < kSmallTensor) continue;
-      places_[i] = (data_size_ + kAlignment - 1) / kAlignment * kAlignment;
-      data_size_ = *places_[i] + bytes;
+      if (graph_.initializers[i].bytes() >= kSmallTensor) large.push_back(i);
     }
+    if (large.empty()) return;
+    data_sizes_.resize(std::min<uint64_t>(options_.files, large.size()));
+    for (size_t n = 0; n < large.size(); ++n) {
+      const uint64_t file = n * data_sizes_.size() / large.size();
+      const uint64_t offset = (data_sizes_[file] + kAlignment - 1) / kAlignment * kAlignment;
+      places_[large[n]] = {file, offset};
+      data_sizes_[file] = offset + graph_.initializers[large[n]].bytes();
+    }
+  }
+
+  std::filesystem::path data_path(uint64_t file) const {
+    std::filesystem::path path = out_;
+    path += ".data";
+    if (data_sizes_.size() > 1) path += "." + std::to_string(file);
+    return path;
   }
 
   /// Everything of an initializer but its raw_data.
@@ -168,8 +187,8 @@ class Writer {
       entry.set_key(key);
       entry.set_value(value);
     };
-    add("location", data_path_.filename().string());
-    add("offset", std::to_string(*places_[i]));
+    add("location", data_path(places_[i]->file).filename().string());
+    add("offset", std::to_string(places_[i]->offset));
     add("length", std::to_string(x.bytes()));
     return head;
   }
@@ -192,30 +211,50 @@ class Writer {
     return head_.ByteSizeLong() + field_size(onnx::ModelProto::kGraphFieldNumber, graph_size()) + tail_.ByteSizeLong();
   }
 
-  void write_model(FileStream& model, FileStream* data) {
+  void write_model(FileStream& model) {
     CodedOutputStream out(&model);
-    std::optional<CodedOutputStream> data_out;
-    if (data != nullptr) data_out.emplace(data);
     write_part(head_, out);
     write_field(onnx::ModelProto::kGraphFieldNumber, graph_size(), out);
     write_part(graph_.head, out);
     for (size_t i = 0; i < places_.size(); ++i) {
+      const Initializer& x = graph_.initializers[i];
       write_field(onnx::GraphProto::kInitializerFieldNumber, tensor_size(i), out);
       write_part(tensor_head(i), out);
-      const uint64_t bytes = graph_.initializers[i].bytes();
       if (places_[i]) {
-        pad_data(*places_[i], bytes, *data_out);
+        write_data(x, *places_[i]);
       } else {
-        write_field(onnx::TensorProto::kRawDataFieldNumber, bytes, out);
+        write_field(onnx::TensorProto::kRawDataFieldNumber, x.bytes(), out);
+        write_values(x, out, UINT64_MAX);
       }
-      const bool sparse = places_[i] && options_.sparse;
-      write_values(graph_.initializers[i], places_[i] ? *data_out : out, sparse ? kSparseFloats : UINT64_MAX);
-      if (sparse) skip_values(bytes, *data_out, *data);
       model.check();
-      if (data != nullptr) data->check();
     }
+    close_data();
     write_part(graph_.tail, out);
     write_part(tail_, out);
+  }
+
+  void write_data(const Initializer& x, const Place& place) {
+    if (!data_ || data_committed_ != place.file) open_data(place.file);
+    pad_data(place.offset, x.bytes(), *data_out_);
+    write_values(x, *data_out_, options_.sparse ? kSparseFloats : UINT64_MAX);
+    if (options_.sparse) skip_values(x.bytes(), *data_out_, *data_);
+    data_->check();
+  }
+
+  void open_data(uint64_t file) {
+    close_data();
+    data_end_ = 0;
+    data_.emplace(data_path(file), data_sizes_[file], options_.sparse);
+    data_out_.emplace(&*data_);
+  }
+
+  void close_data() {
+    if (!data_) return;
+    data_out_.reset();
+    data_->finish();
+    data_->commit();
+    data_.reset();
+    ++data_committed_;
   }
 
   static void write_part(const MessageLite& part, CodedOutputStream& out) { part.SerializePartialToCodedStream(&out); }
@@ -260,12 +299,14 @@ class Writer {
   const Graph& graph_;
   const OnnxOptions& options_;
   std::filesystem::path out_;
-  std::filesystem::path data_path_;
   onnx::ModelProto head_;
   onnx::ModelProto tail_;
-  std::vector<std::optional<uint64_t>> places_;  // offset in the external data of each initializer
-  uint64_t data_size_ = 0;
-  uint64_t data_end_ = 0;  // of what has been written
+  std::vector<std::optional<Place>> places_;  // of each initializer in the external data
+  std::vector<uint64_t> data_sizes_;          // of the files
+  std::optional<FileStream> data_;            // the file under work, whose number is data_committed_
+  std::optional<CodedOutputStream> data_out_;
+  uint64_t data_committed_ = 0;
+  uint64_t data_end_ = 0;  // of what has been written to data_
   uint64_t weight_bytes_;
   uint64_t weights_done_ = 0;  // bytes
   std::vector<float> chunk_ = std::vector<float>(kChunk);

@@ -54,6 +54,17 @@ TEST_F(Models, SparseWeightsBeginAsOthersDo) {
   EXPECT_EQ(sparse.substr(4096, 8192), std::string(8192, '\0'));
 }
 
+TEST_F(Models, WeightsCanBeInManyFiles) {
+  const std::filesystem::path out = folder_ / "m.onnx";
+  const MadeModel made = make_model({.kind = "many-nodes", .nodes = 40, .files = 3}, out);
+  uint64_t bytes = 0;
+  for (const char* name : {"m.onnx.data.0", "m.onnx.data.1", "m.onnx.data.2"})
+    bytes += std::filesystem::file_size(folder_ / name);
+  EXPECT_EQ(made.data_bytes, bytes);
+  EXPECT_EQ(made.data_bytes, 10U * 16 * 16 * 4);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "m.onnx.data.3"));
+}
+
 TEST_F(Models, ProgressEndsWithAllWeights) {
   uint64_t last = 0;
   uint64_t all = 0;
@@ -90,12 +101,15 @@ TEST_F(Models, RefusesWhatItCannotMake) {
     return std::string("made");
   };
   using testing::HasSubstr;
-  EXPECT_THAT(refusal({.kind = "vgg"}), HasSubstr("there are duc, deeplab, unet, conv-stack"));
+  EXPECT_THAT(refusal({.kind = "vgg"}), HasSubstr("there are duc, deeplab, unet, conv-stack, one-tensor, many-nodes"));
   EXPECT_THAT(refusal({.kind = "duc", .size_bytes = 1000}), HasSubstr("the nearest has"));
   EXPECT_THAT(refusal({.kind = "duc", .size_bytes = UINT64_MAX}), HasSubstr("more than"));
   EXPECT_THAT(refusal({.kind = "duc", .input_size = 0}), HasSubstr("input size"));
   EXPECT_THAT(refusal({.kind = "unet", .input_size = 40}), HasSubstr("multiple of 16"));
   EXPECT_THAT(refusal({.kind = "duc", .opset = 12}), HasSubstr("opset"));
+  EXPECT_THAT(refusal({.kind = "duc", .nodes = 10}), HasSubstr("only many-nodes"));
+  EXPECT_THAT(refusal({.kind = "many-nodes", .size_bytes = 1 << 20}), HasSubstr("--nodes"));
+  EXPECT_THAT(refusal({.kind = "duc", .files = 0}), HasSubstr("files"));
   EXPECT_THAT(refusal({.kind = "duc", .opset = 24}), HasSubstr("opset"));
   EXPECT_THAT(refusal({.kind = "duc", .plain_kernels = true}), HasSubstr("plain"));
 }

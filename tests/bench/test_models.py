@@ -26,6 +26,9 @@ SMALL = [
     ("unet", ["--size", "2M", "--input-size", "48"], (1, 3, 48, 48), (1, 1, 48, 48)),
     ("conv-stack", ["--size", "2M"], (1, 64, 8, 8), (1, 14, 8, 8)),
     ("conv-stack", ["--size", "2M", "--plain", "--input-size", "5"], (1, 256, 5, 5), None),
+    ("one-tensor", ["--size", "2M", "--input-size", "5"], (1, 241, 5, 5), (1, 242, 5, 5)),
+    ("one-tensor", ["--size", "2M", "--plain", "--input-size", "5"], (1, 724, 5, 5), (1, 724, 5, 5)),
+    ("many-nodes", ["--nodes", "103", "--input-size", "5"], (1, 16, 5, 5), (1, 16, 5, 5)),
 ]
 IDS = [" ".join([kind, *options]) for kind, options, _, _ in SMALL]
 

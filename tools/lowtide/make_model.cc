@@ -37,7 +37,8 @@ void run(Options& options) {
       lowtide::bench::make_model(options.spec, options.out, progress_line(options.quiet));
   if (options.quiet) return;
   fmt::print("{}: {} bytes", options.out, made.model_bytes);
-  if (made.data_bytes > 0) fmt::print(", {}.data: {} bytes", options.out, made.data_bytes);
+  if (made.data_bytes > 0)
+    fmt::print(", {}.data{}: {} bytes", options.out, options.spec.files > 1 ? ".*" : "", made.data_bytes);
   fmt::print(", weights: {:.1f} MB\n", static_cast<double>(made.weight_bytes) / 1e6);
 }
 
@@ -55,12 +56,15 @@ void add_make_model(CLI::App& app) {
       ->required();
   size(command->add_option("--size", options->spec.size_bytes,
                            "Bytes of weights; K, M, G are powers of 1024 (default: the kind's own)"));
+  command->add_option("--nodes", options->spec.nodes, "many-nodes: how many (default: 1000)");
+  command->add_option("--files", options->spec.files, "External weights in so many files: OUTPUT.data.0, ...");
   command->add_flag("--external", options->spec.external, "Weights in a file beside the model (always, from 2 GiB on)");
   command->add_option("--input-size", options->spec.input_size,
                       "Height and width of the input (default: the kind's own)");
   command->add_option("--seed", options->spec.seed, "Of the weights; equal options give equal bytes");
   command->add_option("--opset", options->spec.opset, "ONNX opset, 13 to 23")->capture_default_str();
-  command->add_flag("--plain", options->spec.plain_kernels, "conv-stack: 1x1 kernels, which need no transposing");
+  command->add_flag("--plain", options->spec.plain_kernels,
+                    "conv-stack, one-tensor: 1x1 kernels, which need no transposing");
   command->add_flag("--sparse", options->spec.sparse,
                     "External weights that are holes but for their first values: a model of any size on a small disk");
   command->add_flag("--quiet", options->quiet, "Print nothing");
