@@ -209,6 +209,9 @@ class Worker {
   size_t pourer_of_ = 0;
 };
 
+uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_pouring(plan)); }
+
+// A quarter at most, and what is left is for tiles.
 uint64_t stretch_for(uint64_t share) { return std::clamp(share / 4 / 4096 * 4096, kMinStretch, kMaxStretch); }
 
 }  // namespace
@@ -231,13 +234,20 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
   if (plan.file_bytes > begin) visit({begin, plan.file_bytes});
 }
 
+uint64_t least_for_pouring(const Plan& plan) {
+  constexpr uint64_t kPages = 4 * 4096;  // leases are whole pages
+  const uint64_t tiles = least_scratch(plan) + kPages;
+  return std::max(tiles / 3 * 4, tiles + kMinStretch) + kPages;
+}
+
 void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
-  const uint64_t share = stream::share_of(budget, kBytesPerThread, options.threads);
+  const uint64_t per_thread = bytes_per_thread(plan);
+  const uint64_t share = stream::share_of(budget, per_thread, options.threads);
   const uint64_t stretch = stretch_for(share);
   Budget scout(share);
   Cutter cutter(plan, stretch, scout);
   std::atomic<bool> failed = false;
-  stream::run_workers(budget, kBytesPerThread, options.threads, [&](Budget& own) {
+  stream::run_workers(budget, per_thread, options.threads, [&](Budget& own) {
     try {
       Worker(plan, out, own, stretch, options.progress).run(cutter, failed);
     } catch (...) {

@@ -16,6 +16,8 @@ namespace lowtide::emit {
 // The ranges of the file that hold data, in order; the rest are holes of inputs that are copied as holes.
 void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& visit);
 
+// The least budget that pour_payloads works with.
+uint64_t least_for_pouring(const Plan& plan);
 // Threads share what the budget has free. Throws what sources, recipes and the disk throw, with the tensor's name as
 // its place. `header` is not written here.
 void pour_payloads(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options);

@@ -36,7 +36,6 @@ uint64_t frame_bound() { return ZSTD_compressBound(kFrameBytes); }
 
 ZSTD_compressionParameters parameters(int level) { return ZSTD_getCParams(level, kFrameBytes, 0); }
 uint64_t encoder_bytes(int level) { return ZSTD_estimateCCtxSize_usingCParams(parameters(level)); }
-uint64_t bytes_per_thread(int level) { return encoder_bytes(level) + kFrameBytes + frame_bound() + kTilesBytes; }
 
 // Deals out frames, and stores them in order, whoever is done first.
 class Frames {
@@ -145,11 +144,16 @@ uint64_t compressed_bound(const Plan& plan) {
   return stream::checked_add(stream::checked_mul(frames, frame_bound()), table_bytes(frames));
 }
 
+uint64_t least_for_compressing(const Plan& plan, int level) {
+  constexpr uint64_t kPages = 4 * 4096;  // leases are whole pages
+  return encoder_bytes(level) + kFrameBytes + frame_bound() + std::max(kTilesBytes, least_scratch(plan)) + kPages;
+}
+
 uint64_t write_compressed(const Plan& plan, int level, stream::OutFile& out, Budget& budget,
                           const WriteOptions& options) {
   if (options.progress) options.progress->begin("compressing", plan.file_bytes);
   Frames frames(plan, out, options.progress);
-  stream::run_workers(budget, bytes_per_thread(level), options.threads, [&](Budget& own) {
+  stream::run_workers(budget, least_for_compressing(plan, level), options.threads, [&](Budget& own) {
     try {
       Compressor compressor(plan, level, own);
       while (std::optional<uint64_t> frame = frames.next())

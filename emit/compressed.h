@@ -16,6 +16,8 @@ inline constexpr uint64_t kFrameBytes = uint64_t{1} << 20;
 
 // The largest size that the compressed file can take.
 uint64_t compressed_bound(const Plan& plan);
+// The least budget that write_compressed works with.
+uint64_t least_for_compressing(const Plan& plan, int level);
 // Returns the size of what was written. Throws Error(kBudget) when a thread's buffers do not fit, and what reading the
 // weights and writing throw.
 uint64_t write_compressed(const Plan& plan, int level, stream::OutFile& out, stream::Budget& budget,

@@ -8,6 +8,7 @@
 #include "emit/in_place.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
+#include "stream/pour.h"
 
 namespace lowtide::emit {
 namespace {
@@ -59,6 +60,12 @@ Plan make_plan(const core::Model& model, const WriteOptions& options, bool exter
 }
 
 }  // namespace
+
+uint64_t least_scratch(const Plan& plan) {
+  uint64_t most = 0;
+  for (const Payload& payload : plan.payloads) most = std::max(most, stream::least_scratch(*payload.recipe));
+  return most;
+}
 
 Plan plan_tflite(const core::Model& model, const WriteOptions& options) {
   Plan plan = make_plan(model, options, options.external_buffers);

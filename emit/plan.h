@@ -76,6 +76,9 @@ struct Plan {
   uint64_t prefix() const { return external ? 0 : 4; }
 };
 
+// The least scratch that any one of the payloads is poured with.
+uint64_t least_scratch(const Plan& plan);
+
 // Throws Error(kUnsupported) when a tensor's type or shape has no TFLite form or the graph is too large for a
 // flatbuffer, Error(kInternal) when the graph breaks what the writer needs of it.
 Plan plan_tflite(const core::Model& model, const WriteOptions& options);

@@ -30,7 +30,11 @@ Resident resident() {
   ssize_t bytes = read(file, text, sizeof text);
   close(file);
   std::string_view status(text, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-  Resident out{field(status, "VmRSS:"), field(status, "VmHWM:"), field(status, "RssAnon:"), field(status, "RssFile:")};
+  Resident out = {.now = field(status, "VmRSS:"),
+                  .peak = field(status, "VmHWM:"),
+                  .anonymous = field(status, "RssAnon:"),
+                  .data = field(status, "VmData:"),
+                  .file = field(status, "RssFile:")};
   out.peak = std::max(out.peak, out.now);
   return out;
 }

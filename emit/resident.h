@@ -12,6 +12,7 @@ struct Resident {
   uint64_t now = 0;        // VmRSS, bytes
   uint64_t peak = 0;       // VmHWM
   uint64_t anonymous = 0;  // heap, stacks, leases
+  uint64_t data = 0;       // VmData: private and writable, resident or not
   uint64_t file = 0;       // mapped files: the program itself, its libraries, windows of input
 };
 

@@ -80,6 +80,14 @@ WriteResult summary(const Plan& plan) {
           .unaligned_bytes = plan.unaligned_bytes};
 }
 
+uint64_t least_budget(const Plan& plan, const WriteOptions& options) {
+  uint64_t least = options.zstd_level ? least_for_compressing(plan, *options.zstd_level) : least_for_pouring(plan);
+  if (!options.on_verified) return least;
+  uint64_t reading = 0;
+  if (options.zstd_level) reading = stream::least_for_seekable(plan.file_bytes / kFrameBytes + 1, kFrameBytes);
+  return std::max(least, reading + least_for_verifying(plan));
+}
+
 WriteResult write_tflite(const Plan& plan, const std::filesystem::path& path, stream::Budget& budget,
                          const WriteOptions& options) {
   WriteResult result = summary(plan);

@@ -17,6 +17,9 @@ struct WriteResult {
   uint64_t unaligned_bytes = 0;  // that would have stayed in one at other offsets
 };
 
+// The least budget that write_tflite works with.
+uint64_t least_budget(const Plan& plan, const WriteOptions& options);
+
 // Sizes first (plan), then payloads from the end of the file to its front, the header last: until then the file has no
 // identifier. The output appears under its name only when it is complete and no source has changed meanwhile.
 // Throws Error: kUnsupported, kBudget, kIo, kNoSpace, kNotFound.

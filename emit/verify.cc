@@ -76,6 +76,12 @@ bool has_header_of(const Plan& plan, const stream::Source& file) {
   return true;
 }
 
+uint64_t least_for_verifying(const Plan& plan) {
+  constexpr uint64_t kStored = 64 * 1024;  // tiles for what is read back, and whole pages
+  const uint64_t tiles = least_scratch(plan) + kStored;
+  return std::max(tiles / 3 * 4, tiles + 2 * kMinWindow);
+}
+
 void verify_payloads(const Plan& plan, const std::shared_ptr<stream::Source>& written, stream::Budget& budget,
                      Progress* progress, const OnVerified& on_verified) {
   if (!has_header_of(plan, *written))

@@ -28,6 +28,8 @@ using OnVerified = std::function<void(const VerifiedTensor&)>;
 VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream::RecipeRef& written,
                                  stream::Budget& budget, Progress* progress);
 
+// The least budget that verify_payloads works with.
+uint64_t least_for_verifying(const Plan& plan);
 // All payloads of a plan against a file in which they stand at their places, by ascending position, and the header.
 // Throws Error(kMalformed) when the file's size or header is another.
 void verify_payloads(const Plan& plan, const std::shared_ptr<stream::Source>& written, stream::Budget& budget,

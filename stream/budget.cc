@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "stream/error.h"
-
 namespace lowtide::stream {
 namespace {
 
@@ -45,9 +43,10 @@ Budget::Lease Budget::take(uint64_t bytes, const char* what) {
   {
     std::lock_guard lock(mutex_);
     if (cost > limit_ - std::min(used_, limit_)) {
-      throw Error(Code::kBudget, fmt::format("{} takes {} bytes, and {} of {} are free; a budget of {} would do", what,
-                                             cost, limit_ - std::min(used_, limit_), limit_,
-                                             cost > UINT64_MAX - used_ ? UINT64_MAX : used_ + cost));
+      const uint64_t needed = cost > UINT64_MAX - used_ ? UINT64_MAX : used_ + cost;
+      throw OverBudget(fmt::format("{} takes {} bytes, and {} of {} are free; a budget of {} would do", what, cost,
+                                   limit_ - std::min(used_, limit_), limit_, needed),
+                       needed);
     }
     used_ += cost;
     high_ = std::max(high_, used_);
@@ -55,7 +54,7 @@ Budget::Lease Budget::take(uint64_t bytes, const char* what) {
   void* data = mmap(nullptr, cost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     give_back(cost);
-    throw Error(Code::kBudget, fmt::format("the system has no {} bytes for {} (see ulimit -v)", cost, what));
+    throw Error(Code::kBudget, fmt::format("the system has no {} bytes for {} (see ulimit -v and -d)", cost, what));
   }
   lease.owner_ = this;
   lease.data_ = static_cast<std::byte*>(data);
@@ -66,6 +65,16 @@ Budget::Lease Budget::take(uint64_t bytes, const char* what) {
 uint64_t Budget::available() const {
   std::lock_guard lock(mutex_);
   return limit_ - std::min(used_, limit_);
+}
+
+uint64_t Budget::limit() const {
+  std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+void Budget::set_limit(uint64_t limit) {
+  std::lock_guard lock(mutex_);
+  limit_ = limit;
 }
 
 uint64_t Budget::high_water() const {

@@ -5,8 +5,21 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <string>
+
+#include "stream/error.h"
 
 namespace lowtide::stream {
+
+// More was wanted than the budget had; a limit of `needed` bytes would have done.
+class OverBudget : public Error {
+ public:
+  OverBudget(const std::string& text, uint64_t needed) : Error(Code::kBudget, text), needed_(needed) {}
+  uint64_t needed() const { return needed_; }
+
+ private:
+  uint64_t needed_;
+};
 
 class Budget {
  public:
@@ -33,20 +46,23 @@ class Budget {
     uint64_t size_ = 0;
   };
 
-  // Throws Error(kBudget) naming `what` and the smallest limit that would do when the bytes are not to be had.
+  // Throws OverBudget, which names `what`, when the bytes are beyond the limit, Error(kBudget) when the system has
+  // none.
   Lease take(uint64_t bytes, const char* what);
   // Bytes still free, for callers that choose their tile by what there is.
   uint64_t available() const;
-  uint64_t limit() const { return limit_; }
+  uint64_t limit() const;
+  // What is taken stays taken, even when it is more.
+  void set_limit(uint64_t limit);
   uint64_t high_water() const;
 
  private:
   void give_back(uint64_t bytes);
 
+  mutable std::mutex mutex_;  // guards the rest
   uint64_t limit_;
   uint64_t used_ = 0;
   uint64_t high_ = 0;
-  mutable std::mutex mutex_;
 };
 
 }  // namespace lowtide::stream

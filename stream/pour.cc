@@ -109,6 +109,11 @@ uint64_t Pourer::good_count(uint64_t bytes) const {
   return std::min(std::max(most / unit, uint64_t{1}) * unit, elements);
 }
 
+uint64_t least_scratch(const Recipe& recipe) {
+  const Needs needs = with_packing(needs_of(recipe), recipe.dtype);
+  return needs.tiles * kMinTileBytes + needs.kept;
+}
+
 bool is_small(const Recipe& recipe) { return recipe.elements() <= kSmallElements; }
 
 std::vector<std::byte> evaluate(const RecipeRef& recipe, Budget& budget) {

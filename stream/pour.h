@@ -37,6 +37,9 @@ class Pourer {
   std::unique_ptr<Impl> impl_;
 };
 
+// The least that a Pourer of this recipe takes from its budget.
+uint64_t least_scratch(const Recipe& recipe);
+
 bool is_small(const Recipe& recipe);  // at most kSmallElements
 // A small recipe at once: its lanes. Throws Error(kInternal) when it is not small (callers ask first).
 std::vector<std::byte> evaluate(const RecipeRef& recipe, Budget& budget);

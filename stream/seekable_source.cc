@@ -142,6 +142,12 @@ class SeekableSource final : public Source {
 
 }  // namespace
 
+uint64_t least_for_seekable(uint64_t frames, uint64_t frame_bytes) {
+  constexpr uint64_t kPages = 5 * 4096;  // leases are whole pages
+  const uint64_t tables = checked_add(checked_mul(frames, sizeof(Frame)), (frames / kFramesPerSum + 1) * sizeof(Place));
+  return checked_add(tables, checked_mul(2, frame_bytes) + ZSTD_compressBound(frame_bytes) + kPages);
+}
+
 std::shared_ptr<Source> open_seekable(std::shared_ptr<Source> compressed, Budget& budget) {
   constexpr uint64_t kFrameless = seekable::kSkippableHeaderBytes + seekable::kFooterBytes;
   const uint64_t bytes = compressed->size();

@@ -22,4 +22,7 @@ std::shared_ptr<Source> open_seekable(std::shared_ptr<Source> compressed, Budget
 // A file, or what it holds when its name ends in .zst: by its table of frames, else decompressed into the spill.
 std::shared_ptr<Source> open_decompressed(const std::filesystem::path& path, Spill& spill, Budget& budget);
 
+// What that takes of the budget for `frames` frames of at most `frame_bytes` each.
+uint64_t least_for_seekable(uint64_t frames, uint64_t frame_bytes);
+
 }  // namespace lowtide::stream

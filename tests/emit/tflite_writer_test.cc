@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "emit/verify.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 #include "stream/pour.h"
@@ -138,6 +139,38 @@ TEST_F(TfliteWriter, BytesDoNotDependOnBudgetOrThreads) {
         EXPECT_TRUE(bytes == first) << "budget " << budget << ", threads " << threads;
       }
   }
+}
+
+// A constant of many steps, whose tiles and kept results are more than any usual budget's rest.
+Made deep_network() {
+  Made m;
+  stream::RecipeRef recipe = stored(ramp(300 * 211, 1, 1e-3F), {300, 211});
+  for (int i = 0; i < 80; ++i) {
+    const bool even = i % 2 == 0;
+    stream::RecipeRef shift = stream::recipe::unary(
+        stream::Unary::kSqrt, stored(ramp(even ? 211 : 300, static_cast<float>(i), 1), {even ? 211 : 300}));
+    recipe = stream::recipe::permute(stream::recipe::binary(stream::Binary::kAdd, recipe, shift), {1, 0});
+  }
+  m.op(Kind::kAbs, {m.graph->add_constant(recipe, "deep")}, core::NoOptions{}, DType::kFloat32, {300, 211});
+  m.output(m.op(Kind::kAbs, {m.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}), "y");
+  return m;
+}
+
+TEST_F(TfliteWriter, TheLeastBudgetWorks) {
+  for (const Made& made : {small_network(9973), deep_network()})
+    for (bool compressed : {false, true})
+      for (bool verified : {false, true}) {
+        WriteOptions options;
+        options.threads = 3;
+        if (compressed) options.zstd_level = 3;
+        if (verified) options.on_verified = [](const VerifiedTensor&) {};
+        const Plan plan = plan_tflite(*made.model, options);
+        stream::Budget large(64 << 20), least(least_budget(plan, options));
+        write_tflite(plan, folder_ / "large", large, options);
+        write_tflite(plan, folder_ / "least", least, options);
+        EXPECT_TRUE(bytes_of(folder_ / "large") == bytes_of(folder_ / "least")) << compressed << verified;
+        EXPECT_LT(least.limit(), uint64_t{8} << 20);
+      }
 }
 
 TEST_F(TfliteWriter, TypesAsTheFileWantsThem) {

@@ -17,7 +17,6 @@
 #include "stream/tflite_reader.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
-#include "tools/lowtide/memory_limit.h"
 #include "tools/lowtide/option_values.h"
 #include "tools/lowtide/progress_bar.h"
 
@@ -28,6 +27,8 @@ using lowtide::emit::VerifiedTensor;
 using lowtide::stream::Budget;
 
 constexpr size_t kMostLines = 20;
+// Windows on both files, and frames of the one that is compressed.
+constexpr uint64_t kReadingBudget = uint64_t{4} << 20;
 
 struct Options : ConversionOptions {
   std::string tflite;
@@ -80,12 +81,14 @@ void print(const Options& options, const Findings& findings) {
 
 void run(const Options& options) {
   const std::filesystem::path tflite = options.tflite;
+  MemoryLimit limit(options.max_rss);
   lowtide::emit::ResidentMarks marks;
   ProgressBar bar(options.quiet, marks);
   Watchers watchers;
   watchers.progress = &bar;
-  Planned planned = plan_conversion(options, tflite.parent_path(), watchers);
-  Budget budget(writing_budget(limit_for_writing(options.max_rss)));
+  Planned planned = plan_conversion(options, tflite.parent_path(), watchers, limit);
+  Budget budget(limit.writing_budget(lowtide::emit::least_for_verifying(planned.plan) + kReadingBudget, 1));
+  limit.allow_graph(options.input);  // of both files
   const Findings findings = compare(planned.plan, options, budget, bar);
   bar.finish();
   print(options, findings);

@@ -13,7 +13,6 @@
 #include "stream/onnx_reader.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
-#include "tools/lowtide/memory_limit.h"
 #include "tools/lowtide/option_values.h"
 
 namespace {
@@ -78,6 +77,15 @@ lowtide::layout::ConvertOptions layout_options(const ConversionOptions& options)
   return out;
 }
 
+lowtide::onnx::Model read(const std::string& input, const std::filesystem::path& folder, Budget& budget,
+                          const MemoryLimit& limit) {
+  try {
+    return lowtide::stream::read_onnx(input, budget, folder);
+  } catch (const lowtide::stream::OverBudget& error) {
+    limit.refuse_reading(error.needed());
+  }
+}
+
 // All refused nodes at once, those with one reason together; a single one is an error like any other.
 [[noreturn]] void refuse(const std::vector<Unsupported>& refused, const std::string& input) {
   if (refused.size() == 1) throw refused[0];
@@ -138,15 +146,19 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
   command.add_flag("--quiet", options.quiet, "Print errors only");
 }
 
-Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder,
-                        const Watchers& watchers) {
+Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
+                        const MemoryLimit& limit) {
   lowtide::layout::ConvertOptions layout = layout_options(options);
-  layout.after_pass = watchers.after_pass;
   layout.weights.progress = watchers.progress;
   Planned out;
   try {
-    Budget budget(reading_budget(options.max_rss));
-    lowtide::onnx::Model onnx = lowtide::stream::read_onnx(options.input, budget, folder);
+    limit.allow_graph(options.input);
+    Budget budget(limit.graph_budget());
+    lowtide::onnx::Model onnx = read(options.input, folder, budget, limit);
+    layout.after_pass = [&](std::string_view pass, const lowtide::core::Model& model) {
+      budget.set_limit(limit.graph_budget());  // which is less as the graph grows
+      if (watchers.after_pass) watchers.after_pass(pass, model);
+    };
     if (watchers.on_read) watchers.on_read(onnx);
     out.input_bytes = onnx.file_bytes + onnx.external_bytes;
     out.nodes = onnx.graph.nodes.size();

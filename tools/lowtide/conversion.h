@@ -13,6 +13,7 @@
 #include "layout/convert.h"
 #include "stream/onnx.h"
 #include "stream/progress.h"
+#include "tools/lowtide/memory_limit.h"
 
 struct ConversionOptions {
   std::string input;
@@ -43,5 +44,5 @@ struct Planned {
 };
 // Reads the model, lays it out, and plans a file in `folder`; what that needed is given back. Throws Error; prints the
 // nodes and throws Exit when several are refused.
-Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder,
-                        const Watchers& watchers);
+Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
+                        const MemoryLimit& limit);

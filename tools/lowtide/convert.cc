@@ -18,7 +18,6 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
-#include "tools/lowtide/memory_limit.h"
 #include "tools/lowtide/option_values.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/text_file.h"
@@ -99,15 +98,15 @@ void check_sources(const lowtide::onnx::Model& model, const fs::path& output, co
         usage(fmt::format("the {} {} holds weights of the model", what, path.string()));
 }
 
-void write_output(const Options& options, const lowtide::emit::Plan& plan, const fs::path& output, ProgressBar& bar,
-                  Watch& watch, lowtide::emit::Report& report) {
+void write_output(const Options& options, const lowtide::emit::Plan& plan, const fs::path& output, MemoryLimit& limit,
+                  ProgressBar& bar, Watch& watch, lowtide::emit::Report& report) {
   lowtide::emit::WriteOptions write;
   write.threads = report.threads;
   write.progress = &bar;
   if (output.extension() == ".zst") write.zstd_level = options.zstd_level;
   if (options.verify) write.on_verified = [&](const VerifiedTensor& tensor) { watch.verified.push_back(tensor); };
-  report.max_rss = limit_for_writing(options.max_rss);
-  Budget budget(writing_budget(report.max_rss));
+  Budget budget(limit.writing_budget(least_budget(plan, write), write.threads));
+  report.max_rss = limit.bytes();
   report.written = options.dry_run ? summary(plan) : write_tflite(plan, output, budget, write);
   bar.finish();
   watch.marks.sample();
@@ -131,7 +130,8 @@ void run(const Options& options) {
   watchers.progress = &bar;
   watchers.on_read = [&](const lowtide::onnx::Model& model) { check_sources(model, output, options.report); };
   watchers.after_pass = after_pass(options, watch);
-  Planned planned = plan_conversion(options, output.parent_path(), watchers);
+  MemoryLimit limit(options.max_rss);
+  Planned planned = plan_conversion(options, output.parent_path(), watchers, limit);
   if (!options.dump_after.empty() && !watch.dumped)
     usage(fmt::format("--dump-after: no pass is called '{}' (see --verbose)", options.dump_after));
 
@@ -148,7 +148,7 @@ void run(const Options& options) {
   report.nodes = planned.nodes;
   report.budget_peak = planned.budget_peak;
   try {
-    write_output(options, planned.plan, output, bar, watch, report);
+    write_output(options, planned.plan, output, limit, bar, watch, report);
   } catch (Error& error) {
     error.add_place({.file = options.input});
     throw;

@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   } catch (const std::system_error& error) {  // fmt's, when stdout or stderr cannot be written
     return fail(Code::kIo, fmt::format("output cannot be written: {} [io]", error.code().message()).c_str());
   } catch (const std::bad_alloc&) {
-    return fail(Code::kBudget, "the system has no more memory (see ulimit -v) [budget]");
+    return fail(Code::kBudget, "no more memory is to be had: see ulimit -v and -d, and --max-rss [budget]");
   } catch (const std::exception& error) {
     return fail(Code::kInternal, fmt::format("{} [internal]", error.what()).c_str());
   }

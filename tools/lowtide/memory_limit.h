@@ -1,12 +1,32 @@
-// What --max-rss leaves to tiles and windows beside the memory that the process has now.
+// What --max-rss means at each stage of a conversion: how much is left for tiles and windows beside what the process
+// has, and the kernel's limit behind it (data_limit.h).
+//
+// The trap: how much memory a graph takes shows only when it is there. So a --max-rss that is too small is refused when
+// all that grows with the nodes is in memory, and before anything is written: the number that is named then will do.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 
-// What a conversion may use while it reads and lays out the graph; at least what a model can be read in.
-uint64_t reading_budget(uint64_t max_rss);
-// The limit in force while weights are poured: the one asked for, or, for 0, what is usual and the graph at hand needs.
-uint64_t limit_for_writing(uint64_t max_rss);
-// What is left of that limit for pouring, when all that grows with the nodes is in memory: what is asked for here is
-// enough. Throws Error(kBudget) naming the smallest --max-rss that would do.
-uint64_t writing_budget(uint64_t max_rss);
+#include "emit/data_limit.h"
+
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(uint64_t asked);  // 0: the usual, or more when the graph alone is that large
+  // Lets the process grow by what the graph of a model may take.
+  void allow_graph(const std::filesystem::path& model) const;
+  // For reading a model and working on its graph, beside what of it is there.
+  uint64_t graph_budget() const;
+  // For writing with at least `least` bytes. Throws Error(kBudget).
+  uint64_t writing_budget(uint64_t least, int threads);
+  // Throws Error(kBudget): a budget of `needed` would have done beside what the process has now.
+  [[noreturn]] void refuse_reading(uint64_t needed) const;
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  uint64_t left() const;
+  [[noreturn]] void refuse(uint64_t needed) const;
+
+  uint64_t asked_, bytes_;
+  lowtide::emit::DataLimit limit_;
+};
