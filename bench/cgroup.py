@@ -77,9 +77,13 @@ class MemoryLimit:
             raise Unavailable(f"the limit cannot be set: {error}") from None
         return self
 
+    def procs(self):
+        """The file that a process writes its number to when it comes in."""
+        return self._folder / "cgroup.procs"
+
     def enter(self):
         """To be called in the child, before it becomes the program."""
-        (self._folder / "cgroup.procs").write_text(str(os.getpid()))
+        self.procs().write_text(str(os.getpid()))
 
     def figures(self):
         """(the most bytes that were ever charged, how often the limit was met)"""

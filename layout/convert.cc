@@ -2,6 +2,7 @@
 // undoes another.
 #include "layout/convert.h"
 
+#include "layout/drop_unused_values.h"
 #include "layout/fuse.h"
 #include "layout/inline_functions.h"
 #include "layout/intermediate.h"
@@ -18,7 +19,7 @@
 
 namespace lowtide::layout {
 
-ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, stream::Budget& budget) {
+ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream::Budget& budget) {
   ConvertResult result;
   result.model = std::make_unique<core::Model>(budget);
   core::Model& core_model = *result.model;
@@ -28,15 +29,21 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
     for (const auto& graph : core_model.graphs) pass(*graph);
   };
   auto done = [&](std::string_view pass) {
-    each([](core::Graph& graph) { graph.tidy(); });
+    each([](core::Graph& graph) {
+      graph.tidy();
+      drop_unused_values(graph);
+    });
     if (options.after_pass) options.after_pass(pass, core_model);
   };
 
   // Calls of the model's own functions become their bodies, so that no lowering meets one.
   const bool has_functions = !model.functions.empty();
-  const onnx::Model inlined = has_functions ? inline_functions(model) : onnx::Model();
+  onnx::Model inlined = has_functions ? inline_functions(model) : onnx::Model();
+  onnx::Model& source = has_functions ? inlined : model;
+  if (has_functions) model.graph = {};
   // ONNX nodes become core ops, in ONNX's axis order; from here on nothing is ONNX's any more.
-  result.refused = lower_graph(has_functions ? inlined : model, options.shapes, core_model).refused;
+  result.refused = lower_graph(source, options.shapes, core_model).refused;
+  if (options.weights.form == WeightForm::kFloat) source.graph = {};  // else names are asked for once more
   if (!result.refused.empty()) return result;
   done("lower");
   // Bodies are written again when a loop turns out to change an extent, and what holds a branch may be of no use.
@@ -78,7 +85,7 @@ ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, s
   done("legalise");
   // Weights in fewer bits, as the user asked: when ops, types and layouts are final, because each kernel has rules of
   // its own for them. Their bytes are read here for the first of two times.
-  result.weights = shrink_weights(core_model, has_functions ? inlined : model, options.weights);
+  result.weights = shrink_weights(core_model, source, options.weights);
   done("shrink_weights");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
   each([&](core::Graph& graph) { separate_outputs(graph, &graph == core_model.graphs[0].get()); });

@@ -29,7 +29,8 @@ struct ConvertResult {
   ShrunkWeights weights;
 };
 
-// Throws Error for a malformed model or options that do not fit it. Memory grows with the nodes only.
-ConvertResult convert(const onnx::Model& model, const ConvertOptions& options, stream::Budget& budget);
+// Throws Error for a malformed model or options that do not fit it. Memory grows with the nodes only; those of `model`
+// are given back when no pass looks at them any more.
+ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream::Budget& budget);
 
 }  // namespace lowtide::layout

@@ -270,8 +270,7 @@ bool improve(Graph& graph, const std::vector<Seed>& seeds) {
 
 // Seeds that want the same permutation belong to one proposal: they rarely contradict each other.
 bool improve_by_kind(Graph& graph) {
-  Orders orders(graph);
-  std::vector<Seed> seeds = all_seeds(graph, orders);
+  const std::vector<Seed> seeds = all_seeds(graph, Orders(graph));
   if (improve(graph, seeds)) return true;
   std::map<Perm, std::vector<Seed>> kinds;
   for (const Seed& seed : seeds) kinds[seed.order].push_back(seed);
@@ -289,17 +288,25 @@ uint64_t cost_as_it_is(Graph& graph) {
 
 // What moves no bytes need not be a TRANSPOSE.
 void reshape_instead(Graph& graph) {
-  Orders orders(graph);
+  const Orders orders(graph);
   const size_t op_count = graph.ops.size();
+  std::vector<ValueId> instead(graph.values.size(), kAbsent);  // by what a transpose made: what takes its place
+  auto current = [&](ValueId id) {
+    const bool replaced = id >= 0 && static_cast<size_t>(id) < instead.size() && instead[static_cast<size_t>(id)] >= 0;
+    return replaced ? instead[static_cast<size_t>(id)] : id;
+  };
   for (size_t i = 0; i < op_count; ++i) {
     if (!orders.is_view(static_cast<OpId>(i))) continue;
     const Op op = graph.ops[i];
     auto perm = graph.ints(op.inputs[1]);
     if (!stream::moves_no_bytes(graph.at(op.inputs[0]).shape, Perm(perm->begin(), perm->end()))) continue;
-    ValueId made = permuted_value(graph, op.inputs[0], Perm(perm->begin(), perm->end()), true, op.origin);
+    instead[static_cast<size_t>(op.outputs[0])] =
+        permuted_value(graph, current(op.inputs[0]), Perm(perm->begin(), perm->end()), true, op.origin);
     graph.ops[i].kind = Kind::kDead;
-    graph.replace_uses(op.outputs[0], made);
   }
+  for (Op& op : graph.ops)
+    for (ValueId& in : op.inputs) in = current(in);
+  for (ValueId& out : graph.outputs) out = current(out);
   graph.tidy();
 }
 

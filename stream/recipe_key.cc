@@ -1,5 +1,8 @@
 #include "stream/recipe_key.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -80,9 +83,7 @@ int RecipeKeys::extent_number(const RecipeRef& recipe) {
   const uint64_t bytes = recipe->bytes();
   std::vector<std::byte> begin(std::min<uint64_t>(bytes, 1024));
   extent.source->read_at(extent.stretches[0].offset, begin);
-  Text text;
-  text.number(bytes).list(begin);
-  std::vector<Place>& alike = places_[std::move(text.text)];
+  std::vector<Place>& alike = places_[{bytes, XXH3_64bits(begin.data(), begin.size())}];
   // Bounds for files made to be compared for ever: what lies beyond them is merely stored twice.
   constexpr size_t kMostCompared = 8;
   constexpr uint64_t kLargestCompared = uint64_t{1} << 30;

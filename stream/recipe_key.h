@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "stream/budget.h"
@@ -27,7 +28,7 @@ class RecipeKeys {
   bool same_bytes(const Recipe& a, const Recipe& b);
 
   Budget& budget_;
-  std::map<std::string, std::vector<Place>> places_;  // by length and first bytes
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<Place>> places_;  // by length and a hash of the first bytes
   int extents_ = 0;
   std::unordered_map<const Recipe*, int> known_;  // the same object need not be looked at again
   std::map<std::string, int> keys_;
