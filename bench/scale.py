@@ -181,8 +181,6 @@ def plot():
 
     everything = load()
     figure, (memory, time) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
-    every = {row["bytes"]: size_name(key) for kind in ("plain", "transposed")
-             for key, row in everything.get(f"sizes {kind}", {}).items()}
     for kind, color in (("plain", "#1f6f8b"), ("transposed", "#c8553d")):
         rows = sorted(everything.get(f"sizes {kind}", {}).items(), key=lambda item: item[1]["bytes"])
         real = [row for key, row in rows if "-" not in key]
@@ -214,7 +212,8 @@ def plot():
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlabel("weights")
         axes.legend(frameon=False, fontsize=8, loc="upper left")
-    memory.set_ylim(4, 2000)
+    memory.set_ylim(4, 8e5)  # the legends stand above the lines
+    time.set_ylim(top=2e3)
     memory.set_title("Peak resident memory, MiB", loc="left", fontsize=10)
     time.set_title("Time, seconds", loc="left", fontsize=10)
     figure.savefig(PICTURE, metadata={"Date": None}, facecolor="white")

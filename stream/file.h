@@ -133,6 +133,7 @@ class OutFile {
   std::filesystem::path path_;
   std::optional<Temporary> temporary_;
   uint64_t size_ = 0, data_ = 0;  // data_: of size_, what is not left as holes
+  uint64_t reserved_ = 0;         // of data_
 
   // Of a large output: what was given to the disk and is still cached, the oldest first.
   struct Cached {

@@ -43,6 +43,13 @@ uint64_t free_bytes(int descriptor) {
   return fstatvfs(descriptor, &info) == 0 ? static_cast<uint64_t>(info.f_bavail) * info.f_frsize : 0;
 }
 
+// With what is kept back for root; as much as may be where nobody counts.
+uint64_t unused_bytes(int descriptor) {
+  struct statvfs info = {};
+  if (fstatvfs(descriptor, &info) != 0 || info.f_blocks == 0) return UINT64_MAX;
+  return static_cast<uint64_t>(info.f_bfree) * info.f_frsize;
+}
+
 int cut(int descriptor, uint64_t size) {
   return uninterrupted([&] { return ftruncate(descriptor, static_cast<off_t>(size)); });
 }
@@ -84,9 +91,12 @@ void OutFile::set_size() {
 
 void OutFile::reserve(Range range) {
   check_inside("reservation", range.begin, range.bytes());
+  // Asked beforehand, because fallocate fills the disk, everybody's, before it says that it cannot go on.
+  if (unused_bytes(temporary_->descriptor()) < data_ - std::min(reserved_, data_)) fail("reserving its space", ENOSPC);
   const int result = uninterrupted([&] {
     return fallocate(temporary_->descriptor(), 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.bytes()));
   });
+  reserved_ += range.bytes();
   if (result == 0) return;
   int error = errno;
   if (error == EOPNOTSUPP || error == ENOSYS || error == EINVAL) {
