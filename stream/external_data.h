@@ -28,8 +28,8 @@ std::shared_ptr<const Descriptor> open_below(int folder, const std::string& loca
 
 class ExternalFiles {
  public:
-  // Descriptors that all files of one model hold together.
-  static constexpr size_t kMaxOpen = 64;
+  // Descriptors that all files of one model hold together: a process that may have 64 has room for others.
+  static constexpr size_t kMaxOpen = 32;
 
   ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget);
   // The file at `location`; the same source for the same location. A file that ends in .zst is decompressed, and

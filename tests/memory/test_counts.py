@@ -1,0 +1,43 @@
+"""Many nodes, many initializers, many files: memory and time go with the nodes, and few files are open at once.
+
+`bench/scale.py nodes` does the same with up to 100,000.
+"""
+
+import pathlib
+import resource
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
+
+import converter  # noqa: E402
+
+KIB, MIB = 2**10, 2**20
+
+
+def make(folder, nodes, *options):
+    model = folder / "m.onnx"
+    subprocess.run([converter.program(), "make-model", "many-nodes", "--nodes", str(nodes), "--quiet", "-o", model, *options], check=True,
+                   timeout=120)
+    return model
+
+
+def test_a_node_takes_a_few_kib(tmp_path):
+    peaks = {}
+    for nodes in (4000, 12000):
+        done = converter.convert(make(tmp_path, nodes), tmp_path / "m.tflite")
+        assert done.status == "converted", done.reason
+        peaks[nodes] = done.peak_rss
+    assert (peaks[12000] - peaks[4000]) / 8000 < 5 * KIB, peaks
+
+
+def test_more_files_than_may_be_open(tmp_path):
+    one, many = tmp_path / "one", tmp_path / "many"
+    for folder, options in ((one, []), (many, ["--files", "150"])):
+        folder.mkdir()
+        model = make(folder, 2000, *options)
+        done = subprocess.run([converter.program(), "convert", model, "-o", folder / "m.tflite", "--threads=4"], capture_output=True,
+                              text=True, timeout=120, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+        assert done.returncode == 0, done.stderr
+    assert len(list(many.glob("m.onnx.data.*"))) == 150
+    assert (one / "m.tflite").read_bytes() == (many / "m.tflite").read_bytes()
