@@ -1,6 +1,7 @@
 #include "layout/core.h"
 
 #include <algorithm>
+#include <numeric>
 #include <queue>
 
 #include "layout/intermediate.h"
@@ -97,28 +98,35 @@ void Graph::tidy() {
     for (ValueId in : ops[op].inputs) pending.push_back(in);
   }
 
-  // Kahn's order, the smallest old position first.
-  std::vector<int> waits(ops.size(), 0);
-  std::vector<std::vector<size_t>> next(ops.size());
+  // Kahn's order, the smallest old position first. The users of op i stand at [first[i], first[i + 1]) of `users_of`:
+  // two arrays, because a vector for each op would be most of the time that a graph of 100,000 takes.
+  auto each_edge = [&](auto visit) {
+    for (size_t i = 0; i < ops.size(); ++i)
+      if (live[i])
+        for (ValueId in : ops[i].inputs)
+          if (in != kAbsent && at(in).producer >= 0 && !at(in).constant) visit(static_cast<size_t>(at(in).producer), i);
+  };
+  std::vector<uint32_t> first(ops.size() + 1, 0), waits(ops.size(), 0);
+  each_edge([&](size_t from, size_t to) {
+    ++first[from + 1];
+    ++waits[to];
+  });
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<uint32_t> users_of(first.back()), filled(first.begin(), first.end() - 1);
+  each_edge([&](size_t from, size_t to) { users_of[filled[from]++] = static_cast<uint32_t>(to); });
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   size_t live_count = 0;
   for (size_t i = 0; i < ops.size(); ++i) {
-    if (!live[i]) continue;
-    ++live_count;
-    for (ValueId in : ops[i].inputs) {
-      if (in == kAbsent || at(in).producer < 0 || at(in).constant) continue;
-      next[static_cast<size_t>(at(in).producer)].push_back(i);
-      ++waits[i];
-    }
-    if (waits[i] == 0) ready.push(i);
+    live_count += static_cast<size_t>(live[i]);
+    if (live[i] && waits[i] == 0) ready.push(i);
   }
   std::vector<Op> sorted;
   sorted.reserve(live_count);
   while (!ready.empty()) {
     size_t i = ready.top();
     ready.pop();
-    for (size_t user : next[i])
-      if (--waits[user] == 0) ready.push(user);
+    for (uint32_t user = first[i]; user < first[i + 1]; ++user)
+      if (--waits[users_of[user]] == 0) ready.push(users_of[user]);
     sorted.push_back(std::move(ops[i]));
   }
   if (sorted.size() != live_count) throw stream::Error(stream::Code::kMalformed, "the graph has a cycle");
