@@ -82,7 +82,8 @@ def test_many_at_once(models, tmp_path):
 def test_a_living_conversion_keeps_its_temporary(models, tmp_path):
     output = tmp_path / "m.tflite"
     waiting = convert(models / "large.onnx", output)
-    while waiting.poll() is None and not list(tmp_path.iterdir()):
+    # It has its size once it is locked; before that it may be taken for a dead one, and is made anew.
+    while waiting.poll() is None and not any(p.stat().st_size > 0 for p in tmp_path.iterdir()):
         time.sleep(0.001)
     waiting.send_signal(signal.SIGSTOP)  # in the midst of its work, unless it is done
     held = sorted(p.name for p in tmp_path.iterdir())

@@ -32,11 +32,12 @@ constexpr uint64_t kUsualRss = 32 * kMiB;
 constexpr uint64_t kUsualBudget = 8 * kMiB;
 
 // A generous guess of what a graph may take, of which only the file's size is known: a node takes some hundred bytes
-// there and some KiB in memory, and the largest graphs that runtimes read have less than 64 MiB of nodes.
+// there and some KiB in memory, and the largest graphs that runtimes read have less than 64 MiB of nodes. Functions and
+// loops of a small file may unroll to much, too: their own limits come first, because their errors say more.
 uint64_t graph_allowance(const std::filesystem::path& model, uint64_t max_rss) {
   std::error_code none;
   const uintmax_t size = std::filesystem::file_size(model, none);
-  return 64 * kMiB + 8 * std::max(max_rss, 64 * kMiB) + 32 * std::min<uint64_t>(none ? 0 : size, 64 * kMiB);
+  return 512 * kMiB + 8 * std::max(max_rss, 64 * kMiB) + 32 * std::min<uint64_t>(none ? 0 : size, 64 * kMiB);
 }
 
 }  // namespace
