@@ -156,8 +156,11 @@ void choose_integers(Weight& weight, bool four_bits) {
   weight.dtype = four_bits ? DType::kInt4 : DType::kInt8;
 }
 
-bool is_half(const RecipeRef& cast) {
-  return !std::holds_alternative<stream::step::Cast>(cast->step) || cast->from[0]->dtype == DType::kFloat16;
+// Halves that are read as floats: made halves again they are the same bytes.
+bool was_half(const RecipeRef& weight) {
+  const stream::Recipe* recipe = weight.get();
+  while (std::holds_alternative<stream::step::Permute>(recipe->step)) recipe = recipe->from[0].get();
+  return std::holds_alternative<stream::step::Cast>(recipe->step) && recipe->from[0]->dtype == DType::kFloat16;
 }
 
 // Why a weight with this magnitude cannot be stored so; empty when it can.
@@ -302,11 +305,10 @@ void measure(std::vector<Weight>& weights, core::Model& model, const WeightOptio
   std::vector<Weight*> whose;
   for (Weight& weight : weights) {
     if (weight.dtype == DType::kFloat32) continue;
-    if (weight.dtype == DType::kFloat16)
-      if (RecipeRef half = recipe::cast(weight.recipe, DType::kFloat16); is_half(half)) {
-        weight.stored = std::move(half);  // halves already: nothing can overflow
-        continue;
-      }
+    if (weight.dtype == DType::kFloat16 && was_half(weight.recipe)) {
+      weight.stored = recipe::cast(weight.recipe, DType::kFloat16);  // nothing can overflow
+      continue;
+    }
     measured.push_back({.input = weight.recipe, .axis = weight.axis});
     whose.push_back(&weight);
   }

@@ -12,9 +12,10 @@
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kTileBytes = 256 * 1024;   // stays in the second-level cache
-constexpr uint64_t kMinTileBytes = 4 * 1024;  // slow, but right
-constexpr uint64_t kAlignment = 64;           // tiles begin on a cache line
+constexpr uint64_t kTileBytes = 256 * 1024;      // stays in the second-level cache
+constexpr uint64_t kMinTileBytes = 4 * 1024;     // slow, but right
+constexpr uint64_t kAlignment = 64;              // tiles begin on a cache line
+constexpr uint64_t kPackedAtOnce = 1024 * 1024;  // elements: a transposed matrix is read in strips of as many rows
 
 uint64_t tile_bytes(const Needs& needs, const Budget& budget) {
   if (needs.tiles == 0) return kMinTileBytes;
@@ -62,7 +63,7 @@ struct Pourer::Impl {
   Scratch scratch;
   ReaderRef reader;
   Budget& owner;
-  Budget::Lease aligned;  // taken when it is first needed
+  Budget::Lease aligned, unpacked;  // taken when they are first needed
 };
 
 Pourer::Pourer(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
@@ -82,12 +83,20 @@ void Pourer::read_file_bytes(uint64_t first, uint64_t count, std::byte* out) {
   if (bits(dtype) >= 8) return read(first, count, out);
   auto per_byte = static_cast<uint64_t>(8 / bits(dtype));
   if (first % per_byte != 0) throw Error(Code::kInternal, "a read from the middle of a byte");
+  // A tile holds a whole number of bytes of any packed type; what is larger is taken where there is room for it.
+  const uint64_t wanted = std::min(count, kPackedAtOnce);
+  if (impl_->unpacked.size() < wanted && wanted > impl_->scratch.tile_bytes()) {
+    impl_->unpacked = {};
+    if (impl_->owner.available() >= 2 * wanted) impl_->unpacked = impl_->owner.take(wanted, "packing elements");
+  }
   Tile tile(impl_->scratch);
-  uint64_t most = impl_->scratch.tile_bytes();  // a whole number of bytes of any packed type
+  const bool large = impl_->unpacked.size() > impl_->scratch.tile_bytes();
+  std::byte* lanes = large ? impl_->unpacked.data() : tile.data();
+  const uint64_t most = large ? impl_->unpacked.size() / kAlignment * kAlignment : impl_->scratch.tile_bytes();
   for (uint64_t part; count > 0; first += part, count -= part, out += part / per_byte) {
     part = std::min(count, most);
-    read(first, part, tile);
-    elementwise::pack(dtype, tile, out, part);
+    read(first, part, lanes);
+    elementwise::pack(dtype, lanes, out, part);
   }
 }
 

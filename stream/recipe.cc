@@ -33,7 +33,7 @@ void check_axis(const RecipeRef& recipe, int axis) {
     malformed(fmt::format("axis {} of a tensor of shape {}", axis, to_string(recipe->dims)));
 }
 
-// A step on each element by itself, so that shape steps may be done before it instead of after it.
+// A step on each element by itself, so that a reshape may be done before it instead of after it.
 bool per_element(const RecipeRef& recipe) { return as<step::Unary>(recipe) || as<step::Cast>(recipe); }
 
 RecipeRef with_rank(const RecipeRef& input, size_t wanted) {
@@ -112,7 +112,6 @@ RecipeRef permute(RecipeRef input, const Perm& perm) {
   Shape dims = permuted(input->dims, perm);
   if (const Lane* lane = fill_lane(input)) return fill(*lane, input->dtype, std::move(dims));
   if (moves_no_bytes(input->dims, perm)) return reshape(std::move(input), std::move(dims));
-  if (per_element(input)) return same_step(input, permute(input->from[0], perm));
   if (auto* inner = as<step::Permute>(input)) return permute(input->from[0], compose(inner->perm, perm));
   DType dtype = input->dtype;
   return make(dtype, std::move(dims), step::Permute{perm}, {std::move(input)});
@@ -143,6 +142,10 @@ RecipeRef cast(RecipeRef input, DType to) {
     return fill(std::move(out), to, std::move(dims));
   }
   if (as<step::Cast>(input) && input->from[0]->dtype == to && widens(to, input->dtype)) return input->from[0];
+  if (const auto* moved = as<step::Permute>(input)) {
+    const Perm perm = moved->perm;
+    return permute(cast(input->from[0], to), perm);
+  }
   return make(to, std::move(dims), step::Cast{}, {std::move(input)});
 }
 
@@ -300,6 +303,10 @@ RecipeRef unary(Unary op, RecipeRef input) {
     elementwise::unary(op, dtype, lane->data(), out.data(), 1);
     return fill(std::move(out), dtype, std::move(dims));
   }
+  if (const auto* moved = as<step::Permute>(input)) {
+    const Perm perm = moved->perm;
+    return permute(unary(op, input->from[0]), perm);
+  }
   return make(dtype, std::move(dims), step::Unary{op}, {std::move(input)});
 }
 
@@ -347,7 +354,6 @@ RecipeRef quantize(RecipeRef input, DType to, std::vector<float> scale, std::vec
     throw Error(Code::kUnsupported, fmt::format("quantization of type {}", dtype_name(from)));
   Shape dims = input->dims;
   if (zero.empty()) zero.assign(scale.size(), 0);
-  // What is quantized first has fewer bytes to move.
   if (const auto* moved = as<step::Permute>(input)) {
     const Perm perm = moved->perm;
     const int source = axis < 0 ? axis : perm[static_cast<size_t>(axis)];

@@ -1,5 +1,8 @@
 // A constant tensor as a recipe: where its bytes lie and what is still to be done to them (design.md section 1).
 //
+// What changes each element by itself stands below a permutation: so the permutation is run last, on the large
+// stretches that are written, and a matrix is read in few strips.
+//
 // Recipes are immutable and shared; a step costs a few hundred bytes however large the tensor is. Nothing here reads
 // data: pour.h runs recipes. Every function returns the simplest equal recipe (an identity permutation returns its
 // argument, two permutations become one, a cast to the same type vanishes, a fill stays a fill).

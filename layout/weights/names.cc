@@ -17,7 +17,20 @@ WeightNames::Place WeightNames::place(const stream::Recipe& leaf) {
 }
 
 void WeightNames::add(const onnx::Tensor& tensor, const std::string& name) {
-  if (tensor.data && !name.empty()) names_.emplace(place(*tensor.data), name);
+  if (!tensor.data || name.empty()) return;
+  uint64_t bytes = tensor.data->bytes();
+  if (const auto* extent = std::get_if<stream::step::Extent>(&tensor.data->step))
+    bytes = extent->stretches.empty() ? 0 : extent->stretches[0].bytes;
+  names_.emplace(place(*tensor.data), Named{bytes, name});
+}
+
+const std::string* WeightNames::find(const stream::Recipe& leaf) const {
+  const Place wanted = place(leaf);
+  auto after = names_.upper_bound(wanted);
+  if (after == names_.begin()) return nullptr;
+  const auto& [begin, named] = *--after;
+  if (begin.first != wanted.first || wanted.second - begin.second >= std::max<uint64_t>(named.bytes, 1)) return nullptr;
+  return &named.name;
 }
 
 void WeightNames::add(const onnx::Graph& graph) {
@@ -45,11 +58,11 @@ std::vector<std::string> WeightNames::of(const stream::RecipeRef& weight) const 
     open.pop_back();
     if (!seen.insert(recipe).second) continue;
     for (const auto& input : recipe->from) open.push_back(input.get());
-    auto found = recipe->from.empty() ? names_.find(place(*recipe)) : names_.end();
-    if (found == names_.end() || recipe->elements() < largest) continue;
+    const std::string* name = recipe->from.empty() ? find(*recipe) : nullptr;
+    if (!name || recipe->elements() < largest) continue;
     if (recipe->elements() > largest) out.clear();
     largest = recipe->elements();
-    if (std::find(out.begin(), out.end(), found->second) == out.end()) out.push_back(found->second);
+    if (std::find(out.begin(), out.end(), *name) == out.end()) out.push_back(*name);
   }
   return out;
 }

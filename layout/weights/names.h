@@ -20,14 +20,20 @@ class WeightNames {
   std::vector<std::string> of(const stream::RecipeRef& weight) const;
 
  private:
-  // A file's bytes, or a recipe that holds its own.
+  // Where bytes begin: in a file, or in a recipe that holds its own.
   using Place = std::pair<const void*, uint64_t>;
+  struct Named {
+    uint64_t bytes;  // from there on
+    std::string name;
+  };
   static Place place(const stream::Recipe& leaf);
+  // Null for what is no initializer's, nor a part of one.
+  const std::string* find(const stream::Recipe& leaf) const;
   void add(const onnx::Tensor& tensor, const std::string& name);
   void add(const onnx::Graph& graph);
   void add(const std::vector<onnx::Node>& nodes);
 
-  std::map<Place, std::string> names_;
+  std::map<Place, Named> names_;
 };
 
 }  // namespace lowtide::layout

@@ -363,6 +363,12 @@ def test_names(options, first, second, tmp_path, lowtide):
     assert kinds(tflite, 1360) == [first] and kinds(tflite, 1700) == [second]
 
 
+def test_parts_have_the_name_of_the_whole(tmp_path, lowtide):
+    case = Case("weights/parts", "float[3,40] x", "p, q = Split<axis=0>(w) a = MatMul(x, p) b = MatMul(x, q) y = Add(a, b)", {"w": (80, 34)})
+    tflite, _ = converted(case.model(), tmp_path, "--weights", "int8", "--weights-exclude", "w")
+    assert kinds(tflite, 1360) == ["float32", "float32"]
+
+
 @pytest.mark.parametrize("options, words", [
     (["--weights", "int8", "--weights-include", "encw"], "--weights-include 'encw' matches the name of no weight"),
     (["--weights", "f16", "--weights-exclude", "dec_w", "--weights-exclude", "x"], "--weights-exclude 'x' matches"),
