@@ -32,6 +32,7 @@ Limit limit_input(Lowering& lo, size_t i) {
 
 Limit limit_attribute(Lowering& lo, const char* name) {
   if (!lo.has_attr(name)) return {};
+  if (!stream::is_float(lo.dtype(lo.input(0)))) lo.malformed("limits as attributes are for floats only");
   return {{}, lo.attr_f(name, 0)};
 }
 

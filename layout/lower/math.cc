@@ -139,6 +139,9 @@ void lower_atanh(Lowering& lo) {
   lo.output(0, odd(b, x, b.mul(log_of_one_plus(b, ratio), 0.5)));
 }
 
-void lower_erf(Lowering& lo) { lo.output(0, lo.b.op(core::kErf, {lo.input(0)})); }
+void lower_erf(Lowering& lo) {
+  if (!stream::is_float(lo.dtype(lo.input(0)))) lo.unsupported("the error function of integers");
+  lo.output(0, lo.b.op(core::kErf, {lo.input(0)}));
+}
 
 }  // namespace lowtide::layout

@@ -160,6 +160,7 @@ void lower_pad(Lowering& lo) {
   if (lo.opset() < 11) {
     pads = lo.attr_ints(lo.opset() < 2 ? "paddings" : "pads");
     if (!pads) lo.malformed("the attribute with the pads is missing");
+    if (!stream::is_float(lo.dtype(x))) lo.malformed("a border as an attribute is for floats only");
     value = lo.b.scalar_like(lo.attr_f("value", 0), x);
   } else {
     value = lo.optional_input(2);

@@ -88,6 +88,7 @@ bool output_of_nothing(Lowering& lo, const Reduced& r, double value) {
 Val extreme(Lowering& lo, DType dtype, int sign) {
   if (stream::is_float(dtype)) return lo.b.scalar(sign * kInfinity, dtype);
   if (dtype == DType::kBool) return lo.b.cast(lo.b.i32_scalar(sign > 0), DType::kBool);
+  if (!stream::is_integer(dtype)) lo.unsupported("elements of a type without an order");
   const int width = stream::bits(dtype);
   if (dtype == DType::kUint64 && sign > 0) lo.unsupported("the largest uint64 is the minimum of nothing");
   int64_t value = std::numeric_limits<int64_t>::max() >> (64 - width);
