@@ -50,9 +50,19 @@ int32_t narrow(int64_t extent, const std::string& tensor) {
   return static_cast<int32_t>(extent);
 }
 
+// What scales and zero points take of the header, which a builder that has to grow holds twice for a moment.
+size_t scales_bytes(const core::Model& model) {
+  constexpr size_t kOthers = 64 << 10;
+  size_t bytes = kOthers;
+  for (const auto& graph : model.graphs)
+    for (const Value& value : graph->values)
+      if (value.quantization) bytes += value.quantization->scale.size() * (sizeof(float) + sizeof(int64_t));
+  return bytes;
+}
+
 class HeaderBuilder {
  public:
-  HeaderBuilder(const core::Model& model, Plan& plan) : model_(model), plan_(plan) {
+  HeaderBuilder(const core::Model& model, Plan& plan) : model_(model), plan_(plan), fbb_(scales_bytes(model)) {
     buffers_.push_back(tflite::CreateBuffer(fbb_));
     for (const InPlace& constant : plan.in_place)
       external_id_of_.emplace(constant.recipe.get(), kExternalId | static_cast<uint32_t>(external_id_of_.size()));
@@ -148,8 +158,11 @@ flatbuffers::Offset<tflite::QuantizationParameters> HeaderBuilder::quantization(
   if (!value.quantization) return 0;
   count_tables(1);
   const core::Quantization& q = *value.quantization;
-  return tflite::CreateQuantizationParametersDirect(fbb_, nullptr, nullptr, &q.scale, &q.zero_point,
-                                                    tflite::QuantizationDetails::NONE, 0, q.axis);
+  auto scale = fbb_.CreateVector(q.scale);
+  auto zero_point = q.zero_point.empty() ? fbb_.CreateVector(std::vector<int64_t>(q.scale.size(), 0))
+                                         : fbb_.CreateVector(q.zero_point);
+  return tflite::CreateQuantizationParameters(fbb_, 0, 0, scale, zero_point, tflite::QuantizationDetails::NONE, 0,
+                                              q.axis);
 }
 
 flatbuffers::Offset<tflite::Tensor> HeaderBuilder::tensor(const Value& value, const std::string& name) {

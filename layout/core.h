@@ -37,7 +37,8 @@ using ValueId = int32_t;
 inline constexpr ValueId kAbsent = -1;  // an optional input that is not given
 using OpId = int32_t;
 
-// TFLite's affine quantization: real = scale * (q - zero_point). One entry, or one for each index of `axis`.
+// TFLite's affine quantization: real = scale * (q - zero_point). One entry, or one for each index of `axis`. No zero
+// point at all stands for zeros: weights have many channels.
 struct Quantization {
   std::vector<float> scale;
   std::vector<int64_t> zero_point;

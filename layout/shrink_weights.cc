@@ -175,7 +175,8 @@ std::string reason_to_stay(DType dtype, float magnitude) {
 // refuse scales that are not normal numbers.
 core::Quantization symmetric(const std::vector<float>& magnitudes, DType dtype, int axis) {
   const float top = dtype == DType::kInt4 ? 7 : 127;
-  core::Quantization out{.scale = {}, .zero_point = std::vector<int64_t>(magnitudes.size(), 0), .axis = axis};
+  core::Quantization out{.scale = {}, .zero_point = {}, .axis = axis};
+  out.scale.reserve(magnitudes.size());
   for (float magnitude : magnitudes) {
     const float scale = magnitude / top;
     out.scale.push_back(scale < std::numeric_limits<float>::min() ? 1 : scale);
@@ -314,7 +315,10 @@ void measure(std::vector<Weight>& weights, core::Model& model, const WeightOptio
   }
   if (measured.empty()) return;
   stream::measure(measured, model.budget, options.threads, options.progress);
-  for (size_t i = 0; i < measured.size(); ++i) settle(*whose[i], measured[i], report);
+  for (size_t i = 0; i < measured.size(); ++i) {
+    settle(*whose[i], measured[i], report);
+    measured[i] = {};  // scales have taken its place
+  }
 }
 
 }  // namespace

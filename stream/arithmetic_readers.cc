@@ -79,7 +79,7 @@ class ScaleReader : public Reader {
     const uint64_t elements = piece.elements();
     if (run == 1 && quantizes_ && one_zero_) {
       for (; done < elements; done += channels)
-        elementwise::quantize_each(input_->dtype(), dtype_, scale_.data() + first, zero_[0], input_->at(in, done),
+        elementwise::quantize_each(input_->dtype(), dtype_, scale_.data() + first, zero_of(0), input_->at(in, done),
                                    at(out, done), channels);
       return;
     }
@@ -90,11 +90,13 @@ class ScaleReader : public Reader {
 
   void convert(uint64_t channel, const std::byte* in, std::byte* out, uint64_t count) {
     if (quantizes_) {
-      elementwise::quantize(input_->dtype(), dtype_, scale_[channel], zero_[channel], in, out, count);
+      elementwise::quantize(input_->dtype(), dtype_, scale_[channel], zero_of(channel), in, out, count);
     } else {
-      elementwise::dequantize(input_->dtype(), scale_[channel], zero_[channel], in, out, count);
+      elementwise::dequantize(input_->dtype(), scale_[channel], zero_of(channel), in, out, count);
     }
   }
+
+  int64_t zero_of(uint64_t channel) const { return zero_.empty() ? 0 : zero_[channel]; }
 
   bool quantizes_;
   const std::vector<float>& scale_;

@@ -96,8 +96,10 @@ class Measuring {
 
   void finish() {
     for (size_t i = 0; i < all_.size(); ++i) {
-      all_[i].found.clear();
-      for (int32_t bits : most_[i]) all_[i].found.push_back(std::bit_cast<float>(bits));
+      all_[i].found.resize(most_[i].size());
+      std::transform(most_[i].begin(), most_[i].end(), all_[i].found.begin(),
+                     [](int32_t bits) { return std::bit_cast<float>(bits); });
+      most_[i] = {};  // channels may be many
     }
   }
 

@@ -96,6 +96,10 @@ RecipeRef part_of_extent(const RecipeRef& input, const std::vector<int64_t>& beg
                         input->dtype, size);
 }
 
+void drop_zeros(std::vector<int64_t>& points) {
+  if (std::all_of(points.begin(), points.end(), [](int64_t point) { return point == 0; })) points = {};
+}
+
 }  // namespace
 
 RecipeRef permute(RecipeRef input, const Perm& perm) {
@@ -353,7 +357,7 @@ RecipeRef quantize(RecipeRef input, DType to, std::vector<float> scale, std::vec
   if (!is_float(from) || from == DType::kFloat64)
     throw Error(Code::kUnsupported, fmt::format("quantization of type {}", dtype_name(from)));
   Shape dims = input->dims;
-  if (zero.empty()) zero.assign(scale.size(), 0);
+  drop_zeros(zero);
   if (const auto* moved = as<step::Permute>(input)) {
     const Perm perm = moved->perm;
     const int source = axis < 0 ? axis : perm[static_cast<size_t>(axis)];
@@ -361,7 +365,7 @@ RecipeRef quantize(RecipeRef input, DType to, std::vector<float> scale, std::vec
   }
   if (const Lane* lane = fill_lane(input); lane && axis == -1) {
     Lane out(static_cast<size_t>(lane_bytes(to)));
-    elementwise::quantize(from, to, scale[0], zero[0], lane->data(), out.data(), 1);
+    elementwise::quantize(from, to, scale[0], zero.empty() ? 0 : zero[0], lane->data(), out.data(), 1);
     return fill(std::move(out), to, std::move(dims));
   }
   return make(to, std::move(dims), step::Quantize{std::move(scale), std::move(zero), axis}, {std::move(input)});
@@ -371,10 +375,10 @@ RecipeRef dequantize(RecipeRef input, std::vector<float> scale, std::vector<int6
   DType from = input->dtype;
   check_scales(input, scale, zero, axis, from);
   Shape dims = input->dims;
-  if (zero.empty()) zero.assign(scale.size(), 0);
+  drop_zeros(zero);
   if (const Lane* lane = fill_lane(input); lane && axis == -1) {
     Lane out(sizeof(float));
-    elementwise::dequantize(from, scale[0], zero[0], lane->data(), out.data(), 1);
+    elementwise::dequantize(from, scale[0], zero.empty() ? 0 : zero[0], lane->data(), out.data(), 1);
     return fill(std::move(out), DType::kFloat32, std::move(dims));
   }
   step::Dequantize step{std::move(scale), std::move(zero), axis};

@@ -137,12 +137,12 @@ struct Binary {
 struct Select {};  // bool condition, then, else; broadcast
 struct Quantize {
   std::vector<float> scale;
-  std::vector<int64_t> zero;
+  std::vector<int64_t> zero;  // empty: zeros
   int axis;
 };  // saturating, half to even
 struct Dequantize {
   std::vector<float> scale;
-  std::vector<int64_t> zero;
+  std::vector<int64_t> zero;  // empty: zeros
   int axis;
 };  // (q - zero) * scale, to f32
 struct Reduce {

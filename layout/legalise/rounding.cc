@@ -38,7 +38,7 @@ Op Rounding::expand(const Op& op) {
   }
   if (op.kind == Kind::kQuantize) {
     const core::Quantization parameters = *b_.graph.at(op.outputs[0]).quantization;
-    const auto zero = static_cast<double>(parameters.zero_point[0]);
+    const auto zero = parameters.zero_point.empty() ? 0.0 : static_cast<double>(parameters.zero_point[0]);
     const double count = std::ldexp(1.0, stream::bits(to));
     const double least = stream::is_signed_int(to) ? -count / 2 : 0;
     auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };

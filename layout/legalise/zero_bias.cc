@@ -26,7 +26,6 @@ DType bias_dtype(DType data) {
 core::Quantization bias_quantization(const core::Quantization& data, const core::Quantization& weights) {
   core::Quantization out;
   for (float scale : weights.scale) out.scale.push_back(data.scale.at(0) * scale);
-  out.zero_point.assign(out.scale.size(), 0);
   return out;
 }
 
