@@ -7,7 +7,9 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <variant>
 
+#include "stream/blocks.h"
 #include "stream/error.h"
 #include "stream/pour.h"
 #include "stream/progress.h"
@@ -18,7 +20,7 @@ namespace {
 
 using stream::Budget;
 
-constexpr uint64_t kMaxStretch = uint64_t{4} << 20;  // larger descending writes are not faster
+constexpr uint64_t kMaxStretch = uint64_t{2} << 20;  // larger descending writes are not faster
 constexpr uint64_t kMinStretch = uint64_t{64} << 10;
 constexpr uint64_t kCopyStretch = uint64_t{16} << 20;  // what one copy inside the kernel moves
 constexpr uint64_t kMinCopy = uint64_t{256} << 10;     // below, gathering into one write is cheaper
@@ -40,16 +42,24 @@ struct Stretch {
   uint64_t begin = 0, end = 0;  // in the file, length words included
   bool copy = false;
 };
+// A box of a payload's elements, which is rows all over its place in the file.
+struct Block {
+  size_t payload;
+  stream::RecipeRef recipe;
+  stream::Box box;
+};
+using Cut = std::variant<Stretch, Block>;
 
-// Deals out the stretches of the file, from its end to its front.
+// Deals out the file, from its end to its front.
 class Cutter {
  public:
   Cutter(const Plan& plan, uint64_t stretch_bytes, Budget& budget)
       : plan_(plan), stretch_bytes_(stretch_bytes), budget_(budget), next_(plan.payloads.size()) {}
 
-  std::optional<Stretch> next() {
+  std::optional<Cut> next() {
     std::lock_guard lock(mutex_);
     if (left_ == 0 && !open_next()) return std::nullopt;
+    if (blocks_) return cut_block();
     return step_ ? cut_large() : gather_small();
   }
 
@@ -64,10 +74,13 @@ class Cutter {
     --next_;
     left_ = payload().recipe->elements();
     step_ = 0;
+    blocks_.reset();
     if (!large()) return true;
     const stream::Recipe& recipe = *payload().recipe;
     if (copied()) {
       step_ = elements_in(recipe, kCopyStretch);
+    } else if ((blocks_ = stream::blocks_of(payload().recipe, stretch_bytes_))) {
+      left_ = blocks_->count();
     } else {
       uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(stretch_bytes_);
       step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, stretch_bytes_));
@@ -98,6 +111,8 @@ class Cutter {
     return stretch;
   }
 
+  Block cut_block() { return {next_, blocks_->recipe, blocks_->at(--left_)}; }
+
   Stretch gather_small() {
     Stretch stretch;
     add(stretch, 0, left_);
@@ -116,12 +131,32 @@ class Cutter {
   uint64_t stretch_bytes_;
   Budget& budget_;
   size_t next_;        // the payload under the knife; those behind it are done
-  uint64_t left_ = 0;  // its elements that are not dealt out yet
+  uint64_t left_ = 0;  // its elements that are not dealt out yet, or its blocks
   uint64_t step_ = 0;  // elements of one cut; 0: it is small
+  std::optional<stream::Blocks> blocks_;
   std::mutex mutex_;
 };
 
-// One thread's hands: a buffer of its own, and the pourer of the payload that it worked on last.
+// The pourer of the payload that was worked on last.
+template <typename Pourer>
+class Last {
+ public:
+  Pourer& of(size_t payload, const stream::RecipeRef& recipe, Budget& budget) {
+    if (!pourer_ || payload != payload_) {
+      pourer_.reset();  // gives its tiles back before the next one takes its own
+      pourer_ = std::make_unique<Pourer>(recipe, budget);
+      payload_ = payload;
+    }
+    return *pourer_;
+  }
+  void clear() { pourer_.reset(); }
+
+ private:
+  std::unique_ptr<Pourer> pourer_;
+  size_t payload_ = 0;
+};
+
+// One thread's hands: a buffer and pourers of its own.
 class Worker {
  public:
   Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t stretch_bytes, Progress* progress)
@@ -134,14 +169,35 @@ class Worker {
   // Until all is written, or another thread has failed.
   void run(Cutter& cutter, const std::atomic<bool>& failed) {
     while (!failed) {
-      std::optional<Stretch> stretch = cutter.next();
-      if (!stretch) return;
-      stretch->copy ? copy(*stretch) : write(*stretch);
-      if (progress_) progress_->advance(stretch->end - stretch->begin);
+      std::optional<Cut> cut = cutter.next();
+      if (!cut) return;
+      const uint64_t bytes = std::visit([this](const auto& some) { return put(some); }, *cut);
+      if (progress_) progress_->advance(bytes);
     }
   }
 
  private:
+  uint64_t put(const Stretch& stretch) {
+    stretch.copy ? copy(stretch) : write(stretch);
+    return stretch.end - stretch.begin;
+  }
+
+  uint64_t put(const Block& block) {
+    const Payload& payload = plan_.payloads[block.payload];
+    const auto lane = static_cast<uint64_t>(stream::lane_bytes(payload.recipe->dtype));
+    const std::byte* row = buffer_.data();
+    named(payload, [&] {
+      stretches_.clear();
+      blocks_.of(block.payload, block.recipe, budget_).read(block.box, buffer_.data());
+    });
+    stream::for_each_run(block.box, block.recipe->dims, [&](uint64_t first, uint64_t count) {
+      if (first == 0) write_prefix(payload);
+      out_.write_at(payload.position + first * lane, {row, count * lane});
+      row += count * lane;
+    });
+    return block.box.elements() * lane;
+  }
+
   void write(const Stretch& stretch) {
     // Aligned in memory as in the file, so that elements lie at multiples of their size.
     std::byte* base = buffer_.data() + stretch.begin % kPayloadAlignment;
@@ -168,7 +224,11 @@ class Worker {
       out_.copy_from(*extent->source, extent->stretches[0].offset + inside, payload.position + inside,
                      stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span());
     });
-    if (piece.first > 0 || plan_.external) return;
+    if (piece.first == 0) write_prefix(payload);
+  }
+
+  void write_prefix(const Payload& payload) {
+    if (plan_.external) return;
     std::byte length[4];
     put_prefix(payload, length + sizeof length);
     out_.write_at(payload.position - sizeof length, length);
@@ -182,12 +242,8 @@ class Worker {
   }
 
   stream::Pourer& pourer(size_t payload) {
-    if (!pourer_ || pourer_of_ != payload) {
-      pourer_.reset();  // gives its tiles back before the next one takes its own
-      pourer_ = std::make_unique<stream::Pourer>(plan_.payloads[payload].recipe, budget_);
-      pourer_of_ = payload;
-    }
-    return *pourer_;
+    blocks_.clear();
+    return stretches_.of(payload, plan_.payloads[payload].recipe, budget_);
   }
 
   template <typename Work>
@@ -205,8 +261,8 @@ class Worker {
   Budget& budget_;
   Budget::Lease buffer_;
   Progress* progress_;
-  std::unique_ptr<stream::Pourer> pourer_;
-  size_t pourer_of_ = 0;
+  Last<stream::Pourer> stretches_;
+  Last<stream::BoxPourer> blocks_;  // only one of both holds tiles
 };
 
 uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_pouring(plan)); }

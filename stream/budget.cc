@@ -51,6 +51,7 @@ Budget::Lease Budget::take(uint64_t bytes, const char* what) {
     used_ += cost;
     high_ = std::max(high_, used_);
   }
+  if (whole_ != nullptr) whole_->count(cost);
   void* data = mmap(nullptr, cost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     give_back(cost);
@@ -82,9 +83,18 @@ uint64_t Budget::high_water() const {
   return high_;
 }
 
-void Budget::give_back(uint64_t bytes) {
+void Budget::count(uint64_t bytes) {
   std::lock_guard lock(mutex_);
-  used_ -= bytes;
+  used_ += bytes;
+  high_ = std::max(high_, used_);
+}
+
+void Budget::give_back(uint64_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    used_ -= bytes;
+  }
+  if (whole_ != nullptr) whole_->give_back(bytes);
 }
 
 }  // namespace lowtide::stream

@@ -25,6 +25,8 @@ class Budget {
  public:
   // `limit` bytes for tiles and windows together (the process itself comes on top: tools subtract it from --max-rss).
   explicit Budget(uint64_t limit) : limit_(limit) {}
+  // A share of another budget that outlives it: what is taken here counts there too, where `limit` bytes must be free.
+  Budget(uint64_t limit, Budget& whole) : whole_(&whole), limit_(limit) {}
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
@@ -57,8 +59,10 @@ class Budget {
   uint64_t high_water() const;
 
  private:
+  void count(uint64_t bytes);
   void give_back(uint64_t bytes);
 
+  Budget* whole_ = nullptr;
   mutable std::mutex mutex_;  // guards the rest
   uint64_t limit_;
   uint64_t used_ = 0;

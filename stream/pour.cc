@@ -118,6 +118,24 @@ uint64_t Pourer::good_count(uint64_t bytes) const {
   return std::min(std::max(most / unit, uint64_t{1}) * unit, elements);
 }
 
+struct BoxPourer::Impl {
+  Impl(RecipeRef original, Budget& budget)
+      : recipe(std::move(original)),
+        needs(needs_of(*recipe)),
+        scratch(budget, needs.tiles, tile_bytes(needs, budget), needs.kept),
+        reader(make_reader(*recipe, scratch)) {}
+
+  RecipeRef recipe;
+  Needs needs;
+  Scratch scratch;
+  ReaderRef reader;
+};
+
+BoxPourer::BoxPourer(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
+BoxPourer::~BoxPourer() = default;
+
+void BoxPourer::read(const Box& box, std::byte* lanes) { impl_->reader->read(box, lanes); }
+
 uint64_t least_scratch(const Recipe& recipe) {
   const Needs needs = with_packing(needs_of(recipe), recipe.dtype);
   return needs.tiles * kMinTileBytes + needs.kept;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "stream/box.h"
 #include "stream/budget.h"
 #include "stream/recipe.h"
 
@@ -37,7 +38,22 @@ class Pourer {
   std::unique_ptr<Impl> impl_;
 };
 
-// The least that a Pourer of this recipe takes from its budget.
+// Reads boxes of a recipe's dims, not empty, as dense lanes; `lanes` is aligned to the lane. One thread at a time.
+class BoxPourer {
+ public:
+  BoxPourer(RecipeRef recipe, Budget& budget);
+  ~BoxPourer();
+  BoxPourer(const BoxPourer&) = delete;
+  BoxPourer& operator=(const BoxPourer&) = delete;
+
+  void read(const Box& box, std::byte* lanes);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The least that a pourer of this recipe takes from its budget.
 uint64_t least_scratch(const Recipe& recipe);
 
 bool is_small(const Recipe& recipe);  // at most kSmallElements

@@ -29,7 +29,7 @@ void run_workers(Budget& budget, uint64_t bytes_per_thread, int threads, const s
   std::exception_ptr failure;
   auto guarded = [&] {
     try {
-      Budget own(free / count);
+      Budget own(free / count, budget);
       work(own);
     } catch (...) {
       std::lock_guard lock(mutex);

@@ -37,6 +37,8 @@ void allow(Lowering& lo, Masking& masking, Val condition) {
 // The mask as given, lengthened to all `total` keys by such as take no part.
 void read_mask(Lowering& lo, Masking& masking, Val mask, Dim total) {
   const bool flags = lo.dtype(mask) == DType::kBool;
+  if (!flags && lo.dtype(mask) != lo.dtype(lo.input(0)))
+    lo.malformed("a mask that is neither boolean nor of the queries' type");
   const Dim have = lo.b.dim(mask, -1);
   if (have != total && have != 1 && !core::is_symbol(have) && !core::is_symbol(total)) {
     if (have > total) lo.malformed(fmt::format("the mask has {} keys of {}", have, total));

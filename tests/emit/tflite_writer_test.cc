@@ -141,6 +141,33 @@ TEST_F(TfliteWriter, BytesDoNotDependOnBudgetOrThreads) {
   }
 }
 
+// Tall matrices, which are written in blocks when the budget is small, between tensors that are not.
+Made tall_network() {
+  Made m;
+  for (int64_t rows : {20011, 17, 9973}) {
+    auto turned = stream::recipe::permute(stored(ramp(static_cast<size_t>(rows * 61), 1, 1e-3F), {rows, 61}), {1, 0});
+    m.op(Kind::kAbs, {m.graph->add_constant(turned)}, core::NoOptions{}, DType::kFloat32, {61, rows});
+  }
+  m.output(m.op(Kind::kAbs, {m.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}), "y");
+  return m;
+}
+
+TEST_F(TfliteWriter, BlocksAndStretchesGiveTheSameBytes) {
+  const Made made = tall_network();
+  for (bool external : {false, true}) {
+    WriteOptions whole;
+    whole.external_buffers = external;
+    whole.on_verified = [](const VerifiedTensor&) {};
+    const std::string expected = bytes_of(write(made, whole, 256 << 20));
+    for (uint64_t budget : {uint64_t{512} << 10, uint64_t{1} << 20, uint64_t{16} << 20})
+      for (int threads : {1, 3}) {
+        WriteOptions options = whole;
+        options.threads = threads;
+        EXPECT_TRUE(bytes_of(write(made, options, budget)) == expected) << budget << ", threads " << threads;
+      }
+  }
+}
+
 // A constant of many steps, whose tiles and kept results are more than any usual budget's rest.
 Made deep_network() {
   Made m;

@@ -42,6 +42,18 @@ TEST(Budget, MoreThanTheSystemHasIsAnErrorOfTheBudget) {
   EXPECT_EQ(budget.available(), UINT64_MAX);
 }
 
+TEST(Budget, WhatIsTakenOfAShareCountsInTheWhole) {
+  Budget budget(16 * kPage);
+  {
+    Budget first(8 * kPage, budget), second(8 * kPage, budget);
+    Budget::Lease a = first.take(3 * kPage, "a"), b = second.take(5 * kPage, "b");
+    EXPECT_EQ(budget.available(), 8 * kPage);
+    expect_error(Code::kBudget, "c", [&] { first.take(6 * kPage, "c"); });
+  }
+  EXPECT_EQ(budget.available(), budget.limit());
+  EXPECT_EQ(budget.high_water(), 8 * kPage);
+}
+
 TEST(Budget, ThreadsShareIt) {
   Budget budget(64 * kPage);
   std::vector<std::thread> threads;
