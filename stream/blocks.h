@@ -23,8 +23,8 @@ struct Blocks {
   Box at(uint64_t index) const;
 };
 
-// Blocks of at most `bytes` (lanes), where they are read in clearly longer runs than a stretch of as many bytes; nullopt
-// where stretches do, and for types whose elements are no whole bytes.
+// Blocks of at most `bytes` (lanes), where they are read in clearly longer runs than a stretch of as many bytes;
+// nullopt where stretches do, and for types whose elements are no whole bytes.
 std::optional<Blocks> blocks_of(const RecipeRef& recipe, uint64_t bytes);
 
 }  // namespace lowtide::stream

@@ -14,7 +14,8 @@ RecipeRef stored(const Shape& dims, DType dtype = DType::kFloat32) {
   const uint64_t elements = element_count(dims), length = file_bytes(dtype, elements);
   std::vector<std::byte> bytes(length);
   for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
-  return recipe::extent(memory_source(std::move(bytes), "weights"), {{.bytes = length, .elements = elements}}, dtype, dims);
+  return recipe::extent(memory_source(std::move(bytes), "weights"), {{.bytes = length, .elements = elements}}, dtype,
+                        dims);
 }
 
 uint64_t longest_run(const Box& box, const Shape& dims) {
