@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 #include <set>
 #include <unordered_map>
@@ -369,6 +370,15 @@ core::Shape input_shape(const ValueInfo& info, const std::map<std::string, core:
   return shape;
 }
 
+// So that what is worked out from extents of inputs does not overflow.
+void check_extents(const std::string& input, const core::Shape& shape) {
+  for (const core::Dim extent : shape)
+    if (extent > std::numeric_limits<int32_t>::max())
+      throw Error(
+          Code::kUnsupported,
+          fmt::format("the input '{}' has an extent of {}, which does not fit TFLite's 32 bits", input, extent));
+}
+
 }  // namespace
 
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
@@ -396,7 +406,9 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
       throw Error(Code::kUnsupported, fmt::format("the input '{}' is not a numeric tensor", info.name));
     if (info.dtype == core::DType::kUndefined)
       throw Error(Code::kMalformed, fmt::format("the input '{}' has no element type", info.name));
-    core::ValueId id = graph.add_value(info.dtype, input_shape(info, shapes, graph.symbols), info.name);
+    core::Shape shape = input_shape(info, shapes, graph.symbols);
+    check_extents(info.name, shape);
+    core::ValueId id = graph.add_value(info.dtype, std::move(shape), info.name);
     graph.inputs.push_back(id);
     graph.input_names.push_back(info.name);
     scope.add(info.name, lowering.widened({id}));

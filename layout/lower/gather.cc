@@ -72,7 +72,7 @@ void lower_gather_nd(Lowering& lo) {
   const int64_t batch_dims = lo.opset() >= 12 ? lo.attr_i("batch_dims", 0) : 0;
   if (lo.rank(data) == 0 || lo.rank(indices) == 0) lo.malformed("data and indices must not be scalars");
   const int64_t depth = lo.need_static(lo.shape(indices).back(), "the last dimension of the indices");
-  if (batch_dims < 0 || batch_dims >= lo.rank(indices) || depth < 1 || batch_dims + depth > lo.rank(data))
+  if (batch_dims < 0 || batch_dims >= lo.rank(indices) || depth < 1 || depth > lo.rank(data) - batch_dims)
     lo.malformed("batch_dims " + std::to_string(batch_dims) + " and indices of " + std::to_string(depth) +
                  " do not fit the ranks");
   const std::span<const Dim> dims(lo.shape(data));
