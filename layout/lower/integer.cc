@@ -17,6 +17,7 @@
 #include "layout/lower/convolution.h"
 #include "layout/lower/product.h"
 #include "layout/lower/quantize.h"
+#include "layout/lower/window.h"
 
 namespace lowtide::layout {
 namespace {
@@ -122,7 +123,29 @@ Val requantized(Lowering& lo, Val sum, Val factor, Val zero, int axis) {
   return as_levels(lo, levels, along(lo, zero, axis, lo.rank(sum)), lo.dtype(zero));
 }
 
+// x, its scale and zero point, weights, ..., the result's, and a bias (i32) in units of both scales.
+void qlinear_conv(Lowering& lo, bool channels_last) {
+  Builder& b = lo.b;
+  const int rank = lo.rank(lo.input(0));
+  const Val x = channels_last ? channels_second(lo, lo.input(0)) : lo.input(0);
+  Val sum = integer_convolution(lo, x, lo.input(2), lo.input(3), lo.input(5));
+  if (lo.has_input(8)) sum = b.add(sum, along(lo, lo.input(8), 1, rank));
+  auto scale = [&](size_t i) { return along(lo, b.cast(lo.input(i), DType::kFloat32), 1, rank); };
+  const Val y = requantized(lo, sum, b.div(b.mul(scale(1), scale(4)), scale(6)), lo.input(7), 1);
+  lo.output(0, channels_last ? channels_in_the_end(lo, y) : y);
+}
+
 }  // namespace
+
+Val real_product(Lowering& lo, const Levels& left, const Levels& right) {
+  Builder& b = lo.b;
+  const Val sum = integer_matmul(lo, left.q, left.zero, right.q, right.zero);
+  if (lo.dtype(left.scale) != DType::kFloat32)
+    lo.unsupported(fmt::format("scales of {}", stream::dtype_name(lo.dtype(left.scale))), "use float32 scales");
+  const int rank = lo.rank(left.q);
+  const Val scale = b.mul(along(lo, left.scale, std::max(0, rank - 2), rank), along(lo, right.scale, 0, 1));
+  return b.mul(b.cast(sum, DType::kFloat32), scale);
+}
 
 void lower_matmul_integer(Lowering& lo) {
   lo.output(0, integer_matmul(lo, lo.input(0), lo.optional_input(2), lo.input(1), lo.optional_input(3)));
@@ -134,22 +157,16 @@ void lower_conv_integer(Lowering& lo) {
 
 // a, b, their scales, their zero points, a bias in floats. A list is one for each column of b.
 void lower_matmul_integer_to_float(Lowering& lo) {
-  Builder& b = lo.b;
-  const Val sum = integer_matmul(lo, lo.input(0), lo.optional_input(4), lo.input(1), lo.optional_input(5));
-  if (lo.dtype(lo.input(2)) != DType::kFloat32)
-    lo.unsupported(fmt::format("scales of {}", stream::dtype_name(lo.dtype(lo.input(2)))), "use float32 scales");
-  const Val a_scale = along(lo, lo.input(2), std::max(0, lo.rank(lo.input(0)) - 2), lo.rank(lo.input(0)));
-  Val y = b.mul(b.cast(sum, DType::kFloat32), b.mul(a_scale, along(lo, lo.input(3), 0, 1)));
-  lo.output(0, lo.has_input(6) ? b.add(y, lo.input(6)) : y);
+  const Val y = real_product(lo, {lo.input(0), lo.input(2), lo.optional_input(4)},
+                             {lo.input(1), lo.input(3), lo.optional_input(5)});
+  lo.output(0, lo.has_input(6) ? lo.b.add(y, lo.input(6)) : y);
 }
 
 // a in floats, b, its scale and zero point, a bias in floats.
 void lower_dynamic_quantize_matmul(Lowering& lo) {
-  Builder& b = lo.b;
-  const DynamicallyQuantized a = dynamically_quantized(lo, lo.input(0));
-  const Val sum = integer_matmul(lo, a.q, a.zero, lo.input(1), lo.optional_input(3));
-  const Val y = b.mul(b.cast(sum, DType::kFloat32), b.mul(a.scale, along(lo, lo.input(2), 0, 1)));
-  lo.output(0, lo.has_input(4) ? b.add(y, lo.input(4)) : y);
+  const Val y =
+      real_product(lo, dynamically_quantized(lo, lo.input(0)), {lo.input(1), lo.input(2), lo.optional_input(3)});
+  lo.output(0, lo.has_input(4) ? lo.b.add(y, lo.input(4)) : y);
 }
 
 // a, its scale and zero point, b, ..., a bias (i32) in units of both scales, the result's scale and zero point: without
@@ -182,14 +199,9 @@ void lower_qlinear_matmul(Lowering& lo) {
   lo.output(0, requantized(lo, sum, b.div(b.mul(a_scale, b_scale), y_scale), lo.input(7), row));
 }
 
-// x, its scale and zero point, weights, ..., the result's, and a bias (i32) in units of both scales.
-void lower_qlinear_conv(Lowering& lo) {
-  Builder& b = lo.b;
-  const int rank = lo.rank(lo.input(0));
-  Val sum = integer_convolution(lo, lo.input(0), lo.input(2), lo.input(3), lo.input(5));
-  if (lo.has_input(8)) sum = b.add(sum, along(lo, lo.input(8), 1, rank));
-  auto scale = [&](size_t i) { return along(lo, b.cast(lo.input(i), DType::kFloat32), 1, rank); };
-  lo.output(0, requantized(lo, sum, b.div(b.mul(scale(1), scale(4)), scale(6)), lo.input(7), 1));
-}
+void lower_qlinear_conv(Lowering& lo) { qlinear_conv(lo, false); }
+
+// channels_last is said of x and the result; the weights' order is ONNX's.
+void lower_ms_qlinear_conv(Lowering& lo) { qlinear_conv(lo, lo.attr_i("channels_last", 0) != 0); }
 
 }  // namespace lowtide::layout

@@ -1,4 +1,4 @@
-// ONNX Runtime's Attention and MultiHeadAttention (com.microsoft).
+// ONNX Runtime's Attention, QAttention and MultiHeadAttention (com.microsoft).
 //
 // How they differ from ONNX's Attention: masks are integers, and what they exclude gets mask_filter_value (-10000)
 // added to its score, so a query that excludes every key still weighs them all. A query's later keys get the lowest
@@ -13,6 +13,7 @@
 #include "layout/lower/attention.h"
 #include "layout/lower/extents.h"
 #include "layout/lower/product.h"
+#include "layout/lower/quantize.h"
 
 namespace lowtide::layout {
 namespace {
@@ -131,34 +132,53 @@ std::vector<int64_t> hidden_sizes(Lowering& lo, Val weights) {
   return sizes;
 }
 
+// Attention of the product of input and merged weights, with its bias; the inputs may be absent.
+void attend_merged(Lowering& lo, Val merged, Val weights, Val mask, Val past, Val bias) {
+  Builder& b = lo.b;
+  const int64_t heads = read_heads(lo);
+  if (lo.attr_i("do_rotary", 0) != 0) lo.unsupported("rotary embedding inside of Attention (do_rotary)");
+  if (lo.attr_i("past_present_share_buffer", 0) != 0)
+    lo.unsupported("past and present in one buffer (past_present_share_buffer)");
+  const std::vector<Val> parts = b.split(merged, hidden_sizes(lo, weights), 2);
+  Heads h{by_heads(lo, parts[0], heads), by_heads(lo, parts[1], heads), by_heads(lo, parts[2], heads)};
+  h.merged = true;
+  if (past) {
+    if (lo.rank(past) != 5) lo.malformed(fmt::format("past has rank {}, not 5", lo.rank(past)));
+    const std::vector<Val> both = b.unpack(past, 0);
+    if (both.size() != 2) lo.malformed(fmt::format("past has {} parts, not keys and values", both.size()));
+    h.past = b.dim(both[0], 2);
+    h.k = b.concat({both[0], h.k}, 2);
+    h.v = b.concat({both[1], h.v}, 2);
+  }
+  lo.output(0, attend(lo, h, mask, bias));
+  if (lo.wants_output(1)) lo.output(1, b.pack(std::vector<Val>{h.k, h.v}, 0));
+}
+
+void check_merged(Lowering& lo, Val x, Val weights) {
+  if (lo.rank(x) != 3 || lo.rank(weights) != 2)
+    lo.malformed(fmt::format("input and weights have ranks {} and {}, not 3 and 2", lo.rank(x), lo.rank(weights)));
+}
+
 }  // namespace
 
 // Queries, keys and values are one product of the input; past and present are keys and values in one tensor.
 void lower_ms_attention(Lowering& lo) {
-  Builder& b = lo.b;
-  if (lo.attr_i("do_rotary", 0) != 0) lo.unsupported("rotary embedding inside of Attention (do_rotary)");
   lo.ignore_attr("rotary_embedding_dim");  // says how do_rotary works
-  if (lo.attr_i("past_present_share_buffer", 0) != 0 || lo.has_input(6))
-    lo.unsupported("past and present in one buffer (past_present_share_buffer)");
+  if (lo.has_input(6)) lo.unsupported("past and present in one buffer (past_sequence_length)");
   Val x = lo.input(0), weights = lo.input(1);
-  if (lo.rank(x) != 3 || lo.rank(weights) != 2)
-    lo.malformed(fmt::format("input and weights have ranks {} and {}, not 3 and 2", lo.rank(x), lo.rank(weights)));
-  const int64_t heads = read_heads(lo);
+  check_merged(lo, x, weights);
   Val merged = matrix_product(lo, x, weights);
-  if (lo.has_input(2)) merged = b.add(merged, lo.input(2));
-  const std::vector<Val> parts = b.split(merged, hidden_sizes(lo, weights), 2);
-  Heads h{by_heads(lo, parts[0], heads), by_heads(lo, parts[1], heads), by_heads(lo, parts[2], heads)};
-  h.merged = true;
-  if (lo.has_input(4)) {
-    if (lo.rank(lo.input(4)) != 5) lo.malformed(fmt::format("past has rank {}, not 5", lo.rank(lo.input(4))));
-    const std::vector<Val> past = b.unpack(lo.input(4), 0);
-    if (past.size() != 2) lo.malformed(fmt::format("past has {} parts, not keys and values", past.size()));
-    h.past = b.dim(past[0], 2);
-    h.k = b.concat({past[0], h.k}, 2);
-    h.v = b.concat({past[1], h.v}, 2);
-  }
-  lo.output(0, attend(lo, h, lo.optional_input(3), lo.optional_input(5)));
-  if (lo.wants_output(1)) lo.output(1, b.pack(std::vector<Val>{h.k, h.v}, 0));
+  if (lo.has_input(2)) merged = lo.b.add(merged, lo.input(2));
+  attend_merged(lo, merged, weights, lo.optional_input(3), lo.optional_input(4), lo.optional_input(5));
+}
+
+// Attention whose input and weights are integers: scales are inputs 3 and 4, zero points 6 and 7.
+void lower_qattention(Lowering& lo) {
+  Val x = lo.input(0), weights = lo.input(1);
+  check_merged(lo, x, weights);
+  const Val product = real_product(lo, {x, one_parameter(lo, lo.input(3)), lo.optional_input(6)},
+                                   {weights, lo.input(4), lo.optional_input(7)});
+  attend_merged(lo, lo.b.add(product, lo.input(2)), weights, lo.optional_input(5), lo.optional_input(8), {});
 }
 
 // Query [B, S, D], key and value [B, L, D], or [B, heads, L, D] as an encoder's cache holds them.

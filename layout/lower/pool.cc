@@ -15,6 +15,7 @@
 
 #include "layout/lower/extents.h"
 #include "layout/lower/operands.h"
+#include "layout/lower/pooling.h"
 #include "layout/lower/window.h"
 
 namespace lowtide::layout {
@@ -310,27 +311,38 @@ std::vector<int> spatial_axes(Lowering& lo, Val x) {
   return axes_from(2, lo.rank(x));
 }
 
+Val max_pool(Lowering& lo, Val x, const std::vector<WindowAxis>& axes) {
+  return over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
+    return max_pool_image(lo, image, h, w);
+  });
+}
+
 }  // namespace
+
+Val average_pool(Lowering& lo, Val x) {
+  const std::vector<WindowAxis> axes = read_pool(lo, x);
+  const bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
+  return over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
+    return average_pool_image(lo, image, h, w, include_pad);
+  });
+}
 
 void lower_max_pool(Lowering& lo) {
   Val x = lo.input(0);
   const std::vector<WindowAxis> axes = read_pool(lo, x);
   const int64_t storage_order = lo.attr_i("storage_order", 0);
   if (storage_order != 0 && storage_order != 1) lo.malformed(fmt::format("storage_order {} is unknown", storage_order));
-  lo.output(0, over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
-              return max_pool_image(lo, image, h, w);
-            }));
+  lo.output(0, max_pool(lo, x, axes));
   if (lo.wants_output(1)) lo.output(1, max_indices(lo, x, axes, storage_order == 1));
 }
 
-void lower_average_pool(Lowering& lo) {
-  Val x = lo.input(0);
-  const std::vector<WindowAxis> axes = read_pool(lo, x);
-  const bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
-  lo.output(0, over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
-              return average_pool_image(lo, image, h, w, include_pad);
-            }));
+// com.microsoft: on integers with the channels in the end.
+void lower_nhwc_max_pool(Lowering& lo) {
+  Val x = channels_second(lo, lo.input(0));
+  lo.output(0, channels_in_the_end(lo, max_pool(lo, x, read_pool(lo, x))));
 }
+
+void lower_average_pool(Lowering& lo) { lo.output(0, average_pool(lo, lo.input(0))); }
 
 void lower_lp_pool(Lowering& lo) {
   Val x = lo.input(0);

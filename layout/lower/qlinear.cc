@@ -4,7 +4,10 @@
 // and may be a step away where a result lies between two.
 #include <fmt/format.h>
 
+#include "layout/lower/pooling.h"
 #include "layout/lower/quantize.h"
+#include "layout/lower/softmax.h"
+#include "layout/lower/window.h"
 
 namespace lowtide::layout {
 namespace {
@@ -68,6 +71,30 @@ void lower_qlinear_global_average_pool(Lowering& lo) {
   const Val factor = b.div(scale(lo, 1), b.mul(scale(lo, 3), count));
   output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
 }
+
+// ONNX Runtime adds the zero point before it rounds, unlike the others of the family.
+void lower_qlinear_average_pool(Lowering& lo) {
+  Builder& b = lo.b;
+  const bool last = lo.attr_i("channels_last", 0) != 0;
+  if (lo.attr_i("ceil_mode", 0) != 0 && lo.attr_i("count_include_pad", 0) != 0)
+    lo.unsupported("ceil_mode together with count_include_pad, of which ONNX Runtime divides by the whole window here");
+  const Val x = centred(lo, 0);
+  const Val y = average_pool(lo, last ? channels_second(lo, x) : x);
+  Val levels = b.mul(last ? channels_in_the_end(lo, y) : y, b.div(scale(lo, 1), scale(lo, 3)));
+  if (lo.has_input(4)) levels = b.add(levels, as_floats(lo, one_parameter(lo, lo.input(4))));
+  lo.output(0, as_levels(lo, levels, {}, lo.dtype(lo.input(0))));
+}
+
+// `opset` is that of the Softmax. ONNX Runtime's kernel takes a whole number of steps for 1: 254 of the scale 1 / 255,
+// whose quotient is a little less than 255.
+void lower_qlinear_softmax(Lowering& lo) {
+  Builder& b = lo.b;
+  const Val y = softmax_of(lo, real(lo, 0), lo.need_attr_i("opset"));
+  const Val one = scale(lo, 3);
+  output_levels(lo, b.mul(y, b.floor(b.div(b.scalar_like(1, one), one))), 4);
+}
+
+void lower_qlinear_where(Lowering& lo) { output_real(lo, lo.b.select(lo.input(0), real(lo, 1), real(lo, 4)), 7); }
 
 // The result's scale and zero point, then each tensor with its own.
 void lower_qlinear_concat(Lowering& lo) {

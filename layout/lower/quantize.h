@@ -15,11 +15,16 @@ Val as_levels(Lowering& lo, Val levels, Val zero, DType to);
 // A scale or zero point of a whole tensor, as rank 0; refused when it is a list.
 Val one_parameter(Lowering& lo, Val parameter);
 
-// x (f32) on 256 levels that reach from its least to its largest element, and over 0: q and zero are u8, scale and zero
-// of rank 0. Data that are all 0 get the scale 1, as in ONNX Runtime.
-struct DynamicallyQuantized {
+// 8-bit integers that stand for scale * (q - zero); the zero point may be absent.
+struct Levels {
   Val q, scale, zero;
 };
-DynamicallyQuantized dynamically_quantized(Lowering& lo, Val x);
+// x (f32) on 256 levels that reach from its least to its largest element, and over 0: q and zero are u8, scale and zero
+// of rank 0. Data that are all 0 get the scale 1, as in ONNX Runtime.
+Levels dynamically_quantized(Lowering& lo, Val x);
+
+// The matrix product as f32: sums of integers, exact, times both scales. A list of the left scales is one for each row,
+// of the right ones for each column.
+Val real_product(Lowering& lo, const Levels& left, const Levels& right);
 
 }  // namespace lowtide::layout

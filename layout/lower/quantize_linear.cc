@@ -140,7 +140,7 @@ Val one_parameter(Lowering& lo, Val parameter) {
   return lo.b.reshape(parameter, Shape{});
 }
 
-DynamicallyQuantized dynamically_quantized(Lowering& lo, Val x) {
+Levels dynamically_quantized(Lowering& lo, Val x) {
   Builder& b = lo.b;
   constexpr double kLevels = 255;
   std::vector<int> all;
@@ -206,7 +206,7 @@ void lower_dequantize_linear(Lowering& lo) {
 }
 
 void lower_dynamic_quantize_linear(Lowering& lo) {
-  const DynamicallyQuantized made = dynamically_quantized(lo, lo.input(0));
+  const Levels made = dynamically_quantized(lo, lo.input(0));
   lo.output(0, made.q);
   lo.output(1, made.scale);
   lo.output(2, made.zero);

@@ -1,9 +1,9 @@
 // Softmax, LogSoftmax, Hardmax. TFLite's kernels work along the last axis. ONNX's, from opset 13 on, along any one
 // axis; before that, `axis` cuts the tensor into a matrix, and the functions work along its rows: all axes from `axis`
 // on together.
-#include <algorithm>
+#include "layout/lower/softmax.h"
 
-#include "layout/lowering.h"
+#include <algorithm>
 
 namespace lowtide::layout {
 
@@ -23,15 +23,14 @@ Val along(Builder& b, Val x, int axis, F&& function) {
   return b.transpose(function(b.transpose(x, perm)), stream::inverse(perm));
 }
 
-// Applies `function`, which works along the last axis, as the node's opset and axis demand.
+// `function` works along the last axis; it is applied as the opset and the node's axis demand.
 template <typename F>
-void along_axis(Lowering& lo, F&& function) {
+Val along_axis(Lowering& lo, Val x, int64_t opset, F&& function) {
   Builder& b = lo.b;
-  Val x = lo.input(0);
-  const bool flattens = lo.opset() < 13;
+  const bool flattens = opset < 13;
   const int64_t given = lo.attr_i("axis", flattens ? 1 : -1);
-  if (lo.rank(x) == 0) return lo.output(0, b.reshape(function(b.reshape(x, {1})), Shape{}));
-  if (!flattens) return lo.output(0, along(b, x, lo.axis(given, lo.rank(x)), function));
+  if (lo.rank(x) == 0) return b.reshape(function(b.reshape(x, {1})), Shape{});
+  if (!flattens) return along(b, x, lo.axis(given, lo.rank(x)), function);
 
   // One past the last axis is allowed: rows of one element.
   const int rank = lo.rank(x);
@@ -39,32 +38,34 @@ void along_axis(Lowering& lo, F&& function) {
   std::vector<int> long_axes;  // the axes of a row that are not of extent 1
   for (int i = first; i < rank; ++i)
     if (b.dim(x, i) != 1) long_axes.push_back(i);
-  if (long_axes.size() == 1) return lo.output(0, along(b, x, long_axes[0], function));
+  if (long_axes.size() == 1) return along(b, x, long_axes[0], function);
   const Shape shape = lo.shape(x);
   Shape rows(shape.begin(), shape.begin() + first);
   rows.push_back(b.graph.symbols.product(std::span(shape).subspan(static_cast<size_t>(first))));
-  lo.output(0, b.reshape(function(b.reshape(x, rows)), shape));
+  return b.reshape(function(b.reshape(x, rows)), shape);
 }
 
 }  // namespace
 
-void lower_softmax(Lowering& lo) {
-  along_axis(lo, [&](Val x) { return lo.b.softmax(x); });
+Val softmax_of(Lowering& lo, Val x, int64_t opset) {
+  return along_axis(lo, x, opset, [&](Val rows) { return lo.b.softmax(rows); });
 }
 
+void lower_softmax(Lowering& lo) { lo.output(0, softmax_of(lo, lo.input(0), lo.opset())); }
+
 void lower_log_softmax(Lowering& lo) {
-  along_axis(lo, [&](Val x) { return lo.b.log_softmax(x); });
+  lo.output(0, along_axis(lo, lo.input(0), lo.opset(), [&](Val x) { return lo.b.log_softmax(x); }));
 }
 
 // One at the first of the largest elements, zero elsewhere.
 void lower_hardmax(Lowering& lo) {
-  along_axis(lo, [&](Val x) {
-    Builder& b = lo.b;
-    Dim extent = b.dim(x, -1);
-    Val depth = b.reshape(b.dims({&extent, 1}), Shape{});
-    Val at = b.arg_max(x, b.rank(x) - 1, DType::kInt32);
-    return b.one_hot(at, depth, b.scalar_like(1, x), b.scalar_like(0, x), -1);
-  });
+  lo.output(0, along_axis(lo, lo.input(0), lo.opset(), [&](Val x) {
+              Builder& b = lo.b;
+              Dim extent = b.dim(x, -1);
+              Val depth = b.reshape(b.dims({&extent, 1}), Shape{});
+              Val at = b.arg_max(x, b.rank(x) - 1, DType::kInt32);
+              return b.one_hot(at, depth, b.scalar_like(1, x), b.scalar_like(0, x), -1);
+            }));
 }
 
 }  // namespace lowtide::layout

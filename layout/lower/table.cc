@@ -219,13 +219,19 @@ namespace lowtide::layout {
   ROW("com.microsoft", "MatMulIntegerToFloat", "iiffiif", 4, 7, 1, lower_matmul_integer_to_float) \
   ROW("com.microsoft", "MatMulNBits", "fi..if", 3, 6, 1, lower_matmul_nbits) \
   ROW("com.microsoft", "MultiHeadAttention", "ffffifffi", 1, 10, 4, lower_multi_head_attention) \
+  ROW("com.microsoft", "NhwcMaxPool", "n", 1, 1, 1, lower_nhwc_max_pool) \
+  ROW("com.microsoft", "QAttention", "iifffiiif", 5, 9, 2, lower_qattention) \
   ROW("com.microsoft", "QGemm", "ifiifiifi", 6, 9, 1, lower_qgemm) \
   ROW("com.microsoft", "QLinearAdd", "ifiififi", 7, 8, 1, lower_qlinear_add) \
+  ROW("com.microsoft", "QLinearAveragePool", "ififi", 4, 5, 1, lower_qlinear_average_pool) \
   ROW("com.microsoft", "QLinearConcat", "fi.", 5, -1, 1, lower_qlinear_concat) \
+  ROW("com.microsoft", "QLinearConv", "ifiififi", 8, 9, 1, lower_ms_qlinear_conv) \
   ROW("com.microsoft", "QLinearGlobalAveragePool", "ififi", 5, 5, 1, lower_qlinear_global_average_pool) \
   ROW("com.microsoft", "QLinearLeakyRelu", "ififi", 4, 5, 1, lower_qlinear_leaky_relu) \
   ROW("com.microsoft", "QLinearMul", "ifiififi", 7, 8, 1, lower_qlinear_mul) \
   ROW("com.microsoft", "QLinearSigmoid", "ififi", 4, 5, 1, lower_qlinear_sigmoid) \
+  ROW("com.microsoft", "QLinearSoftmax", "ififi", 5, 5, 1, lower_qlinear_softmax) \
+  ROW("com.microsoft", "QLinearWhere", "bifiififi", 9, 9, 1, lower_qlinear_where) \
   ROW("com.microsoft", "QuantizeLinear", "ff.", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", "f", 1, 1, 1, lower_quick_gelu) \
   ROW("com.microsoft", "RotaryEmbedding", "fiff", 4, 4, 1, lower_ms_rotary_embedding) \

@@ -162,6 +162,25 @@ Val channels_first(Lowering& lo, Val y, int spatial) {
   return lo.b.transpose(y, perm);
 }
 
+namespace {
+
+Perm channels_from_the_end(int rank) {
+  Perm perm = {0, rank - 1};
+  for (int axis = 1; axis + 1 < rank; ++axis) perm.push_back(axis);
+  return perm;
+}
+
+}  // namespace
+
+Val channels_second(Lowering& lo, Val x) {
+  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  return lo.b.transpose(x, channels_from_the_end(lo.rank(x)));
+}
+
+Val channels_in_the_end(Lowering& lo, Val y) {
+  return lo.b.transpose(y, stream::inverse(channels_from_the_end(lo.rank(y))));
+}
+
 std::vector<WindowAxis> as_image(std::vector<WindowAxis> axes) {
   if (axes.size() == 1) axes.insert(axes.begin(), WindowAxis{});
   return axes;

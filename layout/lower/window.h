@@ -39,6 +39,9 @@ Padding settle_padding(Lowering& lo, Val& x, std::span<const WindowAxis> axes, s
 Val channels_last(Lowering& lo, Val x);
 // The way back, to `spatial` axes.
 Val channels_first(Lowering& lo, Val y, int spatial);
+// [N, spatial..., C], as ONNX Runtime's operators on channels in the end have it, in ONNX's order, and back.
+Val channels_second(Lowering& lo, Val x);
+Val channels_in_the_end(Lowering& lo, Val y);
 // The axes as TFLite has them: 1-D gets a height of 1.
 std::vector<WindowAxis> as_image(std::vector<WindowAxis> axes);
 

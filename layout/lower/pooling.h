@@ -1,0 +1,11 @@
+// ONNX's pools, for every lowering that needs one.
+#pragma once
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+// x [N, C, spatial...] averaged by the node's window attributes and count_include_pad.
+Val average_pool(Lowering& lo, Val x);
+
+}  // namespace lowtide::layout

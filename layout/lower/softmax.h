@@ -1,0 +1,11 @@
+// Softmax for every lowering that needs one.
+#pragma once
+
+#include "layout/lowering.h"
+
+namespace lowtide::layout {
+
+// Along the node's `axis`, by the rules of Softmax at `opset`.
+Val softmax_of(Lowering& lo, Val x, int64_t opset);
+
+}  // namespace lowtide::layout
