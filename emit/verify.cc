@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "stream/blocks.h"
 #include "stream/error.h"
 #include "stream/pour.h"
 #include "stream/printable.h"
@@ -28,7 +29,50 @@ struct FreeState {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
 
-std::string hexadecimal(XXH128_hash_t hash) { return fmt::format("{:016x}{:016x}", hash.high64, hash.low64); }
+class Digest {
+ public:
+  Digest() : state_(XXH3_createState()) { XXH3_128bits_reset(state_.get()); }
+  void add(const std::byte* bytes, uint64_t count) { XXH3_128bits_update(state_.get(), bytes, count); }
+  std::string hexadecimal() const {
+    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+    return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  }
+
+ private:
+  std::unique_ptr<XXH3_state_t, FreeState> state_;
+};
+
+std::optional<uint64_t> first_difference(const std::byte* a, const std::byte* b, uint64_t bytes) {
+  if (std::memcmp(a, b, bytes) == 0) return std::nullopt;
+  return static_cast<uint64_t>(std::mismatch(a, a + bytes, b).first - a);
+}
+
+// Two windows of equal size.
+struct Windows {
+  stream::Budget::Lease here, there;
+};
+
+// The first byte that is not what the recipe says. For tall matrices, which are written in blocks too.
+std::optional<uint64_t> difference_in_blocks(const stream::Blocks& blocks, const stream::RecipeRef& written,
+                                             const Windows& windows, stream::Budget& budget) {
+  const stream::Shape& dims = blocks.recipe->dims;
+  stream::BoxPourer recipe(blocks.recipe, budget), file(stream::recipe::reshape(written, dims), budget);
+  const auto lane = static_cast<uint64_t>(stream::lane_bytes(written->dtype));
+  std::optional<uint64_t> first_of_all;
+  for (uint64_t i = 0; i < blocks.count(); ++i) {
+    const stream::Box box = blocks.at(i);
+    recipe.read(box, windows.here.data());
+    file.read(box, windows.there.data());
+    if (!first_difference(windows.here.data(), windows.there.data(), box.elements() * lane)) continue;
+    uint64_t row = 0;  // where it starts in the windows
+    stream::for_each_run(box, dims, [&](uint64_t first, uint64_t count) {
+      if (auto at = first_difference(windows.here.data() + row, windows.there.data() + row, count * lane))
+        first_of_all = std::min(first_of_all.value_or(UINT64_MAX), first * lane + *at);
+      row += count * lane;
+    });
+  }
+  return first_of_all;
+}
 
 }  // namespace
 
@@ -43,24 +87,28 @@ VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream
     throw Error(Code::kInternal, "constants of different types or shapes are compared");
   VerifiedTensor out;
   out.bytes = written->bytes();
-  std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
-  XXH3_128bits_reset(state.get());
   const uint64_t window = std::clamp(budget.available() / 8 / 4096 * 4096, kMinWindow, kMaxWindow);
-  stream::Budget::Lease here = budget.take(window, "verifying"), there = budget.take(window, "verifying");
-  stream::Pourer recipe(expected, budget), file(written, budget);
-  const uint64_t step = recipe.good_count(window / 2);
+  const Windows windows{budget.take(window, "verifying"), budget.take(window, "verifying")};
+  const auto blocks = stream::blocks_of(expected, window);
+  if (blocks) out.difference = difference_in_blocks(*blocks, written, windows, budget);
+
+  Digest digest;
+  stream::Pourer file(written, budget);
+  std::optional<stream::Pourer> recipe;
+  if (!blocks) recipe.emplace(expected, budget);
+  const uint64_t step = (recipe ? *recipe : file).good_count(window / 2);
   for (uint64_t first = 0; first < elements; first += step) {
     const uint64_t count = std::min(step, elements - first), bytes = stream::file_bytes(written->dtype, count);
-    recipe.read_file_bytes(first, count, here.data());
-    file.read_file_bytes(first, count, there.data());
-    XXH3_128bits_update(state.get(), there.data(), bytes);
-    if (!out.difference && std::memcmp(here.data(), there.data(), bytes) != 0) {
-      const std::byte* other = std::mismatch(here.data(), here.data() + bytes, there.data()).first;
-      out.difference = stream::file_bytes(written->dtype, first) + static_cast<uint64_t>(other - here.data());
+    file.read_file_bytes(first, count, windows.there.data());
+    digest.add(windows.there.data(), bytes);
+    if (recipe && !out.difference) {
+      recipe->read_file_bytes(first, count, windows.here.data());
+      if (auto at = first_difference(windows.here.data(), windows.there.data(), bytes))
+        out.difference = stream::file_bytes(written->dtype, first) + *at;
     }
     if (progress) progress->advance(bytes);
   }
-  out.digest = hexadecimal(XXH3_128bits_digest(state.get()));
+  out.digest = digest.hexadecimal();
   return out;
 }
 
