@@ -15,7 +15,8 @@ void fuse(core::Graph& graph) {
   std::map<Kind, std::vector<Rule>> rules;
   for (std::span<const FuseRule> family :
        {gelu_rules(), hard_swish_rules(), transpose_rules(), matmul_rules(), pixel_shuffle_rules(), reshape_rules(),
-        lead_axes_rules(), pad_rules(), repeat_rules(), scale_rules(), affine_rules(), activation_rules()})
+        lead_axes_rules(), merged_axes_rules(), pad_rules(), repeat_rules(), scale_rules(), affine_rules(),
+        activation_rules()})
     for (const FuseRule& row : family) rules[row.kind].push_back(row.rule);
   Rewriter rewriter(graph);
   bool changed = true;

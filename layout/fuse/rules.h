@@ -11,6 +11,7 @@ std::span<const FuseRule> transpose_rules();  // transpose.cc: past what is fuse
 std::span<const FuseRule> matmul_rules();     // matmul.cc: a flatten into the weights, a transpose into an adj flag
 std::span<const FuseRule> pixel_shuffle_rules();  // pixel_shuffle.cc: to DEPTH_TO_SPACE
 std::span<const FuseRule> lead_axes_rules();      // lead_axes.cc: a reshape behind what does not mind it
+std::span<const FuseRule> merged_axes_rules();    // merged_axes.cc: axes apart for what reduces over all of them
 std::span<const FuseRule> reshape_rules();        // reshape.cc
 std::span<const FuseRule> pad_rules();            // pad.cc: into convolutions and pools, into one another
 std::span<const FuseRule> repeat_rules();      // repeat.cc: broadcasts into what broadcasts by itself, concatenations

@@ -23,6 +23,12 @@ Val per_channel(Lowering& lo, Val v, int rank) {
   return lo.b.reshape(v, shape);
 }
 
+// Exporters write a group normalisation as an instance normalisation that neither scales nor shifts.
+bool is_filled(Lowering& lo, Val v, double number) {
+  const auto numbers = lo.b.graph.numbers(v.id);
+  return numbers && std::count(numbers->begin(), numbers->end(), number) == std::ssize(*numbers);
+}
+
 // 1 / sqrt(v + epsilon). A constant is divided: a kernel's reciprocal root may be an approximation.
 Val inverse_deviation(Lowering& lo, Val variance, float epsilon) {
   Builder& b = lo.b;
@@ -136,8 +142,11 @@ void lower_instance_normalization(Lowering& lo) {
   lo.ignore_attr("consumed_inputs");  // version 1's hint to reuse memory
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const Moments m = moments(lo, x, axes_from(2, rank));
-  Val factor = b.mul(inverse_deviation(lo, m.variance, epsilon), per_channel(lo, lo.input(1), rank));
-  lo.output(0, b.add(b.mul(m.centered, factor), per_channel(lo, lo.input(2), rank)));
+  Val factor = inverse_deviation(lo, m.variance, epsilon);
+  Val scale = per_channel(lo, lo.input(1), rank), shift = per_channel(lo, lo.input(2), rank);
+  if (!is_filled(lo, scale, 1)) factor = b.mul(factor, scale);
+  Val y = b.mul(m.centered, factor);
+  lo.output(0, is_filled(lo, shift, 0) ? y : b.add(y, shift));
 }
 
 // Scale and shift are of groups in version 18, of channels from version 21 on.

@@ -199,4 +199,29 @@ ORDER = [
     Case("fuse/matmul_vector_batch", "float[2,3,4,5] x, float[5,6] z", "t = Transpose<perm=[0,2,1,3]>(x) y = MatMul(t, z)"),
 ]
 
-CASES = SHUFFLE + FLATTEN + REGION + ORDER
+# What reduces over axes that a reshape merged: [2,6,5,8] in groups of channels, as whole images, per channel.
+def merged(name, flat, body, weights=None, inputs="float[2,3,7,9] x", **how):
+    return Case(f"fuse/merged_{name}", inputs, f"c = Conv(x, w) r = Reshape(c, flat) {body}",
+                {"w": (6, 3, 3, 2), "v": (4, 6, 2, 3), "flat": i64(*flat), "whole": i64(0, 6, 5, 8), **(weights or {})}, **how)
+
+
+BACK = " e = Reshape(n, whole) d = Mul(e, k) y = Conv(d, v)"
+MERGED = [
+    *(merged(f"group_norm_{groups}", (0, groups, -1), "n = InstanceNormalization(r, s, b)" + BACK,
+             {"s": np.ones(groups, np.float32), "b": np.zeros(groups, np.float32), "k": (6, 1, 1)}) for groups in (1, 2, 3, 6)),
+    merged("scaled_groups", (0, 3, -1), "n = InstanceNormalization(r, s, b)" + BACK, {"s": (3,), "b": (3,), "k": (6, 1, 1)}),
+    merged("group_norm_dynamic", (0, 3, -1), "n = InstanceNormalization(r, s, b) e = Reshape(n, whole) y = Conv(e, v)",
+           {"s": (3,), "b": (3,), "whole": i64(0, 6, -1, 8)}, inputs="float[N,3,H,9] x", shapes={"N": 2, "H": 7}, outputs="float[N,4,Q,6] y"),
+    merged("volumes", (0, 3, -1), "n = InstanceNormalization(r, s, b) e = Reshape(n, whole) y = Conv(e, v)",
+           {"w": (6, 3, 2, 1, 2), "v": (4, 6, 1, 2, 2), "s": (3,), "b": (3,), "whole": i64(2, 6, 4, 5, 3)}, inputs="float[2,3,5,5,4] x"),
+    merged("row_of_factors", (0, 3, -1), "m = ReduceMean<axes=[-1]>(r) a = Sub(r, m) n = Mul(a, t)" + BACK, {"t": (80,), "k": (6, 1, 1)}),
+    merged("global_pool", (0, 6, -1), "m = ReduceMean<axes=[2], keepdims=0>(r) y = MatMul(m, k)", {"k": (6, 7)}),
+    merged("global_pool_kept", (0, 6, -1), "m = ReduceMax<axes=[2]>(r) n = Sub(r, m)" + BACK, {"k": (6, 1, 1)}),
+    merged("one_group_dropped", (0, 1, -1), "m = ReduceSum(r, a) y = Relu(m)", {"a": i64(2)}),
+    merged("two_axes", (0, 6, -1), "m = ReduceMean<axes=[1,2]>(r) n = Sub(r, m)" + BACK, {"k": (6, 1, 1)}),
+    merged("other_axis", (0, 6, -1), "m = ReduceMean<axes=[1]>(r) n = Sub(r, m)" + BACK, {"k": (6, 1, 1)}),
+    merged("seen", (0, 3, -1), "m = ReduceMean<axes=[2]>(r) n = Sub(r, m)" + BACK, {"k": (6, 1, 1)}, outputs="y, n, m"),
+    merged("softmax_too", (0, 3, -1), "m = ReduceMean<axes=[2]>(r) p = Softmax<axis=2>(r) n = Sub(p, m)" + BACK, {"k": (6, 1, 1)}),
+]
+
+CASES = SHUFFLE + FLATTEN + REGION + ORDER + MERGED

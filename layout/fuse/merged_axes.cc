@@ -1,0 +1,190 @@
+// A RESHAPE that merges axes, before ops that reduce over the whole of the merged axis or work element by element: they
+// see the axes apart just as well, and then another axis order can pass through. This is where a group normalisation is
+// that was written as an instance normalisation of a reshaped tensor, and a pooling over a flattened image:
+//
+//     [N,C,H,W] -> RESHAPE [N,G,K] -> over K -> RESHAPE [N,C,H,W]      [N,G,C/G,H,W], over the last three
+//
+// Without groups (G = 1, G = C) nothing is left of the RESHAPEs.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "layout/fuse/rules.h"
+#include "layout/traits.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Dim;
+using core::ReduceOptions;
+using core::Shape;
+
+// Each axis of `out` as the finest axes that `in` knows of it; empty when the two do not divide one another.
+std::vector<Shape> split(core::Symbols& symbols, const Shape& in, const Shape& out) {
+  std::vector<Shape> pieces;
+  size_t next = 0;
+  Dim left = 1;  // of the axis of `in` before `next`
+  for (Dim rest : out) {
+    Shape& axes = pieces.emplace_back();
+    while (rest != 1) {
+      while (left == 1 && next < in.size()) left = in[next++];
+      if (left == 0 || rest == 0) return {};
+      if (auto more = symbols.exact_div(rest, left)) {
+        axes.push_back(left);
+        rest = *more;
+        left = 1;
+      } else if (auto remains = symbols.exact_div(left, rest)) {
+        axes.push_back(rest);
+        rest = 1;
+        left = *remains;
+      } else {
+        return {};
+      }
+    }
+  }
+  return pieces;
+}
+
+// The ops after a RESHAPE, as far as they see nothing but its shape, with some axes reduced to 1.
+class Region {
+ public:
+  Region(Rewriter& rewriter, OpId reshape)
+      : rewriter_(rewriter), source_(rewriter.op(reshape).inputs[0]), start_(rewriter.op(reshape).outputs[0]) {
+    shape_ = rewriter.value(start_).shape;
+    pieces_ = split(rewriter.graph.symbols, rewriter.value(source_).shape, shape_);
+    if (std::none_of(pieces_.begin(), pieces_.end(), [](const Shape& axes) { return axes.size() > 1; })) return;
+    values_.insert(start_);
+    // A binary op may join only after both of its inputs have: look again until nothing new is found.
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (ValueId value : std::set<ValueId>(values_))
+        for (OpId user : rewriter_.users(value)) grew = join(user) || grew;
+    }
+  }
+
+  // A merged axis is reduced, and every value that leaves the region goes into a RESHAPE, which does not mind.
+  bool closed() const {
+    return reduces_ && std::all_of(values_.begin(), values_.end(), [&](ValueId value) {
+             if (rewriter_.uses(value) != static_cast<int>(rewriter_.users(value).size())) return false;
+             return std::all_of(rewriter_.users(value).begin(), rewriter_.users(value).end(), [&](OpId user) {
+               return ops_.contains(user) ||
+                      (rewriter_.op(user).kind == Kind::kReshape && rewriter_.op(user).inputs[0] == value);
+             });
+           });
+  }
+
+  void apply() {
+    core::Builder& b = rewriter_.b;
+    for (OpId id : ops_) {
+      b.origin = rewriter_.op(id).origin;
+      const bool reduce = std::holds_alternative<ReduceOptions>(rewriter_.op(id).options);
+      for (size_t slot = 0; slot < rewriter_.op(id).inputs.size(); ++slot) {
+        const ValueId in = rewriter_.op(id).inputs[slot];
+        if (values_.contains(in)) continue;
+        Val made = reduce ? Val{axes_of(id)} : b.reshape({in}, apart(rewriter_.value(in).shape));
+        rewriter_.note_new_ops();
+        rewriter_.set_input(id, slot, made.id);
+      }
+    }
+    b.origin = rewriter_.op(rewriter_.producer(start_)).origin;
+    const Val apart_source = b.reshape({source_}, apart(shape_));
+    rewriter_.note_new_ops();
+    for (ValueId value : values_)
+      if (value != start_) rewriter_.graph.at(value).shape = apart(rewriter_.value(value).shape);
+    rewriter_.replace(start_, apart_source.id);
+  }
+
+ private:
+  bool join(OpId id) {
+    const Op& op = rewriter_.op(id);
+    if (ops_.contains(id) || op.outputs.size() != 1 || rewriter_.value(op.outputs[0]).quantization) return false;
+    if (std::holds_alternative<ReduceOptions>(op.options)) return join_reduction(id);
+    if (core::traits(op.kind).commute != core::follow_elementwise || !fits(op.outputs[0])) return false;
+    for (ValueId in : op.inputs)
+      if (!values_.contains(in) && !(rewriter_.is_constant(in) && fits(in))) return false;
+    values_.insert(op.outputs[0]);
+    return ops_.insert(id).second;
+  }
+
+  // Over each axis whole. Only reductions that keep axes of 1 stay in the region; what others make has no merged axis.
+  bool join_reduction(OpId id) {
+    const Op& op = rewriter_.op(id);
+    auto axes = rewriter_.graph.ints(op.inputs[1]);
+    if (!axes) return false;
+    const bool keeps = std::get<ReduceOptions>(op.options).keep_dims;
+    for (int64_t axis = 0; axis < rank(); ++axis) {
+      const bool merged = pieces_[static_cast<size_t>(axis)].size() > 1;
+      const bool reduced =
+          std::count(axes->begin(), axes->end(), axis) || std::count(axes->begin(), axes->end(), axis - rank());
+      if (merged && reduced) reduces_ = true;
+      if (merged && !reduced && !keeps) return false;
+    }
+    if (keeps) values_.insert(op.outputs[0]);
+    drops_ones_ = drops_ones_ && keeps;
+    return ops_.insert(id).second;
+  }
+
+  int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
+
+  // Whether each axis is the region's or 1, those of extent 1 included.
+  bool fits(ValueId id) const {
+    const Shape& shape = rewriter_.value(id).shape;
+    if (shape.size() > shape_.size()) return false;
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (shape[i] != 1 && shape[i] != shape_[shape_.size() - shape.size() + i]) return false;
+    return true;
+  }
+
+  // A shape that fits, with the merged axes apart; axes of 1 are left out where no op shows them.
+  Shape apart(Shape shape) const {
+    shape.insert(shape.begin(), shape_.size() - shape.size(), 1);
+    Shape result;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      const Shape& pieces = pieces_[axis];
+      if (pieces.empty() && !drops_ones_) result.push_back(1);
+      for (Dim piece : pieces) result.push_back(shape[axis] == 1 ? 1 : piece);
+    }
+    return result;
+  }
+
+  // The axes over which a reduction goes, counted apart.
+  ValueId axes_of(OpId id) {
+    const core::Value& old = rewriter_.value(rewriter_.op(id).inputs[1]);
+    const std::vector<int64_t> axes = *rewriter_.graph.ints(rewriter_.op(id).inputs[1]);
+    std::vector<int64_t> result;
+    int64_t at = 0;
+    for (int64_t axis = 0; axis < rank(); ++axis) {
+      const auto& pieces = pieces_[static_cast<size_t>(axis)];
+      const auto width = static_cast<int64_t>(pieces.empty() && !drops_ones_ ? 1 : pieces.size());
+      const bool reduced =
+          std::count(axes.begin(), axes.end(), axis) || std::count(axes.begin(), axes.end(), axis - rank());
+      for (int64_t i = 0; reduced && i < width; ++i) result.push_back(at + i);
+      at += width;
+    }
+    return rewriter_.graph.add_ints(result, old.dtype, {static_cast<Dim>(result.size())});
+  }
+
+  Rewriter& rewriter_;
+  ValueId source_, start_;
+  Shape shape_;                // what the RESHAPE makes
+  std::vector<Shape> pieces_;  // of each of its axes
+  bool reduces_ = false, drops_ones_ = true;
+  std::set<ValueId> values_;
+  std::set<OpId> ops_;
+};
+
+bool see_axes_apart(Rewriter& rewriter, OpId id) {
+  if (rewriter.is_constant(rewriter.op(id).inputs[0])) return false;
+  Region region(rewriter, id);
+  if (!region.closed()) return false;
+  region.apply();
+  return true;
+}
+
+constexpr std::array kRules = {FuseRule{Kind::kReshape, see_axes_apart}};
+
+}  // namespace
+
+std::span<const FuseRule> merged_axes_rules() { return kRules; }
+
+}  // namespace lowtide::layout
