@@ -106,6 +106,14 @@ std::vector<RecipeRef> fold_reduce(const OpView& op) {
   return {recipe::reshape(kept, without(op.shape(0), axes, op.get<ReduceOptions>().keep_dims))};
 }
 
+// Weights that are standardised (their mean taken off, divided by their deviation) are constants again, of any size.
+std::vector<RecipeRef> fold_mean(const OpView& op) {
+  if (op.dtype(0) != DType::kFloat32 && op.dtype(0) != DType::kFloat64) return {};
+  const std::vector<RecipeRef> sum = fold_reduce<stream::Reduction::kSum>(op);
+  const double count = static_cast<double>(op.recipe(0)->elements()) / static_cast<double>(sum[0]->elements());
+  return {recipe::binary(stream::Binary::kDiv, sum[0], recipe::fill_value(count, op.dtype(0), {}))};
+}
+
 // What is left of a permutation when axes are taken out of the tensor.
 Perm without_axes(const Perm& perm, const std::vector<int>& axes) {
   Perm out;
@@ -177,7 +185,7 @@ std::optional<Movement> commute_cumsum(const OpView& op, std::span<const ValueId
 using R = stream::Reduction;
 constexpr std::array kRows = {
     Traits{Kind::kSum, infer_reduce, fold_reduce<R::kSum>, commute_reduce, rewrite_axes},
-    Traits{Kind::kMean, infer_reduce, nullptr, commute_reduce, rewrite_axes},
+    Traits{Kind::kMean, infer_reduce, fold_mean, commute_reduce, rewrite_axes},
     Traits{Kind::kReduceMax, infer_reduce, fold_reduce<R::kMax>, commute_reduce, rewrite_axes},
     Traits{Kind::kReduceMin, infer_reduce, fold_reduce<R::kMin>, commute_reduce, rewrite_axes},
     Traits{Kind::kReduceProd, infer_reduce, fold_reduce<R::kProd>, commute_reduce, rewrite_axes},
