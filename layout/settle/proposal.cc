@@ -27,7 +27,11 @@ class Spreading {
   }
 
   void store(ValueId base, const Perm& order) {
-    if (!stream::is_identity(order) && seen_.insert({base, order}).second) queue_.push_back({base, order});
+    if (!stream::is_identity(order)) take(base, order);
+  }
+  // All users are asked to take the base in this order.
+  void take(ValueId base, const Perm& order) {
+    if (seen_.insert({base, order}).second) queue_.push_back({base, order});
   }
 
   // The op's slot is asked to move by `perm`; what follows from it is queued.
@@ -83,7 +87,7 @@ std::optional<Perm> moved_order(const Graph& graph, ValueId base, const Perm& or
 
 Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds) {
   Spreading spreading(graph, orders);
-  for (const Seed& seed : seeds) spreading.store(seed.base, seed.order);
+  for (const Seed& seed : seeds) spreading.take(seed.base, seed.order);
   return spreading.run();
 }
 
@@ -96,12 +100,18 @@ std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
       if (stream::is_identity(use.order)) continue;
       seeds.insert({base, use.order});
       if (use.op < 0) continue;
-      // The user takes the base as it is stored: what it makes then comes out moved.
+      // The user takes the base as it is stored: what it makes then comes out moved, or, where the axes that moved are
+      // reduced, as it was.
       const Op& op = graph.ops[static_cast<size_t>(use.op)];
-      if (auto movement = commute(graph, op, {false, use.slot}, stream::inverse(use.order)))
-        for (size_t i = 0; i < op.outputs.size(); ++i)
-          if (!movement->outputs[i].empty() && !stream::is_identity(movement->outputs[i]))
-            seeds.insert({op.outputs[i], movement->outputs[i]});
+      const auto movement = commute(graph, op, {false, use.slot}, stream::inverse(use.order));
+      if (!movement) continue;
+      bool moved = false;
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        if (movement->outputs[i].empty() || stream::is_identity(movement->outputs[i])) continue;
+        seeds.insert({op.outputs[i], movement->outputs[i]});
+        moved = true;
+      }
+      if (!moved) seeds.insert({base, stream::identity_perm(graph.at(base).rank())});
     }
   }
   return {seeds.begin(), seeds.end()};

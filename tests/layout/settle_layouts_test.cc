@@ -94,6 +94,14 @@ TEST_F(SettleLayouts, ReduceTakesItsAxesAlong) {
     }
 }
 
+TEST_F(SettleLayouts, AReductionWithoutTheImageTakesItAsItIs) {
+  // What is left of the axes stands in the same order whichever way the image is stored.
+  output(b.mean(conv(input({2, 3, 5, 7}), 11), std::vector<int>{2, 3}, false));
+  output(b.arg_max(conv(input({2, 3, 5, 7}), 13), 1, DType::kInt32));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 2);
+}
+
 TEST_F(SettleLayouts, FlattenBeforeAFullyConnectedLayerMovesIntoTheWeights) {
   Val x = b.relu(conv(input({2, 3, 5, 7}), 11));
   Val flat = b.reshape(x, {2, 11 * 5 * 7});

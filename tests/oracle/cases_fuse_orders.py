@@ -192,6 +192,12 @@ ORDER = [
     Case("fuse/order_concat_same_twice", X, "c = Conv(x, w) e = Concat<axis=2>(c, c) f = Concat<axis=2>(e, c, e) y = Relu(f)", {"w": (6, 3, 3, 2)}),
     Case("fuse/order_dynamic", "float[N,3,H,W] x", "c = Conv(x, w) s = Softmax<axis=1>(c) r = Mul(s, c) y = Conv(r, v)", CC,
          shapes={"N": 2, "H": 8, "W": 11}, outputs="float[N,4,Q,R] y"),
+    Case("fuse/order_pooled", X, "c = Conv(x, w) y = ReduceMean<axes=[2,3], keepdims=0>(c)", {"w": (6, 3, 3, 2)}),
+    Case("fuse/order_pooled_rows", X, "c = Conv(x, w) y = ReduceMax<axes=[3], keepdims=0>(c) z = ReduceSum<keepdims=0>(c, a)",
+         {"w": (6, 3, 3, 2), "a": i64(1, 2)}, outputs="y, z"),
+    Case("fuse/order_classes", X, "c = Conv(x, w) y = ArgMax<axis=1, keepdims=0>(c)", {"w": (6, 3, 3, 2)}),
+    Case("fuse/order_pooled_and_kept", X, "c = Conv(x, w) m = ReduceMean<axes=[2,3], keepdims=0>(c) s = Reshape(m, k) d = Mul(s, c) y = Conv(d, v)",
+         {**CC, "k": i64(1, 6, 1, 1)}),
     Case("fuse/matmul_transposes", "float[2,3,4,5] x, float[2,3,6,5] z", "t = Transpose<perm=[0,1,3,2]>(z) m = MatMul(x, t) n = Transpose<perm=[0,1,3,2]>(m) y = MatMul(n, x)"),
     Case("fuse/matmul_same_twice", "float[2,5,4] x", "t = Transpose<perm=[0,2,1]>(x) y = MatMul(t, x) z = MatMul(x, t)", outputs="y, z"),
     Case("fuse/matmul_batch_transposed", "float[2,4,3,5] x, float[2,5,3,6] z",
@@ -224,4 +230,18 @@ MERGED = [
     merged("softmax_too", (0, 3, -1), "m = ReduceMean<axes=[2]>(r) p = Softmax<axis=2>(r) n = Sub(p, m)" + BACK, {"k": (6, 1, 1)}),
 ]
 
-CASES = SHUFFLE + FLATTEN + REGION + ORDER + MERGED
+# Weights that are computed from weights: with more elements than are folded at once.
+def standardised(name, body, **weights):
+    return Case(f"fuse/standardised_{name}", "float[2,30,6,7] x", body + " y = Conv(x, k)", {"w": (300, 30, 3, 5), **weights}, opset=17)
+
+
+STANDARDISED = [
+    standardised("by_hand", "m = ReduceMean<axes=[1,2,3]>(w) c = Sub(w, m) q = Mul(c, c) v = ReduceMean<axes=[1,2,3]>(q) e = Add(v, o) "
+                 "d = Sqrt(e) n = Div(c, d) k = Mul(n, g)", o=np.float32(1e-5), g=(300, 1, 1, 1)),
+    standardised("batch_norm", "r = Reshape(w, a) n, p, q = BatchNormalization<training_mode=1>(r, g, b, old, old_variance) k = Reshape(n, t)",
+                 a=i64(1, 300, -1), t=i64(300, 30, 3, 5), g=(300,), b=(300,), old=(300,), old_variance=(300,)),
+    standardised("few_channels", "m = ReduceMean<axes=[0,2,3]>(w) k = Sub(w, m)"),
+    standardised("mean_of_all", "m = ReduceMean<keepdims=0>(w) k = Sub(w, m)"),
+]
+
+CASES = SHUFFLE + FLATTEN + REGION + ORDER + MERGED + STANDARDISED
