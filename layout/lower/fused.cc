@@ -1,11 +1,13 @@
-// ONNX Runtime's fused forms of Conv, Gemm and MatMul (com.microsoft), which its optimiser writes: the operator,
-// perhaps something added, and an activation by name.
+// ONNX Runtime's fused forms of Conv, Gemm, MatMul and Softmax (com.microsoft), which its optimiser writes: the
+// operator, perhaps something added, and an activation by name.
 #include <fmt/format.h>
 
 #include <limits>
 
 #include "layout/lower/convolution.h"
 #include "layout/lower/product.h"
+#include "layout/lower/softmax.h"
+#include "layout/lower/window.h"
 
 namespace lowtide::layout {
 namespace {
@@ -52,17 +54,25 @@ Val operand(Lowering& lo, Val x, bool batch, bool matrix) {
   return lo.b.transpose(x, perm);
 }
 
-}  // namespace
-
-// Input 3 is added before the activation.
-void lower_fused_conv(Lowering& lo) {
-  Val y = convolution(lo, lo.input(0), lo.input(1), lo.optional_input(2));
-  if (lo.has_input(3)) y = lo.b.add(y, lo.input(3));
+// What is given as input 3 is added before the activation.
+Val fused_conv(Lowering& lo, Val x, Val added) {
+  Val y = convolution(lo, x, lo.input(1), lo.optional_input(2));
+  if (added) y = lo.b.add(y, added);
   const std::string name = lo.attr_s("activation", "");
   const std::vector<float> list = lo.attr_floats("activation_params").value_or(std::vector<float>());
   const size_t wanted = name == "LeakyRelu" ? 1 : name == "Clip" || name == "HardSigmoid" ? 2 : 0;
   if (list.size() < wanted) lo.malformed(fmt::format("{} needs {} activation_params", name, wanted));
-  lo.output(0, activated(lo, y, name, {wanted > 0 ? list[0] : 0, wanted > 1 ? list[1] : 0}));
+  return activated(lo, y, name, {wanted > 0 ? list[0] : 0, wanted > 1 ? list[1] : 0});
+}
+
+}  // namespace
+
+void lower_fused_conv(Lowering& lo) { lo.output(0, fused_conv(lo, lo.input(0), lo.optional_input(3))); }
+
+// With the channels in the end, but for the weights.
+void lower_nhwc_fused_conv(Lowering& lo) {
+  const Val added = lo.has_input(3) ? channels_second(lo, lo.input(3)) : Val{};
+  lo.output(0, channels_in_the_end(lo, fused_conv(lo, channels_second(lo, lo.input(0)), added)));
 }
 
 void lower_fused_gemm(Lowering& lo) {
@@ -78,6 +88,13 @@ void lower_fused_matmul(Lowering& lo) {
   const float alpha = lo.attr_f("alpha", 1);
   Val y = any_product(lo, a, b);
   lo.output(0, alpha == 1 ? y : lo.b.mul(y, alpha));
+}
+
+// Softmax as before opset 13 of a sum. The bias broadcasts as in Add, from which it comes.
+void lower_bias_softmax(Lowering& lo) {
+  lo.ignore_attr("is_inner_broadcast");  // the shapes tell
+  constexpr int64_t kFlattens = 12;
+  lo.output(0, softmax_of(lo, lo.b.add(lo.input(0), lo.input(1)), kFlattens));
 }
 
 }  // namespace lowtide::layout

@@ -132,6 +132,31 @@ std::vector<int64_t> hidden_sizes(Lowering& lo, Val weights) {
   return sizes;
 }
 
+// [B, L, heads, parts, D] as as many [B, L, heads * D].
+std::vector<Val> unpacked(Lowering& lo, Val packed, int64_t heads, int64_t parts) {
+  const Shape shape = lo.shape(packed);
+  if (surely_differ(shape[2], heads) || surely_differ(shape[3], parts))
+    lo.malformed(fmt::format("packed queries, keys or values {} are not {} of {} heads", stream::to_string(shape),
+                             parts, heads));
+  const int64_t width = lo.need_static(shape[4], "the size of a head");
+  std::vector<Val> out = lo.b.split(packed, std::vector<int64_t>(static_cast<size_t>(parts), 1), 3);
+  for (Val& part : out) part = reshape_to(lo, part, std::vector<Dim>{shape[0], shape[1], heads * width});
+  return out;
+}
+
+// Query, key and value of MultiHeadAttention.
+std::vector<Val> unpacked(Lowering& lo, int64_t heads) {
+  const Val query = lo.input(0);
+  const bool whole = lo.rank(query) == 5;  // all three in one
+  if (!whole && lo.rank(query) != 3) lo.malformed(fmt::format("the query has rank {}, not 3 or 5", lo.rank(query)));
+  if (!whole && lo.has_input(1) && lo.rank(lo.input(1)) != 5) return {query, lo.input(1), lo.input(2)};
+  if ((whole && lo.has_input(1)) || lo.has_input(2)) lo.malformed("a key or a value beside packed ones");
+  if (lo.has_input(6)) lo.unsupported("packed queries, keys or values together with a past");
+  if (whole) return unpacked(lo, query, heads, 3);
+  const std::vector<Val> both = unpacked(lo, lo.input(1), heads, 2);
+  return {query, both[0], both[1]};
+}
+
 // Attention of the product of input and merged weights, with its bias; the inputs may be absent.
 void attend_merged(Lowering& lo, Val merged, Val weights, Val mask, Val past, Val bias) {
   Builder& b = lo.b;
@@ -181,15 +206,14 @@ void lower_qattention(Lowering& lo) {
   attend_merged(lo, lo.b.add(product, lo.input(2)), weights, lo.optional_input(5), lo.optional_input(8), {});
 }
 
-// Query [B, S, D], key and value [B, L, D], or [B, heads, L, D] as an encoder's cache holds them.
+// Query [B, S, D], key and value [B, L, D], or [B, heads, L, D] as an encoder's cache holds them. Packed: the query
+// alone [B, S, heads, 3, D / heads], or the key with the value [B, L, heads, 2, D / heads].
 void lower_multi_head_attention(Lowering& lo) {
   Builder& b = lo.b;
   const int64_t heads = read_heads(lo);
-  if (lo.rank(lo.input(0)) != 3 || !lo.has_input(1) || !lo.has_input(2) || lo.rank(lo.input(1)) == 5)
-    lo.unsupported("packed queries, keys or values", "export them as inputs of their own");
   if (lo.has_input(8) || lo.has_input(9)) lo.unsupported("past and present in one buffer (past_sequence_length)");
   if (lo.wants_output(3)) lo.unsupported("the scores as an output");
-  std::vector<Val> in = {lo.input(0), lo.input(1), lo.input(2)};
+  std::vector<Val> in = unpacked(lo, heads);
   const bool cached = lo.rank(in[1]) == 4;
   if (cached != (lo.rank(in[2]) == 4)) lo.malformed("one of key and value has rank 4");
   if (cached && (surely_differ(b.dim(in[1], 1), heads) || surely_differ(b.dim(in[2], 1), heads)))

@@ -91,6 +91,22 @@ Val odd_response(Lowering& lo, Val x, const core::LrnOptions& options) {
 
 }  // namespace
 
+Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon) {
+  Builder& b = lo.b;
+  const Shape& shape = lo.shape(x);
+  const int64_t channels = lo.need_static(shape[1], "the number of channels");
+  if (groups < 1 || channels % groups != 0)
+    lo.malformed(fmt::format("{} groups do not divide {} channels", groups, channels));
+  // Spatial axes stay apart where the rank allows it, so that another axis order can pass through.
+  Shape split = {shape[0], groups, channels / groups};
+  if (lo.rank(x) <= 4)
+    split.insert(split.end(), shape.begin() + 2, shape.end());
+  else
+    split.push_back(b.graph.symbols.product(std::span(shape).subspan(2)));
+  const Moments m = moments(lo, b.reshape(x, split), axes_from(2, static_cast<int>(split.size())));
+  return b.mul(m.centered, inverse_deviation(lo, m.variance, epsilon));
+}
+
 Val normalized(Lowering& lo, Val x, float epsilon, bool simplified) {
   Builder& b = lo.b;
   const std::vector<int> last = {lo.rank(x) - 1};
@@ -159,18 +175,8 @@ void lower_group_normalization(Lowering& lo) {
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const DType stash = lo.opset() >= 21 ? read_stash_type(lo) : lo.dtype(x);
   const Shape shape = lo.shape(x);
-  const int64_t channels = lo.need_static(shape[1], "the number of channels");
-  if (groups < 1 || channels % groups != 0)
-    lo.malformed(fmt::format("{} groups do not divide {} channels", groups, channels));
-  // Spatial axes stay apart where the rank allows it, so that another axis order can pass through.
-  Shape split = {shape[0], groups, channels / groups};
-  if (rank <= 4)
-    split.insert(split.end(), shape.begin() + 2, shape.end());
-  else
-    split.push_back(b.graph.symbols.product(std::span(shape).subspan(2)));
-  const int split_rank = static_cast<int>(split.size());
-  const Moments m = moments(lo, b.cast(b.reshape(x, split), stash), axes_from(2, split_rank));
-  Val y = b.cast(b.mul(m.centered, inverse_deviation(lo, m.variance, epsilon)), lo.dtype(x));
+  Val y = b.cast(group_normalized(lo, b.cast(x, stash), groups, epsilon), lo.dtype(x));
+  const int split_rank = lo.rank(y);
   const int factor_rank = lo.opset() >= 21 ? rank : split_rank;
   if (lo.opset() >= 21) y = b.reshape(y, shape);
   y = b.add(b.mul(y, per_channel(lo, scale, factor_rank)), per_channel(lo, shift, factor_rank));

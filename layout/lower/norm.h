@@ -1,11 +1,15 @@
-// Layer normalisations along the last axis, for operators that contain one.
+// Normalisations for operators that contain one.
 #pragma once
 
 #include "layout/lowering.h"
 
 namespace lowtide::layout {
 
-// (x - mean) / sqrt(variance + epsilon), or with `simplified` x / sqrt(mean of squares + epsilon), in x's dtype.
+// Along the last axis: (x - mean) / sqrt(variance + epsilon), or with `simplified` x / sqrt(mean of squares + epsilon),
+// in x's dtype.
 Val normalized(Lowering& lo, Val x, float epsilon, bool simplified);
+
+// x [N, C, spatial...] less the mean of each group of channels, over its deviation, as [N, groups, C / groups, ...].
+Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon);
 
 }  // namespace lowtide::layout

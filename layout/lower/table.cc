@@ -206,7 +206,10 @@ namespace lowtide::layout {
   ROW("", "Where", "b.", 3, 3, 1, lower_where) \
   ROW("", "Xor", "b", 2, 2, 1, lower_xor) \
   ROW("com.microsoft", "Attention", "fffiffi", 2, 7, 2, lower_ms_attention) \
+  ROW("com.microsoft", "BiasAdd", "f", 3, 3, 1, lower_bias_add) \
   ROW("com.microsoft", "BiasGelu", "f", 2, 2, 1, lower_bias_gelu) \
+  ROW("com.microsoft", "BiasSoftmax", "f", 2, 2, 1, lower_bias_softmax) \
+  ROW("com.microsoft", "BiasSplitGelu", "f", 2, 2, 1, lower_bias_split_gelu) \
   ROW("com.microsoft", "DequantizeLinear", "ifi", 2, 3, 1, lower_dequantize_linear) \
   ROW("com.microsoft", "DynamicQuantizeMatMul", "fifif", 3, 5, 1, lower_dynamic_quantize_matmul) \
   ROW("com.microsoft", "EmbedLayerNormalization", "iifffffii", 7, 9, 3, lower_embed_layer_normalization) \
@@ -215,10 +218,14 @@ namespace lowtide::layout {
   ROW("com.microsoft", "FusedGemm", "f", 2, 3, 1, lower_fused_gemm) \
   ROW("com.microsoft", "FusedMatMul", "f", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "Gelu", "f", 1, 1, 1, lower_ms_gelu) \
+  ROW("com.microsoft", "GemmFastGelu", "f", 2, 3, 1, lower_gemm_fast_gelu) \
+  ROW("com.microsoft", "GroupNorm", "f", 3, 3, 1, lower_group_norm) \
   ROW("com.microsoft", "GroupQueryAttention", "fff..iiffi.", 7, 16, 4, lower_group_query_attention) \
   ROW("com.microsoft", "MatMulIntegerToFloat", "iiffiif", 4, 7, 1, lower_matmul_integer_to_float) \
   ROW("com.microsoft", "MatMulNBits", "fi..if", 3, 6, 1, lower_matmul_nbits) \
   ROW("com.microsoft", "MultiHeadAttention", "ffffifffi", 1, 10, 4, lower_multi_head_attention) \
+  ROW("com.microsoft", "NhwcConv", "f", 2, 3, 1, lower_nhwc_conv) \
+  ROW("com.microsoft", "NhwcFusedConv", "f", 2, 4, 1, lower_nhwc_fused_conv) \
   ROW("com.microsoft", "NhwcMaxPool", "n", 1, 1, 1, lower_nhwc_max_pool) \
   ROW("com.microsoft", "QAttention", "iifffiiif", 5, 9, 2, lower_qattention) \
   ROW("com.microsoft", "QGemm", "ifiifiifi", 6, 9, 1, lower_qgemm) \
@@ -235,8 +242,10 @@ namespace lowtide::layout {
   ROW("com.microsoft", "QuantizeLinear", "ff.", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", "f", 1, 1, 1, lower_quick_gelu) \
   ROW("com.microsoft", "RotaryEmbedding", "fiff", 4, 4, 1, lower_ms_rotary_embedding) \
+  ROW("com.microsoft", "SkipGroupNorm", "f", 4, 5, 2, lower_skip_group_norm) \
   ROW("com.microsoft", "SkipLayerNormalization", "f", 3, 5, 4, lower_skip_layer_normalization) \
-  ROW("com.microsoft", "SkipSimplifiedLayerNormalization", "f", 3, 4, 4, lower_skip_simplified_layer_normalization)
+  ROW("com.microsoft", "SkipSimplifiedLayerNormalization", "f", 3, 4, 4, lower_skip_simplified_layer_normalization) \
+  ROW("com.microsoft", "TransposeMatMul", "f", 2, 2, 1, lower_fused_matmul)
 // clang-format on
 
 #define DECLARE(domain, op, inputs, min_in, max_in, max_out, function) void function(Lowering&);

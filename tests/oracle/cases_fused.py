@@ -27,4 +27,6 @@ CASES = [
          "y = com.microsoft.FusedMatMul<transBatchA=1, transBatchB=1, transB=1>(x, w)", opsets=MS, outputs="float[2,3,4] y"),
     Case("fused_matmul/constant", "float[2,3,5] x", "y = com.microsoft.FusedMatMul<transB=1>(x, w)", {"w": (4, 5)}, opsets=MS,
          outputs="float[2,3,4] y"),
+    Case("transpose_matmul/trans_alpha", "float[2,5,3] x, float[2,4,5] w",
+         "y = com.microsoft.TransposeMatMul<transA=1, transB=1, alpha=0.125>(x, w)", opsets=MS, outputs="float[2,3,4] y"),
 ]

@@ -138,8 +138,22 @@ CASES = [
          "float[2,5,6] q, float[2,5,6] k, float[2,5,6] v, float[2,2,4,3] ok, float[2,2,4,3] ov",
          "y, nk, nv = com.microsoft.MultiHeadAttention<num_heads=2, unidirectional=1>(q, k, v, , , , ok, ov)", opsets=MS,
          outputs="float[2,5,6] y, float[2,2,9,3] nk, float[2,2,9,3] nv"),
-    Case("multi_head_attention/packed_keys_values", "float[2,5,6] q, float[2,7,2,2,3] k",
-         "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k)", opsets=MS, outputs="float[2,5,6] y"),
+    # ONNX Runtime's CPU provider has no kernel for packed inputs.
+    Case("multi_head_attention/packed_keys_values", "float[2,5,6] q, float[2,7,2,2,3] p, int32[2,7] m",
+         "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, p, , , m)", {"f": i64(2, 7, 6), "one": i64(1, 1)}, opsets=MS,
+         outputs="float[2,5,6] y",
+         same_as="""a, c = Split<axis=3>(p, one) k = Reshape(a, f) v = Reshape(c, f)
+                    y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v, , m)"""),
+    *(Case(f"multi_head_attention/packed{name}", "float[2,5,2,3,4] p",
+           f"y, nk, nv = com.microsoft.MultiHeadAttention<num_heads=2{attributes}>(p{arguments})", {"f": i64(2, 5, 8), "one": i64(1, 1, 1), **bias},
+           opsets=MS, outputs="float[2,5,8] y, float[2,2,5,4] nk, float[2,2,5,4] nv",
+           same_as=f"""a, c, d = Split<axis=3>(p, one) q = Reshape(a, f) k = Reshape(c, f) v = Reshape(d, f)
+                       y, nk, nv = com.microsoft.MultiHeadAttention<num_heads=2{attributes}>(q, k, v{arguments[4:]})""")
+      for name, attributes, arguments, bias in [("", "", "", {}), ("_bias", ", unidirectional=1", ", , , b", {"b": (24,)})]),
+    Case("multi_head_attention/packed_dynamic", "float[N,S,2,3,4] p", "y = com.microsoft.MultiHeadAttention<num_heads=2>(p)",
+         {"f": i64(0, 0, 8), "one": i64(1, 1, 1)}, opsets=MS, outputs="float[N,S,8] y", shapes={"p": (2, 5, 2, 3, 4)},
+         same_as="""a, c, d = Split<axis=3>(p, one) q = Reshape(a, f) k = Reshape(c, f) v = Reshape(d, f)
+                    y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v)"""),
     Case("multi_head_attention/keys_by_heads", "float[2,5,6] q, float[2,2,7,3] k, float[2,2,7,3] v",
          "y = com.microsoft.MultiHeadAttention<num_heads=2>(q, k, v)", opsets=MS, outputs="float[2,5,6] y"),
     Case("multi_head_attention/dynamic", "float[N,S,6] q, float[N,L,6] k, float[N,L,10] v, int32[N,L] m",

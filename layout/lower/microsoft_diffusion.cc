@@ -1,0 +1,76 @@
+// What ONNX Runtime's optimiser writes of diffusion models for GPUs (com.microsoft): convolutions and group
+// normalisations with the channels in the end, and sums with what stands around them. Its CPU provider has no kernels
+// for them; the formulas are the schemas' and the CUDA kernels'.
+//
+// The trap: NhwcConv's weights are [M, kernel..., C / group], whatever its schema says; NhwcFusedConv's are ONNX's.
+// Sources: ONNX Runtime's diffusion_defs.cc, bert_defs.cc, fusion_nhwc_conv.py, and its kernels of these names.
+#include <fmt/format.h>
+
+#include "layout/lower/convolution.h"
+#include "layout/lower/extents.h"
+#include "layout/lower/norm.h"
+#include "layout/lower/product.h"
+#include "layout/lower/window.h"
+
+namespace lowtide::layout {
+namespace {
+
+// GroupNorm of x, which has the channels where the node says.
+void group_norm(Lowering& lo, Val x) {
+  Builder& b = lo.b;
+  const int64_t activation = lo.need_attr_i("activation");
+  if (activation != 0 && activation != 1) lo.malformed(fmt::format("activation {} is unknown", activation));
+  const bool last = lo.attr_i("channels_last", 1) != 0;
+  const float epsilon = lo.attr_f("epsilon", 1e-5f);
+  if (lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 4", lo.rank(x)));
+  Val image = last ? channels_second(lo, x) : x;
+  Val y = b.reshape(group_normalized(lo, image, lo.need_attr_i("groups"), epsilon), lo.shape(image));
+  if (last) y = channels_in_the_end(lo, y);
+  auto per_channel = [&](size_t at) { return last ? lo.input(at) : add_ones(lo, lo.input(at), {1, 2}); };
+  y = b.add(b.mul(y, per_channel(1)), per_channel(2));
+  lo.output(0, activation == 1 ? b.mul(y, b.logistic(y)) : y);
+}
+
+}  // namespace
+
+void lower_nhwc_conv(Lowering& lo) {
+  const Val y =
+      convolution(lo, channels_second(lo, lo.input(0)), channels_second(lo, lo.input(1)), lo.optional_input(2));
+  lo.output(0, channels_in_the_end(lo, y));
+}
+
+void lower_group_norm(Lowering& lo) { group_norm(lo, lo.input(0)); }
+
+// Of input + skip + bias, which is an output too; the skip may be one for all of an image, [N, C] or [N, 1, 1, C].
+void lower_skip_group_norm(Lowering& lo) {
+  Builder& b = lo.b;
+  if (lo.attr_i("channels_last", 1) == 0)
+    lo.unsupported("channels_last 0, for which the skip and the bias are not defined");
+  Val skip = lo.input(3);
+  if (lo.rank(skip) == 2) skip = add_ones(lo, skip, {1, 2});
+  if (lo.rank(skip) != 4) lo.malformed(fmt::format("the skip has rank {}, not 2 or 4", lo.rank(skip)));
+  Val sum = b.add(lo.input(0), skip);
+  if (lo.has_input(4)) sum = b.add(sum, lo.input(4));
+  group_norm(lo, sum);
+  lo.output(1, sum);
+}
+
+void lower_bias_add(Lowering& lo) { lo.output(0, lo.b.add(lo.b.add(lo.input(0), lo.input(1)), lo.input(2))); }
+
+// The first half of the last axis times Gelu of the second.
+void lower_bias_split_gelu(Lowering& lo) {
+  Builder& b = lo.b;
+  const Val x = b.add(lo.input(0), lo.input(1));
+  const int64_t width = lo.need_static(b.dim(x, -1), "the hidden size");
+  if (width % 2 != 0) lo.malformed(fmt::format("a hidden size of {} has no halves", width));
+  const std::vector<Val> halves = b.split(x, std::vector<int64_t>{width / 2, width / 2}, lo.rank(x) - 1);
+  lo.output(0, b.mul(halves[0], b.gelu(halves[1], false)));
+}
+
+void lower_gemm_fast_gelu(Lowering& lo) {
+  Val y = any_product(lo, lo.input(0), lo.input(1));
+  if (lo.has_input(2)) y = lo.b.add(y, lo.input(2));
+  lo.output(0, lo.b.gelu(y, true));
+}
+
+}  // namespace lowtide::layout
