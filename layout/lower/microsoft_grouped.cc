@@ -20,16 +20,15 @@ namespace {
 struct Grouped {
   int64_t heads = 0, shared_by = 0;  // of queries; of keys and values
   Val q, k, v;                       // [B, heads, S, D], new tokens only
-  int64_t tokens = 0, capacity = 0;  // S; rows of the present
+  int64_t tokens = 0, total = 0;     // S; of the longest entry, new tokens included
+  int64_t capacity = 0;              // rows of the present
   bool prompt = false;
   Val before;  // i32 [B], or [1] for a prompt: how many tokens each entry has in its past
 };
 
 void refuse_what_is_not_expressed(Lowering& lo) {
-  for (size_t i = 9; i < lo.input_count(); ++i)
-    if (lo.has_input(i))
-      lo.unsupported(fmt::format("input {} of GroupQueryAttention (positions, biases, sinks, scales, norms)", i));
-  if (lo.attr_i("smooth_softmax", -1) == 1) lo.unsupported("smooth_softmax");
+  for (size_t i = 12; i < lo.input_count(); ++i)
+    if (lo.has_input(i)) lo.unsupported(fmt::format("input {} of GroupQueryAttention (scales, norms)", i));
   if (lo.attr_i("causal", 1) != 1) lo.unsupported("attention to later tokens (causal is 0)");
   if (lo.attr_i("sliding_window_cache", 0) != 0) lo.unsupported("a cache of a window (sliding_window_cache)");
   if (lo.attr_i("qk_output", 0) != 0 || lo.wants_output(3)) lo.unsupported("the scores as an output");
@@ -65,19 +64,32 @@ void read_lengths(Lowering& lo, Grouped& g) {
     lo.malformed(fmt::format("total_sequence_length is not one number of {} or more", g.tokens));
   if (lo.has_input(3) != lo.has_input(4)) lo.malformed("past_key and past_value are given together");
   const int64_t past = lo.has_input(3) ? lo.need_static(b.dim(lo.input(3), 2), "the length of the past") : 0;
-  g.capacity = std::max(total[0], past);
-  g.prompt = total[0] == g.tokens;
+  g.total = total[0];
+  g.capacity = std::max(g.total, past);
+  g.prompt = g.total == g.tokens;
   if (!g.prompt && !lo.has_input(3)) lo.malformed("the total is longer than the tokens, but there is no past");
   if (lo.rank(lo.input(5)) != 1) lo.malformed(fmt::format("seqlens_k has rank {}, not 1", lo.rank(lo.input(5))));
   Val lengths = b.cast(lo.input(5), DType::kInt32);
   g.before = g.prompt ? b.i32({0}) : b.sub(b.add(lengths, 1.0), static_cast<double>(g.tokens));
 }
 
+// [B or 1, S]: where each token stands. Of given positions a prompt reads the very first only, and counts from there.
+Val positions(Lowering& lo, const Grouped& g) {
+  Builder& b = lo.b;
+  Val steps = counting(lo, g.tokens, DType::kInt32);
+  if (!lo.has_input(9)) return b.add(steps, add_ones(lo, g.before, {1}));
+  Val given = b.cast(lo.input(9), DType::kInt32);
+  if (lo.rank(given) != 2) lo.malformed(fmt::format("position_ids has rank {}, not 2", lo.rank(given)));
+  if (!g.prompt) return given;
+  Val first = b.slice(given, std::vector<int64_t>{0, 0}, std::vector<Dim>{1, 1});
+  return b.add(add_ones(lo, steps, {0}), first);
+}
+
 void rotate(Lowering& lo, Grouped& g) {
   Builder& b = lo.b;
   const bool interleaved = lo.attr_i("rotary_interleaved", 0) == 1;
   if (lo.attr_i("do_rotary", 0) != 1) return;
-  Val at = b.add(counting(lo, g.tokens, DType::kInt32), add_ones(lo, g.before, {1}));
+  Val at = positions(lo, g);
   Rotation rotation{.cosine = b.gather(lo.input(7), at, 0),
                     .sine = b.gather(lo.input(8), at, 0),
                     .turned = 2 * lo.need_static(b.dim(lo.input(7), 1), "the number of angles"),
@@ -115,6 +127,33 @@ Val visible(Lowering& lo, const Grouped& g) {
   return b.logical_and(seen, b.greater(row, b.sub(last, static_cast<double>(window))));
 }
 
+// attention_bias, [B or 1, heads or 1, S, total], for all rows of the present: those behind the total are not visible.
+Val bias(Lowering& lo, const Grouped& g) {
+  Val given = lo.input(10);
+  if (lo.rank(given) != 4) lo.malformed(fmt::format("attention_bias has rank {}, not 4", lo.rank(given)));
+  if (lo.b.dim(given, 3) != g.total)
+    lo.malformed(fmt::format("attention_bias is not for {} tokens (total_sequence_length)", g.total));
+  return lo.b.pad(given, std::vector<int64_t>(4, 0), std::vector<int64_t>{0, 0, 0, g.capacity - g.total}, 0);
+}
+
+// Softmax along the last axis. With head_sink or smooth_softmax something takes part that no value belongs to, a score
+// for each head or 0: it only takes weight from the others.
+Val weights(Lowering& lo, Val scores) {
+  Builder& b = lo.b;
+  const bool smooth = lo.attr_i("smooth_softmax", -1) == 1;
+  if (!smooth && !lo.has_input(11)) return b.softmax(scores);
+  const Shape shape = lo.shape(scores);
+  Val sink = b.scalar_like(0, scores);
+  if (lo.has_input(11)) {
+    if (lo.shape(lo.input(11)) != Shape{shape[1]}) lo.malformed("head_sink has not an element for each head");
+    sink = add_ones(lo, lo.input(11), {0, 2, 3});
+  }
+  Shape column = shape;
+  column.back() = 1;
+  Val all = b.softmax(b.concat({scores, b.broadcast_to(sink, column)}, 3));
+  return b.slice(all, std::vector<int64_t>(4, 0), std::vector<Dim>{-1, -1, -1, shape[3]});
+}
+
 }  // namespace
 
 void lower_group_query_attention(Lowering& lo) {
@@ -135,7 +174,9 @@ void lower_group_query_attention(Lowering& lo) {
       reshape_to(lo, b.batch_matmul(q, k, false, true), std::vector<Dim>{batch, g.heads, g.tokens, g.capacity});
   const float cap = lo.attr_f("softcap", 0);
   if (cap > 0) scores = b.mul(b.tanh(b.div(scores, cap)), cap);
-  scores = b.softmax(b.select(visible(lo, g), scores, b.scalar_like(-std::numeric_limits<double>::infinity(), scores)));
+  if (lo.has_input(10)) scores = b.add(scores, bias(lo, g));
+  scores =
+      weights(lo, b.select(visible(lo, g), scores, b.scalar_like(-std::numeric_limits<double>::infinity(), scores)));
   Val y = b.batch_matmul(reshape_to(lo, scores, std::vector<Dim>{batch, g.shared_by, rows, g.capacity}), v);
   y = b.transpose(reshape_to(lo, y, std::vector<Dim>{batch, g.heads, g.tokens, width}), {0, 2, 1, 3});
   lo.output(0, reshape_to(lo, y, std::vector<Dim>{batch, g.tokens, g.heads * width}));
