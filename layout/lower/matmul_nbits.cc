@@ -1,11 +1,14 @@
-// com.microsoft's MatMulNBits: a matrix product by weights of 2, 4 or 8 bits, [N, blocks, bytes], with a scale and a
-// zero point for each block along K. The weights become the float weights of FULLY_CONNECTED, [N, K], as a recipe.
-// The trap: zero points are packed as the weights are, each row for itself and filled up to a byte, unless they are
-// floats; where they are absent, they are the middle of the range. The last block may reach beyond K. Source: ONNX
-// Runtime's schema of the operator.
+// com.microsoft's operators on weights of a few bits with a scale and a zero point for each block: MatMulNBits, a
+// matrix product by weights [N, blocks, bytes] whose blocks lie along K, and GatherBlockQuantized, rows of a table. The
+// weights become the float weights of FULLY_CONNECTED and GATHER, as a recipe. The trap: zero points are packed as the
+// weights are, each row for itself and filled up to a byte, unless they are floats; where they are absent, they are the
+// middle of the range. The last block may reach beyond K. Sources: ONNX Runtime's schemas of the operators.
 #include <fmt/format.h>
 
-#include "layout/lowering.h"
+#include <cmath>
+
+#include "layout/lower/extents.h"
+#include "layout/lower/quantize.h"
 
 namespace lowtide::layout {
 namespace {
@@ -85,7 +88,59 @@ RecipeRef weights(Lowering& lo, const Blocks& blocks) {
   return recipe::slice(recipe::reshape(made, {blocks.rows, width}), {0, 0}, {blocks.rows, blocks.columns}, {1, 1});
 }
 
+// A table of GatherBlockQuantized as f32, its zero points included. Bytes hold several numbers along the last axis,
+// which is that of the blocks.
+RecipeRef numbers(Lowering& lo, size_t input, const char* what, int bits, Dim columns) {
+  RecipeRef given = need_constant(lo, lo.input(input), what);
+  if (given->dtype == DType::kInt4 || given->dtype == DType::kUint4) return recipe::cast(given, DType::kFloat32);
+  if (given->dtype != DType::kUint8) lo.unsupported(fmt::format("'{}' of {}", what, dtype_name(given->dtype)));
+  Shape shape = given->dims;
+  const int64_t bytes = shape.back(), rows = bytes == 0 ? 0 : given->elements() / bytes;
+  shape.back() = columns;
+  RecipeRef all = unpacked(recipe::reshape(given, {rows, bytes}), bits);
+  if (columns > all->dims[1]) lo.malformed(fmt::format("'{}' has {} columns, not {}", what, all->dims[1], columns));
+  return recipe::reshape(recipe::slice(all, {0, 0}, {rows, columns}, {1, 1}), shape);
+}
+
 }  // namespace
+
+// An index beyond the table gives zeros: such a row stands behind the others.
+void lower_gather_block_quantized(Lowering& lo) {
+  Builder& b = lo.b;
+  const bool packed = lo.dtype(lo.input(0)) == DType::kUint8;
+  const int rank = lo.rank(lo.input(0));
+  const int axis = lo.axis(lo.attr_i("gather_axis", 0), rank), along = lo.axis(lo.attr_i("quantize_axis", 1), rank);
+  const int64_t block = lo.attr_i("block_size", 128), bits = lo.attr_i("bits", 4);
+  if (bits != 4 && (!packed || (bits != 2 && bits != 8))) lo.malformed(fmt::format("weights of {} bits", bits));
+  if (block < 1 || block > INT32_MAX) lo.malformed(fmt::format("block_size is {}", block));
+  if (packed && (axis != 0 || along != rank - 1 || axis == along))
+    lo.malformed("bytes are gathered along the first axis and have their blocks along the last one");
+
+  const auto at = static_cast<size_t>(along);
+  Shape shape = lo.shape(lo.input(0));
+  if (packed) shape.back() *= 8 / bits;
+  RecipeRef scale = recipe::cast(need_constant(lo, lo.input(2), "scales"), DType::kFloat32);
+  Shape blocks = shape;
+  blocks[at] = (shape[at] + block - 1) / block;
+  scale = shaped(lo, scale, blocks, "scales");
+  RecipeRef table = numbers(lo, 0, "data", static_cast<int>(bits), shape.back());
+  if (lo.has_input(3)) {
+    const RecipeRef zero = numbers(lo, 3, "zero_points", static_cast<int>(bits), blocks.back());
+    table = recipe::binary(Binary::kSub, table,
+                           along_blocks(shaped(lo, zero, blocks, "zero_points"), along, block, shape[at]));
+  } else if (packed) {
+    table = recipe::binary(Binary::kSub, table, recipe::fill_value(std::exp2(bits - 1), DType::kFloat32, {}));
+  }
+  table = recipe::binary(Binary::kMul, table, along_blocks(scale, along, block, shape[at]));
+
+  const Dim rows = shape[static_cast<size_t>(axis)];
+  shape[static_cast<size_t>(axis)] = 1;
+  table = recipe::concat({table, recipe::fill_value(0, DType::kFloat32, shape)}, axis);
+  Val index = wrapped(lo, lo.input(1), rows);
+  const Val nought = b.scalar_like(0, index), end = b.scalar_like(static_cast<double>(rows), index);
+  index = b.select(b.logical_and(b.greater_equal(index, nought), b.less(index, end)), index, end);
+  lo.output(0, b.cast(b.gather(b.constant(table), index, axis), lo.dtype(lo.input(2))));
+}
 
 void lower_matmul_nbits(Lowering& lo) {
   Builder& b = lo.b;

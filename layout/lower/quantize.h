@@ -8,6 +8,9 @@ namespace lowtide::layout {
 // x as f32. A constant stays one, also where that makes it larger: weights are to be weights.
 Val as_floats(Lowering& lo, Val x);
 
+// Each entry along `axis` for `block` elements, `extent` in all; the last block may be cut off.
+stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t extent);
+
 // `levels`, f32 in units of the scale, as the integers `to`: rounded half to even, then the zero point added (it may be
 // absent, and broadcasts), then saturated.
 Val as_levels(Lowering& lo, Val levels, Val zero, DType to);

@@ -82,6 +82,8 @@ Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
   const bool sensible = grid.block > 0 && grid.block <= INT32_MAX;
   if (shape.size() != lo.shape(x).size() || !sensible || shape[at] != (extent + grid.block - 1) / grid.block)
     lo.malformed(fmt::format("scales {} do not fit blocks of {}", stream::to_string(shape), grid.block));
+  if (b.is_constant(v))
+    return b.constant(along_blocks(b.graph.at(v.id).constant, grid.axis, grid.block, extent));  // stays a recipe
   Shape split = shape, repeated = shape, joined = shape;
   split.insert(split.begin() + grid.axis + 1, 1);
   repeated.insert(repeated.begin() + grid.axis + 1, grid.block);
@@ -89,10 +91,6 @@ Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
   std::vector<int64_t> begin(shape.size(), 0);
   Shape size = joined;
   size[at] = extent;
-  if (b.is_constant(v)) {  // stays a recipe
-    auto made = recipe::reshape(recipe::broadcast(recipe::reshape(b.graph.at(v.id).constant, split), repeated), joined);
-    return b.constant(recipe::slice(made, begin, size, std::vector<int64_t>(shape.size(), 1)));
-  }
   return b.slice(b.reshape(b.broadcast_to(b.reshape(v, split), repeated), joined), begin, size);
 }
 
@@ -118,6 +116,18 @@ DType output_type(Lowering& lo, DType otherwise) {
 }
 
 }  // namespace
+
+stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t extent) {
+  const auto at = static_cast<size_t>(axis);
+  Shape split = entries->dims, repeated = split, joined = split, size = split;
+  split.insert(split.begin() + axis + 1, 1);
+  repeated.insert(repeated.begin() + axis + 1, block);
+  joined[at] *= block;
+  size[at] = extent;
+  const std::vector<int64_t> begin(size.size(), 0), steps(size.size(), 1);
+  auto made = recipe::reshape(recipe::broadcast(recipe::reshape(entries, split), repeated), joined);
+  return recipe::slice(made, begin, size, steps);
+}
 
 Val as_floats(Lowering& lo, Val x) {
   if (!lo.b.is_constant(x)) return lo.b.cast(x, DType::kFloat32);

@@ -217,6 +217,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "FusedConv", "f", 2, 4, 1, lower_fused_conv) \
   ROW("com.microsoft", "FusedGemm", "f", 2, 3, 1, lower_fused_gemm) \
   ROW("com.microsoft", "FusedMatMul", "f", 2, 2, 1, lower_fused_matmul) \
+  ROW("com.microsoft", "GatherBlockQuantized", ".if.", 3, 4, 1, lower_gather_block_quantized) \
   ROW("com.microsoft", "Gelu", "f", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "GemmFastGelu", "f", 2, 3, 1, lower_gemm_fast_gelu) \
   ROW("com.microsoft", "GroupNorm", "f", 3, 3, 1, lower_group_norm) \

@@ -1,8 +1,9 @@
-"""MatMulNBits: weights of few bits in blocks, zero points packed row by row."""
+"""MatMulNBits and GatherBlockQuantized: weights of few bits in blocks, zero points packed row by row."""
 
+import ml_dtypes
 import numpy as np
 
-from case import Case
+from case import Case, i64
 
 CASES = []
 
@@ -37,3 +38,32 @@ nbits("8_bits_zero_points", 5, 96, 8, 32, "packed")
 nbits("2_bits_zero_points", 5, 160, 2, 32, "packed")
 nbits("batches", 7, 64, 4, 32, "packed", batch="2,3")
 nbits("larger_than_small", 300, 512, 4, 32, "packed")
+
+
+def gather(name, dtype, shape, blocks, attributes, bits=4, zero=False, indices=i64(3, 0, 4, -1, 2, 2).reshape(2, 3), inputs="", output=""):
+    """`shape` in numbers, `blocks` the shape of the scales; bytes hold several numbers of the last axis."""
+    rng = np.random.default_rng(12)
+    each = 8 // bits if dtype == np.uint8 else 1
+    low, high = (0, 256) if dtype == np.uint8 else (-8, 8) if dtype == ml_dtypes.int4 else (0, 16)
+    packed = lambda dims: rng.integers(low, high, (*dims[:-1], -(-dims[-1] // each))).astype(dtype)  # noqa: E731
+    weights = {"d": packed(shape), "s": rng.uniform(0.01, 0.1, blocks).astype(np.float32)}
+    if zero:
+        weights["z"] = packed(blocks)
+    if not inputs:
+        weights["i"] = indices
+    # A constant index folds the whole away: the run-time input is added.
+    body = f"g = com.microsoft.GatherBlockQuantized<{attributes}>(d, i, s{', z' if zero else ''}) y = Add(g, x)"
+    CASES.append(Case(f"gather_block_quantized/{name}", inputs or "float[1] x", body, weights, opset=21, opsets={"com.microsoft": 1},
+                      outputs=f"float[{output}] y", feeds={"x": np.float32([0.5]), "i": indices} if inputs else None))
+
+
+RUN = "float[1] x, int64[2,3] i"
+gather("bytes_of_4_bits", np.uint8, (5, 64), (5, 4), "block_size=16", inputs=RUN, output="2,3,64")
+gather("bytes_of_4_bits_zero_points", np.uint8, (5, 48), (5, 3), "block_size=16, bits=4", zero=True, inputs=RUN, output="2,3,48")
+gather("bytes_of_8_bits", np.uint8, (5, 40), (5, 3), "block_size=16, bits=8", bits=8, inputs=RUN, output="2,3,40")
+gather("bytes_of_2_bits_zero_points", np.uint8, (5, 48), (5, 3), "block_size=16, bits=2", bits=2, zero=True, inputs=RUN, output="2,3,48")
+gather("uint4_blocks_cut_off", ml_dtypes.uint4, (5, 39), (5, 3), "block_size=16", zero=True, inputs=RUN, output="2,3,39")
+gather("int4_other_axes", ml_dtypes.int4, (39, 5, 3), (3, 5, 3), "block_size=16, quantize_axis=0, gather_axis=1", zero=True, inputs=RUN, output="39,2,3,3")
+gather("int4_along_the_blocks", ml_dtypes.int4, (5, 39), (1, 39), "block_size=16, quantize_axis=0, gather_axis=0", inputs=RUN, output="2,3,39")
+gather("constant_indices", ml_dtypes.int4, (5, 39), (5, 3), "block_size=16", output="2,3,39")
+gather("beyond_the_table", ml_dtypes.uint4, (5, 39), (5, 3), "block_size=16", indices=i64(3, 5, -6, -5, 9, 0).reshape(2, 3), inputs=RUN, output="2,3,39")
