@@ -106,7 +106,7 @@ std::string Net::ints(const std::string& name, IntValues values) {
 }
 
 Value Net::input(const std::string& name, int64_t channels, int64_t size) {
-  const Value x{name, channels, size, size};
+  Value x{name, channels, size, size};
   *graph_.tail.add_input() = value_info(x);
   return x;
 }
@@ -115,7 +115,7 @@ void Net::output(const Value& x) { *graph_.tail.add_output() = value_info(x); }
 
 Value Net::conv(const std::string& name, const Value& x, int64_t channels, const ConvOptions& o) {
   const int64_t pad = o.dilation * (o.kernel - 1) / 2;
-  const Value y{name, channels, window_count(x.height, o.kernel, o.stride, o.dilation, pad),
+  Value y{name, channels, window_count(x.height, o.kernel, o.stride, o.dilation, pad),
                 window_count(x.width, o.kernel, o.stride, o.dilation, pad)};
   const int64_t depth = x.channels / o.groups;
   const double fan_in =
@@ -231,7 +231,7 @@ Value Net::resize(const std::string& name, const Value& x, const Value& like, co
 }
 
 Value Net::pixel_shuffle(const std::string& name, const Value& x, int64_t factor) {
-  const Value y{name, x.channels / (factor * factor), x.height * factor, x.width * factor};
+  Value y{name, x.channels / (factor * factor), x.height * factor, x.width * factor};
   node("Reshape", name + ".split",
        {x.name, ints(name + ".split_shape", {1, y.channels, factor, factor, x.height, x.width})});
   set_ints(node("Transpose", name + ".weave", {name + ".split"}), "perm", {0, 1, 4, 2, 5, 3});

@@ -35,7 +35,7 @@ Needs with_packing(Needs needs, DType dtype) {
 
 // The flat range is a box of the tensor reshaped to one axis.
 struct Pourer::Impl {
-  Impl(RecipeRef original, Budget& budget)
+  Impl(const RecipeRef& original, Budget& budget)
       : dims(original->dims),
         recipe(recipe::reshape(original, {static_cast<int64_t>(original->elements())})),
         needs(with_packing(needs_of(*recipe), recipe->dtype)),
@@ -66,7 +66,7 @@ struct Pourer::Impl {
   Budget::Lease aligned, unpacked;  // taken when they are first needed
 };
 
-Pourer::Pourer(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
+Pourer::Pourer(const RecipeRef& recipe, Budget& budget) : impl_(std::make_unique<Impl>(recipe, budget)) {}
 Pourer::~Pourer() = default;
 
 void Pourer::read(uint64_t first, uint64_t count, std::byte* lanes) {

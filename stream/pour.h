@@ -18,7 +18,7 @@ namespace lowtide::stream {
 // Reads ranges of a recipe's flat, row-major elements. Takes its scratch tiles from the budget.
 class Pourer {
  public:
-  Pourer(RecipeRef recipe, Budget& budget);
+  Pourer(const RecipeRef& recipe, Budget& budget);
   ~Pourer();
   Pourer(const Pourer&) = delete;
   Pourer& operator=(const Pourer&) = delete;

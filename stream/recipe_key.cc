@@ -34,7 +34,7 @@ class Text {
 struct Writer {
   Text& out;
   void operator()(const step::Extent& s) const {
-    out.number(s.source.get());
+    out.number(reinterpret_cast<uintptr_t>(s.source.get()));
     for (const Stretch& stretch : s.stretches)
       out.number(stretch.offset)
           .number(stretch.bytes)

@@ -182,7 +182,7 @@ void copy_rows(const Nest& nest, const T* src, T* dst) {
     T* out = dst + offset[0];
     const T* in = src + offset[1];
     if (dense && count >= 16) {
-      std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(count) * sizeof(T));
+      std::copy_n(in, count, out);
     } else if (to == 1 && from == 0) {
       std::fill_n(out, count, *in);
     } else {

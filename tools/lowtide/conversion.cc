@@ -88,7 +88,7 @@ lowtide::onnx::Model read(const std::string& input, const std::filesystem::path&
 
 // All refused nodes at once, those with one reason together; a single one is an error like any other.
 [[noreturn]] void refuse(const std::vector<Unsupported>& refused, const std::string& input) {
-  if (refused.size() == 1) throw refused[0];
+  if (refused.size() == 1) throw Unsupported(refused[0]);
   std::map<std::string, std::vector<std::string>> nodes_of;
   for (const Unsupported& node : refused)
     nodes_of[fmt::format("{}: {}", node.where().op, node.text())].push_back(node.where().node);
