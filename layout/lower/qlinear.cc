@@ -41,13 +41,23 @@ void output_real(Lowering& lo, Val y, size_t scale_at) {
   output_levels(lo, lo.b.div(y, scale(lo, scale_at)), scale_at + 1);
 }
 
+// The same for kernels that round when the zero point is added already, which tells of halves.
+void output_rounded_last(Lowering& lo, Val levels, size_t zero_at) {
+  if (lo.has_input(zero_at)) levels = lo.b.add(levels, as_floats(lo, one_parameter(lo, lo.input(zero_at))));
+  lo.output(0, as_levels(lo, levels, {}, lo.dtype(lo.input(0))));
+}
+
 }  // namespace
 
-void lower_qlinear_add(Lowering& lo) { output_real(lo, lo.b.add(real(lo, 0), real(lo, 3)), 6); }
+void lower_qlinear_add(Lowering& lo) {
+  Builder& b = lo.b;
+  auto levels = [&](size_t at) { return b.mul(centred(lo, at), b.div(scale(lo, at + 1), scale(lo, 6))); };
+  output_rounded_last(lo, b.add(levels(0), levels(3)), 7);
+}
 
 void lower_qlinear_mul(Lowering& lo) {
   const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), scale(lo, 4)), scale(lo, 6));
-  output_levels(lo, lo.b.mul(lo.b.mul(centred(lo, 0), centred(lo, 3)), factor), 7);
+  output_rounded_last(lo, lo.b.mul(lo.b.mul(centred(lo, 0), centred(lo, 3)), factor), 7);
 }
 
 void lower_qlinear_sigmoid(Lowering& lo) { output_real(lo, lo.b.logistic(real(lo, 0)), 3); }
@@ -72,7 +82,6 @@ void lower_qlinear_global_average_pool(Lowering& lo) {
   output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
 }
 
-// ONNX Runtime adds the zero point before it rounds, unlike the others of the family.
 void lower_qlinear_average_pool(Lowering& lo) {
   Builder& b = lo.b;
   const bool last = lo.attr_i("channels_last", 0) != 0;
@@ -80,9 +89,7 @@ void lower_qlinear_average_pool(Lowering& lo) {
     lo.unsupported("ceil_mode together with count_include_pad, of which ONNX Runtime divides by the whole window here");
   const Val x = centred(lo, 0);
   const Val y = average_pool(lo, last ? channels_second(lo, x) : x);
-  Val levels = b.mul(last ? channels_in_the_end(lo, y) : y, b.div(scale(lo, 1), scale(lo, 3)));
-  if (lo.has_input(4)) levels = b.add(levels, as_floats(lo, one_parameter(lo, lo.input(4))));
-  lo.output(0, as_levels(lo, levels, {}, lo.dtype(lo.input(0))));
+  output_rounded_last(lo, b.mul(last ? channels_in_the_end(lo, y) : y, b.div(scale(lo, 1), scale(lo, 3))), 4);
 }
 
 // `opset` is that of the Softmax. ONNX Runtime's kernel takes a whole number of steps for 1: 254 of the scale 1 / 255,

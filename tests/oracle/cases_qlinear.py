@@ -43,7 +43,6 @@ for name, attributes, shape in [("", "kernel_shape=[2,3], strides=[2,1]", "2,3,3
                                 ("_ceil", "kernel_shape=[3,2], strides=[2,2], ceil_mode=1", "2,3,3,5"),
                                 ("_counted_ceil", "kernel_shape=[3,2], strides=[2,2], ceil_mode=1, count_include_pad=1", "2,3,3,5")]:
     qlinear(f"average_pool{name}", "uint8[2,3,6,9] x", f"y = com.microsoft.QLinearAveragePool<{attributes}>(x, s, z, u, b)", {**X, **Y}, f"uint8[{shape}] y", **u8)
-# Halves everywhere, and an odd zero point: where it is added tells.
 qlinear("average_pool_channels_last", "int8[2,6,9,3] x", "y = com.microsoft.QLinearAveragePool<kernel_shape=[1,2], channels_last=1>(x, s, z, s, b)",
         {"s": f(0.5), "z": np.int8(4), "b": np.int8(-7)}, "int8[2,6,8,3] y", **i8)
 qlinear("softmax", "uint8[2,3,5] x", "y = com.microsoft.QLinearSoftmax<opset=13, axis=1>(x, s, z, u, b)", {"s": f(0.0171), "z": np.uint8(121), "u": f(1 / 256), "b": np.uint8(0)},
@@ -70,3 +69,11 @@ for name, arguments, weights, more in [
     qlinear("attention" + name, "uint8[2,5,7] x", f"y = com.microsoft.QAttention<num_heads=2{more}>({arguments})", {**QA, **weights}, "float[2,5,6] y", **u8)
 qlinear("attention_past", "uint8[2,5,7] x, float[2,2,2,4,3] p", "y, n = com.microsoft.QAttention<num_heads=2, unidirectional=1>(x, w, c, s, t, , z, a, p)",
         {**QA, "t": f(0.003), "a": np.int8(0)}, "float[2,5,6] y, float[2,2,2,9,3] n", **u8)
+
+# Halves everywhere and odd zero points: Add, Mul and AveragePool round them with the zero point, the others without it.
+HALF = {"s": f(0.5), "z": np.uint8(21), "t": f(0.5), "a": np.uint8(14), "u": f(2), "b": np.uint8(99)}
+for name, body, outputs in [("add", "QLinearAdd(x, s, z, v, t, a, u, b)", "uint8[3,50] y"), ("mul", "QLinearMul(x, s, z, v, t, a, u, b)", "uint8[3,50] y"),
+                            ("concat", "QLinearConcat<axis=1>(u, b, x, s, z, v, t, a)", "uint8[3,100] y"),
+                            ("leaky_relu", "QLinearLeakyRelu<alpha=0.5>(x, s, z, u, b)", "uint8[3,50] y"),
+                            ("where", "QLinearWhere(k, x, s, z, v, t, a, u, b)", "uint8[3,50] y")]:
+    qlinear(f"halves_{name}", "uint8[3,50] x, uint8[3,50] v", f"y = com.microsoft.{body}", {**HALF, "k": rng.integers(0, 2, (3, 50)).astype(bool)}, outputs, **u8)
