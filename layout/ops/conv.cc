@@ -172,8 +172,17 @@ std::optional<Movement> follow_but_last(const OpView& op, std::span<const ValueI
   return follow_first(op, outputs, slot, perm);
 }
 
+// A convolution of one pixel is a product along the last axis: the axes before it may stand in any order.
+std::optional<Movement> follow_pointwise(const OpView& op, std::span<const ValueId> outputs, Slot slot,
+                                         const Perm& perm) {
+  const Shape& filter = op.shape(1);
+  const auto& options = op.get<Conv2dOptions>();
+  if (filter[1] != 1 || filter[2] != 1 || options.stride_h != 1 || options.stride_w != 1) return std::nullopt;
+  return follow_but_last(op, outputs, slot, perm);
+}
+
 constexpr std::array kRows = {
-    Traits{.kind = Kind::kConv2d, .infer = infer_conv_2d},
+    Traits{.kind = Kind::kConv2d, .infer = infer_conv_2d, .commute = follow_pointwise},
     Traits{.kind = Kind::kDepthwiseConv2d, .infer = infer_conv_2d},
     Traits{.kind = Kind::kTransposeConv, .infer = infer_transpose_conv},
     Traits{.kind = Kind::kConv3d, .infer = infer_conv_3d},

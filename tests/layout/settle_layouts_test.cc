@@ -102,6 +102,25 @@ TEST_F(SettleLayouts, AReductionWithoutTheImageTakesItAsItIs) {
   EXPECT_EQ(count(Kind::kTranspose), 2);
 }
 
+TEST_F(SettleLayouts, AConvolutionOfOnePixelFollowsWhatLeavesTheChannelsLast) {
+  const Perm turn{0, 2, 1, 3};
+  auto turned = [&](Val x, int height, int stride) {
+    Val weights = b.filled(1, DType::kFloat32, {11, height, 1, 3});
+    const core::Conv2dOptions options{.stride_h = stride, .stride_w = stride};
+    return b.transpose(b.conv_2d(b.transpose(x, turn), weights, {}, options), turn);
+  };
+  Val x = b.tanh(input({2, 5, 7, 3}));
+  output(turned(x, 1, 1));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 0);
+  output(turned(x, 2, 1));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 2);
+  output(turned(x, 1, 2));
+  settle_layouts(graph);
+  EXPECT_EQ(count(Kind::kTranspose), 4);
+}
+
 TEST_F(SettleLayouts, FlattenBeforeAFullyConnectedLayerMovesIntoTheWeights) {
   Val x = b.relu(conv(input({2, 3, 5, 7}), 11));
   Val flat = b.reshape(x, {2, 11 * 5 * 7});

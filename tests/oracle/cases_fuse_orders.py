@@ -195,6 +195,14 @@ ORDER = [
     Case("fuse/order_pooled", X, "c = Conv(x, w) y = ReduceMean<axes=[2,3], keepdims=0>(c)", {"w": (6, 3, 3, 2)}),
     Case("fuse/order_pooled_rows", X, "c = Conv(x, w) y = ReduceMax<axes=[3], keepdims=0>(c) z = ReduceSum<keepdims=0>(c, a)",
          {"w": (6, 3, 3, 2), "a": i64(1, 2)}, outputs="y, z"),
+    Case("fuse/order_distribution", "float[2,3,7,9] x", "c = Conv(x, w) r = Reshape(c, a) t = Transpose<perm=[0,2,1,3]>(r) s = Softmax<axis=1>(t) y = Conv(s, k)",
+         {"w": (12, 3, 3, 2), "a": i64(0, 4, 3, -1), "k": (5, 3, 1, 1)}),
+    *(Case(f"fuse/order_pixelwise_{name}", "float[2,3,7,9] x", f"c = Conv(x, w) t = Transpose<perm=[{perm}]>(c) d = Conv<{how}>(t, k) r = Relu(d) "
+           f"u = Transpose<perm=[{back}]>(r) y = Conv(u, v)", {"w": (6, 3, 3, 2), "k": filters, "v": (7, 4, 2, 3)})
+      for name, perm, back, how, filters in [("turned", "0,1,3,2", "0,1,3,2", "group=1", (4, 6, 1, 1)), ("groups", "0,1,3,2", "0,1,3,2", "group=2", (4, 3, 1, 1)),
+                                             ("batch", "3,1,0,2", "2,1,3,0", "group=1", (4, 6, 1, 1)), ("not_one", "0,1,3,2", "0,1,3,2", "group=1", (4, 6, 2, 1)),
+                                             ("stride", "0,1,3,2", "0,1,3,2", "strides=[2,1]", (4, 6, 1, 1)),
+                                             ("padding", "0,1,3,2", "0,1,3,2", "pads=[1,0,0,2]", (4, 6, 1, 1))]),
     Case("fuse/order_classes", X, "c = Conv(x, w) y = ArgMax<axis=1, keepdims=0>(c)", {"w": (6, 3, 3, 2)}),
     Case("fuse/order_pooled_and_kept", X, "c = Conv(x, w) m = ReduceMean<axes=[2,3], keepdims=0>(c) s = Reshape(m, k) d = Mul(s, c) y = Conv(d, v)",
          {**CC, "k": i64(1, 6, 1, 1)}),

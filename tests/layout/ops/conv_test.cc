@@ -48,7 +48,7 @@ TEST_F(ConvTraits, NormalisationsFollowWhatKeepsTheLastAxis) {
   EXPECT_TRUE(commute(view, op.outputs, {false, 0}, {1, 0, 2}));
   EXPECT_FALSE(commute(view, op.outputs, {false, 0}, {0, 2, 1}));
   EXPECT_EQ(b.shape(y), (Shape{2, 3, 5}));
-  EXPECT_EQ(traits(Kind::kConv2d).commute, nullptr);
+  EXPECT_EQ(traits(Kind::kDepthwiseConv2d).commute, nullptr);
 }
 
 }  // namespace
