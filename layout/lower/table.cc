@@ -218,8 +218,10 @@ namespace lowtide::layout {
   ROW("com.microsoft", "FusedGemm", "f", 2, 3, 1, lower_fused_gemm) \
   ROW("com.microsoft", "FusedMatMul", "f", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "GatherBlockQuantized", ".if.", 3, 4, 1, lower_gather_block_quantized) \
+  ROW("com.microsoft", "GatherND", ".i", 2, 2, 1, lower_gather_nd) \
   ROW("com.microsoft", "Gelu", "f", 1, 1, 1, lower_ms_gelu) \
   ROW("com.microsoft", "GemmFastGelu", "f", 2, 3, 1, lower_gemm_fast_gelu) \
+  ROW("com.microsoft", "GridSample", ".f", 2, 2, 1, lower_grid_sample) \
   ROW("com.microsoft", "GroupNorm", "f", 3, 3, 1, lower_group_norm) \
   ROW("com.microsoft", "GroupQueryAttention", "fff..iiffi.", 7, 16, 4, lower_group_query_attention) \
   ROW("com.microsoft", "MatMulIntegerToFloat", "iiffiif", 4, 7, 1, lower_matmul_integer_to_float) \
@@ -246,7 +248,8 @@ namespace lowtide::layout {
   ROW("com.microsoft", "SkipGroupNorm", "f", 4, 5, 2, lower_skip_group_norm) \
   ROW("com.microsoft", "SkipLayerNormalization", "f", 3, 5, 4, lower_skip_layer_normalization) \
   ROW("com.microsoft", "SkipSimplifiedLayerNormalization", "f", 3, 4, 4, lower_skip_simplified_layer_normalization) \
-  ROW("com.microsoft", "TransposeMatMul", "f", 2, 2, 1, lower_fused_matmul)
+  ROW("com.microsoft", "TransposeMatMul", "f", 2, 2, 1, lower_fused_matmul) \
+  ROW("com.microsoft", "Trilu", ".i", 1, 2, 1, lower_trilu)
 // clang-format on
 
 #define DECLARE(domain, op, inputs, min_in, max_in, max_out, function) void function(Lowering&);

@@ -216,4 +216,13 @@ CASES = [
          {"t": np.array([6], np.int32), **WIDE_CACHES}, opsets=MS,
          outputs="float[N,1,64] y, float[N,2,6,16] nk, float[N,2,6,16] nv", ranges={"l": (2, 6)},
          shapes={"q": (3, 1, 64), "k": (3, 1, 32), "v": (3, 1, 32), "ok": (3, 2, 5, 16), "ov": (3, 2, 5, 16), "l": (3,)}),
+    # What PyTorch's exporter wrote before ONNX had these operators.
+    *(Case(f"ms_grid_sample/{mode}_{padding}", "float[2,3,5,7] x, float[2,4,6,2] g",
+           f'y = com.microsoft.GridSample<mode="{mode}", padding_mode="{padding}", align_corners={corners}>(x, g)', opsets=MS,
+           outputs="float[2,3,4,6] y", ranges={"g": (-1.3, 1.3)})
+      for mode, padding, corners in [("bilinear", "zeros", 0), ("nearest", "border", 1), ("bicubic", "reflection", 1)]),
+    Case("ms_trilu/upper", "float[2,5,7] x", "y = com.microsoft.Trilu(x)", opsets=MS, outputs="float[2,5,7] y"),
+    Case("ms_trilu/lower_diagonal", "float[2,5,7] x, int64 k", "y = com.microsoft.Trilu<upper=0>(x, k)", opsets=MS, outputs="float[2,5,7] y"),
+    Case("ms_gather_nd/rows", "float[3,5,7] x", "y = com.microsoft.GatherND(x, i)", {"i": i64(2, 4, 0, 1, 1, 3).reshape(3, 2)}, opsets=MS,
+         outputs="float[3,7] y"),
 ]
