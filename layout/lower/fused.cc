@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <string_view>
+#include <utility>
 
 #include "layout/lower/convolution.h"
 #include "layout/lower/product.h"
+#include "layout/lower/recurrent.h"
 #include "layout/lower/softmax.h"
 #include "layout/lower/window.h"
 
@@ -20,20 +23,31 @@ Val clipped(Builder& b, Val x, float low, float high) {
   return x;
 }
 
-struct Parameters {
-  float alpha = 0, beta = 0;
-};
+// The activations that ONNX Runtime fuses, each with the number of its parameters; Selu's are alpha and gamma.
+constexpr std::pair<std::string_view, size_t> kActivations[] = {
+    {"", 0},     {"Clip", 2},    {"Elu", 1},      {"HardSigmoid", 2}, {"LeakyRelu", 1}, {"Relu", 0},
+    {"Selu", 2}, {"Sigmoid", 0}, {"Softplus", 0}, {"Softsign", 0},    {"Tanh", 0},      {"ThresholdedRelu", 1}};
 
-Val activated(Lowering& lo, Val x, const std::string& name, Parameters p) {
+size_t parameter_count(Lowering& lo, const std::string& name) {
+  for (const auto& [known, count] : kActivations)
+    if (known == name) return count;
+  lo.unsupported(fmt::format("the fused activation '{}'", name));
+}
+
+// `p` has as many parameters as the activation takes.
+Val activated(Lowering& lo, Val x, const std::string& name, const std::vector<float>& p) {
   Builder& b = lo.b;
   if (name.empty()) return x;
   if (name == "Relu") return b.relu(x);
   if (name == "Tanh") return b.tanh(x);
   if (name == "Sigmoid") return b.logistic(x);
-  if (name == "LeakyRelu") return b.leaky_relu(x, p.alpha);
-  if (name == "Clip") return clipped(b, x, p.alpha, p.beta);
-  if (name == "HardSigmoid") return clipped(b, b.add(b.mul(x, p.alpha), p.beta), 0, 1);
-  lo.unsupported(fmt::format("the fused activation '{}'", name));
+  if (name == "LeakyRelu") return b.leaky_relu(x, p[0]);
+  if (name == "Clip") return clipped(b, x, p[0], p[1]);
+  if (name == "HardSigmoid") return clipped(b, b.add(b.mul(x, p[0]), p[1]), 0, 1);
+  if (name == "Elu") return apply(b, {"elu", p[0]}, x);
+  if (name == "Selu") return b.mul(apply(b, {"elu", p[0]}, x), p[1]);
+  if (name == "ThresholdedRelu") return apply(b, {"thresholdedrelu", p[0]}, x);
+  return apply(b, {name == "Softsign" ? "softsign" : "softplus"}, x);
 }
 
 // Axis 0 moved to the place before the last two of the others: what transBatch asks for.
@@ -60,9 +74,9 @@ Val fused_conv(Lowering& lo, Val x, Val added) {
   if (added) y = lo.b.add(y, added);
   const std::string name = lo.attr_s("activation", "");
   const std::vector<float> list = lo.attr_floats("activation_params").value_or(std::vector<float>());
-  const size_t wanted = name == "LeakyRelu" ? 1 : name == "Clip" || name == "HardSigmoid" ? 2 : 0;
+  const size_t wanted = parameter_count(lo, name);
   if (list.size() < wanted) lo.malformed(fmt::format("{} needs {} activation_params", name, wanted));
-  return activated(lo, y, name, {wanted > 0 ? list[0] : 0, wanted > 1 ? list[1] : 0});
+  return activated(lo, y, name, list);
 }
 
 }  // namespace
@@ -77,9 +91,17 @@ void lower_nhwc_fused_conv(Lowering& lo) {
 
 void lower_fused_gemm(Lowering& lo) {
   Val y = general_product(lo);
-  const Parameters parameters{lo.attr_f("activation_alpha", 0), lo.attr_f("activation_beta", 0)};
-  lo.ignore_attr("activation_gamma");  // no activation that is fused has three parameters
-  lo.output(0, activated(lo, y, lo.attr_s("activation", ""), parameters));
+  const std::string name = lo.attr_s("activation", "");
+  const char* second = name == "Selu" ? "activation_gamma" : "activation_beta";
+  std::vector<float> parameters;
+  for (const char* attribute : {"activation_alpha", second}) {
+    if (parameters.size() == parameter_count(lo, name)) break;
+    if (!lo.has_attr(attribute)) lo.malformed(fmt::format("{} needs attribute '{}'", name, attribute));
+    parameters.push_back(lo.attr_f(attribute, 0));
+  }
+  // Those that this activation does not take.
+  for (const char* attribute : {"activation_alpha", "activation_beta", "activation_gamma"}) lo.ignore_attr(attribute);
+  lo.output(0, activated(lo, y, name, parameters));
 }
 
 void lower_fused_matmul(Lowering& lo) {

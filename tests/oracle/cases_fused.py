@@ -29,4 +29,9 @@ CASES = [
          outputs="float[2,3,4] y"),
     Case("transpose_matmul/trans_alpha", "float[2,5,3] x, float[2,4,5] w",
          "y = com.microsoft.TransposeMatMul<transA=1, transB=1, alpha=0.125>(x, w)", opsets=MS, outputs="float[2,3,4] y"),
+    *(Case(f"fused_gemm/{name.lower()}", "float[3,5] x", f'y = com.microsoft.FusedGemm<activation="{name}"{parameters}>(x, w, b)',
+           {"w": (5, 4), "b": (4,)}, opsets=MS, outputs="float[3,4] y")
+      for name, parameters in [("Elu", ", activation_alpha=0.7"), ("Selu", ", activation_alpha=1.3, activation_gamma=1.1"), ("Softplus", ""),
+                               ("Softsign", ""), ("ThresholdedRelu", ", activation_alpha=0.4"),
+                               ("HardSigmoid", ", activation_alpha=0.3, activation_beta=0.4")]),
 ]
