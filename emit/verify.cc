@@ -93,9 +93,9 @@ VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream
   if (blocks) out.difference = difference_in_blocks(*blocks, written, windows, budget);
 
   Digest digest;
-  stream::Pourer file(written, budget);
-  std::optional<stream::Pourer> recipe;
+  std::optional<stream::Pourer> recipe;  // the first to take tiles: it may need most of what there is
   if (!blocks) recipe.emplace(expected, budget);
+  stream::Pourer file(written, budget);
   const uint64_t step = (recipe ? *recipe : file).good_count(window / 2);
   for (uint64_t first = 0; first < elements; first += step) {
     const uint64_t count = std::min(step, elements - first), bytes = stream::file_bytes(written->dtype, count);
