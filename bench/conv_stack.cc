@@ -8,7 +8,7 @@
 namespace lowtide::bench {
 
 Graph conv_stack(uint64_t bytes, bool plain, int64_t input_size) {
-  constexpr uint64_t kLayers = 8;         // at least so many, as far as the narrowest layer allows,
+  constexpr uint64_t kLayers = 8;        // at least so many, as far as the narrowest layer allows,
   constexpr uint64_t kMostLayers = 256;  // and wider layers rather than more: nodes cost memory, bytes do not
   const int64_t kernel = plain ? 1 : 3;
   // Layers that grow to 16 MiB (plain) or 36 MiB: wide enough for any tile, small enough to run. What needs more than

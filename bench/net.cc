@@ -116,7 +116,7 @@ void Net::output(const Value& x) { *graph_.tail.add_output() = value_info(x); }
 Value Net::conv(const std::string& name, const Value& x, int64_t channels, const ConvOptions& o) {
   const int64_t pad = o.dilation * (o.kernel - 1) / 2;
   Value y{name, channels, window_count(x.height, o.kernel, o.stride, o.dilation, pad),
-                window_count(x.width, o.kernel, o.stride, o.dilation, pad)};
+          window_count(x.width, o.kernel, o.stride, o.dilation, pad)};
   const int64_t depth = x.channels / o.groups;
   const double fan_in =
       static_cast<double>(depth) * taps_inside(x.height, y.height, o, pad) * taps_inside(x.width, y.width, o, pad);
