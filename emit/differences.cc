@@ -41,7 +41,6 @@ bool same(const std::vector<tfl::Option>& a, const std::vector<tfl::Option>& b) 
 // The names of an operator's tensors: indices mean nothing in another file.
 std::vector<std::string_view> names(const tfl::Subgraph& graph, const std::vector<int32_t>& tensors) {
   std::vector<std::string_view> out;
-  out.reserve(tensors.size());
   for (int32_t index : tensors)
     out.push_back(index < 0 ? std::string_view() : graph.tensors[static_cast<size_t>(index)].name);
   return out;

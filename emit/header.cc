@@ -320,7 +320,6 @@ flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(const Graph& graph
   }
   auto indices = [&](const std::vector<ValueId>& ids) {
     std::vector<int32_t> out;
-    out.reserve(ids.size());
     for (ValueId id : ids) out.push_back(tensor_of[static_cast<size_t>(id)]);
     return out;
   };

@@ -80,7 +80,6 @@ uint64_t mapped_length(const Candidate& candidate) {
 void limit(std::vector<Candidate>& candidates) {
   if (candidates.size() <= kMostInPlace) return;
   std::vector<uint64_t> sizes;
-  sizes.reserve(candidates.size());
   for (const Candidate& candidate : candidates) sizes.push_back(candidate.recipe->bytes());
   std::nth_element(sizes.begin(), sizes.begin() + kMostInPlace - 1, sizes.end(), std::greater<>());
   const uint64_t least = sizes[kMostInPlace - 1];

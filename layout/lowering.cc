@@ -121,7 +121,8 @@ DType Lowering::attr_dtype(std::string_view name, DType otherwise) {
 }
 std::string Lowering::attr_s(std::string_view name, std::string otherwise) {
   const auto* found = typed(name, Type::kString);
-  return found ? found->s : otherwise;
+  if (!found) return otherwise;
+  return found->s;
 }
 std::optional<std::vector<int64_t>> Lowering::attr_ints(std::string_view name) {
   const auto* found = countable(*this, typed(name, Type::kInts));

@@ -25,10 +25,8 @@ Shape batch_of(Lowering& lo, Val a, Val b) {
   x.insert(x.begin(), rank - x.size(), 1);
   y.insert(y.begin(), rank - y.size(), 1);
   for (size_t i = 0; i < rank; ++i) {
-    if (x[i] == 1)
-      x[i] = y[i];
-    else if (y[i] != 1 && core::is_symbol(x[i]) && !core::is_symbol(y[i]))
-      x[i] = y[i];
+    const bool only_y_is_known = y[i] != 1 && core::is_symbol(x[i]) && !core::is_symbol(y[i]);
+    if (x[i] == 1 || only_y_is_known) x[i] = y[i];
   }
   return x;
 }

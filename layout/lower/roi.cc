@@ -143,9 +143,9 @@ struct RoiAxis {
 // The same number of samples for every region.
 void place_evenly(Lowering& lo, RoiAxis& axis, Val bin, Val start, int64_t bins, int64_t samples) {
   std::vector<float> steps;  // in bins
-  for (int64_t i = 0; i < bins * samples; ++i)
-    steps.push_back(static_cast<float>(i / samples) +
-                    (static_cast<float>(i % samples) + 0.5f) / static_cast<float>(samples));
+  for (int64_t which = 0; which < bins; ++which)
+    for (int64_t i = 0; i < samples; ++i)
+      steps.push_back(static_cast<float>(which) + (static_cast<float>(i) + 0.5f) / static_cast<float>(samples));
   Val step = lo.b.constant(stream::recipe::floats(steps, {1, bins * samples}));
   axis.at = lo.b.add(lo.b.mul(bin, step), start);
   axis.most = samples;

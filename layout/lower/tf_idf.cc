@@ -74,7 +74,7 @@ Val occurrences(Lowering& lo, Val x, const Grams& grams, int64_t distance, int64
 
 // One for each n-gram; empty where they are not asked for.
 std::vector<float> read_weights(Lowering& lo, const std::string& mode, const std::vector<int64_t>& places) {
-  const std::vector<float> weights = lo.attr_floats("weights").value_or(std::vector<float>());
+  std::vector<float> weights = lo.attr_floats("weights").value_or(std::vector<float>());
   if (weights.empty() || mode == "TF") return {};
   if (weights.size() != places.size()) lo.malformed("there are not as many weights as n-grams");
   if (mode == "IDF" && std::set<int64_t>(places.begin(), places.end()).size() < places.size())
