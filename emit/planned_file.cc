@@ -21,6 +21,7 @@ void overlay(std::span<const std::byte> bytes, uint64_t position, uint64_t begin
 
 void PlannedFile::read_at(uint64_t offset, std::span<std::byte> out) const {
   stream::check_range(offset, out.size(), size(), name_);
+  if (out.empty()) return;
   std::lock_guard lock(mutex_);
   std::memset(out.data(), 0, out.size());
   const uint64_t end = offset + out.size();

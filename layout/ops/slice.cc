@@ -276,7 +276,7 @@ Recipes fold_reverse(const OpView& op) { return {reversed(op.recipe(0), reversed
 
 std::optional<Movement> commute_reverse(const OpView& op, std::span<const ValueId> outputs, Slot slot,
                                         const Perm& perm) {
-  if (!op.ints(1)) return std::nullopt;
+  if (!op.ints(1) || perm.size() != op.shape(0).size()) return std::nullopt;
   std::vector<int> axes;
   for (int axis : reversed_axes(op)) axes.push_back(moved_axis(axis, perm));
   std::sort(axes.begin(), axes.end());
