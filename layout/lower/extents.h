@@ -11,6 +11,8 @@
 
 namespace lowtide::layout {
 
+// Symbols may be equal to anything.
+inline bool surely_differ(Dim a, Dim b) { return a != b && !core::is_symbol(a) && !core::is_symbol(b); }
 // x in another shape of as many elements; any number of the dimensions may be symbols.
 Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims);
 // Axes of extent 1 taken out, or put in (axes of the result, normalised).

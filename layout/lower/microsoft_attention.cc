@@ -24,8 +24,6 @@ struct Heads {
   bool merged = false;  // Attention, whose masks have two more forms: ends with starts, and one value for all
 };
 
-bool surely_differ(Dim a, Dim b) { return a != b && !core::is_symbol(a) && !core::is_symbol(b); }
-
 // [rows] lengths: row i has the keys below its length, and with `starts` from its start on.
 Val between(Lowering& lo, Val lengths, Val starts, Dim keys) {
   Builder& b = lo.b;

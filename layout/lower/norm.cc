@@ -9,17 +9,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layout/lower/extents.h"
 #include "layout/lower/operands.h"
 #include "layout/lower/window.h"
 
 namespace lowtide::layout {
 namespace {
 
-// [C] as [1, C, 1, ...], to broadcast over x of `rank`.
-Val per_channel(Lowering& lo, Val v, int rank) {
+// [C] as [1, C, 1, ...], to broadcast over x [N, C, ...].
+Val per_channel(Lowering& lo, Val v, Val x) {
   if (lo.rank(v) != 1) lo.malformed(fmt::format("a factor for each channel has rank {}, not 1", lo.rank(v)));
-  Shape shape(static_cast<size_t>(rank), 1);
-  shape[1] = lo.b.dim(v, 0);
+  const Dim have = lo.b.dim(v, 0), channels = lo.b.dim(x, 1);
+  if (surely_differ(have, channels)) lo.malformed(fmt::format("{} factors for {} channels", have, channels));
+  Shape shape(static_cast<size_t>(lo.rank(x)), 1);
+  shape[1] = have;
   return lo.b.reshape(v, shape);
 }
 
@@ -55,9 +58,8 @@ void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
   std::vector<int> axes = {0};
   for (int axis : axes_from(2, lo.rank(x))) axes.push_back(axis);
   const Moments m = moments(lo, x, axes);
-  Val y =
-      b.mul(m.centered, b.mul(inverse_deviation(lo, m.variance, epsilon), per_channel(lo, lo.input(1), lo.rank(x))));
-  lo.output(0, b.add(y, per_channel(lo, lo.input(2), lo.rank(x))));
+  Val y = b.mul(m.centered, b.mul(inverse_deviation(lo, m.variance, epsilon), per_channel(lo, lo.input(1), x)));
+  lo.output(0, b.add(y, per_channel(lo, lo.input(2), x)));
   const Shape channels = {lo.b.dim(x, 1)};
   const std::array<Val, 2> batch = {b.reshape(m.mean, channels), b.reshape(m.variance, channels)};
   for (size_t i = 0; i < 2; ++i)
@@ -138,7 +140,7 @@ void lower_batch_normalization(Lowering& lo) {
   for (Val* v : {&scale, &shift, &mean, &variance}) {
     if (lo.dtype(*v) != lo.dtype(variance)) *v = b.cast(*v, lo.dtype(variance));
     if (spatial) {
-      *v = per_channel(lo, *v, rank);
+      *v = per_channel(lo, *v, x);
     } else {  // a factor for each element of [C, spatial...]
       Shape shape = lo.shape(*v);
       shape.insert(shape.begin(), 1);
@@ -159,7 +161,7 @@ void lower_instance_normalization(Lowering& lo) {
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const Moments m = moments(lo, x, axes_from(2, rank));
   Val factor = inverse_deviation(lo, m.variance, epsilon);
-  Val scale = per_channel(lo, lo.input(1), rank), shift = per_channel(lo, lo.input(2), rank);
+  Val scale = per_channel(lo, lo.input(1), x), shift = per_channel(lo, lo.input(2), x);
   if (!is_filled(lo, scale, 1)) factor = b.mul(factor, scale);
   Val y = b.mul(m.centered, factor);
   lo.output(0, is_filled(lo, shift, 0) ? y : b.add(y, shift));
@@ -176,10 +178,8 @@ void lower_group_normalization(Lowering& lo) {
   const DType stash = lo.opset() >= 21 ? read_stash_type(lo) : lo.dtype(x);
   const Shape shape = lo.shape(x);
   Val y = b.cast(group_normalized(lo, b.cast(x, stash), groups, epsilon), lo.dtype(x));
-  const int split_rank = lo.rank(y);
-  const int factor_rank = lo.opset() >= 21 ? rank : split_rank;
   if (lo.opset() >= 21) y = b.reshape(y, shape);
-  y = b.add(b.mul(y, per_channel(lo, scale, factor_rank)), per_channel(lo, shift, factor_rank));
+  y = b.add(b.mul(y, per_channel(lo, scale, y)), per_channel(lo, shift, y));
   lo.output(0, b.reshape(y, shape));
 }
 

@@ -286,6 +286,8 @@ NODES = {
     "pool with wide pads": ("MaxPool", [X], {"kernel_shape": [2, 2], "pads": [5, 5, 5, 5]}),
     "normalization of other lengths": ("BatchNormalization", [X, floats(1, 1), floats(0, 0), floats(0, 0), floats(1, 1)], {}),
     "normalization of a vector": ("BatchNormalization", [(3,), floats(1), floats(0), floats(0), floats(1)], {}),
+    "one factor for all channels": ("InstanceNormalization", [X, floats(1), floats(0)], {}),
+    "statistics of other lengths": ("BatchNormalization", [X, floats(1), floats(0), floats(0), floats(1)], {}),
     "instances of other lengths": ("InstanceNormalization", [X, floats(1, 1), floats(0, 0)], {}),
     "layers along no axis": ("LayerNormalization", [X, floats(1)], {"axis": 4}),
     "responses of an even size": ("LRN", [X], {"size": 0}),

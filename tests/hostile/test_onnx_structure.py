@@ -455,7 +455,7 @@ def sparse_dims_whose_product_overflows(m):
 # Inputs.
 
 
-@lie("malformed", "the_conv")
+@lie("unsupported", "the_input")
 def input_dims_whose_product_overflows(m):
     for dim in m.graph.input[0].type.tensor_type.shape.dim:
         dim.dim_value = 2**62
