@@ -15,6 +15,7 @@ median of 7 in turns. Needs psutil and ai-edge-litert (bench/requirements.txt, t
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -122,7 +123,9 @@ def row(name, model, run, latency):
         return cells + ["no float model", "-", "-"]
     counts = operators(run["file"])
     cells += [f"{run['file'].stat().st_size / 1e6:.0f} MB", f"{sum(counts.values())} / {counts.get('TRANSPOSE', 0)}"]
-    return cells + [f"{latency * 1000:.0f} ms" if latency == latency else "LiteRT refuses it"]
+    if latency is None:
+        return cells + ["not run"]
+    return cells + ["LiteRT refuses it" if math.isnan(latency) else f"{latency * 1000:.0f} ms"]
 
 
 def compare(name, program, options, folder):
@@ -132,7 +135,8 @@ def compare(name, program, options, folder):
         runs = [ours(model, scratch, options.limit), theirs(program, model, scratch, options.limit)]
         files = [run["file"] for run in runs if run["file"]]
         times = iter(latencies(files, options.python, 7) if files[0].stat().st_size < options.latency_up_to else [])
-        return [row(f"{name}, {who}", model, run, next(times, float("nan")) if run["file"] else float("nan"))
+        title = model.stem if pathlib.Path(name).is_file() else name
+        return [row(f"{title}, {who}", model, run, next(times, None) if run["file"] else None)
                 for who, run in zip(("Lowtide", "onnx2tf"), runs)]
 
 
