@@ -2,6 +2,7 @@
 """Compares Lowtide with others, in turns, in one run: only ratios mean something on a shared machine.
 
     bench/compare.py cp --size 8G [--kind plain|transposed] [--rounds 5] [--cold] [--folder DIR]
+    bench/compare.py peers [MODEL ...] [--base PYTHON3.12] ...
     bench/compare.py quality MODEL.onnx ... --onnx2tf PATH [--python PATH] [--rounds 7]
 
 `cp`: the time of a conversion, in units of `cp` of the same files (the model and its external data). `plain` weights need
@@ -168,8 +169,15 @@ def main():
     quality.add_argument("--rounds", type=int, default=7)
     quality.add_argument("--timeout", type=int, default=600, help="seconds that onnx2tf may take")
     quality.set_defaults(run=compare_quality)
-    options = parser.parse_args()
-    options.run(options)
+    commands.add_parser("peers", help="memory, time and graphs beside onnx2tf's: bench/peers.py", add_help=False)
+    options, rest = parser.parse_known_args()
+    if options.command == "peers":
+        import peers  # which uses this one
+
+        return peers.main(rest)
+    if rest:
+        parser.error(f"unknown: {' '.join(rest)}")
+    return options.run(options)
 
 
 if __name__ == "__main__":

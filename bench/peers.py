@@ -37,6 +37,8 @@ def install(options):
     program = pathlib.Path(options.env) / "bin" / "onnx2tf"
     if not program.exists():
         print(f"installing {PEER} into {options.env}", flush=True)
+        if shutil.which(options.base) is None:
+            sys.exit(f"there is no {options.base}: {PEER} needs a Python 3.12, say which by --base")
         subprocess.run([options.base, "-m", "venv", options.env], check=True)
         subprocess.run([program.parent / "pip", "install", "--quiet", PEER], check=True)
     return program.resolve()
@@ -150,7 +152,7 @@ def byte_count(text):
     return int(float(text.rstrip("KMG")) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1))
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["unet", "deeplab", "duc", "conv-stack:1G"])
     parser.add_argument("--env", default=str(ROOT / "build/onnx2tf"))
@@ -160,7 +162,7 @@ def main():
     parser.add_argument("--latency-up-to", type=byte_count, default=byte_count("600M"), help="larger models are not run")
     parser.add_argument("--folder", default=str(ROOT / "build/peers"))
     parser.add_argument("--write", type=pathlib.Path, help="put the table into this page, between its marks")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     folder = pathlib.Path(options.folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     program = install(options)
