@@ -24,9 +24,12 @@ import sys
 import tempfile
 import time
 
-import psutil
-
 from compare import LOWTIDE, ROOT, latencies, operators
+
+try:
+    import psutil
+except ImportError:
+    sys.exit("psutil is missing: pip install -r bench/requirements.txt")
 
 PEER = "onnx2tf==2.6.9"
 BEGIN, END = "<!-- bench/peers.py writes from here -->\n", "<!-- to here -->\n"
