@@ -28,7 +28,7 @@ std::vector<Shape> split(core::Symbols& symbols, const Shape& in, const Shape& o
     Shape& axes = pieces.emplace_back();
     while (rest != 1) {
       while (left == 1 && next < in.size()) left = in[next++];
-      if (left == 0 || rest == 0) return {};
+      if (left == 1 || left == 0 || rest == 0) return {};  // 1: `in` is used up, as far as is known
       if (auto more = symbols.exact_div(rest, left)) {
         axes.push_back(left);
         rest = *more;
