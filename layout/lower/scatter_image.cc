@@ -62,6 +62,8 @@ void lower_col2im(Lowering& lo) {
   std::vector<int64_t> padded, positions;
   for (size_t i = 0; i < rank; ++i) {
     if (block[i] < 1 || image[i] < 1) lo.malformed("image_shape and block_shape must be positive");
+    if (std::max({image[i], pads[i], pads[rank + i]}) > std::numeric_limits<int32_t>::max())
+      lo.unsupported("an image whose extents do not fit TFLite's 32 bits");
     padded.push_back(image[i] + pads[i] + pads[rank + i]);
     const int64_t room = padded[i] - (static_cast<int64_t>(stream::checked_mul(static_cast<uint64_t>(block[i] - 1),
                                                                                static_cast<uint64_t>(dilation[i]))) +

@@ -211,7 +211,8 @@ std::vector<TensorType> infer_select(const OpView& op) {
     const std::vector<Dim> condition = *known;
     if (!op.contents(1) || !op.contents(2)) return {out};
     const std::vector<Dim> yes = *op.contents(1), no = *op.contents(2);
-    const size_t count = std::max({condition.size(), yes.size(), no.size()});
+    const auto [least, most] = std::minmax({condition.size(), yes.size(), no.size()});
+    const size_t count = least == 0 ? 0 : most;  // one is broadcast to none as well
     std::vector<Dim> made;
     for (size_t i = 0; i < count; ++i) {
       const Dim c = condition[condition.size() == 1 ? 0 : i];
