@@ -147,7 +147,10 @@ namespace {
 
 // New axes that only the run knows: ones there, the own dimensions in the places that are left.
 Val unsqueeze_at_run_time(Lowering& lo, Val x, Val axes) {
+  constexpr Dim kMostAxes = 8;  // that RESHAPE's kernel takes
   const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
+  if (count > kMostAxes - lo.rank(x))
+    lo.unsupported(fmt::format("{} new axes: shapes have at most {}", count, kMostAxes));
   const int rank = lo.rank(x) + static_cast<int>(count);
   axes = lo.b.cast(axes, DType::kInt32);
   Val added = spread_by_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, rank, 0);
