@@ -5,9 +5,8 @@
 //     CONV_2D -> RESHAPE -> layer norm -> FULLY_CONNECTED -> RESHAPE      one RESHAPE less
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
 
+#include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
 #include "layout/traits.h"
 
@@ -23,33 +22,13 @@ bool is_last_axis_reduction(Rewriter& rewriter, const Op& op) {
   return axes && axes->size() == 1 && (*axes)[0] == rewriter.value(op.inputs[0]).rank() - 1;
 }
 
-class Region {
+class Region : private BehindReshape {
  public:
-  Region(Rewriter& rewriter, OpId reshape)
-      : rewriter_(rewriter),
-        source_(rewriter.op(reshape).inputs[0]),
-        start_(rewriter.op(reshape).outputs[0]),
-        rank_(rewriter.value(start_).rank()) {
-    values_.insert(start_);
-    // A binary op may join only after both of its inputs have: look again until nothing new is found.
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (ValueId value : std::set<ValueId>(values_))
-        for (OpId user : rewriter_.users(value)) grew = join(user) || grew;
-    }
+  Region(Rewriter& rewriter, OpId reshape) : BehindReshape(rewriter, reshape), rank_(rewriter.value(start_).rank()) {
+    grow([this](OpId id) { return join(id); });
   }
 
-  // Every value that leaves the region goes into a RESHAPE, which does not mind.
-  bool closed() const {
-    if (ops_.empty()) return false;
-    return std::all_of(values_.begin(), values_.end(), [&](ValueId value) {
-      if (rewriter_.uses(value) != static_cast<int>(rewriter_.users(value).size())) return false;
-      return std::all_of(rewriter_.users(value).begin(), rewriter_.users(value).end(), [&](OpId user) {
-        return ops_.contains(user) ||
-               (rewriter_.op(user).kind == Kind::kReshape && rewriter_.op(user).inputs[0] == value);
-      });
-    });
-  }
+  bool closed() const { return !ops_.empty() && ends_in_reshapes(); }
 
   // Takes the RESHAPE out: all ops of the region see the leading axes of its source.
   void apply() {
@@ -94,11 +73,7 @@ class Region {
     });
   }
 
-  Rewriter& rewriter_;
-  ValueId source_, start_;
   int rank_;
-  std::set<ValueId> values_;
-  std::set<OpId> ops_;
 };
 
 bool reshape_behind_region(Rewriter& rewriter, OpId id) {

@@ -7,8 +7,8 @@
 // Without groups (G = 1, G = C) nothing is left of the RESHAPEs.
 #include <algorithm>
 #include <array>
-#include <set>
 
+#include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
 #include "layout/traits.h"
 
@@ -46,32 +46,17 @@ std::vector<Shape> split(core::Symbols& symbols, const Shape& in, const Shape& o
 }
 
 // The ops after a RESHAPE, as far as they see nothing but its shape, with some axes reduced to 1.
-class Region {
+class Region : private BehindReshape {
  public:
-  Region(Rewriter& rewriter, OpId reshape)
-      : rewriter_(rewriter), source_(rewriter.op(reshape).inputs[0]), start_(rewriter.op(reshape).outputs[0]) {
+  Region(Rewriter& rewriter, OpId reshape) : BehindReshape(rewriter, reshape) {
     shape_ = rewriter.value(start_).shape;
     pieces_ = split(rewriter.graph.symbols, rewriter.value(source_).shape, shape_);
     if (std::none_of(pieces_.begin(), pieces_.end(), [](const Shape& axes) { return axes.size() > 1; })) return;
-    values_.insert(start_);
-    // A binary op may join only after both of its inputs have: look again until nothing new is found.
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (ValueId value : std::set<ValueId>(values_))
-        for (OpId user : rewriter_.users(value)) grew = join(user) || grew;
-    }
+    grow([this](OpId id) { return join(id); });
   }
 
-  // A merged axis is reduced, and every value that leaves the region goes into a RESHAPE, which does not mind.
-  bool closed() const {
-    return reduces_ && std::all_of(values_.begin(), values_.end(), [&](ValueId value) {
-             if (rewriter_.uses(value) != static_cast<int>(rewriter_.users(value).size())) return false;
-             return std::all_of(rewriter_.users(value).begin(), rewriter_.users(value).end(), [&](OpId user) {
-               return ops_.contains(user) ||
-                      (rewriter_.op(user).kind == Kind::kReshape && rewriter_.op(user).inputs[0] == value);
-             });
-           });
-  }
+  // A merged axis is reduced, and nothing outside sees the axes.
+  bool closed() const { return reduces_ && ends_in_reshapes(); }
 
   void apply() {
     core::Builder& b = rewriter_.b;
@@ -164,13 +149,9 @@ class Region {
     return rewriter_.graph.add_ints(result, old.dtype, {static_cast<Dim>(result.size())});
   }
 
-  Rewriter& rewriter_;
-  ValueId source_, start_;
   Shape shape_;                // what the RESHAPE makes
   std::vector<Shape> pieces_;  // of each of its axes
   bool reduces_ = false, drops_ones_ = true;
-  std::set<ValueId> values_;
-  std::set<OpId> ops_;
 };
 
 bool see_axes_apart(Rewriter& rewriter, OpId id) {

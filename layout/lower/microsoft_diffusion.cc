@@ -26,7 +26,10 @@ void group_norm(Lowering& lo, Val x) {
   Val image = last ? channels_second(lo, x) : x;
   Val y = b.reshape(group_normalized(lo, image, lo.need_attr_i("groups"), epsilon), lo.shape(image));
   if (last) y = channels_in_the_end(lo, y);
-  auto per_channel = [&](size_t at) { return last ? lo.input(at) : add_ones(lo, lo.input(at), {1, 2}); };
+  auto per_channel = [&](size_t at) {
+    check_factors(lo, lo.input(at), b.dim(image, 1));
+    return last ? lo.input(at) : add_ones(lo, lo.input(at), {1, 2});
+  };
   y = b.add(b.mul(y, per_channel(1)), per_channel(2));
   lo.output(0, activation == 1 ? b.mul(y, b.logistic(y)) : y);
 }
@@ -50,7 +53,10 @@ void lower_skip_group_norm(Lowering& lo) {
   if (lo.rank(skip) == 2) skip = add_ones(lo, skip, {1, 2});
   if (lo.rank(skip) != 4) lo.malformed(fmt::format("the skip has rank {}, not 2 or 4", lo.rank(skip)));
   Val sum = b.add(lo.input(0), skip);
-  if (lo.has_input(4)) sum = b.add(sum, lo.input(4));
+  if (lo.has_input(4)) {
+    check_factors(lo, lo.input(4), b.dim(sum, 3));
+    sum = b.add(sum, lo.input(4));
+  }
   group_norm(lo, sum);
   lo.output(1, sum);
 }

@@ -18,11 +18,9 @@ namespace {
 
 // [C] as [1, C, 1, ...], to broadcast over x [N, C, ...].
 Val per_channel(Lowering& lo, Val v, Val x) {
-  if (lo.rank(v) != 1) lo.malformed(fmt::format("a factor for each channel has rank {}, not 1", lo.rank(v)));
-  const Dim have = lo.b.dim(v, 0), channels = lo.b.dim(x, 1);
-  if (surely_differ(have, channels)) lo.malformed(fmt::format("{} factors for {} channels", have, channels));
+  check_factors(lo, v, lo.b.dim(x, 1));
   Shape shape(static_cast<size_t>(lo.rank(x)), 1);
-  shape[1] = have;
+  shape[1] = lo.b.dim(v, 0);
   return lo.b.reshape(v, shape);
 }
 
@@ -92,6 +90,13 @@ Val odd_response(Lowering& lo, Val x, const core::LrnOptions& options) {
 }
 
 }  // namespace
+
+void check_factors(Lowering& lo, Val factors, Dim channels) {
+  if (lo.rank(factors) != 1)
+    lo.malformed(fmt::format("a factor for each channel has rank {}, not 1", lo.rank(factors)));
+  const Dim have = lo.b.dim(factors, 0);
+  if (surely_differ(have, channels)) lo.malformed(fmt::format("{} factors for {} channels", have, channels));
+}
 
 Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon) {
   Builder& b = lo.b;

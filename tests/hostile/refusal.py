@@ -49,6 +49,13 @@ def refuse(path, kind, words=(), options=()):
     assert not done.stdout and not list(output.iterdir())
 
 
+def refuse_model(model, folder, kind, words=()):
+    """`convert` refuses this ModelProto, written as it is."""
+    path = folder / "broken.onnx"
+    path.write_bytes(model.SerializeToString())
+    refuse(path, kind, words)
+
+
 def refuse_to_list(path, kind, words=()):
     """`inspect` refuses it."""
     done = run(["inspect", path])

@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from good_model import attribute, good_model, initializer
-from refusal import Lies, refuse, run
+from refusal import Lies, refuse, refuse_model, run
 
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 HUGE = 2**62
@@ -189,9 +189,7 @@ def addend_that_does_not_fit(m):
 def test_good_model_changed(harm, kind, words, tmp_path, record_property):
     model = good_model()
     harm(model)
-    path = tmp_path / "broken.onnx"
-    path.write_bytes(model.SerializeToString())
-    refuse(path, kind, words)
+    refuse_model(model, tmp_path, kind, words)
     record_property("hostile files refused", 1)
 
 
@@ -289,6 +287,7 @@ NODES = {
     "one factor for all channels": ("InstanceNormalization", [X, floats(1), floats(0)], {}),
     "statistics of other lengths": ("BatchNormalization", [X, floats(1), floats(0), floats(0), floats(1)], {}),
     "instances of other lengths": ("InstanceNormalization", [X, floats(1, 1), floats(0, 0)], {}),
+    "one factor for all channels of groups": ("com.microsoft.GroupNorm", [X, floats(1), floats(0)], {"groups": 7, "activation": 0}),
     "layers along no axis": ("LayerNormalization", [X, floats(1)], {"axis": 4}),
     "responses of an even size": ("LRN", [X], {"size": 0}),
     "resize without scales or sizes": ("Resize", [X], {}),
@@ -338,16 +337,17 @@ def single(operator, inputs, attributes, outputs=1, opset=None):
     if not given:
         given.append(helper.make_tensor_value_info("unused", F, [1]))
     made = [f"out{i}" for i in range(outputs)]
-    node = helper.make_node(operator, names, made, name="the_node", **attributes)
+    domain, _, name = operator.rpartition(".")
+    node = helper.make_node(name, names, made, name="the_node", domain=domain, **attributes)
     graph = helper.make_graph([node], "g", given, [helper.make_tensor_value_info(name, F, None) for name in made], initializer=constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset or OPSETS.get(operator, 13))], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset or OPSETS.get(operator, 13)),
+                                                  helper.make_opsetid("com.microsoft", 1)], ir_version=8)
 
 
 @pytest.mark.parametrize("case", NODES)
 def test_single_node(case, tmp_path, record_property):
-    path = tmp_path / "node.onnx"
-    path.write_bytes(single(*NODES[case]).SerializeToString())
-    refuse(path, ("malformed", "unsupported") if case == "range that is endless" else "malformed", ["the_node"])
+    kinds = ("malformed", "unsupported") if case == "range that is endless" else "malformed"
+    refuse_model(single(*NODES[case]), tmp_path, kinds, ["the_node"])
     record_property("hostile files refused", 1)
 
 

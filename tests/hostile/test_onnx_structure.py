@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from good_model import good_model, initializer, node
-from refusal import Lies, converter, refuse
+from refusal import Lies, converter, refuse, refuse_model
 
 lie = Lies()
 
@@ -540,9 +540,7 @@ def attribute_that_is_a_graph(m):
 def test_structure(harm, kind, words, tmp_path, record_property):
     model = good_model()
     harm(model)
-    path = tmp_path / "broken.onnx"
-    path.write_bytes(model.SerializeToString())
-    refuse(path, kind, words)
+    refuse_model(model, tmp_path, kind, words)
     record_property("hostile files refused", 1)
 
 
