@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "layout/lower/extents.h"
 #include "layout/lower/subgraph.h"
 #include "layout/region.h"
 
@@ -148,6 +149,9 @@ void lower_batched_scan(Lowering& lo, const onnx::Graph& body, size_t carried) {
   if (back.size() != scanned) lo.malformed(fmt::format("directions has {} entries, not {}", back.size(), scanned));
   const int64_t batch = lo.need_static(lo.b.dim(lo.input(1), 0), "the batch");
   if (batch < 1) lo.unsupported("the batch is empty");
+  for (size_t i = 1; i < lo.input_count(); ++i)
+    if (lo.rank(lo.input(i)) == 0 || surely_differ(lo.b.dim(lo.input(i), 0), batch))
+      lo.malformed(fmt::format("input {} has not the {} entries of the batch", i, batch));
   std::vector<std::vector<Val>> results(outputs);
   for (int64_t element = 0; element < batch; ++element) {
     Scan scan{.body = body, .state = {}, .inputs = {}, .in = {}, .out = std::vector<Scanned>(outputs - carried)};
