@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <set>
 #include <unordered_map>
@@ -64,14 +65,28 @@ class Meanwhile {
 
 bool is_half(core::DType dtype) { return dtype == core::DType::kFloat16 || dtype == core::DType::kBFloat16; }
 
-// `kind` is a letter of LowerRow::inputs.
+// `kind` is a letter of LowerRow::inputs, a capital one as its small one.
 bool is_of_kind(core::DType dtype, char kind) {
   const bool is_bool = dtype == core::DType::kBool, is_int = stream::is_integer(dtype);
   const bool is_complex = dtype == core::DType::kComplex64 || dtype == core::DType::kComplex128;
   const bool is_real = !is_bool && !is_int && !is_complex;
-  return kind == '.' || (kind == 'b' && is_bool) || (kind == 'i' && is_int) || (kind == 'f' && is_real) ||
-         (kind == 'n' && (is_int || is_real));
+  switch (kind) {
+    case 'b':
+      return is_bool;
+    case 'i':
+    case 'I':
+      return is_int;
+    case 'f':
+    case 'F':
+      return is_real;
+    case 'n':
+    case 'N':
+      return is_int || is_real;
+    default:
+      return true;
+  }
 }
+bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == 'N' || kind == '*'; }
 
 std::string full_name(const onnx::Node& node) {
   return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
@@ -294,12 +309,21 @@ class GraphLowering : public Surroundings {
   }
 
   void check_types(const LowerRow& row, const std::vector<Val>& inputs) const {
+    std::optional<core::DType> shared;
     for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i]) continue;
+      const core::DType dtype = builder_->dtype(inputs[i]);
       const char kind = row.inputs[std::min(i, row.inputs.size() - 1)];
-      if (inputs[i] && !is_of_kind(builder_->dtype(inputs[i]), kind))
-        throw Error(Code::kMalformed,
-                    fmt::format("it does not take {}", stream::dtype_name(builder_->dtype(inputs[i]))),
+      if (!is_of_kind(dtype, kind))
+        throw Error(Code::kMalformed, fmt::format("it does not take {}", stream::dtype_name(dtype)),
                     {.slot = fmt::format("input {}", i)});
+      if (!shares_its_type(kind)) continue;
+      if (shared.value_or(dtype) != dtype)
+        throw Error(Code::kMalformed,
+                    fmt::format("it is {}, and others that must be of the same type are {}", stream::dtype_name(dtype),
+                                stream::dtype_name(*shared)),
+                    {.slot = fmt::format("input {}", i)});
+      shared = dtype;
     }
   }
 

@@ -120,8 +120,9 @@ using LowerFunction = void (*)(Lowering&);
 struct LowerRow {
   std::string_view domain;  // "" is ai.onnx
   std::string_view op;
-  // A letter an input, the last one for all that follow: f any float, i any integer, n either, b bool, . anything. Wide
-  // enough for every opset, narrow enough that no lowering meets numbers that it was not written for.
+  // A letter an input, the last one for all that follow: f any float, i any integer, n either, b bool, . anything.
+  // Those with a capital letter (F, I, N, and * for anything) are of one type. Wide enough for every opset, narrow
+  // enough that no lowering meets numbers that it was not written for.
   std::string_view inputs;
   int min_inputs, max_inputs;  // max -1: any number
   int max_outputs;             // -1: any number

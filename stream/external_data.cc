@@ -153,13 +153,6 @@ class ExternalFiles::File final : public Source {
   uint64_t size() const override { return identity_.size; }
   const std::string& name() const override { return name_; }
   std::filesystem::path path() const override { return name_; }
-  std::shared_ptr<const Descriptor> descriptor() const override {
-    auto file = folder_->file(location_);
-    if (identity(file->number(), name_) != identity_) {
-      throw Error(Code::kIo, "the file was changed while it was being read", {.file = name_});
-    }
-    return file;
-  }
   void read_at(uint64_t offset, std::span<std::byte> out) const override {
     check_range(offset, out.size(), identity_.size, name_);
     read_fully(descriptor()->number(), offset, out, name_);
@@ -170,6 +163,15 @@ class ExternalFiles::File final : public Source {
   void check_unchanged() const override { descriptor(); }
 
  private:
+  // Held only while it is used: few files are open at once.
+  std::shared_ptr<const Descriptor> descriptor() const {
+    auto file = folder_->file(location_);
+    if (identity(file->number(), name_) != identity_) {
+      throw Error(Code::kIo, "the file was changed while it was being read", {.file = name_});
+    }
+    return file;
+  }
+
   std::shared_ptr<Folder> folder_;
   std::string location_, name_;
   Identity identity_;

@@ -22,7 +22,6 @@ class FileSource final : public Source {
 
   uint64_t size() const override { return identity_.size; }
   const std::string& name() const override { return name_; }
-  std::shared_ptr<const Descriptor> descriptor() const override { return file_; }
   std::filesystem::path path() const override { return name_; }
   void read_at(uint64_t offset, std::span<std::byte> out) const override {
     check_range(offset, out.size(), identity_.size, name_);

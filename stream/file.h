@@ -57,9 +57,6 @@ class Source {
   // Reads exactly out.size() bytes. Safe from several threads. Throws Error(kMalformed) past the end, Error(kIo) when
   // the disk fails or the file became shorter.
   virtual void read_at(uint64_t offset, std::span<std::byte> out) const = 0;
-  // A descriptor whose bytes are this source's, for copies inside the kernel, or null. Hold it only while copying: few
-  // files are open at once.
-  virtual std::shared_ptr<const Descriptor> descriptor() const { return nullptr; }
   // The first hole in [offset, end): bytes that read as zeros because nothing is stored there. [end, end) when there is
   // none, or none is known of.
   virtual Range next_hole(uint64_t /*offset*/, uint64_t end) const { return {end, end}; }
@@ -108,8 +105,7 @@ class OutFile {
 
   void reserve(Range range);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  // Holes stay holes. Copies through `scratch`, or inside the kernel where the system can and `scratch` is small (it
-  // may be empty then).
+  // Holes stay holes. Copies through `scratch`, which must have a byte at least.
   void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                  std::span<std::byte> scratch);
   // What was written is on the disk then, and is read from there: for verifying it.
@@ -125,8 +121,6 @@ class OutFile {
   void hand_over(uint64_t offset, uint64_t bytes);
   void copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                  std::span<std::byte> scratch);
-  // How many bytes, from the first on, were copied.
-  uint64_t copy_in_kernel(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes);
   void check_inside(const char* what, uint64_t offset, uint64_t bytes) const;
   [[noreturn]] void fail(const char* doing, int error) const;
 

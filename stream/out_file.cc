@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -24,9 +23,6 @@
 
 namespace lowtide::stream {
 namespace {
-
-// Below this much scratch a copy inside the kernel is the faster one; above, pread and pwrite are (measured on ext4).
-constexpr size_t kSmallScratch = 256 * 1024;
 
 // Large is what would have the kernel stop us.
 bool is_large(uint64_t size) {
@@ -152,32 +148,12 @@ void OutFile::copy_from(const Source& source, uint64_t source_offset, uint64_t o
 
 void OutFile::copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                         std::span<std::byte> scratch) {
-  uint64_t done = scratch.size() < kSmallScratch ? copy_in_kernel(source, source_offset, offset, bytes) : 0;
-  std::array<std::byte, 16 * 1024> last_resort;
-  if (scratch.empty()) scratch = last_resort;
-  while (done < bytes) {
+  for (uint64_t done = 0; done < bytes;) {
     auto piece = scratch.first(std::min<uint64_t>(scratch.size(), bytes - done));
     source.read_at(source_offset + done, piece);
     write_at(offset + done, piece);
     done += piece.size();
   }
-}
-
-uint64_t OutFile::copy_in_kernel(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes) {
-  auto from = source.descriptor();
-  if (from == nullptr) return 0;
-  auto in = static_cast<off64_t>(source_offset);
-  auto out = static_cast<off64_t>(offset);
-  uint64_t done = 0;
-  while (done < bytes) {
-    ssize_t copied = copy_file_range(from->number(), &in, temporary_->descriptor(), &out, bytes - done, 0);
-    if (copied < 0 && errno == EINTR) continue;
-    if (copied < 0 && is_no_space(errno)) fail("copying", errno);
-    if (copied <= 0) break;  // not supported between these files, or the input became shorter: reading will tell
-    hand_over(offset + done, static_cast<uint64_t>(copied));
-    done += static_cast<uint64_t>(copied);
-  }
-  return done;
 }
 
 void OutFile::to_disk() {

@@ -13,11 +13,6 @@ namespace {
 
 constexpr int kMostAxes = 5;  // of BATCH_MATMUL
 
-void need_one_type(Lowering& lo, Val a, Val b) {
-  if (lo.dtype(a) != lo.dtype(b))
-    lo.malformed(fmt::format("operands of types {} and {}", dtype_name(lo.dtype(a)), dtype_name(lo.dtype(b))));
-}
-
 // The batch axes of both operands together.
 Shape batch_of(Lowering& lo, Val a, Val b) {
   Shape x(lo.shape(a).begin(), lo.shape(a).end() - 2), y(lo.shape(b).begin(), lo.shape(b).end() - 2);
@@ -97,8 +92,6 @@ Val matrix_product(Lowering& lo, Val a, Val b) {
 Val general_product(Lowering& lo) {
   Val a = lo.input(0), b = lo.input(1);
   const Val c = lo.optional_input(2);
-  need_one_type(lo, a, b);
-  if (c) need_one_type(lo, a, c);
   if (lo.rank(a) != 2 || lo.rank(b) != 2)
     lo.malformed(fmt::format("operands have ranks {} and {}, not 2", lo.rank(a), lo.rank(b)));
   const bool trans_a = lo.attr_i("transA", 0) != 0, trans_b = lo.attr_i("transB", 0) != 0;
@@ -128,7 +121,6 @@ void lower_gemm(Lowering& lo) { lo.output(0, general_product(lo)); }
 
 // A vector on the left is a row, one on the right a column; the axis that was added goes again.
 Val any_product(Lowering& lo, Val a, Val b) {
-  need_one_type(lo, a, b);
   if (lo.rank(a) < 1 || lo.rank(b) < 1) lo.malformed("an operand is a scalar");
   const bool row = lo.rank(a) == 1, column = lo.rank(b) == 1;
   if (row) a = lo.b.reshape(a, {1, lo.b.dim(a, 0)});

@@ -69,8 +69,7 @@ Val combined(Lowering& lo, const Rows& rows, const std::string& reduction) {
 
 std::string reduction_of(Lowering& lo) { return lo.opset() >= 16 ? lo.attr_s("reduction", "none") : "none"; }
 
-void check_types(Lowering& lo) {
-  if (lo.dtype(lo.input(0)) != lo.dtype(lo.input(2))) lo.malformed("data and updates differ in type");
+void check_indices(Lowering& lo) {
   if (!stream::is_signed_int(lo.dtype(lo.input(1)))) lo.malformed("the indices are no integers");
 }
 
@@ -110,7 +109,7 @@ Val update_box(Lowering& lo, Val data, Val updates, Box box) {
 }  // namespace
 
 void lower_scatter_nd(Lowering& lo) {
-  check_types(lo);
+  check_indices(lo);
   Val data = lo.input(0), indices = lo.input(1), updates = lo.input(2);
   const std::string reduction = reduction_of(lo);
   const Shape dims = lo.shape(data);
@@ -152,7 +151,7 @@ void lower_scatter_nd(Lowering& lo) {
 }
 
 void lower_scatter_elements(Lowering& lo) {
-  check_types(lo);
+  check_indices(lo);
   Val data = lo.input(0), indices = lo.input(1), updates = lo.input(2);
   const std::string reduction = reduction_of(lo);
   const Shape dims = lo.shape(data), index_shape = lo.shape(indices);

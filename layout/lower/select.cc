@@ -19,12 +19,7 @@ Val element(Lowering& lo, Val list, int64_t at) {
 
 }  // namespace
 
-void lower_where(Lowering& lo) {
-  Val yes = lo.input(1), no = lo.input(2);
-  if (lo.dtype(lo.input(0)) != DType::kBool) lo.malformed("the condition is not boolean");
-  if (lo.dtype(yes) != lo.dtype(no)) lo.malformed("the two choices differ in type");
-  lo.output(0, lo.b.select(lo.input(0), yes, no));
-}
+void lower_where(Lowering& lo) { lo.output(0, lo.b.select(lo.input(0), lo.input(1), lo.input(2))); }
 
 void lower_one_hot(Lowering& lo) {
   Val indices = lo.input(0), depth = as_scalar(lo, lo.input(1)), values = lo.input(2);

@@ -15,7 +15,7 @@ namespace lowtide::layout {
   ROW("", "Abs", "n", 1, 1, 1, lower_abs) \
   ROW("", "Acos", "f", 1, 1, 1, lower_acos) \
   ROW("", "Acosh", "f", 1, 1, 1, lower_acosh) \
-  ROW("", "Add", "n", 2, 2, 1, lower_add) \
+  ROW("", "Add", "N", 2, 2, 1, lower_add) \
   ROW("", "AffineGrid", "fi", 2, 2, 1, lower_affine_grid) \
   ROW("", "And", "b", 2, 2, 1, lower_and) \
   ROW("", "ArgMax", "n", 1, 1, 1, lower_arg_max) \
@@ -24,64 +24,64 @@ namespace lowtide::layout {
   ROW("", "Asinh", "f", 1, 1, 1, lower_asinh) \
   ROW("", "Atan", "f", 1, 1, 1, lower_atan) \
   ROW("", "Atanh", "f", 1, 1, 1, lower_atanh) \
-  ROW("", "Attention", "fff.ffi", 3, 7, 4, lower_attention) \
+  ROW("", "Attention", "FFf.Ffi", 3, 7, 4, lower_attention) \
   ROW("", "AveragePool", "f", 1, 1, 1, lower_average_pool) \
   ROW("", "BatchNormalization", "f", 5, 5, 5, lower_batch_normalization) \
   ROW("", "Bernoulli", "f", 1, 1, 1, lower_random) \
-  ROW("", "BitShift", "i", 2, 2, 1, lower_bit_shift) \
-  ROW("", "BitwiseAnd", "i", 2, 2, 1, lower_bitwise_and) \
+  ROW("", "BitShift", "I", 2, 2, 1, lower_bit_shift) \
+  ROW("", "BitwiseAnd", "I", 2, 2, 1, lower_bitwise_and) \
   ROW("", "BitwiseNot", "i", 1, 1, 1, lower_bitwise_not) \
-  ROW("", "BitwiseOr", "i", 2, 2, 1, lower_bitwise_or) \
-  ROW("", "BitwiseXor", "i", 2, 2, 1, lower_bitwise_xor) \
+  ROW("", "BitwiseOr", "I", 2, 2, 1, lower_bitwise_or) \
+  ROW("", "BitwiseXor", "I", 2, 2, 1, lower_bitwise_xor) \
   ROW("", "BlackmanWindow", "i", 1, 1, 1, lower_blackman_window) \
   ROW("", "Cast", ".", 1, 1, 1, lower_cast) \
   ROW("", "CastLike", ".", 2, 2, 1, lower_cast_like) \
   ROW("", "Ceil", "f", 1, 1, 1, lower_ceil) \
   ROW("", "Celu", "f", 1, 1, 1, lower_celu) \
   ROW("", "CenterCropPad", ".i", 2, 2, 1, lower_center_crop_pad) \
-  ROW("", "Clip", "n", 1, 3, 1, lower_clip) \
+  ROW("", "Clip", "N", 1, 3, 1, lower_clip) \
   ROW("", "Col2Im", ".i", 3, 3, 1, lower_col2im) \
   ROW("", "Compress", ".b", 2, 2, 1, lower_compress) \
-  ROW("", "Concat", ".", 1, -1, 1, lower_concat) \
+  ROW("", "Concat", "*", 1, -1, 1, lower_concat) \
   ROW("", "ConcatFromSequence", ".", 1, 1, 1, lower_concat_from_sequence) \
   ROW("", "Constant", ".", 0, 0, 1, lower_constant) \
   ROW("", "ConstantOfShape", "i", 1, 1, 1, lower_constant_of_shape) \
-  ROW("", "Conv", "f", 2, 3, 1, lower_conv) \
+  ROW("", "Conv", "F", 2, 3, 1, lower_conv) \
   ROW("", "ConvInteger", "i", 2, 4, 1, lower_conv_integer) \
-  ROW("", "ConvTranspose", "f", 2, 3, 1, lower_conv_transpose) \
+  ROW("", "ConvTranspose", "F", 2, 3, 1, lower_conv_transpose) \
   ROW("", "Cos", "f", 1, 1, 1, lower_cos) \
   ROW("", "Cosh", "f", 1, 1, 1, lower_cosh) \
   ROW("", "CumSum", "ni", 2, 2, 1, lower_cum_sum) \
   ROW("", "DFT", "fi", 1, 3, 1, lower_dft) \
-  ROW("", "DeformConv", "f", 3, 5, 1, lower_deform_conv) \
+  ROW("", "DeformConv", "F", 3, 5, 1, lower_deform_conv) \
   ROW("", "DepthToSpace", ".", 1, 1, 1, lower_depth_to_space) \
-  ROW("", "DequantizeLinear", "nfn", 2, 3, 1, lower_dequantize_linear) \
+  ROW("", "DequantizeLinear", "NfN", 2, 3, 1, lower_dequantize_linear) \
   ROW("", "Det", "f", 1, 1, 1, lower_det) \
-  ROW("", "Div", "n", 2, 2, 1, lower_div) \
+  ROW("", "Div", "N", 2, 2, 1, lower_div) \
   ROW("", "Dropout", "ffb", 1, 3, 2, lower_dropout) \
   ROW("", "DynamicQuantizeLinear", "f", 1, 1, 3, lower_dynamic_quantize_linear) \
-  ROW("", "Einsum", "n", 1, -1, 1, lower_einsum) \
+  ROW("", "Einsum", "N", 1, -1, 1, lower_einsum) \
   ROW("", "Elu", "f", 1, 1, 1, lower_elu) \
-  ROW("", "Equal", ".", 2, 2, 1, lower_equal) \
+  ROW("", "Equal", "*", 2, 2, 1, lower_equal) \
   ROW("", "Erf", "n", 1, 1, 1, lower_erf) \
   ROW("", "Exp", "f", 1, 1, 1, lower_exp) \
   ROW("", "Expand", ".i", 2, 2, 1, lower_expand) \
   ROW("", "EyeLike", ".", 1, 1, 1, lower_eye_like) \
   ROW("", "Flatten", ".", 1, 1, 1, lower_flatten) \
   ROW("", "Floor", "f", 1, 1, 1, lower_floor) \
-  ROW("", "GRU", "ffffif", 3, 6, 2, lower_gru) \
+  ROW("", "GRU", "FFFFiF", 3, 6, 2, lower_gru) \
   ROW("", "Gather", ".i", 2, 2, 1, lower_gather) \
   ROW("", "GatherElements", ".i", 2, 2, 1, lower_gather_elements) \
   ROW("", "GatherND", ".i", 2, 2, 1, lower_gather_nd) \
   ROW("", "Gelu", "f", 1, 1, 1, lower_gelu) \
-  ROW("", "Gemm", "n", 2, 3, 1, lower_gemm) \
+  ROW("", "Gemm", "N", 2, 3, 1, lower_gemm) \
   ROW("", "GlobalAveragePool", "f", 1, 1, 1, lower_global_average_pool) \
   ROW("", "GlobalLpPool", "f", 1, 1, 1, lower_global_lp_pool) \
   ROW("", "GlobalMaxPool", "f", 1, 1, 1, lower_global_max_pool) \
-  ROW("", "Greater", "n", 2, 2, 1, lower_greater) \
-  ROW("", "GreaterOrEqual", "n", 2, 2, 1, lower_greater_or_equal) \
+  ROW("", "Greater", "N", 2, 2, 1, lower_greater) \
+  ROW("", "GreaterOrEqual", "N", 2, 2, 1, lower_greater_or_equal) \
   ROW("", "GridSample", ".f", 2, 2, 1, lower_grid_sample) \
-  ROW("", "GroupNormalization", "f", 3, 3, 1, lower_group_normalization) \
+  ROW("", "GroupNormalization", "F", 3, 3, 1, lower_group_normalization) \
   ROW("", "HammingWindow", "i", 1, 1, 1, lower_hamming_window) \
   ROW("", "HannWindow", "i", 1, 1, 1, lower_hann_window) \
   ROW("", "HardSigmoid", "f", 1, 1, 1, lower_hard_sigmoid) \
@@ -89,36 +89,36 @@ namespace lowtide::layout {
   ROW("", "Hardmax", "f", 1, 1, 1, lower_hardmax) \
   ROW("", "Identity", ".", 1, 1, 1, lower_identity) \
   ROW("", "If", "b", 1, 1, -1, lower_if) \
-  ROW("", "InstanceNormalization", "f", 3, 3, 1, lower_instance_normalization) \
+  ROW("", "InstanceNormalization", "F", 3, 3, 1, lower_instance_normalization) \
   ROW("", "IsInf", "f", 1, 1, 1, lower_is_inf) \
   ROW("", "IsNaN", "f", 1, 1, 1, lower_is_nan) \
   ROW("", "LRN", "f", 1, 1, 1, lower_lrn) \
-  ROW("", "LSTM", "ffffif", 3, 8, 3, lower_lstm) \
+  ROW("", "LSTM", "FFFFiF", 3, 8, 3, lower_lstm) \
   ROW("", "LayerNormalization", "f", 2, 3, 3, lower_layer_normalization) \
   ROW("", "LeakyRelu", "f", 1, 1, 1, lower_leaky_relu) \
-  ROW("", "Less", "n", 2, 2, 1, lower_less) \
-  ROW("", "LessOrEqual", "n", 2, 2, 1, lower_less_or_equal) \
+  ROW("", "Less", "N", 2, 2, 1, lower_less) \
+  ROW("", "LessOrEqual", "N", 2, 2, 1, lower_less_or_equal) \
   ROW("", "Log", "f", 1, 1, 1, lower_log) \
   ROW("", "LogSoftmax", "f", 1, 1, 1, lower_log_softmax) \
   ROW("", "Loop", "ib.", 2, -1, -1, lower_loop) \
   ROW("", "LpNormalization", "f", 1, 1, 1, lower_lp_normalization) \
   ROW("", "LpPool", "f", 1, 1, 1, lower_lp_pool) \
-  ROW("", "MatMul", "n", 2, 2, 1, lower_matmul) \
+  ROW("", "MatMul", "N", 2, 2, 1, lower_matmul) \
   ROW("", "MatMulInteger", "i", 2, 4, 1, lower_matmul_integer) \
-  ROW("", "Max", "n", 1, -1, 1, lower_max) \
+  ROW("", "Max", "N", 1, -1, 1, lower_max) \
   ROW("", "MaxPool", "n", 1, 1, 2, lower_max_pool) \
-  ROW("", "MaxRoiPool", "f", 2, 2, 1, lower_max_roi_pool) \
+  ROW("", "MaxRoiPool", "F", 2, 2, 1, lower_max_roi_pool) \
   ROW("", "MaxUnpool", "fi", 2, 3, 1, lower_max_unpool) \
-  ROW("", "Mean", "f", 1, -1, 1, lower_mean) \
+  ROW("", "Mean", "F", 1, -1, 1, lower_mean) \
   ROW("", "MeanVarianceNormalization", "f", 1, 1, 1, lower_mean_variance_normalization) \
   ROW("", "MelWeightMatrix", "iiif", 5, 5, 1, lower_mel_weight_matrix) \
-  ROW("", "Min", "n", 1, -1, 1, lower_min) \
+  ROW("", "Min", "N", 1, -1, 1, lower_min) \
   ROW("", "Mish", "f", 1, 1, 1, lower_mish) \
-  ROW("", "Mod", "n", 2, 2, 1, lower_mod) \
-  ROW("", "Mul", "n", 2, 2, 1, lower_mul) \
+  ROW("", "Mod", "N", 2, 2, 1, lower_mod) \
+  ROW("", "Mul", "N", 2, 2, 1, lower_mul) \
   ROW("", "Multinomial", "f", 1, 1, 1, lower_random) \
   ROW("", "Neg", "n", 1, 1, 1, lower_neg) \
-  ROW("", "NegativeLogLikelihoodLoss", "fif", 2, 3, 1, lower_negative_log_likelihood_loss) \
+  ROW("", "NegativeLogLikelihoodLoss", "FiF", 2, 3, 1, lower_negative_log_likelihood_loss) \
   ROW("", "NonMaxSuppression", "ffif", 2, 5, 1, lower_non_max_suppression) \
   ROW("", "NonZero", ".", 1, 1, 1, lower_non_zero) \
   ROW("", "Not", "b", 1, 1, 1, lower_not) \
@@ -126,19 +126,19 @@ namespace lowtide::layout {
   ROW("", "OptionalGetElement", ".", 1, 1, 1, lower_optional_get_element) \
   ROW("", "OptionalHasElement", ".", 0, 1, 1, lower_optional_has_element) \
   ROW("", "Or", "b", 2, 2, 1, lower_or) \
-  ROW("", "PRelu", "n", 2, 2, 1, lower_prelu) \
-  ROW("", "Pad", ".i.i", 1, 4, 1, lower_pad) \
+  ROW("", "PRelu", "N", 2, 2, 1, lower_prelu) \
+  ROW("", "Pad", "*i*i", 1, 4, 1, lower_pad) \
   ROW("", "Pow", "n", 2, 2, 1, lower_pow) \
   ROW("", "QLinearConv", "ifiififi", 8, 9, 1, lower_qlinear_conv) \
   ROW("", "QLinearMatMul", "nfnnfnfn", 8, 8, 1, lower_qlinear_matmul) \
   ROW("", "QuantizeLinear", "n", 2, 3, 1, lower_quantize_linear) \
   ROW("", "RMSNormalization", "f", 2, 2, 1, lower_rms_normalization) \
-  ROW("", "RNN", "ffffif", 3, 6, 2, lower_rnn) \
+  ROW("", "RNN", "FFFFiF", 3, 6, 2, lower_rnn) \
   ROW("", "RandomNormal", ".", 0, 0, 1, lower_random) \
   ROW("", "RandomNormalLike", ".", 1, 1, 1, lower_random) \
   ROW("", "RandomUniform", ".", 0, 0, 1, lower_random) \
   ROW("", "RandomUniformLike", ".", 1, 1, 1, lower_random) \
-  ROW("", "Range", "n", 3, 3, 1, lower_range) \
+  ROW("", "Range", "N", 3, 3, 1, lower_range) \
   ROW("", "Reciprocal", "f", 1, 1, 1, lower_reciprocal) \
   ROW("", "ReduceL1", "ni", 1, 2, 1, lower_reduce_l1) \
   ROW("", "ReduceL2", "ni", 1, 2, 1, lower_reduce_l2) \
@@ -154,14 +154,14 @@ namespace lowtide::layout {
   ROW("", "Reshape", ".i", 1, 2, 1, lower_reshape) \
   ROW("", "Resize", ".ffi", 1, 4, 1, lower_resize) \
   ROW("", "ReverseSequence", ".i", 2, 2, 1, lower_reverse_sequence) \
-  ROW("", "RoiAlign", "ffi", 3, 3, 1, lower_roi_align) \
-  ROW("", "RotaryEmbedding", "fffi", 3, 4, 1, lower_rotary_embedding) \
+  ROW("", "RoiAlign", "FFi", 3, 3, 1, lower_roi_align) \
+  ROW("", "RotaryEmbedding", "FFFi", 3, 4, 1, lower_rotary_embedding) \
   ROW("", "Round", "f", 1, 1, 1, lower_round) \
   ROW("", "STFT", "fifi", 2, 4, 1, lower_stft) \
   ROW("", "Scan", ".", 1, -1, -1, lower_scan) \
-  ROW("", "Scatter", ".i.", 3, 3, 1, lower_scatter_elements) \
-  ROW("", "ScatterElements", ".i.", 3, 3, 1, lower_scatter_elements) \
-  ROW("", "ScatterND", ".i.", 3, 3, 1, lower_scatter_nd) \
+  ROW("", "Scatter", "*i*", 3, 3, 1, lower_scatter_elements) \
+  ROW("", "ScatterElements", "*i*", 3, 3, 1, lower_scatter_elements) \
+  ROW("", "ScatterND", "*i*", 3, 3, 1, lower_scatter_nd) \
   ROW("", "Selu", "f", 1, 1, 1, lower_selu) \
   ROW("", "SequenceAt", ".i", 2, 2, 1, lower_sequence_at) \
   ROW("", "SequenceConstruct", ".", 1, -1, 1, lower_sequence_construct) \
@@ -180,7 +180,7 @@ namespace lowtide::layout {
   ROW("", "Size", ".", 1, 1, 1, lower_size) \
   ROW("", "Slice", ".i", 1, 5, 1, lower_slice) \
   ROW("", "Softmax", "f", 1, 1, 1, lower_softmax) \
-  ROW("", "SoftmaxCrossEntropyLoss", "fif", 2, 3, 2, lower_softmax_cross_entropy_loss) \
+  ROW("", "SoftmaxCrossEntropyLoss", "FiF", 2, 3, 2, lower_softmax_cross_entropy_loss) \
   ROW("", "Softplus", "f", 1, 1, 1, lower_softplus) \
   ROW("", "Softsign", "f", 1, 1, 1, lower_softsign) \
   ROW("", "SpaceToDepth", ".", 1, 1, 1, lower_space_to_depth) \
@@ -188,12 +188,12 @@ namespace lowtide::layout {
   ROW("", "SplitToSequence", ".i", 1, 2, 1, lower_split_to_sequence) \
   ROW("", "Sqrt", "f", 1, 1, 1, lower_sqrt) \
   ROW("", "Squeeze", ".i", 1, 2, 1, lower_squeeze) \
-  ROW("", "Sub", "n", 2, 2, 1, lower_sub) \
-  ROW("", "Sum", "f", 1, -1, 1, lower_sum) \
+  ROW("", "Sub", "N", 2, 2, 1, lower_sub) \
+  ROW("", "Sum", "F", 1, -1, 1, lower_sum) \
   ROW("", "Swish", "f", 1, 1, 1, lower_swish) \
   ROW("", "Tan", "f", 1, 1, 1, lower_tan) \
   ROW("", "Tanh", "f", 1, 1, 1, lower_tanh) \
-  ROW("", "TensorScatter", "..i", 2, 3, 1, lower_tensor_scatter) \
+  ROW("", "TensorScatter", "**i", 2, 3, 1, lower_tensor_scatter) \
   ROW("", "TfIdfVectorizer", ".", 1, 1, 1, lower_tf_idf_vectorizer) \
   ROW("", "ThresholdedRelu", "f", 1, 1, 1, lower_thresholded_relu) \
   ROW("", "Tile", ".nf", 2, 3, 1, lower_tile) \
@@ -203,32 +203,32 @@ namespace lowtide::layout {
   ROW("", "Unique", ".", 1, 1, 4, lower_unique) \
   ROW("", "Unsqueeze", ".i", 1, 2, 1, lower_unsqueeze) \
   ROW("", "Upsample", ".f", 1, 2, 1, lower_upsample) \
-  ROW("", "Where", "b.", 3, 3, 1, lower_where) \
+  ROW("", "Where", "b*", 3, 3, 1, lower_where) \
   ROW("", "Xor", "b", 2, 2, 1, lower_xor) \
-  ROW("com.microsoft", "Attention", "fffiffi", 2, 7, 2, lower_ms_attention) \
-  ROW("com.microsoft", "BiasAdd", "f", 3, 3, 1, lower_bias_add) \
-  ROW("com.microsoft", "BiasGelu", "f", 2, 2, 1, lower_bias_gelu) \
-  ROW("com.microsoft", "BiasSoftmax", "f", 2, 2, 1, lower_bias_softmax) \
-  ROW("com.microsoft", "BiasSplitGelu", "f", 2, 2, 1, lower_bias_split_gelu) \
+  ROW("com.microsoft", "Attention", "FFFiFFi", 2, 7, 2, lower_ms_attention) \
+  ROW("com.microsoft", "BiasAdd", "F", 3, 3, 1, lower_bias_add) \
+  ROW("com.microsoft", "BiasGelu", "F", 2, 2, 1, lower_bias_gelu) \
+  ROW("com.microsoft", "BiasSoftmax", "F", 2, 2, 1, lower_bias_softmax) \
+  ROW("com.microsoft", "BiasSplitGelu", "F", 2, 2, 1, lower_bias_split_gelu) \
   ROW("com.microsoft", "DequantizeLinear", "ifi", 2, 3, 1, lower_dequantize_linear) \
   ROW("com.microsoft", "DynamicQuantizeMatMul", "fifif", 3, 5, 1, lower_dynamic_quantize_matmul) \
   ROW("com.microsoft", "EmbedLayerNormalization", "iifffffii", 7, 9, 3, lower_embed_layer_normalization) \
-  ROW("com.microsoft", "FastGelu", "f", 1, 2, 1, lower_fast_gelu) \
-  ROW("com.microsoft", "FusedConv", "f", 2, 4, 1, lower_fused_conv) \
-  ROW("com.microsoft", "FusedGemm", "f", 2, 3, 1, lower_fused_gemm) \
-  ROW("com.microsoft", "FusedMatMul", "f", 2, 2, 1, lower_fused_matmul) \
+  ROW("com.microsoft", "FastGelu", "F", 1, 2, 1, lower_fast_gelu) \
+  ROW("com.microsoft", "FusedConv", "F", 2, 4, 1, lower_fused_conv) \
+  ROW("com.microsoft", "FusedGemm", "F", 2, 3, 1, lower_fused_gemm) \
+  ROW("com.microsoft", "FusedMatMul", "F", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "GatherBlockQuantized", ".if.", 3, 4, 1, lower_gather_block_quantized) \
   ROW("com.microsoft", "GatherND", ".i", 2, 2, 1, lower_gather_nd) \
   ROW("com.microsoft", "Gelu", "f", 1, 1, 1, lower_ms_gelu) \
-  ROW("com.microsoft", "GemmFastGelu", "f", 2, 3, 1, lower_gemm_fast_gelu) \
+  ROW("com.microsoft", "GemmFastGelu", "F", 2, 3, 1, lower_gemm_fast_gelu) \
   ROW("com.microsoft", "GridSample", ".f", 2, 2, 1, lower_grid_sample) \
   ROW("com.microsoft", "GroupNorm", "f", 3, 3, 1, lower_group_norm) \
-  ROW("com.microsoft", "GroupQueryAttention", "fff..iiffi.", 7, 16, 4, lower_group_query_attention) \
+  ROW("com.microsoft", "GroupQueryAttention", "FFF..iiFFi.", 7, 16, 4, lower_group_query_attention) \
   ROW("com.microsoft", "MatMulIntegerToFloat", "iiffiif", 4, 7, 1, lower_matmul_integer_to_float) \
   ROW("com.microsoft", "MatMulNBits", "fi..if", 3, 6, 1, lower_matmul_nbits) \
-  ROW("com.microsoft", "MultiHeadAttention", "ffffifffi", 1, 10, 4, lower_multi_head_attention) \
-  ROW("com.microsoft", "NhwcConv", "f", 2, 3, 1, lower_nhwc_conv) \
-  ROW("com.microsoft", "NhwcFusedConv", "f", 2, 4, 1, lower_nhwc_fused_conv) \
+  ROW("com.microsoft", "MultiHeadAttention", "FFFFiFFFi", 1, 10, 4, lower_multi_head_attention) \
+  ROW("com.microsoft", "NhwcConv", "F", 2, 3, 1, lower_nhwc_conv) \
+  ROW("com.microsoft", "NhwcFusedConv", "F", 2, 4, 1, lower_nhwc_fused_conv) \
   ROW("com.microsoft", "NhwcMaxPool", "n", 1, 1, 1, lower_nhwc_max_pool) \
   ROW("com.microsoft", "QAttention", "iifffiiif", 5, 9, 2, lower_qattention) \
   ROW("com.microsoft", "QGemm", "ifiifiifi", 6, 9, 1, lower_qgemm) \
@@ -244,11 +244,11 @@ namespace lowtide::layout {
   ROW("com.microsoft", "QLinearWhere", "bifiififi", 9, 9, 1, lower_qlinear_where) \
   ROW("com.microsoft", "QuantizeLinear", "ff.", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", "f", 1, 1, 1, lower_quick_gelu) \
-  ROW("com.microsoft", "RotaryEmbedding", "fiff", 4, 4, 1, lower_ms_rotary_embedding) \
+  ROW("com.microsoft", "RotaryEmbedding", "FiFF", 4, 4, 1, lower_ms_rotary_embedding) \
   ROW("com.microsoft", "SkipGroupNorm", "f", 4, 5, 2, lower_skip_group_norm) \
-  ROW("com.microsoft", "SkipLayerNormalization", "f", 3, 5, 4, lower_skip_layer_normalization) \
-  ROW("com.microsoft", "SkipSimplifiedLayerNormalization", "f", 3, 4, 4, lower_skip_simplified_layer_normalization) \
-  ROW("com.microsoft", "TransposeMatMul", "f", 2, 2, 1, lower_fused_matmul) \
+  ROW("com.microsoft", "SkipLayerNormalization", "F", 3, 5, 4, lower_skip_layer_normalization) \
+  ROW("com.microsoft", "SkipSimplifiedLayerNormalization", "F", 3, 4, 4, lower_skip_simplified_layer_normalization) \
+  ROW("com.microsoft", "TransposeMatMul", "F", 2, 2, 1, lower_fused_matmul) \
   ROW("com.microsoft", "Trilu", ".i", 1, 2, 1, lower_trilu)
 // clang-format on
 

@@ -96,8 +96,7 @@ void change_target() {
 }
 
 bool writes(std::string_view call) {
-  return call == "create" || call == "write" || call == "pwrite" || call == "fallocate" || call == "ftruncate" ||
-         call == "copy_file_range";
+  return call == "create" || call == "write" || call == "pwrite" || call == "fallocate" || call == "ftruncate";
 }
 
 enum class Outcome { kGoOn, kFail, kShort };
@@ -214,11 +213,6 @@ ssize_t write(int descriptor, const void* from, size_t bytes) {
 ssize_t pwrite(int descriptor, const void* from, size_t bytes, off_t offset) {
   return moved("pwrite", descriptor, bytes,
                [&](size_t n) -> ssize_t { return raw(SYS_pwrite64, descriptor, from, n, offset); });
-}
-
-ssize_t copy_file_range(int in, off64_t* in_offset, int out, off64_t* out_offset, size_t bytes, unsigned flags) {
-  return moved("copy_file_range", out, bytes,
-               [&](size_t n) -> ssize_t { return raw(SYS_copy_file_range, in, in_offset, out, out_offset, n, flags); });
 }
 
 int fallocate(int descriptor, int mode, off_t offset, off_t bytes) {
