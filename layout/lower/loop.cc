@@ -1,6 +1,7 @@
 // Loop: laid out in line while its course is known at conversion, else a WHILE.
 //
 // ONNX's Loop carries a condition and a trip count, both may be absent; its scan outputs grow by a row an iteration.
+// tf2onnx writes bodies that take their trip as a list of one element, and ONNX Runtime gives it so.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,11 +23,24 @@ struct Loop {
 Val add_row_axis(Lowering& lo, Val v) { return lo.b.unsqueeze(v, std::vector<int>{0}); }
 Val as_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
 
+// How the body takes its trip (0) and its condition (1).
+Shape counter_shape(const onnx::Graph& body, size_t input) {
+  const onnx::ValueInfo& info = body.inputs[input];
+  return info.has_shape && info.dims.size() == 1 ? Shape{1} : Shape{};
+}
+// What the body is given for a trip.
+std::vector<Val> body_inputs(Builder& b, const onnx::Graph& body, Val trip, Val condition, std::span<const Val> state) {
+  std::vector<Val> inputs{b.reshape(trip, counter_shape(body, 0)), b.reshape(condition, counter_shape(body, 1))};
+  inputs.insert(inputs.end(), state.begin(), state.end());
+  return inputs;
+}
+
 // How the scan outputs grow, from a body that is written for this and thrown away.
 std::vector<Gathering> scan_outputs(Lowering& lo, const Loop& loop) {
   if (loop.wanted.empty()) return {};
   core::Region trial(lo.around.model(), lo.b, "trial");
-  std::vector<Val> inputs{trial.input(DType::kInt64, {}), trial.input(DType::kBool, {})};
+  std::vector<Val> inputs{trial.input(DType::kInt64, counter_shape(loop.body, 0)),
+                          trial.input(DType::kBool, counter_shape(loop.body, 1))};
   for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
   const std::vector<Val> out = lo.around.lower_into(trial, loop.body, inputs);
   std::vector<Gathering> all;
@@ -54,9 +68,8 @@ std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
     auto goes_on = truth(lo, condition);
     if (!goes_on || !can_unroll(loop.body, trip + 1)) return std::nullopt;
     if (!*goes_on) break;
-    std::vector<Val> inputs{lo.b.scalar(static_cast<double>(trip), DType::kInt64), condition};
-    inputs.insert(inputs.end(), state.begin(), state.end());
-    std::vector<Val> out = lo.around.lower_inline(loop.body, inputs);
+    const Val counter = lo.b.scalar(static_cast<double>(trip), DType::kInt64);
+    std::vector<Val> out = lo.around.lower_inline(loop.body, body_inputs(lo.b, loop.body, counter, condition, state));
     condition = out[0];
     std::copy_n(out.begin() + 1, loop.carried, state.begin());
     for (size_t i : loop.wanted) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
@@ -86,7 +99,8 @@ std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
   auto turn = [&](core::Region& region, std::span<const Val> now) {
     Builder& b = region.b();
     const size_t first_scan = 2 + loop.carried;
-    const std::vector<Val> out = lo.around.lower_into(region, loop.body, now.subspan(0, first_scan));
+    const std::vector<Val> inputs = body_inputs(b, loop.body, now[0], now[1], now.subspan(2, loop.carried));
+    const std::vector<Val> out = lo.around.lower_into(region, loop.body, inputs);
     std::vector<Val> next{b.add(now[0], 1), as_scalar(b, out[0])};
     next.insert(next.end(), out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(loop.carried));
     for (size_t i = 0; i < scans.size(); ++i)
