@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
 import converter  # noqa: E402
 
 STATUS = {"usage": 2, "not-found": 3, "io": 4, "no-space": 5, "malformed": 6, "unsafe-path": 7, "unsupported": 8, "budget": 9}
-TIME_LIMIT = 20
+TIME_LIMIT, SANITIZED_TIME_LIMIT = 20, 90
 ADDRESS_SPACE = 2**30
 
 
@@ -21,8 +21,8 @@ def is_sanitized():
 
 
 def run(command):
-    limit = [] if is_sanitized() else ["prlimit", f"--as={ADDRESS_SPACE}"]
-    done = subprocess.run([*limit, converter.program(), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT)
+    limit, seconds = ([], SANITIZED_TIME_LIMIT) if is_sanitized() else (["prlimit", f"--as={ADDRESS_SPACE}"], TIME_LIMIT)
+    done = subprocess.run([*limit, converter.program(), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
     done.stdout, done.stderr = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
     return done
 
