@@ -97,6 +97,8 @@ struct Merging {
 bool Merging::broadcasting(std::span<const size_t> operands, size_t own_axes) {
   const Shape full = out();
   const size_t rank = full.size();
+  for (size_t i : operands)
+    if (in(i).size() > rank) return false;  // no elementwise result: SHAPE, WHERE
   Marks marks;
   for (size_t axis = 0; axis < rank; ++axis) {
     int64_t mark = 0;
