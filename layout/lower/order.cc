@@ -13,6 +13,10 @@ namespace {
 Val reversed_order(Builder& b, Val x) {
   if (stream::is_float(b.dtype(x))) return b.neg(x);
   if (stream::is_signed_int(b.dtype(x))) return b.sub(b.scalar_like(-1, x), x);
+  if (b.dtype(x) == DType::kUint64) {  // all its bits turned over, as i64, since a double does not hold the largest
+    auto as = [&](Val v, DType dtype) { return b.op(Kind::kBitcast, {v}, core::IndexOptions{dtype}); };
+    return as(reversed_order(b, as(x, DType::kInt64)), DType::kUint64);
+  }
   const double largest = static_cast<double>((uint64_t{1} << stream::bits(b.dtype(x))) - 1);
   return b.sub(b.scalar_like(largest, x), x);
 }

@@ -84,3 +84,22 @@ CASES += [
          numpy=lambda arrays, _: {"m": np.maximum(arrays["x"], arrays["k"]), "l": arrays["x"] < arrays["k"], "a": np.int64(2)}),
     Case("types/atan_broadcast_of_dynamic", "float[N,3] x", "y = Atan(x)", shapes={"x": (4, 3)}),
 ]
+
+
+def top_k_of(largest):
+    """k = 3 along axis 1, of equal elements the first."""
+    def answer(fed, _):
+        x = fed["x"].astype(object)  # exact in every type
+        order = np.array([[sorted(range(x.shape[1]), key=lambda i: (-row[i] if largest else row[i], i)) for row in block.T] for block in x])[:, :, :3]
+        at = order.transpose(0, 2, 1).astype(np.int64)
+        return {"v": np.take_along_axis(fed["x"], at, 1), "i": at}
+    return answer
+
+
+for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64):
+    limits, name = np.iinfo(dtype), np.dtype(dtype).name
+    some = np.array([limits.min, limits.max, 0, 1, limits.max - 1, limits.max // 2, limits.max // 2 + 1], dtype)
+    fed = {"x": np.stack([np.stack([some, np.roll(some, 2)], 1), np.stack([some[::-1], np.full_like(some, 5)], 1)])}
+    for largest in (0, 1):
+        CASES.append(Case(f"types/top_k_{'largest' if largest else 'smallest'}_{name}", f"{name}[2,7,2] x", f"v, i = TopK<axis=1, largest={largest}>(x, k)",
+                          {"k": i64(3)}, opset=24, outputs=f"{name}[2,3,2] v, int64[2,3,2] i", feeds=fed, numpy=top_k_of(largest)))
