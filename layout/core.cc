@@ -1,5 +1,7 @@
 #include "layout/core.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <queue>
@@ -25,7 +27,17 @@ std::string_view kind_name(Kind kind) {
   return kind == kErf ? "ERF" : "?";
 }
 
+namespace {
+
+// Kernels take 8 and fewer, what has more is merged, and numpy holds no more than these. Without a limit a shape of
+// many unknown extents takes memory with the square of their number.
+constexpr size_t kMostAxes = 64;
+
+}  // namespace
+
 ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
+  if (shape.size() > kMostAxes)
+    throw stream::Unsupported(fmt::format("a tensor of {} axes; at most {} are handled", shape.size(), kMostAxes));
   values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
   return static_cast<ValueId>(values.size() - 1);
 }
