@@ -29,9 +29,9 @@ std::string_view kind_name(Kind kind) {
 
 namespace {
 
-// Kernels take 8 and fewer, what has more is merged, and numpy holds no more than these. Without a limit a shape of
-// many unknown extents takes memory with the square of their number.
-constexpr size_t kMostAxes = 64;
+// Kernels take 8 and fewer, what has more is merged; the masks of STRIDED_SLICE have a bit for each of these. Without
+// a limit a shape of many unknown extents takes memory with the square of their number.
+constexpr size_t kMostAxes = 32;
 
 }  // namespace
 
