@@ -26,7 +26,7 @@ def plain(tmp_path_factory):
     return made
 
 
-WAYS = {"plain": (), "report": ("--report", "r.json", "--max-rss", "12M"), "verified": ("--verify-output",), "compressed": (),
+WAYS = {"plain": (), "report": ("--report", "r.json", "--max-rss", "16M"), "verified": ("--verify-output",), "compressed": (),
         "external": ("--external-buffers",), "in place": ("--weights", "in-place")}
 
 

@@ -174,6 +174,11 @@ for n in (0, 1, 5):
             "y = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t) { o = Identity(c) "
             "t = Loop (i, , s) <body = d (int64 j, bool e, float[2,3] p) => (bool f, float[2,3] q) { f = Identity(e) q = Mul(p, k) }> }>",
             "float[2,3] y", {"k": (2, 3)}, **fed)
+    # As tf2onnx writes them: the body takes its trip as a list of one element.
+    control(f"loop_of_{n}_with_listed_trip", shape_x,
+            "y, z = Loop (n, more, x) <body = b (int64[1] i, bool c, float[2,3] s) => (bool o, float[2,3] t, float[1,3] r) { o = Identity(c) e = Add(i, one) "
+            "f = Cast<to=1>(e) t = Mul(s, f) d = Mod(i, two) r = Gather(s, d) }>", "float[2,3] y, float[q,1,3] z",
+            {"more": np.array(True), "one": i64(1), "two": i64(2)}, **fed)
 control("loop_too_long_for_unrolling", "float[2,3] x",
         "y, z = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t, float[3] r) { o = Identity(c) a = Mul(s, k) "
         "t = Sin(a) r = Gather(t, zero) }>", "float[2,3] y, float[9000,3] z", {"k": f32(1.5, -2, 1.75, -1.5, 2, -1.25).reshape(2, 3), "n": np.array(9000), "zero": np.array(0)})
@@ -197,11 +202,6 @@ for flag in (False, True):
             "else_branch = b () => (float[T,1,2,3] v) { v = LSTM<hidden_size=3, direction=\"reverse\">(x, w, r) }>", "float[T,1,2,3] y",
             {"w": (1, 12, 5), "r": (1, 12, 3)},
             feeds={"x": np.random.default_rng(2).uniform(-1, 1, (4, 2, 5)).astype(np.float32), "p": np.array(flag)})
-    # As tf2onnx writes them: the body takes its trip as a list of one element.
-    control(f"loop_of_{n}_with_listed_trip", shape_x,
-            "y, z = Loop (n, more, x) <body = b (int64[1] i, bool c, float[2,3] s) => (bool o, float[2,3] t, float[1,3] r) { o = Identity(c) e = Add(i, one) "
-            "f = Cast<to=1>(e) t = Mul(s, f) d = Mod(i, two) r = Gather(s, d) }>", "float[2,3] y, float[q,1,3] z",
-            {"more": np.array(True), "one": i64(1), "two": i64(2)}, **fed)
 control("if_of_different_ranks", "float[2,3] x, bool p",
         "q = If (p) <then_branch = a () => (float[2,3] u) { u = Neg(x) }, else_branch = b () => (float[6] v) { v = Reshape(x, s) }> y = Size(q)", "int64 y", {"s": i64(6)},
         feeds={"x": np.ones((2, 3), np.float32), "p": np.array(True)})
