@@ -22,6 +22,10 @@ namespace recipe = stream::recipe;
 // read. A longer one stays a recipe, so that the graph does not fill up with the contents of small weights.
 constexpr uint64_t kEagerElements = 256;
 
+// A constant that takes so much for each element is left to the run, where intermediate results are kept: x + x of
+// x + x of ... would be computed 2^n times. Far above what exporters write.
+constexpr int kMostFoldedSteps = stream::kMaxSteps / 4;
+
 // A constant that an op would blow up (a broadcast, a tile) is left to the run: the file must not grow by folding.
 bool worth_folding(uint64_t in_bytes, const RecipeRef& out) {
   return stream::is_small(*out) || out->bytes() <= stream::checked_mul(in_bytes, 2);
@@ -92,13 +96,17 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
 
   bool all_constant = !ids.empty();
   uint64_t in_bytes = 0;
+  std::vector<RecipeRef> constants;
   for (ValueId id : ids) {
     if (id == kAbsent) continue;
     all_constant = all_constant && graph.at(id).is_constant();
-    if (all_constant) in_bytes = stream::checked_add(in_bytes, graph.at(id).constant->bytes());
+    if (!all_constant) break;
+    constants.push_back(graph.at(id).constant);
+    in_bytes = stream::checked_add(in_bytes, constants.back()->bytes());
   }
   std::vector<Val> out;
-  if (all_constant && row.fold) {
+  const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack;
+  if (all_constant && row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
     std::vector<RecipeRef> recipes = row.fold(view);
     if (!recipes.empty() &&
         std::all_of(recipes.begin(), recipes.end(), [&](const RecipeRef& r) { return worth_folding(in_bytes, r); })) {

@@ -22,6 +22,21 @@ int64_t mul64(int64_t a, int64_t b) {
   if (__builtin_mul_overflow(a, b, &out) || is_symbol(out)) overflow();
   return out;
 }
+// Formulas can be squared again and again, in a file of some hundred bytes. What models have is far below these.
+constexpr size_t kMostParts = 2048;  // of a formula: its terms and their factors
+constexpr size_t kMostPartsOfAll = size_t{1} << 22;
+constexpr size_t kMostSteps = size_t{1} << 16;  // of one multiplication
+constexpr size_t kLongestName = 4096;
+[[noreturn]] void too_long() {
+  throw stream::Unsupported("the formula of a dimension is too long", "fix the inputs' shapes with --shape INPUT=...");
+}
+template <typename Poly>
+size_t parts(const Poly& poly) {
+  size_t count = poly.size();
+  for (const auto& [monomial, factor] : poly) count += monomial.size();
+  return count;
+}
+
 int64_t floor64(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0); }
 
 }  // namespace
@@ -29,6 +44,7 @@ int64_t floor64(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0)
 Symbols::Symbols() = default;
 
 Dim Symbols::atom(const std::string& name) {
+  if (name.size() > kLongestName) too_long();
   auto [it, fresh_name] = atom_ids_.try_emplace(name, static_cast<int>(atoms_.size()));
   if (fresh_name) atoms_.push_back(name);
   return intern({{{it->second}, 1}});
@@ -52,8 +68,13 @@ Symbols::Poly Symbols::poly(Dim dim) const {
 Dim Symbols::intern(const Poly& poly) {
   if (poly.empty()) return 0;
   if (poly.size() == 1 && poly.begin()->first.empty()) return poly.begin()->second;
+  const size_t count = parts(poly);
+  if (count > kMostParts || count > kMostPartsOfAll - parts_) too_long();
   auto [it, fresh_poly] = poly_ids_.try_emplace(poly, static_cast<int>(polys_.size()));
-  if (fresh_poly) polys_.push_back(poly);
+  if (fresh_poly) {
+    polys_.push_back(poly);
+    parts_ += count;
+  }
   return kSymbolBase - it->second;
 }
 
@@ -72,9 +93,11 @@ Dim Symbols::sub(Dim a, Dim b) { return add(a, mul(b, -1)); }
 
 Dim Symbols::mul(Dim a, Dim b) {
   if (!is_symbol(a) && !is_symbol(b)) return mul64(a, b);
+  const Poly left = poly(a), right = poly(b);
+  if (left.size() * parts(right) + right.size() * parts(left) > kMostSteps) too_long();
   Poly product;
-  for (const auto& [x, fx] : poly(a))
-    for (const auto& [y, fy] : poly(b)) {
+  for (const auto& [x, fx] : left)
+    for (const auto& [y, fy] : right) {
       std::vector<int> monomial = x;
       monomial.insert(monomial.end(), y.begin(), y.end());
       std::sort(monomial.begin(), monomial.end());

@@ -22,7 +22,7 @@ inline constexpr Dim kSymbolBase = INT64_MIN / 2;
 inline bool is_symbol(Dim dim) { return dim <= kSymbolBase; }
 
 // Hash-conses symbolic dimensions. All functions accept plain numbers and give plain numbers where they can. Plain
-// arithmetic that would overflow throws stream::Error(kMalformed).
+// arithmetic that would overflow throws stream::Error(kMalformed), formulas without end stream::Unsupported.
 class Symbols {
  public:
   Symbols();
@@ -68,6 +68,7 @@ class Symbols {
   std::map<int, Made> made_;  // by atom
   std::vector<Poly> polys_;
   std::map<Poly, int> poly_ids_;
+  size_t parts_ = 0;  // of all polynomials
   int fresh_ = 0;
 };
 

@@ -160,7 +160,9 @@ struct Recipe {
   Shape dims;  // always static
   Step step;
   std::vector<RecipeRef> from;
-  int depth = 1;  // steps on the longest way to the data; bounded, because recipes are run by recursion
+  // What is done for one element, each operand's share counted: x + x takes twice what x takes, and one more. Bounded,
+  // because recipes are run by recursion, and nothing is kept of what is asked for twice.
+  int steps = 1;
 
   uint64_t elements() const { return element_count(dims); }
   uint64_t bytes() const { return file_bytes(dtype, elements()); }
@@ -168,10 +170,13 @@ struct Recipe {
 
 // A tensor of at most this many elements may be evaluated while the graph is laid out (design.md section 1).
 inline constexpr uint64_t kSmallElements = 64 * 1024;
-// Constructors throw Error(kUnsupported) beyond this depth.
+// Constructors throw Error(kUnsupported) beyond these steps.
 inline constexpr int kMaxSteps = 256;
 
 namespace recipe {
+
+// The steps of what several recipes make together: concatenated ones give elements of one of them each.
+int steps_of(std::span<const RecipeRef> from, bool concatenated);
 
 // Throws Error(kMalformed) when the stretches do not hold exactly the elements of dims.
 RecipeRef extent(std::shared_ptr<Source> source, std::vector<Stretch> stretches, DType dtype, Shape dims);

@@ -67,17 +67,21 @@ Lane lane_of(int64_t value, DType dtype) {
 
 }  // namespace
 
+int steps_of(std::span<const RecipeRef> from, bool concatenated) {
+  int steps = 0;
+  for (const RecipeRef& input : from) steps = concatenated ? std::max(steps, input->steps) : steps + input->steps;
+  return steps + 1;
+}
+
 RecipeRef make(DType dtype, Shape dims, Step step, std::vector<RecipeRef> from) {
   if (element_count(dims) == 0) {  // nothing to compute, whatever the step
     step = step::Fill{Lane(static_cast<size_t>(lane_bytes(dtype)))};
     from.clear();
   }
-  int depth = 0;
-  for (const RecipeRef& input : from) depth = std::max(depth, input->depth);
-  if (++depth > kMaxSteps) {
+  const int steps = steps_of(from, std::holds_alternative<step::Concat>(step));
+  if (steps > kMaxSteps)
     throw Error(Code::kUnsupported, fmt::format("a constant is computed by more than {} steps", kMaxSteps));
-  }
-  return std::make_shared<Recipe>(Recipe{dtype, std::move(dims), std::move(step), std::move(from), depth});
+  return std::make_shared<Recipe>(Recipe{dtype, std::move(dims), std::move(step), std::move(from), steps});
 }
 
 bool fits(int64_t value, DType dtype) {
