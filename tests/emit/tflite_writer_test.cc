@@ -172,7 +172,7 @@ TEST_F(TfliteWriter, BlocksAndStretchesGiveTheSameBytes) {
 Made deep_network() {
   Made m;
   stream::RecipeRef recipe = stored(ramp(300 * 211, 1, 1e-3F), {300, 211});
-  for (int i = 0; i < 80; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const bool even = i % 2 == 0;
     stream::RecipeRef shift = stream::recipe::unary(
         stream::Unary::kSqrt, stored(ramp(even ? 211 : 300, static_cast<float>(i), 1), {even ? 211 : 300}));
