@@ -93,8 +93,11 @@ void keep_aspect(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, c
                                              : *std::max_element(scales.begin(), scales.end());
   for (int i : axes) {
     ResizeAxis& axis = plan.axes[static_cast<size_t>(i)];
+    const float wanted = std::round(scale * static_cast<float>(axis.in));
+    if (!(wanted >= 0 && wanted < 0x1p31F))  // also so that it fits an int64_t
+      lo.unsupported(fmt::format("resizing an axis of {} to {}", axis.in, wanted));
     axis.scale = scale;
-    axis.out = static_cast<int64_t>(std::round(scale * static_cast<float>(axis.in)));
+    axis.out = static_cast<int64_t>(wanted);
     axis.from_scale = true;
     axis.changes = scale != 1;
   }
