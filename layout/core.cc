@@ -36,11 +36,10 @@ constexpr size_t kMostAxes = 32;
 }  // namespace
 
 ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
-  if (shape.size() > kMostAxes) {
-    stream::Unsupported refused(fmt::format("a tensor of {} axes; at most {} are handled", shape.size(), kMostAxes));
-    if (!value_name.empty()) refused.add_place({.slot = fmt::format("tensor '{}'", value_name)});
-    throw refused;
-  }
+  if (shape.size() > kMostAxes)
+    throw stream::Unsupported(fmt::format("a tensor{} of {} axes; at most {} are handled",
+                                          value_name.empty() ? "" : fmt::format(" '{}'", value_name), shape.size(),
+                                          kMostAxes));
   values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
   return static_cast<ValueId>(values.size() - 1);
 }

@@ -76,12 +76,7 @@ void copy(benchmark::State& state) {
     out.commit();
   });
 }
-BENCHMARK(copy)
-    ->Name("write/copy of a file, KiB of scratch")
-    ->Arg(64)
-    ->Arg(1024)
-    ->Arg(4096)
-    ->UseManualTime();
+BENCHMARK(copy)->Name("write/copy of a file, KiB of scratch")->Arg(64)->Arg(1024)->Arg(4096)->UseManualTime();
 
 }  // namespace
 }  // namespace lowtide::bench
