@@ -8,9 +8,6 @@ namespace {
 
 bool is_64_bit(DType dtype) { return stream::bits(dtype) == 64; }
 
-// The same bits as another integer type of the same width.
-Val as(Builder& b, Val x, DType to) { return b.dtype(x) == to ? x : b.op(Kind::kBitcast, {x}, core::IndexOptions{to}); }
-
 // Unsigned 64-bit integers have hardly any kernel; modulo 2^64 their arithmetic is that of the signed ones.
 struct Words {
   Val a, b;
@@ -20,7 +17,7 @@ Words signed_words(Lowering& lo) {
   Val a = lo.input(0), b = lo.input(1);
   const DType dtype = lo.dtype(a);
   if (dtype != DType::kUint64) return {a, b, dtype};
-  return {as(lo.b, a, DType::kInt64), as(lo.b, b, DType::kInt64), dtype};
+  return {same_bits(lo.b, a, DType::kInt64), same_bits(lo.b, b, DType::kInt64), dtype};
 }
 
 Val bit_and(Builder& b, Val x, Val y) { return b.op(Kind::kStablehloAnd, {x, y}); }
@@ -43,26 +40,15 @@ void lower_bitwise_and(Lowering& lo) { lo.output(0, bit_and(lo.b, lo.input(0), l
 
 void lower_bitwise_or(Lowering& lo) {
   Words words = signed_words(lo);
-  lo.output(0, as(lo.b, bit_or(lo.b, words.a, words.b), words.dtype));
+  lo.output(0, same_bits(lo.b, bit_or(lo.b, words.a, words.b), words.dtype));
 }
 
 void lower_bitwise_xor(Lowering& lo) {
   Words words = signed_words(lo);
-  lo.output(0, as(lo.b, bit_xor(lo.b, words.a, words.b), words.dtype));
+  lo.output(0, same_bits(lo.b, bit_xor(lo.b, words.a, words.b), words.dtype));
 }
 
-void lower_bitwise_not(Lowering& lo) {
-  Val x = lo.input(0);
-  const DType dtype = lo.dtype(x);
-  // All bits but x's are -1 - x.
-  Val word = dtype == DType::kUint64 ? as(lo.b, x, DType::kInt64) : x;
-  if (stream::is_signed_int(lo.dtype(word))) {
-    lo.output(0, as(lo.b, lo.b.sub(lo.b.scalar_like(-1, word), word), dtype));
-  } else {
-    const double all_ones = static_cast<double>((uint64_t{1} << stream::bits(dtype)) - 1);
-    lo.output(0, lo.b.bitwise_xor(x, lo.b.scalar_like(all_ones, x)));
-  }
-}
+void lower_bitwise_not(Lowering& lo) { lo.output(0, inverted_bits(lo.b, lo.input(0))); }
 
 namespace {
 
@@ -71,7 +57,7 @@ Val power_of_two(Builder& b, Val count) {
   std::vector<int64_t> powers;
   for (int i = 0; i < 64; ++i) powers.push_back(static_cast<int64_t>(uint64_t{1} << i));
   Val table{b.graph.add_ints(powers, DType::kInt64, {64})};
-  return b.gather(table, b.cast(as(b, count, DType::kInt64), DType::kInt32), 0);
+  return b.gather(table, b.cast(same_bits(b, count, DType::kInt64), DType::kInt32), 0);
 }
 
 }  // namespace
@@ -88,15 +74,16 @@ void lower_bit_shift(Lowering& lo) {
   }
   if (direction != "LEFT") lo.malformed("attribute 'direction' must be LEFT or RIGHT");
   if (dtype == DType::kUint64) {
-    Val product = lo.b.mul(as(lo.b, x, DType::kInt64), power_of_two(lo.b, count));
-    return lo.output(0, as(lo.b, product, dtype));
+    Val product = lo.b.mul(same_bits(lo.b, x, DType::kInt64), power_of_two(lo.b, count));
+    return lo.output(0, same_bits(lo.b, product, dtype));
   }
   const DType same_width = dtype == DType::kUint8    ? DType::kInt8
                            : dtype == DType::kUint16 ? DType::kInt16
                            : dtype == DType::kUint32 ? DType::kInt32
                                                      : dtype;
-  Val shifted = lo.b.op(Kind::kStablehloShiftLeft, {as(lo.b, x, same_width), as(lo.b, count, same_width)});
-  lo.output(0, as(lo.b, shifted, dtype));
+  Val shifted =
+      lo.b.op(Kind::kStablehloShiftLeft, {same_bits(lo.b, x, same_width), same_bits(lo.b, count, same_width)});
+  lo.output(0, same_bits(lo.b, shifted, dtype));
 }
 
 }  // namespace lowtide::layout

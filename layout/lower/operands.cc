@@ -36,6 +36,18 @@ Val magnitude(Builder& b, Val x) {
   return b.abs(x);
 }
 
+Val same_bits(Builder& b, Val x, DType to) {
+  return b.dtype(x) == to ? x : b.op(Kind::kBitcast, {x}, core::IndexOptions{to});
+}
+
+Val inverted_bits(Builder& b, Val x) {
+  const DType dtype = b.dtype(x);
+  Val word = dtype == DType::kUint64 ? same_bits(b, x, DType::kInt64) : x;
+  if (stream::is_signed_int(b.dtype(word))) return same_bits(b, b.sub(b.scalar_like(-1, word), word), dtype);
+  const double all_ones = static_cast<double>((uint64_t{1} << stream::bits(dtype)) - 1);
+  return b.bitwise_xor(x, b.scalar_like(all_ones, x));
+}
+
 std::vector<int64_t> attr_numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise, int64_t least) {
   std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, otherwise));
   if (values.size() != count) lo.malformed(fmt::format("{} has {} numbers, not {}", name, values.size(), count));

@@ -18,6 +18,11 @@ void ignore_consumed_inputs(Lowering& lo);
 // |x| for every numeric dtype. The smallest integer of a signed type stays itself, as in C.
 Val magnitude(Builder& b, Val x);
 
+// The same bits as another integer type of the same width.
+Val same_bits(Builder& b, Val x, DType to);
+// All bits of an integer turned over, which is -1 - x: the order of the elements is reversed.
+Val inverted_bits(Builder& b, Val x);
+
 // A list attribute of `count` numbers, each `otherwise` when it is absent. Malformed: another count, a number below
 // `least` or beyond what a kernel's option holds (strides, dilations, pads).
 std::vector<int64_t> attr_numbers(Lowering& lo, const char* name, size_t count, int64_t otherwise, int64_t least);

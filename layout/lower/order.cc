@@ -2,24 +2,14 @@
 // last axis and the largest elements only; both take the first of equal elements.
 #include <fmt/format.h>
 
-#include "layout/lowering.h"
+#include "layout/lower/operands.h"
 
 namespace lowtide::layout {
 
 namespace {
 
-// Reverses the order of the elements, and again gives back x: -x overflows for the smallest integer, -1 - x does not
-// (in unsigned types it wraps to the largest less x).
-Val reversed_order(Builder& b, Val x) {
-  if (stream::is_float(b.dtype(x))) return b.neg(x);
-  if (stream::is_signed_int(b.dtype(x))) return b.sub(b.scalar_like(-1, x), x);
-  if (b.dtype(x) == DType::kUint64) {  // all its bits turned over, as i64, since a double does not hold the largest
-    auto as = [&](Val v, DType dtype) { return b.op(Kind::kBitcast, {v}, core::IndexOptions{dtype}); };
-    return as(reversed_order(b, as(x, DType::kInt64)), DType::kUint64);
-  }
-  const double largest = static_cast<double>((uint64_t{1} << stream::bits(b.dtype(x))) - 1);
-  return b.sub(b.scalar_like(largest, x), x);
-}
+// Reverses the order of the elements, and again gives back x. (-x overflows for the smallest integer.)
+Val reversed_order(Builder& b, Val x) { return stream::is_integer(b.dtype(x)) ? inverted_bits(b, x) : b.neg(x); }
 
 // ARG_MAX and ARG_MIN have no 64-bit kernel; TOPK_V2 has.
 Val arg_by_top_k(Builder& b, Val x, int axis, bool largest) {

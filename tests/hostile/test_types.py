@@ -42,7 +42,7 @@ def mixtures():
             is_free = formal[i].option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not formal[i].is_homogeneous
             if not others or is_free or types.get(name, 0) == 0 or list(node.input).count(name) > 1:
                 continue
-            if (kind := another(schema, formal[i].type_str, types[name])) and kind != types[name]:
+            if kind := another(schema, formal[i].type_str, types[name]):
                 found.setdefault((node.op_type, i), (case, name, kind))
     return found
 
