@@ -23,7 +23,7 @@
 
 #include "bench/uniform.h"
 #include "stream/error.h"
-#include "stream/file.h"
+#include "stream/file/out_file.h"
 
 namespace lowtide::bench {
 namespace {

@@ -9,11 +9,11 @@
 #include <optional>
 #include <variant>
 
-#include "stream/blocks.h"
 #include "stream/error.h"
-#include "stream/pour.h"
+#include "stream/file/workers.h"
 #include "stream/progress.h"
-#include "stream/workers.h"
+#include "stream/recipe/blocks.h"
+#include "stream/recipe/pour.h"
 
 namespace lowtide::emit {
 namespace {

@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "emit/plan.h"
-#include "stream/budget.h"
-#include "stream/file.h"
+#include "stream/file/budget.h"
+#include "stream/file/out_file.h"
 
 namespace lowtide::emit {
 

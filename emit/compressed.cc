@@ -13,9 +13,9 @@
 
 #include "emit/planned_file.h"
 #include "stream/error.h"
+#include "stream/file/seekable.h"
+#include "stream/file/workers.h"
 #include "stream/progress.h"
-#include "stream/seekable.h"
-#include "stream/workers.h"
 
 namespace lowtide::emit {
 namespace {

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "emit/plan.h"
-#include "stream/budget.h"
-#include "stream/file.h"
+#include "stream/file/budget.h"
+#include "stream/file/out_file.h"
 
 namespace lowtide::emit {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "stream/recipe.h"
-#include "stream/tflite_model.h"
+#include "stream/recipe/recipe.h"
+#include "stream/tflite/model.h"
 
 namespace lowtide::emit {
 

@@ -15,7 +15,7 @@
 #include "emit/tensor_names.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
-#include "stream/tflite_dtype.h"
+#include "stream/tflite/dtype.h"
 
 namespace lowtide::emit {
 namespace {
@@ -266,7 +266,7 @@ void check_graph(const Graph& graph, bool main) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Op& op : graph.ops) {
     if (op.kind == Kind::kDead) fail("a dead op reaches the writer");
-    if (op.kind == Kind::kForeign)
+    if (op.kind == Kind::kSequence)
       throw Unsupported("the operator has no TFLite form", {}, {.node = graph.origins[op.origin]});
     for (ValueId id : op.inputs)
       if (id != core::kAbsent && !defined[static_cast<size_t>(id)])

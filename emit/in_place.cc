@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "stream/error.h"
-#include "stream/file.h"
-#include "stream/in_place.h"
+#include "stream/file/file.h"
+#include "stream/recipe/in_place.h"
 
 namespace lowtide::emit {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "layout/core.h"
-#include "stream/onnx.h"
-#include "stream/tflite_model.h"
+#include "layout/core/graph.h"
+#include "stream/onnx/model.h"
+#include "stream/tflite/model.h"
 
 namespace lowtide::emit {
 

@@ -4,7 +4,7 @@
 // the lowest version that has what the op uses is the right one.
 #pragma once
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::emit {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "stream/error.h"
-#include "stream/tflite_dtype.h"
+#include "stream/tflite/dtype.h"
 
 namespace lowtide::emit {
 namespace {
@@ -15,7 +15,7 @@ using tflite::BuiltinOptions2;
 
 #define LOWTIDE_KIND(schema_name, enumerator, code) \
   static_assert(code == static_cast<int>(tflite::BuiltinOperator::schema_name));
-#include "layout/kinds.inc"
+#include "layout/core/kinds.inc"
 #undef LOWTIDE_KIND
 static_assert(static_cast<int>(Padding::kSame) == static_cast<int>(tflite::Padding::SAME));
 static_assert(static_cast<int>(Activation::kRelu6) == static_cast<int>(tflite::ActivationFunctionType::RELU6));

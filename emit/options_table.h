@@ -1,7 +1,7 @@
 // Options of core ops as TFLite's flatbuffer tables.
 #pragma once
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 #include "schemas/tflite_generated.h"
 
 namespace lowtide::emit {

@@ -1,78 +1,15 @@
 #include "emit/plan.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
-#include <cstring>
-
-#include "emit/header.h"
-#include "emit/in_place.h"
-#include "schemas/tflite_generated.h"
-#include "stream/error.h"
-#include "stream/pour.h"
+#include "stream/recipe/pour.h"
 
 namespace lowtide::emit {
-namespace {
-
-using stream::checked_add;
-
-uint64_t align(uint64_t position) {
-  return checked_add(position, kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
-}
-
-// Gives each payload its place behind the header; the file's size follows.
-void place_payloads(Plan& plan) {
-  uint64_t end = plan.header.size();
-  for (Payload& payload : plan.payloads) {
-    payload.position = align(checked_add(end, plan.prefix()));
-    end = checked_add(payload.position, payload.bytes);
-    plan.payload_bytes = checked_add(plan.payload_bytes, payload.bytes);
-  }
-  plan.file_bytes = plan.payloads.empty() ? end : checked_add(align(end), kPayloadAlignment);
-}
-
-// The header's Buffer tables hold placeholders, because positions were not known when it was built.
-void patch_buffers(Plan& plan) {
-  std::byte* base = plan.header.data();
-  const auto* buffers = flatbuffers::GetRoot<tflite::Model>(base)->buffers();
-  for (const Payload& payload : plan.payloads) {
-    const auto* table = reinterpret_cast<const flatbuffers::Table*>(buffers->Get(payload.buffer));
-    auto field = [&](uint16_t slot) {
-      return static_cast<uint64_t>(reinterpret_cast<const std::byte*>(table->GetAddressOf(slot)) - base);
-    };
-    uint64_t position = payload.position;
-    if (plan.external) {
-      std::memcpy(base + field(tflite::Buffer::VT_OFFSET), &position, sizeof position);
-    } else {
-      uint64_t at = field(tflite::Buffer::VT_DATA);
-      auto forward = static_cast<uint32_t>(position - plan.prefix() - at);
-      std::memcpy(base + at, &forward, sizeof forward);
-    }
-  }
-}
-
-Plan make_plan(const core::Model& model, const WriteOptions& options, bool external) {
-  Plan plan;
-  plan.external = external;
-  if (options.in_place) choose_in_place(model, *options.in_place, plan);
-  build_header(model, plan);
-  place_payloads(plan);
-  return plan;
-}
-
-}  // namespace
 
 uint64_t least_scratch(const Plan& plan) {
   uint64_t most = 0;
   for (const Payload& payload : plan.payloads) most = std::max(most, stream::least_scratch(*payload.recipe));
   return most;
-}
-
-Plan plan_tflite(const core::Model& model, const WriteOptions& options) {
-  Plan plan = make_plan(model, options, options.external_buffers);
-  if (!plan.external && plan.file_bytes > std::min(options.inline_limit, kInlineLimit))
-    plan = make_plan(model, options, true);
-  patch_buffers(plan);
-  return plan;
 }
 
 }  // namespace lowtide::emit

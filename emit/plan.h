@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 #include "stream/progress.h"
-#include "stream/recipe.h"
+#include "stream/recipe/recipe.h"
 
 namespace lowtide::emit {
 
@@ -78,9 +78,5 @@ struct Plan {
 
 // The least scratch that any one of the payloads is poured with.
 uint64_t least_scratch(const Plan& plan);
-
-// Throws Error(kUnsupported) when a tensor's type or shape has no TFLite form or the graph is too large for a
-// flatbuffer, Error(kInternal) when the graph breaks what the writer needs of it.
-Plan plan_tflite(const core::Model& model, const WriteOptions& options);
 
 }  // namespace lowtide::emit

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "emit/plan.h"
-#include "stream/budget.h"
-#include "stream/file.h"
-#include "stream/pour.h"
+#include "stream/file/budget.h"
+#include "stream/file/file.h"
+#include "stream/recipe/pour.h"
 
 namespace lowtide::emit {
 

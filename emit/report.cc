@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "emit/json_text.h"
-#include "stream/in_place.h"
 #include "stream/printable.h"
+#include "stream/recipe/in_place.h"
 
 namespace lowtide::emit {
 namespace {
@@ -58,11 +58,11 @@ nlohmann::ordered_json in_place_files(const WriteResult& written) {
 
 // How many weights are stored how, and what could not be.
 std::string weights_text(const Report& report) {
-  const layout::ShrunkWeights& w = report.weights;
+  const core::ShrunkWeights& w = report.weights;
   std::vector<std::string> counts;
   for (auto [name, count] : {std::pair{"int4", w.int4}, {"int8", w.int8}, {"f16", w.f16}, {"float", w.f32}})
     if (count > 0) counts.push_back(fmt::format("{} {}", count, name));
-  std::string out = fmt::format("weights of {} elements or more: {}\n", layout::kWeightElements,
+  std::string out = fmt::format("weights of {} elements or more: {}\n", core::kWeightElements,
                                 counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, ", ")));
   for (const std::string& line : w.kept) out += "  " + stream::printable(line) + "\n";
   return out;

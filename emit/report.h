@@ -4,7 +4,7 @@
 #include <string>
 
 #include "emit/tflite_writer.h"
-#include "layout/shrink_weights.h"
+#include "layout/core/shrunk_weights.h"
 
 namespace lowtide::emit {
 
@@ -14,7 +14,7 @@ struct Report {
   std::string weight_form = "float";  // as asked for
   bool in_place = false;              // weights were to stay where they are
   bool shrinks = false;               // or to be stored in fewer bits
-  layout::ShrunkWeights weights;      // what came of that
+  core::ShrunkWeights weights;        // what came of that
   uint64_t input_bytes = 0;           // the model and what it names in external files
   uint64_t nodes = 0;                 // ONNX nodes of the main graph
   WriteResult written;

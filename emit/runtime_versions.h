@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::emit {
 

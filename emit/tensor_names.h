@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::emit {
 

@@ -6,11 +6,12 @@
 
 #include "emit/back_to_front.h"
 #include "emit/compressed.h"
+#include "emit/make_plan.h"
 #include "emit/verify.h"
 #include "stream/error.h"
-#include "stream/file.h"
+#include "stream/file/out_file.h"
+#include "stream/file/seekable_source.h"
 #include "stream/progress.h"
-#include "stream/seekable_source.h"
 
 namespace lowtide::emit {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "emit/plan.h"
-#include "stream/budget.h"
+#include "stream/file/budget.h"
 
 namespace lowtide::emit {
 

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <memory>
 
-#include "stream/blocks.h"
 #include "stream/error.h"
-#include "stream/pour.h"
 #include "stream/printable.h"
 #include "stream/progress.h"
+#include "stream/recipe/blocks.h"
+#include "stream/recipe/pour.h"
 
 namespace lowtide::emit {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "emit/plan.h"
-#include "stream/budget.h"
-#include "stream/file.h"
+#include "stream/file/budget.h"
+#include "stream/file/file.h"
 
 namespace lowtide::emit {
 

@@ -2,20 +2,20 @@
 // undoes another.
 #include "layout/convert.h"
 
+#include "layout/core/subgraphs.h"
 #include "layout/drop_unused_values.h"
-#include "layout/fuse.h"
-#include "layout/inline_functions.h"
-#include "layout/intermediate.h"
-#include "layout/keep_infinities.h"
-#include "layout/keep_weights.h"
-#include "layout/legalise.h"
+#include "layout/fuse/fuse.h"
 #include "layout/legalise/aliases.h"
-#include "layout/lower_graph.h"
+#include "layout/legalise/expand_erf.h"
+#include "layout/legalise/keep_infinities.h"
+#include "layout/legalise/legalise.h"
+#include "layout/legalise/outputs.h"
+#include "layout/lower/inline_functions.h"
+#include "layout/lower/lower_graph.h"
 #include "layout/merge_equal.h"
-#include "layout/outputs.h"
-#include "layout/pin_layouts.h"
-#include "layout/region.h"
-#include "layout/settle_layouts.h"
+#include "layout/settle/pin_layouts.h"
+#include "layout/settle/settle_layouts.h"
+#include "layout/weights/keep_weights.h"
 
 namespace lowtide::layout {
 
@@ -65,8 +65,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   each(fuse);
   done("fuse_again");
   // What patterns were sought in, and no kernel computes, is written out.
-  each(core::expand_intermediate);
-  done("expand_intermediate");
+  each(expand_erf);
+  done("expand_erf");
   // Settling and fusing make equal constants and transposes too.
   each(merge_equal);
   done("merge_equal_again");

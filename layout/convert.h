@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "layout/core.h"
-#include "layout/shrink_weights.h"
+#include "layout/core/graph.h"
+#include "layout/weights/shrink_weights.h"
 #include "stream/error.h"
-#include "stream/onnx.h"
+#include "stream/onnx/model.h"
 
 namespace lowtide::layout {
 
@@ -26,7 +26,7 @@ struct ConvertOptions {
 struct ConvertResult {
   std::unique_ptr<core::Model> model;        // complete only when nothing was refused
   std::vector<stream::Unsupported> refused;  // every node that could not be lowered
-  ShrunkWeights weights;
+  core::ShrunkWeights weights;
 };
 
 // Throws Error for a malformed model or options that do not fit it. Memory grows with the nodes only; those of `model`

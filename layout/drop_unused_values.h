@@ -2,7 +2,7 @@
 // not with what it had. Values are numbered anew: no pass may hold a number across this.
 #pragma once
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::layout {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "stream/recipe_key.h"
+#include "stream/recipe/recipe_key.h"
 
 namespace lowtide::layout {
 namespace {
@@ -21,7 +21,7 @@ bool same_quantization(const core::Value& a, const core::Value& b) {
 }
 
 bool mergeable(Kind kind) {
-  return kind != Kind::kDead && kind != Kind::kForeign && kind != Kind::kCustom && kind != Kind::kIf &&
+  return kind != Kind::kDead && kind != Kind::kSequence && kind != Kind::kCustom && kind != Kind::kIf &&
          kind != Kind::kWhile;
 }
 

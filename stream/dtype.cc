@@ -43,12 +43,13 @@ constexpr std::array kRows = {
     Row{DType::kFloat4E2M1, "f4e2m1", 4, Class::kOther},
     Row{DType::kUndefined, "undefined", 0, Class::kOther},
 };
-constexpr bool in_order() {
-  for (size_t i = 0; i < kRows.size(); ++i)
-    if (static_cast<size_t>(kRows[i].dtype) != i) return false;
-  return true;
-}
-static_assert(in_order(), "kRows is indexed by DType");
+static_assert(
+    [] {
+      for (size_t i = 0; i < kRows.size(); ++i)
+        if (static_cast<size_t>(kRows[i].dtype) != i) return false;
+      return true;
+    }(),
+    "kRows is indexed by DType");
 
 const Row& row(DType dtype) { return kRows[static_cast<size_t>(dtype)]; }
 

@@ -28,12 +28,13 @@ constexpr std::array kCodes = {
     CodeRow{Code::kInternal, "internal", 11},
     CodeRow{Code::kDifferent, "different", 12},
 };
-constexpr bool in_order() {
-  for (size_t i = 0; i < kCodes.size(); ++i)
-    if (static_cast<size_t>(kCodes[i].code) != i) return false;
-  return true;
-}
-static_assert(in_order(), "kCodes is indexed by Code");
+static_assert(
+    [] {
+      for (size_t i = 0; i < kCodes.size(); ++i)
+        if (static_cast<size_t>(kCodes[i].code) != i) return false;
+      return true;
+    }(),
+    "kCodes is indexed by Code");
 
 // Names come from files, and may be a book each: the beginning and the end say what is needed.
 std::string shortened(std::string line) {

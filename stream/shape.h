@@ -1,5 +1,5 @@
 // Shapes and checked arithmetic on sizes. A static shape is a list of non-negative extents; a dimension that is not
-// known at conversion time is a negative number that names a symbol (layout/symbols.h makes and combines those).
+// known at conversion time is a negative number that names a symbol (layout/core/symbols.h makes and combines those).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures what the TFLite kernels of the installed ai-edge-litert accept and get right, and writes what it finds to
-layout/kernel_limits.inc (which C++ includes) and docs/kernels.md.
+layout/core/kernel_limits.inc (which C++ includes) and docs/kernels.md.
 
 Every form of every operator is a model of one operator (kernel_probe/), run in a child process and compared with numpy:
 `right`, `refused` with the kernel's reason, WRONG (it runs and the result is not the operator's), CRASH.

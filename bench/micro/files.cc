@@ -10,9 +10,9 @@
 
 #include "bench/micro/against_memcpy.h"
 #include "bench/models.h"
-#include "stream/budget.h"
-#include "stream/file.h"
-#include "stream/onnx_reader.h"
+#include "stream/file/budget.h"
+#include "stream/file/out_file.h"
+#include "stream/onnx/reader.h"
 
 namespace lowtide::bench {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "bench/micro/against_memcpy.h"
 #include "bench/uniform.h"
-#include "stream/budget.h"
-#include "stream/file.h"
-#include "stream/pour.h"
-#include "stream/recipe.h"
+#include "stream/file/budget.h"
+#include "stream/file/file.h"
+#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe.h"
 
 namespace lowtide::bench {
 namespace {

@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "bench/micro/against_memcpy.h"
-#include "stream/budget.h"
-#include "stream/file.h"
-#include "stream/pour.h"
-#include "stream/recipe.h"
-#include "stream/transpose.h"
+#include "stream/file/budget.h"
+#include "stream/file/file.h"
+#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe.h"
+#include "stream/recipe/transpose.h"
 
 namespace lowtide::bench {
 namespace {

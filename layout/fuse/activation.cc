@@ -68,11 +68,12 @@ bool fuse_activation(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kRelu, fuse_activation}, FuseRule{Kind::kRelu6, fuse_activation},
-                               FuseRule{Kind::kReluN1To1, fuse_activation}};
+constexpr std::array kActivationRules = {FuseRule{Kind::kRelu, fuse_activation},
+                                         FuseRule{Kind::kRelu6, fuse_activation},
+                                         FuseRule{Kind::kReluN1To1, fuse_activation}};
 
 }  // namespace
 
-std::span<const FuseRule> activation_rules() { return kRules; }
+std::span<const FuseRule> activation_rules() { return kActivationRules; }
 
 }  // namespace lowtide::layout

@@ -138,10 +138,10 @@ bool shift_into_next(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kAdd, shift_into_next}, FuseRule{Kind::kMul, scale_into_next}};
+constexpr std::array kAffineRules = {FuseRule{Kind::kAdd, shift_into_next}, FuseRule{Kind::kMul, scale_into_next}};
 
 }  // namespace
 
-std::span<const FuseRule> affine_rules() { return kRules; }
+std::span<const FuseRule> affine_rules() { return kAffineRules; }
 
 }  // namespace lowtide::layout

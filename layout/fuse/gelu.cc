@@ -7,7 +7,6 @@
 
 #include "layout/fuse/rules.h"
 #include "layout/fuse/scalars.h"
-#include "layout/intermediate.h"
 
 namespace lowtide::layout {
 namespace {
@@ -77,10 +76,10 @@ bool tanh_gelu(Rewriter& rewriter, OpId id) {
   return false;
 }
 
-constexpr std::array kRules = {FuseRule{core::kErf, exact_gelu}, FuseRule{Kind::kTanh, tanh_gelu}};
+constexpr std::array kGeluRules = {FuseRule{core::Kind::kErf, exact_gelu}, FuseRule{Kind::kTanh, tanh_gelu}};
 
 }  // namespace
 
-std::span<const FuseRule> gelu_rules() { return kRules; }
+std::span<const FuseRule> gelu_rules() { return kGeluRules; }
 
 }  // namespace lowtide::layout

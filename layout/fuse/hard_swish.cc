@@ -75,11 +75,11 @@ bool quotient(Rewriter& rewriter, OpId id) {
   return false;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kMul, product}, FuseRule{Kind::kMul, quotient},
-                               FuseRule{Kind::kDiv, quotient}};
+constexpr std::array kHardSwishRules = {FuseRule{Kind::kMul, product}, FuseRule{Kind::kMul, quotient},
+                                        FuseRule{Kind::kDiv, quotient}};
 
 }  // namespace
 
-std::span<const FuseRule> hard_swish_rules() { return kRules; }
+std::span<const FuseRule> hard_swish_rules() { return kHardSwishRules; }
 
 }  // namespace lowtide::layout

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/traits.h"
 #include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
-#include "layout/traits.h"
 
 namespace lowtide::layout {
 namespace {
@@ -22,9 +22,10 @@ bool is_last_axis_reduction(Rewriter& rewriter, const Op& op) {
   return axes && axes->size() == 1 && (*axes)[0] == rewriter.value(op.inputs[0]).rank() - 1;
 }
 
-class Region : private BehindReshape {
+class LeadRegion : private BehindReshape {
  public:
-  Region(Rewriter& rewriter, OpId reshape) : BehindReshape(rewriter, reshape), rank_(rewriter.value(start_).rank()) {
+  LeadRegion(Rewriter& rewriter, OpId reshape)
+      : BehindReshape(rewriter, reshape), rank_(rewriter.value(start_).rank()) {
     grow([this](OpId id) { return join(id); });
   }
 
@@ -80,16 +81,16 @@ bool reshape_behind_region(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const Shape &in = rewriter.value(op.inputs[0]).shape, &out = rewriter.value(op.outputs[0]).shape;
   if (in.size() < 2 || out.size() < 2 || in.back() != out.back() || rewriter.is_constant(op.inputs[0])) return false;
-  Region region(rewriter, id);
+  LeadRegion region(rewriter, id);
   if (!region.closed()) return false;
   region.apply();
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kReshape, reshape_behind_region}};
+constexpr std::array kLeadAxesRules = {FuseRule{Kind::kReshape, reshape_behind_region}};
 
 }  // namespace
 
-std::span<const FuseRule> lead_axes_rules() { return kRules; }
+std::span<const FuseRule> lead_axes_rules() { return kLeadAxesRules; }
 
 }  // namespace lowtide::layout

@@ -71,11 +71,11 @@ bool transpose_into_matmul(Rewriter& rewriter, OpId id) {
   return changed;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kReshape, flatten_into_weights},
-                               FuseRule{Kind::kBatchMatmul, transpose_into_matmul}};
+constexpr std::array kMatmulRules = {FuseRule{Kind::kReshape, flatten_into_weights},
+                                     FuseRule{Kind::kBatchMatmul, transpose_into_matmul}};
 
 }  // namespace
 
-std::span<const FuseRule> matmul_rules() { return kRules; }
+std::span<const FuseRule> matmul_rules() { return kMatmulRules; }
 
 }  // namespace lowtide::layout

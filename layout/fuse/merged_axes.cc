@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/traits.h"
 #include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
-#include "layout/traits.h"
 
 namespace lowtide::layout {
 namespace {
@@ -46,9 +46,9 @@ std::vector<Shape> split(core::Symbols& symbols, const Shape& in, const Shape& o
 }
 
 // The ops after a RESHAPE, as far as they see nothing but its shape, with some axes reduced to 1.
-class Region : private BehindReshape {
+class MergedRegion : private BehindReshape {
  public:
-  Region(Rewriter& rewriter, OpId reshape) : BehindReshape(rewriter, reshape) {
+  MergedRegion(Rewriter& rewriter, OpId reshape) : BehindReshape(rewriter, reshape) {
     shape_ = rewriter.value(start_).shape;
     pieces_ = split(rewriter.graph.symbols, rewriter.value(source_).shape, shape_);
     if (std::none_of(pieces_.begin(), pieces_.end(), [](const Shape& axes) { return axes.size() > 1; })) return;
@@ -156,16 +156,16 @@ class Region : private BehindReshape {
 
 bool see_axes_apart(Rewriter& rewriter, OpId id) {
   if (rewriter.is_constant(rewriter.op(id).inputs[0])) return false;
-  Region region(rewriter, id);
+  MergedRegion region(rewriter, id);
   if (!region.closed()) return false;
   region.apply();
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kReshape, see_axes_apart}};
+constexpr std::array kMergedAxesRules = {FuseRule{Kind::kReshape, see_axes_apart}};
 
 }  // namespace
 
-std::span<const FuseRule> merged_axes_rules() { return kRules; }
+std::span<const FuseRule> merged_axes_rules() { return kMergedAxesRules; }
 
 }  // namespace lowtide::layout

@@ -111,12 +111,12 @@ bool pad_into_max_pool(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kPad, merge_pads}, FuseRule{Kind::kPadv2, merge_pads},
-                               FuseRule{Kind::kConv2d, pad_into_conv}, FuseRule{Kind::kDepthwiseConv2d, pad_into_conv},
-                               FuseRule{Kind::kMaxPool2d, pad_into_max_pool}};
+constexpr std::array kPadRules = {
+    FuseRule{Kind::kPad, merge_pads}, FuseRule{Kind::kPadv2, merge_pads}, FuseRule{Kind::kConv2d, pad_into_conv},
+    FuseRule{Kind::kDepthwiseConv2d, pad_into_conv}, FuseRule{Kind::kMaxPool2d, pad_into_max_pool}};
 
 }  // namespace
 
-std::span<const FuseRule> pad_rules() { return kRules; }
+std::span<const FuseRule> pad_rules() { return kPadRules; }
 
 }  // namespace lowtide::layout

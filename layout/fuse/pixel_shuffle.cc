@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/kernel_limits.h"
+#include "layout/core/traits.h"
 #include "layout/fuse/rules.h"
 #include "layout/fuse/weighted.h"
-#include "layout/kernel_limits.h"
-#include "layout/traits.h"
 
 namespace lowtide::layout {
 namespace {
@@ -138,10 +138,10 @@ bool pixel_shuffle(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kReshape, pixel_shuffle}};
+constexpr std::array kPixelShuffleRules = {FuseRule{Kind::kReshape, pixel_shuffle}};
 
 }  // namespace
 
-std::span<const FuseRule> pixel_shuffle_rules() { return kRules; }
+std::span<const FuseRule> pixel_shuffle_rules() { return kPixelShuffleRules; }
 
 }  // namespace lowtide::layout

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/traits.h"
 #include "layout/fuse/rules.h"
-#include "layout/traits.h"
 
 namespace lowtide::layout {
 namespace {
@@ -64,7 +64,7 @@ bool merge_concats(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRules = {
+constexpr std::array kRepeatRules = {
     FuseRule{Kind::kAdd, broadcast_in_place},        FuseRule{Kind::kSub, broadcast_in_place},
     FuseRule{Kind::kMul, broadcast_in_place},        FuseRule{Kind::kDiv, broadcast_in_place},
     FuseRule{Kind::kMaximum, broadcast_in_place},    FuseRule{Kind::kMinimum, broadcast_in_place},
@@ -79,6 +79,6 @@ constexpr std::array kRules = {
 
 }  // namespace
 
-std::span<const FuseRule> repeat_rules() { return kRules; }
+std::span<const FuseRule> repeat_rules() { return kRepeatRules; }
 
 }  // namespace lowtide::layout

@@ -25,11 +25,11 @@ bool drop_idle_reshape(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kReshape, skip_inner_reshape},
-                               FuseRule{Kind::kReshape, drop_idle_reshape}};
+constexpr std::array kReshapeRules = {FuseRule{Kind::kReshape, skip_inner_reshape},
+                                      FuseRule{Kind::kReshape, drop_idle_reshape}};
 
 }  // namespace
 
-std::span<const FuseRule> reshape_rules() { return kRules; }
+std::span<const FuseRule> reshape_rules() { return kReshapeRules; }
 
 }  // namespace lowtide::layout

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "layout/builder.h"
-#include "layout/core.h"
+#include "layout/core/builder.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::layout {
 

@@ -185,12 +185,12 @@ bool scale_upwards(Rewriter& rewriter, OpId id) {
   return false;
 }
 
-constexpr std::array kRules = {FuseRule{Kind::kMul, fuse_scale},    FuseRule{Kind::kMul, scale_upwards},
-                               FuseRule{Kind::kDiv, scale_upwards}, FuseRule{Kind::kDiv, fuse_scale},
-                               FuseRule{Kind::kAdd, fuse_shift},    FuseRule{Kind::kSub, fuse_shift}};
+constexpr std::array kScaleRules = {FuseRule{Kind::kMul, fuse_scale},    FuseRule{Kind::kMul, scale_upwards},
+                                    FuseRule{Kind::kDiv, scale_upwards}, FuseRule{Kind::kDiv, fuse_scale},
+                                    FuseRule{Kind::kAdd, fuse_shift},    FuseRule{Kind::kSub, fuse_shift}};
 
 }  // namespace
 
-std::span<const FuseRule> scale_rules() { return kRules; }
+std::span<const FuseRule> scale_rules() { return kScaleRules; }
 
 }  // namespace lowtide::layout

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/orders.h"
+#include "layout/core/traits.h"
 #include "layout/fuse/rules.h"
-#include "layout/settle/orders.h"
-#include "layout/traits.h"
 
 namespace lowtide::layout {
 namespace {
@@ -89,10 +89,10 @@ constexpr auto rules() {
   rows.back() = {Kind::kTranspose, merge_transposes};
   return rows;
 }
-constexpr auto kRules = rules();
+constexpr auto kTransposeRules = rules();
 
 }  // namespace
 
-std::span<const FuseRule> transpose_rules() { return kRules; }
+std::span<const FuseRule> transpose_rules() { return kTransposeRules; }
 
 }  // namespace lowtide::layout

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::layout {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "layout/traits.h"
+#include "layout/core/traits.h"
 
 namespace lowtide::layout {
 namespace {
@@ -20,7 +20,7 @@ bool is_alias(Kind kind) {
 
 // May write its output over an input. Said too often rather than too rarely: it costs a copy.
 bool may_overwrite(Kind kind) {
-  if (kind == Kind::kForeign || kind == Kind::kCustom || is_alias(kind)) return false;
+  if (kind == Kind::kSequence || kind == Kind::kCustom || is_alias(kind)) return false;
   switch (kind) {
     case Kind::kSoftmax:
     case Kind::kLogSoftmax:

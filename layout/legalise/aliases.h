@@ -10,7 +10,7 @@
 // XNNPACK.
 #pragma once
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::layout {
 

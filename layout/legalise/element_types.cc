@@ -3,7 +3,7 @@
 #include <array>
 #include <span>
 
-#include "layout/kernel_limits.h"
+#include "layout/core/kernel_limits.h"
 #include "layout/legalise/roles.h"
 
 namespace lowtide::layout {

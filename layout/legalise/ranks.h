@@ -3,7 +3,7 @@
 //     SUM over axes 2, 3 of [2,3,4,5,6,7,8]  ->  RESHAPE [6,20,336], SUM over axis 1, RESHAPE [2,3,6,7,8]
 #pragma once
 
-#include "layout/builder.h"
+#include "layout/core/builder.h"
 
 namespace lowtide::layout {
 

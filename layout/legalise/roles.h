@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::layout {
 

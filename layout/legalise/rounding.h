@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "layout/builder.h"
+#include "layout/core/builder.h"
 
 namespace lowtide::layout {
 

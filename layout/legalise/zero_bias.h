@@ -1,7 +1,7 @@
 // Kernels that insist on a bias get one of zeros.
 #pragma once
 
-#include "layout/core.h"
+#include "layout/core/graph.h"
 
 namespace lowtide::layout {
 

@@ -1,7 +1,7 @@
 // What operators with heads share: ONNX's Attention and RotaryEmbedding, and ONNX Runtime's.
 #pragma once
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

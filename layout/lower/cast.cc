@@ -3,7 +3,7 @@
 // casts from and to f32 alone, and a float that is too large saturates: ONNX keeps the low bits.
 #include <fmt/format.h>
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "layout/lower/extents.h"
-#include "layout/sparse.h"
-#include "stream/pour.h"
+#include "layout/lower/sparse.h"
+#include "stream/recipe/pour.h"
 
 namespace lowtide::layout {
 namespace {

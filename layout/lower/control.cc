@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
+#include "layout/core/subgraphs.h"
 #include "layout/lower/subgraph.h"
-#include "layout/region.h"
 
 namespace lowtide::layout {
 

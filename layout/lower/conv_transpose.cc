@@ -211,7 +211,7 @@ Val cropped(Lowering& lo, Val y, std::span<const Crop> crops) {
   return y;
 }
 
-void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
+void check_transposed_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
   if (group < 1) lo.malformed(fmt::format("group {} must be positive", group));
   if (!core::is_symbol(channels) && channels != weights[0])
     lo.malformed(fmt::format("{} channels do not fit weights of {} channels", channels, weights[0]));
@@ -231,7 +231,7 @@ void lower_conv_transpose(Lowering& lo) {
   if (spatial > 3) lo.unsupported(fmt::format("a transposed convolution over {} axes; TFLite has 2 and 3", spatial));
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
   const int64_t group = lo.attr_i("group", 1);
-  check_channels(lo, lo.b.dim(x, 1), shape, group);
+  check_transposed_channels(lo, lo.b.dim(x, 1), shape, group);
 
   const std::vector<int64_t> kernel(shape.begin() + 2, shape.end());
   const Attributes attributes = read_attributes(lo, kernel);

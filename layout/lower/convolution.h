@@ -1,7 +1,7 @@
 // ONNX's convolution, for every lowering that needs one.
 #pragma once
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "stream/pour.h"
+#include "stream/recipe/pour.h"
 
 namespace lowtide::layout {
 namespace {

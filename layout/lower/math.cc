@@ -3,7 +3,6 @@
 // in f32.
 #include <cmath>
 
-#include "layout/intermediate.h"
 #include "layout/lower/operands.h"
 
 namespace lowtide::layout {
@@ -141,7 +140,7 @@ void lower_atanh(Lowering& lo) {
 
 void lower_erf(Lowering& lo) {
   if (!stream::is_float(lo.dtype(lo.input(0)))) lo.unsupported("the error function of integers");
-  lo.output(0, lo.b.op(core::kErf, {lo.input(0)}));
+  lo.output(0, lo.b.op(core::Kind::kErf, {lo.input(0)}));
 }
 
 }  // namespace lowtide::layout

@@ -1,7 +1,7 @@
 // Normalisations for operators that contain one.
 #pragma once
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

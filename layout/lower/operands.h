@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

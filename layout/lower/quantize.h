@@ -1,7 +1,7 @@
 // Between integers with a scale and a zero point, and floats: what the lowerings of quantized operators share.
 #pragma once
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

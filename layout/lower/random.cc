@@ -1,6 +1,6 @@
 // Bernoulli, Multinomial, RandomNormal, RandomUniform and their Like forms: refused. Even with a seed each runtime
 // draws numbers of its own, so that no conversion could be compared with its model.
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

@@ -15,8 +15,8 @@
 #include <cctype>
 #include <limits>
 
+#include "layout/core/subgraphs.h"
 #include "layout/lower/subgraph.h"
-#include "layout/region.h"
 
 namespace lowtide::layout {
 namespace {

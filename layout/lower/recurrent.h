@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "layout/lower/lowering.h"
 #include "layout/lower/resample.h"
-#include "layout/lowering.h"
 
 namespace lowtide::layout {
 

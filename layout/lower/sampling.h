@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "layout/core/subgraphs.h"
 #include "layout/lower/extents.h"
 #include "layout/lower/subgraph.h"
-#include "layout/region.h"
 
 namespace lowtide::layout {
 namespace {

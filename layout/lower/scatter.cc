@@ -15,19 +15,19 @@ namespace {
 
 // A scatter in its simplest form: rows of a matrix [count, width], one index (i32 [n]) for each row of updates [n,
 // width].
-struct Rows {
+struct UpdateRows {
   Val data, indices, updates;
   Dim count, width, updated;
 };
 
-Val scattered(Lowering& lo, const Rows& rows, Val updates, Dim width) {
+Val scattered(Lowering& lo, const UpdateRows& rows, Val updates, Dim width) {
   const Dim shape[] = {rows.count, width};
   const int last[] = {1};
   return lo.b.scatter_nd(lo.b.unsqueeze(rows.indices, last), updates, lo.b.dims(shape));
 }
 
 // Where at least one update goes: bool [count, 1].
-Val touched(Lowering& lo, const Rows& rows) {
+Val touched(Lowering& lo, const UpdateRows& rows) {
   const Dim shape[] = {rows.updated, 1};
   Val hits = scattered(lo, rows, filled_with(lo, shape, lo.b.scalar(1, DType::kInt32)), 1);
   return lo.b.greater(hits, lo.b.scalar(0, DType::kInt32));
@@ -35,7 +35,7 @@ Val touched(Lowering& lo, const Rows& rows) {
 
 // Maxima or minima, and no change where nothing goes. An empty segment's start is the largest finite number, not
 // infinity: a segment whose updates are all infinite is told from it by a second look.
-Val reduced(Lowering& lo, const Rows& rows, Kind segments, Kind join) {
+Val reduced(Lowering& lo, const UpdateRows& rows, Kind segments, Kind join) {
   Val count = extent(lo, rows.count, DType::kInt32);
   Val best = lo.b.op(segments, {rows.updates, rows.indices, count});
   if (stream::is_float(lo.dtype(rows.data))) {
@@ -49,7 +49,7 @@ Val reduced(Lowering& lo, const Rows& rows, Kind segments, Kind join) {
   return lo.b.select(touched(lo, rows), lo.b.op(join, {rows.data, best}), rows.data);
 }
 
-Val combined(Lowering& lo, const Rows& rows, const std::string& reduction) {
+Val combined(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
   if (reduction == "none")
     return lo.b.select(touched(lo, rows), scattered(lo, rows, rows.updates, rows.width), rows.data);
   if (lo.dtype(rows.data) == DType::kBool) lo.unsupported("reduction '" + reduction + "' of booleans");
@@ -125,7 +125,7 @@ void lower_scatter_nd(Lowering& lo) {
   }
   core::Symbols& symbols = lo.b.graph.symbols;
   const std::span<const Dim> all(dims), outer = all.first(static_cast<size_t>(depth));
-  Rows rows;
+  UpdateRows rows;
   rows.count = symbols.product(outer);
   rows.width = symbols.product(all.subspan(static_cast<size_t>(depth)));
   const Shape index_shape = lo.shape(indices);
@@ -159,12 +159,12 @@ void lower_scatter_elements(Lowering& lo) {
   const int axis = lo.axis(lo.attr_i("axis", 0), rank);
   if (lo.rank(indices) != rank || lo.rank(updates) != rank) lo.malformed("data, indices and updates differ in rank");
   core::Symbols& symbols = lo.b.graph.symbols;
-  Rows rows{.data = {},
-            .indices = {},
-            .updates = {},
-            .count = symbols.product(dims),
-            .width = 1,
-            .updated = symbols.product(index_shape)};
+  UpdateRows rows{.data = {},
+                  .indices = {},
+                  .updates = {},
+                  .count = symbols.product(dims),
+                  .width = 1,
+                  .updated = symbols.product(index_shape)};
 
   // The flat place of an element: its index along the axis and its own coordinate along every other, times the strides.
   auto stride = [&](int a) { return symbols.product(std::span<const Dim>(dims).subspan(static_cast<size_t>(a) + 1)); };
@@ -209,7 +209,7 @@ void lower_tensor_scatter(Lowering& lo) {
   Val prefix = counting(lo, symbols.mul(batch, others), DType::kInt32);
   Val row = lo.b.add(reshape_to(lo, times(lo, prefix, sequence), per_prefix), place);
 
-  Rows rows;
+  UpdateRows rows;
   rows.count = symbols.product(all.first(at + 1));
   rows.width = width;
   rows.updated = symbols.product(std::vector<Dim>{batch, others, written});

@@ -2,7 +2,7 @@
 // and nothing of it is left once they are taken out again (torch's split, chunk and unbind are written that way).
 //
 // While the graph is being lowered a sequence is a value of a type that no kernel takes (strings), made by an op of no
-// kernel (kForeign) whose inputs are its elements. Nobody uses it in the end, so tidy() removes it.
+// kernel (kSequence) whose inputs are its elements. Nobody uses it in the end, so tidy() removes it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +15,7 @@ namespace {
 Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
   core::Graph& graph = lo.b.graph;
   const Val made{graph.add_value(DType::kString, {})};
-  core::Op op{.kind = Kind::kForeign,
-              .inputs = {},
-              .outputs = {made.id},
-              .options = core::ForeignOptions{},
-              .origin = lo.b.origin};
+  core::Op op{.kind = Kind::kSequence, .inputs = {}, .outputs = {made.id}, .origin = lo.b.origin};
   for (Val element : elements) op.inputs.push_back(element.id);
   graph.at(made.id).producer = static_cast<core::OpId>(graph.ops.size());
   graph.ops.push_back(std::move(op));
@@ -28,7 +24,7 @@ Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
 
 bool is_sequence(Lowering& lo, Val v) {
   const core::OpId producer = lo.b.graph.at(v.id).producer;
-  return producer >= 0 && lo.b.graph.ops[static_cast<size_t>(producer)].kind == Kind::kForeign;
+  return producer >= 0 && lo.b.graph.ops[static_cast<size_t>(producer)].kind == Kind::kSequence;
 }
 
 std::vector<Val> elements_of(Lowering& lo, Val sequence) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <tuple>
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

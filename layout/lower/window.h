@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "layout/lowering.h"
+#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 

@@ -13,7 +13,7 @@ using core::OpView;
 using core::Slot;
 
 std::optional<Movement> commute(Graph& graph, const Op& op, Slot slot, const Perm& perm) {
-  if (op.kind == Kind::kForeign) return std::nullopt;
+  if (op.kind == Kind::kSequence) return std::nullopt;
   const core::Traits& row = core::traits(op.kind);
   if (!row.commute) return std::nullopt;
   OpView view{graph, op.kind, op.inputs, op.options, static_cast<int>(op.outputs.size())};

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "layout/settle/orders.h"
-#include "layout/traits.h"
+#include "layout/core/orders.h"
+#include "layout/core/traits.h"
 
 namespace lowtide::layout {
 

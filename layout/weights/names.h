@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "stream/onnx.h"
+#include "stream/onnx/model.h"
 
 namespace lowtide::layout {
 

@@ -9,8 +9,8 @@
 #include "emit/tflite_writer.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
-#include "stream/file.h"
-#include "stream/in_place.h"
+#include "stream/file/file.h"
+#include "stream/recipe/in_place.h"
 #include "tests/emit/models.h"
 
 namespace lowtide::emit {

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "layout/core.h"
-#include "stream/file.h"
+#include "layout/core/graph.h"
+#include "stream/file/file.h"
 
 namespace lowtide::emit {
 

@@ -8,10 +8,11 @@
 #include <fstream>
 #include <random>
 
+#include "emit/make_plan.h"
 #include "emit/tflite_writer.h"
 #include "emit/verify.h"
 #include "stream/error.h"
-#include "stream/seekable_source.h"
+#include "stream/file/seekable_source.h"
 #include "tests/emit/models.h"
 
 namespace lowtide::emit {
@@ -19,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::byte> bytes_of(const fs::path& path) {
+std::vector<std::byte> contents_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   auto bytes = std::as_bytes(std::span(text));
@@ -49,7 +50,7 @@ class PlannedFileTest : public testing::TestWithParam<bool> {
   }
   std::vector<std::byte> written(const char* name, stream::Budget& budget) {
     write_tflite(plan_, folder_ / name, budget, options_);
-    return bytes_of(folder_ / name);
+    return contents_of(folder_ / name);
   }
 
   Made made_ = network();

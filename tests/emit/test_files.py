@@ -70,7 +70,7 @@ def test_defaults_of_options_are_those_of_the_schema():
     tables = re.findall(r"^table (\w+Options) \{(.*?)\}", (ROOT / "schemas/tflite.fbs").read_text(), re.MULTILINE | re.DOTALL)
     wanted = {(table, field, {"true": "1", "INT32": "2"}.get(value, value))
               for table, body in tables for field, value in re.findall(r"(\w+):\w+ = (\w+)", body)}
-    rows = set(re.findall(r'\{"(\w+)", "(\w+)", (\d+)\}', (ROOT / "stream/tflite_options.cc").read_text()))
+    rows = set(re.findall(r'\{"(\w+)", "(\w+)", (\d+)\}', (ROOT / "stream/tflite/options.cc").read_text()))
     assert wanted and rows == wanted
 
 

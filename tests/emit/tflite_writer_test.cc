@@ -6,11 +6,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "emit/make_plan.h"
 #include "emit/verify.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
-#include "stream/pour.h"
-#include "stream/tflite_reader.h"
+#include "stream/recipe/pour.h"
+#include "stream/tflite/reader.h"
 #include "tests/emit/models.h"
 
 namespace lowtide::emit {

@@ -3,12 +3,14 @@
 //
 // The input is an ONNX file; its model_version, which means nothing to a conversion, chooses the options (see Choice).
 #include "emit/listing.h"
+#include "emit/make_plan.h"
 #include "emit/tflite_writer.h"
 #include "emit/verify.h"
 #include "layout/convert.h"
-#include "stream/onnx_reader.h"
-#include "stream/seekable_source.h"
-#include "stream/tflite_reader.h"
+#include "stream/file/out_file.h"
+#include "stream/file/seekable_source.h"
+#include "stream/onnx/reader.h"
+#include "stream/tflite/reader.h"
 #include "tests/fuzz/target.h"
 
 namespace {

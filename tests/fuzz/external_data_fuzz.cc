@@ -14,9 +14,9 @@
 #include <set>
 
 #include "schemas/onnx.pb.h"
-#include "stream/external_data.h"
-#include "stream/onnx_reader.h"
-#include "stream/pour.h"
+#include "stream/file/external_data.h"
+#include "stream/onnx/reader.h"
+#include "stream/recipe/pour.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -1,8 +1,8 @@
 // An ONNX file: the walk over protobuf's wire format, the graph as plain data, its listing, and the elements of every
 // tensor in it, whatever encoding they stand in.
 #include "emit/listing.h"
-#include "stream/onnx_reader.h"
-#include "stream/pour.h"
+#include "stream/onnx/reader.h"
+#include "stream/recipe/pour.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -2,8 +2,8 @@
 // verifier does too.
 #include "emit/listing.h"
 #include "schemas/tflite_generated.h"
-#include "stream/pour.h"
-#include "stream/tflite_reader.h"
+#include "stream/recipe/pour.h"
+#include "stream/tflite/reader.h"
 #include "tests/fuzz/target.h"
 
 namespace {

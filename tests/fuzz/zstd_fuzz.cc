@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "stream/seekable_source.h"
-#include "stream/zstd_source.h"
+#include "stream/file/seekable_source.h"
+#include "stream/file/zstd_source.h"
 #include "tests/fuzz/target.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "layout/builder.h"
+#include "layout/core/builder.h"
 
 namespace lowtide::layout {
 namespace {

@@ -1,4 +1,4 @@
-"""layout/kernel_limits.inc against the installed runtime: a few operators of each family are measured again.
+"""layout/core/kernel_limits.inc against the installed runtime: a few operators of each family are measured again.
 
 `python tools/probe_kernels.py --check` does it for all of them.
 """

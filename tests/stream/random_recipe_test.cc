@@ -10,11 +10,11 @@
 #include <random>
 #include <vector>
 
-#include "stream/file.h"
-#include "stream/magnitude.h"
-#include "stream/pour.h"
-#include "stream/reader.h"
-#include "stream/recipe.h"
+#include "stream/file/file.h"
+#include "stream/recipe/magnitude.h"
+#include "stream/recipe/pour.h"
+#include "stream/recipe/reader.h"
+#include "stream/recipe/recipe.h"
 
 namespace lowtide::stream {
 namespace {

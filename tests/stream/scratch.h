@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "stream/error.h"
-#include "stream/file.h"
+#include "stream/file/file.h"
 
 namespace lowtide::stream {
 
@@ -63,6 +63,14 @@ std::optional<Error> error_of(Call&& call) {
     return error;
   }
   return std::nullopt;
+}
+
+// The code of the Error that `call` throws; a failure of the test when it throws none.
+template <typename Call>
+Code code_of(Call&& call) {
+  const std::optional<Error> error = error_of(call);
+  EXPECT_TRUE(error.has_value()) << "no error";
+  return error ? error->code() : Code::kInternal;
 }
 
 // That `call` throws this kind of error, with this in its line.

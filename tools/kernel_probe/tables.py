@@ -1,4 +1,4 @@
-"""Turns answers into layout/kernel_limits.inc and docs/kernels.md."""
+"""Turns answers into layout/core/kernel_limits.inc and docs/kernels.md."""
 
 import collections
 import dataclasses

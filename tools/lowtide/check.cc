@@ -9,17 +9,17 @@
 #include "emit/differences.h"
 #include "emit/planned_file.h"
 #include "emit/report.h"
-#include "emit/resident.h"
 #include "emit/verify.h"
 #include "stream/error.h"
-#include "stream/file.h"
+#include "stream/file/file.h"
+#include "stream/file/seekable_source.h"
 #include "stream/printable.h"
-#include "stream/seekable_source.h"
-#include "stream/tflite_reader.h"
+#include "stream/tflite/reader.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/option_values.h"
 #include "tools/lowtide/progress_bar.h"
+#include "tools/lowtide/resident.h"
 
 namespace {
 
@@ -108,7 +108,7 @@ void print(const Options& options, const Findings& findings) {
 void run(const Options& options) {
   const std::filesystem::path tflite = options.tflite;
   MemoryLimit limit(options.max_rss);
-  lowtide::emit::ResidentMarks marks;
+  lowtide::tools::ResidentMarks marks;
   ProgressBar bar(options.quiet, marks);
   Watchers watchers;
   watchers.progress = &bar;
@@ -128,7 +128,7 @@ void run(const Options& options) {
   if (options.quiet) return;
   fmt::print("{}: {} operators and {} constants are what {} converts to\npeak RSS {}\n", options.tflite,
              planned.plan.operators, findings.constants.size(), options.input,
-             lowtide::emit::memory_size(lowtide::emit::resident().peak));
+             lowtide::emit::memory_size(lowtide::tools::resident().peak));
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 #include <map>
 #include <thread>
 
+#include "emit/make_plan.h"
 #include "stream/error.h"
-#include "stream/onnx_reader.h"
+#include "stream/onnx/reader.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/option_values.h"

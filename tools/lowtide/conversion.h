@@ -11,7 +11,7 @@
 
 #include "emit/plan.h"
 #include "layout/convert.h"
-#include "stream/onnx.h"
+#include "stream/onnx/model.h"
 #include "stream/progress.h"
 #include "tools/lowtide/memory_limit.h"
 
@@ -38,7 +38,7 @@ struct Watchers {
 };
 struct Planned {
   lowtide::emit::Plan plan;
-  lowtide::layout::ShrunkWeights weights;
+  lowtide::core::ShrunkWeights weights;
   uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
   uint64_t budget_peak = 0;
 };

@@ -10,16 +10,16 @@
 
 #include "emit/listing.h"
 #include "emit/report.h"
-#include "emit/resident.h"
 #include "emit/tflite_writer.h"
 #include "emit/verify.h"
 #include "stream/error.h"
-#include "stream/file.h"
+#include "stream/file/file.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/option_values.h"
 #include "tools/lowtide/progress_bar.h"
+#include "tools/lowtide/resident.h"
 #include "tools/lowtide/text_file.h"
 
 namespace {
@@ -39,7 +39,7 @@ struct Options : ConversionOptions {
 
 // What is seen while the conversion runs.
 struct Watch {
-  lowtide::emit::ResidentMarks marks;
+  lowtide::tools::ResidentMarks marks;
   bool dumped = false;  // the pass of --dump-after was there
   std::vector<VerifiedTensor> verified;
 };
@@ -154,7 +154,7 @@ void run(const Options& options) {
     throw;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  report.peak_rss = lowtide::emit::resident().peak;
+  report.peak_rss = lowtide::tools::resident().peak;
   report.peak_anonymous = watch.marks.anonymous();
   report.peak_file = watch.marks.file();
   report.verified_tensors = watch.verified.size();

@@ -6,11 +6,11 @@
 #include <filesystem>
 
 #include "emit/listing.h"
-#include "layout/absent_inputs.h"
-#include "stream/file.h"
-#include "stream/onnx_reader.h"
-#include "stream/seekable_source.h"
-#include "stream/tflite_reader.h"
+#include "stream/file/file.h"
+#include "stream/file/seekable_source.h"
+#include "stream/onnx/reader.h"
+#include "stream/tflite/reader.h"
+#include "tools/lowtide/absent_inputs.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/option_values.h"
 
@@ -40,7 +40,7 @@ lowtide::emit::Listing read(const std::string& path, lowtide::stream::Budget& bu
   if (!is_tflite(path)) return lowtide::emit::listing(lowtide::stream::read_onnx(path, budget));
   lowtide::stream::Spill spill({});
   const lowtide::tfl::Model model = lowtide::stream::read_tflite(open_decompressed(path, spill, budget), budget);
-  lowtide::layout::check_absent_inputs(model);
+  lowtide::tools::check_absent_inputs(model);
   return lowtide::emit::listing(model);
 }
 

@@ -13,8 +13,8 @@
 #include <system_error>
 
 #include "stream/error.h"
+#include "stream/file/temporary.h"
 #include "stream/printable.h"
-#include "stream/temporary.h"
 #include "tools/lowtide/commands.h"
 
 namespace {

@@ -6,13 +6,13 @@
 #include <system_error>
 
 #include "emit/report.h"
-#include "emit/resident.h"
 #include "stream/error.h"
+#include "tools/lowtide/resident.h"
 
-using lowtide::emit::Resident;
-using lowtide::emit::resident;
 using lowtide::stream::Code;
 using lowtide::stream::Error;
+using lowtide::tools::Resident;
+using lowtide::tools::resident;
 
 namespace {
 
@@ -62,7 +62,7 @@ uint64_t MemoryLimit::writing_budget(uint64_t least, int threads) {
   const uint64_t needed = std::max(here.peak, here.now + kHeapMargin + least);
   if (bytes_ < needed) refuse(needed);
   const uint64_t budget = left();
-  limit_.leave(budget + kDataMargin + lowtide::emit::stack_bytes(threads));
+  limit_.leave(budget + kDataMargin + lowtide::tools::stack_bytes(threads));
   return budget;
 }
 

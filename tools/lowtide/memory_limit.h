@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "emit/data_limit.h"
+#include "tools/lowtide/data_limit.h"
 
 class MemoryLimit {
  public:
@@ -28,5 +28,5 @@ class MemoryLimit {
   [[noreturn]] void refuse(uint64_t needed) const;
 
   uint64_t asked_, bytes_;
-  lowtide::emit::DataLimit limit_;
+  lowtide::tools::DataLimit limit_;
 };

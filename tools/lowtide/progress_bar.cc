@@ -25,7 +25,7 @@ size_t columns() {
 }
 }  // namespace
 
-ProgressBar::ProgressBar(bool quiet, lowtide::emit::ResidentMarks& marks)
+ProgressBar::ProgressBar(bool quiet, lowtide::tools::ResidentMarks& marks)
     : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), marks_(marks) {}
 
 void ProgressBar::begin(std::string_view what, uint64_t total) {
@@ -42,7 +42,7 @@ void ProgressBar::advance(uint64_t bytes) {
   Clock::time_point now = Clock::now();
   if (now - sampled_ < kSampleEvery) return;
   sampled_ = now;
-  lowtide::emit::Resident resident = marks_.sample();
+  lowtide::tools::Resident resident = marks_.sample();
   if (quiet_) return;
   if (terminal_ ? now - printed_ < kRedrawEvery : now - printed_ < kPlainLineEvery) return;
   printed_ = now;
@@ -59,7 +59,7 @@ void ProgressBar::finish() {
   shown_ = false;
 }
 
-std::string ProgressBar::line(const lowtide::emit::Resident& resident, Clock::time_point now) const {
+std::string ProgressBar::line(const lowtide::tools::Resident& resident, Clock::time_point now) const {
   double seconds = std::chrono::duration<double>(now - begun_).count();
   double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   double part = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;

@@ -5,13 +5,13 @@
 #include <mutex>
 #include <string>
 
-#include "emit/resident.h"
 #include "stream/progress.h"
+#include "tools/lowtide/resident.h"
 
 class ProgressBar : public lowtide::stream::Progress {
  public:
   // Takes samples of resident memory into `marks` while it runs.
-  ProgressBar(bool quiet, lowtide::emit::ResidentMarks& marks);
+  ProgressBar(bool quiet, lowtide::tools::ResidentMarks& marks);
   ~ProgressBar() override { finish(); }
   void begin(std::string_view what, uint64_t total) override;
   void advance(uint64_t bytes) override;
@@ -20,10 +20,10 @@ class ProgressBar : public lowtide::stream::Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string line(const lowtide::emit::Resident& resident, Clock::time_point now) const;
+  std::string line(const lowtide::tools::Resident& resident, Clock::time_point now) const;
 
   bool quiet_, terminal_;
-  lowtide::emit::ResidentMarks& marks_;
+  lowtide::tools::ResidentMarks& marks_;
   bool shown_ = false;
   std::mutex mutex_;
   std::string what_;

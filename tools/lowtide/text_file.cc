@@ -1,6 +1,6 @@
 #include "tools/lowtide/text_file.h"
 
-#include "stream/file.h"
+#include "stream/file/out_file.h"
 
 void write_text(const std::filesystem::path& path, std::string_view text) {
   lowtide::stream::OutFile file(path, text.size());

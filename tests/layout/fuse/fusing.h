@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "layout/builder.h"
-#include "layout/fuse.h"
+#include "layout/core/builder.h"
+#include "layout/fuse/fuse.h"
 
 namespace lowtide::layout {
 

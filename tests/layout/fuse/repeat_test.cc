@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "layout/builder.h"
-#include "layout/fuse.h"
+#include "layout/core/builder.h"
+#include "layout/fuse/fuse.h"
 
 namespace lowtide::layout {
 namespace {

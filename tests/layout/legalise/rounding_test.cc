@@ -2,8 +2,8 @@
 // compute is judged by running them (tests/oracle/cases_quantize.py).
 #include <gtest/gtest.h>
 
-#include "layout/builder.h"
-#include "layout/legalise.h"
+#include "layout/core/builder.h"
+#include "layout/legalise/legalise.h"
 
 namespace lowtide::layout {
 namespace {
@@ -39,12 +39,12 @@ struct WrittenOut : testing::Test {
   }
   std::vector<double> operand(size_t op) { return *graph.numbers(graph.ops[op].inputs[1]); }
 };
-using Kinds = std::vector<Kind>;
+using KindList = std::vector<Kind>;
 
 TEST_F(WrittenOut, IntegersTakeTheZeroPointLast) {
   const Val q = quantize(input({2, 3}), 0.5f, -7, DType::kInt8);
   EXPECT_EQ(legal({b.op(Kind::kBitcast, {q}, core::IndexOptions{DType::kInt8})}),
-            (Kinds{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kAdd, Kind::kCast}));
+            (KindList{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kAdd, Kind::kCast}));
   EXPECT_EQ(operand(0), std::vector<double>{0.5});
   EXPECT_EQ(operand(2), std::vector<double>{-121});
   EXPECT_EQ(operand(3), std::vector<double>{134});
@@ -54,7 +54,7 @@ TEST_F(WrittenOut, IntegersTakeTheZeroPointLast) {
 
 TEST_F(WrittenOut, FloatsAloneNeedNoIntegers) {
   EXPECT_EQ(legal({dequantize(quantize(input({2, 3}), 0.5f, 100, DType::kUint8))}),
-            (Kinds{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kMul}));
+            (KindList{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kMul}));
   EXPECT_EQ(operand(2), std::vector<double>{-100});
   EXPECT_EQ(operand(3), std::vector<double>{155});
   EXPECT_EQ(operand(4), std::vector<double>{0.5});
@@ -65,8 +65,8 @@ TEST_F(WrittenOut, MovedIntegersAreDequantizedByTheKernel) {
   const Val q = quantize(input({2, 3}), 0.5f, 100, DType::kUint8);
   const Val moved = b.transpose(q, {1, 0});
   graph.at(moved.id).quantization = graph.at(q.id).quantization;
-  EXPECT_EQ(legal({dequantize(moved)}), (Kinds{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kAdd,
-                                               Kind::kCast, Kind::kTranspose, Kind::kDequantize}));
+  EXPECT_EQ(legal({dequantize(moved)}), (KindList{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kAdd,
+                                                  Kind::kCast, Kind::kTranspose, Kind::kDequantize}));
   EXPECT_TRUE(graph.at(graph.ops[5].outputs[0]).quantization);
 }
 
@@ -74,7 +74,7 @@ TEST_F(WrittenOut, FromOneScaleToAnotherStaysWithTheKernel) {
   const Val q{graph.add_value(DType::kInt8, {2, 3})};
   graph.inputs.push_back(q.id);
   graph.at(q.id).quantization = core::Quantization{{0.25f}, {3}, 0};
-  EXPECT_EQ(legal({quantize(q, 0.5f, 0, DType::kUint8)}), (Kinds{Kind::kQuantize}));
+  EXPECT_EQ(legal({quantize(q, 0.5f, 0, DType::kUint8)}), (KindList{Kind::kQuantize}));
 }
 
 }  // namespace

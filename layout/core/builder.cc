@@ -1,0 +1,314 @@
+#include "layout/core/builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "layout/core/traits.h"
+#include "stream/error.h"
+#include "stream/recipe/pour.h"
+
+namespace lowtide::core {
+namespace {
+
+using stream::Code;
+using stream::Error;
+namespace recipe = stream::recipe;
+
+// Constants of at most this many elements are computed as they are folded: shapes, axes, scales, which passes will
+// read. A longer one stays a recipe, so that the graph does not fill up with the contents of small weights.
+constexpr uint64_t kEagerElements = 256;
+
+// A constant that takes so much for each element is left to the run, where intermediate results are kept: x + x of
+// x + x of ... would be computed 2^n times. Far above what exporters write.
+constexpr int kMostFoldedSteps = stream::kMaxSteps / 4;
+
+// A constant that an op would blow up (a broadcast, a tile) is left to the run: the file must not grow by folding.
+bool worth_folding(uint64_t in_bytes, const RecipeRef& out) {
+  return stream::is_small(*out) || out->bytes() <= stream::checked_mul(in_bytes, 2);
+}
+
+std::vector<int64_t> normalised(std::span<const int> axes, int rank) {
+  std::vector<int64_t> out;
+  for (int axis : axes) {
+    if (axis < -rank || axis >= rank)
+      throw Error(Code::kMalformed, fmt::format("axis {} lies outside a tensor of rank {}", axis, rank));
+    out.push_back(axis < 0 ? axis + rank : axis);
+  }
+  return out;
+}
+
+}  // namespace
+
+Dim Builder::dim(Val v, int axis) const {
+  const int axes[] = {axis};
+  return shape(v)[static_cast<size_t>(normalised(axes, rank(v))[0])];
+}
+
+Val Builder::scalar(double value, DType dtype) { return constant(recipe::fill_value(value, dtype, {})); }
+Val Builder::filled(double value, DType dtype, Shape shape) {
+  return constant(recipe::fill_value(value, dtype, std::move(shape)));
+}
+Val Builder::i32(std::span<const int64_t> elements) {
+  return {graph.add_ints(elements, DType::kInt32, {static_cast<Dim>(elements.size())})};
+}
+Val Builder::i32_scalar(int64_t value) { return {graph.add_ints({&value, 1}, DType::kInt32, {})}; }
+
+Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
+  if (stream::is_static(wanted)) return {graph.add_ints(wanted, dtype, {static_cast<Dim>(wanted.size())})};
+  // Consecutive static ones share a constant.
+  std::vector<Val> parts;
+  std::vector<int64_t> known;
+  auto flush = [&] {
+    if (!known.empty()) parts.push_back(i32(known));
+    known.clear();
+  };
+  for (Dim dim : wanted) {
+    if (!is_symbol(dim)) {
+      known.push_back(dim);
+      continue;
+    }
+    flush();
+    Val found = run_time_dim(*this, dim);
+    if (!found)
+      throw stream::Unsupported(fmt::format("the dimension {} is not known", graph.symbols.to_string(dim)),
+                                "fix the inputs' shapes with --shape INPUT=...");
+    parts.push_back(found);
+  }
+  flush();
+  return cast(concat(parts, 0), dtype);
+}
+
+std::vector<Val> Builder::ops(Kind kind, std::initializer_list<Val> inputs, Options options, int output_count) {
+  return ops(kind, std::span<const Val>(inputs.begin(), inputs.size()), std::move(options), output_count);
+}
+
+std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options options, int output_count) {
+  std::vector<ValueId> ids;
+  for (Val v : inputs) ids.push_back(v.id);
+  while (!ids.empty() && ids.back() == kAbsent) ids.pop_back();
+  const Traits& row = traits(kind);
+  const OpView view{graph, kind, ids, options, output_count};
+  std::vector<TensorType> types = row.infer(view);
+
+  bool all_constant = !ids.empty();
+  uint64_t in_bytes = 0;
+  std::vector<RecipeRef> constants;
+  for (ValueId id : ids) {
+    if (id == kAbsent) continue;
+    all_constant = all_constant && graph.at(id).is_constant();
+    if (!all_constant) break;
+    constants.push_back(graph.at(id).constant);
+    in_bytes = stream::checked_add(in_bytes, constants.back()->bytes());
+  }
+  std::vector<Val> out;
+  const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack;
+  if (all_constant && row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
+    std::vector<RecipeRef> recipes = row.fold(view);
+    if (!recipes.empty() &&
+        std::all_of(recipes.begin(), recipes.end(), [&](const RecipeRef& r) { return worth_folding(in_bytes, r); })) {
+      for (size_t i = 0; i < recipes.size(); ++i) {
+        RecipeRef& made = recipes[i];
+        if (made->dtype != types[i].dtype || made->dims != types[i].shape)
+          throw Error(Code::kInternal, fmt::format("{} folds to {} {}, but is inferred as {} {}", kind_name(kind),
+                                                   dtype_name(made->dtype), stream::to_string(made->dims),
+                                                   dtype_name(types[i].dtype), stream::to_string(types[i].shape)));
+        if (made->elements() <= kEagerElements && !std::holds_alternative<stream::step::Inline>(made->step))
+          made = recipe::inline_lanes(stream::evaluate(made, graph.budget), made->dtype, made->dims);
+        out.push_back(constant(std::move(made)));
+      }
+      return out;
+    }
+  }
+  // A small integer tensor whose elements are all known needs no op at all.
+  if (types.size() == 1 && types[0].contents && stream::is_static(types[0].shape) &&
+      std::none_of(types[0].contents->begin(), types[0].contents->end(), is_symbol))
+    return {constant(recipe::ints(*types[0].contents, types[0].dtype, types[0].shape))};
+
+  Op op{.kind = kind, .inputs = std::move(ids), .outputs = {}, .options = std::move(options), .origin = origin};
+  auto id = static_cast<OpId>(graph.ops.size());
+  for (TensorType& type : types) {
+    ValueId value = graph.add_value(type.dtype, std::move(type.shape));
+    graph.at(value).contents = std::move(type.contents);
+    graph.at(value).producer = id;
+    op.outputs.push_back(value);
+    out.push_back({value});
+  }
+  graph.ops.push_back(std::move(op));
+  return out;
+}
+
+Val Builder::cast(Val x, DType to) { return dtype(x) == to ? x : op(Kind::kCast, {x}, IndexOptions{to}); }
+
+Val Builder::reshape(Val x, std::span<const Dim> wanted) {
+  if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
+  // RESHAPE of RESHAPE: only the last counts.
+  if (OpId p = graph.at(x.id).producer; p >= 0 && graph.ops[static_cast<size_t>(p)].kind == Kind::kReshape) {
+    Val source{graph.ops[static_cast<size_t>(p)].inputs[0]};
+    return reshape(source, wanted);
+  }
+  // One unknown dimension is a -1 in a constant shape; more have to be computed.
+  std::vector<int64_t> fixed(wanted.begin(), wanted.end());
+  int unknown = 0;
+  for (int64_t& dim : fixed)
+    if (is_symbol(dim)) {
+      dim = -1;
+      ++unknown;
+    }
+  Val target = unknown <= 1 ? i32(fixed) : dims(wanted);
+  Val out = op(Kind::kReshape, {x, target}, NoOptions{});
+  // What the caller knows is more than what -1 tells.
+  if (!is_constant(out)) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
+  return out;
+}
+
+Val Builder::transpose(Val x, const Perm& perm) {
+  if (stream::is_identity(perm)) return x;
+  if (OpId p = graph.at(x.id).producer; p >= 0 && graph.ops[static_cast<size_t>(p)].kind == Kind::kTranspose) {
+    const Op& before = graph.ops[static_cast<size_t>(p)];
+    Val source{before.inputs[0]};
+    if (auto first = graph.ints(before.inputs[1]))
+      return transpose(source, stream::compose(Perm(first->begin(), first->end()), perm));
+  }
+  std::vector<int64_t> wide(perm.begin(), perm.end());
+  return op(Kind::kTranspose, {x, i32(wide)});
+}
+
+Val Builder::squeeze(Val x, std::span<const int> axes) {
+  std::vector<int64_t> drop = normalised(axes, rank(x));
+  Shape out;
+  for (int i = 0; i < rank(x); ++i)
+    if (!std::count(drop.begin(), drop.end(), i)) out.push_back(dim(x, i));
+  return reshape(x, out);
+}
+
+Val Builder::unsqueeze(Val x, std::span<const int> axes) {
+  int out_rank = rank(x) + static_cast<int>(axes.size());
+  std::vector<int64_t> add = normalised(axes, out_rank);
+  Shape out;
+  int next = 0;
+  for (int i = 0; i < out_rank; ++i) out.push_back(std::count(add.begin(), add.end(), i) ? 1 : dim(x, next++));
+  return reshape(x, out);
+}
+
+Val Builder::lift(Val x, int wanted_rank) {
+  if (rank(x) >= wanted_rank) return x;
+  Shape out(static_cast<size_t>(wanted_rank - rank(x)), 1);
+  out.insert(out.end(), shape(x).begin(), shape(x).end());
+  return reshape(x, out);
+}
+
+Val Builder::concat(std::span<const Val> parts, int axis) {
+  if (parts.size() == 1) return parts[0];
+  if (axis < 0) axis += rank(parts[0]);
+  return op(Kind::kConcatenation, parts, ConcatOptions{.axis = axis});
+}
+
+std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis) {
+  if (sizes.size() == 1) return {x};
+  if (axis < 0) axis += rank(x);
+  int count = static_cast<int>(sizes.size());
+  bool equal = std::all_of(sizes.begin(), sizes.end(), [&](int64_t s) { return s == sizes[0]; });
+  if (equal && stream::is_static(dim(x, axis)))
+    return ops(Kind::kSplit, {i32_scalar(axis), x}, SplitOptions{count}, count);
+  return ops(Kind::kSplitV, {x, i32(sizes), i32_scalar(axis)}, SplitOptions{count}, count);
+}
+
+Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size) {
+  if (begin.size() != shape(x).size())
+    throw Error(Code::kMalformed, fmt::format("a tensor of rank {} where {} is needed", rank(x), begin.size()));
+  bool whole = true;
+  for (size_t i = 0; i < begin.size(); ++i) whole = whole && begin[i] == 0 && (size[i] == -1 || size[i] == shape(x)[i]);
+  if (whole) return x;
+  Val out = op(Kind::kSlice, {x, i32(begin), dims(size)});
+  return out;
+}
+
+Val Builder::strided_slice(Val x, std::span<const int64_t> begin, std::span<const int64_t> end,
+                           std::span<const int64_t> stride) {
+  // Ends that lie beyond the tensor are said by masks: then they hold for every run-time extent.
+  StridedSliceOptions options;
+  std::vector<int64_t> from(begin.begin(), begin.end()), to(end.begin(), end.end());
+  constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+  bool whole = true;
+  for (size_t i = 0; i < from.size(); ++i) {
+    bool forward = stride[i] > 0;
+    if (forward ? from[i] == 0 : from[i] >= kFar) options.begin_mask |= 1 << i;
+    if (forward ? to[i] >= kFar : to[i] <= -kFar) options.end_mask |= 1 << i;
+    whole = whole && stride[i] == 1 && (options.begin_mask >> i & 1) && (options.end_mask >> i & 1);
+    from[i] = std::clamp(from[i], -kFar, kFar);
+    to[i] = std::clamp(to[i], -kFar, kFar);
+  }
+  if (whole) return x;
+  return op(Kind::kStridedSlice, {x, i32(from), i32(to), i32(stride)}, options);
+}
+
+namespace {
+
+std::vector<int64_t> interleave(std::span<const int64_t> before, std::span<const int64_t> after) {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < before.size(); ++i) {
+    out.push_back(before[i]);
+    out.push_back(after[i]);
+  }
+  return out;
+}
+bool all_zero(std::span<const int64_t> list) {
+  return std::all_of(list.begin(), list.end(), [](int64_t v) { return v == 0; });
+}
+
+}  // namespace
+
+Val Builder::pad(Val x, std::span<const int64_t> before, std::span<const int64_t> after, double value) {
+  if (all_zero(before) && all_zero(after)) return x;
+  std::vector<int64_t> table = interleave(before, after);
+  Val paddings{graph.add_ints(table, DType::kInt32, {static_cast<Dim>(before.size()), 2})};
+  if (value == 0 && !std::signbit(value)) return op(Kind::kPad, {x, paddings});
+  return op(Kind::kPadv2, {x, paddings, scalar(value, dtype(x))});
+}
+
+Val Builder::mirror_pad(Val x, std::span<const int64_t> before, std::span<const int64_t> after, bool symmetric) {
+  if (all_zero(before) && all_zero(after)) return x;
+  std::vector<int64_t> table = interleave(before, after);
+  Val paddings{graph.add_ints(table, DType::kInt32, {static_cast<Dim>(before.size()), 2})};
+  return op(Kind::kMirrorPad, {x, paddings}, MirrorPadOptions{symmetric});
+}
+
+Val Builder::tile(Val x, std::span<const int64_t> repeats) {
+  if (std::all_of(repeats.begin(), repeats.end(), [](int64_t r) { return r == 1; })) return x;
+  return op(Kind::kTile, {x, i32(repeats)});
+}
+
+Val Builder::broadcast_to(Val x, std::span<const Dim> wanted) {
+  if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
+  Val out = op(Kind::kBroadcastTo, {x, dims(wanted)});
+  if (!is_constant(out)) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
+  return out;
+}
+
+Val Builder::reverse(Val x, std::span<const int> axes) {
+  // The kernel takes one axis, or several that stand side by side: one at a time always works.
+  Val out = x;
+  for (int64_t axis : normalised(axes, rank(x))) out = op(Kind::kReverseV2, {out, i32({axis})});
+  return out;
+}
+
+Val Builder::pack(std::span<const Val> parts, int axis) {
+  if (axis < 0) axis += rank(parts[0]) + 1;
+  return op(Kind::kPack, parts, PackOptions{axis, static_cast<int>(parts.size())});
+}
+
+std::vector<Val> Builder::unpack(Val x, int axis) {
+  if (axis < 0) axis += rank(x);
+  Dim count = dim(x, axis);
+  if (!stream::is_static(count)) throw stream::Unsupported("a dynamic dimension is unpacked", "fix it with --shape");
+  return ops(Kind::kUnpack, {x}, PackOptions{axis, static_cast<int>(count)}, static_cast<int>(count));
+}
+
+Val Builder::reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims) {
+  return op(kind, {x, i32(normalised(axes, rank(x)))}, ReduceOptions{keep_dims});
+}
+
+}  // namespace lowtide::core

@@ -1,0 +1,163 @@
+#include "layout/core/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+#include "stream/error.h"
+#include "stream/recipe/pour.h"
+
+namespace lowtide::core {
+
+std::string_view kind_name(Kind kind) {
+  switch (kind) {
+#define LOWTIDE_KIND(schema_name, enumerator, code) \
+  case Kind::enumerator:                            \
+    return #schema_name;
+#include "layout/core/kinds.inc"
+#undef LOWTIDE_KIND
+    case Kind::kErf:
+      return "ERF";
+    case Kind::kSequence:
+      return "SEQUENCE";
+    case Kind::kDead:
+      return "DEAD";
+  }
+  return "?";
+}
+
+namespace {
+
+// Kernels take 8 and fewer, what has more is merged; the masks of STRIDED_SLICE have a bit for each of these. Without
+// a limit a shape of many unknown extents takes memory with the square of their number.
+constexpr size_t kMostAxes = 32;
+
+}  // namespace
+
+ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
+  if (shape.size() > kMostAxes)
+    throw stream::Unsupported(fmt::format("a tensor{} of {} axes; at most {} are handled",
+                                          value_name.empty() ? "" : fmt::format(" '{}'", value_name), shape.size(),
+                                          kMostAxes));
+  values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+ValueId Graph::add_constant(RecipeRef recipe, std::string value_name) {
+  ValueId id = add_value(recipe->dtype, recipe->dims, std::move(value_name));
+  at(id).constant = std::move(recipe);
+  return id;
+}
+
+ValueId Graph::add_ints(std::span<const int64_t> elements, DType dtype, Shape shape) {
+  return add_constant(stream::recipe::ints(elements, dtype, std::move(shape)));
+}
+
+const std::vector<Dim>* Graph::contents(ValueId id) {
+  if (id == kAbsent) return nullptr;
+  Value& value = at(id);
+  if (value.contents) return &*value.contents;
+  if (!value.constant || !(stream::is_integer(value.dtype) || value.dtype == DType::kBool)) return nullptr;
+  if (value.constant->elements() > kContentsElements) return nullptr;
+  std::vector<int64_t> elements = stream::evaluate_ints(value.constant, budget);
+  // A number in the range that names symbols cannot be told from one.
+  if (std::any_of(elements.begin(), elements.end(), is_symbol)) return nullptr;
+  value.contents = std::move(elements);
+  return &*value.contents;
+}
+
+std::optional<std::vector<int64_t>> Graph::ints(ValueId id) {
+  const std::vector<Dim>* known = contents(id);
+  if (known) {
+    if (std::any_of(known->begin(), known->end(), is_symbol)) return std::nullopt;
+    return *known;
+  }
+  if (id == kAbsent || !at(id).constant || !stream::is_small(*at(id).constant)) return std::nullopt;
+  if (!(stream::is_integer(at(id).dtype) || at(id).dtype == DType::kBool)) return std::nullopt;
+  return stream::evaluate_ints(at(id).constant, budget);
+}
+
+std::optional<std::vector<double>> Graph::numbers(ValueId id) {
+  if (id == kAbsent || !at(id).constant || !stream::is_small(*at(id).constant)) return std::nullopt;
+  DType dtype = at(id).dtype;
+  if (!stream::is_float(dtype) && !stream::is_integer(dtype) && dtype != DType::kBool) return std::nullopt;
+  return stream::evaluate_doubles(at(id).constant, budget);
+}
+
+void Graph::tidy() {
+  for (Value& value : values) value.producer = -1;
+  for (size_t i = 0; i < ops.size(); ++i)
+    if (ops[i].kind != Kind::kDead)
+      for (ValueId out : ops[i].outputs)
+        if (out != kAbsent) at(out).producer = static_cast<OpId>(i);
+
+  // Live: reachable backwards from the outputs.
+  std::vector<char> live(ops.size(), 0);
+  std::vector<ValueId> pending = outputs;
+  while (!pending.empty()) {
+    ValueId id = pending.back();
+    pending.pop_back();
+    if (id == kAbsent || at(id).producer < 0 || at(id).constant) continue;
+    auto op = static_cast<size_t>(at(id).producer);
+    if (live[op]) continue;
+    live[op] = 1;
+    for (ValueId in : ops[op].inputs) pending.push_back(in);
+  }
+
+  // Kahn's order, the smallest old position first. The users of op i stand at [first[i], first[i + 1]) of `users_of`:
+  // two arrays, because a vector for each op would be most of the time that a graph of 100,000 takes.
+  auto each_edge = [&](auto visit) {
+    for (size_t i = 0; i < ops.size(); ++i)
+      if (live[i])
+        for (ValueId in : ops[i].inputs)
+          if (in != kAbsent && at(in).producer >= 0 && !at(in).constant) visit(static_cast<size_t>(at(in).producer), i);
+  };
+  std::vector<uint32_t> first(ops.size() + 1, 0), waits(ops.size(), 0);
+  each_edge([&](size_t from, size_t to) {
+    ++first[from + 1];
+    ++waits[to];
+  });
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<uint32_t> users_of(first.back()), filled(first.begin(), first.end() - 1);
+  each_edge([&](size_t from, size_t to) { users_of[filled[from]++] = static_cast<uint32_t>(to); });
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+  size_t live_count = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    live_count += static_cast<size_t>(live[i]);
+    if (live[i] && waits[i] == 0) ready.push(i);
+  }
+  std::vector<Op> sorted;
+  sorted.reserve(live_count);
+  while (!ready.empty()) {
+    size_t i = ready.top();
+    ready.pop();
+    for (uint32_t user = first[i]; user < first[i + 1]; ++user)
+      if (--waits[users_of[user]] == 0) ready.push(users_of[user]);
+    sorted.push_back(std::move(ops[i]));
+  }
+  if (sorted.size() != live_count) throw stream::Error(stream::Code::kMalformed, "the graph has a cycle");
+  ops = std::move(sorted);
+  for (Value& value : values) value.producer = -1;
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (ValueId out : ops[i].outputs)
+      if (out != kAbsent) at(out).producer = static_cast<OpId>(i);
+}
+
+std::vector<std::vector<OpId>> Graph::users() const {
+  std::vector<std::vector<OpId>> out(values.size());
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].kind == Kind::kDead) continue;
+    for (ValueId in : ops[i].inputs)
+      if (in != kAbsent) out[static_cast<size_t>(in)].push_back(static_cast<OpId>(i));
+  }
+  return out;
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  for (Op& op : ops) std::replace(op.inputs.begin(), op.inputs.end(), from, to);
+  std::replace(outputs.begin(), outputs.end(), from, to);
+}
+
+}  // namespace lowtide::core

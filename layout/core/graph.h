@@ -1,0 +1,121 @@
+// The core graph: TFLite's builtins with their own semantics (NHWC convolutions, and so on), before they have bytes.
+// Values and ops are held in vectors and named by integers; constants are recipes.
+//
+//     Value 0 (graph input) --+
+//     Value 1 (constant) -----+--> Op 0 (kConv2d) --> Value 3 --> Op 1 (kTranspose, perm in Value 4) --> Value 5
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/core/options.h"
+#include "layout/core/symbols.h"
+#include "stream/file/budget.h"
+#include "stream/recipe/recipe.h"
+
+namespace lowtide::core {
+
+using stream::Perm;
+using stream::RecipeRef;
+
+// TFLite's builtin operators by their schema codes (kinds.inc), and those that exist only between two passes.
+enum class Kind : int16_t {
+#define LOWTIDE_KIND(schema_name, enumerator, code) enumerator = code,
+#include "layout/core/kinds.inc"
+#undef LOWTIDE_KIND
+  // The error function, elementwise. Patterns are found in it that could not be found in what it expands to; legalise/
+  // writes what is left of it with builtins, because no kernel computes it.
+  kErf = 240,      // builtin codes end at 209
+  kSequence = -1,  // a list of tensors known at conversion time (lower/sequence.cc); its users look through it
+  kDead = -2,      // an op that a pass took out; tidy() removes it
+};
+std::string_view kind_name(Kind kind);  // "CONV_2D"
+
+using ValueId = int32_t;
+inline constexpr ValueId kAbsent = -1;  // an optional input that is not given
+using OpId = int32_t;
+
+// TFLite's affine quantization: real = scale * (q - zero_point). One entry, or one for each index of `axis`. No zero
+// point at all stands for zeros: weights have many channels.
+struct Quantization {
+  std::vector<float> scale;
+  std::vector<int64_t> zero_point;
+  int axis = 0;
+};
+
+struct Value {
+  std::string name;  // ONNX's name, or empty: the writer then makes one from the producer
+  DType dtype = DType::kUndefined;
+  Shape shape;         // symbols allowed, unless constant
+  RecipeRef constant;  // non-null: a constant
+  // Elements of a small integer tensor where they are known or known symbolically (Shape -> Gather -> Concat chains).
+  std::optional<std::vector<Dim>> contents;
+  std::optional<Quantization> quantization;
+  OpId producer = -1;  // -1: graph input or constant
+
+  bool is_constant() const { return constant != nullptr; }
+  int rank() const { return static_cast<int>(shape.size()); }
+};
+
+struct Op {
+  Kind kind = Kind::kDead;
+  std::vector<ValueId> inputs;  // kAbsent where optional and not given
+  std::vector<ValueId> outputs;
+  Options options;
+  uint32_t origin = 0;  // index into Graph::origins: the ONNX node it came from
+};
+
+// The most elements that Value::contents holds. Shape tensors are short; anything longer is data.
+inline constexpr uint64_t kContentsElements = 4096;
+
+class Graph {
+ public:
+  Graph(Symbols& graph_symbols, stream::Budget& graph_budget) : symbols(graph_symbols), budget(graph_budget) {}
+
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Op> ops;  // in an order in which every value stands before its uses, after tidy()
+  std::vector<ValueId> inputs, outputs;
+  std::vector<std::string> input_names, output_names;  // ONNX's names: an output may be an input or a constant too
+  std::vector<std::string> origins{""};                // labels of ONNX nodes
+  Symbols& symbols;
+  stream::Budget& budget;  // for the early evaluation of small constants
+
+  Value& at(ValueId id) { return values[static_cast<size_t>(id)]; }
+  const Value& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  ValueId add_value(DType dtype, Shape shape, std::string value_name = {});
+  ValueId add_constant(RecipeRef recipe, std::string value_name = {});
+  ValueId add_ints(std::span<const int64_t> elements, DType dtype, Shape shape);
+
+  // The elements of a small integer (or bool) value where all are known, symbols included; null otherwise. The result
+  // stays valid until values are added.
+  const std::vector<Dim>* contents(ValueId id);
+  // The same when none is symbolic.
+  std::optional<std::vector<int64_t>> ints(ValueId id);
+  // The elements of a small numeric constant; nullopt when it is not constant or not small.
+  std::optional<std::vector<double>> numbers(ValueId id);
+
+  // Removes dead ops and those whose outputs nobody needs, and puts the rest in topological order (stable: an op stands
+  // where it stood unless it must not). Renumbers producers. Throws Error(kMalformed) on a cycle.
+  void tidy();
+  // For each value: the ops that use it (an op twice when it uses it twice). Graph outputs are not listed.
+  std::vector<std::vector<OpId>> users() const;
+  // Replaces every use of `from`, as an op's input and as a graph output, by `to`.
+  void replace_uses(ValueId from, ValueId to);
+};
+
+// A model: graph 0 is the main one; IF and WHILE name others.
+struct Model {
+  explicit Model(stream::Budget& model_budget) : budget(model_budget) {}
+  stream::Budget& budget;
+  Symbols symbols;
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::string description;
+};
+
+}  // namespace lowtide::core

@@ -1,0 +1,123 @@
+#include "layout/core/ops/axes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "stream/error.h"
+#include "stream/recipe/pour.h"
+
+namespace lowtide::core {
+namespace {
+
+// Longer lists are data: their elements are not worth carrying.
+constexpr uint64_t kCarriedElements = 4096;
+
+}  // namespace
+
+int front_axis(const OpView& op, int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank) reject(op, fmt::format("axis {} lies outside a tensor of rank {}", axis, rank));
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+std::vector<int64_t> need_ints(const OpView& op, size_t input, const char* what) {
+  if (auto known = op.ints(input)) return *known;
+  throw stream::Unsupported(fmt::format("the {} of {} is only known at run time", what, kind_name(op.kind)));
+}
+
+Dim agree(const OpView& op, Dim a, Dim b, const char* what) {
+  if (is_symbol(a)) return b;
+  if (!is_symbol(b) && a != b) reject(op, fmt::format("{} differ: {} and {}", what, a, b));
+  return a;
+}
+
+Shape listed_shape(const OpView& op, size_t input) {
+  if (op.rank(input) != 1) reject(op, fmt::format("the shape must be a list, not of rank {}", op.rank(input)));
+  if (const std::vector<Dim>* known = op.contents(input)) {
+    for (Dim dim : *known)
+      if (dim < 0 && !is_symbol(dim)) reject(op, fmt::format("a dimension of {}", dim));
+    return *known;
+  }
+  Dim rank = op.shape(input)[0];
+  if (is_symbol(rank))
+    throw stream::Unsupported(fmt::format("the rank that {} makes is only known at run time", kind_name(op.kind)));
+  Shape out;
+  for (Dim i = 0; i < rank; ++i) out.push_back(op.symbols().fresh("dim"));
+  return out;
+}
+
+Perm drop_axes(const Perm& perm, const std::vector<int>& axes) {
+  Perm out;
+  for (int axis : perm) {
+    if (std::count(axes.begin(), axes.end(), axis)) continue;
+    auto before = std::count_if(axes.begin(), axes.end(), [&](int dropped) { return dropped < axis; });
+    out.push_back(axis - static_cast<int>(before));
+  }
+  return out;
+}
+
+Perm insert_axes(const Perm& perm, const std::vector<int>& axes) {
+  const int rank = static_cast<int>(perm.size() + axes.size());
+  std::vector<int> kept;
+  for (int axis = 0; axis < rank; ++axis)
+    if (!std::count(axes.begin(), axes.end(), axis)) kept.push_back(axis);
+  Perm out;
+  size_t next = 0;
+  for (int place = 0; place < rank; ++place) {
+    bool inserted = std::count(axes.begin(), axes.end(), place) != 0;
+    out.push_back(inserted ? place : kept[static_cast<size_t>(perm[next++])]);
+  }
+  return out;
+}
+
+void permute_entries(Graph& graph, Op& op, size_t input, const Perm& perm, int width) {
+  const Value& value = graph.at(op.inputs[input]);
+  const DType dtype = value.dtype;
+  const Shape shape = value.shape;
+  std::vector<int64_t> before = *graph.ints(op.inputs[input]), after;
+  for (int axis : perm)
+    for (int i = 0; i < width; ++i) after.push_back(before[static_cast<size_t>(axis * width + i)]);
+  op.inputs[input] = graph.add_ints(after, dtype, shape);
+}
+
+void move_axes(Graph& graph, Op& op, size_t input, const Perm& perm) {
+  const Value& value = graph.at(op.inputs[input]);
+  const DType dtype = value.dtype;
+  const Shape shape = value.shape;
+  std::vector<int64_t> axes = *graph.ints(op.inputs[input]);
+  for (int64_t& axis : axes) {
+    int front = static_cast<int>(axis < 0 ? axis + static_cast<int64_t>(perm.size()) : axis);
+    axis = moved_axis(front, perm);
+  }
+  op.inputs[input] = graph.add_ints(axes, dtype, shape);
+}
+
+Movement movement_of(const OpView& op, size_t outputs) {
+  Movement movement;
+  movement.inputs.resize(op.inputs.size());
+  movement.outputs.resize(outputs);
+  return movement;
+}
+
+std::optional<std::vector<Dim>> carried(const OpView& op, size_t input,
+                                        const std::function<RecipeRef(RecipeRef)>& move) {
+  if (op.in(input).is_constant()) return std::nullopt;  // folded instead
+  const std::vector<Dim>* known = op.contents(input);
+  if (!known) return std::nullopt;
+  const auto count = static_cast<int64_t>(known->size());
+  RecipeRef places = stream::recipe::reshape(stream::recipe::iota(0, 1, DType::kInt64, count), op.shape(input));
+  places = move(std::move(places));
+  if (places->elements() > kCarriedElements) return std::nullopt;
+  std::vector<Dim> out;
+  for (int64_t place : stream::evaluate_ints(places, op.graph.budget))
+    out.push_back((*known)[static_cast<size_t>(place)]);
+  return out;
+}
+
+std::optional<std::vector<Dim>> same_contents(const OpView& op, size_t input) {
+  if (op.in(input).is_constant()) return std::nullopt;
+  const std::vector<Dim>* known = op.contents(input);
+  return known ? std::optional(*known) : std::nullopt;
+}
+
+}  // namespace lowtide::core

@@ -1,0 +1,169 @@
+// Traits of CONCATENATION, SPLIT and SPLIT_V.
+//
+// The trap: SPLIT takes its axis first and its data second; SPLIT_V takes data, sizes, axis. One size may be -1.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "layout/core/ops/axes.h"
+#include "stream/error.h"
+
+namespace lowtide::core {
+namespace {
+
+namespace recipe = stream::recipe;
+using Types = std::vector<TensorType>;
+using Recipes = std::vector<RecipeRef>;
+
+// ---- CONCATENATION ----
+
+int concat_axis(const OpView& op) { return front_axis(op, op.get<ConcatOptions>().axis, op.rank(0)); }
+
+// Contents of a list of lists; tensors of higher rank are data.
+std::optional<std::vector<Dim>> concat_contents(const OpView& op) {
+  if (op.rank(0) != 1) return std::nullopt;
+  std::vector<Dim> all;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const std::vector<Dim>* part = op.contents(i);
+    if (!part) return std::nullopt;
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  return all;
+}
+
+Types infer_concat(const OpView& op) {
+  if (op.inputs.empty()) reject(op, "no inputs");
+  need_inputs(op, op.inputs.size());
+  if (op.rank(0) == 0) reject(op, "scalars cannot be concatenated");
+  const auto axis = static_cast<size_t>(concat_axis(op));
+  Shape out = op.shape(0);
+  for (size_t i = 1; i < op.inputs.size(); ++i) {
+    const Shape& in = op.shape(i);
+    if (in.size() != out.size())
+      reject(op, fmt::format("ranks differ: {} and {}", stream::to_string(out), stream::to_string(in)));
+    if (op.dtype(i) != op.dtype(0)) reject(op, "the inputs' dtypes differ");
+    for (size_t a = 0; a < out.size(); ++a)
+      out[a] = a == axis ? op.symbols().add(out[a], in[a]) : agree(op, out[a], in[a], "dimensions beside the axis");
+  }
+  return {{op.dtype(0), std::move(out), concat_contents(op)}};
+}
+
+Recipes fold_concat(const OpView& op) {
+  Recipes parts;
+  for (size_t i = 0; i < op.inputs.size(); ++i) parts.push_back(op.recipe(i));
+  return {recipe::concat(std::move(parts), concat_axis(op))};
+}
+
+void rewrite_concat(Graph&, Op& op, const Movement& movement) {
+  auto& options = std::get<ConcatOptions>(op.options);
+  const auto rank = static_cast<int>(movement.outputs[0].size());
+  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.outputs[0]);
+}
+
+// ---- SPLIT, SPLIT_V ----
+
+size_t data_slot(Kind kind) { return kind == Kind::kSplit ? 1 : 0; }
+size_t axis_slot(Kind kind) { return kind == Kind::kSplit ? 0 : 2; }
+
+int split_axis(const OpView& op) {
+  std::vector<int64_t> axis = need_ints(op, axis_slot(op.kind), "axis");
+  if (axis.size() != 1) reject(op, fmt::format("{} axes instead of one", axis.size()));
+  return front_axis(op, axis[0], op.rank(data_slot(op.kind)));
+}
+
+// Extents of the parts.
+std::vector<Dim> split_sizes(const OpView& op, Dim extent) {
+  const auto count = static_cast<size_t>(op.output_count);
+  if (count == 0) reject(op, "no outputs");
+  if (op.kind == Kind::kSplit) {
+    auto part = op.symbols().exact_div(extent, op.output_count);
+    if (!part && !is_symbol(extent)) reject(op, fmt::format("{} does not divide {}", count, extent));
+    return std::vector<Dim>(count, part ? *part : op.symbols().fresh("split"));
+  }
+  const std::vector<Dim>* known = op.contents(1);
+  if (!known) {
+    std::vector<Dim> sizes;
+    for (size_t i = 0; i < count; ++i) sizes.push_back(op.symbols().fresh("split"));
+    return sizes;
+  }
+  std::vector<Dim> sizes = *known;
+  if (sizes.size() != count) reject(op, fmt::format("{} sizes for {} outputs", sizes.size(), count));
+  Dim sum = 0;
+  Dim* open = nullptr;
+  for (Dim& size : sizes) {
+    if (size == -1) {
+      if (open) reject(op, "more than one size of -1");
+      open = &size;
+    } else {
+      if (size < 0 && !is_symbol(size)) reject(op, fmt::format("a size of {}", size));
+      sum = op.symbols().add(sum, size);
+    }
+  }
+  if (open) {
+    *open = op.symbols().sub(extent, sum);
+    if (*open < 0 && !is_symbol(*open)) reject(op, fmt::format("the sizes exceed {}", extent));
+  } else if (!is_symbol(sum) && !is_symbol(extent) && sum != extent) {
+    reject(op, fmt::format("the sizes sum to {}, not {}", sum, extent));
+  }
+  return sizes;
+}
+
+// The parts of `data`, one after the other along the axis.
+Recipes parts_of(const RecipeRef& data, size_t axis, const std::vector<Dim>& sizes) {
+  std::vector<int64_t> begin(data->dims.size(), 0), size = data->dims, stride(data->dims.size(), 1);
+  Recipes parts;
+  for (Dim extent : sizes) {
+    size[axis] = extent;
+    parts.push_back(recipe::slice(data, begin, size, stride));
+    begin[axis] += extent;
+  }
+  return parts;
+}
+
+Types infer_split(const OpView& op) {
+  need_inputs(op, op.kind == Kind::kSplit ? 2 : 3);
+  const size_t data = data_slot(op.kind);
+  const auto axis = static_cast<size_t>(split_axis(op));
+  Shape out = op.shape(data);
+  const std::vector<Dim> sizes = split_sizes(op, out[axis]);
+  Types types;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    out[axis] = sizes[i];
+    types.push_back({op.dtype(data), out, std::nullopt});
+    if (stream::is_static(sizes))
+      types.back().contents = carried(op, data, [&](const RecipeRef& all) { return parts_of(all, axis, sizes)[i]; });
+  }
+  return types;
+}
+
+Recipes fold_split(const OpView& op) {
+  const RecipeRef& data = op.recipe(data_slot(op.kind));
+  const auto axis = static_cast<size_t>(split_axis(op));
+  const std::vector<Dim> sizes = split_sizes(op, data->dims[axis]);
+  return stream::is_static(sizes) ? parts_of(data, axis, sizes) : Recipes{};
+}
+
+std::optional<Movement> commute_split(const OpView& op, std::span<const ValueId> outputs, Slot slot, const Perm& perm) {
+  const size_t data = data_slot(op.kind);
+  if ((!slot.output && slot.index != data) || !op.ints(axis_slot(op.kind))) return std::nullopt;
+  Movement movement = movement_of(op, outputs.size());
+  movement.inputs[data] = perm;
+  movement.outputs.assign(outputs.size(), perm);
+  return movement;
+}
+void rewrite_split(Graph& graph, Op& op, const Movement& movement) {
+  move_axes(graph, op, axis_slot(op.kind), movement.outputs[0]);
+}
+
+constexpr std::array kConcatRows = {
+    Traits{Kind::kConcatenation, infer_concat, fold_concat, follow_all, rewrite_concat},
+    Traits{Kind::kSplit, infer_split, fold_split, commute_split, rewrite_split},
+    Traits{Kind::kSplitV, infer_split, fold_split, commute_split, rewrite_split},
+};
+
+}  // namespace
+
+std::span<const Traits> concat_traits() { return kConcatRows; }
+
+}  // namespace lowtide::core

@@ -1,0 +1,242 @@
+// Traits of ops that make or repeat elements: FILL, RANGE, ZEROS_LIKE, TILE, BROADCAST_TO, BROADCAST_ARGS, MATRIX_DIAG,
+// MATRIX_SET_DIAG.
+//
+// The trap: RANGE of floats adds up step by step, so its last bits depend on the order; only integers are folded.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "layout/core/ops/axes.h"
+#include "stream/error.h"
+#include "stream/recipe/pour.h"
+
+namespace lowtide::core {
+namespace {
+
+namespace recipe = stream::recipe;
+using Types = std::vector<TensorType>;
+using Recipes = std::vector<RecipeRef>;
+
+// ---- FILL: dims, a scalar ----
+
+Types infer_fill(const OpView& op) {
+  need_inputs(op, 2);
+  if (op.rank(1) != 0) reject(op, fmt::format("a value of rank {} instead of a scalar", op.rank(1)));
+  Shape out = listed_shape(op, 0);
+  std::optional<std::vector<Dim>> contents;
+  const std::vector<Dim>* value = op.contents(1);
+  if (value && stream::is_static(out) && stream::element_count(out) <= kContentsElements)
+    contents.emplace(stream::element_count(out), (*value)[0]);
+  return {{op.dtype(1), std::move(out), std::move(contents)}};
+}
+Recipes fold_fill(const OpView& op) {
+  Shape out = infer_fill(op)[0].shape;
+  if (!stream::is_static(out)) return {};
+  return {recipe::fill(stream::evaluate(op.recipe(1), op.graph.budget), op.dtype(1), std::move(out))};
+}
+std::optional<Movement> commute_fill(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
+  if (!slot.output || !op.ints(0)) return std::nullopt;
+  Movement movement = movement_of(op, 1);
+  movement.outputs[0] = perm;
+  return movement;
+}
+void rewrite_fill(Graph& graph, Op& op, const Movement& movement) {
+  permute_entries(graph, op, 0, movement.outputs[0]);
+}
+
+// ---- RANGE: start, limit, delta ----
+
+std::optional<Dim> ints_in_range(const OpView& op) {
+  const std::vector<Dim>*start = op.contents(0), *limit = op.contents(1), *delta = op.contents(2);
+  if (!start || !limit || !delta || is_symbol((*delta)[0])) return std::nullopt;
+  const Dim step = (*delta)[0];
+  if (step == 0) reject(op, "a step of 0");
+  Symbols& symbols = op.symbols();
+  Dim count = step > 0 ? symbols.ceil_div(symbols.sub((*limit)[0], (*start)[0]), step)
+                       : symbols.ceil_div(symbols.sub((*start)[0], (*limit)[0]), -step);
+  if (!is_symbol(count) && count < 0) count = 0;
+  return count;
+}
+
+Types infer_range(const OpView& op) {
+  need_inputs(op, 3);
+  for (size_t i = 0; i < 3; ++i) {
+    if (op.rank(i) != 0) reject(op, fmt::format("input {} is no scalar", i));
+    if (op.dtype(i) != op.dtype(0)) reject(op, "the inputs' dtypes differ");
+  }
+  if (!stream::is_integer(op.dtype(0))) {
+    auto start = op.graph.numbers(op.inputs[0]), limit = op.graph.numbers(op.inputs[1]),
+         delta = op.graph.numbers(op.inputs[2]);
+    if (!start || !limit || !delta) return {{op.dtype(0), {op.symbols().fresh("range")}, std::nullopt}};
+    if ((*delta)[0] == 0) reject(op, "a step of 0");
+    // In the kernel's own precision: the quotient decides how many there are.
+    const float quotient =
+        (static_cast<float>((*limit)[0]) - static_cast<float>((*start)[0])) / static_cast<float>((*delta)[0]);
+    const double count = std::max(0.0, std::ceil(static_cast<double>(quotient)));
+    if (!(count < 2147483648.0)) reject(op, "too many elements");
+    return {{op.dtype(0), {static_cast<Dim>(count)}, std::nullopt}};
+  }
+  auto count = ints_in_range(op);
+  if (!count) return {{op.dtype(0), {op.symbols().fresh("range")}, std::nullopt}};
+  std::optional<std::vector<Dim>> contents;
+  if (!is_symbol(*count) && static_cast<uint64_t>(*count) <= kContentsElements) {
+    contents.emplace();
+    Dim value = (*op.contents(0))[0];
+    for (Dim i = 0; i < *count; ++i, value = op.symbols().add(value, (*op.contents(2))[0])) contents->push_back(value);
+  }
+  return {{op.dtype(0), {*count}, std::move(contents)}};
+}
+
+Recipes fold_range(const OpView& op) {
+  if (!stream::is_integer(op.dtype(0))) return {};
+  auto count = ints_in_range(op);
+  auto start = op.ints(0), delta = op.ints(2);
+  if (!count || is_symbol(*count) || !start || !delta) return {};
+  return {recipe::iota((*start)[0], (*delta)[0], op.dtype(0), *count)};
+}
+
+// ---- ZEROS_LIKE ----
+
+Types infer_zeros_like(const OpView& op) {
+  need_inputs(op, 1);
+  return {{op.dtype(0), op.shape(0), std::nullopt}};
+}
+Recipes fold_zeros_like(const OpView& op) { return {recipe::fill_value(0, op.dtype(0), op.shape(0))}; }
+
+// ---- TILE: data, repeats ----
+
+// [d0, d1] repeated: [1, d0, 1, d1] broadcast to [r0, d0, r1, d1], and joined.
+RecipeRef tiled(RecipeRef data, const std::vector<int64_t>& repeats) {
+  Shape apart, wide, joined;
+  for (size_t a = 0; a < repeats.size(); ++a) {
+    const Dim extent = data->dims[a];
+    apart.insert(apart.end(), {1, extent});
+    wide.insert(wide.end(), {repeats[a], extent});
+    joined.push_back(
+        static_cast<Dim>(stream::checked_mul(static_cast<uint64_t>(repeats[a]), static_cast<uint64_t>(extent))));
+  }
+  return recipe::reshape(recipe::broadcast(recipe::reshape(std::move(data), apart), wide), joined);
+}
+
+Types infer_tile(const OpView& op) {
+  need_inputs(op, 2);
+  if (op.rank(1) != 1 || (!is_symbol(op.shape(1)[0]) && op.shape(1)[0] != op.rank(0)))
+    reject(op, fmt::format("repeats {} for rank {}", stream::to_string(op.shape(1)), op.rank(0)));
+  const std::vector<Dim>* repeats = op.contents(1);
+  Shape out;
+  for (size_t a = 0; a < op.shape(0).size(); ++a) {
+    if (repeats && (*repeats)[a] < 0 && !is_symbol((*repeats)[a])) reject(op, fmt::format("{} repeats", (*repeats)[a]));
+    out.push_back(repeats ? op.symbols().mul(op.shape(0)[a], (*repeats)[a]) : op.symbols().fresh("tile"));
+  }
+  std::optional<std::vector<Dim>> contents;
+  if (auto known = op.ints(1);
+      known && stream::is_static(op.shape(0)) && stream::element_count(out) <= kContentsElements)
+    contents = carried(op, 0, [&](RecipeRef data) { return tiled(std::move(data), *known); });
+  return {{op.dtype(0), std::move(out), std::move(contents)}};
+}
+Recipes fold_tile(const OpView& op) {
+  auto repeats = op.ints(1);
+  return repeats ? Recipes{tiled(op.recipe(0), *repeats)} : Recipes{};
+}
+std::optional<Movement> commute_tile(const OpView& op, std::span<const ValueId> outputs, Slot slot, const Perm& perm) {
+  if (!op.ints(1)) return std::nullopt;
+  return follow_first(op, outputs, slot, perm);
+}
+void rewrite_tile(Graph& graph, Op& op, const Movement& movement) { permute_entries(graph, op, 1, movement.inputs[0]); }
+
+// ---- BROADCAST_TO (data, shape), BROADCAST_ARGS (two shapes) ----
+
+Types infer_broadcast_to(const OpView& op) {
+  need_inputs(op, 2);
+  Shape out = listed_shape(op, 1);
+  const Shape& in = op.shape(0);
+  if (in.size() > out.size()) reject(op, fmt::format("rank {} cannot become rank {}", in.size(), out.size()));
+  for (size_t i = 0; i < in.size(); ++i) {
+    Dim& wide = out[out.size() - in.size() + i];
+    if (in[i] != 1 && !is_symbol(in[i])) wide = agree(op, wide, in[i], "dimensions");
+  }
+  std::optional<std::vector<Dim>> contents;
+  if (stream::is_static(out) && stream::element_count(out) <= kContentsElements)
+    contents = carried(op, 0, [&](RecipeRef data) { return recipe::broadcast(std::move(data), out); });
+  return {{op.dtype(0), out, std::move(contents)}};
+}
+Recipes fold_broadcast_to(const OpView& op) {
+  Shape out = infer_broadcast_to(op)[0].shape;
+  return stream::is_static(out) ? Recipes{recipe::broadcast(op.recipe(0), std::move(out))} : Recipes{};
+}
+// The data may have fewer axes: it is lifted then, and a scalar stays what it is.
+std::optional<Movement> commute_broadcast_to(const OpView& op, std::span<const ValueId> outputs, Slot slot,
+                                             const Perm& perm) {
+  const int rank = op.graph.at(outputs[0]).rank();
+  if (!op.ints(1) || static_cast<int>(perm.size()) != rank || slot.index != 0) return std::nullopt;
+  Movement movement = movement_of(op, 1);
+  movement.outputs[0] = perm;
+  if (op.rank(0) != 0) movement.inputs[0] = perm;
+  return movement;
+}
+void rewrite_broadcast_to(Graph& graph, Op& op, const Movement& movement) {
+  permute_entries(graph, op, 1, movement.outputs[0]);
+}
+
+Types infer_broadcast_args(const OpView& op) {
+  need_inputs(op, 2);
+  if (op.rank(0) != 1 || op.rank(1) != 1 || op.dtype(0) != op.dtype(1))
+    reject(op, "two shapes of one dtype are needed");
+  const Dim ranks[] = {op.shape(0)[0], op.shape(1)[0]};
+  if (is_symbol(ranks[0]) || is_symbol(ranks[1]))
+    throw stream::Unsupported("the rank of a broadcast is only known at run time");
+  std::optional<std::vector<Dim>> out;
+  const std::vector<Dim>*a = op.contents(0), *b = op.contents(1);
+  if (a && b) {
+    out.emplace(static_cast<size_t>(std::max(ranks[0], ranks[1])), 1);
+    for (size_t back = 1; back <= out->size() && out; ++back) {
+      const Dim x = back <= a->size() ? (*a)[a->size() - back] : 1, y = back <= b->size() ? (*b)[b->size() - back] : 1;
+      Dim& wide = (*out)[out->size() - back];
+      if (x == 1 || y == 1 || x == y) {
+        wide = x == 1 ? y : x;
+      } else if (!is_symbol(x) && !is_symbol(y)) {
+        reject(op, fmt::format("{} and {} do not broadcast", x, y));
+      } else if (!is_symbol(x) || !is_symbol(y)) {
+        wide = is_symbol(x) ? y : x;  // a number beside a symbol: the symbol is that number or 1
+      } else {
+        out.reset();
+        break;
+      }
+    }
+  }
+  return {{op.dtype(0), {std::max(ranks[0], ranks[1])}, std::move(out)}};
+}
+
+// ---- MATRIX_DIAG (a list's entries on the diagonal), MATRIX_SET_DIAG ----
+
+Types infer_matrix_diag(const OpView& op) {
+  need_inputs(op, 1);
+  if (op.rank(0) == 0) reject(op, "a scalar has no diagonal");
+  Shape out = op.shape(0);
+  out.push_back(out.back());
+  return {{op.dtype(0), std::move(out), std::nullopt}};
+}
+Types infer_matrix_set_diag(const OpView& op) {
+  need_inputs(op, 2);
+  if (op.rank(0) < 2 || op.rank(1) != op.rank(0) - 1) reject(op, "matrices and their diagonals are needed");
+  return {{op.dtype(0), op.shape(0), std::nullopt}};
+}
+
+constexpr std::array kFillRows = {
+    Traits{Kind::kFill, infer_fill, fold_fill, commute_fill, rewrite_fill},
+    Traits{Kind::kRange, infer_range, fold_range},
+    Traits{Kind::kZerosLike, infer_zeros_like, fold_zeros_like, follow_first},
+    Traits{Kind::kTile, infer_tile, fold_tile, commute_tile, rewrite_tile},
+    Traits{Kind::kBroadcastTo, infer_broadcast_to, fold_broadcast_to, commute_broadcast_to, rewrite_broadcast_to},
+    Traits{Kind::kBroadcastArgs, infer_broadcast_args},
+    Traits{Kind::kMatrixDiag, infer_matrix_diag},
+    Traits{Kind::kMatrixSetDiag, infer_matrix_set_diag},
+};
+
+}  // namespace
+
+std::span<const Traits> fill_traits() { return kFillRows; }
+
+}  // namespace lowtide::core

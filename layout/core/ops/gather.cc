@@ -1,0 +1,257 @@
+// Traits of ops that pick or place elements by index: GATHER, GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP, ONE_HOT, WHERE,
+// UNIQUE, UNSORTED_SEGMENT_*, NON_MAX_SUPPRESSION_V4.
+//
+// The trap: LiteRT's indices are never negative (GATHER refuses them, GATHER_ND does not look), and SCATTER_ND adds
+// where an index comes twice. ONE_HOT alone lets an index lie outside: its row is then all `off`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "layout/core/ops/axes.h"
+#include "stream/error.h"
+
+namespace lowtide::core {
+namespace {
+
+namespace recipe = stream::recipe;
+using Types = std::vector<TensorType>;
+using Recipes = std::vector<RecipeRef>;
+
+void need_indices(const OpView& op, size_t input) {
+  if (!stream::is_integer(op.dtype(input))) reject(op, fmt::format("input {} holds no integers", input));
+}
+
+// ---- GATHER ----
+
+struct GatherAxes {
+  int axis, batch_dims;
+};
+GatherAxes gather_axes(const OpView& op) {
+  const auto& options = op.get<GatherOptions>();
+  GatherAxes out{front_axis(op, options.axis, op.rank(0)), options.batch_dims};
+  if (out.batch_dims < 0) out.batch_dims += op.rank(1);
+  if (out.batch_dims < 0 || out.batch_dims > out.axis || out.batch_dims > op.rank(1))
+    reject(op, fmt::format("{} batch axes before axis {}", options.batch_dims, out.axis));
+  return out;
+}
+
+Shape gathered_shape(const OpView& op) {
+  const auto [axis, batch_dims] = gather_axes(op);
+  const Shape &data = op.shape(0), &indices = op.shape(1);
+  Shape out(data.begin(), data.begin() + axis);
+  for (size_t i = 0; i < static_cast<size_t>(batch_dims); ++i)
+    out[i] = agree(op, data[i], indices[i], "batch dimensions");
+  out.insert(out.end(), indices.begin() + batch_dims, indices.end());
+  out.insert(out.end(), data.begin() + axis + 1, data.end());
+  return out;
+}
+
+// The constant indices, when data can be picked by them while the graph is laid out.
+std::optional<std::vector<int64_t>> picking(const OpView& op) {
+  const auto [axis, batch_dims] = gather_axes(op);
+  auto indices = op.ints(1);
+  if (!indices || batch_dims != 0) return std::nullopt;
+  const Dim extent = op.shape(0)[static_cast<size_t>(axis)];
+  for (int64_t index : *indices)
+    if (index < 0 || (!is_symbol(extent) && index >= extent))
+      reject(op, fmt::format("index {} lies outside an extent of {}", index, extent));
+  return indices;
+}
+
+Types infer_gather(const OpView& op) {
+  need_inputs(op, 2);
+  need_indices(op, 1);
+  Shape out = gathered_shape(op);
+  std::optional<std::vector<Dim>> contents;
+  if (stream::is_static(op.shape(0)))
+    if (auto indices = picking(op))
+      contents = carried(op, 0, [&](RecipeRef data) {
+        return recipe::reshape(recipe::gather(std::move(data), gather_axes(op).axis, *indices), out);
+      });
+  return {{op.dtype(0), out, std::move(contents)}};
+}
+
+Recipes fold_gather(const OpView& op) {
+  auto indices = picking(op);
+  if (!indices) return {};
+  return {recipe::reshape(recipe::gather(op.recipe(0), gather_axes(op).axis, *indices), gathered_shape(op))};
+}
+
+// A list of indices keeps the axis, a single index drops it; a table of them would put axes between the data's.
+std::optional<Movement> commute_gather(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
+  const auto [axis, batch_dims] = gather_axes(op);
+  if (batch_dims != 0 || op.rank(1) > 1 || slot.index != 0) return std::nullopt;
+  Movement movement = movement_of(op, 1);
+  movement.inputs[0] = movement.outputs[0] = perm;
+  if (op.rank(1) == 0 && slot.output) movement.inputs[0] = insert_axes(perm, {axis});
+  if (op.rank(1) == 0 && !slot.output) movement.outputs[0] = drop_axes(perm, {axis});
+  return movement;
+}
+void rewrite_gather(Graph&, Op& op, const Movement& movement) {
+  auto& options = std::get<GatherOptions>(op.options);
+  const auto rank = static_cast<int>(movement.inputs[0].size());
+  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.inputs[0]);
+}
+
+// ---- GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP ----
+
+// The last axis of the indices: how many of the data's axes one index names.
+int index_depth(const OpView& op, size_t input, int rank) {
+  if (op.rank(input) == 0) reject(op, "the indices are a scalar");
+  const Dim depth = op.shape(input).back();
+  if (is_symbol(depth))
+    throw stream::Unsupported(fmt::format("the rank that {} makes is only known at run time", kind_name(op.kind)));
+  if (depth > rank) reject(op, fmt::format("indices of {} numbers into a tensor of rank {}", depth, rank));
+  return static_cast<int>(depth);
+}
+
+Types infer_gather_nd(const OpView& op) {
+  need_inputs(op, 2);
+  need_indices(op, 1);
+  if (op.rank(0) == 0) reject(op, "the data is a scalar");
+  const int depth = index_depth(op, 1, op.rank(0));
+  Shape out(op.shape(1).begin(), op.shape(1).end() - 1);
+  out.insert(out.end(), op.shape(0).begin() + depth, op.shape(0).end());
+  return {{op.dtype(0), std::move(out), std::nullopt}};
+}
+
+Types infer_scatter_nd(const OpView& op) {
+  need_inputs(op, 3);
+  need_indices(op, 0);
+  Shape out = listed_shape(op, 2);
+  const int depth = index_depth(op, 0, static_cast<int>(out.size()));
+  const Shape &indices = op.shape(0), &updates = op.shape(1);
+  if (updates.size() + static_cast<size_t>(depth) + 1 != indices.size() + out.size())
+    reject(op, fmt::format("updates of rank {} for indices of rank {} into rank {}", updates.size(), indices.size(),
+                           out.size()));
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const size_t outer = indices.size() - 1;
+    agree(op, updates[i], i < outer ? indices[i] : out[static_cast<size_t>(depth) + i - outer],
+          "dimensions of the updates");
+  }
+  return {{op.dtype(1), std::move(out), std::nullopt}};
+}
+
+Types infer_embedding_lookup(const OpView& op) {
+  need_inputs(op, 2);
+  need_indices(op, 0);
+  if (op.rank(0) != 1 || op.rank(1) < 2) reject(op, "a list of rows and a table of rank 2 or more are needed");
+  Shape out = op.shape(1);
+  out[0] = op.shape(0)[0];
+  return {{op.dtype(1), std::move(out), std::nullopt}};
+}
+
+// ---- UNSORTED_SEGMENT_PROD, _MAX, _SUM, _MIN: data, segment of each row (i32), number of segments ----
+
+Types infer_unsorted_segment(const OpView& op) {
+  need_inputs(op, 3);
+  need_indices(op, 1);
+  if (op.rank(1) > op.rank(0)) reject(op, "more axes of segments than of data");
+  for (size_t a = 0; a < op.shape(1).size(); ++a) agree(op, op.shape(1)[a], op.shape(0)[a], "data and segments");
+  const std::vector<Dim>* count = op.contents(2);
+  if (count && count->size() != 1) reject(op, fmt::format("{} numbers of segments", count->size()));
+  Shape out(op.shape(0).begin() + op.rank(1), op.shape(0).end());
+  out.insert(out.begin(), count ? (*count)[0] : op.symbols().fresh("segments"));
+  return {{op.dtype(0), std::move(out), std::nullopt}};
+}
+
+// ---- ONE_HOT: indices, depth, on, off ----
+
+int one_hot_axis(const OpView& op) { return front_axis(op, op.get<OneHotOptions>().axis, op.rank(0) + 1); }
+
+Types infer_one_hot(const OpView& op) {
+  need_inputs(op, 4);
+  need_indices(op, 0);
+  if (op.dtype(2) != op.dtype(3)) reject(op, "the two values' dtypes differ");
+  const std::vector<Dim>* depth = op.contents(1);
+  if (depth && depth->size() != 1) reject(op, fmt::format("{} depths", depth->size()));
+  const Dim extent = depth ? (*depth)[0] : op.symbols().fresh("depth");
+  if (extent < 0 && !is_symbol(extent)) reject(op, fmt::format("a depth of {}", extent));
+  Shape out = op.shape(0);
+  out.insert(out.begin() + one_hot_axis(op), extent);
+  return {{op.dtype(2), std::move(out), std::nullopt}};
+}
+
+std::optional<Movement> commute_one_hot(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
+  if (slot.index != 0) return std::nullopt;
+  std::vector<int> axes{one_hot_axis(op)};
+  Movement movement = movement_of(op, 1);
+  movement.inputs[0] = slot.output ? drop_axes(perm, axes) : perm;
+  movement.outputs[0] = slot.output ? perm : insert_axes(perm, axes);
+  return movement;
+}
+void rewrite_one_hot(Graph&, Op& op, const Movement& movement) {
+  auto& options = std::get<OneHotOptions>(op.options);
+  const auto rank = static_cast<int>(movement.outputs[0].size());
+  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.outputs[0]);
+}
+
+// ---- WHERE (one row of indices for each true element), UNIQUE (in order of appearance) ----
+
+// The rows for known elements: coordinates of those that are not 0.
+std::optional<std::vector<Dim>> true_places(const OpView& op) {
+  auto known = op.ints(0);
+  if (!known || !stream::is_static(op.shape(0)) || op.rank(0) == 0) return std::nullopt;
+  const Shape& shape = op.shape(0);
+  std::vector<Dim> places;
+  std::vector<Dim> at(shape.size(), 0);
+  for (int64_t value : *known) {
+    if (value != 0) places.insert(places.end(), at.begin(), at.end());
+    for (size_t a = shape.size(); a-- > 0 && ++at[a] == shape[a];) at[a] = 0;
+  }
+  return places;
+}
+
+Types infer_where(const OpView& op) {
+  need_inputs(op, 1);
+  if (auto places = true_places(op)) {
+    const auto count = static_cast<Dim>(places->size()) / op.rank(0);
+    return {{DType::kInt64, {count, op.rank(0)}, std::move(places)}};
+  }
+  return {{DType::kInt64, {op.symbols().fresh("where"), op.rank(0)}, std::nullopt}};
+}
+
+Types infer_unique(const OpView& op) {
+  need_inputs(op, 1);
+  if (op.rank(0) != 1) reject(op, fmt::format("rank {} instead of a list", op.rank(0)));
+  return {{op.dtype(0), {op.symbols().fresh("unique")}, std::nullopt},
+          {op.get<IndexOptions>().dtype, op.shape(0), std::nullopt}};
+}
+
+// ---- NON_MAX_SUPPRESSION_V4: boxes [N, 4], scores [N], most, overlap, lowest score; gives `most` indices, zeros
+// behind
+//      the ones that count, and their number ----
+
+Types infer_non_max_suppression(const OpView& op) {
+  need_inputs(op, 5);
+  if (op.rank(0) != 2 || op.shape(0)[1] != 4 || op.rank(1) != 1) reject(op, "boxes [N,4] and scores [N] are needed");
+  agree(op, op.shape(0)[0], op.shape(1)[0], "boxes and scores");
+  for (size_t i = 2; i < 5; ++i)
+    if (op.rank(i) != 0) reject(op, fmt::format("input {} is no scalar", i));
+  const std::vector<Dim>* most = op.contents(2);
+  const Dim length = most ? (*most)[0] : op.symbols().fresh("boxes");
+  if (length < 0 && !is_symbol(length)) reject(op, fmt::format("at most {} boxes", length));
+  return {{DType::kInt32, {length}, std::nullopt}, {DType::kInt32, {}, std::nullopt}};
+}
+
+constexpr std::array kGatherRows = {
+    Traits{Kind::kGather, infer_gather, fold_gather, commute_gather, rewrite_gather},
+    Traits{Kind::kGatherNd, infer_gather_nd},
+    Traits{Kind::kScatterNd, infer_scatter_nd},
+    Traits{Kind::kEmbeddingLookup, infer_embedding_lookup},
+    Traits{Kind::kOneHot, infer_one_hot, nullptr, commute_one_hot, rewrite_one_hot},
+    Traits{Kind::kUnsortedSegmentProd, infer_unsorted_segment},
+    Traits{Kind::kUnsortedSegmentMax, infer_unsorted_segment},
+    Traits{Kind::kUnsortedSegmentSum, infer_unsorted_segment},
+    Traits{Kind::kUnsortedSegmentMin, infer_unsorted_segment},
+    Traits{Kind::kNonMaxSuppressionV4, infer_non_max_suppression},
+    Traits{Kind::kWhere, infer_where},
+    Traits{Kind::kUnique, infer_unique},
+};
+
+}  // namespace
+
+std::span<const Traits> gather_traits() { return kGatherRows; }
+
+}  // namespace lowtide::core

@@ -1,0 +1,322 @@
+// Traits of ops that take or replace a part, or turn an axis round: SLICE, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE,
+// REVERSE_V2, REVERSE_SEQUENCE.
+//
+// The trap: STRIDED_SLICE clamps like numpy, SLICE does not; a mask bit overrides the listed begin or end. With a
+// symbolic extent the clamp cannot always be decided: then the result's extent is a fresh symbol.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "layout/core/ops/axes.h"
+#include "stream/error.h"
+
+namespace lowtide::core {
+namespace {
+
+namespace recipe = stream::recipe;
+using Types = std::vector<TensorType>;
+using Recipes = std::vector<RecipeRef>;
+
+void need_list(const OpView& op, size_t input, int rank) {
+  const Shape& shape = op.shape(input);
+  if (shape.size() != 1 || (!is_symbol(shape[0]) && shape[0] != rank))
+    reject(op, fmt::format("input {} has shape {}, not [{}]", input, stream::to_string(shape), rank));
+}
+
+// ---- SLICE ----
+
+Types infer_slice(const OpView& op) {
+  need_inputs(op, 3);
+  const int rank = op.rank(0);
+  need_list(op, 1, rank);
+  need_list(op, 2, rank);
+  const std::vector<Dim>*begin = op.contents(1), *size = op.contents(2);
+  Shape out;
+  for (size_t a = 0; a < static_cast<size_t>(rank); ++a) {
+    const Dim extent = op.shape(0)[a];
+    if (!size || ((*size)[a] == -1 && !begin)) {
+      out.push_back(op.symbols().fresh("slice"));
+      continue;
+    }
+    out.push_back((*size)[a] == -1 ? op.symbols().sub(extent, (*begin)[a]) : (*size)[a]);
+    const bool known = !is_symbol(extent) && !is_symbol(out.back()) && begin && !is_symbol((*begin)[a]);
+    if ((out.back() < 0 && !is_symbol(out.back())) || (begin && (*begin)[a] < 0 && !is_symbol((*begin)[a])) ||
+        (known && (*begin)[a] + out.back() > extent))
+      reject(op, fmt::format("axis {}: {} elements do not lie inside {}", a, out.back(), extent));
+  }
+  std::optional<std::vector<Dim>> contents;
+  if (auto from = op.ints(1); from && stream::is_static(out))
+    contents = carried(op, 0, [&](RecipeRef data) {
+      return recipe::slice(std::move(data), *from, out, std::vector<int64_t>(out.size(), 1));
+    });
+  return {{op.dtype(0), out, std::move(contents)}};
+}
+
+Recipes fold_slice(const OpView& op) {
+  Shape out = infer_slice(op)[0].shape;
+  auto begin = op.ints(1);
+  if (!begin || !stream::is_static(out)) return {};
+  return {recipe::slice(op.recipe(0), *begin, out, std::vector<int64_t>(out.size(), 1))};
+}
+
+std::optional<Movement> commute_slice(const OpView& op, std::span<const ValueId> outputs, Slot slot, const Perm& perm) {
+  if (!op.ints(1) || !op.ints(2)) return std::nullopt;
+  return follow_first(op, outputs, slot, perm);
+}
+void rewrite_slice(Graph& graph, Op& op, const Movement& movement) {
+  permute_entries(graph, op, 1, movement.inputs[0]);
+  permute_entries(graph, op, 2, movement.inputs[0]);
+}
+
+// ---- STRIDED_SLICE ----
+
+// One axis: the first element, the step, and how many there are. `begin` is meaningful only when the count is a number.
+struct Range {
+  int64_t begin = 0, stride = 1;
+  Dim count = 0;
+};
+
+Dim not_negative(Symbols& symbols, Dim dim) { return is_symbol(dim) ? symbols.max(dim, 0) : std::max<Dim>(dim, 0); }
+
+// Of a symbolic extent. An axis that holds at least one element is assumed: [1:] and [:-1] give extent - 1.
+Range symbolic_range(const OpView& op, Dim extent, std::optional<Dim> begin, std::optional<Dim> end, int64_t stride) {
+  Symbols& symbols = op.symbols();
+  const bool whole_end = !end || *end == extent;
+  if (stride < 0) {
+    if (!begin && !end) return {0, stride, symbols.ceil_div(extent, -stride)};
+    return {0, stride, symbols.fresh("slice")};
+  }
+  const Dim from = begin.value_or(0);
+  if (is_symbol(from) || (end && is_symbol(*end) && !whole_end)) return {0, stride, symbols.fresh("slice")};
+  if (whole_end) {
+    Dim length = from < 0    ? symbols.min(extent, -from)
+                 : from <= 1 ? symbols.sub(extent, from)
+                             : not_negative(symbols, symbols.sub(extent, from));
+    if (from == -1) length = 1;
+    return {from, stride, symbols.ceil_div(length, stride)};
+  }
+  if (from == 0 && *end <= 0) {  // [:-k]
+    if (*end == 0) return {0, stride, 0};
+    Dim length = symbols.add(extent, *end);
+    return {0, stride, symbols.ceil_div(*end == -1 ? length : not_negative(symbols, length), stride)};
+  }
+  if (from == 0) return {0, stride, *end == 1 ? 1 : symbols.ceil_div(symbols.min(extent, *end), stride)};
+  return {0, stride, symbols.fresh("slice")};
+}
+
+Range static_range(int64_t extent, std::optional<Dim> begin, std::optional<Dim> end, int64_t stride) {
+  if (extent == 0) return {0, stride, 0};
+  const int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? extent : extent - 1;
+  auto clamp = [&](int64_t index) { return std::clamp(index < 0 ? index + extent : index, low, high); };
+  const int64_t from = begin ? clamp(*begin) : (stride > 0 ? 0 : extent - 1);
+  const int64_t to = end ? clamp(*end) : (stride > 0 ? extent : -1);
+  const int64_t length = stride > 0 ? to - from : from - to, step = stride > 0 ? stride : -stride;
+  return {from, stride, length <= 0 ? 0 : (length - 1) / step + 1};
+}
+
+struct Ranges {
+  std::vector<Range> axes;
+  std::vector<int> shrunk;  // axes that are dropped
+};
+
+Ranges strided_ranges(const OpView& op) {
+  const auto& options = op.get<StridedSliceOptions>();
+  if (options.ellipsis_mask || options.new_axis_mask || options.offset)
+    throw stream::Unsupported("STRIDED_SLICE with an ellipsis, a new axis, or ends as offsets");
+  const int rank = op.rank(0);
+  for (size_t input : {1u, 2u, 3u}) need_list(op, input, rank);
+  const std::optional<std::vector<int64_t>> strides = op.ints(3);
+  if (!strides && options.shrink_axis_mask) need_ints(op, 3, "strides");
+  const std::vector<int64_t> stride = strides.value_or(std::vector<int64_t>(static_cast<size_t>(rank), 1));
+  const std::vector<Dim>*begin = strides ? op.contents(1) : nullptr, *end = strides ? op.contents(2) : nullptr;
+  Ranges out;
+  for (int axis = 0; axis < rank; ++axis) {
+    const auto a = static_cast<size_t>(axis);
+    const Dim extent = op.shape(0)[a];
+    if (stride[a] == 0) reject(op, "a stride of 0");
+    const bool all_before = options.begin_mask >> axis & 1, all_after = options.end_mask >> axis & 1;
+    if (options.shrink_axis_mask >> axis & 1) {
+      out.shrunk.push_back(axis);
+      if (stride[a] < 0) reject(op, "a dropped axis with a negative stride");
+      int64_t from = 0;
+      if (begin && !is_symbol((*begin)[a]) && !is_symbol(extent)) {
+        from = (*begin)[a] < 0 ? (*begin)[a] + extent : (*begin)[a];
+        if (from < 0 || from >= extent) reject(op, fmt::format("index {} lies outside an extent of {}", from, extent));
+      }
+      out.axes.push_back({from, 1, 1});
+      continue;
+    }
+    if (!strides || (!all_before && !begin) || (!all_after && !end)) {
+      out.axes.push_back({0, stride[a], op.symbols().fresh("slice")});
+      continue;
+    }
+    std::optional<Dim> from, to;
+    if (!all_before) from = (*begin)[a];
+    if (!all_after) to = (*end)[a];
+    const bool known = !is_symbol(extent) && !(from && is_symbol(*from)) && !(to && is_symbol(*to));
+    out.axes.push_back(known ? static_range(extent, from, to, stride[a])
+                             : symbolic_range(op, extent, from, to, stride[a]));
+  }
+  return out;
+}
+
+Shape strided_shape(const Ranges& ranges) {
+  Shape out;
+  for (size_t a = 0; a < ranges.axes.size(); ++a)
+    if (!std::count(ranges.shrunk.begin(), ranges.shrunk.end(), static_cast<int>(a)))
+      out.push_back(ranges.axes[a].count);
+  return out;
+}
+
+RecipeRef take(RecipeRef data, const Ranges& ranges) {
+  std::vector<int64_t> begin, size, stride;
+  for (const Range& range : ranges.axes) {
+    begin.push_back(range.count == 0 ? 0 : range.begin);
+    size.push_back(range.count);
+    stride.push_back(range.stride);
+  }
+  return recipe::reshape(recipe::slice(std::move(data), begin, size, stride), strided_shape(ranges));
+}
+
+// The begin of a dropped axis and of a plain one must be known before elements can be followed.
+bool begins_known(const OpView& op) { return op.ints(1) && op.ints(2) && op.ints(3) && stream::is_static(op.shape(0)); }
+
+Types infer_strided_slice(const OpView& op) {
+  need_inputs(op, 4);
+  const Ranges ranges = strided_ranges(op);
+  std::optional<std::vector<Dim>> contents;
+  if (begins_known(op)) contents = carried(op, 0, [&](RecipeRef data) { return take(std::move(data), ranges); });
+  return {{op.dtype(0), strided_shape(ranges), std::move(contents)}};
+}
+
+Recipes fold_strided_slice(const OpView& op) {
+  if (!begins_known(op)) return {};
+  return {take(op.recipe(0), strided_ranges(op))};
+}
+
+std::vector<int> shrunk_axes(const StridedSliceOptions& options, int rank) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < rank; ++axis)
+    if (options.shrink_axis_mask >> axis & 1) axes.push_back(axis);
+  return axes;
+}
+
+std::optional<Movement> commute_strided_slice(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
+  const auto& options = op.get<StridedSliceOptions>();
+  if (slot.index != 0 || !op.ints(1) || !op.ints(2) || !op.ints(3)) return std::nullopt;
+  const std::vector<int> axes = shrunk_axes(options, op.rank(0));
+  Movement movement = movement_of(op, 1);
+  movement.inputs[0] = slot.output ? insert_axes(perm, axes) : perm;
+  movement.outputs[0] = slot.output ? perm : drop_axes(perm, axes);
+  return movement;
+}
+
+void rewrite_strided_slice(Graph& graph, Op& op, const Movement& movement) {
+  const Perm& perm = movement.inputs[0];
+  for (size_t input : {1u, 2u, 3u}) permute_entries(graph, op, input, perm);
+  auto& options = std::get<StridedSliceOptions>(op.options);
+  for (int* mask : {&options.begin_mask, &options.end_mask, &options.shrink_axis_mask}) {
+    int moved = 0;
+    for (size_t i = 0; i < perm.size(); ++i)
+      if (*mask >> perm[i] & 1) moved |= 1 << i;
+    *mask = moved;
+  }
+}
+
+// ---- DYNAMIC_UPDATE_SLICE: operand, update, start indices (clamped so that the update fits) ----
+
+Types infer_dynamic_update_slice(const OpView& op) {
+  need_inputs(op, 3);
+  if (op.dtype(0) != op.dtype(1) || op.rank(0) != op.rank(1)) reject(op, "operand and update differ in dtype or rank");
+  need_list(op, 2, op.rank(0));
+  for (size_t a = 0; a < op.shape(0).size(); ++a) {
+    const Dim whole = op.shape(0)[a], part = op.shape(1)[a];
+    if (!is_symbol(whole) && !is_symbol(part) && part > whole)
+      reject(op, fmt::format("an update of {} does not fit {}", part, whole));
+  }
+  return {{op.dtype(0), op.shape(0), std::nullopt}};
+}
+std::optional<Movement> commute_dynamic_update_slice(const OpView& op, std::span<const ValueId>, Slot slot,
+                                                     const Perm& perm) {
+  if (!op.ints(2) || (!slot.output && slot.index > 1)) return std::nullopt;
+  Movement movement = movement_of(op, 1);
+  movement.inputs[0] = movement.inputs[1] = movement.outputs[0] = perm;
+  return movement;
+}
+void rewrite_dynamic_update_slice(Graph& graph, Op& op, const Movement& movement) {
+  permute_entries(graph, op, 2, movement.outputs[0]);
+}
+
+// ---- REVERSE_V2: the kernel wants axes that stand side by side ----
+
+std::vector<int> reversed_axes(const OpView& op) {
+  std::vector<int> axes;
+  for (int64_t axis : need_ints(op, 1, "axes")) axes.push_back(front_axis(op, axis, op.rank(0)));
+  return axes;
+}
+
+RecipeRef reversed(RecipeRef data, const std::vector<int>& axes) {
+  std::vector<int64_t> begin(data->dims.size(), 0), stride(data->dims.size(), 1);
+  Shape size = data->dims;
+  for (int axis : axes) {
+    const auto a = static_cast<size_t>(axis);
+    begin[a] = std::max<int64_t>(size[a] - 1, 0);
+    stride[a] = -1;
+  }
+  return recipe::slice(std::move(data), begin, size, stride);
+}
+
+Types infer_reverse(const OpView& op) {
+  need_inputs(op, 2);
+  const std::vector<int> axes = reversed_axes(op);
+  return {{op.dtype(0), op.shape(0), carried(op, 0, [&](RecipeRef data) { return reversed(std::move(data), axes); })}};
+}
+Recipes fold_reverse(const OpView& op) { return {reversed(op.recipe(0), reversed_axes(op))}; }
+
+std::optional<Movement> commute_reverse(const OpView& op, std::span<const ValueId> outputs, Slot slot,
+                                        const Perm& perm) {
+  if (!op.ints(1) || perm.size() != op.shape(0).size()) return std::nullopt;
+  std::vector<int> axes;
+  for (int axis : reversed_axes(op)) axes.push_back(moved_axis(axis, perm));
+  std::sort(axes.begin(), axes.end());
+  for (size_t i = 1; i < axes.size(); ++i)
+    if (axes[i] != axes[i - 1] + 1) return std::nullopt;
+  return follow_first(op, outputs, slot, perm);
+}
+void rewrite_reverse(Graph& graph, Op& op, const Movement& movement) { move_axes(graph, op, 1, movement.inputs[0]); }
+
+// ---- REVERSE_SEQUENCE: data, lengths ----
+
+Types infer_reverse_sequence(const OpView& op) {
+  need_inputs(op, 2);
+  const auto& options = op.get<ReverseSequenceOptions>();
+  const int sequence = front_axis(op, options.sequence_axis, op.rank(0));
+  const int batch = front_axis(op, options.batch_axis, op.rank(0));
+  if (sequence == batch) reject(op, "the batch axis is the sequence axis");
+  if (op.rank(1) != 1) reject(op, "the lengths are not a list");
+  agree(op, op.shape(1)[0], op.shape(0)[static_cast<size_t>(batch)], "batch and lengths");
+  return {{op.dtype(0), op.shape(0), std::nullopt}};
+}
+void rewrite_reverse_sequence(Graph&, Op& op, const Movement& movement) {
+  const Perm& perm = movement.inputs[0];
+  const auto rank = static_cast<int>(perm.size());
+  auto& options = std::get<ReverseSequenceOptions>(op.options);
+  for (int* axis : {&options.sequence_axis, &options.batch_axis})
+    *axis = moved_axis(*axis < 0 ? *axis + rank : *axis, perm);
+}
+
+constexpr std::array kSliceRows = {
+    Traits{Kind::kSlice, infer_slice, fold_slice, commute_slice, rewrite_slice},
+    Traits{Kind::kStridedSlice, infer_strided_slice, fold_strided_slice, commute_strided_slice, rewrite_strided_slice},
+    Traits{Kind::kDynamicUpdateSlice, infer_dynamic_update_slice, nullptr, commute_dynamic_update_slice,
+           rewrite_dynamic_update_slice},
+    Traits{Kind::kReverseV2, infer_reverse, fold_reverse, commute_reverse, rewrite_reverse},
+    Traits{Kind::kReverseSequence, infer_reverse_sequence, nullptr, follow_first, rewrite_reverse_sequence},
+};
+
+}  // namespace
+
+std::span<const Traits> slice_traits() { return kSliceRows; }
+
+}  // namespace lowtide::core

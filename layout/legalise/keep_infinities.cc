@@ -1,0 +1,150 @@
+#include "layout/legalise/keep_infinities.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "layout/core/builder.h"
+#include "stream/recipe/pour.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Kind;
+using core::Op;
+using core::Val;
+using core::ValueId;
+
+// Ops that hand an infinity on as it is.
+bool carries(Kind kind) {
+  switch (kind) {
+    case Kind::kAdd:
+    case Kind::kSub:
+    case Kind::kNeg:
+    case Kind::kMaximum:
+    case Kind::kMinimum:
+    case Kind::kSelectV2:
+    case Kind::kReshape:
+    case Kind::kTranspose:
+    case Kind::kConcatenation:
+    case Kind::kSlice:
+    case Kind::kStridedSlice:
+    case Kind::kGather:
+    case Kind::kGatherNd:
+    case Kind::kPad:
+    case Kind::kPadv2:
+    case Kind::kBroadcastTo:
+    case Kind::kTile:
+    case Kind::kExpandDims:
+    case Kind::kSqueeze:
+    case Kind::kSplit:
+    case Kind::kSplitV:
+    case Kind::kPack:
+    case Kind::kUnpack:
+    case Kind::kCast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A RELU6 fused into an op leaves none; a RELU those above.
+bool carries(const Op& op) {
+  const auto* binary = std::get_if<core::BinaryOptions>(&op.options);
+  const bool bounded =
+      binary && binary->activation != core::Activation::kNone && binary->activation != core::Activation::kRelu;
+  return !bounded && carries(op.kind);
+}
+
+bool holds_infinity(core::Graph& graph, ValueId id) {
+  const core::Value& value = graph.at(id);
+  if (!value.is_constant() || value.dtype != core::DType::kFloat32) return false;
+  auto numbers = graph.numbers(id);
+  return numbers && std::any_of(numbers->begin(), numbers->end(), [](double x) { return std::isinf(x); });
+}
+
+class Following {
+ public:
+  explicit Following(core::Graph& graph) : graph_(graph), reached_(graph.values.size()), shown_(graph.values.size()) {}
+
+  void run() {
+    if (!forwards()) return;
+    backwards();
+    const size_t op_count = graph_.ops.size();
+    for (size_t i = 0; i < op_count; ++i) {
+      const Kind kind = graph_.ops[i].kind;
+      if ((kind == Kind::kAdd || kind == Kind::kSub) && shown_[index(graph_.ops[i].outputs[0])]) mend(i);
+    }
+    graph_.tidy();
+  }
+
+ private:
+  static size_t index(ValueId id) { return static_cast<size_t>(id); }
+
+  // Marks what an infinity of a constant can reach; false when there is none.
+  bool forwards() {
+    bool any = false;
+    for (const Op& op : graph_.ops) {
+      if (!carries(op)) continue;
+      bool carried = false;
+      for (ValueId in : op.inputs) {
+        if (in == core::kAbsent) continue;
+        if (!reached_[index(in)] && holds_infinity(graph_, in)) reached_[index(in)] = true;
+        carried = carried || reached_[index(in)];
+      }
+      any = any || carried;
+      for (ValueId out : op.outputs)
+        if (out != core::kAbsent) reached_[index(out)] = carried;
+    }
+    return any;
+  }
+
+  // Marks the values whose infinities an output of the graph would show.
+  void backwards() {
+    for (ValueId out : graph_.outputs) shown_[index(out)] = reached_[index(out)];
+    for (size_t i = graph_.ops.size(); i-- > 0;) {
+      const Op& op = graph_.ops[i];
+      if (!carries(op)) continue;
+      const bool shown = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                     [&](ValueId out) { return out != core::kAbsent && shown_[index(out)]; });
+      for (ValueId in : op.inputs)
+        if (shown && in != core::kAbsent && reached_[index(in)]) shown_[index(in)] = true;
+    }
+  }
+
+  void mend(size_t position) {
+    const Op op = graph_.ops[position];
+    const core::Activation activation = std::get<core::BinaryOptions>(op.options).activation;
+    std::get<core::BinaryOptions>(graph_.ops[position].options).activation = core::Activation::kNone;
+    const ValueId before = op.outputs[0];
+    const ValueId clamped = graph_.add_value(graph_.at(before).dtype, graph_.at(before).shape);
+    graph_.ops[position].outputs[0] = clamped;
+    core::Builder b(graph_);
+    b.origin = op.origin;
+    Val result{clamped};
+    for (size_t side : {size_t{0}, size_t{1}}) {
+      const Val in{op.inputs[side]};
+      if (!reached_[index(in.id)]) continue;
+      const Val infinite = b.equal(b.abs(in), b.scalar(std::numeric_limits<float>::infinity(), core::DType::kFloat32));
+      result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);
+    }
+    if (activation == core::Activation::kRelu) result = b.relu(result);
+    graph_.replace_uses(before, result.id);
+    // The ops after this one see the mended value, which an infinity reaches just as well.
+    reached_.resize(graph_.values.size());
+    shown_.resize(graph_.values.size());
+    reached_[index(result.id)] = shown_[index(result.id)] = true;
+  }
+
+  core::Graph& graph_;
+  std::vector<bool> reached_, shown_;
+};
+
+}  // namespace
+
+void keep_infinities(core::Graph& graph) {
+  graph.tidy();
+  Following(graph).run();
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,279 @@
+#include "layout/legalise/legalise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "layout/core/builder.h"
+#include "layout/core/kernel_limits.h"
+#include "layout/legalise/element_types.h"
+#include "layout/legalise/ranks.h"
+#include "layout/legalise/roles.h"
+#include "layout/legalise/rounding.h"
+#include "layout/legalise/zero_bias.h"
+
+namespace lowtide::layout {
+
+using core::DType;
+using core::Graph;
+using core::kAbsent;
+using core::Kind;
+using core::Op;
+using core::Val;
+using core::ValueId;
+using stream::Unsupported;
+
+namespace {
+
+class Legaliser {
+ public:
+  explicit Legaliser(Graph& graph) : graph_(graph), builder_(graph), rounding_(builder_) {}
+
+  std::vector<Unsupported> run() {
+    std::vector<Op> ops = std::exchange(graph_.ops, {});
+    for (core::Value& value : graph_.values) value.producer = -1;  // until push(); a refused op's never again
+    for (Op& op : ops) {
+      builder_.origin = op.origin;
+      try {
+        legalise(op);
+      } catch (Unsupported& refused) {
+        refused.add_place({.node = graph_.origins[op.origin], .op = std::string(kind_name(op.kind))});
+        refused_.push_back(refused);
+      }
+    }
+    return std::move(refused_);
+  }
+
+ private:
+  void legalise(Op op) {
+    if (rounding_.takes(op)) return push(rounding_.expand(op));
+    const core::KernelLimits* limits = core::kernel_limits(op.kind);
+    if (!limits || is_quantized(op)) return push(std::move(op));
+    fit_indices(op);
+    if (op.kind == Kind::kPad || op.kind == Kind::kPadv2) pad_by_axis(op, *limits);
+    std::vector<std::pair<ValueId, ValueId>> restore;  // what the op gives now, what it gave
+    const ComputeType type = fit_types(op, restore);
+    const size_t narrowed = restore.size();
+    fit_rank(op, *limits, restore);
+    fit_broadcast(op, *limits);
+    push(std::move(op));
+    // The merged axes first, the element type second, as they were taken apart in the other order.
+    for (size_t i = narrowed; i < restore.size(); ++i) reshape_into(restore[i].first, restore[i].second);
+    for (size_t i = 0; i < narrowed; ++i) pass_back(restore[i].first, restore[i].second, type);
+  }
+
+  // Data with scales has kernels of its own, and whoever gave it scales has chosen them.
+  bool is_quantized(const Op& op) const {
+    auto has_scale = [&](ValueId id) { return id != kAbsent && graph_.at(id).quantization.has_value(); };
+    return std::any_of(op.inputs.begin(), op.inputs.end(), has_scale) ||
+           std::any_of(op.outputs.begin(), op.outputs.end(), has_scale);
+  }
+
+  void push(Op op) {
+    for (ValueId out : op.outputs)
+      if (out != kAbsent) graph_.at(out).producer = static_cast<core::OpId>(graph_.ops.size());
+    graph_.ops.push_back(std::move(op));
+  }
+
+  ValueId like(ValueId old, DType dtype) {
+    const core::Shape shape = graph_.at(old).shape;
+    return graph_.add_value(dtype, shape);
+  }
+
+  // ---- element types ----
+
+  // Axes, shapes, counts: never too large for i32.
+  void fit_indices(Op& op) {
+    const Roles role = roles(op.kind);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!role.is_index_input(i) || op.inputs[i] == kAbsent) continue;
+      const DType dtype = graph_.at(op.inputs[i]).dtype;
+      if (dtype == DType::kInt32 || (dtype == DType::kInt64 && role.wide_indices)) continue;
+      op.inputs[i] = builder_.cast(Val{op.inputs[i]}, DType::kInt32).id;
+    }
+  }
+
+  DType data_type(const Op& op) const {
+    const Roles role = roles(op.kind);
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (op.inputs[i] != kAbsent && role.is_data_input(i)) return graph_.at(op.inputs[i]).dtype;
+    return DType::kUndefined;
+  }
+
+  ComputeType fit_types(Op& op, std::vector<std::pair<ValueId, ValueId>>& restore) {
+    const DType own = data_type(op);
+    if (own == DType::kUndefined || op.kind == Kind::kBitcast) return {own};
+    if (op.kind == Kind::kCast) {
+      check_cast(op);
+      return {own};
+    }
+    auto type = compute_type(op.kind, own);
+    if (!type)
+      throw Unsupported(fmt::format("no kernel of {} takes {}", kind_name(op.kind), dtype_name(own)),
+                        "cast its inputs to float in the model");
+    if (type->dtype == own && only_moves(op.kind))
+      if (auto narrow = known_narrow(op)) type->dtype = *narrow;
+    if (type->dtype == own) return *type;
+    const Roles role = roles(op.kind);
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (role.is_data_input(i) && op.inputs[i] != kAbsent) op.inputs[i] = passed(op.inputs[i], *type);
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      if (!role.is_data_output(i) || graph_.at(op.outputs[i]).dtype != own) continue;
+      const ValueId narrow = like(op.outputs[i], type->dtype);
+      restore.emplace_back(narrow, op.outputs[i]);
+      op.outputs[i] = narrow;
+    }
+    return *type;
+  }
+
+  void check_cast(const Op& op) const {
+    const DType from = graph_.at(op.inputs[0]).dtype, to = graph_.at(op.outputs[0]).dtype;
+    auto has_4_bits = [](DType dtype) { return dtype == DType::kInt4 || dtype == DType::kUint4; };
+    if ((has_4_bits(from) && to == DType::kFloat32) || (from == DType::kFloat32 && has_4_bits(to))) return;
+    for (DType dtype : {from, to})
+      if (!core::kernel_takes(Kind::kCast, dtype))
+        throw Unsupported(fmt::format("no kernel casts from or to {}", dtype_name(dtype)),
+                          "run the cast outside the model, or make its input an initializer");
+  }
+
+  // The narrower type that all of a moving op's data has already been computed in, if there is one: it is moved in that
+  // type, and widened where the wide one is asked for.
+  std::optional<DType> known_narrow(const Op& op) const {
+    const Roles role = roles(op.kind);
+    std::optional<DType> narrow;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!role.is_data_input(i) || op.inputs[i] == kAbsent) continue;
+      auto found = narrow_.find(op.inputs[i]);
+      if (found == narrow_.end()) return std::nullopt;
+      const DType dtype = graph_.at(found->second).dtype;
+      if (narrow && *narrow != dtype) return std::nullopt;
+      narrow = dtype;
+    }
+    return narrow && core::kernel_takes(op.kind, *narrow) ? narrow : std::nullopt;
+  }
+
+  Val smallest() { return Val{graph_.add_ints(std::array{std::numeric_limits<int64_t>::min()}, DType::kInt64, {})}; }
+
+  // `id` in the type that its user computes in; made once.
+  ValueId passed(ValueId id, ComputeType type) {
+    if (auto it = narrow_.find(id); it != narrow_.end() && graph_.at(it->second).dtype == type.dtype) return it->second;
+    auto [it, is_new] = passed_.try_emplace({id, type.dtype, type.passage}, kAbsent);
+    if (!is_new) return it->second;
+    Val v{id};
+    if (type.passage == Passage::kCast)
+      v = builder_.cast(v, type.dtype);
+    else
+      v = builder_.op(Kind::kBitcast, {v}, core::IndexOptions{type.dtype});
+    if (type.passage == Passage::kOrdered) v = builder_.add(v, smallest());
+    passed_[{id, type.dtype, type.passage}] = v.id;
+    return v.id;
+  }
+
+  // The op that makes `old` from `made`, the result in the computed type.
+  void pass_back(ValueId made, ValueId old, ComputeType type) {
+    const DType own = graph_.at(old).dtype;
+    if (type.passage == Passage::kOrdered) made = builder_.add(Val{made}, smallest()).id;
+    const Kind kind = type.passage == Passage::kCast ? Kind::kCast : Kind::kBitcast;
+    push({.kind = kind,
+          .inputs = {made},
+          .outputs = {old},
+          .options = core::IndexOptions{own},
+          .origin = builder_.origin});
+    if (type.passage == Passage::kCast && is_exact(type.dtype, own)) narrow_[old] = made;
+  }
+
+  // ---- axes ----
+
+  void fit_rank(Op& op, const core::KernelLimits& limits, std::vector<std::pair<ValueId, ValueId>>& restore) {
+    const int rank = kernel_rank(graph_, op);
+    if (rank < limits.min_rank)
+      throw Unsupported(fmt::format("no kernel of {} takes rank {}", kind_name(op.kind), rank));
+    if (rank <= limits.max_rank) return;
+    if (!merge_axes(builder_, op, restore) || kernel_rank(graph_, op) > limits.max_rank)
+      throw Unsupported(fmt::format("no kernel of {} takes rank {}, and its axes cannot be merged to {}",
+                                    kind_name(op.kind), rank, limits.max_rank),
+                        "reshape to fewer axes in the model");
+  }
+
+  // Padded axes cannot be merged: where there are too many, they are padded one after the other, all but the last here.
+  void pad_by_axis(Op& op, const core::KernelLimits& limits) {
+    auto table = graph_.ints(op.inputs[1]);
+    if (!table || kernel_rank(graph_, op) <= limits.max_rank) return;
+    std::vector<size_t> padded;
+    for (size_t axis = 0; axis < table->size() / 2; ++axis)
+      if ((*table)[2 * axis] != 0 || (*table)[2 * axis + 1] != 0) padded.push_back(axis);
+    constexpr size_t kAlways = 2;  // of two padded axes and what is merged around them the rank is 5
+    const core::Shape table_shape = graph_.at(op.inputs[1]).shape;
+    for (size_t i = 0; i + kAlways < padded.size(); ++i) {
+      const size_t axis = padded[i];
+      std::vector<int64_t> one(table->size(), 0);
+      core::Shape shape = graph_.at(op.inputs[0]).shape;
+      for (size_t side : {2 * axis, 2 * axis + 1}) {
+        one[side] = std::exchange((*table)[side], 0);
+        shape[axis] = graph_.symbols.add(shape[axis], one[side]);
+      }
+      Op part = op;
+      part.inputs[1] = graph_.add_ints(one, DType::kInt32, table_shape);
+      part.outputs = {graph_.add_value(graph_.at(op.inputs[0]).dtype, shape)};
+      op.inputs[0] = part.outputs[0];
+      legalise(std::move(part));
+    }
+    op.inputs[1] = graph_.add_ints(*table, DType::kInt32, table_shape);
+  }
+
+  // The operands of ops that take numpy's broadcasting in ONNX.
+  static bool broadcasts(Kind kind) {
+    switch (kind) {
+      case Kind::kAtan2:
+      case Kind::kStablehloAnd:
+      case Kind::kStablehloShiftLeft:
+      case Kind::kStablehloAdd:
+      case Kind::kStablehloMultiply:
+      case Kind::kStablehloMaximum:
+      case Kind::kStablehloMinimum:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void fit_broadcast(Op& op, const core::KernelLimits& limits) {
+    if (!broadcasts(op.kind) || limits.broadcast_rank > 0) return;
+    const core::Shape full = graph_.at(op.outputs[0]).shape;
+    for (ValueId& in : op.inputs) in = builder_.broadcast_to(Val{in}, full).id;
+  }
+
+  // RESHAPE into a value that stands in the graph already.
+  void reshape_into(ValueId from, ValueId to) {
+    std::vector<int64_t> fixed = graph_.at(to).shape;
+    int unknown = 0;
+    for (int64_t& dim : fixed) {
+      if (!core::is_symbol(dim)) continue;
+      dim = -1;
+      ++unknown;
+    }
+    const Val shape = unknown <= 1 ? builder_.i32(fixed) : builder_.dims(graph_.at(to).shape);
+    push({.kind = Kind::kReshape, .inputs = {from, shape.id}, .outputs = {to}, .origin = builder_.origin});
+  }
+
+  Graph& graph_;
+  core::Builder builder_;
+  Rounding rounding_;
+  std::vector<Unsupported> refused_;
+  std::map<std::tuple<ValueId, DType, Passage>, ValueId> passed_;
+  std::map<ValueId, ValueId> narrow_;  // a value -> the same numbers as they were computed, in a narrower type
+};
+
+}  // namespace
+
+std::vector<Unsupported> legalise(Graph& graph) {
+  add_zero_biases(graph);
+  return Legaliser(graph).run();
+}
+
+}  // namespace lowtide::layout

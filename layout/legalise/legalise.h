@@ -1,0 +1,23 @@
+// What the lowerings wrote in ONNX's terms becomes what the runtime's kernels take (kernel_limits.h): element types,
+// ranks, broadcasting, biases. Runs late, when nothing asks any more what an op means.
+//
+//     MAXIMUM f64  ->  CAST f32, MAXIMUM f32, CAST f64          SUM of rank 7  ->  RESHAPE, SUM of rank 3, RESHAPE
+//
+// The trap: a kernel does not refuse all that it cannot do. Some types run and give wrong numbers.
+#pragma once
+
+#include <vector>
+
+#include "layout/core/graph.h"
+#include "stream/error.h"
+
+namespace lowtide::layout {
+
+// Every op whose type or rank no kernel takes and that cannot be turned into one is returned, with its node and reason.
+//
+// Types: narrow integers are computed in i32 and cast back, which wraps as they do; u32 in i64; u64 as the bits of i64
+// where that is the same; i64 and f64, where no kernel takes them, are narrowed to i32 and f32: numbers that do not fit
+// lose their upper half or their digits. Between two ops that were narrowed nothing is widened and narrowed again.
+std::vector<stream::Unsupported> legalise(core::Graph& graph);
+
+}  // namespace lowtide::layout

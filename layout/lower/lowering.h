@@ -1,0 +1,134 @@
+// What the lowering function of an ONNX operator sees: its node, typed. One function an operator:
+//
+//     void lower_leaky_relu(Lowering& lo) {
+//       float alpha = lo.attr_f("alpha", 0.01f);
+//       lo.output(0, lo.b.leaky_relu(lo.input(0), alpha));
+//     }
+//
+// ONNX's axis order is kept: an NCHW convolution is written as transpose, CONV_2D, transpose, and settle_layouts
+// removes what is not needed. Every attribute must be read or declared irrelevant: one that is left over is an error,
+// so that nothing is ignored silently.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layout/core/builder.h"
+#include "stream/error.h"
+#include "stream/onnx/model.h"
+
+namespace lowtide::core {
+class Region;
+}
+
+namespace lowtide::layout {
+
+using core::Activation;
+using core::Builder;
+using core::Dim;
+using core::DType;
+using core::Kind;
+using core::Padding;
+using core::Perm;
+using core::Shape;
+using core::Val;
+
+// What a node may ask of the graph around it: lower_graph.cc implements it.
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+  // Lowers a subgraph (an If's branch, a Loop's body) in place, its inputs bound to `inputs`; captured outer values are
+  // seen by their names. Gives the subgraph's outputs.
+  virtual std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) = 0;
+  // The same into the graph of a branch or a loop's body (region.h); `inputs` are values of the region.
+  virtual std::vector<Val> lower_into(core::Region& region, const onnx::Graph& graph, std::span<const Val> inputs) = 0;
+  virtual core::Model& model() = 0;  // takes the graphs of IF and WHILE
+};
+
+class Lowering {
+ public:
+  Lowering(Builder& builder, const onnx::Node& onnx_node, int64_t version, std::vector<Val> inputs,
+           Surroundings& surroundings);
+
+  Builder& b;
+  const onnx::Node& node;
+  Surroundings& around;
+
+  int64_t opset() const { return opset_; }  // of the node's domain
+
+  // ---- inputs ----
+  size_t input_count() const { return inputs_.size(); }
+  bool has_input(size_t i) const { return i < inputs_.size() && inputs_[i]; }
+  Val input(size_t i) const;  // malformed when absent
+  Val optional_input(size_t i) const { return has_input(i) ? inputs_[i] : Val{}; }
+  const Shape& shape(Val v) const { return b.shape(v); }
+  DType dtype(Val v) const { return b.dtype(v); }
+  int rank(Val v) const { return b.rank(v); }
+  // Known elements of a small integer input, symbols allowed; nullopt when they are known only at run time.
+  std::optional<std::vector<Dim>> dims(Val v) const;
+  std::optional<std::vector<int64_t>> ints(Val v) const;
+  std::optional<std::vector<double>> numbers(Val v) const;  // any numeric small constant
+  // The same, refused with a hint when not known: `what` names the input, e.g. "pads".
+  std::vector<Dim> need_dims(Val v, const char* what) const;
+  std::vector<int64_t> need_ints(Val v, const char* what) const;
+  std::vector<double> need_numbers(Val v, const char* what) const;
+  // Static extent of an axis; refused with the hint to give --shape when symbolic.
+  int64_t need_static(Dim dim, const char* what) const;
+  std::vector<int64_t> need_static(const Shape& shape, const char* what) const;
+  int axis(int64_t axis, int rank) const;  // normalised to 0..rank-1; malformed when outside
+  std::vector<int> axes(const std::vector<int64_t>& axes,
+                        int rank) const;  // normalised, duplicates are malformed, order kept
+
+  // ---- attributes: of the wrong type = malformed ----
+  bool has_attr(std::string_view name) const { return node.find(name) != nullptr; }
+  int64_t attr_i(std::string_view name, int64_t otherwise);
+  int64_t need_attr_i(std::string_view name);
+  float attr_f(std::string_view name, float otherwise);
+  std::string attr_s(std::string_view name, std::string otherwise);
+  std::optional<std::vector<int64_t>> attr_ints(std::string_view name);
+  std::optional<std::vector<float>> attr_floats(std::string_view name);
+  DType attr_dtype(std::string_view name, DType otherwise);  // an integer that names a TensorProto.DataType
+  const onnx::Attribute* attr(std::string_view name);        // any type; null when absent
+  void ignore_attr(std::string_view name);                   // read by nobody with reason (say it beside the call)
+
+  // ---- outputs ----
+  size_t output_count() const { return node.outputs.size(); }
+  bool wants_output(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
+  void output(size_t i, Val v);  // ignored when the node does not want it
+  const std::vector<Val>& outputs() const { return outputs_; }
+
+  // ---- refusals ----
+  [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
+  [[noreturn]] void malformed(std::string text) const;
+
+  // After the function: every attribute read, every wanted output given; throws otherwise.
+  void finish() const;
+
+ private:
+  const onnx::Attribute* typed(std::string_view name, onnx::Attribute::Type type);
+  int64_t opset_;
+  std::vector<Val> inputs_, outputs_;
+  std::set<std::string, std::less<>> read_;
+};
+
+using LowerFunction = void (*)(Lowering&);
+
+// A row of the lowering table (lower/table.cc): one for each operator, sorted by domain and name.
+struct LowerRow {
+  std::string_view domain;  // "" is ai.onnx
+  std::string_view op;
+  // A letter an input, the last one for all that follow: f any float, i any integer, n either, b bool, . anything.
+  // Those with a capital letter (F, I, N, and * for anything) are of one type. Wide enough for every opset, narrow
+  // enough that no lowering meets numbers that it was not written for.
+  std::string_view inputs;
+  int min_inputs, max_inputs;  // max -1: any number
+  int max_outputs;             // -1: any number
+  LowerFunction lower;
+};
+// Null when the operator is unknown.
+const LowerRow* find_lowering(std::string_view domain, std::string_view op);
+
+}  // namespace lowtide::layout

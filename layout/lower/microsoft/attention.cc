@@ -1,0 +1,240 @@
+// ONNX Runtime's Attention, QAttention and MultiHeadAttention (com.microsoft).
+//
+// How they differ from ONNX's Attention: masks are integers, and what they exclude gets mask_filter_value (-10000)
+// added to its score, so a query that excludes every key still weighs them all. A query's later keys get the lowest
+// number in place of that. A scale of 0 means 1 / sqrt(head size). Sources: ONNX Runtime's bert_defs.cc,
+// attention_base.cc, attention_helper.h, multihead_attention_helper.h.
+#include "layout/lower/attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "layout/lower/extents.h"
+#include "layout/lower/product.h"
+#include "layout/lower/quantize.h"
+
+namespace lowtide::layout {
+namespace {
+
+struct Heads {
+  Val q, k, v;  // [B, heads, S or T, D]; k and v with the past in front
+  Dim past = 0;
+  bool merged = false;  // Attention, whose masks have two more forms: ends with starts, and one value for all
+};
+
+// [rows] lengths: row i has the keys below its length, and with `starts` from its start on.
+Val between(Lowering& lo, Val lengths, Val starts, Dim keys) {
+  Builder& b = lo.b;
+  Val key = counting(lo, keys, DType::kInt32);
+  Val inside = b.less(key, add_ones(lo, b.cast(lengths, DType::kInt32), {1, 2, 3}));
+  if (!starts) return inside;
+  return b.logical_and(inside, b.greater_equal(key, add_ones(lo, b.cast(starts, DType::kInt32), {1, 2, 3})));
+}
+
+// Which keys take part, of a mask that lists lengths: [B], or for Attention [2 B], ends before starts.
+Val allowed_by_lengths(Lowering& lo, Val mask, const Heads& h) {
+  Builder& b = lo.b;
+  const Dim have = b.dim(mask, 0), batch = b.dim(h.q, 0), keys = b.dim(h.k, 2);
+  if (have == batch) return between(lo, mask, {}, keys);
+  if (h.merged && !core::is_symbol(batch) && have == 2 * batch) {
+    const std::vector<Val> parts = b.split(mask, std::vector<int64_t>{batch, batch}, 0);
+    return between(lo, parts[0], parts[1], keys);
+  }
+  lo.unsupported("a mask of rank 1 that is no list of lengths, or whose batch is not known",
+                 "give the shapes of the inputs with --shape");
+}
+
+// What is added to the scores for the mask, broadcast to [B, heads, S, T]; absent when the mask excludes nothing.
+Val mask_to_add(Lowering& lo, Val mask, const Heads& h) {
+  Builder& b = lo.b;
+  const float filter = lo.attr_f("mask_filter_value", -10000.0f);
+  if (!mask) return {};
+  const Dim batch = b.dim(h.q, 0), queries = b.dim(h.q, 2), keys = b.dim(h.k, 2);
+  Val allowed;
+  if (lo.rank(mask) == 1) {
+    allowed = allowed_by_lengths(lo, mask, h);
+  } else if (lo.rank(mask) == 2 || lo.rank(mask) == 3) {
+    // One value for all keys changes no weight.
+    if (h.merged && lo.rank(mask) == 2 && b.dim(mask, 1) == 1) return {};
+    if (surely_differ(b.dim(mask, 0), batch) || surely_differ(b.dim(mask, -1), keys) ||
+        (lo.rank(mask) == 3 && surely_differ(b.dim(mask, 1), queries)))
+      lo.malformed("the mask does not fit batch, queries and keys");
+    allowed = add_ones(lo, b.greater(mask, b.scalar_like(0, mask)),
+                       lo.rank(mask) == 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
+  } else {
+    lo.unsupported(
+        fmt::format("a mask of rank {}, for which ONNX Runtime's CPU provider has no kernel", lo.rank(mask)));
+  }
+  return b.select(allowed, b.scalar_like(0, h.q), b.scalar_like(filter, h.q));
+}
+
+double lowest(DType dtype) {
+  return dtype == DType::kFloat16 ? -65504.0 : static_cast<double>(std::numeric_limits<float>::lowest());
+}
+
+// The lowest number for keys behind each query.
+Val without_later_keys(Lowering& lo, Val added, const Heads& h) {
+  Builder& b = lo.b;
+  const Dim queries = b.dim(h.q, 2), keys = b.dim(h.k, 2);
+  if (b.graph.symbols.add(queries, h.past) != keys)
+    lo.unsupported(
+        "unidirectional attention where queries and keys differ in number, of which ONNX Runtime's CPU kernel "
+        "lets the last query see every key");
+  Val before = add_ones(lo, causal(lo, queries, keys, h.past), {0, 1});
+  return b.select(before, added ? added : b.scalar_like(0, h.q), b.scalar(lowest(lo.dtype(h.q)), lo.dtype(h.q)));
+}
+
+// [B, S, heads * Dv] from the heads, by the attributes that both operators have.
+Val attend(Lowering& lo, const Heads& h, Val mask, Val bias) {
+  Builder& b = lo.b;
+  const int64_t width = lo.need_static(b.dim(h.q, -1), "the size of a head");
+  float scale = lo.attr_f("scale", 0);
+  if (scale == 0) scale = 1 / std::sqrt(static_cast<float>(width));
+  Val added = mask_to_add(lo, mask, h);
+  if (lo.attr_i("unidirectional", 0) == 1) added = without_later_keys(lo, added, h);
+  if (bias) {
+    if (lo.rank(bias) != 4) lo.malformed(fmt::format("attention_bias has rank {}, not 4", lo.rank(bias)));
+    added = added ? b.add(bias, added) : bias;
+  }
+  Val scores = b.batch_matmul(b.mul(h.q, scale), h.k, false, true);
+  if (added) scores = b.add(scores, added);
+  Val y = b.transpose(b.batch_matmul(b.softmax(scores), h.v), {0, 2, 1, 3});
+  const Shape shape = lo.shape(y);
+  return reshape_to(lo, y, std::vector<Dim>{shape[0], shape[1], b.graph.symbols.mul(shape[3], b.dim(h.q, 1))});
+}
+
+int64_t read_heads(Lowering& lo) {
+  const int64_t heads = lo.need_attr_i("num_heads");
+  if (heads < 1) lo.malformed(fmt::format("num_heads is {}", heads));
+  return heads;
+}
+
+// The hidden sizes of queries, keys and values in the merged weights.
+std::vector<int64_t> hidden_sizes(Lowering& lo, Val weights) {
+  const int64_t all = lo.need_static(lo.b.dim(weights, 1), "the columns of the weights");
+  std::vector<int64_t> sizes = lo.attr_ints("qkv_hidden_sizes").value_or(std::vector<int64_t>());
+  if (sizes.empty()) {
+    if (all % 3 != 0) lo.malformed(fmt::format("{} columns of weights are not thrice as many", all));
+    sizes.assign(3, all / 3);
+  }
+  if (sizes.size() != 3) lo.malformed(fmt::format("qkv_hidden_sizes has {} elements, not 3", sizes.size()));
+  int64_t left = all;
+  for (int64_t size : sizes) {
+    if (size < 1 || size > left) lo.malformed(fmt::format("qkv_hidden_sizes do not add up to {}", all));
+    left -= size;
+  }
+  if (left != 0 || sizes[0] != sizes[1])
+    lo.malformed(fmt::format("qkv_hidden_sizes {}, {}, {} of {} columns", sizes[0], sizes[1], sizes[2], all));
+  return sizes;
+}
+
+// [B, L, heads, parts, D] as as many [B, L, heads * D].
+std::vector<Val> unpacked(Lowering& lo, Val packed, int64_t heads, int64_t parts) {
+  const Shape shape = lo.shape(packed);
+  if (surely_differ(shape[2], heads) || surely_differ(shape[3], parts))
+    lo.malformed(fmt::format("packed queries, keys or values {} are not {} of {} heads", stream::to_string(shape),
+                             parts, heads));
+  const int64_t width = lo.need_static(shape[4], "the size of a head");
+  std::vector<Val> out = lo.b.split(packed, std::vector<int64_t>(static_cast<size_t>(parts), 1), 3);
+  for (Val& part : out) part = reshape_to(lo, part, std::vector<Dim>{shape[0], shape[1], heads * width});
+  return out;
+}
+
+// Query, key and value of MultiHeadAttention.
+std::vector<Val> unpacked(Lowering& lo, int64_t heads) {
+  const Val query = lo.input(0);
+  const bool whole = lo.rank(query) == 5;  // all three in one
+  if (!whole && lo.rank(query) != 3) lo.malformed(fmt::format("the query has rank {}, not 3 or 5", lo.rank(query)));
+  if (!whole && lo.has_input(1) && lo.rank(lo.input(1)) != 5) return {query, lo.input(1), lo.input(2)};
+  if ((whole && lo.has_input(1)) || lo.has_input(2)) lo.malformed("a key or a value beside packed ones");
+  if (lo.has_input(6)) lo.unsupported("packed queries, keys or values together with a past");
+  if (whole) return unpacked(lo, query, heads, 3);
+  const std::vector<Val> both = unpacked(lo, lo.input(1), heads, 2);
+  return {query, both[0], both[1]};
+}
+
+// Attention of the product of input and merged weights, with its bias; the inputs may be absent.
+void attend_merged(Lowering& lo, Val merged, Val weights, Val mask, Val past, Val bias) {
+  Builder& b = lo.b;
+  const int64_t heads = read_heads(lo);
+  if (lo.attr_i("do_rotary", 0) != 0) lo.unsupported("rotary embedding inside of Attention (do_rotary)");
+  if (lo.attr_i("past_present_share_buffer", 0) != 0)
+    lo.unsupported("past and present in one buffer (past_present_share_buffer)");
+  const std::vector<Val> parts = b.split(merged, hidden_sizes(lo, weights), 2);
+  Heads h{by_heads(lo, parts[0], heads), by_heads(lo, parts[1], heads), by_heads(lo, parts[2], heads)};
+  h.merged = true;
+  if (past) {
+    if (lo.rank(past) != 5) lo.malformed(fmt::format("past has rank {}, not 5", lo.rank(past)));
+    const std::vector<Val> both = b.unpack(past, 0);
+    if (both.size() != 2) lo.malformed(fmt::format("past has {} parts, not keys and values", both.size()));
+    h.past = b.dim(both[0], 2);
+    h.k = b.concat({both[0], h.k}, 2);
+    h.v = b.concat({both[1], h.v}, 2);
+  }
+  lo.output(0, attend(lo, h, mask, bias));
+  if (lo.wants_output(1)) lo.output(1, b.pack(std::vector<Val>{h.k, h.v}, 0));
+}
+
+void check_merged(Lowering& lo, Val x, Val weights) {
+  if (lo.rank(x) != 3 || lo.rank(weights) != 2)
+    lo.malformed(fmt::format("input and weights have ranks {} and {}, not 3 and 2", lo.rank(x), lo.rank(weights)));
+}
+
+}  // namespace
+
+// Queries, keys and values are one product of the input; past and present are keys and values in one tensor.
+void lower_ms_attention(Lowering& lo) {
+  lo.ignore_attr("rotary_embedding_dim");  // says how do_rotary works
+  if (lo.has_input(6)) lo.unsupported("past and present in one buffer (past_sequence_length)");
+  Val x = lo.input(0), weights = lo.input(1);
+  check_merged(lo, x, weights);
+  Val merged = matrix_product(lo, x, weights);
+  if (lo.has_input(2)) merged = lo.b.add(merged, lo.input(2));
+  attend_merged(lo, merged, weights, lo.optional_input(3), lo.optional_input(4), lo.optional_input(5));
+}
+
+// Attention whose input and weights are integers: scales are inputs 3 and 4, zero points 6 and 7.
+void lower_qattention(Lowering& lo) {
+  Val x = lo.input(0), weights = lo.input(1);
+  check_merged(lo, x, weights);
+  const Val product = real_product(lo, {x, one_parameter(lo, lo.input(3)), lo.optional_input(6)},
+                                   {weights, lo.input(4), lo.optional_input(7)});
+  attend_merged(lo, lo.b.add(product, lo.input(2)), weights, lo.optional_input(5), lo.optional_input(8), {});
+}
+
+// Query [B, S, D], key and value [B, L, D], or [B, heads, L, D] as an encoder's cache holds them. Packed: the query
+// alone [B, S, heads, 3, D / heads], or the key with the value [B, L, heads, 2, D / heads].
+void lower_multi_head_attention(Lowering& lo) {
+  Builder& b = lo.b;
+  const int64_t heads = read_heads(lo);
+  if (lo.has_input(8) || lo.has_input(9)) lo.unsupported("past and present in one buffer (past_sequence_length)");
+  if (lo.wants_output(3)) lo.unsupported("the scores as an output");
+  std::vector<Val> in = unpacked(lo, heads);
+  const bool cached = lo.rank(in[1]) == 4;
+  if (cached != (lo.rank(in[2]) == 4)) lo.malformed("one of key and value has rank 4");
+  if (cached && (surely_differ(b.dim(in[1], 1), heads) || surely_differ(b.dim(in[2], 1), heads)))
+    lo.malformed(fmt::format("keys and values are not of {} heads", heads));
+  if (cached && (lo.has_input(3) || lo.has_input(6) || lo.has_input(7)))
+    lo.unsupported("keys and values of rank 4 together with a bias or a past");
+  if (lo.has_input(3)) {
+    std::vector<int64_t> sizes;
+    for (Val v : in) sizes.push_back(lo.need_static(b.dim(v, -1), "the hidden size"));
+    const std::vector<Val> biases = b.split(lo.input(3), sizes, 0);
+    for (size_t i = 0; i < 3; ++i) in[i] = b.add(in[i], biases[i]);
+  }
+  Heads h{by_heads(lo, in[0], heads), by_heads(lo, in[1], heads), by_heads(lo, in[2], heads)};
+  if (lo.has_input(6) != lo.has_input(7)) lo.malformed("past_key and past_value are given together");
+  if (lo.has_input(6)) {
+    h.past = b.dim(lo.input(6), 2);
+    h.k = b.concat({lo.input(6), h.k}, 2);
+    h.v = b.concat({lo.input(7), h.v}, 2);
+  }
+  lo.output(0, attend(lo, h, lo.optional_input(4), lo.optional_input(5)));
+  lo.output(1, h.k);
+  lo.output(2, h.v);
+}
+
+}  // namespace lowtide::layout

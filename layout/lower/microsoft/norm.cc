@@ -1,0 +1,87 @@
+// ONNX Runtime's fused layer normalisations (com.microsoft): behind a skip connection, and behind the sum of
+// embeddings. Their default epsilon is 1e-12, not LayerNormalization's 1e-5.
+// Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and embed_layer_norm.cc.
+#include "layout/lower/norm.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "layout/lower/extents.h"
+
+namespace lowtide::layout {
+namespace {
+
+constexpr float kEpsilon = 1e-12f;
+
+// The sum of input, skip ([B, S, H], [1, S, H] or [S, H]) and bias, normalised. Half precision is computed in single.
+void skip_norm(Lowering& lo, bool simplified) {
+  Builder& b = lo.b;
+  const DType dtype = lo.dtype(lo.input(0));
+  const DType wide = dtype == DType::kFloat64 ? dtype : DType::kFloat32;
+  const float epsilon = lo.attr_f("epsilon", kEpsilon);
+  const size_t bias = simplified ? 3 : 4;
+  if (lo.rank(lo.input(1)) > lo.rank(lo.input(0)))
+    lo.malformed(fmt::format("the skip has rank {}, the input {}", lo.rank(lo.input(1)), lo.rank(lo.input(0))));
+  if (lo.wants_output(1) || lo.wants_output(2))
+    lo.unsupported("mean and deviation as outputs, which ONNX Runtime computes in training only");
+  Val sum = b.add(b.cast(lo.input(0), wide), b.cast(lo.input(1), wide));
+  if (lo.has_input(bias)) sum = b.add(sum, b.cast(lo.input(bias), wide));
+  Val y = b.mul(normalized(lo, sum, epsilon, simplified), b.cast(lo.input(2), wide));
+  if (!simplified && lo.has_input(3)) y = b.add(y, b.cast(lo.input(3), wide));
+  lo.output(0, b.cast(y, dtype));
+  lo.output(3, b.cast(sum, dtype));
+}
+
+// Rows 0 to count - 1 of a table.
+Val first_rows(Lowering& lo, Val table, Dim count) {
+  const Dim have = lo.b.dim(table, 0);
+  if (!core::is_symbol(count) && !core::is_symbol(have) && count > have)
+    lo.malformed(fmt::format("{} positions, but embeddings for {}", count, have));
+  return lo.b.slice(table, std::vector<int64_t>{0, 0}, std::vector<Dim>{count, -1});
+}
+
+// How many elements of each row of the mask are 1 exactly; without a mask, none.
+Val mask_lengths(Lowering& lo, Dim batch) {
+  Builder& b = lo.b;
+  if (!lo.has_input(7)) return filled_with(lo, std::vector<Dim>{batch}, b.scalar(0, DType::kInt32));
+  Val ones = b.equal(lo.input(7), b.scalar_like(1, lo.input(7)));
+  return b.sum(b.cast(ones, DType::kInt32), std::vector<int>{1}, false);
+}
+
+// The sum has as many rows as ids by definition, whatever the dimensions of the other indices are called.
+void same_rows(Lowering& lo, Val sum, const Shape& ids) {
+  for (size_t i = 0; i < 2; ++i) {
+    const Dim rows = lo.shape(sum)[i];
+    if (rows != ids[i] && stream::is_static(rows) && stream::is_static(ids[i]))
+      lo.malformed(fmt::format("the indices have {} elements along axis {}, input_ids {}", rows, i, ids[i]));
+    if (!lo.b.is_constant(sum)) lo.b.graph.at(sum.id).shape[i] = ids[i];
+  }
+}
+
+}  // namespace
+
+void lower_skip_layer_normalization(Lowering& lo) { skip_norm(lo, false); }
+void lower_skip_simplified_layer_normalization(Lowering& lo) { skip_norm(lo, true); }
+
+void lower_embed_layer_normalization(Lowering& lo) {
+  Builder& b = lo.b;
+  Val ids = lo.input(0), words = lo.input(2), positions = lo.input(3);
+  if (lo.rank(ids) != 2) lo.malformed(fmt::format("input_ids has rank {}, not 2", lo.rank(ids)));
+  for (Val table : {words, positions})
+    if (lo.rank(table) != 2) lo.malformed(fmt::format("an embedding has rank {}, not 2", lo.rank(table)));
+  if (lo.has_input(1) != lo.has_input(4)) lo.malformed("segment_ids and segment_embedding are given together");
+  lo.ignore_attr("mask_index_type");  // tells shape inference whether output 1 is used
+  const float epsilon = lo.attr_f("epsilon", kEpsilon);
+  const Shape shape = lo.shape(ids);
+
+  Val rows = lo.has_input(8) ? b.gather(positions, lo.input(8), 0) : first_rows(lo, positions, shape[1]);
+  Val sum = b.add(b.gather(words, ids, 0), rows);
+  if (lo.has_input(1)) sum = b.add(sum, b.gather(lo.input(4), lo.input(1), 0));
+  same_rows(lo, sum, shape);
+  lo.output(0, b.add(b.mul(normalized(lo, sum, epsilon, false), lo.input(5)), lo.input(6)));
+  if (lo.wants_output(1)) lo.output(1, mask_lengths(lo, shape[0]));
+  lo.output(2, sum);
+}
+
+}  // namespace lowtide::layout

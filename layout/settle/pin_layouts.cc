@@ -1,0 +1,56 @@
+#include "layout/settle/pin_layouts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "layout/core/builder.h"
+#include "stream/error.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Perm;
+using core::ValueId;
+using stream::Code;
+using stream::Error;
+
+Perm channels_last(int rank) {
+  Perm perm{0};
+  for (int i = 2; i < rank; ++i) perm.push_back(i);
+  perm.push_back(1);
+  return perm;
+}
+
+}  // namespace
+
+void pin_layouts(core::Graph& graph, const std::map<std::string, std::string>& layouts) {
+  core::Builder builder(graph);
+  for (const auto& [name, order] : layouts) {
+    if (order != "nhwc" && order != "nchw")
+      throw Error(Code::kUsage, fmt::format("--layout {}={}: the order is nhwc or nchw", name, order));
+    const auto in = std::find(graph.input_names.begin(), graph.input_names.end(), name);
+    const auto out = std::find(graph.output_names.begin(), graph.output_names.end(), name);
+    if (in == graph.input_names.end() && out == graph.output_names.end())
+      throw Error(Code::kUsage, fmt::format("--layout {}: the model has no such input or output", name));
+    ValueId& border = in != graph.input_names.end()
+                          ? graph.inputs[static_cast<size_t>(in - graph.input_names.begin())]
+                          : graph.outputs[static_cast<size_t>(out - graph.output_names.begin())];
+    const core::Value old = graph.at(border);
+    if (old.rank() < 3)
+      throw Error(Code::kUsage, fmt::format("--layout {}: it has rank {}, an order needs 3 or more", name, old.rank()));
+    if (order == "nchw") continue;
+    const Perm last = channels_last(old.rank());
+    if (in == graph.input_names.end()) {
+      border = builder.transpose({border}, last).id;
+      continue;
+    }
+    const ValueId pinned = graph.add_value(old.dtype, stream::permuted(old.shape, last), name);
+    const ValueId before = border;
+    border = pinned;
+    graph.at(before).name.clear();
+    graph.replace_uses(before, builder.transpose({pinned}, stream::inverse(last)).id);
+  }
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,337 @@
+// One step: propose how ops could move, build the costs, cut, and rewrite the graph when it got cheaper; until no
+// proposal helps. With one proposal that covers the graph (two candidate orders a value, as in every convolutional
+// network) the first cut is the minimum.
+//
+// The cost of a base stored in order O that is used in the orders X1, X2, ...: one transpose for each distinct Xi != O.
+// Every op has a label: 0 it stays, 1 it moves as proposed. O depends on the producer's label, each use's X on its
+// user's. Where a term is not submodular (two candidate orders of one value meet the same use) it is bounded from
+// above, and the true cost decides whether the step is taken.
+#include "layout/settle/settle_layouts.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "layout/core/builder.h"
+#include "layout/core/orders.h"
+#include "layout/core/traits.h"
+#include "layout/settle/cut.h"
+#include "layout/settle/proposal.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::kAbsent;
+using core::Kind;
+using core::Movement;
+using core::Op;
+
+// What a use asks of its base under a label: an order, or a lifted copy of its own (`lifted` = its cost).
+struct Need {
+  Perm order;
+  uint64_t lifted = 0;
+};
+
+class Step {
+ public:
+  Step(Graph& graph, const Orders& orders, const Proposal& proposal)
+      : graph_(graph), orders_(orders), proposal_(proposal), vars_(graph.ops.size(), Cut::kAlwaysZero) {}
+
+  // The labels of least cost, by op.
+  std::vector<bool> cheapest() {
+    Cut cut;
+    for (size_t i = 0; i < graph_.ops.size(); ++i)
+      if (proposal_.moves[i]) vars_[i] = cut.add();
+    for (size_t v = 0; v < graph_.values.size(); ++v) state_costs(cut, static_cast<ValueId>(v));
+    std::vector<bool> by_var = cut.solve();
+    std::vector<bool> labels(graph_.ops.size(), false);
+    for (size_t i = 0; i < labels.size(); ++i)
+      if (vars_[i] != Cut::kAlwaysZero) labels[i] = by_var[static_cast<size_t>(vars_[i])];
+    return labels;
+  }
+
+  // The true cost of labels.
+  uint64_t cost(const std::vector<bool>& labels) const {
+    uint64_t total = 0;
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const auto base = static_cast<ValueId>(v);
+      if (skip(base)) continue;
+      const Perm stored = stored_order(base, labels);
+      std::set<Perm> wanted;
+      for (const Use& use : orders_.uses(base)) {
+        Need need = need_of(base, use, use.op >= 0 && labels[static_cast<size_t>(use.op)]);
+        total += need.lifted;
+        wanted.insert(std::move(need.order));
+      }
+      for (const Perm& order : wanted) total += between(base, stored, order);
+    }
+    return total;
+  }
+
+  void apply(const std::vector<bool>& labels) {
+    // All outputs first: their new values exist before anyone uses them.
+    std::vector<ValueId> stored(graph_.values.size());
+    for (size_t v = 0; v < stored.size(); ++v) stored[v] = static_cast<ValueId>(v);
+    std::vector<Perm> order(graph_.values.size());
+    const size_t op_count = graph_.ops.size();
+    for (size_t i = 0; i < op_count; ++i) {
+      if (!labels[i]) continue;
+      const Movement& movement = *proposal_.moves[i];
+      for (size_t out = 0; out < graph_.ops[i].outputs.size(); ++out) {
+        const ValueId id = graph_.ops[i].outputs[out];
+        if (id == kAbsent || movement.outputs[out].empty()) continue;
+        stored[static_cast<size_t>(id)] = moved_output(id, movement.outputs[out], static_cast<OpId>(i));
+        order[static_cast<size_t>(id)] = movement.outputs[out];
+      }
+    }
+    std::map<std::pair<ValueId, Perm>, ValueId> copies;
+    auto in_order = [&](ValueId base, const Perm& wanted, uint32_t origin) {
+      ValueId source = stored[static_cast<size_t>(base)];
+      const Perm& now = order[static_cast<size_t>(base)];
+      Perm perm = now.empty() ? wanted : stream::compose(stream::inverse(now), wanted);
+      if (stream::is_identity(perm)) return source;
+      auto [it, fresh] = copies.try_emplace({source, perm}, kAbsent);
+      if (fresh) it->second = permuted_value(graph_, source, perm, false, origin);
+      return it->second;
+    };
+    for (size_t i = 0; i < op_count; ++i) {
+      if (orders_.is_view(static_cast<OpId>(i))) {
+        graph_.ops[i].kind = Kind::kDead;
+        continue;
+      }
+      const uint32_t origin = graph_.ops[i].origin;
+      for (size_t slot = 0; slot < graph_.ops[i].inputs.size(); ++slot) {
+        const ValueId in = graph_.ops[i].inputs[slot];
+        if (in == kAbsent) continue;
+        const Orders::Held held = orders_.held(in);
+        const Perm move = labels[i] ? proposal_.moves[i]->inputs[slot] : Perm{};
+        ValueId now;
+        if (auto wanted = moved_order(graph_, held.base, held.order, move)) {
+          now = in_order(held.base, *wanted, origin);
+        } else {
+          core::Builder builder(graph_);
+          builder.origin = origin;
+          core::Val lifted = builder.lift({in_order(held.base, held.order, origin)}, static_cast<int>(move.size()));
+          now = permuted_value(graph_, lifted.id, move, true, origin);
+        }
+        graph_.ops[i].inputs[slot] = now;
+      }
+      if (labels[i])
+        if (auto rewrite = core::traits(graph_.ops[i].kind).rewrite) {
+          Op changed = graph_.ops[i];
+          rewrite(graph_, changed, *proposal_.moves[i]);
+          graph_.ops[i] = std::move(changed);
+        }
+    }
+    for (ValueId& out : graph_.outputs) {
+      const Orders::Held held = orders_.held(out);
+      out = in_order(held.base, held.order, 0);
+    }
+    graph_.tidy();
+  }
+
+ private:
+  bool skip(ValueId base) const { return graph_.at(base).is_constant() || orders_.uses(base).empty(); }
+
+  ValueId moved_output(ValueId id, const Perm& perm, OpId producer) {
+    ValueId& slot = *std::find(graph_.ops[static_cast<size_t>(producer)].outputs.begin(),
+                               graph_.ops[static_cast<size_t>(producer)].outputs.end(), id);
+    const core::Value old = graph_.at(id);
+    ValueId made = graph_.add_value(old.dtype, stream::permuted(old.shape, perm), old.name);
+    graph_.at(id).name.clear();
+    graph_.at(id).producer = -1;
+    graph_.at(made).producer = producer;
+    graph_.at(made).quantization = old.quantization;
+    if (graph_.at(made).quantization)
+      graph_.at(made).quantization->axis = core::moved_axis(graph_.at(made).quantization->axis, perm);
+    slot = made;
+    return made;
+  }
+
+  Cut::Var producer_var(ValueId base) const {
+    OpId producer = graph_.at(base).producer;
+    return producer < 0 ? Cut::kAlwaysZero : vars_[static_cast<size_t>(producer)];
+  }
+
+  Perm proposed_order(ValueId base) const {
+    OpId producer = graph_.at(base).producer;
+    if (producer >= 0 && proposal_.moves[static_cast<size_t>(producer)]) {
+      const Op& op = graph_.ops[static_cast<size_t>(producer)];
+      for (size_t i = 0; i < op.outputs.size(); ++i)
+        if (op.outputs[i] == base && !proposal_.moves[static_cast<size_t>(producer)]->outputs[i].empty())
+          return proposal_.moves[static_cast<size_t>(producer)]->outputs[i];
+    }
+    return stream::identity_perm(graph_.at(base).rank());
+  }
+  Perm stored_order(ValueId base, const std::vector<bool>& labels) const {
+    OpId producer = graph_.at(base).producer;
+    return producer >= 0 && labels[static_cast<size_t>(producer)] ? proposed_order(base)
+                                                                  : stream::identity_perm(graph_.at(base).rank());
+  }
+
+  Need need_of(ValueId base, const Use& use, bool moved) const {
+    if (!moved) return {use.order};
+    const Perm& move = proposal_.moves[static_cast<size_t>(use.op)]->inputs[use.slot];
+    if (auto order = moved_order(graph_, base, use.order, move)) return {*order};
+    core::Shape lifted(move.size() - use.order.size(), 1);
+    core::Shape own = stream::permuted(graph_.at(base).shape, use.order);
+    lifted.insert(lifted.end(), own.begin(), own.end());
+    uint64_t price =
+        stream::moves_no_bytes(lifted, move) ? 1 : transpose_cost(graph_, base, reversed(graph_.at(base).rank()));
+    return {use.order, price};
+  }
+  // Any permutation that moves bytes, for the price of one.
+  static Perm reversed(int rank) {
+    Perm perm = stream::identity_perm(rank);
+    std::reverse(perm.begin(), perm.end());
+    return perm;
+  }
+
+  uint64_t between(ValueId base, const Perm& stored, const Perm& wanted) const {
+    if (stored == wanted) return 0;
+    // Costs are asked of the base in its own order; the shape that counts is the stored one.
+    core::Shape shape = stream::permuted(graph_.at(base).shape, stored);
+    Perm perm = stream::compose(stream::inverse(stored), wanted);
+    if (stream::moves_no_bytes(shape, perm)) return 1;
+    return transpose_cost(graph_, base, reversed_or(perm, base));
+  }
+  // transpose_cost looks at the base's own shape: hand it a permutation that moves bytes there too.
+  Perm reversed_or(const Perm& perm, ValueId base) const {
+    return stream::moves_no_bytes(graph_.at(base).shape, perm) ? reversed(graph_.at(base).rank()) : perm;
+  }
+
+  void state_costs(Cut& cut, ValueId base) {
+    if (skip(base)) return;
+    const Cut::Var producer = producer_var(base);
+    const Perm identity = stream::identity_perm(graph_.at(base).rank());
+    const Perm proposed = proposed_order(base);
+    struct Wanting {
+      std::vector<Cut::Var> at_zero, at_one;
+      bool always = false;
+    };
+    std::map<Perm, Wanting> by_order;
+    for (const Use& use : orders_.uses(base)) {
+      const Cut::Var user = use.op < 0 ? Cut::kAlwaysZero : vars_[static_cast<size_t>(use.op)];
+      const Need zero = need_of(base, use, false);
+      if (user == Cut::kAlwaysZero) {
+        by_order[zero.order].always = true;
+        continue;
+      }
+      const Need one = need_of(base, use, true);
+      if (one.lifted) cut.pay_if_one(user, one.lifted);
+      if (one.order == zero.order) {
+        by_order[zero.order].always = true;
+      } else {
+        by_order[zero.order].at_zero.push_back(user);
+        by_order[one.order].at_one.push_back(user);
+      }
+    }
+    for (const auto& [order, wanting] : by_order) {
+      const uint64_t from_zero = between(base, identity, order);
+      const uint64_t from_one = producer == Cut::kAlwaysZero ? from_zero : between(base, proposed, order);
+      if (wanting.always) {
+        cut.pay_if_zero(producer, producer == Cut::kAlwaysZero ? 0 : from_zero);
+        cut.pay_if_one(producer, producer == Cut::kAlwaysZero ? 0 : from_one);
+        continue;
+      }
+      // The part that is paid whatever the producer does, and the part that depends on it.
+      const uint64_t both = std::min(from_zero, from_one);
+      cut.pay_if_any_zero(wanting.at_zero, both);
+      cut.pay_if_any_one(wanting.at_one, both);
+      if (from_zero > both) {
+        cut.pay_if_zero_and_any_one(producer, wanting.at_one, from_zero - both);
+        cut.pay_if_any_zero(wanting.at_zero, from_zero - both);  // an upper bound: not submodular with the producer
+      }
+      if (from_one > both) {
+        cut.pay_if_one_and_any_zero(producer, wanting.at_zero, from_one - both);
+        cut.pay_if_any_one(wanting.at_one, from_one - both);  // likewise
+      }
+    }
+  }
+
+  Graph& graph_;
+  const Orders& orders_;
+  const Proposal& proposal_;
+  std::vector<Cut::Var> vars_;
+};
+
+// Takes the step when it makes the graph cheaper.
+bool improve(Graph& graph, const std::vector<Seed>& seeds) {
+  Orders orders(graph);
+  Proposal proposal = propose(graph, orders, seeds);
+  if (proposal.empty) return false;
+  Step step(graph, orders, proposal);
+  std::vector<bool> labels = step.cheapest();
+  if (step.cost(labels) >= step.cost(std::vector<bool>(graph.ops.size(), false))) return false;
+  step.apply(labels);
+  return true;
+}
+
+// Seeds that want the same permutation belong to one proposal: they rarely contradict each other.
+bool improve_by_kind(Graph& graph) {
+  const std::vector<Seed> seeds = all_seeds(graph, Orders(graph));
+  if (improve(graph, seeds)) return true;
+  std::map<Perm, std::vector<Seed>> kinds;
+  for (const Seed& seed : seeds) kinds[seed.order].push_back(seed);
+  if (kinds.size() == 1) return false;
+  for (const auto& [perm, alike] : kinds)
+    if (improve(graph, alike)) return true;
+  return false;
+}
+
+uint64_t cost_as_it_is(Graph& graph) {
+  const Orders orders(graph);
+  const Proposal none{.moves = std::vector<std::optional<Movement>>(graph.ops.size())};
+  return Step(graph, orders, none).cost(std::vector<bool>(graph.ops.size(), false));
+}
+
+// What moves no bytes need not be a TRANSPOSE.
+void reshape_instead(Graph& graph) {
+  const Orders orders(graph);
+  const size_t op_count = graph.ops.size();
+  std::vector<ValueId> instead(graph.values.size(), kAbsent);  // by what a transpose made: what takes its place
+  auto current = [&](ValueId id) {
+    const bool replaced = id >= 0 && static_cast<size_t>(id) < instead.size() && instead[static_cast<size_t>(id)] >= 0;
+    return replaced ? instead[static_cast<size_t>(id)] : id;
+  };
+  for (size_t i = 0; i < op_count; ++i) {
+    if (!orders.is_view(static_cast<OpId>(i))) continue;
+    const Op op = graph.ops[i];
+    auto perm = graph.ints(op.inputs[1]);
+    if (!stream::moves_no_bytes(graph.at(op.inputs[0]).shape, Perm(perm->begin(), perm->end()))) continue;
+    instead[static_cast<size_t>(op.outputs[0])] =
+        permuted_value(graph, current(op.inputs[0]), Perm(perm->begin(), perm->end()), true, op.origin);
+    graph.ops[i].kind = Kind::kDead;
+  }
+  for (Op& op : graph.ops)
+    for (ValueId& in : op.inputs) in = current(in);
+  for (ValueId& out : graph.outputs) out = current(out);
+  graph.tidy();
+}
+
+}  // namespace
+
+void settle_layouts(Graph& graph) {
+  graph.tidy();
+  // Counted anew after each step: one that promised more than it kept must not be undone and tried again for ever.
+  uint64_t now = cost_as_it_is(graph);
+  while (improve_by_kind(graph)) {
+    const uint64_t before = std::exchange(now, cost_as_it_is(graph));
+    if (now >= before) break;
+  }
+  reshape_instead(graph);
+}
+
+uint64_t transposed_cost(Graph& graph) {
+  std::set<std::pair<ValueId, Perm>> copies;
+  for (const Op& op : graph.ops) {
+    if (op.kind != Kind::kTranspose) continue;
+    if (auto perm = graph.ints(op.inputs[1])) copies.insert({op.inputs[0], Perm(perm->begin(), perm->end())});
+  }
+  uint64_t total = 0;
+  for (const auto& [value, perm] : copies) total += transpose_cost(graph, value, perm);
+  return total;
+}
+
+}  // namespace lowtide::layout

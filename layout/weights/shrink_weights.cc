@@ -1,0 +1,349 @@
+#include "layout/weights/shrink_weights.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "layout/core/builder.h"
+#include "layout/weights/kernels.h"
+#include "layout/weights/names.h"
+#include "stream/error.h"
+#include "stream/recipe/in_place.h"
+#include "stream/recipe/magnitude.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::DType;
+using core::Graph;
+using core::Kind;
+using core::Op;
+using core::OpId;
+using core::Val;
+using core::ValueId;
+using stream::RecipeRef;
+namespace recipe = stream::recipe;
+
+constexpr float kLargestHalf = 65504;
+
+struct Use {
+  Graph* graph;
+  OpId op;
+  size_t input;
+};
+
+// A constant of the model and all that use it, in all of its graphs.
+struct Weight {
+  RecipeRef recipe;
+  std::string name;  // of the first value that has one
+  std::vector<Use> uses;
+  bool is_result = false;  // a graph hands it out as it is
+  bool wanted = false;
+  DType dtype = DType::kFloat32;  // to be stored in
+  int axis = -1;
+  RecipeRef stored;  // null: it stays
+  std::optional<core::Quantization> quantization;
+};
+
+bool is_weight(const core::Value& value) {
+  return value.is_constant() && value.dtype == DType::kFloat32 && !value.quantization && value.rank() >= 2 &&
+         value.constant->elements() >= core::kWeightElements;
+}
+
+// Constants that graphs share have one recipe.
+std::vector<Weight> find_weights(core::Model& model) {
+  std::vector<Weight> out;
+  std::unordered_map<const stream::Recipe*, size_t> known;
+  for (const auto& graph : model.graphs) {
+    const std::vector<std::vector<OpId>> users = graph->users();
+    std::vector<bool> is_result(graph->values.size(), false);
+    for (ValueId id : graph->outputs)
+      if (id != core::kAbsent) is_result[static_cast<size_t>(id)] = true;
+    for (size_t v = 0; v < graph->values.size(); ++v) {
+      const core::Value& value = graph->values[v];
+      if (!is_weight(value) || (users[v].empty() && !is_result[v])) continue;
+      auto [it, fresh] = known.try_emplace(value.constant.get(), out.size());
+      if (fresh) out.push_back({.recipe = value.constant});
+      Weight& weight = out[it->second];
+      if (weight.name.empty()) weight.name = value.name;
+      weight.is_result = weight.is_result || is_result[v];
+      for (size_t u = 0; u < users[v].size(); ++u) {
+        const OpId op = users[v][u];
+        if (u > 0 && users[v][u - 1] == op) continue;  // an op stands there for each of its inputs
+        const std::vector<ValueId>& inputs = graph->ops[static_cast<size_t>(op)].inputs;
+        for (size_t i = 0; i < inputs.size(); ++i)
+          if (inputs[i] == static_cast<ValueId>(v)) weight.uses.push_back({graph.get(), op, i});
+      }
+    }
+  }
+  return out;
+}
+
+const Op& op_of(const Use& use) { return use.graph->ops[static_cast<size_t>(use.op)]; }
+
+// ---- names ----
+
+std::vector<std::string> names_of(const Weight& weight, const WeightNames& initializers) {
+  std::vector<std::string> out = initializers.of(weight.recipe);
+  if (!weight.name.empty()) out.push_back(weight.name);
+  for (const Use& use : weight.uses) out.push_back(use.graph->origins[op_of(use).origin]);
+  return out;
+}
+
+// Marks what the patterns choose; each has to match something.
+void choose(std::vector<Weight>& weights, const onnx::Model& onnx, const WeightOptions& options) {
+  for (Weight& weight : weights) weight.wanted = options.include.empty();
+  if (options.include.empty() && options.exclude.empty()) return;
+  const WeightNames initializers(onnx);
+  std::vector<std::vector<std::string>> names;
+  for (const Weight& weight : weights) names.push_back(names_of(weight, initializers));
+  auto mark = [&](const char* option, const std::vector<std::string>& patterns, bool wanted) {
+    for (const std::string& pattern : patterns) {
+      bool any = false;
+      for (size_t i = 0; i < weights.size(); ++i) {
+        if (std::none_of(names[i].begin(), names[i].end(),
+                         [&](const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; }))
+          continue;
+        any = true;
+        weights[i].wanted = wanted;
+      }
+      if (any) continue;
+      std::string hint = "the model has none";
+      if (!names.empty()) hint = fmt::format("one is called '{}'", names[0].empty() ? "" : names[0][0]);
+      throw stream::Error(stream::Code::kUsage,
+                          fmt::format("{} '{}' matches the name of no weight of {} elements or more, nor of a node "
+                                      "that uses one: {}",
+                                      option, pattern, core::kWeightElements, hint));
+    }
+  };
+  mark("--weights-include", options.include, true);
+  mark("--weights-exclude", options.exclude, false);
+}
+
+// What the weight is called in a message.
+std::string label(const Weight& weight) {
+  if (!weight.name.empty()) return weight.name;
+  return weight.uses.empty() ? "" : weight.uses[0].graph->origins[op_of(weight.uses[0]).origin];
+}
+
+// ---- forms ----
+
+// Control flow copies its operands as they are, and nobody knows what other programs' operators do.
+bool takes_any_float(const Op& op) {
+  return op.kind != Kind::kIf && op.kind != Kind::kWhile && op.kind != Kind::kCustom && op.kind != Kind::kSequence;
+}
+
+void choose_half(Weight& weight) {
+  if (std::all_of(weight.uses.begin(), weight.uses.end(), [](const Use& use) { return takes_any_float(op_of(use)); }))
+    weight.dtype = DType::kFloat16;
+}
+
+// All users have to read the same channels.
+void choose_integers(Weight& weight, bool four_bits) {
+  int axis = -1;
+  for (const Use& use : weight.uses) {
+    const auto slot = weight_slot(*use.graph, op_of(use), use.input);
+    if (!slot || (axis >= 0 && axis != slot->axis)) return;
+    axis = slot->axis;
+    four_bits = four_bits && slot->four_bits;
+  }
+  weight.axis = axis;
+  weight.dtype = four_bits ? DType::kInt4 : DType::kInt8;
+}
+
+// Halves that are read as floats: made halves again they are the same bytes.
+bool was_half(const RecipeRef& weight) {
+  const stream::Recipe* recipe = weight.get();
+  while (std::holds_alternative<stream::step::Permute>(recipe->step)) recipe = recipe->from[0].get();
+  return std::holds_alternative<stream::step::Cast>(recipe->step) && recipe->from[0]->dtype == DType::kFloat16;
+}
+
+// Why a weight with this magnitude cannot be stored so; empty when it can.
+std::string reason_to_stay(DType dtype, float magnitude) {
+  if (!std::isfinite(magnitude)) return "it holds an infinity or NaN";
+  if (dtype == DType::kFloat16 && magnitude > kLargestHalf)
+    return fmt::format("its largest magnitude, {:.6g}, is beyond f16's {}", magnitude, kLargestHalf);
+  return {};
+}
+
+// Symmetric, over the narrow range. A channel of zeros, or of numbers near the end of f32's range, has scale 1: kernels
+// refuse scales that are not normal numbers.
+core::Quantization symmetric(const std::vector<float>& magnitudes, DType dtype, int axis) {
+  const float top = dtype == DType::kInt4 ? 7 : 127;
+  core::Quantization out{.scale = {}, .zero_point = {}, .axis = axis};
+  out.scale.reserve(magnitudes.size());
+  for (float magnitude : magnitudes) {
+    const float scale = magnitude / top;
+    out.scale.push_back(scale < std::numeric_limits<float>::min() ? 1 : scale);
+  }
+  return out;
+}
+
+void settle(Weight& weight, const stream::Magnitude& measured, core::ShrunkWeights& report) {
+  const float largest = *std::max_element(measured.found.begin(), measured.found.end(),
+                                          [](float a, float b) { return std::isnan(b) ? !std::isnan(a) : a < b; });
+  const std::string reason = reason_to_stay(weight.dtype, largest);
+  if (!reason.empty()) {
+    report.kept.push_back(fmt::format("'{}' stays float: {}", label(weight), reason));
+    return;
+  }
+  if (weight.dtype == DType::kFloat16) {
+    weight.stored = recipe::cast(weight.recipe, DType::kFloat16);
+    return;
+  }
+  weight.quantization = symmetric(measured.found, weight.dtype, weight.axis);
+  weight.stored = recipe::quantize(weight.recipe, weight.dtype, weight.quantization->scale, {}, weight.axis);
+}
+
+// ---- the graph ----
+
+// One graph's values for the stored weights, and the ops that read them.
+class Reading {
+ public:
+  explicit Reading(Graph& graph) : graph_(graph), builder_(graph) {}
+
+  void change(const Weight& weight, const Use& use) {
+    builder_.origin = op_of(use).origin;
+    const bool half = weight.dtype == DType::kFloat16;
+    if (half && op_of(use).kind == Kind::kGather && use.input == 0) return gather_halves(weight, use);
+    WeightReading reading = WeightReading::kDequantize;
+    if (!half) reading = weight_slot(graph_, op_of(use), use.input)->reading;
+    if (reading == WeightReading::kLookup) return look_up(weight, use);
+    if (reading == WeightReading::kHybrid && !groups_of_one_scale(weight, use)) return read(use, stored(weight));
+    read(use, dequantized(weight));
+  }
+
+ private:
+  void read(const Use& use, ValueId id) { graph_.ops[static_cast<size_t>(use.op)].inputs[use.input] = id; }
+
+  ValueId stored(const Weight& weight) {
+    ValueId& id = stored_.try_emplace(weight.stored.get(), core::kAbsent).first->second;
+    if (id == core::kAbsent) {
+      id = graph_.add_constant(weight.stored, weight.name);
+      graph_.at(id).quantization = weight.quantization;
+    }
+    return id;
+  }
+
+  ValueId dequantized(const Weight& weight) {
+    auto known = dequantized_.find(weight.stored.get());
+    if (known != dequantized_.end()) return known->second;
+    const ValueId floats = graph_.add_value(DType::kFloat32, weight.recipe->dims);
+    push(Kind::kDequantize, {stored(weight)}, floats);
+    dequantized_.emplace(weight.stored.get(), floats);
+    return floats;
+  }
+
+  // Only the rows that are picked become floats.
+  void gather_halves(const Weight& weight, const Use& use) {
+    read(use, stored(weight));
+    Op& op = graph_.ops[static_cast<size_t>(use.op)];
+    const ValueId floats = op.outputs[0];
+    const core::Shape shape = graph_.at(floats).shape;
+    op.outputs[0] = graph_.add_value(DType::kFloat16, shape);
+    push(Kind::kDequantize, {op.outputs[0]}, floats);
+  }
+
+  // EMBEDDING_LOOKUP takes a list of i32.
+  void look_up(const Weight& weight, const Use& use) {
+    const Op gather = op_of(use);
+    graph_.ops[static_cast<size_t>(use.op)].kind = Kind::kDead;
+    const Val indices = builder_.cast(Val{gather.inputs[1]}, DType::kInt32);
+    const core::Shape picked = graph_.at(indices.id).shape, table = weight.recipe->dims;
+    const core::Dim count = graph_.symbols.product(picked);
+    const Val list = builder_.reshape(indices, {count});
+    core::Shape rows = table;
+    rows[0] = count;
+    const ValueId looked_up = picked.size() == 1 ? gather.outputs[0] : graph_.add_value(DType::kFloat32, rows);
+    push(Kind::kEmbeddingLookup, {list.id, stored(weight)}, looked_up);
+    if (picked.size() != 1) push(Kind::kReshape, {looked_up, shape_of_result(indices, table).id}, gather.outputs[0]);
+  }
+
+  // The indices' shape and the row's; -1 stands for one dimension that is not known.
+  Val shape_of_result(Val indices, const core::Shape& table) {
+    std::vector<int64_t> shape = graph_.at(indices.id).shape;
+    const auto row = std::vector<int64_t>(table.begin() + 1, table.end());
+    if (std::count_if(shape.begin(), shape.end(), core::is_symbol) > 1)
+      return builder_.concat({builder_.shape_of(indices), builder_.i32(row)}, 0);
+    std::replace_if(shape.begin(), shape.end(), core::is_symbol, -1);
+    shape.insert(shape.end(), row.begin(), row.end());
+    return builder_.i32(shape);
+  }
+
+  // The hybrid kernel of a grouped convolution takes equal scales for a single one, which it has no groups for.
+  bool groups_of_one_scale(const Weight& weight, const Use& use) const {
+    const Op& op = op_of(use);
+    const std::vector<float>& scale = weight.quantization->scale;
+    return op.kind == Kind::kConv2d && graph_.at(op.inputs[0]).shape[3] != weight.recipe->dims[3] &&
+           std::all_of(scale.begin(), scale.end(), [&](float s) { return s == scale[0]; });
+  }
+
+  void push(Kind kind, std::vector<ValueId> inputs, ValueId output) {
+    graph_.at(output).producer = static_cast<OpId>(graph_.ops.size());
+    graph_.ops.push_back({.kind = kind, .inputs = std::move(inputs), .outputs = {output}, .origin = builder_.origin});
+  }
+
+  Graph& graph_;
+  core::Builder builder_;
+  std::map<const stream::Recipe*, ValueId> stored_, dequantized_;
+};
+
+void rewrite(const std::vector<Weight>& weights) {
+  std::map<Graph*, Reading> readings;
+  for (const Weight& weight : weights)
+    if (weight.stored)
+      for (const Use& use : weight.uses) readings.try_emplace(use.graph, *use.graph).first->second.change(weight, use);
+}
+
+// The scales of all that is to be stored smaller, found in one pass over the weights.
+void measure(std::vector<Weight>& weights, core::Model& model, const WeightOptions& options,
+             core::ShrunkWeights& report) {
+  std::vector<stream::Magnitude> measured;
+  std::vector<Weight*> whose;
+  for (Weight& weight : weights) {
+    if (weight.dtype == DType::kFloat32) continue;
+    if (weight.dtype == DType::kFloat16 && was_half(weight.recipe)) {
+      weight.stored = recipe::cast(weight.recipe, DType::kFloat16);  // nothing can overflow
+      continue;
+    }
+    measured.push_back({.input = weight.recipe, .axis = weight.axis});
+    whose.push_back(&weight);
+  }
+  if (measured.empty()) return;
+  stream::measure(measured, model.budget, options.threads, options.progress);
+  for (size_t i = 0; i < measured.size(); ++i) {
+    settle(*whose[i], measured[i], report);
+    measured[i] = {};  // scales have taken its place
+  }
+}
+
+}  // namespace
+
+core::ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, const WeightOptions& options) {
+  core::ShrunkWeights report;
+  if (options.form == WeightForm::kFloat) return report;
+  std::vector<Weight> weights = find_weights(model);
+  choose(weights, onnx, options);
+  for (Weight& weight : weights) {
+    if (!weight.wanted || weight.is_result || weight.uses.empty()) continue;
+    if (options.form == WeightForm::kInt8 || options.form == WeightForm::kInt4)
+      choose_integers(weight, options.form == WeightForm::kInt4);
+    else if (options.form == WeightForm::kHalf || stream::reads_halves_in_place(*weight.recipe))
+      choose_half(weight);
+  }
+  measure(weights, model, options, report);
+  rewrite(weights);
+  for (const Weight& weight : weights)
+    ++(!weight.stored                    ? report.f32
+       : weight.dtype == DType::kFloat16 ? report.f16
+       : weight.dtype == DType::kInt4    ? report.int4
+                                         : report.int8);
+  return report;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,100 @@
+#include "stream/file/budget.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lowtide::stream {
+namespace {
+
+// What a lease really costs: whole pages.
+uint64_t in_pages(uint64_t bytes) {
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return bytes > UINT64_MAX - page ? UINT64_MAX : (bytes + page - 1) / page * page;
+}
+
+}  // namespace
+
+Budget::Lease::Lease(Lease&& other) noexcept
+    : owner_(std::exchange(other.owner_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Budget::Lease& Budget::Lease::operator=(Lease&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Budget::Lease::~Lease() {
+  if (data_ == nullptr) return;
+  munmap(data_, in_pages(size_));
+  owner_->give_back(in_pages(size_));
+}
+
+Budget::Lease Budget::take(uint64_t bytes, const char* what) {
+  Lease lease;
+  if (bytes == 0) return lease;
+  const uint64_t cost = in_pages(bytes);
+  {
+    std::lock_guard lock(mutex_);
+    if (cost > limit_ - std::min(used_, limit_)) {
+      const uint64_t needed = cost > UINT64_MAX - used_ ? UINT64_MAX : used_ + cost;
+      throw OverBudget(fmt::format("{} takes {} bytes, and {} of {} are free; a budget of {} would do", what, cost,
+                                   limit_ - std::min(used_, limit_), limit_, needed),
+                       needed);
+    }
+    used_ += cost;
+    high_ = std::max(high_, used_);
+  }
+  if (whole_ != nullptr) whole_->count(cost);
+  void* data = mmap(nullptr, cost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    give_back(cost);
+    throw Error(Code::kBudget, fmt::format("the system has no {} bytes for {} (see ulimit -v and -d)", cost, what));
+  }
+  lease.owner_ = this;
+  lease.data_ = static_cast<std::byte*>(data);
+  lease.size_ = bytes;
+  return lease;
+}
+
+uint64_t Budget::available() const {
+  std::lock_guard lock(mutex_);
+  return limit_ - std::min(used_, limit_);
+}
+
+uint64_t Budget::limit() const {
+  std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+void Budget::set_limit(uint64_t limit) {
+  std::lock_guard lock(mutex_);
+  limit_ = limit;
+}
+
+uint64_t Budget::high_water() const {
+  std::lock_guard lock(mutex_);
+  return high_;
+}
+
+void Budget::count(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  used_ += bytes;
+  high_ = std::max(high_, used_);
+}
+
+void Budget::give_back(uint64_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    used_ -= bytes;
+  }
+  if (whole_ != nullptr) whole_->give_back(bytes);
+}
+
+}  // namespace lowtide::stream

@@ -1,0 +1,218 @@
+#include "stream/file/external_data.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "stream/error.h"
+#include "stream/file/system_call.h"
+
+namespace lowtide::stream {
+namespace {
+
+// O_NONBLOCK: opening a pipe must not wait for its writer.
+constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW;
+
+[[noreturn]] void unsafe(const std::string& location, std::string_view reason) {
+  throw Error(Code::kUnsafePath, fmt::format("external data '{}': {}", location, reason));
+}
+
+[[noreturn]] void fail(const std::string& location, int error) {
+  if (error == ELOOP) unsafe(location, "a symbolic link (copy the files beside the model, e.g. with cp -L)");
+  if (error == EXDEV) unsafe(location, "leads out of the model's folder");
+  throw Error(opening_code(error),
+              fmt::format("external data '{}' cannot be opened: {}", location, std::strerror(error)));
+}
+
+// The components of a path that stays below its folder by its text alone.
+std::vector<std::string> components(const std::string& location) {
+  if (location.empty()) unsafe(location, "no location");
+  if (location.find('\0') != std::string::npos) unsafe(location, "a NUL in the location");
+  if (location.front() == '/') unsafe(location, "an absolute path");
+  std::vector<std::string> parts;
+  bool names_file = false;  // the last component is a name
+  for (size_t begin = 0; begin <= location.size();) {
+    const size_t end = std::min(location.find('/', begin), location.size());
+    std::string part = location.substr(begin, end - begin);
+    if (part == "..") unsafe(location, "leads out of the model's folder");
+    names_file = !part.empty() && part != ".";
+    if (names_file) parts.push_back(std::move(part));
+    begin = end + 1;
+  }
+  if (!names_file) unsafe(location, "a folder");
+  return parts;
+}
+
+// A descriptor, or -1 with errno; ENOSYS when there is no such call here.
+int open_by_kernel(int folder, const std::string& location) {
+  open_how how = {};
+  how.flags = static_cast<uint64_t>(kOpenFlags);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  constexpr int kTries = 16;  // EAGAIN: something was renamed meanwhile
+  long number = -1;
+  for (int i = 0; i < kTries; ++i) {
+    number = syscall(SYS_openat2, folder, location.c_str(), &how, sizeof(how));
+    if (number >= 0 || (errno != EAGAIN && errno != EINTR)) break;
+  }
+  return static_cast<int>(number);
+}
+
+// Without following links: a link among the folders is ENOTDIR, which hides what it is; so it is asked for.
+int open_by_walk(int folder, const std::vector<std::string>& parts) {
+  std::shared_ptr<const Descriptor> held;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool is_last = i + 1 == parts.size();
+    const int flags = is_last ? kOpenFlags : O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    const int number = uninterrupted([&] { return openat(folder, parts[i].c_str(), flags); });
+    if (number < 0) {
+      const int error = errno;
+      struct stat info = {};
+      const bool is_link = fstatat(folder, parts[i].c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+      errno = is_link ? ELOOP : error;
+      return -1;
+    }
+    if (is_last) return number;
+    held = std::make_shared<Descriptor>(number);
+    folder = number;
+  }
+  errno = ENOENT;
+  return -1;
+}
+
+}  // namespace
+
+std::shared_ptr<const Descriptor> open_below(int folder, const std::string& location, Resolver resolver) {
+  const std::vector<std::string> parts = components(location);
+  int number = -1;
+  errno = ENOSYS;
+  if (resolver == Resolver::kKernel) number = open_by_kernel(folder, location);
+  // EPERM: containers of older make forbid calls that they do not know.
+  if (number < 0 && (errno == ENOSYS || errno == EPERM)) number = open_by_walk(folder, parts);
+  if (number < 0) fail(location, errno);
+  auto file = std::make_shared<Descriptor>(number);
+  struct stat info = {};
+  if (fstat(number, &info) != 0) fail(location, errno);
+  if (!S_ISREG(info.st_mode)) unsafe(location, "not a regular file");
+  if (info.st_nlink > 1) unsafe(location, "a hard link: the file has other names (copy it beside the model)");
+  return file;
+}
+
+// The model's folder and the descriptors of the files that were read last.
+class ExternalFiles::Folder {
+ public:
+  explicit Folder(const std::filesystem::path& path) : path_(path) {
+    const int number = uninterrupted([&] { return ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); });
+    if (number < 0) {
+      throw Error(opening_code(errno), fmt::format("cannot be opened: {}", std::strerror(errno)),
+                  {.file = path.string()});
+    }
+    folder_ = std::make_shared<Descriptor>(number);
+  }
+
+  std::string name_of(const std::string& location) const { return (path_ / location).string(); }
+
+  std::shared_ptr<const Descriptor> file(const std::string& location) {
+    std::lock_guard lock(mutex_);
+    auto it = std::find_if(open_.begin(), open_.end(), [&](const Open& open) { return open.location == location; });
+    if (it == open_.end()) {
+      if (open_.size() == kMaxOpen) open_.pop_back();
+      auto descriptor = open_below(folder_->number(), location);
+      it = open_.insert(open_.end(), {location, std::move(descriptor)});
+    }
+    std::rotate(open_.begin(), it, it + 1);
+    return open_.front().descriptor;
+  }
+
+ private:
+  struct Open {
+    std::string location;
+    std::shared_ptr<const Descriptor> descriptor;
+  };
+  std::filesystem::path path_;
+  std::shared_ptr<const Descriptor> folder_;
+  std::mutex mutex_;
+  std::vector<Open> open_;  // the one used last in front
+};
+
+class ExternalFiles::File final : public Source {
+ public:
+  File(std::shared_ptr<Folder> folder, std::string location)
+      : folder_(std::move(folder)), location_(std::move(location)), name_(folder_->name_of(location_)) {
+    identity_ = identity(folder_->file(location_)->number(), name_);
+  }
+
+  uint64_t size() const override { return identity_.size; }
+  const std::string& name() const override { return name_; }
+  std::filesystem::path path() const override { return name_; }
+  void read_at(uint64_t offset, std::span<std::byte> out) const override {
+    check_range(offset, out.size(), identity_.size, name_);
+    read_fully(descriptor()->number(), offset, out, name_);
+  }
+  Range next_hole(uint64_t offset, uint64_t end) const override {
+    return stream::next_hole(descriptor()->number(), offset, end);
+  }
+  void check_unchanged() const override { descriptor(); }
+
+ private:
+  // Held only while it is used: few files are open at once.
+  std::shared_ptr<const Descriptor> descriptor() const {
+    auto file = folder_->file(location_);
+    if (identity(file->number(), name_) != identity_) {
+      throw Error(Code::kIo, "the file was changed while it was being read", {.file = name_});
+    }
+    return file;
+  }
+
+  std::shared_ptr<Folder> folder_;
+  std::string location_, name_;
+  Identity identity_;
+};
+
+ExternalFiles::ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget)
+    : folder_(std::make_shared<Folder>(folder)), spill_(spill), budget_(budget) {}
+
+std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
+  auto it = files_.find(location);
+  if (it == files_.end()) it = files_.emplace(location, open_new(location)).first;
+  return it->second;
+}
+
+std::shared_ptr<Source> ExternalFiles::open_stored(const std::string& location) {
+  return std::make_shared<File>(folder_, location);
+}
+
+std::shared_ptr<Source> ExternalFiles::open_new(const std::string& location) {
+  std::shared_ptr<Source> file;
+  bool is_compressed = location.ends_with(".zst");
+  try {
+    file = open_stored(location);
+  } catch (Error& error) {
+    if (error.code() != Code::kNotFound || is_compressed) throw;
+    try {
+      file = open_stored(location + ".zst");
+    } catch (Error& second) {
+      if (second.code() != Code::kNotFound) throw;
+      throw error;  // the user looks for the name that the model gives
+    }
+    is_compressed = true;
+  }
+  return is_compressed ? decompress(*file, spill_, budget_) : file;
+}
+
+std::vector<std::shared_ptr<Source>> ExternalFiles::sources() const {
+  std::vector<std::shared_ptr<Source>> sources;
+  for (const auto& [location, file] : files_) sources.push_back(file);
+  return sources;
+}
+
+}  // namespace lowtide::stream

@@ -1,0 +1,65 @@
+// An output file: a sibling temporary that becomes the output by rename.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "stream/file/file.h"
+#include "stream/file/temporary.h"
+
+namespace lowtide::stream {
+
+// The output: created beside `path` with O_EXCL | O_NOFOLLOW under a temporary name, of known size, space reserved at
+// once (so that a full disk is found at the start), written in any order, then renamed over `path`. What is not written
+// reads as zeros. Destroyed without commit(), it removes the temporary (temporary.h). Throws Error(kIo, kNoSpace,
+// kNotFound), Error(kUnsafePath) when `path` is a folder, device or pipe. Writes are safe from several threads.
+class OutFile {
+ public:
+  OutFile(const std::filesystem::path& path, uint64_t size);
+  // Only `data` bytes of it will be written: nothing is reserved yet. Call reserve() for each range of them.
+  OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data);
+  OutFile(const OutFile&) = delete;
+  OutFile& operator=(const OutFile&) = delete;
+
+  void reserve(Range range);
+  void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  // Holes stay holes. Copies through `scratch`, which must have a byte at least.
+  void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
+                 std::span<std::byte> scratch);
+  // What was written is on the disk then, and is read from there: for verifying it.
+  void to_disk();
+  // What turned out smaller than planned ends here.
+  void shorten(uint64_t size);
+  void commit();
+  uint64_t size() const { return size_; }
+  const std::filesystem::path& temporary() const { return temporary_->path(); }
+
+ private:
+  void set_size();
+  void hand_over(uint64_t offset, uint64_t bytes);
+  void copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
+                 std::span<std::byte> scratch);
+  void check_inside(const char* what, uint64_t offset, uint64_t bytes) const;
+  [[noreturn]] void fail(const char* doing, int error) const;
+
+  std::filesystem::path path_;
+  std::optional<Temporary> temporary_;
+  uint64_t size_ = 0, data_ = 0;  // data_: of size_, what is not left as holes
+  uint64_t reserved_ = 0;         // of data_
+
+  // Of a large output: what was given to the disk and is still cached, the oldest first.
+  struct Cached {
+    uint64_t offset, bytes;
+  };
+  bool is_large_ = false;
+  std::mutex mutex_;  // guards the two below
+  std::deque<Cached> cached_;
+  uint64_t cached_bytes_ = 0;
+};
+
+}  // namespace lowtide::stream

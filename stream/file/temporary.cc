@@ -1,0 +1,168 @@
+#include "stream/file/temporary.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string_view>
+#include <utility>
+
+#include "stream/error.h"
+#include "stream/file/system_call.h"
+
+namespace lowtide::stream {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The temporaries that exist now. Global because a signal handler is given nothing to find them by, and of fixed size
+// because it must not allocate. A temporary beyond the table is still removed by its destructor.
+struct Slot {
+  enum State : int { kFree, kTaken, kReady };
+  std::atomic<int> state = kFree;
+  char path[PATH_MAX];
+};
+std::array<Slot, 16> slots;
+
+int remember(const std::string& path) {
+  if (path.size() >= PATH_MAX) return -1;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    int expected = Slot::kFree;
+    if (!slots[i].state.compare_exchange_strong(expected, Slot::kTaken)) continue;
+    std::memcpy(slots[i].path, path.c_str(), path.size() + 1);
+    slots[i].state = Slot::kReady;
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void forget(int slot) {
+  if (slot >= 0) slots[static_cast<size_t>(slot)].state = Slot::kFree;
+}
+
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+// A temporary is called PREFIX, the process, '-', eight hexadecimal digits.
+constexpr std::string_view kDigits = "0123456789", kHexadecimals = "0123456789abcdef";
+constexpr size_t kRandomDigits = 8;
+constexpr size_t kMostDigits = 10 + 1 + kRandomDigits;
+
+// Of a long name the front alone: then several outputs share the names of their temporaries, which is no harm.
+std::string prefix_of(const fs::path& output) {
+  constexpr std::string_view kMark = ".lowtide-";
+  std::string name = output.filename().string();
+  size_t most = NAME_MAX - 1 - kMark.size() - kMostDigits;
+  auto is_inside_a_letter = [&](size_t at) { return at < name.size() && (name[at] & 0xc0) == 0x80; };  // UTF-8
+  while (most > 0 && is_inside_a_letter(most)) --most;
+  return fmt::format(".{}{}", name.substr(0, most), kMark);
+}
+
+bool is_temporary(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  const size_t dash = name.find('-');
+  return dash != name.npos && dash > 0 && name.find_first_not_of(kDigits) == dash &&
+         name.size() - dash - 1 == kRandomDigits && name.find_first_not_of(kHexadecimals, dash + 1) == name.npos;
+}
+
+// False: somebody has it. Where there are no locks, nobody is known to be dead.
+bool lock(int descriptor) {
+  return uninterrupted([&] { return flock(descriptor, LOCK_EX | LOCK_NB); }) == 0;
+}
+
+void remove_if_dead(int folder, const char* name) {
+  // Whatever else has such a name, a link to somewhere perhaps, is not ours.
+  struct stat info = {};
+  if (fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) return;
+  const int number = openat(folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (number < 0) return;
+  const Descriptor file(number);
+  if (lock(number)) unlinkat(folder, name, 0);
+}
+
+void remove_dead(const fs::path& folder, const std::string& prefix) {
+  struct Close {
+    void operator()(DIR* dir) const { closedir(dir); }
+  };
+  const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
+  if (dir == nullptr) return;  // a folder may be writable and not readable
+  while (const dirent* entry = readdir(dir.get()))
+    if (is_temporary(entry->d_name, prefix)) remove_if_dead(dirfd(dir.get()), entry->d_name);
+}
+
+}  // namespace
+
+void remove_temporaries() noexcept {
+  for (Slot& slot : slots)
+    if (slot.state == Slot::kReady) unlink(slot.path);
+}
+
+Temporary::Temporary(const fs::path& output) : output_(output) {
+  const std::string prefix = prefix_of(output);
+  remove_dead(folder_of(output), prefix);
+  std::random_device random;
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i)
+    if (create(fmt::format("{}{}-{:08x}", prefix, getpid(), random()))) return;
+  throw Error(Code::kIo, "no free temporary name in the folder", {.file = output_.string()});
+}
+
+Temporary::~Temporary() { discard(); }
+
+// False: the name was taken, or the file was taken away before it was locked.
+bool Temporary::create(const std::string& name) {
+  path_ = folder_of(output_) / name;
+  // The slot comes first: a signal between the two calls then unlinks a name that does not exist yet, or the file.
+  slot_ = remember(fs::absolute(path_).string());
+  descriptor_ =
+      uninterrupted([&] { return open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); });
+  const int error = errno;
+  if (descriptor_ < 0) {
+    forget(std::exchange(slot_, -1));
+    path_.clear();  // it is not ours to remove
+    if (error == EEXIST) return false;
+    throw Error(is_no_space(error) ? Code::kNoSpace : opening_code(error),
+                fmt::format("no file can be made in its folder: {}", std::strerror(error)), {.file = output_.string()});
+  }
+  const bool locked = lock(descriptor_) || errno != EWOULDBLOCK;  // or there are no locks here
+  struct stat info = {};
+  if (locked && fstat(descriptor_, &info) == 0 && info.st_nlink > 0) return true;
+  discard();
+  return false;
+}
+
+int Temporary::close() {
+  // The second descriptor of the same open file keeps the lock.
+  lock_ = fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  const int result = ::close(std::exchange(descriptor_, -1));
+  return result != 0 && errno != EINTR ? errno : 0;
+}
+
+int Temporary::rename() {
+  if (::rename(path_.c_str(), output_.c_str()) != 0) return errno;
+  path_.clear();
+  discard();
+  return 0;
+}
+
+void Temporary::discard() noexcept {
+  // Unlinked while it is locked: nobody else is to find it dead.
+  if (!path_.empty()) unlink(path_.c_str());
+  path_.clear();
+  forget(std::exchange(slot_, -1));
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+  if (lock_ >= 0) ::close(std::exchange(lock_, -1));
+}
+
+}  // namespace lowtide::stream

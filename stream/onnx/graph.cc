@@ -1,0 +1,375 @@
+// Graphs, nodes, attributes and types of an ONNX file.
+//
+// The traps: fields come in any order and a graph may come in two parts; the oldest files give attributes no type; a
+// writer in proto3's manner leaves out a value that is zero, so a type without its field is that type's zero.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schemas/onnx.pb.h"
+#include "stream/error.h"
+#include "stream/onnx/parser.h"
+
+namespace lowtide::stream {
+
+namespace pb = ::onnx;
+using onnx::Attribute;
+using onnx::ValueInfo;
+
+namespace {
+
+unsigned bit(Attribute::Type type) { return 1U << static_cast<unsigned>(type); }
+
+// The first name that stands twice, or null.
+const std::string_view* first_duplicate(std::vector<std::string_view>& names) {
+  std::sort(names.begin(), names.end());
+  auto it = std::adjacent_find(names.begin(), names.end());
+  return it == names.end() ? nullptr : &*it;
+}
+
+template <typename T>
+void grow(std::vector<T>& list, size_t count) {
+  list.reserve(list.size() + count);
+}
+
+}  // namespace
+
+void OnnxParser::graph(Range body, onnx::Graph& graph) {
+  reserve(body, graph);
+  Message m(wire_, body);
+  while (m.next()) {
+    switch (m.field()) {
+      case pb::GraphProto::kNameFieldNumber:
+        graph.name = m.text();
+        break;
+      case pb::GraphProto::kNodeFieldNumber:
+        graph.nodes.push_back(node(m.body()));
+        break;
+      case pb::GraphProto::kInitializerFieldNumber:
+        graph.initializers.push_back(tensor(m.body(), "initializer"));
+        break;
+      case pb::GraphProto::kSparseInitializerFieldNumber:
+        graph.sparse_initializers.push_back(sparse_tensor(m.body(), "sparse initializer"));
+        break;
+      case pb::GraphProto::kInputFieldNumber:
+        graph.inputs.push_back(value_info(m.body()));
+        break;
+      case pb::GraphProto::kOutputFieldNumber:
+        graph.outputs.push_back(value_info(m.body()));
+        break;
+      case pb::GraphProto::kValueInfoFieldNumber:
+        graph.value_info.push_back(value_info(m.body()));
+        break;
+      default:
+        break;
+    }
+  }
+  check_names(graph, body.begin);
+}
+
+// Counts first: lists that grow by doubling would hold a graph up to three times.
+void OnnxParser::reserve(Range body, onnx::Graph& graph) {
+  size_t nodes = 0, initializers = 0, sparse = 0, value_infos = 0;
+  Message m(wire_, body);
+  while (m.next()) {
+    switch (m.field()) {
+      case pb::GraphProto::kNodeFieldNumber:
+        ++nodes;
+        break;
+      case pb::GraphProto::kInitializerFieldNumber:
+        ++initializers;
+        break;
+      case pb::GraphProto::kSparseInitializerFieldNumber:
+        ++sparse;
+        break;
+      case pb::GraphProto::kValueInfoFieldNumber:
+        ++value_infos;
+        break;
+      default:
+        break;
+    }
+  }
+  grow(graph.nodes, nodes);
+  grow(graph.initializers, initializers);
+  grow(graph.sparse_initializers, sparse);
+  grow(graph.value_info, value_infos);
+}
+
+void OnnxParser::check_names(const onnx::Graph& graph, uint64_t offset) {
+  std::vector<std::string_view> names;
+  names.reserve(graph.initializers.size() + graph.sparse_initializers.size());
+  for (const onnx::Tensor& tensor : graph.initializers) names.push_back(tensor.name);
+  for (const onnx::SparseTensor& tensor : graph.sparse_initializers) names.push_back(tensor.values.name);
+  if (const auto* name = first_duplicate(names)) {
+    wire_.fail(offset, name->empty() ? "two initializers without a name" : fmt::format("two initializers '{}'", *name));
+  }
+  names.clear();
+  for (const ValueInfo& input : graph.inputs) names.push_back(input.name);
+  if (const auto* name = first_duplicate(names)) wire_.fail(offset, fmt::format("two graph inputs '{}'", *name));
+}
+
+onnx::Node OnnxParser::node(Range body) {
+  onnx::Node node;
+  node.offset = body.begin;
+  try {
+    node_fields(body, node);
+    if (node.op_type.empty()) wire_.fail(body.begin, "a node without an operator");
+    std::vector<std::string_view> names;
+    for (const Attribute& attribute : node.attributes) names.push_back(attribute.name);
+    if (const auto* name = first_duplicate(names)) wire_.fail(body.begin, fmt::format("two attributes '{}'", *name));
+  } catch (Error& error) {
+    const std::string prefix = node.domain.empty() ? "" : node.domain + ".";
+    error.add_place({.node = node.label(), .op = node.op_type.empty() ? "" : prefix + node.op_type});
+    throw;
+  }
+  return node;
+}
+
+void OnnxParser::node_fields(Range body, onnx::Node& node) {
+  Message m(wire_, body);
+  while (m.next()) {
+    switch (m.field()) {
+      case pb::NodeProto::kInputFieldNumber:
+        node.inputs.push_back(m.text());
+        break;
+      case pb::NodeProto::kOutputFieldNumber:
+        node.outputs.push_back(m.text());
+        break;
+      case pb::NodeProto::kNameFieldNumber:
+        node.name = m.text();
+        break;
+      case pb::NodeProto::kOpTypeFieldNumber:
+        node.op_type = m.text();
+        break;
+      case pb::NodeProto::kDomainFieldNumber:
+        node.domain = canonical_domain(m.text());
+        break;
+      case pb::NodeProto::kOverloadFieldNumber:
+        node.overload = m.text();
+        break;
+      case pb::NodeProto::kAttributeFieldNumber:
+        node.attributes.push_back(attribute(m.body()));
+        break;
+      default:
+        break;
+    }
+  }
+  node.inputs.shrink_to_fit();
+  node.outputs.shrink_to_fit();
+  node.attributes.shrink_to_fit();
+}
+
+Attribute OnnxParser::attribute(Range body) {
+  Attribute attribute;
+  try {
+    const unsigned seen = attribute_fields(body, attribute);
+    settle_type(attribute, seen, body.begin);
+  } catch (Error& error) {
+    error.add_place({.slot = fmt::format("attribute '{}'", attribute.name)});
+    throw;
+  }
+  return attribute;
+}
+
+// The bits of the value fields that are there.
+unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute) {
+  using Type = Attribute::Type;
+  unsigned seen = 0;
+  Message m(wire_, body);
+  // Protobuf merges two parts of one message; two values of an attribute are more likely a mistake.
+  auto once = [&](Type type) {
+    if (seen & bit(type)) m.fail("the value is given twice");
+    seen |= bit(type);
+  };
+  auto graph_value = [&] {
+    attribute.graphs.push_back(std::make_shared<onnx::Graph>());
+    graph(m.body(), *attribute.graphs.back());
+  };
+  while (m.next()) {
+    switch (m.field()) {
+      case pb::AttributeProto::kNameFieldNumber:
+        attribute.name = m.text();
+        break;
+      case pb::AttributeProto::kRefAttrNameFieldNumber:
+        attribute.reference = m.text();
+        break;
+      case pb::AttributeProto::kTypeFieldNumber: {
+        const uint64_t type = m.varint();
+        if (type > static_cast<uint64_t>(Type::kTypeProtos)) m.fail(fmt::format("attribute type {}", type));
+        attribute.type = static_cast<Type>(type);
+        break;
+      }
+      case pb::AttributeProto::kFFieldNumber:
+        seen |= bit(Type::kFloat);
+        attribute.f = m.float32();
+        break;
+      case pb::AttributeProto::kIFieldNumber:
+        seen |= bit(Type::kInt);
+        attribute.i = m.int64();
+        break;
+      case pb::AttributeProto::kSFieldNumber:
+        seen |= bit(Type::kString);
+        attribute.s = m.text();
+        break;
+      case pb::AttributeProto::kTFieldNumber:
+        once(Type::kTensor);
+        attribute.tensors.push_back(tensor(m.body(), "tensor"));
+        break;
+      case pb::AttributeProto::kGFieldNumber:
+        once(Type::kGraph);
+        graph_value();
+        break;
+      case pb::AttributeProto::kSparseTensorFieldNumber:
+        once(Type::kSparseTensor);
+        attribute.sparse.push_back(sparse_tensor(m.body(), "sparse tensor"));
+        break;
+      case pb::AttributeProto::kTpFieldNumber:
+        once(Type::kTypeProto);
+        attribute.types.emplace_back();
+        type(m.body(), attribute.types.back(), true);
+        break;
+      case pb::AttributeProto::kFloatsFieldNumber:
+        seen |= bit(Type::kFloats);
+        m.append(attribute.floats);
+        break;
+      case pb::AttributeProto::kIntsFieldNumber:
+        seen |= bit(Type::kInts);
+        m.append(attribute.ints);
+        break;
+      case pb::AttributeProto::kStringsFieldNumber:
+        seen |= bit(Type::kStrings);
+        attribute.strings.push_back(m.text());
+        break;
+      case pb::AttributeProto::kTensorsFieldNumber:
+        seen |= bit(Type::kTensors);
+        attribute.tensors.push_back(tensor(m.body(), "tensor"));
+        break;
+      case pb::AttributeProto::kGraphsFieldNumber:
+        seen |= bit(Type::kGraphs);
+        graph_value();
+        break;
+      case pb::AttributeProto::kSparseTensorsFieldNumber:
+        seen |= bit(Type::kSparseTensors);
+        attribute.sparse.push_back(sparse_tensor(m.body(), "sparse tensor"));
+        break;
+      case pb::AttributeProto::kTypeProtosFieldNumber:
+        seen |= bit(Type::kTypeProtos);
+        attribute.types.emplace_back();
+        type(m.body(), attribute.types.back(), true);
+        break;
+      default:
+        break;
+    }
+  }
+  return seen;
+}
+
+void OnnxParser::settle_type(Attribute& attribute, unsigned seen, uint64_t offset) {
+  using Type = Attribute::Type;
+  if (attribute.name.empty()) wire_.fail(offset, "an attribute without a name");
+  if (!attribute.reference.empty()) {
+    if (!in_function_) wire_.fail(offset, "refers to a caller's attribute outside of a function");
+    if (seen != 0) wire_.fail(offset, "has a value and refers to a caller's attribute");
+    return;
+  }
+  if (seen & (seen - 1)) wire_.fail(offset, "has values of several types");
+  if (attribute.type == Type::kUndefined) {
+    if (seen == 0) wire_.fail(offset, "has neither type nor value");
+    attribute.type = static_cast<Type>(__builtin_ctz(seen));
+  }
+  if (seen != 0 && seen != bit(attribute.type)) {
+    wire_.fail(offset, fmt::format("is of type {} and has a value of type {}", static_cast<int>(attribute.type),
+                                   __builtin_ctz(seen)));
+  }
+  const bool has_no_zero = attribute.type == Type::kTensor || attribute.type == Type::kGraph ||
+                           attribute.type == Type::kSparseTensor || attribute.type == Type::kTypeProto;
+  if (seen == 0 && has_no_zero) wire_.fail(offset, "has no value");
+}
+
+ValueInfo OnnxParser::value_info(Range body) {
+  ValueInfo value;
+  try {
+    Message m(wire_, body);
+    while (m.next()) {
+      if (m.field() == pb::ValueInfoProto::kNameFieldNumber) value.name = m.text();
+      if (m.field() == pb::ValueInfoProto::kTypeFieldNumber) type(m.body(), value, true);
+    }
+  } catch (Error& error) {
+    if (!value.name.empty()) error.add_place({.slot = fmt::format("value '{}'", value.name)});
+    throw;
+  }
+  if (value.name.empty()) wire_.fail(body.begin, "an input, output or value without a name");
+  return value;
+}
+
+// Of a sequence, map or optional the element's dtype and shape are kept: those of the innermost tensor.
+void OnnxParser::type(Range body, ValueInfo& value, bool outermost) {
+  auto set = [&](ValueInfo::Type type) {
+    if (outermost) value.type = type;
+  };
+  auto element = [&](Range message, int field) {
+    Message e(wire_, message);
+    while (e.next())
+      if (e.field() == field) type(e.body(), value, false);
+  };
+  Message m(wire_, body);
+  while (m.next()) {
+    switch (m.field()) {
+      case pb::TypeProto::kTensorTypeFieldNumber:
+        set(ValueInfo::Type::kTensor);
+        tensor_type(m.body(), value);
+        break;
+      case pb::TypeProto::kSparseTensorTypeFieldNumber:
+        set(ValueInfo::Type::kSparseTensor);
+        tensor_type(m.body(), value);
+        break;
+      case pb::TypeProto::kSequenceTypeFieldNumber:
+        set(ValueInfo::Type::kSequence);
+        element(m.body(), pb::TypeProto_Sequence::kElemTypeFieldNumber);
+        break;
+      case pb::TypeProto::kMapTypeFieldNumber:
+        set(ValueInfo::Type::kMap);
+        element(m.body(), pb::TypeProto_Map::kValueTypeFieldNumber);
+        break;
+      case pb::TypeProto::kOptionalTypeFieldNumber:
+        set(ValueInfo::Type::kOptional);
+        element(m.body(), pb::TypeProto_Optional::kElemTypeFieldNumber);
+        break;
+      case pb::TypeProto::kOpaqueTypeFieldNumber:
+        set(ValueInfo::Type::kOpaque);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// TypeProto.Tensor and TypeProto.SparseTensor have the same fields.
+void OnnxParser::tensor_type(Range body, ValueInfo& value) {
+  Message m(wire_, body);
+  while (m.next()) {
+    if (m.field() == pb::TypeProto_Tensor::kElemTypeFieldNumber) value.dtype = onnx_dtype(m.int64(), wire_, m.offset());
+    if (m.field() == pb::TypeProto_Tensor::kShapeFieldNumber) shape(m.body(), value);
+  }
+}
+
+void OnnxParser::shape(Range body, ValueInfo& value) {
+  value.has_shape = true;
+  value.dims.clear();
+  Message m(wire_, body);
+  while (m.next()) {
+    if (m.field() != pb::TensorShapeProto::kDimFieldNumber) continue;
+    onnx::Dimension dimension;
+    Message d(wire_, m.body());
+    while (d.next()) {
+      // Some exporters write -1 for a size that is not known.
+      if (d.field() == pb::TensorShapeProto_Dimension::kDimValueFieldNumber) {
+        dimension.value = std::max<int64_t>(d.int64(), -1);
+      }
+      if (d.field() == pb::TensorShapeProto_Dimension::kDimParamFieldNumber) dimension.symbol = d.text();
+    }
+    value.dims.push_back(std::move(dimension));
+  }
+}
+
+}  // namespace lowtide::stream

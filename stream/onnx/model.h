@@ -1,0 +1,130 @@
+// An ONNX model as plain data. Knows the file format, no operator. Weights are recipes; names and attributes are held.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stream/recipe/recipe.h"
+
+namespace lowtide::onnx {
+
+using stream::DType;
+using stream::RecipeRef;
+using stream::Shape;
+
+struct Tensor {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  Shape dims;
+  RecipeRef data;                    // null for strings
+  std::vector<std::string> strings;  // dtype kString
+};
+
+// A sparse tensor in ONNX's form; the lowering makes it dense.
+struct SparseTensor {
+  Tensor values;   // [NNZ]; its name is the tensor's name
+  Tensor indices;  // i64 [NNZ] (flat) or [NNZ, rank]
+  Shape dims;
+};
+
+struct Dimension {
+  int64_t value = -1;  // >= 0 when known
+  std::string symbol;  // dim_param, may be empty
+};
+
+struct ValueInfo {
+  enum class Type { kNone, kTensor, kSparseTensor, kSequence, kMap, kOptional, kOpaque };
+  std::string name;
+  Type type = Type::kNone;
+  DType dtype = DType::kUndefined;
+  bool has_shape = false;
+  std::vector<Dimension> dims;
+};
+
+struct Graph;
+
+struct Attribute {
+  // The numbers are AttributeProto.AttributeType's.
+  enum class Type {
+    kUndefined = 0,
+    kFloat = 1,
+    kInt = 2,
+    kString = 3,
+    kTensor = 4,
+    kGraph = 5,
+    kFloats = 6,
+    kInts = 7,
+    kStrings = 8,
+    kTensors = 9,
+    kGraphs = 10,
+    kSparseTensor = 11,
+    kSparseTensors = 12,
+    kTypeProto = 13,
+    kTypeProtos = 14,
+  };
+  std::string name;
+  Type type = Type::kUndefined;
+  std::string reference;  // ref_attr_name: inside a function, the caller's attribute of this name
+  float f = 0;
+  int64_t i = 0;
+  std::string s;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+  std::vector<Tensor> tensors;                 // kTensor: one; kTensors
+  std::vector<SparseTensor> sparse;            // kSparseTensor: one; kSparseTensors
+  std::vector<std::shared_ptr<Graph>> graphs;  // kGraph: one; kGraphs
+  std::vector<ValueInfo> types;                // kTypeProto: one; kTypeProtos
+};
+
+struct Node {
+  std::string name;
+  std::string op_type;
+  std::string domain;  // "" is ai.onnx (the reader turns "ai.onnx" into "")
+  std::string overload;
+  std::vector<std::string> inputs;   // "" = absent
+  std::vector<std::string> outputs;  // "" = not wanted
+  std::vector<Attribute> attributes;
+  uint64_t offset = 0;  // byte offset of the NodeProto in the file
+  int64_t opset = 0;    // of its domain, for a node that stood in a function; 0: the model's
+
+  const Attribute* find(std::string_view attribute) const;
+  // Its name, or its first output when it has none: what messages call it.
+  const std::string& label() const;
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Node> nodes;
+  std::vector<ValueInfo> inputs, outputs, value_info;
+  std::vector<Tensor> initializers;
+  std::vector<SparseTensor> sparse_initializers;
+};
+
+struct Function {
+  std::string name, domain, overload;
+  std::vector<std::string> inputs, outputs, attributes;
+  std::vector<Attribute> attribute_defaults;
+  std::vector<Node> nodes;
+  std::map<std::string, int64_t> opsets;
+};
+
+struct Model {
+  std::string path;  // as the user gave it
+  int64_t ir_version = 0;
+  std::string producer_name, producer_version, domain, doc_string;
+  int64_t model_version = 0;
+  std::map<std::string, int64_t> opsets;  // domain ("" for ai.onnx) -> version
+  std::map<std::string, std::string> metadata;
+  Graph graph;
+  std::vector<Function> functions;
+  uint64_t file_bytes = 0;                               // of the .onnx itself (decompressed)
+  uint64_t external_bytes = 0;                           // of the stretches named in external files
+  std::vector<std::shared_ptr<stream::Source>> sources;  // every file the model reads from
+};
+
+}  // namespace lowtide::onnx

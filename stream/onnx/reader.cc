@@ -1,0 +1,211 @@
+#include "stream/onnx/reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <set>
+#include <span>
+#include <string_view>
+#include <tuple>
+
+#include "schemas/onnx.pb.h"
+#include "stream/error.h"
+#include "stream/file/zstd_source.h"
+#include "stream/onnx/parser.h"
+
+namespace lowtide::stream {
+namespace {
+
+namespace pb = ::onnx;
+
+// Before this version of the file format there were no opset imports: everything is of opset 1.
+constexpr int64_t kFirstIrWithOpsets = pb::IR_VERSION_2017_11_3;
+
+onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const std::string& path, Budget& budget) {
+  try {
+    onnx::Model model = OnnxParser(source, files, budget).model();
+    model.path = path;
+    model.file_bytes = source->size();
+    model.sources.push_back(std::move(source));
+    if (files != nullptr) {
+      for (auto& file : files->sources()) model.sources.push_back(std::move(file));
+    }
+    for (const auto& file : model.sources) file->check_unchanged();
+    return model;
+  } catch (Error& error) {
+    error.add_place({.file = path});
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::kBudget, "the system has no memory for a graph of this many nodes", {.file = path});
+  }
+}
+
+// What people give instead of the model: what stands in a clone whose large files were not fetched, or the other
+// format.
+void refuse_what_is_known(const Source& source) {
+  constexpr std::string_view kPointer = "version https://git-lfs", kTflite = "TFL3";
+  std::string begin(std::min<uint64_t>(source.size(), kPointer.size()), '\0');
+  source.read_at(0, std::as_writable_bytes(std::span(begin)));
+  const char* instead = nullptr;
+  if (begin == kPointer) instead = "a Git LFS pointer instead of the model (git lfs pull fetches it)";
+  if (begin.size() >= 8 && begin.compare(4, kTflite.size(), kTflite) == 0) instead = "a TFLite model, not an ONNX one";
+  if (instead != nullptr) throw Error(Code::kMalformed, instead, {.file = source.name()});
+}
+
+}  // namespace
+
+std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? "" : std::move(domain); }
+
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder) {
+  Spill spill(spill_folder);
+  std::shared_ptr<Source> source = open_file(path);
+  refuse_what_is_known(*source);
+  if (path.extension() == ".zst") source = decompress(*source, spill, budget);
+  ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget);
+  return parse(std::move(source), &files, path.string(), budget);
+}
+
+onnx::Model read_onnx(std::shared_ptr<Source> source, const std::filesystem::path& folder, Budget& budget) {
+  const std::string name = source->name();
+  if (folder.empty()) return parse(std::move(source), nullptr, name, budget);
+  Spill spill({});
+  ExternalFiles files(folder, spill, budget);
+  return parse(std::move(source), &files, name, budget);
+}
+
+onnx::Model OnnxParser::model() {
+  onnx::Model model;
+  bool has_graph = false;
+  Message m(wire_, wire_.all());
+  while (m.next()) {
+    switch (m.field()) {
+      case pb::ModelProto::kIrVersionFieldNumber:
+        model.ir_version = m.int64();
+        break;
+      case pb::ModelProto::kProducerNameFieldNumber:
+        model.producer_name = m.text();
+        break;
+      case pb::ModelProto::kProducerVersionFieldNumber:
+        model.producer_version = m.text();
+        break;
+      case pb::ModelProto::kDomainFieldNumber:
+        model.domain = m.text();
+        break;
+      case pb::ModelProto::kModelVersionFieldNumber:
+        model.model_version = m.int64();
+        break;
+      case pb::ModelProto::kDocStringFieldNumber:
+        model.doc_string = m.text();
+        break;
+      case pb::ModelProto::kOpsetImportFieldNumber:
+        opset(m.body(), model.opsets);
+        break;
+      case pb::ModelProto::kMetadataPropsFieldNumber: {
+        auto [key, value] = key_value(m.body());
+        model.metadata[std::move(key)] = std::move(value);
+        break;
+      }
+      case pb::ModelProto::kFunctionsFieldNumber:
+        model.functions.push_back(function(m.body()));
+        break;
+      case pb::ModelProto::kGraphFieldNumber:
+        has_graph = true;
+        graph(m.body(), model.graph);
+        break;
+      default:
+        break;
+    }
+  }
+  if (model.ir_version <= 0) wire_.fail(0, "no ir_version: not an ONNX model");
+  if (model.ir_version > pb::IR_VERSION) {
+    throw Error(Code::kUnsupported, fmt::format("ir_version {} is newer than {}, the newest one known here",
+                                                model.ir_version, static_cast<int>(pb::IR_VERSION)));
+  }
+  if (!has_graph) wire_.fail(0, "no graph (is the file cut?)");
+  if (model.opsets.empty()) {
+    if (model.ir_version >= kFirstIrWithOpsets) wire_.fail(0, "no opset_import (is the file cut?)");
+    model.opsets[""] = 1;
+  }
+  check_functions(model.functions);
+  model.external_bytes = external_bytes_;
+  return model;
+}
+
+void OnnxParser::opset(Range body, std::map<std::string, int64_t>& opsets) {
+  std::string domain;
+  int64_t version = 0;
+  Message m(wire_, body);
+  while (m.next()) {
+    if (m.field() == pb::OperatorSetIdProto::kDomainFieldNumber) domain = m.text();
+    if (m.field() == pb::OperatorSetIdProto::kVersionFieldNumber) version = m.int64();
+  }
+  domain = canonical_domain(std::move(domain));
+  if (version <= 0) wire_.fail(body.begin, fmt::format("opset {} of domain '{}'", version, domain));
+  if (opsets.emplace(domain, version).first->second != version) {
+    wire_.fail(body.begin, fmt::format("two opset imports of domain '{}', of unequal versions", domain));
+  }
+}
+
+std::pair<std::string, std::string> OnnxParser::key_value(Range body) {
+  std::pair<std::string, std::string> entry;
+  Message m(wire_, body);
+  while (m.next()) {
+    if (m.field() == pb::StringStringEntryProto::kKeyFieldNumber) entry.first = m.text();
+    if (m.field() == pb::StringStringEntryProto::kValueFieldNumber) entry.second = m.text();
+  }
+  return entry;
+}
+
+onnx::Function OnnxParser::function(Range body) {
+  onnx::Function function;
+  in_function_ = true;
+  Message m(wire_, body);
+  while (m.next()) {
+    switch (m.field()) {
+      case pb::FunctionProto::kNameFieldNumber:
+        function.name = m.text();
+        break;
+      case pb::FunctionProto::kDomainFieldNumber:
+        function.domain = canonical_domain(m.text());
+        break;
+      case pb::FunctionProto::kOverloadFieldNumber:
+        function.overload = m.text();
+        break;
+      case pb::FunctionProto::kInputFieldNumber:
+        function.inputs.push_back(m.text());
+        break;
+      case pb::FunctionProto::kOutputFieldNumber:
+        function.outputs.push_back(m.text());
+        break;
+      case pb::FunctionProto::kAttributeFieldNumber:
+        function.attributes.push_back(m.text());
+        break;
+      case pb::FunctionProto::kAttributeProtoFieldNumber:
+        function.attribute_defaults.push_back(attribute(m.body()));
+        break;
+      case pb::FunctionProto::kNodeFieldNumber:
+        function.nodes.push_back(node(m.body()));
+        break;
+      case pb::FunctionProto::kOpsetImportFieldNumber:
+        opset(m.body(), function.opsets);
+        break;
+      default:
+        break;
+    }
+  }
+  in_function_ = false;
+  if (function.name.empty()) wire_.fail(body.begin, "a function without a name");
+  return function;
+}
+
+void OnnxParser::check_functions(const std::vector<onnx::Function>& functions) {
+  std::set<std::tuple<std::string_view, std::string_view, std::string_view>> names;
+  for (const onnx::Function& function : functions) {
+    if (!names.emplace(function.domain, function.name, function.overload).second) {
+      throw Error(Code::kMalformed, fmt::format("two functions '{}.{}'", function.domain, function.name));
+    }
+  }
+}
+
+}  // namespace lowtide::stream

@@ -1,0 +1,22 @@
+// Reads an ONNX file: a walk over protobuf's wire format by CodedInputStream in small windows. Weights become extents;
+// nothing that grows with weight bytes is held. Positions are 64-bit: files over 2 GiB are read too.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "stream/file/budget.h"
+#include "stream/file/file.h"
+#include "stream/onnx/model.h"
+
+namespace lowtide::stream {
+
+// `path` may end in .zst: it is decompressed into an unlinked spill file, in a bounded window (zstd_source.h). That
+// file is made in $TMPDIR, else in `spill_folder` (the output's folder), else in /var/tmp. External data is resolved
+// beside the model and confined to its folder (external_data.h). Throws Error.
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget,
+                      const std::filesystem::path& spill_folder = {});
+// The same from any source (tests, fuzzing). External data is looked for below `folder`, refused when that is empty.
+onnx::Model read_onnx(std::shared_ptr<Source> source, const std::filesystem::path& folder, Budget& budget);
+
+}  // namespace lowtide::stream

@@ -1,0 +1,276 @@
+// Reads boxes of a tensor that lies in a file.
+//
+// Rows that follow one another become one read. Short rows that stand apart are read as one span when the bytes between
+// them cost less than a system call each.
+//
+// The traps: varints have no positions. A sparse index of checkpoints, filled as decoding proceeds, bounds how far back
+// a random read must start. And a boolean byte of a file may be any number, where in C++ only 0 and 1 are booleans.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "stream/error.h"
+#include "stream/file/file.h"
+#include "stream/recipe/elementwise.h"
+#include "stream/recipe/step_readers.h"
+
+namespace lowtide::stream {
+namespace {
+
+constexpr uint64_t kMaxGapBytes = 4096;           // copying these takes about as long as another read call
+constexpr uint64_t kCheckpointWords = 16 * 1024;  // words between two checkpoints,
+constexpr uint64_t kMaxCheckpoints = 4096;        // or more, so that an index stays below 32 KiB
+constexpr size_t kMaxRuns = 1024;                 // runs gathered into one span
+
+// Bytes of a stretch, in order from `offset`, through a small window.
+class Bytes {
+ public:
+  Bytes(const Source& source, const Stretch& stretch, std::byte* window, uint64_t window_bytes)
+      : source_(source), stretch_(stretch), window_(window), capacity_(window_bytes) {}
+  void seek(uint64_t offset) {
+    next_ = offset;
+    filled_ = used_ = 0;
+  }
+  uint64_t offset() const { return next_ - (filled_ - used_); }
+  uint8_t next() {
+    if (used_ == filled_) fill();
+    return static_cast<uint8_t>(window_[used_++]);
+  }
+  [[noreturn]] void malformed(const char* text) const {
+    Where where;
+    where.file = source_.name();
+    where.offset = stretch_.offset + offset();
+    throw Error(Code::kMalformed, text, where);
+  }
+
+ private:
+  void fill() {
+    uint64_t rest = stretch_.bytes - next_;
+    if (rest == 0) malformed("tensor data end in the middle of an element");
+    used_ = 0;
+    filled_ = std::min(rest, capacity_);
+    source_.read_at(stretch_.offset + next_, {window_, filled_});
+    next_ += filled_;
+  }
+
+  const Source& source_;
+  const Stretch& stretch_;
+  std::byte* window_;
+  uint64_t capacity_;
+  uint64_t next_ = 0, filled_ = 0, used_ = 0;  // offset behind the window; bytes in it; bytes of it used
+};
+
+uint64_t varint(Bytes& bytes) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 70; shift += 7) {
+    uint64_t byte = bytes.next();
+    if (shift < 64) value |= (byte & 0x7f) << shift;
+    if (!(byte & 0x80)) return value;
+  }
+  bytes.malformed("a number of more than ten bytes in tensor data");
+}
+
+// Where decoding of a stretch of varints can start.
+struct Index {
+  uint64_t interval = 0;
+  std::vector<uint64_t> offsets;            // of words 0, interval, 2 * interval, ...
+  uint64_t next_word = 0, next_offset = 0;  // where the last read ended
+};
+
+class ExtentReader : public Reader {
+ public:
+  ExtentReader(const Recipe& recipe, const step::Extent& extent, Scratch& scratch)
+      : Reader(recipe),
+        source_(*extent.source),
+        stretches_(extent.stretches),
+        indexes_(stretches_.size()),
+        scratch_(scratch),
+        per_word_(bits(dtype_) < 8 ? 8 / static_cast<uint64_t>(bits(dtype_)) : 1) {
+    uint64_t first = 0;
+    bool varints = false;
+    for (const Stretch& stretch : stretches_) {
+      firsts_.push_back(first);
+      first += stretch.elements;
+      varints = varints || is_varint(stretch);
+    }
+    max_gap_ = varints ? kCheckpointWords : kMaxGapBytes / static_cast<uint64_t>(lane_);
+  }
+
+  void read(const Box& box, std::byte* out) override {
+    uint64_t done = 0;
+    runs_.clear();
+    for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
+      if (!runs_.empty() && !joins(first, count)) flush(out, done);
+      run_ = count;
+      runs_.push_back(first);
+    });
+    flush(out, done);
+  }
+
+ private:
+  static bool is_varint(const Stretch& stretch) {
+    return stretch.encoding == Encoding::kVarint || (stretch.encoding == Encoding::kTagged && stretch.width == 0);
+  }
+
+  bool joins(uint64_t first, uint64_t count) const {
+    uint64_t gap = first - (runs_.back() + run_);
+    return runs_.size() < kMaxRuns && gap <= max_gap_ && first + count - runs_.front() <= scratch_.fits(lane_);
+  }
+
+  // Reads the gathered runs as one span and copies them to `out` behind the elements already done.
+  void flush(std::byte* out, uint64_t& done) {
+    std::byte* to = at(out, done);
+    done += runs_.size() * run_;
+    if (runs_.size() == 1) {
+      read_flat(runs_[0], run_, to);
+    } else {
+      Tile span(scratch_);
+      read_flat(runs_.front(), runs_.back() + run_ - runs_.front(), span);
+      uint64_t bytes = run_ * static_cast<uint64_t>(lane_);
+      switch (bytes) {
+        case 1:
+          pick<1>(span, to);
+          break;
+        case 2:
+          pick<2>(span, to);
+          break;
+        case 4:
+          pick<4>(span, to);
+          break;
+        case 8:
+          pick<8>(span, to);
+          break;
+        case 16:
+          pick<16>(span, to);
+          break;
+        case 32:
+          pick<32>(span, to);
+          break;
+        default:
+          for (size_t i = 0; i < runs_.size(); ++i) std::memcpy(to + i * bytes, at(span, runs_[i] - runs_[0]), bytes);
+      }
+    }
+    runs_.clear();
+  }
+  template <size_t kBytes>
+  void pick(std::byte* span, std::byte* to) const {
+    for (size_t i = 0; i < runs_.size(); ++i) std::memcpy(to + i * kBytes, at(span, runs_[i] - runs_[0]), kBytes);
+  }
+
+  void read_flat(uint64_t first, uint64_t count, std::byte* out) {
+    size_t index = static_cast<size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), first) - firsts_.begin()) - 1;
+    for (; count > 0; ++index) {
+      const Stretch& stretch = stretches_[index];
+      uint64_t skip = first - firsts_[index], part = std::min(count, stretch.elements - skip);
+      read_stretch(index, skip, part, out);
+      first += part;
+      count -= part;
+      out = at(out, part);
+    }
+  }
+
+  void read_stretch(size_t index, uint64_t first, uint64_t count, std::byte* out) {
+    const Stretch& stretch = stretches_[index];
+    if (stretch.encoding == Encoding::kRaw) {
+      if (bits(dtype_) < 8) return read_packed(stretch, first, count, out);
+      auto lane = static_cast<uint64_t>(lane_);
+      source_.read_at(stretch.offset + first * lane, {out, count * lane});
+      if (dtype_ == DType::kBool)
+        std::transform(out, out + count, out, [](std::byte b) { return b != std::byte{} ? std::byte{1} : b; });
+      return;
+    }
+    if (is_varint(stretch)) return read_varints(index, first, count, out);
+    read_words(stretch, first, count, out);
+  }
+
+  void read_packed(const Stretch& stretch, uint64_t first, uint64_t count, std::byte* out) {
+    Tile packed(scratch_);
+    while (count > 0) {
+      uint64_t skip = first % per_word_;
+      uint64_t part = std::min(count, scratch_.tile_bytes() * per_word_ - skip);
+      uint64_t bytes = (skip + part + per_word_ - 1) / per_word_;
+      source_.read_at(stretch.offset + first / per_word_, {packed.data(), bytes});
+      elementwise::unpack(dtype_, packed, skip, out, part);
+      first += part;
+      count -= part;
+      out += part;
+    }
+  }
+
+  // Words of fixed width, each behind a tag or not.
+  void read_words(const Stretch& stretch, uint64_t first, uint64_t count, std::byte* out) {
+    uint64_t tag = stretch.encoding == Encoding::kTagged ? 1 : 0, width = tag + stretch.width;
+    Tile words(scratch_);
+    uint64_t most = scratch_.tile_bytes() / width, end = first + count;
+    for (uint64_t word = first / per_word_; word * per_word_ < end;) {
+      uint64_t part = std::min(most, (end + per_word_ - 1) / per_word_ - word);
+      source_.read_at(stretch.offset + word * width, {words.data(), part * width});
+      for (uint64_t i = 0; i < part; ++i, ++word) put(words + i * width + tag, word, first, end, out);
+    }
+  }
+
+  void read_varints(size_t index, uint64_t first, uint64_t count, std::byte* out) {
+    const Stretch& stretch = stretches_[index];
+    bool tagged = stretch.encoding == Encoding::kTagged;
+    uint64_t words = (stretch.elements + per_word_ - 1) / per_word_, end = first + count;
+    Tile window(scratch_);
+    Bytes bytes(source_, stretch, window, scratch_.tile_bytes());
+    Index& known = indexes_[index];
+    uint64_t word = start(known, words, first / per_word_);
+    bytes.seek(known.next_offset);
+    for (; word * per_word_ < end; ++word) {
+      if (word == known.interval * known.offsets.size()) known.offsets.push_back(bytes.offset());
+      if (tagged) bytes.next();
+      uint64_t value = varint(bytes);
+      if (dtype_ == DType::kBool) value = value != 0;
+      put(reinterpret_cast<const std::byte*>(&value), word, first, end, out);
+    }
+    known.next_word = word;
+    known.next_offset = bytes.offset();
+    if (word == words && known.next_offset != stretch.bytes)
+      bytes.malformed("tensor data go on behind their last element");
+  }
+
+  // The nearest known word at or before `wanted`; leaves its offset in next_offset.
+  static uint64_t start(Index& known, uint64_t words, uint64_t wanted) {
+    if (known.interval == 0) {
+      known.interval = std::max(kCheckpointWords, words / kMaxCheckpoints);
+      known.offsets.push_back(0);
+    }
+    uint64_t checkpoint = std::min<uint64_t>(wanted / known.interval, known.offsets.size() - 1);
+    if (known.next_word > wanted || known.next_word < checkpoint * known.interval) {
+      known.next_word = checkpoint * known.interval;
+      known.next_offset = known.offsets[checkpoint];
+    }
+    return known.next_word;
+  }
+
+  // Writes the elements of one word that lie in [first, end).
+  void put(const std::byte* word, uint64_t number, uint64_t first, uint64_t end, std::byte* out) {
+    if (per_word_ == 1) {
+      if (number >= first) std::memcpy(at(out, number - first), word, static_cast<size_t>(lane_));
+      return;
+    }
+    uint64_t from = std::max(first, number * per_word_), to = std::min(end, (number + 1) * per_word_);
+    if (from < to) elementwise::unpack(dtype_, word, from - number * per_word_, out + (from - first), to - from);
+  }
+
+  const Source& source_;
+  const std::vector<Stretch>& stretches_;
+  std::vector<uint64_t> firsts_;  // element at which each stretch begins
+  std::vector<Index> indexes_;
+  Scratch& scratch_;
+  uint64_t per_word_, max_gap_;
+  std::vector<uint64_t> runs_;  // first elements of the runs of the span being gathered, each of run_ elements
+  uint64_t run_ = 0;
+};
+
+}  // namespace
+
+ReaderRef make_step_reader(const Recipe& recipe, const step::Extent& step, const Readers&, Scratch& scratch) {
+  return std::make_shared<ExtentReader>(recipe, step, scratch);
+}
+
+}  // namespace lowtide::stream

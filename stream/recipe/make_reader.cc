@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+#include "stream/recipe/elementwise.h"
+#include "stream/recipe/reader.h"
+#include "stream/recipe/step_readers.h"
+
+namespace lowtide::stream {
+namespace {
+
+class InlineReader : public Reader {
+ public:
+  InlineReader(const Recipe& recipe, const step::Inline& step) : Reader(recipe), lanes_(step.lanes) {}
+  void read(const Box& box, std::byte* out) override { copy_runs(box, lanes_.data(), out); }
+
+ private:
+  const std::vector<std::byte>& lanes_;
+};
+
+class FillReader : public Reader {
+ public:
+  FillReader(const Recipe& recipe, const step::Fill& step) : Reader(recipe), value_(step.lane) {}
+  void read(const Box& box, std::byte* out) override { fill_lanes(value_, out, box.elements()); }
+
+ private:
+  const std::vector<std::byte>& value_;
+};
+
+class IotaReader : public Reader {
+ public:
+  IotaReader(const Recipe& recipe, const step::Iota& step)
+      : Reader(recipe), start_(static_cast<uint64_t>(step.start)), delta_(static_cast<uint64_t>(step.delta)) {}
+  void read(const Box& box, std::byte* out) override {
+    for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
+      for (uint64_t i = first; i < first + count; ++i, out += lane_) {
+        uint64_t value = start_ + i * delta_;
+        elementwise::cast(DType::kInt64, dtype_, reinterpret_cast<const std::byte*>(&value), out, 1);
+      }
+    });
+  }
+
+ private:
+  uint64_t start_, delta_;
+};
+
+// A result that is worked out whole at the first read.
+class KeptReader : public Reader {
+ public:
+  KeptReader(const Recipe& recipe, ReaderRef input, std::byte* lanes)
+      : Reader(recipe), input_(std::move(input)), lanes_(lanes) {}
+  void read(const Box& box, std::byte* out) override {
+    if (input_) {
+      input_->read(whole(dims_), lanes_);
+      input_.reset();
+    }
+    copy_runs(box, lanes_, out);
+  }
+
+ private:
+  ReaderRef input_;  // null when it has been read
+  std::byte* lanes_;
+};
+
+constexpr uint64_t kMostKept = 64 * 1024;
+
+uint64_t size_in_lanes(const Recipe& recipe) {
+  return checked_mul(recipe.elements(), static_cast<uint64_t>(lane_bytes(recipe.dtype)));
+}
+
+bool is_kept(const Recipe& step, const Recipe& input) {
+  bool repeats = std::holds_alternative<step::Binary>(step.step) || std::holds_alternative<step::Select>(step.step) ||
+                 std::holds_alternative<step::Broadcast>(step.step);
+  return repeats && !input.from.empty() && size_in_lanes(input) <= kMostKept && size_in_lanes(step) > kMostKept;
+}
+
+// Places of kept results are whole cache lines.
+uint64_t kept_bytes(const Recipe& recipe) { return (size_in_lanes(recipe) + 63) / 64 * 64; }
+
+Needs collect_needs(const Recipe& recipe, std::unordered_map<const Recipe*, Needs>& known) {
+  auto found = known.find(&recipe);
+  if (found != known.end()) return {found->second.tiles, found->second.largest, 0};
+  Needs needs{0, size_in_lanes(recipe), 0};
+  for (const RecipeRef& input : recipe.from) {
+    Needs inner = collect_needs(*input, known);
+    needs.tiles = std::max(needs.tiles, inner.tiles);
+    needs.largest = std::max(needs.largest, inner.largest);
+    needs.kept += inner.kept + (is_kept(recipe, *input) ? kept_bytes(*input) : 0);
+  }
+  needs.tiles += std::visit([](const auto& step) { return tiles_held<std::decay_t<decltype(step)>>(); }, recipe.step);
+  return known[&recipe] = needs;
+}
+
+class Builder {
+ public:
+  explicit Builder(Scratch& scratch) : scratch_(scratch) {}
+  ReaderRef build(const Recipe& recipe) {
+    ReaderRef& reader = built_[&recipe];
+    if (reader) return reader;
+    Readers from;
+    for (const RecipeRef& input : recipe.from) {
+      from.push_back(build(*input));
+      if (is_kept(recipe, *input))
+        from.back() = std::make_shared<KeptReader>(*input, from.back(), scratch_.keep(kept_bytes(*input)));
+    }
+    return reader = std::visit([&](const auto& step) { return make_step_reader(recipe, step, from, scratch_); },
+                               recipe.step);
+  }
+
+ private:
+  Scratch& scratch_;
+  std::unordered_map<const Recipe*, ReaderRef> built_;
+};
+
+}  // namespace
+
+void fill_lanes(const std::vector<std::byte>& lane, std::byte* out, uint64_t count) {
+  uint64_t filled = lane.size(), bytes = count * lane.size();
+  if (bytes == 0) return;
+  std::memcpy(out, lane.data(), lane.size());
+  constexpr uint64_t kMostAtOnce = 16 * 1024;  // copy what is still in the first cache
+  for (uint64_t part; filled < bytes; filled += part) {
+    part = std::min({filled, bytes - filled, kMostAtOnce / lane.size() * lane.size()});
+    std::memcpy(out + filled, out, part);
+  }
+}
+
+Box operand_box(const Box& box, const Shape& dims) {
+  Box part = box;
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] == 1) {
+      part.begin[i] = 0;
+      part.size[i] = 1;
+    }
+  return part;
+}
+
+Reader::Reader(const Recipe& recipe) : dims_(recipe.dims), dtype_(recipe.dtype), lane_(lane_bytes(recipe.dtype)) {}
+
+void Reader::copy_runs(const Box& box, const std::byte* lanes, std::byte* out) const {
+  for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
+    uint64_t bytes = count * static_cast<uint64_t>(lane_);
+    std::memcpy(out, lanes + first * static_cast<uint64_t>(lane_), bytes);
+    out += bytes;
+  });
+}
+
+Needs needs_of(const Recipe& recipe) {
+  std::unordered_map<const Recipe*, Needs> known;
+  return collect_needs(recipe, known);
+}
+
+ReaderRef make_reader(const Recipe& recipe, Scratch& scratch) { return Builder(scratch).build(recipe); }
+
+ReaderRef make_step_reader(const Recipe& recipe, const step::Inline& step, const Readers&, Scratch&) {
+  return std::make_shared<InlineReader>(recipe, step);
+}
+
+ReaderRef make_step_reader(const Recipe& recipe, const step::Fill& step, const Readers&, Scratch&) {
+  return std::make_shared<FillReader>(recipe, step);
+}
+
+ReaderRef make_step_reader(const Recipe& recipe, const step::Iota& step, const Readers&, Scratch&) {
+  return std::make_shared<IotaReader>(recipe, step);
+}
+
+}  // namespace lowtide::stream

@@ -1,0 +1,116 @@
+#include "stream/recipe/recipe_key.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "stream/file/file.h"
+#include "stream/recipe/recipe_step.h"
+
+namespace lowtide::stream {
+namespace {
+
+// A serialisation in which different recipes differ; only equality matters, so native byte order will do.
+class Text {
+ public:
+  template <typename T>
+  Text& number(T value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    text.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  template <typename T>
+  Text& list(const std::vector<T>& values) {
+    number(values.size());
+    text.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+    return *this;
+  }
+  std::string text;
+};
+
+struct Writer {
+  Text& out;
+  void operator()(const step::Extent& s) const {
+    out.number(reinterpret_cast<uintptr_t>(s.source.get()));
+    for (const Stretch& stretch : s.stretches)
+      out.number(stretch.offset)
+          .number(stretch.bytes)
+          .number(stretch.elements)
+          .number(stretch.encoding)
+          .number(stretch.width);
+  }
+  void operator()(const step::Inline& s) const { out.list(s.lanes); }
+  void operator()(const step::Fill& s) const { out.list(s.lane); }
+  void operator()(const step::Iota& s) const { out.number(s.start).number(s.delta); }
+  void operator()(const step::Permute& s) const { out.list(s.perm); }
+  void operator()(const step::Reshape&) const {}
+  void operator()(const step::Cast&) const {}
+  void operator()(const step::Slice& s) const { out.list(s.begin).list(s.stride); }
+  void operator()(const step::Concat& s) const { out.number(s.axis); }
+  void operator()(const step::Broadcast&) const {}
+  void operator()(const step::Pad& s) const { out.list(s.before).list(s.lane); }
+  void operator()(const step::Gather& s) const { out.number(s.axis).list(s.indices); }
+  void operator()(const step::Unary& s) const { out.number(s.op); }
+  void operator()(const step::Binary& s) const { out.number(s.op); }
+  void operator()(const step::Select&) const {}
+  void operator()(const step::Quantize& s) const { out.list(s.scale).list(s.zero).number(s.axis); }
+  void operator()(const step::Dequantize& s) const { out.list(s.scale).list(s.zero).number(s.axis); }
+  void operator()(const step::Reduce& s) const { out.number(s.op).list(s.axes); }
+};
+
+}  // namespace
+
+bool RecipeKeys::same_bytes(const Recipe& a, const Recipe& b) {
+  const step::Extent &x = *recipe::raw_extent(a), &y = *recipe::raw_extent(b);
+  constexpr uint64_t kTile = 64 << 10;
+  const uint64_t total = a.bytes();
+  Budget::Lease lease = budget_.take(2 * kTile, "comparing constants");
+  for (uint64_t at = 0; at < total; at += kTile) {
+    const uint64_t count = std::min(kTile, total - at);
+    std::span<std::byte> left = lease.span().subspan(0, count), right = lease.span().subspan(kTile, count);
+    x.source->read_at(x.stretches[0].offset + at, left);
+    y.source->read_at(y.stretches[0].offset + at, right);
+    if (std::memcmp(left.data(), right.data(), count) != 0) return false;
+  }
+  return true;
+}
+
+int RecipeKeys::extent_number(const RecipeRef& recipe) {
+  const step::Extent& extent = *recipe::raw_extent(*recipe);
+  const uint64_t bytes = recipe->bytes();
+  std::vector<std::byte> begin(std::min<uint64_t>(bytes, 1024));
+  extent.source->read_at(extent.stretches[0].offset, begin);
+  std::vector<Place>& alike = places_[{bytes, XXH3_64bits(begin.data(), begin.size())}];
+  // Bounds for files made to be compared for ever: what lies beyond them is merely stored twice.
+  constexpr size_t kMostCompared = 8;
+  constexpr uint64_t kLargestCompared = uint64_t{1} << 30;
+  const bool worth = bytes <= kLargestCompared;
+  for (size_t i = 0; i < std::min(alike.size(), kMostCompared); ++i) {
+    const step::Extent& other = *recipe::raw_extent(*alike[i].recipe);
+    const bool same_place = other.source == extent.source && other.stretches[0].offset == extent.stretches[0].offset;
+    if (same_place || (worth && same_bytes(*alike[i].recipe, *recipe))) return alike[i].number;
+  }
+  alike.push_back({recipe, extents_});
+  return extents_++;
+}
+
+int RecipeKeys::key(const RecipeRef& recipe) {
+  if (auto it = known_.find(recipe.get()); it != known_.end()) return it->second;
+  Text out;
+  out.number(recipe->dtype).list(recipe->dims).number(recipe->step.index());
+  if (recipe::raw_extent(*recipe)) {
+    out.number(extent_number(recipe));
+  } else {
+    std::visit(Writer{out}, recipe->step);
+  }
+  for (const RecipeRef& from : recipe->from) out.number(key(from));
+  const int number = keys_.try_emplace(std::move(out.text), static_cast<int>(keys_.size())).first->second;
+  known_.emplace(recipe.get(), number);
+  kept_.push_back(recipe);
+  return number;
+}
+
+}  // namespace lowtide::stream

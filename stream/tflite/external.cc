@@ -1,0 +1,75 @@
+#include "stream/tflite/external.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "schemas/tflite_generated.h"
+#include "stream/error.h"
+
+namespace lowtide::stream {
+namespace {
+
+[[noreturn]] void malformed_buffer(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
+
+}  // namespace
+
+ExternalBuffers::ExternalBuffers(const TableView& root, const std::filesystem::path& folder, Budget& budget) {
+  if (!folder.empty()) folder_.emplace(folder, spill_, budget);
+  const TablesView groups = root.tables(tflite::Model::VT_EXTERNAL_BUFFER_GROUPS);
+  root.view().hold(groups.size() * sizeof(Group));
+  for (uint32_t i = 0; i < groups.size(); ++i) {
+    groups_.emplace_back();
+    groups_.back().file.name = groups[i].text(tflite::ExternalBufferGroup::VT_NAME);
+  }
+  const TablesView buffers = root.tables(tflite::Model::VT_EXTERNAL_BUFFERS);
+  constexpr uint64_t kMapNode = 64;
+  root.view().hold(buffers.size() * kMapNode);
+  for (uint32_t i = 0; i < buffers.size(); ++i) {
+    using tflite::ExternalBuffer;
+    const auto id = buffers[i].number<uint32_t>(ExternalBuffer::VT_ID);
+    const Buffer buffer = {buffers[i].number<uint32_t>(ExternalBuffer::VT_GROUP),
+                           buffers[i].number<uint64_t>(ExternalBuffer::VT_OFFSET),
+                           buffers[i].number<uint64_t>(ExternalBuffer::VT_LENGTH)};
+    if (buffer.group >= groups_.size())
+      malformed_buffer(fmt::format("external buffer {} is in group {} of {}", id, buffer.group, groups_.size()));
+    checked_add(buffer.offset, buffer.length);
+    if (id == 0 || !buffers_.emplace(id, buffer).second)
+      malformed_buffer(fmt::format("external buffer {} {}", id, id == 0 ? "means none" : "stands twice"));
+  }
+}
+
+void ExternalBuffers::use(Group& group) {
+  if (std::exchange(group.is_used, true)) return;
+  try {
+    if (folder_) group.source = folder_->open_stored(group.file.name);
+  } catch (const Error& error) {
+    if (error.code() != Code::kNotFound && error.code() != Code::kUnsafePath) throw;
+    group.file.problem = error.text();
+  }
+}
+
+ExternalBuffers::Place ExternalBuffers::place(uint32_t id, uint64_t bytes) {
+  auto it = buffers_.find(id);
+  if (it == buffers_.end()) malformed_buffer(fmt::format("external buffer {} does not exist", id));
+  const Buffer& buffer = it->second;
+  if (bytes > buffer.length)
+    malformed_buffer(fmt::format("{} bytes of data in an external buffer of {}", bytes, buffer.length));
+  Group& group = groups_[buffer.group];
+  use(group);
+  group.file.bytes = checked_add(group.file.bytes, bytes);
+  if (!group.source) return {};
+  const uint64_t end = buffer.offset + buffer.length, size = group.source->size();
+  if (end <= size) return {group.source, buffer.offset};
+  if (group.file.problem.empty()) group.file.problem = fmt::format("{} bytes are wanted, and it has {}", end, size);
+  return {};
+}
+
+std::vector<tfl::ExternalFile> ExternalBuffers::files() && {
+  std::vector<tfl::ExternalFile> out;
+  for (Group& group : groups_)
+    if (group.is_used) out.push_back(std::move(group.file));
+  return out;
+}
+
+}  // namespace lowtide::stream

@@ -1,0 +1,90 @@
+// A TFLite model as plain data: every index checked, constants as recipes. Knows the file format, no operator: options
+// are lists of named values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "stream/recipe/recipe.h"
+
+namespace lowtide::tfl {
+
+using stream::DType;
+using stream::RecipeRef;
+using stream::Shape;
+
+struct Quantization {
+  std::vector<float> min, max, scale;
+  std::vector<int64_t> zero_point;
+  int axis = 0;
+  bool other_form = false;  // block-wise, multi-axis or custom: not described here
+};
+
+struct Tensor {
+  std::string name;
+  std::string type;  // the schema's name, e.g. "FLOAT32"; set for types without a DType too
+  DType dtype = DType::kUndefined;
+  Shape shape;              // as the file says; 1 where the signature says -1
+  Shape shape_signature;    // empty, or of the same rank with -1 where a dimension is unknown
+  RecipeRef data;           // null: computed, an input, a string or sparse tensor, or in a file that cannot be had
+  uint64_t data_bytes = 0;  // of its buffer
+  bool has_data = false;    // the buffer is there (data may be null all the same)
+  bool is_variable = false, is_sparse = false;
+  std::unique_ptr<Quantization> quantization;
+};
+
+// A field of an options table: name and value as in the schema. Fields that the file leaves out are present with the
+// schema's default; tables inside tables are left out.
+struct Option {
+  std::string name;
+  std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>> value;
+  std::string enumerator;  // the value's name when it is one of an enum
+};
+
+struct Operator {
+  int32_t code = 0;  // BuiltinOperator
+  std::string name;  // "CONV_2D", or the name of a custom operator
+  int32_t version = 1;
+  std::vector<int32_t> inputs, outputs, intermediates;  // tensors; -1: absent (inputs only)
+  std::string options_table;                            // "Conv2DOptions"; empty when there is none
+  std::vector<Option> options;
+  uint64_t custom_bytes = 0;
+};
+
+struct Subgraph {
+  std::string name;
+  std::vector<Tensor> tensors;
+  std::vector<int32_t> inputs, outputs;
+  std::vector<Operator> operators;
+};
+
+struct Signature {
+  std::string key;
+  uint32_t subgraph = 0;
+  std::vector<std::pair<std::string, uint32_t>> inputs, outputs;  // name, tensor
+};
+
+// A file that constants lie in beside the model (external buffers).
+struct ExternalFile {
+  std::string name;     // relative to the model's folder
+  uint64_t bytes = 0;   // of the constants in it
+  std::string problem;  // why they cannot be read; empty: they can, or nobody looked
+};
+
+struct Model {
+  std::string path;
+  uint32_t version = 0;
+  std::string description;
+  std::vector<Subgraph> subgraphs;
+  std::vector<Signature> signatures;
+  std::map<std::string, std::string> metadata;  // short ones (up to 64 bytes), cut at the first zero; else "N bytes"
+  uint64_t file_bytes = 0;
+  bool external_buffers = false;  // some payloads stand behind the flatbuffer
+  std::vector<ExternalFile> external_files;
+};
+
+}  // namespace lowtide::tfl

@@ -1,0 +1,138 @@
+#include "layout/core/subgraphs.h"
+
+#include <gtest/gtest.h>
+
+#include "stream/error.h"
+
+namespace lowtide::core {
+namespace {
+
+struct Regions : testing::Test {
+  stream::Budget budget{16 << 20};
+  Model model{budget};
+  Graph& graph = add_main();
+  Builder b{graph};
+
+  Graph& add_main() {
+    model.graphs.push_back(std::make_unique<Graph>(model.symbols, budget));
+    return *model.graphs[0];
+  }
+  Val input(DType dtype, Shape shape) {
+    graph.inputs.push_back(graph.add_value(dtype, std::move(shape)));
+    return {graph.inputs.back()};
+  }
+  const Op& last() const { return graph.ops.back(); }
+};
+
+TEST_F(Regions, BothBranchesTakeWhatEitherUses) {
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3}), y = input(DType::kFloat32, {2, 3});
+  Val weights = b.constant(stream::recipe::floats(std::vector<float>{1, 2, 3}, {3}));
+  auto yes = [&](Region& region) { return std::vector<Val>{region.b().mul(region.here(x), region.here(weights))}; };
+  auto no = [&](Region& region) { return std::vector<Val>{region.b().add(region.here(y), region.here(weights))}; };
+  std::vector<Val> out = run_if(model, b, flag, yes, no);
+  EXPECT_EQ(b.shape(out[0]), (Shape{2, 3}));
+  EXPECT_EQ(last().kind, Kind::kIf);
+  EXPECT_EQ(last().inputs, (std::vector<ValueId>{flag.id, x.id, y.id}));
+  ASSERT_EQ(model.graphs.size(), 3u);
+  for (size_t i : {1u, 2u}) {
+    EXPECT_EQ(model.graphs[i]->inputs.size(), 2u);
+    // The constant is repeated, its recipe is not: its bytes are stored once.
+    const Op& op = model.graphs[i]->ops.at(0);
+    EXPECT_EQ(model.graphs[i]->at(op.inputs[1]).constant, graph.at(weights.id).constant);
+  }
+}
+
+TEST_F(Regions, ExtentsInWhichBranchesDifferAreDynamic) {
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
+  auto yes = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
+  auto no = [&](Region& region) { return std::vector<Val>{region.b().concat({region.here(x), region.here(x)}, 0)}; };
+  std::vector<Val> out = run_if(model, b, flag, yes, no);
+  EXPECT_TRUE(is_symbol(b.dim(out[0], 0)));
+  EXPECT_EQ(b.dim(out[0], 1), 3);
+}
+
+TEST_F(Regions, BranchesOfOtherTypesOrRanksAreRefused) {
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
+  auto yes = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
+  auto whole = [&](Region& region) { return std::vector<Val>{region.b().cast(region.here(x), DType::kInt32)}; };
+  auto flat = [&](Region& region) { return std::vector<Val>{region.b().reshape(region.here(x), {6})}; };
+  auto none = [](Region&) { return std::vector<Val>{}; };
+  EXPECT_THROW(run_if(model, b, flag, yes, whole), stream::Unsupported);
+  EXPECT_THROW(run_if(model, b, flag, yes, flat), stream::Unsupported);
+  EXPECT_THROW(run_if(model, b, flag, yes, none), stream::Unsupported);
+}
+
+// Not known to be constant by the kernel's own rule: a third value tells it that shapes change.
+TEST_F(Regions, ABranchThatGivesAShapeMakesTheResultsDynamic) {
+  Dim batch = model.symbols.named("batch");
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {batch, 3});
+  auto yes = [&](Region& region) { return std::vector<Val>{region.b().shape_of(region.here(x))}; };
+  auto no = [&](Region& region) { return std::vector<Val>{region.b().i32({7, 5})}; };
+  EXPECT_EQ(run_if(model, b, flag, yes, no).size(), 1u);
+  EXPECT_EQ(last().outputs.size(), 2u);
+}
+
+std::vector<Val> go_on(Region& region, std::span<const Val>) { return {region.b().filled(1, DType::kBool, {})}; }
+
+TEST_F(Regions, ExtentsThatATurnChangesAreFound) {
+  Val x = input(DType::kFloat32, {2, 3}), row = input(DType::kFloat32, {1, 3});
+  int written = 0;
+  auto turn = [&](Region& region, std::span<const Val> now) {
+    ++written;
+    return std::vector<Val>{region.b().concat({now[0], region.here(row)}, 0), region.b().neg(now[1])};
+  };
+  std::vector<Val> out = run_while(model, b, std::vector<Val>{x, x}, go_on, turn);
+  EXPECT_EQ(written, 2);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_TRUE(is_symbol(b.dim(out[0], 0)));
+  EXPECT_EQ(b.shape(out[1]), (Shape{2, 3}));
+  // The two of the caller, the one that tells the kernel, and the row, which each turn hands on in its place.
+  EXPECT_EQ(last().inputs.size(), 4u);
+  EXPECT_EQ(last().inputs[3], row.id);
+  const Graph& body = *model.graphs.back();
+  EXPECT_EQ(body.inputs[3], body.outputs[3]);
+}
+
+TEST_F(Regions, AStateKeepsItsTypeAndRank) {
+  Val x = input(DType::kFloat32, {2, 3});
+  auto cast = [](Region& region, std::span<const Val> now) {
+    return std::vector<Val>{region.b().cast(now[0], DType::kInt32)};
+  };
+  auto flat = [](Region& region, std::span<const Val> now) {
+    return std::vector<Val>{region.b().reshape(now[0], {6})};
+  };
+  EXPECT_THROW(run_while(model, b, std::vector<Val>{x}, go_on, cast), stream::Unsupported);
+  EXPECT_THROW(run_while(model, b, std::vector<Val>{x}, go_on, flat), stream::Unsupported);
+}
+
+TEST_F(Regions, ARegionThatIsThrownAwayTakesItsGraphsAlong) {
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
+  auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
+  {
+    Region trial(model, b, "trial");
+    auto inner = [&](Region& region) { return std::vector<Val>{region.here(trial.here(x))}; };
+    run_if(model, trial.b(), trial.here(flag), inner, inner);
+    EXPECT_EQ(model.graphs.size(), 3u);
+  }
+  EXPECT_EQ(model.graphs.size(), 1u);
+  run_if(model, b, flag, keep, keep);
+  EXPECT_EQ(model.graphs.size(), 3u);
+}
+
+TEST_F(Regions, GraphsWithoutAnOpAreDropped) {
+  Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
+  auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
+  auto negate = [&](Region& region) { return std::vector<Val>{region.b().neg(region.here(x))}; };
+  run_if(model, b, flag, keep, keep);
+  graph.outputs = {run_if(model, b, flag, keep, negate)[0].id};
+  graph.tidy();
+  drop_unused_graphs(model);
+  ASSERT_EQ(model.graphs.size(), 3u);
+  const auto& named = std::get<SubgraphOptions>(last().options);
+  EXPECT_EQ(named.first, 1);
+  EXPECT_EQ(named.second, 2);
+  EXPECT_EQ(model.graphs[2]->ops.size(), 1u);
+}
+
+}  // namespace
+}  // namespace lowtide::core

@@ -1,0 +1,57 @@
+#include "layout/legalise/keep_infinities.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "layout/core/builder.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Activation;
+using core::DType;
+using core::Kind;
+using core::Val;
+
+struct KeepInfinities : testing::Test {
+  stream::Budget budget{16 << 20};
+  core::Symbols symbols;
+  core::Graph graph{symbols, budget};
+  core::Builder b{graph};
+  Val x{graph.add_value(DType::kFloat32, {2, 3}, "x")};
+  Val mask = b.filled(-std::numeric_limits<double>::infinity(), DType::kFloat32, {3});
+
+  int selects(Val y, Activation activation = Activation::kNone) {
+    if (activation != Activation::kNone) std::get<core::BinaryOptions>(graph.ops[0].options).activation = activation;
+    graph.inputs = {x.id};
+    graph.outputs = {y.id};
+    keep_infinities(graph);
+    int count = 0;
+    for (const core::Op& op : graph.ops) count += op.kind == Kind::kSelectV2;
+    return count;
+  }
+};
+
+TEST_F(KeepInfinities, OfAMaskThatAnOutputShows) {
+  EXPECT_EQ(selects(b.reshape(b.add(x, mask), {3, 2})), 1);
+  EXPECT_EQ(graph.at(graph.outputs[0]).shape, (core::Shape{3, 2}));
+}
+
+TEST_F(KeepInfinities, NotWhereSomethingElseTakesThem) { EXPECT_EQ(selects(b.softmax(b.add(x, mask))), 0); }
+
+TEST_F(KeepInfinities, NotOfFiniteMasks) { EXPECT_EQ(selects(b.add(x, -1e9)), 0); }
+
+TEST_F(KeepInfinities, AFusedReluComesAfterTheMending) {
+  EXPECT_EQ(selects(b.add(x, mask), Activation::kRelu), 1);
+  EXPECT_EQ(graph.ops.back().kind, Kind::kRelu);
+  for (const core::Op& op : graph.ops)
+    if (op.kind == Kind::kAdd) {
+      EXPECT_EQ(std::get<core::BinaryOptions>(op.options).activation, Activation::kNone);
+    }
+}
+
+TEST_F(KeepInfinities, AFusedRelu6LeavesNone) { EXPECT_EQ(selects(b.add(x, mask), Activation::kRelu6), 0); }
+
+}  // namespace
+}  // namespace lowtide::layout

@@ -1,0 +1,105 @@
+#include "stream/file/temporary.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+
+#include <climits>
+#include <set>
+#include <thread>
+
+#include "stream/file/file.h"
+#include "tests/stream/scratch.h"
+
+namespace lowtide::stream {
+namespace {
+
+std::set<std::string> names(const ScratchFolder& folder) {
+  std::set<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) out.insert(entry.path().filename());
+  return out;
+}
+
+TEST(Temporary, RemovesWhatADeadOneLeft) {
+  ScratchFolder folder;
+  for (const char* name : {".out.lowtide-1-01234567", ".out.lowtide-4194304-89abcdef"}) write_file(folder / name, "x");
+  Temporary made(folder / "out");
+  EXPECT_EQ(names(folder), std::set<std::string>{made.path().filename()});
+}
+
+TEST(Temporary, LeavesAloneWhatIsNotADeadOneOfThisOutput) {
+  ScratchFolder folder;
+  const std::set<std::string> others = {".out.lowtide-1-0123456",      ".out.lowtide-1-012345678",
+                                        ".out.lowtide-1-0123456G",     ".out.lowtide--01234567",
+                                        ".out.lowtide-1x-01234567",    ".out.lowtide-01234567",
+                                        ".other.lowtide-1-01234567",   "out.lowtide-1-01234567",
+                                        ".out.lowtide-1-01234567.bak", ".out"};
+  for (const std::string& name : others) write_file(folder / name, "x");
+  { Temporary made(folder / "out"); }
+  EXPECT_EQ(names(folder), others);
+}
+
+TEST(Temporary, LeavesAloneWhatSomebodyIsAtWorkOn) {
+  ScratchFolder folder;
+  Temporary first(folder / "out");
+  const int number = open((folder / ".out.lowtide-1-01234567").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(flock(number, LOCK_EX | LOCK_NB), 0);
+  {
+    Temporary second(folder / "out");
+    EXPECT_EQ(folder.entries(), 3u);
+    EXPECT_EQ(second.close(), 0);
+    Temporary third(folder / "out");  // the second is closed and not yet renamed
+    EXPECT_EQ(second.rename(), 0);
+  }
+  close(number);
+  Temporary last(folder / "out");
+  EXPECT_EQ(names(folder), (std::set<std::string>{"out", first.path().filename(), last.path().filename()}));
+}
+
+TEST(Temporary, FollowsNoLinksThatWerePlanted) {
+  ScratchFolder folder;
+  write_file(folder / "precious", "x");
+  std::filesystem::create_symlink("precious", folder / ".out.lowtide-1-01234567");
+  std::filesystem::create_directory(folder / ".out.lowtide-1-01234568");
+  { Temporary made(folder / "out"); }
+  EXPECT_EQ(read_file(folder / "precious"), "x");
+  EXPECT_EQ(folder.entries(), 3u);
+}
+
+TEST(Temporary, ALongNameIsCut) {
+  ScratchFolder folder;
+  std::string letters;  // of two bytes each
+  while (letters.size() < NAME_MAX - 1) letters += "ü";
+  for (const std::string& name : {std::string(NAME_MAX, 'n'), letters}) {
+    Temporary made(folder / name);
+    const std::string cut = made.path().filename();
+    EXPECT_LE(cut.size(), NAME_MAX + 0u);
+    EXPECT_GE(cut.size(), 200u);
+    EXPECT_EQ(cut.substr(1, 100), name.substr(0, 100));
+    const size_t mark = cut.find(".lowtide-");
+    EXPECT_TRUE(name == letters ? mark % 2 == 1 : true) << "cut inside a letter: " << cut;
+    EXPECT_EQ(made.close(), 0);
+    EXPECT_EQ(made.rename(), 0);
+  }
+  EXPECT_EQ(folder.entries(), 2u);
+}
+
+// Each looks for dead ones while others are between creation and lock, and between closing and renaming.
+TEST(Temporary, ManyAtOnceDoNotTakeEachOtherForDead) {
+  ScratchFolder folder;
+  auto work = [&] {
+    for (int i = 0; i < 200; ++i) {
+      Temporary made(folder / "out");
+      EXPECT_EQ(made.close(), 0);
+      EXPECT_EQ(made.rename(), 0);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back(work);
+  }
+  EXPECT_EQ(names(folder), std::set<std::string>{"out"});
+}
+
+}  // namespace
+}  // namespace lowtide::stream
