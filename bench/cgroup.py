@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program under a limit of the kernel's: its memory, and the page cache of what it reads and writes.
 
     with MemoryLimit(64 << 20) as limit:

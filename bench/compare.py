@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares Lowtide with others, in turns, in one run: only ratios mean something on a shared machine.
 
     bench/compare.py cp --size 8G [--kind plain|transposed] [--rounds 5] [--cold] [--folder DIR]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Networks of convolutions that no publication has: nothing but weights, to measure how they are moved, or nothing but
 // nodes, to measure what a node costs.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeepLabV3+: atrous spatial pyramid pooling with an image-level branch, and a decoder that joins it with the
 // low-level features. The resizes read their sizes at run time, as networks exported from PyTorch do.
 #include "bench/networks.h"

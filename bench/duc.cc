@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ResNet101-DUC: output stride 8, the later stages dilated in the saw-tooth of hybrid dilated convolution,
 // so that their taps leave no holes; four dilated classifiers summed; dense upsampling to half the input size.
 #include "bench/networks.h"

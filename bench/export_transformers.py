@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Exports transformers with random weights to ONNX: what the graph-quality figures are measured on. No downloads.
 
     bench/export_transformers.py FOLDER [NAME ...]      needs torch==2.13.0, transformers and onnx

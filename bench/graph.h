@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model that is to be written: nodes as protobuf has them, initializers as rules instead of bytes.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What --weights in-place costs on a large model, and whether its answer is right.
 
     bench/in_place.py [--size 4G] [--folder DIR]      needs onnxruntime and ai-edge-litert (build/venv/bin/python)

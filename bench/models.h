@@ -1,29 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test models of any size, written while they are made: weights come from a counter-based generator and never
 // stay in memory, so a model of 8 GB takes as little of it as one of 8 MB.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
-namespace lowtide::bench {
+#include "bench/model_spec.h"
 
-struct ModelSpec {
-  std::string kind;                    // a ModelKind::name
-  uint64_t size_bytes = 0;             // of all weights; 0 takes the kind's own size
-  uint64_t nodes = 0;                  // many-nodes: how many; 0 takes its own number
-  uint64_t files = 1;                  // that external weights are spread over
-  bool external = false;               // weights in "<out>.data"; done anyway from 2 GiB on, where protobuf ends
-  std::optional<int> input_size = {};  // height and width; without it the kind's own
-  uint64_t seed = 0;                   // equal specs give equal bytes
-  int opset = 17;                      // 13 to 23
-  bool sparse = false;                 // external; a weight begins with values and goes on as a hole, which is zeros
-  bool plain_kernels = false;          // conv-stack, one-tensor: 1x1 kernels, whose bytes are the same in OIHW and OHWI
-};
+namespace lowtide::bench {
 
 struct ModelKind {
   std::string_view name;
@@ -33,15 +19,6 @@ struct ModelKind {
 
 /// All kinds, in the order of the documentation.
 std::span<const ModelKind> model_kinds();
-
-struct MadeModel {
-  uint64_t weight_bytes;  // what size_bytes asks for, as near as the kind's width allows
-  uint64_t model_bytes;   // of `out`
-  uint64_t data_bytes;    // of "<out>.data", or of all files together; 0 when the weights are inline
-};
-
-/// Called with the bytes of weights made so far and in all, at least once for each tensor.
-using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
 /// Writes the model to `out` and, when external, its weights to "<out>.data", or "<out>.data.0" and so on. The networks
 /// (duc, deeplab, unet) reach size_bytes by the number of channels, conv-stack by the number of layers, one-tensor by

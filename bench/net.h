@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds the Graph of a convolutional network operator by operator, NCHW with batch 1, and follows the shapes.
 #pragma once
 

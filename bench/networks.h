@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shapes of the generated networks. `width` is the number of channels after the first convolution, 64 in the
 // published networks; everything but the classes follows it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trap in the format: a nested message stands behind its length, so all sizes must be known before the first
 // byte is written, and protobuf's own size functions count in int. Here messages with weights are sized in 64 bits by
 // the same code that writes them, and a message is written in parts, whose concatenation protobuf reads as one:

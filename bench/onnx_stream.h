@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a Graph as an ONNX file, front to back, while its weights are made.
 #pragma once
 
@@ -5,7 +6,7 @@
 #include <filesystem>
 
 #include "bench/graph.h"
-#include "bench/models.h"
+#include "bench/model_spec.h"
 
 namespace lowtide::bench {
 

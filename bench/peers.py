@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Lowtide beside onnx2tf on the same models, in one run: peak memory, time, size, operators, latency.
 
     bench/peers.py [MODEL ...] [--env DIR] [--base PYTHON3.12] [--limit 20G] [--write docs/performance.md]

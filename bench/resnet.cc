@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ResNet-101 backbone that the DUC and DeepLab networks share.
 #include "bench/networks.h"
 

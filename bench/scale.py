@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How memory and time go with the size of a model: measures, and writes docs/memory.md's tables and picture.
 
     bench/scale.py sizes  [--kind plain|transposed] [--sizes 16M,256M,1G,4G,16G,200G-sparse] [--rounds 3] [--folder DIR]

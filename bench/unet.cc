@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // U-Net, with padded convolutions so that the skip connections need no crop.
 #include "bench/networks.h"
 #include "stream/error.h"

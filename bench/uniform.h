@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A counter-based generator of uniform floats: element i depends on (seed, name, i) only, so any part of a tensor
 // can be made alone, in any order, with the same bits.
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What smaller weights cost: each model is converted with --weights f16, int8 and int4, run by LiteRT (XNNPACK, what a user
 gets) on random inputs, and compared with ONNX Runtime on the floats.
 

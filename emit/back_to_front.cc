@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "emit/back_to_front.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pours the payloads of a planned file from its end to its front.
 //
 // The work is cut into stretches of the file, each at most a few MiB: the pieces of one large payload, or many small

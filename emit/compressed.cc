@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_initStaticCCtx: the encoder's memory comes out of the budget
 #include "emit/compressed.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a planned file as seekable Zstandard data (.tflite.zst): frames of one MiB of the file each, compressed by
 // themselves, from the front to the end, because nobody knows how long a compressed payload is before it is there.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // In what two TFLite models differ: tensors and operators by their names and contents, whatever the order in which a
 // writer has put them down.
 #pragma once

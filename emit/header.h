@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds the flatbuffer: everything of a .tflite file but the payloads of its constants.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which constants stay in the ONNX model's own files instead of being copied. LiteRT reads them there through
 // external buffers: a file below the model's folder, an offset, a length.
 //

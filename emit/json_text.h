@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON as it is printed and written: names in it come from files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists a model of either format, or one that is being converted, as text or JSON.
 #pragma once
 

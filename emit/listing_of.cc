@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The listings of an ONNX model, of a core model, and of a TFLite file.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans a .tflite file (plan.h): header first, then the place of each payload.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which version of its kernel an operator needs.
 //
 // The trap: a kernel's version depends on dtypes, ranks and options, and a runtime refuses a version above its own; so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of core ops as TFLite's flatbuffer tables.
 #pragma once
 

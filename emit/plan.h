@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every size and offset of a .tflite file before a byte of it is written: the header (the finished flatbuffer, which
 // grows with the number of nodes only) and where each constant's payload will stand.
 //

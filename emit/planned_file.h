@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The .tflite file that a plan describes, as bytes that can be read anywhere before (or without) being written: the
 // header as it is, payloads by running their recipes, zeros between them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a conversion did, for people and for programs (schemas/report.schema.json).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Since which TFLite runtime a version of a kernel exists: what the metadata entry min_runtime_version is made of.
 #pragma once
 

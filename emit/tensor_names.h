@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of tensors: unique and never empty, because users and tools find tensors by them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a core model as a .tflite file.
 #pragma once
 

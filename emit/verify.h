@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the bytes of constants with what their recipes give, streaming: after a conversion, before the output gets
 // its name (--verify-output), or at any later time (lowtide check).
 #pragma once

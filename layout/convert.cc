@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pipeline, from top to bottom, one line a pass, the reason beside it. A pass is a free function on the graph; none
 // undoes another.
 #include "layout/convert.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READ FIRST: from an ONNX model to a core model that is ready to be written. convert.cc is the list of passes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Equal constants become one, and ops that do the same to the same inputs become one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types of tensors, common to both formats. The trap: 4-bit types are packed two to a byte in files (low
 // nibble first, in ONNX and TFLite alike), but while a recipe runs every element has a lane of its own: one byte.
 #pragma once

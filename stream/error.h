@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one exception type of the library, and where an error happened.
 //
 // Malformed input stops at once with an Error. A node that cannot be expressed throws Unsupported, which the lowering

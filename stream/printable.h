@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names from files, made fit for a line on a terminal.
 #pragma once
 

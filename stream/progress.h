@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is told how far the reading or writing of weights is. The library never prints: the tool implements this.
 #pragma once
 

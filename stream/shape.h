@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes and checked arithmetic on sizes. A static shape is a list of non-negative extents; a dimension that is not
 // known at conversion time is a negative number that names a symbol (layout/core/symbols.h makes and combines those).
 #pragma once

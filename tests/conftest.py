@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts that the suites give beside passed and failed: what a test records as a property (record_property("faults
 injected and survived", 94)) is summed up over all tests that passed, and shown in a line before the last one."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures what the TFLite kernels of the installed ai-edge-litert accept and get right, and writes what it finds to
 layout/core/kernel_limits.inc (which C++ includes) and docs/kernels.md.
 
@@ -129,7 +130,7 @@ def main():
         return
     safest = tables.safest(results, delegated)
     rows, quantized_rows = tables.rows(safest), tables.quantized_rows(safest)
-    limits = ROOT / "layout" / "kernel_limits.inc"
+    limits = ROOT / "layout/core/kernel_limits.inc"
     if arguments.check:
         differing = tables.differing_rows(rows, quantized_rows, limits.read_text(), ops)
         sys.exit("\n".join(differing) or 0)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Micro benchmarks print ratios: each iteration does the work and then a memcpy of the same bytes, in turns, so that
 // what else the machine does falls on both. `of_memcpy` 0.5: half as fast as memcpy.
 #pragma once

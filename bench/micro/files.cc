@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ways in and out: the walk over a model's protobuf, and the output file written back to front. Files lie in the
 // page cache, in $TMPDIR or /tmp.
 #include <benchmark/benchmark.h>

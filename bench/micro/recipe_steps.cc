@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every step of a recipe by itself, over weights of 16 MiB in memory, poured as the writer does.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>

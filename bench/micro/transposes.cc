@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transposes that weights need: OIHW -> OHWI of a convolution, a big matrix, 5-D kernels; through the recipe, as
 // the writer runs them, from memory.
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adds core ops to a graph. Shapes and dtypes are inferred as ops are added, ops on constants become recipes, and what
 // does nothing (a reshape to the same shape, an identity transpose) is not added: so Shape -> Gather -> Concat ->
 // Reshape chains vanish by themselves, and a lowering needs no shape rule of its own.

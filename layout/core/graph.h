@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The core graph: TFLite's builtins with their own semantics (NHWC convolutions, and so on), before they have bytes.
 // Values and ops are held in vectors and named by integers; constants are recipes.
 //

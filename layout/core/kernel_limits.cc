@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured table (kernel_limits.inc) as an array indexed by the operator's code.
 #include "layout/core/kernel_limits.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of core ops: TFLite's option tables as small structs, with TFLite's names and meanings. Kinds without a
 // struct here have no options. The writer (emit/) and the reader turn them into flatbuffer tables and back.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Axis orders of values. A graph with TRANSPOSE ops is seen as one without: every value that some other op makes (a
 // "base") is used in certain orders, and the TRANSPOSE ops are what it costs to have it in those orders.
 //

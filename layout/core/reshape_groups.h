@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the axes of a tensor correspond across a reshape: [2,3,4,5] -> [2,12,5] keeps axis 0 and the last, and merges the
 // two between. A permutation passes a reshape when it keeps merged axes together and in order.
 //

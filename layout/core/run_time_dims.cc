@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dimensions that only the run knows, computed inside the graph. They come from the shapes of the graph's inputs where
 // that is possible: those keep their axis order, so that nothing has to be transposed back to be asked for its shape.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What became of the weights that were to be stored in fewer bits: for the report.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Control flow that the run decides: IF and WHILE, whose branches and bodies are graphs of their own.
 //
 //     x, w (constant), n                     graph 1, the body: inputs t, h, x; a constant w of its own

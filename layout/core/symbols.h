@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dimensions that are not known at conversion time. A symbolic Dim is a very negative number that names a polynomial
 // over the model's own dim_params, so that equal expressions are equal numbers: batch * 7 / 7 is batch again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of each core op: one row a kind (design.md section 3). Rows are written in ops/<family>.cc, which
 // export a table each; traits.cc joins them. A kind without a row cannot be built.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RELU, RELU6 and RELU_N1_TO_1 are fused by most kernels that compute in floating point.
 #include <array>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A scale and a shift per channel vanish into the weights of the ops that come after: this is where the gamma and beta
 // of a layer normalisation go when it feeds only fully connected layers and convolutions. (scale.cc is the other
 // direction.)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ops behind a RESHAPE that do not mind it, up to other RESHAPEs: what lead_axes and merged_axes rewrite as one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuses ops into their neighbours: scales and shifts into weights and biases (as recipes), activations, pads, reshapes.
 // What the kernels can do by themselves is no op of its own afterwards. docs/layouts.md says in which order it happens.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gelu as exporters write it, exactly (erf) or approximately (tanh), becomes GELU.
 //
 //     x * 0.5 * (1 + erf(x / sqrt 2))                              factors in any order, / sqrt 2 or * 0.7071

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hard swish as exporters write it, x * clip(x + 3, 0, 6) / 6 in any order, becomes HARD_SWISH.
 #include <array>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A RESHAPE that leaves the last axis alone does not matter to ops that work on the last axis or element by element: a
 // layer normalisation, a fully connected layer. It moves behind all of them when it then merges with the reshapes that
 // follow:

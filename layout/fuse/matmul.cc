@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flatten between a convolution and a fully connected layer: ONNX flattens [N,C,H,W], the convolution makes
 // [N,H,W,C]. The order of the flattened elements is taken into the weights, as a permutation in their recipe.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A RESHAPE that merges axes, before ops that reduce over the whole of the merged axis or work element by element: they
 // see the axes apart just as well, and then another axis order can pass through. This is where a group normalisation is
 // that was written as an instance normalisation of a reshaped tensor, and a pooling over a flattened image:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PAD vanishes into the op after it: into another PAD, or into SAME padding where that pads the same elements.
 //
 // The trap: SAME puts the odd element last and depends on the input's size, so the amounts are computed and compared; a

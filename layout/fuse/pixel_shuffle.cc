@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pixel shuffle written as RESHAPE, TRANSPOSE, RESHAPE becomes DEPTH_TO_SPACE.
 //
 // DEPTH_TO_SPACE takes the channels in the order (row, column, channel); exporters split them in any order, PyTorch's

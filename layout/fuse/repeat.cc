@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ops that only repeat elements vanish before ops that broadcast by themselves; CONCATENATIONs in a row become one.
 //
 // The trap: the result must keep its shape without the repetition: x + broadcast(y) may be where its extent comes from.

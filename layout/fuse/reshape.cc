@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chains of RESHAPE become one; a RESHAPE that changes nothing vanishes.
 #include <array>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fusing rule works with: the graph, who uses a value how often, and the ways to change it. A rule looks at one
 // op, and either changes the graph and says so, or leaves it as it is.
 #pragma once

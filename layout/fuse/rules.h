@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The families of fusing rules; each is one file beside this one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looking around an op for the scalar factors and offsets of which exporters build activations.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MUL, DIV, ADD and SUB by a constant per channel vanish into the weights and the bias of the op before them: this is
 // where batch normalisation goes. The weights stay recipes; a multiplication is one more step of them.
 #include <algorithm>

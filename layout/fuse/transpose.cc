@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TRANSPOSE steps behind the ops that can follow it, so that a convolution and what is fused into it become neighbours;
 // where it ends up is settle_layouts' decision, not made here. TRANSPOSE of TRANSPOSE becomes one.
 #include <algorithm>

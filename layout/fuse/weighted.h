@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where ops with weights have them: shared by the rules that move work into weights.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies where LiteRT's memory planner would let an op overwrite a value that is still needed.
 //
 // The planner lets RESHAPE share its input's memory, and lets elementwise ops write over an input that nobody else

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // In which type an op is computed when no kernel takes its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ERF is computed by no kernel. It exists between lowering and here, because patterns (GELU) are found in it that could
 // not be found in what it expands to.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Masks of minus infinity survive additions.
 //
 // LiteRT's ADD and SUB clamp their results to the finite numbers (an activation of "none" is a clamp to +-3.4e38)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "layout/legalise/legalise.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the lowerings wrote in ONNX's terms becomes what the runtime's kernels take (kernel_limits.h): element types,
 // ranks, broadcasting, biases. Runs late, when nothing asks any more what an op means.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TFLite finds outputs by tensor: each needs a tensor of its own, made by an op. ONNX allows an output that is an
 // input, a constant, or another output.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors of more axes than a kernel takes: neighbouring axes to which the op does the same are merged into one.
 //
 //     SUM over axes 2, 3 of [2,3,4,5,6,7,8]  ->  RESHAPE [6,20,336], SUM over axis 1, RESHAPE [2,3,6,7,8]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an op's operands are to its kernel: data, whose type the kernel is chosen by, or indices (axes, shapes, counts).
 #pragma once
 

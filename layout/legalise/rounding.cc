@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "layout/legalise/rounding.h"
 
 #include <cmath>

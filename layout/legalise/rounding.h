@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QUANTIZE of floats, exactly. The kernels divide or multiply by the inverse, and round halves to even or away from
 // zero, depending on who runs them and on where an element stands: one step off now and then. So where no quantized
 // kernel takes its result, it is written out, as the formula ONNX and TFLite both give for it.

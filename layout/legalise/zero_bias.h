@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels that insist on a bias get one of zeros.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Activations. TFLite's kernels fix what ONNX leaves to attributes (ELU has alpha 1, HARD_SWISH 1/6 and 1/2), and all
 // but a few take f32 only. The compositions feed exp() with what cannot overflow, so that no branch that is not taken
 // turns the result into NaN.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arithmetic of two and more operands. Where the specifications differ: ONNX's integer division truncates (so does
 // DIV), its Mod follows the divisor's sign (FLOOR_MOD) or, with fmod = 1, the dividend's; Pow mixes dtypes and gives
 // the base's. Integer results wrap in the dtype's width: computing in a wider type and casting back is exact for Add,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attention and RotaryEmbedding. TFLite has no such operators; they are products, a softmax and sums here.
 //
 // Heads that share keys (grouped queries) are rows of one product: [B, kv heads * shared, S, D] is [B, kv heads,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What operators with heads share: ONNX's Attention and RotaryEmbedding, and ONNX Runtime's.
 #pragma once
 

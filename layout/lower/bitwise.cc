@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operators on bits. TFLite has BITWISE_XOR and RIGHT_SHIFT up to 32 bits, and StableHLO's AND for all widths; what is
 // missing follows from arithmetic modulo 2^n, which wraps in ONNX and in the kernels alike.
 #include "layout/lower/operands.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cast, CastLike. Both formats cut floats towards zero on the way to integers, and take any number but 0 for true. What
 // TFLite lacks: strings, complex numbers, 8-bit and 4-bit floats, and any cast from or to u64. Integers of 4 bits have
 // casts from and to f32 alone, and a float that is too large saturates: ONNX keeps the low bits.

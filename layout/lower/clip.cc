@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clip: min(max(x, low), high), also when low > high. TFLite's RELU family are the clips that kernels can fuse, so the
 // limits 0..inf, 0..6, -1..1, 0..1 become those. A limit at the end of the dtype's range is none: ONNX's defaults
 // before opset 11 are the largest floats, and exporters write them out; only infinities would be cut by them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Comparisons and logic. Both specifications agree; what differs is what the kernels take: bool has EQUAL but no order,
 // strings nothing. No dtype computes a comparison wrongly when both operands are widened exactly.
 #include <limits>

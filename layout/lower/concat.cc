@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Concat, Split.
 //
 // How the specifications differ: ONNX splits unevenly too (num_outputs: the last part is smaller), SPLIT only evenly.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Constant, ConstantOfShape, Range, EyeLike: tensors from attributes and sizes.
 //
 // How the specifications differ: RANGE refuses an empty range (ONNX gives no elements). A fill of any size stays a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // If: the branch that is known to be taken is laid out in line, otherwise both become graphs of an IF. What If, Loop
 // and Scan share stands here too.
 //

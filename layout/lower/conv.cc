@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conv: ONNX has [N, C, spatial...] and weights [M, C/group, kernel...]; TFLite has [N, spatial..., C] and weights OHWI
 // (2-D), 1HWC (depthwise), DHWIO (3-D). Pads: window.h. CONV_2D takes groups: it has as many as the weights' input
 // channels go into the image's. CONV_3D has none, so groups of volumes are split and concatenated. 1-D is an image of

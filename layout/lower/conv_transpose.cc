@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ConvTranspose: each element spreads a kernel over the output. ONNX crops the full result by pads and may lengthen it
 // by output_padding; TFLite is told the output's size and crops by SAME (half of the surplus in front) or not at all
 // (VALID, whose size may exceed the full one by less than a stride). So: SAME where its crop is ONNX's, else VALID and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONNX's convolution, for every lowering that needs one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Det: Gaussian elimination with partial pivoting, written out for matrices of a small static size.
 //
 // The pivot's row is only known at run time: it is gathered, and so are the rows that remain, in their order. Taking

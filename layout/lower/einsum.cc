@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Einsum: any equation, operand by operand. A label twice in one operand is its diagonal; a label that nobody needs any
 // more is summed; two operands are a matrix product over the labels that both have and the result has not, or a plain
 // product when there are none. Source: ONNX's Einsum (12), numpy's einsum.

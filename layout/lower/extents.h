@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes and indices as the lowerings of data-moving operators need them, known or computed at run time.
 //
 // The trap: ONNX counts negative indices and axes from the end and lets a shape hold 0 for "as before"; TFLite's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DFT and STFT as products with constant matrices: a recipe, so the file grows and memory does not.
 //
 // Complex numbers are pairs on the last axis, of which real input has only the first. A spectrum of n frequencies is

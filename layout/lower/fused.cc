@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's fused forms of Conv, Gemm, MatMul and Softmax (com.microsoft), which its optimiser writes: the
 // operator, perhaps something added, and an activation by name.
 #include <fmt/format.h>

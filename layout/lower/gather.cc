@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gather, GatherElements, GatherND, Compress.
 //
 // How the specifications differ: ONNX's indices may be negative, LiteRT's never. GatherElements is a GATHER whose batch

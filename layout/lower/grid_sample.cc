@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GridSample and AffineGrid. A grid holds positions from -1 to 1, the fastest axis first; an affine grid is a product
 // of the transformation with the positions of an untransformed one. Sources: ONNX's GridSample (16, 20, 22) and
 // AffineGrid (20).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GRU. ONNX's gates stand in the order z, r, h. With linear_before_reset the reset gate scales what the recurrent
 // matrix gives, its bias included (as cuDNN and PyTorch do it), otherwise what goes into it.
 #include "layout/lower/recurrent.h"

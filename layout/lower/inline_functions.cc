@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "layout/lower/inline_functions.h"
 
 #include <fmt/format.h>

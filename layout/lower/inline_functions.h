@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of a model's own functions are replaced by the functions' bodies, before anything is lowered.
 //
 // The trap: a function has opset imports of its own, so after inlining the version of a node is no longer the model's:

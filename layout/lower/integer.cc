@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv and com.microsoft's like of them (DynamicQuantizeMatMul,
 // MatMulIntegerToFloat, QGemm): products of 8-bit numbers with scales and zero points as inputs. TFLite's quantized
 // kernels want those as properties of tensors, and round by other rules; floats do the same exactly as long as no sum

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loop: laid out in line while its course is known at conversion, else a WHILE.
 //
 // ONNX's Loop carries a condition and a trip count, both may be absent; its scan outputs grow by a row an iteration.

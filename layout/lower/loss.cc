@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss, as inference uses them: a number for each target.
 //
 // ONNX's classes stand on axis 1; here they are brought last, and each target picks its own by a GATHER with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "layout/lower/lower_graph.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns an ONNX graph into a core graph: every node through its row of the lowering table, unsupported ones gathered.
 #pragma once
 

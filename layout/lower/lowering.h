@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the lowering function of an ONNX operator sees: its node, typed. One function an operator:
 //
 //     void lower_leaky_relu(Lowering& lo) {

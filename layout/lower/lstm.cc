@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LSTM. ONNX's gates stand in the order i, o, f, c; peepholes in the order i, o, f. The output gate looks at the new
 // cell, the others at the old one. Not clipped: what goes into the last activation h (as ONNX Runtime does it).
 #include "layout/lower/recurrent.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions of one number. TFLite has kernels for few of ONNX's: the others are composed, in forms that lose no digits
 // where the plain formula cancels (near 0) and do not overflow before the result does. The errors named are absolute,
 // in f32.

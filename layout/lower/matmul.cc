@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gemm and MatMul. A constant right matrix becomes the transposed weights of FULLY_CONNECTED (a recipe), any other
 // product is BATCH_MATMUL, whose adj flags take Gemm's transposes. Both compute floats only: products of integers are
 // written as multiplications and a sum. BATCH_MATMUL takes up to five axes, so more of them are merged. Sources: ONNX's

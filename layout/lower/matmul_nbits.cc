@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // com.microsoft's operators on weights of a few bits with a scale and a zero point for each block: MatMulNBits, a
 // matrix product by weights [N, blocks, bytes] whose blocks lie along K, and GatherBlockQuantized, rows of a table. The
 // weights become the float weights of FULLY_CONNECTED and GATHER, as a recipe. The trap: zero points are packed as the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NonMaxSuppression.
 //
 // How the specifications differ: ONNX works on all batches and classes, NON_MAX_SUPPRESSION_V4 on one. ONNX suppresses

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Normalisations: x minus a mean, over a deviation, times a scale, plus a shift. TFLite has kernels for the local
 // response (odd windows only, and its alpha is not divided by the window's size) and the L2 norm (with an epsilon that
 // ONNX has not); all else is arithmetic. An inference BatchNormalization is one MUL and one ADD with constant recipes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What lowerings of many families share: the two operands of a binary operator in all its versions, lists of axes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OptionalHasElement and OptionalGetElement of a tensor, or of nothing at all: both are known at conversion. Values of
 // the type optional itself have no form in TFLite, and are refused where the graph is read.
 #include "layout/lower/lowering.h"

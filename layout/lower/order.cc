@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operators that look for the largest elements or run along an axis: ArgMax, ArgMin, TopK, CumSum. TOPK_V2 knows the
 // last axis and the largest elements only; both take the first of equal elements.
 #include <fmt/format.h>

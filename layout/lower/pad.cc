@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pad: constant, reflect, edge, wrap.
 //
 // How the specifications differ: ONNX lists all befores, then all afters, and negative ones crop; TFLite wants one row

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools over windows and over everything.
 //
 // TFLite pools images only, without dilation, and its AVERAGE_POOL_2D divides by the elements that lie inside. ONNX has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The matrix product as numpy has it, for every lowering that needs one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // com.microsoft's operators on integers with scales and zero points as inputs: what ONNX Runtime's quantizer writes
 // between QLinearConv and QLinearMatMul. Each is an operator on floats between a dequantization and a quantization; the
 // results are the formulas' of ONNX Runtime's schemas, whose kernels use tables and fixed-point steps here and there

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between integers with a scale and a zero point, and floats: what the lowerings of quantized operators share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear. TFLite says scales by tensors' parameters, ONNX by operands:
 // a constant scale of a whole tensor becomes QUANTIZE and DEQUANTIZE, everything else arithmetic.
 //

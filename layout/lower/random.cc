@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bernoulli, Multinomial, RandomNormal, RandomUniform and their Like forms: refused. Even with a seed each runtime
 // draws numbers of its own, so that no conversion could be compared with its model.
 #include "layout/lower/lowering.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recurrent operators, step by step. The inputs of all steps are multiplied by W at once; a step multiplies the
 // state by R. Short sequences are laid out in line, so that their steps need no run-time loop; long ones, and those
 // whose length the run decides, become a WHILE. (LiteRT has sequence operators of its own, but their state lives on

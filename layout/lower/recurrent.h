@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What LSTM, GRU and RNN have in common: directions, steps, states, sequence lengths, activations.
 #pragma once
 

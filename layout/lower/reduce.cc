@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions. ONNX's axes were an attribute before opset 18 (ReduceSum: 13), an input since; none means all of them,
 // or, with noop_with_empty_axes, none. The reductions that TFLite lacks are composed of SUM and elementwise ops.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See resample.h. Sources: ONNX's Resize; ONNX Runtime's coordinates and antialiasing filter (a filter stretched by
 // 1 / scale, weights of elements outside going to the border or, with exclude_outside, nowhere); LiteRT's
 // reference/resize_bilinear.h and resize_nearest_neighbor.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resampling along one axis: which elements, with which weights, make each element of the result; as ONNX demands it
 // and as TFLite's kernels do it. The two are compared as numbers, so nothing is assumed of how the specifications
 // relate.

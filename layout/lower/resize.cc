@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resize and Upsample. TFLite resizes two axes of an image, nearest or linear, and computes positions from the ratio of
 // the sizes; ONNX resizes any axes, in seven ways to place them, and with the scale that it was given, which need not
 // be that ratio. So each axis is compared with what the kernels do (resample.h), and RESIZE_* is used where it does the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See resize_plan.h. Sources: ONNX's Resize (10, 11, 13, 18, 19) and Upsample (1, 7, 9); ONNX Runtime's rounding.
 #include "layout/lower/resize_plan.h"
 

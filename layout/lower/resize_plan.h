@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a Resize or Upsample asks for, axis by axis.
 #pragma once
 

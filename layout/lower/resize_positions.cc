@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resize where sizes are known at run time only and no kernel does the same for all of them: the positions are computed
 // in the model, by the formulas of resample.cc, and elements gathered by them. Some fifteen ops on vectors for an axis.
 #include "layout/lower/extents.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RNN: one gate, one activation: f(x * W^T + h * R^T + biases).
 #include "layout/lower/recurrent.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DeformConv and RoiAlign: convolutions and pools whose positions come with the data. All positions are computed, the
 // image is sampled at them (sampling.h), and what is left is a matrix product or a mean.
 // Sources: ONNX's DeformConv (19, 22) and RoiAlign (10, 16, 22); ONNX Runtime's rules at the border.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MaxRoiPool: the largest element of each bin of each region, where the regions come with the data.
 //
 // Bins are whole elements, overlap by rounding, and differ from region to region: so each axis in turn is masked and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See sampling.h. All taps of all axes are computed at once, [N, Q, axes, taps], gathered by one GATHER and added up
 // with their weights. Source: ONNX's GridSample.
 #include "layout/lower/sampling.h"

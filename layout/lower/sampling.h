@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sampling an image at positions that are computed at run time: between its elements, by interpolation.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scan: laid out in line when the scanned axes are short and known, else a WHILE.
 //
 // Scan has no condition; its inputs are taken apart along an axis, forwards or backwards, and its outputs put together

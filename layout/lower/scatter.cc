@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ScatterND, ScatterElements and its old name Scatter, TensorScatter.
 //
 // How the specifications differ: SCATTER_ND makes a new tensor of zeros and adds where an index comes twice; ONNX

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Col2Im and MaxUnpool: images put together from pieces by SCATTER_ND, which adds up what falls on one place.
 //
 // Col2Im wants just that; the pads are part of the image while it is scattered and cut off then. MaxUnpool wants the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where, OneHot, NonZero, Trilu, Unique: choosing by conditions.
 //
 // How the specifications differ: ONE_HOT counts no index from the end. WHERE lists one row an element, NonZero one row

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sequences of tensors. TFLite has none: a sequence whose elements are known at conversion is only a list of values,
 // and nothing of it is left once they are taken out again (torch's split, chunk and unbind are written that way).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Identity, Dropout, Shape, Size, Expand, Tile.
 //
 // How the specifications differ: in Reshape's shape ONNX writes 0 for "as in the input" (unless allowzero), TFLite

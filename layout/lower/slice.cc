@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Slice, CenterCropPad, ReverseSequence.
 //
 // How the specifications differ: both clamp as numpy does, but walking backwards ONNX also clamps a begin that lies

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax, LogSoftmax, Hardmax. TFLite's kernels work along the last axis. ONNX's, from opset 13 on, along any one
 // axis; before that, `axis` cuts the tensor into a matrix, and the functions work along its rows: all axes from `axis`
 // on together.

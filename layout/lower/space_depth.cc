@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DepthToSpace, SpaceToDepth. TFLite orders the channels of a block as (row, column, channel), which is ONNX's DCR and
 // SpaceToDepth. CRD (channel, row, column: PyTorch's pixel shuffle) needs its channels put into that order before.
 #include <fmt/format.h>

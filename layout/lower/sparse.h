@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONNX's sparse tensors made dense: TFLite's own sparsity is for pruned weights of few kernels only.
 #pragma once
 

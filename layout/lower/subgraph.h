@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by If, Loop and Scan: their graph attributes, and when a loop is laid out in line.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one table of ONNX operators: alphabetical within a domain, one row an operator, naming its function in
 // lower/<family>.cc. Old opset forms end in the same function.
 #include <algorithm>

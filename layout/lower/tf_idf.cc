@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TfIdfVectorizer over integers: every n-gram of the pool is compared with every stretch of the input at once, for each
 // length and each distance between its items.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unique.
 //
 // How the specifications differ: UNIQUE takes a list and keeps the order of appearance; ONNX sorts unless told

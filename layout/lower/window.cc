@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See window.h. Sources: ONNX's Conv, MaxPool and AveragePool; LiteRT's tflite/kernels/padding.h.
 #include "layout/lower/window.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sliding window that convolutions and pools share: where it stands, and which of TFLite's two paddings says so.
 //
 // ONNX gives pads as numbers (or SAME_UPPER, SAME_LOWER), TFLite only SAME and VALID. SAME is used exactly where its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HannWindow, HammingWindow, BlackmanWindow, MelWeightMatrix: what stands around a spectrum.
 //
 // A window is a sum of cosines of n / N turns, N its size, or its size - 1 when it is symmetric (`periodic` = 0). The

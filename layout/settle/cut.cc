@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "layout/settle/cut.h"
 
 // g++ 12 takes an iterator inside Boost's max-flow for uninitialized; it is set before use.

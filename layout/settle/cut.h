@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A binary labelling of least cost, found as a minimum cut (Boykov-Kolmogorov in Boost.Graph).
 //
 // Every cost that can be stated here is submodular, so the result is a true minimum. `any` costs are paid once however

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "layout/settle/pin_layouts.h"
 
 #include <fmt/format.h>

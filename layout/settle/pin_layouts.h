@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // --layout NAME=nhwc: the user wants an input or output of the graph with its channels last.
 #pragma once
 

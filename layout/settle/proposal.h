@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A proposal says for some of the ops how each would move; the cut then decides which of them do.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One step: propose how ops could move, build the costs, cut, and rewrite the graph when it got cheaper; until no
 // proposal helps. With one proposal that covers the graph (two candidate orders a value, as in every convolutional
 // network) the first cut is the minimum.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides, for every value at once, in which axis order it is stored, so that the bytes transposed at run time are the
 // fewest possible (design.md section 4; docs/layouts.md explains it with pictures).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spares weights a change, so that more of them can stay in the file that they lie in (--weights in-place).
 //
 //     FULLY_CONNECTED(x, W transposed, bias)   ->   ADD(BATCH_MATMUL(x, W), bias)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which operand of which kernel may be stored in eight or four bits, and how the kernel then reads it. Measured with
 // ai-edge-litert 2.3.0; docs/decisions/smaller-weights.md has the figures behind each choice.
 //

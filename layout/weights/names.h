@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a weight is called when a user picks weights by name: the initializers that its recipe reads, and the nodes that
 // use it. A weight that was folded from several tensors has the names of the largest; scales and means do not count.
 #pragma once

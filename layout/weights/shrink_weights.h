@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large float constants are stored in fewer bits: --weights f16, int8, int4. Recipes only: the bytes are read once
 // here, for their scales, and once more when the file is written.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory budget: every tile and window is taken from it, so that the peak is a number we own (design.md section 6).
 #pragma once
 

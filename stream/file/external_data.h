@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files that external data lies in: named by a stranger's model, so confined to the model's folder.
 //
 // A location is a relative path, component by component below the folder: not absolute, no `..`, no symbolic link on

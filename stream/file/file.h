@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes out of files. A Source is a file (or memory, or a decompressed spill) of fixed size, read at random offsets
 // without keeping pages resident.
 //

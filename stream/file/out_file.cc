@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output file, see file.h.
 //
 // The traps: pwrite may write less than it was given; a limit on file sizes (ulimit -f) is a signal that kills, so it

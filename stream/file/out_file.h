@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An output file: a sibling temporary that becomes the output by rename.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The seekable form of Zstandard data: independent frames, and at the end a skippable frame with a table of their
 // sizes. Any decoder reads it as ordinary zstd data; who knows the table reads at random.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seekable zstd data (seekable.h) read at random, without a decompressed copy on the disk: a frame at a time is
 // decompressed into memory. Made for reading on from front to end; who reads back and forth had better decompress once
 // into a spill (zstd_source.h).

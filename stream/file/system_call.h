@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every system call here needs: to be repeated after a signal, and its errno told as one of our errors.
 #pragma once
 

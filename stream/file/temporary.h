@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file that an output is made in, under a temporary name beside it: removed whatever happens, but for a SIGKILL;
 // and what that left is removed by the next Temporary for the same output.
 //

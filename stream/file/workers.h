@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several threads at one work, each with a share of the memory budget of its own, so that none can starve another and
 // the outcome does not depend on their race.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_getFrameHeader: window and size of a frame before it is begun
 #include "stream/file/zstd_source.h"
 

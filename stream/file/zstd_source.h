@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zstandard input: weights are read at random offsets, which a compressed stream has none of. So it is decompressed
 // once into a spill file without a name, which the system removes whatever happens, and read from there.
 //

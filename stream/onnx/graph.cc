@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs, nodes, attributes and types of an ONNX file.
 //
 // The traps: fields come in any order and a graph may come in two parts; the oldest files give attributes no type; a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An ONNX model as plain data. Knows the file format, no operator. Weights are recipes; names and attributes are held.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parser behind read_onnx: one function for a message of schemas/onnx.proto. Field numbers are the generated ones.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads an ONNX file: a walk over protobuf's wire format by CodedInputStream in small windows. Weights become extents;
 // nothing that grows with weight bytes is held. Positions are 64-bit: files over 2 GiB are read too.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors of an ONNX file: where the elements are, never the elements (except strings).
 //
 // The traps: a tensor has its elements in one of nine places and the data type says which are allowed; a repeated

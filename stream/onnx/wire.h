@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A walk over protobuf's wire format without the generated classes, so that a field of any size can be noted by its
 // place and skipped.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps that compute: they read their inputs piece by piece, so that a piece is still in the cache when it is needed.
 #include <algorithm>
 #include <functional>

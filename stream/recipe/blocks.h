@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a large permutation is cut when what lies together in the result is scattered over the input.
 //
 //     a strip of the result          a block

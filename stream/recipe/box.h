@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Boxes: rectangular parts of a tensor, and how they meet flat ranges, pieces that fit a tile, and loops over several
 // arrays at once. Extents and positions are in elements. The trap: a box is contiguous in its own dense copy, but only
 // its runs are contiguous in the tensor.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions between element types; elementwise.h states what each does at the edges.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arithmetic of recipes on dense lanes in memory. Floats compute in their own type (f16 and bf16 in f32, rounded
 // once, half to even, at each step); integers wrap in two's complement, 4-bit and 2-bit ones to their own width.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads boxes of a tensor that lies in a file.
 //
 // Rows that follow one another become one read. Short rows that stand apart are read as one span when the bytes between

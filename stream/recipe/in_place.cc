@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stream/recipe/in_place.h"
 
 #include "stream/file/file.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which constants a model can leave in the file that they lie in: LiteRT's external buffers name a file, an offset and
 // a length. It maps each by itself, hence the rules.
 #pragma once

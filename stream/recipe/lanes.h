@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a DType to the C++ type of its lanes, for templates over element types.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first of the two passes over weights that are stored in fewer bits: how large are they? Each is read once, tile
 // by tile, by several threads; what is found does not depend on the tiles or the threads.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs recipes tile by tile: the only place where the bytes of a weight come into being.
 //
 // Exactness: the bytes do not depend on the tile size, the budget, or the number of threads. Computation is in the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recipe made ready to run: a tree of readers, one for each step, that read boxes of their tensor on demand.
 //
 //     Pourer -> Reshape -> Permute -> Binary -> Extent -> pread

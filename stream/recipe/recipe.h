@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A constant tensor as a recipe: where its bytes lie and what is still to be done to them (design.md section 1).
 //
 // What changes each element by itself stands below a permutation: so the permutation is run last, on the large

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Equal recipes, found without reading a weight: two recipes get the same number when they do the same steps to the
 // same bytes. Inline bytes are compared, extents by their place in the file.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recipes that everything begins with: stretches of files, and constants.
 #include <fmt/format.h>
 

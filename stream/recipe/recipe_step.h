@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the constructors of recipes have in common.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions over a stream: each element of the result has an accumulator, and the input goes by once.
 //
 // The order is fixed: the elements of the input that fall on one element of the result are taken in row-major order,

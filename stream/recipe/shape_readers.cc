@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps that move elements without changing them.
 #include <algorithm>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between arrays whose axes lie in different order: the kernel below permutations, slices, concatenations and
 // paddings. Works in cache-sized planes with 8x8 register blocks; all variants give the same bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Element types of TFLite's tensors and ours.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The constants of a TFLite model that lie in other files: LiteRT's external buffers. Their names come from a
 // stranger's model, so they are confined to its folder as ONNX's external data are (external_data.h).
 //

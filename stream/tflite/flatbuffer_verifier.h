@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the whole structure of a flatbuffer against its schema, as flatbuffers' own Verifier does, which wants it in
 // memory: every table, vector and text lies inside the file, is aligned, and texts end with a zero.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A flatbuffer read where it lies, in a Source: nothing is mapped and nothing is loaded but the pages that are looked
 // at.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TFLite model as plain data: every index checked, constants as recipes. Knows the file format, no operator: options
 // are lists of named values.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stream/tflite/options.h"
 
 #include <flatbuffers/minireflect.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options tables of TFLite operators as lists of named values, by the names that the schema compiler leaves in the
 // program: so the reader needs no list of tables of its own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a .tflite file: verifies the flatbuffer, checks every index, and gives it as plain data. Payloads are not read;
 // they become extents.
 #pragma once

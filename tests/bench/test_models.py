@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generated models are valid, run in ONNX Runtime with sane values, and cost no memory.
 
 The program is $LOWTIDE, or build/release/lowtide.

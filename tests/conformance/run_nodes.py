@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's own node suite: convert each case, run it in LiteRT, compare with the outputs that the case gives.
 
     python tests/conformance/run_nodes.py [--check | --update] [--filter TEXT] [--mode given|frozen] [--verbose]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The node suite's judge, judged: a stand-in for lowtide that is right, wrong, crashing or refusing by operator."""
 
 import pathlib

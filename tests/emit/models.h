@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Core models made by hand, for tests of the writer.
 #pragma once
 

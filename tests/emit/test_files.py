@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files and reports that the program writes, and the pages that describe them."""
 
 import json

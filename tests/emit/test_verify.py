@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Digests, compressed output, and `lowtide check`: judged by xxhash and by LiteRT's own schema."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A conversion with one fault in it: a small model with data of every kind, the program with fault_layer between it and
 the system, and what the folder looks like afterwards."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands between the program and the system (LD_PRELOAD), counts the calls on files of one folder, and lets one of them
 // go wrong. For tests: test_every_call.py says how it is used.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every call that a conversion makes on its files goes wrong once: fails, does half of what it is asked for, is the
 last before a SIGKILL, or finds an input changed. Each time there is the old output or the complete new one, at most one
 line of error with the right exit status, and no temporary file.

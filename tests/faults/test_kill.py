@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SIGKILL at random moments, and conversions to one output at once: there is the old output or a complete new one, and
 what a killed conversion left is removed by the next."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The output: complete or not there. An existing file is replaced only when the new one is complete."""
 
 import os

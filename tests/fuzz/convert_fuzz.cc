@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole conversion, from an ONNX file in memory to a TFLite file in memory. What was written must be readable, of the
 // planned size, and the same bytes whatever the budget and the number of threads, compressed or not.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes what fuzzing starts from, one folder a target.
 
     python tests/fuzz/make_seeds.py FOLDER

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libFuzzer's mutator for ONNX models: changes them as messages instead of as bytes, so that most of what comes out is
 // still a model, whose names refer to each other and whose tensors have as many bytes as their shapes say.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An ONNX file: the walk over protobuf's wire format, the graph as plain data, its listing, and the elements of every
 // tensor in it, whatever encoding they stand in.
 #include "emit/listing.h"

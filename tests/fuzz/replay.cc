@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for libFuzzer where there is none: runs a target once on every file named on the command line, or in a
 // folder named there.
 #include <algorithm>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fuzzes at idle priority and keeps count.
 
     python tests/fuzz/run.py FOLDER [--cpu-hours 4] [--jobs 2] [--target NAME...] [--slice 600] [--no-build]

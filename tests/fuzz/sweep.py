@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every small model, wrong in one place: what a fuzzer finds late, tried at once.
 
     python tests/fuzz/sweep.py [--part 1/12] [--jobs 2] [--keep FOLDER]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the fuzz targets share: which exceptions are an answer, and where files may be.
 //
 // The rule: a stranger's bytes end in a result or in a stream::Error of any kind but `internal`, which is a bug of

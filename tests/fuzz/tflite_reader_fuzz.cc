@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A TFLite file: the verifier, every index in it, options, and its listing. What we take for whole, flatbuffers' own
 // verifier does too.
 #include "emit/listing.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small model that is right, and the parts of it that a lie changes."""
 
 import numpy as np

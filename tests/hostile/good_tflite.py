@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small TFLite model that is right, made with the classes that ai-edge-litert ships, and the places in its bytes that a
 lie changes. A lie about values changes the model before it is packed; one about the structure changes the bytes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the program must do with a file that lies: one line that names the file and says what is wrong, the exit status of
 that kind of error (docs/errors.md), nothing written, nothing left, no crash, no hang, and no memory to speak of."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite models whose constants lie in other files, looked at by `lowtide inspect`: broken ones are refused; a file that
 is missing, too short, or not to be touched is named with the reason."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Models whose external data lie: paths out of the folder, links, devices, extents outside the file, entries that are not
 known; and models that are no files. What may be read is written down in docs/decisions/external-data.md."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that are no text, or that speak to the terminal: a model may have them, and what is printed and written about it is
 text all the same."""
 

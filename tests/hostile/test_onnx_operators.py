@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX nodes that lie: attributes and inputs that contradict each other, subgraphs of the wrong form, sizes that no machine
 has. A row is one node, and the words that its error must have beside the node's name."""
 

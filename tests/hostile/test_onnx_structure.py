@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX files whose structure lies: graphs, names, versions, functions, tensors, the protobuf itself. A row is one lie, and
 the words that its error must have. Wrong operators stand in test_onnx_operators.py, external data in test_external_data.py.
 """

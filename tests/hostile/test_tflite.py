@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite files that lie, and what `lowtide inspect` must say of each. A row is one lie, and the words that its error must
 have. The first table lies with values in a flatbuffer that is whole, the second with the flatbuffer itself."""
 

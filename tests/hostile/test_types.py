@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX's operators say which of their inputs are of one type. From its node suite, for each operator and each such input:
 the first case that has it, with another type for that input. A lowering that did not ask would compute with two types at once."""
 

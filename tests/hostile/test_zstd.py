@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compressed models that lie: bombs, windows of gigabytes, frames that are cut or damaged."""
 
 import os

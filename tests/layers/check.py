@@ -1,11 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
 """The shape of the tree, checked: needs nothing but Python's own library.
 
     python3 tests/layers/check.py
 
-Includes point left only (stream <- layout <- emit <- tools; bench stands on stream), includes name a file from the
-root, headers say `#pragma once` and open no namespace, files open with a comment, no file is longer than 800 lines or
-has a name that says nothing, no unfinished work is marked, and the C++ is formatted. The last line is
-`N passed, N failed`: one for each rule.
+Includes point left only (stream <- layout <- emit <- tools; bench stands on stream; within stream and layout by
+FOLDERS below), no two files include each other, includes name a file from the root, headers say `#pragma once` and open
+no namespace, files open with the licence and a comment, no file is longer than 800 lines or has a name that says
+nothing, no unfinished work is marked, and the C++ is formatted. The last line is `N passed, N failed`: one for each rule.
 """
 
 import pathlib
@@ -24,9 +25,28 @@ MAY_INCLUDE = {
     "bench": {"schemas", "stream", "bench"},
     "tools": {"schemas", "stream", "layout", "emit", "bench", "tools"},
 }
+# Within a layer: what a folder may include beside itself and the files at the layer's root that PLAIN names.
+FOLDERS = {
+    "stream/file": set(),
+    "stream/recipe": {"stream/file"},
+    "stream/onnx": {"stream/file", "stream/recipe"},
+    "stream/tflite": {"stream/file", "stream/recipe"},
+    "layout/core": set(),
+    "layout/lower": {"layout/core"},
+    "layout/fuse": {"layout/core"},
+    "layout/settle": {"layout/core"},
+    "layout/legalise": {"layout/core"},
+    "layout/weights": {"layout/core"},
+}
+# Files at a layer's root that its folders may include: what everything in the layer speaks of.
+PLAIN = {"stream": {"stream/dtype.h", "stream/error.h", "stream/printable.h", "stream/progress.h", "stream/shape.h"},
+         "layout": set()}
+# What a whole layer may include of another, where that is not all of it.
+ONLY = {("emit", "layout"): "layout/core/"}
 GENERATED = {"schemas/onnx.pb.h", "schemas/tflite_generated.h"}
 MEANINGLESS = {"util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"}
 LONGEST = 800
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -67,6 +87,51 @@ def includes_point_left():
                 yield f"{path} includes {target}: {layer} may include only {', '.join(sorted(MAY_INCLUDE[layer]))}"
 
 
+def folder_of(path):
+    """The longest prefix of a path that FOLDERS names; None outside of them."""
+    return next((folder for folder in FOLDERS if str(path).startswith(folder + "/")), None)
+
+
+def phases_stand_apart():
+    for path in CPP:
+        folder, layer = folder_of(path), path.parts[0]
+        for target in INCLUDE.findall(TEXT[path]):
+            top = target.split("/")[0]
+            if (layer, top) in ONLY and not target.startswith(ONLY[layer, top]):
+                yield f"{path} includes {target}: of {top}, {layer} may include only {ONLY[layer, top]}"
+            if folder and top == layer:
+                other = folder_of(target)
+                allowed = {folder} | FOLDERS[folder]
+                if other not in allowed if other else target not in PLAIN[layer]:
+                    yield f"{path} includes {target}: {folder} may include only {', '.join(sorted(allowed))}"
+
+
+def files_do_not_include_each_other():
+    """A header and the source of the same name are one unit; no unit reaches itself through others."""
+    unit = {path: str(path.with_suffix("")) for path in CPP}
+    needs = {}
+    for path in CPP:
+        targets = {str(pathlib.PurePosixPath(t).with_suffix("")) for t in INCLUDE.findall(TEXT[path])}
+        needs.setdefault(unit[path], set()).update(targets - {unit[path]})
+    state, trail = {}, []
+
+    def visit(name):
+        if state.get(name) == "done" or name not in needs:
+            return
+        if state.get(name) == "open":
+            yield " -> ".join(trail[trail.index(name):] + [name])
+            return
+        state[name] = "open"
+        trail.append(name)
+        for target in sorted(needs[name]):
+            yield from visit(target)
+        trail.pop()
+        state[name] = "done"
+
+    for name in sorted(needs):
+        yield from visit(name)
+
+
 def includes_name_a_file_from_the_root():
     for path in CPP:
         for target in INCLUDE.findall(TEXT[path]):
@@ -86,9 +151,15 @@ def headers_open_no_namespace():
             yield f"{path} says using namespace"
 
 
+def files_name_their_licence():
+    for path in SOURCES:
+        if LICENCE not in "".join(TEXT[path].splitlines(keepends=True)[:2]):
+            yield f"{path} does not open with '{LICENCE}'"
+
+
 def headers_say_what_they_are():
     for path in CPP:
-        if path.suffix == ".h" and not TEXT[path].startswith("//"):
+        if path.suffix == ".h" and not TEXT[path].split("\n", 1)[1].startswith("//"):
             yield f"{path} does not open with a comment"
 
 
@@ -126,8 +197,8 @@ def code_is_formatted():
             yield f"{path}: run clang-format-14 -i"
 
 
-RULES = [includes_point_left, includes_name_a_file_from_the_root, headers_are_guarded, headers_open_no_namespace,
-         headers_say_what_they_are, names_say_something, files_are_short, nothing_is_marked_unfinished,
+RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root, headers_are_guarded, headers_open_no_namespace,
+         files_name_their_licence, headers_say_what_they_are, names_say_something, files_are_short, nothing_is_marked_unfinished,
          code_is_formatted]
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """layout/core/kernel_limits.inc against the installed runtime: a few operators of each family are measured again.
 
 `python tools/probe_kernels.py --check` does it for all of them.

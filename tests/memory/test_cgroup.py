@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Under a memory limit of the kernel's, with the page cache charged to it: a conversion neither dies nor needs more.
 
 `bench/scale.py cgroup` does the same with 8 GB.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many nodes, many initializers, many files: memory and time go with the nodes, and few files are open at once.
 
 `bench/scale.py nodes` does the same with up to 100,000.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--max-rss is kept, and where it is too small, the number that the error names is enough: really, by running again."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resident memory does not depend on the bytes of weights: the promise of the name, measured on the built program.
 
 The peak is read from the kernel, by lowtide itself (VmHWM) and, against lowtide, by this test from /proc while it runs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holes of the input stay holes: a model that is far larger than the disk converts, in no time and in the usual memory."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One operator case: a small ONNX model in a few lines of text, and what is expected of it.
 
     Case("conv/strides", "float[1,3,7,9] x", "y = Conv<strides=[2,1]>(x, w)", {"w": (4, 3, 3, 2)})

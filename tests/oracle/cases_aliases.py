@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that are read again behind a RESHAPE whose result is written over: LiteRT's memory planner gets these wrong."""
 
 from case import Case, i64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention and RotaryEmbedding: heads of their own, shared heads, masks, caches."""
 
 import numpy as np

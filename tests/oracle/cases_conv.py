@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conv, ConvTranspose, BatchNormalization, InstanceNormalization, LRN.
 
 ONNX pads each side by a number; TFLite knows only SAME (which puts the odd element at the end, and depends on the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ONNX Runtime's optimiser writes of diffusion models for GPUs (com.microsoft). Its CPU provider has no kernels for
 it: equal graphs of other operators are the judge."""
 

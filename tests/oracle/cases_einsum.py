@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Einsum: contractions, diagonals, sums, outer products, ellipses, one to three operands."""
 
 from case import Case

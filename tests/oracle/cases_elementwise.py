@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arithmetic, comparison, logic, activations, Clip, Cast, Where: element by element, with broadcasting both ways.
 
 int64 and float64 have few kernels; LiteRT 2.3.0 crashes or errs on unquantized int8 arithmetic. Integer division

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fuses into its neighbours, and near misses that must not: each rule's pattern as exporters write it."""
 
 import numpy as np

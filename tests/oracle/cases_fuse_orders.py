@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What moves between axis orders: pixel shuffles, flattens before matrices, reshapes around norms, and all that stands
 between two convolutions."""
 

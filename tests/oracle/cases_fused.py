@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime's fused Conv, Gemm and MatMul (com.microsoft)."""
 
 from case import Case

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small composed graphs: what settle_layouts and the fusions meet in real networks.
 
 Each is an excerpt of a network with all dimensions different. Some have values that leave the graph in the middle,

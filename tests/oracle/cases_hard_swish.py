@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hard swish as exporters write it, and near misses: what becomes HARD_SWISH, and what must not."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GridSample, AffineGrid, Col2Im, MaxUnpool, DeformConv, RoiAlign, MaxRoiPool: images sampled and put together.
 
 Positions beyond the image, and on its borders, decide these: grids reach from -1.6 to 1.6.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv: exact integers, also in sums that floats do not hold."""
 
 import numpy as np

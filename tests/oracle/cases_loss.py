@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss."""
 
 import numpy as np

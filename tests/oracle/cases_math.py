@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of one number that are composed of others: where plain formulas cancel (near 0), overflow, or saturate.
 
 The ranges are wide and the tolerance tight: of a function that is 1e-5 near 0 and 1 elsewhere a wrong half would pass.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime's fused transformer operators (com.microsoft), as its optimiser writes them."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Picking and placing by index or condition: GatherElements, GatherND, Scatter*, OneHot, Where, NonZero, Compress,
 Trilu, EyeLike, Unique, ReverseSequence, CenterCropPad, Dropout, and rarer forms of Constant, Pad and Tile.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MatMulNBits and GatherBlockQuantized: weights of few bits in blocks, zero points packed row by row."""
 
 import ml_dtypes

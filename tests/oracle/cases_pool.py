@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """MaxPool, AveragePool, LpPool and the global pools.
 
 TFLite pools know SAME and VALID, no dilations and no ceil_mode, and an average never counts the padding. ONNX's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """com.microsoft's operators on quantized integers, as ONNX Runtime's quantizer writes them."""
 
 import numpy as np

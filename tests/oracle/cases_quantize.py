@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """QuantizeLinear and DequantizeLinear: whole tensors, along an axis, by blocks; ONNX's
 integers are plain numbers to every operator between the two.
 """

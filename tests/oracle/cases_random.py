@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Seeded random chains between convolutions: movements of axes and elements in any order, where every layout decision
 shows. All dimensions differ as far as the chain lets them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN in every form, and If, Loop and Scan whose course only the run knows.
 
 Recurrent operators: steps 4, batch 3, 5 inputs, 2 hidden. Sequences longer than 32 steps, and those of unknown

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions, Softmax and LogSoftmax, ArgMax and ArgMin, LayerNormalization.
 
 Axes moved from an attribute to an input (ReduceSum at 13, the others at 18). Before opset 13 Softmax flattens the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resize and Upsample, DepthToSpace and SpaceToDepth.
 
 TFLite resizes with half_pixel_centers, align_corners, or neither (asymmetric); its nearest rounds differently from

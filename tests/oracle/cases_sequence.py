@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sequences whose elements are known at conversion: nothing of them is left in the file."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moving elements: Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Concat, Split, Slice, Gather, Pad, Expand, Tile,
 and what computes shapes: Shape, Size, Constant, ConstantOfShape, Range.
 

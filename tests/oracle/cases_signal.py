@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spectra and what stands around them: DFT, STFT, windows, mel weights; determinants.
 
 numpy.fft is the second judge of the transforms: lengths that are no powers of two, odd and even.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NonMaxSuppression: corner and centre boxes, several batches and classes, equal scores, thresholds met exactly, boxes
 without area, and limits that only the run knows.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shapes computed inside the graph, as exporters write them, over dimensions that are known only at run time.
 
 Each chain stands once with dynamic and once with fixed inputs; with fixed ones nothing may be left of it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TfIdfVectorizer over integers."""
 
 import numpy as np

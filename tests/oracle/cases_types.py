@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types that no kernel takes, ranks above the kernels' highest, and broadcasting that kernels cannot do: what
 legalise makes of them. Results are those of the type that ONNX names, also where it wraps.
 """

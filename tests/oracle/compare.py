@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How near is near enough: one answer against the expected one."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a model by LiteRT's CompiledModel, which reads external buffers; the Interpreter does not."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the built program as a user does.
 
 The program is $LOWTIDE, or build/release/lowtide. What it must do whatever happens: end in time, never die by a

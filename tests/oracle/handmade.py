@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TFLite files made by hand, to show that the judges catch what they must: wrong values, names, order, crashes."""
 
 import flatbuffers

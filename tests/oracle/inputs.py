@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random inputs for an ONNX model: seeded, of the type and shape that the model declares."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is a converted model right? LiteRT against ONNX Runtime on the same inputs.
 
     python tests/oracle/judge.py MODEL.onnx [--shape INPUT=1,3,64,64]... [--range INPUT=0:2]... [--seed N]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LiteRT behind a process boundary, with a time limit.
 
 `Litert` keeps one child alive and starts another when it dies. A model that aborts, crashes or hangs is an answer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The child process of `litert.Litert`: runs models in LiteRT until told to stop.
 
 It lives apart because kernels may abort the process or never return. What it reads from the pipe are requests

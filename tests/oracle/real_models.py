@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The collection of real models: where it lies, and what is expected of each (real_models.tsv)."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The operator cases without pytest: fast, and what fails gathered by reason. For work on a family of operators.
 
     python tests/oracle/run_cases.py [FILTER...] [--jobs 2] [--rows]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What --weights must write: a quantizer of numpy's own, and what a .tflite file holds.
 
 The file is read with the schema classes that ai-edge-litert ships. Nothing here knows how Lowtide works.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model-local functions: attributes that refer to the call's, defaults, nested calls, outputs that are inputs, graphs in
 a body, opset imports of a function's own; and the functions that are refused.
 

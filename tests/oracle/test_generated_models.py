@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generated networks (`lowtide make-model`): right answers, and nothing in the graph that TFLite could have fused.
 
 No TRANSPOSE but at the graph's inputs and outputs, no batch normalisation, no activation of its own behind a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--weights in-place: weights that need no change stay in the ONNX model's files, and LiteRT's CompiledModel reads them there."""
 
 import json

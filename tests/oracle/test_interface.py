@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names, order and types of inputs and outputs stay ONNX's own, and options of the command do what they say."""
 
 import json

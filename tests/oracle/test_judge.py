@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The judges judged: each kind of fault, in files made by hand, must be seen and named."""
 
 import stat

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--layout NAME=nhwc: the conversion equals that of the model with a Transpose at that border."""
 
 import onnx

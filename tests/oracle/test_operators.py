@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every operator of the core graph: each attribute, the old opset forms, ranks, types, and small composed graphs.
 
 The cases stand in tables, one file a family (cases_*.py); case.py says how to write one. Run some of them with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every real model of the collection: converted as a user does it, and judged against ONNX Runtime.
 
 The models are no part of the repository: they lie in ../shared/models/onnx beside it, or in $LOWTIDE_MODELS. Where

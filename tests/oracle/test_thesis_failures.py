@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the thesis's converter got wrong, one test each: all of it without an error.
 
 The first converter (ONNX2TFLite, which grew out of a thesis) gave files that ran and answered wrongly. Each of its

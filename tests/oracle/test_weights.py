@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--weights f16, int8, int4: the bytes and scales in the file are those of a quantizer in numpy (stored_weights.py), and
 LiteRT computes with them what ONNX Runtime computes with the weights that they stand for.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a .tflite file says about itself: operators, and the names, types and order of inputs and outputs.
 
 Read with the schema classes that ai-edge-litert ships, never with ours. The file is mapped, so a file of many

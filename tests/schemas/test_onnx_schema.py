@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """schemas/onnx.proto says the same as the descriptor that the `onnx` package carries.
 
 Both are flattened to {path: facts}, so that a difference names the message, field or value it is in.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The letters of the lowering table against ONNX's own definitions: what any version of an operator takes must fit."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds schemas/tflite.fbs against the schema that ai-edge-litert ships as generated Python classes.
 
 flatc turns our schema into the same kind of classes, and both modules are read as source code: the slot, type and

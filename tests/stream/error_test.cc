@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line of an error, and what becomes of names from files.
 #include "stream/error.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random recipes against plain index arithmetic on whole arrays. The values are small whole numbers, so that every type
 // holds them exactly and the order of a sum does not matter.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What tests of files need: a folder that goes away, bytes in files, and the error that a call throws.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line as a person meets it: what it says to wrong words, where it writes, and what a terminal shows."""
 
 import fcntl

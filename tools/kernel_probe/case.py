@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a case is, and the numbers that cases are made of."""
 
 import dataclasses

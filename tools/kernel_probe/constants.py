@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of the operators that make values from shapes and numbers, ask for shapes, and change types."""
 
 import numpy as np

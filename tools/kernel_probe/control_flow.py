@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of IF and WHILE: conditions, state of several types, shapes that change from turn to turn."""
 
 import numpy as np

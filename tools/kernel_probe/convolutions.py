@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of convolutions and pools, against plain numpy windows."""
 
 import itertools

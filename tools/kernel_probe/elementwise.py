@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of the operators that work element by element, with two-way broadcasting where they take two operands."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of gather and scatter, of reversed order, and of the operators that place values: one-hot, diagonals, dilation."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of resizing, of blocks moved between space, depth and batch, and of windows."""
 
 import numpy as np

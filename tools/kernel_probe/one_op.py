@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds a TFLite model of one operator with the schema classes that the runtime ships, and runs it.
 
 The trap: Python hands neither bfloat16 nor 4-bit tensors to the interpreter, so an operand of such a type is fed as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of StableHLO's gather and pad, of Fourier transforms, and of NaN and infinity."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of the quantized kernels that are not products: operands and results with scales, in int8, uint8 and int16.
 
 A quantized result is right if it is within one unit of the float result, rounded; int16 kernels that look a function

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of quantized convolutions and products, and of float ones with small weights: hybrid kernels, and weights behind
 a DEQUANTIZE.
 """

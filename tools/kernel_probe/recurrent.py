@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of recurrent layers and of non-maximum suppression."""
 
 import numpy as np

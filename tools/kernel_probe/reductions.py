@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of the operators that reduce, scan, search or sort along axes."""
 
 import numpy as np

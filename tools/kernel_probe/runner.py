@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs cases in child processes: a kernel may crash, and then only its own case is lost.
 
 Each child takes the list of cases where the last one stopped and reports one line a case through a pipe. A case that

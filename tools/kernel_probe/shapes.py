@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of the operators that reorder, reshape, join and part tensors.
 
 Every type that a kernel copies, every rank; shape and axis operands of each type, as constants and at run time.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases of slices, pads and repeats."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turns answers into layout/core/kernel_limits.inc and docs/kernels.md."""
 
 import collections
@@ -134,6 +135,7 @@ def quantized_table(results):
 def inc_text(found, quantized):
     version = importlib.metadata.version("ai-edge-litert")
     head = f"""\
+// SPDX-License-Identifier: Apache-2.0
 // What the kernels of ai-edge-litert {version} take and get right, with the default delegates and without. Written by
 // tools/probe_kernels.py, which runs each and compares with numpy; not edited by hand. docs/kernels.md tells the rest.
 //

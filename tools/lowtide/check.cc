@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lowtide check: is this TFLite file what this ONNX model converts to?
 #include <fmt/format.h>
 

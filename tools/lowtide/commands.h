@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands of the program, one file each. Each adds itself to the command line; its callback does the work and
 // throws lowtide::stream::Error.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What decides the result of a conversion on the command line, and the way from an ONNX file to the plan of its TFLite
 // file: shared by the command that converts and the one that compares with what would be converted.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lowtide convert: ONNX to TFLite.
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A limit of the kernel's on what this process allocates (RLIMIT_DATA), so that memory that nobody has counted ends in
 // an error and not in a machine without memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lowtide inspect: lists a model of either format.
 #include <fmt/format.h>
 

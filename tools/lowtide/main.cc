@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lowtide: the command line. Errors become one line on stderr and the exit status of their kind (docs/errors.md).
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lowtide make-model: writes a test model of any size while its weights are made.
 #include <fmt/format.h>
 #include <unistd.h>

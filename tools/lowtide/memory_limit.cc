@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/lowtide/memory_limit.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What --max-rss means at each stage of a conversion: how much is left for tiles and windows beside what the process
 // has, and the kernel's limit behind it (data_limit.h).
 //

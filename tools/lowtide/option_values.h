@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What values of options have to look like, where several commands agree.
 #pragma once
 

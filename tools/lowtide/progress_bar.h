@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shows on stderr how far a conversion is: one line that is rewritten on a terminal, plain lines elsewhere.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resident memory of this process as the kernel counts it.
 //
 // The trap: getrusage's maximum survives exec, so a child shows its parent's; /proc/self/status does not. And the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/lowtide/text_file.h"
 
 #include "stream/file/out_file.h"

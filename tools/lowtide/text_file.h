@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small files that the program writes beside models.
 #pragma once
 

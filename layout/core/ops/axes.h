@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the trait rows of data-moving ops share: checks, permutations of fewer or more axes, and the rewriting of
 // constant inputs that speak of axes.
 #pragma once

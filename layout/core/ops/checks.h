@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rows check of their inputs. All throw Error(kMalformed) with the op's name in front.
 #pragma once
 

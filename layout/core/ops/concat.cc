@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of CONCATENATION, SPLIT and SPLIT_V.
 //
 // The trap: SPLIT takes its axis first and its data second; SPLIT_V takes data, sizes, axis. One size may be -1.

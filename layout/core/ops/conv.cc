@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of the image ops: convolutions, pools, resizes, block moves and the normalisations over channels.
 //
 // The trap: two paddings and nothing else. SAME divides the missing elements so that the odd one comes last, and its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of the elementwise ops. All broadcast as numpy does; all follow any permutation.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of ops that make or repeat elements: FILL, RANGE, ZEROS_LIKE, TILE, BROADCAST_TO, BROADCAST_ARGS, MATRIX_DIAG,
 // MATRIX_SET_DIAG.
 //

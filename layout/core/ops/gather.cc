@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of ops that pick or place elements by index: GATHER, GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP, ONE_HOT, WHERE,
 // UNIQUE, UNSORTED_SEGMENT_*, NON_MAX_SUPPRESSION_V4.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of the matrix products.
 //
 // The trap: FULLY_CONNECTED multiplies by transposed weights [N, K] and flattens the input unless keep_num_dims is set.

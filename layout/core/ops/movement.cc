@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows of ops that move elements without computing: joined from concat.cc, slice.cc, pad.cc, gather.cc, fill.cc.
 #include <vector>
 

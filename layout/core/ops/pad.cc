@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of ops that add a border or trade space for batch: PAD, PADV2, MIRROR_PAD, SPACE_TO_BATCH_ND,
 // BATCH_TO_SPACE_ND, DILATE.
 //

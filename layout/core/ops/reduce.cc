@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of the ops that work along axes: reductions, arg-max, cumulative sums, softmax, top-k.
 //
 // The trap: MEAN and its kin name their axes in a constant input, softmax and top-k always mean the last axis.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of ops that change a tensor's shape and no byte, or speak of shapes: reshape, squeeze, pack, transpose, shape.
 //
 // The trap: RESHAPE's shape input may hold one -1; unlike ONNX's, its 0 is a true zero. SQUEEZE without dims drops

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traits of ops that take or replace a part, or turn an axis round: SLICE, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE,
 // REVERSE_V2, REVERSE_SEQUENCE.
 //

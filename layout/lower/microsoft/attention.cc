@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's Attention, QAttention and MultiHeadAttention (com.microsoft).
 //
 // How they differ from ONNX's Attention: masks are integers, and what they exclude gets mask_filter_value (-10000)

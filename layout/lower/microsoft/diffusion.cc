@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ONNX Runtime's optimiser writes of diffusion models for GPUs (com.microsoft): convolutions and group
 // normalisations with the channels in the end, and sums with what stands around them. Its CPU provider has no kernels
 // for them; the formulas are the schemas' and the CUDA kernels'.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's GroupQueryAttention (com.microsoft) with a cache of floats.
 //
 // Every batch entry has a length of its own (seqlens_k + 1, new tokens included), so new keys are put behind the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's fused layer normalisations (com.microsoft): behind a skip connection, and behind the sum of
 // embeddings. Their default epsilon is 1e-12, not LayerNormalization's 1e-5.
 // Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and embed_layer_norm.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's RotaryEmbedding (com.microsoft): ONNX's with the inputs in another order, and one position to count
 // from as a further form of position_ids. Without rotary_embedding_dim the caches say how long a head is.
 // Sources: ONNX Runtime's bert_defs.cc, rotary_embedding.cc and rotary_embedding_helper.h.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "layout/core/reshape_groups.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A graph under construction, fused and then counted: what the tests of the fusing rules share.
 #pragma once
 

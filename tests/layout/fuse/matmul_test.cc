@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/layout/fuse/fusing.h"
 
 namespace lowtide::layout {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions over axes that a reshape merged see them apart; nothing else changes.
 #include "tests/layout/fuse/fusing.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chains of reshapes, and reshapes that move behind what does not mind them (lead_axes.cc).
 #include "tests/layout/fuse/fusing.h"
 

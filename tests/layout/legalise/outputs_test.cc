@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of inputs and outputs: orders that the user asked for, and outputs that are inputs, constants or twins.
 #include "layout/legalise/outputs.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What QUANTIZE becomes: ops that round by ONNX's rule, and nothing of it where only floats are asked for. What the ops
 // compute is judged by running them (tests/oracle/cases_quantize.py).
 #include <gtest/gtest.h>

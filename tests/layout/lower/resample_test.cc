@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Positions and weights along one axis, against values worked out by hand from the two specifications.
 #include "layout/lower/resample.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // External data: confined to the model's folder, in all the ways out that CVEs of other programs name.
 #include "stream/file/external_data.h"
 

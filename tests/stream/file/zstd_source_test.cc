@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressed input. The judge of the format is zstd's own compressor.
 #include "stream/file/zstd_source.h"
 

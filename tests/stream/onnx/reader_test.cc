@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models, graphs, nodes, attributes, functions and types; cut files; files over 2 GiB. Made by protobuf's generated
 // classes, which are the judge of the wire format.
 #include "stream/onnx/reader.h"

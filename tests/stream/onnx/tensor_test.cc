@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensors in each of the forms that ONNX has for them. The files are made by protobuf's generated classes, or byte by
 // byte where those cannot write a form.
 #include <functional>

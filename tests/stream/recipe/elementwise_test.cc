@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expected numbers are those of ONNX Runtime 1.31 on x86-64 and of numpy 2, unless a line says otherwise.
 #include "stream/recipe/elementwise.h"
 

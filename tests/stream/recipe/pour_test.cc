@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stream/recipe/pour.h"
 
 #include <gmock/gmock.h>

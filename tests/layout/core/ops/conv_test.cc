@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shapes of the image ops with sizes that are not known, and what their kernels would refuse.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the matrix products move when an operand is stored in another axis order, and what they refuse.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ops that move elements: a movement that commute allows, done by rewrite, must give the same tensor, permuted. And
 // what is known of shape tensors whose elements are symbols.
 #include <gtest/gtest.h>
