@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What --weights in-place costs on a large model, and whether its answer is right.
 
-    bench/in_place.py [--size 4G] [--folder DIR]      needs onnxruntime and ai-edge-litert (build/venv/bin/python)
+    python -m bench.in_place [--size 4G] [--folder DIR]      needs onnxruntime and ai-edge-litert (build/venv/bin/python)
 
 Prints the time of the conversion, with the inputs dropped from the page cache, the new bytes on the disk, and the largest
 difference of LiteRT's CompiledModel from ONNX Runtime, in units of the output's range.
@@ -10,12 +10,11 @@ difference of LiteRT's CompiledModel from ONNX Runtime, in units of the output's
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
-from compare import LOWTIDE, ROOT, seconds
+from bench.compare import LOWTIDE, ROOT, seconds
 
 RUN = """
 import pathlib, sys
@@ -27,7 +26,7 @@ if model.endswith(".onnx"):
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     outputs = dict(zip((o.name for o in session.get_outputs()), session.run(None, inputs)))
 else:
-    import compiled_model
+    from tests.support import compiled_model
     outputs = compiled_model.run(model, inputs, "BUILTIN", 2)
 np.savez(folder + "/outputs.npz", **outputs)
 """
@@ -38,8 +37,7 @@ def answer(model, inputs, folder):
     import numpy
 
     numpy.savez(folder / "inputs.npz", **inputs)
-    path = os.pathsep.join([str(ROOT / "tests/oracle"), os.environ.get("PYTHONPATH", "")])
-    subprocess.run([sys.executable, "-c", RUN, model, folder], check=True, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": path})
+    subprocess.run([sys.executable, "-c", RUN, model, folder], check=True, stderr=subprocess.DEVNULL, cwd=ROOT)
     return dict(numpy.load(folder / "outputs.npz"))
 
 

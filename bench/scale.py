@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How memory and time go with the size of a model: measures, and writes docs/memory.md's tables and picture.
 
-    bench/scale.py sizes  [--kind plain|transposed] [--sizes 16M,256M,1G,4G,16G,200G-sparse] [--rounds 3] [--folder DIR]
-    bench/scale.py nodes  [--counts 1000,3000,10000,30000,100000] [--files 1]
-    bench/scale.py cgroup [--size 8G] [--limit 64M]
-    bench/scale.py plot
+    python -m bench.scale sizes  [--kind plain|transposed] [--sizes 16M,256M,1G,4G,16G,200G-sparse] [--rounds 3] [--folder DIR]
+    python -m bench.scale nodes  [--counts 1000,3000,10000,30000,100000] [--files 1]
+    python -m bench.scale cgroup [--size 8G] [--limit 64M]
+    python -m bench.scale plot
 
 `sizes`: peak RSS, time, and time in units of `cp` of the same files (the model and its weights), in turns, the inputs
 dropped from the page cache before each turn. It takes twice the disk of the largest size. `nodes`: models that are
@@ -25,8 +25,8 @@ import statistics
 import subprocess
 import sys
 
-from cgroup import MemoryLimit, evict
-from compare import seconds
+from bench.cgroup import MemoryLimit, evict
+from bench.compare import seconds
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LOWTIDE = pathlib.Path(os.environ.get("LOWTIDE", ROOT / "build/release/lowtide"))

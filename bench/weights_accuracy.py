@@ -3,7 +3,7 @@
 """What smaller weights cost: each model is converted with --weights f16, int8 and int4, run by LiteRT (XNNPACK, what a user
 gets) on random inputs, and compared with ONNX Runtime on the floats.
 
-    bench/weights_accuracy.py MODEL.onnx ... [--shape INPUT=1,3,64,64] [--inputs 8]
+    python -m bench.weights_accuracy MODEL.onnx ... [--shape INPUT=1,3,64,64] [--inputs 8]
 
 Prints a Markdown table: the file's size in units of the float file's, the signal-to-noise ratio in dB over all outputs and
 inputs (20 dB is an error of a tenth of the signal, 40 dB of a hundredth), and how often the largest element along the
@@ -18,13 +18,9 @@ import tempfile
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "oracle"))
-
-import converter  # noqa: E402
-import judge  # noqa: E402
-from inputs import load_structure, random_inputs  # noqa: E402
-from litert import Litert  # noqa: E402
+from tests.support import converter, judge
+from tests.support.inputs import load_structure, random_inputs
+from tests.support.litert import Litert
 
 MODES = ("float", "f16", "int8", "int4")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's own node suite: convert each case, run it in LiteRT, compare with the outputs that the case gives.
 
-    python tests/conformance/run_nodes.py [--check | --update] [--filter TEXT] [--mode given|frozen] [--verbose]
+    python -m tests.conformance.run_nodes [--check | --update] [--filter TEXT] [--mode given|frozen] [--verbose]
 
 Two modes. `given`: every input of the case is a run-time input. `frozen`: all inputs but the first become
 initializers, as exporters write them (axes, shapes, repeats, weights). A case with one input is the same in both.
@@ -27,18 +27,14 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from tests.conformance import operators_page
+from tests.support import converter, judge
+from tests.support.compare import ElementTolerance
+from tests.support.inputs import run_time_inputs
+from tests.support.litert import Litert
+from tests.support.tflite_file import read_tflite
+
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "oracle"))
-
-import converter  # noqa: E402
-import judge  # noqa: E402
-from compare import ElementTolerance  # noqa: E402
-from inputs import run_time_inputs  # noqa: E402
-from litert import Litert  # noqa: E402
-from tflite_file import read_tflite  # noqa: E402
-
-import operators_page  # noqa: E402
-
 NODES = pathlib.Path(onnx.__file__).parent / "backend/test/data/node"
 MODES = ("given", "frozen")
 PASSING = HERE / "passing.txt"

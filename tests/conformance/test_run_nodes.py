@@ -4,21 +4,19 @@
 import pathlib
 import stat
 import sys
+import tempfile
 
 import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "oracle")]
+from tests.conformance import operators_page, run_nodes
 
-import operators_page  # noqa: E402
-import run_nodes  # noqa: E402
+HERE = pathlib.Path(__file__).resolve().parent
 
 STAND_IN = '''#!{python}
 import pathlib, sys
-sys.path.insert(0, {oracle!r})
 import onnx
-from handmade import op, write
-from tflite_file import DTYPES
+from tests.support.handmade import op, write
+from tests.support.tflite_file import DTYPES
 from onnx import helper
 model = onnx.load(sys.argv[2])
 node = model.graph.node[0]
@@ -42,12 +40,12 @@ write(pathlib.Path(sys.argv[4]), [tensor(v) for v in values], [op(builtin, list(
 @pytest.fixture(scope="module")
 def run():
     patch = pytest.MonkeyPatch()
-    import tempfile
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / "lowtide"
-        program.write_text(STAND_IN.format(python=sys.executable, oracle=str(HERE.parent / "oracle")))
+        program.write_text(STAND_IN.format(python=sys.executable))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         patch.setenv("LOWTIDE", str(program))
+        patch.setenv("PYTHONPATH", str(HERE.parents[1]))
         yield lambda case: {o.mode: o for o in run_nodes.run_case(case, run_nodes.MODES)}
     patch.undo()
 

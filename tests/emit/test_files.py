@@ -6,21 +6,17 @@ import pathlib
 import random
 import re
 import subprocess
-import sys
 
 import numpy as np
 import onnx
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.support import converter, judge
+from tests.support.litert import Litert
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/oracle"))
-
-import converter  # noqa: E402
-import judge  # noqa: E402
-from ai_edge_litert import schema_py_generated as schema  # noqa: E402
-from litert import Litert  # noqa: E402
-
 TYPES = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict, "number": (int, float)}
 
 

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Digests, compressed output, and `lowtide check`: judged by xxhash and by LiteRT's own schema."""
 
-import pathlib
 import subprocess
-import sys
 
 import pytest
 import xxhash
 from ai_edge_litert import schema_py_generated as schema
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
+from tests.support import converter
 
 DIFFERENT, MALFORMED = 12, 6
 

@@ -8,17 +8,13 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
-from zstd_frame import raw_frame  # noqa: E402
+from tests.support import converter
+from tests.support.zstd_frame import raw_frame
 
 OLD = b"an output of long ago"
 TIME_LIMIT = 60

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from fault import INPUTS, OLD, Bench, all_of
+from tests.faults.fault import INPUTS, OLD, Bench, all_of
 
 IO, NO_SPACE, MALFORMED = 4, 5, 6
 WRITING = ("create", "pwrite", "write", "fallocate", "ftruncate")

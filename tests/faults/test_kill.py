@@ -2,18 +2,14 @@
 """SIGKILL at random moments, and conversions to one output at once: there is the old output or a complete new one, and
 what a killed conversion left is removed by the next."""
 
-import pathlib
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
+from tests.support import converter
 
 OLD = b"an output of long ago"
 KILLS = 50

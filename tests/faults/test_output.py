@@ -2,10 +2,8 @@
 """The output: complete or not there. An existing file is replaced only when the new one is complete."""
 
 import os
-import pathlib
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,10 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
-from tflite_file import read_tflite  # noqa: E402
+from tests.support import converter
+from tests.support.tflite_file import read_tflite
 
 MIB = 2**20
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what fuzzing starts from, one folder a target.
 
-    python tests/fuzz/make_seeds.py FOLDER
+    python -m tests.fuzz.make_seeds FOLDER
 
 ONNX models: the node suite in both of its modes and the operator cases, small ones. TFLite files: what $LOWTIDE (or
 build/release/lowtide) makes of a part of them. Zstd frames: by the zstd program. Names are hashes of the bytes.
@@ -15,16 +15,13 @@ import sys
 import tempfile
 import zlib
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "oracle"), str(ROOT / "tests" / "conformance")]
+import numpy as np
+import onnx
+import onnx.parser
 
-import numpy as np  # noqa: E402
-import onnx  # noqa: E402
-import onnx.parser  # noqa: E402
-
-import converter  # noqa: E402
-import run_nodes  # noqa: E402
-from test_operators import CASES  # noqa: E402
+from tests.conformance import run_nodes
+from tests.oracle.all_cases import CASES
+from tests.support import converter
 
 LARGEST = 6 * 1024  # bytes of a model: an input that is executed fast and mutated where it matters
 CONVERTED_ONE_OF = 5

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzes at idle priority and keeps count.
 
-    python tests/fuzz/run.py FOLDER [--cpu-hours 4] [--jobs 2] [--target NAME...] [--slice 600] [--no-build]
-    python tests/fuzz/run.py FOLDER --summary
+    python -m tests.fuzz.run FOLDER [--cpu-hours 4] [--jobs 2] [--target NAME...] [--slice 600] [--no-build]
+    python -m tests.fuzz.run FOLDER --summary
 
 FOLDER keeps everything between runs: corpus/TARGET, artifacts/TARGET (findings), logs, and cpu.tsv, one line a slice.
 A slice is one run of one target; the target that is furthest behind its share is next. CPU time is what the kernel
@@ -168,7 +168,7 @@ def main():
         if not args.no_build:
             build()
         if not (args.folder / "corpus").is_dir():
-            subprocess.run([sys.executable, str(HERE / "make_seeds.py"), str(args.folder / "corpus")], check=True)
+            subprocess.run([sys.executable, "-m", "tests.fuzz.make_seeds", str((args.folder / "corpus").resolve())], cwd=ROOT, check=True)
         os.nice(19)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         for number in (signal.SIGINT, signal.SIGTERM):

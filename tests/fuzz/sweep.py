@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every small model, wrong in one place: what a fuzzer finds late, tried at once.
 
-    python tests/fuzz/sweep.py [--part 1/12] [--jobs 2] [--keep FOLDER]
+    python -m tests.fuzz.sweep [--part 1/12] [--jobs 2] [--keep FOLDER]
 
 From each kind of model among the seeds: every input with other ranks, extents and element types, every initializer
 with other shapes and extreme numbers, every attribute with extreme numbers, every operand left out. All of them go
@@ -26,8 +26,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-import make_seeds
-from run import ENVIRONMENT, LIMITS, ROOT, SLOW
+from tests.fuzz import make_seeds
+from tests.fuzz.run import ENVIRONMENT, LIMITS, ROOT, SLOW
 
 PROGRAM = ROOT / "build/fuzz/tests/fuzz/fuzz_convert"
 WHOLE = (-1, 0, 1, 2, 100, -100, 2**31, -2**31, 2**40, 2**63 - 1, -2**63)

@@ -3,13 +3,9 @@
 that kind of error (docs/errors.md), nothing written, nothing left, no crash, no hang, and no memory to speak of."""
 
 import functools
-import pathlib
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
+from tests.support import converter
 
 STATUS = {"usage": 2, "not-found": 3, "io": 4, "no-space": 5, "malformed": 6, "unsafe-path": 7, "unsupported": 8, "budget": 9}
 TIME_LIMIT, SANITIZED_TIME_LIMIT = 20, 90

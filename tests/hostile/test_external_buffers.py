@@ -4,21 +4,16 @@ is missing, too short, or not to be touched is named with the reason."""
 
 import json
 import os
-import pathlib
 import subprocess
-import sys
 
 import flatbuffers
 import numpy as np
 import onnx
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, helper
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/oracle"))
-
-import converter  # noqa: E402
-from ai_edge_litert import schema_py_generated as schema  # noqa: E402
+from tests.support import converter
 
 ROWS, COLUMNS, OFFSET = 70, 48, 128
 BYTES = ROWS * COLUMNS * 4

@@ -11,8 +11,8 @@ from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
-from good_model import good_model, initializer
-from refusal import converter, refuse
+from tests.hostile.good_model import good_model, initializer
+from tests.hostile.refusal import converter, refuse
 
 
 def external_model(folder, where, **entries):

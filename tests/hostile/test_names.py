@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-
-from good_model import good_model, node
-from refusal import refuse, run
+from tests.hostile.good_model import good_model, node
+from tests.hostile.refusal import refuse, run
 
 # Of equal length with what they replace, since protobuf's writer takes only text.
 NAMES = {"no UTF-8": b"\xff\xfe\xc3\x28", "half a letter": b"ab\xe2\x82", "surrogate": b"\xed\xa0\x80x", "too long a form": b"\xc0\xafab",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from good_model import attribute, good_model, initializer
-from refusal import Lies, refuse, refuse_model, run
+from tests.hostile.good_model import attribute, good_model, initializer
+from tests.hostile.refusal import Lies, refuse, refuse_model, run
 
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 HUGE = 2**62

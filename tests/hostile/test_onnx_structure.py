@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from good_model import good_model, initializer, node
-from refusal import Lies, converter, refuse, refuse_model
+from tests.hostile.good_model import good_model, initializer, node
+from tests.hostile.refusal import Lies, converter, refuse, refuse_model
 
 lie = Lies()
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from good_tflite import Bytes, buffer, good_tflite, opcode, operator, pack, signature, tensor
-from refusal import Lies, refuse_to_list, run
+from tests.hostile.good_tflite import Bytes, buffer, good_tflite, opcode, operator, pack, signature, tensor
+from tests.hostile.refusal import Lies, refuse_to_list, run
 
 values, structure = Lies(), Lies()
 

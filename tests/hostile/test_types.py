@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from refusal import refuse, run
+from tests.hostile.refusal import refuse, run
 
 NODES = pathlib.Path(onnx.__file__).parent / "backend/test/data/node"
 # Only indices or zero points among them, which are read one by one: a mixture has one meaning, and need not be refused.

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from good_model import good_model
-from refusal import converter, refuse
-from zstd_frame import MAGIC, MOST_IN_A_BLOCK, RAW, REPEATED, RESERVED, block, header, raw_frame
+from tests.hostile.good_model import good_model
+from tests.hostile.refusal import converter, refuse
+from tests.support.zstd_frame import MAGIC, MOST_IN_A_BLOCK, RAW, REPEATED, RESERVED, block, header, raw_frame
 
 WHOLE = good_model().SerializeToString()
 FRAME = raw_frame(WHOLE)

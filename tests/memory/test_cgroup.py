@@ -4,17 +4,12 @@
 `bench/scale.py cgroup` does the same with 8 GB.
 """
 
-import pathlib
 import subprocess
-import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "tests/oracle"), str(ROOT / "bench")]
-
-import converter  # noqa: E402
-from cgroup import MemoryLimit, Unavailable, evict  # noqa: E402
+from bench.cgroup import MemoryLimit, Unavailable, evict
+from tests.support import converter
 
 MIB = 2**20
 

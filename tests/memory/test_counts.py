@@ -4,14 +4,10 @@
 `bench/scale.py nodes` does the same with up to 100,000.
 """
 
-import pathlib
 import resource
 import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
+from tests.support import converter
 
 KIB, MIB = 2**10, 2**20
 

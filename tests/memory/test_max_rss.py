@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """--max-rss is kept, and where it is too small, the number that the error names is enough: really, by running again."""
 
-import pathlib
 import re
 import subprocess
-import sys
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
+from tests.support import converter
 
 MIB = 2**20
 MODELS = {

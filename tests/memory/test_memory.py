@@ -9,15 +9,12 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import threading
 import time
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
+from tests.support import converter
 
 MIB = 2**20
 LIMIT = 32 * MIB

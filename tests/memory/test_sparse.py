@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holes of the input stay holes: a model that is far larger than the disk converts, in no time and in the usual memory."""
 
-import pathlib
 import re
 import subprocess
-import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
-
-import converter  # noqa: E402
+from tests.support import converter
 
 MIB = 2**20
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values that are read again behind a RESHAPE whose result is written over: LiteRT's memory planner gets these wrong."""
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 W = {"s1": i64(6, 4), "s2": i64(6, 1, 4), "k": (6, 1), "q": (4,)}
 HEAD = "t = Tanh(x) a = Mul(t, q) b = Reshape(a, s1) "

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case
+from tests.support.case import Case
 
 Q4, K4, V4 = "float[2,4,5,6] q", "float[2,4,7,6] k", "float[2,4,7,3] v"
 QS, KS, VS = "float[2,6,5,4] q", "float[2,2,7,4] k", "float[2,2,7,3] v"  # six heads share two

@@ -7,7 +7,7 @@ size) and VALID. So sizes are even and odd, pads symmetric and not, and kernels 
 
 import numpy as np
 
-from case import Case, f32
+from tests.support.case import Case, f32
 
 CASES = []
 

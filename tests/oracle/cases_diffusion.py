@@ -4,7 +4,7 @@ it: equal graphs of other operators are the judge."""
 
 import numpy as np
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 MS = {"com.microsoft": 1}
 CASES = []

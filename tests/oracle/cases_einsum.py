@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Einsum: contractions, diagonals, sums, outer products, ellipses, one to three operands."""
 
-from case import Case
+from tests.support.case import Case
 
 A, B3, M, N = "float[2,3,4] a", "float[2,4,5] b", "float[3,4] m", "float[4,5] n"
 

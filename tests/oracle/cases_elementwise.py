@@ -7,7 +7,7 @@ rounds toward zero in ONNX, Mod follows the divisor (fmod=1: the dividend), Roun
 
 import numpy as np
 
-from case import Case, f32
+from tests.support.case import Case, f32
 
 CASES = []
 

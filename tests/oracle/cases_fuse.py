@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case, f32, i64
+from tests.support.case import Case, f32, i64
 
 # Batch normalisation as an inference graph has it.
 BN = {"bg": (4,), "bb": (4,), "bm": (4,), "bv": np.array([0.5, 1.5, 2.0, 0.25], np.float32)}

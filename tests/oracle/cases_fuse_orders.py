@@ -4,8 +4,8 @@ between two convolutions."""
 
 import numpy as np
 
-from case import Case, f32, i64
-from cases_fuse import LN, LNW, W, X
+from tests.oracle.cases_fuse import LN, LNW, W, X
+from tests.support.case import Case, f32, i64
 
 
 def shuffle(name, perm, apart, together, channels=12, more="", x="float[1,3,5,7] x", weights=None, **how):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime's fused Conv, Gemm and MatMul (com.microsoft)."""
 
-from case import Case
+from tests.support.case import Case
 
 MS = {"com.microsoft": 1}
 CASES = [

@@ -7,8 +7,8 @@ or that are used by operators which want different axis orders.
 
 import numpy as np
 
-from case import Case, f32, i64
-from cases_conv import norm_weights
+from tests.oracle.cases_conv import norm_weights
+from tests.support.case import Case, f32, i64
 
 CASES = []
 
@@ -28,7 +28,7 @@ graph("two_heads_concatenated", "2,3,7,9",
 graph("residual", "2,4,7,9", "a = Conv<pads=[1,1,1,1]>(x, w) r = Relu(a) b = Conv<pads=[1,1,1,1]>(r, v) s = Add(b, x) y = Relu(s)",
       {"w": (5, 4, 3, 3), "v": (4, 5, 3, 3)})
 graph("residual_with_projection", "2,3,8,10",
-      f"a = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w) n = BatchNormalization(a, s, b, m, v) p = Conv<strides=[2,2]>(x, k) q = Add(n, p) y = Relu(q)",
+      "a = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w) n = BatchNormalization(a, s, b, m, v) p = Conv<strides=[2,2]>(x, k) q = Add(n, p) y = Relu(q)",
       {"w": (4, 3, 3, 3), "k": (4, 3, 1, 1), **norm_weights(4)})
 graph("concat_channels", "2,3,7,9", "a = Conv(x, w) b = Conv(x, v) c = Concat<axis=1>(a, b) y = Conv(c, u)",
       {**W, "v": (5, 3, 3, 2), "u": (6, 9, 2, 3)})

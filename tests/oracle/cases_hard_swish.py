@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case
+from tests.support.case import Case
 
 N = {"three": np.float32(3), "two": np.float32(2), "six": np.float32(6), "zero": np.float32(0), "sixth": np.float32(1 / 6),
      "half": np.float32(0.5), "one": np.float32(1)}

@@ -6,7 +6,7 @@ Positions beyond the image, and on its borders, decide these: grids reach from -
 
 import numpy as np
 
-from case import Case, f32, i64
+from tests.support.case import Case, f32, i64
 
 CASES = []
 

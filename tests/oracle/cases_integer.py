@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case
+from tests.support.case import Case
 
 rng = np.random.default_rng(7)
 U = lambda *shape: rng.integers(0, 256, shape).astype(np.uint8)  # noqa: E731

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case, f32
+from tests.support.case import Case, f32
 
 CASES = []
 LABELS = np.array([[0, 3, -5, 2, 1], [-5, 1, 1, 0, 3]], np.int64)

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from case import Case, f32
+from tests.support.case import Case, f32
 
 CASES = []
 

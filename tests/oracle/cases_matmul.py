@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case
+from tests.support.case import Case
 
 CASES = []
 

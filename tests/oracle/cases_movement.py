@@ -7,7 +7,7 @@ Indices may be negative; an index that comes twice adds up under "add" and is un
 
 import numpy as np
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 CASES = []
 

@@ -4,7 +4,7 @@
 import ml_dtypes
 import numpy as np
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 CASES = []
 

@@ -5,7 +5,7 @@ TFLite pools know SAME and VALID, no dilations and no ceil_mode, and an average 
 ceil_mode adds windows that hang over the end; a window that would start in the padding is left out.
 """
 
-from case import Case
+from tests.support.case import Case
 
 CASES = []
 

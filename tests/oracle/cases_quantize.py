@@ -6,7 +6,7 @@ integers are plain numbers to every operator between the two.
 import ml_dtypes
 import numpy as np
 
-from case import Case, f32, i64
+from tests.support.case import Case, f32, i64
 
 CASES = []
 

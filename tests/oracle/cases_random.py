@@ -5,7 +5,7 @@ shows. All dimensions differ as far as the chain lets them.
 
 import numpy as np
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 COUNT = 60  # more by random_chain(seed) for any seed
 

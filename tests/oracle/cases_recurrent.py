@@ -7,7 +7,7 @@ length, become a loop.
 
 import numpy as np
 
-from case import Case, f32, i64
+from tests.support.case import Case, f32, i64
 
 CASES = []
 

@@ -7,7 +7,7 @@ tensor into two dimensions at `axis` (1 by default), later it works along one ax
 
 import numpy as np
 
-from case import Case, f32, i64
+from tests.support.case import Case, f32, i64
 
 CASES = []
 

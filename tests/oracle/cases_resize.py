@@ -7,7 +7,7 @@ each of ONNX's nearest_modes. Sizes that are no multiples show the difference.
 
 import numpy as np
 
-from case import Case, f32, i64
+from tests.support.case import Case, f32, i64
 
 CASES = []
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 CASES = []
 

@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 CASES = []
 

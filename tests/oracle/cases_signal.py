@@ -6,7 +6,7 @@ numpy.fft is the second judge of the transforms: lengths that are no powers of t
 
 import numpy as np
 
-from case import Case, f32
+from tests.support.case import Case, f32
 
 CASES = []
 

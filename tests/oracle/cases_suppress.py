@@ -5,7 +5,7 @@ without area, and limits that only the run knows.
 
 import numpy as np
 
-from case import Case
+from tests.support.case import Case
 
 CASES = []
 RNG = np.random.default_rng(5)

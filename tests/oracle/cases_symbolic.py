@@ -6,7 +6,7 @@ Each chain stands once with dynamic and once with fixed inputs; with fixed ones 
 
 import numpy as np
 
-from case import Case, i64
+from tests.support.case import Case, i64
 
 CASES = []
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from case import Case
+from tests.support.case import Case
 
 CASES = []
 X = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8], [5, 6, 5, 6, 7, 8]])

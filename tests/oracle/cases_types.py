@@ -5,7 +5,7 @@ legalise makes of them. Results are those of the type that ONNX names, also wher
 
 import numpy as np
 
-from case import Case, f32, i64
+from tests.support.case import Case, f32, i64
 
 CASES = []
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-import converter
-from litert import Litert
+from tests.support import converter
+from tests.support.litert import Litert
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import pathlib
 
-import judge
+from tests.support import judge
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = pathlib.Path(os.environ.get("LOWTIDE_MODELS", ROOT / "../shared/models/onnx")).resolve()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator cases without pytest: fast, and what fails gathered by reason. For work on a family of operators.
 
-    python tests/oracle/run_cases.py [FILTER...] [--jobs 2] [--rows]
+    python -m tests.oracle.run_cases [FILTER...] [--jobs 2] [--rows]
 
 A filter is part of a case's name ("conv/", "softmax/4d"). `--rows` prints rows for refused.tsv; each wants its
 reason written by a person: a refusal is right only where LiteRT's builtins cannot express the case.
@@ -14,10 +14,10 @@ import pathlib
 import sys
 import tempfile
 
-import converter
-from case import judge_case
-from litert import Litert
-from test_operators import CASES, REFUSED
+from tests.oracle.all_cases import CASES, REFUSED
+from tests.support import converter
+from tests.support.case import judge_case
+from tests.support.litert import Litert
 
 _litert = None
 

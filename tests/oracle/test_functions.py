@@ -11,8 +11,7 @@ import onnx
 import onnx.parser
 import pytest
 
-import converter
-import judge
+from tests.support import converter, judge
 
 HEAD = '<ir_version: 10, opset_import: ["": 18, "local": 1]>'
 

@@ -12,8 +12,7 @@ import onnx
 import onnx.shape_inference
 import pytest
 
-import converter
-import judge
+from tests.support import converter, judge
 
 # kind, bytes of weights, input size; activations that stand alone in the network itself.
 NETWORKS = {

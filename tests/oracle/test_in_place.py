@@ -8,13 +8,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-import converter
-import judge
-from case import Case, i64
-from compare import RangeTolerance
-from compiled_model import COMPILED
-from inputs import random_inputs
-from litert import RuntimeRefusal
+from tests.support import converter, judge
+from tests.support.case import Case, i64
+from tests.support.compare import RangeTolerance
+from tests.support.compiled_model import COMPILED
+from tests.support.inputs import random_inputs
+from tests.support.litert import RuntimeRefusal
 
 
 def tensors_of(graph):

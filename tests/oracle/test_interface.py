@@ -10,10 +10,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import converter
-import judge
-from case import Case, i64, judge_case
-from tflite_file import read_tflite
+from tests.support import converter, judge
+from tests.support.case import Case, i64, judge_case
+from tests.support.tflite_file import read_tflite
 
 
 def save(path, nodes, inputs, outputs, initializers=()):

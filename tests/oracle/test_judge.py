@@ -8,13 +8,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-import converter
-import judge
-from compare import ElementTolerance, RangeTolerance, compare
-from handmade import BOOL, F32, INT8, INT32, op, write
-from inputs import random_inputs
-from litert import Litert, RuntimeCrash, RuntimeRefusal, RuntimeTimeout
-from tflite_file import read_tflite
+from tests.support import converter, judge
+from tests.support.compare import ElementTolerance, RangeTolerance, compare
+from tests.support.handmade import BOOL, F32, INT8, INT32, op, write
+from tests.support.inputs import random_inputs
+from tests.support.litert import Litert, RuntimeCrash, RuntimeRefusal, RuntimeTimeout
+from tests.support.tflite_file import read_tflite
 
 SHAPE = [2, 3]
 

@@ -5,10 +5,9 @@ import onnx
 import pytest
 from onnx import helper
 
-import converter
-import judge
-from case import Case
-from inputs import random_inputs
+from tests.support import converter, judge
+from tests.support.case import Case
+from tests.support.inputs import random_inputs
 
 W, V = {"w": (4, 3, 3, 2)}, {"v": (6, 4, 2, 3)}
 CASES = [

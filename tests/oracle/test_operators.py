@@ -8,25 +8,10 @@ A case may be refused only if refused.tsv lists it, with words of the error and 
 it; a listed case that converts after all must leave the list.
 """
 
-import importlib
-import pathlib
-
 import pytest
 
-from case import judge_case
-
-FAMILIES = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("cases_*.py"))
-CASES = [case for family in FAMILIES for case in importlib.import_module(family).CASES]
-
-
-def read_refused():
-    """{case: words of the error}"""
-    rows = (line.split("\t") for line in pathlib.Path(__file__).with_name("refused.tsv").read_text().splitlines()
-            if line.strip() and not line.startswith("#"))
-    return {case: words for case, words, _reason in rows}
-
-
-REFUSED = read_refused()
+from tests.oracle.all_cases import CASES, REFUSED
+from tests.support.case import judge_case
 
 
 def test_names_are_unique_and_refused_cases_exist():

@@ -7,8 +7,8 @@ they are absent, that is said in the reason of what is skipped. real_models.tsv 
 
 import pytest
 
-import judge
-from real_models import FOLDER, expectations
+from tests.oracle.real_models import FOLDER, expectations
+from tests.support import judge
 
 PRESENT = FOLDER.is_dir()
 

@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 
-import judge
-from case import Case, judge_case
-from cases_conv import lrn_of
+from tests.oracle.cases_conv import lrn_of
+from tests.support import judge
+from tests.support.case import Case, judge_case
 
 CONV = {"w": (4, 3, 3, 2)}
 

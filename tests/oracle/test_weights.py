@@ -16,12 +16,11 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-import converter
-import judge
-from case import Case
-from compare import RangeTolerance
-from inputs import random_inputs
-from stored_weights import operator_version, quantized, stored
+from tests.support import converter, judge
+from tests.support.case import Case
+from tests.support.compare import RangeTolerance
+from tests.support.inputs import random_inputs
+from tests.support.stored_weights import operator_version, quantized, stored
 
 
 @dataclasses.dataclass

@@ -9,15 +9,13 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import termios
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/oracle"))
+from tests.support import converter
 
-import converter  # noqa: E402
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(folder, *arguments, **how):

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the program, one file each. Each adds itself to the command line; its callback does the work and
-// throws lowtide::stream::Error.
+// The commands of the program, one file each. They throw stream::Error, and what else plan_conversion() throws.
 #pragma once
 
-#include <CLI/App.hpp>
+#include "tools/lowtide/command_line.h"
 
-// Thrown when the error was printed already: ends the program with this status.
-struct Exit {
-  int status;
-};
+namespace lowtide::tools {
 
-void add_convert(CLI::App& app);
-void add_check(CLI::App& app);
-void add_inspect(CLI::App& app);
-void add_make_model(CLI::App& app);
+void convert_model(const ConvertCommand& command);
+void check_model(const CheckCommand& command);
+void inspect_model(const InspectCommand& command);
+void make_test_model(const MakeModelCommand& command);
+
+}  // namespace lowtide::tools

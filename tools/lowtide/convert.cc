@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <filesystem>
 
@@ -18,38 +17,30 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
-#include "tools/lowtide/option_values.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
 #include "tools/lowtide/text_file.h"
 
+namespace lowtide::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using lowtide::emit::VerifiedTensor;
-using lowtide::layout::WeightForm;
-using lowtide::stream::Budget;
-using lowtide::stream::Code;
-using lowtide::stream::Error;
-
-struct Options : ConversionOptions {
-  std::string output, report, dump_after;
-  bool dry_run = false, verbose = false, verify = false;
-  int zstd_level = 3;
-};
+using emit::VerifiedTensor;
+using layout::WeightForm;
+using stream::Budget;
+using stream::Code;
+using stream::Error;
 
 // What is seen while the conversion runs.
 struct Watch {
-  lowtide::tools::ResidentMarks marks;
+  ResidentMarks marks;
   bool dumped = false;  // the pass of --dump-after was there
   std::vector<VerifiedTensor> verified;
 };
 
-[[noreturn]] void usage(std::string text) { throw Error(Code::kUsage, std::move(text)); }
-
-AfterPass after_pass(const Options& options, Watch& watch) {
+AfterPass after_pass(const ConvertCommand& options, Watch& watch) {
   auto begun = std::chrono::steady_clock::now();
-  return [begun, &watch, dump = options.dump_after](std::string_view pass, const lowtide::core::Model& model) {
+  return [begun, &watch, dump = options.dump_after](std::string_view pass, const core::Model& model) {
     watch.marks.sample();
     size_t ops = 0;
     for (const auto& graph : model.graphs) ops += graph->ops.size();
@@ -58,12 +49,12 @@ AfterPass after_pass(const Options& options, Watch& watch) {
                   ops);
     if (pass != dump) return;
     watch.dumped = true;
-    fmt::print("{}", lowtide::emit::listing_text(lowtide::emit::listing(model)));
+    fmt::print("{}", emit::listing_text(emit::listing(model)));
   };
 }
 
 // Where the output goes: the input's name with .tflite in its folder, unless one is given.
-fs::path output_path(const Options& options) {
+fs::path output_path(const ConvertCommand& options) {
   fs::path input = options.input;
   if (input.extension() == ".zst") input.replace_extension();
   return options.output.empty() ? input.replace_extension(".tflite") : fs::path(options.output);
@@ -72,16 +63,16 @@ fs::path output_path(const Options& options) {
 // True when both paths name one file, which need not exist.
 bool one_place(const fs::path& a, const fs::path& b) {
   std::error_code first, second;
-  return lowtide::stream::same_file(a, b) ||
+  return stream::same_file(a, b) ||
          fs::weakly_canonical(fs::absolute(a), first) == fs::weakly_canonical(fs::absolute(b), second);
 }
 
-void check_paths(const Options& options, const fs::path& output) {
-  if (fs::path(options.input) == output || lowtide::stream::same_file(options.input, output))
-    usage(fmt::format("the output {} is the input", output.string()));
+void check_paths(const ConvertCommand& options, const fs::path& output) {
+  if (fs::path(options.input) == output || stream::same_file(options.input, output))
+    usage_error(fmt::format("the output {} is the input", output.string()));
   if (options.report.empty()) return;
-  if (lowtide::stream::same_file(options.input, options.report) || one_place(options.report, output))
-    usage(fmt::format("the report {} is the input or the output", options.report));
+  if (stream::same_file(options.input, options.report) || one_place(options.report, output))
+    usage_error(fmt::format("the report {} is the input or the output", options.report));
   // Found now and not when the model is written.
   std::error_code none;
   if (fs::exists(options.report, none) && !fs::is_regular_file(options.report, none))
@@ -92,16 +83,16 @@ void check_paths(const Options& options, const fs::path& output) {
 }
 
 // Neither the output nor the report may replace a file that the weights are read from.
-void check_sources(const lowtide::onnx::Model& model, const fs::path& output, const fs::path& report) {
+void check_sources(const onnx::Model& model, const fs::path& output, const fs::path& report) {
   for (const auto& source : model.sources)
     for (const auto& [what, path] : {std::pair{"output", output}, std::pair{"report", report}})
-      if (lowtide::stream::same_file(source->name(), path))
-        usage(fmt::format("the {} {} holds weights of the model", what, path.string()));
+      if (stream::same_file(source->name(), path))
+        usage_error(fmt::format("the {} {} holds weights of the model", what, path.string()));
 }
 
-void write_output(const Options& options, const lowtide::emit::Plan& plan, const fs::path& output, MemoryLimit& limit,
-                  ProgressBar& bar, Watch& watch, lowtide::emit::Report& report) {
-  lowtide::emit::WriteOptions write;
+void write_output(const ConvertCommand& options, const emit::Plan& plan, const fs::path& output, MemoryLimit& limit,
+                  ProgressBar& bar, Watch& watch, emit::Report& report) {
+  emit::WriteOptions write;
   write.threads = report.threads;
   write.progress = &bar;
   if (output.extension() == ".zst") write.zstd_level = options.zstd_level;
@@ -120,7 +111,9 @@ void log_to_stderr() {
   spdlog::set_level(spdlog::level::debug);
 }
 
-void run(const Options& options) {
+}  // namespace
+
+void convert_model(const ConvertCommand& options) {
   auto begun = std::chrono::steady_clock::now();
   if (options.verbose) log_to_stderr();
   Watch watch;
@@ -129,22 +122,22 @@ void run(const Options& options) {
   ProgressBar bar(options.quiet, watch.marks);
   Watchers watchers;
   watchers.progress = &bar;
-  watchers.on_read = [&](const lowtide::onnx::Model& model) { check_sources(model, output, options.report); };
+  watchers.on_read = [&](const onnx::Model& model) { check_sources(model, output, options.report); };
   watchers.after_pass = after_pass(options, watch);
   MemoryLimit limit(options.max_rss);
   Planned planned = plan_conversion(options, output.parent_path(), watchers, limit);
   if (!options.dump_after.empty() && !watch.dumped)
-    usage(fmt::format("--dump-after: no pass is called '{}' (see --verbose)", options.dump_after));
+    usage_error(fmt::format("--dump-after: no pass is called '{}' (see --verbose)", options.dump_after));
 
-  lowtide::emit::Report report;
+  emit::Report report;
   report.input = options.input;
   report.output = output.string();
   report.dry_run = options.dry_run;
-  report.in_place = options.weight_form() == WeightForm::kInPlace;
-  report.shrinks = !report.in_place && options.weight_form() != WeightForm::kFloat;
+  report.in_place = weight_form(options) == WeightForm::kInPlace;
+  report.shrinks = !report.in_place && weight_form(options) != WeightForm::kFloat;
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
-  report.threads = options.thread_count();
+  report.threads = thread_count(options);
   report.input_bytes = planned.input_bytes;
   report.nodes = planned.nodes;
   report.budget_peak = planned.budget_peak;
@@ -155,7 +148,7 @@ void run(const Options& options) {
     throw;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  report.peak_rss = lowtide::tools::resident().peak;
+  report.peak_rss = resident().peak;
   report.peak_anonymous = watch.marks.anonymous();
   report.peak_file = watch.marks.file();
   report.verified_tensors = watch.verified.size();
@@ -166,24 +159,4 @@ void run(const Options& options) {
   if (!options.report.empty()) write_text(options.report, report_json(report));
 }
 
-}  // namespace
-
-void add_convert(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite");
-  add_conversion_options(*command, *options);
-  file_name(
-      command->add_option("-o,--output", options->output,
-                          "Where to write (default: the model's name with .tflite); compressed when it ends in .zst"));
-  command->add_option("--zstd-level", options->zstd_level, "How hard to compress a .tflite.zst (default: 3)")
-      ->check(CLI::Range(1, 19));
-  command->add_flag("--verify-output", options->verify,
-                    "Read the file back from the disk, compare each weight with what it should be, and print digests");
-  command->add_flag("--dry-run", options->dry_run, "Convert and print the sizes, but write nothing");
-  command->add_flag("--verbose", options->verbose, "Print each pass and its time")
-      ->excludes(command->get_option("--quiet"));
-  file_name(command->add_option("--report", options->report, "Write the report as JSON to this file"));
-  command->add_option("--dump-after", options->dump_after, "Print the graph after this pass, such as lower")
-      ->type_name("PASS");
-  command->callback([options] { run(*options); });
-}
+}  // namespace lowtide::tools

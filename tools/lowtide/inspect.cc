@@ -2,7 +2,6 @@
 // lowtide inspect: lists a model of either format.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <filesystem>
 
@@ -13,16 +12,11 @@
 #include "stream/tflite/reader.h"
 #include "tools/lowtide/absent_inputs.h"
 #include "tools/lowtide/commands.h"
-#include "tools/lowtide/option_values.h"
 
+namespace lowtide::tools {
 namespace {
 
-constexpr uint64_t kBudget = uint64_t{16} << 20;
-
-struct Options {
-  std::string path;
-  bool json = false;
-};
+constexpr uint64_t kInspectBudget = uint64_t{16} << 20;
 
 // A TFLite file names itself in its second word; ONNX has no such mark. One that is cut or damaged there, or
 // compressed, has its name.
@@ -30,34 +24,27 @@ bool is_tflite(std::filesystem::path path) {
   const bool compressed = path.extension() == ".zst";
   if (compressed) path.replace_extension();
   if (compressed || path.extension() == ".tflite") return path.extension() == ".tflite";
-  auto source = lowtide::stream::open_file(path);
+  auto source = stream::open_file(path);
   std::array<std::byte, 8> start{};
   if (source->size() < start.size()) return false;
   source->read_at(0, start);
   return std::string_view(reinterpret_cast<const char*>(start.data()) + 4, 4) == "TFL3";
 }
 
-lowtide::emit::Listing read(const std::string& path, lowtide::stream::Budget& budget) {
-  if (!is_tflite(path)) return lowtide::emit::listing(lowtide::stream::read_onnx(path, budget));
-  lowtide::stream::Spill spill({});
-  const lowtide::tfl::Model model = lowtide::stream::read_tflite(open_decompressed(path, spill, budget), budget);
-  lowtide::tools::check_absent_inputs(model);
-  return lowtide::emit::listing(model);
-}
-
-void run(const Options& options) {
-  lowtide::stream::Budget budget(kBudget);
-  lowtide::emit::Listing listing = read(options.path, budget);
-  fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
+emit::Listing listing_of_file(const std::string& path, stream::Budget& budget) {
+  if (!is_tflite(path)) return emit::listing(stream::read_onnx(path, budget));
+  stream::Spill spill({});
+  const tfl::Model model = stream::read_tflite(open_decompressed(path, spill, budget), budget);
+  check_absent_inputs(model);
+  return emit::listing(model);
 }
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("inspect", "List an ONNX or TFLite model: operators, tensors, sizes");
-  file_name(command->add_option("file", options->path, "The model (.onnx or .tflite, or either with .zst)"))
-      ->required();
-  command->add_flag("--json", options->json, "As JSON");
-  command->callback([options] { run(*options); });
+void inspect_model(const InspectCommand& options) {
+  stream::Budget budget(kInspectBudget);
+  emit::Listing listing = listing_of_file(options.path, budget);
+  fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
 }
+
+}  // namespace lowtide::tools

@@ -5,18 +5,18 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <variant>
 
 #include "stream/error.h"
 #include "stream/file/temporary.h"
-#include "stream/printable.h"
 #include "tools/lowtide/commands.h"
+#include "tools/lowtide/conversion.h"
 
 namespace {
 
@@ -75,44 +75,19 @@ void keep_heap_small() {
   mallopt(M_MXFAST, 0);  // or every large request walks over all the small blocks that were freed: a sixth of the time
 }
 
-// CLI11 would only say that some subcommand is required.
-void check_command(const CLI::App& app, int argc, char** argv) {
-  std::string commands;
-  bool known = argc > 1 && argv[1][0] == '-';
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    commands += (commands.empty() ? "" : ", ") + command->get_name();
-    known |= argc > 1 && command->get_name() == argv[1];
-  }
-  if (argc < 2)
-    throw Error(Code::kUsage, fmt::format("a command is missing: one of {} (try lowtide --help)", commands));
-  if (!known) throw Error(Code::kUsage, fmt::format("no command is called '{}'; there are {}", argv[1], commands));
-}
+// Each command's function takes its own options.
+struct Run {
+  void operator()(const lowtide::tools::Answer& answer) const { fmt::print("{}", answer.text); }
+  void operator()(const lowtide::tools::ConvertCommand& command) const { convert_model(command); }
+  void operator()(const lowtide::tools::CheckCommand& command) const { check_model(command); }
+  void operator()(const lowtide::tools::InspectCommand& command) const { inspect_model(command); }
+  void operator()(const lowtide::tools::MakeModelCommand& command) const { make_test_model(command); }
+};
 
-int run(int argc, char** argv) {
-  CLI::App app{
-      "Converts very large ONNX models to TFLite in little memory: weights stay on disk until they are written.",
-      "lowtide"};
-  app.set_version_flag("--version", "lowtide " LOWTIDE_VERSION);
-  app.require_subcommand(1);
-  app.failure_message([](const CLI::App* program, const CLI::Error& error) {
-    std::string command = "lowtide";
-    for (const CLI::App* chosen : program->get_subcommands()) command += " " + chosen->get_name();
-    return lowtide::stream::printable(fmt::format("lowtide: {} (try {} --help) [usage]", error.what(), command)) + "\n";
-  });
-  add_convert(app);
-  add_check(app);
-  add_inspect(app);
-  add_make_model(app);
-  check_command(app, argc, argv);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    int status = app.exit(error);
-    if (status != 0) return exit_status(Code::kUsage);
-  }
+void run(int argc, char** argv) {
+  std::visit(Run(), lowtide::tools::parse_command_line(argc, argv));
   if (std::fflush(stdout) != 0)
     throw Error(Code::kIo, fmt::format("standard output cannot be written: {}", std::strerror(errno)));
-  return 0;
 }
 
 }  // namespace
@@ -122,9 +97,11 @@ int main(int argc, char** argv) {
   keep_heap_small();
   handle_signals();
   try {
-    return run(argc, argv);
-  } catch (const Exit& exit) {
-    return exit.status;
+    run(argc, argv);
+    return 0;
+  } catch (const lowtide::tools::RefusedNodes& refused) {
+    lowtide::tools::print_refusal(refused);
+    return exit_status(Code::kUnsupported);
   } catch (const Error& error) {
     return fail(error.code(), error.what());
   } catch (const std::system_error& error) {  // fmt's, when stdout or stderr cannot be written

@@ -10,12 +10,11 @@
 #include "stream/error.h"
 #include "tools/lowtide/resident.h"
 
-using lowtide::stream::Code;
-using lowtide::stream::Error;
-using lowtide::tools::Resident;
-using lowtide::tools::resident;
-
+namespace lowtide::tools {
 namespace {
+
+using stream::Code;
+using stream::Error;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Beside tiles and windows a conversion needs room for what comes and goes on the heap.
@@ -63,7 +62,7 @@ uint64_t MemoryLimit::writing_budget(uint64_t least, int threads) {
   const uint64_t needed = std::max(here.peak, here.now + kHeapMargin + least);
   if (bytes_ < needed) refuse(needed);
   const uint64_t budget = left();
-  limit_.leave(budget + kDataMargin + lowtide::tools::stack_bytes(threads));
+  limit_.leave(budget + kDataMargin + stack_bytes(threads));
   return budget;
 }
 
@@ -74,5 +73,7 @@ void MemoryLimit::refuse_reading(uint64_t needed) const {
 
 void MemoryLimit::refuse(uint64_t needed) const {
   throw Error(Code::kBudget, fmt::format("--max-rss {} is too small for this model: {}M would do",
-                                         lowtide::emit::memory_size(bytes_), (needed + kJitter) / kMiB + 1));
+                                         emit::memory_size(bytes_), (needed + kJitter) / kMiB + 1));
 }
+
+}  // namespace lowtide::tools

@@ -11,6 +11,8 @@
 
 #include "tools/lowtide/data_limit.h"
 
+namespace lowtide::tools {
+
 class MemoryLimit {
  public:
   explicit MemoryLimit(uint64_t asked);  // 0: the usual, or more when the graph alone is that large
@@ -29,5 +31,7 @@ class MemoryLimit {
   [[noreturn]] void refuse(uint64_t needed) const;
 
   uint64_t asked_, bytes_;
-  lowtide::tools::DataLimit limit_;
+  DataLimit limit_;
 };
+
+}  // namespace lowtide::tools

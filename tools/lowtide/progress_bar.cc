@@ -9,11 +9,13 @@
 
 #include "emit/report.h"
 
-using lowtide::emit::file_size;
-using lowtide::emit::memory_size;
+namespace lowtide::tools {
+namespace {
+
+using emit::file_size;
+using emit::memory_size;
 using namespace std::chrono_literals;
 
-namespace {
 constexpr auto kSampleEvery = 10ms;  // reading /proc takes some 20 us
 constexpr auto kRedrawEvery = 100ms;
 constexpr auto kPlainLineEvery = 3s;
@@ -26,7 +28,7 @@ size_t columns() {
 }
 }  // namespace
 
-ProgressBar::ProgressBar(bool quiet, lowtide::tools::ResidentMarks& marks)
+ProgressBar::ProgressBar(bool quiet, ResidentMarks& marks)
     : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), marks_(marks) {}
 
 void ProgressBar::begin(std::string_view what, uint64_t total) {
@@ -43,7 +45,7 @@ void ProgressBar::advance(uint64_t bytes) {
   Clock::time_point now = Clock::now();
   if (now - sampled_ < kSampleEvery) return;
   sampled_ = now;
-  lowtide::tools::Resident resident = marks_.sample();
+  Resident resident = marks_.sample();
   if (quiet_) return;
   if (terminal_ ? now - printed_ < kRedrawEvery : now - printed_ < kPlainLineEvery) return;
   printed_ = now;
@@ -60,7 +62,7 @@ void ProgressBar::finish() {
   shown_ = false;
 }
 
-std::string ProgressBar::line(const lowtide::tools::Resident& resident, Clock::time_point now) const {
+std::string ProgressBar::line(const Resident& resident, Clock::time_point now) const {
   double seconds = std::chrono::duration<double>(now - begun_).count();
   double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   double part = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1;
@@ -80,3 +82,5 @@ std::string ProgressBar::line(const lowtide::tools::Resident& resident, Clock::t
   }
   return (out + figures).substr(0, room - kCursor);
 }
+
+}  // namespace lowtide::tools

@@ -9,10 +9,12 @@
 #include "stream/progress.h"
 #include "tools/lowtide/resident.h"
 
-class ProgressBar : public lowtide::stream::Progress {
+namespace lowtide::tools {
+
+class ProgressBar : public stream::Progress {
  public:
   // Takes samples of resident memory into `marks` while it runs.
-  ProgressBar(bool quiet, lowtide::tools::ResidentMarks& marks);
+  ProgressBar(bool quiet, ResidentMarks& marks);
   ~ProgressBar() override { finish(); }
   void begin(std::string_view what, uint64_t total) override;
   void advance(uint64_t bytes) override;
@@ -21,13 +23,15 @@ class ProgressBar : public lowtide::stream::Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string line(const lowtide::tools::Resident& resident, Clock::time_point now) const;
+  std::string line(const Resident& resident, Clock::time_point now) const;
 
   bool quiet_, terminal_;
-  lowtide::tools::ResidentMarks& marks_;
+  ResidentMarks& marks_;
   bool shown_ = false;
   std::mutex mutex_;
   std::string what_;
   uint64_t done_ = 0, total_ = 0;
   Clock::time_point begun_, sampled_, printed_;
 };
+
+}  // namespace lowtide::tools

@@ -3,8 +3,12 @@
 
 #include "stream/file/out_file.h"
 
+namespace lowtide::tools {
+
 void write_text(const std::filesystem::path& path, std::string_view text) {
-  lowtide::stream::OutFile file(path, text.size());
+  stream::OutFile file(path, text.size());
   file.write_at(0, std::as_bytes(std::span(text)));
   file.commit();
 }
+
+}  // namespace lowtide::tools

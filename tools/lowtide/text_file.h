@@ -5,5 +5,9 @@
 #include <filesystem>
 #include <string_view>
 
-// Complete or not at all. Throws lowtide::stream::Error.
+namespace lowtide::tools {
+
+// Complete or not at all. Throws stream::Error.
 void write_text(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace lowtide::tools

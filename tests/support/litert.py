@@ -14,7 +14,7 @@ import sys
 import tempfile
 from multiprocessing.connection import Connection
 
-CHILD = pathlib.Path(__file__).with_name("litert_child.py")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class RuntimeRefusal(Exception):
@@ -47,9 +47,9 @@ class Litert:
         ours, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
-            [sys.executable, str(CHILD), str(theirs.fileno())],
+            [sys.executable, "-m", "tests.support.litert_child", str(theirs.fileno())],
             pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            env={**os.environ, "PYTHONPATH": str(CHILD.parent)})
+            env={**os.environ, "PYTHONPATH": str(ROOT)})
         theirs.close()
         self._connection = Connection(ours.detach())
 

@@ -14,8 +14,8 @@ import ml_dtypes  # noqa: F401  registers bfloat16 with numpy, without which Lit
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-import compiled_model
-from tflite_file import read_tflite
+from tests.support import compiled_model
+from tests.support.tflite_file import read_tflite
 
 
 def _to_litert(array, dtype):

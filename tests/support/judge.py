@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a converted model right? LiteRT against ONNX Runtime on the same inputs.
 
-    python tests/oracle/judge.py MODEL.onnx [--shape INPUT=1,3,64,64]... [--range INPUT=0:2]... [--seed N]
+    python -m tests.support.judge MODEL.onnx [--shape INPUT=1,3,64,64]... [--range INPUT=0:2]... [--seed N]
 
 A library too. `judge(model)` converts and judges; `judge_file(model, tflite)` judges a file that is there already.
 Both run LiteRT twice, with its plain kernels and with XNNPACK (what a user gets), each in a child process. Inputs
@@ -17,11 +17,11 @@ import tempfile
 
 import onnxruntime
 
-import converter
-from compare import RangeTolerance, compare
-from inputs import load_structure, random_inputs, run_time_inputs
-from litert import Litert, RuntimeCrash, RuntimeRefusal, RuntimeTimeout
-from tflite_file import read_tflite
+from tests.support import converter
+from tests.support.compare import RangeTolerance, compare
+from tests.support.inputs import load_structure, random_inputs, run_time_inputs
+from tests.support.litert import Litert, RuntimeCrash, RuntimeRefusal, RuntimeTimeout
+from tests.support.tflite_file import read_tflite
 
 BACKENDS = {"kernels": False, "xnnpack": True}
 

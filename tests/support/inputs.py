@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from compare import is_float
+from tests.support.compare import is_float
 
 
 @dataclasses.dataclass(frozen=True)

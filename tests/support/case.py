@@ -18,9 +18,9 @@ import onnx.parser
 import onnx.shape_inference
 from onnx import helper, numpy_helper
 
-import judge
-from compare import RangeTolerance
-from inputs import random_inputs
+from tests.support import judge
+from tests.support.compare import RangeTolerance
+from tests.support.inputs import random_inputs
 
 
 @dataclasses.dataclass

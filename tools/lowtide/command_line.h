@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line as plain data: one struct of options for each command, and the function that fills one of them.
+// command_line.cc is the only file that includes CLI11.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "bench/model_spec.h"
+
+namespace lowtide::tools {
+
+// What decides the result of a conversion: the options that `convert` and `check` have in common.
+struct ConversionOptions {
+  std::string input;
+  std::vector<std::string> shapes, layouts;   // "NAME=VALUE" as given
+  std::vector<std::string> include, exclude;  // patterns of weights' names
+  std::string weights = "float";
+  bool external = false, quiet = false;
+  uint64_t max_rss = 0;  // bytes; 0: not given
+  int threads = 0;       // 0: not given
+};
+
+struct ConvertCommand : ConversionOptions {
+  std::string output, report, dump_after;  // empty: not given
+  bool dry_run = false, verbose = false, verify = false;
+  int zstd_level = 3;
+};
+
+struct CheckCommand : ConversionOptions {
+  std::string tflite;
+};
+
+struct InspectCommand {
+  std::string path;
+  bool json = false;
+};
+
+struct MakeModelCommand {
+  bench::ModelSpec spec;
+  std::string output;
+  bool quiet = false;
+};
+
+// Text for standard output: --help, --version.
+struct Answer {
+  std::string text;
+};
+
+using Command = std::variant<Answer, ConvertCommand, CheckCommand, InspectCommand, MakeModelCommand>;
+
+// Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
+Command parse_command_line(int argc, const char* const* argv);
+
+// Throws stream::Error(kUsage).
+[[noreturn]] void usage_error(std::string text);
+
+}  // namespace lowtide::tools
