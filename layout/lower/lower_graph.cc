@@ -14,6 +14,7 @@
 #include "layout/core/subgraphs.h"
 #include "layout/lower/lowering.h"
 #include "layout/lower/sparse.h"
+#include "stream/nearest_name.h"
 #include "stream/shape.h"
 
 namespace lowtide::layout {
@@ -439,7 +440,10 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
     scope.add(info.name, lowering.widened({id}));
   }
   for (const auto& [name, shape] : shapes)
-    if (!known.contains(name)) throw Error(Code::kUsage, fmt::format("--shape {}: the model has no such input", name));
+    if (!known.contains(name))
+      throw Error(Code::kUsage,
+                  fmt::format("--shape: the model has no input '{}'{} (inputs: {})", name,
+                              stream::did_you_mean(name, graph.input_names), stream::listed(graph.input_names)));
   lowering.lower_nodes(model.graph, scope);
   for (const ValueInfo& info : model.graph.outputs) {
     Val found = scope.find(info.name);

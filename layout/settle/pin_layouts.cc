@@ -7,6 +7,7 @@
 
 #include "layout/core/builder.h"
 #include "stream/error.h"
+#include "stream/nearest_name.h"
 
 namespace lowtide::layout {
 namespace {
@@ -23,6 +24,14 @@ Perm channels_last(int rank) {
   return perm;
 }
 
+[[noreturn]] void unknown_name(const std::string& name, const core::Graph& graph) {
+  std::vector<std::string> names = graph.input_names;
+  names.insert(names.end(), graph.output_names.begin(), graph.output_names.end());
+  throw Error(Code::kUsage, fmt::format("--layout: the model has no input or output '{}'{} (inputs: {}; outputs: {})",
+                                        name, stream::did_you_mean(name, names), stream::listed(graph.input_names),
+                                        stream::listed(graph.output_names)));
+}
+
 }  // namespace
 
 void pin_layouts(core::Graph& graph, const std::map<std::string, std::string>& layouts) {
@@ -32,8 +41,7 @@ void pin_layouts(core::Graph& graph, const std::map<std::string, std::string>& l
       throw Error(Code::kUsage, fmt::format("--layout {}={}: the order is nhwc or nchw", name, order));
     const auto in = std::find(graph.input_names.begin(), graph.input_names.end(), name);
     const auto out = std::find(graph.output_names.begin(), graph.output_names.end(), name);
-    if (in == graph.input_names.end() && out == graph.output_names.end())
-      throw Error(Code::kUsage, fmt::format("--layout {}: the model has no such input or output", name));
+    if (in == graph.input_names.end() && out == graph.output_names.end()) unknown_name(name, graph);
     ValueId& border = in != graph.input_names.end()
                           ? graph.inputs[static_cast<size_t>(in - graph.input_names.begin())]
                           : graph.outputs[static_cast<size_t>(out - graph.output_names.begin())];

@@ -39,7 +39,7 @@ FOLDERS = {
     "layout/weights": {"layout/core"},
 }
 # Files at a layer's root that its folders may include: what everything in the layer speaks of.
-PLAIN = {"stream": {"stream/dtype.h", "stream/error.h", "stream/printable.h", "stream/progress.h", "stream/shape.h"},
+PLAIN = {"stream": {"stream/dtype.h", "stream/error.h", "stream/nearest_name.h", "stream/printable.h", "stream/progress.h", "stream/shape.h"},
          "layout": set()}
 # What a whole layer may include of another, where that is not all of it.
 ONLY = {("emit", "layout"): "layout/core/"}

@@ -5,141 +5,392 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string_view>
 
 #include "bench/models.h"
 #include "stream/error.h"
-#include "tools/lowtide/conversion.h"
+#include "stream/nearest_name.h"
+#include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
 namespace {
 
-// A size such as 64M, more than 0; K, M, G and T are powers of 1024.
+// ---- What values look like ----
+
+// Bytes of "64M" or "0.5G": powers of 1024, with or without "iB" or "B" behind the letter. Nothing when it is no size,
+// or less than a byte.
+std::optional<uint64_t> bytes_of(std::string_view text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  if (error != std::errc() || text.front() == '-') return std::nullopt;
+  std::string_view unit(rest, static_cast<size_t>(end - rest));
+  constexpr std::string_view kUnits = "KMGT";
+  const size_t power = unit.empty() ? kUnits.npos : kUnits.find(static_cast<char>(unit[0] & ~0x20));
+  if (power != kUnits.npos) {
+    number = std::ldexp(number, 10 * (static_cast<int>(power) + 1));
+    unit.remove_prefix(1);
+    if (unit.starts_with('i')) unit.remove_prefix(1);
+  }
+  if (unit == "B" || unit == "b") unit = {};
+  constexpr double kMost = 0x1p63;
+  if (!unit.empty() || !(number >= 1 && number < kMost)) return std::nullopt;
+  return static_cast<uint64_t>(number);
+}
+
 CLI::Option* size_option(CLI::Option* option) {
-  CLI::AsSizeValue with_unit(false);
-  with_unit.description("");
-  // CLI11 takes -5 for a very large number, and lists twenty units where one is wrong. Transforms run last to first.
-  CLI::Validator shape(
+  CLI::Validator to_bytes(
       [](std::string& text) {
-        const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-        const bool good = digits > 0 && text[0] != '0' && text.find_first_not_of("KMGTkmgtiBb", digits) == text.npos &&
-                          text.size() - digits <= 3;
-        return good ? std::string() : fmt::format("'{}' is not a size such as 64M", text);
+        const std::optional<uint64_t> bytes = bytes_of(text);
+        if (!bytes) return fmt::format("'{}' is not a size such as 64M or 0.5G", text);
+        text = std::to_string(*bytes);
+        return std::string();
       },
       "");
-  return option->transform(with_unit)->transform(shape)->type_name("SIZE");
+  return option->transform(to_bytes)->type_name("SIZE");
 }
 
 // A name that is not empty, as an unset variable of a script would make it.
 CLI::Option* file_option(CLI::Option* option) {
-  CLI::Validator not_empty([](std::string& text) { return text.empty() ? "the name is empty" : std::string(); }, "");
+  CLI::Validator not_empty([](std::string& text) { return text.empty() ? "the file name is empty" : std::string(); },
+                           "");
   return option->check(not_empty)->type_name("FILE");
 }
 
+CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most) {
+  CLI::Validator in_range(
+      [=](std::string& text) {
+        uint64_t number = 0;
+        const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (error == std::errc() && rest == text.data() + text.size() && number >= least && number <= most)
+          return std::string();
+        return most == UINT64_MAX ? fmt::format("'{}' is not a whole number from {} on", text, least)
+                                  : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
+      },
+      "");
+  return option->check(in_range)->type_name("N");
+}
+
+CLI::Option* choice_option(CLI::Option* option, std::vector<std::string> names, const std::string& type) {
+  CLI::Validator known(
+      [names](std::string& text) {
+        if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
+        return fmt::format("'{}' is not one of {}{}", text, fmt::join(names, ", "), stream::did_you_mean(text, names));
+      },
+      "");
+  return option->check(known)->type_name(type);
+}
+
+// One value each time that it is given.
+CLI::Option* repeated_option(CLI::Option* option, const std::string& type) {
+  return option->type_name(type)->allow_extra_args(false);
+}
+
+// ---- Commands ----
+
+constexpr const char* kWeightOptions = "Weights";
+constexpr const char* kResourceOptions = "Memory and threads";
+constexpr const char* kMessageOptions = "Messages";
+
 void add_conversion_options(CLI::App& command, ConversionOptions& options) {
-  file_option(command.add_option("model", options.input, "The ONNX model (.onnx or .onnx.zst)"))->required();
-  size_option(
-      command.add_option("--max-rss", options.max_rss,
-                         "Resident memory to stay below; K, M, G are powers of 1024 (default: 32M, more for very "
-                         "large graphs)"));
-  command.add_option("--shape", options.shapes, "Fixes a dynamic input's shape; may be repeated")
-      ->type_name("INPUT=1,3,512,512")
-      ->allow_extra_args(false);
+  file_option(command.add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
+  repeated_option(command.add_option("--shape", options.shapes, "fix the shape of a dynamic input (may be repeated)"),
+                  "INPUT=1,3,512,512");
+  repeated_option(command.add_option("--layout", options.layouts,
+                                     "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw) (may "
+                                     "be repeated)"),
+                  "NAME=nhwc");
+  choice_option(command.add_option("--weights", options.weights,
+                                   "how weights are stored: float (the default); f16, int8 or int4: in fewer bits, "
+                                   "where the kernels read them; in-place: weights that need no change are not copied "
+                                   "but read from the ONNX model's own files"),
+                weight_modes(), "MODE")
+      ->group(kWeightOptions);
+  repeated_option(command.add_option(
+                      "--weights-include", options.include,
+                      "store in fewer bits only weights whose name, or whose node's name, matches (may be repeated)"),
+                  "PATTERN")
+      ->group(kWeightOptions);
+  repeated_option(command.add_option("--weights-exclude", options.exclude,
+                                     "leave weights whose name, or whose node's name, matches as they are (may be "
+                                     "repeated)"),
+                  "PATTERN")
+      ->group(kWeightOptions);
   command
-      .add_option("--layout", options.layouts,
-                  "Gives an input or output TFLite's axis order instead of ONNX's; may be repeated")
-      ->type_name("NAME=nhwc")
-      ->allow_extra_args(false);
-  command
-      .add_option("--threads", options.threads, "Threads that pour weights (default: 2, fewer on a smaller machine)")
-      ->check(CLI::Range(1, 256));
-  command
-      .add_option("--weights", options.weights,
-                  "What becomes of the weights: float (the default); f16, int8 or int4: fewer bits, where kernels take "
-                  "them; or in-place: what needs no change is not copied but read from the ONNX model's own files")
-      ->check(CLI::IsMember(weight_modes()).description(""))
-      ->type_name("MODE");
-  command
-      .add_option("--weights-include", options.include,
-                  "Make only weights smaller whose name, or whose node's, is like this; may be repeated")
-      ->type_name("PATTERN")
-      ->allow_extra_args(false);
-  command.add_option("--weights-exclude", options.exclude, "Leave weights of such a name as they are; may be repeated")
-      ->type_name("PATTERN")
-      ->allow_extra_args(false);
-  command.add_flag("--external-buffers", options.external,
-                   "Put weights behind the flatbuffer whatever the size (files over 2 GiB always have them there)");
-  command.add_flag("--quiet", options.quiet, "Print errors only");
+      .add_flag("--external-buffers", options.external,
+                "store weights behind the flatbuffer, as is always done in files over 2 GiB")
+      ->group(kWeightOptions);
+  size_option(command.add_option("--max-rss", options.max_rss,
+                                 "limit of resident memory, such as 64M or 0.5G (powers of 1024; default: 32M, more "
+                                 "for very large graphs)"))
+      ->group(kResourceOptions);
+  number_option(
+      command.add_option("--threads", options.threads, "threads that write weights (default: 2, or 1 on one core)"), 1,
+      256)
+      ->group(kResourceOptions);
+  command.add_flag("--quiet", options.quiet, "print errors only")->group(kMessageOptions);
 }
 
 CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
-  CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite");
+  CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite.");
+  file_option(command->add_option("-o,--output", options.output,
+                                  "the file to write (default: the model's name with .tflite, beside it); compressed "
+                                  "if the name ends in .zst"));
   add_conversion_options(*command, options);
-  file_option(
-      command->add_option("-o,--output", options.output,
-                          "Where to write (default: the model's name with .tflite); compressed when it ends in .zst"));
-  command->add_option("--zstd-level", options.zstd_level, "How hard to compress a .tflite.zst (default: 3)")
-      ->check(CLI::Range(1, 19));
+  number_option(
+      command->add_option("--zstd-level", options.zstd_level, "compression level of a .tflite.zst (default: 3)"), 1,
+      19);
   command->add_flag("--verify-output", options.verify,
-                    "Read the file back from the disk, compare each weight with what it should be, and print digests");
-  command->add_flag("--dry-run", options.dry_run, "Convert and print the sizes, but write nothing");
-  command->add_flag("--verbose", options.verbose, "Print each pass and its time")
-      ->excludes(command->get_option("--quiet"));
-  file_option(command->add_option("--report", options.report, "Write the report as JSON to this file"));
-  command->add_option("--dump-after", options.dump_after, "Print the graph after this pass, such as lower")
-      ->type_name("PASS");
+                    "read the file back from the disk, compare each weight with the model's, and print digests");
+  command->add_flag("--dry-run", options.dry_run, "convert and print the sizes, but write nothing");
+  command->add_flag("--verbose", options.verbose, "print each pass and its time")
+      ->excludes(command->get_option("--quiet"))
+      ->group(kMessageOptions);
+  file_option(command->add_option("--report", options.report,
+                                  "write what was done, or which nodes cannot be converted, to this file as JSON"))
+      ->group(kMessageOptions);
+  command->add_option("--dump-after", options.dump_after, "print the graph after this pass, such as lower")
+      ->type_name("PASS")
+      ->group(kMessageOptions);
+  command->footer(
+      "Examples:\n"
+      "  lowtide convert model.onnx\n"
+      "  lowtide convert model.onnx -o out/model.tflite --max-rss 64M\n"
+      "  lowtide convert model.onnx --shape image=1,3,512,512 --layout image=nhwc\n"
+      "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.json");
   return command;
 }
 
 CLI::App* add_check(CLI::App& app, CheckCommand& options) {
   CLI::App* command = app.add_subcommand(
-      "check", "Compare a TFLite file, to the last byte of each weight, with what an ONNX model converts to");
+      "check", "Compare a TFLite file, down to each byte of its weights, with what an ONNX model converts to.");
   add_conversion_options(*command, options);
-  file_option(command->add_option("tflite", options.tflite, "The file to check (.tflite or .tflite.zst)"))->required();
+  file_option(command->add_option("tflite", options.tflite, "the file to check (.tflite or .tflite.zst)"))->required();
+  command->footer(
+      "Give the options that the conversion was given.\n\n"
+      "Examples:\n"
+      "  lowtide check model.onnx model.tflite\n"
+      "  lowtide check model.onnx model.tflite --shape image=1,3,512,512 --weights int8");
   return command;
 }
 
 CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
-  CLI::App* command = app.add_subcommand("inspect", "List an ONNX or TFLite model: operators, tensors, sizes");
-  file_option(command->add_option("file", options.path, "The model (.onnx or .tflite, or either with .zst)"))
+  CLI::App* command = app.add_subcommand("inspect", "List an ONNX or TFLite model: operators, tensors, sizes.");
+  file_option(command->add_option("file", options.path, "the model (.onnx or .tflite, or either with .zst)"))
       ->required();
-  command->add_flag("--json", options.json, "As JSON");
+  command->add_flag("--json", options.json, "print JSON");
+  command->footer(
+      "Examples:\n"
+      "  lowtide inspect model.onnx | less\n"
+      "  lowtide inspect --json model.tflite > model.json");
   return command;
 }
 
 CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
-  CLI::App* command = app.add_subcommand("make-model", "Write a test model of any size, with seeded weights");
-  std::string kinds = "What to make:";
-  for (const bench::ModelKind& kind : bench::model_kinds())
-    kinds += fmt::format("\n  {} ({})", kind.name, kind.summary);
+  CLI::App* command =
+      app.add_subcommand("make-model", "Write a test model of any size, with weights from a seeded generator.");
+  std::vector<std::string> names;
+  std::string text = "what to make:";
+  for (const bench::ModelKind& kind : bench::model_kinds()) {
+    names.emplace_back(kind.name);
+    text += fmt::format("\n{}: {}", kind.name, kind.summary);
+  }
   bench::ModelSpec& spec = options.spec;
-  command->add_option("kind", spec.kind, kinds)->required()->type_name("KIND");
-  file_option(command->add_option("-o,--output", options.output, "The model; external weights go to OUTPUT.data"))
+  choice_option(command->add_option("kind", spec.kind, text), names, "KIND")->required();
+  file_option(
+      command->add_option("-o,--output", options.output, "the model to write; external weights go to FILE.data"))
       ->required();
   size_option(command->add_option("--size", spec.size_bytes,
-                                  "Bytes of weights; K, M, G are powers of 1024 (default: the kind's own)"));
-  command->add_option("--nodes", spec.nodes, "many-nodes: how many (default: 1000)");
-  command->add_option("--files", spec.files, "External weights in so many files: OUTPUT.data.0, ...");
-  command->add_flag("--external", spec.external, "Weights in a file beside the model (always, from 2 GiB on)");
-  command->add_option("--input-size", spec.input_size, "Height and width of the input (default: the kind's own)");
-  command->add_option("--seed", spec.seed, "Of the weights; equal options give equal bytes");
-  command->add_option("--opset", spec.opset, "ONNX opset, 13 to 23")->capture_default_str();
-  command->add_flag("--plain", spec.plain_kernels, "conv-stack, one-tensor: 1x1 kernels, which need no transposing");
+                                  "bytes of weights, such as 64M or 1.5G (powers of 1024; default: the kind's own)"));
+  number_option(command->add_option("--nodes", spec.nodes, "number of nodes of many-nodes (default: 1000)"), 0,
+                UINT64_MAX);
+  number_option(
+      command->add_option("--files", spec.files, "number of files for external weights: FILE.data.0 and so on"), 0,
+      UINT64_MAX);
+  command->add_flag("--external", spec.external,
+                    "store weights in a file beside the model (always done from 2 GiB on)");
+  number_option(
+      command->add_option("--input-size", spec.input_size, "height and width of the input (default: the kind's own)"),
+      0, INT32_MAX);
+  number_option(command->add_option("--seed", spec.seed, "seed of the weights; the same options give the same bytes"),
+                0, UINT64_MAX);
+  number_option(command->add_option("--opset", spec.opset, "ONNX opset, 13 to 23 (default: 17)"), 0, INT32_MAX);
+  command->add_flag("--plain", spec.plain_kernels,
+                    "1x1 kernels, which need no transposing (conv-stack and one-tensor)");
   command->add_flag("--sparse", spec.sparse,
-                    "External weights that are holes but for their first values: a model of any size on a small disk");
-  command->add_flag("--quiet", options.quiet, "Print nothing");
+                    "external weights whose files are sparse after their first values: a large model on a small disk");
+  command->add_flag("--quiet", options.quiet, "print nothing");
+  command->footer(
+      "Examples:\n"
+      "  lowtide make-model unet -o unet.onnx\n"
+      "  lowtide make-model conv-stack --size 4G --external -o stack.onnx");
   return command;
 }
 
-// CLI11 would only say that some subcommand is required.
-void check_command_name(const CLI::App& app, int argc, const char* const* argv) {
-  std::string commands;
-  bool known = argc > 1 && argv[1][0] == '-';
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    commands += (commands.empty() ? "" : ", ") + command->get_name();
-    known |= argc > 1 && command->get_name() == argv[1];
+// ---- Help ----
+
+// Lines of at most 80 columns, that begin at `column`, where the first line is begun already.
+std::string wrapped(const std::string& text, size_t column) {
+  constexpr size_t kColumns = 80;
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    size_t at = column;
+    if (!out.empty()) out += "\n" + std::string(column, ' ');
+    std::istringstream words(line);
+    for (std::string word; words >> word;) {
+      if (at > column && at + 1 + word.size() > kColumns) {
+        out += "\n" + std::string(column, ' ');
+        at = column;
+      }
+      out += (at > column ? " " : "") + word;
+      at += (at > column ? 1 : 0) + word.size();
+    }
   }
-  if (argc < 2) usage_error(fmt::format("a command is missing: one of {} (try lowtide --help)", commands));
-  if (!known) usage_error(fmt::format("no command is called '{}'; there are {}", argv[1], commands));
+  return out + "\n";
+}
+
+// Like CLI11's own help, but wrapped, and without ranges and relations of options.
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_description(const CLI::App* app) const override { return wrapped(app->get_description(), 0); }
+  std::string make_usage(const CLI::App* app, std::string) const override {
+    return fmt::format("\nUsage: {}\n", usage_line(*app));
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string name = is_positional ? upper_case(option->get_name()) : option->get_name(false, true);
+    if (const size_t comma = name.find(','); comma != name.npos) name.insert(comma + 1, " ");
+    if (!is_positional && option->get_type_size() != 0) name += " " + option->get_type_name();
+    return entry(name, option->get_description());
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_name(), command->get_description());
+  }
+
+  static std::string usage_line(const CLI::App& app) {
+    std::string out = "lowtide";
+    if (app.get_parent() == nullptr) return out + " COMMAND [OPTIONS]";
+    out += " " + app.get_name();
+    for (const CLI::Option* option : app.get_options())
+      if (option->get_positional()) out += " " + upper_case(option->get_name());
+    for (const CLI::Option* option : app.get_options())
+      if (option->nonpositional() && option->get_required()) out += fmt::format(" {} FILE", option->get_name());
+    return out + " [OPTIONS]";
+  }
+  static std::string upper_case(std::string text) {
+    for (char& letter : text) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    return text;
+  }
+
+ private:
+  // A name, and beside it, or below when it is long, its description.
+  static std::string entry(const std::string& name, const std::string& description) {
+    constexpr size_t kIndent = 2, kTextColumn = 26;
+    std::string out = std::string(kIndent, ' ') + name;
+    if (out.size() + kIndent > kTextColumn) out += "\n";
+    out.append(kTextColumn - (out.ends_with('\n') ? 0 : out.size()), ' ');
+    return out + wrapped(description, kTextColumn);
+  }
+};
+
+// CLI11 puts two empty lines between groups of options.
+std::string without_double_gaps(std::string text) {
+  for (size_t at; (at = text.find("\n\n\n")) != text.npos;) text.erase(at, 1);
+  return text;
+}
+
+// ---- Errors, in words that say what would be right ----
+
+std::vector<std::string> long_names(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const CLI::Option* option : app.get_options())
+    out.insert(out.end(), option->get_lnames().begin(), option->get_lnames().end());
+  return out;
+}
+
+std::string help_command(const CLI::App& command) {
+  return command.get_parent() == nullptr ? "lowtide --help" : fmt::format("lowtide {} --help", command.get_name());
+}
+
+bool is_option(const std::string& argument) { return argument.size() > 1 && argument[0] == '-' && argument != "--"; }
+
+// `place` is the program or the command; `command` the command, or the program where none is given.
+[[noreturn]] void unknown_option(const std::string& argument, const CLI::App& place, const CLI::App& command) {
+  const std::string name = argument.substr(0, argument.find('='));
+  if (&place != &command && command.get_option_no_throw(name) != nullptr)
+    usage_error(fmt::format("option '{}' must follow the command: lowtide {} {}", name, command.get_name(), name));
+  const std::string nearest =
+      stream::nearest_name(name.substr(std::min(name.find_first_not_of('-'), name.size())), long_names(place));
+  usage_error(fmt::format("unknown option '{}'{}", name,
+                          nearest.empty() ? fmt::format(" (see {})", help_command(place))
+                                          : fmt::format("; did you mean '--{}'?", nearest)));
+}
+
+[[noreturn]] void unexpected_argument(const std::string& argument, const CLI::App& command) {
+  const bool has_output = command.get_option_no_throw("--output") != nullptr;
+  usage_error(fmt::format("unexpected argument '{}'{}", argument,
+                          has_output ? fmt::format("; the output is given as -o {}", argument)
+                                     : fmt::format(" (usage: {})", HelpText::usage_line(command))));
+}
+
+[[noreturn]] void missing_argument(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    usage_error(fmt::format("{} is missing (usage: {})",
+                            option->get_positional() ? HelpText::upper_case(option->get_name())
+                                                     : fmt::format("option '{}'", option->get_name()),
+                            HelpText::usage_line(command)));
+  }
+  usage_error(fmt::format("a command is missing (see {})", help_command(command)));
+}
+
+[[noreturn]] void explain(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  for (const CLI::App* place : {&app, &command})
+    for (const std::string& argument : place->remaining())
+      if (is_option(argument)) unknown_option(argument, *place, command);
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) missing_argument(command);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    for (const CLI::App* place : {&command, &app})
+      for (const std::string& argument : place->remaining()) unexpected_argument(argument, *place);
+  }
+  const std::string text = error.what(), name = text.substr(0, text.find_first_of(": "));
+  const CLI::Option* option = name.starts_with("-") ? command.get_option_no_throw(name) : nullptr;
+  if (option != nullptr && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    if (option->get_type_size() == 0) usage_error(fmt::format("option '{}' takes no value", name));
+    if (option->count() > 1) usage_error(fmt::format("option '{}' is given more than once", name));
+    usage_error(fmt::format("option '{}' needs a value: {} {}", name, name, option->get_type_name()));
+  }
+  if (option != nullptr && dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
+    usage_error(fmt::format("options '{}' and '{}' exclude each other", name, text.substr(text.rfind(' ') + 1)));
+  usage_error(fmt::format("{} (see {})", text, help_command(command)));
+}
+
+void check_command_name(const std::vector<std::string>& commands, const std::vector<std::string>& arguments) {
+  if (arguments.empty())
+    usage_error(fmt::format("a command is missing (commands: {}; see lowtide --help)", fmt::join(commands, ", ")));
+  const std::string& name = arguments[0];
+  if (is_option(name) || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
+  if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
+    usage_error(fmt::format("unknown command '{}'; to convert a model: lowtide convert {}", name, name));
+  std::vector<std::string> names = commands;
+  names.emplace_back("help");
+  const std::string meant = stream::did_you_mean(name, names);
+  usage_error(fmt::format("unknown command '{}'{}", name,
+                          meant.empty() ? fmt::format(" (commands: {})", fmt::join(commands, ", ")) : meant));
+}
+
+// `lowtide help convert` is `lowtide convert --help`.
+void replace_help(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments[0] != "help") return;
+  arguments.erase(arguments.begin());
+  arguments.push_back("--help");
 }
 
 }  // namespace
@@ -150,27 +401,43 @@ Command parse_command_line(int argc, const char* const* argv) {
   CLI::App app{
       "Converts very large ONNX models to TFLite in little memory: weights stay on disk until they are written.",
       "lowtide"};
-  app.set_version_flag("--version", "lowtide " LOWTIDE_VERSION);
+  app.formatter(std::make_shared<HelpText>());
+  app.get_formatter()->label("Positionals", "Arguments");
+  app.set_help_flag("-h,--help", "print this help");
+  app.set_version_flag("-V,--version", "lowtide " LOWTIDE_VERSION, "print the version");
   app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  lowtide convert model.onnx                  writes model.tflite\n"
+      "  lowtide check model.onnx model.tflite\n"
+      "  lowtide inspect model.tflite\n"
+      "  lowtide convert --help                      all options of a command");
   ConvertCommand convert;
   CheckCommand check;
   InspectCommand inspect;
   MakeModelCommand make_model;
-  const CLI::App* convert_app = add_convert(app, convert);
-  const CLI::App* check_app = add_check(app, check);
-  const CLI::App* inspect_app = add_inspect(app, inspect);
-  add_make_model(app, make_model);
-  check_command_name(app, argc, argv);
+  CLI::App* convert_app = add_convert(app, convert);
+  CLI::App* check_app = add_check(app, check);
+  CLI::App* inspect_app = add_inspect(app, inspect);
+  CLI::App* make_model_app = add_make_model(app, make_model);
+  std::vector<std::string> commands;
+  for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app}) {
+    command->group("Commands");
+    commands.push_back(command->get_name());
+  }
+
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  replace_help(arguments);
+  check_command_name(commands, arguments);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
-    app.parse(argc, argv);
+    app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    return Answer{app.help()};
+    return Answer{without_double_gaps(app.help())};
   } catch (const CLI::CallForVersion& version) {
     return Answer{version.what() + std::string("\n")};
   } catch (const CLI::ParseError& error) {
-    std::string command = "lowtide";
-    for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-    usage_error(fmt::format("{} (try {} --help)", error.what(), command));
+    explain(app, error);
   }
   if (convert_app->parsed()) return convert;
   if (check_app->parsed()) return check;

@@ -13,6 +13,7 @@
 #include "stream/error.h"
 #include "stream/onnx/reader.h"
 #include "stream/printable.h"
+#include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
 namespace {
@@ -23,17 +24,11 @@ using stream::Code;
 using stream::Error;
 using stream::Unsupported;
 
-const std::map<std::string, WeightForm> kWeights = {{"float", WeightForm::kFloat},
-                                                    {"f16", WeightForm::kHalf},
-                                                    {"int8", WeightForm::kInt8},
-                                                    {"int4", WeightForm::kInt4},
-                                                    {"in-place", WeightForm::kInPlace}};
-
 // "NAME=VALUE"; a name may hold '=' itself, a value does not.
 std::pair<std::string, std::string> divide(const std::string& option, const std::string& text) {
   size_t at = text.rfind('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    usage_error(fmt::format("{} '{}' is not of the form NAME=VALUE", option, text));
+    usage_error(fmt::format("{}: '{}' is not of the form NAME=VALUE", option, text));
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
@@ -61,18 +56,19 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   }
   for (const std::string& text : options.layouts) {
     auto [name, layout] = divide("--layout", text);
+    std::transform(layout.begin(), layout.end(), layout.begin(),
+                   [](unsigned char letter) { return std::tolower(letter); });
     if (layout != "nhwc" && layout != "nchw")
-      usage_error(fmt::format("--layout {}: '{}' is neither nhwc nor nchw", name, layout));
+      usage_error(fmt::format("--layout {}: the axis order '{}' is neither nhwc nor nchw", name, layout));
     if (!out.layouts.emplace(name, layout).second) usage_error(fmt::format("--layout {} is given twice", name));
   }
-  out.weights.form = weight_form(options);
+  out.weights.form = weight_form(options.weights);
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
   out.weights.threads = thread_count(options);
   const bool same_bits = out.weights.form == WeightForm::kFloat || out.weights.form == WeightForm::kInPlace;
   if (same_bits && !(options.include.empty() && options.exclude.empty()))
-    usage_error(
-        "--weights-include and --weights-exclude choose among what --weights f16, int8 or int4 changes: give one");
+    usage_error("--weights-include and --weights-exclude need --weights f16, int8 or int4");
   return out;
 }
 
@@ -86,14 +82,6 @@ onnx::Model read_within(const std::string& input, const std::filesystem::path& f
 }
 
 }  // namespace
-
-std::vector<std::string> weight_modes() {
-  std::vector<std::string> out;
-  for (const auto& [name, form] : kWeights) out.push_back(name);
-  return out;
-}
-
-WeightForm weight_form(const ConversionOptions& options) { return kWeights.at(options.weights); }
 
 int thread_count(const ConversionOptions& options) {
   if (options.threads > 0) return options.threads;
@@ -124,7 +112,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.weights = std::move(converted.weights);
     emit::WriteOptions write;
     write.external_buffers = options.external;
-    if (weight_form(options) == WeightForm::kInPlace) write.in_place = folder;
+    if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;
     out.plan = plan_tflite(*converted.model, write);
     out.budget_peak = budget.high_water();
   } catch (Error& error) {

@@ -18,10 +18,6 @@
 
 namespace lowtide::tools {
 
-// The values of --weights.
-std::vector<std::string> weight_modes();
-// What --weights asks for.
-layout::WeightForm weight_form(const ConversionOptions& options);
 // --threads, or what suits the machine.
 int thread_count(const ConversionOptions& options);
 

@@ -14,12 +14,14 @@
 #include "emit/verify.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
+#include "stream/nearest_name.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
 #include "tools/lowtide/text_file.h"
+#include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
 namespace {
@@ -34,7 +36,7 @@ using stream::Error;
 // What is seen while the conversion runs.
 struct Watch {
   ResidentMarks marks;
-  bool dumped = false;  // the pass of --dump-after was there
+  std::vector<std::string> passes;  // their names, as they ran
   std::vector<VerifiedTensor> verified;
 };
 
@@ -42,15 +44,20 @@ AfterPass after_pass(const ConvertCommand& options, Watch& watch) {
   auto begun = std::chrono::steady_clock::now();
   return [begun, &watch, dump = options.dump_after](std::string_view pass, const core::Model& model) {
     watch.marks.sample();
+    watch.passes.emplace_back(pass);
     size_t ops = 0;
     for (const auto& graph : model.graphs) ops += graph->ops.size();
     spdlog::debug("{:8.1f} ms  {}: {} operators",
                   std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count(), pass,
                   ops);
-    if (pass != dump) return;
-    watch.dumped = true;
-    fmt::print("{}", emit::listing_text(emit::listing(model)));
+    if (pass == dump) fmt::print("{}", emit::listing_text(emit::listing(model)));
   };
+}
+
+void check_pass_name(const std::string& name, const std::vector<std::string>& passes) {
+  if (name.empty() || std::find(passes.begin(), passes.end(), name) != passes.end()) return;
+  usage_error(fmt::format("--dump-after: unknown pass '{}'{} (passes: {})", name, stream::did_you_mean(name, passes),
+                          fmt::join(passes, ", ")));
 }
 
 // Where the output goes: the input's name with .tflite in its folder, unless one is given.
@@ -126,15 +133,14 @@ void convert_model(const ConvertCommand& options) {
   watchers.after_pass = after_pass(options, watch);
   MemoryLimit limit(options.max_rss);
   Planned planned = plan_conversion(options, output.parent_path(), watchers, limit);
-  if (!options.dump_after.empty() && !watch.dumped)
-    usage_error(fmt::format("--dump-after: no pass is called '{}' (see --verbose)", options.dump_after));
+  check_pass_name(options.dump_after, watch.passes);
 
   emit::Report report;
   report.input = options.input;
   report.output = output.string();
   report.dry_run = options.dry_run;
-  report.in_place = weight_form(options) == WeightForm::kInPlace;
-  report.shrinks = !report.in_place && weight_form(options) != WeightForm::kFloat;
+  report.in_place = weight_form(options.weights) == WeightForm::kInPlace;
+  report.shrinks = !report.in_place && weight_form(options.weights) != WeightForm::kFloat;
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
   report.threads = thread_count(options);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of --weights.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "layout/weights/shrink_weights.h"
+
+namespace lowtide::tools {
+
+std::vector<std::string> weight_modes();
+// `mode` is one of weight_modes().
+layout::WeightForm weight_form(const std::string& mode);
+
+}  // namespace lowtide::tools
