@@ -79,8 +79,7 @@ class Inliner {
   }
 
   void append(Node node, std::vector<Node>& out) {
-    if (++nodes_ > kMostNodes)
-      throw Error(Code::kMalformed, fmt::format("its functions expand to more than {} nodes", kMostNodes));
+    if (++nodes_ > kMostNodes) too_many_nodes();
     for (Attribute& attribute : node.attributes)
       for (auto& below : attribute.graphs) below = std::make_shared<Graph>(inlined(*below));
     auto found = functions_.find(Key{node.domain, node.op_type, node.overload});
@@ -93,11 +92,37 @@ class Inliner {
     }
   }
 
+  // How many nodes a function expands to, at least: a bomb of nested calls is refused before any of it is built. What is
+  // not counted (a cycle, too deep a nesting, graphs that a caller hands in) is limited during the expansion.
+  uint64_t expanded_nodes(const Function& function, size_t depth) {
+    auto [known, is_new] = expanded_nodes_.emplace(&function, 0);
+    if (!is_new || depth >= kMostDepth) return known->second;
+    const uint64_t count = expanded_nodes(function.nodes, depth);
+    return expanded_nodes_[&function] = count;
+  }
+  uint64_t expanded_nodes(const std::vector<Node>& nodes, size_t depth) {
+    uint64_t count = 0;
+    for (const Node& node : nodes) {
+      ++count;
+      for (const Attribute& attribute : node.attributes)
+        for (const auto& below : attribute.graphs) count += expanded_nodes(below->nodes, depth);
+      if (auto called = functions_.find(Key{node.domain, node.op_type, node.overload}); called != functions_.end())
+        count += expanded_nodes(*called->second, depth + 1);
+      count = std::min(count, kMostNodes + 1);  // no overflow
+    }
+    return count;
+  }
+
+  [[noreturn]] static void too_many_nodes() {
+    throw Error(Code::kMalformed, fmt::format("its functions expand to more than {} nodes", kMostNodes));
+  }
+
   void expand(const Node& call, const Function& function, std::vector<Node>& out) {
     if (std::count(calling_.begin(), calling_.end(), &function))
       throw Error(Code::kMalformed, "the function calls itself, by itself or through others");
     if (calling_.size() >= kMostDepth)
       throw Error(Code::kMalformed, fmt::format("functions call each other more than {} deep", kMostDepth));
+    if (calling_.empty() && nodes_ + expanded_nodes(function, 0) > kMostNodes) too_many_nodes();
     check_call(call, function);
     calling_.push_back(&function);
     FunctionScope scope;
@@ -229,6 +254,7 @@ class Inliner {
   std::map<Key, const Function*> functions_;
   std::unordered_set<std::string> names_;
   std::vector<const Function*> calling_;
+  std::unordered_map<const Function*, uint64_t> expanded_nodes_;
   int64_t standard_opset_ = 0;
   uint64_t nodes_ = 0;
 };

@@ -212,7 +212,7 @@ class GraphLowering : public Surroundings {
 
  private:
   static constexpr int kMaxDepth = 32;
-  static constexpr int64_t kMostInnerNodes = 500'000;  // of subgraphs, each time that they are laid out
+  static constexpr int64_t kMostInnerNodes = 100'000;  // of subgraphs, each time that they are laid out
 
   void collect_types(const onnx::Graph& graph) {
     for (const auto* list : {&graph.value_info, &graph.outputs})
