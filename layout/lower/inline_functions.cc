@@ -92,8 +92,8 @@ class Inliner {
     }
   }
 
-  // How many nodes a function expands to, at least: a bomb of nested calls is refused before any of it is built. What is
-  // not counted (a cycle, too deep a nesting, graphs that a caller hands in) is limited during the expansion.
+  // How many nodes a function expands to, at least: a bomb of nested calls is refused before any of it is built. What
+  // is not counted (a cycle, too deep a nesting, graphs that a caller hands in) is limited during the expansion.
   uint64_t expanded_nodes(const Function& function, size_t depth) {
     auto [known, is_new] = expanded_nodes_.emplace(&function, 0);
     if (!is_new || depth >= kMostDepth) return known->second;
