@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations. TFLite's kernels fix what ONNX leaves to attributes (ELU has alpha 1, HARD_SWISH 1/6 and 1/2), and all
-// but a few take f32 only. The compositions feed exp() with what cannot overflow, so that no branch that is not taken
-// turns the result into NaN.
+// Activation functions. TFLite's kernels have fixed parameters where ONNX has attributes (ELU: alpha 1; HARD_SWISH: 1/6
+// and 1/2), and most take f32 only. The compositions bound the argument of exp(): if it overflowed, the branch of a
+// SELECT that is not chosen would turn the result into NaN.
 #include <cmath>
 #include <limits>
 
-#include "layout/lower/operands.h"
+#include "layout/lower/attributes.h"
 
 namespace lowtide::layout {
 
@@ -13,7 +13,7 @@ namespace {
 
 Val swish(Builder& b, Val x, double alpha) { return b.mul(x, b.logistic(alpha == 1 ? x : b.mul(x, alpha))); }
 
-// The exponential branch of Elu and its kin: exp(x) - 1 below 0, 0 above.
+// The exponential branch of Elu, Selu: exp(x) - 1 for x < 0, else 0.
 Val negative_elu(Builder& b, Val x) { return b.elu(b.minimum(x, b.scalar_like(0, x))); }
 
 }  // namespace
@@ -39,7 +39,7 @@ void lower_leaky_relu(Lowering& lo) {
   lo.output(0, lo.b.leaky_relu(lo.input(0), lo.attr_f("alpha", 0.01f)));
 }
 
-// The slope broadcasts to x, never x to the slope. Before opset 7 a slope of several elements had one for a channel.
+// The slope broadcasts to x, never x to the slope. Before opset 7 a slope of several elements is per channel.
 void lower_prelu(Lowering& lo) {
   ignore_consumed_inputs(lo);
   Val x = lo.input(0), slope = lo.input(1);
@@ -48,7 +48,9 @@ void lower_prelu(Lowering& lo) {
     per_channel[0] = lo.b.dim(slope, 0);
     slope = lo.b.reshape(slope, per_channel);
   }
-  if (lo.rank(slope) > lo.rank(x)) lo.malformed("the slope has a higher rank than the input");
+  if (lo.rank(slope) > lo.rank(x))
+    lo.malformed("input 1 ('slope') must not have a higher rank than input 0; the ranks are " +
+                 std::to_string(lo.rank(slope)) + " and " + std::to_string(lo.rank(x)));
   // The kernel broadcasts up to rank 4 and takes no integers.
   constexpr int kKernelRank = 4;
   if (lo.dtype(x) == DType::kFloat32 && lo.rank(x) <= kKernelRank) return lo.output(0, lo.b.prelu(x, slope));
@@ -66,7 +68,7 @@ void lower_elu(Lowering& lo) {
 void lower_selu(Lowering& lo) {
   ignore_consumed_inputs(lo);
   Val x = lo.input(0);
-  const bool old = lo.opset() < 6;  // whose defaults have fewer digits
+  const bool old = lo.opset() < 6;  // its defaults have fewer digits
   const double alpha = lo.attr_f("alpha", old ? 1.6732f : 1.67326319217681884765625f);
   const double gamma = lo.attr_f("gamma", old ? 1.0507f : 1.05070102214813232421875f);
   lo.output(0, lo.b.add(lo.b.mul(lo.b.relu(x), gamma), lo.b.mul(negative_elu(lo.b, x), alpha * gamma)));
@@ -78,7 +80,7 @@ void lower_celu(Lowering& lo) {
   Val x = lo.input(0);
   const double alpha = lo.attr_f("alpha", 1);
   if (alpha == 1) return lo.output(0, b.elu(x));
-  if (alpha == 0) lo.malformed("attribute 'alpha' is 0, and x is divided by it");
+  if (alpha == 0) lo.malformed("attribute 'alpha' must not be 0: x is divided by it");
   if (alpha > 0) {
     Val negative = b.elu(b.mul(b.minimum(x, b.scalar_like(0, x)), 1 / alpha));
     return lo.output(0, b.add(b.relu(x), b.mul(negative, alpha)));
@@ -127,13 +129,14 @@ void lower_mish(Lowering& lo) {
 
 void lower_swish(Lowering& lo) { lo.output(0, swish(lo.b, lo.input(0), lo.attr_f("alpha", 1))); }
 
-// Below -lambd: x + bias; above lambd: x - bias; between them 0. Integers are compared and moved as floats, and cut.
+// Below -lambd: x + bias; above lambd: x - bias; between them 0. Integers are computed as floats and truncated.
 void lower_shrink(Lowering& lo) {
   Builder& b = lo.b;
   const DType dtype = lo.dtype(lo.input(0));
   const float lambda = lo.attr_f("lambd", 0.5f), bias = lo.attr_f("bias", 0);
   if (stream::bits(dtype) > 16 && stream::is_integer(dtype))
-    lo.unsupported("integers this wide lose digits as floats", "cast the input to float");
+    lo.unsupported("Shrink of " + std::string(stream::dtype_name(dtype)) + " is not exact: it is computed in float32",
+                   "cast the input to float");
   Val x = stream::is_float(dtype) ? lo.input(0) : b.cast(lo.input(0), DType::kFloat32);
   Val below = b.less(x, b.scalar_like(-lambda, x)), above = b.greater(x, b.scalar_like(lambda, x));
   Val moved =
@@ -143,7 +146,8 @@ void lower_shrink(Lowering& lo) {
 
 void lower_gelu(Lowering& lo) {
   const std::string approximate = lo.attr_s("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") lo.malformed("attribute 'approximate' must be none or tanh");
+  if (approximate != "none" && approximate != "tanh")
+    lo.malformed("attribute 'approximate' must be 'none' or 'tanh'; it is '" + approximate + "'");
   lo.output(0, lo.b.gelu(lo.input(0), approximate == "tanh"));
 }
 

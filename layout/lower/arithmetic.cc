@@ -1,47 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of two and more operands. Where the specifications differ: ONNX's integer division truncates (so does
-// DIV), its Mod follows the divisor's sign (FLOOR_MOD) or, with fmod = 1, the dividend's; Pow mixes dtypes and gives
-// the base's. Integer results wrap in the dtype's width: computing in a wider type and casting back is exact for Add,
-// Sub, Mul, Neg, Sum and, since its result cannot be larger than its operands, for Div, Mod, Max, Min, Mean.
+// Add, Sub, Mul, Div, Mod, Pow, Sum, Mean, Max, Min.
+//
+// Differences: ONNX's integer division truncates (so does DIV); the result of Mod has the divisor's sign (FLOOR_MOD)
+// or, with fmod = 1, the dividend's; Pow mixes dtypes and its result has the base's. Integer results wrap in the
+// dtype's width, so computing in a wider type and casting back is exact for Add, Sub, Mul, Neg and Sum; it is exact for
+// Div, Mod, Max, Min and Mean because their results are not larger than their operands.
 #include <cmath>
 
-#include "layout/lower/operands.h"
+#include "layout/lower/attributes.h"
+#include "layout/lower/elementwise.h"
 
 namespace lowtide::layout {
 
 void lower_add(Lowering& lo) {
-  auto [a, b] = operands(lo);
+  auto [a, b] = broadcast_operands(lo);
   lo.output(0, lo.b.add(a, b));
 }
 
 void lower_sub(Lowering& lo) {
-  auto [a, b] = operands(lo);
+  auto [a, b] = broadcast_operands(lo);
   lo.output(0, lo.b.sub(a, b));
 }
 
 void lower_mul(Lowering& lo) {
-  auto [a, b] = operands(lo);
+  auto [a, b] = broadcast_operands(lo);
   lo.output(0, lo.b.mul(a, b));
 }
 
 void lower_div(Lowering& lo) {
-  auto [a, b] = operands(lo);
+  auto [a, b] = broadcast_operands(lo);
   lo.output(0, lo.b.div(a, b));
 }
 
 namespace {
 
-// The remainder with the dividend's sign, from the kernel's, which has the divisor's.
+// The remainder with the dividend's sign, computed from the kernel's, which has the divisor's.
 Val truncated_mod(Lowering& lo, Val a, Val b) {
   const DType dtype = lo.dtype(a);
   if (stream::is_float(dtype)) {
-    // Of magnitudes, because the kernel adds the divisor when signs differ, which rounds.
+    // Computed of absolute values: where the signs differ, the kernel adds the divisor, which rounds.
     Val remainder = lo.b.floor_mod(lo.b.abs(a), lo.b.abs(b));
     return lo.b.select(lo.b.less(a, lo.b.scalar_like(0, a)), lo.b.neg(remainder), remainder);
   }
   Val remainder = lo.b.floor_mod(a, b);
   if (!stream::is_signed_int(dtype)) return remainder;
-  // Not of magnitudes: the smallest integer has none.
+  // Not of absolute values: that of the smallest integer overflows.
   Val zero = lo.b.scalar_like(0, a);
   Val signs_differ = lo.b.not_equal(lo.b.less(a, zero), lo.b.less(b, zero));
   Val off = lo.b.logical_and(signs_differ, lo.b.not_equal(remainder, zero));
@@ -51,18 +54,19 @@ Val truncated_mod(Lowering& lo, Val a, Val b) {
 }  // namespace
 
 void lower_mod(Lowering& lo) {
-  auto [a, b] = operands(lo);
+  auto [a, b] = broadcast_operands(lo);
   const bool dividends_sign = lo.attr_i("fmod", 0) != 0;
-  if (!dividends_sign && stream::is_float(lo.dtype(a))) lo.malformed("fmod must be 1 for floating point operands");
+  if (!dividends_sign && stream::is_float(lo.dtype(a)))
+    lo.malformed("attribute 'fmod' must be 1 for floating-point operands; it is 0");
   lo.output(0, dividends_sign ? truncated_mod(lo, a, b) : lo.b.floor_mod(a, b));
 }
 
 namespace {
 
-// The largest power that is written as multiplications: exact for integers of any width, and no slower than POW.
+// The largest exponent that is written as multiplications: exact for integers of any width, and as fast as POW.
 constexpr double kMultiplied = 8;
 
-Val multiplied(Builder& b, Val x, int64_t exponent) {
+Val power_by_multiplications(Builder& b, Val x, int64_t exponent) {
   Val result;
   for (Val square = x; exponent > 0; exponent >>= 1) {
     if (exponent & 1) result = result ? b.mul(result, square) : square;
@@ -74,7 +78,7 @@ Val multiplied(Builder& b, Val x, int64_t exponent) {
 Val pow_by_constant(Lowering& lo, Val x, double exponent) {
   const DType dtype = lo.dtype(x);
   if (exponent == std::floor(exponent) && exponent >= 1 && exponent <= kMultiplied)
-    return multiplied(lo.b, x, static_cast<int64_t>(exponent));
+    return power_by_multiplications(lo.b, x, static_cast<int64_t>(exponent));
   if (!stream::is_float(dtype)) return {};
   if (exponent == 0.5) return lo.b.sqrt(x);
   if (exponent == -0.5) return lo.b.rsqrt(x);
@@ -84,22 +88,23 @@ Val pow_by_constant(Lowering& lo, Val x, double exponent) {
 
 }  // namespace
 
-// Sqrt and Pow(x, 0.5) differ for -0 and -inf only: 0 and inf against -0 and NaN.
+// Pow(x, 0.5) is 0 and inf for -0 and -inf, Sqrt is -0 and NaN; for all other x they are equal.
 void lower_pow(Lowering& lo) {
-  auto [x, y] = operands(lo);
+  auto [x, y] = broadcast_operands(lo);
   const DType dtype = lo.dtype(x);
   auto exponents = lo.numbers(y);
   const bool scalar = exponents && exponents->size() == 1 && lo.rank(y) <= lo.rank(x);
   if (scalar)
     if (Val made = pow_by_constant(lo, x, (*exponents)[0])) return lo.output(0, made);
 
-  // Integers to integer powers stay integers unless a power may be negative, which the kernel refuses at run time.
+  // Integers with integer exponents stay integers unless an exponent may be negative: the kernel refuses those at run
+  // time.
   bool in_integers = stream::is_integer(dtype) && stream::is_integer(lo.dtype(y));
   if (in_integers && exponents)
     for (double exponent : *exponents) in_integers = in_integers && exponent >= 0;
   if (in_integers) return lo.output(0, lo.b.pow(x, lo.b.cast(y, dtype)));
 
-  // All else in f32: the result is cut toward zero when the base is an integer.
+  // Everything else is computed in f32; for an integer base the result is truncated.
   const DType common = dtype == DType::kFloat64 || lo.dtype(y) == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   Val power = lo.b.pow(lo.b.cast(x, common), lo.b.cast(y, common));
   lo.output(0, lo.b.cast(power, dtype));

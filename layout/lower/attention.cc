@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and RotaryEmbedding. TFLite has no such operators; they are products, a softmax and sums here.
+// Attention and RotaryEmbedding, composed of products, a softmax and sums: TFLite has no such operators.
 //
-// Heads that share keys (grouped queries) are rows of one product: [B, kv heads * shared, S, D] is [B, kv heads,
-// shared * S, D] in memory, so keys and values are never repeated. The scale goes to the queries alone.
-// Sources: ONNX's Attention (23, 24) and RotaryEmbedding (23).
+// Query heads that share a key head (grouped queries) are computed as more rows of one product: [B, kv heads * shared,
+// S, D] and [B, kv heads, shared * S, D] have the same bytes, so keys and values are not repeated. Only the queries are
+// scaled. Sources: ONNX's Attention (23, 24) and RotaryEmbedding (23).
 #include "layout/lower/attention.h"
 
 #include <fmt/format.h>
@@ -12,22 +12,22 @@
 #include <cmath>
 #include <limits>
 
-#include "layout/lower/extents.h"
-#include "layout/lower/operands.h"
+#include "layout/lower/attributes.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
 
-constexpr double kNever = -std::numeric_limits<double>::infinity();  // the score of what takes no part
+constexpr double kMaskedScore = -std::numeric_limits<double>::infinity();  // the score of a masked key
 
 DType read_precision(Lowering& lo, DType otherwise) {
-  // 0 is the attribute's way to say "not given".
+  // 0 means "not given".
   if (lo.attr_i("softmax_precision", 0) == 0) return otherwise;
   return attr_float_dtype(lo, "softmax_precision", otherwise);
 }
 
 struct Masking {
-  Val allowed;  // bool, true where a key takes part; may be absent
+  Val allowed;  // bool, true where a key is used; may be absent
   Val added;    // floats; may be absent
 };
 
@@ -35,17 +35,18 @@ void allow(Lowering& lo, Masking& masking, Val condition) {
   masking.allowed = masking.allowed ? lo.b.logical_and(masking.allowed, condition) : condition;
 }
 
-// The mask as given, lengthened to all `total` keys by such as take no part.
+// The given mask, padded to `total` keys with masked ones.
 void read_mask(Lowering& lo, Masking& masking, Val mask, Dim total) {
   const bool flags = lo.dtype(mask) == DType::kBool;
   if (!flags && lo.dtype(mask) != lo.dtype(lo.input(0)))
-    lo.malformed("a mask that is neither boolean nor of the queries' type");
+    lo.malformed(fmt::format("the mask must be bool or have the queries' type {}; it is {}",
+                             stream::dtype_name(lo.dtype(lo.input(0))), stream::dtype_name(lo.dtype(mask))));
   const Dim have = lo.b.dim(mask, -1);
   if (have != total && have != 1 && !core::is_symbol(have) && !core::is_symbol(total)) {
-    if (have > total) lo.malformed(fmt::format("the mask has {} keys of {}", have, total));
+    if (have > total) lo.malformed(fmt::format("the mask has {} keys, but there are only {}", have, total));
     std::vector<int64_t> none(static_cast<size_t>(lo.rank(mask)), 0), after = none;
     after.back() = total - have;
-    mask = lo.b.pad(mask, none, after, flags ? 0 : kNever);
+    mask = lo.b.pad(mask, none, after, flags ? 0 : kMaskedScore);
   }
   (flags ? masking.allowed : masking.added) = mask;
 }
@@ -54,9 +55,9 @@ Val masked(Lowering& lo, Val scores, const Masking& masking) {
   Builder& b = lo.b;
   if (masking.added) scores = b.add(scores, masking.added);
   if (!masking.allowed) return scores;
-  Val never = b.scalar_like(kNever, scores);
-  // A constant condition is a constant to add, which is cheaper than a choice. But ADD's kernel gives the lowest number
-  // for minus infinity: the softmax does not mind, a reader of the scores does.
+  Val never = b.scalar_like(kMaskedScore, scores);
+  // With a constant condition an ADD replaces the SELECT. ADD's kernel turns minus infinity into the lowest finite
+  // number: that does not change the softmax, but it would change the scores where they are an output.
   if (b.is_constant(masking.allowed) && !lo.wants_output(3))
     return b.add(scores, b.select(masking.allowed, b.scalar_like(0, scores), never));
   return b.select(masking.allowed, scores, never);
@@ -80,8 +81,8 @@ Val rotated(Lowering& lo, Val x, Val cosine, Val sine, bool interleaved) {
     x = reshape_to(lo, x, pairs);
     ++axis;
     sizes = {1, 1};
-    cosine = add_ones(lo, cosine, {lo.rank(cosine)});
-    sine = add_ones(lo, sine, {lo.rank(sine)});
+    cosine = unsqueeze_axes(lo, cosine, {lo.rank(cosine)});
+    sine = unsqueeze_axes(lo, sine, {lo.rank(sine)});
   }
   const std::vector<Val> parts = b.split(x, sizes, axis);
   Val real = b.sub(b.mul(cosine, parts[0]), b.mul(sine, parts[1]));
@@ -91,45 +92,49 @@ Val rotated(Lowering& lo, Val x, Val cosine, Val sine, bool interleaved) {
 
 }  // namespace
 
-Val by_heads(Lowering& lo, Val x, int64_t heads) {
+Val split_heads(Lowering& lo, Val x, int64_t heads) {
   if (lo.rank(x) == 4) return x;
-  if (lo.rank(x) != 3) lo.malformed(fmt::format("an input has rank {}, not 3 or 4", lo.rank(x)));
+  if (lo.rank(x) != 3)
+    lo.malformed(fmt::format("queries, keys and values must have rank 3 or 4; one has rank {}", lo.rank(x)));
   const Shape shape = lo.shape(x);
   const int64_t width = lo.need_static(shape[2], "the hidden size");
   if (heads < 1 || width % heads != 0)
-    lo.malformed(fmt::format("{} heads do not divide a hidden size of {}", heads, width));
+    lo.malformed(fmt::format("the hidden size {} must be a multiple of the number of heads {}", width, heads));
   return lo.b.transpose(reshape_to(lo, x, std::vector<Dim>{shape[0], shape[1], heads, width / heads}), {0, 2, 1, 3});
 }
 
-Val causal(Lowering& lo, Dim queries, Dim keys, Dim past) {
+Val causal_mask(Lowering& lo, Dim queries, Dim keys, Dim past) {
   Builder& b = lo.b;
-  Val row = add_ones(lo, counting(lo, queries, DType::kInt32), {1});
-  Val last = b.add(row, extent(lo, past, DType::kInt32));
-  return b.less_equal(add_ones(lo, counting(lo, keys, DType::kInt32), {0}), last);
+  Val row = unsqueeze_axes(lo, iota(lo, queries, DType::kInt32), {1});
+  Val last = b.add(row, dim_as_scalar(lo, past, DType::kInt32));
+  return b.less_equal(unsqueeze_axes(lo, iota(lo, keys, DType::kInt32), {0}), last);
 }
 
 Val rotary_embedding(Lowering& lo, Val x, Rotation r) {
   Builder& b = lo.b;
   const bool flat = lo.rank(x) == 3;
-  if (!flat && lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 3 or 4", lo.rank(x)));
+  if (!flat && lo.rank(x) != 4)
+    lo.malformed(fmt::format("the input must have rank 3 or 4; it has rank {}", lo.rank(x)));
   const Shape shape = lo.shape(x);
   if (flat) {
     const int64_t hidden = lo.need_static(shape[2], "the hidden size");
     if (r.heads < 1 || hidden % r.heads != 0)
-      lo.malformed(fmt::format("{} heads do not divide a hidden size of {}", r.heads, hidden));
+      lo.malformed(fmt::format("the hidden size {} must be a multiple of num_heads {}", hidden, r.heads));
     x = reshape_to(lo, x, std::vector<Dim>{shape[0], shape[1], r.heads, hidden / r.heads});
   }
   const int64_t width = lo.need_static(b.dim(x, -1), "the size of a head");
-  if (r.turned == 0) r.turned = width;
-  if (r.turned < 0 || r.turned > width || r.turned % 2 != 0)
-    lo.malformed(fmt::format("rotary_embedding_dim {} does not fit heads of {}", r.turned, width));
+  if (r.rotated_size == 0) r.rotated_size = width;
+  if (r.rotated_size < 0 || r.rotated_size > width || r.rotated_size % 2 != 0)
+    lo.malformed(
+        fmt::format("rotary_embedding_dim must be even and at most the head size {}; it is {}", width, r.rotated_size));
   for (Val* angles : {&r.cosine, &r.sine}) {
-    if (stream::is_static(b.dim(*angles, -1)) && b.dim(*angles, -1) != r.turned / 2)
-      lo.malformed(fmt::format("a cache has {} angles for {} elements", b.dim(*angles, -1), r.turned));
-    *angles = add_ones(lo, *angles, {flat ? 2 : 1});
+    if (stream::is_static(b.dim(*angles, -1)) && b.dim(*angles, -1) != r.rotated_size / 2)
+      lo.malformed(fmt::format("the cosine and sine caches must have {} columns for {} rotated elements; one has {}",
+                               r.rotated_size / 2, r.rotated_size, b.dim(*angles, -1)));
+    *angles = unsqueeze_axes(lo, *angles, {flat ? 2 : 1});
   }
-  if (r.turned == width) return reshape_to(lo, rotated(lo, x, r.cosine, r.sine, r.interleaved), shape);
-  const std::vector<Val> parts = b.split(x, std::vector<int64_t>{r.turned, width - r.turned}, 3);
+  if (r.rotated_size == width) return reshape_to(lo, rotated(lo, x, r.cosine, r.sine, r.interleaved), shape);
+  const std::vector<Val> parts = b.split(x, std::vector<int64_t>{r.rotated_size, width - r.rotated_size}, 3);
   return reshape_to(lo, b.concat({rotated(lo, parts[0], r.cosine, r.sine, r.interleaved), parts[1]}, 3), shape);
 }
 
@@ -137,8 +142,8 @@ void lower_attention(Lowering& lo) {
   Builder& b = lo.b;
   const bool flat = lo.rank(lo.input(0)) == 3;
   const int64_t query_heads = lo.attr_i("q_num_heads", 0), key_heads = lo.attr_i("kv_num_heads", 0);
-  Val q = by_heads(lo, lo.input(0), query_heads);
-  Val k = by_heads(lo, lo.input(1), key_heads), v = by_heads(lo, lo.input(2), key_heads);
+  Val q = split_heads(lo, lo.input(0), query_heads);
+  Val k = split_heads(lo, lo.input(1), key_heads), v = split_heads(lo, lo.input(2), key_heads);
   const DType dtype = lo.dtype(q);
   Dim past = 0;
   if (lo.has_input(4)) {
@@ -148,37 +153,38 @@ void lower_attention(Lowering& lo) {
   if (lo.has_input(5)) v = b.concat({lo.input(5), v}, 2);
   const Shape queries = lo.shape(q), keys = lo.shape(k);
   const int64_t heads = lo.need_static(queries[1], "the number of heads");
-  const int64_t shared_by = lo.need_static(keys[1], "the number of key heads");
-  if (shared_by < 1 || heads % shared_by != 0)
-    lo.malformed(fmt::format("{} key heads do not divide {} heads", shared_by, heads));
+  const int64_t kv_heads = lo.need_static(keys[1], "the number of key heads");
+  if (kv_heads < 1 || heads % kv_heads != 0)
+    lo.malformed(
+        fmt::format("the number of query heads {} must be a multiple of the number of key heads {}", heads, kv_heads));
   const int64_t width = lo.need_static(queries[3], "the size of a head");
   const float scale = lo.has_attr("scale") ? lo.attr_f("scale", 0) : 1 / std::sqrt(static_cast<float>(width));
 
-  const Dim rows = b.graph.symbols.mul(queries[2], heads / shared_by);
+  const Dim rows = b.graph.symbols.mul(queries[2], heads / kv_heads);
   q = b.mul(q, scale);
-  if (heads != shared_by) q = reshape_to(lo, q, std::vector<Dim>{queries[0], shared_by, rows, width});
+  if (heads != kv_heads) q = reshape_to(lo, q, std::vector<Dim>{queries[0], kv_heads, rows, width});
   Val scores = b.batch_matmul(q, k, false, true);
   const Shape all = {queries[0], heads, queries[2], keys[2]};
-  if (heads != shared_by) scores = reshape_to(lo, scores, all);
+  if (heads != kv_heads) scores = reshape_to(lo, scores, all);
 
-  std::array<Val, 4> stages;  // what qk_matmul_output_mode can ask for
+  std::array<Val, 4> stages;  // by qk_matmul_output_mode
   stages[0] = scores;
   Masking masking;
   if (lo.has_input(3)) read_mask(lo, masking, lo.input(3), keys[2]);
-  if (lo.attr_i("is_causal", 0) != 0) allow(lo, masking, causal(lo, queries[2], keys[2], past));
+  if (lo.attr_i("is_causal", 0) != 0) allow(lo, masking, causal_mask(lo, queries[2], keys[2], past));
   if (lo.has_input(6)) {
     Val used = b.cast(lo.input(6), DType::kInt32);
-    allow(lo, masking, b.less(counting(lo, keys[2], DType::kInt32), add_ones(lo, used, {1, 2, 3})));
+    allow(lo, masking, b.less(iota(lo, keys[2], DType::kInt32), unsqueeze_axes(lo, used, {1, 2, 3})));
   }
   stages[1] = scores = masked(lo, scores, masking);
   stages[2] = scores = capped(lo, scores, lo.attr_f("softcap", 0));
   scores = b.cast(b.softmax(b.cast(scores, read_precision(lo, dtype))), dtype);
   stages[3] = scores;
 
-  if (heads != shared_by) scores = reshape_to(lo, scores, std::vector<Dim>{queries[0], shared_by, rows, keys[2]});
+  if (heads != kv_heads) scores = reshape_to(lo, scores, std::vector<Dim>{queries[0], kv_heads, rows, keys[2]});
   Val y = b.batch_matmul(scores, v);
   const Dim value_width = b.dim(v, -1);
-  if (heads != shared_by) y = reshape_to(lo, y, std::vector<Dim>{queries[0], heads, queries[2], value_width});
+  if (heads != kv_heads) y = reshape_to(lo, y, std::vector<Dim>{queries[0], heads, queries[2], value_width});
   if (flat)
     y = reshape_to(lo, b.transpose(y, {0, 2, 1, 3}),
                    std::vector<Dim>{queries[0], queries[2], b.graph.symbols.mul(value_width, heads)});
@@ -186,7 +192,8 @@ void lower_attention(Lowering& lo) {
   lo.output(1, k);
   lo.output(2, v);
   const int64_t mode = lo.attr_i("qk_matmul_output_mode", 0);
-  if (mode < 0 || mode > 3) lo.malformed(fmt::format("qk_matmul_output_mode {} is unknown", mode));
+  if (mode < 0 || mode > 3)
+    lo.malformed(fmt::format("attribute 'qk_matmul_output_mode' must be 0 to 3; it is {}", mode));
   lo.output(3, stages[static_cast<size_t>(mode)]);
 }
 
@@ -195,12 +202,13 @@ void lower_rotary_embedding(Lowering& lo) {
   Rotation rotation{.cosine = lo.input(1),
                     .sine = lo.input(2),
                     .heads = lo.attr_i("num_heads", 0),
-                    .turned = lo.attr_i("rotary_embedding_dim", 0),
+                    .rotated_size = lo.attr_i("rotary_embedding_dim", 0),
                     .interleaved = lo.attr_i("interleaved", 0) != 0};
   for (Val* cache : {&rotation.cosine, &rotation.sine}) {
     if (lo.has_input(3)) *cache = lo.b.gather(*cache, lo.input(3), 0);
     if (lo.rank(*cache) != 3)
-      lo.malformed(fmt::format("a cache has rank {}, not {}", lo.rank(*cache), lo.has_input(3) ? 2 : 3));
+      lo.malformed(lo.has_input(3) ? "the caches and position_ids must have rank 2"
+                                   : "without position_ids the caches must have rank 3");
   }
   lo.output(0, rotary_embedding(lo, lo.input(0), rotation));
 }

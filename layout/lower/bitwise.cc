@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on bits. TFLite has BITWISE_XOR and RIGHT_SHIFT up to 32 bits, and StableHLO's AND for all widths; what is
-// missing follows from arithmetic modulo 2^n, which wraps in ONNX and in the kernels alike.
-#include "layout/lower/operands.h"
+// BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitShift. TFLite has BITWISE_XOR and RIGHT_SHIFT up to 32 bits, and
+// StableHLO's AND for all widths. The rest is composed of arithmetic modulo 2^n: integers wrap in ONNX and in the
+// kernels.
+#include "layout/lower/elementwise.h"
 
 namespace lowtide::layout {
 
@@ -9,7 +10,7 @@ namespace {
 
 bool is_64_bit(DType dtype) { return stream::bits(dtype) == 64; }
 
-// Unsigned 64-bit integers have hardly any kernel; modulo 2^64 their arithmetic is that of the signed ones.
+// Few kernels take uint64. Modulo 2^64 its arithmetic is that of int64.
 struct Words {
   Val a, b;
   DType dtype;
@@ -18,7 +19,7 @@ Words signed_words(Lowering& lo) {
   Val a = lo.input(0), b = lo.input(1);
   const DType dtype = lo.dtype(a);
   if (dtype != DType::kUint64) return {a, b, dtype};
-  return {same_bits(lo.b, a, DType::kInt64), same_bits(lo.b, b, DType::kInt64), dtype};
+  return {bitcast_to(lo.b, a, DType::kInt64), bitcast_to(lo.b, b, DType::kInt64), dtype};
 }
 
 Val bit_and(Builder& b, Val x, Val y) { return b.op(Kind::kStablehloAnd, {x, y}); }
@@ -41,15 +42,15 @@ void lower_bitwise_and(Lowering& lo) { lo.output(0, bit_and(lo.b, lo.input(0), l
 
 void lower_bitwise_or(Lowering& lo) {
   Words words = signed_words(lo);
-  lo.output(0, same_bits(lo.b, bit_or(lo.b, words.a, words.b), words.dtype));
+  lo.output(0, bitcast_to(lo.b, bit_or(lo.b, words.a, words.b), words.dtype));
 }
 
 void lower_bitwise_xor(Lowering& lo) {
   Words words = signed_words(lo);
-  lo.output(0, same_bits(lo.b, bit_xor(lo.b, words.a, words.b), words.dtype));
+  lo.output(0, bitcast_to(lo.b, bit_xor(lo.b, words.a, words.b), words.dtype));
 }
 
-void lower_bitwise_not(Lowering& lo) { lo.output(0, inverted_bits(lo.b, lo.input(0))); }
+void lower_bitwise_not(Lowering& lo) { lo.output(0, bitwise_complement(lo.b, lo.input(0))); }
 
 namespace {
 
@@ -58,7 +59,7 @@ Val power_of_two(Builder& b, Val count) {
   std::vector<int64_t> powers;
   for (int i = 0; i < 64; ++i) powers.push_back(static_cast<int64_t>(uint64_t{1} << i));
   Val table{b.graph.add_ints(powers, DType::kInt64, {64})};
-  return b.gather(table, b.cast(same_bits(b, count, DType::kInt64), DType::kInt32), 0);
+  return b.gather(table, b.cast(bitcast_to(b, count, DType::kInt64), DType::kInt32), 0);
 }
 
 }  // namespace
@@ -70,21 +71,22 @@ void lower_bit_shift(Lowering& lo) {
   const std::string direction = lo.attr_s("direction", "");
   if (direction == "RIGHT") {
     if (dtype == DType::kUint64)
-      lo.unsupported("no kernel shifts 64-bit integers to the right", "cast them to uint32 where the values allow it");
+      lo.unsupported("no TFLite kernel shifts uint64 to the right",
+                     "cast the operands to uint32 if the values allow it");
     return lo.output(0, lo.b.right_shift(x, count));
   }
-  if (direction != "LEFT") lo.malformed("attribute 'direction' must be LEFT or RIGHT");
+  if (direction != "LEFT") lo.malformed("attribute 'direction' must be 'LEFT' or 'RIGHT'; it is '" + direction + "'");
   if (dtype == DType::kUint64) {
-    Val product = lo.b.mul(same_bits(lo.b, x, DType::kInt64), power_of_two(lo.b, count));
-    return lo.output(0, same_bits(lo.b, product, dtype));
+    Val product = lo.b.mul(bitcast_to(lo.b, x, DType::kInt64), power_of_two(lo.b, count));
+    return lo.output(0, bitcast_to(lo.b, product, dtype));
   }
   const DType same_width = dtype == DType::kUint8    ? DType::kInt8
                            : dtype == DType::kUint16 ? DType::kInt16
                            : dtype == DType::kUint32 ? DType::kInt32
                                                      : dtype;
   Val shifted =
-      lo.b.op(Kind::kStablehloShiftLeft, {same_bits(lo.b, x, same_width), same_bits(lo.b, count, same_width)});
-  lo.output(0, same_bits(lo.b, shifted, dtype));
+      lo.b.op(Kind::kStablehloShiftLeft, {bitcast_to(lo.b, x, same_width), bitcast_to(lo.b, count, same_width)});
+  lo.output(0, bitcast_to(lo.b, shifted, dtype));
 }
 
 }  // namespace lowtide::layout

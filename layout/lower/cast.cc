@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cast, CastLike. Both formats cut floats towards zero on the way to integers, and take any number but 0 for true. What
-// TFLite lacks: strings, complex numbers, 8-bit and 4-bit floats, and any cast from or to u64. Integers of 4 bits have
-// casts from and to f32 alone, and a float that is too large saturates: ONNX keeps the low bits.
+// Cast, CastLike. In both formats a cast from float to integer truncates, and every number but 0 becomes true. TFLite
+// has no casts of strings, complex numbers, 8-bit and 4-bit floats, or u64. 4-bit integers have casts from and to f32
+// only, and these saturate where ONNX keeps the low bits.
 #include <fmt/format.h>
 
 #include "layout/lower/lowering.h"
@@ -18,11 +18,11 @@ bool has_4_bits(DType dtype) { return dtype == DType::kInt4 || dtype == DType::k
 
 void refuse(Lowering& lo, DType dtype) {
   if (has_kernel(dtype) || has_4_bits(dtype)) return;
-  lo.unsupported(fmt::format("no kernel casts from or to {}", dtype_name(dtype)),
-                 "run the cast outside the model, or make its input an initializer");
+  lo.unsupported(fmt::format("no TFLite kernel casts from or to {}", dtype_name(dtype)),
+                 "cast outside the model, or make the input an initializer");
 }
 
-// u64 has no CAST: its bits are those of an i64, which counts 2^64 less where the top bit is set.
+// CAST does not take u64: its bits are read as i64, and 2^64 is added where the sign bit is set.
 Val from_u64(Builder& b, Val x, DType to) {
   Val word = b.op(Kind::kBitcast, {x}, core::IndexOptions{DType::kInt64});
   Val cast = b.cast(word, to);
@@ -43,7 +43,7 @@ void cast_to(Lowering& lo, DType to) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const DType from = lo.dtype(x);
-  // Only casts to 8-bit floats have a choice to saturate or to round; those have no kernel.
+  // These apply to 8-bit floats only, which are refused.
   lo.ignore_attr("saturate");
   lo.ignore_attr("round_mode");
   if (from == to) return lo.output(0, x);
@@ -53,8 +53,8 @@ void cast_to(Lowering& lo, DType to) {
     if (has_4_bits(from) && to != DType::kUint64) return lo.output(0, b.cast(b.cast(x, DType::kFloat32), to));
     if (has_4_bits(to) && from != DType::kUint64) return lo.output(0, cut_to_4_bits(b, x, to));
     if (has_4_bits(from) || has_4_bits(to))
-      lo.unsupported(fmt::format("no kernel casts from {} to {}", dtype_name(from), dtype_name(to)),
-                     "cast by way of int64");
+      lo.unsupported(fmt::format("no TFLite kernel casts from {} to {}", dtype_name(from), dtype_name(to)),
+                     "cast to int64 first");
     if (from == DType::kUint64) return lo.output(0, from_u64(b, x, to));
     if (to == DType::kUint64)
       return lo.output(0, b.op(Kind::kBitcast, {b.cast(x, DType::kInt64)}, core::IndexOptions{to}));
@@ -65,11 +65,12 @@ void cast_to(Lowering& lo, DType to) {
 }  // namespace
 
 void lower_cast(Lowering& lo) {
-  // Opsets 1 to 5 name the type by a string.
-  if (lo.opset() < 6) lo.unsupported("Cast before opset 6 names its type by a string", "convert the model to opset 6");
+  if (lo.opset() < 6)
+    lo.unsupported("Cast of opsets 1 to 5, which name the type by a string, is not supported",
+                   "convert the model to opset 6 or later");
   const int64_t number = lo.need_attr_i("to");
   auto to = stream::onnx_dtype(number);
-  if (!to || *to == DType::kUndefined) lo.malformed(fmt::format("data type {} is not known", number));
+  if (!to || *to == DType::kUndefined) lo.malformed(fmt::format("attribute 'to' has the unknown data type {}", number));
   cast_to(lo, *to);
 }
 

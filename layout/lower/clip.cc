@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clip: min(max(x, low), high), also when low > high. TFLite's RELU family are the clips that kernels can fuse, so the
-// limits 0..inf, 0..6, -1..1, 0..1 become those. A limit at the end of the dtype's range is none: ONNX's defaults
-// before opset 11 are the largest floats, and exporters write them out; only infinities would be cut by them.
+// Clip: min(max(x, low), high), also where low > high. The limits 0..inf, 0..6, -1..1 and 0..1 become RELU, RELU6 and
+// so on, which kernels can fuse. A limit at the end of a float's range is dropped: ONNX's defaults before opset 11 are
+// the largest floats, exporters write them out, and they change only infinities.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -24,16 +24,17 @@ Limit limit_input(Lowering& lo, size_t i) {
   if (!lo.has_input(i)) return {};
   Val v = lo.input(i);
   if (lo.rank(v) > 1 || (lo.rank(v) == 1 && stream::is_static(lo.b.dim(v, 0)) && lo.b.dim(v, 0) != 1))
-    lo.malformed("the limits of Clip must be scalars");
+    lo.malformed("the limits 'min' and 'max' must be scalars; one has shape " + stream::to_string(lo.shape(v)));
   Val scalar = lo.b.reshape(v, Shape{});
-  // 64-bit integers may have more digits than a double.
+  // A double does not hold all 64-bit integers.
   if (auto known = lo.numbers(v); known && stream::bits(lo.dtype(v)) < 64) return {scalar, known->at(0)};
   return {scalar, std::nullopt};
 }
 
 Limit limit_attribute(Lowering& lo, const char* name) {
   if (!lo.has_attr(name)) return {};
-  if (!stream::is_float(lo.dtype(lo.input(0)))) lo.malformed("limits as attributes are for floats only");
+  if (!stream::is_float(lo.dtype(lo.input(0))))
+    lo.malformed("attribute '" + std::string(name) + "' needs a float input");
   return {{}, lo.attr_f(name, 0)};
 }
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons and logic. Both specifications agree; what differs is what the kernels take: bool has EQUAL but no order,
-// strings nothing. No dtype computes a comparison wrongly when both operands are widened exactly.
+// Equal, Greater, GreaterOrEqual, Less, LessOrEqual, And, Or, Xor, Not, IsNaN, IsInf. The kernels compare bool for
+// equality only, and no strings. A comparison in a wider dtype gives the same result.
 #include <limits>
 
-#include "layout/lower/operands.h"
+#include "layout/lower/elementwise.h"
 
 namespace lowtide::layout {
 
 namespace {
 
 void compare(Lowering& lo, Val (Builder::*function)(Val, Val)) {
-  auto [a, b] = operands(lo);
-  if (lo.dtype(a) == DType::kString) lo.unsupported("strings cannot be compared: TFLite has no kernel for them");
+  auto [a, b] = broadcast_operands(lo);
+  if (lo.dtype(a) == DType::kString) lo.unsupported("no TFLite kernel compares strings");
   lo.output(0, (lo.b.*function)(a, b));
 }
 
@@ -28,7 +28,7 @@ void lower_xor(Lowering& lo) { compare(lo, &Builder::not_equal); }
 
 void lower_not(Lowering& lo) { lo.output(0, lo.b.logical_not(lo.input(0))); }
 
-// Only NaN differs from itself.
+// Only NaN is not equal to itself.
 void lower_is_nan(Lowering& lo) {
   Val x = lo.input(0);
   lo.output(0, lo.b.not_equal(x, x));
@@ -41,7 +41,7 @@ void lower_is_inf(Lowering& lo) {
   if (negative && positive) return lo.output(0, lo.b.equal(lo.b.abs(x), lo.b.scalar_like(kInfinity, x)));
   if (positive) return lo.output(0, lo.b.equal(x, lo.b.scalar_like(kInfinity, x)));
   if (negative) return lo.output(0, lo.b.equal(x, lo.b.scalar_like(-kInfinity, x)));
-  lo.output(0, lo.b.less(x, x));  // nothing is asked for: false everywhere
+  lo.output(0, lo.b.less(x, x));  // neither is detected: false everywhere
 }
 
 }  // namespace lowtide::layout

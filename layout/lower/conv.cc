@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conv: ONNX has [N, C, spatial...] and weights [M, C/group, kernel...]; TFLite has [N, spatial..., C] and weights OHWI
-// (2-D), 1HWC (depthwise), DHWIO (3-D). Pads: window.h. CONV_2D takes groups: it has as many as the weights' input
-// channels go into the image's. CONV_3D has none, so groups of volumes are split and concatenated. 1-D is an image of
-// height 1.
+// Conv and what other operators need of it. ONNX has [N, C, spatial...] and weights [M, C/group, kernel...]; TFLite has
+// [N, spatial..., C] and weights OHWI (2-D), 1HWC (depthwise), DHWIO (3-D). CONV_2D derives the number of groups from
+// the shapes: input channels / input channels of the weights. CONV_3D has no groups, so they are split and
+// concatenated. A 1-D convolution becomes 2-D with height 1. Pads: sliding_window.h.
+#include "layout/lower/conv.h"
+
 #include <fmt/format.h>
 
-#include "layout/lower/convolution.h"
-#include "layout/lower/window.h"
+#include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
 namespace {
@@ -58,22 +59,26 @@ Val conv_volume(Lowering& lo, Val x, Val weights, Val bias, std::span<const Wind
 }
 
 void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
-  if (group < 1) lo.malformed(fmt::format("group {} must be positive", group));
+  if (group < 1) lo.malformed(fmt::format("attribute 'group' must be positive; it is {}", group));
   if (group > 1) channels = lo.need_static(channels, "the number of channels of a grouped convolution");
   if (!core::is_symbol(channels) && (channels % group != 0 || channels / group != weights[1]))
-    lo.malformed(
-        fmt::format("{} channels do not fit weights of {} channels in {} groups", channels, weights[1], group));
-  if (weights[0] % group != 0) lo.malformed(fmt::format("{} groups do not divide {} filters", group, weights[0]));
+    lo.malformed(fmt::format("the input has {} channels, but the weights have {} channels times {} groups", channels,
+                             weights[1], group));
+  if (weights[0] % group != 0)
+    lo.malformed(fmt::format("the number of filters {} must be a multiple of group {}", weights[0], group));
 }
 
 }  // namespace
 
 Val convolution(Lowering& lo, Val x, Val weights, Val bias) {
   const int spatial = lo.rank(x) - 2;
-  if (spatial < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  if (spatial < 1) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
   if (lo.rank(weights) != lo.rank(x))
-    lo.malformed(fmt::format("weights have rank {}, not {}", lo.rank(weights), lo.rank(x)));
-  if (spatial > 3) lo.unsupported(fmt::format("a convolution over {} axes; TFLite has 2 and 3", spatial));
+    lo.malformed(
+        fmt::format("the weights must have the input's rank {}; they have rank {}", lo.rank(x), lo.rank(weights)));
+  if (spatial > 3)
+    lo.unsupported(
+        fmt::format("a convolution over {} axes is not supported: TFLite has 2-D and 3-D convolutions", spatial));
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
   const int64_t group = lo.attr_i("group", 1);
   check_channels(lo, lo.b.dim(x, 1), shape, group);
@@ -81,11 +86,11 @@ Val convolution(Lowering& lo, Val x, Val weights, Val bias) {
   const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
   std::vector<WindowAxis> axes = as_image(read_window(lo, sizes, std::vector<int64_t>(shape.begin() + 2, shape.end())));
   if (spatial == 1) weights = lo.b.reshape(weights, {shape[0], shape[1], 1, shape[2]});
-  x = channels_last(lo, x);
-  const Padding padding = settle_padding(lo, x, axes, 1, 0);
+  x = to_image(lo, x);
+  const Padding padding = choose_padding(lo, x, axes, 1, 0);
   Val y = spatial == 3 ? conv_volume(lo, x, weights, bias, axes, padding, group)
                        : conv_image(lo, x, weights, bias, axes, padding, group);
-  return channels_first(lo, y, spatial);
+  return from_image(lo, y, spatial);
 }
 
 void lower_conv(Lowering& lo) { lo.output(0, convolution(lo, lo.input(0), lo.input(1), lo.optional_input(2))); }

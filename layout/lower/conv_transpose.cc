@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// ConvTranspose: each element spreads a kernel over the output. ONNX crops the full result by pads and may lengthen it
-// by output_padding; TFLite is told the output's size and crops by SAME (half of the surplus in front) or not at all
-// (VALID, whose size may exceed the full one by less than a stride). So: SAME where its crop is ONNX's, else VALID and
-// a SLICE.
+// ConvTranspose. ONNX crops the full result by pads and may extend it by output_padding. TFLite is given the size of
+// the output; SAME crops (half of the surplus at the front), VALID does not (its size may exceed the full one by less
+// than a stride). So SAME is used where it crops as ONNX does, else VALID and a SLICE.
 //
-// Weights: ONNX [C, M/group, kernel...]; TFLite OHWI, in 3-D DHWOI. 2-D has no dilation (the kernel is spread with
-// zeros instead) and neither has groups (split and concatenated, or filled up with zeros). 1-D is an image of height 1.
-// Sources: ONNX's ConvTranspose; LiteRT's transpose_conv.cc, conv3d_transpose.cc; the limits of XNNPACK's
-// deconvolution.
+// Weights: ONNX [C, M/group, kernel...]; TFLite OHWI, in 3-D DHWOI. The 2-D kernel has no dilation (zeros are inserted
+// into the weights instead), and neither has groups (split and concatenated, or padded with zeros). 1-D becomes 2-D
+// with height 1. Sources: ONNX's ConvTranspose; LiteRT's transpose_conv.cc, conv3d_transpose.cc; the limits of
+// XNNPACK's deconvolution.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "layout/lower/operands.h"
-#include "layout/lower/window.h"
+#include "layout/lower/attributes.h"
+#include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
 namespace {
 
-// Along one axis: the `full` result, of which `out` elements from `before` on are wanted.
+// Along one axis: the output is the `out` elements of the `full` result that start at `before`.
 struct Crop {
   int64_t kernel = 1, stride = 1, dilation = 1;
   Dim size = 1, full = 1, out = 1;
   int64_t before = 0;
 
-  int64_t extent() const { return (kernel - 1) * dilation + 1; }
+  int64_t effective_kernel() const { return (kernel - 1) * dilation + 1; }
 };
 
 struct Attributes {
@@ -37,37 +36,38 @@ struct Attributes {
 Attributes read_attributes(Lowering& lo, const std::vector<int64_t>& kernel) {
   const size_t count = kernel.size();
   if (auto given = lo.attr_ints("kernel_shape"); given && *given != kernel)
-    lo.malformed("kernel_shape is not the shape of the weights");
+    lo.malformed(fmt::format("attribute 'kernel_shape' is {}, but the weights have {}", stream::to_string(*given),
+                             stream::to_string(kernel)));
   Attributes a{.auto_pad = lo.attr_s("auto_pad", "NOTSET"),
-               .stride = attr_numbers(lo, "strides", count, 1, 1),
-               .dilation = attr_numbers(lo, "dilations", count, 1, 1),
-               .pads = attr_numbers(lo, "pads", 2 * count, 0, 0),
-               .output_padding = attr_numbers(lo, "output_padding", count, 0, 0),
+               .stride = attr_int_list(lo, "strides", count, 1, 1),
+               .dilation = attr_int_list(lo, "dilations", count, 1, 1),
+               .pads = attr_int_list(lo, "pads", 2 * count, 0, 0),
+               .output_padding = attr_int_list(lo, "output_padding", count, 0, 0),
                .output_shape = lo.attr_ints("output_shape")};
-  // Some exporters name batch and channels too.
+  // Some exporters include batch and channels.
   if (a.output_shape && a.output_shape->size() == count + 2)
     a.output_shape->erase(a.output_shape->begin(), a.output_shape->begin() + 2);
   if (a.output_shape && a.output_shape->size() != count)
-    lo.malformed(fmt::format("output_shape has {} numbers, not {}", a.output_shape->size(), count));
+    lo.malformed(
+        fmt::format("attribute 'output_shape' must have {} elements; it has {}", count, a.output_shape->size()));
   for (const char* known : {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"})
     if (a.auto_pad == known) return a;
-  lo.malformed(fmt::format("auto_pad '{}' is unknown", a.auto_pad));
+  lo.malformed(fmt::format("attribute 'auto_pad' has the unknown value '{}'", a.auto_pad));
 }
 
-// a - b, which must be known: mostly both are stride * size and some.
+// a - b, which must be a number. Usually both are stride * size plus a constant.
 int64_t difference(Lowering& lo, Dim a, Dim b) {
   const Dim dim = lo.b.graph.symbols.sub(a, b);
   return core::is_symbol(dim) ? lo.need_static(dim, "the size of an axis whose output_shape is given") : dim;
 }
 
-// Where SAME and output_shape say the size, the pads follow from it: the odd one stands at the end for SAME_UPPER, else
-// in front.
+// With SAME and output_shape the size determines the pads: an odd one is at the end for SAME_UPPER, else at the front.
 Crop read_crop(Lowering& lo, const Attributes& a, size_t i, int64_t kernel, Dim size) {
   core::Symbols& symbols = lo.b.graph.symbols;
   Crop crop{.kernel = kernel, .stride = a.stride[i], .dilation = a.dilation[i], .size = size};
   if (kernel < 1 || kernel > std::numeric_limits<int32_t>::max() / crop.dilation)
-    lo.malformed(fmt::format("a kernel of {} with dilation {} is out of range", kernel, crop.dilation));
-  crop.full = symbols.add(symbols.mul(symbols.sub(size, 1), crop.stride), crop.extent());
+    lo.malformed(fmt::format("kernel size {} with dilation {} is out of range", kernel, crop.dilation));
+  crop.full = symbols.add(symbols.mul(symbols.sub(size, 1), crop.stride), crop.effective_kernel());
   const Dim longest = symbols.add(crop.full, a.output_padding[i]);
   const bool same = a.auto_pad == "SAME_UPPER" || a.auto_pad == "SAME_LOWER";
   if (!a.output_shape && !same) {
@@ -78,31 +78,31 @@ Crop read_crop(Lowering& lo, const Attributes& a, size_t i, int64_t kernel, Dim 
   } else {
     crop.out = a.output_shape ? (*a.output_shape)[i] : symbols.mul(size, crop.stride);
     const int64_t total = std::max<int64_t>(0, difference(lo, longest, crop.out));
-    if (!a.output_shape) crop.out = symbols.sub(longest, total);  // a kernel shorter than the stride gives no more
+    if (!a.output_shape) crop.out = symbols.sub(longest, total);  // a kernel shorter than the stride reaches no further
     crop.before = a.auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
   }
   if (!core::is_symbol(crop.out) && crop.out < 1)
-    lo.malformed(fmt::format("the output has {} elements along spatial axis {}", crop.out, i));
+    lo.malformed(fmt::format("the output would have size {} along spatial axis {}", crop.out, i));
   return crop;
 }
 
-// Is TFLite's SAME the wanted crop? It takes half of what the full result exceeds the output by, rounded down. XNNPACK
-// wants a kernel no shorter than the stride.
+// Whether TFLite's SAME crops as ONNX does: by half of the surplus, rounded down. XNNPACK requires a kernel that is not
+// shorter than the stride.
 bool fits_same(Lowering& lo, const Crop& crop) {
   const Dim even = lo.b.graph.symbols.mul(crop.size, crop.stride);
   const int64_t short_of = difference(lo, even, crop.out);
-  if (short_of < 0 || short_of >= crop.stride || crop.extent() < crop.stride) return false;
+  if (short_of < 0 || short_of >= crop.stride || crop.effective_kernel() < crop.stride) return false;
   return crop.before == difference(lo, crop.full, crop.out) / 2 && difference(lo, crop.full, crop.out) >= 0;
 }
 
-// Size that VALID is asked for: as much of the wanted part as it can give.
+// The output size given to VALID: up to the end of the wanted part, as far as VALID allows.
 Dim valid_size(Lowering& lo, const Crop& crop) {
   const int64_t beyond = difference(lo, lo.b.graph.symbols.add(crop.out, crop.before), crop.full);
   return lo.b.graph.symbols.add(crop.full, std::clamp<int64_t>(beyond, 0, crop.stride - 1));
 }
 
 // [C, M, h, w] with dilation - 1 zeros between the elements of each row and column.
-Val spread(Lowering& lo, Val weights, std::span<const Crop> crops) {
+Val dilated_weights(Lowering& lo, Val weights, std::span<const Crop> crops) {
   Builder& b = lo.b;
   for (size_t i = 0; i < crops.size(); ++i) {
     const int64_t d = crops[i].dilation;
@@ -118,14 +118,14 @@ Val spread(Lowering& lo, Val weights, std::span<const Crop> crops) {
     Shape wide = shape;
     wide[axis] *= d;
     weights = b.reshape(weights, wide);
-    wide[axis] = crops[i].extent();
+    wide[axis] = crops[i].effective_kernel();
     weights = b.slice(weights, std::vector<int64_t>(shape.size(), 0), wide);
   }
   return weights;
 }
 
 // One group. x is channels-last; weights are ONNX's [C, M, kernel...] with two or three axes.
-Val transposed(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same) {
+Val transposed_conv(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same) {
   Builder& b = lo.b;
   Shape size = {lo.b.dim(x, 0)};
   for (const Crop& crop : crops) size.push_back(same ? crop.out : valid_size(lo, crop));
@@ -143,12 +143,13 @@ Val transposed(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop>
   }
   core::TransposeConvOptions options{
       .padding = padding, .stride_h = static_cast<int>(crops[0].stride), .stride_w = static_cast<int>(crops[1].stride)};
-  return b.transpose_conv(b.dims(size), b.transpose(spread(lo, weights, crops), {1, 2, 3, 0}), x, bias, options);
+  return b.transpose_conv(b.dims(size), b.transpose(dilated_weights(lo, weights, crops), {1, 2, 3, 0}), x, bias,
+                          options);
 }
 
-// Many narrow groups (each channel enlarged on its own, say) as one: weights [C, M / group, ...] become [C, M, ...]
-// with zeros between the groups.
-Val without_groups(Lowering& lo, Val weights, int64_t group) {
+// Many narrow groups (depthwise upsampling, for example) as one: weights [C, M / group, ...] become [C, M, ...] with
+// zeros between the groups.
+Val merge_groups(Lowering& lo, Val weights, int64_t group) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(weights);
   std::vector<Val> ws = b.split(weights, std::vector<int64_t>(static_cast<size_t>(group), shape[0] / group), 0);
@@ -161,18 +162,19 @@ Val without_groups(Lowering& lo, Val weights, int64_t group) {
   return b.concat(ws, 0);
 }
 
-// One op that multiplies by zeros is better than dozens, as long as its weights are small and known.
-bool is_better_whole(Lowering& lo, Val weights, int64_t group) {
+// One op that multiplies by zeros is faster than dozens of ops, as long as its weights are small constants.
+bool should_merge_groups(Lowering& lo, Val weights, int64_t group) {
   constexpr uint64_t kMostElements = 1 << 18;
   constexpr int64_t kFewGroups = 4;
   if (group <= kFewGroups || !lo.b.is_constant(weights)) return false;
   return stream::checked_mul(stream::element_count(lo.shape(weights)), static_cast<uint64_t>(group)) <= kMostElements;
 }
 
-Val grouped(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same, int64_t group) {
-  if (group == 1) return transposed(lo, x, weights, bias, crops, same);
-  if (is_better_whole(lo, weights, group))
-    return transposed(lo, x, without_groups(lo, weights, group), bias, crops, same);
+Val grouped_transposed_conv(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> crops, bool same,
+                            int64_t group) {
+  if (group == 1) return transposed_conv(lo, x, weights, bias, crops, same);
+  if (should_merge_groups(lo, weights, group))
+    return transposed_conv(lo, x, merge_groups(lo, weights, group), bias, crops, same);
   Builder& b = lo.b;
   const size_t parts = static_cast<size_t>(group);
   const Shape shape = lo.shape(weights);
@@ -181,13 +183,13 @@ Val grouped(Lowering& lo, Val x, Val weights, Val bias, std::span<const Crop> cr
   std::vector<Val> ws = b.split(weights, std::vector<int64_t>(parts, shape[0] / group), 0);
   std::vector<Val> biases(parts);
   if (bias) biases = b.split(bias, std::vector<int64_t>(parts, shape[1]), 0);
-  for (size_t i = 0; i < parts; ++i) xs[i] = transposed(lo, xs[i], ws[i], biases[i], crops, same);
+  for (size_t i = 0; i < parts; ++i) xs[i] = transposed_conv(lo, xs[i], ws[i], biases[i], crops, same);
   return b.concat(xs, last);
 }
 
-// Takes the wanted part out of what VALID gave. An output that goes on behind the full result ends in zeros (and the
-// bias, so that is added here): true when it does.
-bool goes_on(Lowering& lo, std::span<const Crop> crops) {
+// Whether the output extends past the full result. There it is zero plus the bias, so the bias is added after the
+// padding.
+bool extends_past_full(Lowering& lo, std::span<const Crop> crops) {
   return std::any_of(crops.begin(), crops.end(), [&](const Crop& crop) {
     return difference(lo, lo.b.graph.symbols.add(crop.out, crop.before), valid_size(lo, crop)) > 0;
   });
@@ -213,10 +215,11 @@ Val cropped(Lowering& lo, Val y, std::span<const Crop> crops) {
 }
 
 void check_transposed_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
-  if (group < 1) lo.malformed(fmt::format("group {} must be positive", group));
+  if (group < 1) lo.malformed(fmt::format("attribute 'group' must be positive; it is {}", group));
   if (!core::is_symbol(channels) && channels != weights[0])
-    lo.malformed(fmt::format("{} channels do not fit weights of {} channels", channels, weights[0]));
-  if (weights[0] % group != 0) lo.malformed(fmt::format("{} groups do not divide {} channels", group, weights[0]));
+    lo.malformed(fmt::format("the input has {} channels, but the weights have {}", channels, weights[0]));
+  if (weights[0] % group != 0)
+    lo.malformed(fmt::format("the number of channels {} must be a multiple of group {}", weights[0], group));
 }
 
 }  // namespace
@@ -226,10 +229,13 @@ void lower_conv_transpose(Lowering& lo) {
   Val x = lo.input(0), weights = lo.input(1);
   Val bias = lo.optional_input(2);
   const int spatial = lo.rank(x) - 2;
-  if (spatial < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  if (spatial < 1) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
   if (lo.rank(weights) != lo.rank(x))
-    lo.malformed(fmt::format("weights have rank {}, not {}", lo.rank(weights), lo.rank(x)));
-  if (spatial > 3) lo.unsupported(fmt::format("a transposed convolution over {} axes; TFLite has 2 and 3", spatial));
+    lo.malformed(
+        fmt::format("the weights must have the input's rank {}; they have rank {}", lo.rank(x), lo.rank(weights)));
+  if (spatial > 3)
+    lo.unsupported(
+        fmt::format("a transposed convolution over {} axes is not supported: TFLite has 2-D and 3-D ones", spatial));
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
   const int64_t group = lo.attr_i("group", 1);
   check_transposed_channels(lo, lo.b.dim(x, 1), shape, group);
@@ -242,13 +248,13 @@ void lower_conv_transpose(Lowering& lo) {
     crops.push_back(read_crop(lo, attributes, i, kernel[i], lo.shape(x)[i + 2]));
   if (spatial == 1) weights = b.reshape(weights, {shape[0], shape[1], 1, shape[2]});
 
-  x = channels_last(lo, x);
+  x = to_image(lo, x);
   const bool same = std::all_of(crops.begin(), crops.end(), [&](const Crop& crop) { return fits_same(lo, crop); });
-  const bool late_bias = bias && !same && goes_on(lo, crops);
-  Val y = grouped(lo, x, weights, late_bias ? Val{} : bias, crops, same, group);
+  const bool late_bias = bias && !same && extends_past_full(lo, crops);
+  Val y = grouped_transposed_conv(lo, x, weights, late_bias ? Val{} : bias, crops, same, group);
   if (!same) y = cropped(lo, y, crops);
   if (late_bias) y = b.add(y, bias);
-  lo.output(0, channels_first(lo, y, spatial));
+  lo.output(0, from_image(lo, y, spatial));
 }
 
 }  // namespace lowtide::layout

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum: any equation, operand by operand. A label twice in one operand is its diagonal; a label that nobody needs any
-// more is summed; two operands are a matrix product over the labels that both have and the result has not, or a plain
-// product when there are none. Source: ONNX's Einsum (12), numpy's einsum.
+// Einsum of any equation, operand by operand. A repeated label in one operand takes the diagonal; a label that neither
+// the result nor a later operand has is summed. Two operands become a matrix product over the labels that both have and
+// that are not needed afterwards, or an elementwise product when there are none. Sources: ONNX's Einsum (12), numpy's
+// einsum.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "layout/lower/extents.h"
-#include "layout/lower/product.h"
+#include "layout/lower/matmul.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
@@ -37,17 +38,18 @@ Labels read_term(Lowering& lo, const std::string& term, int rank, int ellipsis_a
   for (size_t i = 0; i < term.size(); ++i) {
     if (i == dots) {
       const int count = rank < 0 ? ellipsis_axes : rank - letters;
-      if (count < 0) lo.malformed(fmt::format("'{}' names more axes than its operand has", term));
+      if (count < 0)
+        lo.malformed(fmt::format("the term '{}' has more labels than its operand has axes ({})", term, rank));
       for (int k = count; k-- > 0;) labels.push_back(kEllipsis + k);
       i += 2;
     } else if (std::isalpha(static_cast<unsigned char>(term[i]))) {
       labels.push_back(term[i]);
     } else {
-      lo.malformed(fmt::format("'{}' stands in the equation", term[i]));
+      lo.malformed(fmt::format("the equation contains the invalid character '{}'", term[i]));
     }
   }
   if (rank >= 0 && static_cast<int>(labels.size()) != rank)
-    lo.malformed(fmt::format("'{}' does not name the {} axes of its operand", term, rank));
+    lo.malformed(fmt::format("the term '{}' must have one label for each of the {} axes of its operand", term, rank));
   return labels;
 }
 
@@ -74,7 +76,7 @@ void reorder(Lowering& lo, Operand& x, const Labels& order) {
   x.labels = order;
 }
 
-// A label twice: its axes side by side at the end, flat, every (n + 1)th element.
+// A repeated label: its two axes are moved to the end and flattened, and every (n + 1)th element is taken.
 void take_diagonals(Lowering& lo, Operand& x) {
   for (size_t i = 0; i < x.labels.size(); ++i) {
     const Label label = x.labels[i];
@@ -91,7 +93,9 @@ void take_diagonals(Lowering& lo, Operand& x) {
       shape.push_back(lo.shape(x.value)[k]);
     }
     const int64_t n = lo.need_static(lo.shape(x.value)[i], "an axis whose diagonal is taken");
-    if (lo.shape(x.value)[j] != n) lo.malformed("a diagonal of two axes that differ");
+    if (lo.shape(x.value)[j] != n)
+      lo.malformed(fmt::format("a repeated label needs axes of the same size; the operand has shape {}",
+                               stream::to_string(lo.shape(x.value))));
     perm.insert(perm.end(), {static_cast<int>(i), static_cast<int>(j)});
     std::vector<int64_t> places(static_cast<size_t>(n));
     for (int64_t k = 0; k < n; ++k) places[static_cast<size_t>(k)] = k * (n + 1);
@@ -118,8 +122,8 @@ void sum_out(Lowering& lo, Operand& x, const std::set<Label>& needed) {
   x.labels = rest;
 }
 
-// An axis of 1 broadcasts to what the label has elsewhere: without it the operand is the same for all of them.
-void drop_broadcast_ones(Lowering& lo, std::vector<Operand>& operands) {
+// An axis of 1 element broadcasts to the label's other axes: dropping it has the same effect.
+void drop_broadcast_axes(Lowering& lo, std::vector<Operand>& operands) {
   std::set<Label> longer;
   for (const Operand& x : operands)
     for (size_t i = 0; i < x.labels.size(); ++i)
@@ -133,7 +137,7 @@ void drop_broadcast_ones(Lowering& lo, std::vector<Operand>& operands) {
       else
         rest.push_back(x.labels[i]);
     }
-    x = {drop_ones(lo, x.value, axes), rest};
+    x = {squeeze_axes(lo, x.value, axes), rest};
   }
 }
 
@@ -149,7 +153,7 @@ Labels joined(std::initializer_list<Labels> lists) {
   return all;
 }
 
-// The two as one, with the labels in `needed` left.
+// Combines two operands; the labels in `needed` are kept.
 Operand combined(Lowering& lo, Operand a, Operand b, const std::set<Label>& needed) {
   Labels shared, summed, left, right;
   for (Label label : a.labels) (!b.has(label) ? left : needed.contains(label) ? shared : summed).push_back(label);
@@ -161,7 +165,7 @@ Operand combined(Lowering& lo, Operand a, Operand b, const std::set<Label>& need
     return shape;
   };
   reorder(lo, a, joined({shared, left, summed}));
-  if (summed.empty()) {  // every element of the one times every element of the other
+  if (summed.empty()) {  // no contraction: a broadcast multiplication
     reorder(lo, b, joined({shared, right}));
     Shape spread = lo.shape(a.value);
     spread.insert(spread.end(), right.size(), 1);
@@ -174,7 +178,7 @@ Operand combined(Lowering& lo, Operand a, Operand b, const std::set<Label>& need
   for (Label label : summed) {
     const Dim x = lo.shape(a.value)[a.find(label)], y = lo.shape(b.value)[b.find(label)];
     if (stream::is_static(x) && stream::is_static(y) && x != y)
-      lo.malformed(fmt::format("axes of one label have {} and {} elements", x, y));
+      lo.malformed(fmt::format("a label has axes of {} and {} elements", x, y));
   }
   reorder(lo, b, joined({shared, summed, right}));
   // [shared.., left, summed] times [shared.., summed, right]
@@ -203,7 +207,7 @@ void lower_einsum(Lowering& lo) {
       terms.back() += c;
   }
   if (terms.size() != lo.input_count())
-    lo.malformed(fmt::format("the equation has {} terms for {} inputs", terms.size(), lo.input_count()));
+    lo.malformed(fmt::format("the equation has {} terms, but the node has {} inputs", terms.size(), lo.input_count()));
   std::vector<Operand> operands;
   int ellipsis_axes = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
@@ -217,11 +221,11 @@ void lower_einsum(Lowering& lo) {
   for (Label label : result)
     if (std::count(result.begin(), result.end(), label) != 1 ||
         std::none_of(operands.begin(), operands.end(), [&](const Operand& x) { return x.has(label); }))
-      lo.malformed("the result names a label twice, or one that no operand has");
+      lo.malformed("the result of the equation has a label twice or a label that no operand has");
   for (Operand& x : operands) take_diagonals(lo, x);
-  drop_broadcast_ones(lo, operands);
+  drop_broadcast_axes(lo, operands);
 
-  // What is needed behind operand i: the result and the operands after it.
+  // After operand i the labels of the result and of the operands after it are needed.
   Operand all = operands[0];
   for (size_t i = 0; i < operands.size(); ++i) {
     std::set<Label> later(result.begin(), result.end());

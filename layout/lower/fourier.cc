@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// DFT and STFT as products with constant matrices: a recipe, so the file grows and memory does not.
+// DFT and STFT as products with constant matrices. The matrix is a recipe: it grows the file, not the memory.
 //
-// Complex numbers are pairs on the last axis, of which real input has only the first. A spectrum of n frequencies is
-// one FULLY_CONNECTED over (time, part); an STFT is a convolution whose kernel is that matrix and whose stride is the
-// frame step, or frames that are gathered when only the run knows the step. DFT's axis is an attribute (default 1)
-// before opset 20, then an input (default -2).
+// Complex numbers are pairs on the last axis; real input has only the first part. A DFT is one FULLY_CONNECTED over
+// (time, part). An STFT is a convolution with that matrix as its kernel and the frame step as its stride; when the step
+// is known at run time only, the frames are gathered instead. DFT's axis is an attribute (default 1) before opset 20,
+// then an input (default -2).
 #include <fmt/format.h>
 
 #include <numbers>
 
-#include "layout/lower/extents.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
@@ -24,9 +24,9 @@ constexpr int64_t kMostElements = 1 << 28;  // of a matrix: 1 GiB in the file
 
 struct Transform {
   int64_t length;       // of the transform
-  int64_t rows;         // elements of the signal that take part; beyond them it is 0
+  int64_t rows;         // elements of the signal that are used; after them it is 0
   int64_t parts;        // 1: real input, 2: complex
-  int64_t frequencies;  // that are wanted
+  int64_t frequencies;  // in the result
   bool inverse = false;
 };
 
@@ -36,8 +36,9 @@ RecipeRef doubles(const std::vector<double>& numbers, Shape dims) {
 
 void check_size(Lowering& lo, const Transform& of) {
   if (of.rows * of.frequencies > kMostElements / 4)
-    lo.unsupported(
-        fmt::format("a transform of length {}: without a kernel for it, its matrix would be in the file", of.length));
+    lo.unsupported(fmt::format("a transform of length {} is not supported: its matrix would have {} elements",
+                               of.length, 4 * of.rows * of.frequencies),
+                   "transform a shorter signal");
 }
 
 // [frequencies, part of the result, rows, part of the signal], f32; computed in doubles, with angles below one turn.
@@ -64,34 +65,36 @@ RecipeRef matrix(const Transform& of) {
 int64_t need_one(Lowering& lo, size_t i, const char* what, int64_t least) {
   const std::vector<int64_t> value = lo.need_ints(lo.input(i), what);
   if (value.size() != 1 || value[0] < least || value[0] > kLongest)
-    lo.malformed(fmt::format("{} is no number from {} to {}", what, least, kLongest));
+    lo.malformed(fmt::format("'{}' must be a number from {} to {}", what, least, kLongest));
   return value[0];
 }
 
 int64_t parts_of(Lowering& lo, Val x) {
   const int64_t parts = lo.need_static(lo.b.dim(x, -1), "the last dimension");
-  if (parts != 1 && parts != 2) lo.malformed(fmt::format("numbers of {} parts; 1 is real, 2 is complex", parts));
+  if (parts != 1 && parts != 2)
+    lo.malformed(
+        fmt::format("the last axis of the signal must have 1 (real) or 2 (complex) elements; it has {}", parts));
   return parts;
 }
 
 int64_t frequencies_of(int64_t length, bool onesided) { return onesided ? length / 2 + 1 : length; }
 
 // [batch, time, parts] -> [batch, frames, 2 * frequencies] by a convolution.
-Val by_strides(Lowering& lo, Val x, Val window, const Transform& of, int64_t step) {
+Val stft_by_convolution(Lowering& lo, Val x, Val window, const Transform& of, int64_t step) {
   Builder& b = lo.b;
   Val weights = b.constant(recipe::reshape(matrix(of), {of.frequencies * 2, 1, of.length, of.parts}));
   if (window) weights = b.mul(weights, b.reshape(window, {1, 1, of.length, 1}));
-  Val y =
-      b.conv_2d(add_ones(lo, x, {1}), weights, {}, {.padding = Padding::kValid, .stride_w = static_cast<int>(step)});
-  return drop_ones(lo, y, {1});
+  Val y = b.conv_2d(unsqueeze_axes(lo, x, {1}), weights, {},
+                    {.padding = Padding::kValid, .stride_w = static_cast<int>(step)});
+  return squeeze_axes(lo, y, {1});
 }
 
-// The same with the frames laid out one by one.
-Val by_frames(Lowering& lo, Val x, Val window, const Transform& of, Val step) {
+// The same with the frames gathered one after the other.
+Val stft_by_gather(Lowering& lo, Val x, Val window, const Transform& of, Val step) {
   Builder& b = lo.b;
   const Dim batch = b.dim(x, 0), beyond = b.graph.symbols.sub(b.graph.symbols.add(b.dim(x, 1), 1), of.length);
-  Val starts = b.range(b.i32_scalar(0), extent(lo, beyond, DType::kInt32), b.cast(step, DType::kInt32));
-  Val places = b.add(add_ones(lo, starts, {1}), counting(lo, of.length, DType::kInt32));
+  Val starts = b.range(b.i32_scalar(0), dim_as_scalar(lo, beyond, DType::kInt32), b.cast(step, DType::kInt32));
+  Val places = b.add(unsqueeze_axes(lo, starts, {1}), iota(lo, of.length, DType::kInt32));
   Val frames = b.gather(x, places, 1);  // [batch, frames, length, parts]
   if (window) frames = b.mul(frames, b.reshape(window, {of.length, 1}));
   frames = reshape_to(lo, frames, std::vector<Dim>{batch, b.dim(starts, 0), of.length * of.parts});
@@ -104,23 +107,24 @@ Val by_frames(Lowering& lo, Val x, Val window, const Transform& of, Val step) {
 void lower_dft(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
-  if (lo.rank(x) < 2) lo.malformed(fmt::format("a signal of rank {}", lo.rank(x)));
+  if (lo.rank(x) < 2) lo.malformed(fmt::format("the signal must have rank 2 or more; it has rank {}", lo.rank(x)));
   int64_t asked = lo.opset() >= 20 ? -2 : lo.attr_i("axis", 1);
   if (lo.opset() >= 20 && lo.has_input(2)) {
     const std::vector<int64_t> given = lo.need_ints(lo.input(2), "axis");
-    if (given.size() != 1) lo.malformed(fmt::format("{} axes", given.size()));
+    if (given.size() != 1) lo.malformed(fmt::format("input 2 ('axis') must have one element; it has {}", given.size()));
     asked = given[0];
   }
   const int last = lo.rank(x) - 1, axis = lo.axis(asked, lo.rank(x));
-  if (axis == last) lo.malformed("the axis of the complex numbers' parts");
+  if (axis == last) lo.malformed("'axis' must not be the last axis, which holds the parts of the complex numbers");
   const bool onesided = lo.attr_i("onesided", 0) != 0, inverse = lo.attr_i("inverse", 0) != 0;
-  if (onesided && inverse) lo.unsupported("a onesided inverse: runtimes disagree on what it means");
+  if (onesided && inverse) lo.unsupported("an inverse onesided DFT is not supported: runtimes disagree on its result");
 
   const int64_t present = lo.need_static(b.dim(x, axis), "the signal's length");
   const int64_t length = lo.has_input(1) ? need_one(lo, 1, "dft_length", 1) : present;
-  if (length < 1 || length > kLongest) lo.unsupported(fmt::format("a transform of length {}", length));
+  if (length < 1 || length > kLongest)
+    lo.unsupported(fmt::format("a transform of length {} is not supported; the longest is {}", length, kLongest));
   const Transform of{length, std::min(present, length), parts_of(lo, x), frequencies_of(length, onesided), inverse};
-  if (onesided && of.parts == 2) lo.malformed("a onesided transform of complex numbers");
+  if (onesided && of.parts == 2) lo.malformed("a onesided transform needs a real signal");
   check_size(lo, of);
   if (of.rows < present) {
     std::vector<int64_t> begin(static_cast<size_t>(lo.rank(x)), 0);
@@ -151,7 +155,7 @@ void lower_stft(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const Val window = lo.optional_input(2);
-  if (lo.rank(x) != 3) lo.malformed(fmt::format("a signal of rank {}, not 3", lo.rank(x)));
+  if (lo.rank(x) != 3) lo.malformed(fmt::format("the signal must have rank 3; it has rank {}", lo.rank(x)));
   const bool onesided = lo.attr_i("onesided", 1) != 0;
   int64_t length;
   if (lo.has_input(3))
@@ -159,8 +163,9 @@ void lower_stft(Lowering& lo) {
   else
     length = lo.need_static(window ? b.dim(window, 0) : b.dim(x, 1), "the length of a frame");
   if (window && (lo.rank(window) != 1 || lo.need_static(b.dim(window, 0), "the window's length") != length))
-    lo.malformed("the window has another length than a frame");
-  if (length < 1 || length > kLongest) lo.unsupported(fmt::format("frames of {} elements", length));
+    lo.malformed(fmt::format("the window must have rank 1 and the frame's length {}", length));
+  if (length < 1 || length > kLongest)
+    lo.unsupported(fmt::format("frames of {} elements are not supported; the longest is {}", length, kLongest));
   const Transform of{length, length, parts_of(lo, x), frequencies_of(length, onesided), false};
 
   check_size(lo, of);
@@ -168,8 +173,8 @@ void lower_stft(Lowering& lo) {
   const Dim batch = b.dim(x, 0);
   x = b.cast(x, DType::kFloat32);
   const Val factors = window ? b.cast(window, DType::kFloat32) : window;
-  Val y = lo.ints(lo.input(1)) ? by_strides(lo, x, factors, of, need_one(lo, 1, "frame_step", 1))
-                               : by_frames(lo, x, factors, of, as_scalar(lo, lo.input(1)));
+  Val y = lo.ints(lo.input(1)) ? stft_by_convolution(lo, x, factors, of, need_one(lo, 1, "frame_step", 1))
+                               : stft_by_gather(lo, x, factors, of, as_scalar(lo, lo.input(1)));
   const std::vector<Dim> spectra = {batch, b.dim(y, 1), of.frequencies, 2};
   lo.output(0, b.cast(reshape_to(lo, y, spectra), dtype));
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather, GatherElements, GatherND, Compress.
 //
-// How the specifications differ: ONNX's indices may be negative, LiteRT's never. GatherElements is a GATHER whose batch
-// axes are all others; GatherND's batch_dims become coordinates in front of each index.
+// Differences: ONNX's indices may be negative, LiteRT's may not. GatherElements is a GATHER with all other axes as
+// batch axes; GatherND's batch_dims become coordinates in front of each index.
 #include <algorithm>
 #include <string>
 
-#include "layout/lower/extents.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
 
-// Axis `axis` to the end; the way back is the same list inverted.
+// Moves `axis` to the end; the inverse permutation moves it back.
 Perm to_the_end(int axis, int rank) {
   Perm perm;
   for (int i = 0; i < rank; ++i)
@@ -22,7 +22,8 @@ Perm to_the_end(int axis, int rank) {
 
 void need_integers(Lowering& lo, Val indices) {
   if (lo.dtype(indices) != DType::kInt32 && lo.dtype(indices) != DType::kInt64)
-    lo.malformed("the indices are neither int32 nor int64");
+    lo.malformed("input 1 ('indices') must be int32 or int64; it is " +
+                 std::string(stream::dtype_name(lo.dtype(indices))));
 }
 
 // The coordinate of batch axis `axis` beside every index: [.., 1] in the indices' shape.
@@ -30,7 +31,7 @@ Val batch_coordinate(Lowering& lo, Val indices, size_t axis) {
   Shape across(lo.shape(indices).size(), 1), full = lo.shape(indices);
   across[axis] = full[axis];
   full.back() = 1;
-  return lo.b.broadcast_to(reshape_to(lo, counting(lo, full[axis], lo.dtype(indices)), across), full);
+  return lo.b.broadcast_to(reshape_to(lo, iota(lo, full[axis], lo.dtype(indices)), across), full);
 }
 
 }  // namespace
@@ -39,17 +40,19 @@ void lower_gather(Lowering& lo) {
   Val data = lo.input(0), indices = lo.input(1);
   need_integers(lo, indices);
   const int axis = lo.axis(lo.attr_i("axis", 0), lo.rank(data));
-  lo.output(0, lo.b.gather(data, wrapped(lo, indices, lo.b.dim(data, axis)), axis));
+  lo.output(0, lo.b.gather(data, non_negative_indices(lo, indices, lo.b.dim(data, axis)), axis));
 }
 
 void lower_gather_elements(Lowering& lo) {
   Val data = lo.input(0), indices = lo.input(1);
   need_integers(lo, indices);
   const int rank = lo.rank(data);
-  if (lo.rank(indices) != rank || rank == 0) lo.malformed("data and indices differ in rank");
+  if (lo.rank(indices) != rank || rank == 0)
+    lo.malformed("data and indices must have the same rank, 1 or more; the ranks are " + std::to_string(rank) +
+                 " and " + std::to_string(lo.rank(indices)));
   const int axis = lo.axis(lo.attr_i("axis", 0), rank);
-  indices = wrapped(lo, indices, lo.b.dim(data, axis));
-  // Beside the axis the indices may cover only the front part of the data.
+  indices = non_negative_indices(lo, indices, lo.b.dim(data, axis));
+  // Along the other axes the indices may cover only the first part of the data.
   std::vector<int64_t> begin(static_cast<size_t>(rank), 0);
   std::vector<Dim> size(begin.size(), -1);
   for (int i = 0; i < rank; ++i) {
@@ -57,8 +60,10 @@ void lower_gather_elements(Lowering& lo) {
     const Dim have = lo.shape(data)[a], used = lo.shape(indices)[a];
     if (i == axis || have == used) continue;
     if (core::is_symbol(have) != core::is_symbol(used))
-      lo.need_static(core::is_symbol(have) ? have : used, "a dimension beside the axis");
-    if (!core::is_symbol(have) && used > have) lo.malformed("the indices are larger than the data beside the axis");
+      lo.need_static(core::is_symbol(have) ? have : used, "a dimension other than that of 'axis'");
+    if (!core::is_symbol(have) && used > have)
+      lo.malformed("axis " + std::to_string(i) + " of the indices has " + std::to_string(used) +
+                   " elements, that of the data only " + std::to_string(have));
     if (!core::is_symbol(have)) size[a] = used;
   }
   data = lo.b.slice(data, begin, size);
@@ -74,20 +79,22 @@ void lower_gather_nd(Lowering& lo) {
   if (lo.rank(data) == 0 || lo.rank(indices) == 0) lo.malformed("data and indices must not be scalars");
   const int64_t depth = lo.need_static(lo.shape(indices).back(), "the last dimension of the indices");
   if (batch_dims < 0 || batch_dims >= lo.rank(indices) || depth < 1 || depth > lo.rank(data) - batch_dims)
-    lo.malformed("batch_dims " + std::to_string(batch_dims) + " and indices of " + std::to_string(depth) +
-                 " do not fit the ranks");
+    lo.malformed("batch_dims " + std::to_string(batch_dims) + " and index tuples of " + std::to_string(depth) +
+                 " do not fit data of rank " + std::to_string(lo.rank(data)) + " and indices of rank " +
+                 std::to_string(lo.rank(indices)));
   const std::span<const Dim> dims(lo.shape(data));
   const std::vector<Dim> indexed(dims.begin() + batch_dims, dims.begin() + batch_dims + depth);
   std::vector<Val> parts;
   for (int64_t axis = 0; axis < batch_dims; ++axis)
     parts.push_back(batch_coordinate(lo, indices, static_cast<size_t>(axis)));
-  parts.push_back(wrapped_tuples(lo, indices, indexed));
+  parts.push_back(non_negative_tuples(lo, indices, indexed));
   lo.output(0, lo.b.gather_nd(data, lo.b.concat(parts, lo.rank(indices) - 1)));
 }
 
 void lower_compress(Lowering& lo) {
   Val x = lo.input(0), condition = lo.input(1);
-  if (lo.rank(condition) != 1) lo.malformed("the condition is not a list");
+  if (lo.rank(condition) != 1)
+    lo.malformed("input 1 ('condition') must have rank 1; it has rank " + std::to_string(lo.rank(condition)));
   int axis = 0;
   if (lo.has_attr("axis")) {
     axis = lo.axis(lo.need_attr_i("axis"), lo.rank(x));
@@ -95,7 +102,7 @@ void lower_compress(Lowering& lo) {
     const Dim all[] = {lo.b.graph.symbols.product(lo.shape(x))};
     x = reshape_to(lo, x, all);
   }
-  // A condition longer than the axis has nothing to choose there.
+  // The part of a condition that is longer than the axis has no effect.
   const Dim have = lo.b.dim(x, axis), asked = lo.b.dim(condition, 0);
   if (!core::is_symbol(have) && !core::is_symbol(asked) && asked > have) {
     const int64_t begin = 0;

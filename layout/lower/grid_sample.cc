@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// GridSample and AffineGrid. A grid holds positions from -1 to 1, the fastest axis first; an affine grid is a product
-// of the transformation with the positions of an untransformed one. Sources: ONNX's GridSample (16, 20, 22) and
-// AffineGrid (20).
+// GridSample and AffineGrid. A grid holds positions from -1 to 1, the last axis first; an affine grid is the product of
+// a transformation with the positions of the untransformed grid. Sources: ONNX's GridSample (16, 20, 22) and AffineGrid
+// (20).
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "layout/lower/extents.h"
-#include "layout/lower/sampling.h"
+#include "layout/lower/image_sampling.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
@@ -17,7 +17,7 @@ Sampling read_mode(Lowering& lo) {
   if (mode == "nearest") return Sampling::kNearest;
   if (mode == "linear" || mode == "bilinear") return Sampling::kLinear;
   if (mode == "cubic" || mode == "bicubic") return Sampling::kCubic;
-  lo.malformed(fmt::format("mode '{}' is unknown", mode));
+  lo.malformed(fmt::format("attribute 'mode' has the unknown value '{}'", mode));
 }
 
 Outside read_padding(Lowering& lo) {
@@ -25,13 +25,13 @@ Outside read_padding(Lowering& lo) {
   if (mode == "zeros") return Outside::kZeros;
   if (mode == "border") return Outside::kBorder;
   if (mode == "reflection") return Outside::kReflection;
-  lo.malformed(fmt::format("padding_mode '{}' is unknown", mode));
+  lo.malformed(fmt::format("attribute 'padding_mode' has the unknown value '{}'", mode));
 }
 
-// From -1..1 to elements, in ONNX Runtime's order of operations: it decides ties.
+// Converts -1..1 to element positions. The order of operations is ONNX Runtime's, because it decides ties.
 Val in_elements(Lowering& lo, Val grid, std::span<const Dim> sizes, bool align_corners) {
   Builder& b = lo.b;
-  std::vector<Dim> lengths;  // the grid's axes begin with the fastest
+  std::vector<Dim> lengths;  // the grid names the last axis first
   for (size_t i = sizes.size(); i-- > 0;)
     lengths.push_back(align_corners ? b.graph.symbols.sub(sizes[i], 1) : sizes[i]);
   Val length = b.cast(b.dims(lengths), DType::kFloat32);
@@ -41,7 +41,7 @@ Val in_elements(Lowering& lo, Val grid, std::span<const Dim> sizes, bool align_c
 
 // One element of a list of sizes as a scalar, known or not.
 Val size_at(Lowering& lo, Val sizes, int64_t i) {
-  if (auto known = lo.dims(sizes)) return extent(lo, known->at(static_cast<size_t>(i)), DType::kInt32);
+  if (auto known = lo.dims(sizes)) return dim_as_scalar(lo, known->at(static_cast<size_t>(i)), DType::kInt32);
   const Dim one[] = {1};
   return lo.b.reshape(lo.b.cast(lo.b.slice(sizes, {&i, 1}, one), DType::kInt32), {});
 }
@@ -61,17 +61,21 @@ void lower_grid_sample(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0), grid = lo.input(1);
   const int spatial = lo.rank(x) - 2;
-  if (spatial < 1 || lo.rank(grid) != lo.rank(x)) lo.malformed("input and grid must have one rank, at least 3");
+  if (spatial < 1 || lo.rank(grid) != lo.rank(x))
+    lo.malformed(fmt::format("input and grid must have the same rank, 3 or more; the ranks are {} and {}", lo.rank(x),
+                             lo.rank(grid)));
   const Shape shape = lo.shape(x), to = lo.shape(grid);
   const Sampling mode = read_mode(lo);
   const Outside outside = read_padding(lo);
   const bool align_corners = lo.attr_i("align_corners", 0) != 0;
   if (stream::is_static(to.back()) && to.back() != spatial)
-    lo.malformed(fmt::format("the grid has {} coordinates for {} axes", to.back(), spatial));
+    lo.malformed(fmt::format("the last axis of the grid must have {} elements, one for each spatial axis; it has {}",
+                             spatial, to.back()));
   if (mode != Sampling::kNearest && !stream::is_float(lo.dtype(x)))
-    lo.unsupported(fmt::format("interpolation of {}", stream::dtype_name(lo.dtype(x))));
+    lo.unsupported(fmt::format("interpolation of {} is not supported", stream::dtype_name(lo.dtype(x))));
   const std::vector<Dim> sizes(shape.begin() + 2, shape.end());
-  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) lo.unsupported("sampling an image without elements");
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
+    lo.unsupported("sampling an image without elements is not supported");
 
   // Positions [N, Q, axes].
   core::Symbols& symbols = b.graph.symbols;
@@ -86,22 +90,25 @@ void lower_grid_sample(Lowering& lo) {
   Val image = reshape_to(lo, b.transpose(x, perm), std::vector<Dim>{symbols.mul(shape[0], area), shape[1]});
   Val first;
   if (shape[0] != 1)
-    first = b.mul(add_ones(lo, counting(lo, shape[0], DType::kInt32), {1}), extent(lo, area, DType::kInt32));
+    first = b.mul(unsqueeze_axes(lo, iota(lo, shape[0], DType::kInt32), {1}), dim_as_scalar(lo, area, DType::kInt32));
   Val y = sampled(lo, image, first, at, {mode, outside, align_corners, false, sizes, true});
   std::vector<Dim> out(to.begin(), to.end() - 1);
   out.push_back(shape[1]);
   lo.output(0, b.transpose(reshape_to(lo, y, out), stream::inverse(perm)));
 }
 
-// theta [N, axes, axes + 1] times the position (the fastest axis first, and 1) of each element.
+// theta [N, axes, axes + 1] times the position (last axis first, then 1) of each element.
 void lower_affine_grid(Lowering& lo) {
   Builder& b = lo.b;
   Val theta = lo.input(0), sizes = lo.input(1);
   const bool align_corners = lo.attr_i("align_corners", 0) != 0;
-  if (lo.rank(theta) != 3 || lo.rank(sizes) != 1) lo.malformed("theta must have rank 3, and size be a list");
-  const int64_t axes = lo.need_static(b.dim(sizes, 0), "the number of sizes") - 2;
+  if (lo.rank(theta) != 3 || lo.rank(sizes) != 1)
+    lo.malformed(fmt::format("theta must have rank 3 and size rank 1; they have ranks {} and {}", lo.rank(theta),
+                             lo.rank(sizes)));
+  const int64_t axes = lo.need_static(b.dim(sizes, 0), "the length of input 1 ('size')") - 2;
   if ((axes != 2 && axes != 3) || b.dim(theta, 1) != axes || b.dim(theta, 2) != axes + 1)
-    lo.malformed(fmt::format("theta does not fit {} sizes", axes + 2));
+    lo.malformed(
+        fmt::format("theta {} does not fit a size of {} elements", stream::to_string(lo.shape(theta)), axes + 2));
   const auto count = static_cast<size_t>(axes);
   const Dim batch = b.dim(theta, 0);
   auto column = [&](int64_t i) {  // [N, 1 .., axes]
@@ -114,7 +121,7 @@ void lower_affine_grid(Lowering& lo) {
   for (int64_t i = 0; i < axes; ++i) {
     Val size = size_at(lo, sizes, axes + 1 - i);
     if (auto known = lo.ints(size); known && ((*known)[0] < 1 || (align_corners && (*known)[0] == 1)))
-      lo.unsupported(fmt::format("an affine grid over an axis of {}", (*known)[0]));
+      lo.unsupported(fmt::format("an affine grid over an axis of {} elements is not supported", (*known)[0]));
     Val along = b.cast(ticks(lo, size, align_corners), lo.dtype(theta));
     Shape shape(count + 2, 1);
     shape[count - static_cast<size_t>(i)] = b.dim(along, 0);

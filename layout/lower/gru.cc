@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GRU. ONNX's gates stand in the order z, r, h. With linear_before_reset the reset gate scales what the recurrent
-// matrix gives, its bias included (as cuDNN and PyTorch do it), otherwise what goes into it.
+// GRU. ONNX's gate order is z, r, h. With linear_before_reset the reset gate is applied after the recurrent product and
+// its bias (as in cuDNN and PyTorch), otherwise before it.
 #include "layout/lower/recurrent.h"
 
 namespace lowtide::layout {

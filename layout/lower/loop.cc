@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop: laid out in line while its course is known at conversion, else a WHILE.
+// Loop: unrolled when its conditions and trip count are known at conversion, else a WHILE.
 //
-// ONNX's Loop carries a condition and a trip count, both may be absent; its scan outputs grow by a row an iteration.
-// tf2onnx writes bodies that take their trip as a list of one element, and ONNX Runtime gives it so.
+// ONNX's Loop has a condition and a trip count, both optional; its scan outputs grow by one row per iteration. tf2onnx
+// writes bodies that take the iteration number as a tensor of shape [1], and ONNX Runtime passes it in that shape.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 struct Loop {
   const onnx::Graph& body;
   size_t carried, scans;
-  std::vector<size_t> wanted;  // of the scan outputs
+  std::vector<size_t> wanted;  // the scan outputs that are used
   Val trips, condition;        // absent: no limit; true
   std::vector<Val> state;
 };
@@ -24,36 +24,36 @@ struct Loop {
 Val add_row_axis(Lowering& lo, Val v) { return lo.b.unsqueeze(v, std::vector<int>{0}); }
 Val as_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
 
-// How the body takes its trip (0) and its condition (1).
+// The shape in which the body takes the iteration number (input 0) or the condition (1).
 Shape counter_shape(const onnx::Graph& body, size_t input) {
   const onnx::ValueInfo& info = body.inputs[input];
   return info.has_shape && info.dims.size() == 1 ? Shape{1} : Shape{};
 }
-// What the body is given for a trip.
+// The inputs of the body for one iteration.
 std::vector<Val> body_inputs(Builder& b, const onnx::Graph& body, Val trip, Val condition, std::span<const Val> state) {
   std::vector<Val> inputs{b.reshape(trip, counter_shape(body, 0)), b.reshape(condition, counter_shape(body, 1))};
   inputs.insert(inputs.end(), state.begin(), state.end());
   return inputs;
 }
 
-// How the scan outputs grow, from a body that is written for this and thrown away.
-std::vector<Gathering> scan_outputs(Lowering& lo, const Loop& loop) {
+// The scan outputs' shapes, found by lowering the body into a graph that is discarded.
+std::vector<ScanOutput> scan_outputs(Lowering& lo, const Loop& loop) {
   if (loop.wanted.empty()) return {};
   core::Region trial(lo.around.model(), lo.b, "trial");
   std::vector<Val> inputs{trial.input(DType::kInt64, counter_shape(loop.body, 0)),
                           trial.input(DType::kBool, counter_shape(loop.body, 1))};
   for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
   const std::vector<Val> out = lo.around.lower_into(trial, loop.body, inputs);
-  std::vector<Gathering> all;
+  std::vector<ScanOutput> all;
   for (size_t i : loop.wanted) {
     const size_t at = loop.carried + 1 + i;
-    all.push_back(gathering(lo, trial, out[at], loop.body.outputs[at], 0, 0));
+    all.push_back(scan_output(lo, trial, out[at], loop.body.outputs[at], 0, 0));
   }
   return all;
 }
 
-// The carried values and the wanted scan outputs; nothing when the run decides about the loop's course, or when it is
-// too long.
+// The carried values and the used scan outputs; nullopt when the number of iterations is known at run time only or too
+// large.
 std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
   std::optional<int64_t> trips;
   if (loop.trips) {
@@ -66,9 +66,9 @@ std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
   std::vector<std::vector<Val>> rows(loop.scans);
   Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
   for (int64_t trip = 0; !trips || trip < *trips; ++trip) {
-    auto goes_on = truth(lo, condition);
-    if (!goes_on || !can_unroll(loop.body, trip + 1)) return std::nullopt;
-    if (!*goes_on) break;
+    auto continues = known_bool(lo, condition);
+    if (!continues || !can_unroll(loop.body, trip + 1)) return std::nullopt;
+    if (!*continues) break;
     const Val counter = lo.b.scalar(static_cast<double>(trip), DType::kInt64);
     std::vector<Val> out = lo.around.lower_inline(loop.body, body_inputs(lo.b, loop.body, counter, condition, state));
     condition = out[0];
@@ -76,28 +76,29 @@ std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
     for (size_t i : loop.wanted) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
   }
   if (!loop.wanted.empty() && rows[loop.wanted[0]].empty()) {
-    for (const Gathering& scan : scan_outputs(lo, loop)) state.push_back(scan.none);
+    for (const ScanOutput& scan : scan_outputs(lo, loop)) state.push_back(scan.initial);
     return state;
   }
   for (size_t i : loop.wanted) state.push_back(lo.b.concat(rows[i], 0));
   return state;
 }
 
-// State of the WHILE: the trip, the condition, the carried values, the scan outputs so far.
+// State of the WHILE: the iteration number, the condition, the carried values, the scan outputs so far.
 std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
-  if (!loop.trips && !loop.condition) lo.unsupported("the loop has neither a trip count nor a condition to begin with");
+  if (!loop.trips && !loop.condition)
+    lo.unsupported("a Loop without trip count and initial condition is supported only if it can be unrolled");
   const Val trips = loop.trips ? as_scalar(lo.b, lo.b.cast(loop.trips, DType::kInt64)) : Val{};
   const Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
   std::vector<Val> begin{lo.b.scalar(0, DType::kInt64), as_scalar(lo.b, condition)};
   begin.insert(begin.end(), loop.state.begin(), loop.state.end());
-  const std::vector<Gathering> scans = scan_outputs(lo, loop);
-  for (const Gathering& scan : scans) begin.push_back(scan.none);
+  const std::vector<ScanOutput> scans = scan_outputs(lo, loop);
+  for (const ScanOutput& scan : scans) begin.push_back(scan.initial);
 
-  auto goes_on = [&](core::Region& region, std::span<const Val> now) {
+  auto continues = [&](core::Region& region, std::span<const Val> now) {
     Builder& b = region.b();
     return std::vector<Val>{trips ? b.logical_and(now[1], b.less(now[0], region.here(trips))) : now[1]};
   };
-  auto turn = [&](core::Region& region, std::span<const Val> now) {
+  auto iteration = [&](core::Region& region, std::span<const Val> now) {
     Builder& b = region.b();
     const size_t first_scan = 2 + loop.carried;
     const std::vector<Val> inputs = body_inputs(b, loop.body, now[0], now[1], now.subspan(2, loop.carried));
@@ -105,10 +106,10 @@ std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
     std::vector<Val> next{b.add(now[0], 1), as_scalar(b, out[0])};
     next.insert(next.end(), out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(loop.carried));
     for (size_t i = 0; i < scans.size(); ++i)
-      next.push_back(appended(b, scans[i], now[first_scan + i], out[1 + loop.carried + loop.wanted[i]]));
+      next.push_back(append_row(b, scans[i], now[first_scan + i], out[1 + loop.carried + loop.wanted[i]]));
     return next;
   };
-  std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, goes_on, turn);
+  std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, continues, iteration);
   end.erase(end.begin(), end.begin() + 2);
   return end;
 }
@@ -119,8 +120,8 @@ void lower_loop(Lowering& lo) {
   const onnx::Graph& body = subgraph(lo, "body");
   const size_t carried = lo.input_count() < 2 ? 0 : lo.input_count() - 2;
   if (body.inputs.size() != carried + 2 || body.outputs.size() < carried + 1)
-    lo.malformed(fmt::format("the body has {} inputs and {} outputs for {} carried values", body.inputs.size(),
-                             body.outputs.size(), carried));
+    lo.malformed(fmt::format("the body has {} inputs and {} outputs, which does not fit {} carried values",
+                             body.inputs.size(), body.outputs.size(), carried));
   Loop loop{.body = body,
             .carried = carried,
             .scans = body.outputs.size() - carried - 1,

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss, as inference uses them: a number for each target.
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss.
 //
-// ONNX's classes stand on axis 1; here they are brought last, and each target picks its own by a GATHER with
-// batch_dims. A target equal to ignore_index may lie outside the classes, and counts for nothing, not even in a
-// weighted mean.
-#include "layout/lower/operands.h"
+// ONNX has the classes on axis 1; here they are moved last, and each target selects its class by a GATHER with
+// batch_dims. A target equal to ignore_index need not be a valid class, and has weight 0, also in a weighted mean.
+#include "layout/lower/attributes.h"
 
 namespace lowtide::layout {
 namespace {
 
-// log-probabilities with the classes last, [N, d1, .., dk, C]
+// [N, C, d1, ..., dk] -> [N, d1, ..., dk, C]
 Val classes_last(Lowering& lo, Val x) {
   Perm perm{0};
   for (int i = 2; i < lo.rank(x); ++i) perm.push_back(i);
@@ -22,12 +21,14 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   Builder& b = lo.b;
   const std::string reduction = lo.attr_s("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none")
-    lo.malformed("reduction must be mean, sum or none");
+    lo.malformed("attribute 'reduction' must be 'mean', 'sum' or 'none'; it is '" + reduction + "'");
   const bool ignores = lo.has_attr("ignore_index");
   const int64_t ignore_index = lo.attr_i("ignore_index", 0);
   const DType dtype = lo.dtype(log_probability);
   const Shape shape = lo.shape(target);
-  if (lo.rank(log_probability) != lo.rank(target) + 1) lo.malformed("the targets' rank is not the scores' less one");
+  if (lo.rank(log_probability) != lo.rank(target) + 1)
+    lo.malformed("the scores must have one axis more than the targets; the ranks are " +
+                 std::to_string(lo.rank(log_probability)) + " and " + std::to_string(lo.rank(target)));
 
   Val ignored;
   if (ignores) {
@@ -40,7 +41,7 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   const Dim count = b.graph.symbols.product(rows);
   Val picked = b.gather(b.reshape(log_probability, {count, classes}), b.reshape(target, {count, 1}), 1, 1);
   Val loss = b.neg(b.reshape(picked, shape));
-  // What each target counts.
+  // The weight of each target.
   Val counts;
   if (weight) counts = b.gather(weight, target, 0);
   if (ignores) {

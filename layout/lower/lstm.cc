@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM. ONNX's gates stand in the order i, o, f, c; peepholes in the order i, o, f. The output gate looks at the new
-// cell, the others at the old one. Not clipped: what goes into the last activation h (as ONNX Runtime does it).
+// LSTM. ONNX's gate order is i, o, f, c; that of peepholes i, o, f. The output gate's peephole sees the new cell state,
+// the others the old one. The input of the last activation h is not clipped, as in ONNX Runtime.
 #include "layout/lower/recurrent.h"
 
 namespace lowtide::layout {
@@ -13,7 +13,8 @@ struct Peepholes {
 Peepholes peepholes(Lowering& lo, const Direction& d) {
   if (!lo.has_input(7)) return {};
   if (lo.rank(lo.input(7)) != 2 || lo.b.dim(lo.input(7), 1) != 3 * d.hidden)
-    lo.malformed("the peepholes P are not [directions, 3 * hidden_size]");
+    lo.malformed("input 7 (the peepholes 'P') must have shape [directions, 3 * hidden_size]; it has shape " +
+                 stream::to_string(lo.shape(lo.input(7))));
   Val all = rows(lo.b, lo.input(7), static_cast<int64_t>(d.index), 1);  // [1, 3 * hidden]
   const std::vector<int64_t> sizes(3, d.hidden);
   std::vector<Val> parts = lo.b.split(all, sizes, 1);
@@ -35,7 +36,7 @@ struct LstmCell {
     Val z = sum_of(b, x, recurrence(b, state[0], place.here(d.r), {}));
     const std::vector<Val> parts = b.split(z, std::vector<int64_t>{3 * d.hidden, d.hidden}, 1);
     auto activated = [&](Val v) { return apply(b, f, clipped(b, d, v)); };
-    // Without peepholes the three gates are activated as one.
+    // Without peepholes one activation computes the three gates.
     const bool peeps = static_cast<bool>(p.i);
     const std::vector<Val> gates =
         b.split(peeps ? parts[0] : activated(parts[0]), std::vector<int64_t>(3, d.hidden), 1);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gemm and MatMul. A constant right matrix becomes the transposed weights of FULLY_CONNECTED (a recipe), any other
-// product is BATCH_MATMUL, whose adj flags take Gemm's transposes. Both compute floats only: products of integers are
-// written as multiplications and a sum. BATCH_MATMUL takes up to five axes, so more of them are merged. Sources: ONNX's
-// Gemm and MatMul (numpy's matmul); LiteRT's fully_connected.cc and batch_matmul.cc.
+// product is BATCH_MATMUL, whose adj flags take Gemm's transposes. Both compute floats only: integer products are
+// written as multiplications and a sum. BATCH_MATMUL takes up to five axes; if there are more, batch axes are merged.
+// Sources: ONNX's Gemm and MatMul (numpy's matmul); LiteRT's fully_connected.cc and batch_matmul.cc.
+#include "layout/lower/matmul.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "layout/lower/product.h"
 
 namespace lowtide::layout {
 namespace {
 
 constexpr int kMostAxes = 5;  // of BATCH_MATMUL
 
-// The batch axes of both operands together.
+// The broadcast batch axes of both operands.
 Shape batch_of(Lowering& lo, Val a, Val b) {
   Shape x(lo.shape(a).begin(), lo.shape(a).end() - 2), y(lo.shape(b).begin(), lo.shape(b).end() - 2);
   const size_t rank = std::max(x.size(), y.size());
@@ -55,10 +55,10 @@ Val integer_product(Lowering& lo, Val a, Val b) {
 
 void check_inner(Lowering& lo, Dim a, Dim b) {
   if (stream::is_static(a) && stream::is_static(b) && a != b)
-    lo.malformed(fmt::format("inner extents {} and {} differ", a, b));
+    lo.malformed(fmt::format("the inner dimensions must be equal; they are {} and {}", a, b));
 }
 
-// Gemm's C as a bias of `units` elements that a constant recipe can give; absent when it is not of that form.
+// Gemm's C as a constant bias of `units` elements; absent when C is not constant or has another shape.
 Val as_bias(Lowering& lo, Val c, Dim units, double beta) {
   if (!lo.b.is_constant(c) || core::is_symbol(units)) return {};
   const Shape& shape = lo.shape(c);
@@ -72,7 +72,7 @@ Val as_bias(Lowering& lo, Val c, Dim units, double beta) {
 Val scaled(Lowering& lo, Val x, double factor) {
   if (factor == 1) return x;
   if (!stream::is_float(lo.dtype(x)) && factor != static_cast<double>(static_cast<int64_t>(factor)))
-    lo.unsupported(fmt::format("a product of integers times {}", factor));
+    lo.unsupported(fmt::format("an integer product scaled by {} is not supported", factor));
   return lo.b.mul(x, factor);
 }
 
@@ -81,7 +81,7 @@ Val scaled(Lowering& lo, Val x, double factor) {
 Val matrix_product(Lowering& lo, Val a, Val b) {
   check_inner(lo, lo.b.dim(a, -1), lo.b.dim(b, -2));
   if (!stream::is_float(lo.dtype(a))) return integer_product(lo, a, b);
-  if (lo.b.dim(a, -1) == 0) {  // a sum of nothing; the kernels leave the output as it was
+  if (lo.b.dim(a, -1) == 0) {  // an empty sum is 0; the kernels would leave the output uninitialized
     Shape shape = batch_of(lo, a, b);
     shape.insert(shape.end(), {lo.b.dim(a, -2), lo.b.dim(b, -1)});
     return lo.b.broadcast_to(lo.b.scalar(0, lo.dtype(a)), shape);
@@ -90,14 +90,14 @@ Val matrix_product(Lowering& lo, Val a, Val b) {
   return float_product(lo, a, b, false, false);
 }
 
-Val general_product(Lowering& lo) {
+Val gemm(Lowering& lo) {
   Val a = lo.input(0), b = lo.input(1);
   const Val c = lo.optional_input(2);
   if (lo.rank(a) != 2 || lo.rank(b) != 2)
-    lo.malformed(fmt::format("operands have ranks {} and {}, not 2", lo.rank(a), lo.rank(b)));
+    lo.malformed(fmt::format("the operands must have rank 2; they have ranks {} and {}", lo.rank(a), lo.rank(b)));
   const bool trans_a = lo.attr_i("transA", 0) != 0, trans_b = lo.attr_i("transB", 0) != 0;
   const float alpha = lo.attr_f("alpha", 1), beta = lo.attr_f("beta", 1);
-  if (lo.opset() < 7) lo.ignore_attr("broadcast");  // C's shape says the same
+  if (lo.opset() < 7) lo.ignore_attr("broadcast");  // follows from C's shape
   const Dim units = lo.b.dim(b, trans_b ? 0 : 1);
   check_inner(lo, lo.b.dim(a, trans_a ? 0 : 1), lo.b.dim(b, trans_b ? 1 : 0));
 
@@ -118,11 +118,13 @@ Val general_product(Lowering& lo) {
   return y;
 }
 
-void lower_gemm(Lowering& lo) { lo.output(0, general_product(lo)); }
+void lower_gemm(Lowering& lo) { lo.output(0, gemm(lo)); }
 
-// A vector on the left is a row, one on the right a column; the axis that was added goes again.
-Val any_product(Lowering& lo, Val a, Val b) {
-  if (lo.rank(a) < 1 || lo.rank(b) < 1) lo.malformed("an operand is a scalar");
+// A vector on the left is a row, one on the right a column; the inserted axis is removed from the result.
+Val matmul(Lowering& lo, Val a, Val b) {
+  if (lo.rank(a) < 1 || lo.rank(b) < 1)
+    lo.malformed(
+        fmt::format("the operands must have rank 1 or more; they have ranks {} and {}", lo.rank(a), lo.rank(b)));
   const bool row = lo.rank(a) == 1, column = lo.rank(b) == 1;
   if (row) a = lo.b.reshape(a, {1, lo.b.dim(a, 0)});
   if (column) b = lo.b.reshape(b, {lo.b.dim(b, 0), 1});
@@ -133,6 +135,6 @@ Val any_product(Lowering& lo, Val a, Val b) {
   return added.empty() ? y : lo.b.squeeze(y, added);
 }
 
-void lower_matmul(Lowering& lo) { lo.output(0, any_product(lo, lo.input(0), lo.input(1))); }
+void lower_matmul(Lowering& lo) { lo.output(0, matmul(lo, lo.input(0), lo.input(1))); }
 
 }  // namespace lowtide::layout

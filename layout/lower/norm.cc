@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations: x minus a mean, over a deviation, times a scale, plus a shift. TFLite has kernels for the local
-// response (odd windows only, and its alpha is not divided by the window's size) and the L2 norm (with an epsilon that
-// ONNX has not); all else is arithmetic. An inference BatchNormalization is one MUL and one ADD with constant recipes.
-// Sources: ONNX's operator definitions; LiteRT's local_response_norm.cc and l2norm.cc.
+// Normalisations: BatchNormalization, InstanceNormalization, GroupNormalization, LayerNormalization, RMSNormalization,
+// LRN, LpNormalization, MeanVarianceNormalization. TFLite has kernels for the local response (odd windows only; its
+// alpha is not divided by the window's size) and the L2 norm (with an epsilon that ONNX does not have); the others are
+// composed. A BatchNormalization in inference is one MUL and one ADD with constant recipes. Sources: ONNX's operator
+// definitions; LiteRT's local_response_norm.cc and l2norm.cc.
 #include "layout/lower/norm.h"
 
 #include <fmt/format.h>
@@ -10,28 +11,28 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layout/lower/extents.h"
-#include "layout/lower/operands.h"
-#include "layout/lower/window.h"
+#include "layout/lower/attributes.h"
+#include "layout/lower/shapes_and_indices.h"
+#include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
 namespace {
 
 // [C] as [1, C, 1, ...], to broadcast over x [N, C, ...].
 Val per_channel(Lowering& lo, Val v, Val x) {
-  check_factors(lo, v, lo.b.dim(x, 1));
+  check_per_channel(lo, v, lo.b.dim(x, 1));
   Shape shape(static_cast<size_t>(lo.rank(x)), 1);
   shape[1] = lo.b.dim(v, 0);
   return lo.b.reshape(v, shape);
 }
 
-// Exporters write a group normalisation as an instance normalisation that neither scales nor shifts.
+// Exporters write a group normalisation as an instance normalisation with scale 1 and shift 0.
 bool is_filled(Lowering& lo, Val v, double number) {
   const auto numbers = lo.b.graph.numbers(v.id);
   return numbers && std::count(numbers->begin(), numbers->end(), number) == std::ssize(*numbers);
 }
 
-// 1 / sqrt(v + epsilon). A constant is divided: a kernel's reciprocal root may be an approximation.
+// 1 / sqrt(v + epsilon).
 Val inverse_deviation(Lowering& lo, Val variance, float epsilon) {
   Builder& b = lo.b;
   return b.rsqrt(b.add(variance, epsilon));
@@ -50,7 +51,7 @@ Moments moments(Lowering& lo, Val x, std::span<const int> axes) {
 // stash_type: the dtype in which statistics are computed, float32 unless the model says otherwise.
 DType read_stash_type(Lowering& lo) { return attr_float_dtype(lo, "stash_type", DType::kFloat32); }
 
-// The statistics that inference uses are inputs; in training they are the batch's own, and running means are outputs.
+// In training mode the statistics are those of the batch, and running means and variances are outputs.
 void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
   Builder& b = lo.b;
   const float momentum = lo.attr_f("momentum", 0.9f);
@@ -67,8 +68,8 @@ void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
                              b.mul(b.cast(batch[i], lo.dtype(lo.input(i + 3))), 1.0 - momentum)));
 }
 
-// A window that is one channel longer behind than before: the channels are pooled as an image's rows.
-Val even_response(Lowering& lo, Val x, int64_t size, float alpha, float beta, float bias) {
+// An even window is one channel longer after the centre than before it: channels are pooled as rows of an image.
+Val lrn_even_window(Lowering& lo, Val x, int64_t size, float alpha, float beta, float bias) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(x);
   const Dim rest = b.graph.symbols.product(std::span(shape).subspan(2));
@@ -81,22 +82,23 @@ Val even_response(Lowering& lo, Val x, int64_t size, float alpha, float beta, fl
   return b.div(x, beta == 1 ? base : b.pow(base, b.scalar_like(beta, base)));
 }
 
-// Any rank as an image with the channels last, and back.
-Val odd_response(Lowering& lo, Val x, const core::LrnOptions& options) {
+// An odd window. A tensor of any rank is reshaped to a channels-last image and back.
+Val lrn_odd_window(Lowering& lo, Val x, const core::LrnOptions& options) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(x);
-  if (lo.rank(x) == 4) return channels_first(lo, b.local_response_normalization(channels_last(lo, x), options), 2);
+  if (lo.rank(x) == 4) return from_image(lo, b.local_response_normalization(to_image(lo, x), options), 2);
   x = b.reshape(x, {shape[0], shape[1], 1, b.graph.symbols.product(std::span(shape).subspan(2))});
-  return b.reshape(channels_first(lo, b.local_response_normalization(channels_last(lo, x), options), 2), shape);
+  return b.reshape(from_image(lo, b.local_response_normalization(to_image(lo, x), options), 2), shape);
 }
 
 }  // namespace
 
-void check_factors(Lowering& lo, Val factors, Dim channels) {
+void check_per_channel(Lowering& lo, Val factors, Dim channels) {
   if (lo.rank(factors) != 1)
-    lo.malformed(fmt::format("a factor for each channel has rank {}, not 1", lo.rank(factors)));
+    lo.malformed(fmt::format("a per-channel operand must have rank 1; it has rank {}", lo.rank(factors)));
   const Dim have = lo.b.dim(factors, 0);
-  if (surely_differ(have, channels)) lo.malformed(fmt::format("{} factors for {} channels", have, channels));
+  if (known_to_differ(have, channels))
+    lo.malformed(fmt::format("a per-channel operand has {} elements, but there are {} channels", have, channels));
 }
 
 Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon) {
@@ -104,8 +106,9 @@ Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon) {
   const Shape& shape = lo.shape(x);
   const int64_t channels = lo.need_static(shape[1], "the number of channels");
   if (groups < 1 || channels % groups != 0)
-    lo.malformed(fmt::format("{} groups do not divide {} channels", groups, channels));
-  // Spatial axes stay apart where the rank allows it, so that another axis order can pass through.
+    lo.malformed(
+        fmt::format("the number of channels {} must be a multiple of the number of groups {}", channels, groups));
+  // Spatial axes are not merged where the rank allows it, so that settle_layouts can permute them.
   Shape split = {shape[0], groups, channels / groups};
   if (lo.rank(x) <= 4)
     split.insert(split.end(), shape.begin() + 2, shape.end());
@@ -127,12 +130,13 @@ void lower_batch_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const int rank = lo.rank(x);
-  if (rank < 2) lo.malformed(fmt::format("the input has rank {}, at least 2 is needed", rank));
+  if (rank < 2) lo.malformed(fmt::format("the input must have rank 2 or more; it has rank {}", rank));
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   if (lo.opset() < 7) {
     lo.ignore_attr("consumed_inputs");  // a hint to reuse memory
     if (lo.attr_i("is_test", 0) == 0)
-      lo.unsupported("BatchNormalization in training mode", "export the model for inference");
+      lo.unsupported("BatchNormalization in training mode (is_test = 0) is not supported",
+                     "export the model for inference");
   }
   const bool training = lo.opset() >= 14 && lo.attr_i("training_mode", 0) != 0;
   const bool spatial = lo.opset() >= 9 || lo.attr_i("spatial", 1) != 0;
@@ -140,14 +144,15 @@ void lower_batch_normalization(Lowering& lo) {
   lo.ignore_attr("momentum");  // used in training only
   for (size_t i = 1; i < lo.output_count(); ++i)
     if (lo.wants_output(i))
-      lo.unsupported("statistics as outputs of BatchNormalization", "export the model for inference");
+      lo.unsupported("the statistics of BatchNormalization as outputs are not supported",
+                     "export the model for inference");
 
   Val scale = lo.input(1), shift = lo.input(2), mean = lo.input(3), variance = lo.input(4);
   for (Val* v : {&scale, &shift, &mean, &variance}) {
     if (lo.dtype(*v) != lo.dtype(variance)) *v = b.cast(*v, lo.dtype(variance));
     if (spatial) {
       *v = per_channel(lo, *v, x);
-    } else {  // a factor for each element of [C, spatial...]
+    } else {  // [C, spatial...]: per element
       Shape shape = lo.shape(*v);
       shape.insert(shape.begin(), 1);
       *v = b.reshape(*v, shape);
@@ -162,7 +167,7 @@ void lower_instance_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const int rank = lo.rank(x);
-  if (rank < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", rank));
+  if (rank < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", rank));
   lo.ignore_attr("consumed_inputs");  // version 1's hint to reuse memory
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const Moments m = moments(lo, x, axes_from(2, rank));
@@ -173,12 +178,12 @@ void lower_instance_normalization(Lowering& lo) {
   lo.output(0, is_filled(lo, shift, 0) ? y : b.add(y, shift));
 }
 
-// Scale and shift are of groups in version 18, of channels from version 21 on.
+// Scale and shift are per group in version 18, per channel from version 21 on.
 void lower_group_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0), scale = lo.input(1), shift = lo.input(2);
   const int rank = lo.rank(x);
-  if (rank < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", rank));
+  if (rank < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", rank));
   const int64_t groups = lo.need_attr_i("num_groups");
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const DType stash = lo.opset() >= 21 ? read_stash_type(lo) : lo.dtype(x);
@@ -204,8 +209,8 @@ void lower_layer_normalization(Lowering& lo) {
   lo.output(2, inverse);
 }
 
-// Also ONNX Runtime's SimplifiedLayerNormalization, its name for the same before opset 23; it has a second output, and
-// its scale's dtype may be another than x's.
+// Also SimplifiedLayerNormalization, ONNX Runtime's name for it before opset 23; it has a second output, and the dtype
+// of its scale may differ from that of x.
 void lower_rms_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
@@ -219,16 +224,17 @@ void lower_rms_normalization(Lowering& lo) {
 
 void lower_lrn(Lowering& lo) {
   Val x = lo.input(0);
-  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
   const int64_t size = lo.need_attr_i("size");
-  if (size < 1 || size > (1 << 20)) lo.malformed(fmt::format("size {} is out of range", size));
+  if (size < 1 || size > (1 << 20))
+    lo.malformed(fmt::format("attribute 'size' must be from 1 to {}; it is {}", 1 << 20, size));
   const float alpha = lo.attr_f("alpha", 1e-4f), beta = lo.attr_f("beta", 0.75f), bias = lo.attr_f("bias", 1.0f);
-  if (size % 2 == 0) return lo.output(0, even_response(lo, x, size, alpha, beta, bias));
-  lo.output(0, odd_response(lo, x,
-                            {.radius = static_cast<int>(size / 2),
-                             .bias = bias,
-                             .alpha = alpha / static_cast<float>(size),
-                             .beta = beta}));
+  if (size % 2 == 0) return lo.output(0, lrn_even_window(lo, x, size, alpha, beta, bias));
+  lo.output(0, lrn_odd_window(lo, x,
+                              {.radius = static_cast<int>(size / 2),
+                               .bias = bias,
+                               .alpha = alpha / static_cast<float>(size),
+                               .beta = beta}));
 }
 
 void lower_lp_normalization(Lowering& lo) {
@@ -236,16 +242,16 @@ void lower_lp_normalization(Lowering& lo) {
   Val x = lo.input(0);
   const std::vector<int> axes = {lo.axis(lo.attr_i("axis", -1), lo.rank(x))};
   const int64_t p = lo.attr_i("p", 2);
-  if (p != 1 && p != 2) lo.malformed(fmt::format("p is {}, not 1 or 2", p));
+  if (p != 1 && p != 2) lo.malformed(fmt::format("attribute 'p' must be 1 or 2; it is {}", p));
   Val norm = p == 1 ? b.sum(b.abs(x), axes, true) : b.sqrt(b.sum(b.square(x), axes, true));
-  // Zeros over a norm of zero are NaN, as the standard's own cases have it; ONNX Runtime gives zeros.
+  // Zeros divided by a norm of zero give NaN, as in ONNX's node tests; ONNX Runtime gives zeros.
   lo.output(0, b.div(x, norm));
 }
 
 void lower_mean_variance_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
-  lo.ignore_attr("across_channels");  // ORT's version 1 form is spelled by axes since
+  lo.ignore_attr("across_channels");  // of ONNX Runtime's version 1; replaced by axes
   const std::vector<int> axes = lo.axes(lo.attr_ints("axes").value_or(std::vector<int64_t>{0, 2, 3}), lo.rank(x));
   const Moments m = moments(lo, x, axes);
   lo.output(0, b.div(m.centered, b.add(b.sqrt(m.variance), 1e-9)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations for operators that contain one.
+// Normalisations, for all lowerings that contain one.
 #pragma once
 
 #include "layout/lower/lowering.h"
@@ -10,10 +10,11 @@ namespace lowtide::layout {
 // in x's dtype.
 Val normalized(Lowering& lo, Val x, float epsilon, bool simplified);
 
-// Refuses a list that has not one number for each channel, which would be broadcast.
-void check_factors(Lowering& lo, Val factors, Dim channels);
+// Malformed unless `factors` is a list with one element for each channel (it would be broadcast).
+void check_per_channel(Lowering& lo, Val factors, Dim channels);
 
-// x [N, C, spatial...] less the mean of each group of channels, over its deviation, as [N, groups, C / groups, ...].
+// x [N, C, spatial...] minus the mean of each group of channels, divided by its deviation: [N, groups, C / groups,
+// ...].
 Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon);
 
 }  // namespace lowtide::layout

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// OptionalHasElement and OptionalGetElement of a tensor, or of nothing at all: both are known at conversion. Values of
-// the type optional itself have no form in TFLite, and are refused where the graph is read.
+// OptionalHasElement and OptionalGetElement of a tensor or an absent input: both are known at conversion. TFLite has no
+// optional type; inputs and outputs of that type are refused by lower_graph.
 #include "layout/lower/lowering.h"
 
 namespace lowtide::layout {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pad: constant, reflect, edge, wrap.
+// Pad in the modes constant, reflect, edge and wrap.
 //
-// How the specifications differ: ONNX lists all befores, then all afters, and negative ones crop; TFLite wants one row
-// an axis and no negative number. TFLite has no edge and no wrap: they are gathers with the indices of the border.
+// Differences: ONNX lists all pads at the beginnings of axes, then all at their ends, and negative ones crop; TFLite
+// has one row per axis and no negative numbers. TFLite has no modes edge and wrap: they become gathers by the indices
+// of the border.
 #include <algorithm>
 #include <string>
 
-#include "layout/lower/extents.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
@@ -20,9 +21,10 @@ struct Border {
 
 Border listed_border(Lowering& lo, Val x, const std::vector<int64_t>& pads, const std::vector<int>& axes) {
   if (pads.size() != 2 * axes.size())
-    lo.malformed(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) + " axes");
+    lo.malformed("'pads' must have two elements for each of the " + std::to_string(axes.size()) + " axes; it has " +
+                 std::to_string(pads.size()));
   for (int64_t pad : pads)
-    if (pad < -kWidest || pad > kWidest) lo.malformed("a pad of " + std::to_string(pad));
+    if (pad < -kWidest || pad > kWidest) lo.malformed("'pads' must fit 32 bits; it contains " + std::to_string(pad));
   Border border{std::vector<int64_t>(static_cast<size_t>(lo.rank(x)), 0), {}};
   border.after = border.before;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -32,7 +34,7 @@ Border listed_border(Lowering& lo, Val x, const std::vector<int64_t>& pads, cons
   return border;
 }
 
-// Takes away what negative pads crop and leaves the positive ones.
+// Crops x by the negative pads and sets them to 0.
 Val cropped(Lowering& lo, Val x, Border& border) {
   constexpr int64_t kToTheEnd = INT32_MAX;
   std::vector<int64_t> begin, end, stride(border.before.size(), 1);
@@ -40,9 +42,9 @@ Val cropped(Lowering& lo, Val x, Border& border) {
   for (size_t a = 0; a < border.before.size(); ++a) {
     const int64_t front = std::max<int64_t>(-border.before[a], 0), back = std::max<int64_t>(-border.after[a], 0);
     any = any || front > 0 || back > 0;
-    if (Dim extent = lo.shape(x)[a]; !core::is_symbol(extent) && front + back > extent)
-      lo.malformed("axis " + std::to_string(a) + " of extent " + std::to_string(extent) + " is cropped by " +
-                   std::to_string(front + back));
+    if (Dim axis_size = lo.shape(x)[a]; !core::is_symbol(axis_size) && front + back > axis_size)
+      lo.malformed("negative pads crop " + std::to_string(front + back) + " elements of axis " + std::to_string(a) +
+                   ", which has only " + std::to_string(axis_size));
     begin.push_back(front);
     end.push_back(back > 0 ? -back : kToTheEnd);
     border.before[a] = std::max<int64_t>(border.before[a], 0);
@@ -54,7 +56,8 @@ Val cropped(Lowering& lo, Val x, Border& border) {
 Val constant_border(Lowering& lo, Val x, const Border& border, Val value) {
   if (!value) return lo.b.pad(x, border.before, border.after, 0);
   if (auto known = lo.numbers(value)) {
-    if (known->size() != 1) lo.malformed("the value of the border is not one number");
+    if (known->size() != 1)
+      lo.malformed("input 2 ('constant_value') must have one element; it has " + std::to_string(known->size()));
     if (lo.dtype(value) == lo.dtype(x) && stream::is_float(lo.dtype(x)))
       return lo.b.pad(x, border.before, border.after, (*known)[0]);
   }
@@ -67,7 +70,7 @@ Val constant_border(Lowering& lo, Val x, const Border& border, Val value) {
   return lo.b.op(Kind::kPadv2, {x, paddings, as_scalar(lo, value)});
 }
 
-// Which element a place before, in or behind n elements shows.
+// The index of the element that is copied to position `at`, which may be outside 0..n-1.
 int64_t edge_source(int64_t at, int64_t n) { return std::clamp<int64_t>(at, 0, n - 1); }
 int64_t wrap_source(int64_t at, int64_t n) { return ((at % n) + n) % n; }
 int64_t reflect_source(int64_t at, int64_t n) {
@@ -82,9 +85,10 @@ Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
   for (size_t a = 0; a < border.before.size(); ++a) {
     if (border.before[a] == 0 && border.after[a] == 0) continue;
     const int64_t n = lo.need_static(lo.shape(x)[a], "a padded dimension");
-    if (n == 0) lo.malformed("a border is copied from an axis without elements");
+    if (n == 0) lo.malformed("axis " + std::to_string(a) + " has no elements to copy to its border");
     if (n > kMostIndices || border.before[a] + n + border.after[a] > kMostIndices)
-      lo.unsupported("a copied border that makes an axis longer than " + std::to_string(kMostIndices));
+      lo.unsupported("padding an axis by copied elements to more than " + std::to_string(kMostIndices) +
+                     " elements is not supported");
     std::vector<int64_t> indices;
     for (int64_t at = -border.before[a]; at < n + border.after[a]; ++at) indices.push_back(source(at, n));
     x = lo.b.gather(x, lo.b.i32(indices), static_cast<int>(a));
@@ -92,7 +96,7 @@ Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
   return x;
 }
 
-// Reflecting over more than all other elements is beyond MIRROR_PAD, but not beyond a gather.
+// MIRROR_PAD reflects at most n - 1 elements; a wider border is gathered.
 Val reflect_border(Lowering& lo, Val x, const Border& border) {
   for (size_t a = 0; a < border.before.size(); ++a) {
     const Dim n = lo.shape(x)[a];
@@ -103,7 +107,8 @@ Val reflect_border(Lowering& lo, Val x, const Border& border) {
   return lo.b.mirror_pad(x, border.before, border.after, false);
 }
 
-// A border of one element is the symmetric mirror's; a wider one beside a dynamic extent is built from the end pieces.
+// A border of one element is that of a symmetric MIRROR_PAD; a wider one on a dynamic axis is made by tiling the end
+// elements.
 Val edge_border(Lowering& lo, Val x, const Border& border) {
   const auto widest = std::max(*std::max_element(border.before.begin(), border.before.end()),
                                *std::max_element(border.after.begin(), border.after.end()));
@@ -132,7 +137,7 @@ Val edge_border(Lowering& lo, Val x, const Border& border) {
   return x;
 }
 
-// Pads or axes that only the run knows: a constant border.
+// Pads or axes known at run time only, in mode constant.
 Val run_time_border(Lowering& lo, Val x, Val pads, Val axes, Val value) {
   pads = as_i32_clamped(lo, pads);
   Val table;
@@ -141,8 +146,8 @@ Val run_time_border(Lowering& lo, Val x, Val pads, Val axes, Val value) {
     const int64_t first[] = {0}, second[] = {count};
     const Dim size[] = {count};
     axes = lo.b.cast(axes, DType::kInt32);
-    Val before = spread_by_axes(lo, lo.b.slice(pads, first, size), axes, lo.rank(x), 0);
-    Val after = spread_by_axes(lo, lo.b.slice(pads, second, size), axes, lo.rank(x), 0);
+    Val before = scattered_to_axes(lo, lo.b.slice(pads, first, size), axes, lo.rank(x), 0);
+    Val after = scattered_to_axes(lo, lo.b.slice(pads, second, size), axes, lo.rank(x), 0);
     table = lo.b.pack(std::vector<Val>{before, after}, 1);
   } else {
     table = lo.b.transpose(lo.b.reshape(pads, {2, lo.rank(x)}), {1, 0});
@@ -160,15 +165,17 @@ void lower_pad(Lowering& lo) {
   std::optional<std::vector<int64_t>> pads;
   if (lo.opset() < 11) {
     pads = lo.attr_ints(lo.opset() < 2 ? "paddings" : "pads");
-    if (!pads) lo.malformed("the attribute with the pads is missing");
-    if (!stream::is_float(lo.dtype(x))) lo.malformed("a border as an attribute is for floats only");
+    if (!pads) lo.malformed("attribute 'pads' is missing");
+    if (!stream::is_float(lo.dtype(x))) lo.malformed("Pad before opset 11 must have a float input");
     value = lo.b.scalar_like(lo.attr_f("value", 0), x);
   } else {
     value = lo.optional_input(2);
     pads = lo.ints(lo.input(1));
     const auto listed = lo.has_input(3) ? lo.ints(lo.input(3)) : std::nullopt;
     if (!pads || (lo.has_input(3) && !listed)) {
-      if (mode != "constant") lo.unsupported("a border of mode '" + mode + "' whose width is computed at run time");
+      if (mode != "constant")
+        lo.unsupported("Pad in mode '" + mode + "' with pads that are computed at run time is not supported",
+                       "make 'pads' an initializer");
       lo.output(0, run_time_border(lo, x, lo.input(1), lo.optional_input(3), value));
       return;
     }
@@ -189,7 +196,8 @@ void lower_pad(Lowering& lo) {
   else if (mode == "wrap" && lo.opset() >= 19)
     lo.output(0, gathered_border(lo, x, border, wrap_source));
   else
-    lo.malformed("mode '" + mode + "' is not known at opset " + std::to_string(lo.opset()));
+    lo.malformed("attribute 'mode' has the value '" + mode + "', which is unknown at opset " +
+                 std::to_string(lo.opset()));
 }
 
 }  // namespace lowtide::layout

@@ -1,45 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools over windows and over everything.
+// MaxPool, AveragePool, LpPool, GlobalMaxPool, GlobalAveragePool, GlobalLpPool, and com.microsoft's NhwcMaxPool.
 //
-// TFLite pools images only, without dilation, and its AVERAGE_POOL_2D divides by the elements that lie inside. ONNX has
-// any number of axes, dilations, ceil_mode, explicit pads that an average may count (count_include_pad) or not. So:
-//   1-D is an image of height 1, 3-D two passes (rows and columns, then depth): maxima, sums and averages are
-//   separable; a dilated maximum gathers its taps side by side and pools them; dilated averages and sums are depthwise
-//   convolutions; where the divisor differs, a constant factor for each position follows.
+// TFLite pools images only, without dilation, and AVERAGE_POOL_2D divides by the number of elements inside the image.
+// ONNX has any number of axes, dilations, ceil_mode, and explicit pads that an average counts (count_include_pad) or
+// not. So:
+// * 1-D is an image of height 1; 3-D takes two passes (rows and columns, then depth): maxima, sums and averages are
+//   separable;
+// * a dilated maximum gathers its taps side by side and pools them;
+// * dilated averages and sums are depthwise convolutions;
+// * where the divisor differs, the result is multiplied by a constant for each position.
 // Sources: ONNX's MaxPool, AveragePool, LpPool; ONNX Runtime's divisor (elements of the pads count, those that only
 // ceil_mode reaches do not); LiteRT's reference/pooling.h.
+#include "layout/lower/pool.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "layout/lower/extents.h"
-#include "layout/lower/operands.h"
-#include "layout/lower/pooling.h"
-#include "layout/lower/window.h"
+#include "layout/lower/attributes.h"
+#include "layout/lower/shapes_and_indices.h"
+#include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
 namespace {
 
-constexpr int64_t kMostTaps = 1 << 20;  // of all windows along one axis: they are looked at one by one
+constexpr int64_t kMostTaps = 1 << 20;  // of all windows along one axis: they are enumerated
 
-// Runs a two-axis pool over one to three axes of x in ONNX's order.
+// Applies a 2-D pool to x, which has one to three spatial axes and ONNX's order.
 template <typename Pool>
 Val over_images(Lowering& lo, Val x, std::vector<WindowAxis> axes, Pool pool) {
   Builder& b = lo.b;
   core::Symbols& symbols = b.graph.symbols;
   const int spatial = static_cast<int>(axes.size());
-  x = channels_last(lo, x);
+  x = to_image(lo, x);
   if (spatial < 3) {
     axes = as_image(std::move(axes));
-    return channels_first(lo, pool(x, axes[0], axes[1]), spatial);
+    return from_image(lo, pool(x, axes[0], axes[1]), spatial);
   }
   const Shape s = lo.shape(x);  // [N, D, H, W, C]
   Val y = pool(b.reshape(x, {symbols.mul(s[0], s[1]), s[2], s[3], s[4]}), axes[1], axes[2]);
   y = pool(b.reshape(y, {s[0], s[1], symbols.mul(axes[1].out, axes[2].out), s[4]}), axes[0],
            WindowAxis{.size = symbols.mul(axes[1].out, axes[2].out), .out = symbols.mul(axes[1].out, axes[2].out)});
-  return channels_first(lo, b.reshape(y, {s[0], axes[0].out, axes[1].out, axes[2].out, s[4]}), 3);
+  return from_image(lo, b.reshape(y, {s[0], axes[0].out, axes[1].out, axes[2].out, s[4]}), 3);
 }
 
 core::PoolOptions pool_options(Padding padding, const WindowAxis& h, const WindowAxis& w) {
@@ -54,21 +58,21 @@ bool does_nothing(const WindowAxis& axis) { return axis.kernel == 1 && axis.stri
 
 std::vector<WindowAxis> read_pool(Lowering& lo, Val x) {
   const int spatial = lo.rank(x) - 2;
-  if (spatial < 1) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
-  if (spatial > 3) lo.unsupported(fmt::format("a pool over {} axes", spatial), "up to 3 axes can be pooled");
+  if (spatial < 1) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
+  if (spatial > 3) lo.unsupported(fmt::format("pooling over {} axes is not supported: the most is 3", spatial));
   const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
   const int64_t ceil_mode = lo.attr_i("ceil_mode", 0);
   std::vector<WindowAxis> axes = read_window(lo, sizes, std::nullopt, ceil_mode != 0);
   for (const WindowAxis& axis : axes)
-    if (axis.before >= axis.extent() || axis.declared_after >= axis.extent())
-      lo.malformed(fmt::format("pads {} and {} are not smaller than the window of {}", axis.before, axis.declared_after,
-                               axis.extent()));
+    if (axis.before >= axis.effective_kernel() || axis.declared_after >= axis.effective_kernel())
+      lo.malformed(fmt::format("pads must be smaller than the window of {}; they are {} and {}",
+                               axis.effective_kernel(), axis.before, axis.declared_after));
   return axes;
 }
 
 // ---- maxima ----
 
-// What a maximum never picks over an element.
+// The padding value of a maximum: the lowest number.
 double lowest(Lowering& lo, DType dtype) {
   if (stream::is_float(dtype)) return -std::numeric_limits<double>::infinity();
   switch (dtype) {
@@ -86,11 +90,11 @@ double lowest(Lowering& lo, DType dtype) {
     case DType::kUint64:
       return 0;
     default:
-      lo.malformed(fmt::format("{} has no maximum", stream::dtype_name(dtype)));
+      lo.malformed(fmt::format("the input must have a numeric type; it is {}", stream::dtype_name(dtype)));
   }
 }
 
-// Can x hold nothing below zero? Then zeros pad a maximum as well as anything lower, by the plainer PAD.
+// Whether x cannot be negative. Then a maximum can be padded with zeros, by the simpler PAD.
 bool never_negative(const core::Graph& graph, core::ValueId id) {
   for (;;) {
     const core::OpId producer = graph.at(id).producer;
@@ -115,12 +119,14 @@ bool never_negative(const core::Graph& graph, core::ValueId id) {
   }
 }
 
-// For each window its taps' positions, one after the other: a tap outside repeats its nearest neighbour inside, which
-// changes no maximum and keeps the first of several in front.
+// The positions of all windows' taps. A tap outside the image is replaced by the nearest one inside, which changes
+// neither the maximum nor which of several equal elements is the first.
 std::vector<int64_t> taps(Lowering& lo, const WindowAxis& axis) {
   const int64_t size = lo.need_static(axis.size, "the size of an axis that is pooled with dilations");
   const int64_t out = lo.need_static(axis.out, "the size of an axis that is pooled with dilations");
-  if (out > kMostTaps / axis.kernel) lo.unsupported(fmt::format("{} windows of {} with dilations", out, axis.kernel));
+  if (out > kMostTaps / axis.kernel)
+    lo.unsupported(fmt::format("pooling with dilations over {} windows of {} elements is not supported: too many", out,
+                               axis.kernel));
   std::vector<int64_t> positions;
   for (int64_t window = 0; window < out; ++window) {
     std::vector<int64_t> inside;
@@ -128,7 +134,7 @@ std::vector<int64_t> taps(Lowering& lo, const WindowAxis& axis) {
       const int64_t at = window * axis.stride - axis.before + tap * axis.dilation;
       if (at >= 0 && at < size) inside.push_back(at);
     }
-    if (inside.empty()) lo.unsupported("a pooling window lies wholly in the pads");
+    if (inside.empty()) lo.unsupported("a pooling window that contains only padding is not supported");
     for (int64_t tap = 0; tap < axis.kernel; ++tap) {
       const int64_t at = window * axis.stride - axis.before + tap * axis.dilation;
       positions.push_back(std::clamp(at, inside.front(), inside.back()));
@@ -137,7 +143,7 @@ std::vector<int64_t> taps(Lowering& lo, const WindowAxis& axis) {
   return positions;
 }
 
-// Puts the taps of the windows along an axis side by side; the pool then steps from window to window.
+// Gathers the taps of the windows along an axis side by side, so that the stride of the pool is the kernel's size.
 Val gather_taps(Lowering& lo, Val x, WindowAxis& axis, int at) {
   if (does_nothing(axis)) return x;
   const std::vector<int64_t> positions = taps(lo, axis);
@@ -153,12 +159,12 @@ Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
   }
   const std::array<WindowAxis, 2> axes = {h, w};
   const Padding padding =
-      settle_padding(lo, x, axes, 1, never_negative(lo.b.graph, x.id) ? 0 : lowest(lo, lo.dtype(x)));
+      choose_padding(lo, x, axes, 1, never_negative(lo.b.graph, x.id) ? 0 : lowest(lo, lo.dtype(x)));
   return lo.b.max_pool_2d(x, pool_options(padding, h, w));
 }
 
-// Where the maxima stand, as ONNX counts: in the flattened input, rows first or (storage_order 1) columns first. The
-// taps of every window are gathered, ARG_MAX picks one, and tables turn its number into a place.
+// The positions of the maxima in the flattened input, row-major or (storage_order 1) column-major. The taps of every
+// window are gathered, ARG_MAX selects one, and a table maps window and tap to the position.
 Val max_indices(Lowering& lo, Val x, const std::vector<WindowAxis>& axes, bool columns_first) {
   Builder& b = lo.b;
   const std::vector<int64_t> shape = lo.need_static(lo.shape(x), "the input's shape, when Indices are wanted");
@@ -187,11 +193,12 @@ Val max_indices(Lowering& lo, Val x, const std::vector<WindowAxis>& axes, bool c
   const int64_t planes = shape[0] * shape[1];
   const int64_t limit = std::numeric_limits<int32_t>::max();
   if (count > limit / std::max<int64_t>(places, 1) || planes > limit / std::max<int64_t>(area, 1))
-    lo.unsupported("Indices of a pool this large", "pool a smaller input or drop the output Indices");
+    lo.unsupported("the output Indices of an input with more than 2^31 - 1 elements or taps is not supported",
+                   "pool a smaller input or remove the output Indices");
   windows = b.reshape(b.transpose(windows, perm), {planes, places, count});
   Val tap = b.arg_max(windows, 2, DType::kInt32);  // [planes, places]
 
-  // Window and tap to the place in a plane: a sum of one small table [out, kernel] for each axis.
+  // The position in a plane by window and tap: a sum of one table [out, kernel] per axis.
   Val table;
   int64_t step = 1;
   for (size_t k = 0; k < spatial; ++k) {
@@ -215,12 +222,12 @@ Val max_indices(Lowering& lo, Val x, const std::vector<WindowAxis>& axes, bool c
 
 // ---- averages and sums ----
 
-// Over windows whose elements outside count as zeros, by a depthwise convolution with equal weights.
+// The sum over windows, with zeros outside, by a depthwise convolution with equal weights.
 Val weighted_sum(Lowering& lo, Val x, const WindowAxis& h, const WindowAxis& w, double weight) {
   Builder& b = lo.b;
   const int64_t channels = lo.need_static(lo.b.dim(x, 3), "the number of channels that are pooled");
   const std::array<WindowAxis, 2> axes = {h, w};
-  const Padding padding = settle_padding(lo, x, axes, 1, 0);
+  const Padding padding = choose_padding(lo, x, axes, 1, 0);
   core::Conv2dOptions options{.padding = padding,
                               .stride_h = static_cast<int>(h.stride),
                               .stride_w = static_cast<int>(w.stride),
@@ -230,12 +237,13 @@ Val weighted_sum(Lowering& lo, Val x, const WindowAxis& h, const WindowAxis& w, 
   return b.depthwise_conv_2d(x, b.filled(weight, lo.dtype(x), {1, h.kernel, w.kernel, channels}), {}, options);
 }
 
-// What each window of an axis is divided by.
+// The divisor of each window along an axis.
 std::vector<int64_t> divisors(Lowering& lo, const WindowAxis& axis, bool include_pad) {
-  const int64_t size = lo.need_static(axis.size, "the size of an axis whose average leaves out pads");
-  const int64_t out = lo.need_static(axis.out, "the size of an axis whose average leaves out pads");
+  const int64_t size = lo.need_static(axis.size, "the size of an axis whose average does not count pads");
+  const int64_t out = lo.need_static(axis.out, "the size of an axis whose average does not count pads");
   if (out > kMostTaps / axis.kernel)
-    lo.unsupported(fmt::format("an average over {} windows of {} with pads", out, axis.kernel));
+    lo.unsupported(fmt::format("an average with pads over {} windows of {} elements is not supported: too many", out,
+                               axis.kernel));
   const int64_t from = include_pad ? -axis.before : 0, to = size + (include_pad ? axis.declared_after : 0);
   std::vector<int64_t> counts(static_cast<size_t>(out), 0);
   for (int64_t window = 0; window < out; ++window)
@@ -244,13 +252,13 @@ std::vector<int64_t> divisors(Lowering& lo, const WindowAxis& axis, bool include
       counts[static_cast<size_t>(window)] += at >= from && at < to ? 1 : 0;
     }
   if (std::find(counts.begin(), counts.end(), 0) != counts.end())
-    lo.unsupported("a pooling window lies wholly in the pads");
+    lo.unsupported("a pooling window that contains only padding is not supported");
   return counts;
 }
 
 // kernel / divisor for each window along an axis, as [1, out, 1, 1] or [1, 1, out, 1]; absent when all are 1.
 Val correction(Lowering& lo, const WindowAxis& axis, bool include_pad, DType dtype, Shape shape) {
-  // Whole windows of elements, or of elements and counted pads.
+  // All windows contain only elements, or elements and counted pads.
   if ((axis.before == 0 && axis.fits_valid) || (include_pad && axis.after <= axis.declared_after)) return {};
   const std::vector<int64_t> counts = divisors(lo, axis, include_pad);
   std::vector<float> factors;
@@ -265,7 +273,7 @@ Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool inc
   Builder& b = lo.b;
   const bool dilated = h.dilation > 1 || w.dilation > 1;
   const bool valid = h.fits_valid && w.fits_valid;
-  // TFLite's own divisor: the elements inside.
+  // The kernel's divisor, the number of elements inside, is the right one.
   if (!dilated && (valid || (!include_pad && h.fits_same && w.fits_same)))
     return b.average_pool_2d(x, pool_options(valid ? Padding::kValid : Padding::kSame, h, w));
   for (const WindowAxis& axis : {h, w})
@@ -275,11 +283,11 @@ Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool inc
     WindowAxis ph = h, pw = w;
     ph.fits_same = pw.fits_same = false;  // SAME would divide by the elements inside
     const std::array<WindowAxis, 2> axes = {ph, pw};
-    const Padding padding = settle_padding(lo, image, axes, 1, 0);
+    const Padding padding = choose_padding(lo, image, axes, 1, 0);
     return b.average_pool_2d(image, pool_options(padding, h, w));
   };
   Val y = over_all_taps(x);
-  // How many taps lie inside is known at run time only: what an image of ones gives.
+  // The number of taps inside is known at run time only: it is the same pool of an image of ones.
   if (!include_pad && (core::is_symbol(h.size) || core::is_symbol(w.size)))
     return b.div(y, over_all_taps(filled_with(lo, std::vector<Dim>{1, h.size, w.size, 1}, b.scalar_like(1, x))));
   Val row = correction(lo, h, include_pad, lo.dtype(x), {1, core::is_symbol(h.out) ? 1 : h.out, 1, 1});
@@ -303,12 +311,12 @@ Val from_power(Lowering& lo, Val x, double p) {
 // An integer from version 2 on, a float before.
 double read_p(Lowering& lo) {
   const double p = lo.opset() < 2 ? lo.attr_f("p", 2) : static_cast<double>(lo.attr_i("p", 2));
-  if (!(p > 0)) lo.malformed(fmt::format("p {} must be positive", p));
+  if (!(p > 0)) lo.malformed(fmt::format("attribute 'p' must be positive; it is {}", p));
   return p;
 }
 
 std::vector<int> spatial_axes(Lowering& lo, Val x) {
-  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input has rank {}, at least 3 is needed", lo.rank(x)));
+  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
   return axes_from(2, lo.rank(x));
 }
 
@@ -332,15 +340,16 @@ void lower_max_pool(Lowering& lo) {
   Val x = lo.input(0);
   const std::vector<WindowAxis> axes = read_pool(lo, x);
   const int64_t storage_order = lo.attr_i("storage_order", 0);
-  if (storage_order != 0 && storage_order != 1) lo.malformed(fmt::format("storage_order {} is unknown", storage_order));
+  if (storage_order != 0 && storage_order != 1)
+    lo.malformed(fmt::format("attribute 'storage_order' must be 0 or 1; it is {}", storage_order));
   lo.output(0, max_pool(lo, x, axes));
   if (lo.wants_output(1)) lo.output(1, max_indices(lo, x, axes, storage_order == 1));
 }
 
-// com.microsoft: on integers with the channels in the end.
+// com.microsoft: on channels-last integers.
 void lower_nhwc_max_pool(Lowering& lo) {
-  Val x = channels_second(lo, lo.input(0));
-  lo.output(0, channels_in_the_end(lo, max_pool(lo, x, read_pool(lo, x))));
+  Val x = channels_first(lo, lo.input(0));
+  lo.output(0, channels_last(lo, max_pool(lo, x, read_pool(lo, x))));
 }
 
 void lower_average_pool(Lowering& lo) { lo.output(0, average_pool(lo, lo.input(0))); }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear. TFLite says scales by tensors' parameters, ONNX by operands:
-// a constant scale of a whole tensor becomes QUANTIZE and DEQUANTIZE, everything else arithmetic.
+// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear. In TFLite scales are parameters of tensors, in ONNX
+// operands: a constant per-tensor scale becomes QUANTIZE and DEQUANTIZE, everything else is composed.
 //
-// The trap: kernels treat a tensor that has parameters by other rules (PAD fills with the zero point, ADD rescales),
-// while ONNX's integers are plain numbers. So what QUANTIZE gives is handed on through a BITCAST to its own type, which
-// drops the parameters; DequantizeLinear looks through it, and where it alone uses the value nothing of it is left.
+// The trap: kernels treat a tensor with quantization parameters differently (PAD fills with the zero point, ADD
+// rescales), while ONNX's integers are plain numbers. So the result of QUANTIZE goes through a BITCAST to its own type,
+// which drops the parameters. DequantizeLinear looks through the BITCAST, and if it is the only user the BITCAST is
+// removed.
 //
-// Halves: ONNX rounds them to the even neighbour, kernels by rules of their own. QUANTIZE stands for ONNX's rule all
-// the same: what no quantized kernel takes up is written out in the end (legalise/rounding.h).
+// Ties: ONNX rounds half to even, the kernels round differently. In the core graph QUANTIZE means ONNX's rule; one that
+// no quantized kernel absorbs is composed by legalise (legalise/rounding.h).
 //
 //     x -> QUANTIZE -> q (scale, zero point) -> BITCAST -> y        DequantizeLinear(y) = DEQUANTIZE(q)
+#include "layout/lower/quantize_linear.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
-
-#include "layout/lower/quantize.h"
 
 namespace lowtide::layout {
 
@@ -28,11 +29,11 @@ bool is_quantized_type(DType dtype) {
 }
 
 void refuse_type(Lowering& lo, DType dtype) {
-  lo.unsupported(fmt::format("no kernel quantizes to or from {}", dtype_name(dtype)),
-                 "integers of 4, 8 and 16 bits can be expressed");
+  lo.unsupported(fmt::format("no TFLite kernel quantizes to or from {}", dtype_name(dtype)),
+                 "use integers of 4, 8 or 16 bits");
 }
 
-// Scale and zero point of a node.
+// The scale and zero point of a node.
 struct Grid {
   Val scale, zero;  // zero may be absent
   std::optional<std::vector<double>> known_scale, known_zero;
@@ -53,11 +54,12 @@ Grid read_grid(Lowering& lo, Val x) {
                     : grid.known_scale ? std::optional(std::vector<double>(grid.known_scale->size(), 0))
                                        : std::nullopt;
   if (grid.is_known() && grid.known_zero->size() != grid.known_scale->size())
-    lo.malformed(fmt::format("{} scales and {} zero points", grid.known_scale->size(), grid.known_zero->size()));
+    lo.malformed(
+        fmt::format("there are {} scales, but {} zero points", grid.known_scale->size(), grid.known_zero->size()));
   return grid;
 }
 
-// The parameters as TFLite has them; nullopt where it has none for them.
+// The parameters of a TFLite tensor; nullopt when they have no per-tensor form.
 std::optional<core::Quantization> whole_tensor(const Grid& grid, DType dtype) {
   if (!grid.is_known() || grid.block != 0 || grid.known_scale->size() != 1 || !has_parameters(dtype)) return {};
   const auto scale = static_cast<float>(grid.known_scale->at(0));
@@ -67,35 +69,37 @@ std::optional<core::Quantization> whole_tensor(const Grid& grid, DType dtype) {
 }
 
 // Scales or zero points in a shape that broadcasts to the data's.
-Val spread(Lowering& lo, Val v, const Grid& grid, Val x) {
+Val broadcast_to_data(Lowering& lo, Val v, const Grid& grid, Val x) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(v);
   if (shape.empty() || shape == Shape{1}) return b.reshape(v, Shape{});
   const auto at = static_cast<size_t>(grid.axis);
   if (grid.block == 0) {
-    if (shape.size() != 1) lo.malformed(fmt::format("scales of rank {}", shape.size()));
+    if (shape.size() != 1)
+      lo.malformed(fmt::format("scales must have rank 0 or 1 without block_size; they have rank {}", shape.size()));
     Shape along(lo.shape(x).size(), 1);
     along[at] = shape[0];
     return b.reshape(v, along);
   }
-  // Each entry for `block` elements along the axis; the last block may be cut off.
-  const int64_t extent = lo.need_static(lo.b.dim(x, grid.axis), "the axis of the blocks");
+  // Each entry is repeated for `block` elements along the axis; the last block may be shorter.
+  const int64_t axis_size = lo.need_static(lo.b.dim(x, grid.axis), "the size of the axis of the blocks");
   const bool sensible = grid.block > 0 && grid.block <= INT32_MAX;
-  if (shape.size() != lo.shape(x).size() || !sensible || shape[at] != (extent + grid.block - 1) / grid.block)
-    lo.malformed(fmt::format("scales {} do not fit blocks of {}", stream::to_string(shape), grid.block));
+  if (shape.size() != lo.shape(x).size() || !sensible || shape[at] != (axis_size + grid.block - 1) / grid.block)
+    lo.malformed(fmt::format("scales of shape {} do not fit data of shape {} and block_size {}",
+                             stream::to_string(shape), stream::to_string(lo.shape(x)), grid.block));
   if (b.is_constant(v))
-    return b.constant(along_blocks(b.graph.at(v.id).constant, grid.axis, grid.block, extent));  // stays a recipe
+    return b.constant(along_blocks(b.graph.at(v.id).constant, grid.axis, grid.block, axis_size));  // stays a recipe
   Shape split = shape, repeated = shape, joined = shape;
   split.insert(split.begin() + grid.axis + 1, 1);
   repeated.insert(repeated.begin() + grid.axis + 1, grid.block);
   joined[at] = shape[at] * grid.block;
   std::vector<int64_t> begin(shape.size(), 0);
   Shape size = joined;
-  size[at] = extent;
+  size[at] = axis_size;
   return b.slice(b.reshape(b.broadcast_to(b.reshape(v, split), repeated), joined), begin, size);
 }
 
-// The value with parameters behind a BITCAST that dropped them.
+// The value with quantization parameters, if a BITCAST dropped them to make `v`.
 Val with_parameters(Builder& b, Val v) {
   const core::OpId maker = b.graph.at(v.id).producer;
   if (maker < 0) return {};
@@ -112,19 +116,19 @@ DType output_type(Lowering& lo, DType otherwise) {
   const int64_t number = lo.attr_i("output_dtype", 0);
   if (number == 0) return otherwise;
   auto known = stream::onnx_dtype(number);
-  if (!known) lo.malformed(fmt::format("data type {} is not known", number));
+  if (!known) lo.malformed(fmt::format("attribute 'output_dtype' has the unknown data type {}", number));
   return *known;
 }
 
 }  // namespace
 
-stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t extent) {
+stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t axis_size) {
   const auto at = static_cast<size_t>(axis);
   Shape split = entries->dims, repeated = split, joined = split, size = split;
   split.insert(split.begin() + axis + 1, 1);
   repeated.insert(repeated.begin() + axis + 1, block);
   joined[at] *= block;
-  size[at] = extent;
+  size[at] = axis_size;
   const std::vector<int64_t> begin(size.size(), 0), steps(size.size(), 1);
   auto made = recipe::reshape(recipe::broadcast(recipe::reshape(entries, split), repeated), joined);
   return recipe::slice(made, begin, size, steps);
@@ -156,10 +160,11 @@ Levels dynamically_quantized(Lowering& lo, Val x) {
   constexpr double kLevels = 255;
   std::vector<int> all;
   for (int i = 0; i < lo.rank(x); ++i) all.push_back(i);
-  Val nought = b.scalar_like(0, x);
-  Val low = b.minimum(b.reduce_min(x, all, false), nought), high = b.maximum(b.reduce_max(x, all, false), nought);
+  Val zero_like_x = b.scalar_like(0, x);
+  Val low = b.minimum(b.reduce_min(x, all, false), zero_like_x),
+      high = b.maximum(b.reduce_max(x, all, false), zero_like_x);
   Val range = b.sub(high, low);
-  Val scale = b.select(b.equal(range, nought), b.scalar_like(1, x), b.div(range, kLevels));
+  Val scale = b.select(b.equal(range, zero_like_x), b.scalar_like(1, x), b.div(range, kLevels));
   Val zero = as_levels(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
   return {as_levels(lo, b.div(x, scale), zero, DType::kUint8), scale, zero};
 }
@@ -173,15 +178,16 @@ void lower_quantize_linear(Lowering& lo) {
   const DType to = grid.zero ? lo.dtype(grid.zero) : asked != DType::kUndefined ? asked : DType::kUint8;
   if (!is_quantized_type(to)) refuse_type(lo, to);
   if (!stream::is_float(precision) || precision == DType::kFloat64)
-    lo.unsupported(fmt::format("the division is asked for in {}", dtype_name(precision)), "leave 'precision' out");
+    lo.unsupported(fmt::format("'precision' {} is not supported", dtype_name(precision)),
+                   "remove the attribute 'precision'");
   if (auto parameters = whole_tensor(grid, to); parameters && precision == DType::kFloat32 && !b.is_constant(x)) {
     Val q = b.op(Kind::kQuantize, {x}, core::IndexOptions{to});
     b.graph.at(q.id).quantization = std::move(parameters);
     return lo.output(0, b.op(Kind::kBitcast, {q}, core::IndexOptions{to}));
   }
-  Val scale = spread(lo, as_floats(lo, grid.scale), grid, x);
-  Val zero = grid.zero ? spread(lo, as_floats(lo, grid.zero), grid, x) : Val{};
-  // f32 has more than twice the digits of the shorter types: rounding its quotient again gives theirs.
+  Val scale = broadcast_to_data(lo, as_floats(lo, grid.scale), grid, x);
+  Val zero = grid.zero ? broadcast_to_data(lo, as_floats(lo, grid.zero), grid, x) : Val{};
+  // f32 has more than twice the digits of the shorter types, so rounding the f32 quotient again is exact.
   lo.output(0, as_levels(lo, b.cast(b.cast(b.div(x, scale), precision), DType::kFloat32), zero, to));
 }
 
@@ -198,21 +204,22 @@ void lower_dequantize_linear(Lowering& lo) {
     if (parameters && same(*parameters, *b.graph.at(q.id).quantization))
       return lo.output(0, b.cast(b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}), to));
   }
-  // The scales of a constant stand in its recipe, where a quantized kernel finds them again.
+  // The scales of a constant become part of its recipe, where legalise finds them for quantized kernels.
   if (b.is_constant(x) && grid.is_known() && grid.block == 0) {
     std::vector<float> scale(grid.known_scale->begin(), grid.known_scale->end());
     std::vector<int64_t> zero(grid.known_zero->begin(), grid.known_zero->end());
     const int axis = scale.size() == 1 ? -1 : grid.axis;
     if (axis >= 0 && lo.b.dim(x, axis) != static_cast<Dim>(scale.size()))
-      lo.malformed(fmt::format("{} scales for an axis of {}", scale.size(), lo.b.dim(x, axis)));
+      lo.malformed(fmt::format("there are {} scales for an axis of {} elements", scale.size(), lo.b.dim(x, axis)));
     return lo.output(0, b.cast(b.constant(recipe::dequantize(b.graph.at(x.id).constant, scale, zero, axis)), to));
   }
-  Val scale = spread(lo, as_floats(lo, grid.scale), grid, x);
+  Val scale = broadcast_to_data(lo, as_floats(lo, grid.scale), grid, x);
   Val level = x;
-  // Of i32 the difference is taken before digits are lost.
-  if (grid.zero && from == DType::kInt32) level = b.sub(level, spread(lo, grid.zero, grid, x));
+  // For i32 the zero point is subtracted before the conversion to f32 loses digits.
+  if (grid.zero && from == DType::kInt32) level = b.sub(level, broadcast_to_data(lo, grid.zero, grid, x));
   level = as_floats(lo, level);
-  if (grid.zero && from != DType::kInt32) level = b.sub(level, spread(lo, as_floats(lo, grid.zero), grid, x));
+  if (grid.zero && from != DType::kInt32)
+    level = b.sub(level, broadcast_to_data(lo, as_floats(lo, grid.zero), grid, x));
   lo.output(0, b.cast(b.mul(level, scale), to));
 }
 

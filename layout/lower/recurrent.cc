@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recurrent operators, step by step. The inputs of all steps are multiplied by W at once; a step multiplies the
-// state by R. Short sequences are laid out in line, so that their steps need no run-time loop; long ones, and those
-// whose length the run decides, become a WHILE. (LiteRT has sequence operators of its own, but their state lives on
-// from one run of the model to the next.)
+// LSTM, GRU and RNN, time step by time step. The inputs of all steps are multiplied by W at once; a step multiplies the
+// state by R. Short sequences are unrolled; long ones, and those of a length known at run time only, become a WHILE.
+// (LiteRT's own sequence operators keep their state from one run of the model to the next, which ONNX's do not.)
 //
 //     X [T,B,I] -> FULLY_CONNECTED -> UNPACK -> step -> h, c -> step -> h, c ... -> PACK -> Y
 //
-// ONNX: sequences shorter than T leave the state as it was, their outputs are 0; in reverse they are read from their
-// own end. ONNX Runtime gives zeros as the final state of a sequence of no elements; so do we.
+// In ONNX the state of a sequence shorter than T does not change after its end, and its outputs are 0; in reverse it is
+// read from its own end. The final state of an empty sequence is zero, as in ONNX Runtime.
 #include "layout/lower/recurrent.h"
 
 #include <fmt/format.h>
@@ -22,11 +21,11 @@
 namespace lowtide::layout {
 namespace {
 
-// Steps of one direction; each takes about ten ops. From about this many on a WHILE is as fast, and faster when R is
+// Of one direction; a step has about ten ops. From about this many steps on a WHILE is as fast, and faster when R is
 // large: XNNPACK keeps a packed copy of R for every FULLY_CONNECTED.
 constexpr int64_t kMostUnrolled = 32;
 
-// Which constants an activation takes, and what they are when the model does not say (ONNX Runtime's table).
+// Which constants an activation takes, and their defaults (ONNX Runtime's table).
 struct FunctionRow {
   std::string_view name;
   bool has_alpha, has_beta;
@@ -39,7 +38,7 @@ constexpr FunctionRow kFunctions[] = {{"affine", true, true, 1, 0},           {"
                                       {"softsign", false, false, 0, 0},       {"tanh", false, false, 0, 0},
                                       {"thresholdedrelu", true, false, 1, 0}};
 
-// Constants are listed only for the functions that take them.
+// The model lists constants only for the functions that take them.
 double next_constant(const std::vector<float>& given, size_t& at, double otherwise) {
   return at < given.size() ? static_cast<double>(given[at++]) : otherwise;
 }
@@ -47,14 +46,15 @@ double next_constant(const std::vector<float>& given, size_t& at, double otherwi
 std::vector<Nonlinearity> read_functions(Lowering& lo, const RecurrentForm& form, size_t directions) {
   std::vector<std::string> names;
   if (const onnx::Attribute* given = lo.attr("activations")) {
-    if (given->type != onnx::Attribute::Type::kStrings) lo.malformed("attribute 'activations' must be strings");
+    if (given->type != onnx::Attribute::Type::kStrings)
+      lo.malformed("attribute 'activations' must be a list of strings");
     names = given->strings;
   }
   if (names.empty())
     for (size_t d = 0; d < directions; ++d) names.insert(names.end(), form.functions.begin(), form.functions.end());
   if (names.size() != directions * form.functions.size())
-    lo.malformed(
-        fmt::format("{} activations for {} directions of {}", names.size(), directions, form.functions.size()));
+    lo.malformed(fmt::format("attribute 'activations' must have {} names for each of the {} directions; it has {}",
+                             form.functions.size(), directions, names.size()));
   const std::vector<float> alphas = lo.attr_floats("activation_alpha").value_or(std::vector<float>{});
   const std::vector<float> betas = lo.attr_floats("activation_beta").value_or(std::vector<float>{});
   size_t alpha = 0, beta = 0;
@@ -63,13 +63,13 @@ std::vector<Nonlinearity> read_functions(Lowering& lo, const RecurrentForm& form
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     const auto* row = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                    [&](const FunctionRow& one) { return one.name == name; });
-    if (row == std::end(kFunctions)) lo.unsupported(fmt::format("the activation '{}' is not known", name));
+    if (row == std::end(kFunctions)) lo.unsupported(fmt::format("the activation '{}' is not supported", name));
     out.push_back({name, row->has_alpha ? next_constant(alphas, alpha, row->alpha) : 0,
                    row->has_beta ? next_constant(betas, beta, row->beta) : 0});
   }
-  // Some writers list a constant for every function: then it is not clear which is whose.
+  // Some exporters list a constant for every function: then it is ambiguous which function has which.
   if ((alpha > 0 && alpha < alphas.size()) || (beta > 0 && beta < betas.size()))
-    lo.unsupported("there are more activation_alpha or activation_beta than functions that take one");
+    lo.unsupported("activation_alpha or activation_beta has more elements than there are functions that take one");
   return out;
 }
 
@@ -88,7 +88,7 @@ std::vector<bool> read_directions(Lowering& lo) {
   if (name == "forward") return {false};
   if (name == "reverse") return {true};
   if (name == "bidirectional") return {false, true};
-  lo.malformed(fmt::format("direction '{}' is not known", name));
+  lo.malformed(fmt::format("attribute 'direction' has the unknown value '{}'", name));
 }
 
 void check_shape(Lowering& lo, Val v, std::initializer_list<Dim> wanted, const char* what) {
@@ -99,8 +99,8 @@ void check_shape(Lowering& lo, Val v, std::initializer_list<Dim> wanted, const c
     fits = !stream::is_static(one) || !stream::is_static(shape[i]) || one == shape[i];
   }
   if (!fits)
-    lo.malformed(fmt::format("{} has shape {}, {} was expected", what, stream::to_string(shape),
-                             stream::to_string(Shape(wanted))));
+    lo.malformed(fmt::format("{} must have shape {}; it has {}", what, stream::to_string(Shape(wanted)),
+                             stream::to_string(shape)));
 }
 
 void read_lengths(Lowering& lo, Layer& layer) {
@@ -110,7 +110,7 @@ void read_lengths(Lowering& lo, Layer& layer) {
   if (auto known = lo.ints(lengths); known && !known->empty()) {
     const auto [least, most] = std::minmax_element(known->begin(), known->end());
     if (*least < 0 || (stream::is_static(layer.steps) && *most > layer.steps))
-      lo.malformed("sequence_lens lie outside the sequences");
+      lo.malformed("sequence_lens must be from 0 to the length of the sequences");
     layer.least_length = *least;
     if (*least == layer.steps) return;
   }
@@ -138,16 +138,18 @@ Layer read_layer(Lowering& lo, const RecurrentForm& form) {
   layer.x = lo.input(0);
   Val w = lo.input(1), r = lo.input(2);
   if (lo.rank(layer.x) != 3 || lo.rank(w) != 3 || lo.rank(r) != 3)
-    lo.malformed(fmt::format("X, W and R have ranks {}, {} and {}, not 3", lo.rank(layer.x), lo.rank(w), lo.rank(r)));
+    lo.malformed(fmt::format("X, W and R must have rank 3; they have ranks {}, {} and {}", lo.rank(layer.x), lo.rank(w),
+                             lo.rank(r)));
   if (lo.dtype(layer.x) != DType::kFloat32)
-    lo.unsupported(fmt::format("no kernel multiplies {}", dtype_name(lo.dtype(layer.x))), "use float in the model");
+    lo.unsupported(fmt::format("no TFLite kernel multiplies matrices of {}", dtype_name(lo.dtype(layer.x))),
+                   "use float32 in the model");
   if (layer.batch_first) layer.x = lo.b.transpose(layer.x, {1, 0, 2});
   layer.steps = lo.b.dim(layer.x, 0);
   layer.batch = lo.b.dim(layer.x, 1);
-  if (layer.steps == 0) lo.unsupported("the sequence has no elements");
+  if (layer.steps == 0) lo.unsupported("a sequence of length 0 is not supported");
   layer.hidden = lo.need_static(lo.b.dim(r, 2), "the hidden size");
   if (lo.attr_i("hidden_size", layer.hidden) != layer.hidden)
-    lo.malformed(fmt::format("hidden_size is not that of R, {}", layer.hidden));
+    lo.malformed(fmt::format("attribute 'hidden_size' must be {}, the hidden size of R", layer.hidden));
   const std::vector<bool> reverse = read_directions(lo);
   const auto count = static_cast<int64_t>(reverse.size());
   const int64_t height = form.gates * layer.hidden;
@@ -156,10 +158,11 @@ Layer read_layer(Lowering& lo, const RecurrentForm& form) {
   if (lo.has_input(3)) check_shape(lo, lo.input(3), {count, 2 * height}, "B");
   read_lengths(lo, layer);
   const std::vector<Nonlinearity> functions = read_functions(lo, form, reverse.size());
-  // ONNX Runtime takes no clip for the largest float; a clip of 0 or less would make nothing of everything.
+  // ONNX Runtime treats the largest float as no clip.
   const float clip = lo.attr_f("clip", 0);
-  if (lo.has_attr("clip") && !(clip > 0)) lo.unsupported(fmt::format("clip {} is not positive", clip));
-  lo.ignore_attr("output_sequence");  // of opset 1: whether Y may be left out, which the node's outputs tell
+  if (lo.has_attr("clip") && !(clip > 0))
+    lo.unsupported(fmt::format("attribute 'clip' must be positive; it is {}", clip));
+  lo.ignore_attr("output_sequence");  // of opset 1: whether Y is given, which the node's outputs show
   for (size_t d = 0; d < reverse.size(); ++d) {
     Direction one = read_direction(lo, layer, form.gates, d, reverse[d]);
     const auto first = functions.begin() + static_cast<std::ptrdiff_t>(d * form.functions.size());
@@ -184,12 +187,13 @@ Val zeros(Lowering& lo, const Layer& layer) {
   return lo.b.broadcast_to(lo.b.scalar(0, DType::kFloat32), std::vector<Dim>{layer.batch, layer.hidden});
 }
 
-struct Course {
+struct DirectionOutput {
   Val sequence;  // [steps, batch, hidden]
   std::vector<Val> last;
 };
 
-// A step of which the sequences that are over take no part: gives the new state, and what goes into Y.
+// One step. For sequences that have ended (`live` is false) the state stays and the output is 0. Updates `state`,
+// returns the step's row of Y.
 Val masked_step(Place& place, const Cell& cell, Val live, Val x, std::vector<Val>& state) {
   std::vector<Val> next = cell.step(place, x, state);
   Val out = next[0];
@@ -201,14 +205,15 @@ Val masked_step(Place& place, const Cell& cell, Val live, Val x, std::vector<Val
   return out;
 }
 
-Course unrolled(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x, std::vector<Val> state) {
+DirectionOutput unrolled(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x,
+                         std::vector<Val> state) {
   Builder& b = lo.b;
   Place place{b, [](Val v) { return v; }};
   const std::vector<Val> parts =
       layer.steps == 1 ? std::vector<Val>{b.squeeze(x, std::vector<int>{0})} : b.unpack(x, 0);
   std::vector<Val> outputs(parts.size());
-  for (size_t turn = 0; turn < parts.size(); ++turn) {
-    const size_t at = reverse ? parts.size() - 1 - turn : turn;
+  for (size_t iteration = 0; iteration < parts.size(); ++iteration) {
+    const size_t at = reverse ? parts.size() - 1 - iteration : iteration;
     const auto step = static_cast<int64_t>(at);
     const bool all_live = !layer.lengths || (layer.least_length && step < *layer.least_length);
     Val live = all_live ? Val{} : b.less(b.i32_scalar(step), layer.lengths);
@@ -218,33 +223,34 @@ Course unrolled(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse
   return {sequence, std::move(state)};
 }
 
-Course looped(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x, const std::vector<Val>& state) {
+DirectionOutput looped(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x,
+                       const std::vector<Val>& state) {
   Builder& b = lo.b;
   const Val steps = b.reshape(b.dims(std::vector<Dim>{layer.steps}), {});
   const Shape whole{layer.steps, layer.batch, layer.hidden};
-  const Gathering rows_of_y{0, b.broadcast_to(b.scalar(0, DType::kFloat32), whole)};
-  std::vector<Val> begin{reverse ? b.sub(steps, 1) : b.i32_scalar(0), rows_of_y.none};
+  const ScanOutput rows_of_y{0, b.broadcast_to(b.scalar(0, DType::kFloat32), whole)};
+  std::vector<Val> begin{reverse ? b.sub(steps, 1) : b.i32_scalar(0), rows_of_y.initial};
   begin.insert(begin.end(), state.begin(), state.end());
   auto condition = [&](core::Region& region, std::span<const Val> now) {
     Builder& inside = region.b();
     return std::vector<Val>{reverse ? inside.greater_equal(now[0], inside.i32_scalar(0))
                                     : inside.less(now[0], region.here(steps))};
   };
-  auto turn = [&](core::Region& region, std::span<const Val> now) {
+  auto iteration = [&](core::Region& region, std::span<const Val> now) {
     Builder& inside = region.b();
     Place place{inside, [&](Val v) { return region.here(v); }};
     std::vector<Val> moved(now.begin() + 2, now.end());
     Val live = layer.lengths ? inside.less(now[0], region.here(layer.lengths)) : Val{};
     Val out = masked_step(place, cell, live, inside.gather(region.here(x), now[0], 0), moved);
-    std::vector<Val> next{inside.add(now[0], reverse ? -1 : 1), placed(inside, rows_of_y, now[1], out, now[0])};
+    std::vector<Val> next{inside.add(now[0], reverse ? -1 : 1), write_row(inside, rows_of_y, now[1], out, now[0])};
     next.insert(next.end(), moved.begin(), moved.end());
     return next;
   };
-  const std::vector<Val> end = core::run_while(lo.around.model(), b, begin, condition, turn);
+  const std::vector<Val> end = core::run_while(lo.around.model(), b, begin, condition, iteration);
   return {end[1], {end.begin() + 2, end.end()}};
 }
 
-Course run_direction(Lowering& lo, const Layer& layer, const RecurrentForm& form, const Direction& d) {
+DirectionOutput run_direction(Lowering& lo, const Layer& layer, const RecurrentForm& form, const Direction& d) {
   Builder& b = lo.b;
   const bool loops = !stream::is_static(layer.steps) || layer.steps > kMostUnrolled;
   const Cell cell = form.cell(lo, d);
@@ -252,16 +258,16 @@ Course run_direction(Lowering& lo, const Layer& layer, const RecurrentForm& form
   std::vector<Val> state;
   for (size_t input : form.initial_states) {
     Val initial = initial_state(lo, layer, input, d.index);
-    // A first step without a state before it is shorter, but a loop and a mask need something to begin with.
+    // Without an initial state the first step has fewer ops, but a loop and a mask need one.
     state.push_back(initial || !(loops || layer.lengths) ? initial : zeros(lo, layer));
   }
-  Course course =
+  DirectionOutput output =
       loops ? looped(lo, layer, cell, d.reverse, x, state) : unrolled(lo, layer, cell, d.reverse, x, std::move(state));
   if (layer.lengths && !(layer.least_length && *layer.least_length > 0)) {
     Val any = b.greater(layer.lengths, b.i32_scalar(0));
-    for (Val& last : course.last) last = b.select(any, last, b.scalar_like(0, last));
+    for (Val& last : output.last) last = b.select(any, last, b.scalar_like(0, last));
   }
-  return course;
+  return output;
 }
 
 }  // namespace
@@ -282,7 +288,7 @@ Val apply(Builder& b, const Nonlinearity& function, Val x) {
     return b.minimum(at_least_0(b.add(b.mul(x, function.alpha), function.beta)), b.scalar_like(1, x));
   if (name == "elu") return b.add(at_least_0(x), b.mul(b.elu(b.minimum(x, b.scalar_like(0, x))), function.alpha));
   if (name == "softsign") return b.div(x, b.add(b.abs(x), 1));
-  // Softplus, so that exp cannot overflow.
+  // Softplus, in a form where exp cannot overflow.
   return b.add(at_least_0(x), b.log(b.add(b.exp(b.neg(b.abs(x))), 1)));
 }
 
@@ -313,9 +319,9 @@ void lower_recurrent(Lowering& lo, const RecurrentForm& form) {
   std::vector<Val> sequences;
   std::vector<std::vector<Val>> last(form.initial_states.size());
   for (const Direction& d : layer.directions) {
-    Course course = run_direction(lo, layer, form, d);
-    sequences.push_back(b.unsqueeze(course.sequence, std::vector<int>{1}));
-    for (size_t i = 0; i < last.size(); ++i) last[i].push_back(b.unsqueeze(course.last[i], std::vector<int>{0}));
+    DirectionOutput output = run_direction(lo, layer, form, d);
+    sequences.push_back(b.unsqueeze(output.sequence, std::vector<int>{1}));
+    for (size_t i = 0; i < last.size(); ++i) last[i].push_back(b.unsqueeze(output.last[i], std::vector<int>{0}));
   }
   Val y = b.concat(sequences, 1);  // [steps, directions, batch, hidden]
   lo.output(0, layer.batch_first ? b.transpose(y, {2, 0, 1, 3}) : y);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LSTM, GRU and RNN have in common: directions, steps, states, sequence lengths, activations.
+// Shared by LSTM, GRU and RNN: directions, time steps, states, sequence lengths, activations.
 #pragma once
 
 #include <functional>
@@ -10,20 +10,20 @@
 
 namespace lowtide::layout {
 
-// Where a step's ops are put: among the others, or in a loop's body.
+// Where the ops of a step are added: to the graph, or to the body of a loop.
 struct Place {
   Builder& b;
-  std::function<Val(Val)> here;  // a value of the graph as it is seen in this place
+  std::function<Val(Val)> here;  // a value of the graph, as seen there
 };
 
-// An activation function of the recurrent operators, in lower case, with its constants.
+// An activation function of the recurrent operators: its name in lower case, and its constants.
 struct Nonlinearity {
   std::string name;
   double alpha = 0, beta = 0;
 };
 Val apply(Builder& b, const Nonlinearity& function, Val x);
 
-// One direction of a layer: its part of the operator's inputs and attributes.
+// One direction of a layer, with its parts of the operator's inputs and attributes.
 struct Direction {
   size_t index = 0;
   bool reverse = false;
@@ -31,7 +31,7 @@ struct Direction {
   Val w, r;    // [gates * hidden, inputs], [gates * hidden, hidden]: the layout of FULLY_CONNECTED
   Val wb, rb;  // [gates * hidden] each, or absent
   std::vector<Nonlinearity> functions;
-  double clip = 0;  // of what goes into activations; 0: none
+  double clip = 0;  // of the activations' inputs; 0: none
 };
 Val clipped(Builder& b, const Direction& direction, Val x);
 // h * rows of R; absent when h is (the initial zeros).
@@ -41,12 +41,12 @@ Val sum_of(Builder& b, Val a, Val b_or_absent);
 // Rows [begin, begin + count) of a list or a matrix.
 Val rows(Builder& b, Val v, int64_t begin, int64_t count);
 
-// Gives the state after a step: h [batch, hidden] first. `x` is the step's input times W, [batch, gates * hidden], with
-// the cell's bias; a state that is still the initial zeros may be absent.
-using Step = std::function<std::vector<Val>(Place& place, Val x, const std::vector<Val>& state)>;
+// Returns the state after a step, h [batch, hidden] first. `x` is the step's input times W plus the cell's bias,
+// [batch, gates * hidden]; a state that is still the initial zeros may be absent.
+using StepFunction = std::function<std::vector<Val>(Place& place, Val x, const std::vector<Val>& state)>;
 struct Cell {
   Val bias;  // [gates * hidden] or absent
-  Step step;
+  StepFunction step;
 };
 
 // An operator of the family.

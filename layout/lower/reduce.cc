@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions. ONNX's axes were an attribute before opset 18 (ReduceSum: 13), an input since; none means all of them,
-// or, with noop_with_empty_axes, none. The reductions that TFLite lacks are composed of SUM and elementwise ops.
+// ReduceSum, ReduceMean, ReduceMax, ReduceMin, ReduceProd, ReduceL1, ReduceL2, ReduceSumSquare, ReduceLogSum,
+// ReduceLogSumExp. Axes are an attribute before opset 18 (ReduceSum: 13), then an input; no axes means all, or, with
+// noop_with_empty_axes, no reduction. Reductions without a TFLite kernel are composed of SUM and elementwise ops.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "layout/lower/operands.h"
+#include "layout/lower/attributes.h"
+#include "layout/lower/elementwise.h"
 
 namespace lowtide::layout {
 
@@ -13,7 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What a node asks for. `list` is absent where the axes are known at run time only.
+// The inputs and attributes of a node.
 struct Reduced {
   Val x;
   std::vector<int> axes;
@@ -22,11 +24,11 @@ struct Reduced {
   bool noop = false;  // reduces nothing
 };
 
-// The kernels have answers of their own to a reduction over no elements, and to no axes.
+// For axes known at run time only. The kernels' results for no elements and for no axes differ from ONNX's.
 Val run_time_axes(Lowering& lo, Val axes, Val x) {
   const Shape& shape = lo.shape(x);
   if (std::count(shape.begin(), shape.end(), 0) > 0)
-    lo.unsupported("the axes are known at run time only, and the tensor has no elements",
+    lo.unsupported("a reduction of an empty tensor over axes that are computed at run time is not supported",
                    "make the axes an initializer");
   return lo.b.cast(axes, DType::kInt32);
 }
@@ -62,7 +64,7 @@ Val reduce(Builder& b, Kind kind, const Reduced& r, Val x, bool keep_dims) {
 }
 Val reduce(Builder& b, Kind kind, const Reduced& r, Val x) { return reduce(b, kind, r, x, r.keep_dims); }
 
-// What is left of the shape.
+// The shape of the result.
 Shape reduced_shape(Builder& b, const Reduced& r) {
   Shape shape;
   for (int i = 0; i < b.rank(r.x); ++i) {
@@ -72,26 +74,27 @@ Shape reduced_shape(Builder& b, const Reduced& r) {
   return shape;
 }
 
-// Gives the output of a reduction over no elements at all, which the kernels do not agree about; false when there are
-// elements, as far as can be seen.
-bool output_of_nothing(Lowering& lo, const Reduced& r, Val value) {
+// Sets the output of a reduction over no elements, for which the kernels' results differ from ONNX's. False when there
+// may be elements.
+bool output_of_empty(Lowering& lo, const Reduced& r, Val value) {
   if (r.noop || r.run_time_axes) return false;
   const bool empty = std::any_of(r.axes.begin(), r.axes.end(), [&](int axis) { return lo.b.dim(r.x, axis) == 0; });
   if (empty) lo.output(0, lo.b.broadcast_to(value, reduced_shape(lo.b, r)));
   return empty;
 }
-bool output_of_nothing(Lowering& lo, const Reduced& r, double value) {
+bool output_of_empty(Lowering& lo, const Reduced& r, double value) {
   if (!stream::is_float(lo.dtype(r.x)) && !std::isfinite(value)) return false;  // integers have no such value
-  return output_of_nothing(lo, r, lo.b.scalar_like(value, r.x));
+  return output_of_empty(lo, r, lo.b.scalar_like(value, r.x));
 }
 
-// The least (sign -1) or the greatest (1) element of a dtype: what Max and Min of nothing are.
+// The smallest (sign -1) or largest (1) element of a dtype: the maximum or minimum of no elements.
 Val extreme(Lowering& lo, DType dtype, int sign) {
   if (stream::is_float(dtype)) return lo.b.scalar(sign * kInfinity, dtype);
   if (dtype == DType::kBool) return lo.b.cast(lo.b.i32_scalar(sign > 0), DType::kBool);
-  if (!stream::is_integer(dtype)) lo.unsupported("elements of a type without an order");
+  if (!stream::is_integer(dtype))
+    lo.unsupported("ReduceMax and ReduceMin of " + std::string(stream::dtype_name(dtype)) + " are not supported");
   const int width = stream::bits(dtype);
-  if (dtype == DType::kUint64 && sign > 0) lo.unsupported("the largest uint64 is the minimum of nothing");
+  if (dtype == DType::kUint64 && sign > 0) lo.unsupported("ReduceMin of uint64 over an empty axis is not supported");
   int64_t value = std::numeric_limits<int64_t>::max() >> (64 - width);
   if (!stream::is_signed_int(dtype))
     value = sign < 0 ? 0 : value * 2 + 1;
@@ -100,11 +103,11 @@ Val extreme(Lowering& lo, DType dtype, int sign) {
   return {lo.b.graph.add_ints({&value, 1}, dtype, {})};
 }
 
-constexpr int64_t kSumAxesInput = 13, kAxesInput = 18;  // the opsets that turned axes into an input
+constexpr int64_t kSumAxesInput = 13, kAxesInput = 18;  // from these opsets on axes are an input
 
-void extreme_of(Lowering& lo, Kind kind, Kind kind_for_bool, int sign_of_nothing) {
+void extreme_of(Lowering& lo, Kind kind, Kind kind_for_bool, int sign_of_empty) {
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, extreme(lo, lo.dtype(r.x), sign_of_nothing))) return;
+  if (output_of_empty(lo, r, extreme(lo, lo.dtype(r.x), sign_of_empty))) return;
   lo.output(0, reduce(lo.b, lo.dtype(r.x) == DType::kBool ? kind_for_bool : kind, r, r.x));
 }
 
@@ -115,38 +118,38 @@ void lower_reduce_min(Lowering& lo) { extreme_of(lo, Kind::kReduceMin, Kind::kRe
 
 void lower_reduce_sum(Lowering& lo) {
   Reduced r = read(lo, kSumAxesInput);
-  if (output_of_nothing(lo, r, 0)) return;
+  if (output_of_empty(lo, r, 0)) return;
   lo.output(0, reduce(lo.b, Kind::kSum, r, r.x));
 }
 
-// Of integers both cut the quotient towards zero.
+// For integers ONNX and TFLite truncate the quotient.
 void lower_reduce_mean(Lowering& lo) {
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, std::numeric_limits<double>::quiet_NaN())) return;
+  if (output_of_empty(lo, r, std::numeric_limits<double>::quiet_NaN())) return;
   lo.output(0, reduce(lo.b, Kind::kMean, r, r.x));
 }
 
 void lower_reduce_prod(Lowering& lo) {
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, 1)) return;
+  if (output_of_empty(lo, r, 1)) return;
   lo.output(0, reduce(lo.b, Kind::kReduceProd, r, r.x));
 }
 
 void lower_reduce_l1(Lowering& lo) {
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, 0)) return;
-  lo.output(0, reduce(lo.b, Kind::kSum, r, magnitude(lo.b, r.x)));
+  if (output_of_empty(lo, r, 0)) return;
+  lo.output(0, reduce(lo.b, Kind::kSum, r, absolute_value(lo.b, r.x)));
 }
 
 void lower_reduce_sum_square(Lowering& lo) {
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, 0)) return;
+  if (output_of_empty(lo, r, 0)) return;
   lo.output(0, reduce(lo.b, Kind::kSum, r, lo.b.mul(r.x, r.x)));
 }
 
 namespace {
 
-// A function of floats, of an integer too: it is cut towards zero.
+// Applies a float function; for an integer input the result is truncated.
 Val as_float(Builder& b, Val x, Val (Builder::*function)(Val)) {
   if (stream::is_float(b.dtype(x))) return (b.*function)(x);
   return b.cast((b.*function)(b.cast(x, DType::kFloat32)), b.dtype(x));
@@ -156,14 +159,14 @@ Val as_float(Builder& b, Val x, Val (Builder::*function)(Val)) {
 
 void lower_reduce_l2(Lowering& lo) {
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, 0)) return;
+  if (output_of_empty(lo, r, 0)) return;
   Val squares = reduce(lo.b, Kind::kSum, r, lo.b.mul(r.x, r.x));
   lo.output(0, as_float(lo.b, squares, &Builder::sqrt));
 }
 
 void lower_reduce_log_sum(Lowering& lo) {
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, -kInfinity)) return;
+  if (output_of_empty(lo, r, -kInfinity)) return;
   lo.output(0, as_float(lo.b, reduce(lo.b, Kind::kSum, r, r.x), &Builder::log));
 }
 
@@ -171,9 +174,10 @@ void lower_reduce_log_sum(Lowering& lo) {
 void lower_reduce_log_sum_exp(Lowering& lo) {
   Builder& b = lo.b;
   Reduced r = read(lo, kAxesInput);
-  if (output_of_nothing(lo, r, -kInfinity)) return;
+  if (output_of_empty(lo, r, -kInfinity)) return;
   if (r.noop) return lo.output(0, r.x);
-  if (r.run_time_axes && !r.keep_dims) lo.unsupported("the axes are known at run time only, and are dropped");
+  if (r.run_time_axes && !r.keep_dims)
+    lo.unsupported("ReduceLogSumExp with keepdims = 0 and axes that are computed at run time is not supported");
   const DType dtype = lo.dtype(r.x);
   Val x = stream::is_float(dtype) ? r.x : b.cast(r.x, DType::kFloat32);
   constexpr double kLargest = std::numeric_limits<float>::max();

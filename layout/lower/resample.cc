@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// See resample.h. Sources: ONNX's Resize; ONNX Runtime's coordinates and antialiasing filter (a filter stretched by
-// 1 / scale, weights of elements outside going to the border or, with exclude_outside, nowhere); LiteRT's
+// See resample.h. Sources: ONNX's Resize; ONNX Runtime's coordinates and antialiasing filter (a filter stretched by 1 /
+// scale; weights of elements outside are added to the border's, or dropped with exclude_outside); LiteRT's
 // reference/resize_bilinear.h and resize_nearest_neighbor.h.
 #include "layout/lower/resample.h"
 
@@ -10,7 +10,7 @@
 namespace lowtide::layout {
 namespace {
 
-// Position x of the result as a position of the input.
+// Maps position x of the result to a position of the input.
 float original(Transform transform, float x, const ResampledAxis& axis) {
   const float in = static_cast<float>(axis.in), out = static_cast<float>(axis.out);
   switch (transform) {
@@ -52,7 +52,7 @@ int64_t nearest(NearestMode mode, float x, bool shrinks) {
   return static_cast<int64_t>(tie ? std::floor(x) : std::round(x));
 }
 
-// The filter that is laid around a position, at distance d.
+// The interpolation kernel at distance d.
 float filter(const Resampling& how, float d) {
   d = std::fabs(d);
   if (how.interpolation == Interpolation::kLinear) return std::max(0.0f, 1 - d);
@@ -62,7 +62,7 @@ float filter(const Resampling& how, float d) {
   return 0;
 }
 
-// Adds up weights of one index, drops zeros.
+// Adds up weights of the same index, drops zeros.
 std::vector<Tap> gathered(std::vector<Tap> taps) {
   std::stable_sort(taps.begin(), taps.end(), [](const Tap& a, const Tap& b) { return a.index < b.index; });
   std::vector<Tap> sums;
@@ -105,7 +105,7 @@ std::vector<Taps> onnx_taps(const Resampling& how, const ResampledAxis& axis) {
     const float last = static_cast<float>(axis.in - 1);
     Taps taps;
     taps.outside = how.transform == Transform::kTfCropAndResize && !(x >= 0 && x <= last);
-    // Far outside, where nothing but the border is seen; keeps the loops short.
+    // Far outside only the border contributes; clamping keeps the loops short.
     x = std::clamp(x, -2 * last - 8, 3 * last + 8);
     if (how.interpolation == Interpolation::kNearest) {
       taps.taps = {{std::clamp<int64_t>(nearest(how.nearest, x, axis.scale < 1), 0, axis.in - 1), 1.0f}};
@@ -142,7 +142,8 @@ std::vector<Taps> kernel_taps(bool bilinear, KernelSetting setting, int64_t in, 
 }
 
 bool same_taps(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in) {
-  // Positions are computed in 32-bit floats, each side in its own order: they differ by some ulps of the largest.
+  // Positions are computed in 32-bit floats in different orders of operations: they differ by a few ulps of the
+  // largest.
   const float tolerance = 1e-5f + 5e-7f * static_cast<float>(in);
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling along one axis: which elements, with which weights, make each element of the result; as ONNX demands it
-// and as TFLite's kernels do it. The two are compared as numbers, so nothing is assumed of how the specifications
-// relate.
+// Resampling along one axis: the input elements and weights of each element of the result, as ONNX defines it and as
+// TFLite's kernels compute it. The two are compared numerically, so no relation between the specifications is assumed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ enum class Transform {
   kTfHalfPixelForNn,
   kTfCropAndResize,
 };
-// kSimple is what Upsample and version 10 of Resize do: floor, and ceil where the axis shrinks.
+// kSimple: that of Upsample and of Resize 10, floor, or ceil where the axis shrinks.
 enum class NearestMode { kSimple, kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
 
 struct Resampling {
@@ -34,7 +33,7 @@ struct Resampling {
 
 struct ResampledAxis {
   int64_t in = 1, out = 1;
-  float scale = 1;                   // what ONNX was given, not the ratio of the sizes
+  float scale = 1;                   // ONNX's input, which may differ from the ratio of the sizes
   float roi_start = 0, roi_end = 1;  // kTfCropAndResize only
 };
 
@@ -44,10 +43,10 @@ struct Tap {
 };
 struct Taps {
   std::vector<Tap> taps;  // by index, each once
-  bool outside = false;   // the position lies outside the input: extrapolated by kTfCropAndResize
+  bool outside = false;   // the position is outside the input: extrapolated by kTfCropAndResize
 };
 
-// One entry for each element of the result. Source: ONNX's Resize, and ONNX Runtime's arithmetic (32-bit floats), which
+// One entry for each element of the result. Sources: ONNX's Resize; ONNX Runtime's arithmetic (32-bit floats), which
 // decides ties and borders.
 std::vector<Taps> onnx_taps(const Resampling& how, const ResampledAxis& axis);
 
@@ -57,7 +56,7 @@ struct KernelSetting {
 };
 std::vector<Taps> kernel_taps(bool bilinear, KernelSetting setting, int64_t in, int64_t out);
 
-// Are they the same but for rounding?
+// Whether they are equal except for rounding.
 bool same_taps(const std::vector<Taps>& a, const std::vector<Taps>& b, int64_t in);
 
 }  // namespace lowtide::layout

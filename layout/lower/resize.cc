@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resize and Upsample. TFLite resizes two axes of an image, nearest or linear, and computes positions from the ratio of
-// the sizes; ONNX resizes any axes, in seven ways to place them, and with the scale that it was given, which need not
-// be that ratio. So each axis is compared with what the kernels do (resample.h), and RESIZE_* is used where it does the
-// same. Else nearest is a GATHER by constant indices, and linear and cubic are a product with a small constant matrix.
+// the sizes. ONNX resizes any axes, with seven coordinate transformations and a given scale, which may differ from that
+// ratio. So each axis is compared with what the kernels compute (resample.h), and RESIZE_* is used where they agree.
+// Otherwise nearest is a GATHER by constant indices, and linear and cubic are a product with a small constant matrix.
 //
-// Sizes that are not known: the kernel where it agrees with ONNX for every size, else positions that the model
-// computes.
+// For dynamic sizes the kernel is used where it agrees with ONNX for every size; otherwise the model computes the
+// positions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,18 +17,18 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr Dim kLongest = 1 << 16;            // positions of an axis are held in memory one by one
-constexpr int64_t kLargestMatrix = 1 << 18;  // elements of an interpolation matrix; beyond, most of it is zeros
+constexpr Dim kLongest = 1 << 16;            // the positions of an axis are held in memory
+constexpr int64_t kLargestMatrix = 1 << 18;  // elements of an interpolation matrix; larger ones are mostly zeros
 constexpr size_t kMostGathers = 64;
 constexpr KernelSetting kSettings[] = {{false, false}, {false, true}, {true, false}};
 
-// Does the kernel do the same for every size that the symbols can stand for?
+// Whether the kernel agrees with ONNX for every value of the symbols.
 bool fits_all_sizes(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, KernelSetting setting) {
   core::Symbols& symbols = lo.b.graph.symbols;
   const bool bilinear = plan.how.interpolation == Interpolation::kLinear;
   const std::optional<Dim> up = symbols.exact_div(axis.out, axis.in), down = symbols.exact_div(axis.in, axis.out);
   const bool by_whole = (up && !core::is_symbol(*up)) || (down && !core::is_symbol(*down));
-  if (!by_whole) {  // the positions are one formula of both sizes; ties and cut-offs of nearest are not
+  if (!by_whole) {  // linear positions are the same formula; rounding of nearest is not
     if (!bilinear || axis.from_scale || plan.how.antialias) return false;
     return (plan.how.transform == Transform::kAsymmetric && !setting.align_corners && !setting.half_pixel_centers) ||
            (plan.how.transform == Transform::kHalfPixel && setting.half_pixel_centers) ||
@@ -112,15 +112,17 @@ Val by_matrix(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, in
   return b.transpose(b.fully_connected(b.transpose(x, perm), matrix, {}, true), stream::inverse(perm));
 }
 
-// The first taps of all positions gathered and weighted, then the second ones, and so on.
+// Gathers and weights the first taps of all positions, then the second ones, and so on.
 Val by_gathers(Lowering& lo, Val x, const std::vector<Taps>& taps, int axis) {
   Builder& b = lo.b;
   size_t most = 0;
   for (const Taps& some : taps) most = std::max(most, some.taps.size());
   if (most > kMostGathers)
-    lo.unsupported(fmt::format("an antialiased resize of an axis from {} to {}, with {} elements in one",
-                               lo.b.dim(x, axis), taps.size(), most),
-                   "shrink in two steps");
+    lo.unsupported(
+        fmt::format(
+            "an antialiased resize of an axis from {} to {} elements is not supported: {} elements contribute to one",
+            lo.b.dim(x, axis), taps.size(), most),
+        "resize in two steps");
   Val sum;
   for (size_t i = 0; i < most; ++i) {
     std::vector<int64_t> indices;
@@ -143,7 +145,7 @@ Val weighted(Lowering& lo, Val x, const std::vector<Taps>& taps, int64_t in, int
   return small ? by_matrix(lo, x, taps, in, axis) : by_gathers(lo, x, taps, axis);
 }
 
-// Where a position along any axis lies outside the input, the value is extrapolation_value.
+// Positions outside the input get extrapolation_value.
 Val extrapolated(Lowering& lo, const ResizePlan& plan, Val y) {
   Builder& b = lo.b;
   Val outside;
@@ -160,7 +162,7 @@ Val extrapolated(Lowering& lo, const ResizePlan& plan, Val y) {
   return outside ? b.select(outside, b.scalar_like(plan.extrapolation, y), y) : y;
 }
 
-// What ONNX Runtime computes for integers: floats cut off, or, with antialiasing, rounded into the dtype's range.
+// ONNX Runtime's results for integers: truncated, or, with antialiasing, rounded and clamped to the dtype's range.
 Val as_dtype(Lowering& lo, Val y, DType dtype, bool antialias) {
   if (stream::is_float(dtype) || !antialias) return lo.b.cast(y, dtype);
   y = lo.b.floor(lo.b.add(y, 0.5));
@@ -171,20 +173,21 @@ Val as_dtype(Lowering& lo, Val y, DType dtype, bool antialias) {
 
 void check(Lowering& lo, const ResizePlan& plan, Val x) {
   const bool nearest = plan.how.interpolation == Interpolation::kNearest;
-  if (plan.how.antialias && nearest) lo.malformed("antialias needs mode linear or cubic");
-  if (!nearest && lo.dtype(x) == DType::kBool) lo.malformed("a bool cannot be interpolated");
+  if (plan.how.antialias && nearest) lo.malformed("attribute 'antialias' needs mode 'linear' or 'cubic'");
+  if (!nearest && lo.dtype(x) == DType::kBool) lo.malformed("bool can be resized in mode 'nearest' only");
   for (const ResizeAxis& axis : plan.axes) {
-    if (axis.changes && (axis.in == 0 || axis.out == 0)) lo.unsupported("resizing an axis from or to no elements");
+    if (axis.changes && (axis.in == 0 || axis.out == 0))
+      lo.unsupported("resizing an axis from or to 0 elements is not supported");
     if (axis.changes && axis.known() && std::max(axis.in, axis.out) > kLongest)
-      lo.unsupported(fmt::format("resizing an axis of {} to {}", axis.in, axis.out));
+      lo.unsupported(fmt::format("resizing an axis of {} to {} elements is not supported: the most is {}", axis.in,
+                                 axis.out, kLongest));
     const float exact = axis.scale * static_cast<float>(axis.in);
     if (axis.known() && axis.changes && axis.from_scale && !nearest && plan.how.transform == Transform::kAlignCorners &&
         axis.out > 1 && exact != static_cast<float>(axis.out))
-      lo.unsupported(
-          fmt::format("align_corners with scale {} of {} elements, a fractional size: the standard's own cases "
-                      "and ONNX Runtime disagree on it",
-                      axis.scale, axis.in),
-          "give sizes instead of scales");
+      lo.unsupported(fmt::format("align_corners with scale {} of {} elements is not supported: it gives a fractional "
+                                 "size, for which ONNX's node tests and ONNX Runtime disagree",
+                                 axis.scale, axis.in),
+                     "give sizes instead of scales");
   }
 }
 
@@ -193,7 +196,7 @@ bool kernel_takes(DType dtype) {
          dtype == DType::kInt8 || dtype == DType::kInt16;
 }
 
-// Pairs up the axes that a setting of the kernel fits, from the last one on; the rest is composed.
+// Resizes pairs of axes, from the last one on, that agree with the kernel in the same setting; the others are composed.
 Val resampled(Lowering& lo, const ResizePlan& plan, Val x) {
   const bool nearest = plan.how.interpolation == Interpolation::kNearest;
   std::vector<int> open;

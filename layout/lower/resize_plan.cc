@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layout/lower/operands.h"
+#include "layout/lower/attributes.h"
 
 namespace lowtide::layout {
 namespace {
@@ -17,7 +17,7 @@ Interpolation read_mode(Lowering& lo) {
   if (mode == "nearest") return Interpolation::kNearest;
   if (mode == "linear" || mode == "bilinear" || mode == "trilinear") return Interpolation::kLinear;
   if (mode == "cubic") return Interpolation::kCubic;
-  lo.malformed(fmt::format("mode '{}' is unknown", mode));
+  lo.malformed(fmt::format("attribute 'mode' has the unknown value '{}'", mode));
 }
 
 Transform read_transform(Lowering& lo) {
@@ -32,7 +32,7 @@ Transform read_transform(Lowering& lo) {
   const std::string text = lo.attr_s("coordinate_transformation_mode", "half_pixel");
   for (const auto& [name, transform] : kNames)
     if (text == name) return transform;
-  lo.malformed(fmt::format("coordinate_transformation_mode '{}' is unknown", text));
+  lo.malformed(fmt::format("attribute 'coordinate_transformation_mode' has the unknown value '{}'", text));
 }
 
 NearestMode read_nearest(Lowering& lo) {
@@ -44,35 +44,36 @@ NearestMode read_nearest(Lowering& lo) {
   const std::string text = lo.attr_s("nearest_mode", "round_prefer_floor");
   for (const auto& [name, mode] : kNames)
     if (text == name) return mode;
-  lo.malformed(fmt::format("nearest_mode '{}' is unknown", text));
+  lo.malformed(fmt::format("attribute 'nearest_mode' has the unknown value '{}'", text));
 }
 
 bool given(Lowering& lo, size_t i) {
   return lo.has_input(i) && !(lo.rank(lo.input(i)) == 1 && lo.b.dim(lo.input(i), 0) == 0);
 }
 
-// The scale holds as given; the size is its product with the input's, cut off.
+// The scale is used as given; the output size is its product with the input size, rounded down.
 void set_scale(Lowering& lo, ResizeAxis& axis, double scale) {
-  if (!(scale > 0) || !std::isfinite(scale)) lo.malformed(fmt::format("scale {} must be positive", scale));
+  if (!(scale > 0) || !std::isfinite(scale))
+    lo.malformed(fmt::format("scales must be positive and finite; one is {}", scale));
   axis.scale = static_cast<float>(scale);
   axis.from_scale = true;
   core::Symbols& symbols = lo.b.graph.symbols;
   if (!core::is_symbol(axis.in)) {
     const float out = axis.scale * static_cast<float>(axis.in);
-    if (!(out < 0x1p31f)) lo.malformed(fmt::format("scale {} makes the output too large", scale));
+    if (!(out < 0x1p31f)) lo.malformed(fmt::format("scale {} makes an axis of {} elements too large", scale, axis.in));
     axis.out = static_cast<int64_t>(out);
   } else if (scale == std::floor(scale) && scale < 0x1p31) {
     axis.out = symbols.mul(axis.in, static_cast<int64_t>(scale));
   } else if (int part; std::frexp(scale, &part) == 0.5) {
     axis.out = symbols.floor_div(axis.in, int64_t{1} << std::clamp(1 - part, 0, 31));
   } else {
-    lo.need_static(axis.in, "the size of an axis that is resized by a fraction");
+    lo.need_static(axis.in, "the size of an axis with a fractional scale");
   }
   axis.changes = scale != 1;
 }
 
 void set_size(Lowering& lo, ResizeAxis& axis, Dim size) {
-  if (!core::is_symbol(size) && size < 0) lo.malformed(fmt::format("size {} is negative", size));
+  if (!core::is_symbol(size) && size < 0) lo.malformed(fmt::format("sizes must not be negative; one is {}", size));
   axis.out = size;
   axis.changes = axis.in != axis.out;
   if (axis.known() && axis.in > 0) axis.scale = static_cast<float>(axis.out) / static_cast<float>(axis.in);
@@ -82,12 +83,12 @@ void set_size(Lowering& lo, ResizeAxis& axis, Dim size) {
 void keep_aspect(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, const std::string& policy) {
   if (policy == "stretch") return;
   if (policy != "not_larger" && policy != "not_smaller")
-    lo.malformed(fmt::format("keep_aspect_ratio_policy '{}' is unknown", policy));
+    lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", policy));
   std::vector<float> scales;
   for (int i : axes) {
     ResizeAxis& axis = plan.axes[static_cast<size_t>(i)];
-    lo.need_static(axis.in, "the size of an axis that is resized and keeps its aspect ratio");
-    lo.need_static(axis.out, "the size of an axis that is resized and keeps its aspect ratio");
+    lo.need_static(axis.in, "the size of an axis with a keep_aspect_ratio_policy");
+    lo.need_static(axis.out, "the size of an axis with a keep_aspect_ratio_policy");
     scales.push_back(axis.scale);
   }
   const float scale = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
@@ -96,7 +97,7 @@ void keep_aspect(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, c
     ResizeAxis& axis = plan.axes[static_cast<size_t>(i)];
     const float wanted = std::round(scale * static_cast<float>(axis.in));
     if (!(wanted >= 0 && wanted < 0x1p31F))  // also so that it fits an int64_t
-      lo.unsupported(fmt::format("resizing an axis of {} to {}", axis.in, wanted));
+      lo.unsupported(fmt::format("resizing an axis of {} to {} elements is not supported", axis.in, wanted));
     axis.scale = scale;
     axis.out = static_cast<int64_t>(wanted);
     axis.from_scale = true;
@@ -107,9 +108,9 @@ void keep_aspect(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, c
 void read_roi(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes) {
   const std::vector<double> roi = lo.need_numbers(lo.input(1), "roi");
   if (roi.size() != 2 * axes.size())
-    lo.malformed(fmt::format("roi has {} numbers, not {}", roi.size(), 2 * axes.size()));
+    lo.malformed(fmt::format("input 'roi' must have {} elements; it has {}", 2 * axes.size(), roi.size()));
   for (double number : roi)
-    if (!std::isfinite(number)) lo.malformed("roi holds a number that is not finite");
+    if (!std::isfinite(number)) lo.malformed("input 'roi' must be finite");
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizeAxis& axis = plan.axes[static_cast<size_t>(axes[i])];
     axis.roi_start = static_cast<float>(roi[i]);
@@ -120,7 +121,8 @@ void read_roi(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes) {
 
 void set_scales(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, const std::vector<double>& scales) {
   if (scales.size() != axes.size())
-    lo.malformed(fmt::format("scales has {} numbers, not {}", scales.size(), axes.size()));
+    lo.malformed(
+        fmt::format("'scales' must have {} elements, one for each axis; it has {}", axes.size(), scales.size()));
   for (size_t i = 0; i < axes.size(); ++i) set_scale(lo, plan.axes[static_cast<size_t>(axes[i])], scales[i]);
 }
 
@@ -154,13 +156,14 @@ ResizePlan read_resize(Lowering& lo, Val x) {
     if (auto some = lo.attr_ints("axes")) axes = lo.axes(*some, lo.rank(x));
   }
   const bool scales = given(lo, 2), sizes = given(lo, 3);
-  if (scales == sizes) lo.malformed("exactly one of scales and sizes must be given");
+  if (scales == sizes) lo.malformed("exactly one of the inputs 'scales' and 'sizes' must be given");
   if (scales) {
     set_scales(lo, plan, axes, lo.need_numbers(lo.input(2), "scales"));
   } else {
     const std::vector<Dim> wanted = lo.need_dims(lo.input(3), "sizes");
     if (wanted.size() != axes.size())
-      lo.malformed(fmt::format("sizes has {} numbers, not {}", wanted.size(), axes.size()));
+      lo.malformed(
+          fmt::format("'sizes' must have {} elements, one for each axis; it has {}", axes.size(), wanted.size()));
     for (size_t i = 0; i < axes.size(); ++i) set_size(lo, plan.axes[static_cast<size_t>(axes[i])], wanted[i]);
     keep_aspect(lo, plan, axes, policy);
   }
@@ -168,7 +171,7 @@ ResizePlan read_resize(Lowering& lo, Val x) {
   return plan;
 }
 
-// Version 1 names the scales of height and width, version 7 lists them, version 9 has them as an input.
+// The scales are attributes for height and width in version 1, a list attribute in version 7, an input in version 9.
 ResizePlan read_upsample(Lowering& lo, Val x) {
   ResizePlan plan = start_plan(lo, x);
   plan.how.transform = Transform::kAsymmetric;
@@ -180,7 +183,7 @@ ResizePlan read_upsample(Lowering& lo, Val x) {
     const std::vector<float> listed = lo.attr_floats("scales").value_or(std::vector<float>());
     scales.assign(listed.begin(), listed.end());
   } else {
-    if (lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 4", lo.rank(x)));
+    if (lo.rank(x) != 4) lo.malformed(fmt::format("the input must have rank 4; it has rank {}", lo.rank(x)));
     scales = {1, 1, lo.attr_f("height_scale", 0), lo.attr_f("width_scale", 0)};
   }
   set_scales(lo, plan, axes_from(0, lo.rank(x)), scales);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Resize or Upsample asks for, axis by axis.
+// The inputs and attributes of a Resize or Upsample, by axis.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct ResizeAxis {
   Dim in = 1, out = 1;
   float scale = 1;
   float roi_start = 0, roi_end = 1;
-  bool from_scale = false;  // the scale was given, else the size
+  bool from_scale = false;  // the model gives the scale, else the size
   bool changes = false;
 
   bool known() const { return !core::is_symbol(in) && !core::is_symbol(out); }
@@ -31,8 +31,8 @@ struct ResizePlan {
 ResizePlan read_resize(Lowering& lo, Val x);
 ResizePlan read_upsample(Lowering& lo, Val x);
 
-// Resizes `axis` of x whose sizes are known at run time only: positions and weights are computed there. Nearest and
-// linear (without antialiasing); the rest is refused.
+// Resizes `axis` of x, whose sizes are known at run time only: the model computes positions and weights. Supports
+// nearest and linear without antialiasing; anything else is refused.
 Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int axis);
 
 }  // namespace lowtide::layout

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize where sizes are known at run time only and no kernel does the same for all of them: the positions are computed
-// in the model, by the formulas of resample.cc, and elements gathered by them. Some fifteen ops on vectors for an axis.
-#include "layout/lower/extents.h"
+// Resize of sizes that are known at run time only, where no kernel agrees with ONNX for all sizes: the model computes
+// the positions by the formulas of resample.cc and gathers elements. About fifteen ops on vectors per axis.
 #include "layout/lower/resize_plan.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
@@ -14,8 +14,8 @@ struct Sizes {
 Sizes sizes_of(Lowering& lo, const ResizeAxis& axis) {
   Builder& b = lo.b;
   Sizes sizes;
-  sizes.in = b.cast(extent(lo, axis.in, DType::kInt32), DType::kFloat32);
-  sizes.out = b.cast(extent(lo, axis.out, DType::kInt32), DType::kFloat32);
+  sizes.in = b.cast(dim_as_scalar(lo, axis.in, DType::kInt32), DType::kFloat32);
+  sizes.out = b.cast(dim_as_scalar(lo, axis.out, DType::kInt32), DType::kFloat32);
   sizes.scale = axis.from_scale ? b.scalar(axis.scale, DType::kFloat32) : b.div(sizes.out, sizes.in);
   return sizes;
 }
@@ -23,7 +23,7 @@ Sizes sizes_of(Lowering& lo, const ResizeAxis& axis) {
 // The result's positions in the input, f32 [out].
 Val positions(Lowering& lo, Transform transform, const ResizeAxis& axis, const Sizes& sizes) {
   Builder& b = lo.b;
-  Val i = b.cast(counting(lo, axis.out, DType::kInt32), DType::kFloat32);
+  Val i = b.cast(iota(lo, axis.out, DType::kInt32), DType::kFloat32);
   auto half_pixel = [&] { return b.sub(b.div(b.add(i, 0.5), sizes.scale), 0.5); };
   switch (transform) {
     case Transform::kAsymmetric:
@@ -46,7 +46,8 @@ Val positions(Lowering& lo, Transform transform, const ResizeAxis& axis, const S
     case Transform::kTfCropAndResize:
       break;
   }
-  lo.unsupported("tf_crop_and_resize of a size that is known at run time only", "fix the inputs' shapes with --shape");
+  lo.unsupported("tf_crop_and_resize of a dynamic dimension is not supported",
+                 "fix the inputs' shapes with --shape INPUT=...");
 }
 
 Val nearest(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, Val at) {
@@ -72,8 +73,8 @@ Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int at_axis
   Builder& b = lo.b;
   const ResizeAxis& axis = plan.axes[static_cast<size_t>(at_axis)];
   if (plan.how.interpolation == Interpolation::kCubic || plan.how.antialias)
-    lo.unsupported("a cubic or antialiased resize of a size that is known at run time only",
-                   "fix the inputs' shapes with --shape");
+    lo.unsupported("a cubic or antialiased resize of a dynamic dimension is not supported",
+                   "fix the inputs' shapes with --shape INPUT=...");
   const Sizes sizes = sizes_of(lo, axis);
   Val last = b.sub(sizes.in, 1), zero = b.scalar(0, DType::kFloat32);
   auto inside = [&](Val v) { return b.minimum(b.maximum(v, zero), last); };
@@ -87,7 +88,7 @@ Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int at_axis
   // Along the axis: [out, 1, ..].
   std::vector<int> behind;
   for (int i = at_axis + 1; i < lo.rank(x); ++i) behind.push_back(i - at_axis);
-  auto spread = [&](Val v) { return behind.empty() ? v : add_ones(lo, v, behind); };
+  auto spread = [&](Val v) { return behind.empty() ? v : unsqueeze_axes(lo, v, behind); };
   Val rest = spread(b.sub(b.scalar(1, DType::kFloat32), part));
   return b.add(b.mul(picked(low), rest), b.mul(picked(high), spread(part)));
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scan: laid out in line when the scanned axes are short and known, else a WHILE.
+// Scan: unrolled when the scanned axes are short and of known size, else a WHILE.
 //
-// Scan has no condition; its inputs are taken apart along an axis, forwards or backwards, and its outputs put together
-// likewise. Opset 8 knew a batch axis instead, before the scanned one, and no choice of axes.
+// Scan has no condition; its inputs are split along an axis, forwards or backwards, and its outputs are concatenated
+// likewise. At opset 8 there is a batch axis before the scanned axis, and the axes are fixed.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "layout/core/subgraphs.h"
-#include "layout/lower/extents.h"
+#include "layout/lower/shapes_and_indices.h"
 #include "layout/lower/subgraph.h"
 
 namespace lowtide::layout {
@@ -35,7 +35,7 @@ Val as_slice(Lowering& lo, Val x, int64_t at, int axis) {
   return lo.b.squeeze(lo.b.slice(x, begin, size), std::vector<int>{axis});
 }
 
-// The element of every step, in the order of the steps.
+// The slices of x, in the order of the iterations.
 std::vector<Val> taken_apart(Lowering& lo, Val x, const Scanned& how, int64_t length) {
   const int axis = lo.axis(how.axis, lo.rank(x));
   std::vector<Val> slices;
@@ -69,7 +69,7 @@ std::vector<Val> unrolled(Lowering& lo, const Scan& scan) {
   return state;
 }
 
-// State of the WHILE: the step, the carried values, the scan outputs so far.
+// State of the WHILE: the iteration number, the carried values, the scan outputs so far.
 std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
   const Val length = lo.b.reshape(lo.b.dims(std::vector<Dim>{scan.length}), {});
   auto position = [&](core::Region& region, Val step, bool reverse) {
@@ -86,7 +86,7 @@ std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
     return lo.around.lower_into(region, scan.body, given);
   };
   const size_t count = scan.state.size();
-  std::vector<Gathering> rows;
+  std::vector<ScanOutput> rows;
   if (!scan.out.empty()) {
     core::Region trial(lo.around.model(), lo.b, "trial");
     const Val step = trial.input(DType::kInt32, {});
@@ -94,25 +94,26 @@ std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
     for (Val v : scan.state) carried.push_back(trial.input(lo.dtype(v), lo.shape(v)));
     const std::vector<Val> out = body_of(trial, step, carried);
     for (size_t i = 0; i < scan.out.size(); ++i)
-      rows.push_back(gathering(lo, trial, out[count + i], scan.body.outputs[count + i], scan.out[i].axis, scan.length));
+      rows.push_back(
+          scan_output(lo, trial, out[count + i], scan.body.outputs[count + i], scan.out[i].axis, scan.length));
   }
   std::vector<Val> begin{lo.b.i32_scalar(0)};
   begin.insert(begin.end(), scan.state.begin(), scan.state.end());
-  for (const Gathering& how : rows) begin.push_back(how.none);
+  for (const ScanOutput& how : rows) begin.push_back(how.initial);
   if (scan.length == 0) return {begin.begin() + 1, begin.end()};
-  auto goes_on = [&](core::Region& region, std::span<const Val> now) {
+  auto continues = [&](core::Region& region, std::span<const Val> now) {
     return std::vector<Val>{region.b().less(now[0], region.here(length))};
   };
-  auto turn = [&](core::Region& region, std::span<const Val> now) {
+  auto iteration = [&](core::Region& region, std::span<const Val> now) {
     const std::vector<Val> out = body_of(region, now[0], now.subspan(1, count));
     std::vector<Val> next{region.b().add(now[0], 1)};
     next.insert(next.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
     for (size_t i = 0; i < rows.size(); ++i)
-      next.push_back(placed(region.b(), rows[i], now[1 + count + i], out[count + i],
-                            position(region, now[0], scan.out[i].reverse)));
+      next.push_back(write_row(region.b(), rows[i], now[1 + count + i], out[count + i],
+                               position(region, now[0], scan.out[i].reverse)));
     return next;
   };
-  std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, goes_on, turn);
+  std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, continues, iteration);
   end.erase(end.begin());
   return end;
 }
@@ -121,7 +122,7 @@ std::vector<Val> run(Lowering& lo, Scan& scan) {
   for (size_t i = 0; i < scan.inputs.size(); ++i) {
     const Dim own = lo.b.dim(scan.inputs[i], lo.axis(scan.in[i].axis, lo.rank(scan.inputs[i])));
     if (i > 0 && stream::is_static(own) && stream::is_static(scan.length) && own != scan.length)
-      lo.malformed(fmt::format("scanned axes have {} and {} elements", scan.length, own));
+      lo.malformed(fmt::format("scanned axes must have the same size; two have {} and {} elements", scan.length, own));
     if (i == 0 || stream::is_static(own)) scan.length = own;
   }
   const bool known = stream::is_static(scan.length) && scan.length > 0 && can_unroll(scan.body, scan.length);
@@ -131,12 +132,14 @@ std::vector<Val> run(Lowering& lo, Scan& scan) {
 std::vector<Scanned> read_scanned(Lowering& lo, const char* axes, const char* directions, size_t count) {
   auto list = [&](const char* name) {
     std::vector<int64_t> values = lo.attr_ints(name).value_or(std::vector<int64_t>(count, 0));
-    if (values.size() != count) lo.malformed(fmt::format("{} has {} entries, not {}", name, values.size(), count));
+    if (values.size() != count)
+      lo.malformed(fmt::format("attribute '{}' must have {} elements; it has {}", name, count, values.size()));
     return values;
   };
   const std::vector<int64_t> axis = list(axes), back = list(directions);
   for (int64_t direction : back)
-    if (direction != 0 && direction != 1) lo.malformed(fmt::format("{} of {}", directions, direction));
+    if (direction != 0 && direction != 1)
+      lo.malformed(fmt::format("attribute '{}' must contain 0 and 1 only; it contains {}", directions, direction));
   std::vector<Scanned> out;
   for (size_t i = 0; i < count; ++i) out.push_back({axis[i], back[i] != 0});
   return out;
@@ -144,15 +147,19 @@ std::vector<Scanned> read_scanned(Lowering& lo, const char* axes, const char* di
 
 // Opset 8: one scan for every element of the batch.
 void lower_batched_scan(Lowering& lo, const onnx::Graph& body, size_t carried) {
-  if (lo.has_input(0)) lo.unsupported("sequences of several lengths (sequence_lens)", "pad them to one length");
+  if (lo.has_input(0))
+    lo.unsupported("sequences of different lengths (input 'sequence_lens') are not supported",
+                   "pad them to the same length");
   const size_t scanned = lo.input_count() - 1 - carried, outputs = body.outputs.size();
   const std::vector<int64_t> back = lo.attr_ints("directions").value_or(std::vector<int64_t>(scanned, 0));
-  if (back.size() != scanned) lo.malformed(fmt::format("directions has {} entries, not {}", back.size(), scanned));
-  const int64_t batch = lo.need_static(lo.b.dim(lo.input(1), 0), "the batch");
-  if (batch < 1) lo.unsupported("the batch is empty");
+  if (back.size() != scanned)
+    lo.malformed(fmt::format("attribute 'directions' must have {} elements; it has {}", scanned, back.size()));
+  const int64_t batch = lo.need_static(lo.b.dim(lo.input(1), 0), "the batch size");
+  if (batch < 1) lo.unsupported("a batch of size 0 is not supported");
   for (size_t i = 1; i < lo.input_count(); ++i)
-    if (lo.rank(lo.input(i)) == 0 || surely_differ(lo.b.dim(lo.input(i), 0), batch))
-      lo.malformed(fmt::format("input {} has not the {} entries of the batch", i, batch));
+    if (lo.rank(lo.input(i)) == 0 || known_to_differ(lo.b.dim(lo.input(i), 0), batch))
+      lo.malformed(fmt::format("input {} must have the batch size {} on axis 0; it has shape {}", i, batch,
+                               stream::to_string(lo.shape(lo.input(i)))));
   std::vector<std::vector<Val>> results(outputs);
   for (int64_t element = 0; element < batch; ++element) {
     Scan scan{.body = body, .state = {}, .inputs = {}, .in = {}, .out = std::vector<Scanned>(outputs - carried)};
@@ -172,11 +179,14 @@ void lower_scan(Lowering& lo) {
   const bool batched = lo.opset() < 9;  // with an input before all others: sequence_lens
   const int64_t scanned = lo.need_attr_i("num_scan_inputs");
   const auto inputs = static_cast<int64_t>(lo.input_count()) - (batched ? 1 : 0);
-  if (scanned < 1 || scanned > inputs) lo.malformed(fmt::format("num_scan_inputs {} with {} inputs", scanned, inputs));
+  if (scanned < 1 || scanned > inputs)
+    lo.malformed(fmt::format("attribute 'num_scan_inputs' must be from 1 to the number of inputs {}; it is {}", inputs,
+                             scanned));
   const auto carried = static_cast<size_t>(inputs - scanned);
   if (body.outputs.size() < carried || static_cast<int64_t>(body.inputs.size()) != inputs)
-    lo.malformed(fmt::format("the body has {} inputs and {} outputs for {} inputs and {} carried values",
-                             body.inputs.size(), body.outputs.size(), inputs, carried));
+    lo.malformed(
+        fmt::format("the body has {} inputs and {} outputs, which does not fit {} inputs and {} carried values",
+                    body.inputs.size(), body.outputs.size(), inputs, carried));
   if (batched) return lower_batched_scan(lo, body, carried);
   Scan scan{.body = body, .state = {}, .inputs = {}};
   for (size_t i = 0; i < static_cast<size_t>(inputs); ++i)

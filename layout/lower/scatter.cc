@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // ScatterND, ScatterElements and its old name Scatter, TensorScatter.
 //
-// How the specifications differ: SCATTER_ND makes a new tensor of zeros and adds where an index comes twice; ONNX
-// writes into a copy of the data. So "none" is a choice between data and the scattered updates, "add" is their sum
-// (indices that come twice are undefined in ONNX for "none"). Maxima, minima and products go through
-// UNSORTED_SEGMENT_*.
+// Differences: SCATTER_ND makes a new tensor of zeros and adds the updates of repeated indices; ONNX writes into a copy
+// of the data. So reduction "none" is a SELECT between data and the scattered updates (in ONNX repeated indices are
+// undefined for it), and "add" is their sum. Maxima, minima and products use UNSORTED_SEGMENT_*.
 #include <algorithm>
 #include <limits>
 #include <string>
 
-#include "layout/lower/extents.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
 
-// A scatter in its simplest form: rows of a matrix [count, width], one index (i32 [n]) for each row of updates [n,
-// width].
+// All scatters are reduced to rows of a matrix: data [count, width], updates [n, width], one i32 index per update [n].
 struct UpdateRows {
   Val data, indices, updates;
   Dim count, width, updated;
@@ -27,17 +25,17 @@ Val scattered(Lowering& lo, const UpdateRows& rows, Val updates, Dim width) {
   return lo.b.scatter_nd(lo.b.unsqueeze(rows.indices, last), updates, lo.b.dims(shape));
 }
 
-// Where at least one update goes: bool [count, 1].
+// The rows with at least one update: bool [count, 1].
 Val touched(Lowering& lo, const UpdateRows& rows) {
   const Dim shape[] = {rows.updated, 1};
   Val hits = scattered(lo, rows, filled_with(lo, shape, lo.b.scalar(1, DType::kInt32)), 1);
   return lo.b.greater(hits, lo.b.scalar(0, DType::kInt32));
 }
 
-// Maxima or minima, and no change where nothing goes. An empty segment's start is the largest finite number, not
-// infinity: a segment whose updates are all infinite is told from it by a second look.
+// Maxima or minima; rows without an update do not change. The kernel starts a segment with the largest finite number,
+// not infinity, so segments whose updates are all infinite are detected separately.
 Val reduced(Lowering& lo, const UpdateRows& rows, Kind segments, Kind join) {
-  Val count = extent(lo, rows.count, DType::kInt32);
+  Val count = dim_as_scalar(lo, rows.count, DType::kInt32);
   Val best = lo.b.op(segments, {rows.updates, rows.indices, count});
   if (stream::is_float(lo.dtype(rows.data))) {
     const bool highest = segments == Kind::kUnsortedSegmentMax;
@@ -53,31 +51,36 @@ Val reduced(Lowering& lo, const UpdateRows& rows, Kind segments, Kind join) {
 Val combined(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
   if (reduction == "none")
     return lo.b.select(touched(lo, rows), scattered(lo, rows, rows.updates, rows.width), rows.data);
-  if (lo.dtype(rows.data) == DType::kBool) lo.unsupported("reduction '" + reduction + "' of booleans");
+  if (lo.dtype(rows.data) == DType::kBool) lo.unsupported("reduction '" + reduction + "' of bool is not supported");
   if (reduction == "add") return lo.b.add(rows.data, scattered(lo, rows, rows.updates, rows.width));
-  // The segment kernels know these two types.
+  // UNSORTED_SEGMENT_* takes these two types only.
   if (lo.dtype(rows.data) != DType::kFloat32 && lo.dtype(rows.data) != DType::kInt32)
-    lo.unsupported("reduction '" + reduction + "' of " + std::string(stream::dtype_name(lo.dtype(rows.data))));
+    lo.unsupported("reduction '" + reduction + "' of " + std::string(stream::dtype_name(lo.dtype(rows.data))) +
+                   " is not supported");
   if (reduction == "mul") {
     Val factors =
-        lo.b.op(Kind::kUnsortedSegmentProd, {rows.updates, rows.indices, extent(lo, rows.count, DType::kInt32)});
+        lo.b.op(Kind::kUnsortedSegmentProd, {rows.updates, rows.indices, dim_as_scalar(lo, rows.count, DType::kInt32)});
     return lo.b.mul(rows.data, factors);
   }
   if (reduction == "max") return reduced(lo, rows, Kind::kUnsortedSegmentMax, Kind::kMaximum);
   if (reduction == "min") return reduced(lo, rows, Kind::kUnsortedSegmentMin, Kind::kMinimum);
-  lo.malformed("reduction '" + reduction + "' is not known");
+  lo.malformed("attribute 'reduction' has the unknown value '" + reduction + "'");
 }
 
 std::string reduction_of(Lowering& lo) { return lo.opset() >= 16 ? lo.attr_s("reduction", "none") : "none"; }
 
 void check_indices(Lowering& lo) {
-  if (!stream::is_signed_int(lo.dtype(lo.input(1)))) lo.malformed("the indices are no integers");
+  if (!stream::is_signed_int(lo.dtype(lo.input(1))))
+    lo.malformed("input 1 ('indices') must be int32 or int64; it is " +
+                 std::string(stream::dtype_name(lo.dtype(lo.input(1)))));
 }
 
-// a * b where either may be a symbol, with a scalar or tensor `a` of i32.
-Val times(Lowering& lo, Val a, Dim factor) { return factor == 1 ? a : lo.b.mul(a, extent(lo, factor, DType::kInt32)); }
+// a * factor, for an i32 tensor `a`; `factor` may be a symbol.
+Val times(Lowering& lo, Val a, Dim factor) {
+  return factor == 1 ? a : lo.b.mul(a, dim_as_scalar(lo, factor, DType::kInt32));
+}
 
-// Where constant indices name a box of the data, in order: its first corner and its extents.
+// A box of the data that constant indices name element by element, in order: its first corner and its sizes.
 struct Box {
   std::vector<int64_t> begin;
   Shape size;
@@ -99,7 +102,7 @@ std::optional<Box> box_of(const std::vector<int64_t>& indices, size_t depth, std
   return box;
 }
 
-// x[2:5] = u, as exporters write it: one DYNAMIC_UPDATE_SLICE.
+// x[2:5] = u, which exporters write as a scatter, becomes one DYNAMIC_UPDATE_SLICE.
 Val update_box(Lowering& lo, Val data, Val updates, Box box) {
   const Shape& dims = lo.shape(data);
   box.size.insert(box.size.end(), dims.begin() + static_cast<ptrdiff_t>(box.size.size()), dims.end());
@@ -117,7 +120,8 @@ void lower_scatter_nd(Lowering& lo) {
   if (dims.empty() || lo.rank(indices) == 0) lo.malformed("data and indices must not be scalars");
   const int64_t depth = lo.need_static(lo.shape(indices).back(), "the last dimension of the indices");
   if (depth < 1 || depth > lo.rank(data))
-    lo.malformed("indices of " + std::to_string(depth) + " numbers into rank " + std::to_string(lo.rank(data)));
+    lo.malformed("the last axis of the indices must be from 1 to the data's rank " + std::to_string(lo.rank(data)) +
+                 "; it is " + std::to_string(depth));
   if (auto known = lo.ints(indices); known && reduction == "none" && stream::is_static(dims)) {
     if (auto box = box_of(*known, static_cast<size_t>(depth), dims)) {
       lo.output(0, update_box(lo, data, updates, std::move(*box)));
@@ -132,8 +136,8 @@ void lower_scatter_nd(Lowering& lo) {
   const Shape index_shape = lo.shape(indices);
   rows.updated = symbols.product(std::span<const Dim>(index_shape).first(index_shape.size() - 1));
 
-  // The place of a row: its coordinates times their strides, summed.
-  indices = lo.b.cast(wrapped_tuples(lo, indices, outer), DType::kInt32);
+  // The index of a row: the sum of its coordinates times their strides.
+  indices = lo.b.cast(non_negative_tuples(lo, indices, outer), DType::kInt32);
   const Dim table[] = {rows.updated, depth}, list[] = {rows.updated};
   indices = reshape_to(lo, indices, table);
   Val place;
@@ -158,7 +162,9 @@ void lower_scatter_elements(Lowering& lo) {
   const Shape dims = lo.shape(data), index_shape = lo.shape(indices);
   const int rank = lo.rank(data);
   const int axis = lo.axis(lo.attr_i("axis", 0), rank);
-  if (lo.rank(indices) != rank || lo.rank(updates) != rank) lo.malformed("data, indices and updates differ in rank");
+  if (lo.rank(indices) != rank || lo.rank(updates) != rank)
+    lo.malformed("data, indices and updates must have the same rank; the ranks are " + std::to_string(rank) + ", " +
+                 std::to_string(lo.rank(indices)) + " and " + std::to_string(lo.rank(updates)));
   core::Symbols& symbols = lo.b.graph.symbols;
   UpdateRows rows{.data = {},
                   .indices = {},
@@ -167,14 +173,16 @@ void lower_scatter_elements(Lowering& lo) {
                   .width = 1,
                   .updated = symbols.product(index_shape)};
 
-  // The flat place of an element: its index along the axis and its own coordinate along every other, times the strides.
+  // The flat index of an element: its index along the axis and its own coordinate along every other axis, times the
+  // strides.
   auto stride = [&](int a) { return symbols.product(std::span<const Dim>(dims).subspan(static_cast<size_t>(a) + 1)); };
-  Val place = times(lo, lo.b.cast(wrapped(lo, indices, dims[static_cast<size_t>(axis)]), DType::kInt32), stride(axis));
+  Val place = times(lo, lo.b.cast(non_negative_indices(lo, indices, dims[static_cast<size_t>(axis)]), DType::kInt32),
+                    stride(axis));
   for (int a = 0; a < rank; ++a) {
     if (a == axis || index_shape[static_cast<size_t>(a)] == 1) continue;
     Shape across(static_cast<size_t>(rank), 1);
     across[static_cast<size_t>(a)] = index_shape[static_cast<size_t>(a)];
-    Val own = times(lo, counting(lo, index_shape[static_cast<size_t>(a)], DType::kInt32), stride(a));
+    Val own = times(lo, iota(lo, index_shape[static_cast<size_t>(a)], DType::kInt32), stride(a));
     place = lo.b.add(place, reshape_to(lo, own, across));
   }
   const Dim list[] = {rows.updated}, column[] = {rows.count, 1}, changed[] = {rows.updated, 1};
@@ -184,13 +192,16 @@ void lower_scatter_elements(Lowering& lo) {
   lo.output(0, reshape_to(lo, combined(lo, rows, reduction), dims));
 }
 
-// A key-value cache that grows at a place of its own for each sample of the batch.
+// A key-value cache: each sample of the batch is updated at its own position.
 void lower_tensor_scatter(Lowering& lo) {
   Val cache = lo.input(0), update = lo.input(1);
   const std::string mode = lo.attr_s("mode", "linear");
-  if (mode != "linear" && mode != "circular") lo.malformed("mode '" + mode + "' is not known");
+  if (mode != "linear" && mode != "circular") lo.malformed("attribute 'mode' has the unknown value '" + mode + "'");
   const int rank = lo.rank(cache), axis = lo.axis(lo.attr_i("axis", -2), rank);
-  if (axis == 0 || lo.rank(update) != rank) lo.malformed("the axis is the batch's, or cache and update differ in rank");
+  if (axis == 0 || lo.rank(update) != rank)
+    lo.malformed("the axis must not be 0, and cache and update must have the same rank; the axis is " +
+                 std::to_string(axis) + ", the ranks are " + std::to_string(rank) + " and " +
+                 std::to_string(lo.rank(update)));
   const Shape dims = lo.shape(cache);
   const auto at = static_cast<size_t>(axis);
   if (!lo.has_input(2)) {
@@ -198,16 +209,16 @@ void lower_tensor_scatter(Lowering& lo) {
     lo.output(0, lo.b.op(Kind::kDynamicUpdateSlice, {cache, update, lo.b.i32(begin)}));
     return;
   }
-  // Seen as [batch, others, sequence, width]: the row of (b, p, s) is (b * others + p) * sequence + place.
+  // As [batch, others, sequence, width]: the row of (b, p, s) is (b * others + p) * sequence + place.
   core::Symbols& symbols = lo.b.graph.symbols;
   const std::span<const Dim> all(dims);
   const Dim others = symbols.product(all.subspan(1, at - 1)), width = symbols.product(all.subspan(at + 1));
   const Dim batch = dims[0], sequence = dims[at], written = lo.shape(update)[at];
   const Dim per_sample[] = {batch, 1, 1}, per_step[] = {1, 1, written}, per_prefix[] = {batch, others, 1};
   Val place = lo.b.add(reshape_to(lo, lo.b.cast(lo.input(2), DType::kInt32), per_sample),
-                       reshape_to(lo, counting(lo, written, DType::kInt32), per_step));
-  if (mode == "circular") place = lo.b.floor_mod(place, extent(lo, sequence, DType::kInt32));
-  Val prefix = counting(lo, symbols.mul(batch, others), DType::kInt32);
+                       reshape_to(lo, iota(lo, written, DType::kInt32), per_step));
+  if (mode == "circular") place = lo.b.floor_mod(place, dim_as_scalar(lo, sequence, DType::kInt32));
+  Val prefix = iota(lo, symbols.mul(batch, others), DType::kInt32);
   Val row = lo.b.add(reshape_to(lo, times(lo, prefix, sequence), per_prefix), place);
 
   UpdateRows rows;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax, LogSoftmax, Hardmax. TFLite's kernels work along the last axis. ONNX's, from opset 13 on, along any one
-// axis; before that, `axis` cuts the tensor into a matrix, and the functions work along its rows: all axes from `axis`
-// on together.
+// Softmax, LogSoftmax, Hardmax. TFLite's kernels work along the last axis; ONNX's operators from opset 13 on along any
+// axis. Before opset 13 the tensor is flattened to a matrix at `axis`, and they work along its rows: over all axes from
+// `axis` on.
 #include "layout/lower/softmax.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Val along(Builder& b, Val x, int axis, F&& function) {
   return b.transpose(function(b.transpose(x, perm)), stream::inverse(perm));
 }
 
-// `function` works along the last axis; it is applied as the opset and the node's axis demand.
+// Applies `function`, which works along the last axis, by the rules of the opset to the node's axis.
 template <typename F>
 Val along_axis(Lowering& lo, Val x, int64_t opset, F&& function) {
   Builder& b = lo.b;
@@ -36,7 +36,7 @@ Val along_axis(Lowering& lo, Val x, int64_t opset, F&& function) {
   // One past the last axis is allowed: rows of one element.
   const int rank = lo.rank(x);
   const int first = given == rank ? rank : lo.axis(given, rank);
-  std::vector<int> long_axes;  // the axes of a row that are not of extent 1
+  std::vector<int> long_axes;  // the axes of a row with more than one element
   for (int i = first; i < rank; ++i)
     if (b.dim(x, i) != 1) long_axes.push_back(i);
   if (long_axes.size() == 1) return along(b, x, long_axes[0], function);
@@ -58,12 +58,12 @@ void lower_log_softmax(Lowering& lo) {
   lo.output(0, along_axis(lo, lo.input(0), lo.opset(), [&](Val x) { return lo.b.log_softmax(x); }));
 }
 
-// One at the first of the largest elements, zero elsewhere.
+// 1 at the first of the largest elements, 0 elsewhere.
 void lower_hardmax(Lowering& lo) {
   lo.output(0, along_axis(lo, lo.input(0), lo.opset(), [&](Val x) {
               Builder& b = lo.b;
-              Dim extent = b.dim(x, -1);
-              Val depth = b.reshape(b.dims({&extent, 1}), Shape{});
+              Dim axis_size = b.dim(x, -1);
+              Val depth = b.reshape(b.dims({&axis_size, 1}), Shape{});
               Val at = b.arg_max(x, b.rank(x) - 1, DType::kInt32);
               return b.one_hot(at, depth, b.scalar_like(1, x), b.scalar_like(0, x), -1);
             }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax for every lowering that needs one.
+// Softmax, for all lowerings that contain one.
 #pragma once
 
 #include "layout/lower/lowering.h"

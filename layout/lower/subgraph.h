@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by If, Loop and Scan: their graph attributes, and when a loop is laid out in line.
+// Shared by If, Loop and Scan: graph attributes, unrolling, scan outputs.
 #pragma once
 
 #include <optional>
@@ -12,22 +12,21 @@ namespace lowtide::layout {
 
 // The graph attribute `name`; malformed when there is none.
 const onnx::Graph& subgraph(Lowering& lo, std::string_view name);
-// Unrolling multiplies nodes: beyond a limit a loop is run as WHILE.
+// Whether the nodes of an unrolled loop stay below a limit; larger loops become a WHILE.
 bool can_unroll(const onnx::Graph& body, int64_t iterations);
-// Known truth of a bool of one element.
-std::optional<bool> truth(const Lowering& lo, Val v);
+// The value of a bool of one element; nullopt when known at run time only.
+std::optional<bool> known_bool(const Lowering& lo, Val v);
 
-// Rows that a loop at run time puts together: the axis that counts them, and what stands there before the first turn.
-struct Gathering {
+// A scan output of a WHILE: the axis of its rows, and its value before the first iteration.
+struct ScanOutput {
   int axis = 0;
-  Val none;
+  Val initial;
 };
-// `row` is a value of `region`: its shape tells that of the rows, with the help of what the file declares. `length` is
-// how many there will be, or 0 when they are appended one after the other. Refused when the graph around cannot know
-// the shape.
-Gathering gathering(Lowering& lo, core::Region& region, Val row, const onnx::ValueInfo& declared, int64_t axis,
-                    Dim length);
-Val appended(Builder& b, const Gathering& how, Val so_far, Val row);
-Val placed(Builder& b, const Gathering& how, Val so_far, Val row, Val at);  // as row number `at`, an i32 scalar
+// `row` is a value of `region`; its shape and the declared one give the shape of the rows. `length` is their number, or
+// 0 when rows are appended. Refused when the shape is known inside the loop only.
+ScanOutput scan_output(Lowering& lo, core::Region& region, Val row, const onnx::ValueInfo& declared, int64_t axis,
+                       Dim length);
+Val append_row(Builder& b, const ScanOutput& how, Val so_far, Val row);
+Val write_row(Builder& b, const ScanOutput& how, Val so_far, Val row, Val at);  // writes row number `at`, an i32 scalar
 
 }  // namespace lowtide::layout

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unique.
 //
-// How the specifications differ: UNIQUE takes a list and keeps the order of appearance; ONNX sorts unless told
-// otherwise, and may compare whole slices along an axis. Slices are compared each with each.
+// Differences: UNIQUE takes a list and keeps the order of appearance; ONNX sorts by default, and may compare slices
+// along an axis. Every slice is compared with every other.
 #include <algorithm>
 #include <string>
 
-#include "layout/lower/extents.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
 
 constexpr int kLast[] = {1};
 
-// What both forms find: for each element the place of its like among the unique ones, and how many of those there are.
-struct Found {
+// For each element its index among the unique ones, and their number.
+struct UniqueIndices {
   Val places;  // i32 [n]
   Val count;   // i32 scalar
   Dim n;
 };
 
-// Outputs 1 to 3 from the places; gives output 1, the first of each kind, as i32.
-Val report(Lowering& lo, const Found& found) {
-  Val first = lo.b.op(Kind::kUnsortedSegmentMin, {counting(lo, found.n, DType::kInt32), found.places, found.count});
+// Sets outputs 1 to 3; returns output 1, the first index of each unique element, as i32.
+Val set_index_outputs(Lowering& lo, const UniqueIndices& found) {
+  Val first = lo.b.op(Kind::kUnsortedSegmentMin, {iota(lo, found.n, DType::kInt32), found.places, found.count});
   lo.output(1, lo.b.cast(first, DType::kInt64));
   lo.output(2, lo.b.cast(found.places, DType::kInt64));
   if (lo.wants_output(3)) {
@@ -34,17 +34,17 @@ Val report(Lowering& lo, const Found& found) {
   return first;
 }
 
-// The order in which a list ascends, as i32 indices.
+// The indices (i32) that sort a list in ascending order.
 Val ascending_order(Lowering& lo, Val list, Val count) {
   const bool is_float = stream::is_float(lo.dtype(list));
-  Val turned = is_float ? lo.b.neg(list) : lo.b.sub(lo.b.scalar_like(-1, list), list);  // -1 - x cannot overflow
-  return lo.b.top_k(turned, count)[1];
+  Val reversed = is_float ? lo.b.neg(list) : lo.b.sub(lo.b.scalar_like(-1, list), list);  // -1 - x cannot overflow
+  return lo.b.top_k(reversed, count)[1];
 }
 
 void unique_elements(Lowering& lo, Val x, bool sorted) {
   if (sorted && !stream::is_float(lo.dtype(x)) && !stream::is_signed_int(lo.dtype(x)))
-    lo.unsupported("sorted Unique of " + std::string(stream::dtype_name(lo.dtype(x))));
-  Found found;
+    lo.unsupported("sorted Unique of " + std::string(stream::dtype_name(lo.dtype(x))) + " is not supported");
+  UniqueIndices found;
   found.n = lo.b.graph.symbols.product(lo.shape(x));
   const Dim all[] = {found.n};
   x = reshape_to(lo, x, all);
@@ -54,15 +54,15 @@ void unique_elements(Lowering& lo, Val x, bool sorted) {
   found.count = lo.b.reshape(lo.b.shape_of(unique), {});
   if (sorted) {
     Val order = ascending_order(lo, unique, found.count);
-    // The place of each old number in the new order is the order of the order.
+    // The inverse permutation: the argsort of the argsort.
     found.places = lo.b.gather(ascending_order(lo, order, found.count), found.places, 0);
     unique = lo.b.gather(unique, order, 0);
   }
   lo.output(0, unique);
-  report(lo, found);
+  set_index_outputs(lo, found);
 }
 
-// For rows [n, m]: where row i (down) stands before row j (across) in lexicographic order.
+// For rows [n, m]: whether row i (down) is lexicographically less than row j (across).
 Val rows_before(Lowering& lo, Val down, Val across, Val differ) {
   const int last[] = {2};
   Val earlier = lo.b.cumsum(lo.b.cast(differ, DType::kInt32), 2, true, false);  // differences before this column
@@ -75,7 +75,7 @@ void unique_slices(Lowering& lo, Val x, int axis, bool sorted) {
   Perm front = stream::identity_perm(lo.rank(x));
   std::rotate(front.begin(), front.begin() + axis, front.begin() + axis + 1);
   Val slices = b.transpose(x, front);
-  Found found;
+  UniqueIndices found;
   found.n = b.dim(slices, 0);
   const std::span<const Dim> dims(lo.shape(slices));
   const Dim m = b.graph.symbols.product(dims.subspan(1));
@@ -87,7 +87,7 @@ void unique_slices(Lowering& lo, Val x, int axis, bool sorted) {
 
   Val like = b.cast(b.logical_not(b.reduce_any(differ, columns, false)), DType::kInt32);
   Val first_like = b.arg_max(like, 1, DType::kInt32);  // the first row that is equal
-  Val is_first = b.equal(first_like, counting(lo, found.n, DType::kInt32));
+  Val is_first = b.equal(first_like, iota(lo, found.n, DType::kInt32));
   found.count = b.sum(b.cast(is_first, DType::kInt32), rows, false);
   if (sorted) {
     Val counted = b.logical_and(rows_before(lo, down, across, differ), b.unsqueeze(is_first, kLast));
@@ -95,7 +95,7 @@ void unique_slices(Lowering& lo, Val x, int axis, bool sorted) {
   } else {
     found.places = b.gather(b.cumsum(b.cast(is_first, DType::kInt32), 0, true, false), first_like, 0);
   }
-  Val unique = b.gather(slices, report(lo, found), 0);
+  Val unique = b.gather(slices, set_index_outputs(lo, found), 0);
   lo.output(0, b.transpose(unique, stream::inverse(front)));
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's Attention, QAttention and MultiHeadAttention (com.microsoft).
 //
-// How they differ from ONNX's Attention: masks are integers, and what they exclude gets mask_filter_value (-10000)
-// added to its score, so a query that excludes every key still weighs them all. A query's later keys get the lowest
-// number in place of that. A scale of 0 means 1 / sqrt(head size). Sources: ONNX Runtime's bert_defs.cc,
+// Differences from ONNX's Attention: masks are integers, and mask_filter_value (-10000) is added to the scores of
+// masked keys, so a query whose keys are all masked still weighs them. With `unidirectional` the scores of later keys
+// are replaced by the lowest number. A scale of 0 means 1 / sqrt(head size). Sources: ONNX Runtime's bert_defs.cc,
 // attention_base.cc, attention_helper.h, multihead_attention_helper.h.
 #include "layout/lower/attention.h"
 
@@ -13,9 +13,9 @@
 #include <limits>
 #include <vector>
 
-#include "layout/lower/extents.h"
-#include "layout/lower/product.h"
-#include "layout/lower/quantize.h"
+#include "layout/lower/matmul.h"
+#include "layout/lower/quantize_linear.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
@@ -23,19 +23,19 @@ namespace {
 struct Heads {
   Val q, k, v;  // [B, heads, S or T, D]; k and v with the past in front
   Dim past = 0;
-  bool merged = false;  // Attention, whose masks have two more forms: ends with starts, and one value for all
+  bool merged = false;  // of Attention: masks have two more forms, ends with starts, and one value for all
 };
 
-// [rows] lengths: row i has the keys below its length, and with `starts` from its start on.
+// Row i may use the keys from starts[i] (0 when absent) up to lengths[i].
 Val between(Lowering& lo, Val lengths, Val starts, Dim keys) {
   Builder& b = lo.b;
-  Val key = counting(lo, keys, DType::kInt32);
-  Val inside = b.less(key, add_ones(lo, b.cast(lengths, DType::kInt32), {1, 2, 3}));
+  Val key = iota(lo, keys, DType::kInt32);
+  Val inside = b.less(key, unsqueeze_axes(lo, b.cast(lengths, DType::kInt32), {1, 2, 3}));
   if (!starts) return inside;
-  return b.logical_and(inside, b.greater_equal(key, add_ones(lo, b.cast(starts, DType::kInt32), {1, 2, 3})));
+  return b.logical_and(inside, b.greater_equal(key, unsqueeze_axes(lo, b.cast(starts, DType::kInt32), {1, 2, 3})));
 }
 
-// Which keys take part, of a mask that lists lengths: [B], or for Attention [2 B], ends before starts.
+// The allowed keys of a mask that lists lengths: [B], or for Attention [2 B], ends before starts.
 Val allowed_by_lengths(Lowering& lo, Val mask, const Heads& h) {
   Builder& b = lo.b;
   const Dim have = b.dim(mask, 0), batch = b.dim(h.q, 0), keys = b.dim(h.k, 2);
@@ -44,11 +44,11 @@ Val allowed_by_lengths(Lowering& lo, Val mask, const Heads& h) {
     const std::vector<Val> parts = b.split(mask, std::vector<int64_t>{batch, batch}, 0);
     return between(lo, parts[0], parts[1], keys);
   }
-  lo.unsupported("a mask of rank 1 that is no list of lengths, or whose batch is not known",
-                 "give the shapes of the inputs with --shape");
+  lo.unsupported("a mask of rank 1 must list the lengths of a known number of batch entries",
+                 "fix the inputs' shapes with --shape INPUT=...");
 }
 
-// What is added to the scores for the mask, broadcast to [B, heads, S, T]; absent when the mask excludes nothing.
+// The addend of the scores for the mask, broadcast to [B, heads, S, T]; absent when nothing is masked.
 Val mask_to_add(Lowering& lo, Val mask, const Heads& h) {
   Builder& b = lo.b;
   const float filter = lo.attr_f("mask_filter_value", -10000.0f);
@@ -58,16 +58,16 @@ Val mask_to_add(Lowering& lo, Val mask, const Heads& h) {
   if (lo.rank(mask) == 1) {
     allowed = allowed_by_lengths(lo, mask, h);
   } else if (lo.rank(mask) == 2 || lo.rank(mask) == 3) {
-    // One value for all keys changes no weight.
+    // The same addend for all keys does not change the softmax.
     if (h.merged && lo.rank(mask) == 2 && b.dim(mask, 1) == 1) return {};
-    if (surely_differ(b.dim(mask, 0), batch) || surely_differ(b.dim(mask, -1), keys) ||
-        (lo.rank(mask) == 3 && surely_differ(b.dim(mask, 1), queries)))
-      lo.malformed("the mask does not fit batch, queries and keys");
-    allowed = add_ones(lo, b.greater(mask, b.scalar_like(0, mask)),
-                       lo.rank(mask) == 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
+    if (known_to_differ(b.dim(mask, 0), batch) || known_to_differ(b.dim(mask, -1), keys) ||
+        (lo.rank(mask) == 3 && known_to_differ(b.dim(mask, 1), queries)))
+      lo.malformed(fmt::format("the mask of shape {} does not fit the batch size, the queries and the keys",
+                               stream::to_string(lo.shape(mask))));
+    allowed = unsqueeze_axes(lo, b.greater(mask, b.scalar_like(0, mask)),
+                             lo.rank(mask) == 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
   } else {
-    lo.unsupported(
-        fmt::format("a mask of rank {}, for which ONNX Runtime's CPU provider has no kernel", lo.rank(mask)));
+    lo.unsupported(fmt::format("a mask of rank {} is not supported, as in ONNX Runtime's CPU provider", lo.rank(mask)));
   }
   return b.select(allowed, b.scalar_like(0, h.q), b.scalar_like(filter, h.q));
 }
@@ -76,19 +76,19 @@ double lowest(DType dtype) {
   return dtype == DType::kFloat16 ? -65504.0 : static_cast<double>(std::numeric_limits<float>::lowest());
 }
 
-// The lowest number for keys behind each query.
+// Replaces the addend of the keys after each query by the lowest number.
 Val without_later_keys(Lowering& lo, Val added, const Heads& h) {
   Builder& b = lo.b;
   const Dim queries = b.dim(h.q, 2), keys = b.dim(h.k, 2);
   if (b.graph.symbols.add(queries, h.past) != keys)
     lo.unsupported(
-        "unidirectional attention where queries and keys differ in number, of which ONNX Runtime's CPU kernel "
-        "lets the last query see every key");
-  Val before = add_ones(lo, causal(lo, queries, keys, h.past), {0, 1});
+        "unidirectional attention with different numbers of queries and keys is not supported: in ONNX Runtime's "
+        "CPU kernel the last query sees every key");
+  Val before = unsqueeze_axes(lo, causal_mask(lo, queries, keys, h.past), {0, 1});
   return b.select(before, added ? added : b.scalar_like(0, h.q), b.scalar(lowest(lo.dtype(h.q)), lo.dtype(h.q)));
 }
 
-// [B, S, heads * Dv] from the heads, by the attributes that both operators have.
+// The attention of the heads, [B, S, heads * Dv], by the attributes that both operators have.
 Val attend(Lowering& lo, const Heads& h, Val mask, Val bias) {
   Builder& b = lo.b;
   const int64_t width = lo.need_static(b.dim(h.q, -1), "the size of a head");
@@ -97,7 +97,7 @@ Val attend(Lowering& lo, const Heads& h, Val mask, Val bias) {
   Val added = mask_to_add(lo, mask, h);
   if (lo.attr_i("unidirectional", 0) == 1) added = without_later_keys(lo, added, h);
   if (bias) {
-    if (lo.rank(bias) != 4) lo.malformed(fmt::format("attention_bias has rank {}, not 4", lo.rank(bias)));
+    if (lo.rank(bias) != 4) lo.malformed(fmt::format("attention_bias must have rank 4; it has rank {}", lo.rank(bias)));
     added = added ? b.add(bias, added) : bias;
   }
   Val scores = b.batch_matmul(b.mul(h.q, scale), h.k, false, true);
@@ -109,7 +109,7 @@ Val attend(Lowering& lo, const Heads& h, Val mask, Val bias) {
 
 int64_t read_heads(Lowering& lo) {
   const int64_t heads = lo.need_attr_i("num_heads");
-  if (heads < 1) lo.malformed(fmt::format("num_heads is {}", heads));
+  if (heads < 1) lo.malformed(fmt::format("attribute 'num_heads' must be positive; it is {}", heads));
   return heads;
 }
 
@@ -118,26 +118,33 @@ std::vector<int64_t> hidden_sizes(Lowering& lo, Val weights) {
   const int64_t all = lo.need_static(lo.b.dim(weights, 1), "the columns of the weights");
   std::vector<int64_t> sizes = lo.attr_ints("qkv_hidden_sizes").value_or(std::vector<int64_t>());
   if (sizes.empty()) {
-    if (all % 3 != 0) lo.malformed(fmt::format("{} columns of weights are not thrice as many", all));
+    if (all % 3 != 0)
+      lo.malformed(fmt::format("the number of columns of the weights must be a multiple of 3; it is {}", all));
     sizes.assign(3, all / 3);
   }
-  if (sizes.size() != 3) lo.malformed(fmt::format("qkv_hidden_sizes has {} elements, not 3", sizes.size()));
+  if (sizes.size() != 3)
+    lo.malformed(fmt::format("attribute 'qkv_hidden_sizes' must have 3 elements; it has {}", sizes.size()));
   int64_t left = all;
   for (int64_t size : sizes) {
-    if (size < 1 || size > left) lo.malformed(fmt::format("qkv_hidden_sizes do not add up to {}", all));
+    if (size < 1 || size > left)
+      lo.malformed(fmt::format(
+          "attribute 'qkv_hidden_sizes' must be positive and add up to {}, the columns of the weights", all));
     left -= size;
   }
   if (left != 0 || sizes[0] != sizes[1])
-    lo.malformed(fmt::format("qkv_hidden_sizes {}, {}, {} of {} columns", sizes[0], sizes[1], sizes[2], all));
+    lo.malformed(
+        fmt::format("attribute 'qkv_hidden_sizes' {}, {}, {} must add up to {}, the columns of the weights, and the "
+                    "first two must be equal",
+                    sizes[0], sizes[1], sizes[2], all));
   return sizes;
 }
 
-// [B, L, heads, parts, D] as as many [B, L, heads * D].
+// Splits [B, L, heads, parts, D] into `parts` tensors [B, L, heads * D].
 std::vector<Val> unpacked(Lowering& lo, Val packed, int64_t heads, int64_t parts) {
   const Shape shape = lo.shape(packed);
-  if (surely_differ(shape[2], heads) || surely_differ(shape[3], parts))
-    lo.malformed(fmt::format("packed queries, keys or values {} are not {} of {} heads", stream::to_string(shape),
-                             parts, heads));
+  if (known_to_differ(shape[2], heads) || known_to_differ(shape[3], parts))
+    lo.malformed(fmt::format("packed queries, keys or values must have shape [B, L, {}, {}, D]; the shape is {}", heads,
+                             parts, stream::to_string(shape)));
   const int64_t width = lo.need_static(shape[4], "the size of a head");
   std::vector<Val> out = lo.b.split(packed, std::vector<int64_t>(static_cast<size_t>(parts), 1), 3);
   for (Val& part : out) part = reshape_to(lo, part, std::vector<Dim>{shape[0], shape[1], heads * width});
@@ -147,30 +154,33 @@ std::vector<Val> unpacked(Lowering& lo, Val packed, int64_t heads, int64_t parts
 // Query, key and value of MultiHeadAttention.
 std::vector<Val> unpacked(Lowering& lo, int64_t heads) {
   const Val query = lo.input(0);
-  const bool whole = lo.rank(query) == 5;  // all three in one
-  if (!whole && lo.rank(query) != 3) lo.malformed(fmt::format("the query has rank {}, not 3 or 5", lo.rank(query)));
+  const bool whole = lo.rank(query) == 5;  // all three packed in one tensor
+  if (!whole && lo.rank(query) != 3)
+    lo.malformed(fmt::format("the query must have rank 3 or 5; it has rank {}", lo.rank(query)));
   if (!whole && lo.has_input(1) && lo.rank(lo.input(1)) != 5) return {query, lo.input(1), lo.input(2)};
-  if ((whole && lo.has_input(1)) || lo.has_input(2)) lo.malformed("a key or a value beside packed ones");
-  if (lo.has_input(6)) lo.unsupported("packed queries, keys or values together with a past");
+  if ((whole && lo.has_input(1)) || lo.has_input(2))
+    lo.malformed("packed queries, keys or values must not be given together with separate ones");
+  if (lo.has_input(6)) lo.unsupported("packed queries, keys or values together with past_key are not supported");
   if (whole) return unpacked(lo, query, heads, 3);
   const std::vector<Val> both = unpacked(lo, lo.input(1), heads, 2);
   return {query, both[0], both[1]};
 }
 
-// Attention of the product of input and merged weights, with its bias; the inputs may be absent.
+// `merged` is the product of the input and the merged weights plus bias. mask, past and bias may be absent.
 void attend_merged(Lowering& lo, Val merged, Val weights, Val mask, Val past, Val bias) {
   Builder& b = lo.b;
   const int64_t heads = read_heads(lo);
-  if (lo.attr_i("do_rotary", 0) != 0) lo.unsupported("rotary embedding inside of Attention (do_rotary)");
+  if (lo.attr_i("do_rotary", 0) != 0) lo.unsupported("rotary embedding inside Attention (do_rotary) is not supported");
   if (lo.attr_i("past_present_share_buffer", 0) != 0)
-    lo.unsupported("past and present in one buffer (past_present_share_buffer)");
+    lo.unsupported("a shared buffer of past and present (past_present_share_buffer) is not supported");
   const std::vector<Val> parts = b.split(merged, hidden_sizes(lo, weights), 2);
-  Heads h{by_heads(lo, parts[0], heads), by_heads(lo, parts[1], heads), by_heads(lo, parts[2], heads)};
+  Heads h{split_heads(lo, parts[0], heads), split_heads(lo, parts[1], heads), split_heads(lo, parts[2], heads)};
   h.merged = true;
   if (past) {
-    if (lo.rank(past) != 5) lo.malformed(fmt::format("past has rank {}, not 5", lo.rank(past)));
+    if (lo.rank(past) != 5) lo.malformed(fmt::format("past must have rank 5; it has rank {}", lo.rank(past)));
     const std::vector<Val> both = b.unpack(past, 0);
-    if (both.size() != 2) lo.malformed(fmt::format("past has {} parts, not keys and values", both.size()));
+    if (both.size() != 2)
+      lo.malformed(fmt::format("past must have 2 elements on axis 0, keys and values; it has {}", both.size()));
     h.past = b.dim(both[0], 2);
     h.k = b.concat({both[0], h.k}, 2);
     h.v = b.concat({both[1], h.v}, 2);
@@ -181,15 +191,16 @@ void attend_merged(Lowering& lo, Val merged, Val weights, Val mask, Val past, Va
 
 void check_merged(Lowering& lo, Val x, Val weights) {
   if (lo.rank(x) != 3 || lo.rank(weights) != 2)
-    lo.malformed(fmt::format("input and weights have ranks {} and {}, not 3 and 2", lo.rank(x), lo.rank(weights)));
+    lo.malformed(
+        fmt::format("input and weights must have ranks 3 and 2; they have {} and {}", lo.rank(x), lo.rank(weights)));
 }
 
 }  // namespace
 
-// Queries, keys and values are one product of the input; past and present are keys and values in one tensor.
+// Queries, keys and values are computed by one product; past and present hold keys and values in one tensor.
 void lower_ms_attention(Lowering& lo) {
-  lo.ignore_attr("rotary_embedding_dim");  // says how do_rotary works
-  if (lo.has_input(6)) lo.unsupported("past and present in one buffer (past_sequence_length)");
+  lo.ignore_attr("rotary_embedding_dim");  // of do_rotary
+  if (lo.has_input(6)) lo.unsupported("a shared buffer of past and present (past_sequence_length) is not supported");
   Val x = lo.input(0), weights = lo.input(1);
   check_merged(lo, x, weights);
   Val merged = matrix_product(lo, x, weights);
@@ -211,23 +222,24 @@ void lower_qattention(Lowering& lo) {
 void lower_multi_head_attention(Lowering& lo) {
   Builder& b = lo.b;
   const int64_t heads = read_heads(lo);
-  if (lo.has_input(8) || lo.has_input(9)) lo.unsupported("past and present in one buffer (past_sequence_length)");
-  if (lo.wants_output(3)) lo.unsupported("the scores as an output");
+  if (lo.has_input(8) || lo.has_input(9))
+    lo.unsupported("a shared buffer of past and present (past_sequence_length) is not supported");
+  if (lo.wants_output(3)) lo.unsupported("the scores as an output (qk) are not supported");
   std::vector<Val> in = unpacked(lo, heads);
   const bool cached = lo.rank(in[1]) == 4;
-  if (cached != (lo.rank(in[2]) == 4)) lo.malformed("one of key and value has rank 4");
-  if (cached && (surely_differ(b.dim(in[1], 1), heads) || surely_differ(b.dim(in[2], 1), heads)))
-    lo.malformed(fmt::format("keys and values are not of {} heads", heads));
+  if (cached != (lo.rank(in[2]) == 4)) lo.malformed("key and value must have the same rank");
+  if (cached && (known_to_differ(b.dim(in[1], 1), heads) || known_to_differ(b.dim(in[2], 1), heads)))
+    lo.malformed(fmt::format("keys and values of rank 4 must have {} heads on axis 1", heads));
   if (cached && (lo.has_input(3) || lo.has_input(6) || lo.has_input(7)))
-    lo.unsupported("keys and values of rank 4 together with a bias or a past");
+    lo.unsupported("keys and values of rank 4 together with a bias or a past are not supported");
   if (lo.has_input(3)) {
     std::vector<int64_t> sizes;
     for (Val v : in) sizes.push_back(lo.need_static(b.dim(v, -1), "the hidden size"));
     const std::vector<Val> biases = b.split(lo.input(3), sizes, 0);
     for (size_t i = 0; i < 3; ++i) in[i] = b.add(in[i], biases[i]);
   }
-  Heads h{by_heads(lo, in[0], heads), by_heads(lo, in[1], heads), by_heads(lo, in[2], heads)};
-  if (lo.has_input(6) != lo.has_input(7)) lo.malformed("past_key and past_value are given together");
+  Heads h{split_heads(lo, in[0], heads), split_heads(lo, in[1], heads), split_heads(lo, in[2], heads)};
+  if (lo.has_input(6) != lo.has_input(7)) lo.malformed("past_key and past_value must be given together");
   if (lo.has_input(6)) {
     h.past = b.dim(lo.input(6), 2);
     h.k = b.concat({lo.input(6), h.k}, 2);

@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ONNX Runtime's optimiser writes of diffusion models for GPUs (com.microsoft): convolutions and group
-// normalisations with the channels in the end, and sums with what stands around them. Its CPU provider has no kernels
-// for them; the formulas are the schemas' and the CUDA kernels'.
+// NhwcConv, GroupNorm, SkipGroupNorm, BiasAdd, BiasSplitGelu and GemmFastGelu (com.microsoft): channels-last and fused
+// operators that ONNX Runtime's optimiser writes for diffusion models on GPUs. Its CPU provider has no kernels for
+// them; the formulas are those of the schemas and the CUDA kernels.
 //
 // The trap: NhwcConv's weights are [M, kernel..., C / group], whatever its schema says; NhwcFusedConv's are ONNX's.
 // Sources: ONNX Runtime's diffusion_defs.cc, bert_defs.cc, fusion_nhwc_conv.py, and its kernels of these names.
 #include <fmt/format.h>
 
-#include "layout/lower/convolution.h"
-#include "layout/lower/extents.h"
+#include "layout/lower/conv.h"
+#include "layout/lower/matmul.h"
 #include "layout/lower/norm.h"
-#include "layout/lower/product.h"
-#include "layout/lower/window.h"
+#include "layout/lower/shapes_and_indices.h"
+#include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
 namespace {
 
-// GroupNorm of x, which has the channels where the node says.
+// GroupNorm of x, whose order is given by the attribute channels_last.
 void group_norm(Lowering& lo, Val x) {
   Builder& b = lo.b;
   const int64_t activation = lo.need_attr_i("activation");
-  if (activation != 0 && activation != 1) lo.malformed(fmt::format("activation {} is unknown", activation));
+  if (activation != 0 && activation != 1)
+    lo.malformed(fmt::format("attribute 'activation' must be 0 or 1; it is {}", activation));
   const bool last = lo.attr_i("channels_last", 1) != 0;
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
-  if (lo.rank(x) != 4) lo.malformed(fmt::format("the input has rank {}, not 4", lo.rank(x)));
-  Val image = last ? channels_second(lo, x) : x;
+  if (lo.rank(x) != 4) lo.malformed(fmt::format("the input must have rank 4; it has rank {}", lo.rank(x)));
+  Val image = last ? channels_first(lo, x) : x;
   Val y = b.reshape(group_normalized(lo, image, lo.need_attr_i("groups"), epsilon), lo.shape(image));
-  if (last) y = channels_in_the_end(lo, y);
+  if (last) y = channels_last(lo, y);
   auto per_channel = [&](size_t at) {
-    check_factors(lo, lo.input(at), b.dim(image, 1));
-    return last ? lo.input(at) : add_ones(lo, lo.input(at), {1, 2});
+    check_per_channel(lo, lo.input(at), b.dim(image, 1));
+    return last ? lo.input(at) : unsqueeze_axes(lo, lo.input(at), {1, 2});
   };
   y = b.add(b.mul(y, per_channel(1)), per_channel(2));
   lo.output(0, activation == 1 ? b.mul(y, b.logistic(y)) : y);
@@ -38,24 +39,23 @@ void group_norm(Lowering& lo, Val x) {
 }  // namespace
 
 void lower_nhwc_conv(Lowering& lo) {
-  const Val y =
-      convolution(lo, channels_second(lo, lo.input(0)), channels_second(lo, lo.input(1)), lo.optional_input(2));
-  lo.output(0, channels_in_the_end(lo, y));
+  const Val y = convolution(lo, channels_first(lo, lo.input(0)), channels_first(lo, lo.input(1)), lo.optional_input(2));
+  lo.output(0, channels_last(lo, y));
 }
 
 void lower_group_norm(Lowering& lo) { group_norm(lo, lo.input(0)); }
 
-// Of input + skip + bias, which is an output too; the skip may be one for all of an image, [N, C] or [N, 1, 1, C].
+// GroupNorm of input + skip + bias. That sum is output 1. The skip may be per channel, [N, C] or [N, 1, 1, C].
 void lower_skip_group_norm(Lowering& lo) {
   Builder& b = lo.b;
   if (lo.attr_i("channels_last", 1) == 0)
-    lo.unsupported("channels_last 0, for which the skip and the bias are not defined");
+    lo.unsupported("SkipGroupNorm with channels_last = 0 is not supported: it is not defined for skip and bias");
   Val skip = lo.input(3);
-  if (lo.rank(skip) == 2) skip = add_ones(lo, skip, {1, 2});
-  if (lo.rank(skip) != 4) lo.malformed(fmt::format("the skip has rank {}, not 2 or 4", lo.rank(skip)));
+  if (lo.rank(skip) == 2) skip = unsqueeze_axes(lo, skip, {1, 2});
+  if (lo.rank(skip) != 4) lo.malformed(fmt::format("the skip must have rank 2 or 4; it has rank {}", lo.rank(skip)));
   Val sum = b.add(lo.input(0), skip);
   if (lo.has_input(4)) {
-    check_factors(lo, lo.input(4), b.dim(sum, 3));
+    check_per_channel(lo, lo.input(4), b.dim(sum, 3));
     sum = b.add(sum, lo.input(4));
   }
   group_norm(lo, sum);
@@ -69,13 +69,13 @@ void lower_bias_split_gelu(Lowering& lo) {
   Builder& b = lo.b;
   const Val x = b.add(lo.input(0), lo.input(1));
   const int64_t width = lo.need_static(b.dim(x, -1), "the hidden size");
-  if (width % 2 != 0) lo.malformed(fmt::format("a hidden size of {} has no halves", width));
+  if (width % 2 != 0) lo.malformed(fmt::format("the hidden size must be even; it is {}", width));
   const std::vector<Val> halves = b.split(x, std::vector<int64_t>{width / 2, width / 2}, lo.rank(x) - 1);
   lo.output(0, b.mul(halves[0], b.gelu(halves[1], false)));
 }
 
 void lower_gemm_fast_gelu(Lowering& lo) {
-  Val y = any_product(lo, lo.input(0), lo.input(1));
+  Val y = matmul(lo, lo.input(0), lo.input(1));
   if (lo.has_input(2)) y = lo.b.add(y, lo.input(2));
   lo.output(0, lo.b.gelu(y, true));
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime's fused layer normalisations (com.microsoft): behind a skip connection, and behind the sum of
-// embeddings. Their default epsilon is 1e-12, not LayerNormalization's 1e-5.
-// Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and embed_layer_norm.cc.
+// SkipLayerNormalization, SkipSimplifiedLayerNormalization and EmbedLayerNormalization (com.microsoft): layer
+// normalisations fused with a skip connection or a sum of embeddings. Their default epsilon is 1e-12,
+// LayerNormalization's is 1e-5. Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and embed_layer_norm.cc.
 #include "layout/lower/norm.h"
 
 #include <fmt/format.h>
 
 #include <vector>
 
-#include "layout/lower/extents.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
 
 constexpr float kEpsilon = 1e-12f;
 
-// The sum of input, skip ([B, S, H], [1, S, H] or [S, H]) and bias, normalised. Half precision is computed in single.
+// The sum of input, skip ([B, S, H], [1, S, H] or [S, H]) and bias, normalised. Half precision is computed in f32.
 void skip_norm(Lowering& lo, bool simplified) {
   Builder& b = lo.b;
   const DType dtype = lo.dtype(lo.input(0));
@@ -23,9 +23,10 @@ void skip_norm(Lowering& lo, bool simplified) {
   const float epsilon = lo.attr_f("epsilon", kEpsilon);
   const size_t bias = simplified ? 3 : 4;
   if (lo.rank(lo.input(1)) > lo.rank(lo.input(0)))
-    lo.malformed(fmt::format("the skip has rank {}, the input {}", lo.rank(lo.input(1)), lo.rank(lo.input(0))));
+    lo.malformed(fmt::format("the skip must not have a higher rank than the input; the ranks are {} and {}",
+                             lo.rank(lo.input(1)), lo.rank(lo.input(0))));
   if (lo.wants_output(1) || lo.wants_output(2))
-    lo.unsupported("mean and deviation as outputs, which ONNX Runtime computes in training only");
+    lo.unsupported("mean and deviation as outputs are not supported: ONNX Runtime computes them in training only");
   Val sum = b.add(b.cast(lo.input(0), wide), b.cast(lo.input(1), wide));
   if (lo.has_input(bias)) sum = b.add(sum, b.cast(lo.input(bias), wide));
   Val y = b.mul(normalized(lo, sum, epsilon, simplified), b.cast(lo.input(2), wide));
@@ -38,11 +39,11 @@ void skip_norm(Lowering& lo, bool simplified) {
 Val first_rows(Lowering& lo, Val table, Dim count) {
   const Dim have = lo.b.dim(table, 0);
   if (!core::is_symbol(count) && !core::is_symbol(have) && count > have)
-    lo.malformed(fmt::format("{} positions, but embeddings for {}", count, have));
+    lo.malformed(fmt::format("the position embedding has {} rows, but there are {} positions", have, count));
   return lo.b.slice(table, std::vector<int64_t>{0, 0}, std::vector<Dim>{count, -1});
 }
 
-// How many elements of each row of the mask are 1 exactly; without a mask, none.
+// The number of elements of each row of the mask that are 1; 0 without a mask.
 Val mask_lengths(Lowering& lo, Dim batch) {
   Builder& b = lo.b;
   if (!lo.has_input(7)) return filled_with(lo, std::vector<Dim>{batch}, b.scalar(0, DType::kInt32));
@@ -50,12 +51,13 @@ Val mask_lengths(Lowering& lo, Dim batch) {
   return b.sum(b.cast(ones, DType::kInt32), std::vector<int>{1}, false);
 }
 
-// The sum has as many rows as ids by definition, whatever the dimensions of the other indices are called.
+// The sum has the rows of input_ids, whatever symbols the other inputs have.
 void same_rows(Lowering& lo, Val sum, const Shape& ids) {
   for (size_t i = 0; i < 2; ++i) {
     const Dim rows = lo.shape(sum)[i];
     if (rows != ids[i] && stream::is_static(rows) && stream::is_static(ids[i]))
-      lo.malformed(fmt::format("the indices have {} elements along axis {}, input_ids {}", rows, i, ids[i]));
+      lo.malformed(
+          fmt::format("segment_ids or position_ids have {} elements on axis {}, input_ids have {}", rows, i, ids[i]));
     if (!lo.b.is_constant(sum)) lo.b.graph.at(sum.id).shape[i] = ids[i];
   }
 }
@@ -68,10 +70,10 @@ void lower_skip_simplified_layer_normalization(Lowering& lo) { skip_norm(lo, tru
 void lower_embed_layer_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val ids = lo.input(0), words = lo.input(2), positions = lo.input(3);
-  if (lo.rank(ids) != 2) lo.malformed(fmt::format("input_ids has rank {}, not 2", lo.rank(ids)));
+  if (lo.rank(ids) != 2) lo.malformed(fmt::format("input_ids must have rank 2; it has rank {}", lo.rank(ids)));
   for (Val table : {words, positions})
-    if (lo.rank(table) != 2) lo.malformed(fmt::format("an embedding has rank {}, not 2", lo.rank(table)));
-  if (lo.has_input(1) != lo.has_input(4)) lo.malformed("segment_ids and segment_embedding are given together");
+    if (lo.rank(table) != 2) lo.malformed(fmt::format("embeddings must have rank 2; one has rank {}", lo.rank(table)));
+  if (lo.has_input(1) != lo.has_input(4)) lo.malformed("segment_ids and segment_embedding must be given together");
   lo.ignore_attr("mask_index_type");  // tells shape inference whether output 1 is used
   const float epsilon = lo.attr_f("epsilon", kEpsilon);
   const Shape shape = lo.shape(ids);

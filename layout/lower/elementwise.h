@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by elementwise operators: operands in all opsets, absolute values, bits.
+#pragma once
+
+#include <utility>
+
+#include "layout/lower/lowering.h"
+
+namespace lowtide::layout {
+
+// Inputs 0 and 1, reshaped so that numpy's broadcasting applies. Before opset 7, `broadcast` enabled broadcasting, and
+// `axis` was the axis of A that corresponds to B's first; without it B's axes are A's last.
+std::pair<Val, Val> broadcast_operands(Lowering& lo);
+
+// |x| for every numeric dtype. The smallest integer of a signed type stays as it is, as in C.
+Val absolute_value(Builder& b, Val x);
+
+// The same bits as another integer type of the same width.
+Val bitcast_to(Builder& b, Val x, DType to);
+// The bitwise complement of an integer, -1 - x. It reverses the order of the elements.
+Val bitwise_complement(Builder& b, Val x);
+
+// Reverses the order of the elements; applied twice it gives x. (-x would overflow for the smallest integer.)
+Val reversed_order(Builder& b, Val x);
+
+}  // namespace lowtide::layout

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// See sampling.h. The taps of all axes are computed together, [N, Q, axes, taps], gathered by one GATHER and summed
+// with their weights. Source: ONNX's GridSample.
+#include "layout/lower/image_sampling.h"
+
+#include <algorithm>
+
+#include "layout/lower/shapes_and_indices.h"
+
+namespace lowtide::layout {
+namespace {
+
+constexpr float kCubicA = -0.75f;
+// The row offset of a position outside: the sum over the axes stays below 0 (an image has far fewer than 2^29 rows),
+// and three of them fit 32 bits.
+constexpr double kOutside = -(1 << 29);
+
+// Numbers by axis, first axis first, in the order of the positions.
+std::vector<Dim> in_order(std::span<const Dim> numbers, const Sampler& sampler) {
+  std::vector<Dim> out(numbers.begin(), numbers.end());
+  if (sampler.last_axis_first) std::reverse(out.begin(), out.end());
+  return out;
+}
+
+// One number per axis, in a shape that broadcasts to [N, Q, axes, taps].
+Val for_axes(Builder& b, std::span<const Dim> numbers, DType dtype) {
+  return b.cast(b.reshape(b.dims(numbers), {static_cast<Dim>(numbers.size()), 1}), dtype);
+}
+Val for_taps(Builder& b, std::initializer_list<float> numbers) {
+  const std::vector<float> list(numbers);
+  return b.constant(stream::recipe::floats(list, {static_cast<Dim>(list.size())}));
+}
+
+struct Borders {
+  Val low, last;   // 0 and size - 1
+  Val min, range;  // the interval of the reflection
+};
+
+Borders borders_of(Builder& b, const Sampler& sampler) {
+  Val size = for_axes(b, in_order(sampler.sizes, sampler), DType::kFloat32), last = b.sub(size, 1);
+  return {b.scalar(0, DType::kFloat32), last, b.scalar(sampler.align_corners ? 0 : -0.5, DType::kFloat32),
+          sampler.align_corners ? last : size};
+}
+
+Val clamped(Builder& b, Val at, const Borders& borders) { return b.minimum(b.maximum(at, borders.low), borders.last); }
+
+// Reflects positions into min .. min + range (a triangle wave). An axis with range 0 has one element, at min.
+Val reflected(Builder& b, Val at, const Borders& borders) {
+  Val period = b.maximum(b.mul(borders.range, 2), b.scalar(1, DType::kFloat32));
+  Val way = b.floor_mod(b.abs(b.sub(at, borders.min)), period);
+  return b.add(borders.min, b.sub(borders.range, b.abs(b.sub(way, borders.range))));
+}
+
+// Taps are computed around the unchanged position, and each is then moved inside. Positions far outside see only zeros
+// or the border; they are clamped so that they fit an i32. For reflections the position itself is reflected.
+Val kept_near(Builder& b, Val at, const Sampler& sampler, const Borders& borders) {
+  if (sampler.outside == Outside::kReflection) return reflected(b, at, borders);
+  return b.minimum(b.maximum(at, b.scalar(-3, DType::kFloat32)), b.add(borders.last, 3));
+}
+
+struct TapSet {
+  Val places;   // f32 [N, Q, axes, taps], whole numbers, possibly outside the image
+  Val weights;  // the same shape; absent: 1
+};
+
+TapSet taps_of(Builder& b, Val at, Sampling mode) {
+  if (mode == Sampling::kNearest) return {at, {}};
+  const bool linear = mode == Sampling::kLinear;
+  Val places = b.add(b.floor(at), linear ? for_taps(b, {0, 1}) : for_taps(b, {-1, 0, 1, 2}));
+  Val distance = b.abs(b.sub(at, places));
+  if (linear) return {places, b.sub(b.scalar(1, DType::kFloat32), distance)};
+  // One cubic polynomial for the outer taps, one for the inner ones, by Horner's rule.
+  constexpr float a = kCubicA;
+  Val w = b.mul(distance, for_taps(b, {a, a + 2, a + 2, a}));
+  w = b.mul(b.add(w, for_taps(b, {-5 * a, -(a + 3), -(a + 3), -5 * a})), distance);
+  w = b.mul(b.add(w, for_taps(b, {8 * a, 0, 0, 8 * a})), distance);
+  return {places, b.add(w, for_taps(b, {-4 * a, 1, 1, -4 * a}))};
+}
+
+// [N, Q, axes, taps] -> [N, Q, taps ^ axes]: one value for each combination of taps.
+Val crossed(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(x);
+  std::vector<Val> parts = b.split(x, std::vector<int64_t>(axes, 1), 2);
+  Val all;
+  for (size_t i = 0; i < axes; ++i) {
+    Shape spread = {shape[0], shape[1]};
+    for (size_t j = 0; j < axes; ++j) spread.push_back(i == j ? taps : 1);
+    Val part = reshape_to(lo, parts[i], spread);
+    if (!all)
+      all = part;
+    else
+      all = multiply ? b.mul(all, part) : b.add(all, part);
+  }
+  int64_t count = 1;
+  for (size_t i = 0; i < axes; ++i) count *= taps;
+  return reshape_to(lo, all, std::vector<Dim>{shape[0], shape[1], count});
+}
+
+}  // namespace
+
+ImageRows as_rows(Lowering& lo, Val x, Dim area) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(x);
+  ImageRows rows;
+  rows.image =
+      reshape_to(lo, b.transpose(x, {0, 2, 3, 1}), std::vector<Dim>{b.graph.symbols.mul(shape[0], area), shape[1]});
+  if (shape[0] != 1)
+    rows.first =
+        b.mul(unsqueeze_axes(lo, iota(lo, shape[0], DType::kInt32), {1}), dim_as_scalar(lo, area, DType::kInt32));
+  return rows;
+}
+
+Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) {
+  Builder& b = lo.b;
+  const size_t axes = sampler.sizes.size();
+  const int64_t taps = sampler.mode == Sampling::kNearest ? 1 : sampler.mode == Sampling::kLinear ? 2 : 4;
+  const Borders borders = borders_of(b, sampler);
+  const DType dtype = lo.dtype(image);
+  at = unsqueeze_axes(lo, at, {3});
+  // In mode nearest the position is rounded before it is moved inside.
+  if (sampler.mode == Sampling::kNearest) at = b.round(at);
+  at = kept_near(b, at, sampler, borders);
+  TapSet set = taps_of(b, at, sampler.mode);
+  Val places = sampler.outside == Outside::kReflection ? reflected(b, set.places, borders) : set.places;
+  places = clamped(b, places, borders);
+  // Rows of the image. Positions outside read an extra row of zeros: a weight of 0 would turn infinities into NaN.
+  std::vector<Dim> steps(axes, 1);
+  for (size_t i = axes - 1; i-- > 0;) steps[i] = b.graph.symbols.mul(steps[i + 1], sampler.sizes[i + 1]);
+  const bool zeros = sampler.outside == Outside::kZeros;
+  Val parts = b.mul(b.cast(places, DType::kInt32), for_axes(b, in_order(steps, sampler), DType::kInt32));
+  if (zeros) parts = b.select(b.equal(places, set.places), parts, b.scalar(kOutside, DType::kInt32));
+  Val rows = crossed(lo, parts, axes, taps, false);
+  if (first) rows = b.add(rows, unsqueeze_axes(lo, first, {lo.rank(first)}));
+  if (zeros) {
+    rows = b.maximum(b.add(rows, b.scalar(1, DType::kInt32)), b.scalar(0, DType::kInt32));
+    image = b.pad(image, std::vector<int64_t>{1, 0}, std::vector<int64_t>{0, 0}, 0);
+  }
+  Val values = b.gather(image, rows, 0);  // [N, Q, taps, C]
+  if (!set.weights) return squeeze_axes(lo, values, {2});
+  Val weights = unsqueeze_axes(lo, crossed(lo, set.weights, axes, taps, true), {3});
+  Val weighted = b.mul(values, b.cast(weights, dtype));
+  return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{2}, false);
+}
+
+}  // namespace lowtide::layout

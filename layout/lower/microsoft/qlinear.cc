@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// com.microsoft's QLinearAdd, QLinearMul, QLinearSigmoid, QLinearLeakyRelu, QLinearAveragePool,
+// QLinearGlobalAveragePool, QLinearSoftmax, QLinearWhere and QLinearConcat: operators on integers with scales and zero
+// points as inputs, which ONNX Runtime's quantizer writes. Each becomes a float operator between a dequantization and a
+// quantization, by the formulas of ONNX Runtime's schemas. Some of its kernels use tables and fixed-point arithmetic: a
+// result that is near a tie may differ by one.
+#include <fmt/format.h>
+
+#include "layout/lower/pool.h"
+#include "layout/lower/quantize_linear.h"
+#include "layout/lower/sliding_window.h"
+#include "layout/lower/softmax.h"
+
+namespace lowtide::layout {
+namespace {
+
+void need_8_bits(Lowering& lo, Val x) {
+  if (lo.dtype(x) != DType::kInt8 && lo.dtype(x) != DType::kUint8)
+    lo.unsupported(fmt::format("quantized data of {} is not supported: it must be int8 or uint8",
+                               stream::dtype_name(lo.dtype(x))));
+}
+
+// Input `at` minus its zero point, which follows its scale and may be absent.
+Val centred(Lowering& lo, size_t at) {
+  const Val x = lo.input(at);
+  need_8_bits(lo, x);
+  const Val levels = as_floats(lo, x);
+  return lo.has_input(at + 2) ? lo.b.sub(levels, as_floats(lo, one_parameter(lo, lo.input(at + 2)))) : levels;
+}
+
+Val scale(Lowering& lo, size_t at) { return one_parameter(lo, lo.input(at)); }
+
+Val real(Lowering& lo, size_t at) { return lo.b.mul(centred(lo, at), scale(lo, at + 1)); }
+
+// Sets the output from `levels` in units of the scale, which is the input before `zero_at`. Without a zero point its
+// type is that of the first input.
+void output_levels(Lowering& lo, Val levels, size_t zero_at) {
+  const Val zero = lo.has_input(zero_at) ? one_parameter(lo, lo.input(zero_at)) : Val{};
+  if (zero) need_8_bits(lo, zero);
+  lo.output(0, as_levels(lo, levels, zero, lo.dtype(zero ? zero : lo.input(0))));
+}
+
+// The same from real numbers.
+void output_real(Lowering& lo, Val y, size_t scale_at) {
+  output_levels(lo, lo.b.div(y, scale(lo, scale_at)), scale_at + 1);
+}
+
+// The same for kernels that round after adding the zero point, which changes how ties are rounded.
+void output_rounded_last(Lowering& lo, Val levels, size_t zero_at) {
+  if (lo.has_input(zero_at)) levels = lo.b.add(levels, as_floats(lo, one_parameter(lo, lo.input(zero_at))));
+  lo.output(0, as_levels(lo, levels, {}, lo.dtype(lo.input(0))));
+}
+
+}  // namespace
+
+void lower_qlinear_add(Lowering& lo) {
+  Builder& b = lo.b;
+  auto levels = [&](size_t at) { return b.mul(centred(lo, at), b.div(scale(lo, at + 1), scale(lo, 6))); };
+  output_rounded_last(lo, b.add(levels(0), levels(3)), 7);
+}
+
+void lower_qlinear_mul(Lowering& lo) {
+  const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), scale(lo, 4)), scale(lo, 6));
+  output_rounded_last(lo, lo.b.mul(lo.b.mul(centred(lo, 0), centred(lo, 3)), factor), 7);
+}
+
+void lower_qlinear_sigmoid(Lowering& lo) { output_real(lo, lo.b.logistic(real(lo, 0)), 3); }
+
+void lower_qlinear_leaky_relu(Lowering& lo) {
+  output_real(lo, lo.b.leaky_relu(real(lo, 0), lo.attr_f("alpha", 0.01f)), 3);
+}
+
+void lower_qlinear_global_average_pool(Lowering& lo) {
+  Builder& b = lo.b;
+  const Val x = lo.input(0);
+  const int rank = lo.rank(x);
+  if (rank < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", rank));
+  const int first = lo.attr_i("channels_last", 0) != 0 ? 1 : 2;
+  std::vector<int> axes;
+  double count = 1;
+  for (int axis = first; axis < first + rank - 2; ++axis) {
+    axes.push_back(axis);
+    count *= static_cast<double>(lo.need_static(b.dim(x, axis), "the size of a pooled axis"));
+  }
+  const Val factor = b.div(scale(lo, 1), b.mul(scale(lo, 3), count));
+  output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
+}
+
+void lower_qlinear_average_pool(Lowering& lo) {
+  Builder& b = lo.b;
+  const bool last = lo.attr_i("channels_last", 0) != 0;
+  if (lo.attr_i("ceil_mode", 0) != 0 && lo.attr_i("count_include_pad", 0) != 0)
+    lo.unsupported(
+        "ceil_mode together with count_include_pad is not supported: ONNX Runtime's divisor differs from that of "
+        "AveragePool");
+  const Val x = centred(lo, 0);
+  const Val y = average_pool(lo, last ? channels_first(lo, x) : x);
+  output_rounded_last(lo, b.mul(last ? channels_last(lo, y) : y, b.div(scale(lo, 1), scale(lo, 3))), 4);
+}
+
+// `opset` is that of the Softmax. ONNX Runtime's kernel represents 1 by a whole number of levels, rounded down: 254 for
+// the scale 1 / 255, because the quotient in floats is slightly less than 255.
+void lower_qlinear_softmax(Lowering& lo) {
+  Builder& b = lo.b;
+  const Val y = softmax_of(lo, real(lo, 0), lo.need_attr_i("opset"));
+  const Val one = scale(lo, 3);
+  output_levels(lo, b.mul(y, b.floor(b.div(b.scalar_like(1, one), one))), 4);
+}
+
+void lower_qlinear_where(Lowering& lo) { output_real(lo, lo.b.select(lo.input(0), real(lo, 1), real(lo, 4)), 7); }
+
+// The result's scale and zero point, then each tensor with its own.
+void lower_qlinear_concat(Lowering& lo) {
+  if (lo.input_count() % 3 != 2)
+    lo.malformed("every tensor must have a scale and a zero point; there are " + std::to_string(lo.input_count()) +
+                 " inputs");
+  std::vector<Val> parts;
+  for (size_t at = 2; at < lo.input_count(); at += 3) parts.push_back(real(lo, at));
+  const int axis = lo.axis(lo.need_attr_i("axis"), lo.rank(parts[0]));
+  const Val levels = lo.b.div(lo.b.concat(parts, axis), scale(lo, 0));
+  need_8_bits(lo, lo.input(1));
+  lo.output(0, as_levels(lo, levels, one_parameter(lo, lo.input(1)), lo.dtype(lo.input(1))));
+}
+
+}  // namespace lowtide::layout

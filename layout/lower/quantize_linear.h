@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversion between floats and integers with a scale and a zero point, for the lowerings of quantized operators.
+#pragma once
+
+#include "layout/lower/lowering.h"
+
+namespace lowtide::layout {
+
+// x as f32. A constant stays a constant although that makes it larger, because it may be a weight.
+Val as_floats(Lowering& lo, Val x);
+
+// Repeats each entry along `axis` for `block` elements, `axis_size` in all; the last block may be shorter.
+stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t axis_size);
+
+// `levels` (f32, in units of the scale) as integers of type `to`: rounded half to even, the zero point added (it may be
+// absent, and broadcasts), saturated.
+Val as_levels(Lowering& lo, Val levels, Val zero, DType to);
+
+// A per-tensor scale or zero point as rank 0; refused when it has several elements.
+Val one_parameter(Lowering& lo, Val parameter);
+
+// 8-bit integers q that represent scale * (q - zero); the zero point may be absent.
+struct Levels {
+  Val q, scale, zero;
+};
+// x (f32) quantized to 256 levels from its smallest to its largest element, with 0 included: q and zero are u8, scale
+// and zero have rank 0. If all elements are 0 the scale is 1, as in ONNX Runtime.
+Levels dynamically_quantized(Lowering& lo, Val x);
+
+// The matrix product as f32: exact integer sums times both scales. Lists of scales are per row on the left, per column
+// on the right. Defined in integer_products.cc.
+Val real_product(Lowering& lo, const Levels& left, const Levels& right);
+
+}  // namespace lowtide::layout

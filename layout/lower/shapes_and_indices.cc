@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/lower/shapes_and_indices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "stream/recipe/pour.h"
+
+namespace lowtide::layout {
+namespace {
+
+size_t symbols_in(std::span<const Dim> dims) {
+  return static_cast<size_t>(std::count_if(dims.begin(), dims.end(), core::is_symbol));
+}
+
+// Whether the producer gives no negative numbers, so that the indices need no correction.
+bool never_negative(const core::Graph& graph, core::ValueId id) {
+  for (int steps = 0; steps < 8; ++steps) {
+    const core::OpId producer = graph.at(id).producer;
+    if (producer < 0) return false;
+    const core::Op& op = graph.ops[static_cast<size_t>(producer)];
+    switch (op.kind) {
+      case Kind::kArgMax:
+      case Kind::kArgMin:
+      case Kind::kWhere:
+      case Kind::kShape:
+        return true;
+      case Kind::kTopkV2:
+      case Kind::kUnique:
+        return op.outputs[1] == id;
+      case Kind::kCast:
+        if (!stream::is_integer(graph.at(op.inputs[0]).dtype)) return false;
+        [[fallthrough]];
+      case Kind::kReshape:
+      case Kind::kTranspose:
+      case Kind::kSqueeze:
+      case Kind::kExpandDims:
+      case Kind::kSlice:
+      case Kind::kStridedSlice:
+        id = op.inputs[0];
+        break;
+      default:
+        return false;
+    }
+  }
+  return false;
+}
+
+// Constant indices as non-negative ones, each row checked against the dimensions. nullopt when they are known at run
+// time only, or when a negative one counts from the end of a dynamic dimension.
+std::optional<Val> known_non_negative(Lowering& lo, Val indices, std::span<const Dim> dims) {
+  auto known = lo.ints(indices);
+  if (!known) return std::nullopt;
+  bool changed = false;
+  for (size_t i = 0; i < known->size(); ++i) {
+    int64_t& index = (*known)[i];
+    const Dim dim = dims[i % dims.size()];
+    if (core::is_symbol(dim)) {
+      if (index < 0) return std::nullopt;
+      continue;
+    }
+    if (index < -dim || index >= dim)
+      lo.malformed(fmt::format("index {} is out of range for an axis of {} elements", index, dim));
+    if (index >= 0) continue;
+    index += dim;
+    changed = true;
+  }
+  if (!changed) return indices;
+  const Shape shape = lo.shape(indices);
+  return Val{lo.b.graph.add_ints(*known, lo.dtype(indices), shape)};
+}
+
+}  // namespace
+
+Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims) {
+  if (symbols_in(dims) <= 1 || std::equal(dims.begin(), dims.end(), lo.shape(x).begin(), lo.shape(x).end()))
+    return lo.b.reshape(x, dims);
+  // One of the symbols can become -1: the others must be computed from shapes of tensors, so try each in turn.
+  std::vector<Dim> target(dims.begin(), dims.end());
+  for (size_t open = target.size(); open-- > 0;) {
+    if (!core::is_symbol(target[open])) continue;
+    target[open] = -1;
+    try {
+      Val out = lo.b.op(Kind::kReshape, {x, lo.b.dims(target)});
+      if (!lo.b.is_constant(out)) lo.b.graph.at(out.id).shape.assign(dims.begin(), dims.end());
+      return out;
+    } catch (const stream::Unsupported&) {
+      target[open] = dims[open];  // another symbol cannot be computed: it has to be the -1
+    }
+  }
+  return lo.b.reshape(x, dims);
+}
+
+Val squeeze_axes(Lowering& lo, Val x, const std::vector<int>& axes) {
+  if (axes.empty()) return x;
+  if (symbols_in(lo.shape(x)) <= 1) return lo.b.squeeze(x, axes);
+  return lo.b.op(Kind::kSqueeze, {x}, core::SqueezeOptions{{axes.begin(), axes.end()}});
+}
+
+Val unsqueeze_axes(Lowering& lo, Val x, const std::vector<int>& axes) {
+  if (symbols_in(lo.shape(x)) <= 1) return lo.b.unsqueeze(x, axes);
+  std::vector<int> sorted = axes;
+  std::sort(sorted.begin(), sorted.end());
+  for (int axis : sorted) x = lo.b.op(Kind::kExpandDims, {x, lo.b.i32_scalar(axis)});
+  return x;
+}
+
+Val as_scalar(Lowering& lo, Val x) {
+  for (Dim dim : lo.shape(x))
+    if (dim != 1 && !core::is_symbol(dim))
+      lo.malformed("an input that must be a scalar has shape " + stream::to_string(lo.shape(x)));
+  return lo.b.reshape(x, {});
+}
+
+Val dim_as_scalar(Lowering& lo, Dim dim, DType dtype) {
+  if (!core::is_symbol(dim)) return lo.b.scalar(static_cast<double>(dim), dtype);
+  const bool listed = dtype == DType::kInt32 || dtype == DType::kInt64;
+  Val scalar = lo.b.reshape(lo.b.dims({&dim, 1}, listed ? dtype : DType::kInt32), {});
+  return lo.b.cast(scalar, dtype);
+}
+
+Val filled_with(Lowering& lo, std::span<const Dim> dims, Val scalar) {
+  if (stream::is_static(dims) && lo.b.is_constant(scalar)) {
+    const stream::RecipeRef one = lo.b.graph.at(scalar.id).constant;
+    return lo.b.constant(
+        stream::recipe::fill(stream::evaluate(one, lo.b.graph.budget), one->dtype, {dims.begin(), dims.end()}));
+  }
+  return lo.b.fill(lo.b.dims(dims), scalar);
+}
+
+Val iota(Lowering& lo, Dim dim, DType dtype) {
+  if (!core::is_symbol(dim)) return lo.b.constant(stream::recipe::iota(0, 1, dtype, dim));
+  return lo.b.range(lo.b.scalar(0, dtype), dim_as_scalar(lo, dim, dtype), lo.b.scalar(1, dtype));
+}
+
+Val as_i32_clamped(Lowering& lo, Val list) {
+  constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+  if (auto known = lo.dims(list); known && lo.rank(list) == 1) {
+    for (Dim& dim : *known)
+      if (!core::is_symbol(dim)) dim = std::clamp<Dim>(dim, -kFar, kFar);
+    try {
+      return lo.b.dims(*known);
+    } catch (const stream::Unsupported&) {  // use the values that the graph computes
+    }
+  } else if (lo.dtype(list) == DType::kInt64) {
+    const auto far = static_cast<double>(kFar);
+    list = lo.b.minimum(lo.b.maximum(list, lo.b.scalar(-far, DType::kInt64)), lo.b.scalar(far, DType::kInt64));
+  }
+  return lo.b.cast(list, DType::kInt32);
+}
+
+Val non_negative_indices(Lowering& lo, Val indices, Dim dim) {
+  const Dim one[] = {dim};
+  if (auto known = known_non_negative(lo, indices, one)) return *known;
+  if (!stream::is_signed_int(lo.dtype(indices)) || never_negative(lo.b.graph, indices.id)) return indices;
+  Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
+  return lo.b.select(below, lo.b.add(indices, dim_as_scalar(lo, dim, lo.dtype(indices))), indices);
+}
+
+Val non_negative_tuples(Lowering& lo, Val indices, std::span<const Dim> dims) {
+  if (auto known = known_non_negative(lo, indices, dims)) return *known;
+  if (never_negative(lo.b.graph, indices.id)) return indices;
+  Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
+  return lo.b.select(below, lo.b.add(indices, lo.b.dims(dims, lo.dtype(indices))), indices);
+}
+
+Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise) {
+  const int last[] = {1};
+  Val places = lo.b.unsqueeze(non_negative_indices(lo, axes, rank), last), shape = lo.b.i32({rank});
+  Val hits = lo.b.scatter_nd(places, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), shape);
+  return lo.b.select(lo.b.greater(hits, lo.b.i32_scalar(0)), lo.b.scatter_nd(places, values, shape),
+                     lo.b.i32_scalar(otherwise));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes and indices, known at conversion or computed at run time.
+//
+// The trap: in ONNX, negative indices and axes count from the end, and 0 in a shape means "as in the input". TFLite's
+// kernels take neither, and require i32 where ONNX has i64.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "layout/lower/lowering.h"
+
+namespace lowtide::layout {
+
+// False where either is a symbol, which may equal anything.
+inline bool known_to_differ(Dim a, Dim b) { return a != b && !core::is_symbol(a) && !core::is_symbol(b); }
+// x reshaped; any number of the dimensions may be symbols.
+Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims);
+// Removes axes of size 1, or inserts them (`axes` of the result, normalised).
+Val squeeze_axes(Lowering& lo, Val x, const std::vector<int>& axes);
+Val unsqueeze_axes(Lowering& lo, Val x, const std::vector<int>& axes);
+// A tensor of one element as rank 0.
+Val as_scalar(Lowering& lo, Val x);
+// A dimension as a scalar of an integer dtype.
+Val dim_as_scalar(Lowering& lo, Dim dim, DType dtype);
+// `dims` filled with a scalar.
+Val filled_with(Lowering& lo, std::span<const Dim> dims, Val scalar);
+// 0, 1, ... dim - 1.
+Val iota(Lowering& lo, Dim dim, DType dtype);
+// A list of sizes as i32, computed from the shapes of graph inputs where the elements are symbols. i64 values out of
+// range are clamped (INT64_MAX means "to the end").
+Val as_i32_clamped(Lowering& lo, Val list);
+// Indices into an axis of size `dim` with negative ones (which count from the end) made non-negative.
+Val non_negative_indices(Lowering& lo, Val indices, Dim dim);
+// The same for index tuples: entry j of the last axis of `indices` indexes dims[j].
+Val non_negative_tuples(Lowering& lo, Val indices, std::span<const Dim> dims);
+// An i32 list with one element for each axis, for `axes` (i32, any sign) known at run time only: values[i] at axes[i],
+// elsewhere `otherwise`.
+Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise);
+
+}  // namespace lowtide::layout

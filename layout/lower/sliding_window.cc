@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// See window.h. Sources: ONNX's Conv, MaxPool and AveragePool; LiteRT's tflite/kernels/padding.h.
+#include "layout/lower/sliding_window.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "layout/lower/attributes.h"
+
+namespace lowtide::layout {
+namespace {
+
+enum class AutoPad { kNotSet, kValid, kSameUpper, kSameLower };
+
+AutoPad read_auto_pad(Lowering& lo) {
+  std::string text = lo.attr_s("auto_pad", "NOTSET");
+  if (text == "NOTSET" || text.empty()) return AutoPad::kNotSet;
+  if (text == "VALID") return AutoPad::kValid;
+  if (text == "SAME_UPPER") return AutoPad::kSameUpper;
+  if (text == "SAME_LOWER") return AutoPad::kSameLower;
+  lo.malformed(fmt::format("attribute 'auto_pad' has the unknown value '{}'", text));
+}
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+// A size as stride * whole + rest; the rest may not be known.
+struct Division {
+  Dim whole = 0;
+  std::optional<int64_t> rest;
+};
+
+Division divide(core::Symbols& symbols, Dim size, int64_t stride) {
+  Dim rest = symbols.mod(size, stride);
+  if (core::is_symbol(rest)) return {symbols.floor_div(size, stride), std::nullopt};
+  return {*symbols.exact_div(symbols.sub(size, rest), stride), rest};
+}
+
+// floor((size + plus) / stride)
+Dim floor_of(core::Symbols& symbols, Dim size, int64_t plus, int64_t stride) {
+  Division d = divide(symbols, size, stride);
+  if (d.rest) return symbols.add(d.whole, floor_div(*d.rest + plus, stride));
+  return symbols.floor_div(symbols.add(size, plus), stride);
+}
+
+// The total padding of SAME; nullopt when it depends on a dynamic size.
+std::optional<int64_t> same_total(core::Symbols& symbols, const WindowAxis& axis) {
+  Division d = divide(symbols, axis.size, axis.stride);
+  if (!d.rest) return std::nullopt;
+  return std::max<int64_t>(0, axis.effective_kernel() - (*d.rest == 0 ? axis.stride : *d.rest));
+}
+
+// With ceil_mode the last window may extend outside, unless it would start after the elements and the pads at the
+// beginning.
+Dim ceil_count(Lowering& lo, core::Symbols& symbols, const WindowAxis& axis) {
+  const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
+  Division d = divide(symbols, axis.size, axis.stride);
+  if (!d.rest) {
+    const int64_t size = lo.need_static(axis.size, "the size of an axis that is pooled with ceil_mode");
+    d = divide(symbols, size, axis.stride);
+  }
+  const int64_t over = (*d.rest + plus) - floor_div(*d.rest + plus, axis.stride) * axis.stride;
+  Dim out = floor_of(symbols, axis.size, plus, axis.stride);
+  out = symbols.add(out, 1);
+  if (over == 0) return out;
+  const bool starts_after = axis.declared_after - axis.effective_kernel() - over + axis.stride >= 0;
+  return starts_after ? out : symbols.add(out, 1);
+}
+
+void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode) {
+  core::Symbols& symbols = lo.b.graph.symbols;
+  std::optional<int64_t> total = same_total(symbols, axis);
+  const Dim same_count = floor_of(symbols, axis.size, axis.stride - 1, axis.stride);
+  if (auto_pad == AutoPad::kSameLower && !total) {
+    lo.need_static(axis.size, "the size of an axis with auto_pad SAME_LOWER and a stride");
+  } else if (auto_pad == AutoPad::kSameUpper && !total) {
+    axis.known = axis.fits_valid = false;
+    axis.out = same_count;
+    return;
+  }
+  if (auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower) {
+    axis.before = auto_pad == AutoPad::kSameUpper ? *total / 2 : *total - *total / 2;
+    axis.declared_after = *total - axis.before;
+    axis.out = same_count;
+  } else {
+    const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
+    axis.out =
+        ceil_mode ? ceil_count(lo, symbols, axis) : symbols.add(floor_of(symbols, axis.size, plus, axis.stride), 1);
+  }
+  if (!core::is_symbol(axis.out) && axis.out < 1 && axis.size != 0)
+    lo.malformed(fmt::format("a window of {} elements is larger than an axis of {} elements with pads {} and {}",
+                             axis.effective_kernel(), axis.size, axis.before, axis.declared_after));
+  const Dim valid_count = symbols.add(floor_of(symbols, axis.size, -axis.effective_kernel(), axis.stride), 1);
+  axis.fits_valid = axis.before == 0 && axis.out == valid_count;
+  axis.fits_same = total && axis.before == *total / 2 && axis.out == same_count;
+  // The padding that the last window needs.
+  Dim needed = symbols.add(symbols.mul(symbols.sub(axis.out, 1), axis.stride), axis.effective_kernel() - axis.before);
+  needed = symbols.sub(needed, axis.size);
+  axis.after = core::is_symbol(needed) ? axis.declared_after : std::max<int64_t>(0, needed);
+}
+
+}  // namespace
+
+std::vector<WindowAxis> read_window(Lowering& lo, std::span<const Dim> sizes,
+                                    std::optional<std::vector<int64_t>> weights, bool ceil_mode) {
+  const size_t count = sizes.size();
+  if (!weights && !lo.has_attr("kernel_shape")) lo.malformed("attribute 'kernel_shape' is missing");
+  std::vector<int64_t> kernel = lo.attr_ints("kernel_shape").value_or(weights.value_or(std::vector<int64_t>()));
+  if (kernel.size() != count)
+    lo.malformed(fmt::format("attribute 'kernel_shape' must have {} elements; it has {}", count, kernel.size()));
+  if (weights && kernel != *weights)
+    lo.malformed(fmt::format("attribute 'kernel_shape' is {}, but the weights have {}", stream::to_string(kernel),
+                             stream::to_string(*weights)));
+  const std::vector<int64_t> stride = attr_int_list(lo, "strides", count, 1, 1),
+                             dilation = attr_int_list(lo, "dilations", count, 1, 1);
+  const AutoPad auto_pad = read_auto_pad(lo);
+  std::vector<int64_t> pads = attr_int_list(lo, "pads", 2 * count, 0, 0);
+  if (auto_pad != AutoPad::kNotSet) std::fill(pads.begin(), pads.end(), 0);
+  std::vector<WindowAxis> axes(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (kernel[i] < 1 || kernel[i] > std::numeric_limits<int32_t>::max() / dilation[i])
+      lo.malformed(fmt::format("kernel size {} with dilation {} is out of range", kernel[i], dilation[i]));
+    axes[i] = {.kernel = kernel[i],
+               .stride = stride[i],
+               .dilation = dilation[i],
+               .size = sizes[i],
+               .before = pads[i],
+               .declared_after = pads[count + i]};
+    place(lo, axes[i], auto_pad, ceil_mode);
+  }
+  return axes;
+}
+
+Padding choose_padding(Lowering& lo, Val& x, std::span<const WindowAxis> axes, size_t first_axis, double value) {
+  if (std::all_of(axes.begin(), axes.end(), [](const WindowAxis& a) { return a.fits_valid; })) return Padding::kValid;
+  if (std::all_of(axes.begin(), axes.end(), [](const WindowAxis& a) { return a.fits_same; })) return Padding::kSame;
+  std::vector<int64_t> before(static_cast<size_t>(lo.rank(x)), 0), after = before;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!axes[i].known) lo.need_static(axes[i].size, "the size of an axis with auto_pad and a stride");
+    before[first_axis + i] = axes[i].before;
+    after[first_axis + i] = axes[i].after;
+  }
+  x = lo.b.pad(x, before, after, value);
+  return Padding::kValid;
+}
+
+Val to_image(Lowering& lo, Val x) {
+  const int rank = lo.rank(x);
+  Perm perm = {0};
+  for (int i = 2; i < rank; ++i) perm.push_back(i);
+  perm.push_back(1);
+  x = lo.b.transpose(x, perm);
+  if (rank != 3) return x;
+  const Shape shape = lo.shape(x);
+  return lo.b.reshape(x, {shape[0], 1, shape[1], shape[2]});
+}
+
+Val from_image(Lowering& lo, Val y, int spatial) {
+  if (spatial == 1) {
+    const Shape shape = lo.shape(y);
+    y = lo.b.reshape(y, {shape[0], shape[2], shape[3]});
+  }
+  const int rank = lo.rank(y);
+  Perm perm = {0, rank - 1};
+  for (int i = 1; i < rank - 1; ++i) perm.push_back(i);
+  return lo.b.transpose(y, perm);
+}
+
+namespace {
+
+Perm channels_first_perm(int rank) {
+  Perm perm = {0, rank - 1};
+  for (int axis = 1; axis + 1 < rank; ++axis) perm.push_back(axis);
+  return perm;
+}
+
+}  // namespace
+
+Val channels_first(Lowering& lo, Val x) {
+  if (lo.rank(x) < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
+  return lo.b.transpose(x, channels_first_perm(lo.rank(x)));
+}
+
+Val channels_last(Lowering& lo, Val y) { return lo.b.transpose(y, stream::inverse(channels_first_perm(lo.rank(y)))); }
+
+std::vector<WindowAxis> as_image(std::vector<WindowAxis> axes) {
+  if (axes.size() == 1) axes.insert(axes.begin(), WindowAxis{});
+  return axes;
+}
+
+int to_int(Lowering& lo, int64_t value, const char* what) {
+  if (value < 0 || value > std::numeric_limits<int32_t>::max())
+    lo.malformed(fmt::format("'{}' must be from 0 to 2^31 - 1; it is {}", what, value));
+  return static_cast<int>(value);
+}
+
+}  // namespace lowtide::layout
