@@ -43,7 +43,7 @@ class Merging {
     }
   }
 
-  // In topological order, so that an op's inputs are merged before it is looked at.
+  // In topological order, so that an op's inputs are merged before the op is compared.
   void ops() {
     std::map<std::pair<Kind, std::vector<ValueId>>, std::vector<size_t>> seen;
     const std::set<ValueId> outputs(graph_.outputs.begin(), graph_.outputs.end());
@@ -72,7 +72,7 @@ class Merging {
     if (a.options != b.options || a.outputs.size() != b.outputs.size()) return false;
     for (size_t i = 0; i < a.outputs.size(); ++i) {
       const core::Value &x = graph_.at(a.outputs[i]), &y = graph_.at(b.outputs[i]);
-      // Shapes may be known in different detail; dtypes are part of what CAST and QUANTIZE do.
+      // Symbolic shapes may differ; dtypes are part of what CAST and QUANTIZE compute.
       if (x.dtype != y.dtype || x.shape != y.shape || !same_quantization(x, y)) return false;
     }
     return true;

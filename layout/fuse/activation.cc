@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RELU, RELU6 and RELU_N1_TO_1 are fused by most kernels that compute in floating point.
+// Fuses RELU, RELU6 and RELU_N1_TO_1 into the ops before them: most floating-point kernels have a fused activation.
 #include <array>
 
 #include "layout/fuse/rules.h"
@@ -20,8 +20,8 @@ Activation activation_of(Kind kind) {
   }
 }
 
-// The activation slot of ops whose kernel has one that works. CONCATENATION's table has the field, but its kernel
-// refuses it; CONV_3D_TRANSPOSE likewise.
+// The activation option of ops whose kernel supports it. The tables of CONCATENATION and CONV_3D_TRANSPOSE have the
+// field, but their kernels refuse it.
 Activation* slot(Op& op) {
   switch (op.kind) {
     case Kind::kConv2d:
@@ -54,14 +54,14 @@ bool fuse_activation(Rewriter& rewriter, OpId id) {
   Activation* target = slot(rewriter.op(maker));
   if (!target) return false;
   const Activation wanted = activation_of(op.kind);
-  // relu6(relu(x)) is relu6(x), relu(relu6(x)) too.
+  // relu6(relu(x)) and relu(relu6(x)) are relu6(x).
   if (*target == Activation::kNone || *target == wanted ||
       (*target == Activation::kRelu && wanted == Activation::kRelu6)) {
     *target = wanted;
   } else if (!(*target == Activation::kRelu6 && wanted == Activation::kRelu)) {
     return false;
   }
-  // The activation's value is the one that is left: its name is the outer one.
+  // The activation's output value remains, with its name.
   const ValueId out = op.outputs[0];
   std::string name = rewriter.value(out).name;
   rewriter.replace(out, in);

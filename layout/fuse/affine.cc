@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scale and a shift per channel vanish into the weights of the ops that come after: this is where the gamma and beta
-// of a layer normalisation go when it feeds only fully connected layers and convolutions. (scale.cc is the other
-// direction.)
+// Folds a per-channel scale and shift into the weights of the ops after it, for example the gamma and beta of a layer
+// normalisation that feeds only fully connected layers and convolutions. (scale.cc folds into the op before.)
 //
 //     W (gamma * x + beta) + b  =  (W gamma) x + (W beta + b)
 //
-// The trap: a convolution's padding is zero after the shift, not before it, so that a shift passes only without
-// padding.
+// The trap: a convolution pads with zeros after the shift, so a shift can be folded only when there is no padding.
 #include <algorithm>
 #include <array>
 
@@ -30,14 +28,14 @@ RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& s
   return recipe::reshape(value.constant, {shape.back()});
 }
 
-// An op that takes channels into its weights, and the axis of the weights that counts them.
+// An op that can fold the channels into its weights, and the input channel axis of the weights.
 struct Taker {
   OpId op;
   Weighted where;
   int input_axis;
 };
 
-// All uses of a value, seen through reshapes that leave the last axis alone; empty when one of them cannot take it.
+// All uses of a value, also through reshapes that keep the last axis; empty when one of them cannot fold it.
 bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Taker>& takers) {
   if (rewriter.uses(id) != static_cast<int>(rewriter.users(id).size())) return false;  // a graph output
   const core::Dim channels = rewriter.value(id).shape.back();
@@ -92,7 +90,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
   return std::nullopt;
 }
 
-// The channels laid along the input axis of weights.
+// The channels reshaped to broadcast along the input axis of the weights.
 RecipeRef along(const RecipeRef& channels, const Taker& taker, int rank) {
   core::Shape shape(static_cast<size_t>(rank), 1);
   shape[static_cast<size_t>(taker.input_axis)] = channels->dims[0];

@@ -11,7 +11,7 @@ bool BehindReshape::ends_in_reshapes() const {
   };
   return std::all_of(values_.begin(), values_.end(), [&](ValueId value) {
     const auto& users = rewriter_.users(value);
-    // An output of the graph is a use without a user.
+    // A graph output is a use without a user.
     return rewriter_.uses(value) == static_cast<int>(users.size()) &&
            std::all_of(users.begin(), users.end(), [&](OpId user) { return stays(value, user); });
   });

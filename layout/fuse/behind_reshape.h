@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops behind a RESHAPE that do not mind it, up to other RESHAPEs: what lead_axes and merged_axes rewrite as one.
+// The group of ops between a RESHAPE and the RESHAPEs that use their results, which lead_axes and merged_axes rewrite
+// together.
 #pragma once
 
 #include <set>
@@ -13,11 +14,11 @@ class BehindReshape {
   BehindReshape(Rewriter& rewriter, OpId reshape)
       : rewriter_(rewriter), source_(rewriter.op(reshape).inputs[0]), start_(rewriter.op(reshape).outputs[0]) {}
 
-  // `join(op)` puts an op and its values into the sets below; false when it is there or does not belong there.
+  // `join(op)` adds an op and its values to the sets below; false when it is in them already or does not belong there.
   template <typename Join>
   void grow(Join&& join) {
     values_.insert(start_);
-    // A binary op may join only after both of its inputs have: look again until nothing new is found.
+    // A binary op can join only after both inputs have: repeat until nothing changes.
     for (bool grew = true; grew;) {
       grew = false;
       for (ValueId value : std::set<ValueId>(values_))
@@ -25,11 +26,11 @@ class BehindReshape {
     }
   }
 
-  // Every value that leaves the region goes into a RESHAPE, which does not mind.
+  // Whether every value that leaves the group is used by RESHAPEs only.
   bool ends_in_reshapes() const;
 
   Rewriter& rewriter_;
-  ValueId source_, start_;  // what the RESHAPE takes and makes
+  ValueId source_, start_;  // input and output of the RESHAPE
   std::set<ValueId> values_;
   std::set<OpId> ops_;
 };

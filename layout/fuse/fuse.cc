@@ -23,7 +23,7 @@ void fuse(core::Graph& graph) {
   bool changed = true;
   while (changed) {
     changed = false;
-    // Ops that rules add are met at the end of the same sweep.
+    // Ops that rules add are visited at the end of the same sweep.
     for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
       auto found = rules.find(rewriter.op(id).kind);
       if (found == rules.end()) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gelu as exporters write it, exactly (erf) or approximately (tanh), becomes GELU.
+// Replaces exported forms of Gelu, exact (erf) or approximate (tanh), by GELU.
 //
 //     x * 0.5 * (1 + erf(x / sqrt 2))                              factors in any order, / sqrt 2 or * 0.7071
 //     x * 0.5 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 * x^3)))      x^3 as a power or as products
@@ -12,7 +12,7 @@
 namespace lowtide::layout {
 namespace {
 
-// From `one_plus` = 1 + erf(..) down to x * 0.5 * one_plus, the three factors in any order; the value that is the Gelu.
+// Finds the Gelu x * 0.5 * one_plus, its factors in any order, from `one_plus` = 1 + erf(..).
 std::optional<ValueId> product_below(Rewriter& rewriter, ValueId one_plus, ValueId x) {
   const OpId first = sole_user(rewriter, one_plus, Kind::kMul);
   if (first < 0) return std::nullopt;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hard swish as exporters write it, x * clip(x + 3, 0, 6) / 6 in any order, becomes HARD_SWISH.
+// Replaces exported forms of hard swish, x * clip(x + 3, 0, 6) / 6 in any order, by HARD_SWISH.
 #include <array>
 
 #include "layout/fuse/rules.h"
@@ -17,7 +17,7 @@ bool adds_three(Rewriter& rewriter, const Op& add, ValueId x) {
   return false;
 }
 
-// clip(x + 3, 0, 6): RELU6 of an ADD, or an ADD that has taken the RELU6 in.
+// clip(x + 3, 0, 6): RELU6 of an ADD, or an ADD with a fused RELU6.
 bool is_clipped(Rewriter& rewriter, ValueId id, ValueId x) {
   const OpId maker = rewriter.producer(id);
   if (maker < 0) return false;
@@ -30,7 +30,7 @@ bool is_clipped(Rewriter& rewriter, ValueId id, ValueId x) {
          adds_three(rewriter, op, x);
 }
 
-// clip(x + 3, 0, 6) / 6, or clip(x / 6 + 1/2, 0, 1), which is the same.
+// clip(x + 3, 0, 6) / 6 or clip(x / 6 + 1/2, 0, 1), which are equal.
 bool is_hard_sigmoid(Rewriter& rewriter, ValueId id, ValueId x) {
   if (auto clipped = scaled(rewriter, id, 1.0 / 6); clipped && is_clipped(rewriter, *clipped, x)) return true;
   const Op* clip = plain_producer(rewriter, id);

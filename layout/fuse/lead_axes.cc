@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A RESHAPE that leaves the last axis alone does not matter to ops that work on the last axis or element by element: a
-// layer normalisation, a fully connected layer. It moves behind all of them when it then merges with the reshapes that
-// follow:
+// Moves a RESHAPE that keeps the last axis behind ops that work on the last axis or elementwise (a layer normalisation,
+// a fully connected layer), when it can then merge with the reshapes that follow:
 //
 //     CONV_2D -> RESHAPE -> layer norm -> FULLY_CONNECTED -> RESHAPE      one RESHAPE less
 #include <algorithm>
@@ -23,16 +22,16 @@ bool is_last_axis_reduction(Rewriter& rewriter, const Op& op) {
   return axes && axes->size() == 1 && (*axes)[0] == rewriter.value(op.inputs[0]).rank() - 1;
 }
 
-class LeadRegion : private BehindReshape {
+class LeadingAxesGroup : private BehindReshape {
  public:
-  LeadRegion(Rewriter& rewriter, OpId reshape)
+  LeadingAxesGroup(Rewriter& rewriter, OpId reshape)
       : BehindReshape(rewriter, reshape), rank_(rewriter.value(start_).rank()) {
     grow([this](OpId id) { return join(id); });
   }
 
   bool closed() const { return !ops_.empty() && ends_in_reshapes(); }
 
-  // Takes the RESHAPE out: all ops of the region see the leading axes of its source.
+  // Removes the RESHAPE: all ops of the group get the leading axes of its source.
   void apply() {
     Shape lead = rewriter_.value(source_).shape;
     lead.pop_back();
@@ -78,17 +77,17 @@ class LeadRegion : private BehindReshape {
   int rank_;
 };
 
-bool reshape_behind_region(Rewriter& rewriter, OpId id) {
+bool move_reshape_behind(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const Shape &in = rewriter.value(op.inputs[0]).shape, &out = rewriter.value(op.outputs[0]).shape;
   if (in.size() < 2 || out.size() < 2 || in.back() != out.back() || rewriter.is_constant(op.inputs[0])) return false;
-  LeadRegion region(rewriter, id);
-  if (!region.closed()) return false;
-  region.apply();
+  LeadingAxesGroup group(rewriter, id);
+  if (!group.closed()) return false;
+  group.apply();
   return true;
 }
 
-constexpr std::array kLeadAxesRules = {FuseRule{Kind::kReshape, reshape_behind_region}};
+constexpr std::array kLeadAxesRules = {FuseRule{Kind::kReshape, move_reshape_behind}};
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flatten between a convolution and a fully connected layer: ONNX flattens [N,C,H,W], the convolution makes
-// [N,H,W,C]. The order of the flattened elements is taken into the weights, as a permutation in their recipe.
+// Between a convolution and a fully connected layer ONNX flattens [N,C,H,W], but CONV_2D returns [N,H,W,C]. The order
+// of the flattened elements is folded into the weights, as a permutation in their recipe.
 #include <algorithm>
 #include <array>
 
@@ -13,7 +13,7 @@ using core::Perm;
 namespace recipe = stream::recipe;
 
 bool flatten_into_weights(Rewriter& rewriter, OpId id) {
-  // From the RESHAPE, so that several layers that share a flatten change together.
+  // Starts at the RESHAPE, so that all layers that share a flatten are rewritten together.
   const Op reshape = rewriter.op(id);
   const core::Shape in = rewriter.value(reshape.inputs[0]).shape, out = rewriter.value(reshape.outputs[0]).shape;
   if (out.size() != 2 || in.size() < 3 || in[0] != out[0]) return false;
@@ -31,8 +31,8 @@ bool flatten_into_weights(Rewriter& rewriter, OpId id) {
   if (above < 0 || rewriter.op(above).kind != Kind::kTranspose) return false;
   auto perm = rewriter.graph.ints(rewriter.op(above).inputs[1]);
   if (!perm || (*perm)[0] != 0) return false;
-  // Weights [N, C*H*W] are taken apart along the flattened axes and put in the order before the transpose; their axis 0
-  // counts outputs where the data's counts the batch, so that the permutation is the same.
+  // The flattened axis of the weights [N, C*H*W] is split and permuted to the order before the transpose. Axis 0 of the
+  // weights (outputs) takes the place of the batch, so the permutation is the same as that of the data.
   const Perm undo = stream::inverse(Perm(perm->begin(), perm->end()));
   for (OpId layer : layers) {
     const core::Value weights = rewriter.value(rewriter.op(layer).inputs[1]);
@@ -55,7 +55,7 @@ bool swaps_last_two(const Perm& perm) {
   return perm == swapped;
 }
 
-// A TRANSPOSE that swaps the last two axes is the kernel's adj flag.
+// A TRANSPOSE that swaps the last two axes becomes the kernel's adj flag.
 bool transpose_into_matmul(Rewriter& rewriter, OpId id) {
   bool changed = false;
   for (size_t side : {size_t{0}, size_t{1}}) {

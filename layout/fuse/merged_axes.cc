@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A RESHAPE that merges axes, before ops that reduce over the whole of the merged axis or work element by element: they
-// see the axes apart just as well, and then another axis order can pass through. This is where a group normalisation is
-// that was written as an instance normalisation of a reshaped tensor, and a pooling over a flattened image:
+// Unmerges axes: where ops after a RESHAPE that merges axes reduce over whole merged axes or work elementwise, they can
+// work on the separate axes, which settle_layouts can permute. Examples are a group normalisation written as an
+// instance normalisation of a reshaped tensor, and a pooling over a flattened image:
 //
 //     [N,C,H,W] -> RESHAPE [N,G,K] -> over K -> RESHAPE [N,C,H,W]      [N,G,C/G,H,W], over the last three
 //
-// Without groups (G = 1, G = C) nothing is left of the RESHAPEs.
+// Without groups (G = 1, G = C) the RESHAPEs disappear.
 #include <algorithm>
 #include <array>
 
@@ -20,7 +20,7 @@ using core::Dim;
 using core::ReduceOptions;
 using core::Shape;
 
-// Each axis of `out` as the finest axes that `in` knows of it; empty when the two do not divide one another.
+// Splits each axis of `out` into axes of `in`; empty when the shapes do not divide.
 std::vector<Shape> split(core::Symbols& symbols, const Shape& in, const Shape& out) {
   std::vector<Shape> pieces;
   size_t next = 0;
@@ -29,7 +29,7 @@ std::vector<Shape> split(core::Symbols& symbols, const Shape& in, const Shape& o
     Shape& axes = pieces.emplace_back();
     while (rest != 1) {
       while (left == 1 && next < in.size()) left = in[next++];
-      if (left == 1 || left == 0 || rest == 0) return {};  // 1: `in` is used up, as far as is known
+      if (left == 1 || left == 0 || rest == 0) return {};  // 1: no axis of `in` is left
       if (auto more = symbols.exact_div(rest, left)) {
         axes.push_back(left);
         rest = *more;
@@ -46,17 +46,17 @@ std::vector<Shape> split(core::Symbols& symbols, const Shape& in, const Shape& o
   return pieces;
 }
 
-// The ops after a RESHAPE, as far as they see nothing but its shape, with some axes reduced to 1.
-class MergedRegion : private BehindReshape {
+// The group of ops whose shapes are that of the RESHAPE's result, some axes reduced to 1.
+class MergedAxesGroup : private BehindReshape {
  public:
-  MergedRegion(Rewriter& rewriter, OpId reshape) : BehindReshape(rewriter, reshape) {
+  MergedAxesGroup(Rewriter& rewriter, OpId reshape) : BehindReshape(rewriter, reshape) {
     shape_ = rewriter.value(start_).shape;
     pieces_ = split(rewriter.graph.symbols, rewriter.value(source_).shape, shape_);
     if (std::none_of(pieces_.begin(), pieces_.end(), [](const Shape& axes) { return axes.size() > 1; })) return;
     grow([this](OpId id) { return join(id); });
   }
 
-  // A merged axis is reduced, and nothing outside sees the axes.
+  // Whether a merged axis is reduced, and no op outside the group uses the merged axes.
   bool closed() const { return reduces_ && ends_in_reshapes(); }
 
   void apply() {
@@ -67,17 +67,17 @@ class MergedRegion : private BehindReshape {
       for (size_t slot = 0; slot < rewriter_.op(id).inputs.size(); ++slot) {
         const ValueId in = rewriter_.op(id).inputs[slot];
         if (values_.contains(in)) continue;
-        Val made = reduce ? Val{axes_of(id)} : b.reshape({in}, apart(rewriter_.value(in).shape));
+        Val made = reduce ? Val{axes_of(id)} : b.reshape({in}, unmerged(rewriter_.value(in).shape));
         rewriter_.note_new_ops();
         rewriter_.set_input(id, slot, made.id);
       }
     }
     b.origin = rewriter_.op(rewriter_.producer(start_)).origin;
-    const Val apart_source = b.reshape({source_}, apart(shape_));
+    const Val unmerged_source = b.reshape({source_}, unmerged(shape_));
     rewriter_.note_new_ops();
     for (ValueId value : values_)
-      if (value != start_) rewriter_.graph.at(value).shape = apart(rewriter_.value(value).shape);
-    rewriter_.replace(start_, apart_source.id);
+      if (value != start_) rewriter_.graph.at(value).shape = unmerged(rewriter_.value(value).shape);
+    rewriter_.replace(start_, unmerged_source.id);
   }
 
  private:
@@ -92,7 +92,8 @@ class MergedRegion : private BehindReshape {
     return ops_.insert(id).second;
   }
 
-  // Over each axis whole. Only reductions that keep axes of 1 stay in the region; what others make has no merged axis.
+  // A reduction over whole axes. The results of those that keep reduced axes belong to the group; the others have no
+  // merged axis.
   bool join_reduction(OpId id) {
     const Op& op = rewriter_.op(id);
     auto axes = rewriter_.graph.ints(op.inputs[1]);
@@ -112,7 +113,7 @@ class MergedRegion : private BehindReshape {
 
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
 
-  // Whether each axis is the region's or 1, those of extent 1 included.
+  // Whether each axis has the group's size or 1.
   bool fits(ValueId id) const {
     const Shape& shape = rewriter_.value(id).shape;
     if (shape.size() > shape_.size()) return false;
@@ -121,8 +122,8 @@ class MergedRegion : private BehindReshape {
     return true;
   }
 
-  // A shape that fits, with the merged axes apart; axes of 1 are left out where no op shows them.
-  Shape apart(Shape shape) const {
+  // `shape` with the merged axes separate; axes of size 1 are omitted unless an op of the group drops reduced axes.
+  Shape unmerged(Shape shape) const {
     shape.insert(shape.begin(), shape_.size() - shape.size(), 1);
     Shape result;
     for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -133,7 +134,7 @@ class MergedRegion : private BehindReshape {
     return result;
   }
 
-  // The axes over which a reduction goes, counted apart.
+  // The axes of a reduction, numbered after unmerging.
   ValueId axes_of(OpId id) {
     const core::Value& old = rewriter_.value(rewriter_.op(id).inputs[1]);
     const std::vector<int64_t> axes = *rewriter_.graph.ints(rewriter_.op(id).inputs[1]);
@@ -150,20 +151,20 @@ class MergedRegion : private BehindReshape {
     return rewriter_.graph.add_ints(result, old.dtype, {static_cast<Dim>(result.size())});
   }
 
-  Shape shape_;                // what the RESHAPE makes
+  Shape shape_;                // of the RESHAPE's result
   std::vector<Shape> pieces_;  // of each of its axes
   bool reduces_ = false, drops_ones_ = true;
 };
 
-bool see_axes_apart(Rewriter& rewriter, OpId id) {
+bool unmerge_axes(Rewriter& rewriter, OpId id) {
   if (rewriter.is_constant(rewriter.op(id).inputs[0])) return false;
-  MergedRegion region(rewriter, id);
-  if (!region.closed()) return false;
-  region.apply();
+  MergedAxesGroup group(rewriter, id);
+  if (!group.closed()) return false;
+  group.apply();
   return true;
 }
 
-constexpr std::array kMergedAxesRules = {FuseRule{Kind::kReshape, see_axes_apart}};
+constexpr std::array kMergedAxesRules = {FuseRule{Kind::kReshape, unmerge_axes}};
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// PAD vanishes into the op after it: into another PAD, or into SAME padding where that pads the same elements.
+// Fuses a PAD into the op after it: into another PAD, or into SAME padding where that pads equally.
 //
 // The trap: SAME puts the odd element last and depends on the input's size, so the amounts are computed and compared; a
-// pool with SAME leaves padded elements out, so a MAX_POOL_2D takes only a padding of minus infinity, and an
-// AVERAGE_POOL_2D none.
+// pool with SAME ignores padded elements, so only a padding by minus infinity can be fused into MAX_POOL_2D, and none
+// into AVERAGE_POOL_2D.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -55,11 +55,11 @@ bool merge_pads(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-// What SAME pads along an axis, as LiteRT computes it.
+// The padding of SAME along an axis, as LiteRT computes it.
 std::pair<int64_t, int64_t> same_padding(int64_t size, int64_t filter, int64_t stride, int64_t dilation) {
-  const int64_t extent = (filter - 1) * dilation + 1;
+  const int64_t effective_kernel = (filter - 1) * dilation + 1;
   const int64_t windows = (size + stride - 1) / stride;
-  const int64_t total = std::max<int64_t>(0, (windows - 1) * stride + extent - size);
+  const int64_t total = std::max<int64_t>(0, (windows - 1) * stride + effective_kernel - size);
   return {total / 2, total - total / 2};
 }
 
@@ -67,7 +67,7 @@ struct Window {
   int64_t filter, stride, dilation;
 };
 
-// The pads are none but those that SAME would give to H and W of the unpadded image.
+// Whether the pads are exactly those of SAME for H and W of the unpadded image.
 bool is_same(const Pads& pads, const core::Shape& image, Window h, Window w) {
   if (image.size() != 4 || pads.table.size() != 8 || !stream::is_static(image[1]) || !stream::is_static(image[2]))
     return false;
@@ -101,7 +101,7 @@ bool pad_into_max_pool(Rewriter& rewriter, OpId id) {
   const OpId before = sole_pad(rewriter, op.inputs[0]);
   if (options.padding != Padding::kValid || before < 0) return false;
   auto pads = pads_of(rewriter, before);
-  if (!pads || !(pads->value <= std::numeric_limits<float>::lowest())) return false;  // NaN neither
+  if (!pads || !(pads->value <= std::numeric_limits<float>::lowest())) return false;  // also for NaN
   const ValueId image = rewriter.op(before).inputs[0];
   if (!is_same(*pads, rewriter.value(image).shape, {options.filter_h, options.stride_h, 1},
                {options.filter_w, options.stride_w, 1}))

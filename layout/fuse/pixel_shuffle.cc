@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pixel shuffle written as RESHAPE, TRANSPOSE, RESHAPE becomes DEPTH_TO_SPACE.
+// Replaces a pixel shuffle written as RESHAPE, TRANSPOSE, RESHAPE by DEPTH_TO_SPACE.
 //
-// DEPTH_TO_SPACE takes the channels in the order (row, column, channel); exporters split them in any order, PyTorch's
-// and DUC's as (channel, row, column). The difference is a permutation of the channels, which goes up into the weights
-// of the convolutions that make them; where it cannot, the three ops stay.
+// DEPTH_TO_SPACE has the channel order (row, column, channel); exporters use any order, PyTorch and DUC (channel, row,
+// column). The difference is a permutation of channels, which is folded into the weights of the convolutions that make
+// them; where that is not possible, the three ops stay.
 #include <algorithm>
 #include <array>
 
@@ -18,7 +18,7 @@ namespace {
 using Indices = std::vector<int64_t>;
 namespace recipe = stream::recipe;
 
-// Permutes the last axis of a value by changing what makes it: channel k becomes what was channel indices[k].
+// Permutes the last axis of a value by changing its producer: the new channel k is the old channel indices[k].
 class ChannelPermutation {
  public:
   ChannelPermutation(Rewriter& rewriter, const Indices& indices) : rewriter_(rewriter), indices_(indices) {}
@@ -57,14 +57,14 @@ class ChannelPermutation {
   }
 
  private:
-  // A depthwise convolution's channels are its input's: it is no place for a permutation.
+  // The channels of a depthwise convolution are those of its input, so they cannot be permuted here.
   std::optional<Weighted> weights_of(const Op& op) const {
     if (op.kind == Kind::kDepthwiseConv2d || op.inputs.size() < 2 || op.inputs[1] == core::kAbsent) return std::nullopt;
     auto where = weighted(op, rewriter_.value(op.inputs[1]).rank());
     if (!where) return std::nullopt;
     const core::Shape& shape = rewriter_.value(op.inputs[where->weights]).shape;
     if (shape[static_cast<size_t>(where->channel_axis)] != static_cast<core::Dim>(indices_.size())) return std::nullopt;
-    // Channels of a grouped convolution belong to their group.
+    // The channels of a grouped convolution cannot leave their group.
     if (op.kind == Kind::kConv2d && shape.back() != rewriter_.value(op.inputs[0]).shape.back()) return std::nullopt;
     return where;
   }
@@ -89,7 +89,7 @@ class ChannelPermutation {
 struct Shuffle {
   ValueId source;
   int64_t block;
-  Indices channels;  // what DEPTH_TO_SPACE wants as its channel k
+  Indices channels;  // by channel of DEPTH_TO_SPACE's input: the old channel
 };
 
 // RESHAPE [n,h,w,K] -> [n,h,w,a,b,c] -> TRANSPOSE (n,h,i,w,j,channel) -> RESHAPE [n,h*r,w*r,C].

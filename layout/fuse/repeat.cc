@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only repeat elements vanish before ops that broadcast by themselves; CONCATENATIONs in a row become one.
+// Removes ops that only repeat elements before ops that broadcast; merges CONCATENATIONs in a row.
 //
-// The trap: the result must keep its shape without the repetition: x + broadcast(y) may be where its extent comes from.
+// The trap: the result must keep its shape: in x + broadcast(y) the repetition may determine it.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@
 namespace lowtide::layout {
 namespace {
 
-// What a BROADCAST_TO, or a TILE of axes of extent 1, repeats; kAbsent for everything else.
+// The input of a BROADCAST_TO, or of a TILE of axes of size 1; kAbsent for other ops.
 ValueId repeated_by(Rewriter& rewriter, OpId maker) {
   if (maker < 0) return core::kAbsent;
   const Op& op = rewriter.op(maker);

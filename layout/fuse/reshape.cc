@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of RESHAPE become one; a RESHAPE that changes nothing vanishes.
+// Merges chains of RESHAPE; removes a RESHAPE to the same shape.
 #include <array>
 
 #include "layout/fuse/rules.h"
@@ -7,7 +7,7 @@
 namespace lowtide::layout {
 namespace {
 
-// RESHAPE looks at nothing but the elements in their order: what was reshaped before does not matter.
+// A RESHAPE does not depend on the shape of its input.
 bool skip_inner_reshape(Rewriter& rewriter, OpId id) {
   const ValueId in = rewriter.op(id).inputs[0];
   const OpId maker = rewriter.producer(in);

@@ -53,7 +53,7 @@ void Rewriter::replace(ValueId from, ValueId to) {
   users_[static_cast<size_t>(from)].clear();
   for (OpId user : list) {
     std::vector<ValueId>& inputs = op(user).inputs;
-    // A use listed twice is met twice: one slot each time.
+    // A user that is listed twice is visited twice: one slot each time.
     *std::find(inputs.begin(), inputs.end(), from) = to;
     users_[static_cast<size_t>(to)].push_back(user);
   }

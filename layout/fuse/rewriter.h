@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fusing rule works with: the graph, who uses a value how often, and the ways to change it. A rule looks at one
-// op, and either changes the graph and says so, or leaves it as it is.
+// The interface for fusion rules: the graph, the uses of values, and functions to change it. A rule examines one op,
+// and either changes the graph and returns true, or leaves it as it is.
 #pragma once
 
 #include <vector>
@@ -29,16 +29,16 @@ class Rewriter {
   // Uses of a value by live ops and as graph outputs.
   int uses(ValueId id) const;
   const std::vector<OpId>& users(ValueId id) const { return users_[static_cast<size_t>(id)]; }
-  // The op that makes `id` when it is of this kind and nobody else uses the value; -1 otherwise.
+  // The producer of `id` when it has this kind and the value has no other use; else -1.
   OpId sole_producer(ValueId id, Kind kind) const;
   OpId producer(ValueId id) const { return id == core::kAbsent ? -1 : graph.at(id).producer; }
   bool is_constant(ValueId id) const { return id != core::kAbsent && graph.at(id).is_constant(); }
 
-  // Every use of `from` becomes one of `to`; the op that makes `from` dies when it has no other use. A name that ONNX
-  // gave to `from` goes to `to` when that has none.
+  // Replaces every use of `from` by `to`, and removes the producer of `from` if it has no other use. `to` gets the ONNX
+  // name of `from` if it has none.
   void replace(ValueId from, ValueId to);
   void set_input(OpId id, size_t slot, ValueId to);
-  // Call after ops were built, so that their uses are known.
+  // Registers the uses of ops that were built; call it after building.
   void note_new_ops();
 
  private:
@@ -48,10 +48,10 @@ class Rewriter {
   size_t noted_ = 0;
 };
 
-// One rule: tries to rewrite around the op; true when it changed something.
+// One rule: tries to rewrite the ops around `OpId`; true when it changed something.
 using Rule = bool (*)(Rewriter&, OpId);
 
-// The rules of a family, each with the kind of op at which it starts.
+// A rule and the kind of op at which it starts.
 struct FuseRule {
   Kind kind;
   Rule rule;

@@ -6,7 +6,7 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr double kSame = 1e-4;  // roots and fitted numbers are written with few digits
+constexpr double kSame = 1e-4;  // exporters write roots and fitted constants with few digits
 
 std::optional<double> scalar(Rewriter& rewriter, ValueId id) {
   if (!rewriter.is_constant(id) || rewriter.value(id).constant->elements() != 1) return std::nullopt;

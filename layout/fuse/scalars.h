@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking around an op for the scalar factors and offsets of which exporters build activations.
+// Matches the scalar factors and offsets of which exporters compose activations.
 #pragma once
 
 #include <optional>
@@ -8,20 +8,20 @@
 
 namespace lowtide::layout {
 
-// True when the value is a constant of one element, the number wanted: exactly where it can be written exactly, as 1
-// and 0.5; else to four digits, since roots and fitted numbers are written with few.
+// Whether the value is a constant with one element equal to the given number: exactly for numbers such as 1 and 0.5, to
+// four digits for others, because exporters write roots and fitted constants with few digits.
 bool is_scalar(Rewriter& rewriter, ValueId id, double wanted);
 
-// The op that makes a value, unless an activation is fused into it: then it makes something else. Null for none.
+// The producer of a value; null when there is none or an activation is fused into it.
 const Op* plain_producer(Rewriter& rewriter, ValueId id);
 
-// An op of two inputs, no activation fused, seen as (this value, that other one).
+// For an op with two inputs and no fused activation: its other input.
 std::optional<ValueId> other_input(Rewriter& rewriter, OpId id, ValueId one);
 
 // The only user of a value, when it is an op of this kind; -1 otherwise.
 OpId sole_user(Rewriter& rewriter, ValueId id, Kind kind);
 
-// What is multiplied by a scalar of this value: MUL by it, or DIV by its inverse.
+// The operand of a multiplication by this scalar: MUL by it, or DIV by its inverse.
 std::optional<ValueId> scaled(Rewriter& rewriter, ValueId id, double factor);
 
 }  // namespace lowtide::layout

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TRANSPOSE steps behind the ops that can follow it, so that a convolution and what is fused into it become neighbours;
-// where it ends up is settle_layouts' decision, not made here. TRANSPOSE of TRANSPOSE becomes one.
+// Moves a TRANSPOSE behind ops that commute with it, so that a convolution and the ops to be fused into it become
+// neighbours; settle_layouts decides where it finally is. Merges a TRANSPOSE of a TRANSPOSE.
 #include <algorithm>
 #include <array>
 
@@ -33,8 +33,8 @@ bool sink(Rewriter& rewriter, OpId id) {
   const OpId maker = rewriter.sole_producer(op.inputs[*data], Kind::kTranspose);
   auto perm = perm_of(rewriter, maker);
   if (!perm) return false;
-  // Input `data` is to be taken as it was before the transpose.
-  // Never behind what makes the data larger (a broadcast, a wider type): settle_layouts had it cheaper.
+  // Input `data` is used as it is before the transpose. Not behind ops that make the data larger (a broadcast, a wider
+  // type), where it would cost more.
   if (transpose_cost(rewriter.graph, op.outputs[0], *perm) > transpose_cost(rewriter.graph, op.inputs[*data], *perm))
     return false;
   core::OpView view{rewriter.graph, op.kind, op.inputs, op.options, 1};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where ops with weights have them: shared by the rules that move work into weights.
+// The inputs of ops with weights, for the rules that fold ops into weights.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace lowtide::layout {
 
 struct Weighted {
   size_t weights, bias;  // input slots
-  int channel_axis;      // of the weights: the one that counts output channels
+  int channel_axis;      // of the weights: that of the output channels
   core::Activation activation;
 };
 

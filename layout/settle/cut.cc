@@ -28,7 +28,8 @@ constexpr int64_t kForbidden = std::numeric_limits<int64_t>::max() / 1024;
 
 }  // namespace
 
-// Label 0 is the source's side of the cut, label 1 the sink's: an edge u -> v is paid when u is 0 and v is 1.
+// Label 0 is the source's side of the cut, label 1 the sink's: an edge u -> v costs its capacity when u is 0 and v is
+// 1.
 struct Cut::Impl {
   FlowGraph graph{2};
   static constexpr size_t kSource = 0, kSink = 1;
@@ -46,13 +47,13 @@ struct Cut::Impl {
     reverse[forward] = backward;
     reverse[backward] = forward;
   }
-  // A vertex that is 1 as soon as one of vars is, paid for by an edge into it.
+  // A vertex that is 1 if any of vars is; an edge into it carries the cost.
   size_t any_one(std::span<const Var> vars) {
     size_t gate = fresh();
     for (Var v : vars) edge(gate, vertex(v), kForbidden);
     return gate;
   }
-  // A vertex that is 0 as soon as one of vars is, paid for by an edge out of it.
+  // A vertex that is 0 if any of vars is; an edge out of it carries the cost.
   size_t any_zero(std::span<const Var> vars) {
     size_t gate = fresh();
     for (Var v : vars) edge(vertex(v), gate, kForbidden);
@@ -63,7 +64,7 @@ struct Cut::Impl {
 Cut::Cut() : impl_(std::make_unique<Impl>()) {}
 Cut::~Cut() = default;
 
-// Variables and gates share the numbering of vertices, so a Var is a vertex less the two terminals.
+// Variables and gates are vertices; a Var is the vertex number minus the two terminals.
 Cut::Var Cut::add() { return static_cast<Var>(impl_->fresh()) - 2; }
 
 void Cut::pay_if_zero(Var v, uint64_t cost) { impl_->edge(impl_->vertex(v), Impl::kSink, static_cast<int64_t>(cost)); }
@@ -83,7 +84,7 @@ void Cut::pay_if_one_and_any_zero(Var v, std::span<const Var> vars, uint64_t cos
 
 std::vector<bool> Cut::solve() {
   boost::boykov_kolmogorov_max_flow(impl_->graph, Impl::kSource, Impl::kSink);
-  // What the sink's tree reaches is 1; the source's tree and vertices that neither reaches are 0.
+  // Vertices in the sink's tree are 1; those in the source's tree and in neither are 0.
   auto color = boost::get(boost::vertex_color, impl_->graph);
   const auto sink_color = color[Impl::kSink];
   std::vector<bool> labels;

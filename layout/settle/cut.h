@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A binary labelling of least cost, found as a minimum cut (Boykov-Kolmogorov in Boost.Graph).
+// The binary labelling with the lowest cost, found as a minimum cut (Boykov-Kolmogorov in Boost.Graph).
 //
-// Every cost that can be stated here is submodular, so the result is a true minimum. `any` costs are paid once however
-// many of their variables ask for them: a transposed copy serves all who want it.
+// Every cost that can be added here is submodular, so the result is the minimum. An `any` cost is paid once, however
+// many of its variables have the label: a transposed copy has any number of users.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Cut {
   void pay_if_zero_and_any_one(Var v, std::span<const Var> vars, uint64_t cost);
   void pay_if_one_and_any_zero(Var v, std::span<const Var> vars, uint64_t cost);
 
-  // The labels, by variable. Where both labels cost the same, 0.
+  // The labels, by variable; 0 where both labels have the same cost.
   std::vector<bool> solve();
 
  private:

@@ -38,25 +38,26 @@ void pin_layouts(core::Graph& graph, const std::map<std::string, std::string>& l
   core::Builder builder(graph);
   for (const auto& [name, order] : layouts) {
     if (order != "nhwc" && order != "nchw")
-      throw Error(Code::kUsage, fmt::format("--layout {}={}: the order is nhwc or nchw", name, order));
+      throw Error(Code::kUsage, fmt::format("--layout {}={}: the order must be nhwc or nchw", name, order));
     const auto in = std::find(graph.input_names.begin(), graph.input_names.end(), name);
     const auto out = std::find(graph.output_names.begin(), graph.output_names.end(), name);
     if (in == graph.input_names.end() && out == graph.output_names.end()) unknown_name(name, graph);
-    ValueId& border = in != graph.input_names.end()
+    ValueId& value = in != graph.input_names.end()
                           ? graph.inputs[static_cast<size_t>(in - graph.input_names.begin())]
                           : graph.outputs[static_cast<size_t>(out - graph.output_names.begin())];
-    const core::Value old = graph.at(border);
+    const core::Value old = graph.at(value);
     if (old.rank() < 3)
-      throw Error(Code::kUsage, fmt::format("--layout {}: it has rank {}, an order needs 3 or more", name, old.rank()));
+      throw Error(Code::kUsage,
+                  fmt::format("--layout {}: the tensor must have rank 3 or more; it has rank {}", name, old.rank()));
     if (order == "nchw") continue;
     const Perm last = channels_last(old.rank());
     if (in == graph.input_names.end()) {
-      border = builder.transpose({border}, last).id;
+      value = builder.transpose({value}, last).id;
       continue;
     }
     const ValueId pinned = graph.add_value(old.dtype, stream::permuted(old.shape, last), name);
-    const ValueId before = border;
-    border = pinned;
+    const ValueId before = value;
+    value = pinned;
     graph.at(before).name.clear();
     graph.replace_uses(before, builder.transpose({pinned}, stream::inverse(last)).id);
   }

@@ -21,21 +21,21 @@ std::optional<Movement> commute(Graph& graph, const Op& op, Slot slot, const Per
   return row.commute(view, op.outputs, slot, perm);
 }
 
-class Spreading {
+class Propagation {
  public:
-  Spreading(Graph& graph, const Orders& orders) : graph_(graph), orders_(orders) {
+  Propagation(Graph& graph, const Orders& orders) : graph_(graph), orders_(orders) {
     proposal_.moves.resize(graph.ops.size());
   }
 
   void store(ValueId base, const Perm& order) {
     if (!stream::is_identity(order)) take(base, order);
   }
-  // All users are asked to take the base in this order.
+  // Queues the change of all users to this order of the base.
   void take(ValueId base, const Perm& order) {
     if (seen_.insert({base, order}).second) queue_.push_back({base, order});
   }
 
-  // The op's slot is asked to move by `perm`; what follows from it is queued.
+  // Proposes that the op's slot is permuted by `perm`, and queues the consequences.
   void move(OpId id, Slot slot, const Perm& perm) {
     if (id < 0 || orders_.is_view(id) || stream::is_identity(perm)) return;
     auto& entry = proposal_.moves[static_cast<size_t>(id)];
@@ -87,9 +87,9 @@ std::optional<Perm> moved_order(const Graph& graph, ValueId base, const Perm& or
 }
 
 Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds) {
-  Spreading spreading(graph, orders);
-  for (const Seed& seed : seeds) spreading.take(seed.base, seed.order);
-  return spreading.run();
+  Propagation propagation(graph, orders);
+  for (const Seed& seed : seeds) propagation.take(seed.base, seed.order);
+  return propagation.run();
 }
 
 std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
@@ -101,8 +101,8 @@ std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
       if (stream::is_identity(use.order)) continue;
       seeds.insert({base, use.order});
       if (use.op < 0) continue;
-      // The user takes the base as it is stored: what it makes then comes out moved, or, where the axes that moved are
-      // reduced, as it was.
+      // The user uses the base as it is stored: its output is then permuted, or, if the permuted axes are reduced,
+      // unchanged.
       const Op& op = graph.ops[static_cast<size_t>(use.op)];
       const auto movement = commute(graph, op, {false, use.slot}, stream::inverse(use.order));
       if (!movement) continue;

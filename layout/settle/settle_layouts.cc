@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step: propose how ops could move, build the costs, cut, and rewrite the graph when it got cheaper; until no
-// proposal helps. With one proposal that covers the graph (two candidate orders a value, as in every convolutional
-// network) the first cut is the minimum.
+// Repeated until no proposal reduces the cost: propose changes of axis orders, build the costs, solve the minimum cut,
+// and rewrite the graph if its cost is lower. If one proposal covers the graph (two candidate orders per value, as in
+// every convolutional network), the first cut is the minimum.
 //
-// The cost of a base stored in order O that is used in the orders X1, X2, ...: one transpose for each distinct Xi != O.
-// Every op has a label: 0 it stays, 1 it moves as proposed. O depends on the producer's label, each use's X on its
-// user's. Where a term is not submodular (two candidate orders of one value meet the same use) it is bounded from
-// above, and the true cost decides whether the step is taken.
+// The cost of a base stored in order O and used in the orders X1, X2, ...: one transpose for each distinct Xi != O.
+// Every op has a label: 0 unchanged, 1 changed as proposed. O depends on the producer's label, each X on its user's. A
+// term that is not submodular (two candidate orders of one value for the same use) is replaced by an upper bound, and
+// the exact cost decides whether the change is applied.
 #include "layout/settle/settle_layouts.h"
 
 #include <algorithm>
@@ -28,15 +28,15 @@ using core::Kind;
 using core::Movement;
 using core::Op;
 
-// What a use asks of its base under a label: an order, or a lifted copy of its own (`lifted` = its cost).
+// What a use needs of its base under a label: an order, and possibly a lifted copy (`lifted` is its cost).
 struct Need {
   Perm order;
   uint64_t lifted = 0;
 };
 
-class Step {
+class ProposalCut {
  public:
-  Step(Graph& graph, const Orders& orders, const Proposal& proposal)
+  ProposalCut(Graph& graph, const Orders& orders, const Proposal& proposal)
       : graph_(graph), orders_(orders), proposal_(proposal), vars_(graph.ops.size(), Cut::kAlwaysZero) {}
 
   // The labels of least cost, by op.
@@ -52,7 +52,7 @@ class Step {
     return labels;
   }
 
-  // The true cost of labels.
+  // The exact cost of labels.
   uint64_t cost(const std::vector<bool>& labels) const {
     uint64_t total = 0;
     for (size_t v = 0; v < graph_.values.size(); ++v) {
@@ -71,7 +71,7 @@ class Step {
   }
 
   void apply(const std::vector<bool>& labels) {
-    // All outputs first: their new values exist before anyone uses them.
+    // Outputs first, so that their new values exist before they are used.
     std::vector<ValueId> stored(graph_.values.size());
     for (size_t v = 0; v < stored.size(); ++v) stored[v] = static_cast<ValueId>(v);
     std::vector<Perm> order(graph_.values.size());
@@ -182,7 +182,7 @@ class Step {
         stream::moves_no_bytes(lifted, move) ? 1 : transpose_cost(graph_, base, reversed(graph_.at(base).rank()));
     return {use.order, price};
   }
-  // Any permutation that moves bytes, for the price of one.
+  // Some permutation that moves bytes, to get its cost.
   static Perm reversed(int rank) {
     Perm perm = stream::identity_perm(rank);
     std::reverse(perm.begin(), perm.end());
@@ -191,13 +191,13 @@ class Step {
 
   uint64_t between(ValueId base, const Perm& stored, const Perm& wanted) const {
     if (stored == wanted) return 0;
-    // Costs are asked of the base in its own order; the shape that counts is the stored one.
+    // transpose_cost() takes the base in its own order; whether bytes move depends on the stored shape.
     core::Shape shape = stream::permuted(graph_.at(base).shape, stored);
     Perm perm = stream::compose(stream::inverse(stored), wanted);
     if (stream::moves_no_bytes(shape, perm)) return 1;
     return transpose_cost(graph_, base, reversed_or(perm, base));
   }
-  // transpose_cost looks at the base's own shape: hand it a permutation that moves bytes there too.
+  // transpose_cost() uses the base's own shape: pass a permutation that moves bytes for that shape too.
   Perm reversed_or(const Perm& perm, ValueId base) const {
     return stream::moves_no_bytes(graph_.at(base).shape, perm) ? reversed(graph_.at(base).rank()) : perm;
   }
@@ -207,11 +207,11 @@ class Step {
     const Cut::Var producer = producer_var(base);
     const Perm identity = stream::identity_perm(graph_.at(base).rank());
     const Perm proposed = proposed_order(base);
-    struct Wanting {
+    struct Users {
       std::vector<Cut::Var> at_zero, at_one;
       bool always = false;
     };
-    std::map<Perm, Wanting> by_order;
+    std::map<Perm, Users> by_order;
     for (const Use& use : orders_.uses(base)) {
       const Cut::Var user = use.op < 0 ? Cut::kAlwaysZero : vars_[static_cast<size_t>(use.op)];
       const Need zero = need_of(base, use, false);
@@ -228,25 +228,25 @@ class Step {
         by_order[one.order].at_one.push_back(user);
       }
     }
-    for (const auto& [order, wanting] : by_order) {
+    for (const auto& [order, users] : by_order) {
       const uint64_t from_zero = between(base, identity, order);
       const uint64_t from_one = producer == Cut::kAlwaysZero ? from_zero : between(base, proposed, order);
-      if (wanting.always) {
+      if (users.always) {
         cut.pay_if_zero(producer, producer == Cut::kAlwaysZero ? 0 : from_zero);
         cut.pay_if_one(producer, producer == Cut::kAlwaysZero ? 0 : from_one);
         continue;
       }
-      // The part that is paid whatever the producer does, and the part that depends on it.
+      // The part of the cost that is independent of the producer's label, and the rest.
       const uint64_t both = std::min(from_zero, from_one);
-      cut.pay_if_any_zero(wanting.at_zero, both);
-      cut.pay_if_any_one(wanting.at_one, both);
+      cut.pay_if_any_zero(users.at_zero, both);
+      cut.pay_if_any_one(users.at_one, both);
       if (from_zero > both) {
-        cut.pay_if_zero_and_any_one(producer, wanting.at_one, from_zero - both);
-        cut.pay_if_any_zero(wanting.at_zero, from_zero - both);  // an upper bound: not submodular with the producer
+        cut.pay_if_zero_and_any_one(producer, users.at_one, from_zero - both);
+        cut.pay_if_any_zero(users.at_zero, from_zero - both);  // an upper bound: not submodular with the producer
       }
       if (from_one > both) {
-        cut.pay_if_one_and_any_zero(producer, wanting.at_zero, from_one - both);
-        cut.pay_if_any_one(wanting.at_one, from_one - both);  // likewise
+        cut.pay_if_one_and_any_zero(producer, users.at_zero, from_one - both);
+        cut.pay_if_any_one(users.at_one, from_one - both);  // likewise
       }
     }
   }
@@ -257,19 +257,19 @@ class Step {
   std::vector<Cut::Var> vars_;
 };
 
-// Takes the step when it makes the graph cheaper.
+// Applies the best labels if they reduce the cost.
 bool improve(Graph& graph, const std::vector<Seed>& seeds) {
   Orders orders(graph);
   Proposal proposal = propose(graph, orders, seeds);
   if (proposal.empty) return false;
-  Step step(graph, orders, proposal);
-  std::vector<bool> labels = step.cheapest();
-  if (step.cost(labels) >= step.cost(std::vector<bool>(graph.ops.size(), false))) return false;
-  step.apply(labels);
+  ProposalCut cut(graph, orders, proposal);
+  std::vector<bool> labels = cut.cheapest();
+  if (cut.cost(labels) >= cut.cost(std::vector<bool>(graph.ops.size(), false))) return false;
+  cut.apply(labels);
   return true;
 }
 
-// Seeds that want the same permutation belong to one proposal: they rarely contradict each other.
+// If all seeds together do not help, tries those of each permutation: they rarely contradict each other.
 bool improve_by_kind(Graph& graph) {
   const std::vector<Seed> seeds = all_seeds(graph, Orders(graph));
   if (improve(graph, seeds)) return true;
@@ -284,14 +284,14 @@ bool improve_by_kind(Graph& graph) {
 uint64_t cost_as_it_is(Graph& graph) {
   const Orders orders(graph);
   const Proposal none{.moves = std::vector<std::optional<Movement>>(graph.ops.size())};
-  return Step(graph, orders, none).cost(std::vector<bool>(graph.ops.size(), false));
+  return ProposalCut(graph, orders, none).cost(std::vector<bool>(graph.ops.size(), false));
 }
 
-// What moves no bytes need not be a TRANSPOSE.
+// Replaces TRANSPOSEs that move no bytes by RESHAPEs.
 void reshape_instead(Graph& graph) {
   const Orders orders(graph);
   const size_t op_count = graph.ops.size();
-  std::vector<ValueId> instead(graph.values.size(), kAbsent);  // by what a transpose made: what takes its place
+  std::vector<ValueId> instead(graph.values.size(), kAbsent);  // by output of a TRANSPOSE: its replacement
   auto current = [&](ValueId id) {
     const bool replaced = id >= 0 && static_cast<size_t>(id) < instead.size() && instead[static_cast<size_t>(id)] >= 0;
     return replaced ? instead[static_cast<size_t>(id)] : id;
@@ -315,7 +315,8 @@ void reshape_instead(Graph& graph) {
 
 void settle_layouts(Graph& graph) {
   graph.tidy();
-  // Counted anew after each step: one that promised more than it kept must not be undone and tried again for ever.
+  // The cost is recomputed after each change: a change that was estimated too low must not be undone and repeated
+  // forever.
   uint64_t now = cost_as_it_is(graph);
   while (improve_by_kind(graph)) {
     const uint64_t before = std::exchange(now, cost_as_it_is(graph));
