@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs, nodes, attributes and types of an ONNX file.
 //
-// The traps: fields come in any order and a graph may come in two parts; the oldest files give attributes no type; a
-// writer in proto3's manner leaves out a value that is zero, so a type without its field is that type's zero.
+// The traps: fields come in any order, and a graph may come in two parts; in the oldest files attributes have no type;
+// proto3 writers omit values that are zero, so a type without its field means zero.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 unsigned bit(Attribute::Type type) { return 1U << static_cast<unsigned>(type); }
 
-// The first name that stands twice, or null.
+// The first name that occurs twice, or null.
 const std::string_view* first_duplicate(std::vector<std::string_view>& names) {
   std::sort(names.begin(), names.end());
   auto it = std::adjacent_find(names.begin(), names.end());
@@ -68,7 +68,7 @@ void OnnxParser::graph(Range body, onnx::Graph& graph) {
   check_names(graph, body.begin);
 }
 
-// Counts first: lists that grow by doubling would hold a graph up to three times.
+// Counts first, because growing vectors would use up to three times the memory of the graph.
 void OnnxParser::reserve(Range body, onnx::Graph& graph) {
   size_t nodes = 0, initializers = 0, sparse = 0, value_infos = 0;
   Message m(wire_, body);
@@ -102,11 +102,13 @@ void OnnxParser::check_names(const onnx::Graph& graph, uint64_t offset) {
   for (const onnx::Tensor& tensor : graph.initializers) names.push_back(tensor.name);
   for (const onnx::SparseTensor& tensor : graph.sparse_initializers) names.push_back(tensor.values.name);
   if (const auto* name = first_duplicate(names)) {
-    wire_.fail(offset, name->empty() ? "two initializers without a name" : fmt::format("two initializers '{}'", *name));
+    wire_.fail(offset,
+               name->empty() ? "two initializers have no name" : fmt::format("two initializers are named '{}'", *name));
   }
   names.clear();
   for (const ValueInfo& input : graph.inputs) names.push_back(input.name);
-  if (const auto* name = first_duplicate(names)) wire_.fail(offset, fmt::format("two graph inputs '{}'", *name));
+  if (const auto* name = first_duplicate(names))
+    wire_.fail(offset, fmt::format("two graph inputs are named '{}'", *name));
 }
 
 onnx::Node OnnxParser::node(Range body) {
@@ -114,10 +116,11 @@ onnx::Node OnnxParser::node(Range body) {
   node.offset = body.begin;
   try {
     node_fields(body, node);
-    if (node.op_type.empty()) wire_.fail(body.begin, "a node without an operator");
+    if (node.op_type.empty()) wire_.fail(body.begin, "the node has no operator (op_type)");
     std::vector<std::string_view> names;
     for (const Attribute& attribute : node.attributes) names.push_back(attribute.name);
-    if (const auto* name = first_duplicate(names)) wire_.fail(body.begin, fmt::format("two attributes '{}'", *name));
+    if (const auto* name = first_duplicate(names))
+      wire_.fail(body.begin, fmt::format("attribute '{}' is given twice", *name));
   } catch (Error& error) {
     const std::string prefix = node.domain.empty() ? "" : node.domain + ".";
     error.add_place({.node = node.label(), .op = node.op_type.empty() ? "" : prefix + node.op_type});
@@ -164,7 +167,7 @@ Attribute OnnxParser::attribute(Range body) {
   Attribute attribute;
   try {
     const unsigned seen = attribute_fields(body, attribute);
-    settle_type(attribute, seen, body.begin);
+    resolve_type(attribute, seen, body.begin);
   } catch (Error& error) {
     error.add_place({.slot = fmt::format("attribute '{}'", attribute.name)});
     throw;
@@ -172,12 +175,12 @@ Attribute OnnxParser::attribute(Range body) {
   return attribute;
 }
 
-// The bits of the value fields that are there.
+// Returns one bit for each value field that is present.
 unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute) {
   using Type = Attribute::Type;
   unsigned seen = 0;
   Message m(wire_, body);
-  // Protobuf merges two parts of one message; two values of an attribute are more likely a mistake.
+  // Protobuf would merge two parts of one message; two values of an attribute are more likely a mistake.
   auto once = [&](Type type) {
     if (seen & bit(type)) m.fail("the value is given twice");
     seen |= bit(type);
@@ -196,7 +199,7 @@ unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute) {
         break;
       case pb::AttributeProto::kTypeFieldNumber: {
         const uint64_t type = m.varint();
-        if (type > static_cast<uint64_t>(Type::kTypeProtos)) m.fail(fmt::format("attribute type {}", type));
+        if (type > static_cast<uint64_t>(Type::kTypeProtos)) m.fail(fmt::format("attribute type {} is unknown", type));
         attribute.type = static_cast<Type>(type);
         break;
       }
@@ -265,21 +268,21 @@ unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute) {
   return seen;
 }
 
-void OnnxParser::settle_type(Attribute& attribute, unsigned seen, uint64_t offset) {
+void OnnxParser::resolve_type(Attribute& attribute, unsigned seen, uint64_t offset) {
   using Type = Attribute::Type;
-  if (attribute.name.empty()) wire_.fail(offset, "an attribute without a name");
+  if (attribute.name.empty()) wire_.fail(offset, "the attribute has no name");
   if (!attribute.reference.empty()) {
-    if (!in_function_) wire_.fail(offset, "refers to a caller's attribute outside of a function");
-    if (seen != 0) wire_.fail(offset, "has a value and refers to a caller's attribute");
+    if (!in_function_) wire_.fail(offset, "has ref_attr_name outside of a function");
+    if (seen != 0) wire_.fail(offset, "has both a value and ref_attr_name");
     return;
   }
   if (seen & (seen - 1)) wire_.fail(offset, "has values of several types");
   if (attribute.type == Type::kUndefined) {
-    if (seen == 0) wire_.fail(offset, "has neither type nor value");
+    if (seen == 0) wire_.fail(offset, "has neither a type nor a value");
     attribute.type = static_cast<Type>(__builtin_ctz(seen));
   }
   if (seen != 0 && seen != bit(attribute.type)) {
-    wire_.fail(offset, fmt::format("is of type {} and has a value of type {}", static_cast<int>(attribute.type),
+    wire_.fail(offset, fmt::format("has type {}, but a value of type {}", static_cast<int>(attribute.type),
                                    __builtin_ctz(seen)));
   }
   const bool has_no_zero = attribute.type == Type::kTensor || attribute.type == Type::kGraph ||
@@ -299,11 +302,11 @@ ValueInfo OnnxParser::value_info(Range body) {
     if (!value.name.empty()) error.add_place({.slot = fmt::format("value '{}'", value.name)});
     throw;
   }
-  if (value.name.empty()) wire_.fail(body.begin, "an input, output or value without a name");
+  if (value.name.empty()) wire_.fail(body.begin, "an input, output or value_info has no name");
   return value;
 }
 
-// Of a sequence, map or optional the element's dtype and shape are kept: those of the innermost tensor.
+// For a sequence, map or optional, dtype and shape are those of the innermost tensor.
 void OnnxParser::type(Range body, ValueInfo& value, bool outermost) {
   auto set = [&](ValueInfo::Type type) {
     if (outermost) value.type = type;
@@ -363,7 +366,7 @@ void OnnxParser::shape(Range body, ValueInfo& value) {
     onnx::Dimension dimension;
     Message d(wire_, m.body());
     while (d.next()) {
-      // Some exporters write -1 for a size that is not known.
+      // Some exporters write -1 for an unknown size.
       if (d.field() == pb::TensorShapeProto_Dimension::kDimValueFieldNumber) {
         dimension.value = std::max<int64_t>(d.int64(), -1);
       }

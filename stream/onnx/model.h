@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX model as plain data. Knows the file format, no operator. Weights are recipes; names and attributes are held.
+// An ONNX model as plain data, independent of operators. Weights are recipes; names and attributes are in memory.
 #pragma once
 
 #include <cstdint>
@@ -88,13 +88,13 @@ struct Node {
   std::string domain;  // "" is ai.onnx (the reader turns "ai.onnx" into "")
   std::string overload;
   std::vector<std::string> inputs;   // "" = absent
-  std::vector<std::string> outputs;  // "" = not wanted
+  std::vector<std::string> outputs;  // "" = not used
   std::vector<Attribute> attributes;
   uint64_t offset = 0;  // byte offset of the NodeProto in the file
-  int64_t opset = 0;    // of its domain, for a node that stood in a function; 0: the model's
+  int64_t opset = 0;    // of its domain, for a node from a function; 0: the model's
 
   const Attribute* find(std::string_view attribute) const;
-  // Its name, or its first output when it has none: what messages call it.
+  // The name for messages: its own, or its first output when it has none.
   const std::string& label() const;
 };
 
@@ -124,7 +124,7 @@ struct Model {
   Graph graph;
   std::vector<Function> functions;
   uint64_t file_bytes = 0;                               // of the .onnx itself (decompressed)
-  uint64_t external_bytes = 0;                           // of the stretches named in external files
+  uint64_t external_bytes = 0;                           // of tensors in external files
   std::vector<std::shared_ptr<stream::Source>> sources;  // every file the model reads from
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser behind read_onnx: one function for a message of schemas/onnx.proto. Field numbers are the generated ones.
+// The parser behind read_onnx: one function for each message of schemas/onnx.proto. Field numbers are the generated
+// ones.
 #pragma once
 
 #include <memory>
@@ -18,22 +19,22 @@ namespace lowtide::stream {
 
 class OnnxParser {
  public:
-  // `files` resolves external data; null when there is no folder to look in.
+  // `files` resolves external data; null when the model has no folder.
   OnnxParser(std::shared_ptr<Source> source, ExternalFiles* files, Budget& budget)
       : source_(std::move(source)), files_(files), wire_(*source_, budget) {}
 
   onnx::Model model();
 
  private:
-  struct TensorFields;  // onnx_tensor.cc: where the elements of a tensor are, in each of the forms
+  struct TensorFields;  // tensor.cc: where the elements of a tensor are, in each of the forms
 
-  // onnx_reader.cc
+  // reader.cc
   void opset(Range body, std::map<std::string, int64_t>& opsets);
   std::pair<std::string, std::string> key_value(Range body);
   onnx::Function function(Range body);
   void check_functions(const std::vector<onnx::Function>& functions);
 
-  // onnx_graph.cc
+  // graph.cc
   void graph(Range body, onnx::Graph& graph);
   void reserve(Range body, onnx::Graph& graph);
   void check_names(const onnx::Graph& graph, uint64_t offset);
@@ -41,13 +42,13 @@ class OnnxParser {
   void node_fields(Range body, onnx::Node& node);
   onnx::Attribute attribute(Range body);
   unsigned attribute_fields(Range body, onnx::Attribute& attribute);
-  void settle_type(onnx::Attribute& attribute, unsigned seen, uint64_t offset);
+  void resolve_type(onnx::Attribute& attribute, unsigned seen, uint64_t offset);
   onnx::ValueInfo value_info(Range body);
   void type(Range body, onnx::ValueInfo& value, bool outermost);
   void tensor_type(Range body, onnx::ValueInfo& value);
   void shape(Range body, onnx::ValueInfo& value);
 
-  // onnx_tensor.cc
+  // tensor.cc
   onnx::Tensor tensor(Range body, std::string_view role);
   std::string tensor_name(Range body);
   onnx::SparseTensor sparse_tensor(Range body, std::string_view role);
@@ -65,9 +66,9 @@ class OnnxParser {
   bool in_function_ = false;
 };
 
-// A TensorProto.DataType. Throws Error(kMalformed) with the place when it is not known.
+// Converts a TensorProto.DataType. Throws Error(kMalformed) with the offset when it is unknown.
 DType onnx_dtype(int64_t number, const Wire& wire, uint64_t offset);
-// The standard domain has two spellings.
+// "ai.onnx" -> "": the standard domain has two spellings.
 std::string canonical_domain(std::string domain);
 
 }  // namespace lowtide::stream

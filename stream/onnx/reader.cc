@@ -20,7 +20,7 @@ namespace {
 
 namespace pb = ::onnx;
 
-// Before this version of the file format there were no opset imports: everything is of opset 1.
+// Older versions of the file format have no opset imports: all operators have opset 1.
 constexpr int64_t kFirstIrWithOpsets = pb::IR_VERSION_2017_11_3;
 
 onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const std::string& path, Budget& budget) {
@@ -38,19 +38,19 @@ onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const st
     error.add_place({.file = path});
     throw;
   } catch (const std::bad_alloc&) {
-    throw Error(Code::kBudget, "the system has no memory for a graph of this many nodes", {.file = path});
+    throw Error(Code::kBudget, "the system does not have enough memory for the graph", {.file = path});
   }
 }
 
-// What people give instead of the model: what stands in a clone whose large files were not fetched, or the other
-// format.
-void refuse_what_is_known(const Source& source) {
+// Names common mistakes: a Git LFS pointer (from a clone without large files), or a TFLite model.
+void refuse_common_mistakes(const Source& source) {
   constexpr std::string_view kPointer = "version https://git-lfs", kTflite = "TFL3";
   std::string begin(std::min<uint64_t>(source.size(), kPointer.size()), '\0');
   source.read_at(0, std::as_writable_bytes(std::span(begin)));
   const char* instead = nullptr;
-  if (begin == kPointer) instead = "a Git LFS pointer instead of the model (git lfs pull fetches it)";
-  if (begin.size() >= 8 && begin.compare(4, kTflite.size(), kTflite) == 0) instead = "a TFLite model, not an ONNX one";
+  if (begin == kPointer) instead = "the file is a Git LFS pointer, not the model; fetch the model with 'git lfs pull'";
+  if (begin.size() >= 8 && begin.compare(4, kTflite.size(), kTflite) == 0)
+    instead = "the file is a TFLite model, not an ONNX model";
   if (instead != nullptr) throw Error(Code::kMalformed, instead, {.file = source.name()});
 }
 
@@ -61,7 +61,7 @@ std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? 
 onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder) {
   Spill spill(spill_folder);
   std::shared_ptr<Source> source = open_file(path);
-  refuse_what_is_known(*source);
+  refuse_common_mistakes(*source);
   if (path.extension() == ".zst") source = decompress(*source, spill, budget);
   ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget);
   return parse(std::move(source), &files, path.string(), budget);
@@ -118,14 +118,14 @@ onnx::Model OnnxParser::model() {
         break;
     }
   }
-  if (model.ir_version <= 0) wire_.fail(0, "no ir_version: not an ONNX model");
+  if (model.ir_version <= 0) wire_.fail(0, "the file has no ir_version: it is not an ONNX model");
   if (model.ir_version > pb::IR_VERSION) {
-    throw Error(Code::kUnsupported, fmt::format("ir_version {} is newer than {}, the newest one known here",
+    throw Error(Code::kUnsupported, fmt::format("ir_version {} is not supported; the newest supported one is {}",
                                                 model.ir_version, static_cast<int>(pb::IR_VERSION)));
   }
-  if (!has_graph) wire_.fail(0, "no graph (is the file cut?)");
+  if (!has_graph) wire_.fail(0, "the model has no graph (is the file truncated?)");
   if (model.opsets.empty()) {
-    if (model.ir_version >= kFirstIrWithOpsets) wire_.fail(0, "no opset_import (is the file cut?)");
+    if (model.ir_version >= kFirstIrWithOpsets) wire_.fail(0, "the model has no opset_import (is the file truncated?)");
     model.opsets[""] = 1;
   }
   check_functions(model.functions);
@@ -142,9 +142,10 @@ void OnnxParser::opset(Range body, std::map<std::string, int64_t>& opsets) {
     if (m.field() == pb::OperatorSetIdProto::kVersionFieldNumber) version = m.int64();
   }
   domain = canonical_domain(std::move(domain));
-  if (version <= 0) wire_.fail(body.begin, fmt::format("opset {} of domain '{}'", version, domain));
+  if (version <= 0)
+    wire_.fail(body.begin, fmt::format("opset_import of domain '{}' has the invalid version {}", domain, version));
   if (opsets.emplace(domain, version).first->second != version) {
-    wire_.fail(body.begin, fmt::format("two opset imports of domain '{}', of unequal versions", domain));
+    wire_.fail(body.begin, fmt::format("domain '{}' is imported twice, with different versions", domain));
   }
 }
 
@@ -196,7 +197,7 @@ onnx::Function OnnxParser::function(Range body) {
     }
   }
   in_function_ = false;
-  if (function.name.empty()) wire_.fail(body.begin, "a function without a name");
+  if (function.name.empty()) wire_.fail(body.begin, "the function has no name");
   return function;
 }
 
@@ -204,7 +205,7 @@ void OnnxParser::check_functions(const std::vector<onnx::Function>& functions) {
   std::set<std::tuple<std::string_view, std::string_view, std::string_view>> names;
   for (const onnx::Function& function : functions) {
     if (!names.emplace(function.domain, function.name, function.overload).second) {
-      throw Error(Code::kMalformed, fmt::format("two functions '{}.{}'", function.domain, function.name));
+      throw Error(Code::kMalformed, fmt::format("two functions are named '{}.{}'", function.domain, function.name));
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads an ONNX file: a walk over protobuf's wire format by CodedInputStream in small windows. Weights become extents;
-// nothing that grows with weight bytes is held. Positions are 64-bit: files over 2 GiB are read too.
+// Reads an ONNX file: protobuf's wire format is parsed by CodedInputStream in small windows. Weights become recipes
+// that refer to the file; no memory grows with weight bytes. Offsets are 64-bit: files over 2 GiB are read too.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace lowtide::stream {
 // beside the model and confined to its folder (external_data.h). Throws Error.
 onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget,
                       const std::filesystem::path& spill_folder = {});
-// The same from any source (tests, fuzzing). External data is looked for below `folder`, refused when that is empty.
+// The same from any source (tests, fuzzing). External data is resolved in `folder`, and refused when that is empty.
 onnx::Model read_onnx(std::shared_ptr<Source> source, const std::filesystem::path& folder, Budget& budget);
 
 }  // namespace lowtide::stream

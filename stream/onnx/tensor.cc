@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of an ONNX file: where the elements are, never the elements (except strings).
+// Tensors of an ONNX file: where the elements are stored, not the elements themselves (except strings).
 //
-// The traps: a tensor has its elements in one of nine places and the data type says which are allowed; a repeated
-// number comes packed, in several packed runs, or one by one behind tags, whatever the schema says; int32_data holds
-// the bit patterns of narrow types, and of 4-bit types two to an entry.
+// The traps: a tensor has its elements in one of nine places, and the data type determines which are allowed; a
+// repeated number may be packed, in several packed runs, or one by one after tags, whatever the schema says; int32_data
+// holds the bit patterns of narrow types, two 4-bit elements per entry.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace pb = ::onnx;
 
 namespace {
 
-// A tensor cut into more runs than this was made to waste memory.
+// A tensor in more pieces than this is refused: the pieces would take too much memory.
 constexpr size_t kMaxStretches = 64 * 1024;
 
-// Which typed field holds which data types; 0 where only raw_data and external data can.
+// The typed field that holds a data type.
 int typed_field_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -67,7 +67,7 @@ uint64_t decimal(const std::string& key, const std::string& text, const Wire& wi
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    wire.fail(offset, fmt::format("external data: {} '{}' is not a number of bytes", key, text));
+    wire.fail(offset, fmt::format("external data: '{}' must be a number of bytes; it is '{}'", key, text));
   }
   return value;
 }
@@ -76,7 +76,7 @@ uint64_t decimal(const std::string& key, const std::string& text, const Wire& wi
 
 struct OnnxParser::TensorFields {
   Range raw;
-  int typed_field = 0;  // the one that holds elements
+  int typed_field = 0;  // the field with elements; 0: none
   std::vector<Stretch> stretches;
   size_t strings = 0;
   bool is_external = false;
@@ -144,7 +144,7 @@ std::optional<DType> onnx_dtype(int64_t number) {
 
 DType onnx_dtype(int64_t number, const Wire& wire, uint64_t offset) {
   if (auto known = onnx_dtype(number)) return *known;
-  wire.fail(offset, fmt::format("data type {} is not known", number));
+  wire.fail(offset, fmt::format("data type {} is unknown", number));
 }
 
 onnx::Tensor OnnxParser::tensor(Range body, std::string_view role) {
@@ -154,11 +154,11 @@ onnx::Tensor OnnxParser::tensor(Range body, std::string_view role) {
     tensor_fields(body, tensor, fields);
     if (tensor.dtype == DType::kUndefined) wire_.fail(body.begin, "has no data type");
     for (int64_t dim : tensor.dims)
-      if (dim < 0) wire_.fail(body.begin, fmt::format("has a negative dimension, {}", dim));
+      if (dim < 0) wire_.fail(body.begin, fmt::format("has the negative dimension {}", dim));
     set_data(tensor, fields, body.begin);
   } catch (Error& error) {
     if (tensor.name.empty()) tensor.name = tensor_name(body);
-    // A place in another file is not to be mixed with one in this file.
+    // An offset in this file must not be combined with the name of another file.
     if (error.where().file.empty()) error.add_place({.offset = body.begin});
     error.add_place({.slot = fmt::format("{} '{}'", role, tensor.name)});
     throw;
@@ -166,14 +166,14 @@ onnx::Tensor OnnxParser::tensor(Range body, std::string_view role) {
   return tensor;
 }
 
-// For messages: the name often comes behind what is wrong. Empty when it cannot be read.
+// For messages: in the file the name often follows the field with the error. Empty when it cannot be read.
 std::string OnnxParser::tensor_name(Range body) {
   std::string name;
   try {
     Message m(wire_, body);
     while (m.next() && name.empty())
       if (m.field() == pb::TensorProto::kNameFieldNumber) name = m.text();
-  } catch (const Error&) {  // the first error is the one to tell
+  } catch (const Error&) {  // the first error is reported
   }
   return name;
 }
@@ -204,8 +204,8 @@ onnx::SparseTensor OnnxParser::sparse_tensor(Range body, std::string_view role) 
                     (indices.size() == 1 || indices[1] == static_cast<int64_t>(sparse.dims.size()));
   if (!fits) {
     wire_.fail(body.begin,
-               fmt::format("{} '{}': values {} and indices {} do not describe a tensor {}", role, sparse.values.name,
-                           to_string(values), to_string(indices), to_string(sparse.dims)));
+               fmt::format("{} '{}': values of shape {} and indices of shape {} do not fit a tensor of shape {}", role,
+                           sparse.values.name, to_string(values), to_string(indices), to_string(sparse.dims)));
   }
   try {
     element_count(sparse.dims);
@@ -230,7 +230,7 @@ void OnnxParser::tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& f
         tensor.dtype = onnx_dtype(m.int64(), wire_, m.offset());
         break;
       case pb::TensorProto::kSegmentFieldNumber:
-        m.fail("is cut into segments, which no ONNX program writes");
+        m.fail("has a segment, which is not supported");
       case pb::TensorProto::kRawDataFieldNumber:
         fields.raw = m.body();
         break;
@@ -242,7 +242,7 @@ void OnnxParser::tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& f
         typed_data(m, fields);
         break;
       case pb::TensorProto::kStringDataFieldNumber:
-        if (fields.typed_field != 0 && fields.typed_field != m.field()) m.fail("has elements in two fields");
+        if (fields.typed_field != 0 && fields.typed_field != m.field()) m.fail("has elements in more than one field");
         fields.typed_field = m.field();
         tensor.strings.push_back(m.text());
         break;
@@ -251,7 +251,7 @@ void OnnxParser::tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& f
         break;
       case pb::TensorProto::kDataLocationFieldNumber: {
         const uint64_t location = m.varint();
-        if (location > pb::TensorProto::EXTERNAL) m.fail(fmt::format("data_location {}", location));
+        if (location > pb::TensorProto::EXTERNAL) m.fail(fmt::format("data_location {} is unknown", location));
         fields.is_external = location == pb::TensorProto::EXTERNAL;
         break;
       }
@@ -261,7 +261,7 @@ void OnnxParser::tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& f
   }
 }
 
-// One field of typed data: a packed run, or one number behind its tag. Neighbours become one stretch.
+// One field of typed data: a packed run, or one number after its tag. Adjacent tagged numbers are merged.
 void OnnxParser::typed_data(Message& field, TensorFields& fields) {
   const bool is_float = field.field() == pb::TensorProto::kFloatDataFieldNumber;
   const bool is_double = field.field() == pb::TensorProto::kDoubleDataFieldNumber;
@@ -270,7 +270,8 @@ void OnnxParser::typed_data(Message& field, TensorFields& fields) {
   if (field.has_length()) {
     const Range run = field.body();
     if (run.bytes() == 0) return;
-    if (width != 0 && run.bytes() % width != 0) field.fail("packed numbers whose bytes are no multiple of their width");
+    if (width != 0 && run.bytes() % width != 0)
+      field.fail("the length of packed numbers is not a multiple of their width");
     stretch = {.offset = run.begin,
                .bytes = run.bytes(),
                .elements = width != 0 ? run.bytes() / width : wire_.count_varints(run),
@@ -281,14 +282,14 @@ void OnnxParser::typed_data(Message& field, TensorFields& fields) {
     } else {
       field.varint();
     }
-    if (field.value_offset() - field.offset() != 1) field.fail("a tag that is longer than it needs to be");
+    if (field.value_offset() - field.offset() != 1) field.fail("the field's tag is not encoded in its shortest form");
     stretch = {.offset = field.offset(),
                .bytes = field.end_offset() - field.offset(),
                .elements = 1,
                .encoding = Encoding::kTagged,
                .width = width};
   }
-  if (fields.typed_field != 0 && fields.typed_field != field.field()) field.fail("has elements in two fields");
+  if (fields.typed_field != 0 && fields.typed_field != field.field()) field.fail("has elements in more than one field");
   fields.typed_field = field.field();
   if (!fields.stretches.empty()) {
     Stretch& last = fields.stretches.back();
@@ -299,14 +300,15 @@ void OnnxParser::typed_data(Message& field, TensorFields& fields) {
       return;
     }
   }
-  if (fields.stretches.size() == kMaxStretches) field.fail(fmt::format("is in more than {} pieces", kMaxStretches));
+  if (fields.stretches.size() == kMaxStretches)
+    field.fail(fmt::format("has its elements in more than {} pieces", kMaxStretches));
   fields.stretches.push_back(stretch);
 }
 
 void OnnxParser::external_entry(Range body, TensorFields& fields) {
   auto [key, value] = key_value(body);
   if (std::find(fields.external_keys.begin(), fields.external_keys.end(), key) != fields.external_keys.end()) {
-    wire_.fail(body.begin, fmt::format("external data: two entries '{}'", key));
+    wire_.fail(body.begin, fmt::format("external data: entry '{}' is given twice", key));
   }
   if (key == "location") {
     fields.location = value;
@@ -315,7 +317,7 @@ void OnnxParser::external_entry(Range body, TensorFields& fields) {
   } else if (key == "length") {
     fields.external_length = decimal(key, value, wire_, body.begin);
   } else if (key != "checksum") {
-    wire_.fail(body.begin, fmt::format("external data: the entry '{}' is not known", key));
+    wire_.fail(body.begin, fmt::format("external data: entry '{}' is unknown", key));
   }
   fields.external_keys.push_back(std::move(key));
 }
@@ -324,19 +326,20 @@ void OnnxParser::set_data(onnx::Tensor& tensor, TensorFields& fields, uint64_t o
   const uint64_t elements = element_count(tensor.dims);
   const bool has_raw = fields.raw.bytes() != 0;
   if (int{has_raw} + int{fields.typed_field != 0} + int{fields.is_external} > 1) {
-    wire_.fail(offset, "has elements in two places");
+    wire_.fail(offset, "has elements in more than one place");
   }
   if (fields.is_external) return set_external(tensor, fields, offset);
   if (fields.typed_field != 0) return set_typed(tensor, fields, offset);
-  if (!fields.external_keys.empty()) wire_.fail(offset, "names external data, and its data_location is not EXTERNAL");
+  if (!fields.external_keys.empty()) wire_.fail(offset, "has external_data, but its data_location is not EXTERNAL");
   if (tensor.dtype == DType::kString) {
-    if (has_raw || elements != 0) wire_.fail(offset, fmt::format("has no string_data for {} strings", elements));
+    if (has_raw || elements != 0)
+      wire_.fail(offset, fmt::format("has {} strings by its shape, but no string_data", elements));
     return;
   }
   const uint64_t bytes = file_bytes(tensor.dtype, elements);
-  if (!has_raw && bytes != 0) wire_.fail(offset, fmt::format("has no elements, {} are wanted", elements));
+  if (!has_raw && bytes != 0) wire_.fail(offset, fmt::format("has {} elements by its shape, but no data", elements));
   if (fields.raw.bytes() != bytes) {
-    wire_.fail(offset, fmt::format("{} {} takes {} bytes, and raw_data has {}", dtype_name(tensor.dtype),
+    wire_.fail(offset, fmt::format("{} {} needs {} bytes, but raw_data has {}", dtype_name(tensor.dtype),
                                    to_string(tensor.dims), bytes, fields.raw.bytes()));
   }
   if (bytes == 0) {
@@ -348,20 +351,20 @@ void OnnxParser::set_data(onnx::Tensor& tensor, TensorFields& fields, uint64_t o
 }
 
 void OnnxParser::set_external(onnx::Tensor& tensor, const TensorFields& fields, uint64_t offset) {
-  if (tensor.dtype == DType::kString) wire_.fail(offset, "strings cannot be external data");
+  if (tensor.dtype == DType::kString) wire_.fail(offset, "string tensors cannot have external data");
   if (files_ == nullptr) {
-    throw Error(Code::kUnsafePath, "names external data, and there is no folder to look for it in");
+    throw Error(Code::kUnsafePath, "has external data, but the model has no folder to resolve it in");
   }
   const uint64_t elements = element_count(tensor.dims);
   const uint64_t bytes = file_bytes(tensor.dtype, elements);
   if (fields.external_length.value_or(bytes) != bytes) {
-    wire_.fail(offset, fmt::format("{} {} takes {} bytes, and its external data has {}", dtype_name(tensor.dtype),
+    wire_.fail(offset, fmt::format("{} {} needs {} bytes, but its external data has {}", dtype_name(tensor.dtype),
                                    to_string(tensor.dims), bytes, *fields.external_length));
   }
   std::shared_ptr<Source> file = files_->open(fields.location);
   const uint64_t begin = fields.external_offset.value_or(0);
   if (begin > file->size() || bytes > file->size() - begin) {
-    wire_.fail(offset, fmt::format("{} bytes at {} are not inside the external file '{}' of {} bytes", bytes, begin,
+    wire_.fail(offset, fmt::format("{} bytes at offset {} are outside the external file '{}' of {} bytes", bytes, begin,
                                    fields.location, file->size()));
   }
   external_bytes_ = checked_add(external_bytes_, bytes);
@@ -375,29 +378,29 @@ void OnnxParser::set_external(onnx::Tensor& tensor, const TensorFields& fields, 
 
 void OnnxParser::set_typed(onnx::Tensor& tensor, TensorFields& fields, uint64_t offset) {
   if (typed_field_of(tensor.dtype) != fields.typed_field) {
-    wire_.fail(offset, fmt::format("is {}, and its elements are in {}", dtype_name(tensor.dtype),
+    wire_.fail(offset, fmt::format("has type {}, but its elements are in {}", dtype_name(tensor.dtype),
                                    field_name(fields.typed_field)));
   }
   const uint64_t elements = element_count(tensor.dims);
   const bool is_complex = tensor.dtype == DType::kComplex64 || tensor.dtype == DType::kComplex128;
-  const bool is_half = bits(tensor.dtype) == 4;
+  const bool is_4_bit = bits(tensor.dtype) == 4;
   uint64_t numbers = tensor.strings.size();
   for (const Stretch& stretch : fields.stretches) numbers += stretch.elements;
-  const uint64_t wanted = is_complex ? checked_mul(elements, 2) : is_half ? elements / 2 + elements % 2 : elements;
+  const uint64_t wanted = is_complex ? checked_mul(elements, 2) : is_4_bit ? elements / 2 + elements % 2 : elements;
   if (numbers != wanted) {
-    wire_.fail(offset, fmt::format("{} {} takes {} numbers, and {} has {}", dtype_name(tensor.dtype),
+    wire_.fail(offset, fmt::format("{} {} needs {} numbers, but {} has {}", dtype_name(tensor.dtype),
                                    to_string(tensor.dims), wanted, field_name(fields.typed_field), numbers));
   }
   if (tensor.dtype == DType::kString) return;
   if (is_complex) {
     for (Stretch& stretch : fields.stretches) {
       if (stretch.encoding != Encoding::kRaw || stretch.elements % 2 != 0) {
-        wire_.fail(offset, "complex numbers that are not in packed pairs");
+        wire_.fail(offset, "complex numbers must be in packed pairs");
       }
       stretch.elements /= 2;
     }
   }
-  if (is_half) {  // an odd number of elements leaves half a number unused, at the end
+  if (is_4_bit) {  // with an odd number of elements half of the last number is unused
     for (Stretch& stretch : fields.stretches) stretch.elements *= 2;
     if (!fields.stretches.empty()) fields.stretches.back().elements -= elements % 2;
   }

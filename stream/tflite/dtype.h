@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types of TFLite's tensors and ours.
+// Conversion between TFLite's element types and DType.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace lowtide::stream {
 
-// nullopt: TFLite has no such type.
+// nullopt when TFLite has no such type.
 std::optional<tflite::TensorType> tensor_type(DType dtype);
-// kUndefined for types that hold no numbers (RESOURCE, VARIANT) and for codes that the schema does not know.
+// kUndefined for types without numbers (RESOURCE, VARIANT) and for codes that are not in the schema.
 DType dtype_of(tflite::TensorType type);
 
 }  // namespace lowtide::stream

@@ -33,10 +33,12 @@ ExternalBuffers::ExternalBuffers(const TableView& root, const std::filesystem::p
                            buffers[i].number<uint64_t>(ExternalBuffer::VT_OFFSET),
                            buffers[i].number<uint64_t>(ExternalBuffer::VT_LENGTH)};
     if (buffer.group >= groups_.size())
-      malformed_buffer(fmt::format("external buffer {} is in group {} of {}", id, buffer.group, groups_.size()));
+      malformed_buffer(fmt::format("external buffer {} refers to group {}, but there are {} groups", id, buffer.group,
+                                   groups_.size()));
     checked_add(buffer.offset, buffer.length);
     if (id == 0 || !buffers_.emplace(id, buffer).second)
-      malformed_buffer(fmt::format("external buffer {} {}", id, id == 0 ? "means none" : "stands twice"));
+      malformed_buffer(id == 0 ? "external buffer id 0 is reserved"
+                               : fmt::format("external buffer {} is defined twice", id));
   }
 }
 
@@ -55,14 +57,14 @@ ExternalBuffers::Place ExternalBuffers::place(uint32_t id, uint64_t bytes) {
   if (it == buffers_.end()) malformed_buffer(fmt::format("external buffer {} does not exist", id));
   const Buffer& buffer = it->second;
   if (bytes > buffer.length)
-    malformed_buffer(fmt::format("{} bytes of data in an external buffer of {}", bytes, buffer.length));
+    malformed_buffer(fmt::format("the tensor needs {} bytes, but its external buffer has {}", bytes, buffer.length));
   Group& group = groups_[buffer.group];
   use(group);
   group.file.bytes = checked_add(group.file.bytes, bytes);
   if (!group.source) return {};
   const uint64_t end = buffer.offset + buffer.length, size = group.source->size();
   if (end <= size) return {group.source, buffer.offset};
-  if (group.file.problem.empty()) group.file.problem = fmt::format("{} bytes are wanted, and it has {}", end, size);
+  if (group.file.problem.empty()) group.file.problem = fmt::format("it has {} bytes, but {} are needed", size, end);
   return {};
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constants of a TFLite model that lie in other files: LiteRT's external buffers. Their names come from a
-// stranger's model, so they are confined to its folder as ONNX's external data are (external_data.h).
+// The constants of a TFLite model that are in other files: LiteRT's external buffers. File names come from an untrusted
+// model, so they are confined to its folder like ONNX's external data (external_data.h).
 //
-// The trap: such a file may be missing where the model is looked at, which is no fault of the model. What cannot be had
-// is reported, not refused.
+// The trap: such a file may be missing where the model is inspected, which does not make the model malformed. Data that
+// cannot be read are reported, not refused.
 #pragma once
 
 #include <filesystem>
@@ -20,16 +20,16 @@ namespace lowtide::stream {
 
 class ExternalBuffers {
  public:
-  // `folder` is the model's. Empty: nobody knows it, and no file can be had. Throws Error(kMalformed).
+  // `folder` is the model's; empty when unknown, then no file is opened. Throws Error(kMalformed).
   ExternalBuffers(const TableView& root, const std::filesystem::path& folder, Budget& budget);
 
   struct Place {
-    std::shared_ptr<Source> source;  // null when it cannot be had
+    std::shared_ptr<Source> source;  // null when it cannot be read
     uint64_t offset = 0;
   };
-  // Where the `bytes` of a constant lie; `id` is not 0. Throws Error(kMalformed).
+  // The place of a constant of `bytes` bytes in external buffer `id`, which is not 0. Throws Error(kMalformed).
   Place place(uint32_t id, uint64_t bytes);
-  // The files that constants were asked for of.
+  // The files that place() was called for.
   std::vector<tfl::ExternalFile> files() &&;
 
  private:

@@ -20,32 +20,33 @@ class Verifier {
   std::string path() const;
 
  private:
-  struct Step {
+  struct PathPart {
     const char* field;
-    int64_t index;  // -1: no element of a vector
+    int64_t index;  // -1: not an element of a vector
   };
   void field(const TableView& table, const TypeTable& type, size_t number);
   void vector(const TableView& table, Slot slot, ElementaryType element, const TypeTable* type);
   void one(const TableView& table, Slot slot, const TypeTable& type);
 
   uint64_t tables_ = 0;
-  std::vector<Step> path_;  // kept when an error is thrown: it is the place
+  std::vector<PathPart> path_;  // not unwound when an error is thrown: it is reported
 };
 
 std::string Verifier::path() const {
   std::string out;
-  for (const Step& step : path_) {
+  for (const PathPart& part : path_) {
     if (!out.empty()) out += '.';
-    out += step.field;
-    if (step.index >= 0) out += fmt::format("[{}]", step.index);
+    out += part.field;
+    if (part.index >= 0) out += fmt::format("[{}]", part.index);
   }
   return out;
 }
 
 void Verifier::table(const TableView& table, const TypeTable& type) {
-  // Tables that are shared count as often as they are reached: some bytes could make many of them.
+  // Shared tables are counted each time they are reached: a small file could have very many references to one.
   if (++tables_ > kMaxTables)
-    table.view().fail(table.position(), fmt::format("more than {} tables, which no runtime reads", kMaxTables));
+    table.view().fail(table.position(),
+                      fmt::format("the flatbuffer has more than {} tables, the limit of the runtimes", kMaxTables));
   for (size_t i = 0; i < type.num_elems; ++i) {
     path_.push_back({type.names[i], -1});
     field(table, type, i);
@@ -83,12 +84,12 @@ void Verifier::field(const TableView& table, const TypeTable& type, size_t numbe
   }
 }
 
-// A table, or the member of a union whose number stands one slot before it.
+// A table, or the member of a union, whose type is in the slot before it.
 void Verifier::one(const TableView& table, Slot slot, const TypeTable& type) {
   if (type.st != flatbuffers::ST_UNION) return this->table(*table.table(slot), type);
   const auto member = table.number<uint8_t>(static_cast<Slot>(slot - sizeof(Slot)));
   if (member == 0 || member >= type.num_elems) {
-    table.target(slot);  // what stands there is not known, but it must stand somewhere
+    table.target(slot);  // its type is unknown, but its offset must be valid
     return;
   }
   this->table(*table.table(slot), *type.type_refs[type.type_codes[member].sequence_ref]());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the whole structure of a flatbuffer against its schema, as flatbuffers' own Verifier does, which wants it in
-// memory: every table, vector and text lies inside the file, is aligned, and texts end with a zero.
+// Checks the whole structure of a flatbuffer against its schema: every table, vector and string is inside the file and
+// aligned, and strings end with a zero. flatbuffers' own Verifier does the same, but needs the file in memory.
 #pragma once
 
 #include <flatbuffers/minireflect.h>
@@ -9,12 +9,11 @@
 
 namespace lowtide::stream {
 
-// What the runtimes' verifiers are told, too.
+// The limit of the runtimes' verifiers.
 constexpr uint64_t kMaxTables = 1'000'000;
 
-// `type` is the generated table of names and types of `root`. Members of unions that it does not know, and fields
-// beyond those that it knows, are passed over: newer schemas have them. Throws Error(kMalformed) whose slot is the path
-// to what is wrong ("subgraphs[0].tensors[7].shape").
+// `type` is the generated reflection table of `root`. Unknown union members and fields are skipped: newer schemas have
+// them. Throws Error(kMalformed); its slot is the path to the field ("subgraphs[0].tensors[7].shape").
 void verify_flatbuffer(const TableView& root, const flatbuffers::TypeTable& type);
 
 }  // namespace lowtide::stream

@@ -22,7 +22,7 @@ constexpr uint64_t kIdentifierBytes = 4;
 FlatbufferView::FlatbufferView(const Source& source, Budget& budget)
     : source_(source),
       size_(std::min(source.size(), kMaxBytes)),
-      buffer_(budget.take(kPage * kPages, "the window on a flatbuffer")) {
+      buffer_(budget.take(kPage * kPages, "reading a flatbuffer")) {
   pages_.fill(kNoPage);
 }
 
@@ -38,7 +38,7 @@ TableView FlatbufferView::root() { return {*this, follow(0)}; }
 void FlatbufferView::hold(uint64_t bytes) {
   held_ += std::min(bytes, kMaxHeld + 1);
   if (held_ > kMaxHeld)
-    fail(0, fmt::format("names, shapes and options of more than {} MiB: more than any runtime reads", kMaxHeld >> 20));
+    fail(0, fmt::format("names, shapes and options take more than {} MiB in memory, the limit", kMaxHeld >> 20));
 }
 
 void FlatbufferView::fail(uint64_t offset, std::string text) const {
@@ -48,13 +48,13 @@ void FlatbufferView::fail(uint64_t offset, std::string text) const {
 void FlatbufferView::check(uint64_t offset, uint64_t bytes) const {
   if (offset > size_ || bytes > size_ - offset)
     fail(offset,
-         fmt::format("{} bytes are wanted, and the flatbuffer ends at byte {} (is the file cut?)", bytes, size_));
+         fmt::format("{} bytes are needed, but the flatbuffer ends at byte {} (is the file truncated?)", bytes, size_));
 }
 
 uint64_t FlatbufferView::follow(uint64_t at) {
   const auto distance = number<Offset>(at);
-  // It leads forward, so nothing can contain itself. The sign bit must be clear: runtimes count in 31 bits.
-  if (distance == 0 || distance > INT32_MAX) fail(at, fmt::format("an offset of {}", distance));
+  // Offsets point forward, so nothing can contain itself. The sign bit must be clear: runtimes use 31 bits.
+  if (distance == 0 || distance > INT32_MAX) fail(at, fmt::format("the offset {} is invalid", distance));
   check(at + distance, 1);
   return at + distance;
 }
@@ -71,17 +71,17 @@ void FlatbufferView::read(uint64_t offset, void* out, uint64_t bytes) {
   }
 }
 
-// Aligned numbers never lie across two pages.
+// Aligned numbers do not cross pages.
 const std::byte* FlatbufferView::aligned(uint64_t offset, uint64_t bytes) {
   check(offset, bytes);
-  if (offset % bytes != 0) fail(offset, fmt::format("a number of {} bytes that is not aligned", bytes));
+  if (offset % bytes != 0) fail(offset, fmt::format("a number of {} bytes is not aligned", bytes));
   return in_page(offset);
 }
 
 const std::byte* FlatbufferView::in_page(uint64_t offset) {
   const uint64_t page = offset / kPage, place = page % kPages;
   if (pages_[place] != page) {
-    pages_[place] = kNoPage;  // should the read throw
+    pages_[place] = kNoPage;  // in case the read throws
     const uint64_t begin = page * kPage;
     source_.read_at(begin, buffer_.span().subspan(place * kPage, std::min(kPage, size_ - begin)));
     pages_[place] = page;
@@ -92,10 +92,12 @@ const std::byte* FlatbufferView::in_page(uint64_t offset) {
 TableView::TableView(FlatbufferView& view, uint64_t position) : view_(&view), position_(position) {
   const int64_t back = view.number<flatbuffers::soffset_t>(position);
   const int64_t vtable = static_cast<int64_t>(position) - back;
-  if (vtable < 0) view.fail(position, fmt::format("a table whose vtable stands {} bytes before it", back));
+  if (vtable < 0)
+    view.fail(position, fmt::format("the table's vtable would be {} bytes before it, outside the file", back));
   vtable_ = static_cast<uint64_t>(vtable);
   vtable_bytes_ = view.number<Slot>(vtable_);
-  if (vtable_bytes_ % sizeof(Slot) != 0) view.fail(vtable_, fmt::format("a vtable of {} bytes", vtable_bytes_));
+  if (vtable_bytes_ % sizeof(Slot) != 0)
+    view.fail(vtable_, fmt::format("the vtable has {} bytes, an odd number", vtable_bytes_));
   view.check(vtable_, vtable_bytes_);
 }
 
@@ -131,7 +133,7 @@ VectorPlace TableView::text_place(Slot slot) const {
   const std::optional<VectorPlace> place = vector(slot, 1);
   if (!place) return {};
   const uint64_t end = place->offset + place->count;
-  if (view_->number<uint8_t>(end) != 0) view_->fail(end, "a text that does not end with a zero");
+  if (view_->number<uint8_t>(end) != 0) view_->fail(end, "the string does not end with a zero");
   return *place;
 }
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flatbuffer read where it lies, in a Source: nothing is mapped and nothing is loaded but the pages that are looked
-// at.
+// A flatbuffer that is read in place from a Source: only the pages that are accessed are loaded.
 //
-// The traps: weights stand among the tables, so a flatbuffer of a few thousand tables may be 2 GiB long and must be
-// neither mapped (a file that shrinks is a SIGBUS) nor held. Every offset in it is a stranger's: each is checked when
-// it is followed, against the end of the file and for its alignment, also when it was checked before, because the file
-// may have been changed since. What is shared by many tables is in memory as often as it is referred to, so what is
-// held in all is limited.
+// The traps: weights are between the tables, so a flatbuffer of a few thousand tables may be 2 GiB long and must not be
+// loaded as a whole. Offsets are untrusted: each is checked when it is followed, against the end of the file and for
+// its alignment, even if it was checked before, because the file may change. An object that many tables refer to is
+// copied into memory each time, so the total is limited.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -26,9 +24,9 @@ class TableView;
 
 class FlatbufferView {
  public:
-  // A flatbuffer is not longer, however long the file.
+  // The largest size of a flatbuffer; the file may be larger.
   static constexpr uint64_t kMaxBytes = (uint64_t{1} << 31) - 2;
-  // All that is held of one file: names, shapes, scales, options.
+  // The limit of what is copied from one file into memory: names, shapes, scales, options.
   static constexpr uint64_t kMaxHeld = uint64_t{512} << 20;
 
   FlatbufferView(const Source& source, Budget& budget);
@@ -38,7 +36,8 @@ class FlatbufferView {
   bool has_identifier(std::string_view four_letters);
   TableView root();
 
-  // Throws Error(kMalformed) when the file makes its reader hold too much; call it before what is read is stored.
+  // Adds to the bytes that are copied into memory; throws Error(kMalformed) above kMaxHeld. Call it before storing
+  // data.
   void hold(uint64_t bytes);
   [[noreturn]] void fail(uint64_t offset, std::string text) const;
 
@@ -49,7 +48,7 @@ class FlatbufferView {
   }
   void read(uint64_t offset, void* out, uint64_t bytes);
   void check(uint64_t offset, uint64_t bytes) const;
-  // Where the offset that stands at `at` leads to.
+  // The target of the offset stored at `at`.
   uint64_t follow(uint64_t at);
 
  private:
@@ -60,10 +59,10 @@ class FlatbufferView {
   const Source& source_;
   uint64_t size_, held_ = 0;
   Budget::Lease buffer_;
-  std::array<uint64_t, kPages> pages_;  // number of the page that stands in each place of the buffer
+  std::array<uint64_t, kPages> pages_;  // number of the page in each place of the buffer
 };
 
-// A vector of numbers: `count` of them from `offset` on.
+// A vector of `count` numbers at `offset`.
 struct VectorPlace {
   uint64_t offset = 0;
   uint32_t count = 0;
@@ -71,8 +70,8 @@ struct VectorPlace {
 
 class TablesView;
 
-// One table. A slot is a generated constant such as tflite::Tensor::VT_SHAPE. A field that is absent reads as its
-// default: 0 unless one is given, no table, an empty text.
+// One table. A slot is a generated constant such as tflite::Tensor::VT_SHAPE. An absent field reads as its default: 0
+// unless one is given, no table, an empty string.
 class TableView {
  public:
   using Slot = flatbuffers::voffset_t;
@@ -87,7 +86,7 @@ class TableView {
     const uint64_t at = field(slot);
     return at == 0 ? otherwise : view_->number<T>(at);
   }
-  // Where the offset in a field leads to, whatever stands there; nullopt: absent.
+  // The target of the offset in a field, of any type; nullopt: absent.
   std::optional<uint64_t> target(Slot slot) const;
   std::optional<TableView> table(Slot slot) const;
   TablesView tables(Slot slot) const;
@@ -102,7 +101,7 @@ class TableView {
     return out;
   }
   std::string text(Slot slot) const;
-  // Throws unless it is a text that ends as one must.
+  // Throws when the string is not inside the file or does not end with a zero.
   void check_text(Slot slot) const { text_place(slot); }
 
  private:

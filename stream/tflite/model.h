@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TFLite model as plain data: every index checked, constants as recipes. Knows the file format, no operator: options
-// are lists of named values.
+// A TFLite model as plain data, independent of operators: every index is checked, constants are recipes, options are
+// lists of named values.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +22,28 @@ struct Quantization {
   std::vector<float> min, max, scale;
   std::vector<int64_t> zero_point;
   int axis = 0;
-  bool other_form = false;  // block-wise, multi-axis or custom: not described here
+  bool other_form = false;  // block-wise, multi-axis or custom, which this struct does not describe
 };
 
 struct Tensor {
   std::string name;
   std::string type;  // the schema's name, e.g. "FLOAT32"; set for types without a DType too
   DType dtype = DType::kUndefined;
-  Shape shape;              // as the file says; 1 where the signature says -1
+  Shape shape;              // as in the file; 1 where the signature is -1
   Shape shape_signature;    // empty, or of the same rank with -1 where a dimension is unknown
-  RecipeRef data;           // null: computed, an input, a string or sparse tensor, or in a file that cannot be had
+  RecipeRef data;           // null: computed, an input, a string or sparse tensor, or in a file that cannot be read
   uint64_t data_bytes = 0;  // of its buffer
-  bool has_data = false;    // the buffer is there (data may be null all the same)
+  bool has_data = false;    // it has a buffer (data may still be null)
   bool is_variable = false, is_sparse = false;
   std::unique_ptr<Quantization> quantization;
 };
 
-// A field of an options table: name and value as in the schema. Fields that the file leaves out are present with the
-// schema's default; tables inside tables are left out.
+// A field of an options table: name and value as in the schema. Fields that are absent in the file have the schema's
+// default; nested tables are omitted.
 struct Option {
   std::string name;
   std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>> value;
-  std::string enumerator;  // the value's name when it is one of an enum
+  std::string enumerator;  // the value's name when it is an enum
 };
 
 struct Operator {
@@ -69,11 +69,11 @@ struct Signature {
   std::vector<std::pair<std::string, uint32_t>> inputs, outputs;  // name, tensor
 };
 
-// A file that constants lie in beside the model (external buffers).
+// A file with constants beside the model (external buffers).
 struct ExternalFile {
   std::string name;     // relative to the model's folder
   uint64_t bytes = 0;   // of the constants in it
-  std::string problem;  // why they cannot be read; empty: they can, or nobody looked
+  std::string problem;  // why they cannot be read; empty: no problem found
 };
 
 struct Model {
@@ -84,7 +84,7 @@ struct Model {
   std::vector<Signature> signatures;
   std::map<std::string, std::string> metadata;  // short ones (up to 64 bytes), cut at the first zero; else "N bytes"
   uint64_t file_bytes = 0;
-  bool external_buffers = false;  // some payloads stand behind the flatbuffer
+  bool external_buffers = false;  // some payloads are after the flatbuffer
   std::vector<ExternalFile> external_files;
 };
 

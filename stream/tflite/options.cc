@@ -15,7 +15,8 @@ using flatbuffers::ElementaryType;
 using flatbuffers::TypeTable;
 using Slot = TableView::Slot;
 
-// The trap: a field with its default value is not in the file, and the names tell no defaults. All are zero but these.
+// The trap: a field with its default value is not in the file, and the reflection tables have no defaults. All are zero
+// except these.
 struct Default {
   std::string_view table, field;
   int64_t value;
@@ -39,12 +40,12 @@ int64_t default_of(std::string_view table, std::string_view field) {
   return 0;
 }
 
-// Fields that the schema marks as no longer in use say nothing.
+// Deprecated fields of the schema are skipped.
 bool deprecated(std::string_view table, std::string_view field) {
   return table == "ResizeBilinearOptions" && (field == "new_height" || field == "new_width");
 }
 
-// Calls `use` with a zero of the type that the schema's type is stored as.
+// Calls `use` with a zero of the C++ type in which `type` is stored.
 template <typename Use>
 void stored_as(ElementaryType type, Use&& use) {
   switch (type) {
@@ -70,7 +71,7 @@ void stored_as(ElementaryType type, Use&& use) {
       return use(float{});
     case flatbuffers::ET_DOUBLE:
       return use(double{});
-    default:  // texts and tables
+    default:  // strings and tables
       return;
   }
 }

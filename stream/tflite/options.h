@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options tables of TFLite operators as lists of named values, by the names that the schema compiler leaves in the
-// program: so the reader needs no list of tables of its own.
+// Options tables of TFLite operators as lists of named values, by the reflection tables that the schema compiler
+// generates: the reader needs no list of options tables.
 #pragma once
 
 #include "stream/tflite/flatbuffer_view.h"

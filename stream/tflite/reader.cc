@@ -19,24 +19,24 @@ namespace lowtide::stream {
 namespace {
 
 constexpr size_t kShortMetadata = 64;
-constexpr uint32_t kVersion = 3;  // the one that there has been since files have the identifier TFL3
+constexpr uint32_t kVersion = 3;  // the only version of files with the identifier TFL3
 
 [[noreturn]] void malformed(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
 
 void check_index(int64_t index, uint64_t count, const char* what) {
   if (index < 0 || static_cast<uint64_t>(index) >= count)
-    malformed(fmt::format("{} {} is outside 0..{}", what, index, static_cast<int64_t>(count) - 1));
+    malformed(fmt::format("{} {} does not exist: there are {}", what, index, count));
 }
 
-// False for what is no plain array of numbers.
+// False when the data are not a plain array of numbers.
 bool check_data_bytes(const tfl::Tensor& tensor) {
   if (tensor.is_sparse || tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString) return false;
   if (file_bytes(tensor.dtype, element_count(tensor.shape)) == tensor.data_bytes) return true;
-  malformed(fmt::format("{} bytes of data for {} of shape {}", tensor.data_bytes, dtype_name(tensor.dtype),
-                        to_string(tensor.shape)));
+  malformed(fmt::format("its data has {} bytes, which does not fit {} of shape {}", tensor.data_bytes,
+                        dtype_name(tensor.dtype), to_string(tensor.shape)));
 }
 
-// Where the model's other files are; empty when it is no file itself.
+// The folder of the model's other files; empty when the source is not a file.
 std::filesystem::path folder_of(const Source& source) {
   const std::filesystem::path path = source.path();
   return path.empty() || path.has_parent_path() ? path.parent_path() : ".";
@@ -81,11 +81,11 @@ class TfliteReader {
   TableView root_;
   TablesView codes_, buffers_, subgraphs_;
   ExternalBuffers external_;
-  std::vector<std::set<uint32_t>> calls_;  // of each subgraph: those that its operators run
+  std::vector<std::set<uint32_t>> calls_;  // by subgraph: the subgraphs that its operators call
   tfl::Model model_;
 };
 
-// Charged before it grows: a vector may name one table many times.
+// hold() is called first: a vector may refer to one table many times.
 template <typename T, typename Read>
 std::vector<T> TfliteReader::list(const TablesView& tables, Read&& read) {
   view_.hold(tables.size() * sizeof(T));
@@ -95,7 +95,7 @@ std::vector<T> TfliteReader::list(const TablesView& tables, Read&& read) {
   return out;
 }
 
-// Where the bytes of a buffer stand: inside the flatbuffer, or behind it.
+// The bytes of a buffer, inside the flatbuffer or after it.
 TfliteReader::Bytes TfliteReader::payload(uint32_t index) {
   using tflite::Buffer;
   check_index(index, buffers_.size(), "buffer");
@@ -111,8 +111,8 @@ TfliteReader::Bytes TfliteReader::payload(uint32_t index) {
 
 void TfliteReader::read_external(uint32_t id, tfl::Tensor& out) {
   if (out.is_sparse || out.dtype == DType::kUndefined || out.dtype == DType::kString)
-    malformed(
-        fmt::format("a tensor of type {} in an external buffer", out.is_sparse ? "sparse " + out.type : out.type));
+    malformed(fmt::format("a tensor of type {} cannot be in an external buffer",
+                          out.is_sparse ? "sparse " + out.type : out.type));
   const uint64_t elements = element_count(out.shape);
   out.has_data = true;
   out.data_bytes = file_bytes(out.dtype, elements);
@@ -124,11 +124,11 @@ void TfliteReader::read_external(uint32_t id, tfl::Tensor& out) {
 void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
   const Bytes bytes = payload(from.number<uint32_t>(tflite::Tensor::VT_BUFFER));
   if (const auto id = from.number<uint32_t>(tflite::Tensor::VT_EXTERNAL_BUFFER)) {
-    if (bytes.there || out.is_variable) malformed("an external buffer and other data");
+    if (bytes.there || out.is_variable) malformed("it has both an external buffer and other data");
     return read_external(id, out);
   }
   bool empty = std::find(out.shape.begin(), out.shape.end(), 0) != out.shape.end();
-  // A buffer without bytes is what computed tensors have; of a constant it says that it has no elements.
+  // Computed tensors have a buffer without bytes; so do constants without elements.
   if (!bytes.there || (bytes.bytes == 0 && !empty)) return;
   out.has_data = true;
   out.data_bytes = bytes.bytes;
@@ -143,9 +143,9 @@ void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {
   view_.hold((shape.size() + signature.size()) * sizeof(Dim));
   out.shape.assign(shape.begin(), shape.end());
   out.shape_signature.assign(signature.begin(), signature.end());
-  if (!is_static(out.shape)) malformed(fmt::format("a negative extent in shape {}", to_string(out.shape)));
+  if (!is_static(out.shape)) malformed(fmt::format("its shape {} has a negative dimension", to_string(out.shape)));
   if (signature.empty()) return;
-  if (signature.size() != shape.size()) malformed("shape_signature is of another rank than shape");
+  if (signature.size() != shape.size()) malformed("shape_signature and shape must have the same rank");
   for (size_t i = 0; i < shape.size(); ++i) {
     if (signature[i] != -1 && signature[i] != shape[i])
       malformed(
@@ -153,7 +153,7 @@ void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {
   }
 }
 
-// One scale and zero point, or one of each for every index of the axis: what the runtimes demand.
+// The runtimes require one scale and zero point, or one of each for every index of the axis.
 void TfliteReader::read_quantization(const TableView& from, tfl::Tensor& out) {
   using tflite::QuantizationParameters;
   const std::optional<TableView> table = from.table(tflite::Tensor::VT_QUANTIZATION);
@@ -168,12 +168,14 @@ void TfliteReader::read_quantization(const TableView& from, tfl::Tensor& out) {
   q.axis = table->number<int32_t>(QuantizationParameters::VT_QUANTIZED_DIMENSION);
   if (!q.other_form) {
     if (q.zero_point.size() != q.scale.size())
-      malformed(fmt::format("{} scales and {} zero points", q.scale.size(), q.zero_point.size()));
+      malformed(fmt::format("it has {} scales, but {} zero points", q.scale.size(), q.zero_point.size()));
     if (q.axis < 0 || (!out.shape.empty() && static_cast<size_t>(q.axis) >= out.shape.size()))
-      malformed(fmt::format("quantized_dimension {} of a tensor of rank {}", q.axis, out.shape.size()));
+      malformed(
+          fmt::format("quantized_dimension {} is out of range for a tensor of rank {}", q.axis, out.shape.size()));
     if (q.scale.size() != 1 && !out.shape.empty() &&
         q.scale.size() != static_cast<uint64_t>(out.shape[static_cast<size_t>(q.axis)]))
-      malformed(fmt::format("{} scales for axis {} of shape {}", q.scale.size(), q.axis, to_string(out.shape)));
+      malformed(fmt::format("it has {} scales, which does not fit axis {} of shape {}", q.scale.size(), q.axis,
+                            to_string(out.shape)));
   }
   out.quantization = std::make_unique<tfl::Quantization>(std::move(q));
 }
@@ -205,7 +207,7 @@ std::vector<int32_t> TfliteReader::indices(const TableView& from, TableView::Slo
   return out;
 }
 
-// Options that name subgraphs do so in fields of these names.
+// Options refer to subgraphs in fields of these names.
 void TfliteReader::note_calls(const tfl::Operator& op) {
   auto note = [&](int64_t index) {
     check_index(index, subgraphs_.size(), "subgraph");
@@ -231,7 +233,7 @@ tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
   out.version = code.number<int32_t>(OperatorCode::VT_VERSION, 1);
   if (out.code == static_cast<int32_t>(tflite::BuiltinOperator::CUSTOM)) {
     out.name = code.text(OperatorCode::VT_CUSTOM_CODE);
-    if (out.name.empty()) malformed("a CUSTOM operator without a name");
+    if (out.name.empty()) malformed("a CUSTOM operator has no name");
   } else {
     const char* name = tflite::EnumNameBuiltinOperator(static_cast<tflite::BuiltinOperator>(out.code));
     out.name = *name ? name : fmt::format("BUILTIN_{}", out.code);
@@ -250,10 +252,10 @@ tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
   return out;
 }
 
-// Every tensor has one source, and the operators stand in an order in which they can run: so there is no cycle.
+// Checks that every tensor has one source, and that the operators are in topological order, so there is no cycle.
 void TfliteReader::check_order(const tfl::Subgraph& graph) {
-  constexpr int64_t kNobody = -2, kGiven = -1;  // else the operator that writes it
-  std::vector<int64_t> source(graph.tensors.size(), kNobody);
+  constexpr int64_t kNone = -2, kGiven = -1;  // else the operator that writes it
+  std::vector<int64_t> source(graph.tensors.size(), kNone);
   auto source_of = [&](int32_t tensor) -> int64_t& { return source[static_cast<size_t>(tensor)]; };
   auto name_of = [&](int32_t tensor) -> const std::string& { return graph.tensors[static_cast<size_t>(tensor)].name; };
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
@@ -265,8 +267,8 @@ void TfliteReader::check_order(const tfl::Subgraph& graph) {
   for (size_t i = 0; i < graph.operators.size(); ++i) {
     const tfl::Operator& op = graph.operators[i];
     for (int32_t input : op.inputs)
-      if (input >= 0 && source_of(input) == kNobody)
-        malformed(fmt::format("operator {} reads tensor '{}', which nothing before it gives", i, name_of(input)));
+      if (input >= 0 && source_of(input) == kNone)
+        malformed(fmt::format("operator {} reads tensor '{}', which no earlier operator writes", i, name_of(input)));
     for (int32_t output : op.outputs) {
       const tfl::Tensor& tensor = graph.tensors[static_cast<size_t>(output)];
       const int64_t before = source_of(output);
@@ -278,11 +280,11 @@ void TfliteReader::check_order(const tfl::Subgraph& graph) {
     }
   }
   for (int32_t output : graph.outputs)
-    if (source_of(output) == kNobody) malformed(fmt::format("nothing gives the output '{}'", name_of(output)));
+    if (source_of(output) == kNone) malformed(fmt::format("no operator writes the output '{}'", name_of(output)));
 }
 
-// A subgraph that runs itself, at whatever remove, would never end. Those that nobody (any more) waits for are taken
-// off; a cycle is what remains.
+// A subgraph that calls itself, directly or not, would never end. Subgraphs without (remaining) callers are removed in
+// turn; what remains is a cycle.
 void TfliteReader::check_calls() {
   std::vector<size_t> callers(calls_.size(), 0);
   for (const auto& called : calls_)
@@ -295,7 +297,7 @@ void TfliteReader::check_calls() {
       if (--callers[to] == 0) free.push_back(to);
   if (free.size() == calls_.size()) return;
   const auto in_cycle = std::find_if(callers.begin(), callers.end(), [](size_t count) { return count > 0; });
-  malformed(fmt::format("subgraph {} runs itself, or one that runs it does", in_cycle - callers.begin()));
+  malformed(fmt::format("subgraph {} is part of a cycle of calls", in_cycle - callers.begin()));
 }
 
 tfl::Subgraph TfliteReader::subgraph(const TableView& from) {
@@ -361,7 +363,8 @@ tfl::Model TfliteReader::read() {
   model_.file_bytes = source_->size();
   model_.version = root_.number<uint32_t>(Model::VT_VERSION);
   if (model_.version != kVersion)
-    throw Error(Code::kUnsupported, fmt::format("version {} of the format, {} is known", model_.version, kVersion));
+    throw Error(Code::kUnsupported,
+                fmt::format("version {} of the format is not supported, only {}", model_.version, kVersion));
   model_.description = root_.text(Model::VT_DESCRIPTION);
   if (subgraphs_.size() == 0) malformed("the model has no subgraph");
   model_.subgraphs = list<tfl::Subgraph>(subgraphs_, [&](const TableView& table, uint32_t) { return subgraph(table); });
@@ -385,14 +388,15 @@ tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget) {
   const std::string name = source->name();
   try {
     FlatbufferView view(*source, budget);
-    if (!view.has_identifier(tflite::ModelIdentifier())) malformed("it is not a TFLite file");
+    if (!view.has_identifier(tflite::ModelIdentifier()))
+      malformed("the file is not a TFLite model (it lacks the identifier TFL3)");
     verify_flatbuffer(view.root(), *tflite::ModelTypeTable());
     return TfliteReader(std::move(source), view.root(), budget).read();
   } catch (Error& error) {
     error.add_place({.file = name});
     throw;
   } catch (const std::bad_alloc&) {
-    throw Error(Code::kBudget, "the system has no memory for a graph of this many nodes", {.file = name});
+    throw Error(Code::kBudget, "the system does not have enough memory for the graph", {.file = name});
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a .tflite file: verifies the flatbuffer, checks every index, and gives it as plain data. Payloads are not read;
-// they become extents.
+// Reads a .tflite file: verifies the flatbuffer, checks every index, and returns plain data. Payloads are not read;
+// they become recipes that refer to the file.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace lowtide::stream {
 
-// Of the file only the pages that hold tables are read (flatbuffer_view.h). Throws Error(kMalformed, kNotFound, kIo,
+// Only the pages of the file with tables are read (flatbuffer_view.h). Throws Error(kMalformed, kNotFound, kIo,
 // kUnsafePath, kBudget).
 tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget);
 tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget);

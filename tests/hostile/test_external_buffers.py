@@ -74,7 +74,7 @@ def put(path, content):
 FILES = {
     "there": (lambda path: None, ""),
     "missing": (lambda path: path.unlink(), "cannot be opened: No such file"),
-    "cut": (lambda path: os.truncate(path, OFFSET + BYTES - 1), f"{OFFSET + BYTES} bytes are wanted, and it has {OFFSET + BYTES - 1}"),
+    "cut": (lambda path: os.truncate(path, OFFSET + BYTES - 1), f"it has {OFFSET + BYTES - 1} bytes, but {OFFSET + BYTES} are needed"),
     "link": (lambda path: put(path, lambda p: p.symlink_to("/etc/passwd")), "a symbolic link"),
     "folder": (lambda path: put(path, lambda p: p.mkdir()), "not a regular file"),
     "pipe": (lambda path: put(path, os.mkfifo), "not a regular file"),
@@ -119,15 +119,15 @@ def of_buffer(**fields):
 
 
 BROKEN = {
-    "no such group": (second(group=1), "is in group 1 of 1"),
-    "an id of 0": (second(id=0), "external buffer 0 means none"),
-    "two of one id": (second(id=0x80000000), "stands twice"),
+    "no such group": (second(group=1), "refers to group 1, but there are 1 groups"),
+    "an id of 0": (second(id=0), "external buffer id 0 is reserved"),
+    "two of one id": (second(id=0x80000000), "is defined twice"),
     "no such buffer": (of_table(externalBuffer=7), "external buffer 7 does not exist"),
-    "too short": (of_buffer(length=BYTES - 4), f"{BYTES} bytes of data in an external buffer of {BYTES - 4}"),
+    "too short": (of_buffer(length=BYTES - 4), f"the tensor needs {BYTES} bytes, but its external buffer has {BYTES - 4}"),
     "past 2^64": (of_buffer(offset=2**64 - 64), "overflow"),
-    "two places": (of_table(buffer=1), "an external buffer and other data"),
-    "a variable": (of_table(isVariable=True), "an external buffer and other data"),
-    "strings": (of_table(type=schema.TensorType.STRING), "a tensor of type STRING in an external buffer"),
+    "two places": (of_table(buffer=1), "both an external buffer and other data"),
+    "a variable": (of_table(isVariable=True), "both an external buffer and other data"),
+    "strings": (of_table(type=schema.TensorType.STRING), "a tensor of type STRING cannot be in an external buffer"),
 }
 
 

@@ -130,7 +130,7 @@ def test_entry_twice(tmp_path, record_property):
     tensor.ClearField("raw_data")
     path = tmp_path / "twice.onnx"
     path.write_bytes(model.SerializeToString())
-    refuse(path, "malformed", ["the_kernel", "two entries 'location'"])
+    refuse(path, "malformed", ["the_kernel", "entry 'location' is given twice"])
     record_property("hostile files refused", 1)
 
 

@@ -89,7 +89,7 @@ def initializer_and_sparse_initializer(m):
     sparse.dims.append(5)
 
 
-@lie("malformed", "without a name")
+@lie("malformed", "have no name")
 def two_initializers_without_a_name(m):
     initializer(m, "the_kernel").name = initializer(m, "the_bias").name = ""
 
@@ -127,12 +127,12 @@ def negative_opset(m):
     m.opset_import[0].version = -13
 
 
-@lie("malformed", "opset 0")
+@lie("malformed", "version 0")
 def opset_zero(m):
     m.opset_import[0].version = 0
 
 
-@lie("malformed", "two opset imports")
+@lie("malformed", "imported twice")
 def two_opsets_of_one_domain(m):
     m.opset_import.append(helper.make_opsetid("ai.onnx", 12))  # the other name of the same domain
 
@@ -222,7 +222,7 @@ def function_twice(m):
     call_functions(m, *[("Same", [helper.make_node("Identity", ["p"], ["q"])])] * 2)
 
 
-@lie("malformed", "without a name")
+@lie("malformed", "has no name")
 def function_without_a_name(m):
     call_functions(m, ("F", [helper.make_node("Identity", ["p"], ["q"])]))
     m.functions[0].name = ""
@@ -340,7 +340,7 @@ def negative_type(m):
     initializer(m, "the_kernel").data_type = -1
 
 
-@lie("malformed", "the_kernel", "two places")
+@lie("malformed", "the_kernel", "more than one place")
 def two_payloads(m):
     initializer(m, "the_kernel").float_data.extend([0.0] * 72)
 
@@ -351,7 +351,7 @@ def data_in_the_field_of_another_type(m):
     initializer(m, "the_kernel").int32_data.extend([0] * 72)
 
 
-@lie("malformed", "the_kernel", "two fields")
+@lie("malformed", "the_kernel", "more than one field")
 def data_in_two_typed_fields(m):
     initializer(m, "the_kernel").ClearField("raw_data")
     initializer(m, "the_kernel").int32_data.extend([0] * 36)
@@ -527,7 +527,7 @@ def attribute_of_a_million_numbers(m):
     attributes(m).append(helper.make_attribute("pads", [0] * 1_000_000))
 
 
-@lie("malformed", "the_conv", "without a name")
+@lie("malformed", "the_conv", "has no name")
 def attribute_without_a_name(m):
     attributes(m)[0].name = ""
 

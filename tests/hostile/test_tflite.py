@@ -215,13 +215,13 @@ def loop_over_graph_minus_one(m):
     with_while(m, 0, -1)
 
 
-@values("malformed", "subgraph 0 runs itself")
+@values("malformed", "subgraph 0 is part of a cycle")
 def graph_that_runs_itself(m):
     another_graph(m)
     with_while(m, 1, 0)
 
 
-@values("malformed", "runs itself")
+@values("malformed", "part of a cycle")
 def graphs_that_run_each_other(m):
     with_while(m, 1, 2)
     for other in (2, 1):
@@ -252,17 +252,17 @@ def shape_whose_product_overflows(m):
     m.subgraphs[0].tensors[1].shape = [2**31 - 1] * 3
 
 
-@values("malformed", "the_weights", "48 bytes of data")
+@values("malformed", "the_weights", "48 bytes, which does not fit")
 def shape_that_is_not_the_data(m):
     m.subgraphs[0].tensors[1].shape = [4, 4]
 
 
-@values("malformed", "the_weights", "48 bytes of data")
+@values("malformed", "the_weights", "48 bytes, which does not fit")
 def type_that_is_not_the_data(m):
     m.subgraphs[0].tensors[1].type = schema.TensorType.INT8
 
 
-@values("malformed", "'x'", "another rank")
+@values("malformed", "'x'", "the same rank")
 def shape_signature_of_another_rank(m):
     m.subgraphs[0].tensors[0].shapeSignature = [-1]
 
@@ -283,12 +283,12 @@ def quantized(m, scales, zero_points, axis=0):
     m.subgraphs[0].tensors[1].quantization = made
 
 
-@values("malformed", "the_weights", "2 scales and 1 zero points")
+@values("malformed", "the_weights", "2 scales, but 1 zero points")
 def scales_without_zero_points(m):
     quantized(m, [0.5, 0.5], [1])
 
 
-@values("malformed", "the_weights", "3 scales for axis 0")
+@values("malformed", "the_weights", "3 scales, which does not fit axis 0")
 def too_few_scales(m):
     quantized(m, [0.5] * 3, [0] * 3)
 
@@ -311,38 +311,38 @@ def outside(m, offset, size):
     m.buffers[1].offset, m.buffers[1].size = offset, size
 
 
-@values("malformed", "the_weights", "48 bytes are wanted")
+@values("malformed", "the_weights", "48 bytes are")
 def offset_beyond_the_file(m):
     outside(m, 1 << 20, 48)
 
 
-@values("malformed", "the_weights", "48 bytes are wanted")
+@values("malformed", "the_weights", "48 bytes are")
 def offset_and_size_that_wrap(m):
     outside(m, 2**64 - 16, 48)
 
 
-@values("malformed", "the_weights", "bytes are wanted")
+@values("malformed", "the_weights", "bytes are")
 def size_beyond_the_file(m):
     outside(m, 16, 2**63)
 
 
-@values("malformed", "the_weights", "bytes are wanted")
+@values("malformed", "the_weights", "bytes are")
 def size_that_wraps(m):
     outside(m, 16, 2**64 - 16)
 
 
-@values("malformed", "the_weights", "40 bytes of data")
+@values("malformed", "the_weights", "40 bytes, which does not fit")
 def size_that_is_not_the_shape(m):
     outside(m, 16, 40)
 
 
-@values("malformed", "operator 1", "bytes are wanted")
+@values("malformed", "operator 1", "bytes are")
 def large_custom_options_that_wrap(m):
     m.subgraphs[0].operators[1].largeCustomOptionsOffset = 2**64 - 8
     m.subgraphs[0].operators[1].largeCustomOptionsSize = 16
 
 
-@values("malformed", "operator 1", "bytes are wanted")
+@values("malformed", "operator 1", "bytes are")
 def large_custom_options_beyond_the_file(m):
     m.subgraphs[0].operators[1].largeCustomOptionsOffset = 100
     m.subgraphs[0].operators[1].largeCustomOptionsSize = 1 << 40
@@ -353,22 +353,22 @@ def large_custom_options_beyond_the_file(m):
 TENSORS, SHAPE, NAME, DATA, BUFFERS, SUBGRAPHS, DESCRIPTION = 0, 0, 3, 0, 4, 2, 3
 
 
-@structure("malformed", "not a TFLite file")
+@structure("malformed", "not a TFLite model")
 def identifier_of_another_format(b):
     b.data[4:8] = b"TFL2"
 
 
-@structure("malformed", "an offset of 0")
+@structure("malformed", "the offset 0 is invalid")
 def root_that_is_itself(b):
     b.put(0, 0)
 
 
-@structure("malformed", "an offset of 4294967292")
+@structure("malformed", "the offset 4294967292 is invalid")
 def root_before_the_file(b):
     b.put(0, 2**32 - 4)
 
 
-@structure("malformed", "is the file cut?")
+@structure("malformed", "is the file truncated?")
 def root_beyond_the_file(b):
     b.put(0, 0x7FFF0000)
 
@@ -383,7 +383,7 @@ def vtable_before_the_file(b):
     b.put(b.root._tab.Pos, 0x7FFFFFFF, "<i")
 
 
-@structure("malformed", "is the file cut?")
+@structure("malformed", "is the file truncated?")
 def vtable_beyond_the_file(b):
     b.put(b.root._tab.Pos, -0x7FFFFFF0, "<i")
 
@@ -398,32 +398,32 @@ def vtable(b, table):
     return table._tab.Pos - struct.unpack_from("<i", b.data, table._tab.Pos)[0]
 
 
-@structure("malformed", "a vtable of 13 bytes")
+@structure("malformed", "the vtable has 13 bytes")
 def vtable_of_odd_length(b):
     b.put(vtable(b, b.root), 13, "<H")
 
 
-@structure("malformed", "65534 bytes are wanted")
+@structure("malformed", "65534 bytes are needed")
 def vtable_longer_than_the_file(b):
     b.put(vtable(b, b.root), 65534, "<H")
 
 
-@structure("malformed", "subgraphs[0].tensors[0]", "is the file cut?")
+@structure("malformed", "subgraphs[0].tensors[0]", "is the file truncated?")
 def field_beyond_the_file(b):
     b.put(vtable(b, b.graph.Tensors(0)) + 4 + 2 * NAME, 65532, "<H")
 
 
-@structure("malformed", "subgraphs[0].tensors[1].shape", "an offset of 0")
+@structure("malformed", "subgraphs[0].tensors[1].shape", "the offset 0 is invalid")
 def vector_that_is_its_own_field(b):
     b.put(b.field(b.graph.Tensors(1), SHAPE), 0)
 
 
-@structure("malformed", "subgraphs[0].tensors[1].shape", "an offset of")
+@structure("malformed", "subgraphs[0].tensors[1].shape", "is invalid")
 def vector_behind_a_backward_offset(b):
     b.put(b.field(b.graph.Tensors(1), SHAPE), 2**31)
 
 
-@structure("malformed", "subgraphs[0].tensors[1].shape", "is the file cut?")
+@structure("malformed", "subgraphs[0].tensors[1].shape", "is the file truncated?")
 def vector_beyond_the_file(b):
     b.put(b.field(b.graph.Tensors(1), SHAPE), 2**31 - 1)
 
@@ -434,22 +434,22 @@ def vector_that_is_not_aligned(b):
     b.put(at, b.u32(at) + 1)
 
 
-@structure("malformed", "subgraphs[0].tensors[1].shape", "4294967296 bytes are wanted")
+@structure("malformed", "subgraphs[0].tensors[1].shape", "4294967296 bytes are needed")
 def vector_of_two_to_the_thirty_elements(b):
     b.put(b.vector(b.graph.Tensors(1), SHAPE), 2**30)
 
 
-@structure("malformed", "subgraphs[0].tensors[1].shape", "17179869180 bytes are wanted")
+@structure("malformed", "subgraphs[0].tensors[1].shape", "17179869180 bytes are needed")
 def vector_of_all_elements(b):
     b.put(b.vector(b.graph.Tensors(1), SHAPE), 2**32 - 1)
 
 
-@structure("malformed", "buffers[1].data", "4294967295 bytes are wanted")
+@structure("malformed", "buffers[1].data", "4294967295 bytes are needed")
 def data_longer_than_the_file(b):
     b.put(b.vector(b.root.Buffers(1), DATA), 2**32 - 1)
 
 
-@structure("malformed", "buffers[1].data", "is the file cut?")
+@structure("malformed", "buffers[1].data", "is the file truncated?")
 def data_a_little_longer_than_the_file(b):
     at = b.vector(b.root.Buffers(1), DATA)
     b.put(at, len(b.data) - at - 3)
@@ -461,27 +461,27 @@ def text_without_an_end(b):
     b.put(at + 4 + b.u32(at), ord("!"), "<B")
 
 
-@structure("malformed", "subgraphs[0].tensors[0].name", "bytes are wanted")
+@structure("malformed", "subgraphs[0].tensors[0].name", "bytes are needed")
 def text_longer_than_the_file(b):
     b.put(b.vector(b.graph.Tensors(0), NAME), 2**31)
 
 
-@structure("malformed", "description", "is the file cut?")
+@structure("malformed", "description", "is the file truncated?")
 def text_beyond_the_file(b):
     b.put(b.field(b.root, DESCRIPTION), 1 << 30)
 
 
-@structure("malformed", "subgraphs[0].tensors[2]", "an offset of 0")
+@structure("malformed", "subgraphs[0].tensors[2]", "the offset 0 is invalid")
 def table_that_is_its_own_element(b):
     b.put(b.vector(b.graph, TENSORS) + 4 + 4 * 2, 0)
 
 
-@structure("malformed", "subgraphs[0].tensors[2]", "is the file cut?")
+@structure("malformed", "subgraphs[0].tensors[2]", "is the file truncated?")
 def table_beyond_the_file(b):
     b.put(b.vector(b.graph, TENSORS) + 4 + 4 * 2, 1 << 30)
 
 
-@structure("malformed", "subgraphs[0].tensors", "bytes are wanted")
+@structure("malformed", "subgraphs[0].tensors", "bytes are needed")
 def more_tables_than_the_file_has(b):
     b.put(b.vector(b.graph, TENSORS), 1 << 28)
 
@@ -504,13 +504,13 @@ def packed_with_sparsity():
     return pack(model)
 
 
-@structure("malformed", "sparsity.traversal_order", "bytes are wanted")
+@structure("malformed", "sparsity.traversal_order", "bytes are needed")
 def sparsity_beyond_the_file(b):
     b.__init__(packed_with_sparsity())
     b.put(b.vector(b.graph.Tensors(1).Sparsity(), 0), 1 << 20)
 
 
-@structure("malformed", "sparsity.dim_metadata[0].array_segments.values", "bytes are wanted")
+@structure("malformed", "sparsity.dim_metadata[0].array_segments.values", "bytes are needed")
 def sparsity_in_a_union_beyond_the_file(b):
     b.__init__(packed_with_sparsity())
     segments = schema.Uint8Vector()
@@ -658,5 +658,5 @@ def test_two_gigabytes_inside_take_no_memory(tmp_path):
 def test_more_than_two_gigabytes_inside(tmp_path, record_property):
     path = tmp_path / "too_large.tflite"
     with_data_at_the_end(path, 2**31 - 16)
-    refuse_to_list(path, "malformed", ["buffers[1].data", "2147483632 bytes are wanted"])
+    refuse_to_list(path, "malformed", ["buffers[1].data", "2147483632 bytes are needed"])
     record_property("hostile files refused", 1)

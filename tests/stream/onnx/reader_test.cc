@@ -174,20 +174,19 @@ TEST(OnnxReader, ContradictionsInAttributesAreErrors) {
   };
   refused("node 'pad_3' (Pad), attribute 'mode', byte ",
           [](auto* n) { add_attribute(n, "mode", AttributeProto::TENSOR); });
-  refused("two attributes 'mode'", [](auto* n) {
+  refused("attribute 'mode' is given twice", [](auto* n) {
     for (int i : {1, 2}) add_attribute(n, "mode", AttributeProto::INT)->set_i(i);
   });
-  refused("is of type 2 and has a value of type 1",
-          [](auto* n) { add_attribute(n, "a", AttributeProto::INT)->set_f(1); });
+  refused("has type 2, but a value of type 1", [](auto* n) { add_attribute(n, "a", AttributeProto::INT)->set_f(1); });
   refused("values of several types", [](auto* n) {
     AttributeProto* a = add_attribute(n, "a", AttributeProto::INT);
     a->set_f(1);
     a->set_i(1);
   });
-  refused("neither type nor value", [](auto* n) { n->add_attribute()->set_name("a"); });
-  refused("an attribute without a name", [](auto* n) { n->add_attribute()->set_i(1); });
+  refused("neither a type nor a value", [](auto* n) { n->add_attribute()->set_name("a"); });
+  refused("the attribute has no name", [](auto* n) { n->add_attribute()->set_i(1); });
   refused("outside of a function", [](auto* n) { add_attribute(n, "a", AttributeProto::INT)->set_ref_attr_name("b"); });
-  refused("a node without an operator", [](auto* n) { n->clear_op_type(); });
+  refused("the node has no operator", [](auto* n) { n->clear_op_type(); });
 }
 
 TEST(OnnxReader, TypesOfValues) {
@@ -266,7 +265,7 @@ TEST(OnnxReader, Functions) {
   EXPECT_EQ(function.nodes.at(0).find("alpha")->reference, "needed");
   EXPECT_EQ(function.opsets.at(""), 18);
   *m.add_functions() = *f;
-  expect_error(Code::kMalformed, "two functions 'local.Twice'", [&] { read(m); });
+  expect_error(Code::kMalformed, "two functions are named 'local.Twice'", [&] { read(m); });
 }
 
 TEST(OnnxReader, ModelsThatContradictThemselvesAreErrors) {
@@ -281,19 +280,19 @@ TEST(OnnxReader, ModelsThatContradictThemselvesAreErrors) {
       "ir_version 99 is newer", [](auto* m) { m->set_ir_version(99); }, Code::kUnsupported);
   refused("no graph", [](auto* m) { m->clear_graph(); });
   refused("no opset_import", [](auto* m) { m->clear_opset_import(); });
-  refused("two opset imports of domain ''", [](auto* m) {
+  refused("domain '' is imported twice", [](auto* m) {
     auto* opset = m->add_opset_import();
     opset->set_domain("ai.onnx");
     opset->set_version(20);
   });
-  refused("opset -1", [](auto* m) { m->mutable_opset_import(0)->set_version(-1); });
-  refused("two initializers 'w'", [](auto* m) {
+  refused("has the invalid version -1", [](auto* m) { m->mutable_opset_import(0)->set_version(-1); });
+  refused("two initializers are named 'w'", [](auto* m) {
     for (int i = 0; i < 2; ++i) set_tensor(m->mutable_graph()->add_initializer(), "w", "abc");
   });
-  refused("two graph inputs 'x'", [](auto* m) {
+  refused("two graph inputs are named 'x'", [](auto* m) {
     for (int i = 0; i < 2; ++i) m->mutable_graph()->add_input()->set_name("x");
   });
-  refused("without a name", [](auto* m) { m->mutable_graph()->add_value_info(); });
+  refused("has no name", [](auto* m) { m->mutable_graph()->add_value_info(); });
   expect_error(Code::kMalformed, "not an ONNX model", [] { read_bytes(""); });
   expect_error(Code::kMalformed, "not a protobuf message", [] { read_bytes("PK\3\4 and so on"); });
 

@@ -111,7 +111,7 @@ TEST(OnnxTensor, EveryDataTypeHasItsSize) {
     t.set_raw_data(std::string(c.bytes + 1, 'x'));
     expect_error(Code::kMalformed, "initializer 'w'", [&] { read_tensor(t); });
     t.set_raw_data(std::string(c.bytes - 1, 'x'));
-    expect_error(Code::kMalformed, "bytes, and raw_data has", [&] { read_tensor(t); });
+    expect_error(Code::kMalformed, "bytes, but raw_data has", [&] { read_tensor(t); });
   }
 }
 
@@ -163,7 +163,7 @@ TEST(OnnxTensor, HalfBytesStandTwoToANumber) {
     for (int v : {0x21, 0x43, 0x05}) n.add_int32_data(v);
     EXPECT_EQ(extent_of(read_tensor(n)).stretches.at(0).elements, 5u);
     n.add_int32_data(1);
-    expect_error(Code::kMalformed, "takes 3 numbers, and int32_data has 4", [&] { read_tensor(n); });
+    expect_error(Code::kMalformed, "needs 3 numbers, but int32_data has 4", [&] { read_tensor(n); });
   }
 }
 
@@ -242,7 +242,7 @@ TEST(OnnxTensor, StringsAreHeld) {
   EXPECT_EQ(read.data, nullptr);
   EXPECT_EQ(read.strings, (std::vector<std::string>{"one", std::string("\0\xff", 2)}));
   s.add_string_data("three");
-  expect_error(Code::kMalformed, "takes 2 numbers", [&] { read_tensor(s); });
+  expect_error(Code::kMalformed, "needs 2 numbers", [&] { read_tensor(s); });
 }
 
 TEST(OnnxTensor, NothingIsHeldByAnEmptyTensor) {
@@ -258,32 +258,32 @@ TEST(OnnxTensor, ContradictionsAreErrors) {
     change(t);
     expect_error(code, part, [&] { read_tensor(t); });
   };
-  refused("has no elements, 2 are wanted", [](auto&) {});
-  refused("elements in two places", [](auto& t) {
+  refused("has 2 elements by its shape, but no data", [](auto&) {});
+  refused("elements in more than one place", [](auto& t) {
     t.set_raw_data("12345678");
     t.add_float_data(1);
   });
-  refused("elements in two fields", [](auto& t) {
+  refused("elements in more than one field", [](auto& t) {
     t.add_float_data(1);
     t.add_int32_data(1);
   });
-  refused("is f32, and its elements are in int32_data", [](auto& t) { t.add_int32_data(1); });
-  refused("is bool, and its elements are in float_data", [](auto& t) {
+  refused("has type f32, but its elements are in int32_data", [](auto& t) { t.add_int32_data(1); });
+  refused("has type bool, but its elements are in float_data", [](auto& t) {
     t.set_data_type(TensorProto::BOOL);
     t.add_float_data(1);
   });
-  refused("takes 2 numbers, and float_data has 3", [](auto& t) {
+  refused("needs 2 numbers, but float_data has 3", [](auto& t) {
     for (int i = 0; i < 3; ++i) t.add_float_data(1);
   });
-  refused("negative dimension, -2", [](auto& t) { t.add_dims(-2); });
+  refused("negative dimension -2", [](auto& t) { t.add_dims(-2); });
   refused("overflows", [](auto& t) {
     t.add_dims(1LL << 62);
     t.add_dims(1LL << 62);
   });
   refused("overflows", [](auto& t) { t.set_dims(0, 1LL << 62); });
-  refused("initializer 'w', byte 17: data type 99 is not known", [](auto& t) { t.set_data_type(99); });
+  refused("initializer 'w', byte 17: data type 99 is unknown", [](auto& t) { t.set_data_type(99); });
   refused("has no data type", [](auto& t) { t.clear_data_type(); });
-  refused("segments", [](auto& t) { t.mutable_segment()->set_begin(0); });
+  refused("segment", [](auto& t) { t.mutable_segment()->set_begin(0); });
   refused("strings", [](auto& t) {
     t.set_data_type(TensorProto::STRING);
     t.set_raw_data("12345678");
@@ -316,12 +316,12 @@ TEST(OnnxTensor, SparseTensors) {
   EXPECT_EQ(got.values.name, "w");
   EXPECT_EQ(got.indices.dims, (Shape{3, 2}));
   sparse->add_dims(3);
-  expect_error(Code::kMalformed, "do not describe a tensor [5,7,3]", read);
+  expect_error(Code::kMalformed, "do not fit a tensor of shape [5,7,3]", read);
   sparse->mutable_dims()->RemoveLast();
   sparse->mutable_dims()->Set(0, -5);
-  expect_error(Code::kMalformed, "do not describe a tensor", read);
+  expect_error(Code::kMalformed, "do not fit a tensor of shape", read);
   sparse->clear_values();
-  expect_error(Code::kMalformed, "do not describe a tensor", read);
+  expect_error(Code::kMalformed, "do not fit a tensor of shape", read);
 }
 
 }  // namespace

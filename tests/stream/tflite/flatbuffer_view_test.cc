@@ -99,7 +99,7 @@ TEST(FlatbufferVerifier, JudgesAsFlatbuffersDoes) {
     const std::string found = verify(bytes);
     // We refuse more: flatbuffers looks neither at a deprecated field nor at the sign of an offset in a vector.
     const bool is_stricter =
-        is_good && (found.find("an offset of") != std::string::npos || found.find("deprecated") != std::string::npos);
+        is_good && (found.find("is invalid") != std::string::npos || found.find("deprecated") != std::string::npos);
     ASSERT_TRUE(found.empty() == is_good || is_stricter) << "round " << round << ": " << found;
     Budget budget(1 << 20);
     refusal([&] { read_tflite(memory_source(std::move(bytes), "m.tflite"), budget); });
