@@ -21,14 +21,14 @@ namespace {
 
 using stream::Budget;
 
-constexpr uint64_t kMaxStretch = uint64_t{2} << 20;  // larger descending writes are not faster
-constexpr uint64_t kMinStretch = uint64_t{64} << 10;
-constexpr uint64_t kCopyStretch = uint64_t{16} << 20;  // what one copy inside the kernel moves
-constexpr uint64_t kMinCopy = uint64_t{256} << 10;     // below, gathering into one write is cheaper
-// What a thread needs to work at speed: a stretch, and tiles of the same order for the recipe.
+constexpr uint64_t kMaxChunk = uint64_t{2} << 20;  // larger writes are not faster
+constexpr uint64_t kMinChunk = uint64_t{64} << 10;
+constexpr uint64_t kCopyChunk = uint64_t{16} << 20;  // bytes of one copy inside the kernel
+constexpr uint64_t kMinCopy = uint64_t{256} << 10;   // smaller payloads are gathered into one write, which is cheaper
+// The memory for a thread to work at full speed: a chunk, and tiles of about the same size for the recipe.
 constexpr uint64_t kBytesPerThread = uint64_t{6} << 20;
 
-// Whether its bytes are taken from a file as they are, holes left out.
+// Whether its bytes are copied from a file unchanged, without holes.
 bool is_copied(const Payload& payload) {
   return payload.bytes >= kMinCopy && stream::recipe::plain_extent(*payload.recipe);
 }
@@ -38,38 +38,38 @@ struct Piece {
   size_t payload;
   uint64_t first, count;
 };
-struct Stretch {
+struct Chunk {
   std::vector<Piece> pieces;    // from the last to the first
   uint64_t begin = 0, end = 0;  // in the file, length words included
   bool copy = false;
 };
-// A box of a payload's elements, which is rows all over its place in the file.
+// A box of a payload's elements, whose rows are at separate positions in the file.
 struct Block {
   size_t payload;
   stream::RecipeRef recipe;
   stream::Box box;
 };
-using Cut = std::variant<Stretch, Block>;
+using Task = std::variant<Chunk, Block>;
 
-// Deals out the file, from its end to its front.
-class Cutter {
+// Divides the file into tasks, from its end to its front.
+class TaskQueue {
  public:
-  Cutter(const Plan& plan, uint64_t stretch_bytes, Budget& budget)
-      : plan_(plan), stretch_bytes_(stretch_bytes), budget_(budget), next_(plan.payloads.size()) {}
+  TaskQueue(const Plan& plan, uint64_t chunk_bytes, Budget& budget)
+      : plan_(plan), chunk_bytes_(chunk_bytes), budget_(budget), next_(plan.payloads.size()) {}
 
-  std::optional<Cut> next() {
+  std::optional<Task> next() {
     std::lock_guard lock(mutex_);
     if (left_ == 0 && !open_next()) return std::nullopt;
-    if (blocks_) return cut_block();
-    return step_ ? cut_large() : gather_small();
+    if (blocks_) return next_block();
+    return step_ ? next_part() : gather_small_payloads();
   }
 
  private:
   const Payload& payload() const { return plan_.payloads[next_]; }
-  bool large() const { return payload().bytes > stretch_bytes_ || copied(); }
+  bool large() const { return payload().bytes > chunk_bytes_ || copied(); }
   bool copied() const { return is_copied(payload()); }
 
-  // Goes on to the payload in front of the last one; false at the front of the file.
+  // Moves to the payload before the current one; false at the front of the file.
   bool open_next() {
     if (next_ == 0) return false;
     --next_;
@@ -79,72 +79,72 @@ class Cutter {
     if (!large()) return true;
     const stream::Recipe& recipe = *payload().recipe;
     if (copied()) {
-      step_ = elements_in(recipe, kCopyStretch);
-    } else if ((blocks_ = stream::blocks_of(payload().recipe, stretch_bytes_))) {
+      step_ = elements_in(recipe, kCopyChunk);
+    } else if ((blocks_ = stream::blocks_of(payload().recipe, chunk_bytes_))) {
       left_ = blocks_->count();
     } else {
-      uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(stretch_bytes_);
-      step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, stretch_bytes_));
+      uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(chunk_bytes_);
+      step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, chunk_bytes_));
     }
     return true;
   }
 
-  // Whole grains of elements, so that packed elements are cut between bytes.
+  // Elements are divided in multiples of this, so that packed elements are divided at byte boundaries.
   static constexpr uint64_t kGrain = 16;
   static uint64_t elements_in(const stream::Recipe& recipe, uint64_t bytes) {
     return bytes * 8 / static_cast<uint64_t>(stream::bits(recipe.dtype)) / kGrain * kGrain;
   }
 
-  void add(Stretch& stretch, uint64_t first, uint64_t count) {
+  void add(Chunk& chunk, uint64_t first, uint64_t count) {
     const Payload& p = payload();
     uint64_t begin = p.position + stream::file_bytes(p.recipe->dtype, first);
-    if (stretch.pieces.empty()) stretch.end = begin + stream::file_bytes(p.recipe->dtype, count);
-    stretch.begin = first == 0 ? begin - plan_.prefix() : begin;
-    stretch.pieces.push_back({next_, first, count});
+    if (chunk.pieces.empty()) chunk.end = begin + stream::file_bytes(p.recipe->dtype, count);
+    chunk.begin = first == 0 ? begin - plan_.prefix() : begin;
+    chunk.pieces.push_back({next_, first, count});
     left_ = first;
   }
 
-  Stretch cut_large() {
-    Stretch stretch;
-    stretch.copy = copied();
+  Chunk next_part() {
+    Chunk chunk;
+    chunk.copy = copied();
     uint64_t first = (left_ - 1) / step_ * step_;
-    add(stretch, first, left_ - first);
-    return stretch;
+    add(chunk, first, left_ - first);
+    return chunk;
   }
 
-  Block cut_block() { return {next_, blocks_->recipe, blocks_->at(--left_)}; }
+  Block next_block() { return {next_, blocks_->recipe, blocks_->at(--left_)}; }
 
-  Stretch gather_small() {
-    Stretch stretch;
-    add(stretch, 0, left_);
+  Chunk gather_small_payloads() {
+    Chunk chunk;
+    add(chunk, 0, left_);
     while (next_ > 0) {
       --next_;
-      if (large() || stretch.end - payload().position + kPayloadAlignment > stretch_bytes_) {
+      if (large() || chunk.end - payload().position + kPayloadAlignment > chunk_bytes_) {
         ++next_;
         break;
       }
-      add(stretch, 0, payload().recipe->elements());
+      add(chunk, 0, payload().recipe->elements());
     }
-    return stretch;
+    return chunk;
   }
 
   const Plan& plan_;
-  uint64_t stretch_bytes_;
+  uint64_t chunk_bytes_;
   Budget& budget_;
-  size_t next_;        // the payload under the knife; those behind it are done
-  uint64_t left_ = 0;  // its elements that are not dealt out yet, or its blocks
-  uint64_t step_ = 0;  // elements of one cut; 0: it is small
+  size_t next_;        // the current payload; those after it are assigned
+  uint64_t left_ = 0;  // its elements or blocks that are not assigned yet
+  uint64_t step_ = 0;  // elements per chunk; 0: it is small
   std::optional<stream::Blocks> blocks_;
   std::mutex mutex_;
 };
 
-// The pourer of the payload that was worked on last.
+// The Pourer of the last payload.
 template <typename Pourer>
 class Last {
  public:
   Pourer& of(size_t payload, const stream::RecipeRef& recipe, Budget& budget) {
     if (!pourer_ || payload != payload_) {
-      pourer_.reset();  // gives its tiles back before the next one takes its own
+      pourer_.reset();  // frees its tiles before the next one takes its own
       pourer_ = std::make_unique<Pourer>(recipe, budget);
       payload_ = payload;
     }
@@ -157,30 +157,30 @@ class Last {
   size_t payload_ = 0;
 };
 
-// One thread's hands: a buffer and pourers of its own.
+// The state of one thread: its buffer and Pourers.
 class Worker {
  public:
-  Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t stretch_bytes, Progress* progress)
+  Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t chunk_bytes, Progress* progress)
       : plan_(plan),
         out_(out),
         budget_(budget),
-        buffer_(budget.take(stretch_bytes + kPayloadAlignment, "writing")),
+        buffer_(budget.take(chunk_bytes + kPayloadAlignment, "writing")),
         progress_(progress) {}
 
-  // Until all is written, or another thread has failed.
-  void run(Cutter& cutter, const std::atomic<bool>& failed) {
+  // Returns when everything is written or another thread has failed.
+  void run(TaskQueue& tasks, const std::atomic<bool>& failed) {
     while (!failed) {
-      std::optional<Cut> cut = cutter.next();
-      if (!cut) return;
-      const uint64_t bytes = std::visit([this](const auto& some) { return put(some); }, *cut);
+      std::optional<Task> task = tasks.next();
+      if (!task) return;
+      const uint64_t bytes = std::visit([this](const auto& some) { return put(some); }, *task);
       if (progress_) progress_->advance(bytes);
     }
   }
 
  private:
-  uint64_t put(const Stretch& stretch) {
-    stretch.copy ? copy(stretch) : write(stretch);
-    return stretch.end - stretch.begin;
+  uint64_t put(const Chunk& chunk) {
+    chunk.copy ? copy(chunk) : write(chunk);
+    return chunk.end - chunk.begin;
   }
 
   uint64_t put(const Block& block) {
@@ -188,7 +188,7 @@ class Worker {
     const auto lane = static_cast<uint64_t>(stream::lane_bytes(payload.recipe->dtype));
     const std::byte* row = buffer_.data();
     named(payload, [&] {
-      stretches_.clear();
+      chunks_.clear();
       blocks_.of(block.payload, block.recipe, budget_).read(block.box, buffer_.data());
     });
     stream::for_each_run(block.box, block.recipe->dims, [&](uint64_t first, uint64_t count) {
@@ -199,25 +199,25 @@ class Worker {
     return block.box.elements() * lane;
   }
 
-  void write(const Stretch& stretch) {
-    // Aligned in memory as in the file, so that elements lie at multiples of their size.
-    std::byte* base = buffer_.data() + stretch.begin % kPayloadAlignment;
-    uint64_t bytes = stretch.end - stretch.begin;
-    if (stretch.pieces.size() > 1) std::memset(base, 0, bytes);  // the gaps
-    for (const Piece& piece : stretch.pieces) {
+  void write(const Chunk& chunk) {
+    // Aligned in memory as in the file, so that elements are aligned.
+    std::byte* base = buffer_.data() + chunk.begin % kPayloadAlignment;
+    uint64_t bytes = chunk.end - chunk.begin;
+    if (chunk.pieces.size() > 1) std::memset(base, 0, bytes);  // the gaps
+    for (const Piece& piece : chunk.pieces) {
       const Payload& payload = plan_.payloads[piece.payload];
       named(payload, [&] {
         uint64_t position = payload.position + stream::file_bytes(payload.recipe->dtype, piece.first);
-        if (piece.first == 0) put_prefix(payload, base + (position - stretch.begin));
+        if (piece.first == 0) put_prefix(payload, base + (position - chunk.begin));
         if (piece.count > 0)
-          pourer(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - stretch.begin));
+          pourer(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - chunk.begin));
       });
     }
-    out_.write_at(stretch.begin, {base, bytes});
+    out_.write_at(chunk.begin, {base, bytes});
   }
 
-  void copy(const Stretch& stretch) {
-    const Piece& piece = stretch.pieces[0];
+  void copy(const Chunk& chunk) {
+    const Piece& piece = chunk.pieces[0];
     const Payload& payload = plan_.payloads[piece.payload];
     named(payload, [&] {
       const auto* extent = stream::recipe::plain_extent(*payload.recipe);
@@ -244,7 +244,7 @@ class Worker {
 
   stream::Pourer& pourer(size_t payload) {
     blocks_.clear();
-    return stretches_.of(payload, plan_.payloads[payload].recipe, budget_);
+    return chunks_.of(payload, plan_.payloads[payload].recipe, budget_);
   }
 
   template <typename Work>
@@ -262,19 +262,19 @@ class Worker {
   Budget& budget_;
   Budget::Lease buffer_;
   Progress* progress_;
-  Last<stream::Pourer> stretches_;
-  Last<stream::BoxPourer> blocks_;  // only one of both holds tiles
+  Last<stream::Pourer> chunks_;
+  Last<stream::BoxPourer> blocks_;  // only one of the two has tiles
 };
 
 uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_pouring(plan)); }
 
-// A quarter at most, and what is left is for tiles.
-uint64_t stretch_for(uint64_t share) { return std::clamp(share / 4 / 4096 * 4096, kMinStretch, kMaxStretch); }
+// At most a quarter; the rest is for tiles.
+uint64_t chunk_for(uint64_t share) { return std::clamp(share / 4 / 4096 * 4096, kMinChunk, kMaxChunk); }
 
 }  // namespace
 
 void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& visit) {
-  uint64_t begin = 0;  // of the data that go on up to the next hole
+  uint64_t begin = 0;  // of the data before the next hole
   for (const Payload& payload : plan.payloads) {
     if (!is_copied(payload)) continue;
     const auto* extent = stream::recipe::plain_extent(*payload.recipe);
@@ -292,21 +292,21 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
 }
 
 uint64_t least_for_pouring(const Plan& plan) {
-  constexpr uint64_t kPages = 4 * 4096;  // leases are whole pages
+  constexpr uint64_t kPages = 4 * 4096;  // leases are rounded up to pages
   const uint64_t tiles = least_scratch(plan) + kPages;
-  return std::max(tiles / 3 * 4, tiles + kMinStretch) + kPages;
+  return std::max(tiles / 3 * 4, tiles + kMinChunk) + kPages;
 }
 
 void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
   const uint64_t per_thread = bytes_per_thread(plan);
   const uint64_t share = stream::share_of(budget, per_thread, options.threads);
-  const uint64_t stretch = stretch_for(share);
+  const uint64_t chunk = chunk_for(share);
   Budget scout(share);
-  Cutter cutter(plan, stretch, scout);
+  TaskQueue tasks(plan, chunk, scout);
   std::atomic<bool> failed = false;
   stream::run_workers(budget, per_thread, options.threads, [&](Budget& own) {
     try {
-      Worker(plan, out, own, stretch, options.progress).run(cutter, failed);
+      Worker(plan, out, own, chunk, options.progress).run(tasks, failed);
     } catch (...) {
       failed = true;
       throw;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pours the payloads of a planned file from its end to its front.
+// Writes the payloads of a planned file from its end to its front.
 //
-// The work is cut into stretches of the file, each at most a few MiB: the pieces of one large payload, or many small
-// payloads with the gaps between them. Threads take the next stretch towards the front, fill a buffer and write it. The
-// bytes do not depend on where the cuts are, so neither budget nor thread count shows in the file.
+// The file is written in chunks of at most a few MiB: a part of a large payload, or many small payloads with the gaps
+// between them. Each thread takes the next chunk towards the front, fills a buffer and writes it. The bytes do not
+// depend on the chunks, so the file is the same for every budget and number of threads.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace lowtide::emit {
 
-// The ranges of the file that hold data, in order; the rest are holes of inputs that are copied as holes.
+// Visits the ranges of the file with data, in order; the others are holes of inputs that are copied as holes.
 void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& visit);
 
-// The least budget that pour_payloads works with.
+// The smallest budget for pour_payloads.
 uint64_t least_for_pouring(const Plan& plan);
-// Threads share what the budget has free. Throws what sources, recipes and the disk throw, with the tensor's name as
-// its place. `header` is not written here.
+// Threads share what is free in the budget. Throws the errors of sources, recipes and the output, with the name of the
+// tensor. The header is not written here.
 void pour_payloads(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options);
 
 }  // namespace lowtide::emit

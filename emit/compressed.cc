@@ -26,7 +26,7 @@ using stream::Code;
 using stream::Error;
 namespace seekable = stream::seekable;
 
-// For the tiles of the recipe whose bytes are compressed.
+// For the tiles of the recipe that is being compressed.
 constexpr uint64_t kTilesBytes = uint64_t{3} << 19;
 
 uint64_t frames_of(const Plan& plan) { return (plan.file_bytes + kFrameBytes - 1) / kFrameBytes; }
@@ -38,23 +38,24 @@ uint64_t frame_bound() { return ZSTD_compressBound(kFrameBytes); }
 ZSTD_compressionParameters parameters(int level) { return ZSTD_getCParams(level, kFrameBytes, 0); }
 uint64_t encoder_bytes(int level) { return ZSTD_estimateCCtxSize_usingCParams(parameters(level)); }
 
-// Deals out frames, and stores them in order, whoever is done first.
+// Assigns frames to threads, and writes them in order.
 class Frames {
  public:
   Frames(const Plan& plan, stream::OutFile& out, Progress* progress)
       : plan_(plan), out_(out), progress_(progress), count_(frames_of(plan)) {
     if (count_ > seekable::kMaxFrames)
-      throw Error(Code::kUnsupported, fmt::format("{} bytes are too many for seekable zstd", plan.file_bytes));
+      throw Error(Code::kUnsupported,
+                  fmt::format("a file of {} bytes is too large for the seekable zstd format", plan.file_bytes));
   }
 
   std::optional<uint64_t> next() {
     std::lock_guard lock(mutex_);
-    if (failed_ || dealt_ == count_) return std::nullopt;
-    return dealt_++;
+    if (failed_ || assigned_ == count_) return std::nullopt;
+    return assigned_++;
   }
   uint64_t bytes_of(uint64_t frame) const { return std::min(kFrameBytes, plan_.file_bytes - frame * kFrameBytes); }
 
-  // Waits until the frames before it are stored. Another thread's failure ends the waiting, and nothing is stored.
+  // Waits until all earlier frames are written. If another thread fails, it returns without writing.
   void store(uint64_t frame, std::span<const std::byte> bytes) {
     std::unique_lock lock(mutex_);
     turn_.wait(lock, [&] { return failed_ || sizes_.size() == frame; });
@@ -71,7 +72,7 @@ class Frames {
     turn_.notify_all();
   }
 
-  // The table behind the frames; returns the size of the file.
+  // Writes the table after the frames; returns the size of the file.
   uint64_t finish() {
     std::vector<std::byte> window;
     auto put = [&](auto number) {
@@ -92,7 +93,7 @@ class Frames {
       flush(64 * 1024);
     }
     put(static_cast<uint32_t>(count_));
-    put(uint8_t{0});  // no checksums: the frames have their own
+    put(uint8_t{0});  // no checksums in the table: the frames have them
     put(seekable::kMagic);
     flush(1);
     return end_;
@@ -105,8 +106,8 @@ class Frames {
   const uint64_t count_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable turn_;
-  uint64_t dealt_ = 0, end_ = 0;
-  std::vector<uint32_t> sizes_;  // of the frames that are stored
+  uint64_t assigned_ = 0, end_ = 0;
+  std::vector<uint32_t> sizes_;  // of the written frames
   bool failed_ = false;
 };
 
@@ -118,7 +119,7 @@ class Compressor {
         packed_(budget.take(frame_bound(), "compressing")),
         workspace_(budget.take(encoder_bytes(level), "compressing")),
         context_(ZSTD_initStaticCCtx(workspace_.data(), workspace_.size())) {
-    if (context_ == nullptr) throw Error(Code::kInternal, "zstd's estimate of its own memory was too small");
+    if (context_ == nullptr) throw Error(Code::kInternal, "zstd underestimated the memory it needs");
     check(ZSTD_CCtx_setParameter(context_, ZSTD_c_compressionLevel, level));
     check(ZSTD_CCtx_setParameter(context_, ZSTD_c_checksumFlag, 1));
   }
@@ -135,7 +136,7 @@ class Compressor {
 
   PlannedFile file_;
   Budget::Lease frame_, packed_, workspace_;
-  ZSTD_CCtx* context_;  // lies in the workspace
+  ZSTD_CCtx* context_;  // in workspace_
 };
 
 }  // namespace
@@ -146,7 +147,7 @@ uint64_t compressed_bound(const Plan& plan) {
 }
 
 uint64_t least_for_compressing(const Plan& plan, int level) {
-  constexpr uint64_t kPages = 4 * 4096;  // leases are whole pages
+  constexpr uint64_t kPages = 4 * 4096;  // leases are rounded up to pages
   return encoder_bytes(level) + kFrameBytes + frame_bound() + std::max(kTilesBytes, least_scratch(plan)) + kPages;
 }
 

@@ -39,7 +39,7 @@ bool same(const std::vector<tfl::Option>& a, const std::vector<tfl::Option>& b) 
   });
 }
 
-// The names of an operator's tensors: indices mean nothing in another file.
+// The names of an operator's tensors: indices differ between files.
 std::vector<std::string_view> names(const tfl::Subgraph& graph, const std::vector<int32_t>& tensors) {
   std::vector<std::string_view> out;
   for (int32_t index : tensors)
@@ -74,9 +74,9 @@ class Differences {
   std::vector<std::string> lines_;
 };
 
-void compare_borders(const std::vector<std::string>& expected, const std::vector<std::string>& found, const char* what,
-                     size_t subgraph, Differences& out) {
-  if (expected != found) out.add("the {} of subgraph {} are {} instead of {}", what, subgraph, found, expected);
+void compare_signatures(const std::vector<std::string>& expected, const std::vector<std::string>& found,
+                        const char* what, size_t subgraph, Differences& out) {
+  if (expected != found) out.add("the {} of subgraph {} are {}, expected {}", what, subgraph, found, expected);
 }
 
 void compare_tensors(const tfl::Subgraph& expected, const tfl::Subgraph& found, Differences& out) {
@@ -86,34 +86,34 @@ void compare_tensors(const tfl::Subgraph& expected, const tfl::Subgraph& found, 
     if (it == theirs.end()) {
       out.add("tensor '{}' is missing", tensor.name);
     } else if (type_of(tensor) != type_of(*it->second)) {
-      out.add("tensor '{}' is {} instead of {}", tensor.name, type_of(*it->second), type_of(tensor));
+      out.add("tensor '{}' is {}, expected {}", tensor.name, type_of(*it->second), type_of(tensor));
     } else if (!same(tensor.quantization, it->second->quantization)) {
-      out.add("tensor '{}' has another quantization", tensor.name);
+      out.add("tensor '{}' has different quantization parameters", tensor.name);
     } else if (tensor.has_data != it->second->has_data) {
-      out.add("tensor '{}' is {} constant", tensor.name, tensor.has_data ? "no" : "a");
+      out.add("tensor '{}' is {}a constant", tensor.name, tensor.has_data ? "not " : "");
     }
   }
   for (const tfl::Tensor& tensor : found.tensors)
-    if (!ours.contains(tensor.name)) out.add("tensor '{}' should not be there", tensor.name);
+    if (!ours.contains(tensor.name)) out.add("tensor '{}' is not expected", tensor.name);
 }
 
 void compare_operators(const tfl::Subgraph& expected, const tfl::Subgraph& found, Differences& out) {
   if (expected.operators.size() != found.operators.size())
-    out.add("{} operators instead of {}", found.operators.size(), expected.operators.size());
+    out.add("there are {} operators, expected {}", found.operators.size(), expected.operators.size());
   const size_t both = std::min(expected.operators.size(), found.operators.size());
   for (size_t i = 0; i < both; ++i) {
     const tfl::Operator &ours = expected.operators[i], &theirs = found.operators[i];
     if (ours.name != theirs.name) {
-      out.add("operator {} is {} instead of {}", i, theirs.name, ours.name);
+      out.add("operator {} is {}, expected {}", i, theirs.name, ours.name);
     } else if (ours.version != theirs.version) {
-      out.add("operator {} ({}) is of version {} instead of {}", i, ours.name, theirs.version, ours.version);
+      out.add("operator {} ({}) has version {}, expected {}", i, ours.name, theirs.version, ours.version);
     } else if (names(expected, ours.inputs) != names(found, theirs.inputs) ||
                names(expected, ours.outputs) != names(found, theirs.outputs)) {
-      out.add("operator {} ({}) works on {} instead of {}", i, ours.name, names(found, theirs.inputs),
+      out.add("operator {} ({}) has the inputs {}, expected {}", i, ours.name, names(found, theirs.inputs),
               names(expected, ours.inputs));
     } else if (ours.options_table != theirs.options_table || !same(ours.options, theirs.options) ||
                ours.custom_bytes != theirs.custom_bytes) {
-      out.add("operator {} ({}) has other options", i, ours.name);
+      out.add("operator {} ({}) has different options", i, ours.name);
     }
   }
 }
@@ -123,12 +123,12 @@ void compare_operators(const tfl::Subgraph& expected, const tfl::Subgraph& found
 std::vector<std::string> graph_differences(const tfl::Model& expected, const tfl::Model& found, size_t most) {
   Differences out(most);
   if (expected.subgraphs.size() != found.subgraphs.size())
-    out.add("{} subgraphs instead of {}", found.subgraphs.size(), expected.subgraphs.size());
+    out.add("there are {} subgraphs, expected {}", found.subgraphs.size(), expected.subgraphs.size());
   const size_t both = std::min(expected.subgraphs.size(), found.subgraphs.size());
   for (size_t i = 0; i < both; ++i) {
     const tfl::Subgraph &ours = expected.subgraphs[i], &theirs = found.subgraphs[i];
-    compare_borders(signature(ours, ours.inputs), signature(theirs, theirs.inputs), "inputs", i, out);
-    compare_borders(signature(ours, ours.outputs), signature(theirs, theirs.outputs), "outputs", i, out);
+    compare_signatures(signature(ours, ours.inputs), signature(theirs, theirs.inputs), "inputs", i, out);
+    compare_signatures(signature(ours, ours.outputs), signature(theirs, theirs.outputs), "outputs", i, out);
     compare_operators(ours, theirs, out);
     compare_tensors(ours, theirs, out);
   }

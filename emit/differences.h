@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In what two TFLite models differ: tensors and operators by their names and contents, whatever the order in which a
-// writer has put them down.
+// The differences of two TFLite models. Tensors and operators are compared by names and contents, independent of their
+// order in the files.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace lowtide::emit {
 
-// A line for each, at most `most` and then one that says how many more; empty: the same graph. The contents of
-// constants are not looked at.
+// One line for each difference, at most `most`, then one with the number of the others; empty when the graphs are
+// equal. The contents of constants are not compared.
 std::vector<std::string> graph_differences(const tfl::Model& expected, const tfl::Model& found, size_t most);
 
-// Constants that both models have under one name, of one type and shape.
+// A constant with the same name, type and shape in both models.
 struct ConstantPair {
   std::string tensor;
   stream::RecipeRef expected, found;
 };
-// Once each, however many tensors share the bytes, in the order of the found ones.
+// In the order of `found`. Tensors that share bytes are listed once.
 std::vector<ConstantPair> constants_of_both(const tfl::Model& expected, const tfl::Model& found);
 
 }  // namespace lowtide::emit

@@ -17,22 +17,22 @@ namespace {
 namespace fs = std::filesystem;
 using core::Kind;
 
-// Half of the mappings that Linux gives a process (vm.max_map_count); the largest constants get them.
+// Half of the mappings that Linux allows a process (vm.max_map_count); used for the largest constants.
 constexpr size_t kMostInPlace = 32'000;
 constexpr uint64_t kSmallestPage = 4096;
-// What XNNPACK may read behind a tensor.
-constexpr uint64_t kReadBehind = 16;
+// The bytes that XNNPACK may read past the end of a tensor.
+constexpr uint64_t kReadPastEnd = 16;
 
 struct Candidate {
   stream::RecipeRef recipe;
   const stream::step::Extent* extent = nullptr;
-  bool read_exactly = true;  // by all its users
+  bool read_exactly = true;  // no user reads past its end
 
   uint64_t offset() const { return extent->stretches[0].offset; }
   uint64_t end() const { return offset() + recipe->bytes(); }
 };
 
-// Weights that are packed before use, and tables whose rows are copied: nothing behind them is read.
+// Weights that are packed before use, and tables whose rows are copied, are not read past their end.
 bool reads_exactly(Kind kind, size_t input) {
   switch (kind) {
     case Kind::kConv2d:
@@ -48,7 +48,7 @@ bool reads_exactly(Kind kind, size_t input) {
   }
 }
 
-// The constants of the model that lie in files, each once, in the order in which ops meet them.
+// The constants that are stored in files unchanged, each once, in the order of their first use.
 std::vector<Candidate> stored_constants(const core::Model& model) {
   std::vector<Candidate> out;
   std::unordered_map<const stream::Recipe*, size_t> index_of;
@@ -69,15 +69,15 @@ std::vector<Candidate> stored_constants(const core::Model& model) {
   return out;
 }
 
-// The bytes to be mapped so that all may be read that users read; 0 when the file ends too early for that.
+// The length of the mapping so that all reads of the users are inside; 0 when the file is too short for that.
 uint64_t mapped_length(const Candidate& candidate) {
   const uint64_t end = candidate.end(), bytes = candidate.recipe->bytes();
   const uint64_t left_of_page = (kSmallestPage - end % kSmallestPage) % kSmallestPage;
-  if (candidate.read_exactly || left_of_page >= kReadBehind) return bytes;
-  return candidate.extent->source->size() - end >= kReadBehind ? bytes + kReadBehind : 0;
+  if (candidate.read_exactly || left_of_page >= kReadPastEnd) return bytes;
+  return candidate.extent->source->size() - end >= kReadPastEnd ? bytes + kReadPastEnd : 0;
 }
 
-// Keeps the largest ones, in their order.
+// Keeps the largest candidates, in their order.
 void limit(std::vector<Candidate>& candidates) {
   if (candidates.size() <= kMostInPlace) return;
   std::vector<uint64_t> sizes;
@@ -95,7 +95,7 @@ void limit(std::vector<Candidate>& candidates) {
   });
 }
 
-// A folder's path without links, so that two of them can be compared.
+// A folder's path without links, for comparison.
 fs::path resolved(const fs::path& folder) {
   std::error_code error;
   fs::path out = fs::canonical(folder.empty() ? fs::path(".") : folder, error);
@@ -105,7 +105,7 @@ fs::path resolved(const fs::path& folder) {
   return out;
 }
 
-// The files that are named, as LiteRT looks for them: relative to the folder of the model.
+// The names of files as LiteRT resolves them: relative to the folder of the model.
 class Files {
  public:
   Files(const fs::path& folder, Plan& plan) : folder_(resolved(folder)), plan_(plan) {}
@@ -117,14 +117,14 @@ class Files {
   }
 
  private:
-  // A file's own name is kept, even where it is a link: that is what stands beside the model.
+  // The last component is not resolved, even if it is a link: LiteRT opens the file by this name.
   std::string name(const fs::path& path) const {
     const fs::path file = resolved(path.parent_path()) / path.filename();
     const fs::path below = file.lexically_relative(folder_);
     if (below.empty() || *below.begin() == "..")
-      throw stream::Error(stream::Code::kUsage,
-                          fmt::format("weights stay in {}, so the model must stand in {} or above it (give -o)",
-                                      file.string(), file.parent_path().string()));
+      throw stream::Error(stream::Code::kUsage, fmt::format("with --weights in-place the output must be in the folder "
+                                                            "of {} or above it: choose an output path in {} with -o",
+                                                            file.string(), file.parent_path().string()));
     return below.string();
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as it is printed and written: names in it come from files.
+// JSON for files and terminals; strings in it come from untrusted files.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,8 +7,8 @@
 
 namespace lowtide::emit {
 
-// Bytes that are not UTF-8 become U+FFFD; all control characters are escaped, also DEL and U+0080 to U+009F, which JSON
-// allows and a terminal obeys.
+// Bytes that are not UTF-8 become U+FFFD. All control characters are escaped, also DEL and U+0080 to U+009F, which JSON
+// allows but a terminal would interpret.
 std::string json_text(const nlohmann::ordered_json& json);
 
 }  // namespace lowtide::emit

@@ -19,7 +19,7 @@ uint64_t align(uint64_t position) {
   return checked_add(position, kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
 }
 
-// Gives each payload its place behind the header; the file's size follows.
+// Sets the position of each payload after the header, and the file's size.
 void place_payloads(Plan& plan) {
   uint64_t end = plan.header.size();
   for (Payload& payload : plan.payloads) {
@@ -30,7 +30,7 @@ void place_payloads(Plan& plan) {
   plan.file_bytes = plan.payloads.empty() ? end : checked_add(align(end), kPayloadAlignment);
 }
 
-// The header's Buffer tables hold placeholders, because positions were not known when it was built.
+// Replaces the placeholders in the header's Buffer tables: positions were not known when it was built.
 void patch_buffers(Plan& plan) {
   std::byte* base = plan.header.data();
   const auto* buffers = flatbuffers::GetRoot<tflite::Model>(base)->buffers();

@@ -12,7 +12,8 @@
 namespace lowtide::emit {
 namespace {
 
-// The part of [begin, end) that `bytes` cover when they stand at `position`, copied to its place in `out`.
+// Copies the part of `bytes`, which are at `position` in the file, that is inside [begin, end) to `out`, which starts
+// at `begin`.
 void overlay(std::span<const std::byte> bytes, uint64_t position, uint64_t begin, uint64_t end, std::byte* out) {
   uint64_t from = std::max(begin, position), to = std::min(end, position + bytes.size());
   if (from < to) std::memcpy(out + (from - begin), bytes.data() + (from - position), to - from);
@@ -41,7 +42,7 @@ void PlannedFile::read_at(uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
-// Pourers read elements; a range that begins or ends inside one is read by way of a few whole ones.
+// Recipes are read by whole elements; a range that begins or ends inside one is read through a small buffer.
 void PlannedFile::read_payload(size_t index, uint64_t begin, uint64_t end, std::byte* out) const {
   constexpr uint64_t kGrain = 16;  // bytes; whole elements of every type
   const Payload& payload = plan_.payloads[index];
@@ -70,7 +71,7 @@ void PlannedFile::read_payload(size_t index, uint64_t begin, uint64_t end, std::
 
 stream::Pourer& PlannedFile::pourer(size_t payload) const {
   if (!pourer_ || pourer_of_ != payload) {
-    pourer_.reset();  // gives its tiles back before the next one takes its own
+    pourer_.reset();  // frees its tiles before the next one takes its own
     pourer_ = std::make_unique<stream::Pourer>(plan_.payloads[payload].recipe, budget_);
     pourer_of_ = payload;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The .tflite file that a plan describes, as bytes that can be read anywhere before (or without) being written: the
-// header as it is, payloads by running their recipes, zeros between them.
+// The .tflite file of a plan as a Source that can be read before (or without) being written: the header, payloads by
+// running their recipes, zeros between them.
 //
-// What is compressed, verified or compared is read from here, so that there is one answer to what a file should hold.
+// Compression and verification read from here, so that the expected contents of a file are defined in one place.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ class PlannedFile final : public stream::Source {
       : plan_(plan), budget_(budget), name_(std::move(name)) {}
   uint64_t size() const override { return plan_.file_bytes; }
   const std::string& name() const override { return name_; }
-  // Fastest in ascending order, in steps of some hundred KiB, `out` aligned in memory as `offset` is in the file (16).
-  // Throws what reading the sources of the weights throws, naming the tensor.
+  // Fastest in ascending order, in pieces of some hundred KiB, with `out` aligned in memory as `offset` is in the file
+  // (16). Throws the errors of reading weights, with the name of the tensor.
   void read_at(uint64_t offset, std::span<std::byte> out) const override;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of tensors: unique and never empty, because users and tools find tensors by them.
+// Names of tensors: unique and not empty, because users and tools refer to tensors by name.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace lowtide::emit {
 
-// One name for each value of the graph. Inputs and outputs keep ONNX's names exactly; the others have their own, or
-// one made from the ONNX node that they come from, with a number where that is taken.
+// One name for each value of the graph. Inputs and outputs keep ONNX's names exactly; the others have their ONNX name
+// or one derived from their ONNX node, with a number appended if it is taken.
 std::vector<std::string> tensor_names(const core::Graph& graph);
 
 }  // namespace lowtide::emit

@@ -17,7 +17,7 @@
 namespace lowtide::emit {
 namespace {
 
-// Every file that constants are read from, or stay in.
+// All files from which constants are read, or in which they stay.
 std::set<const stream::Source*> sources(const Plan& plan) {
   std::set<const stream::Source*> out;
   std::set<const stream::Recipe*> seen;
@@ -34,17 +34,17 @@ std::set<const stream::Source*> sources(const Plan& plan) {
   return out;
 }
 
-// What stands under the temporary name, read from the disk. A difference means that the disk, the memory, or we are
-// not sound.
+// Reads the temporary file back from the disk. A difference means a fault of the disk, the memory or this program.
 void verify_output(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options) {
   out.to_disk();
   std::shared_ptr<stream::Source> written = stream::open_file(out.temporary());
   if (options.zstd_level) written = stream::open_seekable(written, budget);
   verify_payloads(plan, written, budget, options.progress, [&](const VerifiedTensor& tensor) {
     if (tensor.difference)
-      throw stream::Error(stream::Code::kIo,
-                          fmt::format("byte {} of its data is not on the disk as it was written", *tensor.difference),
-                          {.slot = fmt::format("tensor '{}'", tensor.tensor)});
+      throw stream::Error(
+          stream::Code::kIo,
+          fmt::format("byte {} of its data differs on the disk from what was written", *tensor.difference),
+          {.slot = fmt::format("tensor '{}'", tensor.tensor)});
     options.on_verified(tensor);
   });
 }
@@ -56,7 +56,7 @@ void write_plain(const Plan& plan, stream::OutFile& out, stream::Budget& budget,
   out.write_at(0, plan.header);
 }
 
-// Nothing is reserved: nobody knows how small it becomes.
+// No space is reserved: the compressed size is not known.
 stream::OutFile compressed_output(const Plan& plan, const std::filesystem::path& path) {
   const uint64_t bound = compressed_bound(plan);
   return {path, bound, bound};

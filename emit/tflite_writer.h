@@ -12,22 +12,22 @@ namespace lowtide::emit {
 struct WriteResult {
   bool external = false;
   uint64_t file_bytes = 0, header_bytes = 0, payload_bytes = 0;
-  uint64_t compressed_bytes = 0;  // on the disk; 0: not compressed
+  uint64_t compressed_bytes = 0;  // of the compressed file; 0: not compressed
   uint64_t tensors = 0, operators = 0, transposes = 0;
-  std::vector<NamedFile> files;  // that the model reads besides
-  uint64_t unaligned_bytes = 0;  // that would have stayed in one at other offsets
+  std::vector<NamedFile> files;  // other files that the model refers to
+  uint64_t unaligned_bytes = 0;  // of constants that were written because their offset is not aligned
 };
 
-// The least budget that write_tflite works with.
+// The smallest budget for write_tflite.
 uint64_t least_budget(const Plan& plan, const WriteOptions& options);
 
-// Sizes first (plan), then payloads from the end of the file to its front, the header last: until then the file has no
-// identifier. The output appears under its name only when it is complete and no source has changed meanwhile.
-// Throws Error: kUnsupported, kBudget, kIo, kNoSpace, kNotFound.
+// Plans all sizes, then writes the payloads from the end of the file to its front, and the header last: until then the
+// file has no identifier. The output gets its name only when it is complete and no source has changed. Throws Error:
+// kUnsupported, kBudget, kIo, kNoSpace, kNotFound.
 WriteResult write_tflite(const core::Model& model, const std::filesystem::path& out, stream::Budget& budget,
                          const WriteOptions& options);
 
-// The same from a plan: the model itself is no longer needed then, and its memory can be given back before.
+// The same from a plan: the model is no longer needed, and its memory can be freed before.
 WriteResult write_tflite(const Plan& plan, const std::filesystem::path& out, stream::Budget& budget,
                          const WriteOptions& options);
 // The same numbers without writing anything.

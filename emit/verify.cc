@@ -22,7 +22,7 @@ namespace {
 using stream::Code;
 using stream::Error;
 
-// Enough for long reads; recipes take tiles of their own beside them.
+// Large enough for fast reads; recipes take tiles in addition.
 constexpr uint64_t kMaxWindow = uint64_t{1} << 20;
 constexpr uint64_t kMinWindow = uint64_t{64} << 10;
 
@@ -53,7 +53,7 @@ struct Windows {
   stream::Budget::Lease here, there;
 };
 
-// The first byte that is not what the recipe says. For tall matrices, which are written in blocks too.
+// The first byte that differs from the recipe. For matrices that are written in blocks.
 std::optional<uint64_t> difference_in_blocks(const stream::Blocks& blocks, const stream::RecipeRef& written,
                                              const Windows& windows, stream::Budget& budget) {
   const stream::Shape& dims = blocks.recipe->dims;
@@ -65,7 +65,7 @@ std::optional<uint64_t> difference_in_blocks(const stream::Blocks& blocks, const
     recipe.read(box, windows.here.data());
     file.read(box, windows.there.data());
     if (!first_difference(windows.here.data(), windows.there.data(), box.elements() * lane)) continue;
-    uint64_t row = 0;  // where it starts in the windows
+    uint64_t row = 0;  // its offset in the windows
     stream::for_each_run(box, dims, [&](uint64_t first, uint64_t count) {
       if (auto at = first_difference(windows.here.data() + row, windows.there.data() + row, count * lane))
         first_of_all = std::min(first_of_all.value_or(UINT64_MAX), first * lane + *at);
@@ -85,7 +85,7 @@ VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream
                                  stream::Budget& budget, Progress* progress) {
   const uint64_t elements = written->elements();
   if (expected->elements() != elements || expected->dtype != written->dtype)
-    throw Error(Code::kInternal, "constants of different types or shapes are compared");
+    throw Error(Code::kInternal, "compare_constants was called with different types or shapes");
   VerifiedTensor out;
   out.bytes = written->bytes();
   const uint64_t window = std::clamp(budget.available() / 8 / 4096 * 4096, kMinWindow, kMaxWindow);
@@ -94,7 +94,7 @@ VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream
   if (blocks) out.difference = difference_in_blocks(*blocks, written, windows, budget);
 
   Digest digest;
-  std::optional<stream::Pourer> recipe;  // the first to take tiles: it may need most of what there is
+  std::optional<stream::Pourer> recipe;  // takes tiles first: it may need most of the budget
   if (!blocks) recipe.emplace(expected, budget);
   stream::Pourer file(written, budget);
   const uint64_t step = (recipe ? *recipe : file).good_count(window / 2);
@@ -126,7 +126,7 @@ bool has_header_of(const Plan& plan, const stream::Source& file) {
 }
 
 uint64_t least_for_verifying(const Plan& plan) {
-  constexpr uint64_t kStored = 64 * 1024;  // tiles for what is read back, and whole pages
+  constexpr uint64_t kStored = 64 * 1024;  // tiles for reading back, and rounding to pages
   const uint64_t tiles = least_scratch(plan) + kStored;
   return std::max(tiles / 3 * 4, tiles + 2 * kMinWindow);
 }
@@ -134,7 +134,8 @@ uint64_t least_for_verifying(const Plan& plan) {
 void verify_payloads(const Plan& plan, const std::shared_ptr<stream::Source>& written, stream::Budget& budget,
                      Progress* progress, const OnVerified& on_verified) {
   if (!has_header_of(plan, *written))
-    throw Error(Code::kMalformed, "its size or header is not what was planned", {.file = written->name()});
+    throw Error(Code::kMalformed, "the size or the header of the file differs from the plan",
+                {.file = written->name()});
   if (progress) progress->begin("verifying", plan.payload_bytes);
   for (const Payload& payload : plan.payloads) {
     const stream::Recipe& recipe = *payload.recipe;

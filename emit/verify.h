@@ -13,8 +13,8 @@
 
 namespace lowtide::emit {
 
-// What was found of one constant. The digest is XXH3's of 128 bits, in hexadecimal (`xxhsum -H2` prints the same), of
-// the bytes as they stand in the file: it tells damage and differences, it is no signature.
+// The result for one constant. The digest is the 128-bit XXH3 hash, in hexadecimal (`xxhsum -H2` prints the same), of
+// its bytes in the file. It detects damage and differences; it is not a cryptographic signature.
 struct VerifiedTensor {
   std::string tensor;
   uint64_t bytes = 0;
@@ -25,18 +25,18 @@ struct VerifiedTensor {
 std::string digest_line(const VerifiedTensor& tensor);
 using OnVerified = std::function<void(const VerifiedTensor&)>;
 
-// Both of one type and shape; the digest is of `written`.
+// Both must have the same type and shape; the digest is that of `written`.
 VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream::RecipeRef& written,
                                  stream::Budget& budget, Progress* progress);
 
-// The least budget that verify_payloads works with.
+// The smallest budget for verify_payloads.
 uint64_t least_for_verifying(const Plan& plan);
-// All payloads of a plan against a file in which they stand at their places, by ascending position, and the header.
-// Throws Error(kMalformed) when the file's size or header is another.
+// Compares the header and all payloads of a plan, by ascending position, with a file. Throws Error(kMalformed) when the
+// file's size or header differs.
 void verify_payloads(const Plan& plan, const std::shared_ptr<stream::Source>& written, stream::Budget& budget,
                      Progress* progress, const OnVerified& on_verified);
 
-// True when `file` begins with the plan's header and has its size: then every payload has its place there.
+// Whether `file` begins with the plan's header and has its size, so that all payloads have the same positions.
 bool has_header_of(const Plan& plan, const stream::Source& file);
 
 }  // namespace lowtide::emit

@@ -100,7 +100,7 @@ TEST_F(InPlaceFiles, TheModelMustStandWhereTheNameLeads) {
   } catch (const stream::Error& error) {
     EXPECT_EQ(error.code(), stream::Code::kUsage);
     EXPECT_THAT(error.text(),
-                testing::HasSubstr("so the model must stand in " + fs::canonical(folder_ / "sub").string()));
+                testing::HasSubstr("choose an output path in " + fs::canonical(folder_ / "sub").string()));
   }
 }
 
