@@ -307,24 +307,24 @@ def page_text(found, results, delegated, dynamic, versions):
     unprobed = [n for n in versions if n not in {r.op for r in found}]
     version = importlib.metadata.version("ai-edge-litert")
     return f"""\
-# What the TFLite kernels take
+# What the TFLite kernels support
 
-Measured with ai-edge-litert {version} by `tools/probe_kernels.py`, which writes this page: each form is a model of one operator, run and
-compared with numpy. Types, ranks, broadcasting and index types below hold with the default delegates (XNNPACK) and without; the other
-sections tell of the kernels themselves. *Refused*: the runtime says no, with a reason. *WRONG*: it runs, and the result is not the
-operator's. *CRASH*: the process dies. Types are those of the data; I4, I8, ... are plain integers here, without scale and zero point.
+Measured with ai-edge-litert {version} by `tools/probe_kernels.py`, which writes this page: each form is a model of one operator, which is run
+and compared with numpy. Types, ranks, broadcasting and index types below are valid with the default delegates (XNNPACK) and without;
+the other sections are about the kernels without delegates. *Refused*: the runtime reports an error. *WRONG*: the model runs, but its
+result is wrong. *CRASH*: the process crashes. Types are those of the data; I4, I8, ... are plain integers, without scale and zero point.
 
 ## Types and ranks
 
 8 is the highest rank tried. Broadcasting means all forms at once: two-way, a scalar on either side, the last axis, axis 1, one element.
 
 {row_table(found, versions)}
-## Types that are taken and then answered wrongly
+## Types that are accepted but give wrong results
 
-These must not be emitted: nothing but the result tells.
+These must not be emitted: the runtime reports no error.
 
 {bad_types(results)}
-## Broadcasting that works in part
+## Operators that broadcast in some forms only
 
 For the types of the first table.
 
@@ -334,35 +334,35 @@ For the types of the first table.
 {index_table(safest(results, delegated))}
 ## CAST
 
-Empty: right. From a row's type to a column's; values that the target can hold, floats truncated towards zero.
+From the type of the row to that of the column; an empty cell means right. Tested with values in the target's range; floats are truncated.
 
 {cast_table(results)}
 ## Quantized kernels
 
-Stored numbers with scales, by tensor (weights by tensor or by channel). Right: within one unit of the rounded float result. LOGISTIC,
-TANH, SOFTMAX, LOG_SOFTMAX, L2_NORMALIZATION write into their fixed scales only.
+Integers with per-tensor scales (weights also per channel). Right: within one unit of the rounded float result. The results of LOGISTIC,
+TANH, SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION have fixed scales.
 
 {quantized_table(safest(results, delegated))}
 ## Forms
 
 {permutation_text(results)}
 {forms_text(results)}
-## A first dimension that is not known before the model is loaded
+## A dynamic first dimension
 
-Inputs declared with 1 and, in the signature, -1, then resized by the caller; constants keep the sizes of the resized form. With and without
-the default delegates.
+Inputs have 1 in the shape and -1 in the signature, and are resized by the caller; constants have the sizes of the resized form. With and
+without the default delegates.
 
 {dynamic_text(dynamic)}
-## What the default delegates change
+## Differences with the default delegates
 
-The same models with XNNPACK, as an interpreter runs them unless told otherwise.
+The same models with XNNPACK, the interpreter's default.
 
 {delegate_table(results, delegated)}
 ## Which builtins have a kernel
 
-No kernel: {", ".join(missing)}.
+Without a kernel: {", ".join(missing)}.
 
-A kernel, but no row above: {", ".join(f"{n} (versions 1-{versions[n]})" for n in sorted(unprobed))}.
+With a kernel, but not in the tables above: {", ".join(f"{n} (versions 1-{versions[n]})" for n in sorted(unprobed))}.
 """
 
 
