@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Digests, compressed output, and `lowtide check`: judged by xxhash and by LiteRT's own schema."""
 
-import subprocess
 
 import pytest
 import xxhash
@@ -13,7 +12,7 @@ DIFFERENT, MALFORMED = 12, 6
 
 
 def run(folder, *arguments):
-    return subprocess.run([converter.program(), *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60)
+    return converter.run(*arguments, cwd=folder)
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def test_many_at_once(models, tmp_path):
     for _ in range(3):
         processes = [convert(models / f"{name}.onnx", output) for name in ("large", "small", "small") * 3]
         for process in processes:
-            _, err = process.communicate(timeout=120)
+            _, err = process.communicate(timeout=600)
             assert process.returncode == 0 and not err, err
         assert output.read_bytes() in outcomes
         assert [p.name for p in tmp_path.iterdir()] == ["m.tflite"]
@@ -87,7 +87,7 @@ def test_a_living_conversion_keeps_its_temporary(models, tmp_path):
     assert convert(models / "small.onnx", output).wait() == 0
     assert sorted({*held, "m.tflite"}) == sorted(p.name for p in tmp_path.iterdir())
     waiting.send_signal(signal.SIGCONT)
-    _, err = waiting.communicate(timeout=120)
+    _, err = waiting.communicate(timeout=600)
     assert waiting.returncode == 0 and not err, err
     assert [p.name for p in tmp_path.iterdir()] == ["m.tflite"]
     if held != ["m.tflite"]:

@@ -80,7 +80,7 @@ def test_folder_that_cannot_be_written(output, tmp_path):
     model = save(tmp_path / "m.onnx")
     if output.startswith("/nowhere"):
         output = str(tmp_path) + output
-    done = subprocess.run([converter.program(), "convert", model, "-o", output], capture_output=True, text=True, timeout=60)
+    done = converter.run("convert", model, "-o", output)
     assert done.returncode > 1 and done.returncode != 11
     assert len(done.stderr.strip().splitlines()) == 1 and "m.tflite" in done.stderr
 
@@ -89,7 +89,7 @@ def in_a_mount(command, folder, options):
     """Runs `command` with a mount on `folder`, in a namespace of its own: its exit status, its error, what is in the folder."""
     script = f"mount {options} {folder} || exit 77; {command}; status=$?; ls -A {folder}; exit $status"
     done = subprocess.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=600)
     if done.returncode in (1, 77) and "lowtide" not in done.stderr:
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
     return done.returncode, done.stderr.strip().splitlines(), done.stdout.split()
@@ -118,7 +118,7 @@ def test_file_size_limit(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     done = subprocess.run(["prlimit", f"--fsize={MIB}", converter.program(), "convert", model, "-o", folder / "m.tflite"],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=600)
     assert done.returncode > 1, done
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert not list(folder.iterdir())
@@ -143,7 +143,7 @@ def test_interrupted(number, tmp_path):
                                    stderr=subprocess.PIPE, text=True)
         time.sleep(delay)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=600)
         left = sorted(p.name for p in folder.iterdir())
         if process.returncode == 0:  # it was done before the signal came
             assert left == ["m.tflite"]

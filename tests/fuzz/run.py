@@ -25,6 +25,8 @@ import sys
 import threading
 import time
 
+from tests.fuzz.corpus import OF_TARGET
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "fuzz" / "tests" / "fuzz"
@@ -113,7 +115,8 @@ def run_slice(work, target, seconds):
     dictionary = HERE / f"{target}.dict"
     if dictionary.is_file():
         command.append(f"-dict={dictionary}")
-    seeds = [str(path) for path in (HERE / "corpus" / target, HERE / "found" / target) if path.is_dir()]
+    committed = BUILD / "corpus" / OF_TARGET.get(target, target)  # unpacked by CMake
+    seeds = [str(path) for path in (committed, HERE / "found" / target) if path.is_dir()]
     status, cpu = work.execute([*command, str(work.place("corpus", target)), *seeds], log)
     text = log.read_text(errors="replace")
     counted = EXECUTED.findall(text) or ["0"]

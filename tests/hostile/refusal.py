@@ -3,12 +3,11 @@
 that kind of error (docs/errors.md), nothing written, nothing left, no crash, no hang, and no memory to speak of."""
 
 import functools
-import subprocess
 
 from tests.support import converter
 
 STATUS = {"usage": 2, "not-found": 3, "io": 4, "no-space": 5, "malformed": 6, "unsafe-path": 7, "unsupported": 8, "budget": 9}
-TIME_LIMIT, SANITIZED_TIME_LIMIT = 20, 90
+CPU_SECONDS, SANITIZED_CPU_SECONDS = 2, 20  # none takes more than a fifth of it
 ADDRESS_SPACE = 2**30
 
 
@@ -18,10 +17,8 @@ def is_sanitized():
 
 
 def run(command):
-    limit, seconds = ([], SANITIZED_TIME_LIMIT) if is_sanitized() else (["prlimit", f"--as={ADDRESS_SPACE}"], TIME_LIMIT)
-    done = subprocess.run([*limit, converter.program(), *map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
-    done.stdout, done.stderr = done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="surrogateescape")
-    return done
+    limits = {"cpu_seconds": SANITIZED_CPU_SECONDS} if is_sanitized() else {"cpu_seconds": CPU_SECONDS, "address_space": ADDRESS_SPACE}
+    return converter.run(*command, errors="surrogateescape", **limits)
 
 
 def _refused(done, path, kind, words):

@@ -4,7 +4,6 @@ is missing, too short, or not to be touched is named with the reason."""
 
 import json
 import os
-import subprocess
 
 import flatbuffers
 import numpy as np
@@ -36,7 +35,7 @@ def model(tmp_path):
 
 
 def inspect(path):
-    return subprocess.run([converter.program(), "inspect", "--json", path], capture_output=True, text=True, timeout=60)
+    return converter.run("inspect", "--json", path)
 
 
 def weights(path):

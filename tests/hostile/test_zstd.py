@@ -70,7 +70,7 @@ def test_bomb(tmp_path, record_property):
     path.write_bytes(bomb(8000))  # 32 KB for 1 GB
     script = f"mount -t tmpfs -o size=8m none {folder} || exit 77; TMPDIR={folder} {converter.program()} convert {path} -o {tmp_path}/m.tflite; status=$?; df --output=used {folder} | tail -n 1; exit $status"
     done = subprocess.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=600)
     if done.returncode in (1, 77) and "lowtide" not in done.stderr:
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
     assert done.returncode == 5 and len(done.stderr.splitlines()) == 1 and "[no-space]" in done.stderr, (done.returncode, done.stderr)

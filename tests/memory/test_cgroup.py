@@ -4,7 +4,6 @@
 `bench/scale.py cgroup` does the same with 8 GB.
 """
 
-import subprocess
 
 import pytest
 
@@ -18,13 +17,11 @@ MIB = 2**20
 @pytest.mark.parametrize("options", [["--plain"], []], ids=["plain", "transposed"])
 def test_the_page_cache_is_charged_too(options, limit, tmp_path):
     model, output = tmp_path / "m.onnx", tmp_path / "m.tflite"
-    subprocess.run([converter.program(), "make-model", "conv-stack", "--size=256M", "--external", "--quiet", "-o", model, *options],
-                   check=True, timeout=120)
+    converter.run("make-model", "conv-stack", "--size=256M", "--external", "--quiet", "-o", model, *options, check=True)
     evict(model, f"{model}.data")
     try:
         with MemoryLimit(limit * MIB) as group:
-            done = subprocess.run([converter.program(), "convert", model, "-o", output], preexec_fn=group.enter, capture_output=True,
-                                  text=True, timeout=300)
+            done = converter.run("convert", model, "-o", output, preexec_fn=group.enter)
             most, met = group.figures()
     except Unavailable as reason:
         pytest.skip(str(reason))

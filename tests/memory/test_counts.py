@@ -5,7 +5,6 @@
 """
 
 import resource
-import subprocess
 
 from tests.support import converter
 
@@ -14,8 +13,7 @@ KIB, MIB = 2**10, 2**20
 
 def make(folder, nodes, *options):
     model = folder / "m.onnx"
-    subprocess.run([converter.program(), "make-model", "many-nodes", "--nodes", str(nodes), "--quiet", "-o", model, *options], check=True,
-                   timeout=120)
+    converter.run("make-model", "many-nodes", "--nodes", nodes, "--quiet", "-o", model, *options, check=True)
     return model
 
 
@@ -33,8 +31,8 @@ def test_more_files_than_may_be_open(tmp_path):
     for folder, options in ((one, []), (many, ["--files", "150"])):
         folder.mkdir()
         model = make(folder, 2000, *options)
-        done = subprocess.run([converter.program(), "convert", model, "-o", folder / "m.tflite", "--threads=4"], capture_output=True,
-                              text=True, timeout=120, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+        done = converter.run("convert", model, "-o", folder / "m.tflite", "--threads=4",
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
         assert done.returncode == 0, done.stderr
     assert len(list(many.glob("m.onnx.data.*"))) == 150
     assert (one / "m.tflite").read_bytes() == (many / "m.tflite").read_bytes()

@@ -24,7 +24,7 @@ MODELS = {
 @pytest.fixture(scope="module", params=MODELS)
 def model(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "m.onnx"
-    subprocess.run([converter.program(), "make-model", *MODELS[request.param], "--quiet", "-o", path], check=True, timeout=120)
+    converter.run("make-model", *MODELS[request.param], "--quiet", "-o", path, check=True)
     return path
 
 

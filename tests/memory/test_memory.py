@@ -22,7 +22,7 @@ SPREAD = 4 * MIB
 
 
 def make(kind, size, path, *options):
-    subprocess.run([converter.program(), "make-model", kind, "-o", path, f"--size={size}", "--quiet", *options], check=True, timeout=300)
+    converter.run("make-model", kind, "-o", path, f"--size={size}", "--quiet", *options, check=True)
     return path
 
 

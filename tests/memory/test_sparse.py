@@ -17,8 +17,7 @@ def stored(path):
 
 def make(folder, size, *options):
     model = folder / "m.onnx"
-    subprocess.run([converter.program(), "make-model", "conv-stack", "--sparse", f"--size={size}", "--quiet", "-o", model, *options],
-                   check=True, timeout=120)
+    converter.run("make-model", "conv-stack", "--sparse", f"--size={size}", "--quiet", "-o", model, *options, check=True)
     data = folder / "m.onnx.data"
     if stored(data) > data.stat().st_size / 2:
         pytest.skip("the filesystem of the temporary folder keeps no holes")
@@ -52,8 +51,7 @@ def test_the_bytes_are_those_of_a_file_without_holes(options, threads, tmp_path)
 
 def test_what_is_data_must_fit_on_the_disk(tmp_path):
     """Transposed weights are written out, holes or not: that they do not fit is found at the start."""
-    done = converter.convert(make(tmp_path, "500G"), tmp_path / "m.tflite")
+    done = converter.convert(make(tmp_path, "500G"), tmp_path / "m.tflite", cpu_seconds=5)
     assert done.status == "refused" and "[no-space]" in done.reason, done.reason
     needed, free = map(int, re.search(r"(\d+) bytes are needed, and the disk has (\d+)", done.reason).groups())
     assert needed > 500 * 2**30 * 0.99 and free > 0
-    assert done.seconds < 60

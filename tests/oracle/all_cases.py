@@ -6,7 +6,8 @@ import pathlib
 
 FOLDER = pathlib.Path(__file__).parent
 FAMILIES = sorted(path.stem for path in FOLDER.glob("cases_*.py"))
-CASES = [case for family in FAMILIES for case in importlib.import_module(f"{__package__}.{family}").CASES]
+BY_FAMILY = {family: importlib.import_module(f"{__package__}.{family}").CASES for family in FAMILIES}
+CASES = [case for cases in BY_FAMILY.values() for case in cases]
 
 
 def read_refused():

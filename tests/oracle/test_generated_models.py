@@ -6,7 +6,6 @@ convolution or an addition, and a PAD only where ONNX's pads are not what SAME w
 """
 
 import hashlib
-import subprocess
 
 import onnx
 import onnx.shape_inference
@@ -35,8 +34,7 @@ def networks(tmp_path_factory, lowtide):
         size, pixels, _ = NETWORKS[name]
         path = folder / f"{name}.onnx"
         if not path.is_file():
-            subprocess.run([lowtide, "make-model", name.split("_")[0], "-o", path, f"--size={size}", f"--input-size={pixels}"],
-                           check=True, capture_output=True, timeout=60)
+            converter.run("make-model", name.split("_")[0], "-o", path, f"--size={size}", f"--input-size={pixels}", check=True)
         return path
     return make
 

@@ -3,7 +3,6 @@
 
 import json
 import re
-import subprocess
 
 import numpy as np
 import onnx
@@ -81,7 +80,7 @@ def test_layout_option_turns_input_and_output(tmp_path, litert, lowtide):
 
 def test_dry_run_writes_nothing(tmp_path, lowtide):
     path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])])
-    done = subprocess.run([lowtide, "convert", path, "-o", tmp_path / "m.tflite", "--dry-run"], capture_output=True, text=True, timeout=60)
+    done = converter.run("convert", path, "-o", tmp_path / "m.tflite", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx"]
 
@@ -126,7 +125,7 @@ def test_inspect(kind, tmp_path, lowtide):
     if kind == "tflite":
         assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
         path = tmp_path / "m.tflite"
-    text = subprocess.run([lowtide, "inspect", path], capture_output=True, text=True, timeout=60)
+    text = converter.run("inspect", path)
     assert text.returncode == 0 and re.search("relu", text.stdout, re.IGNORECASE), text
-    listing = subprocess.run([lowtide, "inspect", path, "--json"], capture_output=True, text=True, timeout=60)
+    listing = converter.run("inspect", path, "--json")
     assert listing.returncode == 0 and re.search("relu", json.dumps(json.loads(listing.stdout)), re.IGNORECASE)

@@ -3,6 +3,9 @@
 
 The program is $LOWTIDE, or build/release/lowtide. What it must do whatever happens: end in time, never die by a
 signal, say something when it fails, and leave no file behind when it fails.
+
+Time is limited as CPU time: wall time depends on what else the machine does. A limit of wall time, ten times as long,
+ends only what hangs.
 """
 
 import dataclasses
@@ -18,6 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Exit statuses that are bugs of ours: 1 is what crashes and libraries use, 11 is lowtide's own "internal".
 _BUGS = (1, 11)
 
+HANGS = 10  # wall time that is certainly a hang, in units of the CPU time that is allowed
+
 _UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _PEAK = re.compile(r"peak RSS[^0-9]*([0-9.]+)\s*([KMG]?i?B)", re.IGNORECASE)
 
@@ -27,6 +32,21 @@ def program():
     if not path.is_file():
         raise FileNotFoundError(f"{path} is not built: cmake --preset release && cmake --build --preset release")
     return path
+
+
+def limited(cpu_seconds, address_space=None):
+    """Words to put before a command: SIGXCPU ends it after so many seconds of CPU, and no core is dumped."""
+    space = [f"--as={address_space}"] if address_space else []
+    return ["prlimit", f"--cpu={cpu_seconds}:{cpu_seconds + 1}", "--core=0", *space]
+
+
+def run(*arguments, cpu_seconds=60, address_space=None, **how):
+    """Runs `lowtide ARGUMENTS` as subprocess.run does, with its output captured as text unless `how` says otherwise."""
+    how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True} | how
+    if "stdout" in how or "stderr" in how:
+        del how["capture_output"]
+    command = [*limited(cpu_seconds, address_space), str(program()), *map(str, arguments)]
+    return subprocess.run(command, timeout=HANGS * cpu_seconds, **how)
 
 
 @dataclasses.dataclass
@@ -51,16 +71,14 @@ def _leftovers(output, before):
     return sorted(p.name for p in output.parent.iterdir() if p not in before)
 
 
-def convert(model, output, options=(), time_limit=120.0):
+def convert(model, output, options=(), cpu_seconds=60):
     model, output = pathlib.Path(model), pathlib.Path(output)
     before = set(output.parent.iterdir())
-    command = [str(program()), "convert", str(model), "-o", str(output), *map(str, options)]
     start = time.monotonic()
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=time_limit, text=True,
-                              errors="replace")
-    except subprocess.TimeoutExpired:
-        return Conversion("broken", f"lowtide needs more than {time_limit:g} s", seconds=time_limit)
+        done = run("convert", model, "-o", output, *options, cpu_seconds=cpu_seconds, errors="replace")
+    except subprocess.TimeoutExpired as error:
+        return Conversion("broken", f"lowtide needs more than {error.timeout:g} s", seconds=error.timeout)
     result = Conversion("converted", "", done.returncode, done.stdout, done.stderr, time.monotonic() - start)
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     if done.returncode == 0:
@@ -69,7 +87,9 @@ def convert(model, output, options=(), time_limit=120.0):
         return result
     result.status, result.reason = "refused", " | ".join(lines)
     left = _leftovers(output, before)
-    if done.returncode < 0:
+    if done.returncode == -signal.SIGXCPU:
+        result.status, result.reason = "broken", f"lowtide needs more than {cpu_seconds:g} s of CPU time"
+    elif done.returncode < 0:
         result.status = "broken"
         result.reason = f"lowtide died with {signal.Signals(-done.returncode).name}: {result.reason}"
     elif done.returncode in _BUGS:

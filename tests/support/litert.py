@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT behind a process boundary, with a time limit.
+"""LiteRT behind a process boundary, with a limit of CPU time.
 
 `Litert` keeps one child alive and starts another when it dies. A model that aborts, crashes or hangs is an answer
 like any other: `RuntimeCrash` or `RuntimeTimeout`.
@@ -12,9 +12,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from multiprocessing.connection import Connection
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+HANGS = 10  # wall time that is certainly a hang, in units of the CPU time that is allowed
 
 
 class RuntimeRefusal(Exception):
@@ -31,7 +33,7 @@ class RuntimeTimeout(Exception):
 
 class Litert:
     def __init__(self, time_limit=60.0):
-        """`time_limit` in seconds for one run; the start of the child has a limit of its own."""
+        """`time_limit` in seconds of the child's CPU time for one run, and ten times as many of wall time."""
         self.time_limit = time_limit
         self._process = None
         self._connection = None
@@ -70,6 +72,27 @@ class Litert:
         cause = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         return f"LiteRT died with {cause}" + (f": {lines[-1].strip()}" if lines else "")
 
+    def _cpu_seconds(self):
+        """Of the child, all of its threads; its start, before the first run, included."""
+        try:
+            fields = pathlib.Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _wait(self):
+        """Until the child answers or dies."""
+        begin, hang = self._cpu_seconds(), time.monotonic() + HANGS * self.time_limit
+        while not self._connection.poll(0.5):
+            if self._cpu_seconds() - begin > self.time_limit:
+                limit = f"{self.time_limit:g} s of CPU time"
+            elif time.monotonic() > hang:
+                limit = f"{HANGS * self.time_limit:g} s"
+            else:
+                continue
+            self.close()
+            raise RuntimeTimeout(f"LiteRT needs more than {limit}")
+
     def run(self, path, inputs, backend):
         """Runs `path` on {input name: numpy array}; returns {output name: numpy array} by the signature's names.
 
@@ -80,9 +103,7 @@ class Litert:
             self._start()
         try:
             self._connection.send((str(path), inputs, backend))
-            if not self._connection.poll(self.time_limit):
-                self.close()
-                raise RuntimeTimeout(f"LiteRT needs more than {self.time_limit:g} s")
+            self._wait()
             kind, value = self._connection.recv()
         except (EOFError, ConnectionError):
             text = self._death()

@@ -19,13 +19,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(folder, *arguments, **how):
-    return subprocess.run([converter.program(), *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60,
-                          **how)
+    return converter.run(*arguments, cwd=folder, **how)
 
 
 def shell(folder, command):
     return subprocess.run(["bash", "-c", command.replace("lowtide", str(converter.program()))], cwd=folder,
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture
@@ -126,6 +125,6 @@ def test_progress_stays_on_one_line(columns, tmp_path):
     except OSError:  # the end of a terminal
         pass
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=600) == 0
     shown = [line.replace("\x1b[K", "") for line in seen.decode().split("\r")]
     assert all(len(line) < columns and "\n" not in line for line in shown), shown
