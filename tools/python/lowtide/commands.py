@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """convert, inspect and check: the program's commands as functions. Keyword names are the long options."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import dataclasses
@@ -8,8 +10,14 @@ import json
 import os
 import pathlib
 import tempfile
-from typing import (Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, Union,
-                    runtime_checkable)
+from collections.abc import Iterator, Mapping, Sequence
+from typing import (
+    Any,
+    Callable,
+    Protocol,
+    Union,
+    runtime_checkable,
+)
 
 from .errors import Internal, Usage
 from .events import Progress, parse_event
@@ -40,12 +48,13 @@ class Conversion:
         The graph after the pass `dump_after`; empty without it.
     """
 
-    output: Optional[pathlib.Path]
-    report: Dict[str, Any]
+    output: pathlib.Path | None
+    report: dict[str, Any]
     listing: str = ""
 
 
 # ---- Arguments: wrong types are TypeError before a child starts; values are the program's to judge -------------------
+
 
 def _path(name: str, value: object) -> str:
     if not isinstance(value, (str, os.PathLike)):
@@ -85,7 +94,7 @@ def _flag(name: str, value: object) -> bool:
     return value
 
 
-def _texts(name: str, value: object) -> List[str]:
+def _texts(name: str, value: object) -> list[str]:
     if isinstance(value, str):
         return [_no_nul(name, value)]
     if not isinstance(value, Sequence):
@@ -101,7 +110,7 @@ def _mapping(name: str, value: object) -> Mapping[Any, Any]:
     return value
 
 
-def _shapes(value: object) -> List[str]:
+def _shapes(value: object) -> list[str]:
     lines = []
     for key, extents in _mapping("shape", value).items():
         if isinstance(extents, (str, bytes)) or not isinstance(extents, Sequence):
@@ -110,13 +119,13 @@ def _shapes(value: object) -> List[str]:
     return lines
 
 
-def _layouts(value: object) -> List[str]:
+def _layouts(value: object) -> list[str]:
     return [key + "=" + _text(f"layout[{key!r}]", order) for key, order in _mapping("layout", value).items()]
 
 
-def _arguments(given: Mapping[str, Any]) -> List[str]:
+def _arguments(given: Mapping[str, Any]) -> list[str]:
     """--name=value for every keyword that is not None or False."""
-    forms: Dict[str, Callable[[str, Any], List[str]]] = {
+    forms: dict[str, Callable[[str, Any], list[str]]] = {
         "max_rss": lambda name, value: [_size(name, value)],
         "shape": lambda name, value: _shapes(value),
         "layout": lambda name, value: _layouts(value),
@@ -129,7 +138,7 @@ def _arguments(given: Mapping[str, Any]) -> List[str]:
         "output": lambda name, value: [_path(name, value)],
         "dump_after": lambda name, value: [_text(name, value)],
     }
-    out: List[str] = []
+    out: list[str] = []
     for name, value in given.items():
         option = "--" + name.replace("_", "-")
         if value is None:
@@ -148,21 +157,22 @@ def _positional(path: str) -> str:
 
 # ---- Running -------------------------------------------------------------------------------------------------------
 
-def _run(program: Program, child: Child, on_line: Optional[Callable[[bytes], None]] = None) -> Finished:
+
+def _run(program: Program, child: Child, on_line: Callable[[bytes], None] | None = None) -> Finished:
     finished = child.run(on_line)
     if finished.status != 0:
         raise failure(finished)
     return finished
 
 
-def _child(program: Program, arguments: List[str]) -> Child:
+def _child(program: Program, arguments: list[str]) -> Child:
     if "errors" in program.options:
         arguments = [*arguments, "--errors=json"]
     return Child(program, arguments)
 
 
 @contextlib.contextmanager
-def _as_file(model: object, output: Optional[PathLike]) -> Iterator[str]:
+def _as_file(model: object, output: PathLike | None) -> Iterator[str]:
     """The path of a model; one that is in memory is written beside the output for as long as the program reads it."""
     if isinstance(model, (str, os.PathLike)):
         yield _path("model", model)
@@ -181,19 +191,22 @@ def _as_file(model: object, output: Optional[PathLike]) -> Iterator[str]:
 class _ConvertCall:
     """One call of `convert`, whose child another thread may interrupt."""
 
-    def __init__(self, model: object, options: Dict[str, Any], progress: Optional[Callable[[Progress], None]]) -> None:
+    def __init__(self, model: object, options: dict[str, Any], progress: Callable[[Progress], None] | None) -> None:
         if not isinstance(model, (str, os.PathLike, SerializableModel)):
             raise TypeError(
-                f"model must be a path (str or os.PathLike) or an onnx.ModelProto, not {type(model).__name__}")
+                f"model must be a path (str or os.PathLike) or an onnx.ModelProto, not {type(model).__name__}"
+            )
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, not {type(progress).__name__}")
         self._model, self._options, self._progress = model, options, progress
         self._extra = _arguments(options)
         self._program = examine(find_program())
         if progress is not None and "progress-fd" not in self._program.options:
-            raise Usage(f"progress is not offered by {self._program.path} (version {self._program.version}): "
-                        "its convert has no --progress-fd")
-        self._child: Optional[Child] = None
+            raise Usage(
+                f"progress is not offered by {self._program.path} (version {self._program.version}): "
+                "its convert has no --progress-fd"
+            )
+        self._child: Child | None = None
         self._stopped = False
 
     def interrupt(self) -> None:
@@ -215,7 +228,9 @@ class _ConvertCall:
             arguments = ["convert", _positional(model), "--quiet", *self._extra]
             report = self._options["report"]
             if report is None:
-                report = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-")), "report.json")
+                report = os.path.join(
+                    stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-")), "report.json"
+                )
                 arguments.append(f"--report={report}")
             self._child = _child(self._program, arguments)
             if self._stopped:
@@ -227,23 +242,23 @@ class _ConvertCall:
 
 
 def convert(
-    model: Union[PathLike, SerializableModel],
-    output: Optional[PathLike] = None,
+    model: PathLike | SerializableModel,
+    output: PathLike | None = None,
     *,
-    max_rss: Union[int, str, None] = None,
-    shape: Optional[Mapping[str, Sequence[int]]] = None,
-    layout: Optional[Mapping[str, str]] = None,
-    threads: Optional[int] = None,
-    weights: Optional[str] = None,
-    weights_include: Union[str, Sequence[str], None] = None,
-    weights_exclude: Union[str, Sequence[str], None] = None,
+    max_rss: int | str | None = None,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    layout: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    weights: str | None = None,
+    weights_include: str | Sequence[str] | None = None,
+    weights_exclude: str | Sequence[str] | None = None,
     external_buffers: bool = False,
-    zstd_level: Optional[int] = None,
+    zstd_level: int | None = None,
     verify_output: bool = False,
     dry_run: bool = False,
-    report: Optional[PathLike] = None,
-    dump_after: Optional[str] = None,
-    progress: Optional[Callable[[Progress], None]] = None,
+    report: PathLike | None = None,
+    dump_after: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Conversion:
     """Converts an ONNX model to TFLite.
 
@@ -301,8 +316,9 @@ def convert(
     return _ConvertCall(model, options, progress).run()
 
 
-async def convert_async(model: Union[PathLike, SerializableModel], output: Optional[PathLike] = None,
-                        **options: Any) -> Conversion:
+async def convert_async(
+    model: PathLike | SerializableModel, output: PathLike | None = None, **options: Any
+) -> Conversion:
     """`convert` for asyncio, with the same arguments.
 
     A task that is cancelled interrupts the program and waits until it has ended. `progress` is called in another
@@ -319,17 +335,17 @@ async def convert_async(model: Union[PathLike, SerializableModel], output: Optio
         raise
 
 
-def _prepared(model: Union[PathLike, SerializableModel], output: Optional[PathLike], **options: Any) -> _ConvertCall:
-    defaults = convert.__kwdefaults__
+def _prepared(model: PathLike | SerializableModel, output: PathLike | None, **options: Any) -> _ConvertCall:
+    defaults: dict[str, Any] = convert.__kwdefaults__ or {}
     unknown = sorted(set(options) - set(defaults))
     if unknown:
         raise TypeError(f"convert_async() got an unexpected keyword argument '{unknown[0]}'")
-    merged: Dict[str, Any] = {"output": output, **defaults, **options}
+    merged: dict[str, Any] = {"output": output, **defaults, **options}
     progress = merged.pop("progress")
     return _ConvertCall(model, merged, progress)
 
 
-def inspect(file: PathLike) -> Dict[str, Any]:
+def inspect(file: PathLike) -> dict[str, Any]:
     """Lists a model: operators, tensors, sizes.
 
     Parameters
@@ -359,13 +375,13 @@ def check(
     model: PathLike,
     tflite: PathLike,
     *,
-    max_rss: Union[int, str, None] = None,
-    shape: Optional[Mapping[str, Sequence[int]]] = None,
-    layout: Optional[Mapping[str, str]] = None,
-    threads: Optional[int] = None,
-    weights: Optional[str] = None,
-    weights_include: Union[str, Sequence[str], None] = None,
-    weights_exclude: Union[str, Sequence[str], None] = None,
+    max_rss: int | str | None = None,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    layout: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    weights: str | None = None,
+    weights_include: str | Sequence[str] | None = None,
+    weights_exclude: str | Sequence[str] | None = None,
     external_buffers: bool = False,
 ) -> None:
     """Compares a TFLite file, to the last byte of each weight, with what an ONNX model converts to.
@@ -380,7 +396,7 @@ def check(
         As `convert`.
     """
     options = dict(locals())
-    paths: Tuple[str, ...] = tuple(_positional(_path(name, options.pop(name))) for name in ("model", "tflite"))
+    paths: tuple[str, ...] = tuple(_positional(_path(name, options.pop(name))) for name in ("model", "tflite"))
     extra = _arguments(options)
     program = examine(find_program())
     _run(program, Child(program, ["check", *paths, "--quiet", *extra]))

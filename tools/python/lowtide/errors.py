@@ -4,8 +4,11 @@
 `BY_STATUS` and `BY_KIND` are the table; a test compares it with stream/error.cc.
 """
 
+from __future__ import annotations
+
 import dataclasses
-from typing import Any, ClassVar, Dict, List, Optional, Sequence, Tuple, Type
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,9 +33,9 @@ class RefusedNode:
     operator: str
     reason: str
     hint: str = ""
-    opset: Optional[int] = None
-    input: Optional[str] = None
-    attribute: Optional[str] = None
+    opset: int | None = None
+    input: str | None = None
+    attribute: str | None = None
 
 
 class Error(Exception):
@@ -59,24 +62,34 @@ class Error(Exception):
     """
 
     kind: ClassVar[str] = ""
-    status: ClassVar[Optional[int]] = None
-    FIELDS: ClassVar[Tuple[str, ...]] = (
-        "file", "byte", "node", "operator", "opset", "input", "attribute", "reason", "hint", "signal")
+    status: ClassVar[int | None] = None
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "file",
+        "byte",
+        "node",
+        "operator",
+        "opset",
+        "input",
+        "attribute",
+        "reason",
+        "hint",
+        "signal",
+    )
 
     def __init__(
         self,
         message: str,
         *,
-        file: Optional[str] = None,
-        byte: Optional[int] = None,
-        node: Optional[str] = None,
-        operator: Optional[str] = None,
-        opset: Optional[int] = None,
-        input: Optional[str] = None,
-        attribute: Optional[str] = None,
-        reason: Optional[str] = None,
-        hint: Optional[str] = None,
-        signal: Optional[int] = None,
+        file: str | None = None,
+        byte: int | None = None,
+        node: str | None = None,
+        operator: str | None = None,
+        opset: int | None = None,
+        input: str | None = None,
+        attribute: str | None = None,
+        reason: str | None = None,
+        hint: str | None = None,
+        signal: int | None = None,
     ) -> None:
         super().__init__(message)
         self.file = file
@@ -90,12 +103,12 @@ class Error(Exception):
         self.hint = hint
         self.signal = signal
 
-    def __reduce__(self) -> Tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Keyword arguments do not survive the default way of pickling exceptions.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuild(kind: Type[Error], args: Tuple[Any, ...], fields: Dict[str, Any]) -> Error:
+def _rebuild(kind: type[Error], args: tuple[Any, ...], fields: dict[str, Any]) -> Error:
     error = kind(*args)
     error.__dict__.update(fields)
     return error
@@ -158,7 +171,7 @@ class Unsupported(Error):
 
     def __init__(self, message: str, *, nodes: Sequence[RefusedNode] = (), **fields: Any) -> None:
         super().__init__(message, **fields)
-        self.nodes: Tuple[RefusedNode, ...] = tuple(nodes)
+        self.nodes: tuple[RefusedNode, ...] = tuple(nodes)
 
 
 class Budget(Error):
@@ -203,14 +216,42 @@ class Killed(Error):
     kind = "killed"
 
 
-BY_STATUS: Dict[int, Type[Error]] = {
+BY_STATUS: dict[int, type[Error]] = {
     kind.status: kind
-    for kind in (Usage, NotFound, Io, NoSpace, Malformed, UnsafePath, Unsupported, Budget, Interrupted, Internal, Different)
+    for kind in (
+        Usage,
+        NotFound,
+        Io,
+        NoSpace,
+        Malformed,
+        UnsafePath,
+        Unsupported,
+        Budget,
+        Interrupted,
+        Internal,
+        Different,
+    )
     if kind.status is not None
 }
-BY_KIND: Dict[str, Type[Error]] = {kind.kind: kind for kind in BY_STATUS.values()}
+BY_KIND: dict[str, type[Error]] = {kind.kind: kind for kind in BY_STATUS.values()}
 
-__all__: List[str] = [
-    "BY_KIND", "BY_STATUS", "Budget", "Different", "Error", "Internal", "Interrupted", "Io", "Killed", "Malformed",
-    "NoSpace", "NotFound", "ProgramMissing", "RefusedNode", "RuntimeMissing", "UnsafePath", "Unsupported", "Usage",
+__all__: list[str] = [
+    "BY_KIND",
+    "BY_STATUS",
+    "Budget",
+    "Different",
+    "Error",
+    "Internal",
+    "Interrupted",
+    "Io",
+    "Killed",
+    "Malformed",
+    "NoSpace",
+    "NotFound",
+    "ProgramMissing",
+    "RefusedNode",
+    "RuntimeMissing",
+    "UnsafePath",
+    "Unsupported",
+    "Usage",
 ]

@@ -11,9 +11,11 @@
 unknown events are ignored.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Union
 
 from .errors import BY_KIND, Error, Internal, RefusedNode, Unsupported
 
@@ -42,7 +44,7 @@ class Progress:
 class Done:
     """The end of a conversion that succeeded; `report` is what ``--report`` writes."""
 
-    report: Dict[str, Any]
+    report: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,16 +62,16 @@ class Failed:
     kind: str
     status: int
     message: str
-    file: Optional[str] = None
-    byte: Optional[int] = None
-    node: Optional[str] = None
-    operator: Optional[str] = None
-    opset: Optional[int] = None
-    input: Optional[str] = None
-    attribute: Optional[str] = None
-    reason: Optional[str] = None
-    hint: Optional[str] = None
-    nodes: Tuple[RefusedNode, ...] = ()
+    file: str | None = None
+    byte: int | None = None
+    node: str | None = None
+    operator: str | None = None
+    opset: int | None = None
+    input: str | None = None
+    attribute: str | None = None
+    reason: str | None = None
+    hint: str | None = None
+    nodes: tuple[RefusedNode, ...] = ()
 
     def exception(self) -> Error:
         """The exception of this kind with all fields."""
@@ -83,12 +85,12 @@ class Failed:
 Event = Union[Progress, Done, Failed]
 
 
-def _known(cls: type, values: Dict[str, Any]) -> Dict[str, Any]:
-    names = {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+def _known(cls: type, values: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(cls)}
     return {name: value for name, value in values.items() if name in names}
 
 
-def parse_event(line: Union[str, bytes]) -> Optional[Event]:
+def parse_event(line: str | bytes) -> Event | None:
     """The event in a line; None for an event that this version does not know.
 
     Raises

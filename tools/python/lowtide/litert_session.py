@@ -1,34 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model in LiteRT.
 
-Two interfaces of its package are used, with the same kernels and the same numbers. Interpreter takes every element type,
-outputs whose shape only the run knows, and gives inner tensors. CompiledModel has XNNPACK's weight cache (packed weights
-in a file that is mapped, in place of a copy in anonymous memory) and reads constants in other files.
-
-The weight cache is trusted without a look: LiteRT uses one of another model with the same shapes and gives its numbers.
-So by default it is a new file of one session, and in a folder that the user gives, its name has the digest of all that
-it depends on.
+Two interfaces of its package are used, with the same kernels and the same numbers. Interpreter takes every element
+type, outputs whose shape only the run knows, and gives inner tensors. CompiledModel has XNNPACK's weight cache
+(weight_cache.py) and reads constants in other files.
 """
 
-import contextlib
+from __future__ import annotations
+
 import dataclasses
-import hashlib
 import os
-import pathlib
-import platform
-import stat
 import sys
 import tempfile
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
 
 import numpy as np
 
 from . import memory
-from .errors import Budget, NoSpace, NotFound, RuntimeMissing, UnsafePath, Unsupported, Usage
+from .errors import Budget, RuntimeMissing, Unsupported, Usage
 from .port import Array, Port, dtype_of, unknown_name
 from .runtime_log import captured
-from .tflite_header import TYPE_NAMES, Header, Signature, Tensor, read_header
+from .tflite_header import TYPE_NAMES, Signature, Tensor, read_header
+from .weight_cache import CachePlace, cache_place
 
 KERNELS = ("xnnpack", "builtin", "reference")
 
@@ -36,8 +31,6 @@ KERNELS = ("xnnpack", "builtin", "reference")
 CACHE_FROM = 64 << 20
 # What LiteRT takes besides weights: measured 16 MiB for CompiledModel, and room for activations.
 _ROOM = 32 << 20
-# A cache file is as large as the packed weights; measured: less than 1.001 times, kernels pad to their tile.
-_CACHE_RATIO = 1.1
 _LITTLE_TYPES = ("int2", "int4", "uint4")
 
 
@@ -54,85 +47,20 @@ class _Form:
         return "LiteRT, XNNPACK, " + ("packed weights in a mapped file" if self.cached else "packed weights in memory")
 
 
-def _import() -> Tuple[Any, Any, Any]:
+def _import() -> tuple[Any, Any, Any]:
     """Modules interpreter, compiled_model and options of ai_edge_litert."""
     try:
         from ai_edge_litert import compiled_model, interpreter, options
     except ImportError as error:
         raise RuntimeMissing(
             f"running a .tflite file needs the package ai-edge-litert, which {sys.executable} cannot import ({error}): "
-            "pip install 'lowtide[run]', or pip install ai-edge-litert") from error
+            "pip install 'lowtide[run]', or pip install ai-edge-litert"
+        ) from error
     return interpreter, compiled_model, options
-
-
-def _version() -> str:
-    import importlib.metadata
-
-    try:
-        return importlib.metadata.version("ai-edge-litert")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _port(name: str, tensor: Tensor) -> Port:
     return Port(name, dtype_of(TYPE_NAMES.get(tensor.type), repr(name)), tensor.shape)
-
-
-def _cpu_features() -> str:
-    """What kernels are chosen by: the architecture and the flags of the processor."""
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("flags", "Features")):
-                return platform.machine() + " " + " ".join(sorted(line.partition(":")[2].split()))
-    return platform.machine() + " " + platform.processor()
-
-
-def cache_name(path: str, header: Header) -> str:
-    """Name of a cache file: the digest of the model with its other files, the package's version and the processor."""
-    digest = hashlib.sha256(f"{_version()}\n{_cpu_features()}\n".encode())
-    for name in [path, *(os.path.join(os.path.dirname(path), other) for other in header.external_files)]:
-        try:
-            with open(name, "rb") as file:
-                digest.update(f"{os.fstat(file.fileno()).st_size}\n".encode())
-                while True:
-                    block = file.read(1 << 20)
-                    if not block:
-                        break
-                    digest.update(block)
-        except OSError as error:
-            raise NotFound(f"{name}: cannot be read: {error.strerror}", file=name) from error
-    return digest.hexdigest() + ".xnnpack"
-
-
-def _own_folder(cache: str) -> pathlib.Path:
-    """The user's cache folder; nobody else may write there, because a cache decides the numbers of a model."""
-    folder = pathlib.Path(cache)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        of = folder.stat()
-    except OSError as error:
-        raise NotFound(f"{folder}: the cache folder cannot be made: {error.strerror}", file=cache) from error
-    if of.st_uid != os.getuid() or of.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UnsafePath(f"{folder}: the cache folder must be this user's, and writable by nobody else: chmod go-w", file=cache)
-    return folder
-
-
-def _places(path: str) -> Iterator[pathlib.Path]:
-    """Folders for a private cache: on a disk, because pages of tmpfs are memory."""
-    for folder in dict.fromkeys([tempfile.gettempdir(), "/var/tmp", os.path.dirname(os.path.abspath(path))]):
-        if os.access(folder, os.W_OK) and memory.is_on_disk(pathlib.Path(folder)):
-            yield pathlib.Path(folder)
-
-
-def _place(path: str, header: Header, cache: Optional[str]) -> Optional[pathlib.Path]:
-    """The folder for a cache file, or None if it fits nowhere."""
-    need = int(_CACHE_RATIO * header.constant_bytes) + _ROOM
-    if cache is not None:
-        folder = _own_folder(cache)
-        if not (folder / cache_name(path, header)).exists() and memory.free_disk(folder) < need:
-            raise NoSpace(f"{folder}: a weight cache of {memory.in_mib(need)} does not fit", file=cache)
-        return folder
-    return next((folder for folder in _places(path) if memory.free_disk(folder) >= need), None)
 
 
 class _Interpreted:
@@ -143,19 +71,22 @@ class _Interpreted:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # keeping all tensors is meant
             self._model = module.Interpreter(
-                model_path=path, num_threads=threads, experimental_preserve_all_tensors=keep,
-                experimental_op_resolver_type=getattr(module.OpResolverType, resolver[kernels]))
+                model_path=path,
+                num_threads=threads,
+                experimental_preserve_all_tensors=keep,
+                experimental_op_resolver_type=getattr(module.OpResolverType, resolver[kernels]),
+            )
         self._signature = signature
-        self._shapes: Dict[int, Tuple[int, ...]] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
         if signature.subgraph == 0:
             self._model.allocate_tensors()
             for _, tensor in signature.inputs:
                 self._shapes[tensor.index] = self._shape(tensor.index)
 
-    def _shape(self, index: int) -> Tuple[int, ...]:
+    def _shape(self, index: int) -> tuple[int, ...]:
         return tuple(int(n) for n in self._model._get_tensor_details(index, 0)["shape"])
 
-    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Tuple[Tensor, "np.dtype[Any]"]]) -> Dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, tuple[Tensor, np.dtype[Any]]]) -> dict[str, Array]:
         if self._signature.subgraph != 0:
             runner = self._model.get_signature_runner(self._signature.key)
             every = runner(**{name: _handed_over(array) for name, array in inputs.items()})
@@ -173,7 +104,7 @@ class _Interpreted:
         self._model.invoke()
         return {name: self._tensor(tensor, dtype) for name, (tensor, dtype) in outputs.items()}
 
-    def _tensor(self, tensor: Tensor, dtype: "np.dtype[Any]") -> Array:
+    def _tensor(self, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
         shape = self._shape(tensor.index)
         if 0 in shape:  # "Invalid tensor size"
             return np.empty(shape, dtype)
@@ -188,7 +119,7 @@ def _handed_over(array: Array) -> Array:
     return array.view(np.int8) if name.startswith("float8") else array
 
 
-def _taken(array: Array, dtype: "np.dtype[Any]") -> Array:
+def _taken(array: Array, dtype: np.dtype[Any]) -> Array:
     if array.dtype == dtype:
         return np.array(array)
     return array.view(dtype) if dtype.name.startswith("float8") else array.astype(dtype)
@@ -200,22 +131,26 @@ class _Compiled:
     Its arrays travel as bytes: the interface has no 64-bit, 16-bit and unsigned 32-bit types.
     """
 
-    def __init__(self, modules: Tuple[Any, Any, Any], path: str, signature: Signature, kernels: str, threads: int,
-                 cache: str) -> None:
+    def __init__(
+        self, modules: tuple[Any, Any, Any], path: str, signature: Signature, kernels: str, threads: int, cache: str
+    ) -> None:
         _, compiled, options = modules
         mode = {"xnnpack": "XNNPACK", "builtin": "BUILTIN", "reference": "REFERENCE"}[kernels]
-        cpu = options.CpuOptions(num_threads=threads, kernel_mode=options.CpuKernelMode[mode],
-                                 xnnpack_weight_cache_path=cache)
+        cpu = options.CpuOptions(
+            num_threads=threads, kernel_mode=options.CpuKernelMode[mode], xnnpack_weight_cache_path=cache
+        )
         self._model = compiled.CompiledModel.from_file(path, options=options.Options(cpu_options=cpu))
         self._signature = signature
         self._index = self._model.get_signature_index(signature.key) if signature.key else 0
         by_index = self._model.get_signature_by_index(self._index)
-        self._inputs: List[str] = by_index["inputs"]
-        self._outputs: List[str] = by_index["outputs"]
+        self._inputs: list[str] = by_index["inputs"]
+        self._outputs: list[str] = by_index["outputs"]
         self._key: str = by_index["key"]
-        self._shapes = {name: tuple(of["shape"]) for name, of in self._model.get_input_tensor_details(self._key).items()}
+        self._shapes = {
+            name: tuple(of["shape"]) for name, of in self._model.get_input_tensor_details(self._key).items()
+        }
 
-    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Tuple[Tensor, "np.dtype[Any]"]]) -> Dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, tuple[Tensor, np.dtype[Any]]]) -> dict[str, Array]:
         for i, name in enumerate(self._inputs):
             if self._shapes[name] != inputs[name].shape:
                 self._model.resize_input_tensor(i, inputs[name].shape, self._index)
@@ -253,8 +188,16 @@ class LitertSession:
         Which one; None is the only one, or "serving_default".
     """
 
-    def __init__(self, path: str, *, max_rss: Optional[int], threads: int, kernels: Optional[str], cache: Optional[str],
-                 signature: Optional[str]) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        max_rss: int | None,
+        threads: int,
+        kernels: str | None,
+        cache: str | None,
+        signature: str | None,
+    ) -> None:
         self._path, self._threads, self._limit, self._cache = path, threads, max_rss, cache
         self._modules = _import()
         self._header = header = read_header(path)
@@ -265,8 +208,10 @@ class LitertSession:
             raise Unsupported(f"{path}: two inputs or two outputs have the same name", file=path)
         inner = header.tensors[self._signature.subgraph]
         self._inner = {tensor.name: tensor for tensor in inner if tensor.name and tensor.name not in self._outputs}
+        self._pinned = kernels is not None
+        self._place: CachePlace | None = None
+        self._keeps = False  # whether the model that is loaded keeps its inner tensors
         self._model: Any = None
-        self._keeper: Optional[_Interpreted] = None
         self._form = self._load(self._forms(kernels))
 
     @property
@@ -285,7 +230,7 @@ class LitertSession:
     def choice(self) -> str:
         return self._form.text()
 
-    def _signature_called(self, key: Optional[str]) -> Signature:
+    def _signature_called(self, key: str | None) -> Signature:
         every = {signature.key: signature for signature in self._header.signatures}
         if key is not None:
             if key not in every:
@@ -303,16 +248,25 @@ class LitertSession:
             if port.dtype == np.dtype(object) or port.dtype.name in _LITTLE_TYPES:
                 return f"{port.name!r} is {port.dtype.name}"
         # It makes the buffers of outputs before the run.
-        return next((f"the shape of output {port.name!r} is known to the run only" for port in self._outputs.values()
-                     if None in port.shape), "")
+        return next(
+            (
+                f"the shape of output {port.name!r} is known to the run only"
+                for port in self._outputs.values()
+                if None in port.shape
+            ),
+            "",
+        )
 
-    def _forms(self, kernels: Optional[str]) -> List[_Form]:
+    def _forms(self, kernels: str | None) -> list[_Form]:
         """What to try, from the fastest to the one with the least memory."""
         if self._header.external_files:
             why = self._compilable()
             if why:
-                raise Unsupported(f"{self._path}: {why}; LiteRT's CompiledModel cannot do that, and nothing else reads its "
-                                  "weights in other files", file=self._path)
+                raise Unsupported(
+                    f"{self._path}: {why}; LiteRT's CompiledModel cannot do that, and nothing else reads its "
+                    "weights in other files",
+                    file=self._path,
+                )
         weights = self._header.constant_bytes
         limit = self._limit if self._limit is not None else memory.available() // 2
         fits = weights + _ROOM <= limit
@@ -320,19 +274,26 @@ class LitertSession:
         if kernels in ("builtin", "reference"):
             return [_Form(kernels)]
         wants_file = self._cache is not None or not fits or (self._limit is None and weights >= CACHE_FROM)
-        can_file = wants_file and not self._compilable() and _place(self._path, self._header, self._cache) is not None
+        if wants_file and not self._compilable():
+            self._place = cache_place(self._path, self._header, self._cache)
+        can_file = self._place is not None
         forms = [_Form("xnnpack", True)] if can_file else []
         if fits or (kernels == "xnnpack" and not can_file and self._limit is None):
             forms.append(packed)
         if kernels is None:
             forms.append(builtin)
         if not forms:
-            raise Budget(f"{self._path}: XNNPACK packs {memory.in_mib(weights)} of weights, more than max_rss = "
-                         f"{memory.in_mib(limit)} has room for, and a file for them fits on no disk or cannot be used; "
-                         "give kernels=None or 'builtin'", file=self._path)
+            raise Budget(
+                f"{self._path}: XNNPACK packs {memory.in_mib(weights)} of weights, more than max_rss = "
+                f"{memory.in_mib(limit)} has room for, and a file for them fits on no disk or cannot be used; "
+                "give kernels=None or 'builtin'",
+                file=self._path,
+            )
         return forms
 
-    def _load(self, forms: List[_Form]) -> _Form:
+    def _load(self, forms: list[_Form]) -> _Form:
+        self._unload()
+        self._keeps = False
         took = 0
         for form in forms:
             before = memory.resident()[0]
@@ -341,37 +302,41 @@ class LitertSession:
             took = memory.resident()[0] - before
             if self._limit is None or took <= self._limit:
                 return form
-            self._model = None
-            memory.trim()
+            self._unload()
         assert self._limit is not None
-        raise Budget(f"{self._path}: LiteRT takes {memory.in_mib(took)} of memory after loading, more than max_rss = "
-                     f"{memory.in_mib(self._limit)}", file=self._path)
+        raise Budget(
+            f"{self._path}: LiteRT takes {memory.in_mib(took)} of memory after loading, more than max_rss = "
+            f"{memory.in_mib(self._limit)}",
+            file=self._path,
+        )
 
     def _create(self, form: _Form) -> Any:
         if form.cached:
             return self._create_cached()
         if self._header.external_files:
-            return self._loaded(lambda: _Compiled(self._modules, self._path, self._signature, form.kernels, self._threads, ""))
+            return self._loaded(
+                lambda: _Compiled(self._modules, self._path, self._signature, form.kernels, self._threads, "")
+            )
         return self._loaded(
-            lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, self._threads, False))
+            lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, self._threads, False)
+        )
 
     def _create_cached(self) -> Any:
         def create(cache: str) -> Any:
             return self._loaded(
-                lambda: _Compiled(self._modules, self._path, self._signature, "xnnpack", self._threads, cache))
+                lambda: _Compiled(self._modules, self._path, self._signature, "xnnpack", self._threads, cache)
+            )
 
-        folder = _place(self._path, self._header, self._cache)
-        if folder is None:
-            raise NoSpace(f"{self._path}: the disk has no room for the weight cache any more", file=self._path)
-        kept = folder / cache_name(self._path, self._header) if self._cache is not None else None
-        if kept is not None and kept.exists():
-            return create(str(kept))
+        place = self._place
+        assert place is not None
+        if place.kept is not None and place.kept.exists():
+            return create(str(place.kept))
         # The file is mapped once the model is loaded, so it needs no name then, and goes with the process.
-        with tempfile.TemporaryDirectory(prefix=".lowtide-cache-", dir=folder) as private:
+        with tempfile.TemporaryDirectory(prefix=".lowtide-cache-", dir=place.folder) as private:
             new = os.path.join(private, "weights.xnnpack")
             model = create(new)
-            if kept is not None and os.path.exists(new):
-                os.replace(new, kept)
+            if place.kept is not None and os.path.exists(new):
+                os.replace(new, place.kept)
             return model
 
     def _loaded(self, create: Callable[[], Any]) -> Any:
@@ -379,47 +344,67 @@ class LitertSession:
             try:
                 return create()
             except Exception as error:
-                raise Unsupported(f"{self._path}: LiteRT does not load the model: {_words(error, errors())}",
-                                  file=self._path) from error
+                raise Unsupported(
+                    f"{self._path}: LiteRT does not load the model: {_words(error, errors())}", file=self._path
+                ) from error
 
     # ---- Running ---------------------------------------------------------------------------------------------------
 
-    def _keeping(self) -> _Interpreted:
-        """The model with all its inner tensors kept."""
-        if self._keeper is None:
-            if self._header.external_files:
-                raise Unsupported(f"{self._path}: inner tensors cannot be had of a model with weights in other files",
-                                  file=self._path)
-            if self._signature.subgraph != 0:
-                raise Unsupported(f"{self._path}: inner tensors can be had of the main subgraph only, not of signature "
-                                  f"{self._signature.key!r}", file=self._path)
-            kernels = "builtin" if self._form.cached else self._form.kernels
-            keeper: _Interpreted = self._loaded(
-                lambda: _Interpreted(self._modules[0], self._path, self._signature, kernels, self._threads, True))
-            self._keeper = keeper
-        return self._keeper
+    def _unload(self) -> None:
+        if self._model is not None:
+            with captured():
+                self._model = None
+            memory.trim()
 
-    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Dict[str, Array]:
+    def _keep_tensors(self) -> None:
+        """Loads the model so that all its inner tensors are kept."""
+        if self._header.external_files:
+            raise Unsupported(
+                f"{self._path}: inner tensors cannot be read from a model with weights in other files", file=self._path
+            )
+        if self._signature.subgraph != 0:
+            raise Unsupported(
+                f"{self._path}: only the main subgraph gives inner tensors, not signature {self._signature.key!r}",
+                file=self._path,
+            )
+        kernels = self._form.kernels
+        limit = self._limit if self._limit is not None else memory.available() // 2
+        if kernels == "xnnpack" and self._header.constant_bytes + _ROOM > limit:
+            if self._pinned:
+                raise Budget(
+                    f"{self._path}: inner tensors need weights packed in memory, "
+                    f"{memory.in_mib(self._header.constant_bytes)}, more than {memory.in_mib(limit)}; give "
+                    "kernels='builtin'",
+                    file=self._path,
+                )
+            kernels = "builtin"
+        self._unload()
+        self._model = self._loaded(
+            lambda: _Interpreted(self._modules[0], self._path, self._signature, kernels, self._threads, True)
+        )
+        self._form, self._keeps = _Form(kernels), True
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         wanted = {}
         by_name = dict(self._signature.outputs)
         for name in outputs:
             tensor = by_name.get(name) or self._inner[name]
             wanted[name] = (tensor, _port(name, tensor).dtype)
-        model = self._model if all(name in by_name for name in outputs) else self._keeping()
+        if not self._keeps and not all(name in by_name for name in outputs):
+            self._keep_tensors()
         with captured() as errors:
             try:
-                return dict(model.run(inputs, wanted))
+                return dict(self._model.run(inputs, wanted))
             except Exception as error:
-                raise Unsupported(f"{self._path}: LiteRT cannot run the model: {_words(error, errors())}",
-                                  file=self._path) from error
+                raise Unsupported(
+                    f"{self._path}: LiteRT cannot run the model: {_words(error, errors())}", file=self._path
+                ) from error
 
     def close(self) -> None:
-        if self._model is not None:
-            self._model = self._keeper = None
-            memory.trim()
+        self._unload()
 
 
-def _words(error: Exception, lines: List[str]) -> str:
+def _words(error: Exception, lines: list[str]) -> str:
     """What LiteRT says, on one line; its exceptions often only say that there is an error, and where is in the log."""
     text = " ".join(str(error).split())
     return "; ".join(dict.fromkeys([text, *lines]))

@@ -4,12 +4,14 @@
 What counts is anonymous memory: the system cannot take it back. Pages of a mapped file it drops when memory is short.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import os
 import pathlib
 import re
-from typing import Dict, Iterator, Optional, Tuple, Union
+from collections.abc import Iterator
 
 from .errors import Usage
 
@@ -17,7 +19,7 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _IN_MEMORY = {"tmpfs", "ramfs"}
 
 
-def size(name: str, value: Union[int, str]) -> int:
+def size(name: str, value: int | str) -> int:
     """Bytes of a size such as 67108864 or "64M"; K, M, G are powers of 1024, as for the program.
 
     Raises
@@ -38,7 +40,7 @@ def in_mib(count: int) -> str:
     return f"{count / 2**20:.1f} MiB"
 
 
-def _kib_lines(path: str) -> Dict[str, int]:
+def _kib_lines(path: str) -> dict[str, int]:
     values = {}
     with contextlib.suppress(OSError):
         for line in pathlib.Path(path).read_text().splitlines():
@@ -49,13 +51,13 @@ def _kib_lines(path: str) -> Dict[str, int]:
     return values
 
 
-def resident() -> Tuple[int, int, int]:
+def resident() -> tuple[int, int, int]:
     """Anonymous and file-backed resident memory of this process, and the highest sum that there was."""
     status = _kib_lines("/proc/self/status")
     return status.get("RssAnon", 0), status.get("RssFile", 0) + status.get("RssShmem", 0), status.get("VmHWM", 0)
 
 
-def _cgroup_room() -> Optional[int]:
+def _cgroup_room() -> int | None:
     """What is left of the limits of the version-2 control groups that this process is in."""
     room = None
     try:
@@ -89,7 +91,7 @@ def trim() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _file_systems() -> Iterator[Tuple[str, str]]:
+def _file_systems() -> Iterator[tuple[str, str]]:
     with contextlib.suppress(OSError):
         for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
             before, _, after = line.partition(" - ")

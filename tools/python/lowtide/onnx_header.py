@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph of an .onnx file without its weights.
 
-ONNX Runtime loads weights that are inside of the .onnx file into anonymous memory, twice for a while; weights in another
-file it maps. So a large file is run by a skeleton: the same model, in which each large initializer is external data at
-its own place in the original file. The file is walked by the headers of its fields; bytes of weights are never read.
+ONNX Runtime loads weights that are inside of the .onnx file into anonymous memory, twice for a while; weights in
+another file it maps. So a large
+file is run by a skeleton: the same model, in which each large initializer is external data at its own place in the
+original file. The file is walked by the headers of its fields; bytes of weights are never read.
 
 Wire format (protobuf): a field is a varint key (number << 3 | type), then a varint (type 0), 8 bytes (1), a varint
 length and so many bytes (2), or 4 bytes (5). A message may be given in parts, which are to be joined.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import os
-from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from collections.abc import Iterator, Sequence
 
 from .errors import Malformed, NotFound, UnsafePath, Unsupported, Usage
 
@@ -49,9 +52,8 @@ class Skeleton:
     Attributes
     ----------
     model : bytes
-        The skeleton as an .onnx file. Its external data is relative to `folder`.
-    folder : str
-        Absolute path of the folder that external data is relative to.
+        The skeleton as an .onnx file. Its external data is relative to the root folder, and free of links: ONNX Runtime
+        refuses a link that leads out of the folder that it is given, and caches of models are made of such links.
     tensors : list of str
         Outputs of the nodes of the main graph, in their order.
     weight_bytes : int
@@ -59,8 +61,7 @@ class Skeleton:
     """
 
     model: bytes
-    folder: str
-    tensors: List[str]
+    tensors: list[str]
     weight_bytes: int
 
 
@@ -79,12 +80,12 @@ class _Reader:
     def close(self) -> None:
         os.close(self._fd)
 
-    def bytes(self, begin: int, end: int) -> bytes:
+    def range(self, begin: int, end: int) -> bytes:
         if end - begin > _WINDOW:
             return self._read(begin, end - begin)
         if begin < self._begin or end > self._begin + len(self._window):
             self._window, self._begin = self._read(begin, min(_WINDOW, self.size - begin)), begin
-        return self._window[begin - self._begin:end - self._begin]
+        return self._window[begin - self._begin : end - self._begin]
 
     def _read(self, begin: int, count: int) -> bytes:
         try:
@@ -101,9 +102,9 @@ class _Reader:
     def malformed(self, at: int, what: str) -> Malformed:
         return Malformed(f"{self.path}: byte {at}: {what}; is it an ONNX model?", file=self.path, byte=at)
 
-    def _varint(self, at: int, end: int) -> Tuple[int, int]:
+    def _varint(self, at: int, end: int) -> tuple[int, int]:
         value = 0
-        for i, byte in enumerate(self.bytes(at, min(at + 10, end))):
+        for i, byte in enumerate(self.range(at, min(at + 10, end))):
             value |= (byte & 127) << (7 * i)
             if byte < 128:
                 return value, at + i + 1
@@ -130,7 +131,7 @@ class _Reader:
             at = stop
 
     def text(self, field: _Field) -> str:
-        return self.bytes(field.value, field.end).decode("utf-8", "replace")
+        return self.range(field.value, field.end).decode("utf-8", "surrogateescape")
 
 
 def _encoded(value: int) -> bytes:
@@ -147,22 +148,25 @@ def _message(number: int, content: bytes) -> bytes:
 
 
 def _entry(key: str, value: str) -> bytes:
-    return _message(_TENSOR_EXTERNAL, _message(_ENTRY_KEY, key.encode()) + _message(_ENTRY_VALUE, value.encode()))
+    return _message(_TENSOR_EXTERNAL, _message(_ENTRY_KEY, _bytes(key)) + _message(_ENTRY_VALUE, _bytes(value)))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 class _Builder:
     def __init__(self, reader: _Reader, outputs: Sequence[str]) -> None:
         self._reader = reader
         self._wanted = list(dict.fromkeys(outputs))
-        self._parts: List[bytes] = []
-        self._graph: List[bytes] = []
-        self._tensors: List[str] = []
-        self._outputs: Set[str] = set()
+        self._parts: list[bytes] = []
+        self._graph: list[bytes] = []
+        self._tensors: list[str] = []
+        self._outputs: set[str] = set()
         self._weight_bytes = 0
-        self._has_external_data = False
         self._size = 0
-        # A model in a cache of links: its own bytes are beside the link's target, external data beside the link.
-        self._own_folder, self._own_name = os.path.split(os.path.realpath(reader.path))
+        self._folder = os.path.dirname(os.path.abspath(reader.path))
+        self._own = _from_root(reader.path)
 
     def build(self) -> Skeleton:
         reader = self._reader
@@ -178,20 +182,20 @@ class _Builder:
             raise reader.malformed(0, "there is no graph")
         for name in self._wanted:
             if name not in self._outputs:
-                self._graph.append(_message(_GRAPH_OUTPUT, _message(1, name.encode("utf-8", "surrogateescape"))))
+                self._graph.append(_message(_GRAPH_OUTPUT, _message(1, _bytes(name))))
         graph = b"".join(self._graph)
         self._graph.clear()
-        beside = os.path.dirname(os.path.abspath(reader.path))
-        folder = beside if self._has_external_data else self._own_folder
-        return Skeleton(b"".join([*self._parts, _message(_MODEL_GRAPH, graph)]), folder, self._tensors,
-                        self._weight_bytes)
+        return Skeleton(b"".join([*self._parts, _message(_MODEL_GRAPH, graph)]), self._tensors, self._weight_bytes)
 
     def _copied(self, field: _Field) -> bytes:
         self._size += field.end - field.begin
         if self._size > _LARGEST:
-            raise Unsupported(f"{self._reader.path}: more than 2 GiB are not in weights of the main graph; ONNX Runtime "
-                              "cannot load that", file=self._reader.path)
-        return self._reader.bytes(field.begin, field.end)
+            raise Unsupported(
+                f"{self._reader.path}: more than 2 GiB are not in weights of the main graph; ONNX Runtime "
+                "cannot load that",
+                file=self._reader.path,
+            )
+        return self._reader.range(field.begin, field.end)
 
     def _add_to_graph(self, field: _Field) -> None:
         if field.number == _GRAPH_INITIALIZER and field.kind == 2:
@@ -210,10 +214,10 @@ class _Builder:
                     self._outputs.add(self._reader.text(part))
         self._graph.append(self._copied(field))
 
-    def _constant(self, node: _Field) -> Optional[bytes]:
+    def _constant(self, node: _Field) -> bytes | None:
         """A large Constant node as an initializer; None if it is not one."""
         name, operator, domain = "", "", ""
-        tensor: Optional[_Field] = None
+        tensor: _Field | None = None
         for part in self._reader.fields(node.value, node.end):
             if part.number == _NODE_OUTPUT:
                 name = self._reader.text(part)
@@ -229,14 +233,14 @@ class _Builder:
             return None
         return self._initializer(tensor, name)
 
-    def _initializer(self, tensor: _Field, name: Optional[str] = None) -> Optional[bytes]:
+    def _initializer(self, tensor: _Field, name: str | None = None) -> bytes | None:
         """A large tensor as external data in the file itself; None if it stays as it is.
 
         `name` replaces the tensor's own.
         """
-        rest: List[_Field] = []
-        payload: Optional[_Field] = None
-        external: Dict[str, str] = {}
+        rest: list[_Field] = []
+        payload: _Field | None = None
+        external: dict[str, str] = {}
         elements = 0
         for part in self._reader.fields(tensor.value, tensor.end):
             if part.number in (_TENSOR_RAW, _TENSOR_FLOATS, _TENSOR_DOUBLES) and part.kind == 2:
@@ -244,8 +248,11 @@ class _Builder:
                     return None  # in parts
                 payload = part
             elif part.number == _TENSOR_EXTERNAL and part.kind == 2:
-                fields = {entry.number: self._reader.text(entry)
-                          for entry in self._reader.fields(part.value, part.end) if entry.kind == 2}
+                fields = {
+                    entry.number: self._reader.text(entry)
+                    for entry in self._reader.fields(part.value, part.end)
+                    if entry.kind == 2
+                }
                 external[fields.get(_ENTRY_KEY, "")] = fields.get(_ENTRY_VALUE, "")
             else:
                 if part.number == _TENSOR_TYPE:
@@ -254,27 +261,36 @@ class _Builder:
                     rest.append(part)
         factor = 2 if elements in _HALVES else 1
         if external:
-            self._check_location(external.get("location", ""))
+            if payload is not None:
+                raise self._reader.malformed(tensor.begin, "a tensor that is inside and outside of the file")
             length = external.get("length", "")
             self._weight_bytes += factor * int(length) if length.isdigit() else 0
+            external["location"] = self._location(external.get("location", ""))
+        elif payload is None or payload.end - payload.value < SMALL:
             return None
-        if payload is None or payload.end - payload.value < SMALL:
-            return None
-        count = payload.end - payload.value
-        self._weight_bytes += factor * count
+        else:
+            count = payload.end - payload.value
+            self._weight_bytes += factor * count
+            external = {"location": self._own, "offset": str(payload.value), "length": str(count)}
         pieces = [self._copied(part) for part in rest]
         if name is not None:
-            pieces.append(_message(_TENSOR_NAME, name.encode("utf-8", "surrogateescape")))
-        pieces += [_entry("location", self._own_name), _entry("offset", str(payload.value)), _entry("length", str(count)),
-                   _encoded(_TENSOR_LOCATION << 3) + b"\x01"]
+            pieces.append(_message(_TENSOR_NAME, _bytes(name)))
+        pieces += [_entry(key, value) for key, value in external.items()]
+        pieces.append(_encoded(_TENSOR_LOCATION << 3) + b"\x01")
         return _message(_GRAPH_INITIALIZER, b"".join(pieces))
 
-    def _check_location(self, location: str) -> None:
+    def _location(self, location: str) -> str:
         parts = location.replace("\\", "/").split("/")
-        if not location or location.startswith("/") or ".." in parts:
-            raise UnsafePath(f"{self._reader.path}: external data in {location!r}, which is not below the model's folder",
-                             file=self._reader.path)
-        self._has_external_data = True
+        if not location or "\0" in location or location.startswith("/") or ".." in parts:
+            raise UnsafePath(
+                f"{self._reader.path}: external data in {location!r}, which is not below the model's folder",
+                file=self._reader.path,
+            )
+        return _from_root(os.path.join(self._folder, location))
+
+
+def _from_root(path: str) -> str:
+    return os.path.relpath(os.path.realpath(path), "/")
 
 
 def read_skeleton(path: str, outputs: Sequence[str] = ()) -> Skeleton:
@@ -294,9 +310,11 @@ def read_skeleton(path: str, outputs: Sequence[str] = ()) -> Skeleton:
     """
     reader = _Reader(path)
     try:
-        if reader.bytes(0, min(4, reader.size)) == b"\x28\xb5\x2f\xfd":
-            raise Unsupported(f"{path}: is compressed (Zstandard), which ONNX Runtime does not read; unpack it with "
-                              "zstd -d", file=path)
+        if reader.range(0, min(4, reader.size)) == b"\x28\xb5\x2f\xfd":
+            raise Unsupported(
+                f"{path}: is compressed (Zstandard), which ONNX Runtime does not read; unpack it with zstd -d",
+                file=path,
+            )
         skeleton = _Builder(reader, outputs).build()
     finally:
         reader.close()

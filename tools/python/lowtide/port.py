@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and outputs of a model, and arrays checked against them.
 
-The runtimes check little: LiteRT's CompiledModel takes an array that is too short and leaves the rest of its buffer as it
-was, and both take big-endian bytes as if they were little-endian. So everything is checked here, and nothing is
+The runtimes check little: LiteRT's CompiledModel takes an array that is too short and leaves the rest of its buffer as
+it was, and both take big-endian bytes as if they were little-endian. So everything is checked here, and nothing is
 converted but the order in memory.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import difflib
 import sys
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +37,8 @@ class Port:
     """
 
     name: str
-    dtype: "np.dtype[Any]"
-    shape: Tuple[Extent, ...]
+    dtype: np.dtype[Any]
+    shape: tuple[Extent, ...]
 
     def __str__(self) -> str:
         return f"{self.dtype.name}[{', '.join('?' if n is None else str(n) for n in self.shape)}]"
@@ -63,14 +66,14 @@ class Session(Protocol):
     def choice(self) -> str:
         """In words: runtime, kernels, and where weights are."""
 
-    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> Dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         """Arrays of their own, by name, in the order of `outputs`."""
 
     def close(self) -> None:
         """Gives everything back; may be called twice."""
 
 
-def dtype_of(name: Optional[str], what: str) -> "np.dtype[Any]":
+def dtype_of(name: str | None, what: str) -> np.dtype[Any]:
     """The dtype of a name, from numpy or ml_dtypes.
 
     Raises
@@ -88,7 +91,8 @@ def dtype_of(name: Optional[str], what: str) -> "np.dtype[Any]":
         import ml_dtypes
     except ImportError:
         raise Unsupported(f"{what} is {name}, which needs the package ml_dtypes: pip install ml_dtypes") from None
-    return np.dtype(getattr(ml_dtypes, name))
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
 def unknown_name(what: str, name: str, names: Iterable[str]) -> Usage:
@@ -101,7 +105,7 @@ def unknown_name(what: str, name: str, names: Iterable[str]) -> Usage:
     return Usage(f"no {what} is called {name!r}; there are {shown or 'none'}")
 
 
-def _byte_order(dtype: "np.dtype[Any]") -> str:
+def _byte_order(dtype: np.dtype[Any]) -> str:
     order = dtype.byteorder
     if order == "=":
         order = "<" if sys.byteorder == "little" else ">"
@@ -112,25 +116,29 @@ def _check_dtype(port: Port, array: Array) -> None:
     if array.dtype == port.dtype or (port.dtype == np.dtype(object) and array.dtype.kind == "U"):
         return
     if array.dtype.newbyteorder("=") == port.dtype:
-        raise Usage(f"input {port.name!r} has {_byte_order(array.dtype)}-endian bytes; give "
-                    f"array.astype({port.dtype.name!r})", input=port.name)
+        raise Usage(
+            f"input {port.name!r} has {_byte_order(array.dtype)}-endian bytes; give array.astype({port.dtype.name!r})",
+            input=port.name,
+        )
     raise Usage(f"input {port.name!r} is {port.dtype.name}, not {array.dtype.name}", input=port.name)
 
 
-def _check_shape(port: Port, array: Array, symbols: Dict[str, Tuple[int, str]]) -> None:
+def _check_shape(port: Port, array: Array, symbols: dict[str, tuple[int, str]]) -> None:
     fits = len(port.shape) == array.ndim and all(
-        not isinstance(extent, int) or extent == given for extent, given in zip(port.shape, array.shape))
+        not isinstance(extent, int) or extent == given for extent, given in zip(port.shape, array.shape)
+    )
     if not fits:
         raise Usage(f"input {port.name!r} is {port}, not {list(array.shape)}", input=port.name)
     for extent, given in zip(port.shape, array.shape):
         if isinstance(extent, str):
             first, where = symbols.setdefault(extent, (given, port.name))
             if first != given:
-                raise Usage(f"dimension {extent!r} is {given} in input {port.name!r}, but {first} in {where!r}",
-                            input=port.name)
+                raise Usage(
+                    f"dimension {extent!r} is {given} in input {port.name!r}, but {first} in {where!r}", input=port.name
+                )
 
 
-def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> Dict[str, Array]:
+def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> dict[str, Array]:
     """The arrays in the order of the ports, contiguous, or an error.
 
     Raises
@@ -148,7 +156,7 @@ def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> Dict[
     missing = [name for name in ports if name not in given]
     if missing:
         raise Usage(f"no array for input {', '.join(map(repr, missing))}", input=missing[0])
-    symbols: Dict[str, Tuple[int, str]] = {}
+    symbols: dict[str, tuple[int, str]] = {}
     out = {}
     for name, port in ports.items():
         array = given[name]
@@ -161,7 +169,7 @@ def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> Dict[
     return out
 
 
-def checked_outputs(session: Session, wanted: Optional[Iterable[str]]) -> List[str]:
+def checked_outputs(session: Session, wanted: Iterable[str] | None) -> list[str]:
     """The names of the outputs to compute: all of the model's for None.
 
     Raises
@@ -174,7 +182,7 @@ def checked_outputs(session: Session, wanted: Optional[Iterable[str]]) -> List[s
     if isinstance(wanted, str):
         raise TypeError("outputs must be a sequence of str, not a str")
     names = list(dict.fromkeys(wanted))
-    inner: Optional["frozenset[str]"] = None
+    inner: frozenset[str] | None = None
     for name in names:
         if name not in session.outputs:
             inner = frozenset(session.tensors) if inner is None else inner

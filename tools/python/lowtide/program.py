@@ -5,6 +5,8 @@ The conversion runs in a process of its own, because the program sets allocator 
 its whole process. What a child must never do: outlive its parent, leave temporary files, or be waited for without end.
 """
 
+from __future__ import annotations
+
 import ctypes
 import dataclasses
 import functools
@@ -16,7 +18,8 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import Callable, Dict, List, Optional, Sequence, Tuple, Type
+from collections.abc import Sequence
+from typing import Callable
 
 from .errors import BY_STATUS, Error, Internal, Interrupted, Killed, ProgramMissing
 from .events import Failed, parse_event
@@ -53,7 +56,8 @@ def find_program() -> pathlib.Path:
             return path
     raise ProgramMissing(
         "the program lowtide was not found; looked at {}. Install the package from a wheel, build the program "
-        "(cmake --preset release && cmake --build --preset release), or set LOWTIDE".format(", ".join(map(str, places))))
+        "(cmake --preset release && cmake --build --preset release), or set LOWTIDE".format(", ".join(map(str, places)))
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,15 +76,21 @@ class Program:
 
     path: pathlib.Path
     version: str
-    options: "frozenset[str]"
+    options: frozenset[str]
 
 
 @functools.lru_cache(maxsize=8)
-def _examined(path: str, identity: Tuple[int, ...]) -> Program:
+def _examined(path: str, identity: tuple[int, ...]) -> Program:
     def output_of(*arguments: str) -> str:
         try:
-            done = subprocess.run([path, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  errors="replace", timeout=_VERSION_LIMIT)
+            done = subprocess.run(
+                [path, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_VERSION_LIMIT,
+            )
         except OSError as error:
             raise ProgramMissing(f"{path}: cannot be run: {error.strerror}", file=path) from error
         except subprocess.TimeoutExpired:
@@ -103,7 +113,7 @@ def examine(path: pathlib.Path) -> Program:
     return _examined(str(path), (of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns))
 
 
-def _die_with_parent() -> Optional[Callable[[], None]]:
+def _die_with_parent() -> Callable[[], None] | None:
     """What the child does between fork and exec: ask the system for SIGTERM when the parent ends.
 
     All is looked up before the fork; the child only makes two system calls.
@@ -137,8 +147,8 @@ class Child:
         self._program = program
         self._arguments = list(arguments)
         self._lock = threading.Lock()
-        self._process: Optional["subprocess.Popen[bytes]"] = None
-        self._wake: Optional[int] = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._wake: int | None = None
         self._stopped = False
 
     def interrupt(self) -> None:
@@ -148,7 +158,7 @@ class Child:
             if self._wake is not None:
                 os.write(self._wake, b"x")
 
-    def run(self, on_line: Optional[Callable[[bytes], None]] = None) -> Finished:
+    def run(self, on_line: Callable[[bytes], None] | None = None) -> Finished:
         """Waits for the child.
 
         Parameters
@@ -187,22 +197,28 @@ class Child:
                 if number >= 0:
                     os.close(number)
 
-    def _start(self, lines_end: int) -> "subprocess.Popen[bytes]":
+    def _start(self, lines_end: int) -> subprocess.Popen[bytes]:
         arguments = [str(self._program.path), *self._arguments]
         if lines_end >= 0:
             arguments.append(f"--progress-fd={lines_end}")
         try:
             return subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                pass_fds=[lines_end] if lines_end >= 0 else [], preexec_fn=_die_with_parent())
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[lines_end] if lines_end >= 0 else [],
+                preexec_fn=_die_with_parent(),
+            )
         except OSError as error:
             path = str(self._program.path)
             raise ProgramMissing(f"{path}: cannot be run: {error.strerror}", file=path) from error
 
-    def _watch(self, process: "subprocess.Popen[bytes]", wake: int, lines: int,
-               on_line: Optional[Callable[[bytes], None]]) -> Finished:
+    def _watch(
+        self, process: subprocess.Popen[bytes], wake: int, lines: int, on_line: Callable[[bytes], None] | None
+    ) -> Finished:
         assert process.stdout is not None and process.stderr is not None
-        text: Dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray(), "lines": bytearray()}
+        text: dict[str, bytearray] = {"stdout": bytearray(), "stderr": bytearray(), "lines": bytearray()}
         with process.stdout, process.stderr, selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ, "stdout")
             selector.register(process.stderr, selectors.EVENT_READ, "stderr")
@@ -226,7 +242,7 @@ class Child:
         return Finished(status, text["stdout"].decode("utf-8", "replace"), text["stderr"].decode("utf-8", "replace"))
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """SIGINT, on which the child removes its temporaries; SIGKILL if it does not end soon."""
     for number, seconds in ((signal.SIGINT, _GRACE), (signal.SIGKILL, None)):
         process.send_signal(number)
@@ -259,15 +275,15 @@ def failure(finished: Finished) -> Error:
                 continue
             if isinstance(event, Failed):
                 return event.exception()
-    kind: Optional[Type[Error]] = BY_STATUS.get(finished.status)
+    kind: type[Error] | None = BY_STATUS.get(finished.status)
     if kind is None:
         return Internal(f"the program ended with status {finished.status}" + (f": {text}" if text else ""))
     lines = []
     for line in text.splitlines():
         if line.startswith("lowtide: ") and line.endswith(f" [{kind.kind}]"):
-            line = line[len("lowtide: "):-len(f" [{kind.kind}]")]
+            line = line[len("lowtide: ") : -len(f" [{kind.kind}]")]
         lines.append(line)
     return kind("\n".join(lines) or f"the program ended with status {finished.status}")
 
 
-__all__: List[str] = ["Child", "Finished", "Program", "examine", "failure", "find_program"]
+__all__: list[str] = ["Child", "Finished", "Program", "examine", "failure", "find_program"]

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runner: a .tflite or .onnx model behind one interface."""
 
+from __future__ import annotations
+
 import logging
 import os
 import threading
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Type, Union
+from typing import Any
 
 from . import memory
 from .errors import Malformed, NotFound, Usage
@@ -21,7 +24,7 @@ def default_threads() -> int:
     return min(2, os.cpu_count() or 1)
 
 
-def _kind(path: str) -> str:
+def model_kind(path: str) -> str:
     """ "tflite" by the identifier in the file, else "onnx": that format has none."""
     try:
         with open(path, "rb") as file:
@@ -79,18 +82,18 @@ class Runner:
 
     def __init__(
         self,
-        path: Union[str, "os.PathLike[str]"],
+        path: str | os.PathLike[str],
         *,
-        max_rss: Union[int, str, None] = None,
-        threads: Optional[int] = None,
-        cache: Union[str, "os.PathLike[str]", None] = None,
-        kernels: Optional[str] = None,
-        optimization: Optional[str] = None,
-        signature: Optional[str] = None,
-        profile: Optional[str] = None,
+        max_rss: int | str | None = None,
+        threads: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        kernels: str | None = None,
+        optimization: str | None = None,
+        signature: str | None = None,
+        profile: str | None = None,
     ) -> None:
         self._lock = threading.Lock()
-        self._session: Optional[Session] = None
+        self._session: Session | None = None
         name = os.fspath(path)
         if not isinstance(name, str):
             raise TypeError(f"path must be a str or os.PathLike of str, not {type(path).__name__}")
@@ -100,17 +103,24 @@ class Runner:
             raise TypeError(f"threads must be an int, not {type(count).__name__}")
         if count < 1:
             raise Usage(f"threads is {count}, but must be 1 or more")
-        kind = _kind(name)
+        kind = model_kind(name)
         _check_choice("kernels", kernels, KERNELS)
         _check_choice("optimization", optimization, tuple(LEVELS))
-        foreign = {"tflite": {"optimization": optimization, "profile": profile},
-                   "onnx": {"kernels": kernels, "signature": signature, "cache": cache}}[kind]
+        for_tflite: dict[str, object] = {"kernels": kernels, "signature": signature, "cache": cache}
+        for_onnx: dict[str, object] = {"optimization": optimization, "profile": profile}
+        foreign = for_onnx if kind == "tflite" else for_tflite
         for option, value in foreign.items():
             if value is not None:
                 raise Usage(f"{name}: {option} is not for .{kind} files")
         if kind == "tflite":
-            self._session = LitertSession(name, max_rss=limit, threads=count, kernels=kernels, signature=signature,
-                                          cache=None if cache is None else os.fspath(cache))
+            self._session = LitertSession(
+                name,
+                max_rss=limit,
+                threads=count,
+                kernels=kernels,
+                signature=signature,
+                cache=None if cache is None else os.fspath(cache),
+            )
         else:
             self._session = OnnxSession(name, max_rss=limit, threads=count, optimization=optimization, profile=profile)
         LOGGER.debug("%s: %s", name, self._session.choice)
@@ -140,7 +150,7 @@ class Runner:
         """In words: the runtime, its kernels or optimisation level, and where weights are."""
         return self._open().choice
 
-    def run(self, inputs: Mapping[str, Array], outputs: Optional[Iterable[str]] = None) -> Dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array], outputs: Iterable[str] | None = None) -> dict[str, Array]:
         """Runs the model once.
 
         Parameters
@@ -149,7 +159,7 @@ class Runner:
             One array for each input, of its dtype, byte order and shape. Only the order in memory may be any.
         outputs : iterable of str, optional
             Which outputs or inner tensors (`tensors`); by default all outputs. The first run with inner tensors loads
-            the model once more, and needs the memory of all of them at once in LiteRT.
+            the model again, and from then on LiteRT keeps all of them in memory at once.
 
         Returns
         -------
@@ -184,11 +194,12 @@ class Runner:
             if session is not None:
                 session.close()
 
-    def __enter__(self) -> "Runner":
+    def __enter__(self) -> Runner:
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:

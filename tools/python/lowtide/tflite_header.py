@@ -1,23 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a .tflite file says of its signatures, tensors and constants, read without any runtime.
 
-A flatbuffer is read where it is, in a mapped file: only pages of the header are touched, and of each inline constant the
-one with its length. Positions come from the file, so each is checked against its size (by struct, which raises).
+A flatbuffer is read where it is, in a mapped file: only pages of the header are touched, and of each inline constant
+the one with its length. Positions come from the file, so each is checked against its size (by struct, which raises).
 """
+
+from __future__ import annotations
 
 import dataclasses
 import mmap
 import os
 import struct
-from typing import Dict, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
 
 from .errors import Malformed, NotFound
 
 # TensorType (schemas/tflite.fbs): numpy's name, or ml_dtypes' name; None where Python has no such array.
-TYPE_NAMES: Dict[int, Optional[str]] = {
-    0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 5: "object", 6: "bool", 7: "int16", 8: "complex64",
-    9: "int8", 10: "float64", 11: "complex128", 12: "uint64", 13: None, 14: None, 15: "uint32", 16: "uint16",
-    17: "int4", 18: "bfloat16", 19: "int2", 20: "uint4", 21: "float8_e4m3fn", 22: "float8_e5m2",
+TYPE_NAMES: dict[int, str | None] = {
+    0: "float32",
+    1: "float16",
+    2: "int32",
+    3: "uint8",
+    4: "int64",
+    5: "object",
+    6: "bool",
+    7: "int16",
+    8: "complex64",
+    9: "int8",
+    10: "float64",
+    11: "complex128",
+    12: "uint64",
+    13: None,
+    14: None,
+    15: "uint32",
+    16: "uint16",
+    17: "int4",
+    18: "bfloat16",
+    19: "int2",
+    20: "uint4",
+    21: "float8_e4m3fn",
+    22: "float8_e5m2",
 }
 _FLOAT16 = 1
 
@@ -29,7 +51,7 @@ class Tensor:
     index: int
     name: str
     type: int
-    shape: Tuple[Optional[int], ...]
+    shape: tuple[int | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +60,8 @@ class Signature:
 
     key: str
     subgraph: int
-    inputs: Tuple[Tuple[str, Tensor], ...]
-    outputs: Tuple[Tuple[str, Tensor], ...]
+    inputs: tuple[tuple[str, Tensor], ...]
+    outputs: tuple[tuple[str, Tensor], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +80,10 @@ class Header:
         Names of other files with constants.
     """
 
-    signatures: List[Signature]
-    tensors: List[List[Tensor]]
+    signatures: list[Signature]
+    tensors: list[list[Tensor]]
     constant_bytes: int
-    external_files: List[str]
+    external_files: list[str]
 
 
 class _Table:
@@ -88,7 +110,7 @@ class _Table:
         at = self._place(slot)
         return at + _number(self._data, "<I", at) if at else 0
 
-    def _vector(self, slot: int, width: int) -> Tuple[int, int]:
+    def _vector(self, slot: int, width: int) -> tuple[int, int]:
         at = self._target(slot)
         if not at:
             return 0, 0
@@ -102,13 +124,13 @@ class _Table:
 
     def text(self, slot: int) -> str:
         at, count = self._vector(slot, 1)
-        return self._data[at:at + count].decode("utf-8", "replace") if count else ""
+        return self._data[at : at + count].decode("utf-8", "replace") if count else ""
 
-    def integers(self, slot: int) -> Tuple[int, ...]:
+    def integers(self, slot: int) -> tuple[int, ...]:
         at, count = self._vector(slot, 4)
         return struct.unpack_from(f"<{count}i", self._data, at) if count else ()
 
-    def tables(self, slot: int) -> Iterator["_Table"]:
+    def tables(self, slot: int) -> Iterator[_Table]:
         at, count = self._vector(slot, 4)
         for i in range(count):
             place = at + 4 * i
@@ -127,7 +149,7 @@ def _tensor(index: int, table: _Table) -> Tensor:
     return Tensor(index, table.text(3), table.number(1, "<b"), tuple(n if n >= 0 else None for n in shape))
 
 
-def _constant_bytes(model: _Table, graphs: List[_Table]) -> int:
+def _constant_bytes(model: _Table, graphs: list[_Table]) -> int:
     sizes = [buffer.length(0) or buffer.number(2, "<Q") for buffer in model.tables(4)]
     external = {entry.number(0, "<I"): entry.number(3, "<Q") for entry in model.tables(9)}
     seen = set()
@@ -143,15 +165,18 @@ def _constant_bytes(model: _Table, graphs: List[_Table]) -> int:
     return total
 
 
-def _signatures(model: _Table, graphs: List[_Table], tensors: List[List[Tensor]]) -> List[Signature]:
-    def ports(entries: Iterator[_Table], of: List[Tensor]) -> Tuple[Tuple[str, Tensor], ...]:
+def _signatures(model: _Table, graphs: list[_Table], tensors: list[list[Tensor]]) -> list[Signature]:
+    def ports(entries: Iterator[_Table], of: list[Tensor]) -> tuple[tuple[str, Tensor], ...]:
         return tuple((entry.text(0), of[entry.number(1, "<I")]) for entry in entries)
 
     found = []
     for table in model.tables(7):
         graph = table.number(4, "<I")
-        found.append(Signature(table.text(2), graph, ports(table.tables(0), tensors[graph]),
-                               ports(table.tables(1), tensors[graph])))
+        found.append(
+            Signature(
+                table.text(2), graph, ports(table.tables(0), tensors[graph]), ports(table.tables(1), tensors[graph])
+            )
+        )
     if found:
         return found
     sides = [tuple((tensors[0][i].name, tensors[0][i]) for i in graphs[0].integers(slot)) for slot in (1, 2)]
@@ -180,7 +205,11 @@ def read_header(path: str) -> Header:
             model = _Table(data, _number(data, "<I", 0))
             graphs = list(model.tables(2))
             tensors = [[_tensor(i, table) for i, table in enumerate(graph.tables(0))] for graph in graphs]
-            return Header(_signatures(model, graphs, tensors), tensors, _constant_bytes(model, graphs),
-                          [group.text(0) for group in model.tables(8)])
+            return Header(
+                _signatures(model, graphs, tensors),
+                tensors,
+                _constant_bytes(model, graphs),
+                [group.text(0) for group in model.tables(8)],
+            )
         except (struct.error, IndexError) as error:
             raise Malformed(f"{path}: the flatbuffer is damaged: {error}", file=path) from error
