@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `lowtide` of the Python package.
+
+Commands that need a runtime are Python; everything else is the program, which takes the place of this process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Callable, NoReturn
+
+from .errors import Error, Interrupted
+from .program import examine, find_program
+
+
+def _run(argv: Sequence[str]) -> int:
+    from .run_command import main as run_main
+
+    return run_main(argv)
+
+
+# Command -> what runs it, and its line in the program's --help.
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"run": _run}
+
+
+def _become_program(argv: Sequence[str]) -> NoReturn:
+    path = str(examine(find_program()).path)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(path, ["lowtide", *argv])
+
+
+def _fail(error: Error) -> int:
+    sys.stderr.write(f"lowtide: {error} [{error.kind}]\n")
+    return error.status if error.status is not None else 11
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit status of docs/errors.md."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if arguments and arguments[0] in COMMANDS:
+            status = COMMANDS[arguments[0]](arguments[1:])
+            sys.stdout.flush()
+            return status
+        _become_program(arguments)
+    except Error as error:
+        return _fail(error)
+    except KeyboardInterrupt:
+        return _fail(Interrupted("interrupted"))
+    except BrokenPipeError:  # `lowtide run ... | head`: end as others do then
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGPIPE)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

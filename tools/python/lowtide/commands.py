@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""convert, inspect and check: the program's commands as functions. Keyword names are the long options."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import (
+    Any,
+    Callable,
+    Protocol,
+    Union,
+    runtime_checkable,
+)
+
+from .errors import Internal, Usage
+from .events import Progress, parse_event
+from .program import Child, Finished, Program, examine, failure, find_program
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+@runtime_checkable
+class SerializableModel(Protocol):
+    """What is taken of an `onnx.ModelProto`."""
+
+    def SerializeToString(self) -> bytes:  # noqa: N802  the name is protobuf's
+        """The model as the bytes of an .onnx file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Conversion:
+    """What a conversion did.
+
+    Attributes
+    ----------
+    output : pathlib.Path or None
+        The file that was written; None with `dry_run`.
+    report : dict
+        The report (schemas/report.schema.json), with `peak_rss` of the program in bytes and much else.
+    listing : str
+        The graph after the pass `dump_after`; empty without it.
+    """
+
+    output: pathlib.Path | None
+    report: dict[str, Any]
+    listing: str = ""
+
+
+# ---- Arguments: wrong types are TypeError before a child starts; values are the program's to judge -------------------
+
+
+def _path(name: str, value: object) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path (str or os.PathLike), not {type(value).__name__}")
+    path = os.fspath(value)
+    if not isinstance(path, str):
+        raise TypeError(f"{name} must be a path of str, not of {type(path).__name__}")
+    _no_nul(name, path)
+    return path
+
+
+def _no_nul(name: str, text: str) -> str:
+    if "\0" in text:
+        raise ValueError(f"{name} has a NUL character")
+    return text
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    return _no_nul(name, value)
+
+
+def _number(name: str, value: object) -> str:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    return str(value.__index__())
+
+
+def _size(name: str, value: object) -> str:
+    return _text(name, value) if isinstance(value, str) else _number(name, value)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be a bool, not {type(value).__name__}")
+    return value
+
+
+def _texts(name: str, value: object) -> list[str]:
+    if isinstance(value, str):
+        return [_no_nul(name, value)]
+    if not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be a str or a sequence of str, not {type(value).__name__}")
+    return [_text(f"{name}[{i}]", text) for i, text in enumerate(value)]
+
+
+def _mapping(name: str, value: object) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a mapping, not {type(value).__name__}")
+    for key in value:
+        _text(f"a key of {name}", key)
+    return value
+
+
+def _shapes(value: object) -> list[str]:
+    lines = []
+    for key, extents in _mapping("shape", value).items():
+        if isinstance(extents, (str, bytes)) or not isinstance(extents, Sequence):
+            raise TypeError(f"shape[{key!r}] must be a sequence of int, not {type(extents).__name__}")
+        lines.append(key + "=" + ",".join(_number(f"shape[{key!r}][{i}]", n) for i, n in enumerate(extents)))
+    return lines
+
+
+def _layouts(value: object) -> list[str]:
+    return [key + "=" + _text(f"layout[{key!r}]", order) for key, order in _mapping("layout", value).items()]
+
+
+def _arguments(given: Mapping[str, Any]) -> list[str]:
+    """--name=value for every keyword that is not None or False."""
+    forms: dict[str, Callable[[str, Any], list[str]]] = {
+        "max_rss": lambda name, value: [_size(name, value)],
+        "shape": lambda name, value: _shapes(value),
+        "layout": lambda name, value: _layouts(value),
+        "threads": lambda name, value: [_number(name, value)],
+        "weights": lambda name, value: [_text(name, value)],
+        "weights_include": _texts,
+        "weights_exclude": _texts,
+        "zstd_level": lambda name, value: [_number(name, value)],
+        "report": lambda name, value: [_path(name, value)],
+        "output": lambda name, value: [_path(name, value)],
+        "dump_after": lambda name, value: [_text(name, value)],
+    }
+    out: list[str] = []
+    for name, value in given.items():
+        option = "--" + name.replace("_", "-")
+        if value is None:
+            continue
+        if name in forms:
+            out += [f"{option}={text}" for text in forms[name](name, value)]
+        elif _flag(name, value):
+            out.append(option)
+    return out
+
+
+def _positional(path: str) -> str:
+    """A path that cannot be taken for an option."""
+    return os.path.join(".", path) if path.startswith("-") else path
+
+
+# ---- Running -------------------------------------------------------------------------------------------------------
+
+
+def _run(program: Program, child: Child, on_line: Callable[[bytes], None] | None = None) -> Finished:
+    finished = child.run(on_line)
+    if finished.status != 0:
+        raise failure(finished)
+    return finished
+
+
+def _child(program: Program, arguments: list[str]) -> Child:
+    if "errors" in program.options:
+        arguments = [*arguments, "--errors=json"]
+    return Child(program, arguments)
+
+
+@contextlib.contextmanager
+def _as_file(model: object, output: PathLike | None) -> Iterator[str]:
+    """The path of a model; one that is in memory is written beside the output for as long as the program reads it."""
+    if isinstance(model, (str, os.PathLike)):
+        yield _path("model", model)
+        return
+    if not isinstance(model, SerializableModel):
+        raise TypeError(f"model must be a path (str or os.PathLike) or an onnx.ModelProto, not {type(model).__name__}")
+    if output is None:
+        raise TypeError("output is needed: the model has no name of its own")
+    folder = os.path.dirname(os.path.abspath(_path("output", output)))
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".lowtide-", suffix=".onnx") as file:
+        file.write(model.SerializeToString())
+        file.flush()
+        yield file.name
+
+
+class _ConvertCall:
+    """One call of `convert`, whose child another thread may interrupt."""
+
+    def __init__(self, model: object, options: dict[str, Any], progress: Callable[[Progress], None] | None) -> None:
+        if not isinstance(model, (str, os.PathLike, SerializableModel)):
+            raise TypeError(
+                f"model must be a path (str or os.PathLike) or an onnx.ModelProto, not {type(model).__name__}"
+            )
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be callable, not {type(progress).__name__}")
+        self._model, self._options, self._progress = model, options, progress
+        self._extra = _arguments(options)
+        self._program = examine(find_program())
+        if progress is not None and "progress-fd" not in self._program.options:
+            raise Usage(
+                f"progress is not offered by {self._program.path} (version {self._program.version}): "
+                "its convert has no --progress-fd"
+            )
+        self._child: Child | None = None
+        self._stopped = False
+
+    def interrupt(self) -> None:
+        self._stopped = True
+        if self._child is not None:
+            self._child.interrupt()
+
+    def _on_line(self, line: bytes) -> None:
+        try:
+            event = parse_event(line)
+        except ValueError as error:
+            raise Internal(f"the program wrote a line to --progress-fd that cannot be read: {error}") from error
+        if isinstance(event, Progress) and self._progress is not None:
+            self._progress(event)
+
+    def run(self) -> Conversion:
+        with contextlib.ExitStack() as stack:
+            model = stack.enter_context(_as_file(self._model, self._options["output"]))
+            arguments = ["convert", _positional(model), "--quiet", *self._extra]
+            report = self._options["report"]
+            if report is None:
+                report = os.path.join(
+                    stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-")), "report.json"
+                )
+                arguments.append(f"--report={report}")
+            self._child = _child(self._program, arguments)
+            if self._stopped:
+                self._child.interrupt()
+            finished = _run(self._program, self._child, self._on_line if self._progress is not None else None)
+            values = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
+        output = None if self._options["dry_run"] else pathlib.Path(values["output"])
+        return Conversion(output, values, finished.stdout if self._options["dump_after"] is not None else "")
+
+
+def convert(
+    model: PathLike | SerializableModel,
+    output: PathLike | None = None,
+    *,
+    max_rss: int | str | None = None,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    layout: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    weights: str | None = None,
+    weights_include: str | Sequence[str] | None = None,
+    weights_exclude: str | Sequence[str] | None = None,
+    external_buffers: bool = False,
+    zstd_level: int | None = None,
+    verify_output: bool = False,
+    dry_run: bool = False,
+    report: PathLike | None = None,
+    dump_after: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Conversion:
+    """Converts an ONNX model to TFLite.
+
+    The keywords are the long options of ``lowtide convert``; None and False leave an option out.
+
+    Parameters
+    ----------
+    model : path or onnx.ModelProto
+        The .onnx or .onnx.zst file. A ModelProto (below 2 GB) is written to a temporary file beside the output, and
+        its external data is looked for there.
+    output : path, optional
+        Where to write. By default the model's name with .tflite.
+    max_rss : int or str, optional
+        Resident memory of the program in bytes, or as text such as "64M".
+    shape : mapping of str to sequence of int, optional
+        Shapes of dynamic inputs.
+    layout : mapping of str to str, optional
+        "nhwc" or "nchw" for an input or output.
+    threads : int, optional
+        Threads that write weights.
+    weights : str, optional
+        "float", "f16", "int8", "int4" or "in-place".
+    weights_include, weights_exclude : str or sequence of str, optional
+        Patterns of names of weights.
+    external_buffers : bool
+        Weights behind the flatbuffer whatever the size.
+    zstd_level : int, optional
+        How hard to compress a .tflite.zst.
+    verify_output : bool
+        Read the file back and compare each weight.
+    dry_run : bool
+        Write nothing.
+    report : path, optional
+        Keep the report as JSON in this file as well.
+    dump_after : str, optional
+        Name of a pass; the graph after it is `Conversion.listing`.
+    progress : callable, optional
+        Takes a `Progress` at most ten times a second. If it raises, the conversion ends and leaves nothing.
+
+    Returns
+    -------
+    Conversion
+        Where the file is, and the report.
+
+    Raises
+    ------
+    Error
+        With the kind of docs/errors.md. There is no output then, and no temporary file.
+    TypeError
+        For an argument of a wrong type, before the program starts.
+    """
+    options = dict(locals())
+    for name in ("model", "progress"):
+        del options[name]
+    return _ConvertCall(model, options, progress).run()
+
+
+async def convert_async(
+    model: PathLike | SerializableModel, output: PathLike | None = None, **options: Any
+) -> Conversion:
+    """`convert` for asyncio, with the same arguments.
+
+    A task that is cancelled interrupts the program and waits until it has ended. `progress` is called in another
+    thread than the event loop's.
+    """
+    call = _prepared(model, output, **options)
+    work = asyncio.get_running_loop().run_in_executor(None, call.run)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        call.interrupt()
+        with contextlib.suppress(Exception):
+            await work
+        raise
+
+
+def _prepared(model: PathLike | SerializableModel, output: PathLike | None, **options: Any) -> _ConvertCall:
+    defaults: dict[str, Any] = convert.__kwdefaults__ or {}
+    unknown = sorted(set(options) - set(defaults))
+    if unknown:
+        raise TypeError(f"convert_async() got an unexpected keyword argument '{unknown[0]}'")
+    merged: dict[str, Any] = {"output": output, **defaults, **options}
+    progress = merged.pop("progress")
+    return _ConvertCall(model, merged, progress)
+
+
+def inspect(file: PathLike) -> dict[str, Any]:
+    """Lists a model: operators, tensors, sizes.
+
+    Parameters
+    ----------
+    file : path
+        .onnx or .tflite, or either with .zst.
+
+    Returns
+    -------
+    dict
+        What ``lowtide inspect --json`` prints.
+
+    Raises
+    ------
+    Error, TypeError
+        As `convert`.
+    """
+    program = examine(find_program())
+    finished = _run(program, Child(program, ["inspect", "--json", _positional(_path("file", file))]))
+    listing = json.loads(finished.stdout)
+    if not isinstance(listing, dict):
+        raise Internal("lowtide inspect --json did not print an object")
+    return listing
+
+
+def check(
+    model: PathLike,
+    tflite: PathLike,
+    *,
+    max_rss: int | str | None = None,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    layout: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    weights: str | None = None,
+    weights_include: str | Sequence[str] | None = None,
+    weights_exclude: str | Sequence[str] | None = None,
+    external_buffers: bool = False,
+) -> None:
+    """Compares a TFLite file, to the last byte of each weight, with what an ONNX model converts to.
+
+    The keywords are those of `convert` that the file was made with.
+
+    Raises
+    ------
+    Different
+        If the file is another one; the message lists the differences.
+    Error, TypeError
+        As `convert`.
+    """
+    options = dict(locals())
+    paths: tuple[str, ...] = tuple(_positional(_path(name, options.pop(name))) for name in ("model", "tflite"))
+    extra = _arguments(options)
+    program = examine(find_program())
+    _run(program, Child(program, ["check", *paths, "--quiet", *extra]))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of this process and of the machine, in bytes.
+
+What counts is anonymous memory: the system cannot take it back. Pages of a mapped file it drops when memory is short.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import re
+from collections.abc import Iterator
+
+from .errors import Usage
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_IN_MEMORY = {"tmpfs", "ramfs"}
+
+
+def size(name: str, value: int | str) -> int:
+    """Bytes of a size such as 67108864 or "64M"; K, M, G are powers of 1024, as for the program.
+
+    Raises
+    ------
+    TypeError, Usage
+        If it is not a size above 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError(f"{name} must be an int or a str, not {type(value).__name__}")
+    found = re.fullmatch(r"([0-9]{1,18})\s*([KMGT]?)(i?B?)", str(value), re.IGNORECASE)
+    if found is None or int(found[1]) == 0:
+        raise Usage(f"{name}: {value!r} is not a size such as '64M'")
+    return int(found[1]) * _UNITS[found[2].upper()]
+
+
+def in_mib(count: int) -> str:
+    """ "12.3 MiB"."""
+    return f"{count / 2**20:.1f} MiB"
+
+
+def _kib_lines(path: str) -> dict[str, int]:
+    values = {}
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path(path).read_text().splitlines():
+            name, _, rest = line.partition(":")
+            number = rest.split()
+            if number and number[0].isdigit():
+                values[name] = int(number[0]) * 1024
+    return values
+
+
+def resident() -> tuple[int, int, int]:
+    """Anonymous and file-backed resident memory of this process, and the highest sum that there was."""
+    status = _kib_lines("/proc/self/status")
+    return status.get("RssAnon", 0), status.get("RssFile", 0) + status.get("RssShmem", 0), status.get("VmHWM", 0)
+
+
+def _cgroup_room() -> int | None:
+    """What is left of the limits of the version-2 control groups that this process is in."""
+    room = None
+    try:
+        lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    paths = [line[3:] for line in lines if line.startswith("0::")]
+    for path in paths:
+        folder = pathlib.Path("/sys/fs/cgroup") / path.lstrip("/")
+        for level in (folder, *folder.parents):
+            with contextlib.suppress(OSError, ValueError):
+                limit = int((level / "memory.max").read_text())
+                stat = dict(line.split() for line in (level / "memory.stat").read_text().splitlines())
+                here = limit - int(stat.get("anon", 0))
+                room = here if room is None else min(room, here)
+            if str(level) == "/sys/fs/cgroup":
+                break
+    return room
+
+
+def available() -> int:
+    """What this process may still take without pushing others out."""
+    of_machine = _kib_lines("/proc/meminfo").get("MemAvailable", 1 << 62)
+    of_group = _cgroup_room()
+    return of_machine if of_group is None else min(of_machine, max(of_group, 0))
+
+
+def trim() -> None:
+    """Gives freed blocks of the C heap back to the system; without it, a runtime that is closed keeps its memory."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _file_systems() -> Iterator[tuple[str, str]]:
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+            before, _, after = line.partition(" - ")
+            point = before.split()[4].encode().decode("unicode_escape", "replace")
+            yield point, after.split()[0]
+
+
+def is_on_disk(folder: pathlib.Path) -> bool:
+    """False where files of a folder are memory themselves (tmpfs)."""
+    path = os.path.realpath(folder)
+    best, kind = "", ""
+    for point, name in _file_systems():
+        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, kind = point, name
+    return kind not in _IN_MEMORY
+
+
+def free_disk(folder: pathlib.Path) -> int:
+    """Bytes that a file in a folder can take."""
+    try:
+        of = os.statvfs(folder)
+    except OSError:
+        return 0
+    return of.f_bavail * of.f_frsize

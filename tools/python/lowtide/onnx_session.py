@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model in ONNX Runtime.
+
+Measured with onnxruntime 1.31.1 and 400 MB of weights in convolutions (docs/python.md has the table): a model with its
+weights inside takes 870 MB of anonymous memory; a skeleton (onnx_header.py) with prepacked weights 420 MB; a skeleton
+without prepacking, at an optimisation level below "all", 25 MB, because kernels read weights from the mapped file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import memory
+from .errors import Budget, RuntimeMissing, Unsupported
+from .onnx_header import Skeleton, read_skeleton
+from .port import Array, Port, dtype_of
+from .runtime_log import captured
+
+# ONNX Runtime's names of element types; types without an entry cannot be handed over as arrays.
+_ELEMENTS = {
+    "float": "float32",
+    "double": "float64",
+    "float16": "float16",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint8",
+    "uint16": "uint16",
+    "uint32": "uint32",
+    "uint64": "uint64",
+    "bool": "bool",
+    "string": "object",
+    "complex64": "complex64",
+    "complex128": "complex128",
+}
+LEVELS = {
+    "none": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+
+# What a session takes besides weights: measured 22 to 25 MiB for the library, and room for activations.
+_ROOM = 32 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """One way to load a model: optimisation level, and whether kernels keep weights in an order of their own."""
+
+    level: str
+    prepack: bool
+
+    def text(self) -> str:
+        where = "weights prepacked in memory" if self.prepack else "weights read from the mapped file"
+        return f"ONNX Runtime, optimisation level {self.level}, {where}"
+
+
+def _import() -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        import sys
+
+        raise RuntimeMissing(
+            f"running an .onnx file needs the package onnxruntime, which {sys.executable} cannot import ({error}): "
+            "pip install 'lowtide[run]', or pip install onnxruntime"
+        ) from error
+    return onnxruntime
+
+
+def _port(argument: Any) -> Port:
+    kind = str(argument.type)
+    element = _ELEMENTS.get(kind[len("tensor(") : -1]) if kind.startswith("tensor(") else None
+    if element is None:
+        raise Unsupported(f"{argument.name!r} is {kind}, which ONNX Runtime does not give as an array")
+    shape = tuple(n if isinstance(n, (int, str)) else None for n in argument.shape)
+    return Port(argument.name, dtype_of(element, repr(argument.name)), shape)
+
+
+class OnnxSession:
+    """`port.Session` over ONNX Runtime.
+
+    Parameters
+    ----------
+    path : str
+        The .onnx file.
+    max_rss : int or None
+        Anonymous memory that the session may take, in bytes.
+    threads : int
+        Threads of one operator.
+    optimization : str or None
+        "none", "basic", "extended", "all"; None is the highest whose memory fits.
+    profile : str or None
+        Prefix of the profile's name.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        max_rss: int | None,
+        threads: int,
+        optimization: str | None,
+        profile: str | None = None,
+    ) -> None:
+        self._path, self._threads, self._profile = path, threads, profile
+        self._limit = max_rss
+        self._runtime = _import()
+        skeleton = read_skeleton(path)
+        self._tensors = skeleton.tensors
+        self._extra: tuple[str, ...] = ()
+        self._session, self._form = self._load(skeleton, self._forms(skeleton, optimization))
+        self._inputs = {a.name: _port(a) for a in self._session.get_inputs()}
+        self._outputs = {a.name: _port(a) for a in self._session.get_outputs()}
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        return self._inputs
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        return self._outputs
+
+    @property
+    def tensors(self) -> Sequence[str]:
+        return self._tensors
+
+    @property
+    def choice(self) -> str:
+        return self._form.text()
+
+    def _forms(self, skeleton: Skeleton, optimization: str | None) -> list[_Form]:
+        """What to try, from the fastest to the one with the least memory."""
+        full = _Form(optimization or "all", True)
+        # At "all", weights of convolutions are put in another order whatever prepacking says.
+        lean = [_Form(level, False) for level in ("extended", "none") if optimization in (None, level)]
+        if optimization in ("basic", "all"):
+            lean = [_Form(optimization, False)]
+        limit = self._limit if self._limit is not None else memory.available() // 2
+        if 2 * skeleton.weight_bytes + _ROOM <= limit:  # while it loads, what is put in another order is there twice
+            return [full, *lean]
+        return lean
+
+    def _load(self, skeleton: Skeleton, forms: list[_Form]) -> tuple[Any, _Form]:
+        took = 0
+        for form in forms:
+            before = memory.resident()[0]
+            session = self._create(skeleton, form)
+            memory.trim()  # what loading needed and has freed
+            took = memory.resident()[0] - before
+            if self._limit is None or took <= self._limit:
+                return session, form
+            del session
+            memory.trim()
+        assert self._limit is not None
+        raise Budget(
+            f"{self._path}: ONNX Runtime takes {memory.in_mib(took)} of memory after loading, more than max_rss = "
+            f"{memory.in_mib(self._limit)}",
+            file=self._path,
+        )
+
+    def _create(self, skeleton: Skeleton, form: _Form) -> Any:
+        runtime = self._runtime
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = self._threads, 1
+        options.use_deterministic_compute = True
+        options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[form.level])
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", "/")
+        if not form.prepack:
+            options.add_session_config_entry("session.disable_prepacking", "1")
+        if self._profile is not None:
+            options.enable_profiling, options.profile_file_prefix = True, self._profile
+        with captured():
+            try:
+                return runtime.InferenceSession(skeleton.model, options, providers=["CPUExecutionProvider"])
+            except Exception as error:  # the classes of its exceptions move between versions
+                raise Unsupported(
+                    f"{self._path}: ONNX Runtime does not load the model: {error}", file=self._path
+                ) from error
+
+    def _expose(self, names: tuple[str, ...]) -> None:
+        """Loads the model again with inner tensors as outputs, unless it has them."""
+        if set(names) <= set(self._extra):
+            return
+        self._session = None  # before the next one: not both at once
+        memory.trim()
+        self._session, _ = self._load(read_skeleton(self._path, names), [self._form])
+        self._extra = names
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
+        self._expose(tuple(name for name in outputs if name not in self._outputs))
+        with captured():
+            try:
+                arrays = self._session.run(list(outputs), dict(inputs))
+            except Exception as error:
+                raise Unsupported(
+                    f"{self._path}: ONNX Runtime cannot run the model: {error}", file=self._path
+                ) from error
+        for name, value in zip(outputs, arrays):
+            if not hasattr(value, "dtype"):
+                raise Unsupported(f"{name!r} is not an array, but {type(value).__name__}")
+        return dict(zip(outputs, arrays))
+
+    def end_profile(self) -> str:
+        """Path of the profile that `profile` asked for."""
+        return str(self._session.end_profiling())
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session = None
+            memory.trim()

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lowtide run MODEL: runs a model once or more, and shows its outputs, its time and its memory."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import logging
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from . import memory
+from .errors import Io, NotFound, Usage
+from .litert_session import KERNELS
+from .onnx_session import LEVELS
+from .port import Array, Port, unknown_name
+from .runner import Runner, model_kind
+
+_SLOWEST = 20
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Usage(f"{message} (try lowtide run --help)")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    out = _Parser(
+        prog="lowtide run",
+        description="Run a .tflite or .onnx model and show its outputs, time and memory",
+        epilog="example: lowtide run model.tflite --inputs x.npz --save y.npz --max-rss 512M",
+        allow_abbrev=False,
+    )
+    out.add_argument("model", metavar="FILE", help="the model (.tflite or .onnx)")
+    out.add_argument("--inputs", metavar="FILE", help="arrays by input name (.npz); random numbers without it")
+    out.add_argument("--seed", type=int, metavar="INT", default=0, help="of the random numbers (default: 0)")
+    out.add_argument(
+        "--shape",
+        metavar="INPUT=1,3,512,512",
+        action="append",
+        default=[],
+        help="shape of a dynamic input that gets random numbers; may be repeated",
+    )
+    out.add_argument(
+        "--outputs", metavar="NAME", action="append", help="this output or inner tensor only; may be repeated"
+    )
+    out.add_argument("--save", metavar="FILE", help="write the outputs to this file (.npz)")
+    out.add_argument(
+        "--repeat", type=int, metavar="INT", default=1, help="runs; the shortest time is shown (default: 1)"
+    )
+    out.add_argument(
+        "--profile",
+        action="store_true",
+        help="show memory while loading and running, and for .onnx the operators that take longest",
+    )
+    out.add_argument("--max-rss", metavar="SIZE", help="memory that the model may take; K, M, G are powers of 1024")
+    out.add_argument("--threads", type=int, metavar="INT", help="threads of one operator (default: 2)")
+    out.add_argument("--cache", metavar="DIR", help="keep packed weights in this folder for the next time (.tflite)")
+    out.add_argument("--kernels", choices=KERNELS, help="kernels of LiteRT (.tflite)")
+    out.add_argument("--optimization", choices=tuple(LEVELS), help="optimisation level of ONNX Runtime (.onnx)")
+    out.add_argument("--signature", metavar="NAME", help="which signature to run (.tflite)")
+    out.add_argument("--json", action="store_true", help="print JSON")
+    out.add_argument("--verbose", action="store_true", help="print what the runtimes log")
+    return out
+
+
+class _Samples:
+    """Highest anonymous and file-backed memory while a phase lasts, sampled each 10 ms."""
+
+    def __init__(self) -> None:
+        self.anonymous, self.file = memory.resident()[:2]
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.01):
+            self._sample()
+
+    def _sample(self) -> None:
+        anonymous, file, _ = memory.resident()
+        self.anonymous, self.file = max(self.anonymous, anonymous), max(self.file, file)
+
+    def __enter__(self) -> _Samples:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        self._thread.join()
+        self._sample()
+
+    def values(self) -> dict[str, int]:
+        return {"peak_anonymous": self.anonymous, "peak_file": self.file}
+
+
+def _given_shapes(texts: Sequence[str], ports: Any) -> dict[str, tuple[int, ...]]:
+    shapes = {}
+    for text in texts:
+        name, _, extents = text.rpartition("=")
+        if name not in ports:
+            raise unknown_name("input", name, ports)
+        try:
+            shapes[name] = tuple(int(n) for n in extents.split(",")) if extents else ()
+        except ValueError:
+            raise Usage(f"--shape {name}: {extents!r} is not a list of extents such as 1,3,512,512") from None
+        if any(n < 0 for n in shapes[name]):
+            raise Usage(f"--shape {name}: {extents!r} has a negative extent")
+    return shapes
+
+
+def _random(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    if port.dtype.kind in "OSU":
+        raise Usage(f"input {port.name!r} is of strings: give --inputs")
+    if port.dtype.kind in "biu":
+        return rng.integers(0, 2, shape).astype(port.dtype)
+    return np.asarray(rng.random(shape)).astype(port.dtype)
+
+
+def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Array], list[str]]:
+    """The arrays, and lines on what was assumed."""
+    if arguments.inputs is not None:
+        if arguments.shape:
+            raise Usage("--shape is for random numbers, and --inputs has the arrays")
+        try:
+            with np.load(arguments.inputs, allow_pickle=False) as file:
+                if not isinstance(file, np.lib.npyio.NpzFile):
+                    raise Usage(f"{arguments.inputs}: is not an .npz file with arrays by name")
+                return {name: file[name] for name in file.files}, []
+        except OSError as error:
+            raise NotFound(
+                f"{arguments.inputs}: cannot be read: {error.strerror or error}", file=arguments.inputs
+            ) from error
+        except (ValueError, AttributeError, EOFError) as error:
+            raise Usage(
+                f"{arguments.inputs}: is not an .npz file of numbers: {error}", file=arguments.inputs
+            ) from error
+    rng = np.random.default_rng(arguments.seed)
+    shapes = _given_shapes(arguments.shape, runner.inputs)
+    lines, arrays = [], {}
+    for name, port in runner.inputs.items():
+        shape = shapes.get(name)
+        if shape is None:
+            shape = tuple(n if isinstance(n, int) else 1 for n in port.shape)
+            if shape != port.shape:
+                lines.append(f"input {name!r} is {port}; dynamic dimensions are 1 here, see --shape")
+        arrays[name] = _random(port, shape, rng)
+    return arrays, lines
+
+
+def _operators(path: str) -> list[dict[str, Any]]:
+    """Time of operators from ONNX Runtime's profile, the longest first."""
+    times: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
+    for event in json.loads(pathlib.Path(path).read_text(encoding="utf-8", errors="replace")):
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            entry = times[event["args"]["op_name"]]
+            entry[0] += event["dur"]
+            entry[1] += 1
+    slowest = sorted(times.items(), key=lambda item: -item[1][0])[:_SLOWEST]
+    return [
+        {"operator": name, "seconds": microseconds / 1e6, "calls": calls} for name, (microseconds, calls) in slowest
+    ]
+
+
+def _described(array: Array) -> dict[str, Any]:
+    values: dict[str, Any] = {"dtype": array.dtype.name, "shape": list(array.shape)}
+    if array.size and array.dtype.kind in "biuf":
+        numbers = array.astype(np.float64)
+        finite = numbers[np.isfinite(numbers)]
+        if finite.size:
+            values.update(min=float(finite.min()), max=float(finite.max()), mean=float(finite.mean()))
+        if finite.size < numbers.size:
+            values["not_finite"] = int(numbers.size - finite.size)
+    return values
+
+
+def _save(path: str, arrays: dict[str, Array]) -> None:
+    try:
+        with open(path, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+
+
+def _text(values: dict[str, Any]) -> list[str]:
+    seconds = values["seconds"]
+    lines = [
+        f"{values['model']}: {values['choice']}",
+        *values["notes"],
+        f"loaded in {seconds['load']:.3f} s, ran in {seconds['run']:.4f} s"
+        + (f" (shortest of {values['runs']})" if values["runs"] > 1 else ""),
+    ]
+    for name, of in values["outputs"].items():
+        line = f"  {name}  {of['dtype']}[{', '.join(map(str, of['shape']))}]"
+        if "mean" in of:
+            line += f"  min {of['min']:.6g}  max {of['max']:.6g}  mean {of['mean']:.6g}"
+        if "not_finite" in of:
+            line += f"  {of['not_finite']} not finite"
+        lines.append(line)
+    for phase, of in values.get("memory", {}).items():
+        lines.append(
+            f"{phase}: at most {memory.in_mib(of['peak_anonymous'])} anonymous, {memory.in_mib(of['peak_file'])} file"
+        )
+    for of in values.get("operators", []):
+        lines.append(f"  {of['seconds'] * 1e3:10.3f} ms  {of['operator']}  ({of['calls']} calls)")
+    lines.append(f"peak RSS {memory.in_mib(values['peak_rss'])}")
+    return lines
+
+
+def run(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Runs the command; what it found as values for JSON."""
+    if arguments.repeat < 1:
+        raise Usage("--repeat must be 1 or more")
+    is_onnx = model_kind(arguments.model) == "onnx"
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+        profile = os.path.join(folder, "profile") if arguments.profile and is_onnx else None
+        begun = time.perf_counter()
+        with _Samples() as loading:
+            runner = Runner(
+                arguments.model,
+                max_rss=arguments.max_rss,
+                threads=arguments.threads,
+                cache=arguments.cache,
+                kernels=arguments.kernels,
+                optimization=arguments.optimization,
+                signature=arguments.signature,
+                profile=profile,
+            )
+        load = time.perf_counter() - begun
+        with runner:
+            inputs, notes = _inputs(arguments, runner)
+            times = []
+            with _Samples() as running:
+                for _ in range(arguments.repeat):
+                    begun = time.perf_counter()
+                    outputs = runner.run(inputs, arguments.outputs)
+                    times.append(time.perf_counter() - begun)
+            values: dict[str, Any] = {
+                "model": arguments.model,
+                "choice": runner.choice,
+                "notes": notes,
+                "runs": arguments.repeat,
+                "seconds": {"load": load, "run": min(times)},
+                "outputs": {name: _described(array) for name, array in outputs.items()},
+            }
+            if arguments.profile:
+                values["memory"] = {"loading": loading.values(), "running": running.values()}
+            if profile is not None:
+                values["operators"] = _operators(runner.end_profile())
+        if arguments.save is not None:
+            _save(arguments.save, outputs)
+    values["peak_rss"] = memory.resident()[2]
+    return values
+
+
+def main(argv: Sequence[str]) -> int:
+    """``lowtide run``; errors are raised."""
+    arguments = parser().parse_args(argv)
+    logging.basicConfig(
+        level=logging.DEBUG if arguments.verbose else logging.ERROR, format="%(name)s: %(message)s", stream=sys.stderr
+    )
+    values = run(arguments)
+    print(json.dumps(values, indent=2) if arguments.json else "\n".join(_text(values)), flush=True)
+    # When the process ends, after the last Python code, LiteRT writes lines about its accelerators to descriptor 2.
+    sys.stderr.flush()
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    return 0

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a .tflite file says of its signatures, tensors and constants, read without any runtime.
+
+A flatbuffer is read where it is, in a mapped file: only pages of the header are touched, and of each inline constant
+the one with its length. Positions come from the file, so each is checked against its size (by struct, which raises).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+
+from .errors import Malformed, NotFound
+
+# TensorType (schemas/tflite.fbs): numpy's name, or ml_dtypes' name; None where Python has no such array.
+TYPE_NAMES: dict[int, str | None] = {
+    0: "float32",
+    1: "float16",
+    2: "int32",
+    3: "uint8",
+    4: "int64",
+    5: "object",
+    6: "bool",
+    7: "int16",
+    8: "complex64",
+    9: "int8",
+    10: "float64",
+    11: "complex128",
+    12: "uint64",
+    13: None,
+    14: None,
+    15: "uint32",
+    16: "uint16",
+    17: "int4",
+    18: "bfloat16",
+    19: "int2",
+    20: "uint4",
+    21: "float8_e4m3fn",
+    22: "float8_e5m2",
+}
+_FLOAT16 = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """A tensor of a subgraph; None in `shape` is a dimension that only the run knows."""
+
+    index: int
+    name: str
+    type: int
+    shape: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """Names for inputs and outputs of a subgraph: (name, tensor), in the order of the file."""
+
+    key: str
+    subgraph: int
+    inputs: tuple[tuple[str, Tensor], ...]
+    outputs: tuple[tuple[str, Tensor], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """The parts of a file that running it needs.
+
+    Attributes
+    ----------
+    signatures : list of Signature
+        At least one: a file without any has one with the empty key and the names of the tensors.
+    tensors : list of list of Tensor
+        By subgraph.
+    constant_bytes : int
+        Bytes of all constants, half floats counted as floats: the size of XNNPACK's packed copy.
+    external_files : list of str
+        Names of other files with constants.
+    """
+
+    signatures: list[Signature]
+    tensors: list[list[Tensor]]
+    constant_bytes: int
+    external_files: list[str]
+
+
+class _Table:
+    """A table of the flatbuffer at a position."""
+
+    def __init__(self, data: mmap.mmap, at: int) -> None:
+        self._data, self._at = data, at
+        self._fields = at - _number(data, "<i", at)
+        self._size = _number(data, "<H", self._fields)
+
+    def _place(self, slot: int) -> int:
+        """Where a field is; 0 if it is absent."""
+        entry = 4 + 2 * slot
+        if entry + 2 > self._size:
+            return 0
+        offset = _number(self._data, "<H", self._fields + entry)
+        return self._at + offset if offset else 0
+
+    def number(self, slot: int, form: str) -> int:
+        at = self._place(slot)
+        return _number(self._data, form, at) if at else 0
+
+    def _target(self, slot: int) -> int:
+        at = self._place(slot)
+        return at + _number(self._data, "<I", at) if at else 0
+
+    def _vector(self, slot: int, width: int) -> tuple[int, int]:
+        at = self._target(slot)
+        if not at:
+            return 0, 0
+        count = _number(self._data, "<I", at)
+        if at + 4 + count * width > len(self._data):
+            raise struct.error("a vector ends behind the file")
+        return at + 4, count
+
+    def length(self, slot: int) -> int:
+        return self._vector(slot, 1)[1]
+
+    def text(self, slot: int) -> str:
+        at, count = self._vector(slot, 1)
+        return self._data[at : at + count].decode("utf-8", "replace") if count else ""
+
+    def integers(self, slot: int) -> tuple[int, ...]:
+        at, count = self._vector(slot, 4)
+        return struct.unpack_from(f"<{count}i", self._data, at) if count else ()
+
+    def tables(self, slot: int) -> Iterator[_Table]:
+        at, count = self._vector(slot, 4)
+        for i in range(count):
+            place = at + 4 * i
+            yield _Table(self._data, place + _number(self._data, "<I", place))
+
+
+def _number(data: mmap.mmap, form: str, at: int) -> int:
+    if at < 0:  # struct would count from the end
+        raise struct.error("a position in front of the file")
+    value: int = struct.unpack_from(form, data, at)[0]
+    return value
+
+
+def _tensor(index: int, table: _Table) -> Tensor:
+    shape = table.integers(7) or table.integers(0)
+    return Tensor(index, table.text(3), table.number(1, "<b"), tuple(n if n >= 0 else None for n in shape))
+
+
+def _constant_bytes(model: _Table, graphs: list[_Table]) -> int:
+    sizes = [buffer.length(0) or buffer.number(2, "<Q") for buffer in model.tables(4)]
+    external = {entry.number(0, "<I"): entry.number(3, "<Q") for entry in model.tables(9)}
+    seen = set()
+    total = 0
+    for graph in graphs:
+        for tensor in graph.tables(0):
+            buffer, outside = tensor.number(2, "<I"), tensor.number(10, "<I")
+            if (buffer, outside) in seen or buffer >= len(sizes):
+                continue
+            seen.add((buffer, outside))
+            count = external.get(outside, 0) if outside else sizes[buffer]
+            total += 2 * count if tensor.number(1, "<b") == _FLOAT16 else count
+    return total
+
+
+def _signatures(model: _Table, graphs: list[_Table], tensors: list[list[Tensor]]) -> list[Signature]:
+    def ports(entries: Iterator[_Table], of: list[Tensor]) -> tuple[tuple[str, Tensor], ...]:
+        return tuple((entry.text(0), of[entry.number(1, "<I")]) for entry in entries)
+
+    found = []
+    for table in model.tables(7):
+        graph = table.number(4, "<I")
+        found.append(
+            Signature(
+                table.text(2), graph, ports(table.tables(0), tensors[graph]), ports(table.tables(1), tensors[graph])
+            )
+        )
+    if found:
+        return found
+    sides = [tuple((tensors[0][i].name, tensors[0][i]) for i in graphs[0].integers(slot)) for slot in (1, 2)]
+    return [Signature("", 0, *sides)]
+
+
+def read_header(path: str) -> Header:
+    """Reads the header of a .tflite file.
+
+    Raises
+    ------
+    NotFound, Malformed
+        If there is no such file, or if it is not a TFLite file.
+    """
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size < 16:
+                raise Malformed(f"{path}: not a TFLite file", file=path)
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise NotFound(f"{path}: cannot be opened: {error.strerror}", file=path) from error
+    with data:
+        if data[4:8] != b"TFL3":
+            raise Malformed(f"{path}: not a TFLite file", file=path)
+        try:
+            model = _Table(data, _number(data, "<I", 0))
+            graphs = list(model.tables(2))
+            tensors = [[_tensor(i, table) for i, table in enumerate(graph.tables(0))] for graph in graphs]
+            return Header(
+                _signatures(model, graphs, tensors),
+                tensors,
+                _constant_bytes(model, graphs),
+                [group.text(0) for group in model.tables(8)],
+            )
+        except (struct.error, IndexError) as error:
+            raise Malformed(f"{path}: the flatbuffer is damaged: {error}", file=path) from error
