@@ -173,11 +173,12 @@ std::shared_ptr<Source> open_seekable(std::shared_ptr<Source> compressed, Budget
   return std::make_shared<SeekableSource>(std::move(compressed), frames, entry, begin, budget);
 }
 
-std::shared_ptr<Source> open_decompressed(const std::filesystem::path& path, Spill& spill, Budget& budget) {
+std::shared_ptr<Source> open_decompressed(const std::filesystem::path& path, Spill& spill, Budget& budget,
+                                          const LookAtFirst& look) {
   std::shared_ptr<Source> file = open_file(path);
   if (path.extension() != ".zst") return file;
   if (std::shared_ptr<Source> seekable = open_seekable(file, budget)) return seekable;
-  return decompress(*file, spill, budget);
+  return decompress(*file, spill, budget, look);
 }
 
 }  // namespace lowtide::stream

@@ -20,8 +20,10 @@ namespace lowtide::stream {
 // contradicts itself or the file, Error(kBudget) when the table and two frames do not fit.
 std::shared_ptr<Source> open_seekable(std::shared_ptr<Source> compressed, Budget& budget);
 
-// A file, or what it holds when its name ends in .zst: by its table of frames, else decompressed into the spill.
-std::shared_ptr<Source> open_decompressed(const std::filesystem::path& path, Spill& spill, Budget& budget);
+// A file, or what it holds when its name ends in .zst: by its table of frames, else decompressed into the spill, for
+// which `look` is (zstd_source.h).
+std::shared_ptr<Source> open_decompressed(const std::filesystem::path& path, Spill& spill, Budget& budget,
+                                          const LookAtFirst& look = {});
 
 // What that takes of the budget for `frames` frames of at most `frame_bytes` each.
 uint64_t least_for_seekable(uint64_t frames, uint64_t frame_bytes);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <new>
 #include <set>
 #include <span>
@@ -12,6 +11,7 @@
 
 #include "schemas/onnx.pb.h"
 #include "stream/error.h"
+#include "stream/file/known_formats.h"
 #include "stream/file/zstd_source.h"
 #include "stream/onnx/parser.h"
 
@@ -42,27 +42,32 @@ onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const st
   }
 }
 
-// Names common mistakes: a Git LFS pointer (from a clone without large files), or a TFLite model.
-void refuse_common_mistakes(const Source& source) {
-  constexpr std::string_view kPointer = "version https://git-lfs", kTflite = "TFL3";
-  std::string begin(std::min<uint64_t>(source.size(), kPointer.size()), '\0');
-  source.read_at(0, std::as_writable_bytes(std::span(begin)));
-  const char* instead = nullptr;
-  if (begin == kPointer) instead = "the file is a Git LFS pointer, not the model; fetch the model with 'git lfs pull'";
-  if (begin.size() >= 8 && begin.compare(4, kTflite.size(), kTflite) == 0)
-    instead = "the file is a TFLite model, not an ONNX model";
-  if (instead != nullptr) throw Error(Code::kMalformed, instead, {.file = source.name()});
+// Nothing that begins otherwise can be read; the parser says the same of a file that is not compressed.
+void check_first_tag(std::span<const std::byte> first, const std::string& name) {
+  if (first.empty()) return;  // the parser says what is missing
+  const auto tag = std::to_integer<unsigned>(first[0]);
+  constexpr unsigned kGroupStart = 3, kFixed32 = 5;  // wire types: groups, and what is beyond the last one
+  const unsigned wire = tag & 7;
+  if (tag >> 3 == 0 || wire == kGroupStart || wire == kGroupStart + 1 || wire > kFixed32)
+    throw Error(Code::kMalformed, fmt::format("not a protobuf message: decompressed, it begins with byte {:#04x}", tag),
+                {.file = name});
 }
 
 }  // namespace
 
 std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? "" : std::move(domain); }
 
-onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder) {
-  Spill spill(spill_folder);
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options) {
+  Spill spill(spill_options);
   std::shared_ptr<Source> source = open_file(path);
-  refuse_common_mistakes(*source);
-  if (path.extension() == ".zst") source = decompress(*source, spill, budget);
+  if (path.extension() == ".zst") {
+    source = decompress(*source, spill, budget, [&](std::span<const std::byte> first) {
+      refuse_other_formats(first, kOnnxModel, path.string());
+      check_first_tag(first, path.string());
+    });
+  } else {
+    refuse_other_formats(first_bytes(*source), kOnnxModel, path.string());
+  }
   ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget);
   return parse(std::move(source), &files, path.string(), budget);
 }

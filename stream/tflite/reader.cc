@@ -9,6 +9,8 @@
 
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
+#include "stream/file/known_formats.h"
+#include "stream/file/seekable_source.h"
 #include "stream/tflite/dtype.h"
 #include "stream/tflite/external.h"
 #include "stream/tflite/flatbuffer_verifier.h"
@@ -378,18 +380,25 @@ tfl::Model TfliteReader::read() {
   return std::move(model_);
 }
 
+void check_identifier(std::span<const std::byte> first, const std::string& name) {
+  refuse_other_formats(first, kTfliteModel, name);
+  if (!begins_like_tflite(first))
+    throw Error(Code::kMalformed, "the file is not a TFLite model (it lacks the identifier TFL3)", {.file = name});
+}
+
 }  // namespace
 
-tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget) {
-  return read_tflite(open_file(path), budget);
+tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options) {
+  Spill spill(spill_options);
+  auto look = [&](std::span<const std::byte> first) { check_identifier(first, path.string()); };
+  return read_tflite(open_decompressed(path, spill, budget, look), budget);
 }
 
 tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget) {
   const std::string name = source->name();
   try {
+    check_identifier(first_bytes(*source), name);
     FlatbufferView view(*source, budget);
-    if (!view.has_identifier(tflite::ModelIdentifier()))
-      malformed("the file is not a TFLite model (it lacks the identifier TFL3)");
     verify_flatbuffer(view.root(), *tflite::ModelTypeTable());
     return TfliteReader(std::move(source), view.root(), budget).read();
   } catch (Error& error) {

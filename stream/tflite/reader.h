@@ -8,13 +8,15 @@
 
 #include "stream/file/budget.h"
 #include "stream/file/file.h"
+#include "stream/file/zstd_source.h"
 #include "stream/tflite/model.h"
 
 namespace lowtide::stream {
 
-// Only the pages of the file with tables are read (flatbuffer_view.h). Throws Error(kMalformed, kNotFound, kIo,
-// kUnsafePath, kBudget).
-tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget);
+// Only the pages of the file with tables are read (flatbuffer_view.h). `path` may end in .zst: it is read by its
+// table of frames (seekable_source.h), or else decompressed into a spill file (zstd_source.h). Throws Error(kMalformed,
+// kNotFound, kIo, kUnsafePath, kBudget, kNoSpace).
+tfl::Model read_tflite(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options = {});
 tfl::Model read_tflite(std::shared_ptr<Source> source, Budget& budget);
 
 }  // namespace lowtide::stream

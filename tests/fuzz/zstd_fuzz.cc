@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  stream::Spill spill(fuzz::scratch_folder());
+  stream::Spill spill({.folder = fuzz::scratch_folder()});
   check(data, size, [&](auto source, stream::Budget& budget) { return stream::decompress(*source, spill, budget); });
   check(data, size, [](auto source, stream::Budget& budget) { return stream::open_seekable(source, budget); });
   return 0;

@@ -12,7 +12,6 @@
 #include "emit/verify.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
-#include "stream/file/seekable_source.h"
 #include "stream/printable.h"
 #include "stream/tflite/reader.h"
 #include "tools/lowtide/commands.h"
@@ -68,11 +67,10 @@ class Recipes {
 };
 
 Findings compare_with(const emit::Plan& plan, const CheckCommand& options, Budget& budget, stream::Progress& progress) {
-  stream::Spill spill({});
   // Of the same name, because files that it names are looked for beside it.
   auto planned = std::make_shared<emit::PlannedFile>(plan, budget, options.tflite);
   const tfl::Model expected = stream::read_tflite(planned, budget);
-  const tfl::Model found = stream::read_tflite(open_decompressed(options.tflite, spill, budget), budget);
+  const tfl::Model found = stream::read_tflite(options.tflite, budget, {.max_ratio = options.max_zstd_ratio});
   Findings out;
   out.graph = emit::graph_differences(expected, found, kMostLines);
   std::vector<ConstantPair> pairs = emit::constants_of_both(expected, found);

@@ -94,8 +94,17 @@ CLI::Option* repeated_option(CLI::Option* option, const std::string& type) {
 // ---- Commands ----
 
 constexpr const char* kWeightOptions = "Weights";
-constexpr const char* kResourceOptions = "Memory and threads";
+constexpr const char* kResourceOptions = "Limits";
 constexpr const char* kMessageOptions = "Messages";
+
+void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio) {
+  number_option(command.add_option("--max-zstd-ratio", max_ratio,
+                                   fmt::format("refuse .zst input that decompresses to more than N times its size "
+                                               "(default: {}; 0: no limit)",
+                                               stream::kMaxZstdRatio)),
+                0, UINT64_MAX)
+      ->group(kResourceOptions);
+}
 
 void add_conversion_options(CLI::App& command, ConversionOptions& options) {
   file_option(command.add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
@@ -133,6 +142,7 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       command.add_option("--threads", options.threads, "threads that write weights (default: 2, or 1 on one core)"), 1,
       256)
       ->group(kResourceOptions);
+  add_zstd_ratio(command, options.max_zstd_ratio);
   command.add_flag("--quiet", options.quiet, "print errors only")->group(kMessageOptions);
 }
 
@@ -184,6 +194,7 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
   file_option(command->add_option("file", options.path, "the model (.onnx or .tflite, or either with .zst)"))
       ->required();
   command->add_flag("--json", options.json, "print JSON");
+  add_zstd_ratio(*command, options.max_zstd_ratio);
   command->footer(
       "Examples:\n"
       "  lowtide inspect model.onnx | less\n"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/model_spec.h"
+#include "stream/file/zstd_source.h"
 
 namespace lowtide::tools {
 
@@ -19,8 +20,9 @@ struct ConversionOptions {
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "float";
   bool external = false, quiet = false;
-  uint64_t max_rss = 0;  // bytes; 0: not given
-  int threads = 0;       // 0: not given
+  uint64_t max_rss = 0;                             // bytes; 0: not given
+  int threads = 0;                                  // 0: not given
+  uint64_t max_zstd_ratio = stream::kMaxZstdRatio;  // 0: no limit
 };
 
 struct ConvertCommand : ConversionOptions {
@@ -36,6 +38,7 @@ struct CheckCommand : ConversionOptions {
 struct InspectCommand {
   std::string path;
   bool json = false;
+  uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
 };
 
 struct MakeModelCommand {

@@ -2,12 +2,11 @@
 // lowtide inspect: lists a model of either format.
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 
 #include "emit/listing.h"
 #include "stream/file/file.h"
-#include "stream/file/seekable_source.h"
+#include "stream/file/known_formats.h"
 #include "stream/onnx/reader.h"
 #include "stream/tflite/reader.h"
 #include "tools/lowtide/absent_inputs.h"
@@ -18,23 +17,20 @@ namespace {
 
 constexpr uint64_t kInspectBudget = uint64_t{16} << 20;
 
-// A TFLite file names itself in its second word; ONNX has no such mark. One that is cut or damaged there, or
-// compressed, has its name.
-bool is_tflite(std::filesystem::path path) {
-  const bool compressed = path.extension() == ".zst";
-  if (compressed) path.replace_extension();
-  if (compressed || path.extension() == ".tflite") return path.extension() == ".tflite";
-  auto source = stream::open_file(path);
-  std::array<std::byte, 8> start{};
-  if (source->size() < start.size()) return false;
-  source->read_at(0, start);
-  return std::string_view(reinterpret_cast<const char*>(start.data()) + 4, 4) == "TFL3";
+// By its first bytes; a file that is cut or damaged there has its name.
+bool is_tflite(std::filesystem::path path, stream::Budget& budget) {
+  const auto source = stream::open_file(path);
+  const bool is_compressed = path.extension() == ".zst";
+  const auto first = is_compressed ? stream::first_decompressed_bytes(*source, budget) : stream::first_bytes(*source);
+  if (stream::begins_like_onnx(first)) return false;
+  if (is_compressed) path.replace_extension();
+  return stream::begins_like_tflite(first) || path.extension() == ".tflite";
 }
 
-emit::Listing listing_of_file(const std::string& path, stream::Budget& budget) {
-  if (!is_tflite(path)) return emit::listing(stream::read_onnx(path, budget));
-  stream::Spill spill({});
-  const tfl::Model model = stream::read_tflite(open_decompressed(path, spill, budget), budget);
+emit::Listing listing_of_file(const InspectCommand& options, stream::Budget& budget) {
+  const stream::SpillOptions spill_options = {.max_ratio = options.max_zstd_ratio};
+  if (!is_tflite(options.path, budget)) return emit::listing(stream::read_onnx(options.path, budget, spill_options));
+  const tfl::Model model = stream::read_tflite(options.path, budget, spill_options);
   check_absent_inputs(model);
   return emit::listing(model);
 }
@@ -43,7 +39,7 @@ emit::Listing listing_of_file(const std::string& path, stream::Budget& budget) {
 
 void inspect_model(const InspectCommand& options) {
   stream::Budget budget(kInspectBudget);
-  emit::Listing listing = listing_of_file(options.path, budget);
+  emit::Listing listing = listing_of_file(options, budget);
   fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
 }
 

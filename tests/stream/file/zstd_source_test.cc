@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include "schemas/onnx.pb.h"
+#include "stream/file/known_formats.h"
 #include "stream/onnx/reader.h"
 #include "tests/stream/scratch.h"
 
@@ -90,8 +91,85 @@ TEST_F(Zstd, AWindowBeyondTheBudgetIsRefused) {
 
 TEST_F(Zstd, ADeclaredSizeBeyondTheDiskIsRefusedAtOnce) {
   // Magic, descriptor (8-byte size, single segment off), window of 1 KiB, content size 2^50.
+  Spill spill({.max_ratio = 0});
   const std::string bomb("\x28\xb5\x2f\xfd\xc0\x00\0\0\0\0\0\0\x04\0\x01\0\0", 17);
-  expect_error(Code::kNoSpace, "1125899906842624 bytes of temporary space", [&] { expand(bomb + bomb); });
+  expect_error(Code::kNoSpace, "1125899906842624 bytes of temporary space",
+               [&] { decompress(*memory_source(to_bytes(bomb + bomb), "net.onnx.zst"), spill, budget_); });
+}
+
+// A frame of zeros, 128 KiB for each 4 bytes; no size is declared.
+std::string zeros(size_t blocks) {
+  std::string out("\x28\xb5\x2f\xfd\x00\x38", 6);  // window of 128 KiB
+  for (size_t i = 0; i < blocks; ++i) out += std::string({static_cast<char>(i + 1 == blocks ? 3 : 2), 0, 0x10, 0});
+  return out;
+}
+
+TEST_F(Zstd, MoreThanTheRatioIsRefused) {
+  const std::string bytes = zeros(600);  // 75 MiB
+  expect_error(Code::kBudget, "decompresses to more than 67108864 bytes, 27892 times its own 2406",
+               [&] { expand(bytes); });
+  Spill spill({.max_ratio = 0});
+  EXPECT_EQ(decompress(*memory_source(to_bytes(bytes), "net.onnx.zst"), spill, budget_)->size(), 600u << 17);
+  Spill by_ratio({.max_ratio = 33000});  // 2406 * 33000 is more than 75 MiB
+  EXPECT_EQ(decompress(*memory_source(to_bytes(bytes), "net.onnx.zst"), by_ratio, budget_)->size(), 600u << 17);
+  // In all frames together.
+  expect_error(Code::kBudget, "decompresses to more than 67108864 bytes", [&] { expand(zeros(300) + zeros(300)); });
+  EXPECT_EQ(expand(zeros(300))->size(), 300u << 17);
+}
+
+TEST_F(Zstd, TheFirstBytesAreShownBeforeTheRest) {
+  std::string seen;
+  auto look = [&](std::span<const std::byte> first) {
+    seen.assign(reinterpret_cast<const char*>(first.data()), first.size());
+    if (first[0] == std::byte{0}) throw Error(Code::kMalformed, "not wanted");
+  };
+  auto open = [&](const std::string& bytes) {
+    return decompress(*memory_source(to_bytes(bytes), "net.onnx.zst"), spill_, budget_, look);
+  };
+  const std::string text = noise(5000);
+  open(compress(text));
+  EXPECT_EQ(seen, text.substr(0, kFirstBytes));
+  open(compress(text.substr(0, 10)) + compress(text.substr(10, 20)));  // from several frames, and fewer than wanted
+  EXPECT_EQ(seen, text.substr(0, 30));
+  open(compress(text.substr(0, 10)) + compress(text.substr(10)));
+  EXPECT_EQ(seen, text.substr(0, kFirstBytes));
+  const uint64_t before = spill_.size();
+  expect_error(Code::kMalformed, "not wanted", [&] { open(zeros(2)); });
+  EXPECT_EQ(spill_.size(), before);  // nothing was spilled
+  const auto first = first_decompressed_bytes(*memory_source(to_bytes(compress(text)), "net.onnx.zst"), budget_);
+  EXPECT_EQ(first, to_bytes(text.substr(0, kFirstBytes)));
+  EXPECT_EQ(first_decompressed_bytes(*memory_source(to_bytes(compress("abc")), "m"), budget_), to_bytes("abc"));
+}
+
+// Counts how often it is read.
+class CountingSource final : public Source {
+ public:
+  explicit CountingSource(const std::string& bytes) : source_(memory_source(to_bytes(bytes), "net.onnx.zst")) {}
+  uint64_t size() const override { return source_->size(); }
+  const std::string& name() const override { return source_->name(); }
+  void read_at(uint64_t offset, std::span<std::byte> out) const override {
+    ++reads;
+    source_->read_at(offset, out);
+  }
+  mutable size_t reads = 0;
+
+ private:
+  std::shared_ptr<Source> source_;
+};
+
+TEST_F(Zstd, ManyFramesAreReadInBuffers) {
+  const std::string skippable("\x50\x2a\x4d\x18\0\0\0\0", 8), empty("\x28\xb5\x2f\xfd\x20\0\1\0\0", 9);
+  std::string bytes;
+  for (int i = 0; i < 100000; ++i) bytes += i % 2 ? skippable : empty;
+  CountingSource source(bytes + compress("abc"));
+  EXPECT_EQ(decompress(source, spill_, budget_)->size(), 3u);
+  EXPECT_LT(source.reads, 40u);
+  // What a skippable frame holds is not read at all; one that is cut is an error.
+  const std::string large = std::string("\x50\x2a\x4d\x18\0\0\x10\0", 8) + std::string(1 << 20, 'x');
+  CountingSource skipped(large + compress("abc"));
+  EXPECT_EQ(decompress(skipped, spill_, budget_)->size(), 3u);
+  EXPECT_LT(skipped.reads, 4u);
+  expect_error(Code::kMalformed, "cut", [&] { expand(large.substr(0, large.size() - 1)); });
 }
 
 TEST_F(Zstd, ModelsAndTheirExternalFiles) {
