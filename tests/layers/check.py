@@ -139,6 +139,27 @@ def includes_name_a_file_from_the_root():
                 yield f"{path} includes {target}, which is no file from the root"
 
 
+def includes_name_headers():
+    for path in CPP:
+        for target in INCLUDE.findall(TEXT[path]):
+            if not target.endswith((".h", ".inc")):
+                yield f"{path} includes {target}, which is not a header"
+
+
+USING = re.compile(r"^\s*(?:using\s+(?:\w+::)+(\w+);|namespace\s+(\w+)\s*=)", re.MULTILINE)
+
+
+def using_declarations_are_used():
+    """clang-tidy looks for these in the main file only, and tools/check gives it batches of files."""
+    for path in CPP:
+        if path.suffix != ".cc":
+            continue
+        for declared in USING.finditer(TEXT[path]):
+            name = declared[1] or declared[2]
+            if len(re.findall(rf"\b{name}\b", TEXT[path])) == len(re.findall(rf"using [\w:]*\b{name};|\bnamespace {name} =", TEXT[path])):
+                yield f"{path} declares '{name}' and does not use it"
+
+
 def headers_are_guarded():
     for path in CPP:
         if path.suffix == ".h" and "#pragma once" not in TEXT[path]:
@@ -197,7 +218,8 @@ def code_is_formatted():
             yield f"{path}: run clang-format-14 -i"
 
 
-RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root, headers_are_guarded, headers_open_no_namespace,
+RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root,
+         includes_name_headers, using_declarations_are_used, headers_are_guarded, headers_open_no_namespace,
          files_name_their_licence, headers_say_what_they_are, names_say_something, files_are_short, nothing_is_marked_unfinished,
          code_is_formatted]
 

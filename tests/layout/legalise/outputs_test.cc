@@ -14,7 +14,6 @@ namespace lowtide::layout {
 namespace {
 
 using core::DType;
-using core::Kind;
 using core::Shape;
 using core::Val;
 

@@ -15,7 +15,6 @@ namespace lowtide::stream {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 std::shared_ptr<Source> file(uint64_t bytes) { return memory_source(std::vector<std::byte>(bytes), "weights.bin"); }
 
