@@ -39,7 +39,7 @@ TEST_F(Models, ReturnsTheSizesOfTheFiles) {
   EXPECT_LT(outside.model_bytes, inside.model_bytes);
 }
 
-TEST_F(Models, SparseWeightsBeginAsOthersDo) {
+TEST_F(Models, SparseWeightsStartWithTheSameValues) {
   const std::filesystem::path out = folder_ / "m.onnx", data = folder_ / "m.onnx.data";
   const auto read = [&] {
     std::ifstream in(data, std::ios::binary);
@@ -79,7 +79,7 @@ TEST_F(Models, ProgressEndsWithAllWeights) {
   EXPECT_EQ(all, made.weight_bytes);
 }
 
-TEST_F(Models, LeavesNothingWhenItIsStopped) {
+TEST_F(Models, AnInterruptedRunLeavesNoFile) {
   for (const bool external : {false, true}) {
     EXPECT_THROW(make_model({.kind = "conv-stack", .size_bytes = 9 << 20, .external = external}, folder_ / "m.onnx",
                             [](uint64_t done, uint64_t) {
@@ -90,7 +90,7 @@ TEST_F(Models, LeavesNothingWhenItIsStopped) {
   }
 }
 
-TEST_F(Models, RefusesWhatItCannotMake) {
+TEST_F(Models, ImpossibleRequestsAreErrors) {
   const auto refusal = [this](const ModelSpec& spec) {
     try {
       make_model(spec, folder_ / "m.onnx");

@@ -17,7 +17,7 @@ std::vector<float> values(uint64_t seed, std::string_view name, size_t count, fl
   return out;
 }
 
-TEST(Uniform, AnyPartIsTheSameAsInTheWhole) {
+TEST(Uniform, APartEqualsTheSamePartOfTheWhole) {
   const std::vector<float> whole = values(7, "conv.weight", 101);
   const Uniform uniform(7, "conv.weight", -1, 1);
   for (size_t first = 0; first <= whole.size(); ++first) {
@@ -54,7 +54,7 @@ TEST(Uniform, FillsTheRangeEvenly) {
   for (const int n : bins) EXPECT_NEAR(n, kCount / 16, kCount / 16 / 50);
 }
 
-TEST(Uniform, SeedAndNameBothMatter) {
+TEST(Uniform, SeedAndNameBothChangeTheValues) {
   EXPECT_EQ(values(1, "a", 32), values(1, "a", 32));
   EXPECT_NE(values(1, "a", 32), values(2, "a", 32));
   EXPECT_NE(values(1, "a", 32), values(1, "b", 32));

@@ -54,7 +54,7 @@ class InPlaceFiles : public testing::Test {
   core::ValueId x_ = 0;
 };
 
-TEST_F(InPlaceFiles, AlignedConstantsOfAPageAndMoreStay) {
+TEST_F(InPlaceFiles, AlignedConstantsOfAtLeastAPageStayInPlace) {
   auto a = file("a.bin", 1 << 20), b = file("sub/b.bin", 1 << 20);
   use(b, 64, 8192);
   use(a, 128, 4096);
@@ -74,7 +74,7 @@ TEST_F(InPlaceFiles, AlignedConstantsOfAPageAndMoreStay) {
 }
 
 // A kernel that reads past a tensor's end must find something there.
-TEST_F(InPlaceFiles, WhatIsReadPastItsEndNeedsRoomThere) {
+TEST_F(InPlaceFiles, KernelsThatReadPastTheEndNeedReadableBytesThere) {
   auto a = file("a.bin", 12288);
   use(a, 0, 8192);     // ends with a page: the next one is mapped too
   use(a, 4096, 8192);  // ends with the file
@@ -88,7 +88,7 @@ TEST_F(InPlaceFiles, WhatIsReadPastItsEndNeedsRoomThere) {
               ElementsAre(std::pair(8192, 8208), std::pair(8192, 8192), std::pair(8112, 8112), std::pair(8116, 8132)));
 }
 
-TEST_F(InPlaceFiles, TheModelMustStandWhereTheNameLeads) {
+TEST_F(InPlaceFiles, ExternalNamesAreRelativeToTheModelsFolder) {
   use(file("sub/b.bin", 8192), 0, 4096);
   EXPECT_EQ(chosen(folder_ / "sub").files[0].name, "b.bin");
   fs::create_directory_symlink(folder_, folder_ / "sub/link");
@@ -104,7 +104,7 @@ TEST_F(InPlaceFiles, TheModelMustStandWhereTheNameLeads) {
   }
 }
 
-TEST_F(InPlaceFiles, TensorsNameTheirExternalBuffers) {
+TEST_F(InPlaceFiles, TensorsReferToTheirExternalBuffers) {
   auto a = file("a.bin", 1 << 20);
   use(a, 4096, 8000);
   use(a, 16384, 40);

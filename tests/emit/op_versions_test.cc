@@ -26,7 +26,7 @@ int version(Kind kind, const std::vector<In>& inputs, core::Options options, DTy
 }
 constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kI32 = DType::kInt32, kI64 = DType::kInt64;
 
-TEST(OpVersions, ByOptions) {
+TEST(OpVersions, DependOnOptions) {
   core::Conv2dOptions dilated{.dilation_w = 2};
   EXPECT_EQ(version(Kind::kDepthwiseConv2d, {{kF32, {1, 5, 7, 3}}, {kF32, {1, 2, 2, 3}}}, dilated, kF32), 2);
   core::TransposeConvOptions plain, relu{.activation = core::Activation::kRelu};
@@ -40,7 +40,7 @@ TEST(OpVersions, ByOptions) {
             3);
 }
 
-TEST(OpVersions, ByTypeAndRank) {
+TEST(OpVersions, DependOnTypeAndRank) {
   EXPECT_EQ(version(Kind::kAdd, {{kI64, {3}}, {kI64, {3}}}, core::BinaryOptions{}, kI64), 4);
   EXPECT_EQ(version(Kind::kSub, {{kF32, {2, 3, 4, 5, 6}}, {kF32, {6}}}, core::BinaryOptions{}, kF32), 3);
   EXPECT_EQ(version(Kind::kTranspose, {{kF32, {2, 3, 4, 5, 6}}, {kI32, {5}}}, core::NoOptions{}, kF32), 4);
@@ -51,7 +51,7 @@ TEST(OpVersions, ByTypeAndRank) {
   EXPECT_EQ(version(Kind::kConv2d, {{kF32, {1, 5, 7, 6}}, {kF32, {4, 2, 2, 3}}}, core::Conv2dOptions{}, kF32), 6);
 }
 
-TEST(OpVersions, OfSmallWeights) {
+TEST(OpVersions, OfQuantizedWeights) {
   auto with_scales = [](Kind kind, DType data, DType weights, core::Shape shape, core::Options options, size_t scales) {
     Made m;
     const core::ValueId x = m.graph->add_value(data, {7, 5}), w = m.graph->add_value(weights, std::move(shape));

@@ -61,7 +61,7 @@ class PlannedFileTest : public testing::TestWithParam<bool> {
   stream::Budget budget_{16 << 20};
 };
 
-TEST_P(PlannedFileTest, HoldsWhatIsWritten) {
+TEST_P(PlannedFileTest, ReadsBackWhatWasWritten) {
   const std::vector<std::byte> file = written("m.tflite", budget_);
   PlannedFile planned(plan_, budget_, "planned");
   ASSERT_EQ(planned.size(), file.size());
@@ -79,7 +79,7 @@ TEST_P(PlannedFileTest, HoldsWhatIsWritten) {
   EXPECT_THROW(planned.read_at(file.size() - 1, std::span(whole).first(2)), stream::Error);
 }
 
-TEST_P(PlannedFileTest, CompressedIsTheSameForAnyThreadsAndBudget) {
+TEST_P(PlannedFileTest, CompressedBytesDoNotDependOnThreadsOrBudget) {
   const std::vector<std::byte> file = written("m.tflite", budget_);
   options_.zstd_level = 3;
   const std::vector<std::byte> packed = written("one.zst", budget_);
@@ -116,7 +116,7 @@ TEST_P(PlannedFileTest, ABudgetTooSmallToCompressIsRefused) {
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
-TEST_P(PlannedFileTest, VerifyingTellsEachConstantAndTheFirstDifference) {
+TEST_P(PlannedFileTest, VerificationReportsEachConstantAndItsFirstDifference) {
   std::vector<VerifiedTensor> told;
   options_.on_verified = [&](const VerifiedTensor& tensor) { told.push_back(tensor); };
   std::vector<std::byte> file = written("m.tflite", budget_);

@@ -83,7 +83,7 @@ TEST_F(TfliteWriter, VerifiesAndReadsBack) {
                   ramp(72, -1, 0.03f)[18 + 5]);
 }
 
-TEST_F(TfliteWriter, PayloadsStandAligned) {
+TEST_F(TfliteWriter, PayloadsAreAligned) {
   std::string bytes = bytes_of(write(small_network()));
   const auto* model = tflite::GetModel(bytes.data());
   EXPECT_EQ(model->buffers()->Get(0)->data(), nullptr);
@@ -94,7 +94,7 @@ TEST_F(TfliteWriter, PayloadsStandAligned) {
   EXPECT_EQ(bytes.substr(bytes.size() - 16), std::string(16, '\0'));
 }
 
-TEST_F(TfliteWriter, ExternalForm) {
+TEST_F(TfliteWriter, ExternalBuffers) {
   WriteOptions options;
   options.external_buffers = true;
   fs::path path = write(small_network(), options);
@@ -117,7 +117,7 @@ TEST_F(TfliteWriter, ExternalForm) {
   EXPECT_EQ(constant(model, "b"), (std::vector<double>{0.5, 1.5, 2.5, 3.5}));
 }
 
-TEST_F(TfliteWriter, LimitChoosesTheForm) {
+TEST_F(TfliteWriter, LargeFilesUseExternalBuffers) {
   WriteOptions options;
   write(small_network(), options);
   options.inline_limit = result_.file_bytes;
@@ -154,7 +154,7 @@ Made tall_network() {
   return m;
 }
 
-TEST_F(TfliteWriter, BlocksAndStretchesGiveTheSameBytes) {
+TEST_F(TfliteWriter, WritingInBlocksGivesTheSameBytes) {
   const Made made = tall_network();
   for (bool external : {false, true}) {
     WriteOptions whole;
@@ -185,7 +185,7 @@ Made deep_network() {
   return m;
 }
 
-TEST_F(TfliteWriter, TheLeastBudgetWorks) {
+TEST_F(TfliteWriter, TheLeastBudgetIsEnough) {
   for (const Made& made : {small_network(9973), deep_network()})
     for (bool compressed : {false, true})
       for (bool verified : {false, true}) {
@@ -202,7 +202,7 @@ TEST_F(TfliteWriter, TheLeastBudgetWorks) {
       }
 }
 
-TEST_F(TfliteWriter, TypesAsTheFileWantsThem) {
+TEST_F(TfliteWriter, PackedAndNarrowConstants) {
   Made m;
   core::ValueId x = m.input(DType::kFloat32, {3}, "x");
   core::ValueId y = m.op(Kind::kAbs, {x}, core::NoOptions{}, DType::kFloat32, {3});
@@ -238,7 +238,7 @@ TEST_F(TfliteWriter, TypesAsTheFileWantsThem) {
   }
 }
 
-TEST_F(TfliteWriter, SymbolsBecomeMinusOne) {
+TEST_F(TfliteWriter, SymbolicDimensionsBecomeMinusOne) {
   Made m;
   core::ValueId x = m.input(DType::kFloat32, {m.model->symbols.named("N"), 3}, "x");
   m.output(m.op(Kind::kAbs, {x}, core::NoOptions{}, DType::kFloat32, m.graph->at(x).shape), "y");
@@ -289,7 +289,7 @@ TEST_F(TfliteWriter, SharedRecipesAreWrittenOnce) {
   EXPECT_EQ(result_.tensors, 5u);
 }
 
-TEST_F(TfliteWriter, RefusesWhatTheFormatCannotSay) {
+TEST_F(TfliteWriter, DimensionsBeyond32BitsAreUnsupported) {
   Made m;
   core::ValueId x = m.input(DType::kFloat32, {int64_t{1} << 40}, "wide");
   m.output(m.op(Kind::kAbs, {x}, core::NoOptions{}, DType::kFloat32, {int64_t{1} << 40}), "y");
@@ -302,7 +302,7 @@ TEST_F(TfliteWriter, RefusesWhatTheFormatCannotSay) {
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
-TEST_F(TfliteWriter, OutputsMustBeResultsOfTheirOwn) {
+TEST_F(TfliteWriter, OneValueCannotBeTwoOutputs) {
   Made m;
   core::ValueId x = m.input(DType::kFloat32, {3}, "x");
   core::ValueId y = m.op(Kind::kAbs, {x}, core::NoOptions{}, DType::kFloat32, {3});
@@ -311,7 +311,7 @@ TEST_F(TfliteWriter, OutputsMustBeResultsOfTheirOwn) {
   EXPECT_THROW(write(m), stream::Error);
 }
 
-TEST_F(TfliteWriter, ASourceThatFailsLeavesNothingAndNamesTheTensor) {
+TEST_F(TfliteWriter, AFailingSourceLeavesNoFileAndNamesTheTensor) {
   struct Broken : stream::Source {
     uint64_t size() const override { return 400; }
     const std::string& name() const override { return name_; }
@@ -341,7 +341,7 @@ TEST_F(TfliteWriter, ASourceThatFailsLeavesNothingAndNamesTheTensor) {
   }
 }
 
-TEST_F(TfliteWriter, DryRunHasTheSameNumbers) {
+TEST_F(TfliteWriter, ADryRunReportsTheSameNumbers) {
   write(small_network(99));
   WriteResult planned = summary(plan_tflite(*small_network(99).model, {}));
   EXPECT_EQ(planned.file_bytes, result_.file_bytes);

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.hostile.good_model import attribute, good_model, initializer
 from tests.hostile.refusal import Lies, refuse, refuse_model, run
 
-F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+F, I64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 HUGE = 2**62
 
 # Of the good model: Conv, Reshape, Gemm.
@@ -414,14 +414,14 @@ def conditional(then=None, otherwise=None, condition=None, outputs=("y",)):
 
 
 def body(inputs=("i", "c", "s"), outputs=("c_out", "s_out"), nodes=None):
-    kinds = {"i": scalar("i", I), "c": scalar("c", B), "c_out": scalar("c_out", B)}
+    kinds = {"i": scalar("i", I64), "c": scalar("c", B), "c_out": scalar("c_out", B)}
     nodes = nodes or [helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Neg", ["s"], ["s_out"])]
     return helper.make_graph(nodes, "body", [kinds.get(n) or vector(n) for n in inputs], [kinds.get(n) or vector(n) for n in outputs])
 
 
 def loop(the_body=None, inputs=("n", "go", "x"), outputs=("y",), initializers=(), **attributes):
     nodes = [helper.make_node("Loop", list(inputs), list(outputs), name="the_loop", **({} if the_body == "absent" else {"body": the_body or body()}), **attributes)]
-    given = [helper.make_tensor_value_info("n", I, []), helper.make_tensor_value_info("go", B, []), vector("x")]
+    given = [helper.make_tensor_value_info("n", I64, []), helper.make_tensor_value_info("go", B, []), vector("x")]
     given = [g for g in given if g.name not in {t.name for t in initializers}]
     graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info(name, F, None) for name in outputs], initializer=list(initializers))
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
@@ -493,8 +493,8 @@ def condition_that_is_a_matrix():
 
 @controls("unsupported", "the_if")
 def branches_of_unequal_types():
-    cast = [helper.make_node("Cast", ["x"], ["t"], to=I)]
-    return conditional(then=branch(nodes=cast, kind=helper.make_tensor_value_info("t", I, [3])))
+    cast = [helper.make_node("Cast", ["x"], ["t"], to=I64)]
+    return conditional(then=branch(nodes=cast, kind=helper.make_tensor_value_info("t", I64, [3])))
 
 
 @controls("malformed", "the_loop", "body")
@@ -529,7 +529,7 @@ def loop_with_too_many_outputs():
 
 @controls("unsupported", "the_loop")
 def loop_over_a_state_that_changes_its_type():
-    nodes = [helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Cast", ["s"], ["s_out"], to=I)]
+    nodes = [helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Cast", ["s"], ["s_out"], to=I64)]
     return loop(body(nodes=nodes))
 
 

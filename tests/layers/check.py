@@ -6,7 +6,7 @@
 Includes point left only (stream <- layout <- emit <- tools; bench stands on stream; within stream and layout by
 FOLDERS below), no two files include each other, includes name a file from the root, headers say `#pragma once` and open
 no namespace, files open with the licence and a comment, no file is longer than 800 lines or has a name that says
-nothing, no unfinished work is marked, and the C++ is formatted. The last line is `N passed, N failed`: one for each rule.
+nothing, no unfinished work is marked, and the sources are formatted. The last line is `N passed, N failed`: one for each rule.
 """
 
 import pathlib
@@ -66,6 +66,7 @@ def is_script(path):
 FILES = tracked()
 CPP = [p for p in FILES if p.suffix in (".cc", ".h")]
 SOURCES = [p for p in FILES if p.suffix in (".cc", ".h", ".py", ".inc") or (not p.suffix and is_script(p))]
+PYTHON = [str(p) for p in FILES if p.suffix == ".py"]
 TEXT = {p: (ROOT / p).read_text(errors="replace") for p in {*CPP, *SOURCES}}
 
 
@@ -139,6 +140,27 @@ def includes_name_a_file_from_the_root():
                 yield f"{path} includes {target}, which is no file from the root"
 
 
+def includes_name_headers():
+    for path in CPP:
+        for target in INCLUDE.findall(TEXT[path]):
+            if not target.endswith((".h", ".inc")):
+                yield f"{path} includes {target}, which is not a header"
+
+
+USING = re.compile(r"^\s*(?:using\s+(?:\w+::)+(\w+);|namespace\s+(\w+)\s*=)", re.MULTILINE)
+
+
+def using_declarations_are_used():
+    """clang-tidy looks for these in the main file only, and tools/check gives it batches of files."""
+    for path in CPP:
+        if path.suffix != ".cc":
+            continue
+        for declared in USING.finditer(TEXT[path]):
+            name = declared[1] or declared[2]
+            if len(re.findall(rf"\b{name}\b", TEXT[path])) == len(re.findall(rf"using [\w:]*\b{name};|\bnamespace {name} =", TEXT[path])):
+                yield f"{path} declares '{name}' and does not use it"
+
+
 def headers_are_guarded():
     for path in CPP:
         if path.suffix == ".h" and "#pragma once" not in TEXT[path]:
@@ -186,34 +208,53 @@ def nothing_is_marked_unfinished():
                 yield f"{path}:{number}: {line.strip()}"
 
 
-CLANG_FORMAT = "clang-format-14"
+def program(name):
+    """Of the system, or of the environment that tools/check makes; None when it is not there."""
+    return shutil.which(name) or shutil.which(name, path=ROOT / "build/venv/bin")
 
 
-def code_is_formatted():
-    program = shutil.which(CLANG_FORMAT)
-    done = subprocess.run([program, "--dry-run", "-Werror", *map(str, CPP)], cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        for path in sorted({line.split(":")[0] for line in done.stderr.splitlines() if "clang-format-violations" in line}):
-            yield f"{path}: run clang-format-14 -i"
+def lines_of(name, *arguments):
+    done = subprocess.run([program(name), *arguments], cwd=ROOT, capture_output=True, text=True)
+    return (done.stdout + done.stderr).splitlines() if done.returncode else []
 
 
-RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root, headers_are_guarded, headers_open_no_namespace,
+def cpp_is_formatted():
+    lines = lines_of("clang-format-14", "--dry-run", "-Werror", *map(str, CPP))
+    for path in sorted({line.split(":")[0] for line in lines if "clang-format-violations" in line}):
+        yield f"{path}: run clang-format-14 -i"
+
+
+def python_is_formatted():
+    for line in lines_of("ruff", "format", "--check", "--output-format=concise", *PYTHON):
+        if ": unformatted:" in line:
+            yield f"{line.split(':')[0]}: run ruff format"
+
+
+def python_has_no_findings_of_ruff():
+    yield from (line for line in lines_of("ruff", "check", "--output-format=concise", *PYTHON) if re.match(r"\S+:\d+:", line))
+
+
+RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root,
+         includes_name_headers, using_declarations_are_used, headers_are_guarded, headers_open_no_namespace,
          files_name_their_licence, headers_say_what_they_are, names_say_something, files_are_short, nothing_is_marked_unfinished,
-         code_is_formatted]
+         cpp_is_formatted, python_is_formatted, python_has_no_findings_of_ruff]
+
+
+NEEDS = {cpp_is_formatted: "clang-format-14", python_is_formatted: "ruff", python_has_no_findings_of_ruff: "ruff"}
 
 
 def main():
-    failed = 0
-    rules, skipped = RULES, ""
-    if shutil.which(CLANG_FORMAT) is None:
-        print(f"{CLANG_FORMAT} is not installed: formatting is not checked")
-        rules, skipped = [rule for rule in RULES if rule is not code_is_formatted], ", 1 skipped"
-    for rule in rules:
+    failed = skipped = 0
+    for rule in RULES:
+        if rule in NEEDS and not program(NEEDS[rule]):
+            print(f"{rule.__name__}: not checked, {NEEDS[rule]} is not installed")
+            skipped += 1
+            continue
         faults = list(rule())
         failed += bool(faults)
         for fault in faults:
             print(f"{rule.__name__}: {fault}")
-    print(f"{len(rules) - failed} passed, {failed} failed{skipped}")
+    print(f"{len(RULES) - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
     return 1 if failed else 0
 
 

@@ -32,24 +32,24 @@ struct MergeEqual : testing::Test {
   }
 };
 
-TEST_F(MergeEqual, SameOpsOnEqualConstantsAreOne) {
+TEST_F(MergeEqual, EqualOpsOnEqualConstantsAreMerged) {
   EXPECT_EQ(merged({b.tanh(b.add(x, constant(2, {3}))), b.tanh(b.add(x, constant(2, {3})))}), 2u);
   EXPECT_EQ(graph.outputs[0], graph.outputs[1]);
 }
 
-TEST_F(MergeEqual, OtherElementsShapesAndSignsOfZeroDiffer) {
+TEST_F(MergeEqual, DifferentElementsShapesAndSignsOfZeroAreNotMerged) {
   EXPECT_EQ(merged({b.add(x, constant(2, {3})), b.add(x, constant(3, {3}))}), 2u);
   EXPECT_EQ(merged({b.add(x, constant(2, {3})), b.add(x, constant(2, {1, 3}))}), 2u);
   EXPECT_EQ(merged({b.div(x, constant(0, {3})), b.div(x, constant(-0.0F, {3}))}), 2u);
 }
 
-TEST_F(MergeEqual, OtherOptionsAndOrdersDiffer) {
+TEST_F(MergeEqual, DifferentOptionsAndOperandOrdersAreNotMerged) {
   EXPECT_EQ(merged({b.leaky_relu(x, 0.1F), b.leaky_relu(x, 0.2F)}), 2u);
   EXPECT_EQ(merged({b.sub(x, constant(2, {3})), b.sub(constant(2, {3}), x)}), 2u);
   EXPECT_EQ(merged({b.cast(x, DType::kInt32), b.cast(x, DType::kInt64)}), 2u);
 }
 
-TEST_F(MergeEqual, OtherScalesDiffer) {
+TEST_F(MergeEqual, DifferentScalesAreNotMerged) {
   Val q = b.op(Kind::kQuantize, {x}, core::IndexOptions{DType::kInt8});
   Val r = b.op(Kind::kQuantize, {x}, core::IndexOptions{DType::kInt8});
   graph.at(q.id).quantization = core::Quantization{{0.5F}, {3}, 0};
@@ -59,7 +59,7 @@ TEST_F(MergeEqual, OtherScalesDiffer) {
   EXPECT_EQ(merged({q, r}), 1u);
 }
 
-TEST_F(MergeEqual, AllOutputsOfAnOp) {
+TEST_F(MergeEqual, AllOutputsOfAnOpAreMerged) {
   const int64_t sizes[] = {1, 2};
   std::vector<Val> one = b.split(x, sizes, 1), two = b.split(x, sizes, 1);
   EXPECT_EQ(merged({b.tanh(one[0]), b.tanh(two[1]), b.exp(two[0])}), 4u);

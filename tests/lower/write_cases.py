@@ -14,7 +14,6 @@ import pathlib
 import re
 
 import numpy as np
-import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from tests.conformance import run_nodes

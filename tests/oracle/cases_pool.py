@@ -18,7 +18,7 @@ def pool(operator, name, x, attributes, opset=13, body_suffix="", **more):
 
 for operator in ("MaxPool", "AveragePool"):
     def both(name, x, attributes, **more):
-        pool(operator, name, x, attributes, **more)  # noqa: B023  called in this very round
+        pool(operator, name, x, attributes, **more)
 
     both("no_strides_attribute", (2, 3, 7, 9), "kernel_shape=[3,2]")
     both("strides", (2, 3, 10, 9), "kernel_shape=[3,2], strides=[2,3]")

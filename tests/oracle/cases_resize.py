@@ -42,10 +42,9 @@ resize("defaults", "1,3,5,6", "", UP[0])
 resize("nearest_opset_11", "1,3,5,6", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"', UP[0], opset=11, roi=[])
 resize("linear_opset_11", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="half_pixel"', UP[0], opset=11, roi=[])
 resize("linear_opset_11_align_corners", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="align_corners"', UP[0], opset=11, roi=[])
-for opset in (10,):
-    for mode in ("nearest", "linear"):
-        CASES.append(Case(f"resize/{mode}_opset_10", "float[1,3,5,6] x", f'y = Resize<mode="{mode}">(x, k)', {"k": f32(*UP[0])}, opset=10))
-        CASES.append(Case(f"resize/{mode}_opset_10_down", "float[1,3,8,10] x", f'y = Resize<mode="{mode}">(x, k)', {"k": f32(*DOWN[0])}, opset=10))
+for mode in ("nearest", "linear"):
+    CASES.append(Case(f"resize/{mode}_opset_10", "float[1,3,5,6] x", f'y = Resize<mode="{mode}">(x, k)', {"k": f32(*UP[0])}, opset=10))
+    CASES.append(Case(f"resize/{mode}_opset_10_down", "float[1,3,8,10] x", f'y = Resize<mode="{mode}">(x, k)', {"k": f32(*DOWN[0])}, opset=10))
 resize("crop_and_resize", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=0.5',
        sizes=(1, 3, 7, 8), roi=[0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8])
 resize("cubic_coefficient", "1,3,5,6", 'mode="cubic", cubic_coeff_a=-0.5', UP[0])

@@ -17,7 +17,7 @@ POSITIONS = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64), "last"
 AT = {k: POSITIONS[k] for k in ("one", "last")}
 sequence("split_in_ones", X, "s = SplitToSequence(x) a = SequenceAt(s, one) b = SequenceAt(s, last) y = Sub(a, b)", AT, outputs="float[1,7,3] y")
 sequence("unbind", X, "s = SplitToSequence<axis=1, keepdims=0>(x) a = SequenceAt(s, one) b = SequenceAt(s, last) y = Sub(a, b)", AT, outputs="float[5,3] y")
-sequence("split_by_size", X, "s = SplitToSequence<axis=1>(x, n) y = SequenceAt(s, last)", {"n": np.array(3, np.int64), **{"last": AT["last"]}},
+sequence("split_by_size", X, "s = SplitToSequence<axis=1>(x, n) y = SequenceAt(s, last)", {"n": np.array(3, np.int64), "last": AT["last"]},
          outputs="float[5,1,3] y")
 sequence("split_by_sizes", X, "s = SplitToSequence<axis=-2>(x, n) y = SequenceAt(s, one)", {"n": i64(2, 4, 1), "one": AT["one"]}, outputs="float[5,4,3] y")
 sequence("split_keeps_axis_with_sizes", X, "s = SplitToSequence<axis=1, keepdims=0>(x, n) y = SequenceAt(s, one)",

@@ -16,7 +16,7 @@ TEST(Error, NamesFileNodeAndKind) {
                "net.onnx: node 'conv_17' (Conv), input 1 'w17': group 3 does not divide 64 channels [malformed]");
 }
 
-TEST(Printable, KeepsLettersAndWritesOutTheRest) {
+TEST(Printable, KeepsPrintableTextAndEscapesTheRest) {
   EXPECT_EQ(printable("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
   EXPECT_EQ(printable("\xc3\xa4 \xe2\x82\xac"), "\xc3\xa4 \xe2\x82\xac");
   EXPECT_EQ(printable("\xc3"), "\\xc3");           // cut

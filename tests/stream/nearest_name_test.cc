@@ -8,7 +8,7 @@ namespace {
 
 const std::vector<std::string> kNames = {"output", "report", "verify-output", "weights", "weights-include", "x"};
 
-TEST(NearestName, EditsWithinAThird) {
+TEST(NearestName, AllowsEditsOfAThirdOfTheLength) {
   EXPECT_EQ(nearest_name("ouput", kNames), "output");    // left out
   EXPECT_EQ(nearest_name("ouptut", kNames), "output");   // swapped
   EXPECT_EQ(nearest_name("outputs", kNames), "output");  // inserted
@@ -21,12 +21,12 @@ TEST(NearestName, EditsWithinAThird) {
   EXPECT_EQ(nearest_name("output", {}), "");
 }
 
-TEST(NearestName, OneLetterIsNotNearAnother) {
+TEST(NearestName, SingleLettersHaveNoNearestName) {
   EXPECT_EQ(nearest_name("y", kNames), "");
   EXPECT_EQ(nearest_name("X", kNames), "x");
 }
 
-TEST(NearestName, TheOnlyNameThatBeginsWithTheWord) {
+TEST(NearestName, AUniquePrefixIsNearest) {
   EXPECT_EQ(nearest_name("verify", kNames), "verify-output");
   EXPECT_EQ(nearest_name("wei", kNames), "");  // two of them
   EXPECT_EQ(nearest_name("ve", kNames), "");   // too short

@@ -533,7 +533,7 @@ std::vector<std::byte> read_with_tiles(const RecipeRef& recipe, uint64_t tile_by
   return out;
 }
 
-TEST(Pour, RandomRecipesHoldWhatIndexArithmeticSays) {
+TEST(Pour, RandomRecipesMatchIndexArithmetic) {
   for (uint32_t seed = 0; seed < 1500; ++seed) {
     RandomRecipes random(seed);
     Sample sample = random.next(1 + static_cast<int>(seed % 7));
@@ -560,7 +560,7 @@ TEST(Pour, RandomRecipesHoldWhatIndexArithmeticSays) {
   }
 }
 
-TEST(Measure, FindsTheLargestOfRandomRecipes) {
+TEST(Measure, FindsTheLargestMagnitudeOfRandomRecipes) {
   std::vector<Magnitude> all;
   std::vector<std::vector<float>> expected;
   for (uint32_t seed = 0; seed < 400; ++seed) {

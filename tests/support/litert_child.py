@@ -78,7 +78,7 @@ def serve(connection):
             return
         try:
             reply = ("ok", run(*request))
-        except Exception as error:  # noqa: BLE001  whatever LiteRT raises is the answer
+        except Exception as error:  # whatever LiteRT raises is the answer
             reply = ("error", f"{type(error).__name__}: {error}".replace("\n", " "))
         connection.send(reply)
 

@@ -4,7 +4,7 @@
 import dataclasses
 import math
 import zlib
-from typing import Callable
+from collections.abc import Callable
 
 import numpy as np
 

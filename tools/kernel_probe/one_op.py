@@ -198,7 +198,7 @@ def difference(got, want):
     )
     if np.allclose(g, w, rtol=tolerance, atol=atol, equal_nan=True):
         return None
-    return "values off by %.3g" % np.nanmax(np.abs(g - w))
+    return f"values off by {np.nanmax(np.abs(g - w)):.3g}"
 
 
 def result(interpreter, detail, want):

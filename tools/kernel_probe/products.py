@@ -3,7 +3,6 @@
 
 import itertools
 
-
 from .case import NotDefined, at_least, case, data, grid, shape_of, variant
 from .convolutions import ACTIVATIONS, CLAMPS, SUMS, wide
 from .one_op import Tensor

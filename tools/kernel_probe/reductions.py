@@ -33,7 +33,7 @@ def reducer(op, function, dtypes=ALL, span="small"):
             raise NotDefined
         return reduce(op, function, dtype, rank, span=span, **how)
 
-    main = "BOOL" if "BOOL" == dtypes[0] else "F32"
+    main = "BOOL" if dtypes[0] == "BOOL" else "F32"
     grid(op, make, dtypes)
     index_forms(op, "axes", lambda d, f: make(main, 3, index_dtype=d, fixed=f))
     for axes in (

@@ -287,7 +287,7 @@ def delegate_table(results, delegated):
         if before and before != status:
             groups[(case.op, case.group, before, status, short(reason) if status != "right" else "")].append(case.key)
     lines = []
-    for (op, group, before, status, reason), keys in sorted(groups.items(), key=lambda item: item[0]):
+    for (op, _group, before, status, reason), keys in sorted(groups.items(), key=lambda item: item[0]):
         shown = ", ".join(" ".join(map(str, k)) for k in keys[:6]) + (
             f" and {len(keys) - 6} more" if len(keys) > 6 else ""
         )

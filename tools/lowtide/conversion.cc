@@ -20,7 +20,6 @@ namespace {
 
 using layout::WeightForm;
 using stream::Budget;
-using stream::Code;
 using stream::Error;
 using stream::Unsupported;
 

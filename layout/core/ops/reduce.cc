@@ -13,8 +13,6 @@
 namespace lowtide::core {
 namespace {
 
-using stream::Code;
-using stream::Error;
 namespace recipe = stream::recipe;
 
 // The constant axes of input `slot`, normalised; a missing constant is a bug of the lowering.

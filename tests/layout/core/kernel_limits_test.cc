@@ -27,7 +27,7 @@ TEST(KernelLimits, RowsAreFoundByKind) {
   EXPECT_TRUE(kernel_takes(Kind::kReal, DType::kComplex64));
 }
 
-TEST(KernelLimits, QuantizedTypesStandBesideThePlainOnes) {
+TEST(KernelLimits, QuantizedTypesAreSeparateFromPlainOnes) {
   const auto bit = [](DType dtype) { return uint32_t{1} << static_cast<unsigned>(dtype); };
   const KernelLimits* add = kernel_limits(Kind::kAdd);
   EXPECT_NE(add->quantized & bit(DType::kInt8), 0U);

@@ -38,20 +38,20 @@ TEST(ReshapeGroups, MergedAxesStayTogether) {
   EXPECT_EQ(across({2, 12, 5}, {2, 3, 4, 5}, {0, 2, 1}), (Perm{0, 3, 1, 2}));
 }
 
-TEST(ReshapeGroups, TornAxesRefuse) {
+TEST(ReshapeGroups, AxesThatAPermutationSeparatesFail) {
   EXPECT_EQ(across({2, 3, 4, 5}, {2, 60}, {0, 2, 3, 1}), std::nullopt);     // flatten after NCHW -> NHWC
   EXPECT_EQ(across({2, 3, 4, 5}, {2, 3, 20}, {0, 3, 2, 1}), std::nullopt);  // W before H
   EXPECT_EQ(across({6, 4}, {8, 3}, {1, 0}), std::nullopt);
 }
 
-TEST(ReshapeGroups, ExtentsOfOneAreFree) {
+TEST(ReshapeGroups, DimensionsOfOneMayBeAnywhere) {
   EXPECT_EQ(across({1, 3, 4, 5}, {1, 3, 20}, {0, 2, 3, 1}), (Perm{0, 2, 1}));
   EXPECT_EQ(across({7, 3, 1, 1}, {7, 3}, {0, 2, 3, 1}), (Perm{0, 1}));
   EXPECT_EQ(across({7, 3}, {7, 3, 1, 1}, {0, 1}), (Perm{0, 1, 2, 3}));
   EXPECT_EQ(across({2, 6, 1, 4}, {2, 24}, {0, 2, 1, 3}), (Perm{0, 1}));  // the 1 stands between merged axes
 }
 
-TEST(ReshapeGroups, NoElementsRefuse) { EXPECT_EQ(across({0, 3, 4}, {0, 12}, {0, 1, 2}), std::nullopt); }
+TEST(ReshapeGroups, EmptyTensorsFail) { EXPECT_EQ(across({0, 3, 4}, {0, 12}, {0, 1, 2}), std::nullopt); }
 
 TEST(ReshapeGroups, EqualSymbolsMatch) {
   Symbols symbols;
@@ -65,7 +65,7 @@ TEST(ReshapeGroups, EqualSymbolsMatch) {
 }
 
 // Every permutation that is said to pass does pass: the bytes agree.
-TEST(ReshapeGroups, PassedPermutationsMoveTheSameBytes) {
+TEST(ReshapeGroups, AcceptedPermutationsMoveTheSameBytes) {
   const std::vector<std::pair<Shape, Shape>> cases = {
       {{2, 3, 4}, {6, 4}},    {{2, 3, 4}, {2, 12}},      {{6, 4}, {2, 3, 4}},       {{1, 6, 1, 4}, {6, 1, 4, 1}},
       {{2, 1, 3}, {2, 3}},    {{4, 3, 2}, {2, 2, 3, 2}}, {{4, 6}, {2, 12}},         {{1, 2, 3, 1}, {1, 6}},

@@ -25,7 +25,7 @@ struct Regions : testing::Test {
   const Op& last() const { return graph.ops.back(); }
 };
 
-TEST_F(Regions, BothBranchesTakeWhatEitherUses) {
+TEST_F(Regions, BothBranchesReceiveTheCapturesOfEither) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3}), y = input(DType::kFloat32, {2, 3});
   Val weights = b.constant(stream::recipe::floats(std::vector<float>{1, 2, 3}, {3}));
   auto yes = [&](Region& region) { return std::vector<Val>{region.b().mul(region.here(x), region.here(weights))}; };
@@ -43,7 +43,7 @@ TEST_F(Regions, BothBranchesTakeWhatEitherUses) {
   }
 }
 
-TEST_F(Regions, ExtentsInWhichBranchesDifferAreDynamic) {
+TEST_F(Regions, DimensionsInWhichBranchesDifferAreDynamic) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
   auto yes = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
   auto no = [&](Region& region) { return std::vector<Val>{region.b().concat({region.here(x), region.here(x)}, 0)}; };
@@ -64,7 +64,7 @@ TEST_F(Regions, BranchesOfOtherTypesOrRanksAreRefused) {
 }
 
 // Not known to be constant by the kernel's own rule: a third value tells it that shapes change.
-TEST_F(Regions, ABranchThatGivesAShapeMakesTheResultsDynamic) {
+TEST_F(Regions, ABranchThatComputesAShapeMakesTheResultsDynamic) {
   Dim batch = model.symbols.named("batch");
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {batch, 3});
   auto yes = [&](Region& region) { return std::vector<Val>{region.b().shape_of(region.here(x))}; };
@@ -75,7 +75,7 @@ TEST_F(Regions, ABranchThatGivesAShapeMakesTheResultsDynamic) {
 
 std::vector<Val> go_on(Region& region, std::span<const Val>) { return {region.b().filled(1, DType::kBool, {})}; }
 
-TEST_F(Regions, ExtentsThatATurnChangesAreFound) {
+TEST_F(Regions, DimensionsThatAnIterationChangesBecomeDynamic) {
   Val x = input(DType::kFloat32, {2, 3}), row = input(DType::kFloat32, {1, 3});
   int written = 0;
   auto turn = [&](Region& region, std::span<const Val> now) {
@@ -94,7 +94,7 @@ TEST_F(Regions, ExtentsThatATurnChangesAreFound) {
   EXPECT_EQ(body.inputs[3], body.outputs[3]);
 }
 
-TEST_F(Regions, AStateKeepsItsTypeAndRank) {
+TEST_F(Regions, ALoopStateKeepsItsTypeAndRank) {
   Val x = input(DType::kFloat32, {2, 3});
   auto cast = [](Region& region, std::span<const Val> now) {
     return std::vector<Val>{region.b().cast(now[0], DType::kInt32)};
@@ -106,7 +106,7 @@ TEST_F(Regions, AStateKeepsItsTypeAndRank) {
   EXPECT_THROW(run_while(model, b, std::vector<Val>{x}, go_on, flat), stream::Unsupported);
 }
 
-TEST_F(Regions, ARegionThatIsThrownAwayTakesItsGraphsAlong) {
+TEST_F(Regions, ADiscardedRegionRemovesItsGraphs) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
   auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
   {
@@ -120,7 +120,7 @@ TEST_F(Regions, ARegionThatIsThrownAwayTakesItsGraphsAlong) {
   EXPECT_EQ(model.graphs.size(), 3u);
 }
 
-TEST_F(Regions, GraphsWithoutAnOpAreDropped) {
+TEST_F(Regions, UnreferencedGraphsAreDropped) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
   auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
   auto negate = [&](Region& region) { return std::vector<Val>{region.b().neg(region.here(x))}; };

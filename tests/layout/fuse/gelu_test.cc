@@ -21,19 +21,19 @@ TEST_F(Gelu, FactorsInAnyOrder) {
   EXPECT_EQ(fused(b.mul(x, b.mul(bend(std::sqrt(2.0)), 0.5))), only_gelu);
 }
 
-TEST_F(Gelu, ByTanh) {
+TEST_F(Gelu, TanhApproximation) {
   Val cube = b.mul(x, b.mul(x, x));
   Val argument = b.mul(b.add(x, b.mul(cube, 0.044715)), std::sqrt(2 / M_PI));
   EXPECT_EQ(fused(b.mul(b.mul(x, b.add(b.tanh(argument), 1)), 0.5)), only_gelu);
   EXPECT_TRUE(std::get<core::GeluOptions>(graph.ops[0].options).approximate);
 }
 
-TEST_F(Gelu, OtherNumbersAreNoGelu) {
+TEST_F(Gelu, OtherConstantsAreNotGelu) {
   EXPECT_NE(fused(b.mul(b.mul(x, bend(1.5)), 0.5)), only_gelu);
   EXPECT_NE(fused(b.mul(b.mul(x, bend(std::sqrt(2.0))), 0.25)), only_gelu);
 }
 
-TEST_F(Gelu, AnErfThatIsUsedElsewhereStays) {
+TEST_F(Gelu, AnErfWithAnotherUserStays) {
   Val e = bend(std::sqrt(2.0));
   EXPECT_NE(fused(b.add(b.mul(b.mul(x, e), 0.5), e)), only_gelu);
   expand_erf(graph);

@@ -17,7 +17,7 @@ TEST_F(HardSwish, FactorsInAnyOrder) {
   EXPECT_TRUE(found(b.mul(b.relu_0_to_1(b.add(b.mul(x, 1.0 / 6), 0.5)), x)));
 }
 
-TEST_F(HardSwish, OtherNumbersAreNone) {
+TEST_F(HardSwish, OtherConstantsAreNotHardSwish) {
   EXPECT_FALSE(found(b.mul(x, b.div(b.relu6(b.add(x, 2)), 6))));
   EXPECT_FALSE(found(b.mul(x, b.div(b.relu6(b.add(x, 3)), 5))));
   EXPECT_FALSE(found(b.mul(x, b.div(b.relu(b.add(x, 3)), 6))));

@@ -11,7 +11,7 @@ struct MatmulRules : Fusing {
   Val dense(Val x) { return b.fully_connected(x, counted({1, 6}), {}, false); }
 };
 
-TEST_F(MatmulRules, AFlattenGoesIntoTheWeights) {
+TEST_F(MatmulRules, AFlattenFoldsIntoTheWeights) {
   EXPECT_EQ(fused(dense(flat(image))), (Kinds{{Kind::kConv2d, 1}, {Kind::kReshape, 1}, {Kind::kFullyConnected, 1}}));
   // Weight c * 2 + w of ONNX's order stands at w * 3 + c.
   EXPECT_EQ(numbers(only(Kind::kFullyConnected).inputs[1]), (std::vector<double>{0, 2, 4, 1, 3, 5}));
@@ -22,7 +22,7 @@ TEST_F(MatmulRules, LayersThatShareAFlattenChangeTogether) {
   EXPECT_EQ(fused({dense(f), dense(f)})[Kind::kTranspose], 0);
 }
 
-TEST_F(MatmulRules, AFlattenThatIsSeenStays) {
+TEST_F(MatmulRules, AFlattenWithAnotherUserStays) {
   Val f = flat(image);
   EXPECT_EQ(fused({dense(f), f})[Kind::kTranspose], 1);
   EXPECT_EQ(fused({dense(f), b.softmax(f)})[Kind::kTranspose], 1);
@@ -39,7 +39,7 @@ TEST_F(MatmulRules, AFlattenAcrossTheBatchStays) {
   EXPECT_EQ(fused(b.fully_connected(b.reshape(image, {4, 3}), counted({1, 3}), {}, false))[Kind::kTranspose], 1);
 }
 
-TEST_F(MatmulRules, TransposesAreFlagsOfTheProduct) {
+TEST_F(MatmulRules, TransposesBecomeFlagsOfTheProduct) {
   Val x = input({2, 3, 5}), y = input({2, 7, 5});
   const Perm swap{0, 2, 1};
   EXPECT_EQ(fused(b.batch_matmul(x, b.transpose(y, swap))), (Kinds{{Kind::kBatchMatmul, 1}}));

@@ -15,7 +15,7 @@ struct PadRules : Fusing {
   const Kinds conv_only{{Kind::kConv2d, 1}}, conv_and_pad{{Kind::kPad, 1}, {Kind::kConv2d, 1}};
 };
 
-TEST_F(PadRules, WhatSamePadsVanishes) {
+TEST_F(PadRules, PadsEqualToSameAreRemoved) {
   EXPECT_EQ(fused(conv(padded({0, 1, 1, 0}, {0, 1, 1, 0}), 4, 3)), conv_only);
   EXPECT_EQ(std::get<core::Conv2dOptions>(only(Kind::kConv2d).options).padding, core::Padding::kSame);
 }
@@ -29,7 +29,7 @@ TEST_F(PadRules, OtherAmountsAxesAndValuesStay) {
   EXPECT_EQ(fused({conv(p, 4, 3), p}), conv_and_pad);
 }
 
-TEST_F(PadRules, AnEvenExtentAndAStrideAskForPaddingBehindOnly) {
+TEST_F(PadRules, AnEvenSizeWithAStrideIsPaddedAtTheEndOnly) {
   Val even = input({1, 8, 10, 3});
   core::Conv2dOptions strided{.padding = core::Padding::kValid, .stride_h = 2, .stride_w = 2};
   const Amounts none{0, 0, 0, 0}, behind{0, 1, 1, 0};
@@ -37,13 +37,13 @@ TEST_F(PadRules, AnEvenExtentAndAStrideAskForPaddingBehindOnly) {
   EXPECT_EQ(fused(conv(b.pad(even, behind, behind, 0), 4, 3, strided)), conv_and_pad);
 }
 
-TEST_F(PadRules, AnExtentOfTheRunIsNotKnownToBeSame) {
+TEST_F(PadRules, ADynamicSizeIsNotKnownToBeSame) {
   Val dynamic = input({1, symbols.named("H"), 9, 3});
   const Amounts around{0, 1, 1, 0};
   EXPECT_EQ(fused(conv(b.pad(dynamic, around, around, 0), 4, 3)), conv_and_pad);
 }
 
-TEST_F(PadRules, AMaximumTakesOnlyMinusInfinity) {
+TEST_F(PadRules, MaxPoolFoldsOnlyMinusInfinity) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(fused(pool(padded({0, 1, 1, 0}, {0, 1, 1, 0}, -kInfinity))), (Kinds{{Kind::kMaxPool2d, 1}}));
   for (double value : {0.0, 1.0, kInfinity, std::numeric_limits<double>::quiet_NaN()})
@@ -51,13 +51,13 @@ TEST_F(PadRules, AMaximumTakesOnlyMinusInfinity) {
   EXPECT_EQ(graph.ops.size(), 2u);  // the last one: NaN
 }
 
-TEST_F(PadRules, AnAverageTakesNone) {
+TEST_F(PadRules, AveragePoolFoldsNoPads) {
   Val mean = b.average_pool_2d(padded({0, 1, 1, 0}, {0, 1, 1, 0}),
                                {.padding = core::Padding::kValid, .filter_h = 3, .filter_w = 3});
   EXPECT_EQ(fused(mean), (Kinds{{Kind::kPad, 1}, {Kind::kAveragePool2d, 1}}));
 }
 
-TEST_F(PadRules, TwoInARowAddUpWhenTheyHoldOneValue) {
+TEST_F(PadRules, TwoInARowMergeIfTheirValuesAreEqual) {
   const Amounts one{0, 1, 0, 2}, two{1, 0, 3, 1}, none{0, 0, 0, 0};
   EXPECT_EQ(fused(b.pad(b.pad(x, one, none, 0), two, one, 0)), (Kinds{{Kind::kPad, 1}}));
   EXPECT_EQ(*graph.ints(only(Kind::kPad).inputs[1]), (Amounts{1, 0, 1, 1, 3, 0, 3, 2}));

@@ -17,26 +17,26 @@ struct PixelShuffle : Fusing {
   const Kinds found{{Kind::kConv2d, 1}, {Kind::kDepthToSpace, 1}};
 };
 
-TEST_F(PixelShuffle, PyTorchsOrderPermutesTheWeights) {
+TEST_F(PixelShuffle, PyTorchOrderPermutesTheWeights) {
   EXPECT_EQ(fused(pytorch(made())), found);
   const std::vector<double> channels{0, 4, 1, 5, 2, 6, 3, 7};
   EXPECT_EQ(numbers(only(Kind::kConv2d).inputs[2]), channels);
   EXPECT_EQ(numbers(only(Kind::kConv2d).inputs[1])[2], 8);  // channel 4 starts with weight 8
 }
 
-TEST_F(PixelShuffle, DepthToSpacesOwnOrderNeedsNoWeights) {
+TEST_F(PixelShuffle, DepthToSpaceOrderKeepsTheWeights) {
   Val v = input({1, 5, 7, 12});
   EXPECT_EQ(fused(shuffled(v, {2, 2, 3}, {0, 1, 3, 2, 4, 5}, {1, 10, 14, 3})), (Kinds{{Kind::kDepthToSpace, 1}}));
 }
 
-TEST_F(PixelShuffle, PassesElementwiseOpsAndTheirConstants) {
+TEST_F(PixelShuffle, MovesAcrossElementwiseOpsAndTheirConstants) {
   Val residual = b.add(made(), b.relu(made()));
   EXPECT_EQ(fused(pytorch(b.mul(b.tanh(residual), counted({8})))),
             (Kinds{{Kind::kConv2d, 2}, {Kind::kAdd, 1}, {Kind::kTanh, 1}, {Kind::kMul, 1}, {Kind::kDepthToSpace, 1}}));
   EXPECT_EQ(numbers(only(Kind::kMul).inputs[1]), (std::vector<double>{0, 4, 1, 5, 2, 6, 3, 7}));
 }
 
-TEST_F(PixelShuffle, StaysWhereTheChannelsCannotMove) {
+TEST_F(PixelShuffle, StaysIfTheChannelsCannotMove) {
   EXPECT_EQ(fused(pytorch(input({1, 5, 7, 8})))[Kind::kDepthToSpace], 0);
   EXPECT_EQ(fused(pytorch(b.softmax(made())))[Kind::kDepthToSpace], 0);
   EXPECT_EQ(fused(pytorch(b.add(made(), input({1, 5, 7, 8}))))[Kind::kDepthToSpace], 0);
@@ -48,7 +48,7 @@ TEST_F(PixelShuffle, StaysWhereTheChannelsCannotMove) {
   EXPECT_EQ(fused(pytorch(depthwise))[Kind::kDepthToSpace], 0);
 }
 
-TEST_F(PixelShuffle, OtherShufflesAreNone) {
+TEST_F(PixelShuffle, OtherTransposesAreNotPixelShuffles) {
   Val v = input({1, 5, 7, 12});
   EXPECT_EQ(fused(shuffled(v, {2, 3, 2}, {0, 1, 3, 2, 4, 5}, {1, 10, 21, 2}))[Kind::kDepthToSpace], 0);
   EXPECT_EQ(fused(shuffled(v, {2, 2, 3}, {0, 3, 1, 2, 4, 5}, {1, 10, 14, 3}))[Kind::kDepthToSpace], 0);

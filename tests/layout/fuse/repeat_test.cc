@@ -40,7 +40,7 @@ class RepeatTest : public testing::Test {
 
 using Kinds = std::map<Kind, int>;
 
-TEST_F(RepeatTest, ABroadcastBeforeAnAdditionVanishes) {
+TEST_F(RepeatTest, ABroadcastBeforeAnAdditionIsRemoved) {
   Val x = input({2, 3, 4}), y = input({3, 1});
   const Dim wide[] = {2, 3, 4};
   EXPECT_EQ(fused(b.mul(x, b.broadcast_to(y, wide))), (Kinds{{Kind::kMul, 1}}));
@@ -52,13 +52,13 @@ TEST_F(RepeatTest, ATileOfOnesIsABroadcast) {
   EXPECT_EQ(fused(b.maximum(b.tile(y, twice), x)), (Kinds{{Kind::kMaximum, 1}}));
 }
 
-TEST_F(RepeatTest, ATileOfMoreStays) {
+TEST_F(RepeatTest, ATileOfLongerAxesStays) {
   Val x = input({4, 3}), y = input({2, 3});
   const int64_t twice[] = {2, 1};
   EXPECT_EQ(fused(b.maximum(b.tile(y, twice), x)), (Kinds{{Kind::kMaximum, 1}, {Kind::kTile, 1}}));
 }
 
-TEST_F(RepeatTest, ABroadcastThatGivesTheResultItsShapeStays) {
+TEST_F(RepeatTest, ABroadcastThatDeterminesTheResultShapeStays) {
   Val x = input({1, 3}), y = input({3});
   const Dim wide[] = {2, 3};
   EXPECT_EQ(fused(b.maximum(x, b.broadcast_to(y, wide))), (Kinds{{Kind::kBroadcastTo, 1}, {Kind::kMaximum, 1}}));

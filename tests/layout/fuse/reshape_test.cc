@@ -12,14 +12,14 @@ struct ReshapeRules : Fusing {
   Val centred(Val v) { return b.sub(v, b.mean(v, last, true)); }
 };
 
-TEST_F(ReshapeRules, ThereAndBackIsNothing) {
+TEST_F(ReshapeRules, InverseReshapesCancel) {
   Val t = b.tanh(x);
   // By hand: the builder would leave it out.
   Val there = b.op(Kind::kReshape, {t, b.i32({6, 5})});
   EXPECT_EQ(fused(b.op(Kind::kReshape, {there, b.i32({2, 3, 5})})), (Kinds{{Kind::kTanh, 1}}));
 }
 
-TEST_F(ReshapeRules, AnInnerOneThatIsSeenStays) {
+TEST_F(ReshapeRules, AnInnerReshapeWithAnotherUserStays) {
   Val outer = b.op(Kind::kReshape, {flat, b.i32({3, 10})});
   EXPECT_EQ(fused({outer, flat}), (Kinds{{Kind::kReshape, 2}}));
   EXPECT_EQ(only(Kind::kReshape).inputs[0], x.id);
@@ -32,14 +32,14 @@ TEST_F(ReshapeRules, ANormBetweenReshapesKeepsItsRank) {
   EXPECT_EQ(graph.at(only(Kind::kMean).outputs[0]).shape, (Shape{2, 3, 1}));
 }
 
-TEST_F(ReshapeRules, AnExitKeepsTheReshape) {
+TEST_F(ReshapeRules, AnotherUserKeepsTheReshape) {
   Val y = centred(flat);
   EXPECT_EQ(fused({b.reshape(y, {2, 3, 5}), y})[Kind::kReshape], 2);
   Val z = centred(flat);
   EXPECT_EQ(fused({b.reshape(z, {2, 3, 5}), b.transpose(z, {1, 0})})[Kind::kReshape], 2);
 }
 
-TEST_F(ReshapeRules, WhatMindsTheLeadingAxesKeepsTheReshape) {
+TEST_F(ReshapeRules, OpsThatDependOnTheLeadingAxesKeepTheReshape) {
   EXPECT_EQ(fused(b.reshape(b.add(flat, input({6, 5})), {2, 3, 5}))[Kind::kReshape], 2);
   EXPECT_EQ(fused(b.reshape(b.mul(flat, counted({6, 1})), {2, 3, 5}))[Kind::kReshape], 2);
   EXPECT_EQ(fused(b.reshape(b.cumsum(flat, 0, false, false), {2, 3, 5}))[Kind::kReshape], 2);
@@ -47,7 +47,7 @@ TEST_F(ReshapeRules, WhatMindsTheLeadingAxesKeepsTheReshape) {
   EXPECT_EQ(fused(b.reshape(b.tanh(dense), {2, 3, 4}))[Kind::kReshape], 2);
 }
 
-TEST_F(ReshapeRules, AFullyConnectedLayerThatKeepsItsRankDoesNotMind) {
+TEST_F(ReshapeRules, AFullyConnectedLayerThatKeepsItsRankDropsTheReshape) {
   EXPECT_EQ(fused(b.reshape(b.softmax(linear(flat, 4)), {3, 2, 4})),
             (Kinds{{Kind::kFullyConnected, 1}, {Kind::kSoftmax, 1}, {Kind::kReshape, 1}}));
 }

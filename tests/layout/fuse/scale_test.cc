@@ -9,7 +9,7 @@ namespace {
 
 using ScaleRules = Fusing;
 
-TEST_F(ScaleRules, BatchNormalisationGoesIntoWeightsAndBias) {
+TEST_F(ScaleRules, BatchNormalisationFoldsIntoWeightsAndBias) {
   Val scale = counted({3}), shift = counted({1, 1, 1, 3});
   EXPECT_EQ(fused(b.relu(b.sub(b.mul(conv(input({2, 5, 7, 4}), 3), scale), shift))), (Kinds{{Kind::kConv2d, 1}}));
   const core::Op& op = only(Kind::kConv2d);
@@ -30,7 +30,7 @@ TEST_F(ScaleRules, DepthwiseChannelsAreTheLastAxisOfTheWeights) {
   EXPECT_EQ(numbers(only(Kind::kDepthwiseConv2d).inputs[1]), (std::vector<double>{0, 1, 2, 3}));
 }
 
-TEST_F(ScaleRules, ConstantsFirstAreNoShift) {
+TEST_F(ScaleRules, AConstantMinusAValueIsNotAnOffset) {
   Val c = conv(input({2, 5, 7, 4}), 3);
   EXPECT_EQ(fused(b.sub(counted({3}), c)), (Kinds{{Kind::kConv2d, 1}, {Kind::kSub, 1}}));
   EXPECT_EQ(fused(b.div(counted({3}), c)), (Kinds{{Kind::kConv2d, 1}, {Kind::kDiv, 1}}));
@@ -45,12 +45,12 @@ TEST_F(ScaleRules, OtherAxesAndLargerShapesStay) {
   EXPECT_EQ(fused(b.mul(conv(input({1, 5, 7, 4}), 1), ones({6}))), stays);
 }
 
-TEST_F(ScaleRules, AnActivationBetweenStopsThem) {
+TEST_F(ScaleRules, AnActivationInBetweenPreventsFolding) {
   EXPECT_EQ(fused(b.mul(b.relu(conv(input({2, 5, 7, 4}), 3)), counted({3}))),
             (Kinds{{Kind::kConv2d, 1}, {Kind::kMul, 1}}));
 }
 
-TEST_F(ScaleRules, TheUnscaledValueMayBeSeen) {
+TEST_F(ScaleRules, TheUnscaledValueMayHaveAnotherUser) {
   Val c = conv(input({2, 5, 7, 4}), 3);
   EXPECT_EQ(fused({b.mul(c, counted({3})), c}), (Kinds{{Kind::kConv2d, 1}, {Kind::kMul, 1}}));
 }
@@ -63,12 +63,12 @@ TEST_F(ScaleRules, InfinitiesAndDivisionsByZeroStay) {
   EXPECT_EQ(fused(b.div(c, counted({3}))), (Kinds{{Kind::kConv2d, 1}, {Kind::kDiv, 1}}));
 }
 
-TEST_F(ScaleRules, ABiasOfTheRunTakesNothing) {
+TEST_F(ScaleRules, ARunTimeBiasPreventsFolding) {
   Val x = b.fully_connected(input({2, 4}), ones({3, 4}), input({3}), false);
   EXPECT_EQ(fused(b.add(x, counted({3}))), (Kinds{{Kind::kFullyConnected, 1}, {Kind::kAdd, 1}}));
 }
 
-TEST_F(ScaleRules, AttentionsFactorGoesIntoOneProjection) {
+TEST_F(ScaleRules, TheAttentionScaleFoldsIntoOneProjection) {
   Val x = input({2, 4, 6});
   Val q = linear(x, 6), k = linear(x, 6);
   EXPECT_EQ(fused(b.div(b.batch_matmul(b.reshape(q, {2, 4, 6}), k, false, true), 2)),
@@ -79,13 +79,13 @@ TEST_F(ScaleRules, AttentionsFactorGoesIntoOneProjection) {
   EXPECT_EQ(sum, 1.5);
 }
 
-TEST_F(ScaleRules, AProjectionTimesItselfWouldBeScaledTwice) {
+TEST_F(ScaleRules, AProjectionTimesItselfIsNotScaled) {
   Val q = linear(input({2, 4, 6}), 6);
   EXPECT_EQ(fused(b.div(b.batch_matmul(q, q, false, true), 2)),
             (Kinds{{Kind::kFullyConnected, 1}, {Kind::kBatchMatmul, 1}, {Kind::kDiv, 1}}));
 }
 
-TEST_F(ScaleRules, AFactorOfAVectorStaysBelowTheProduct) {
+TEST_F(ScaleRules, AVectorScaleStaysAfterTheProduct) {
   Val x = input({2, 4, 6});
   EXPECT_EQ(fused(b.mul(b.batch_matmul(linear(x, 6), linear(x, 6), false, true), counted({4}))),
             (Kinds{{Kind::kFullyConnected, 2}, {Kind::kBatchMatmul, 1}, {Kind::kMul, 1}}));

@@ -34,16 +34,16 @@ struct KeepInfinities : testing::Test {
   }
 };
 
-TEST_F(KeepInfinities, OfAMaskThatAnOutputShows) {
+TEST_F(KeepInfinities, InAMaskThatIsAnOutput) {
   EXPECT_EQ(selects(b.reshape(b.add(x, mask), {3, 2})), 1);
   EXPECT_EQ(graph.at(graph.outputs[0]).shape, (core::Shape{3, 2}));
 }
 
-TEST_F(KeepInfinities, NotWhereSomethingElseTakesThem) { EXPECT_EQ(selects(b.softmax(b.add(x, mask))), 0); }
+TEST_F(KeepInfinities, NotBeforeOpsThatRemoveThem) { EXPECT_EQ(selects(b.softmax(b.add(x, mask))), 0); }
 
-TEST_F(KeepInfinities, NotOfFiniteMasks) { EXPECT_EQ(selects(b.add(x, -1e9)), 0); }
+TEST_F(KeepInfinities, NotInFiniteMasks) { EXPECT_EQ(selects(b.add(x, -1e9)), 0); }
 
-TEST_F(KeepInfinities, AFusedReluComesAfterTheMending) {
+TEST_F(KeepInfinities, AFusedReluIsAppliedAfterTheSelect) {
   EXPECT_EQ(selects(b.add(x, mask), Activation::kRelu), 1);
   EXPECT_EQ(graph.ops.back().kind, Kind::kRelu);
   for (const core::Op& op : graph.ops)
@@ -52,7 +52,7 @@ TEST_F(KeepInfinities, AFusedReluComesAfterTheMending) {
     }
 }
 
-TEST_F(KeepInfinities, AFusedRelu6LeavesNone) { EXPECT_EQ(selects(b.add(x, mask), Activation::kRelu6), 0); }
+TEST_F(KeepInfinities, AFusedRelu6RemovesThem) { EXPECT_EQ(selects(b.add(x, mask), Activation::kRelu6), 0); }
 
 }  // namespace
 }  // namespace lowtide::layout

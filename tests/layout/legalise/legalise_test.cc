@@ -39,7 +39,7 @@ struct Legalise : testing::Test {
   }
 };
 
-TEST_F(Legalise, WhatKernelsTakeStaysAsItIs) {
+TEST_F(Legalise, SupportedOpsDoNotChange) {
   Val x = input(DType::kInt64, {2, 3});
   output(b.maximum(b.add(x, x), b.scalar(7, DType::kInt64)));
   EXPECT_EQ(kinds(), (std::vector<Kind>{Kind::kAdd, Kind::kMaximum}));
@@ -62,7 +62,7 @@ TEST_F(Legalise, NarrowIntegersWrapBetweenTwoOps) {
   EXPECT_EQ(kinds(), (std::vector<Kind>{Kind::kCast, Kind::kMul, Kind::kCast, Kind::kCast, Kind::kAdd, Kind::kCast}));
 }
 
-TEST_F(Legalise, UnsignedWordsAreSignedOnesOfTheSameOrder) {
+TEST_F(Legalise, UnsignedIntegersAreComputedInSignedOnes) {
   EXPECT_EQ(compute_type(Kind::kAdd, DType::kUint64)->passage, Passage::kBits);
   EXPECT_EQ(compute_type(Kind::kLess, DType::kUint64)->passage, Passage::kOrdered);
   EXPECT_FALSE(compute_type(Kind::kDiv, DType::kUint64));
@@ -74,7 +74,7 @@ TEST_F(Legalise, UnsignedWordsAreSignedOnesOfTheSameOrder) {
   EXPECT_FALSE(is_exact(DType::kFloat64, DType::kFloat32));
 }
 
-TEST_F(Legalise, AxesThatAreTreatedAlikeAreMerged) {
+TEST_F(Legalise, AdjacentReducedAxesAreMerged) {
   Val x = input(DType::kFloat32, {2, 3, 1, 5, 2, 7, 3});
   const int axes[] = {3, 4};
   output(b.sum(x, axes, true));
@@ -84,14 +84,14 @@ TEST_F(Legalise, AxesThatAreTreatedAlikeAreMerged) {
   EXPECT_EQ(graph.at(graph.outputs[0]).shape, (Shape{2, 3, 1, 1, 1, 7, 3}));
 }
 
-TEST_F(Legalise, ADynamicBatchIsMergedToo) {
+TEST_F(Legalise, ADynamicBatchAxisIsMerged) {
   Val x = input(DType::kFloat32, {symbols.named("N"), 3, 1, 5, 2, 7, 3});
   output(b.softmax(x));
   EXPECT_EQ(kinds(), (std::vector<Kind>{Kind::kReshape, Kind::kSoftmax, Kind::kReshape}));
   EXPECT_EQ(graph.at(graph.ops[1].inputs[0]).rank(), 2);
 }
 
-TEST_F(Legalise, WhatNoKernelTakesIsNamedWithItsNode) {
+TEST_F(Legalise, UnsupportedOpsAreReportedWithTheirNode) {
   graph.origins.push_back("node_7");
   b.origin = 1;
   output(b.exp(input(DType::kInt32, {2})));
@@ -103,7 +103,7 @@ TEST_F(Legalise, WhatNoKernelTakesIsNamedWithItsNode) {
   EXPECT_NE(refused[1].reason().find("rank 9"), std::string::npos) << refused[1].reason();
 }
 
-TEST_F(Legalise, OperandsOfKernelsWithoutBroadcastingAreSpread) {
+TEST_F(Legalise, OperandsOfKernelsWithoutBroadcastingAreExpanded) {
   Val x = input(DType::kFloat32, {symbols.named("N"), 3});
   output(b.atan2(x, b.scalar(1, DType::kFloat32)));
   std::vector<Kind> made = kinds();

@@ -14,7 +14,6 @@ namespace lowtide::layout {
 namespace {
 
 using core::DType;
-using core::Kind;
 using core::Shape;
 using core::Val;
 
@@ -40,7 +39,7 @@ struct Border : testing::Test {
   const core::Value& out(size_t i) const { return graph.at(graph.outputs[i]); }
 };
 
-TEST_F(Border, EachOutputGetsAnOpAndItsName) {
+TEST_F(Border, EachOutputHasAnOpAndItsName) {
   Val t = b.tanh(x);
   outputs({x, t, b.filled(1, DType::kInt32, {5}), t});
   EXPECT_EQ(std::set<core::ValueId>(graph.outputs.begin(), graph.outputs.end()).size(), 4u);
@@ -52,7 +51,7 @@ TEST_F(Border, EachOutputGetsAnOpAndItsName) {
   EXPECT_EQ(out(2).dtype, DType::kInt32);
 }
 
-TEST_F(Border, AnotherValueOfAnOutputsNameGivesWay) {
+TEST_F(Border, AnotherValueWithAnOutputsNameIsRenamed) {
   Val t = b.tanh(x);
   graph.at(t.id).name = "y1";
   outputs({b.exp(t), b.abs(t)});
@@ -62,13 +61,13 @@ TEST_F(Border, AnotherValueOfAnOutputsNameGivesWay) {
   EXPECT_EQ(out(0).name, "y1");
 }
 
-TEST_F(Border, LoopsMayHandOnTheirInputs) {
+TEST_F(Border, LoopBodiesMayReturnTheirInputs) {
   outputs({x}, false);
   separate_outputs(graph, false);
   EXPECT_TRUE(graph.ops.empty());
 }
 
-TEST_F(Border, PinnedOrdersAreTransposesAtTheBorder) {
+TEST_F(Border, PinnedLayoutsInsertTransposes) {
   outputs({b.tanh(x)}, false);
   pin_layouts(graph, {{"x", "nhwc"}, {"y1", "nhwc"}});
   graph.tidy();
@@ -78,13 +77,13 @@ TEST_F(Border, PinnedOrdersAreTransposesAtTheBorder) {
   EXPECT_EQ(graph.ops.size(), 3u);
 }
 
-TEST_F(Border, APinnedInputThatIsAnOutputKeepsThatOnesOrder) {
+TEST_F(Border, APinnedInputThatIsAnOutputKeepsTheOutputsLayout) {
   outputs({x}, false);
   pin_layouts(graph, {{"x", "nhwc"}});
   EXPECT_EQ(out(0).shape, (Shape{2, 3, 5, 7}));
 }
 
-TEST_F(Border, WhatCannotBePinnedIsRefused) {
+TEST_F(Border, ImpossibleLayoutsAreErrors) {
   outputs({b.tanh(x), b.mean(x, std::vector<int>{0, 1}, false)}, false);
   EXPECT_THROW(pin_layouts(graph, {{"z", "nhwc"}}), stream::Error);
   EXPECT_THROW(pin_layouts(graph, {{"x", "chwn"}}), stream::Error);

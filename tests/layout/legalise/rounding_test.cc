@@ -42,7 +42,7 @@ struct WrittenOut : testing::Test {
 };
 using KindList = std::vector<Kind>;
 
-TEST_F(WrittenOut, IntegersTakeTheZeroPointLast) {
+TEST_F(WrittenOut, TheZeroPointIsAddedAfterClamping) {
   const Val q = quantize(input({2, 3}), 0.5f, -7, DType::kInt8);
   EXPECT_EQ(legal({b.op(Kind::kBitcast, {q}, core::IndexOptions{DType::kInt8})}),
             (KindList{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kAdd, Kind::kCast}));
@@ -53,7 +53,7 @@ TEST_F(WrittenOut, IntegersTakeTheZeroPointLast) {
   EXPECT_FALSE(graph.at(graph.outputs[0]).quantization);
 }
 
-TEST_F(WrittenOut, FloatsAloneNeedNoIntegers) {
+TEST_F(WrittenOut, QuantizeThenDequantizeStaysInFloats) {
   EXPECT_EQ(legal({dequantize(quantize(input({2, 3}), 0.5f, 100, DType::kUint8))}),
             (KindList{Kind::kDiv, Kind::kRound, Kind::kMaximum, Kind::kMinimum, Kind::kMul}));
   EXPECT_EQ(operand(2), std::vector<double>{-100});
@@ -71,7 +71,7 @@ TEST_F(WrittenOut, MovedIntegersAreDequantizedByTheKernel) {
   EXPECT_TRUE(graph.at(graph.ops[5].outputs[0]).quantization);
 }
 
-TEST_F(WrittenOut, FromOneScaleToAnotherStaysWithTheKernel) {
+TEST_F(WrittenOut, RequantizationStaysAKernel) {
   const Val q{graph.add_value(DType::kInt8, {2, 3})};
   graph.inputs.push_back(q.id);
   graph.at(q.id).quantization = core::Quantization{{0.25f}, {3}, 0};

@@ -34,7 +34,7 @@ TEST(Resample, TheScaleCountsAndNotTheRatioOfSizes) {
   EXPECT_TRUE(same_taps(by_ratio, kernel_taps(true, {.half_pixel_centers = true}, 10, 17), 10));
 }
 
-TEST(Resample, KernelsAgreeWhereTheyShould) {
+TEST(Resample, KernelsThatMatchAreRecognised) {
   for (int64_t n : {1, 2, 5, 37, 513}) {
     const ResampledAxis twice{.in = n, .out = 2 * n, .scale = 2};
     Resampling how{.interpolation = Interpolation::kLinear};
@@ -51,7 +51,7 @@ TEST(Resample, KernelsAgreeWhereTheyShould) {
                          kernel_taps(false, {.half_pixel_centers = true}, 4, 2), 4));
 }
 
-TEST(Resample, WeightsOutsideGoToTheBorderOrNowhere) {
+TEST(Resample, WeightsOutsideTheImageAreClampedOrDropped) {
   Resampling how{.interpolation = Interpolation::kCubic, .transform = Transform::kAsymmetric, .cubic_a = -0.5f};
   const ResampledAxis axis{.in = 3, .out = 6, .scale = 2};
   auto taps = onnx_taps(how, axis)[1].taps;  // position 0.5: weights -1/16, 9/16, 9/16, -1/16 of -1, 0, 1, 2
@@ -65,7 +65,7 @@ TEST(Resample, WeightsOutsideGoToTheBorderOrNowhere) {
   EXPECT_FLOAT_EQ(taps[2].weight, -1.0f / 17);
 }
 
-TEST(Resample, AntialiasingStretchesTheFilter) {
+TEST(Resample, AntialiasingWidensTheFilter) {
   const Resampling how{.interpolation = Interpolation::kLinear, .antialias = true};
   const auto taps = onnx_taps(how, {.in = 8, .out = 4, .scale = 0.5f})[1].taps;  // around 2.5: 1, 2, 3, 4
   ASSERT_EQ(taps.size(), 4u);
@@ -74,7 +74,7 @@ TEST(Resample, AntialiasingStretchesTheFilter) {
   EXPECT_FLOAT_EQ(taps[1].weight, 0.375f);
 }
 
-TEST(Resample, CropsKnowWhatLiesOutside) {
+TEST(Resample, CropAndResizeMarksPositionsOutside) {
   const Resampling how{.interpolation = Interpolation::kLinear, .transform = Transform::kTfCropAndResize};
   const auto taps = onnx_taps(how, {.in = 5, .out = 3, .scale = 0.6f, .roi_start = 0.5f, .roi_end = 1.5f});  // 2, 4, 6
   EXPECT_FALSE(taps[0].outside);

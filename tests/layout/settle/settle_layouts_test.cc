@@ -49,7 +49,7 @@ struct SettleLayouts : testing::Test {
   }
 };
 
-TEST_F(SettleLayouts, ConvolutionsInARowKeepTransposesAtTheBorderOnly) {
+TEST_F(SettleLayouts, ChainedConvolutionsHaveTransposesOnlyAtInputsAndOutputs) {
   Val x = conv(input({2, 3, 5, 7}), 11);
   x = b.relu(x);
   x = conv(b.add(x, b.filled(2, DType::kFloat32, {11, 1, 1})), 13);
@@ -71,7 +71,7 @@ TEST_F(SettleLayouts, ConcatRemapsItsAxis) {
     }
 }
 
-TEST_F(SettleLayouts, LowerRankConstantIsLifted) {
+TEST_F(SettleLayouts, ConstantsOfLowerRankAreExtended) {
   Val x = conv(input({2, 3, 5, 7}), 11);
   x = b.mul(x, b.filled(3, DType::kFloat32, {5, 7}));
   output(conv(x, 13));
@@ -83,7 +83,7 @@ TEST_F(SettleLayouts, LowerRankConstantIsLifted) {
     }
 }
 
-TEST_F(SettleLayouts, ReduceTakesItsAxesAlong) {
+TEST_F(SettleLayouts, ReduceRemapsItsAxes) {
   Val x = conv(input({2, 3, 5, 7}), 11);
   Val mean = b.mean(x, std::vector<int>{2, 3}, true);
   output(conv(b.mul(x, b.logistic(conv(mean, 11))), 13));
@@ -95,7 +95,7 @@ TEST_F(SettleLayouts, ReduceTakesItsAxesAlong) {
     }
 }
 
-TEST_F(SettleLayouts, AReductionWithoutTheImageTakesItAsItIs) {
+TEST_F(SettleLayouts, ReductionsOverTheImageNeedNoTranspose) {
   // What is left of the axes stands in the same order whichever way the image is stored.
   output(b.mean(conv(input({2, 3, 5, 7}), 11), std::vector<int>{2, 3}, false));
   output(b.arg_max(conv(input({2, 3, 5, 7}), 13), 1, DType::kInt32));
@@ -103,7 +103,7 @@ TEST_F(SettleLayouts, AReductionWithoutTheImageTakesItAsItIs) {
   EXPECT_EQ(count(Kind::kTranspose), 2);
 }
 
-TEST_F(SettleLayouts, AConvolutionOfOnePixelFollowsWhatLeavesTheChannelsLast) {
+TEST_F(SettleLayouts, APointwiseConvolutionMovesAcrossTransposesThatKeepChannelsLast) {
   const Perm turn{0, 2, 1, 3};
   auto turned = [&](Val x, int height, int stride) {
     Val weights = b.filled(1, DType::kFloat32, {11, height, 1, 3});
@@ -122,7 +122,7 @@ TEST_F(SettleLayouts, AConvolutionOfOnePixelFollowsWhatLeavesTheChannelsLast) {
   EXPECT_EQ(count(Kind::kTranspose), 4);
 }
 
-TEST_F(SettleLayouts, FlattenBeforeAFullyConnectedLayerMovesIntoTheWeights) {
+TEST_F(SettleLayouts, FlattenBeforeAFullyConnectedLayerPermutesTheWeights) {
   Val x = b.relu(conv(input({2, 3, 5, 7}), 11));
   Val flat = b.reshape(x, {2, 11 * 5 * 7});
   Val weights = b.filled(1, DType::kFloat32, {4, 11 * 5 * 7});
@@ -160,7 +160,7 @@ TEST_F(SettleLayouts, TopKKeepsItsAxisLast) {
   EXPECT_EQ(graph.at(graph.outputs[1]).shape, (core::Shape{2, 11, 5, 2}));
 }
 
-TEST_F(SettleLayouts, ALiftedValueFollows) {
+TEST_F(SettleLayouts, AValueOfLowerRankIsReshaped) {
   Val x = conv(input({2, 3, 5, 7}), 11);
   Val rows = input({5, 7});
   output(conv(b.mul(x, rows), 13));
@@ -169,7 +169,7 @@ TEST_F(SettleLayouts, ALiftedValueFollows) {
   EXPECT_EQ(graph.at(graph.outputs[0]).shape, (core::Shape{2, 13, 5, 7}));
 }
 
-TEST_F(SettleLayouts, AnOutputInSeveralOrders) {
+TEST_F(SettleLayouts, AnOutputUsedInSeveralLayouts) {
   Val x = b.relu(conv(input({2, 3, 5, 7}), 11));
   output(x);
   output(b.transpose(x, kToNhwc));
@@ -181,7 +181,7 @@ TEST_F(SettleLayouts, AnOutputInSeveralOrders) {
   EXPECT_EQ(graph.at(graph.outputs[2]).shape, (core::Shape{7, 5, 11, 2}));
 }
 
-TEST_F(SettleLayouts, ScalesOfAnAxisMoveWithIt) {
+TEST_F(SettleLayouts, PerAxisScalesMoveWithTheirAxis) {
   Val q = b.op(Kind::kQuantize, {conv(input({2, 3, 5, 7}), 11)}, core::IndexOptions{DType::kInt8});
   graph.at(q.id).quantization = core::Quantization{std::vector<float>(11, 0.5F), std::vector<int64_t>(11, 0), 1};
   output(conv(b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}), 13));

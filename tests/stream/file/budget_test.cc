@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-TEST(Budget, LeasesComeBackAndTheHighWaterMarkStays) {
+TEST(Budget, ReturnedLeasesLowerUseAndKeepThePeak) {
   Budget budget(10 * kPage);
   {
     Budget::Lease a = budget.take(3 * kPage, "a");
@@ -27,7 +27,7 @@ TEST(Budget, LeasesComeBackAndTheHighWaterMarkStays) {
   EXPECT_EQ(budget.high_water(), 4 * kPage);
 }
 
-TEST(Budget, NamesTheSmallestLimitThatWouldDo) {
+TEST(Budget, ErrorsNameTheSmallestSufficientLimit) {
   Budget budget(4 * kPage);
   Budget::Lease held = budget.take(kPage, "held");
   expect_error(Code::kBudget, "tile of 'w' takes 20480 bytes", [&] { budget.take(5 * kPage, "tile of 'w'"); });
@@ -37,13 +37,13 @@ TEST(Budget, NamesTheSmallestLimitThatWouldDo) {
   EXPECT_EQ(budget.take(0, "nothing").data(), nullptr);
 }
 
-TEST(Budget, MoreThanTheSystemHasIsAnErrorOfTheBudget) {
+TEST(Budget, AFailedAllocationIsABudgetError) {
   Budget budget(UINT64_MAX);
   expect_error(Code::kBudget, "the system has no", [&] { budget.take(uint64_t{1} << 60, "x"); });
   EXPECT_EQ(budget.available(), UINT64_MAX);
 }
 
-TEST(Budget, WhatIsTakenOfAShareCountsInTheWhole) {
+TEST(Budget, SharesCountAgainstTheirParent) {
   Budget budget(16 * kPage);
   {
     Budget first(8 * kPage, budget), second(8 * kPage, budget);

@@ -82,7 +82,7 @@ TEST_F(ExternalData, IsReadBesideTheModel) {
   for (const auto& source : got.sources) source->check_unchanged();
 }
 
-TEST_F(ExternalData, EscapesAreRefused) {
+TEST_F(ExternalData, PathsOutsideTheFolderAreRefused) {
   const std::string absolute = (folder_ / "outside.bin").string();
   auto escape = [&](const std::string& location, const std::string& part) {
     expect_refused(Code::kUnsafePath, part, {{"location", location}});
@@ -107,7 +107,7 @@ TEST_F(ExternalData, EscapesAreRefused) {
   expect_refused(Code::kUnsafePath, "no location", {{"length", "4"}});
 }
 
-TEST_F(ExternalData, TheWalkRefusesTheSame) {
+TEST_F(ExternalData, TheFallbackWithoutOpenat2RefusesTheSamePaths) {
   int root = open((folder_ / "model").c_str(), O_PATH | O_DIRECTORY);
   Descriptor held(root);
   for (Resolver resolver : {Resolver::kKernel, Resolver::kWalk}) {
@@ -125,7 +125,7 @@ TEST_F(ExternalData, TheWalkRefusesTheSame) {
   }
 }
 
-TEST_F(ExternalData, WrongPlacesInTheFileAreRefused) {
+TEST_F(ExternalData, RangesOutsideTheFileAreRefused) {
   auto wrong = [&](const std::string& part, Entries entries) {
     entries.emplace_back("location", "weights.bin");
     expect_refused(Code::kMalformed, part, entries);
@@ -148,14 +148,14 @@ TEST_F(ExternalData, WrongPlacesInTheFileAreRefused) {
   expect_error(Code::kMalformed, "initializer 'w'", [&] { read(); });
 }
 
-TEST_F(ExternalData, ChangesAreFound) {
+TEST_F(ExternalData, ChangedFilesAreDetected) {
   add("w", 4, {{"location", "weights.bin"}});
   onnx::Model got = read();
   write_file(folder_ / "model/weights.bin", "0123456789 and more");
   expect_error(Code::kIo, "weights.bin: the file was changed", [&] { text(got.graph.initializers[0]); });
 }
 
-TEST_F(ExternalData, AThousandFilesNeedFewDescriptors) {
+TEST_F(ExternalData, AThousandFilesUseFewDescriptors) {
   struct rlimit before = {};
   getrlimit(RLIMIT_NOFILE, &before);
   struct rlimit small = {128, before.rlim_max};

@@ -31,7 +31,7 @@ TEST(File, OpensRegularFilesOnly) {
   expect_error(Code::kUnsafePath, "not a regular file", [&] { open_file(folder / "pipe"); });
 }
 
-TEST(File, ChangesAreFound) {
+TEST(File, ChangedFilesAreDetected) {
   ScratchFolder folder;
   write_file(folder / "a", std::string(8192, 'x'));
   auto source = open_file(folder / "a");
@@ -40,7 +40,7 @@ TEST(File, ChangesAreFound) {
   expect_error(Code::kIo, "was changed", [&] { source->check_unchanged(); });
 }
 
-TEST(File, SameFileThroughLinks) {
+TEST(File, LinksToOneFileAreTheSameFile) {
   ScratchFolder folder;
   write_file(folder / "a", "1");
   write_file(folder / "b", "1");
@@ -120,7 +120,7 @@ TEST(File, FindsHoles) {
   EXPECT_EQ(memory_source(to_bytes("abc"), "memory")->next_hole(0, 3).begin, 3u);
 }
 
-TEST(OutFile, HolesStayHoles) {
+TEST(OutFile, HolesAreKept) {
   ScratchFolder folder;
   write_sparse(folder / "in", {0, 70000, 500000, (1 << 20) - 4});
   if (stored_bytes(folder / "in") >= 1 << 20) GTEST_SKIP() << "the filesystem of the temporary folder keeps no holes";
@@ -138,7 +138,7 @@ TEST(OutFile, HolesStayHoles) {
   }
 }
 
-TEST(OutFile, LeavesNothingWithoutCommit) {
+TEST(OutFile, LeavesNoFileWithoutCommit) {
   ScratchFolder folder;
   {
     OutFile out(folder / "out", 1000);
@@ -162,7 +162,7 @@ TEST(OutFile, TemporariesCanBeRemovedFromASignalHandler) {
   expect_error(Code::kIo, "renaming", [&] { a.commit(); });
 }
 
-TEST(OutFile, RefusesWhatIsNoFile) {
+TEST(OutFile, RefusesFoldersAndDevices) {
   ScratchFolder folder;
   expect_error(Code::kUnsafePath, "is a folder", [&] { OutFile(folder.path(), 1); });
   expect_error(Code::kUnsafePath, "not a regular file", [&] { OutFile("/dev/null", 1); });
@@ -172,7 +172,7 @@ TEST(OutFile, RefusesWhatIsNoFile) {
   expect_error(Code::kNotFound, "No such file", [&] { OutFile(folder / "missing/out", 1); });
 }
 
-TEST(OutFile, AFullDiskIsFoundAtTheStart) {
+TEST(OutFile, AFullDiskIsDetectedAtTheStart) {
   ScratchFolder folder;
   const uint64_t much = uint64_t{1} << 50;
   expect_error(Code::kNoSpace, "1125899906842624 bytes are needed", [&] { OutFile(folder / "out", much); });
@@ -181,7 +181,7 @@ TEST(OutFile, AFullDiskIsFoundAtTheStart) {
   EXPECT_EQ(folder.entries(), 0u);
 }
 
-TEST(OutFile, OfASparseFileTheDataMustFit) {
+TEST(OutFile, OnlyTheDataOfASparseFileMustFit) {
   ScratchFolder folder;
   const uint64_t much = uint64_t{1} << 42;
   {
@@ -196,7 +196,7 @@ TEST(OutFile, OfASparseFileTheDataMustFit) {
   EXPECT_EQ(folder.entries(), 0u);
 }
 
-TEST(OutFile, ALimitOnFilesIsAnErrorAndNoSignal) {
+TEST(OutFile, AFileSizeLimitIsAnErrorNotASignal) {
   ScratchFolder folder;
   struct rlimit before = {};
   getrlimit(RLIMIT_FSIZE, &before);

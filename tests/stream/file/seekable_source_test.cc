@@ -83,14 +83,14 @@ TEST(SeekableSource, ReadsAcrossFramesOfAnySize) {
   }
 }
 
-TEST(SeekableSource, DataWithoutATableAreNotSeekable) {
+TEST(SeekableSource, DataWithoutASeekTableIsNotSeekable) {
   Budget budget(1 << 20);
   EXPECT_FALSE(open_seekable(memory_source(frame("plain"), "m"), budget));
   EXPECT_FALSE(open_seekable(memory_source({}, "m"), budget));
   EXPECT_EQ(open_seekable(memory_source(seekable_file({}), "m"), budget)->size(), 0u);
 }
 
-TEST(SeekableSource, TablesThatLieAreRefused) {
+TEST(SeekableSource, WrongSeekTablesAreRefused) {
   Budget budget(1 << 20);
   auto opened = [&](Bytes file) {
     return code_of([&] {

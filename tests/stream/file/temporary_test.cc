@@ -21,14 +21,14 @@ std::set<std::string> names(const ScratchFolder& folder) {
   return out;
 }
 
-TEST(Temporary, RemovesWhatADeadOneLeft) {
+TEST(Temporary, RemovesTemporariesOfDeadProcesses) {
   ScratchFolder folder;
   for (const char* name : {".out.lowtide-1-01234567", ".out.lowtide-4194304-89abcdef"}) write_file(folder / name, "x");
   Temporary made(folder / "out");
   EXPECT_EQ(names(folder), std::set<std::string>{made.path().filename()});
 }
 
-TEST(Temporary, LeavesAloneWhatIsNotADeadOneOfThisOutput) {
+TEST(Temporary, KeepsFilesThatAreNotTemporariesOfThisOutput) {
   ScratchFolder folder;
   const std::set<std::string> others = {".out.lowtide-1-0123456",      ".out.lowtide-1-012345678",
                                         ".out.lowtide-1-0123456G",     ".out.lowtide--01234567",
@@ -40,7 +40,7 @@ TEST(Temporary, LeavesAloneWhatIsNotADeadOneOfThisOutput) {
   EXPECT_EQ(names(folder), others);
 }
 
-TEST(Temporary, LeavesAloneWhatSomebodyIsAtWorkOn) {
+TEST(Temporary, KeepsTemporariesInUse) {
   ScratchFolder folder;
   Temporary first(folder / "out");
   const int number = open((folder / ".out.lowtide-1-01234567").c_str(), O_RDWR | O_CREAT, 0600);
@@ -57,7 +57,7 @@ TEST(Temporary, LeavesAloneWhatSomebodyIsAtWorkOn) {
   EXPECT_EQ(names(folder), (std::set<std::string>{"out", first.path().filename(), last.path().filename()}));
 }
 
-TEST(Temporary, FollowsNoLinksThatWerePlanted) {
+TEST(Temporary, DoesNotFollowLinks) {
   ScratchFolder folder;
   write_file(folder / "precious", "x");
   std::filesystem::create_symlink("precious", folder / ".out.lowtide-1-01234567");
@@ -86,7 +86,7 @@ TEST(Temporary, ALongNameIsCut) {
 }
 
 // Each looks for dead ones while others are between creation and lock, and between closing and renaming.
-TEST(Temporary, ManyAtOnceDoNotTakeEachOtherForDead) {
+TEST(Temporary, ConcurrentRunsKeepEachOthersTemporaries) {
   ScratchFolder folder;
   auto work = [&] {
     for (int i = 0; i < 200; ++i) {

@@ -53,7 +53,7 @@ class Zstd : public ::testing::Test {
   Budget budget_{16 << 20};
 };
 
-TEST_F(Zstd, FramesOneAfterTheOther) {
+TEST_F(Zstd, ConcatenatedFrames) {
   const std::string a = noise(700000), b = noise(3), c = noise(131072);
   const std::string skippable("\x52\x2a\x4d\x18\x03\0\0\0abc", 11);
   auto source = expand(compress(a) + skippable + compress(b, 0, false) + compress(c) + compress(""));
@@ -89,7 +89,7 @@ TEST_F(Zstd, AWindowBeyondTheBudgetIsRefused) {
   EXPECT_EQ(decompress(*memory_source(to_bytes(bytes), "net.onnx.zst"), spill_, enough)->size(), 100000u);
 }
 
-TEST_F(Zstd, ADeclaredSizeBeyondTheDiskIsRefusedAtOnce) {
+TEST_F(Zstd, ADeclaredSizeBeyondTheDiskIsRefusedImmediately) {
   // Magic, descriptor (8-byte size, single segment off), window of 1 KiB, content size 2^50.
   Spill spill({.max_ratio = 0});
   const std::string bomb("\x28\xb5\x2f\xfd\xc0\x00\0\0\0\0\0\0\x04\0\x01\0\0", 17);

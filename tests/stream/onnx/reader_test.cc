@@ -147,7 +147,7 @@ TEST(OnnxReader, NodesAndEveryKindOfAttribute) {
   EXPECT_EQ(bytes.substr(node.offset, 3), std::string("\x0a\x01x"));  // the node's first field: input "x"
 }
 
-TEST(OnnxReader, OldFilesGiveAttributesNoType) {
+TEST(OnnxReader, AttributesOfOldFilesHaveNoType) {
   pb::ModelProto m = minimal();
   pb::NodeProto* n = m.mutable_graph()->add_node();
   n->set_op_type("Op");
@@ -316,7 +316,7 @@ TEST(OnnxReader, ATfliteModelIsNamed) {
   expect_error(Code::kMalformed, "a TFLite model", [&] { read_onnx(folder / "net.onnx", budget); });
 }
 
-TEST(OnnxReader, AGraphInTwoPartsIsMerged) {
+TEST(OnnxReader, AGraphFieldGivenTwiceIsMerged) {
   pb::ModelProto first = minimal(), second;
   first.mutable_graph()->add_node()->set_op_type("Abs");
   second.mutable_graph()->add_node()->set_op_type("Neg");
@@ -379,7 +379,7 @@ TEST(OnnxReader, ACutAtAnyByteIsAnError) {
   }
 }
 
-TEST(OnnxReader, AnyByteMayBeDamaged) {
+TEST(OnnxReader, DamagedBytesNeverCrash) {
   const std::string bytes = sample();
   for (size_t at = 0; at < bytes.size(); ++at) {
     for (int value : {0x00, 0x01, 0x7f, 0x80, 0xff, bytes[at] ^ 1, bytes[at] ^ 0x40}) {
@@ -448,7 +448,7 @@ class FailingSource final : public Source {
   uint64_t good_;
 };
 
-TEST(OnnxReader, AFailingDiskIsAnErrorWhereverItFails) {
+TEST(OnnxReader, AReadErrorAtAnyOffsetIsReported) {
   pb::ModelProto m = minimal();
   for (int i = 0; i < 3000; ++i) m.mutable_graph()->add_node()->set_op_type("Operator" + std::to_string(i));
   const std::string bytes = m.SerializeAsString();
@@ -462,7 +462,7 @@ TEST(OnnxReader, AFailingDiskIsAnErrorWhereverItFails) {
 }
 
 // Memory may grow with the number of nodes only.
-TEST(OnnxReader, LargeTensorsInAFileCostNoMemory) {
+TEST(OnnxReader, LargeTensorsAreNotLoaded) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer's own memory grows";
 #endif
@@ -481,7 +481,7 @@ TEST(OnnxReader, LargeTensorsInAFileCostNoMemory) {
   EXPECT_LE(budget.high_water(), 64u * 1024);
 }
 
-TEST(OnnxReader, OddBytesInNamesStayPrintable) {
+TEST(OnnxReader, ControlBytesInNamesAreEscaped) {
   pb::ModelProto m = minimal();
   pb::NodeProto* n = m.mutable_graph()->add_node();
   n->set_op_type("Op");

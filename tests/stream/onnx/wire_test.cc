@@ -157,7 +157,7 @@ class EndlessFields final : public Source {
 };
 
 // No single jump is long, so the count of CodedInputStream grows past what an int holds unless it is opened anew.
-TEST(Wire, ShortStepsLeadBeyondFourGigabytes) {
+TEST(Wire, ManySmallFieldsBeyondFourGigabytes) {
   constexpr uint64_t kFields = 70000;
   EndlessFields source(kFields);
   Budget budget(1 << 20);
@@ -171,7 +171,7 @@ TEST(Wire, ShortStepsLeadBeyondFourGigabytes) {
   EXPECT_EQ(fields, kFields);
 }
 
-TEST(Wire, CountsRefuseCutNumbers) {
+TEST(Wire, TruncatedVarintsAreErrors) {
   Budget budget(1 << 20);
   auto cut = memory_source(to_bytes("\x01\x82"), "bytes");
   Wire wire(*cut, budget);

@@ -50,7 +50,7 @@ void expect_whole(const RecipeRef& recipe, uint64_t bytes) {
   EXPECT_TRUE(made == expected);
 }
 
-TEST(Blocks, RowsOfBothSidesAreLong) {
+TEST(Blocks, BlocksHaveLongRowsInSourceAndResult) {
   const RecipeRef turned = recipe::permute(stored({5003, 307}), {1, 0});
   const auto blocks = blocks_of(turned, 64 << 10);
   ASSERT_TRUE(blocks);
@@ -60,7 +60,7 @@ TEST(Blocks, RowsOfBothSidesAreLong) {
   EXPECT_GE(longest_run(read, {5003, 307}), 64u);
 }
 
-TEST(Blocks, EachElementOnce) {
+TEST(Blocks, BlocksCoverEachElementOnce) {
   expect_whole(recipe::permute(stored({5003, 307}), {1, 0}), 64 << 10);
   expect_whole(recipe::permute(stored({311, 6007}), {1, 0}), 10000);
   expect_whole(recipe::permute(stored({3, 2003, 101}), {0, 2, 1}), 32 << 10);
@@ -70,7 +70,7 @@ TEST(Blocks, EachElementOnce) {
   expect_whole(recipe::reshape(recipe::permute(stored({5003, 307}), {1, 0}), {307, 1, 5003}), 64 << 10);
 }
 
-TEST(Blocks, OnlyWhereStripsAreShort) {
+TEST(Blocks, OnlyIfTheBudgetGivesShortStrips) {
   EXPECT_FALSE(blocks_of(recipe::permute(stored({64, 48, 3, 3}), {0, 2, 3, 1}), 64 << 10));  // whole filters
   EXPECT_FALSE(blocks_of(recipe::permute(stored({307, 5003}), {1, 0}), 2 << 20));            // 1,700 columns at a time
   EXPECT_FALSE(blocks_of(stored({5003, 307}), 64 << 10));

@@ -48,7 +48,7 @@ std::vector<int32_t> ints(Binary op, const std::vector<int32_t>& a, const std::v
   return run<int32_t>(op, DType::kInt32, a, b);
 }
 
-TEST(Elementwise, CastsOfFloatsToIntegersAsX86) {
+TEST(Elementwise, CastsOfFloatsToIntegersMatchX86) {
   std::vector<float> x = {1.5f, -1.5f, 300.7f, -300.7f, 3e9f, -3e9f, 5e9f, 2e19f, kInf, -kInf, kNan, 40000, -128.9f};
   auto from = DType::kFloat32;
   EXPECT_THAT(casted<int8_t>(from, DType::kInt8, x), ElementsAre(1, -1, 44, -44, 0, 0, 0, 0, 0, 0, 0, 64, -128));
@@ -104,7 +104,7 @@ TEST(Elementwise, HalvesRoundToEven) {
               ElementsAre(5, -5));
 }
 
-TEST(Elementwise, EveryHalfSurvivesTheWayThroughFloat) {
+TEST(Elementwise, EveryHalfRoundTripsThroughFloat) {
   for (DType half : {DType::kFloat16, DType::kBFloat16}) {
     std::vector<uint16_t> all(65536);
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
@@ -116,7 +116,7 @@ TEST(Elementwise, EveryHalfSurvivesTheWayThroughFloat) {
   }
 }
 
-TEST(Elementwise, HalvesRoundAsEigens) {
+TEST(Elementwise, HalvesRoundLikeEigen) {
   std::vector<float> x;
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 4093) {
     auto pattern = static_cast<uint32_t>(bits);
@@ -197,7 +197,7 @@ TEST(Elementwise, BroadcastsWithoutCopies) {
   EXPECT_THAT(out, ElementsAre(-9, -8, -7, -19, -18, -17, -29, -28, -27, -6, -5, -4, -16, -15, -14, -26, -25, -24));
 }
 
-TEST(Elementwise, QuantizesAsOnnxRuntime) {
+TEST(Elementwise, QuantizesLikeOnnxRuntime) {
   std::vector<float> x = {kNan, kInf, -kInf, 0.5f, 1.5f, 2.5f, 1e30f, -0.5f, -1.5f, 0.26f, 126.6f, 127.4f, -130};
   auto* in = reinterpret_cast<const std::byte*>(x.data());
   std::vector<uint8_t> u8(13);
@@ -226,7 +226,7 @@ TEST(Elementwise, QuantizesAsOnnxRuntime) {
   EXPECT_THAT(back, ElementsAre(-128 * 0.1f, 0, 127 * 0.1f));
 }
 
-TEST(Elementwise, RefusesWhatHasNoArithmetic) {
+TEST(Elementwise, TypesWithoutArithmeticAreErrors) {
   EXPECT_FALSE(takes(Binary::kAdd, DType::kBool));
   EXPECT_FALSE(takes(Binary::kAnd, DType::kFloat32));
   EXPECT_FALSE(takes(Binary::kAdd, DType::kFloat8E4M3FN));

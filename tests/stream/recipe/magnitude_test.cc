@@ -28,7 +28,7 @@ std::vector<float> largest(RecipeRef input, int axis) {
   return one.found;
 }
 
-TEST(Measure, AlongEachAxisAndWhereItComesFrom) {
+TEST(Measure, AlongEachAxisAlsoOfPermutedRecipes) {
   RecipeRef w = stored({1, -2, 3, -4, 5, -6}, {2, 3});
   EXPECT_EQ(largest(w, 0), (std::vector<float>{3, 6}));
   EXPECT_EQ(largest(w, 1), (std::vector<float>{4, 5, 6}));
@@ -43,7 +43,7 @@ TEST(Measure, AlongEachAxisAndWhereItComesFrom) {
   EXPECT_EQ(largest(recipe::reshape(recipe::permute(w, {1, 0}), {6}), 0), (std::vector<float>{1, 4, 2, 5, 3, 6}));
 }
 
-TEST(Measure, NothingBeatsNan) {
+TEST(Measure, NanIsTheLargest) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
   std::vector<float> found = largest(stored({1, -kNan, kInf, -kInf, 5, -0.0f, 0, 0}, {4, 2}), 0);
   EXPECT_TRUE(std::isnan(found[0]));
@@ -82,7 +82,7 @@ struct BrokenDisk : Source {
   std::string name_ = "broken";
 };
 
-TEST(Measure, AFailureOfOneThreadIsTheCallers) {
+TEST(Measure, AnErrorInOneThreadReachesTheCaller) {
   RecipeRef w = recipe::extent(std::make_shared<BrokenDisk>(), {{.offset = 0, .bytes = 4000, .elements = 1000}},
                                DType::kFloat32, {1000});
   for (int threads : {1, 3}) {

@@ -124,7 +124,7 @@ TEST(Pour, ContiguousRowsAreOneRead) {
   EXPECT_EQ(source->calls, 1u);
 }
 
-TEST(Pour, ShortRowsAreReadAsASpan) {
+TEST(Pour, ShortRowsAreReadAsOneRange) {
   auto [source, weights] = counting({1000, 128});
   Budget budget(4 * kMiB);
   RecipeRef columns = recipe::slice(weights, {0, 17}, {1000, 3}, {1, 1});
@@ -165,7 +165,7 @@ TEST(Pour, PacksNibbles) {
   EXPECT_EQ(pourer.good_count(3) % 2, 0u);
 }
 
-TEST(Pour, OutputMayLieAnywhere) {
+TEST(Pour, OutputMayBeUnaligned) {
   std::vector<int64_t> values(200 * 300);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i) * 77777777777;
   RecipeRef turned = recipe::permute(recipe::ints(values, DType::kInt64, {200, 300}), {1, 0});

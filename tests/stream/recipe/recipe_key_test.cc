@@ -25,19 +25,19 @@ struct Keys : testing::Test {
   }
 };
 
-TEST_F(Keys, EqualBytesAtOtherPlacesAreEqual) {
+TEST_F(Keys, EqualBytesAtDifferentOffsetsAreEqual) {
   auto one = memory_source(bytes(400000, 1), "one"), same = memory_source(bytes(400000, 1), "same");
   EXPECT_EQ(keys.key(extent(one, 0, 100000)), keys.key(extent(same, 0, 100000)));
   EXPECT_EQ(keys.key(recipe::permute(recipe::reshape(extent(one, 0, 100000), {100, 1000}), {1, 0})),
             keys.key(recipe::permute(recipe::reshape(extent(same, 0, 100000), {100, 1000}), {1, 0})));
 }
 
-TEST_F(Keys, ADifferentLastByteIsSeen) {
+TEST_F(Keys, ADifferentLastByteGivesAnotherKey) {
   auto one = memory_source(bytes(400000, 1), "one"), other = memory_source(bytes(400000, 2), "other");
   EXPECT_NE(keys.key(extent(one, 0, 100000)), keys.key(extent(other, 0, 100000)));
 }
 
-TEST_F(Keys, ShapesTypesAndStepsCount) {
+TEST_F(Keys, ShapesTypesAndStepsChangeTheKey) {
   auto one = memory_source(bytes(400000, 1), "one");
   RecipeRef a = extent(one, 0, 100000);
   EXPECT_NE(keys.key(a), keys.key(recipe::reshape(a, {100, 1000})));

@@ -15,7 +15,6 @@ namespace lowtide::stream {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 std::shared_ptr<Source> file(uint64_t bytes) { return memory_source(std::vector<std::byte>(bytes), "weights.bin"); }
 
@@ -35,7 +34,7 @@ float value_of(const RecipeRef& recipe) {
   return value;
 }
 
-TEST(Recipe, PermutationsMergeAndVanish) {
+TEST(Recipe, PermutationsMergeAndIdentitiesAreRemoved) {
   RecipeRef w = weights({2, 3, 5, 7});
   EXPECT_EQ(recipe::permute(w, {0, 1, 2, 3}), w);
   RecipeRef once = recipe::permute(w, {0, 2, 3, 1});
@@ -47,7 +46,7 @@ TEST(Recipe, PermutationsMergeAndVanish) {
   EXPECT_TRUE(is<step::Extent>(recipe::permute(weights({4, 1, 6}), {1, 0, 2})));
 }
 
-TEST(Recipe, ShapeStepsGoBelowStepsOnElements) {
+TEST(Recipe, ShapeStepsMoveBelowElementwiseSteps) {
   RecipeRef w = weights({2, 3, 5}, DType::kFloat16);
   RecipeRef cast = recipe::cast(recipe::permute(w, {2, 0, 1}), DType::kFloat32);
   EXPECT_EQ(recipe::permute(cast, {1, 2, 0})->from[0], w);
@@ -61,7 +60,7 @@ TEST(Recipe, ShapeStepsGoBelowStepsOnElements) {
   EXPECT_EQ(recipe::reshape(shaped, permuted->dims), permuted);
 }
 
-TEST(Recipe, CastsBackVanishOnlyWhenNothingIsLost) {
+TEST(Recipe, RoundTripCastsAreRemovedOnlyIfLossless) {
   RecipeRef half = weights({3, 5}, DType::kFloat16), single = weights({3, 5});
   EXPECT_EQ(recipe::cast(single, DType::kFloat32), single);
   EXPECT_EQ(recipe::cast(recipe::cast(half, DType::kFloat32), DType::kFloat16), half);
@@ -72,7 +71,7 @@ TEST(Recipe, CastsBackVanishOnlyWhenNothingIsLost) {
   EXPECT_EQ(recipe::cast(recipe::cast(u32, DType::kInt64), DType::kUint32), u32);
 }
 
-TEST(Recipe, SlicesMergeAndVanish) {
+TEST(Recipe, SlicesMergeAndFullSlicesAreRemoved) {
   RecipeRef w = weights({20, 30});
   EXPECT_EQ(recipe::slice(w, {0, 0}, {20, 30}, {1, 1}), w);
   RecipeRef once = recipe::slice(w, {18, 1}, {9, 29}, {-2, 1});
@@ -106,7 +105,7 @@ TEST(Recipe, FillsStayFills) {
   EXPECT_TRUE(is<step::Fill>(recipe::permute(recipe::floats({}, {2, 0, 3}), {2, 1, 0})));
 }
 
-TEST(Recipe, WhatIsQuantizedIsMovedAfterwards) {
+TEST(Recipe, ShapeStepsStayAboveQuantization) {
   RecipeRef w = weights({2, 3, 5});
   RecipeRef q = recipe::quantize(recipe::permute(w, {2, 0, 1}), DType::kInt8, {1, 2, 3}, {}, 2);
   EXPECT_EQ(q->dims, (Shape{5, 2, 3}));
@@ -116,7 +115,7 @@ TEST(Recipe, WhatIsQuantizedIsMovedAfterwards) {
   EXPECT_EQ(q->from[0]->from[0], w);
 }
 
-TEST(Recipe, ConcatenationsOfOneVanish) {
+TEST(Recipe, ConcatenationsOfOneInputAreRemoved) {
   RecipeRef w = weights({2, 3}), none = recipe::floats({}, {2, 0});
   EXPECT_EQ(recipe::concat({w}, 1), w);
   EXPECT_EQ(recipe::concat({none, w, none}, 1), w);
@@ -153,7 +152,7 @@ TEST(Recipe, SlicesOfWholeRowsAreExtents) {
   EXPECT_EQ(place({0, 0, 0}, {3, 4, 4}, {1, 1, 1}), Place());
 }
 
-TEST(Recipe, StretchesMustHoldTheElements) {
+TEST(Recipe, ExtentsMustHoldTheElements) {
   auto make = [](Stretch stretch, DType dtype, Shape dims) { recipe::extent(file(100), {stretch}, dtype, dims); };
   make({4, 96, 24, Encoding::kRaw, 0}, DType::kFloat32, {24});
   make({0, 4, 7, Encoding::kRaw, 0}, DType::kInt4, {7});

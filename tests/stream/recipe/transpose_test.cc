@@ -19,7 +19,7 @@ std::vector<std::byte> distinct(size_t bytes) {
   return out;
 }
 
-TEST(Transpose, EveryKernelEqualsTheScalarLoop) {
+TEST(Transpose, EveryKernelMatchesTheScalarLoop) {
   for (int lane : {1, 2, 4, 8, 16})
     for (int64_t rows : {1, 3, 8, 9, 15, 16, 31, 64})
       for (int64_t columns : {1, 2, 7, 8, 10, 17, 24, 40}) {
@@ -37,7 +37,7 @@ TEST(Transpose, EveryKernelEqualsTheScalarLoop) {
       }
 }
 
-TEST(Transpose, NestsCopyEveryElementOnce) {
+TEST(Transpose, LoopNestsCopyEveryElementOnce) {
   Shape dims = {3, 10, 2, 17};
   std::vector<uint32_t> src(3 * 10 * 2 * 17);
   std::iota(src.begin(), src.end(), 1u);
@@ -58,7 +58,7 @@ TEST(Transpose, NestsCopyEveryElementOnce) {
   } while (std::next_permutation(perm.begin(), perm.end()));
 }
 
-TEST(Transpose, StridesMayRepeatAndRunBack) {
+TEST(Transpose, StridesMayBeZeroOrNegative) {
   std::vector<uint16_t> src = {1, 2, 3, 4, 5, 6}, dst(12);
   auto* from = reinterpret_cast<const std::byte*>(src.data());
   auto* to = reinterpret_cast<std::byte*>(dst.data());

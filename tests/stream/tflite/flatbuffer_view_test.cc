@@ -82,7 +82,7 @@ bool flatbuffers_own(const std::vector<std::byte>& bytes) {
   return tflite::VerifyModelBuffer(verifier);
 }
 
-TEST(FlatbufferVerifier, JudgesAsFlatbuffersDoes) {
+TEST(FlatbufferVerifier, AgreesWithTheFlatbuffersVerifier) {
   const std::vector<std::byte> good = small_model();
   ASSERT_TRUE(flatbuffers_own(good));
   ASSERT_EQ(verify(good), "");
@@ -108,7 +108,7 @@ TEST(FlatbufferVerifier, JudgesAsFlatbuffersDoes) {
   EXPECT_LT(refused, 18'000);
 }
 
-TEST(FlatbufferVerifier, CutAnywhere) {
+TEST(FlatbufferVerifier, TruncatedAtEveryByte) {
   const std::vector<std::byte> good = small_model();
   for (size_t bytes = 0; bytes < good.size(); ++bytes) {
     const std::vector<std::byte> cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(bytes));
@@ -116,7 +116,7 @@ TEST(FlatbufferVerifier, CutAnywhere) {
   }
 }
 
-TEST(FlatbufferVerifier, NamesThePlace) {
+TEST(FlatbufferVerifier, ErrorsNameTheOffset) {
   std::vector<std::byte> bytes = small_model();
   const auto* tensor = tflite::GetModel(bytes.data())->subgraphs()->Get(0)->tensors()->Get(1);
   const auto at = reinterpret_cast<const std::byte*>(tensor->shape()) - bytes.data();
@@ -126,7 +126,7 @@ TEST(FlatbufferVerifier, NamesThePlace) {
 }
 
 // Two million tensors of a few bytes: they are all one.
-TEST(FlatbufferVerifier, TablesAreCountedAsOftenAsTheyAreReached) {
+TEST(FlatbufferVerifier, SharedTablesCountOncePerReference) {
   flatbuffers::FlatBufferBuilder b;
   const auto tensor = tflite::CreateTensorDirect(b, nullptr, tflite::TensorType::FLOAT32, 0, "many");
   const std::vector<flatbuffers::Offset<tflite::Tensor>> tensors(2'000'000, tensor);
@@ -139,7 +139,7 @@ TEST(FlatbufferVerifier, TablesAreCountedAsOftenAsTheyAreReached) {
 }
 
 // A name of 1 MiB that a thousand tensors share would be held a thousand times.
-TEST(TfliteReader, WhatIsSharedIsHeldOnlyWithinALimit) {
+TEST(TfliteReader, SharedStringsCountAgainstTheBudgetForEachUse) {
   flatbuffers::FlatBufferBuilder b;
   const auto name = b.CreateString(std::string(1 << 20, 'n'));
   std::vector<flatbuffers::Offset<tflite::Tensor>> tensors;

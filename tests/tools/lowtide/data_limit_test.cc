@@ -45,21 +45,21 @@ class DataLimits : public testing::Test {
   }
 };
 
-TEST_F(DataLimits, WhatIsLeftMayBeHadAndNoMore) {
+TEST_F(DataLimits, AllocationsBeyondTheLimitFail) {
   EXPECT_TRUE(in_child([] {
     DataLimit().leave(32 * kMiB);
     return can_allocate(24 * kMiB) && !can_allocate(64 * kMiB) && can_allocate(24 * kMiB);
   }));
 }
 
-TEST_F(DataLimits, ALeaseCountsToo) {
+TEST_F(DataLimits, ALeaseCountsAgainstTheLimit) {
   EXPECT_TRUE(in_child([] {
     DataLimit().leave(8 * kMiB);
     return mmap(nullptr, 16 * kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
   }));
 }
 
-TEST_F(DataLimits, MovesInBothDirections) {
+TEST_F(DataLimits, TheLimitMayBeLoweredAndRaised) {
   EXPECT_TRUE(in_child([] {
     const DataLimit limit;
     limit.leave(8 * kMiB);
@@ -71,7 +71,7 @@ TEST_F(DataLimits, MovesInBothDirections) {
   }));
 }
 
-TEST_F(DataLimits, StaysBelowTheLimitOfTheStart) {
+TEST_F(DataLimits, NeverExceedsTheInitialLimit) {
   EXPECT_TRUE(in_child([] {
     DataLimit().leave(16 * kMiB);
     DataLimit().leave(1024 * kMiB);

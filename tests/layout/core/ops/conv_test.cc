@@ -29,7 +29,7 @@ TEST_F(ConvTraits, SymbolicSizesStayExact) {
   EXPECT_EQ(b.shape(b.depth_to_space(input({n, h, 5, 12}), 2)), (Shape{n, symbols.mul(h, 2), 10, 3}));
 }
 
-TEST_F(ConvTraits, WhatKernelsRefuseIsMalformed) {
+TEST_F(ConvTraits, ImpossibleShapesAreMalformed) {
   Val x = input({1, 7, 9, 6});
   EXPECT_THROW(b.conv_2d(x, input({4, 3, 3, 4}), {}, {}), stream::Error);            // 6 channels in groups of 4
   EXPECT_THROW(b.conv_2d(x, input({4, 3, 3, 2}), {}, {}), stream::Error);            // 3 groups, 4 filters

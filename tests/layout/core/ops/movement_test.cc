@@ -144,7 +144,7 @@ TEST_F(MovementTest, ShapesOfStaticInputsAreConstants) {
   EXPECT_TRUE(graph.ops.empty());
 }
 
-TEST_F(MovementTest, SymbolsTravelThroughShapeChains) {
+TEST_F(MovementTest, SymbolsPassThroughShapeComputations) {
   const Dim n = symbols.named("n"), h = symbols.named("h");
   Val shape = b.shape_of(input({n, 3, h, 5}));
   EXPECT_EQ(contents(shape), (std::vector<Dim>{n, 3, h, 5}));
