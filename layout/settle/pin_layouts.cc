@@ -43,8 +43,8 @@ void pin_layouts(core::Graph& graph, const std::map<std::string, std::string>& l
     const auto out = std::find(graph.output_names.begin(), graph.output_names.end(), name);
     if (in == graph.input_names.end() && out == graph.output_names.end()) unknown_name(name, graph);
     ValueId& value = in != graph.input_names.end()
-                          ? graph.inputs[static_cast<size_t>(in - graph.input_names.begin())]
-                          : graph.outputs[static_cast<size_t>(out - graph.output_names.begin())];
+                         ? graph.inputs[static_cast<size_t>(in - graph.input_names.begin())]
+                         : graph.outputs[static_cast<size_t>(out - graph.output_names.begin())];
     const core::Value old = graph.at(value);
     if (old.rank() < 3)
       throw Error(Code::kUsage,

@@ -277,7 +277,7 @@ TEST(OnnxReader, ModelsThatContradictThemselvesAreErrors) {
   };
   refused("no ir_version", [](auto* m) { m->clear_ir_version(); });
   refused(
-      "ir_version 99 is newer", [](auto* m) { m->set_ir_version(99); }, Code::kUnsupported);
+      "ir_version 99 is not supported", [](auto* m) { m->set_ir_version(99); }, Code::kUnsupported);
   refused("no graph", [](auto* m) { m->clear_graph(); });
   refused("no opset_import", [](auto* m) { m->clear_opset_import(); });
   refused("domain '' is imported twice", [](auto* m) {

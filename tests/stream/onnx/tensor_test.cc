@@ -294,7 +294,7 @@ TEST(OnnxTensor, ContradictionsAreErrors) {
     entry->set_value("weights");
   });
   refused(
-      "no folder to look for it in", [](auto& t) { t.set_data_location(TensorProto::EXTERNAL); }, Code::kUnsafePath);
+      "the model has no folder", [](auto& t) { t.set_data_location(TensorProto::EXTERNAL); }, Code::kUnsafePath);
 }
 
 TEST(OnnxTensor, SparseTensors) {
