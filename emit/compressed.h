@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a planned file as seekable Zstandard data (.tflite.zst): each MiB of the file is compressed to a separate
-// frame. Frames are written from the front to the end, because the size of a compressed frame is not known in advance.
+// frame. Frames are written from the front to the end, because the size of a compressed frame is unknown in advance.
 //
 // The traps: the bytes must not depend on the number of threads, so frame boundaries depend on the plan only, and
 // frames are written in order; the decoder's window is a frame, so a reader needs at most a MiB for it; the table at

@@ -36,10 +36,10 @@ class Merging {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const core::Value& value = graph_.values[v];
       if (!value.is_constant()) continue;
-      std::vector<ValueId>& alike = seen[keys.key(value.constant)];
-      for (ValueId other : alike)
+      std::vector<ValueId>& candidates = seen[keys.key(value.constant)];
+      for (ValueId other : candidates)
         if (same_quantization(graph_.at(other), value)) to_[v] = other;
-      if (to_[v] == core::kAbsent) alike.push_back(static_cast<ValueId>(v));
+      if (to_[v] == core::kAbsent) candidates.push_back(static_cast<ValueId>(v));
     }
   }
 
@@ -52,16 +52,16 @@ class Merging {
       for (ValueId& in : op.inputs)
         if (in != core::kAbsent && to_[static_cast<size_t>(in)] != core::kAbsent) in = to_[static_cast<size_t>(in)];
       if (!mergeable(op.kind)) continue;
-      std::vector<size_t>& alike = seen[{op.kind, op.inputs}];
+      std::vector<size_t>& candidates = seen[{op.kind, op.inputs}];
       bool merged = false;
-      for (size_t other : alike) {
+      for (size_t other : candidates) {
         if (!same(graph_.ops[other], op)) continue;
         for (size_t out = 0; out < op.outputs.size(); ++out)
           merge_output(op.outputs[out], graph_.ops[other].outputs[out]);
         merged = true;
         break;
       }
-      if (!merged) alike.push_back(i);
+      if (!merged) candidates.push_back(i);
     }
     for (ValueId& out : graph_.outputs)
       if (to_[static_cast<size_t>(out)] != core::kAbsent) out = to_[static_cast<size_t>(out)];

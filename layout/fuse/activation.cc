@@ -49,9 +49,9 @@ Activation* slot(Op& op) {
 bool fuse_activation(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const ValueId in = op.inputs[0];
-  const OpId maker = rewriter.producer(in);
-  if (maker < 0 || rewriter.uses(in) != 1 || rewriter.value(in).dtype != core::DType::kFloat32) return false;
-  Activation* target = slot(rewriter.op(maker));
+  const OpId producer = rewriter.producer(in);
+  if (producer < 0 || rewriter.uses(in) != 1 || rewriter.value(in).dtype != core::DType::kFloat32) return false;
+  Activation* target = slot(rewriter.op(producer));
   if (!target) return false;
   const Activation wanted = activation_of(op.kind);
   // relu6(relu(x)) and relu(relu6(x)) are relu6(x).

@@ -29,14 +29,14 @@ RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& s
 }
 
 // An op that can fold the channels into its weights, and the input channel axis of the weights.
-struct Taker {
+struct FoldTarget {
   OpId op;
   Weighted where;
   int input_axis;
 };
 
 // All uses of a value, also through reshapes that keep the last axis; empty when one of them cannot fold it.
-bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Taker>& takers) {
+bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vector<FoldTarget>& targets) {
   if (rewriter.uses(id) != static_cast<int>(rewriter.users(id).size())) return false;  // a graph output
   const core::Dim channels = rewriter.value(id).shape.back();
   for (OpId user : rewriter.users(id)) {
@@ -45,7 +45,7 @@ bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Ta
     if (op.kind == Kind::kReshape) {
       if (rewriter.value(op.outputs[0]).rank() == 0 || rewriter.value(op.outputs[0]).shape.back() != channels)
         return false;
-      if (!collect_takers(rewriter, op.outputs[0], shifted, takers)) return false;
+      if (!collect_fold_targets(rewriter, op.outputs[0], shifted, targets)) return false;
       continue;
     }
     const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
@@ -63,7 +63,7 @@ bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Ta
           !rewriter.is_constant(op.inputs[where->bias]))
         return false;
     }
-    takers.push_back({user, *where, weights.rank() - 1});
+    targets.push_back({user, *where, weights.rank() - 1});
   }
   return true;
 }
@@ -71,7 +71,7 @@ bool collect_takers(Rewriter& rewriter, ValueId id, bool shifted, std::vector<Ta
 struct Site {
   ValueId data;
   RecipeRef channels;
-  std::vector<Taker> takers;
+  std::vector<FoldTarget> targets;
 };
 
 std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
@@ -83,7 +83,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
     const core::Value& in = rewriter.value(site.data);
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return std::nullopt;
     site.channels = per_channel(rewriter, op.inputs[1 - side], in.shape);
-    if (!site.channels || !collect_takers(rewriter, op.outputs[0], shifted, site.takers) || site.takers.empty())
+    if (!site.channels || !collect_fold_targets(rewriter, op.outputs[0], shifted, site.targets) || site.targets.empty())
       return std::nullopt;
     return site;
   }
@@ -91,9 +91,9 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
 }
 
 // The channels reshaped to broadcast along the input axis of the weights.
-RecipeRef along(const RecipeRef& channels, const Taker& taker, int rank) {
+RecipeRef along(const RecipeRef& channels, const FoldTarget& target, int rank) {
   core::Shape shape(static_cast<size_t>(rank), 1);
-  shape[static_cast<size_t>(taker.input_axis)] = channels->dims[0];
+  shape[static_cast<size_t>(target.input_axis)] = channels->dims[0];
   return recipe::reshape(channels, shape);
 }
 
@@ -107,10 +107,10 @@ void set_constant(Rewriter& rewriter, OpId id, size_t slot, RecipeRef made, std:
 bool scale_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, false);
   if (!site) return false;
-  for (const Taker& taker : site->takers) {
-    const core::Value weights = rewriter.value(rewriter.op(taker.op).inputs[1]);
-    set_constant(rewriter, taker.op, 1,
-                 recipe::binary(Binary::kMul, weights.constant, along(site->channels, taker, weights.rank())),
+  for (const FoldTarget& target : site->targets) {
+    const core::Value weights = rewriter.value(rewriter.op(target.op).inputs[1]);
+    set_constant(rewriter, target.op, 1,
+                 recipe::binary(Binary::kMul, weights.constant, along(site->channels, target, weights.rank())),
                  weights.name);
   }
   rewriter.replace(rewriter.op(id).outputs[0], site->data);
@@ -120,18 +120,18 @@ bool scale_into_next(Rewriter& rewriter, OpId id) {
 bool shift_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, true);
   if (!site) return false;
-  for (const Taker& taker : site->takers) {
-    const Op& op = rewriter.op(taker.op);
+  for (const FoldTarget& target : site->targets) {
+    const Op& op = rewriter.op(target.op);
     const core::Value weights = rewriter.value(op.inputs[1]);
     std::vector<int> axes;
     for (int axis = 0; axis < weights.rank(); ++axis)
-      if (axis != taker.where.channel_axis) axes.push_back(axis);
-    RecipeRef shifted = recipe::binary(Binary::kMul, weights.constant, along(site->channels, taker, weights.rank()));
-    const core::Dim outputs = weights.shape[static_cast<size_t>(taker.where.channel_axis)];
+      if (axis != target.where.channel_axis) axes.push_back(axis);
+    RecipeRef shifted = recipe::binary(Binary::kMul, weights.constant, along(site->channels, target, weights.rank()));
+    const core::Dim outputs = weights.shape[static_cast<size_t>(target.where.channel_axis)];
     RecipeRef sum = recipe::reshape(recipe::reduce(stream::Reduction::kSum, shifted, axes), {outputs});
-    const bool has_bias = op.inputs.size() > taker.where.bias && op.inputs[taker.where.bias] != core::kAbsent;
-    if (has_bias) sum = recipe::binary(Binary::kAdd, rewriter.value(op.inputs[taker.where.bias]).constant, sum);
-    set_constant(rewriter, taker.op, taker.where.bias, std::move(sum), {});
+    const bool has_bias = op.inputs.size() > target.where.bias && op.inputs[target.where.bias] != core::kAbsent;
+    if (has_bias) sum = recipe::binary(Binary::kAdd, rewriter.value(op.inputs[target.where.bias]).constant, sum);
+    set_constant(rewriter, target.op, target.where.bias, std::move(sum), {});
   }
   rewriter.replace(rewriter.op(id).outputs[0], site->data);
   return true;

@@ -19,9 +19,9 @@ bool adds_three(Rewriter& rewriter, const Op& add, ValueId x) {
 
 // clip(x + 3, 0, 6): RELU6 of an ADD, or an ADD with a fused RELU6.
 bool is_clipped(Rewriter& rewriter, ValueId id, ValueId x) {
-  const OpId maker = rewriter.producer(id);
-  if (maker < 0) return false;
-  const Op& op = rewriter.op(maker);
+  const OpId producer = rewriter.producer(id);
+  if (producer < 0) return false;
+  const Op& op = rewriter.op(producer);
   if (op.kind == Kind::kRelu6) {
     const Op* add = plain_producer(rewriter, op.inputs[0]);
     return add && adds_three(rewriter, *add, x);

@@ -59,14 +59,14 @@ bool swaps_last_two(const Perm& perm) {
 bool transpose_into_matmul(Rewriter& rewriter, OpId id) {
   bool changed = false;
   for (size_t side : {size_t{0}, size_t{1}}) {
-    const OpId maker = rewriter.producer(rewriter.op(id).inputs[side]);
-    if (maker < 0 || rewriter.op(maker).kind != Kind::kTranspose) continue;
-    auto perm = rewriter.graph.ints(rewriter.op(maker).inputs[1]);
+    const OpId producer = rewriter.producer(rewriter.op(id).inputs[side]);
+    if (producer < 0 || rewriter.op(producer).kind != Kind::kTranspose) continue;
+    auto perm = rewriter.graph.ints(rewriter.op(producer).inputs[1]);
     if (!perm || !swaps_last_two(Perm(perm->begin(), perm->end()))) continue;
     auto& options = std::get<core::BatchMatmulOptions>(rewriter.op(id).options);
     bool& flag = side == 0 ? options.adj_x : options.adj_y;
     flag = !flag;
-    rewriter.set_input(id, side, rewriter.op(maker).inputs[0]);
+    rewriter.set_input(id, side, rewriter.op(producer).inputs[0]);
     changed = true;
   }
   return changed;

@@ -35,8 +35,8 @@ std::optional<Pads> pads_of(Rewriter& rewriter, OpId id) {
 }
 
 OpId sole_pad(const Rewriter& rewriter, ValueId value) {
-  OpId maker = rewriter.sole_producer(value, Kind::kPad);
-  return maker >= 0 ? maker : rewriter.sole_producer(value, Kind::kPadv2);
+  OpId producer = rewriter.sole_producer(value, Kind::kPad);
+  return producer >= 0 ? producer : rewriter.sole_producer(value, Kind::kPadv2);
 }
 
 bool merge_pads(Rewriter& rewriter, OpId id) {

@@ -25,9 +25,9 @@ class ChannelPermutation {
 
   bool possible(ValueId id) const {
     if (rewriter_.is_constant(id)) return true;
-    const OpId maker = rewriter_.producer(id);
-    if (maker < 0 || rewriter_.uses(id) != 1 || rewriter_.value(id).quantization) return false;
-    const Op& op = rewriter_.op(maker);
+    const OpId producer = rewriter_.producer(id);
+    if (producer < 0 || rewriter_.uses(id) != 1 || rewriter_.value(id).quantization) return false;
+    const Op& op = rewriter_.op(producer);
     if (auto where = weights_of(op)) {
       if (!rewriter_.is_constant(op.inputs[where->weights]) || rewriter_.uses(op.inputs[where->weights]) != 1)
         return false;
@@ -40,17 +40,17 @@ class ChannelPermutation {
   }
 
   void apply(ValueId id) {
-    const OpId maker = rewriter_.producer(id);
-    if (auto where = weights_of(rewriter_.op(maker))) {
-      permute_constant(maker, where->weights, where->channel_axis);
-      if (has_bias(rewriter_.op(maker), *where)) permute_constant(maker, where->bias, 0);
+    const OpId producer = rewriter_.producer(id);
+    if (auto where = weights_of(rewriter_.op(producer))) {
+      permute_constant(producer, where->weights, where->channel_axis);
+      if (has_bias(rewriter_.op(producer), *where)) permute_constant(producer, where->bias, 0);
       return;
     }
-    for (size_t slot = 0; slot < rewriter_.op(maker).inputs.size(); ++slot) {
-      const ValueId in = rewriter_.op(maker).inputs[slot];
+    for (size_t slot = 0; slot < rewriter_.op(producer).inputs.size(); ++slot) {
+      const ValueId in = rewriter_.op(producer).inputs[slot];
       if (!spans_channels(in)) continue;
       if (rewriter_.is_constant(in))
-        permute_constant(maker, slot, rewriter_.value(in).rank() - 1);
+        permute_constant(producer, slot, rewriter_.value(in).rank() - 1);
       else
         apply(in);
     }

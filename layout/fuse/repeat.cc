@@ -12,9 +12,9 @@ namespace lowtide::layout {
 namespace {
 
 // The input of a BROADCAST_TO, or of a TILE of axes of size 1; kAbsent for other ops.
-ValueId repeated_by(Rewriter& rewriter, OpId maker) {
-  if (maker < 0) return core::kAbsent;
-  const Op& op = rewriter.op(maker);
+ValueId repeated_by(Rewriter& rewriter, OpId producer) {
+  if (producer < 0) return core::kAbsent;
+  const Op& op = rewriter.op(producer);
   if (op.kind == Kind::kBroadcastTo) return op.inputs[0];
   if (op.kind != Kind::kTile) return core::kAbsent;
   const core::Shape& shape = rewriter.value(op.inputs[0]).shape;

@@ -10,11 +10,11 @@ namespace {
 // A RESHAPE does not depend on the shape of its input.
 bool skip_inner_reshape(Rewriter& rewriter, OpId id) {
   const ValueId in = rewriter.op(id).inputs[0];
-  const OpId maker = rewriter.producer(in);
-  if (maker < 0) return false;
-  const Kind kind = rewriter.op(maker).kind;
+  const OpId producer = rewriter.producer(in);
+  if (producer < 0) return false;
+  const Kind kind = rewriter.op(producer).kind;
   if (kind != Kind::kReshape && kind != Kind::kSqueeze && kind != Kind::kExpandDims) return false;
-  rewriter.set_input(id, 0, rewriter.op(maker).inputs[0]);
+  rewriter.set_input(id, 0, rewriter.op(producer).inputs[0]);
   return true;
 }
 

@@ -30,9 +30,9 @@ int Rewriter::uses(ValueId id) const {
 }
 
 OpId Rewriter::sole_producer(ValueId id, Kind kind) const {
-  OpId maker = producer(id);
-  if (maker < 0 || graph.ops[static_cast<size_t>(maker)].kind != kind || uses(id) != 1) return -1;
-  return maker;
+  OpId producer_op = producer(id);
+  if (producer_op < 0 || graph.ops[static_cast<size_t>(producer_op)].kind != kind || uses(id) != 1) return -1;
+  return producer_op;
 }
 
 void Rewriter::set_input(OpId id, size_t slot, ValueId to) {
@@ -70,16 +70,16 @@ void Rewriter::drop_if_unused(ValueId id) {
   while (!pending.empty()) {
     ValueId unused = pending.back();
     pending.pop_back();
-    OpId maker = producer(unused);
-    if (maker < 0 || op(maker).kind == Kind::kDead) continue;
-    bool needed = std::any_of(op(maker).outputs.begin(), op(maker).outputs.end(),
+    OpId producer_op = producer(unused);
+    if (producer_op < 0 || op(producer_op).kind == Kind::kDead) continue;
+    bool needed = std::any_of(op(producer_op).outputs.begin(), op(producer_op).outputs.end(),
                               [&](ValueId out) { return out != core::kAbsent && uses(out) > 0; });
     if (needed) continue;
-    op(maker).kind = Kind::kDead;
-    for (ValueId in : op(maker).inputs) {
+    op(producer_op).kind = Kind::kDead;
+    for (ValueId in : op(producer_op).inputs) {
       if (in == core::kAbsent) continue;
       std::vector<OpId>& list = users_[static_cast<size_t>(in)];
-      list.erase(std::find(list.begin(), list.end(), maker));
+      list.erase(std::find(list.begin(), list.end(), producer_op));
       pending.push_back(in);
     }
   }

@@ -23,9 +23,9 @@ bool is_scalar(Rewriter& rewriter, ValueId id, double wanted) {
 }
 
 const Op* plain_producer(Rewriter& rewriter, ValueId id) {
-  const OpId maker = rewriter.producer(id);
-  if (maker < 0) return nullptr;
-  const Op& op = rewriter.op(maker);
+  const OpId producer = rewriter.producer(id);
+  if (producer < 0) return nullptr;
+  const Op& op = rewriter.op(producer);
   const auto* binary = std::get_if<core::BinaryOptions>(&op.options);
   return binary && binary->activation != core::Activation::kNone ? nullptr : &op;
 }

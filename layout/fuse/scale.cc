@@ -17,7 +17,7 @@ using stream::RecipeRef;
 namespace recipe = stream::recipe;
 
 // No infinity, NaN or (as a divisor) zero: folded into weights, they would make NaN of weights that are 0.
-bool is_tame(Rewriter& rewriter, ValueId constant, bool divides) {
+bool is_foldable_factor(Rewriter& rewriter, ValueId constant, bool divides) {
   auto numbers = rewriter.graph.numbers(constant);
   return !numbers || std::all_of(numbers->begin(), numbers->end(),
                                  [&](double x) { return std::isfinite(x) && !(divides && x == 0); });
@@ -30,7 +30,7 @@ RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& s
   if (!value.is_constant() || shape.empty() || !stream::is_static(shape.back())) return nullptr;
   if (value.rank() > static_cast<int>(shape.size())) return nullptr;
   const auto elements = static_cast<core::Dim>(value.constant->elements());
-  if (!is_tame(rewriter, constant, divides)) return nullptr;
+  if (!is_foldable_factor(rewriter, constant, divides)) return nullptr;
   if (elements == 1) return recipe::broadcast(recipe::reshape(value.constant, {1}), {shape.back()});
   if (value.shape.back() != shape.back() || elements != shape.back()) return nullptr;
   return recipe::reshape(value.constant, {shape.back()});
@@ -164,7 +164,7 @@ bool scale_upwards(Rewriter& rewriter, OpId id) {
     const ValueId data = op.inputs[side], factor = op.inputs[1 - side];
     if (!rewriter.is_constant(factor) || rewriter.value(factor).constant->elements() != 1 || (divides && side == 1))
       continue;
-    if (!is_tame(rewriter, factor, divides)) return false;
+    if (!is_foldable_factor(rewriter, factor, divides)) return false;
     const core::Value& in = rewriter.value(data);
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return false;
     const OpId producer = weights_above(rewriter, data);

@@ -30,8 +30,8 @@ bool sink(Rewriter& rewriter, OpId id) {
     data = i;
   }
   if (!data) return false;
-  const OpId maker = rewriter.sole_producer(op.inputs[*data], Kind::kTranspose);
-  auto perm = perm_of(rewriter, maker);
+  const OpId producer = rewriter.sole_producer(op.inputs[*data], Kind::kTranspose);
+  auto perm = perm_of(rewriter, producer);
   if (!perm) return false;
   // Input `data` is used as it is before the transpose. Not behind ops that make the data larger (a broadcast, a wider
   // type), where it would cost more.
@@ -40,7 +40,7 @@ bool sink(Rewriter& rewriter, OpId id) {
   core::OpView view{rewriter.graph, op.kind, op.inputs, op.options, 1};
   auto movement = core::traits(op.kind).commute(view, op.outputs, {false, *data}, stream::inverse(*perm));
   if (!movement) return false;
-  const ValueId source = rewriter.op(maker).inputs[0];
+  const ValueId source = rewriter.op(producer).inputs[0];
   const core::Value old = rewriter.value(op.outputs[0]);
   std::vector<Val> inputs;
   for (size_t i = 0; i < op.inputs.size(); ++i) {

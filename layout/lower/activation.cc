@@ -135,7 +135,8 @@ void lower_shrink(Lowering& lo) {
   const DType dtype = lo.dtype(lo.input(0));
   const float lambda = lo.attr_f("lambd", 0.5f), bias = lo.attr_f("bias", 0);
   if (stream::bits(dtype) > 16 && stream::is_integer(dtype))
-    lo.unsupported("Shrink of " + std::string(stream::dtype_name(dtype)) + " is not exact: it is computed in float32",
+    lo.unsupported("an input of type " + std::string(stream::dtype_name(dtype)) +
+                       " is not supported: float32, in which it is computed, does not hold all its values",
                    "cast the input to float");
   Val x = stream::is_float(dtype) ? lo.input(0) : b.cast(lo.input(0), DType::kFloat32);
   Val below = b.less(x, b.scalar_like(-lambda, x)), above = b.greater(x, b.scalar_like(lambda, x));

@@ -66,7 +66,7 @@ void cast_to(Lowering& lo, DType to) {
 
 void lower_cast(Lowering& lo) {
   if (lo.opset() < 6)
-    lo.unsupported("Cast of opsets 1 to 5, which name the type by a string, is not supported",
+    lo.unsupported("a type that is named by a string (opsets 1 to 5) is not supported",
                    "convert the model to opset 6 or later");
   const int64_t number = lo.need_attr_i("to");
   auto to = stream::onnx_dtype(number);

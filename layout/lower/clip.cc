@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 struct Limit {
-  Val at_run_time;               // a scalar, when the value is not known
+  Val at_run_time;               // a scalar, when the value is unknown
   std::optional<double> number;  // nullopt and no scalar: no limit
 };
 

@@ -138,8 +138,7 @@ void lower_max_unpool(Lowering& lo) {
   if (overlap) {
     // Several windows may name one position, with equal values, which SCATTER_ND would add up: take their maximum
     // instead.
-    if (lo.dtype(x) != DType::kFloat32)
-      lo.unsupported("MaxUnpool with overlapping windows is supported for float32 only");
+    if (lo.dtype(x) != DType::kFloat32) lo.unsupported("overlapping windows are supported for float32 only");
     Val hits = b.scatter_nd(indices, b.filled(1, DType::kInt32, {pieces}), b.i32({elements}));
     Val largest = b.op(Kind::kUnsortedSegmentMax, {values, b.reshape(indices, {pieces}), b.i32_scalar(elements)});
     flat = b.select(b.greater(hits, b.scalar(0, DType::kInt32)), largest, b.scalar_like(0, values));

@@ -56,9 +56,9 @@ void lower_deform_conv(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0), weights = lo.input(1), offset = lo.input(2);
   if (lo.rank(x) != 4 || lo.rank(weights) != 4 || lo.rank(offset) != 4)
-    lo.unsupported(fmt::format(
-        "DeformConv is supported for 2-D images only: x, W and offset must have rank 4; the ranks are {}, {} and {}",
-        lo.rank(x), lo.rank(weights), lo.rank(offset)));
+    lo.unsupported(
+        fmt::format("only 2-D images are supported: X, W and offset must have rank 4; the ranks are {}, {} and {}",
+                    lo.rank(x), lo.rank(weights), lo.rank(offset)));
   const Shape shape = lo.shape(x);
   const std::vector<int64_t> w = lo.need_static(lo.shape(weights), "the shape of the weights");
   const std::vector<int64_t> sizes = {lo.need_static(shape[2], "the height"), lo.need_static(shape[3], "the width")};

@@ -12,7 +12,7 @@ void lower_dropout(Lowering& lo) {
   if (lo.opset() < 7) {
     lo.ignore_attr("consumed_inputs");
     if (lo.attr_i("is_test", 0) == 0)
-      lo.unsupported("Dropout in training mode is not supported: its result is random",
+      lo.unsupported("training mode is not supported: the result is random",
                      "export the model for inference (is_test=1)");
   }
   if (lo.opset() >= 12 && lo.has_input(2)) {
@@ -20,9 +20,7 @@ void lower_dropout(Lowering& lo) {
     auto ratio = lo.has_input(1) ? lo.numbers(lo.input(1)) : std::optional(std::vector<double>{0.5});
     const bool idle =
         (training && training->size() == 1 && (*training)[0] == 0) || (ratio && ratio->size() == 1 && (*ratio)[0] == 0);
-    if (!idle)
-      lo.unsupported("Dropout in training mode is not supported: its result is random",
-                     "export the model for inference");
+    if (!idle) lo.unsupported("training mode is not supported: the result is random", "export the model for inference");
   }
   lo.output(0, x);
   // Nothing is dropped: the mask is all true (before opset 10 it has the data's dtype).

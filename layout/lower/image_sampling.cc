@@ -47,13 +47,13 @@ Val clamped(Builder& b, Val at, const Borders& borders) { return b.minimum(b.max
 // Reflects positions into min .. min + range (a triangle wave). An axis with range 0 has one element, at min.
 Val reflected(Builder& b, Val at, const Borders& borders) {
   Val period = b.maximum(b.mul(borders.range, 2), b.scalar(1, DType::kFloat32));
-  Val way = b.floor_mod(b.abs(b.sub(at, borders.min)), period);
-  return b.add(borders.min, b.sub(borders.range, b.abs(b.sub(way, borders.range))));
+  Val phase = b.floor_mod(b.abs(b.sub(at, borders.min)), period);
+  return b.add(borders.min, b.sub(borders.range, b.abs(b.sub(phase, borders.range))));
 }
 
 // Taps are computed around the unchanged position, and each is then moved inside. Positions far outside see only zeros
 // or the border; they are clamped so that they fit an i32. For reflections the position itself is reflected.
-Val kept_near(Builder& b, Val at, const Sampler& sampler, const Borders& borders) {
+Val clamped_near(Builder& b, Val at, const Sampler& sampler, const Borders& borders) {
   if (sampler.outside == Outside::kReflection) return reflected(b, at, borders);
   return b.minimum(b.maximum(at, b.scalar(-3, DType::kFloat32)), b.add(borders.last, 3));
 }
@@ -120,7 +120,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   at = unsqueeze_axes(lo, at, {3});
   // In mode nearest the position is rounded before it is moved inside.
   if (sampler.mode == Sampling::kNearest) at = b.round(at);
-  at = kept_near(b, at, sampler, borders);
+  at = clamped_near(b, at, sampler, borders);
   TapSet set = taps_of(b, at, sampler.mode);
   Val places = sampler.outside == Outside::kReflection ? reflected(b, set.places, borders) : set.places;
   places = clamped(b, places, borders);

@@ -135,17 +135,14 @@ void lower_batch_normalization(Lowering& lo) {
   if (lo.opset() < 7) {
     lo.ignore_attr("consumed_inputs");  // a hint to reuse memory
     if (lo.attr_i("is_test", 0) == 0)
-      lo.unsupported("BatchNormalization in training mode (is_test = 0) is not supported",
-                     "export the model for inference");
+      lo.unsupported("training mode (is_test = 0) is not supported", "export the model for inference");
   }
   const bool training = lo.opset() >= 14 && lo.attr_i("training_mode", 0) != 0;
   const bool spatial = lo.opset() >= 9 || lo.attr_i("spatial", 1) != 0;
   if (training) return lower_training_batch_norm(lo, x, epsilon);
   lo.ignore_attr("momentum");  // used in training only
   for (size_t i = 1; i < lo.output_count(); ++i)
-    if (lo.wants_output(i))
-      lo.unsupported("the statistics of BatchNormalization as outputs are not supported",
-                     "export the model for inference");
+    if (lo.wants_output(i)) lo.unsupported("statistics as outputs are not supported", "export the model for inference");
 
   Val scale = lo.input(1), shift = lo.input(2), mean = lo.input(3), variance = lo.input(4);
   for (Val* v : {&scale, &shift, &mean, &variance}) {

@@ -166,7 +166,9 @@ void lower_pad(Lowering& lo) {
   if (lo.opset() < 11) {
     pads = lo.attr_ints(lo.opset() < 2 ? "paddings" : "pads");
     if (!pads) lo.malformed("attribute 'pads' is missing");
-    if (!stream::is_float(lo.dtype(x))) lo.malformed("Pad before opset 11 must have a float input");
+    if (!stream::is_float(lo.dtype(x)))
+      lo.malformed("before opset 11 the input must be a float tensor; it is " +
+                   std::string(stream::dtype_name(lo.dtype(x))));
     value = lo.b.scalar_like(lo.attr_f("value", 0), x);
   } else {
     value = lo.optional_input(2);
@@ -174,7 +176,7 @@ void lower_pad(Lowering& lo) {
     const auto listed = lo.has_input(3) ? lo.ints(lo.input(3)) : std::nullopt;
     if (!pads || (lo.has_input(3) && !listed)) {
       if (mode != "constant")
-        lo.unsupported("Pad in mode '" + mode + "' with pads that are computed at run time is not supported",
+        lo.unsupported("mode '" + mode + "' with pads that are computed at run time is not supported",
                        "make 'pads' an initializer");
       lo.output(0, run_time_border(lo, x, lo.input(1), lo.optional_input(3), value));
       return;

@@ -101,9 +101,9 @@ Val broadcast_to_data(Lowering& lo, Val v, const Grid& grid, Val x) {
 
 // The value with quantization parameters, if a BITCAST dropped them to make `v`.
 Val with_parameters(Builder& b, Val v) {
-  const core::OpId maker = b.graph.at(v.id).producer;
-  if (maker < 0) return {};
-  const core::Op& op = b.graph.ops[static_cast<size_t>(maker)];
+  const core::OpId producer = b.graph.at(v.id).producer;
+  if (producer < 0) return {};
+  const core::Op& op = b.graph.ops[static_cast<size_t>(producer)];
   if (op.kind != Kind::kBitcast || !b.graph.at(op.inputs[0]).quantization) return {};
   return Val{op.inputs[0]};
 }

@@ -92,9 +92,9 @@ Val extreme(Lowering& lo, DType dtype, int sign) {
   if (stream::is_float(dtype)) return lo.b.scalar(sign * kInfinity, dtype);
   if (dtype == DType::kBool) return lo.b.cast(lo.b.i32_scalar(sign > 0), DType::kBool);
   if (!stream::is_integer(dtype))
-    lo.unsupported("ReduceMax and ReduceMin of " + std::string(stream::dtype_name(dtype)) + " are not supported");
+    lo.unsupported("a maximum or minimum of " + std::string(stream::dtype_name(dtype)) + " is not supported");
   const int width = stream::bits(dtype);
-  if (dtype == DType::kUint64 && sign > 0) lo.unsupported("ReduceMin of uint64 over an empty axis is not supported");
+  if (dtype == DType::kUint64 && sign > 0) lo.unsupported("the minimum of an empty axis of uint64 is not supported");
   int64_t value = std::numeric_limits<int64_t>::max() >> (64 - width);
   if (!stream::is_signed_int(dtype))
     value = sign < 0 ? 0 : value * 2 + 1;
@@ -177,7 +177,7 @@ void lower_reduce_log_sum_exp(Lowering& lo) {
   if (output_of_empty(lo, r, -kInfinity)) return;
   if (r.noop) return lo.output(0, r.x);
   if (r.run_time_axes && !r.keep_dims)
-    lo.unsupported("ReduceLogSumExp with keepdims = 0 and axes that are computed at run time is not supported");
+    lo.unsupported("keepdims = 0 with axes that are computed at run time is not supported");
   const DType dtype = lo.dtype(r.x);
   Val x = stream::is_float(dtype) ? r.x : b.cast(r.x, DType::kFloat32);
   constexpr double kLargest = std::numeric_limits<float>::max();

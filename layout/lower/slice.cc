@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Slice.
+//
 // Differences: both clamp as numpy does, but with a negative step ONNX also clamps a begin before the tensor to its
 // first element, where STRIDED_SLICE returns no elements. In ONNX INT64_MAX means "to the end".
 #include <algorithm>

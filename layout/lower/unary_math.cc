@@ -141,7 +141,7 @@ void lower_atanh(Lowering& lo) {
 }
 
 void lower_erf(Lowering& lo) {
-  if (!stream::is_float(lo.dtype(lo.input(0)))) lo.unsupported("Erf of integers is not supported");
+  if (!stream::is_float(lo.dtype(lo.input(0)))) lo.unsupported("an integer input is not supported");
   lo.output(0, lo.b.op(core::Kind::kErf, {lo.input(0)}));
 }
 

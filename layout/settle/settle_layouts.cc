@@ -270,14 +270,14 @@ bool improve(Graph& graph, const std::vector<Seed>& seeds) {
 }
 
 // If all seeds together do not help, tries those of each permutation: they rarely contradict each other.
-bool improve_by_kind(Graph& graph) {
+bool improve_by_permutation(Graph& graph) {
   const std::vector<Seed> seeds = all_seeds(graph, Orders(graph));
   if (improve(graph, seeds)) return true;
-  std::map<Perm, std::vector<Seed>> kinds;
-  for (const Seed& seed : seeds) kinds[seed.order].push_back(seed);
-  if (kinds.size() == 1) return false;
-  for (const auto& [perm, alike] : kinds)
-    if (improve(graph, alike)) return true;
+  std::map<Perm, std::vector<Seed>> by_permutation;
+  for (const Seed& seed : seeds) by_permutation[seed.order].push_back(seed);
+  if (by_permutation.size() == 1) return false;
+  for (const auto& [perm, same_order] : by_permutation)
+    if (improve(graph, same_order)) return true;
   return false;
 }
 
@@ -318,7 +318,7 @@ void settle_layouts(Graph& graph) {
   // The cost is recomputed after each change: a change that was estimated too low must not be undone and repeated
   // forever.
   uint64_t now = cost_as_it_is(graph);
-  while (improve_by_kind(graph)) {
+  while (improve_by_permutation(graph)) {
     const uint64_t before = std::exchange(now, cost_as_it_is(graph));
     if (now >= before) break;
   }

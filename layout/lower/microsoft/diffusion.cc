@@ -49,7 +49,7 @@ void lower_group_norm(Lowering& lo) { group_norm(lo, lo.input(0)); }
 void lower_skip_group_norm(Lowering& lo) {
   Builder& b = lo.b;
   if (lo.attr_i("channels_last", 1) == 0)
-    lo.unsupported("SkipGroupNorm with channels_last = 0 is not supported: it is not defined for skip and bias");
+    lo.unsupported("channels_last = 0 is not supported: it is not defined for skip and bias");
   Val skip = lo.input(3);
   if (lo.rank(skip) == 2) skip = unsqueeze_axes(lo, skip, {1, 2});
   if (lo.rank(skip) != 4) lo.malformed(fmt::format("the skip must have rank 2 or 4; it has rank {}", lo.rank(skip)));

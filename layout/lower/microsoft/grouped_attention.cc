@@ -31,7 +31,7 @@ void refuse_unsupported_features(Lowering& lo) {
   for (size_t i = 12; i < lo.input_count(); ++i)
     if (lo.has_input(i))
       lo.unsupported(fmt::format("input {} of GroupQueryAttention (scales or norms) is not supported", i));
-  if (lo.attr_i("causal", 1) != 1) lo.unsupported("GroupQueryAttention with causal = 0 is not supported");
+  if (lo.attr_i("causal", 1) != 1) lo.unsupported("causal = 0 is not supported");
   if (lo.attr_i("sliding_window_cache", 0) != 0)
     lo.unsupported("a sliding-window cache (sliding_window_cache) is not supported");
   if (lo.attr_i("qk_output", 0) != 0 || lo.wants_output(3))

@@ -157,7 +157,7 @@ TEST(OnnxTensor, PackedTypedFields) {
   }
 }
 
-TEST(OnnxTensor, FourBitTypedFieldsPackTwoElements) {
+TEST(OnnxTensor, HalfBytesStandTwoToANumber) {
   for (auto type : {TensorProto::INT4, TensorProto::UINT4, TensorProto::FLOAT4E2M1}) {
     TensorProto n = proto(type, {5});
     for (int v : {0x21, 0x43, 0x05}) n.add_int32_data(v);
@@ -201,7 +201,7 @@ TEST(OnnxTensor, UnpackedAndChunkedTypedFields) {
 }
 
 // Read, laid out as an extent, and run: the numbers that the writer put in.
-TEST(OnnxTensor, TypedNumbersRoundTrip) {
+TEST(OnnxTensor, NumbersComeBack) {
   Budget budget(4 << 20);
   auto ints = [&](const onnx::Tensor& tensor) { return evaluate_ints(tensor.data, budget); };
   auto doubles = [&](const onnx::Tensor& tensor) { return evaluate_doubles(tensor.data, budget); };
@@ -234,7 +234,7 @@ TEST(OnnxTensor, TypedNumbersRoundTrip) {
   EXPECT_EQ(doubles(read_tensor(head + tagged(10, 1, first) + chunk(10, rest))), (std::vector<double>{1e300, -2, 0.5}));
 }
 
-TEST(OnnxTensor, StringsAreLoaded) {
+TEST(OnnxTensor, StringsAreHeld) {
   TensorProto s = proto(TensorProto::STRING, {2});
   s.add_string_data("one");
   s.add_string_data(std::string("\0\xff", 2));
@@ -245,7 +245,7 @@ TEST(OnnxTensor, StringsAreLoaded) {
   expect_error(Code::kMalformed, "needs 2 numbers", [&] { read_tensor(s); });
 }
 
-TEST(OnnxTensor, EmptyTensorsHoldNoData) {
+TEST(OnnxTensor, NothingIsHeldByAnEmptyTensor) {
   onnx::Tensor read = read_tensor(proto(TensorProto::FLOAT, {0, 1LL << 40, 1LL << 40}));
   EXPECT_EQ(read.data->elements(), 0u);
   EXPECT_TRUE(read_tensor(proto(TensorProto::STRING, {0})).strings.empty());
@@ -294,7 +294,7 @@ TEST(OnnxTensor, ContradictionsAreErrors) {
     entry->set_value("weights");
   });
   refused(
-      "no folder to resolve it in", [](auto& t) { t.set_data_location(TensorProto::EXTERNAL); }, Code::kUnsafePath);
+      "the model has no folder", [](auto& t) { t.set_data_location(TensorProto::EXTERNAL); }, Code::kUnsafePath);
 }
 
 TEST(OnnxTensor, SparseTensors) {
