@@ -42,8 +42,8 @@ class Runner:
     """Runs a model on the CPU.
 
     A .tflite file runs in LiteRT (package ai-edge-litert), an .onnx file in ONNX Runtime (package onnxruntime). How
-    weights are kept is chosen by what fits; `choice` tells it. A Runner may be used from several threads; its runs
-    come one after the other.
+    weights are kept is chosen by what fits; `choice` tells it. Each run is on its own: variable tensors of a .tflite
+    file are reset before it. A Runner may be used from several threads; its runs come one after the other.
 
     Parameters
     ----------
