@@ -17,6 +17,9 @@ from .program import examine, find_program
 
 
 def _run(argv: Sequence[str]) -> int:
+    from .requirements import need_numpy
+
+    need_numpy()
     from .run_command import main as run_main
 
     return run_main(argv)

@@ -363,8 +363,9 @@ def inspect(file: PathLike) -> dict[str, Any]:
     Error, TypeError
         As `convert`.
     """
+    path = _positional(_path("file", file))
     program = examine(find_program())
-    finished = _run(program, Child(program, ["inspect", "--json", _positional(_path("file", file))]))
+    finished = _run(program, _child(program, ["inspect", "--json", path]))
     listing = json.loads(finished.stdout)
     if not isinstance(listing, dict):
         raise Internal("lowtide inspect --json did not print an object")
@@ -399,4 +400,4 @@ def check(
     paths: tuple[str, ...] = tuple(_positional(_path(name, options.pop(name))) for name in ("model", "tflite"))
     extra = _arguments(options)
     program = examine(find_program())
-    _run(program, Child(program, ["check", *paths, "--quiet", *extra]))
+    _run(program, _child(program, ["check", *paths, "--quiet", *extra]))

@@ -39,12 +39,17 @@ class _Form:
     """One way to load a model."""
 
     kernels: str
+    threads: int
     cached: bool = False
 
     def text(self) -> str:
         if self.kernels != "xnnpack":
-            return f"LiteRT, {self.kernels} kernels, weights read from the mapped file"
+            return f"LiteRT, {self.kernels} kernels, {_counted(self.threads)}, weights read from the mapped file"
         return "LiteRT, XNNPACK, " + ("packed weights in a mapped file" if self.cached else "packed weights in memory")
+
+
+def _counted(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
 
 
 def _import() -> tuple[Any, Any, Any]:
@@ -87,6 +92,7 @@ class _Interpreted:
         return tuple(int(n) for n in self._model._get_tensor_details(index, 0)["shape"])
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, tuple[Tensor, np.dtype[Any]]]) -> dict[str, Array]:
+        self._model.reset_all_variables()
         if self._signature.subgraph != 0:
             runner = self._model.get_signature_runner(self._signature.key)
             every = runner(**{name: _handed_over(array) for name, array in inputs.items()})
@@ -244,6 +250,8 @@ class LitertSession:
 
     def _compilable(self) -> str:
         """Why CompiledModel cannot run the model; empty if it can."""
+        if self._header.has_state:
+            return "it has variable tensors, which are to be reset before each run"
         for port in (*self._inputs.values(), *self._outputs.values()):
             if port.dtype == np.dtype(object) or port.dtype.name in _LITTLE_TYPES:
                 return f"{port.name!r} is {port.dtype.name}"
@@ -268,28 +276,35 @@ class LitertSession:
                     file=self._path,
                 )
         weights = self._header.constant_bytes
-        limit = self._limit if self._limit is not None else memory.available() // 2
-        fits = weights + _ROOM <= limit
-        packed, builtin = _Form("xnnpack"), _Form("builtin")
+        fits, may_copy = self._room_for_a_copy()
         if kernels in ("builtin", "reference"):
-            return [_Form(kernels)]
-        wants_file = self._cache is not None or not fits or (self._limit is None and weights >= CACHE_FROM)
-        if wants_file and not self._compilable():
+            return [self._unpacked(kernels)]
+        if (self._cache is not None or not may_copy) and not self._compilable():
             self._place = cache_place(self._path, self._header, self._cache)
         can_file = self._place is not None
-        forms = [_Form("xnnpack", True)] if can_file else []
+        forms = [_Form("xnnpack", self._threads, True)] if can_file else []
         if fits or (kernels == "xnnpack" and not can_file and self._limit is None):
-            forms.append(packed)
+            forms.append(_Form("xnnpack", self._threads))
         if kernels is None:
-            forms.append(builtin)
+            forms.append(self._unpacked("builtin"))
         if not forms:
             raise Budget(
                 f"{self._path}: XNNPACK packs {memory.in_mib(weights)} of weights, more than max_rss = "
-                f"{memory.in_mib(limit)} has room for, and a file for them fits on no disk or cannot be used; "
+                f"{memory.in_mib(self._limit or 0)} has room for, and a file for them fits on no disk or cannot be used; "
                 "give kernels=None or 'builtin'",
                 file=self._path,
             )
         return forms
+
+    def _room_for_a_copy(self) -> tuple[bool, bool]:
+        """Whether a copy of the weights fits in memory, and whether one should be made: not of large ones unasked."""
+        limit = self._limit if self._limit is not None else memory.available() // 2
+        fits = self._header.constant_bytes + _ROOM <= limit
+        return fits, fits and (self._limit is not None or self._header.constant_bytes < CACHE_FROM)
+
+    def _unpacked(self, kernels: str) -> _Form:
+        """Kernels that read weights where they are; with more than one thread those of convolutions copy them."""
+        return _Form(kernels, self._threads if self._room_for_a_copy()[1] else 1)
 
     def _load(self, forms: list[_Form]) -> _Form:
         self._unload()
@@ -315,10 +330,10 @@ class LitertSession:
             return self._create_cached()
         if self._header.external_files:
             return self._loaded(
-                lambda: _Compiled(self._modules, self._path, self._signature, form.kernels, self._threads, "")
+                lambda: _Compiled(self._modules, self._path, self._signature, form.kernels, form.threads, "")
             )
         return self._loaded(
-            lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, self._threads, False)
+            lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, form.threads, False)
         )
 
     def _create_cached(self) -> Any:
@@ -367,22 +382,20 @@ class LitertSession:
                 f"{self._path}: only the main subgraph gives inner tensors, not signature {self._signature.key!r}",
                 file=self._path,
             )
-        kernels = self._form.kernels
-        limit = self._limit if self._limit is not None else memory.available() // 2
-        if kernels == "xnnpack" and self._header.constant_bytes + _ROOM > limit:
+        form = dataclasses.replace(self._form, cached=False)
+        if form.kernels == "xnnpack" and not self._room_for_a_copy()[0]:
             if self._pinned:
                 raise Budget(
                     f"{self._path}: inner tensors need weights packed in memory, "
-                    f"{memory.in_mib(self._header.constant_bytes)}, more than {memory.in_mib(limit)}; give "
-                    "kernels='builtin'",
+                    f"{memory.in_mib(self._header.constant_bytes)}, for which there is no room; give kernels='builtin'",
                     file=self._path,
                 )
-            kernels = "builtin"
+            form = self._unpacked("builtin")
         self._unload()
         self._model = self._loaded(
-            lambda: _Interpreted(self._modules[0], self._path, self._signature, kernels, self._threads, True)
+            lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, form.threads, True)
         )
-        self._form, self._keeps = _Form(kernels), True
+        self._form, self._keeps = form, True
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         wanted = {}

@@ -42,8 +42,8 @@ class Runner:
     """Runs a model on the CPU.
 
     A .tflite file runs in LiteRT (package ai-edge-litert), an .onnx file in ONNX Runtime (package onnxruntime). How
-    weights are kept is chosen by what fits; `choice` tells it. A Runner may be used from several threads; its runs
-    come one after the other.
+    weights are kept is chosen by what fits; `choice` tells it. Each run is on its own: variable tensors of a .tflite
+    file are reset before it. A Runner may be used from several threads; its runs come one after the other.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ class Runner:
     max_rss : int or str, optional
         Memory that the model may take in this process, in bytes or as "512M". Anonymous memory counts: pages of
         mapped files come on top, and the system takes them back when memory is short. By default half of what the
-        machine, or the control group, has left.
+        machine, or the control group, has left, and no copy of large weights is made in LiteRT. How weights are kept
+        is chosen by it, and loading that takes more is an error; a run that takes more is a warning in the log.
     threads : int, optional
         Threads of one operator; 2 by default.
     cache : str or os.PathLike, optional
@@ -98,6 +99,7 @@ class Runner:
         if not isinstance(name, str):
             raise TypeError(f"path must be a str or os.PathLike of str, not {type(path).__name__}")
         limit = None if max_rss is None else memory.size("max_rss", max_rss)
+        self._path, self._limit, self._warned, self._before = name, limit, False, memory.resident()[0]
         count = default_threads() if threads is None else threads
         if isinstance(count, bool) or not isinstance(count, int):
             raise TypeError(f"threads must be an int, not {type(count).__name__}")
@@ -178,7 +180,21 @@ class Runner:
         with self._lock:
             session = self._open()
             names = checked_outputs(session, outputs)
-            return session.run(checked_inputs(session.inputs, inputs), names)
+            results = session.run(checked_inputs(session.inputs, inputs), names)
+            self._watch_memory()
+            return results
+
+    def _watch_memory(self) -> None:
+        """Activations are seen only when the model has run; what the caller has allocated meanwhile counts too."""
+        took = memory.resident()[0] - self._before
+        if self._limit is not None and took > self._limit and not self._warned:
+            self._warned = True
+            LOGGER.warning(
+                "%s: %s of memory in use after a run, more than max_rss = %s",
+                self._path,
+                memory.in_mib(took),
+                memory.in_mib(self._limit),
+            )
 
     def end_profile(self) -> str:
         """Ends profiling and returns the path of ONNX Runtime's profile (JSON, trace events)."""

@@ -78,12 +78,15 @@ class Header:
         Bytes of all constants, half floats counted as floats: the size of XNNPACK's packed copy.
     external_files : list of str
         Names of other files with constants.
+    has_state : bool
+        True if a variable tensor keeps its value from one run to the next.
     """
 
     signatures: list[Signature]
     tensors: list[list[Tensor]]
     constant_bytes: int
     external_files: list[str]
+    has_state: bool
 
 
 class _Table:
@@ -210,6 +213,7 @@ def read_header(path: str) -> Header:
                 tensors,
                 _constant_bytes(model, graphs),
                 [group.text(0) for group in model.tables(8)],
+                any(tensor.number(5, "<b") for graph in graphs for tensor in graph.tables(0)),
             )
         except (struct.error, IndexError) as error:
             raise Malformed(f"{path}: the flatbuffer is damaged: {error}", file=path) from error

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interrupts from Python at any moment: no child, no temporary and no half-written model stays.
+
+The child is interrupted while it writes: the model has 256 MiB of weights, which are transposed.
+"""
+
+import asyncio
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import lowtide
+from tests.support import converter
+
+CONVERT = "import sys, lowtide\nprint('go', flush=True)\nlowtide.convert(sys.argv[1], sys.argv[2], threads=1)\n"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    path = tmp_path_factory.mktemp("large") / "m.onnx"
+    subprocess.run([converter.program(), "make-model", "conv-stack", "--size", "256M", "-o", path, "--quiet"], check=True)
+    yield path
+    path.unlink()
+
+
+def children_of(pid):
+    """Ids of the processes whose parent is `pid`."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            if int(stat.rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def is_running(pid):
+    try:
+        return (pathlib.Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def start(environment, large, folder, **how):
+    process = subprocess.Popen([sys.executable, "-c", CONVERT, large, folder / "out.tflite"], env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+    assert process.stdout.readline() == "go\n"
+    return process
+
+
+def test_ctrl_c_that_only_python_gets(environment, large, tmp_path, record_property):
+    """As in Jupyter."""
+    rng = random.Random(0)
+    tries = 8
+    for i in range(tries):
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        process = start(environment, large, folder)
+        wait_until(lambda: children_of(process.pid), 20)
+        time.sleep(rng.uniform(0, 0.15))
+        children = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        _, error = process.communicate(timeout=60)
+        assert "KeyboardInterrupt" in error or process.returncode == 0, error
+        assert time.monotonic() - begun < 20
+        assert not any(map(is_running, children))
+        assert [p.name for p in folder.iterdir()] == (["out.tflite"] if process.returncode == 0 else [])
+    record_property("kills survived", tries)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_parent_takes_the_child_along(number, environment, large, tmp_path, record_property):
+    process = start(environment, large, tmp_path)
+    wait_until(lambda: list(tmp_path.iterdir()), 20)
+    children = children_of(process.pid)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert wait_until(lambda: not any(map(is_running, children)), 20)
+    # A conversion that was ready at that moment has its name.
+    assert [p.name for p in tmp_path.iterdir()] in ([], ["out.tflite"])
+    record_property("kills survived", 1)
+
+
+def test_a_cancelled_task(large, tmp_path):
+    async def cancelled():
+        task = asyncio.ensure_future(lowtide.convert_async(large, tmp_path / "out.tflite", threads=1))
+        while not list(tmp_path.iterdir()) and not task.done():
+            await asyncio.sleep(0.01)
+        children = children_of(os.getpid())
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return children
+
+    children = asyncio.run(cancelled())
+    assert children and not any(map(is_running, children))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_time_limit_of_asyncio(large, tmp_path):
+    async def limited():
+        await asyncio.wait_for(lowtide.convert_async(large, tmp_path / "out.tflite"), 0.05)
+
+    with pytest.raises(asyncio.TimeoutError):
+        asyncio.run(limited())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_to_the_child_alone(large, tmp_path):
+    result = []
+
+    def work():
+        try:
+            lowtide.convert(large, tmp_path / "out.tflite", threads=1)
+        except lowtide.Error as error:
+            result.append(error)
+
+    before = set(children_of(os.getpid()))
+    thread = threading.Thread(target=work)
+    thread.start()
+    wait_until(lambda: list(tmp_path.iterdir()), 20)
+    for child in set(children_of(os.getpid())) - before:
+        os.kill(child, signal.SIGTERM)
+    thread.join()
+    assert not result or isinstance(result[0], lowtide.Interrupted)
+    assert bool(result) != (tmp_path / "out.tflite").exists()
+
+
+def test_a_child_that_does_not_end_is_killed(tmp_path, environment):
+    program = tmp_path / "lowtide"
+    program.write_text("#!/bin/bash\ntrap '' INT TERM\nif [ \"$1\" = --version ]; then echo lowtide 0.1.0; exit 0; fi\n"
+                       "case \"$*\" in *--help*) exit 0;; esac\nwhile true; do sleep 0.05; done\n")
+    program.chmod(0o755)
+    process = subprocess.Popen([sys.executable, "-c", CONVERT, "m.onnx", "out.tflite"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env={**environment, "LOWTIDE": str(program)})
+    assert process.stdout.readline() == "go\n"
+    wait_until(lambda: any("0.05" not in open(f"/proc/{c}/cmdline").read() for c in children_of(process.pid)), 20)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in error
