@@ -14,6 +14,7 @@
 #include "emit/options_table.h"
 #include "emit/runtime_versions.h"
 #include "emit/tensor_names.h"
+#include "layout/core/builtin.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 #include "stream/tflite/dtype.h"
@@ -203,27 +204,13 @@ uint32_t HeaderBuilder::operator_code(const Graph& graph, const Op& op) {
   return it->second;
 }
 
-// Kernels of these take one input less instead of an absent last one.
-bool drops_absent_bias(Kind kind) {
-  switch (kind) {
-    case Kind::kConv2d:
-    case Kind::kDepthwiseConv2d:
-    case Kind::kTransposeConv:
-    case Kind::kConv3d:
-    case Kind::kConv3dTranspose:
-    case Kind::kFullyConnected:
-      return true;
-    default:
-      return false;
-  }
-}
-
 flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& graph, const Op& op,
                                                                const std::vector<int32_t>& tensor_of) {
   std::vector<int32_t> inputs, outputs;
   for (ValueId id : op.inputs) inputs.push_back(id == core::kAbsent ? -1 : tensor_of[static_cast<size_t>(id)]);
   for (ValueId id : op.outputs) outputs.push_back(tensor_of[static_cast<size_t>(id)]);
-  if (drops_absent_bias(op.kind) && !inputs.empty() && inputs.back() == -1) inputs.pop_back();
+  // Kernels with weights take one input less instead of an absent bias.
+  if (core::builtin(op.kind).weights != core::kNoWeights && inputs.back() == -1) inputs.pop_back();
   OptionsTable options = options_table(fbb_, graph, op);
   uint32_t code = operator_code(graph, op);
   bool second = options.type2 != tflite::BuiltinOptions2::NONE;
@@ -267,7 +254,7 @@ void check_graph(const Graph& graph, bool main) {
   std::vector<bool> result(graph.values.size(), false);
   for (const Op& op : graph.ops) {
     if (op.kind == Kind::kDead) fail("a dead op reaches the writer");
-    if (op.kind == Kind::kSequence)
+    if (op.kind == Kind::kTensorList)
       throw Unsupported("the operator has no TFLite form", {}, {.node = graph.origins[op.origin]});
     for (ValueId id : op.inputs)
       if (id != core::kAbsent && !defined[static_cast<size_t>(id)])

@@ -7,6 +7,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "layout/core/builtin.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/recipe/in_place.h"
@@ -15,7 +16,6 @@ namespace lowtide::emit {
 namespace {
 
 namespace fs = std::filesystem;
-using core::Kind;
 
 // Half of the mappings that Linux allows a process (vm.max_map_count); used for the largest constants.
 constexpr size_t kMostInPlace = 32'000;
@@ -32,22 +32,6 @@ struct Candidate {
   uint64_t end() const { return offset() + recipe->bytes(); }
 };
 
-// Weights that are packed before use, and tables whose rows are copied, are not read past their end.
-bool reads_exactly(Kind kind, size_t input) {
-  switch (kind) {
-    case Kind::kConv2d:
-    case Kind::kDepthwiseConv2d:
-    case Kind::kFullyConnected:
-    case Kind::kBatchMatmul:
-      return input == 1;
-    case Kind::kGather:
-    case Kind::kGatherNd:
-      return input == 0;
-    default:
-      return false;
-  }
-}
-
 // The constants that are stored in files unchanged, each once, in the order of their first use.
 std::vector<Candidate> stored_constants(const core::Model& model) {
   std::vector<Candidate> out;
@@ -63,7 +47,8 @@ std::vector<Candidate> stored_constants(const core::Model& model) {
   for (const auto& graph : model.graphs) {
     for (const core::Op& op : graph->ops)
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        if (op.inputs[i] != core::kAbsent) meet(graph->at(op.inputs[i]), reads_exactly(op.kind, i));
+        if (op.inputs[i] != core::kAbsent)
+          meet(graph->at(op.inputs[i]), core::builtin(op.kind).exact_input == static_cast<int>(i));
     for (core::ValueId id : graph->outputs) meet(graph->at(id), false);
   }
   return out;

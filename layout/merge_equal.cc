@@ -21,10 +21,7 @@ bool same_quantization(const core::Value& a, const core::Value& b) {
           a.quantization->axis == b.quantization->axis);
 }
 
-bool mergeable(Kind kind) {
-  return kind != Kind::kDead && kind != Kind::kSequence && kind != Kind::kCustom && kind != Kind::kIf &&
-         kind != Kind::kWhile;
-}
+bool mergeable(const Op& op) { return op.kind != Kind::kDead && !core::runs_graphs(op); }
 
 class Merging {
  public:
@@ -51,7 +48,7 @@ class Merging {
       Op& op = graph_.ops[i];
       for (ValueId& in : op.inputs)
         if (in != core::kAbsent && to_[static_cast<size_t>(in)] != core::kAbsent) in = to_[static_cast<size_t>(in)];
-      if (!mergeable(op.kind)) continue;
+      if (!mergeable(op)) continue;
       std::vector<size_t>& candidates = seen[{op.kind, op.inputs}];
       bool merged = false;
       for (size_t other : candidates) {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 #include "stream/error.h"
 #include "stream/recipe/pour.h"
 
@@ -90,7 +90,7 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
   std::vector<ValueId> ids;
   for (Val v : inputs) ids.push_back(v.id);
   while (!ids.empty() && ids.back() == kAbsent) ids.pop_back();
-  const Traits& row = traits(kind);
+  const Builtin& row = builtin(kind);
   const OpView view{graph, kind, ids, options, output_count};
   std::vector<TensorType> types = row.infer(view);
 
@@ -106,7 +106,7 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
   }
   std::vector<Val> out;
   const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack;
-  if (all_constant && row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
+  if (all_constant && *row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
     std::vector<RecipeRef> recipes = row.fold(view);
     if (!recipes.empty() &&
         std::all_of(recipes.begin(), recipes.end(), [&](const RecipeRef& r) { return worth_folding(in_bytes, r); })) {
@@ -306,6 +306,10 @@ std::vector<Val> Builder::unpack(Val x, int axis) {
   Dim count = dim(x, axis);
   if (!stream::is_static(count)) throw stream::Unsupported("a dynamic dimension is unpacked", "fix it with --shape");
   return ops(Kind::kUnpack, {x}, PackOptions{axis, static_cast<int>(count)}, static_cast<int>(count));
+}
+
+Val Builder::bias_or_zeros(Kind kind, Val weights, Val bias) {
+  return bias ? bias : filled(0, DType::kFloat32, {dim(weights, (*builtin(kind).weights)->output_axis)});
 }
 
 Val Builder::reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims) {

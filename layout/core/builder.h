@@ -198,10 +198,10 @@ class Builder {
   // DHWIO,
   //      CONV_3D_TRANSPOSE DHWOI. Bias may be absent. ----
   Val conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) {
-    return op(Kind::kConv2d, {x, weights, bias_or_zeros(bias, dim(weights, 0))}, options);
+    return op(Kind::kConv2d, {x, weights, bias_or_zeros(Kind::kConv2d, weights, bias)}, options);
   }
   Val depthwise_conv_2d(Val x, Val weights, Val bias, Conv2dOptions options) {
-    return op(Kind::kDepthwiseConv2d, {x, weights, bias_or_zeros(bias, dim(weights, 3))}, options);
+    return op(Kind::kDepthwiseConv2d, {x, weights, bias_or_zeros(Kind::kDepthwiseConv2d, weights, bias)}, options);
   }
   Val transpose_conv(Val output_shape, Val weights, Val x, Val bias, TransposeConvOptions options) {
     return op(Kind::kTransposeConv, {output_shape, weights, x, bias}, options);
@@ -228,8 +228,8 @@ class Builder {
   Val l2_normalization(Val x) { return op(Kind::kL2Normalization, {x}); }  // last axis
 
  private:
-  // CONV_2D and DEPTHWISE_CONV_2D refuse to run, or crash, without a bias.
-  Val bias_or_zeros(Val bias, Dim channels) { return bias ? bias : filled(0, DType::kFloat32, {channels}); }
+  // For kernels that require a bias.
+  Val bias_or_zeros(Kind kind, Val weights, Val bias);
 };
 
 // An i32 list of one element with the value of a symbolic dimension; absent when nothing tells it. run_time_dims.cc

@@ -21,8 +21,8 @@ std::string_view kind_name(Kind kind) {
 #undef LOWTIDE_KIND
     case Kind::kErf:
       return "ERF";
-    case Kind::kSequence:
-      return "SEQUENCE";
+    case Kind::kTensorList:
+      return "TENSOR_LIST";
     case Kind::kDead:
       return "DEAD";
   }

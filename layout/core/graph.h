@@ -31,9 +31,10 @@ enum class Kind : int16_t {
 #undef LOWTIDE_KIND
   // The error function, elementwise. Patterns are found in it that could not be found in what it expands to; legalise/
   // writes what is left of it with builtins, because no kernel computes it.
-  kErf = 240,      // builtin codes end at 209
-  kSequence = -1,  // a list of tensors known at conversion time (lower/sequence.cc); its users look through it
-  kDead = -2,      // an op that a pass took out; tidy() removes it
+  kErf = 240,  // builtin codes are below
+  kTensorList =
+      241,     // tensors that ONNX has in a sequence (lower/sequence.cc); the lowering of its users takes them out
+  kDead = -1,  // an op that a pass took out; tidy() removes it
 };
 std::string_view kind_name(Kind kind);  // "CONV_2D"
 
@@ -73,6 +74,10 @@ struct Op {
 
 // The most elements that Value::contents holds. Shape tensors are short; anything longer is data.
 inline constexpr uint64_t kContentsElements = 4096;
+
+inline bool has_input(const Op& op, size_t i) { return i < op.inputs.size() && op.inputs[i] != kAbsent; }
+// Whether the op is control flow: its options name graphs of the model.
+inline bool runs_graphs(const Op& op) { return std::holds_alternative<SubgraphOptions>(op.options); }
 
 class Graph {
  public:

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "layout/core/builder.h"
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 
 namespace lowtide::layout {
 

@@ -49,7 +49,7 @@ bool has_early_result(const Graph& graph, std::span<const Val> results) {
   for (const Op& op : graph.ops) {
     const bool all = std::all_of(op.inputs.begin(), op.inputs.end(),
                                  [&](ValueId id) { return id == kAbsent || early[static_cast<size_t>(id)]; });
-    if (all || op.kind == Kind::kShape || op.kind == Kind::kRank)
+    if (all || op.kind == Kind::kShape)
       for (ValueId out : op.outputs) early[static_cast<size_t>(out)] = true;
   }
   return std::any_of(results.begin(), results.end(),

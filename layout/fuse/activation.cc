@@ -2,6 +2,7 @@
 // Fuses RELU, RELU6 and RELU_N1_TO_1 into the ops before them: most floating-point kernels have a fused activation.
 #include <array>
 
+#include "layout/core/builtin.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -20,45 +21,18 @@ Activation activation_of(Kind kind) {
   }
 }
 
-// The activation option of ops whose kernel supports it. The tables of CONCATENATION and CONV_3D_TRANSPOSE have the
-// field, but their kernels refuse it.
-Activation* slot(Op& op) {
-  switch (op.kind) {
-    case Kind::kConv2d:
-    case Kind::kDepthwiseConv2d:
-      return &std::get<core::Conv2dOptions>(op.options).activation;
-    case Kind::kTransposeConv:
-      return &std::get<core::TransposeConvOptions>(op.options).activation;
-    case Kind::kConv3d:
-      return &std::get<core::Conv3dOptions>(op.options).activation;
-    case Kind::kFullyConnected:
-      return &std::get<core::FullyConnectedOptions>(op.options).activation;
-    case Kind::kAveragePool2d:
-    case Kind::kMaxPool2d:
-      return &std::get<core::PoolOptions>(op.options).activation;
-    case Kind::kAdd:
-    case Kind::kSub:
-    case Kind::kMul:
-    case Kind::kDiv:
-      return &std::get<core::BinaryOptions>(op.options).activation;
-    default:
-      return nullptr;
-  }
-}
-
-bool fuse_activation(Rewriter& rewriter, OpId id) {
+bool activation_into_producer(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const ValueId in = op.inputs[0];
   const OpId producer = rewriter.producer(in);
   if (producer < 0 || rewriter.uses(in) != 1 || rewriter.value(in).dtype != core::DType::kFloat32) return false;
-  Activation* target = slot(rewriter.op(producer));
-  if (!target) return false;
-  const Activation wanted = activation_of(op.kind);
+  Op& target = rewriter.op(producer);
+  if (core::builtin(target.kind).activation == core::kNoActivation) return false;
+  const Activation wanted = activation_of(op.kind), fused = core::fused_activation(target);
   // relu6(relu(x)) and relu(relu6(x)) are relu6(x).
-  if (*target == Activation::kNone || *target == wanted ||
-      (*target == Activation::kRelu && wanted == Activation::kRelu6)) {
-    *target = wanted;
-  } else if (!(*target == Activation::kRelu6 && wanted == Activation::kRelu)) {
+  if (fused == Activation::kNone || fused == wanted || (fused == Activation::kRelu && wanted == Activation::kRelu6)) {
+    core::fuse_activation(target, wanted);
+  } else if (!(fused == Activation::kRelu6 && wanted == Activation::kRelu)) {
     return false;
   }
   // The activation's output value remains, with its name.
@@ -69,9 +43,9 @@ bool fuse_activation(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kActivationRules = {FuseRule{Kind::kRelu, fuse_activation},
-                                         FuseRule{Kind::kRelu6, fuse_activation},
-                                         FuseRule{Kind::kReluN1To1, fuse_activation}};
+constexpr std::array kActivationRules = {FuseRule{Kind::kRelu, activation_into_producer},
+                                         FuseRule{Kind::kRelu6, activation_into_producer},
+                                         FuseRule{Kind::kReluN1To1, activation_into_producer}};
 
 }  // namespace
 

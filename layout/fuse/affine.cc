@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/builtin.h"
 #include "layout/fuse/rules.h"
-#include "layout/fuse/weighted.h"
 
 namespace lowtide::layout {
 namespace {
@@ -28,11 +28,10 @@ RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& s
   return recipe::reshape(value.constant, {shape.back()});
 }
 
-// An op that can fold the channels into its weights, and the input channel axis of the weights.
+// An op that can fold the channels into its weights.
 struct FoldTarget {
   OpId op;
-  Weighted where;
-  int input_axis;
+  const core::Weights& where;
 };
 
 // All uses of a value, also through reshapes that keep the last axis; empty when one of them cannot fold it.
@@ -49,21 +48,21 @@ bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vec
       continue;
     }
     const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
-    if ((!full && !conv) || !rewriter.is_constant(op.inputs[1])) return false;
-    const core::Value& weights = rewriter.value(op.inputs[1]);
+    if (!full && !conv) return false;
+    const core::Weights& where = **core::builtin(op.kind).weights;
+    if (!rewriter.is_constant(op.inputs[where.weights])) return false;
+    const core::Value& weights = rewriter.value(op.inputs[where.weights]);
     if (weights.dtype != core::DType::kFloat32 || weights.quantization || weights.shape.back() != channels)
       return false;
-    if (rewriter.uses(op.inputs[1]) != 1 && weights.constant->elements() > stream::kSmallElements) return false;
-    auto where = weighted(op, weights.rank());
+    if (rewriter.uses(op.inputs[where.weights]) != 1 && weights.constant->elements() > stream::kSmallElements)
+      return false;
     if (shifted) {
       if (conv && std::get<core::Conv2dOptions>(op.options).padding == core::Padding::kSame &&
           (weights.shape[1] != 1 || weights.shape[2] != 1))
         return false;
-      if (op.inputs.size() > where->bias && op.inputs[where->bias] != core::kAbsent &&
-          !rewriter.is_constant(op.inputs[where->bias]))
-        return false;
+      if (core::has_input(op, where.bias) && !rewriter.is_constant(op.inputs[where.bias])) return false;
     }
-    targets.push_back({user, *where, weights.rank() - 1});
+    targets.push_back({user, where});
   }
   return true;
 }
@@ -76,7 +75,7 @@ struct Site {
 
 std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
   const Op& op = rewriter.op(id);
-  if (std::get<core::BinaryOptions>(op.options).activation != core::Activation::kNone) return std::nullopt;
+  if (core::fused_activation(op) != core::Activation::kNone) return std::nullopt;
   for (size_t side : {size_t{0}, size_t{1}}) {
     if (rewriter.is_constant(op.inputs[side]) || !rewriter.is_constant(op.inputs[1 - side])) continue;
     Site site{op.inputs[side], nullptr, {}};
@@ -93,7 +92,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
 // The channels reshaped to broadcast along the input axis of the weights.
 RecipeRef along(const RecipeRef& channels, const FoldTarget& target, int rank) {
   core::Shape shape(static_cast<size_t>(rank), 1);
-  shape[static_cast<size_t>(target.input_axis)] = channels->dims[0];
+  shape[static_cast<size_t>(*target.where.input_axis)] = channels->dims[0];
   return recipe::reshape(channels, shape);
 }
 
@@ -108,8 +107,8 @@ bool scale_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, false);
   if (!site) return false;
   for (const FoldTarget& target : site->targets) {
-    const core::Value weights = rewriter.value(rewriter.op(target.op).inputs[1]);
-    set_constant(rewriter, target.op, 1,
+    const core::Value weights = rewriter.value(rewriter.op(target.op).inputs[target.where.weights]);
+    set_constant(rewriter, target.op, target.where.weights,
                  recipe::binary(Binary::kMul, weights.constant, along(site->channels, target, weights.rank())),
                  weights.name);
   }
@@ -122,14 +121,14 @@ bool shift_into_next(Rewriter& rewriter, OpId id) {
   if (!site) return false;
   for (const FoldTarget& target : site->targets) {
     const Op& op = rewriter.op(target.op);
-    const core::Value weights = rewriter.value(op.inputs[1]);
+    const core::Value weights = rewriter.value(op.inputs[target.where.weights]);
     std::vector<int> axes;
     for (int axis = 0; axis < weights.rank(); ++axis)
-      if (axis != target.where.channel_axis) axes.push_back(axis);
+      if (axis != *target.where.output_axis) axes.push_back(axis);
     RecipeRef shifted = recipe::binary(Binary::kMul, weights.constant, along(site->channels, target, weights.rank()));
-    const core::Dim outputs = weights.shape[static_cast<size_t>(target.where.channel_axis)];
+    const core::Dim outputs = weights.shape[static_cast<size_t>(*target.where.output_axis)];
     RecipeRef sum = recipe::reshape(recipe::reduce(stream::Reduction::kSum, shifted, axes), {outputs});
-    const bool has_bias = op.inputs.size() > target.where.bias && op.inputs[target.where.bias] != core::kAbsent;
+    const bool has_bias = core::has_input(op, target.where.bias);
     if (has_bias) sum = recipe::binary(Binary::kAdd, rewriter.value(op.inputs[target.where.bias]).constant, sum);
     set_constant(rewriter, target.op, target.where.bias, std::move(sum), {});
   }

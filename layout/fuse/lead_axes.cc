@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 #include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
 
@@ -68,7 +68,7 @@ class LeadingAxesGroup : private BehindReshape {
              std::get<core::FullyConnectedOptions>(op.options).keep_num_dims;
     if (op.kind == Kind::kSoftmax) return true;
     if (op.kind == Kind::kMean || op.kind == Kind::kSum) return is_last_axis_reduction(rewriter_, op);
-    if (core::traits(op.kind).commute != core::follow_elementwise) return false;
+    if (!core::builtin(op.kind).is_elementwise()) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
       return values_.contains(in) || (rewriter_.is_constant(in) && rewriter_.value(in).rank() <= 1);
     });

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 #include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
 
@@ -85,7 +85,7 @@ class MergedAxesGroup : private BehindReshape {
     const Op& op = rewriter_.op(id);
     if (ops_.contains(id) || op.outputs.size() != 1 || rewriter_.value(op.outputs[0]).quantization) return false;
     if (std::holds_alternative<ReduceOptions>(op.options)) return join_reduction(id);
-    if (core::traits(op.kind).commute != core::follow_elementwise || !fits(op.outputs[0])) return false;
+    if (!core::builtin(op.kind).is_elementwise() || !fits(op.outputs[0])) return false;
     for (ValueId in : op.inputs)
       if (!values_.contains(in) && !(rewriter_.is_constant(in) && fits(in))) return false;
     values_.insert(op.outputs[0]);

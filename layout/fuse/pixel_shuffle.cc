@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/builtin.h"
 #include "layout/core/kernel_limits.h"
-#include "layout/core/traits.h"
 #include "layout/fuse/rules.h"
-#include "layout/fuse/weighted.h"
 
 namespace lowtide::layout {
 namespace {
@@ -28,21 +27,21 @@ class ChannelPermutation {
     const OpId producer = rewriter_.producer(id);
     if (producer < 0 || rewriter_.uses(id) != 1 || rewriter_.value(id).quantization) return false;
     const Op& op = rewriter_.op(producer);
-    if (auto where = weights_of(op)) {
+    if (const core::Weights* where = weights_of(op)) {
       if (!rewriter_.is_constant(op.inputs[where->weights]) || rewriter_.uses(op.inputs[where->weights]) != 1)
         return false;
       if (!has_bias(op, *where)) return true;
       return rewriter_.is_constant(op.inputs[where->bias]) && rewriter_.value(op.inputs[where->bias]).rank() == 1;
     }
-    if (core::traits(op.kind).commute != core::follow_elementwise) return false;
+    if (!core::builtin(op.kind).is_elementwise()) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(),
                        [&](ValueId in) { return !spans_channels(in) || possible(in); });
   }
 
   void apply(ValueId id) {
     const OpId producer = rewriter_.producer(id);
-    if (auto where = weights_of(rewriter_.op(producer))) {
-      permute_constant(producer, where->weights, where->channel_axis);
+    if (const core::Weights* where = weights_of(rewriter_.op(producer))) {
+      permute_constant(producer, where->weights, where->output_axis);
       if (has_bias(rewriter_.op(producer), *where)) permute_constant(producer, where->bias, 0);
       return;
     }
@@ -57,20 +56,18 @@ class ChannelPermutation {
   }
 
  private:
-  // The channels of a depthwise convolution are those of its input, so they cannot be permuted here.
-  std::optional<Weighted> weights_of(const Op& op) const {
-    if (op.kind == Kind::kDepthwiseConv2d || op.inputs.size() < 2 || op.inputs[1] == core::kAbsent) return std::nullopt;
-    auto where = weighted(op, rewriter_.value(op.inputs[1]).rank());
-    if (!where) return std::nullopt;
+  // Null where the output channels cannot be permuted: those of a depthwise convolution are the channels of its input,
+  // and those of a grouped convolution cannot leave their group.
+  const core::Weights* weights_of(const Op& op) const {
+    const core::Weights* where = core::builtin(op.kind).weights;
+    if (!where || where->input_axis == core::kNone) return nullptr;
     const core::Shape& shape = rewriter_.value(op.inputs[where->weights]).shape;
-    if (shape[static_cast<size_t>(where->channel_axis)] != static_cast<core::Dim>(indices_.size())) return std::nullopt;
-    // The channels of a grouped convolution cannot leave their group.
-    if (op.kind == Kind::kConv2d && shape.back() != rewriter_.value(op.inputs[0]).shape.back()) return std::nullopt;
-    return where;
+    const core::Dim outputs = shape[static_cast<size_t>(*where->output_axis)];
+    const core::Dim inputs = shape[static_cast<size_t>(*where->input_axis)];
+    if (outputs != static_cast<core::Dim>(indices_.size())) return nullptr;
+    return inputs == rewriter_.value(op.inputs[where->data]).shape.back() ? where : nullptr;
   }
-  static bool has_bias(const Op& op, const Weighted& where) {
-    return where.bias < op.inputs.size() && op.inputs[where.bias] != core::kAbsent;
-  }
+  static bool has_bias(const Op& op, const core::Weights& where) { return core::has_input(op, where.bias); }
   bool spans_channels(ValueId in) const {
     if (in == core::kAbsent || rewriter_.value(in).rank() == 0) return false;
     return rewriter_.value(in).shape.back() == static_cast<core::Dim>(indices_.size());

@@ -2,10 +2,10 @@
 // Removes ops that only repeat elements before ops that broadcast; merges CONCATENATIONs in a row.
 //
 // The trap: the result must keep its shape: in x + broadcast(y) the repetition may determine it.
-#include <algorithm>
-#include <array>
+#include <vector>
 
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
+#include "layout/core/kernel_limits.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -33,7 +33,7 @@ bool broadcast_in_place(Rewriter& rewriter, OpId id) {
     std::vector<ValueId> inputs = op.inputs;
     inputs[slot] = source;
     const core::OpView view{rewriter.graph, op.kind, inputs, op.options};
-    if (core::traits(op.kind).infer(view)[0].shape != rewriter.value(op.outputs[0]).shape) continue;
+    if (core::builtin(op.kind).infer(view)[0].shape != rewriter.value(op.outputs[0]).shape) continue;
     rewriter.set_input(id, slot, source);
     return true;
   }
@@ -65,21 +65,21 @@ bool merge_concats(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kRepeatRules = {
-    FuseRule{Kind::kAdd, broadcast_in_place},        FuseRule{Kind::kSub, broadcast_in_place},
-    FuseRule{Kind::kMul, broadcast_in_place},        FuseRule{Kind::kDiv, broadcast_in_place},
-    FuseRule{Kind::kMaximum, broadcast_in_place},    FuseRule{Kind::kMinimum, broadcast_in_place},
-    FuseRule{Kind::kPow, broadcast_in_place},        FuseRule{Kind::kFloorDiv, broadcast_in_place},
-    FuseRule{Kind::kFloorMod, broadcast_in_place},   FuseRule{Kind::kSquaredDifference, broadcast_in_place},
-    FuseRule{Kind::kEqual, broadcast_in_place},      FuseRule{Kind::kNotEqual, broadcast_in_place},
-    FuseRule{Kind::kLess, broadcast_in_place},       FuseRule{Kind::kLessEqual, broadcast_in_place},
-    FuseRule{Kind::kGreater, broadcast_in_place},    FuseRule{Kind::kGreaterEqual, broadcast_in_place},
-    FuseRule{Kind::kLogicalAnd, broadcast_in_place}, FuseRule{Kind::kLogicalOr, broadcast_in_place},
-    FuseRule{Kind::kSelectV2, broadcast_in_place},   FuseRule{Kind::kConcatenation, merge_concats},
-};
+// For every kernel that broadcasts by itself.
+std::vector<FuseRule> make_repeat_rules() {
+  std::vector<FuseRule> rules{{Kind::kConcatenation, merge_concats}};
+  for (const core::Builtin* row : core::all_builtins()) {
+    const core::KernelLimits* limits = core::kernel_limits(row->kind);
+    if (row->broadcasts && limits && limits->broadcast_rank > 0) rules.push_back({row->kind, broadcast_in_place});
+  }
+  return rules;
+}
 
 }  // namespace
 
-std::span<const FuseRule> repeat_rules() { return kRepeatRules; }
+std::span<const FuseRule> repeat_rules() {
+  static const std::vector<FuseRule> rules = make_repeat_rules();
+  return rules;
+}
 
 }  // namespace lowtide::layout

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "layout/core/builtin.h"
+
 namespace lowtide::layout {
 namespace {
 
@@ -26,15 +28,13 @@ const Op* plain_producer(Rewriter& rewriter, ValueId id) {
   const OpId producer = rewriter.producer(id);
   if (producer < 0) return nullptr;
   const Op& op = rewriter.op(producer);
-  const auto* binary = std::get_if<core::BinaryOptions>(&op.options);
-  return binary && binary->activation != core::Activation::kNone ? nullptr : &op;
+  return core::fused_activation(op) != core::Activation::kNone ? nullptr : &op;
 }
 
 std::optional<ValueId> other_input(Rewriter& rewriter, OpId id, ValueId one) {
   const Op& op = rewriter.op(id);
   if (op.inputs.size() != 2) return std::nullopt;
-  if (const auto* binary = std::get_if<core::BinaryOptions>(&op.options))
-    if (binary->activation != core::Activation::kNone) return std::nullopt;
+  if (core::fused_activation(op) != core::Activation::kNone) return std::nullopt;
   if (op.inputs[0] == one) return op.inputs[1];
   if (op.inputs[1] == one) return op.inputs[0];
   return std::nullopt;

@@ -5,8 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "layout/core/builtin.h"
 #include "layout/fuse/rules.h"
-#include "layout/fuse/weighted.h"
 
 namespace lowtide::layout {
 namespace {
@@ -38,11 +38,19 @@ RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& s
 
 struct Site {
   OpId producer = -1;  // the op with weights
-  Weighted where;
+  const core::Weights* where = nullptr;
   ValueId constant = core::kAbsent;
   RecipeRef channels;
   bool constant_first = false;
 };
+
+// The weights of an op that can be scaled; null where an activation follows them, or where the op could not fuse the
+// activation of the op behind it.
+const core::Weights* scalable_weights(const Op& op) {
+  const core::Builtin& row = core::builtin(op.kind);
+  const bool scalable = row.activation != core::kNoActivation && core::fused_activation(op) == Activation::kNone;
+  return scalable ? *row.weights : nullptr;
+}
 
 // producer -> (this op, with a constant), where the producer's result has no other use.
 std::optional<Site> match(Rewriter& rewriter, OpId id) {
@@ -53,27 +61,24 @@ std::optional<Site> match(Rewriter& rewriter, OpId id) {
     const OpId producer = rewriter.producer(data);
     if (producer < 0 || rewriter.uses(data) != 1 || rewriter.value(data).dtype != core::DType::kFloat32)
       return std::nullopt;
-    const Op& source = rewriter.op(producer);
-    if (source.inputs.size() < 2 || source.inputs[1] == core::kAbsent) return std::nullopt;
-    auto where = weighted(source, rewriter.value(source.inputs[1]).rank());
-    if (!where || where->activation != Activation::kNone) return std::nullopt;
+    const core::Weights* where = scalable_weights(rewriter.op(producer));
+    if (!where) return std::nullopt;
     // The op must not broadcast the data to a larger shape.
     if (rewriter.value(op.outputs[0]).shape != rewriter.value(data).shape) return std::nullopt;
     RecipeRef channels = per_channel(rewriter, constant, rewriter.value(data).shape, op.kind == Kind::kDiv);
     if (!channels) return std::nullopt;
-    return Site{producer, *where, constant, std::move(channels), side == 1};
+    return Site{producer, where, constant, std::move(channels), side == 1};
   }
   return std::nullopt;
 }
 
 // The op's constant bias, zeros when it has none; null when it is computed at run time.
-RecipeRef bias_of(Rewriter& rewriter, const Op& producer, const Weighted& where, core::Dim channels) {
-  if (where.bias >= producer.inputs.size() || producer.inputs[where.bias] == core::kAbsent)
-    return recipe::fill_value(0, core::DType::kFloat32, {channels});
+RecipeRef bias_of(Rewriter& rewriter, const Op& producer, const core::Weights& where, core::Dim channels) {
+  if (!core::has_input(producer, where.bias)) return recipe::fill_value(0, core::DType::kFloat32, {channels});
   return rewriter.value(producer.inputs[where.bias]).constant;
 }
 
-void set_bias(Rewriter& rewriter, OpId producer, const Weighted& where, RecipeRef bias) {
+void set_bias(Rewriter& rewriter, OpId producer, const core::Weights& where, RecipeRef bias) {
   Op& op = rewriter.op(producer);
   if (op.inputs.size() <= where.bias) op.inputs.resize(where.bias + 1, core::kAbsent);
   const ValueId made = rewriter.graph.add_constant(std::move(bias));
@@ -85,16 +90,11 @@ void finish(Rewriter& rewriter, OpId id, OpId producer) {
   const Op& op = rewriter.op(id);
   const ValueId made = rewriter.op(producer).outputs[0], out = op.outputs[0];
   std::string name = rewriter.value(out).name;
-  const Activation activation = std::get<core::BinaryOptions>(op.options).activation;
+  const Activation activation = core::fused_activation(op);
   rewriter.replace(out, made);
   if (!name.empty()) rewriter.graph.at(made).name = std::move(name);
   // An activation that is fused into this op moves to the producer.
-  if (activation == Activation::kNone) return;
-  Op& target = rewriter.op(producer);
-  if (auto* conv = std::get_if<core::Conv2dOptions>(&target.options)) conv->activation = activation;
-  if (auto* full = std::get_if<core::FullyConnectedOptions>(&target.options)) full->activation = activation;
-  if (auto* back = std::get_if<core::TransposeConvOptions>(&target.options)) back->activation = activation;
-  if (auto* volume = std::get_if<core::Conv3dOptions>(&target.options)) volume->activation = activation;
+  core::fuse_activation(rewriter.op(producer), activation);
 }
 
 bool fuse_scale(Rewriter& rewriter, OpId id) {
@@ -102,24 +102,24 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
   const bool divides = rewriter.op(id).kind == Kind::kDiv;
   if (!site || (divides && site->constant_first)) return false;
   const Op& producer = rewriter.op(site->producer);
-  const ValueId weights = producer.inputs[site->where.weights];
+  const ValueId weights = producer.inputs[site->where->weights];
   // Weights with another user would be stored twice.
   if (!rewriter.is_constant(weights) ||
       (rewriter.uses(weights) > 1 && rewriter.value(weights).constant->elements() > stream::kSmallElements))
     return false;
   const auto channels = rewriter.value(producer.outputs[0]).shape.back();
-  RecipeRef bias = bias_of(rewriter, producer, site->where, channels);
+  RecipeRef bias = bias_of(rewriter, producer, *site->where, channels);
   if (!bias) return false;
   const Binary op = divides ? Binary::kDiv : Binary::kMul;
   core::Shape along(static_cast<size_t>(rewriter.value(weights).rank()), 1);
-  along[static_cast<size_t>(site->where.channel_axis)] = channels;
-  if (rewriter.value(weights).shape[static_cast<size_t>(site->where.channel_axis)] != channels) return false;
+  along[static_cast<size_t>(*site->where->output_axis)] = channels;
+  if (rewriter.value(weights).shape[static_cast<size_t>(*site->where->output_axis)] != channels) return false;
   RecipeRef scaled = recipe::binary(op, rewriter.value(weights).constant, recipe::reshape(site->channels, along));
-  const bool has_bias = site->where.bias < producer.inputs.size() && producer.inputs[site->where.bias] != core::kAbsent;
+  const bool has_bias = core::has_input(producer, site->where->bias);
   const ValueId made = rewriter.graph.add_constant(std::move(scaled), rewriter.value(weights).name);
   rewriter.note_new_ops();
-  rewriter.set_input(site->producer, site->where.weights, made);
-  if (has_bias) set_bias(rewriter, site->producer, site->where, recipe::binary(op, bias, site->channels));
+  rewriter.set_input(site->producer, site->where->weights, made);
+  if (has_bias) set_bias(rewriter, site->producer, *site->where, recipe::binary(op, bias, site->channels));
   finish(rewriter, id, site->producer);
   return true;
 }
@@ -130,9 +130,9 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   if (!site || (subtracts && site->constant_first)) return false;
   const Op& producer = rewriter.op(site->producer);
   const auto channels = rewriter.value(producer.outputs[0]).shape.back();
-  RecipeRef bias = bias_of(rewriter, producer, site->where, channels);
+  RecipeRef bias = bias_of(rewriter, producer, *site->where, channels);
   if (!bias) return false;
-  set_bias(rewriter, site->producer, site->where,
+  set_bias(rewriter, site->producer, *site->where,
            recipe::binary(subtracts ? Binary::kSub : Binary::kAdd, bias, site->channels));
   finish(rewriter, id, site->producer);
   return true;
@@ -149,17 +149,16 @@ OpId weights_above(Rewriter& rewriter, ValueId id) {
     const OpId left = weights_above(rewriter, op.inputs[0]);
     return left >= 0 ? left : weights_above(rewriter, op.inputs[1]);
   }
-  if (op.inputs.size() < 2 || !rewriter.is_constant(op.inputs[1])) return -1;
-  auto where = weighted(op, rewriter.value(op.inputs[1]).rank());
-  if (!where || where->activation != Activation::kNone || rewriter.uses(op.inputs[1]) != 1) return -1;
-  const bool has_bias = op.inputs.size() > where->bias && op.inputs[where->bias] != core::kAbsent;
-  return has_bias && !rewriter.is_constant(op.inputs[where->bias]) ? -1 : producer;
+  const core::Weights* where = scalable_weights(op);
+  if (!where || !rewriter.is_constant(op.inputs[where->weights]) || rewriter.uses(op.inputs[where->weights]) != 1)
+    return -1;
+  return core::has_input(op, where->bias) && !rewriter.is_constant(op.inputs[where->bias]) ? -1 : producer;
 }
 
 bool scale_upwards(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const bool divides = op.kind == Kind::kDiv;
-  if (std::get<core::BinaryOptions>(op.options).activation != Activation::kNone) return false;
+  if (core::fused_activation(op) != Activation::kNone) return false;
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId data = op.inputs[side], factor = op.inputs[1 - side];
     if (!rewriter.is_constant(factor) || rewriter.value(factor).constant->elements() != 1 || (divides && side == 1))
@@ -170,10 +169,10 @@ bool scale_upwards(Rewriter& rewriter, OpId id) {
     const OpId producer = weights_above(rewriter, data);
     if (producer < 0) return false;
     const Op& target = rewriter.op(producer);
-    const Weighted where = *weighted(target, rewriter.value(target.inputs[1]).rank());
+    const core::Weights& where = **core::builtin(target.kind).weights;
     const Binary scale = divides ? Binary::kDiv : Binary::kMul;
     const RecipeRef one = recipe::reshape(rewriter.value(factor).constant, {1});
-    const bool has_bias = target.inputs.size() > where.bias && target.inputs[where.bias] != core::kAbsent;
+    const bool has_bias = core::has_input(target, where.bias);
     if (has_bias)
       set_bias(rewriter, producer, where,
                recipe::binary(scale, rewriter.value(target.inputs[where.bias]).constant, one));

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/builtin.h"
 #include "layout/core/orders.h"
-#include "layout/core/traits.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -38,7 +38,7 @@ bool sink(Rewriter& rewriter, OpId id) {
   if (transpose_cost(rewriter.graph, op.outputs[0], *perm) > transpose_cost(rewriter.graph, op.inputs[*data], *perm))
     return false;
   core::OpView view{rewriter.graph, op.kind, op.inputs, op.options, 1};
-  auto movement = core::traits(op.kind).commute(view, op.outputs, {false, *data}, stream::inverse(*perm));
+  auto movement = core::builtin(op.kind).commute(view, op.outputs, {false, *data}, stream::inverse(*perm));
   if (!movement) return false;
   const ValueId source = rewriter.op(producer).inputs[0];
   const core::Value old = rewriter.value(op.outputs[0]);

@@ -3,39 +3,20 @@
 
 #include <algorithm>
 
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 
 namespace lowtide::layout {
 namespace {
 
 using core::Graph;
 using core::Kind;
+using core::Memory;
 using core::Op;
 using core::OpId;
 using core::ValueId;
 
-// The data stay as they are: the output may be the input's memory.
-bool is_alias(Kind kind) {
-  return kind == Kind::kReshape || kind == Kind::kSqueeze || kind == Kind::kExpandDims || kind == Kind::kBitcast;
-}
-
-// May write its output over an input. Said too often rather than too rarely: it costs a copy.
-bool may_overwrite(Kind kind) {
-  if (kind == Kind::kSequence || kind == Kind::kCustom || is_alias(kind)) return false;
-  switch (kind) {
-    case Kind::kSoftmax:
-    case Kind::kLogSoftmax:
-    case Kind::kCumsum:
-    case Kind::kDynamicUpdateSlice:
-    case Kind::kScatterNd:
-      return true;
-    case Kind::kIf:
-    case Kind::kWhile:
-      return false;
-    default:
-      return core::traits(kind).commute == core::follow_elementwise;
-  }
-}
+bool is_alias(const Op& op) { return core::builtin(op.kind).memory == Memory::kSharesInput; }
+bool may_overwrite(const Op& op) { return core::builtin(op.kind).memory == Memory::kMayOverwrite; }
 
 class Aliases {
  public:
@@ -44,7 +25,7 @@ class Aliases {
   void run() {
     const size_t op_count = graph_.ops.size();
     for (size_t i = 0; i < op_count; ++i)
-      if (is_alias(graph_.ops[i].kind) && endangers_source(graph_.ops[i])) copy_before(i);
+      if (is_alias(graph_.ops[i]) && endangers_source(graph_.ops[i])) copy_before(i);
     graph_.tidy();
   }
 
@@ -58,14 +39,14 @@ class Aliases {
     const ValueId source = op.inputs[0];
     const OpId maker = graph_.at(source).producer;
     if (graph_.at(source).is_constant() || maker < 0 || reads(source) < 2) return false;
-    const Kind kind = graph_.ops[static_cast<size_t>(maker)].kind;
-    if (!is_alias(kind) && !may_overwrite(kind)) return false;  // memory of its own, and counted right
+    // What has memory of its own is counted right.
+    if (core::builtin(graph_.ops[static_cast<size_t>(maker)].kind).memory == Memory::kOwn) return false;
     // Down the chain of aliases that are read once, to an op that writes.
     ValueId end = op.outputs[0];
     for (;;) {
       if (reads(end) != 1 || users_[static_cast<size_t>(end)].size() != 1) return false;
       const Op& user = graph_.ops[static_cast<size_t>(users_[static_cast<size_t>(end)][0])];
-      if (!is_alias(user.kind)) return may_overwrite(user.kind);
+      if (!is_alias(user)) return may_overwrite(user);
       end = user.outputs[0];
     }
   }

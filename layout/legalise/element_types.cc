@@ -4,13 +4,14 @@
 #include <array>
 #include <span>
 
+#include "layout/core/builtin.h"
 #include "layout/core/kernel_limits.h"
-#include "layout/legalise/roles.h"
 
 namespace lowtide::layout {
 
 using core::DType;
 using core::Kind;
+using core::Numbers;
 
 namespace {
 
@@ -43,54 +44,17 @@ std::span<const DType> candidates(DType dtype) {
   }
 }
 
-// Modulo 2^64 these are the same for signed and unsigned numbers.
-bool ignores_sign(Kind kind) {
-  switch (kind) {
-    case Kind::kAdd:
-    case Kind::kSub:
-    case Kind::kMul:
-    case Kind::kSum:
-    case Kind::kCumsum:
-    case Kind::kReduceProd:
-    case Kind::kEqual:
-    case Kind::kNotEqual:
-      return true;
-    default:
-      return only_moves(kind);
-  }
-}
-
-bool asks_for_order_only(Kind kind) {
-  switch (kind) {
-    case Kind::kMaximum:
-    case Kind::kMinimum:
-    case Kind::kReduceMax:
-    case Kind::kReduceMin:
-    case Kind::kLess:
-    case Kind::kLessEqual:
-    case Kind::kGreater:
-    case Kind::kGreaterEqual:
-    case Kind::kTopkV2:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// A bool is 0 or 1 in any type only where nothing is computed.
-bool may_leave_bool(Kind kind) { return only_moves(kind); }
-
 }  // namespace
 
 std::optional<ComputeType> compute_type(Kind kind, DType dtype) {
   if (core::kernel_takes(kind, dtype)) return ComputeType{dtype};
+  const Numbers numbers = core::builtin(kind).numbers;
   if (dtype == DType::kUint64) {
-    if (!core::kernel_takes(kind, DType::kInt64)) return std::nullopt;
-    if (ignores_sign(kind)) return ComputeType{DType::kInt64, Passage::kBits};
-    if (asks_for_order_only(kind)) return ComputeType{DType::kInt64, Passage::kOrdered};
-    return std::nullopt;
+    if (!core::kernel_takes(kind, DType::kInt64) || numbers == Numbers::kComputed) return std::nullopt;
+    return ComputeType{DType::kInt64, numbers == Numbers::kOrdered ? Passage::kOrdered : Passage::kBits};
   }
-  if (dtype == DType::kBool && !may_leave_bool(kind)) return std::nullopt;
+  // A bool is 0 or 1 in any type only where nothing is computed.
+  if (dtype == DType::kBool && numbers != Numbers::kMoved) return std::nullopt;
   for (DType other : candidates(dtype))
     if (core::kernel_takes(kind, other)) return ComputeType{other};
   return std::nullopt;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "layout/core/builder.h"
+#include "layout/core/builtin.h"
 #include "stream/recipe/pour.h"
 
 namespace lowtide::layout {
@@ -16,45 +17,12 @@ using core::Op;
 using core::Val;
 using core::ValueId;
 
-// Ops that hand an infinity on as it is.
-bool carries(Kind kind) {
-  switch (kind) {
-    case Kind::kAdd:
-    case Kind::kSub:
-    case Kind::kNeg:
-    case Kind::kMaximum:
-    case Kind::kMinimum:
-    case Kind::kSelectV2:
-    case Kind::kReshape:
-    case Kind::kTranspose:
-    case Kind::kConcatenation:
-    case Kind::kSlice:
-    case Kind::kStridedSlice:
-    case Kind::kGather:
-    case Kind::kGatherNd:
-    case Kind::kPad:
-    case Kind::kPadv2:
-    case Kind::kBroadcastTo:
-    case Kind::kTile:
-    case Kind::kExpandDims:
-    case Kind::kSqueeze:
-    case Kind::kSplit:
-    case Kind::kSplitV:
-    case Kind::kPack:
-    case Kind::kUnpack:
-    case Kind::kCast:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// A RELU6 fused into an op leaves none; a RELU those above.
+// Whether an infinity among the op's data is one in its result. A RELU6 fused into the op leaves none; a RELU those
+// above.
 bool carries(const Op& op) {
-  const auto* binary = std::get_if<core::BinaryOptions>(&op.options);
-  const bool bounded =
-      binary && binary->activation != core::Activation::kNone && binary->activation != core::Activation::kRelu;
-  return !bounded && carries(op.kind);
+  const core::Activation activation = core::fused_activation(op);
+  const bool bounded = activation != core::Activation::kNone && activation != core::Activation::kRelu;
+  return !bounded && core::builtin(op.kind).keeps_infinities;
 }
 
 bool holds_infinity(core::Graph& graph, ValueId id) {
@@ -115,8 +83,8 @@ class Following {
 
   void mend(size_t position) {
     const Op op = graph_.ops[position];
-    const core::Activation activation = std::get<core::BinaryOptions>(op.options).activation;
-    std::get<core::BinaryOptions>(graph_.ops[position].options).activation = core::Activation::kNone;
+    const core::Activation activation = core::fused_activation(op);
+    core::fuse_activation(graph_.ops[position], core::Activation::kNone);
     const ValueId before = op.outputs[0];
     const ValueId clamped = graph_.add_value(graph_.at(before).dtype, graph_.at(before).shape);
     graph_.ops[position].outputs[0] = clamped;

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "layout/core/builder.h"
+#include "layout/core/builtin.h"
 #include "layout/core/kernel_limits.h"
+#include "layout/core/merge_axes.h"
 #include "layout/legalise/element_types.h"
-#include "layout/legalise/ranks.h"
-#include "layout/legalise/roles.h"
 #include "layout/legalise/rounding.h"
 #include "layout/legalise/zero_bias.h"
 
@@ -25,6 +25,7 @@ using core::Graph;
 using core::kAbsent;
 using core::Kind;
 using core::Op;
+using core::Role;
 using core::Val;
 using core::ValueId;
 using stream::Unsupported;
@@ -90,19 +91,20 @@ class Legaliser {
 
   // Axes, shapes, counts: never too large for i32.
   void fit_indices(Op& op) {
-    const Roles role = roles(op.kind);
+    const core::Builtin& row = core::builtin(op.kind);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (!role.is_index_input(i) || op.inputs[i] == kAbsent) continue;
+      const Role role = row.inputs[i];
+      if ((role != Role::kIndices && role != Role::kIndices32) || op.inputs[i] == kAbsent) continue;
       const DType dtype = graph_.at(op.inputs[i]).dtype;
-      if (dtype == DType::kInt32 || (dtype == DType::kInt64 && role.wide_indices)) continue;
+      if (dtype == DType::kInt32 || (dtype == DType::kInt64 && role == Role::kIndices)) continue;
       op.inputs[i] = builder_.cast(Val{op.inputs[i]}, DType::kInt32).id;
     }
   }
 
   DType data_type(const Op& op) const {
-    const Roles role = roles(op.kind);
+    const core::Builtin& row = core::builtin(op.kind);
     for (size_t i = 0; i < op.inputs.size(); ++i)
-      if (op.inputs[i] != kAbsent && role.is_data_input(i)) return graph_.at(op.inputs[i]).dtype;
+      if (op.inputs[i] != kAbsent && row.inputs[i] == Role::kData) return graph_.at(op.inputs[i]).dtype;
     return DType::kUndefined;
   }
 
@@ -117,14 +119,14 @@ class Legaliser {
     if (!type)
       throw Unsupported(fmt::format("no kernel of {} takes {}", kind_name(op.kind), dtype_name(own)),
                         "cast its inputs to float in the model");
-    if (type->dtype == own && only_moves(op.kind))
+    const core::Builtin& row = core::builtin(op.kind);
+    if (type->dtype == own && row.numbers == core::Numbers::kMoved)
       if (auto narrow = known_narrow(op)) type->dtype = *narrow;
     if (type->dtype == own) return *type;
-    const Roles role = roles(op.kind);
     for (size_t i = 0; i < op.inputs.size(); ++i)
-      if (role.is_data_input(i) && op.inputs[i] != kAbsent) op.inputs[i] = passed(op.inputs[i], *type);
+      if (row.inputs[i] == Role::kData && op.inputs[i] != kAbsent) op.inputs[i] = passed(op.inputs[i], *type);
     for (size_t i = 0; i < op.outputs.size(); ++i) {
-      if (!role.is_data_output(i) || graph_.at(op.outputs[i]).dtype != own) continue;
+      if (row.outputs[i] != Role::kData || graph_.at(op.outputs[i]).dtype != own) continue;
       const ValueId narrow = like(op.outputs[i], type->dtype);
       restore.emplace_back(narrow, op.outputs[i]);
       op.outputs[i] = narrow;
@@ -145,10 +147,10 @@ class Legaliser {
   // The narrower type that all of a moving op's data has already been computed in, if there is one: it is moved in that
   // type, and widened where the wide one is asked for.
   std::optional<DType> known_narrow(const Op& op) const {
-    const Roles role = roles(op.kind);
+    const core::Builtin& row = core::builtin(op.kind);
     std::optional<DType> narrow;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (!role.is_data_input(i) || op.inputs[i] == kAbsent) continue;
+      if (row.inputs[i] != Role::kData || op.inputs[i] == kAbsent) continue;
       auto found = narrow_.find(op.inputs[i]);
       if (found == narrow_.end()) return std::nullopt;
       const DType dtype = graph_.at(found->second).dtype;
@@ -227,24 +229,8 @@ class Legaliser {
     op.inputs[1] = graph_.add_ints(*table, DType::kInt32, table_shape);
   }
 
-  // The operands of ops that take numpy's broadcasting in ONNX.
-  static bool broadcasts(Kind kind) {
-    switch (kind) {
-      case Kind::kAtan2:
-      case Kind::kStablehloAnd:
-      case Kind::kStablehloShiftLeft:
-      case Kind::kStablehloAdd:
-      case Kind::kStablehloMultiply:
-      case Kind::kStablehloMaximum:
-      case Kind::kStablehloMinimum:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   void fit_broadcast(Op& op, const core::KernelLimits& limits) {
-    if (!broadcasts(op.kind) || limits.broadcast_rank > 0) return;
+    if (!core::builtin(op.kind).broadcasts || limits.broadcast_rank > 0) return;
     const core::Shape full = graph_.at(op.outputs[0]).shape;
     for (ValueId& in : op.inputs) in = builder_.broadcast_to(Val{in}, full).id;
   }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/legalise/zero_bias.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
+
+#include "layout/core/builtin.h"
 
 namespace lowtide::layout {
 namespace {
 
 using core::DType;
-using core::Kind;
 
 // The bias of integer kernels is wider than their data.
 DType bias_dtype(DType data) {
@@ -35,24 +37,25 @@ core::Quantization bias_quantization(const core::Quantization& data, const core:
 void add_zero_biases(core::Graph& graph) {
   std::map<std::pair<DType, core::Dim>, core::ValueId> zeros;  // shared by all that are not quantized
   for (core::Op& op : graph.ops) {
-    if (op.kind != Kind::kConv2d && op.kind != Kind::kDepthwiseConv2d) continue;
-    op.inputs.resize(3, core::kAbsent);
-    if (op.inputs[2] != core::kAbsent) continue;
-    const core::Value& data = graph.at(op.inputs[0]);
-    const core::Value& weights = graph.at(op.inputs[1]);
-    core::Dim channels = weights.shape.at(op.kind == Kind::kConv2d ? 0 : 3);
+    const core::Weights* where = core::builtin(op.kind).weights;
+    if (!where || !where->requires_bias || core::has_input(op, where->bias)) continue;
+    op.inputs.resize(std::max<size_t>(op.inputs.size(), where->bias + 1), core::kAbsent);
+    core::ValueId& bias = op.inputs[where->bias];
+    const core::Value& data = graph.at(op.inputs[where->data]);
+    const core::Value& weights = graph.at(op.inputs[where->weights]);
+    const core::Dim channels = weights.shape.at(static_cast<size_t>(*where->output_axis));
     DType dtype = bias_dtype(data.dtype);
     std::optional<core::Quantization> quantization;
     if (data.quantization && weights.quantization)
       quantization = bias_quantization(*data.quantization, *weights.quantization);
     core::ValueId& shared = zeros.try_emplace({dtype, channels}, core::kAbsent).first->second;
     if (shared != core::kAbsent && !quantization) {
-      op.inputs[2] = shared;
+      bias = shared;
       continue;
     }
-    op.inputs[2] = graph.add_constant(stream::recipe::fill_value(0, dtype, {channels}));
-    graph.at(op.inputs[2]).quantization = quantization;
-    if (!quantization) shared = op.inputs[2];
+    bias = graph.add_constant(stream::recipe::fill_value(0, dtype, {channels}));
+    graph.at(bias).quantization = quantization;
+    if (!quantization) shared = bias;
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace lowtide::layout {
 
-// Gives CONV_2D and DEPTHWISE_CONV_2D without bias one of zeros: the first kernel refuses to run without, the second
-// crashes (docs/kernels.md). For when no pass puts a better one there any more.
+// Gives each op whose kernel requires a bias (core::Weights::requires_bias) and that has none one of zeros. Runs when
+// no pass can make a better one any more.
 void add_zero_biases(core::Graph& graph);
 
 }  // namespace lowtide::layout

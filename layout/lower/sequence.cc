@@ -5,7 +5,7 @@
 // unbind).
 //
 // While the graph is being lowered a sequence is a value of a type that no kernel takes (strings), made by an op of no
-// kernel (kSequence) whose inputs are its elements. Nobody uses it in the end, so tidy() removes it.
+// kernel (kTensorList) whose inputs are its elements. Nobody uses it in the end, so tidy() removes it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
   core::Graph& graph = lo.b.graph;
   const Val made{graph.add_value(DType::kString, {})};
-  core::Op op{.kind = Kind::kSequence, .inputs = {}, .outputs = {made.id}, .origin = lo.b.origin};
+  core::Op op{.kind = Kind::kTensorList, .inputs = {}, .outputs = {made.id}, .origin = lo.b.origin};
   for (Val element : elements) op.inputs.push_back(element.id);
   graph.at(made.id).producer = static_cast<core::OpId>(graph.ops.size());
   graph.ops.push_back(std::move(op));
@@ -27,7 +27,7 @@ Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
 
 bool is_sequence(Lowering& lo, Val v) {
   const core::OpId producer = lo.b.graph.at(v.id).producer;
-  return producer >= 0 && lo.b.graph.ops[static_cast<size_t>(producer)].kind == Kind::kSequence;
+  return producer >= 0 && lo.b.graph.ops[static_cast<size_t>(producer)].kind == Kind::kTensorList;
 }
 
 std::vector<Val> elements_of(Lowering& lo, Val sequence) {

@@ -7,18 +7,16 @@
 namespace lowtide::layout {
 namespace {
 
-using core::Kind;
 using core::Movement;
 using core::Op;
 using core::OpView;
 using core::Slot;
 
-std::optional<Movement> commute(Graph& graph, const Op& op, Slot slot, const Perm& perm) {
-  if (op.kind == Kind::kSequence) return std::nullopt;
-  const core::Traits& row = core::traits(op.kind);
-  if (!row.commute) return std::nullopt;
+std::optional<Movement> movement_of(Graph& graph, const Op& op, Slot slot, const Perm& perm) {
+  const core::Commute commute = core::builtin(op.kind).commute;
+  if (commute == core::kFixed) return std::nullopt;
   OpView view{graph, op.kind, op.inputs, op.options, static_cast<int>(op.outputs.size())};
-  return row.commute(view, op.outputs, slot, perm);
+  return commute(view, op.outputs, slot, perm);
 }
 
 class Propagation {
@@ -41,7 +39,7 @@ class Propagation {
     auto& entry = proposal_.moves[static_cast<size_t>(id)];
     if (entry) return;
     const Op& op = graph_.ops[static_cast<size_t>(id)];
-    std::optional<Movement> movement = commute(graph_, op, slot, perm);
+    std::optional<Movement> movement = movement_of(graph_, op, slot, perm);
     if (!movement) return;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.inputs[i] == core::kAbsent || movement->inputs[i].empty()) continue;
@@ -104,7 +102,7 @@ std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
       // The user uses the base as it is stored: its output is then permuted, or, if the permuted axes are reduced,
       // unchanged.
       const Op& op = graph.ops[static_cast<size_t>(use.op)];
-      const auto movement = commute(graph, op, {false, use.slot}, stream::inverse(use.order));
+      const auto movement = movement_of(graph, op, {false, use.slot}, stream::inverse(use.order));
       if (!movement) continue;
       bool moved = false;
       for (size_t i = 0; i < op.outputs.size(); ++i) {

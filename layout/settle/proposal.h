@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "layout/core/builtin.h"
 #include "layout/core/orders.h"
-#include "layout/core/traits.h"
 
 namespace lowtide::layout {
 

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "layout/core/builder.h"
+#include "layout/core/builtin.h"
 #include "layout/core/orders.h"
-#include "layout/core/traits.h"
 #include "layout/settle/cut.h"
 #include "layout/settle/proposal.h"
 
@@ -119,7 +119,7 @@ class ProposalCut {
         graph_.ops[i].inputs[slot] = now;
       }
       if (labels[i])
-        if (auto rewrite = core::traits(graph_.ops[i].kind).rewrite) {
+        if (core::Rewrite rewrite = core::builtin(graph_.ops[i].kind).rewrite) {
           Op changed = graph_.ops[i];
           rewrite(graph_, changed, *proposal_.moves[i]);
           graph_.ops[i] = std::move(changed);

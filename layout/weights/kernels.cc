@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "layout/core/builtin.h"
+
 namespace lowtide::layout {
 namespace {
 
@@ -38,23 +40,12 @@ std::optional<WeightSlot> weight_slot(const core::Graph& graph, const core::Op& 
     const bool swapped = input == 0 ? !options.adj_x : options.adj_y;
     return WeightSlot{WeightReading::kDequantize, rank - (swapped ? 2 : 1), false};
   }
-  if (input != 1 || gives_nothing(graph, op)) return std::nullopt;
-  switch (op.kind) {
-    case Kind::kFullyConnected:  // [outputs, inputs]
-      return WeightSlot{WeightReading::kHybrid, 0, even_rows(graph.at(op.inputs[1]))};
-    case Kind::kConv2d:  // OHWI
-      return WeightSlot{WeightReading::kHybrid, 0, false};
-    case Kind::kTransposeConv:  // OHWI
-      return WeightSlot{WeightReading::kDequantize, 0, false};
-    case Kind::kDepthwiseConv2d:  // 1HWC
-      return WeightSlot{WeightReading::kDequantize, 3, false};
-    case Kind::kConv3d:  // DHWIO
-      return WeightSlot{WeightReading::kDequantize, 4, false};
-    case Kind::kConv3dTranspose:  // DHWOI
-      return WeightSlot{WeightReading::kDequantize, 3, false};
-    default:
-      return std::nullopt;
-  }
+  const core::Weights* where = core::builtin(op.kind).weights;
+  if (!where || input != where->weights || gives_nothing(graph, op)) return std::nullopt;
+  if (where->small == core::SmallWeights::kDequantized)
+    return WeightSlot{WeightReading::kDequantize, where->output_axis, false};
+  const bool four_bits = where->small == core::SmallWeights::kEightAndFour && even_rows(graph.at(op.inputs[input]));
+  return WeightSlot{WeightReading::kHybrid, where->output_axis, four_bits};
 }
 
 }  // namespace lowtide::layout

@@ -134,10 +134,8 @@ std::string label(const Weight& weight) {
 
 // ---- forms ----
 
-// Control flow copies its operands as they are, and nobody knows what other programs' operators do.
-bool takes_any_float(const Op& op) {
-  return op.kind != Kind::kIf && op.kind != Kind::kWhile && op.kind != Kind::kCustom && op.kind != Kind::kSequence;
-}
+// Control flow copies its operands as they are.
+bool takes_any_float(const Op& op) { return !core::runs_graphs(op); }
 
 void choose_half(Weight& weight) {
   if (std::all_of(weight.uses.begin(), weight.uses.end(), [](const Use& use) { return takes_any_float(op_of(use)); }))

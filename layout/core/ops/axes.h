@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trait rows of data-moving ops share: checks, permutations of fewer or more axes, and the rewriting of
-// constant inputs that speak of axes.
+// What the rows of ops that name axes share: checks, permutations of fewer or more axes, and the rewriting of constant
+// inputs that list axes or have an entry for each.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "layout/core/builtin.h"
 #include "layout/core/ops/checks.h"
-#include "layout/core/traits.h"
 
 namespace lowtide::core {
 
@@ -40,12 +40,5 @@ std::optional<std::vector<Dim>> carried(const OpView& op, size_t input,
                                         const std::function<RecipeRef(RecipeRef)>& move);
 // Contents of a non-constant input whose elements stay in order.
 std::optional<std::vector<Dim>> same_contents(const OpView& op, size_t input);
-
-// The rows of movement.cc's family, by file.
-std::span<const Traits> concat_traits();
-std::span<const Traits> slice_traits();
-std::span<const Traits> pad_traits();
-std::span<const Traits> gather_traits();
-std::span<const Traits> fill_traits();
 
 }  // namespace lowtide::core

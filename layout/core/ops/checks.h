@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 
 namespace lowtide::core {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of CONCATENATION, SPLIT and SPLIT_V.
+// CONCATENATION, SPLIT and SPLIT_V.
 //
 // The trap: SPLIT takes its axis first and its data second; SPLIT_V takes data, sizes, axis. One size may be -1.
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <array>
 
 #include "layout/core/ops/axes.h"
+#include "layout/core/ops/rows.h"
 #include "stream/error.h"
 
 namespace lowtide::core {
@@ -60,6 +61,11 @@ void rewrite_concat(Graph&, Op& op, const Movement& movement) {
   auto& options = std::get<ConcatOptions>(op.options);
   const auto rank = static_cast<int>(movement.outputs[0].size());
   options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.outputs[0]);
+}
+
+bool merge_concat(AxisMerger& m) {
+  int& axis = std::get<ConcatOptions>(m.op.options).axis;
+  return m.along_one_axis(axis, 0, m.op.inputs.size(), [&](int to) { axis = to; });
 }
 
 // ---- SPLIT, SPLIT_V ----
@@ -157,14 +163,27 @@ void rewrite_split(Graph& graph, Op& op, const Movement& movement) {
   move_axes(graph, op, axis_slot(op.kind), movement.outputs[0]);
 }
 
+bool merge_split(AxisMerger& m) {
+  auto axis = m.ints(axis_slot(m.op.kind));
+  if (!axis) return false;
+  const size_t data = data_slot(m.op.kind);
+  const auto rank = static_cast<int64_t>(m.in(data).size());
+  const int64_t front = axis->at(0) < 0 ? axis->at(0) + rank : axis->at(0);
+  return m.along_one_axis(static_cast<int>(front), data, 1,
+                          [&](int to) { m.op.inputs[axis_slot(m.op.kind)] = m.b.i32_scalar(to).id; });
+}
+
+constexpr RowFunctions kSplitFunctions = {infer_split, fold_split, commute_split, rewrite_split, merge_split};
+
 constexpr std::array kConcatRows = {
-    Traits{Kind::kConcatenation, infer_concat, fold_concat, follow_all, rewrite_concat},
-    Traits{Kind::kSplit, infer_split, fold_split, commute_split, rewrite_split},
-    Traits{Kind::kSplitV, infer_split, fold_split, commute_split, rewrite_split},
+    moving(Kind::kConcatenation, {infer_concat, fold_concat, follow_all, rewrite_concat, merge_concat},
+           Roles::all(kData)),
+    moving(Kind::kSplit, kSplitFunctions, {kIndices, kData}),
+    moving(Kind::kSplitV, kSplitFunctions, {kData, kIndices, kIndices}),
 };
 
 }  // namespace
 
-std::span<const Traits> concat_traits() { return kConcatRows; }
+std::span<const Builtin> concat_builtins() { return kConcatRows; }
 
 }  // namespace lowtide::core

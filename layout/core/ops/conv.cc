@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of the image ops: convolutions, pools, resizes, block moves and the normalisations over channels.
+// The image ops: convolutions, pools, resizes, block moves and the normalisation over channels.
 //
 // The trap: two paddings and nothing else. SAME divides the missing elements so that the odd one comes last, and its
 // amount depends on the size; VALID has none. All images are NHWC (NDHWC in 3-D), so every op here is fixed to its axis
 // order; only the two that work along the last axis alone follow a permutation that keeps it last.
 // Source of the semantics: LiteRT's tflite/kernels (padding.h, conv.cc, pooling.cc, transpose_conv.cc, resize_*.cc,
 // ...).
+#include <fmt/format.h>
+
 #include <array>
 
 #include "layout/core/ops/checks.h"
+#include "layout/core/ops/rows.h"
 
 namespace lowtide::core {
 namespace {
@@ -165,18 +168,6 @@ std::vector<TensorType> infer_local_response_normalization(const OpView& op) {
   return image(op.dtype(0), op.shape(0));
 }
 
-std::vector<TensorType> infer_l2_normalization(const OpView& op) {
-  if (op.rank(0) < 1) reject(op, "input 0 is a scalar");
-  return image(op.dtype(0), op.shape(0));
-}
-
-// Along the last axis: other axes may change places among themselves.
-std::optional<Movement> follow_but_last(const OpView& op, std::span<const ValueId> outputs, Slot slot,
-                                        const Perm& perm) {
-  if (perm.empty() || perm.back() != static_cast<int>(perm.size()) - 1) return std::nullopt;
-  return follow_first(op, outputs, slot, perm);
-}
-
 // A convolution of one pixel is a product along the last axis: the axes before it may stand in any order.
 std::optional<Movement> follow_pointwise(const OpView& op, std::span<const ValueId> outputs, Slot slot,
                                          const Perm& perm) {
@@ -186,27 +177,89 @@ std::optional<Movement> follow_pointwise(const OpView& op, std::span<const Value
   return follow_but_last(op, outputs, slot, perm);
 }
 
+// Weights OHWI.
+constexpr Weights kConv2dWeights = {.data = 0,
+                                    .weights = 1,
+                                    .bias = 2,
+                                    .output_axis = 0,
+                                    .input_axis = 3,
+                                    .requires_bias = true,
+                                    .small = SmallWeights::kEight};
+// 1HWC.
+constexpr Weights kDepthwiseWeights = {.data = 0,
+                                       .weights = 1,
+                                       .bias = 2,
+                                       .output_axis = 3,
+                                       .input_axis = kNone,
+                                       .requires_bias = true,
+                                       .small = SmallWeights::kDequantized};
+// OHWI; input 0 is the shape of the result.
+constexpr Weights kTransposeConvWeights = {.data = 2,
+                                           .weights = 1,
+                                           .bias = 3,
+                                           .output_axis = 0,
+                                           .input_axis = 3,
+                                           .requires_bias = false,
+                                           .small = SmallWeights::kDequantized};
+// DHWIO.
+constexpr Weights kConv3dWeights = {.data = 0,
+                                    .weights = 1,
+                                    .bias = 2,
+                                    .output_axis = 4,
+                                    .input_axis = 3,
+                                    .requires_bias = false,
+                                    .small = SmallWeights::kDequantized};
+// DHWOI; input 0 is the shape of the result.
+constexpr Weights kConv3dTransposeWeights = {.data = 2,
+                                             .weights = 1,
+                                             .bias = 3,
+                                             .output_axis = 3,
+                                             .input_axis = 4,
+                                             .requires_bias = false,
+                                             .small = SmallWeights::kDequantized};
+
+// An op of a fixed rank and axis order.
+constexpr RowFunctions image_functions(Infer infer) {
+  return {infer, kNotFolded, kFixed, kNothingToRewrite, kNotMerged};
+}
+constexpr Builtin convolution(Kind kind, RowFunctions functions, Roles inputs, const Weights* weights,
+                              const ActivationField* activation) {
+  Builtin row = computing(kind, functions, inputs, {kData});
+  row.weights = weights;
+  row.activation = activation;
+  return row;
+}
+constexpr Builtin pool(Kind kind) {
+  return with(computing(kind, image_functions(infer_pool), {kData}, {kData}), &kActivationIn<PoolOptions>);
+}
+
 constexpr std::array kConvRows = {
-    Traits{.kind = Kind::kConv2d, .infer = infer_conv_2d, .commute = follow_pointwise},
-    Traits{.kind = Kind::kDepthwiseConv2d, .infer = infer_conv_2d},
-    Traits{.kind = Kind::kTransposeConv, .infer = infer_transpose_conv},
-    Traits{.kind = Kind::kConv3d, .infer = infer_conv_3d},
-    Traits{.kind = Kind::kConv3dTranspose, .infer = infer_transpose_conv},
-    Traits{.kind = Kind::kAveragePool2d, .infer = infer_pool},
-    Traits{.kind = Kind::kMaxPool2d, .infer = infer_pool},
-    Traits{.kind = Kind::kL2Pool2d, .infer = infer_pool},
-    Traits{.kind = Kind::kResizeBilinear, .infer = infer_resize},
-    Traits{.kind = Kind::kResizeNearestNeighbor, .infer = infer_resize},
-    Traits{.kind = Kind::kSpaceToDepth, .infer = infer_space_to_depth},
-    Traits{.kind = Kind::kDepthToSpace, .infer = infer_depth_to_space},
-    Traits{.kind = Kind::kLocalResponseNormalization,
-           .infer = infer_local_response_normalization,
-           .commute = follow_but_last},
-    Traits{.kind = Kind::kL2Normalization, .infer = infer_l2_normalization, .commute = follow_but_last},
+    reading_exactly(
+        convolution(Kind::kConv2d, {infer_conv_2d, kNotFolded, follow_pointwise, kNothingToRewrite, kNotMerged},
+                    {kData, kData, kData}, &kConv2dWeights, &kActivationIn<Conv2dOptions>),
+        1),
+    reading_exactly(convolution(Kind::kDepthwiseConv2d, image_functions(infer_conv_2d), {kData, kData, kData},
+                                &kDepthwiseWeights, &kActivationIn<Conv2dOptions>),
+                    1),
+    convolution(Kind::kTransposeConv, image_functions(infer_transpose_conv), {kIndices32, kData, kData, kData},
+                &kTransposeConvWeights, &kActivationIn<TransposeConvOptions>),
+    convolution(Kind::kConv3d, image_functions(infer_conv_3d), {kData, kData, kData}, &kConv3dWeights,
+                &kActivationIn<Conv3dOptions>),
+    convolution(Kind::kConv3dTranspose, image_functions(infer_transpose_conv), {kIndices32, kData, kData, kData},
+                &kConv3dTransposeWeights, kNoActivation),
+    pool(Kind::kAveragePool2d),
+    pool(Kind::kMaxPool2d),
+    computing(Kind::kResizeBilinear, image_functions(infer_resize), {kData, kIndices32}, {kData}),
+    moving(Kind::kResizeNearestNeighbor, image_functions(infer_resize), {kData, kIndices32}),
+    moving(Kind::kSpaceToDepth, image_functions(infer_space_to_depth), {kData}),
+    moving(Kind::kDepthToSpace, image_functions(infer_depth_to_space), {kData}),
+    computing(Kind::kLocalResponseNormalization,
+              {infer_local_response_normalization, kNotFolded, follow_but_last, kNothingToRewrite, kNotMerged}, {kData},
+              {kData}),
 };
 
 }  // namespace
 
-std::span<const Traits> conv_traits() { return kConvRows; }
+std::span<const Builtin> conv_builtins() { return kConvRows; }
 
 }  // namespace lowtide::core

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of the elementwise ops. All broadcast as numpy does; all follow any permutation.
+// The elementwise ops. All but PRELU broadcast as numpy does; all follow any permutation.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "layout/core/ops/checks.h"
+#include "layout/core/ops/rows.h"
 
 namespace lowtide::core {
 namespace {
@@ -90,8 +91,6 @@ std::vector<TensorType> infer_compare(const OpView& op) {
   return {{DType::kBool, broadcast(op)}};
 }
 
-std::vector<TensorType> infer_shift(const OpView& op) { return infer_binary(op); }
-
 // Contents of two short integer tensors, element by element with broadcasting of single elements.
 template <typename F>
 std::optional<std::vector<Dim>> combine(const OpView& op, F&& f) {
@@ -170,11 +169,6 @@ std::vector<RecipeRef> fold_binary(const OpView& op) {
   return {recipe::binary(kOp, op.recipe(0), op.recipe(1))};
 }
 
-std::vector<RecipeRef> fold_squared_difference(const OpView& op) {
-  RecipeRef difference = recipe::binary(stream::Binary::kSub, op.recipe(0), op.recipe(1));
-  return {recipe::binary(stream::Binary::kMul, difference, difference)};
-}
-
 // ---- select ----
 
 std::vector<TensorType> infer_select(const OpView& op) {
@@ -205,14 +199,6 @@ std::vector<RecipeRef> fold_select(const OpView& op) {
   return {recipe::select(op.recipe(0), op.recipe(1), op.recipe(2))};
 }
 
-std::vector<TensorType> infer_add_n(const OpView& op) {
-  for (size_t i = 1; i < op.inputs.size(); ++i) {
-    need_same_dtype(op, 0, i);
-    if (op.shape(i) != op.shape(0)) reject(op, "operands of different shapes");
-  }
-  return infer_unary(op);
-}
-
 // QUANTIZE and DEQUANTIZE: the target's dtype and parameters are the output value's, set by whoever builds the op.
 std::vector<TensorType> infer_quantize(const OpView& op) {
   need_inputs(op, 1);
@@ -223,69 +209,112 @@ std::vector<TensorType> infer_dequantize(const OpView& op) {
   return {{DType::kFloat32, op.shape(0)}};
 }
 
+constexpr Builtin elementwise(Kind kind, Infer infer, Fold fold, Roles inputs, Roles outputs, Numbers numbers) {
+  return {.kind = kind,
+          .infer = infer,
+          .fold = fold,
+          .commute = follow_elementwise,
+          .rewrite = kNothingToRewrite,
+          .merge_axes = merge_elementwise,
+          .inputs = inputs,
+          .outputs = outputs,
+          .limited_rank = LimitedRank::kData,
+          .numbers = numbers,
+          .memory = Memory::kMayOverwrite,
+          .broadcasts = false,
+          .keeps_infinities = false,
+          .weights = kNoWeights,
+          .activation = kNoActivation,
+          .exact_input = kNone};
+}
+constexpr Builtin unary(Kind kind, Fold fold, Infer infer = infer_unary) {
+  return elementwise(kind, infer, fold, {kData}, {kData}, Numbers::kComputed);
+}
+constexpr Builtin broadcasting(Builtin row) {
+  row.broadcasts = true;
+  return row;
+}
+constexpr Builtin binary(Kind kind, Fold fold, Numbers numbers, Infer infer = infer_binary) {
+  return broadcasting(elementwise(kind, infer, fold, {kData, kData}, {kData}, numbers));
+}
+// Of what may be dimensions.
+constexpr Builtin arithmetic(Kind kind, Fold fold, Numbers numbers) {
+  return binary(kind, fold, numbers, infer_arithmetic);
+}
+// With an activation fused.
+constexpr Builtin activated(Kind kind, Fold fold, Numbers numbers) {
+  return with(arithmetic(kind, fold, numbers), &kActivationIn<BinaryOptions>);
+}
+constexpr Builtin comparison(Kind kind, Fold fold, Numbers numbers) {
+  return broadcasting(elementwise(kind, infer_compare_known, fold, {kData, kData}, {kOther}, numbers));
+}
+// To another element type.
+constexpr Builtin conversion(Kind kind, Infer infer, Fold fold) {
+  return elementwise(kind, infer, fold, {kData}, {kOther}, Numbers::kComputed);
+}
+
 using U = stream::Unary;
 using B = stream::Binary;
-constexpr Commute kFollow = follow_elementwise;
+using enum Numbers;
 
 constexpr std::array kElementwiseRows = {
-    Traits{Kind::kAbs, infer_unary, fold_unary<U::kAbs>, kFollow},
-    Traits{Kind::kNeg, infer_neg, fold_unary<U::kNeg>, kFollow},
-    Traits{Kind::kExp, infer_unary, fold_unary<U::kExp>, kFollow},
-    Traits{Kind::kLog, infer_unary, fold_unary<U::kLog>, kFollow},
-    Traits{Kind::kSqrt, infer_unary, fold_unary<U::kSqrt>, kFollow},
-    Traits{Kind::kRsqrt, infer_unary, fold_unary<U::kRsqrt>, kFollow},
-    Traits{Kind::kSquare, infer_unary, fold_unary<U::kSquare>, kFollow},
-    Traits{Kind::kSin, infer_unary, fold_unary<U::kSin>, kFollow},
-    Traits{Kind::kCos, infer_unary, fold_unary<U::kCos>, kFollow},
-    Traits{Kind::kErf, infer_unary, fold_unary<U::kErf>, kFollow},
-    Traits{Kind::kTanh, infer_unary, fold_unary<U::kTanh>, kFollow},
-    Traits{Kind::kLogistic, infer_unary, fold_unary<U::kLogistic>, kFollow},
-    Traits{Kind::kFloor, infer_unary, fold_unary<U::kFloor>, kFollow},
-    Traits{Kind::kCeil, infer_unary, fold_unary<U::kCeil>, kFollow},
-    Traits{Kind::kRound, infer_unary, fold_unary<U::kRound>, kFollow},
-    Traits{Kind::kSign, infer_unary, fold_unary<U::kSign>, kFollow},
-    Traits{Kind::kLogicalNot, infer_unary, fold_unary<U::kNot>, kFollow},
-    Traits{Kind::kRelu, infer_unary, fold_unary<U::kRelu>, kFollow},
-    Traits{Kind::kRelu6, infer_unary, fold_clip<0, 6>, kFollow},
-    Traits{Kind::kReluN1To1, infer_unary, fold_clip<-1, 1>, kFollow},
-    Traits{Kind::kRelu0To1, infer_unary, fold_clip<0, 1>, kFollow},
-    Traits{Kind::kElu, infer_unary, nullptr, kFollow},
-    Traits{Kind::kLeakyRelu, infer_unary, nullptr, kFollow},
-    Traits{Kind::kHardSwish, infer_unary, nullptr, kFollow},
-    Traits{Kind::kGelu, infer_unary, nullptr, kFollow},
-    Traits{Kind::kPrelu, infer_binary, nullptr, kFollow},
-    Traits{Kind::kCast, infer_cast, fold_cast, kFollow},
-    Traits{Kind::kQuantize, infer_quantize, nullptr, kFollow},
-    Traits{Kind::kDequantize, infer_dequantize, nullptr, kFollow},
-    Traits{Kind::kAdd, infer_arithmetic, fold_binary<B::kAdd>, kFollow},
-    Traits{Kind::kSub, infer_arithmetic, fold_binary<B::kSub>, kFollow},
-    Traits{Kind::kMul, infer_arithmetic, fold_binary<B::kMul>, kFollow},
-    Traits{Kind::kDiv, infer_arithmetic, fold_binary<B::kDiv>, kFollow},
-    Traits{Kind::kFloorDiv, infer_arithmetic, fold_binary<B::kFloorDiv>, kFollow},
-    Traits{Kind::kFloorMod, infer_arithmetic, fold_binary<B::kFloorMod>, kFollow},
-    Traits{Kind::kMaximum, infer_arithmetic, fold_binary<B::kMax>, kFollow},
-    Traits{Kind::kMinimum, infer_arithmetic, fold_binary<B::kMin>, kFollow},
-    Traits{Kind::kPow, infer_binary, fold_binary<B::kPow>, kFollow},
-    Traits{Kind::kSquaredDifference, infer_binary, fold_squared_difference, kFollow},
-    Traits{Kind::kAtan2, infer_binary, nullptr, kFollow},
-    Traits{Kind::kEqual, infer_compare_known, fold_binary<B::kEqual>, kFollow},
-    Traits{Kind::kNotEqual, infer_compare_known, fold_binary<B::kNotEqual>, kFollow},
-    Traits{Kind::kLess, infer_compare_known, fold_binary<B::kLess>, kFollow},
-    Traits{Kind::kLessEqual, infer_compare_known, fold_binary<B::kLessEqual>, kFollow},
-    Traits{Kind::kGreater, infer_compare_known, fold_binary<B::kGreater>, kFollow},
-    Traits{Kind::kGreaterEqual, infer_compare_known, fold_binary<B::kGreaterEqual>, kFollow},
-    Traits{Kind::kLogicalAnd, infer_binary, fold_binary<B::kAnd>, kFollow},
-    Traits{Kind::kLogicalOr, infer_binary, fold_binary<B::kOr>, kFollow},
-    Traits{Kind::kBitwiseXor, infer_binary, fold_binary<B::kXor>, kFollow},
-    Traits{Kind::kRightShift, infer_shift, fold_binary<B::kShiftRight>, kFollow},
-    Traits{Kind::kStablehloAnd, infer_binary, fold_binary<B::kAnd>, kFollow},
-    Traits{Kind::kStablehloShiftLeft, infer_shift, fold_binary<B::kShiftLeft>, kFollow},
-    Traits{Kind::kAddN, infer_add_n, nullptr, kFollow},
-    Traits{Kind::kSelectV2, infer_select, fold_select, kFollow},
+    unary(Kind::kAbs, fold_unary<U::kAbs>),
+    keeping_infinities(unary(Kind::kNeg, fold_unary<U::kNeg>, infer_neg)),
+    unary(Kind::kExp, fold_unary<U::kExp>),
+    unary(Kind::kLog, fold_unary<U::kLog>),
+    unary(Kind::kSqrt, fold_unary<U::kSqrt>),
+    unary(Kind::kRsqrt, fold_unary<U::kRsqrt>),
+    unary(Kind::kSquare, fold_unary<U::kSquare>),
+    unary(Kind::kSin, fold_unary<U::kSin>),
+    unary(Kind::kCos, fold_unary<U::kCos>),
+    unary(Kind::kErf, fold_unary<U::kErf>),
+    unary(Kind::kTanh, fold_unary<U::kTanh>),
+    unary(Kind::kLogistic, fold_unary<U::kLogistic>),
+    unary(Kind::kFloor, fold_unary<U::kFloor>),
+    unary(Kind::kCeil, fold_unary<U::kCeil>),
+    unary(Kind::kRound, fold_unary<U::kRound>),
+    unary(Kind::kSign, fold_unary<U::kSign>),
+    unary(Kind::kLogicalNot, fold_unary<U::kNot>),
+    unary(Kind::kRelu, fold_unary<U::kRelu>),
+    unary(Kind::kRelu6, fold_clip<0, 6>),
+    unary(Kind::kReluN1To1, fold_clip<-1, 1>),
+    unary(Kind::kRelu0To1, fold_clip<0, 1>),
+    unary(Kind::kElu, kNotFolded),
+    unary(Kind::kLeakyRelu, kNotFolded),
+    unary(Kind::kHardSwish, kNotFolded),
+    unary(Kind::kGelu, kNotFolded),
+    elementwise(Kind::kPrelu, infer_binary, kNotFolded, {kData, kData}, {kData}, kComputed),
+    keeping_infinities(conversion(Kind::kCast, infer_cast, fold_cast)),
+    conversion(Kind::kQuantize, infer_quantize, kNotFolded),
+    conversion(Kind::kDequantize, infer_dequantize, kNotFolded),
+    keeping_infinities(activated(Kind::kAdd, fold_binary<B::kAdd>, kSignFree)),
+    keeping_infinities(activated(Kind::kSub, fold_binary<B::kSub>, kSignFree)),
+    activated(Kind::kMul, fold_binary<B::kMul>, kSignFree),
+    activated(Kind::kDiv, fold_binary<B::kDiv>, kComputed),
+    arithmetic(Kind::kFloorDiv, fold_binary<B::kFloorDiv>, kComputed),
+    arithmetic(Kind::kFloorMod, fold_binary<B::kFloorMod>, kComputed),
+    keeping_infinities(arithmetic(Kind::kMaximum, fold_binary<B::kMax>, kOrdered)),
+    keeping_infinities(arithmetic(Kind::kMinimum, fold_binary<B::kMin>, kOrdered)),
+    binary(Kind::kPow, fold_binary<B::kPow>, kComputed),
+    binary(Kind::kAtan2, kNotFolded, kComputed),
+    comparison(Kind::kEqual, fold_binary<B::kEqual>, kSignFree),
+    comparison(Kind::kNotEqual, fold_binary<B::kNotEqual>, kSignFree),
+    comparison(Kind::kLess, fold_binary<B::kLess>, kOrdered),
+    comparison(Kind::kLessEqual, fold_binary<B::kLessEqual>, kOrdered),
+    comparison(Kind::kGreater, fold_binary<B::kGreater>, kOrdered),
+    comparison(Kind::kGreaterEqual, fold_binary<B::kGreaterEqual>, kOrdered),
+    binary(Kind::kLogicalAnd, fold_binary<B::kAnd>, kComputed),
+    binary(Kind::kLogicalOr, fold_binary<B::kOr>, kComputed),
+    binary(Kind::kBitwiseXor, fold_binary<B::kXor>, kComputed),
+    binary(Kind::kRightShift, fold_binary<B::kShiftRight>, kComputed),
+    binary(Kind::kStablehloAnd, fold_binary<B::kAnd>, kComputed),
+    binary(Kind::kStablehloShiftLeft, fold_binary<B::kShiftLeft>, kComputed),
+    keeping_infinities(
+        broadcasting(elementwise(Kind::kSelectV2, infer_select, fold_select, {kOther, kData, kData}, {kData}, kMoved))),
 };
 
 }  // namespace
 
-std::span<const Traits> elementwise_traits() { return kElementwiseRows; }
+std::span<const Builtin> elementwise_builtins() { return kElementwiseRows; }
 
 }  // namespace lowtide::core

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of ops that make or repeat elements: FILL, RANGE, ZEROS_LIKE, TILE, BROADCAST_TO, BROADCAST_ARGS, MATRIX_DIAG,
-// MATRIX_SET_DIAG.
+// Ops that make or repeat elements: FILL, RANGE, TILE, BROADCAST_TO, BROADCAST_ARGS.
 //
 // The trap: RANGE of floats adds up step by step, so its last bits depend on the order; only integers are folded.
 #include <fmt/format.h>
@@ -10,6 +9,7 @@
 #include <cmath>
 
 #include "layout/core/ops/axes.h"
+#include "layout/core/ops/rows.h"
 #include "stream/error.h"
 #include "stream/recipe/pour.h"
 
@@ -98,14 +98,6 @@ Recipes fold_range(const OpView& op) {
   return {recipe::iota((*start)[0], (*delta)[0], op.dtype(0), *count)};
 }
 
-// ---- ZEROS_LIKE ----
-
-Types infer_zeros_like(const OpView& op) {
-  need_inputs(op, 1);
-  return {{op.dtype(0), op.shape(0), std::nullopt}};
-}
-Recipes fold_zeros_like(const OpView& op) { return {recipe::fill_value(0, op.dtype(0), op.shape(0))}; }
-
 // ---- TILE: data, repeats ----
 
 // [d0, d1] repeated: [1, d0, 1, d1] broadcast to [r0, d0, r1, d1], and joined.
@@ -147,6 +139,20 @@ std::optional<Movement> commute_tile(const OpView& op, std::span<const ValueId> 
 }
 void rewrite_tile(Graph& graph, Op& op, const Movement& movement) { permute_entries(graph, op, 1, movement.inputs[0]); }
 
+bool merge_tiled(AxisMerger& m) {
+  auto times = m.ints(1);
+  if (!times) return false;
+  AxisMarks marks;
+  for (size_t i = 0; i < times->size(); ++i) marks.push_back((*times)[i] == 1 ? 0 : kAlone + static_cast<int64_t>(i));
+  const AxisGroups groups = group_axes(marks);
+  std::vector<int64_t> fewer(static_cast<size_t>(groups.count), 1);
+  for (size_t i = 0; i < marks.size(); ++i) fewer[groups.group_of(i)] *= (*times)[i];
+  m.merge_input(0, groups);
+  m.op.inputs[1] = m.b.i32(fewer).id;
+  m.merge_output(0, groups);
+  return true;
+}
+
 // ---- BROADCAST_TO (data, shape), BROADCAST_ARGS (two shapes) ----
 
 Types infer_broadcast_to(const OpView& op) {
@@ -181,6 +187,12 @@ void rewrite_broadcast_to(Graph& graph, Op& op, const Movement& movement) {
   permute_entries(graph, op, 1, movement.outputs[0]);
 }
 
+bool merge_broadcast(AxisMerger& m) {
+  if (!m.broadcasting(1, 0)) return false;
+  m.op.inputs[1] = m.b.dims(m.out()).id;
+  return true;
+}
+
 Types infer_broadcast_args(const OpView& op) {
   need_inputs(op, 2);
   if (op.rank(0) != 1 || op.rank(1) != 1 || op.dtype(0) != op.dtype(1))
@@ -210,34 +222,21 @@ Types infer_broadcast_args(const OpView& op) {
   return {{op.dtype(0), {std::max(ranks[0], ranks[1])}, std::move(out)}};
 }
 
-// ---- MATRIX_DIAG (a list's entries on the diagonal), MATRIX_SET_DIAG ----
-
-Types infer_matrix_diag(const OpView& op) {
-  need_inputs(op, 1);
-  if (op.rank(0) == 0) reject(op, "a scalar has no diagonal");
-  Shape out = op.shape(0);
-  out.push_back(out.back());
-  return {{op.dtype(0), std::move(out), std::nullopt}};
-}
-Types infer_matrix_set_diag(const OpView& op) {
-  need_inputs(op, 2);
-  if (op.rank(0) < 2 || op.rank(1) != op.rank(0) - 1) reject(op, "matrices and their diagonals are needed");
-  return {{op.dtype(0), op.shape(0), std::nullopt}};
-}
-
 constexpr std::array kFillRows = {
-    Traits{Kind::kFill, infer_fill, fold_fill, commute_fill, rewrite_fill},
-    Traits{Kind::kRange, infer_range, fold_range},
-    Traits{Kind::kZerosLike, infer_zeros_like, fold_zeros_like, follow_first},
-    Traits{Kind::kTile, infer_tile, fold_tile, commute_tile, rewrite_tile},
-    Traits{Kind::kBroadcastTo, infer_broadcast_to, fold_broadcast_to, commute_broadcast_to, rewrite_broadcast_to},
-    Traits{Kind::kBroadcastArgs, infer_broadcast_args},
-    Traits{Kind::kMatrixDiag, infer_matrix_diag},
-    Traits{Kind::kMatrixSetDiag, infer_matrix_set_diag},
+    with(moving(Kind::kFill, {infer_fill, fold_fill, commute_fill, rewrite_fill, kNotMerged}, {kIndices, kData}),
+         LimitedRank::kResult),
+    computing(Kind::kRange, {infer_range, fold_range, kFixed, kNothingToRewrite, kNotMerged}, {kData, kData, kData},
+              {kData}),
+    moving(Kind::kTile, {infer_tile, fold_tile, commute_tile, rewrite_tile, merge_tiled}, {kData, kIndices}),
+    moving(Kind::kBroadcastTo,
+           {infer_broadcast_to, fold_broadcast_to, commute_broadcast_to, rewrite_broadcast_to, merge_broadcast},
+           {kData, kIndices}),
+    computing(Kind::kBroadcastArgs, {infer_broadcast_args, kNotFolded, kFixed, kNothingToRewrite, kNotMerged},
+              {kIndices, kIndices}, {kIndices}),
 };
 
 }  // namespace
 
-std::span<const Traits> fill_traits() { return kFillRows; }
+std::span<const Builtin> fill_builtins() { return kFillRows; }
 
 }  // namespace lowtide::core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of ops that pick or place elements by index: GATHER, GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP, ONE_HOT, WHERE,
+// Ops that pick or place elements by index: GATHER, GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP, ONE_HOT, WHERE,
 // UNIQUE, UNSORTED_SEGMENT_*, NON_MAX_SUPPRESSION_V4.
 //
 // The trap: LiteRT's indices are never negative (GATHER refuses them, GATHER_ND does not look), and SCATTER_ND adds
@@ -10,6 +10,7 @@
 #include <array>
 
 #include "layout/core/ops/axes.h"
+#include "layout/core/ops/rows.h"
 #include "stream/error.h"
 
 namespace lowtide::core {
@@ -236,23 +237,38 @@ Types infer_non_max_suppression(const OpView& op) {
   return {{DType::kInt32, {length}, std::nullopt}, {DType::kInt32, {}, std::nullopt}};
 }
 
+// An op that moves with no permutation and has no constants to fold.
+constexpr RowFunctions inferred_only(Infer infer) { return {infer, kNotFolded, kFixed, kNothingToRewrite, kNotMerged}; }
+
+// Data, the segment of each of its rows, the number of segments.
+constexpr Builtin unsorted_segment(Kind kind) {
+  return computing(kind, inferred_only(infer_unsorted_segment), {kData, kIndices32, kIndices32}, {kData});
+}
+
 constexpr std::array kGatherRows = {
-    Traits{Kind::kGather, infer_gather, fold_gather, commute_gather, rewrite_gather},
-    Traits{Kind::kGatherNd, infer_gather_nd},
-    Traits{Kind::kScatterNd, infer_scatter_nd},
-    Traits{Kind::kEmbeddingLookup, infer_embedding_lookup},
-    Traits{Kind::kOneHot, infer_one_hot, nullptr, commute_one_hot, rewrite_one_hot},
-    Traits{Kind::kUnsortedSegmentProd, infer_unsorted_segment},
-    Traits{Kind::kUnsortedSegmentMax, infer_unsorted_segment},
-    Traits{Kind::kUnsortedSegmentSum, infer_unsorted_segment},
-    Traits{Kind::kUnsortedSegmentMin, infer_unsorted_segment},
-    Traits{Kind::kNonMaxSuppressionV4, infer_non_max_suppression},
-    Traits{Kind::kWhere, infer_where},
-    Traits{Kind::kUnique, infer_unique},
+    reading_exactly(moving(Kind::kGather, {infer_gather, fold_gather, commute_gather, rewrite_gather, kNotMerged},
+                           {kData, kIndices}),
+                    0),
+    reading_exactly(moving(Kind::kGatherNd, inferred_only(infer_gather_nd), {kData, kIndices}), 0),
+    with(with(computing(Kind::kScatterNd, inferred_only(infer_scatter_nd), {kIndices32, kData, kIndices32}, {kData}),
+              LimitedRank::kResult),
+         Memory::kMayOverwrite),
+    moving(Kind::kEmbeddingLookup, inferred_only(infer_embedding_lookup), {kIndices32, kData}),
+    with(moving(Kind::kOneHot, {infer_one_hot, kNotFolded, commute_one_hot, rewrite_one_hot, kNotMerged},
+                {kIndices, kIndices, kData, kData}),
+         LimitedRank::kFirstInput),
+    unsorted_segment(Kind::kUnsortedSegmentProd),
+    unsorted_segment(Kind::kUnsortedSegmentMax),
+    unsorted_segment(Kind::kUnsortedSegmentSum),
+    unsorted_segment(Kind::kUnsortedSegmentMin),
+    computing(Kind::kNonMaxSuppressionV4, inferred_only(infer_non_max_suppression),
+              {kData, kData, kIndices32, kData, kData}, {kOther, kOther}),
+    computing(Kind::kWhere, inferred_only(infer_where), {kData}, {kOther}),
+    computing(Kind::kUnique, inferred_only(infer_unique), {kData}, {kData, kOther}),
 };
 
 }  // namespace
 
-std::span<const Traits> gather_traits() { return kGatherRows; }
+std::span<const Builtin> gather_builtins() { return kGatherRows; }
 
 }  // namespace lowtide::core

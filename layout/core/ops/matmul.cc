@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of the matrix products.
+// The matrix products.
 //
 // The trap: FULLY_CONNECTED multiplies by transposed weights [N, K] and flattens the input unless keep_num_dims is set.
 // BATCH_MATMUL's adj flags let an operand be stored with its last two axes exchanged, so a transpose of those is free.
@@ -10,6 +10,7 @@
 #include <array>
 
 #include "layout/core/ops/checks.h"
+#include "layout/core/ops/rows.h"
 
 namespace lowtide::core {
 namespace {
@@ -100,16 +101,41 @@ void rewrite_batch_matmul(Graph&, Op& op, const Movement& movement) {
   if (swaps_matrix(movement.inputs[1])) options.adj_y = !options.adj_y;
 }
 
+bool merge_fully_connected(AxisMerger& m) {
+  return std::get<FullyConnectedOptions>(m.op.options).keep_num_dims && merge_all_but_last(m);
+}
+bool merge_batches(AxisMerger& m) { return m.broadcasting(2, 2); }
+
+// Weights [outputs, inputs].
+constexpr Weights kFullyConnectedWeights = {.data = 0,
+                                            .weights = 1,
+                                            .bias = 2,
+                                            .output_axis = 0,
+                                            .input_axis = 1,
+                                            .requires_bias = false,
+                                            .small = SmallWeights::kEightAndFour};
+
+constexpr Builtin fully_connected(Kind kind) {
+  Builtin row = computing(
+      kind, {infer_fully_connected, kNotFolded, commute_fully_connected, kNothingToRewrite, merge_fully_connected},
+      {kData, kData, kData}, {kData});
+  row.limited_rank = LimitedRank::kFirstInput;
+  row.weights = &kFullyConnectedWeights;
+  row.activation = &kActivationIn<FullyConnectedOptions>;
+  return row;
+}
+
 constexpr std::array kMatmulRows = {
-    Traits{.kind = Kind::kFullyConnected, .infer = infer_fully_connected, .commute = commute_fully_connected},
-    Traits{.kind = Kind::kBatchMatmul,
-           .infer = infer_batch_matmul,
-           .commute = commute_batch_matmul,
-           .rewrite = rewrite_batch_matmul},
+    reading_exactly(fully_connected(Kind::kFullyConnected), 1),
+    reading_exactly(
+        computing(Kind::kBatchMatmul,
+                  {infer_batch_matmul, kNotFolded, commute_batch_matmul, rewrite_batch_matmul, merge_batches},
+                  {kData, kData}, {kData}),
+        1),
 };
 
 }  // namespace
 
-std::span<const Traits> matmul_traits() { return kMatmulRows; }
+std::span<const Builtin> matmul_builtins() { return kMatmulRows; }
 
 }  // namespace lowtide::core

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of ops that add a border or trade space for batch: PAD, PADV2, MIRROR_PAD, SPACE_TO_BATCH_ND,
-// BATCH_TO_SPACE_ND, DILATE.
+// Ops that add a border: PAD, PADV2, MIRROR_PAD.
 //
 // The trap: paddings are [rank, 2], one row an axis, where ONNX lists all befores, then all afters.
 #include <fmt/format.h>
@@ -9,6 +8,7 @@
 #include <array>
 
 #include "layout/core/ops/axes.h"
+#include "layout/core/ops/rows.h"
 #include "stream/error.h"
 #include "stream/recipe/pour.h"
 
@@ -74,66 +74,35 @@ void rewrite_pad(Graph& graph, Op& op, const Movement& movement) {
   permute_entries(graph, op, 1, movement.inputs[0], 2);
 }
 
-// ---- SPACE_TO_BATCH_ND (data, block, paddings), BATCH_TO_SPACE_ND (data, block, crops): axis 0 is the batch, the
-//      blocked axes follow ----
-
-Types infer_space_batch(const OpView& op) {
-  need_inputs(op, 3);
-  const int rank = op.rank(0);
-  if (rank != 3 && rank != 4) reject(op, fmt::format("rank {}, but 3 or 4 is needed", rank));
-  const std::vector<int64_t> block = need_ints(op, 1, "block shape"), border = need_ints(op, 2, "border");
-  if (static_cast<int>(block.size()) != rank - 2) reject(op, fmt::format("{} block sizes", block.size()));
-  need_table(op, 2, rank - 2);
-  Symbols& symbols = op.symbols();
-  const bool forward = op.kind == Kind::kSpaceToBatchNd;
-  Shape out = op.shape(0);
-  for (size_t i = 0; i < block.size(); ++i) {
-    if (block[i] <= 0) reject(op, fmt::format("a block of {}", block[i]));
-    const Dim around = symbols.add(border[2 * i], border[2 * i + 1]);
-    Dim& extent = out[i + 1];
-    Dim& wide = forward ? extent : out[0];  // what the block divides
-    if (forward) extent = symbols.add(extent, around);
-    auto part = symbols.exact_div(wide, block[i]);
-    if (!part && !is_symbol(wide)) reject(op, fmt::format("a block of {} does not divide {}", block[i], wide));
-    wide = part ? *part : symbols.floor_div(wide, block[i]);
-    if (forward)
-      out[0] = symbols.mul(out[0], block[i]);
-    else
-      extent = symbols.sub(symbols.mul(extent, block[i]), around);
-    if (extent < 0 && !is_symbol(extent)) reject(op, fmt::format("an extent of {}", extent));
+bool merge_padded(AxisMerger& m) {
+  auto table = m.ints(1);
+  if (!table) return false;
+  AxisMarks marks;
+  for (size_t i = 0; i < m.in(0).size(); ++i) {
+    const bool padded = (*table)[2 * i] != 0 || (*table)[2 * i + 1] != 0;
+    marks.push_back(padded ? kAlone + static_cast<int64_t>(i) : m.in(0)[i] == 1 ? kAny : 0);
   }
-  return {{op.dtype(0), std::move(out), std::nullopt}};
-}
-
-// ---- DILATE (data, dilations, filling): dilation - 1 fillings between elements ----
-
-Types infer_dilate(const OpView& op) {
-  need_inputs(op, 3);
-  const std::vector<int64_t> dilations = need_ints(op, 1, "dilations");
-  if (static_cast<int>(dilations.size()) != op.rank(0)) reject(op, fmt::format("{} dilations", dilations.size()));
-  Shape out;
-  for (size_t a = 0; a < dilations.size(); ++a) {
-    if (dilations[a] < 1) reject(op, fmt::format("a dilation of {}", dilations[a]));
-    out.push_back(op.symbols().add(op.symbols().mul(op.symbols().sub(op.shape(0)[a], 1), dilations[a]), 1));
-    if (out.back() < 0 && !is_symbol(out.back())) out.back() = 0;  // no elements, no gaps
+  const AxisGroups groups = group_axes(marks);
+  std::vector<int64_t> fewer(static_cast<size_t>(groups.count) * 2, 0);
+  for (size_t i = 0; i < marks.size(); ++i) {
+    if (marks[i] < kAlone) continue;
+    fewer[2 * groups.group_of(i)] = (*table)[2 * i];
+    fewer[2 * groups.group_of(i) + 1] = (*table)[2 * i + 1];
   }
-  return {{op.dtype(0), std::move(out), std::nullopt}};
-}
-void rewrite_dilate(Graph& graph, Op& op, const Movement& movement) {
-  permute_entries(graph, op, 1, movement.inputs[0]);
+  m.merge_input(0, groups);
+  m.op.inputs[1] = m.b.graph.add_ints(fewer, DType::kInt32, {groups.count, 2});
+  m.merge_output(0, groups);
+  return true;
 }
 
 constexpr std::array kPadRows = {
-    Traits{Kind::kPad, infer_pad, fold_pad, commute_pad, rewrite_pad},
-    Traits{Kind::kPadv2, infer_pad, fold_pad, commute_pad, rewrite_pad},
-    Traits{Kind::kMirrorPad, infer_pad, nullptr, commute_pad, rewrite_pad},
-    Traits{Kind::kSpaceToBatchNd, infer_space_batch},
-    Traits{Kind::kBatchToSpaceNd, infer_space_batch},
-    Traits{Kind::kDilate, infer_dilate, nullptr, commute_pad, rewrite_dilate},
+    moving(Kind::kPad, {infer_pad, fold_pad, commute_pad, rewrite_pad, merge_padded}, {kData, kIndices}),
+    moving(Kind::kPadv2, {infer_pad, fold_pad, commute_pad, rewrite_pad, merge_padded}, {kData, kIndices, kData}),
+    moving(Kind::kMirrorPad, {infer_pad, kNotFolded, commute_pad, rewrite_pad, merge_padded}, {kData, kIndices}),
 };
 
 }  // namespace
 
-std::span<const Traits> pad_traits() { return kPadRows; }
+std::span<const Builtin> pad_builtins() { return kPadRows; }
 
 }  // namespace lowtide::core

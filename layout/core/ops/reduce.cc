@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of the ops that work along axes: reductions, arg-max, cumulative sums, softmax, top-k.
+// Ops that work along axes: reductions, arg-max, cumulative sums, softmax, top-k.
 //
 // The trap: MEAN and its kin name their axes in a constant input, softmax and top-k always mean the last axis.
 #include <fmt/format.h>
@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/ops/axes.h"
 #include "layout/core/ops/checks.h"
+#include "layout/core/ops/rows.h"
 #include "stream/error.h"
 
 namespace lowtide::core {
@@ -109,39 +111,18 @@ std::vector<RecipeRef> fold_mean(const OpView& op) {
   return {recipe::binary(stream::Binary::kDiv, sum[0], recipe::fill_value(count, op.dtype(0), {}))};
 }
 
-// What is left of a permutation when axes are taken out of the tensor.
-Perm without_axes(const Perm& perm, const std::vector<int>& axes) {
-  Perm out;
-  for (int axis : perm) {
-    if (std::count(axes.begin(), axes.end(), axis)) continue;
-    out.push_back(axis - static_cast<int>(std::count_if(axes.begin(), axes.end(), [&](int a) { return a < axis; })));
-  }
-  return out;
-}
-// The other way: a permutation of the reduced tensor put back among the reduced axes, which keep their places.
-Perm with_axes(const Perm& perm, const std::vector<int>& axes, int rank) {
-  std::vector<int> kept;
-  for (int i = 0; i < rank; ++i)
-    if (!std::count(axes.begin(), axes.end(), i)) kept.push_back(i);
-  Perm out;
-  size_t next = 0;
-  for (int i = 0; i < rank; ++i)
-    out.push_back(std::count(axes.begin(), axes.end(), i) ? i : kept[static_cast<size_t>(perm[next++])]);
-  return out;
-}
-
 std::optional<Movement> commute_dropping(const OpView& op, Slot slot, const Perm& perm, bool keep) {
   if (!op.ints(1)) return std::nullopt;
   std::vector<int> axes = axes_of(op, 1);
   Movement movement;
   movement.inputs.resize(op.inputs.size());
   if (slot.output) {
-    movement.inputs[0] = keep ? perm : with_axes(perm, axes, op.rank(0));
+    movement.inputs[0] = keep ? perm : insert_axes(perm, axes);
     movement.outputs = {perm};
   } else {
     if (slot.index != 0) return std::nullopt;
     movement.inputs[0] = perm;
-    movement.outputs = {keep ? perm : without_axes(perm, axes)};
+    movement.outputs = {keep ? perm : drop_axes(perm, axes)};
   }
   return movement;
 }
@@ -153,21 +134,9 @@ std::optional<Movement> commute_arg(const OpView& op, std::span<const ValueId>, 
   return commute_dropping(op, slot, perm, false);
 }
 
-// The axes input, wherever a permuted input 0 has them now; its dtype and rank stay.
+// The axes input; a reduction to the same axes may be moved without its input.
 void rewrite_axes(Graph& graph, Op& op, const Movement& movement) {
-  if (movement.inputs[0].empty()) return;
-  std::vector<int64_t> axes = *graph.ints(op.inputs[1]);
-  const int rank = static_cast<int>(movement.inputs[0].size());
-  for (int64_t& axis : axes) axis = moved_axis(static_cast<int>(axis < 0 ? axis + rank : axis), movement.inputs[0]);
-  const Value& old = graph.at(op.inputs[1]);
-  op.inputs[1] = graph.add_ints(axes, old.dtype, old.shape);
-}
-
-// Softmax, log-softmax, top-k: the last axis has to stay the last.
-std::optional<Movement> commute_last(const OpView& op, std::span<const ValueId> outputs, Slot slot, const Perm& perm) {
-  if (perm.empty() || perm.back() != static_cast<int>(perm.size()) - 1) return std::nullopt;
-  if (!slot.output) return follow_first(op, outputs, slot, perm);
-  return follow_first(op, outputs, {false, 0}, perm);
+  if (!movement.inputs[0].empty()) move_axes(graph, op, 1, movement.inputs[0]);
 }
 
 // CUMSUM: shape is kept, the axis moves.
@@ -177,25 +146,78 @@ std::optional<Movement> commute_cumsum(const OpView& op, std::span<const ValueId
   return follow_first(op, outputs, {false, 0}, perm);
 }
 
+bool merge_reduced(AxisMerger& m) {
+  auto axes = m.ints(1);
+  if (!axes) return false;
+  const auto rank = static_cast<int64_t>(m.in(0).size());
+  AxisMarks marks(static_cast<size_t>(rank), 0);
+  for (int64_t axis : *axes) marks[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = 1;
+  const std::vector<int64_t> reduced = marks;
+  for (size_t i = 0; i < marks.size(); ++i)
+    if (m.in(0)[i] == 1) marks[i] = kAny;
+  const AxisGroups groups = group_axes(marks);
+  std::vector<int64_t> is_reduced(static_cast<size_t>(groups.count), 0);
+  for (size_t i = 0; i < marks.size(); ++i)
+    if (reduced[i] && marks[i] != kAny) is_reduced[groups.group_of(i)] = 1;
+  m.merge_input(0, groups);
+  std::vector<int64_t> merged_axes;
+  Shape left;
+  for (size_t g = 0; g < is_reduced.size(); ++g) {
+    if (is_reduced[g])
+      merged_axes.push_back(static_cast<int64_t>(g));
+    else
+      left.push_back(m.in(0)[g]);
+  }
+  m.op.inputs[1] = m.b.i32(merged_axes).id;
+  m.op.options = ReduceOptions{false};
+  m.replace_output(0, std::move(left));
+  return true;
+}
+
+constexpr Builtin reduction(Kind kind, Fold fold, Numbers numbers) {
+  return with(
+      computing(kind, {infer_reduce, fold, commute_reduce, rewrite_axes, merge_reduced}, {kData, kIndices32}, {kData}),
+      numbers);
+}
+constexpr Builtin arg(Kind kind) {
+  return computing(kind, {infer_arg, kNotFolded, commute_arg, rewrite_axes, kNotMerged}, {kData, kIndices}, {kOther});
+}
+constexpr Builtin softmax(Kind kind) {
+  return with(computing(kind, {infer_softmax, kNotFolded, follow_but_last, kNothingToRewrite, merge_all_but_last},
+                        {kData}, {kData}),
+              Memory::kMayOverwrite);
+}
+constexpr Builtin cumsum(Kind kind) {
+  return with(with(computing(kind, {infer_same, kNotFolded, commute_cumsum, rewrite_axes, kNotMerged},
+                             {kData, kIndices32}, {kData}),
+                   Numbers::kSignFree),
+              Memory::kMayOverwrite);
+}
+constexpr Builtin top_k(Kind kind) {
+  return with(computing(kind, {infer_top_k, kNotFolded, follow_but_last, kNothingToRewrite, kNotMerged},
+                        {kData, kIndices32}, {kData, kOther}),
+              Numbers::kOrdered);
+}
+
 using R = stream::Reduction;
 constexpr std::array kReduceRows = {
-    Traits{Kind::kSum, infer_reduce, fold_reduce<R::kSum>, commute_reduce, rewrite_axes},
-    Traits{Kind::kMean, infer_reduce, fold_mean, commute_reduce, rewrite_axes},
-    Traits{Kind::kReduceMax, infer_reduce, fold_reduce<R::kMax>, commute_reduce, rewrite_axes},
-    Traits{Kind::kReduceMin, infer_reduce, fold_reduce<R::kMin>, commute_reduce, rewrite_axes},
-    Traits{Kind::kReduceProd, infer_reduce, fold_reduce<R::kProd>, commute_reduce, rewrite_axes},
-    Traits{Kind::kReduceAny, infer_reduce, nullptr, commute_reduce, rewrite_axes},
-    Traits{Kind::kReduceAll, infer_reduce, nullptr, commute_reduce, rewrite_axes},
-    Traits{Kind::kArgMax, infer_arg, nullptr, commute_arg, rewrite_axes},
-    Traits{Kind::kArgMin, infer_arg, nullptr, commute_arg, rewrite_axes},
-    Traits{Kind::kCumsum, infer_same, nullptr, commute_cumsum, rewrite_axes},
-    Traits{Kind::kSoftmax, infer_softmax, nullptr, commute_last, nullptr},
-    Traits{Kind::kLogSoftmax, infer_softmax, nullptr, commute_last, nullptr},
-    Traits{Kind::kTopkV2, infer_top_k, nullptr, commute_last, nullptr},
+    reduction(Kind::kSum, fold_reduce<R::kSum>, Numbers::kSignFree),
+    reduction(Kind::kMean, fold_mean, Numbers::kComputed),
+    reduction(Kind::kReduceMax, fold_reduce<R::kMax>, Numbers::kOrdered),
+    reduction(Kind::kReduceMin, fold_reduce<R::kMin>, Numbers::kOrdered),
+    reduction(Kind::kReduceProd, fold_reduce<R::kProd>, Numbers::kSignFree),
+    reduction(Kind::kReduceAny, kNotFolded, Numbers::kComputed),
+    reduction(Kind::kReduceAll, kNotFolded, Numbers::kComputed),
+    arg(Kind::kArgMax),
+    arg(Kind::kArgMin),
+    cumsum(Kind::kCumsum),
+    softmax(Kind::kSoftmax),
+    softmax(Kind::kLogSoftmax),
+    top_k(Kind::kTopkV2),
 };
 
 }  // namespace
 
-std::span<const Traits> reduce_traits() { return kReduceRows; }
+std::span<const Builtin> reduce_builtins() { return kReduceRows; }
 
 }  // namespace lowtide::core

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of ops that change a tensor's shape and no byte, or speak of shapes: reshape, squeeze, pack, transpose, shape.
+// Ops that change a tensor's shape and no byte, or make shapes: RESHAPE, SQUEEZE, EXPAND_DIMS, SHAPE, TRANSPOSE, PACK,
+// UNPACK, BITCAST.
 //
 // The trap: RESHAPE's shape input may hold one -1; unlike ONNX's, its 0 is a true zero. SQUEEZE without dims drops
 // every axis of extent 1, so its rank depends on extents.
@@ -9,6 +10,7 @@
 #include <array>
 
 #include "layout/core/ops/axes.h"
+#include "layout/core/ops/rows.h"
 #include "layout/core/reshape_groups.h"
 #include "stream/error.h"
 
@@ -146,16 +148,12 @@ void rewrite_expand_dims(Graph& graph, Op& op, const Movement& movement) {
   move_axes(graph, op, 1, movement.outputs[0]);
 }
 
-// ---- SHAPE, RANK ----
+// ---- SHAPE ----
 
 Types infer_shape(const OpView& op) {
   need_inputs(op, 1);
   const Shape& shape = op.shape(0);
   return {{op.get<IndexOptions>().dtype, {static_cast<Dim>(shape.size())}, shape}};
-}
-Types infer_rank(const OpView& op) {
-  need_inputs(op, 1);
-  return {{DType::kInt32, {}, std::vector<Dim>{op.rank(0)}}};
 }
 
 // ---- TRANSPOSE: settle_layouts itself decides where it stays, so it does not commute ----
@@ -179,6 +177,27 @@ Types infer_transpose(const OpView& op) {
            carried(op, 0, [&](RecipeRef data) { return recipe::permute(std::move(data), perm); })}};
 }
 Recipes fold_transpose(const OpView& op) { return {recipe::permute(op.recipe(0), transpose_perm(op))}; }
+
+// Axes that stay side by side are one.
+bool merge_transposed(AxisMerger& m) {
+  auto perm = m.ints(1);
+  if (!perm) return false;
+  AxisMarks run_of(perm->size());
+  std::vector<int64_t> order;  // the runs, as the output has them
+  for (size_t i = 0; i < perm->size(); ++i) {
+    if (i == 0 || (*perm)[i] != (*perm)[i - 1] + 1) order.push_back(static_cast<int64_t>(i));
+    run_of[static_cast<size_t>((*perm)[i])] = kAlone + order.back();
+  }
+  const AxisGroups groups = group_axes(run_of);
+  std::vector<int64_t> fewer;
+  Shape to;
+  for (int64_t first : order) fewer.push_back(groups.of[static_cast<size_t>((*perm)[static_cast<size_t>(first)])]);
+  m.merge_input(0, groups);
+  for (int64_t g : fewer) to.push_back(m.in(0)[static_cast<size_t>(g)]);
+  m.op.inputs[1] = m.b.i32(fewer).id;
+  m.replace_output(0, std::move(to));
+  return true;
+}
 
 // ---- PACK, UNPACK ----
 
@@ -295,26 +314,33 @@ Types infer_bitcast(const OpView& op) {
   }
   return {{to, std::move(out), std::nullopt}};
 }
-std::optional<Movement> commute_bitcast(const OpView& op, std::span<const ValueId> outputs, Slot slot,
-                                        const Perm& perm) {
-  return follow_first(op, outputs, slot, perm);  // refuses when the ranks differ
-}
+// Axes are merged where the element's width stays.
+bool merge_bitcast(AxisMerger& m) { return m.in(0).size() == m.out().size() && merge_elementwise(m); }
+
+constexpr Builtin sharing(Builtin row) { return with(row, Memory::kSharesInput); }
 
 constexpr std::array kShapeRows = {
-    Traits{Kind::kReshape, infer_reshape, fold_reshape<infer_reshape>, commute_reshape, rewrite_reshape},
-    Traits{Kind::kSqueeze, infer_squeeze, fold_reshape<infer_squeeze>, commute_squeeze, rewrite_squeeze},
-    Traits{Kind::kExpandDims, infer_expand_dims, fold_reshape<infer_expand_dims>, commute_expand_dims,
-           rewrite_expand_dims},
-    Traits{Kind::kShape, infer_shape},
-    Traits{Kind::kRank, infer_rank},
-    Traits{Kind::kTranspose, infer_transpose, fold_transpose},
-    Traits{Kind::kPack, infer_pack, fold_pack, commute_pack, rewrite_pack},
-    Traits{Kind::kUnpack, infer_unpack, fold_unpack, commute_unpack, rewrite_unpack},
-    Traits{Kind::kBitcast, infer_bitcast, nullptr, commute_bitcast},
+    sharing(moving(Kind::kReshape,
+                   {infer_reshape, fold_reshape<infer_reshape>, commute_reshape, rewrite_reshape, kNotMerged},
+                   {kData, kIndices})),
+    sharing(moving(Kind::kSqueeze,
+                   {infer_squeeze, fold_reshape<infer_squeeze>, commute_squeeze, rewrite_squeeze, kNotMerged},
+                   {kData})),
+    sharing(moving(
+        Kind::kExpandDims,
+        {infer_expand_dims, fold_reshape<infer_expand_dims>, commute_expand_dims, rewrite_expand_dims, kNotMerged},
+        {kData, kIndices})),
+    computing(Kind::kShape, {infer_shape, kNotFolded, kFixed, kNothingToRewrite, kNotMerged}, {kData}, {kOther}),
+    moving(Kind::kTranspose, {infer_transpose, fold_transpose, kFixed, kNothingToRewrite, merge_transposed},
+           {kData, kIndices32}),
+    moving(Kind::kPack, {infer_pack, fold_pack, commute_pack, rewrite_pack, kNotMerged}, Roles::all(kData)),
+    moving(Kind::kUnpack, {infer_unpack, fold_unpack, commute_unpack, rewrite_unpack, kNotMerged}, {kData}),
+    sharing(computing(Kind::kBitcast, {infer_bitcast, kNotFolded, follow_first, kNothingToRewrite, merge_bitcast},
+                      {kData}, {kOther})),
 };
 
 }  // namespace
 
-std::span<const Traits> shape_traits() { return kShapeRows; }
+std::span<const Builtin> shape_builtins() { return kShapeRows; }
 
 }  // namespace lowtide::core

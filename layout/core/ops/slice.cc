@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traits of ops that take or replace a part, or turn an axis round: SLICE, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE,
+// Ops that take or replace a part, or turn an axis round: SLICE, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE,
 // REVERSE_V2, REVERSE_SEQUENCE.
 //
 // The trap: STRIDED_SLICE clamps like numpy, SLICE does not; a mask bit overrides the listed begin or end. With a
@@ -10,6 +10,7 @@
 #include <array>
 
 #include "layout/core/ops/axes.h"
+#include "layout/core/ops/rows.h"
 #include "stream/error.h"
 
 namespace lowtide::core {
@@ -68,6 +69,28 @@ std::optional<Movement> commute_slice(const OpView& op, std::span<const ValueId>
 void rewrite_slice(Graph& graph, Op& op, const Movement& movement) {
   permute_entries(graph, op, 1, movement.inputs[0]);
   permute_entries(graph, op, 2, movement.inputs[0]);
+}
+
+bool merge_sliced(AxisMerger& m) {
+  auto begin = m.ints(1), size = m.ints(2);
+  if (!begin || !size) return false;
+  AxisMarks marks;
+  for (size_t i = 0; i < m.in(0).size(); ++i) {
+    const bool whole = (*begin)[i] == 0 && ((*size)[i] == -1 || (*size)[i] == m.in(0)[i]);
+    marks.push_back(whole ? 0 : kAlone + static_cast<int64_t>(i));
+  }
+  const AxisGroups groups = group_axes(marks);
+  std::vector<int64_t> from(static_cast<size_t>(groups.count), 0), count(static_cast<size_t>(groups.count), -1);
+  for (size_t i = 0; i < marks.size(); ++i) {
+    if (marks[i] < kAlone) continue;
+    from[groups.group_of(i)] = (*begin)[i];
+    count[groups.group_of(i)] = (*size)[i];
+  }
+  m.merge_input(0, groups);
+  m.op.inputs[1] = m.b.i32(from).id;
+  m.op.inputs[2] = m.b.i32(count).id;
+  m.merge_output(0, groups);
+  return true;
 }
 
 // ---- STRIDED_SLICE ----
@@ -308,16 +331,24 @@ void rewrite_reverse_sequence(Graph&, Op& op, const Movement& movement) {
 }
 
 constexpr std::array kSliceRows = {
-    Traits{Kind::kSlice, infer_slice, fold_slice, commute_slice, rewrite_slice},
-    Traits{Kind::kStridedSlice, infer_strided_slice, fold_strided_slice, commute_strided_slice, rewrite_strided_slice},
-    Traits{Kind::kDynamicUpdateSlice, infer_dynamic_update_slice, nullptr, commute_dynamic_update_slice,
-           rewrite_dynamic_update_slice},
-    Traits{Kind::kReverseV2, infer_reverse, fold_reverse, commute_reverse, rewrite_reverse},
-    Traits{Kind::kReverseSequence, infer_reverse_sequence, nullptr, follow_first, rewrite_reverse_sequence},
+    moving(Kind::kSlice, {infer_slice, fold_slice, commute_slice, rewrite_slice, merge_sliced},
+           {kData, kIndices, kIndices}),
+    moving(Kind::kStridedSlice,
+           {infer_strided_slice, fold_strided_slice, commute_strided_slice, rewrite_strided_slice, kNotMerged},
+           {kData, kIndices32, kIndices32, kIndices32}),
+    with(moving(Kind::kDynamicUpdateSlice,
+                {infer_dynamic_update_slice, kNotFolded, commute_dynamic_update_slice, rewrite_dynamic_update_slice,
+                 kNotMerged},
+                {kData, kData, kIndices}),
+         Memory::kMayOverwrite),
+    moving(Kind::kReverseV2, {infer_reverse, fold_reverse, commute_reverse, rewrite_reverse, kNotMerged},
+           {kData, kIndices32}),
+    moving(Kind::kReverseSequence,
+           {infer_reverse_sequence, kNotFolded, follow_first, rewrite_reverse_sequence, kNotMerged}, {kData, kIndices}),
 };
 
 }  // namespace
 
-std::span<const Traits> slice_traits() { return kSliceRows; }
+std::span<const Builtin> slice_builtins() { return kSliceRows; }
 
 }  // namespace lowtide::core

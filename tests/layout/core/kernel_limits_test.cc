@@ -38,9 +38,9 @@ TEST(KernelLimits, QuantizedTypesAreSeparateFromPlainOnes) {
 
 TEST(KernelLimits, NullWhereNothingWasMeasured) {
   EXPECT_EQ(kernel_limits(Kind::kStablehloComposite), nullptr);
-  EXPECT_EQ(kernel_limits(Kind::kSequence), nullptr);
+  EXPECT_EQ(kernel_limits(Kind::kTensorList), nullptr);
   EXPECT_EQ(kernel_limits(Kind::kDead), nullptr);
-  EXPECT_FALSE(kernel_takes(Kind::kSequence, DType::kFloat32));
+  EXPECT_FALSE(kernel_takes(Kind::kTensorList, DType::kFloat32));
 }
 
 }  // namespace

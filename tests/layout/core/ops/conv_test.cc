@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "layout/core/builder.h"
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 #include "stream/error.h"
 
 namespace lowtide::core {
@@ -45,11 +45,11 @@ TEST_F(ConvTraits, NormalisationsFollowWhatKeepsTheLastAxis) {
   Val y = b.l2_normalization(input({2, 3, 5}));
   const Op& op = graph.ops.back();
   const OpView view{graph, op.kind, op.inputs, op.options};
-  const auto commute = traits(op.kind).commute;
+  const auto commute = builtin(op.kind).commute;
   EXPECT_TRUE(commute(view, op.outputs, {false, 0}, {1, 0, 2}));
   EXPECT_FALSE(commute(view, op.outputs, {false, 0}, {0, 2, 1}));
   EXPECT_EQ(b.shape(y), (Shape{2, 3, 5}));
-  EXPECT_EQ(traits(Kind::kDepthwiseConv2d).commute, nullptr);
+  EXPECT_EQ(builtin(Kind::kDepthwiseConv2d).commute, nullptr);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "layout/core/builder.h"
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 #include "stream/error.h"
 
 namespace lowtide::core {
@@ -20,7 +20,7 @@ struct MatmulTraits : testing::Test {
   std::optional<Movement> commute(Slot slot, const Perm& perm) {
     const Op& op = last();
     const OpView view{graph, op.kind, op.inputs, op.options};
-    return traits(op.kind).commute(view, op.outputs, slot, perm);
+    return builtin(op.kind).commute(view, op.outputs, slot, perm);
   }
 };
 
@@ -56,7 +56,7 @@ TEST_F(MatmulTraits, ATransposedOperandTogglesItsFlag) {
   EXPECT_TRUE(movement->inputs[0].empty());
   EXPECT_TRUE(movement->outputs[0].empty());
   Op op = last();
-  traits(Kind::kBatchMatmul).rewrite(graph, op, *movement);
+  builtin(Kind::kBatchMatmul).rewrite(graph, op, *movement);
   EXPECT_FALSE(std::get<BatchMatmulOptions>(op.options).adj_x);
   EXPECT_TRUE(std::get<BatchMatmulOptions>(op.options).adj_y);
 }

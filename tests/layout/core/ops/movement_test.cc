@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "layout/core/builder.h"
-#include "layout/core/traits.h"
+#include "layout/core/builtin.h"
 #include "stream/error.h"
 #include "stream/recipe/pour.h"
 
@@ -33,12 +33,12 @@ class MovementTest : public testing::Test {
   }
 
   std::vector<RecipeRef> folded(Kind kind, const std::vector<ValueId>& inputs, const Options& options, int outputs) {
-    return traits(kind).fold({graph, kind, inputs, options, outputs});
+    return builtin(kind).fold({graph, kind, inputs, options, outputs});
   }
 
   // Tries every permutation of every slot; returns how many the op passes.
   int check(Kind kind, std::vector<Val> vals, Options options = {}, int output_count = 1) {
-    const Traits& row = traits(kind);
+    const Builtin& row = builtin(kind);
     std::vector<ValueId> inputs;
     for (Val v : vals) inputs.push_back(v.id);
     const std::vector<RecipeRef> before = folded(kind, inputs, options, output_count);
@@ -65,7 +65,7 @@ class MovementTest : public testing::Test {
   void expect_same(Kind kind, const std::vector<ValueId>& inputs, const Options& options, const Movement& movement,
                    const std::vector<RecipeRef>& before) {
     Op op{.kind = kind, .inputs = inputs, .outputs = {}, .options = options};
-    if (traits(kind).rewrite) traits(kind).rewrite(graph, op, movement);
+    if (builtin(kind).rewrite) builtin(kind).rewrite(graph, op, movement);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Perm& perm = movement.inputs[i];
       if (perm.empty()) continue;
@@ -129,13 +129,13 @@ TEST_F(MovementTest, IndexTablesAndUnknownListsRefuse) {
   const ValueId inputs[] = {x.id, numbered({2, 1}).id};
   const Options options = GatherOptions{.axis = 1};
   const ValueId out = graph.add_value(DType::kInt32, {2, 2, 1, 4});
-  EXPECT_FALSE(traits(Kind::kGather).commute({graph, Kind::kGather, inputs, options}, {&out, 1}, {}, {0, 2, 1}));
+  EXPECT_FALSE(builtin(Kind::kGather).commute({graph, Kind::kGather, inputs, options}, {&out, 1}, {}, {0, 2, 1}));
 
   const ValueId dynamic[] = {x.id, input({3}, DType::kInt32).id};
   const Options none = NoOptions{};
   const ValueId tiled = graph.add_value(DType::kInt32, {2, 3, 4});
-  EXPECT_FALSE(traits(Kind::kTile).commute({graph, Kind::kTile, dynamic, none}, {&tiled, 1}, {}, {0, 2, 1}));
-  EXPECT_FALSE(traits(Kind::kReshape).commute({graph, Kind::kReshape, dynamic, none}, {&tiled, 1}, {}, {0, 2, 1}));
+  EXPECT_FALSE(builtin(Kind::kTile).commute({graph, Kind::kTile, dynamic, none}, {&tiled, 1}, {}, {0, 2, 1}));
+  EXPECT_FALSE(builtin(Kind::kReshape).commute({graph, Kind::kReshape, dynamic, none}, {&tiled, 1}, {}, {0, 2, 1}));
 }
 
 TEST_F(MovementTest, ShapesOfStaticInputsAreConstants) {
