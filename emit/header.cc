@@ -7,12 +7,9 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <tuple>
 #include <unordered_map>
 
-#include "emit/op_versions.h"
-#include "emit/options_table.h"
-#include "emit/runtime_versions.h"
+#include "emit/builtins/table.h"
 #include "emit/tensor_names.h"
 #include "layout/core/builtin.h"
 #include "schemas/tflite_generated.h"
@@ -93,7 +90,7 @@ class HeaderBuilder {
   Offsets<tflite::Buffer> buffers_;
   Offsets<tflite::OperatorCode> codes_;
   Offsets<tflite::SignatureDef> signatures_;
-  std::map<std::tuple<Kind, int, std::string>, uint32_t> code_of_;
+  std::map<std::pair<Kind, int>, uint32_t> code_of_;
   std::unordered_map<const stream::Recipe*, uint32_t> buffer_of_, external_id_of_;
   std::string_view runtime_;  // the oldest that can run the model
   uint64_t tables_ = 0;
@@ -190,16 +187,14 @@ flatbuffers::Offset<tflite::Tensor> HeaderBuilder::tensor(const Value& value, co
 }
 
 uint32_t HeaderBuilder::operator_code(const Graph& graph, const Op& op) {
-  std::string custom;
-  if (const auto* options = std::get_if<core::CustomOptions>(&op.options)) custom = options->name;
   int version = op_version(graph, op);
-  auto [it, fresh] = code_of_.try_emplace({op.kind, version, custom}, static_cast<uint32_t>(codes_.size()));
+  auto [it, fresh] = code_of_.try_emplace({op.kind, version}, static_cast<uint32_t>(codes_.size()));
   if (!fresh) return it->second;
   // Old readers know only a byte; codes that do not fit it show as the placeholder there.
   auto placeholder = static_cast<int>(tflite::BuiltinOperator::PLACEHOLDER_FOR_GREATER_OP_CODES);
   auto short_code = static_cast<int8_t>(std::min(static_cast<int>(op.kind), placeholder));
-  codes_.push_back(tflite::CreateOperatorCode(fbb_, short_code, custom.empty() ? 0 : fbb_.CreateString(custom), version,
-                                              static_cast<tflite::BuiltinOperator>(op.kind)));
+  codes_.push_back(
+      tflite::CreateOperatorCode(fbb_, short_code, 0, version, static_cast<tflite::BuiltinOperator>(op.kind)));
   runtime_ = newer_runtime(runtime_, first_runtime(op.kind, version));
   return it->second;
 }
@@ -213,13 +208,11 @@ flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& grap
   if (core::builtin(op.kind).weights != core::kNoWeights && inputs.back() == -1) inputs.pop_back();
   OptionsTable options = options_table(fbb_, graph, op);
   uint32_t code = operator_code(graph, op);
-  bool second = options.type2 != tflite::BuiltinOptions2::NONE;
   count_tables(options.table.IsNull() ? 1 : 2);
   ++plan_.operators;
   plan_.transposes += op.kind == Kind::kTranspose;
   return tflite::CreateOperator(fbb_, code, fbb_.CreateVector(inputs), fbb_.CreateVector(outputs), options.type,
-                                second ? 0 : options.table, options.custom, tflite::CustomOptionsFormat::FLEXBUFFERS, 0,
-                                0, 0, 0, options.type2, second ? options.table : 0);
+                                options.table);
 }
 
 // Values in the order in which the graph meets them; those that nothing uses are left out.

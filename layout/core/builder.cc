@@ -18,15 +18,15 @@ using stream::Code;
 using stream::Error;
 namespace recipe = stream::recipe;
 
-// Constants of at most this many elements are computed as they are folded: shapes, axes, scales, which passes will
-// read. A longer one stays a recipe, so that the graph does not fill up with the contents of small weights.
+// Constants of at most this many elements are computed when they are folded: shapes, axes and scales, which passes
+// read. A longer one stays a recipe, so that the contents of small weights do not fill the memory.
 constexpr uint64_t kEagerElements = 256;
 
-// A constant that takes so much for each element is left to the run, where intermediate results are kept: x + x of
-// x + x of ... would be computed 2^n times. Far above what exporters write.
+// A constant of more steps is left to the run, where intermediate results are stored: x + x of x + x of ... would be
+// computed 2^n times. Exporters write far fewer steps.
 constexpr int kMostFoldedSteps = stream::kMaxSteps / 4;
 
-// A constant that an op would blow up (a broadcast, a tile) is left to the run: the file must not grow by folding.
+// A constant that an op makes larger (a broadcast, a tile) is left to the run: folding must not make the file grow.
 bool worth_folding(uint64_t in_bytes, const RecipeRef& out) {
   return stream::is_small(*out) || out->bytes() <= stream::checked_mul(in_bytes, 2);
 }
@@ -35,7 +35,7 @@ std::vector<int64_t> normalised(std::span<const int> axes, int rank) {
   std::vector<int64_t> out;
   for (int axis : axes) {
     if (axis < -rank || axis >= rank)
-      throw Error(Code::kMalformed, fmt::format("axis {} lies outside a tensor of rank {}", axis, rank));
+      throw Error(Code::kMalformed, fmt::format("axis {} is outside a tensor of rank {}", axis, rank));
     out.push_back(axis < 0 ? axis + rank : axis);
   }
   return out;
@@ -74,8 +74,9 @@ Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
     flush();
     Val found = run_time_dim(*this, dim);
     if (!found)
-      throw stream::Unsupported(fmt::format("the dimension {} is not known", graph.symbols.to_string(dim)),
-                                "fix the inputs' shapes with --shape INPUT=...");
+      throw stream::Unsupported(
+          fmt::format("the dimension {} cannot be computed at run time", graph.symbols.to_string(dim)),
+          "fix the inputs' shapes with --shape INPUT=...");
     parts.push_back(found);
   }
   flush();
@@ -123,7 +124,7 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
       return out;
     }
   }
-  // A small integer tensor whose elements are all known needs no op at all.
+  // A small integer tensor whose elements are all known needs no op.
   if (types.size() == 1 && types[0].contents && stream::is_static(types[0].shape) &&
       std::none_of(types[0].contents->begin(), types[0].contents->end(), is_symbol))
     return {constant(recipe::ints(*types[0].contents, types[0].dtype, types[0].shape))};
@@ -160,7 +161,7 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
     }
   Val target = unknown <= 1 ? i32(fixed) : dims(wanted);
   Val out = op(Kind::kReshape, {x, target}, NoOptions{});
-  // What the caller knows is more than what -1 tells.
+  // The caller knows more of the shape than -1 tells.
   if (!is_constant(out)) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
   return out;
 }
@@ -219,7 +220,7 @@ std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis)
 
 Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size) {
   if (begin.size() != shape(x).size())
-    throw Error(Code::kMalformed, fmt::format("a tensor of rank {} where {} is needed", rank(x), begin.size()));
+    throw Error(Code::kMalformed, fmt::format("the tensor has rank {}, not {}", rank(x), begin.size()));
   bool whole = true;
   for (size_t i = 0; i < begin.size(); ++i) whole = whole && begin[i] == 0 && (size[i] == -1 || size[i] == shape(x)[i]);
   if (whole) return x;
@@ -229,7 +230,7 @@ Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> s
 
 Val Builder::strided_slice(Val x, std::span<const int64_t> begin, std::span<const int64_t> end,
                            std::span<const int64_t> stride) {
-  // Ends that lie beyond the tensor are said by masks: then they hold for every run-time extent.
+  // Ends beyond the tensor become masks, which are right for every run-time extent.
   StridedSliceOptions options;
   std::vector<int64_t> from(begin.begin(), begin.end()), to(end.begin(), end.end());
   constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
@@ -290,7 +291,7 @@ Val Builder::broadcast_to(Val x, std::span<const Dim> wanted) {
 }
 
 Val Builder::reverse(Val x, std::span<const int> axes) {
-  // The kernel takes one axis, or several that stand side by side: one at a time always works.
+  // The kernel takes one axis or several neighbouring ones: one at a time always works.
   Val out = x;
   for (int64_t axis : normalised(axes, rank(x))) out = op(Kind::kReverseV2, {out, i32({axis})});
   return out;
@@ -298,14 +299,16 @@ Val Builder::reverse(Val x, std::span<const int> axes) {
 
 Val Builder::pack(std::span<const Val> parts, int axis) {
   if (axis < 0) axis += rank(parts[0]) + 1;
-  return op(Kind::kPack, parts, PackOptions{axis, static_cast<int>(parts.size())});
+  return op(Kind::kPack, parts, PackOptions{axis});
 }
 
 std::vector<Val> Builder::unpack(Val x, int axis) {
   if (axis < 0) axis += rank(x);
   Dim count = dim(x, axis);
-  if (!stream::is_static(count)) throw stream::Unsupported("a dynamic dimension is unpacked", "fix it with --shape");
-  return ops(Kind::kUnpack, {x}, PackOptions{axis, static_cast<int>(count)}, static_cast<int>(count));
+  if (!stream::is_static(count))
+    throw stream::Unsupported("the dimension that is unpacked is not static",
+                              "fix the inputs' shapes with --shape INPUT=...");
+  return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
 }
 
 Val Builder::bias_or_zeros(Kind kind, Val weights, Val bias) {

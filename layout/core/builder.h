@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds core ops to a graph. Shapes and dtypes are inferred as ops are added, ops on constants become recipes, and what
-// does nothing (a reshape to the same shape, an identity transpose) is not added: so Shape -> Gather -> Concat ->
-// Reshape chains vanish by themselves, and a lowering needs no shape rule of its own.
+// Adds core ops to a graph. Shapes and dtypes are inferred as ops are added, ops on constants become recipes, and ops
+// that do nothing (a reshape to the same shape, an identity transpose) are not added. So Shape -> Gather -> Concat ->
+// Reshape chains vanish, and a lowering needs no shape rules.
 //
 // Functions have the names of TFLite's builtins and their semantics (NHWC convolutions; LiteRT's kernels are the
 // source). All throw stream::Error(kMalformed) when shapes or dtypes do not fit.
@@ -47,11 +47,11 @@ class Builder {
   Val i32(std::span<const int64_t> elements);          // rank 1
   Val i32(std::initializer_list<int64_t> elements) { return i32({elements.begin(), elements.size()}); }
   Val i32_scalar(int64_t value);
-  // A rank-1 i32 (or given dtype) tensor of dimensions: a constant when all are static, else computed from SHAPE of
-  // whatever value carries the symbol. Throws Unsupported when a symbol cannot be had at run time.
+  // A rank-1 i32 (or given dtype) tensor of dimensions: a constant when all are static, else computed from the SHAPE of
+  // a value that has the symbol. Throws Unsupported when a symbol cannot be computed at run time.
   Val dims(std::span<const Dim> dims, DType dtype = DType::kInt32);
 
-  // ---- the general way ----
+  // ---- any builtin ----
   std::vector<Val> ops(Kind kind, std::initializer_list<Val> inputs, Options options, int output_count);
   std::vector<Val> ops(Kind kind, std::span<const Val> inputs, Options options, int output_count);
   Val op(Kind kind, std::initializer_list<Val> inputs, Options options = {}) {
@@ -102,7 +102,6 @@ class Builder {
   Val pow(Val a, Val b) { return op(Kind::kPow, {a, b}); }
   Val maximum(Val a, Val b) { return op(Kind::kMaximum, {a, b}); }
   Val minimum(Val a, Val b) { return op(Kind::kMinimum, {a, b}); }
-  Val squared_difference(Val a, Val b) { return op(Kind::kSquaredDifference, {a, b}); }
   Val atan2(Val a, Val b) { return op(Kind::kAtan2, {a, b}); }
   Val equal(Val a, Val b) { return op(Kind::kEqual, {a, b}); }
   Val not_equal(Val a, Val b) { return op(Kind::kNotEqual, {a, b}); }
@@ -132,7 +131,7 @@ class Builder {
   }
   std::vector<Val> split(Val x, std::span<const int64_t> sizes, int axis);      // SPLIT when equal, else SPLIT_V
   Val slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size);  // size -1: to the end
-  // As numpy's x[begin:end:stride] on each axis, all of them given; ends may lie outside. Negative strides allowed.
+  // As numpy's x[begin:end:stride] on each axis, all of them given; ends may be outside. Negative strides allowed.
   Val strided_slice(Val x, std::span<const int64_t> begin, std::span<const int64_t> end,
                     std::span<const int64_t> stride);
   Val pad(Val x, std::span<const int64_t> before, std::span<const int64_t> after, double value);  // PAD or PADV2
@@ -154,7 +153,7 @@ class Builder {
     return op(Kind::kOneHot, {indices, depth, on, off}, OneHotOptions{axis});
   }
 
-  // ---- reductions and their kin: axes may be negative ----
+  // ---- reductions and other ops along axes; axes may be negative ----
   Val sum(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kSum, x, axes, keep_dims); }
   Val mean(Val x, std::span<const int> axes, bool keep_dims) { return reduce(Kind::kMean, x, axes, keep_dims); }
   Val reduce_max(Val x, std::span<const int> axes, bool keep_dims) {
@@ -168,9 +167,6 @@ class Builder {
   }
   Val reduce_any(Val x, std::span<const int> axes, bool keep_dims) {
     return reduce(Kind::kReduceAny, x, axes, keep_dims);
-  }
-  Val reduce_all(Val x, std::span<const int> axes, bool keep_dims) {
-    return reduce(Kind::kReduceAll, x, axes, keep_dims);
   }
   Val reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims);
   Val arg_max(Val x, int axis, DType to) {
@@ -225,14 +221,13 @@ class Builder {
   Val local_response_normalization(Val x, LrnOptions options) {
     return op(Kind::kLocalResponseNormalization, {x}, options);
   }
-  Val l2_normalization(Val x) { return op(Kind::kL2Normalization, {x}); }  // last axis
 
  private:
   // For kernels that require a bias.
   Val bias_or_zeros(Kind kind, Val weights, Val bias);
 };
 
-// An i32 list of one element with the value of a symbolic dimension; absent when nothing tells it. run_time_dims.cc
+// An i32 list of one element with the value of a symbolic dimension; absent when no value tells it. run_time_dims.cc
 Val run_time_dim(Builder& b, Dim dim);
 
 }  // namespace lowtide::core

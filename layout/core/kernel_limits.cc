@@ -6,15 +6,13 @@
 #include <cstddef>
 #include <optional>
 
+#include "schemas/tflite_generated.h"
+
 namespace lowtide::core {
 namespace {
 
-// The rows name operators as the schema does.
-enum class SchemaName : int16_t {
-#define LOWTIDE_KIND(schema_name, enumerator, code) schema_name = code,
-#include "layout/core/kinds.inc"
-#undef LOWTIDE_KIND
-};
+// The rows name operators as the schema does; more were measured than are used.
+using SchemaName = tflite::BuiltinOperator;
 
 constexpr size_t kCodes = 256;
 using Table = std::array<std::optional<KernelLimits>, kCodes>;

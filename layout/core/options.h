@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of core ops: TFLite's option tables as small structs, with TFLite's names and meanings. Kinds without a
-// struct here have no options. The writer (emit/) and the reader turn them into flatbuffer tables and back.
+// struct have no options. emit/builtins/ turns them into flatbuffer tables.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <variant>
 #include <vector>
 
@@ -48,7 +45,7 @@ struct TransposeConvOptions {
   Activation activation = Activation::kNone;
   bool operator==(const TransposeConvOptions&) const = default;
 };
-// AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D
+// AVERAGE_POOL_2D, MAX_POOL_2D
 struct PoolOptions {
   Padding padding = Padding::kValid;
   int stride_h = 1, stride_w = 1, filter_h = 1, filter_w = 1;
@@ -58,12 +55,10 @@ struct PoolOptions {
 struct FullyConnectedOptions {
   Activation activation = Activation::kNone;
   bool keep_num_dims = false;
-  bool asymmetric_quantize_inputs = false;
   bool operator==(const FullyConnectedOptions&) const = default;
 };
 struct BatchMatmulOptions {
   bool adj_x = false, adj_y = false;
-  bool asymmetric_quantize_inputs = false;
   bool operator==(const BatchMatmulOptions&) const = default;
 };
 struct SoftmaxOptions {
@@ -96,8 +91,7 @@ struct ResizeOptions {
   bool operator==(const ResizeOptions&) const = default;
 };
 struct StridedSliceOptions {
-  int begin_mask = 0, end_mask = 0, ellipsis_mask = 0, new_axis_mask = 0, shrink_axis_mask = 0;
-  bool offset = false;
+  int begin_mask = 0, end_mask = 0, shrink_axis_mask = 0;
   bool operator==(const StridedSliceOptions&) const = default;
 };
 struct SqueezeOptions {
@@ -112,7 +106,6 @@ struct SplitOptions {
 // PACK (values_count is the number of inputs), UNPACK
 struct PackOptions {
   int axis = 0;
-  int count = 0;
   bool operator==(const PackOptions&) const = default;
 };
 // LEAKY_RELU
@@ -151,38 +144,16 @@ struct ReverseSequenceOptions {
   int sequence_axis = 0, batch_axis = 0;
   bool operator==(const ReverseSequenceOptions&) const = default;
 };
-// UNIDIRECTIONAL_SEQUENCE_LSTM, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_* (merge_outputs)
-struct SequenceOptions {
-  Activation activation = Activation::kNone;
-  bool tanh_activation = false;  // TANH is no member of our Activation: it is fused by recurrent kernels only
-  float cell_clip = 0, projection_clip = 0;
-  bool time_major = false, merge_outputs = false, asymmetric_quantize_inputs = false, diagonal_recurrent = false;
-  bool operator==(const SequenceOptions&) const = default;
-};
 // IF: then, else. WHILE: condition, body. Indices of graphs in the model.
 struct SubgraphOptions {
   int first = 0, second = 0;
   bool operator==(const SubgraphOptions&) const = default;
-};
-// SCATTER_ND, SELECT_V2, ... have none.
-struct StablehloScatterOptions {
-  std::vector<int64_t> update_window_dims, inserted_window_dims, scatter_dims;
-  int64_t index_vector_dim = 0;
-  bool unique = false;
-  int computation = 0;
-  bool operator==(const StablehloScatterOptions&) const = default;
-};
-struct CustomOptions {
-  std::string name;
-  std::vector<std::byte> bytes;
-  bool operator==(const CustomOptions&) const = default;
 };
 
 using Options = std::variant<NoOptions, BinaryOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions,
                              FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions,
                              GatherOptions, IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions,
                              SplitOptions, PackOptions, LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions,
-                             MirrorPadOptions, OneHotOptions, LrnOptions, ReverseSequenceOptions, SequenceOptions,
-                             SubgraphOptions, StablehloScatterOptions, CustomOptions>;
+                             MirrorPadOptions, OneHotOptions, LrnOptions, ReverseSequenceOptions, SubgraphOptions>;
 
 }  // namespace lowtide::core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that take or replace a part, or turn an axis round: SLICE, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE,
+// Ops that take or replace a part, or reverse an axis: SLICE, STRIDED_SLICE, DYNAMIC_UPDATE_SLICE,
 // REVERSE_V2, REVERSE_SEQUENCE.
 //
 // The trap: STRIDED_SLICE clamps like numpy, SLICE does not; a mask bit overrides the listed begin or end. With a
@@ -45,7 +45,7 @@ Types infer_slice(const OpView& op) {
     const bool known = !is_symbol(extent) && !is_symbol(out.back()) && begin && !is_symbol((*begin)[a]);
     if ((out.back() < 0 && !is_symbol(out.back())) || (begin && (*begin)[a] < 0 && !is_symbol((*begin)[a])) ||
         (known && (*begin)[a] + out.back() > extent))
-      reject(op, fmt::format("axis {}: {} elements do not lie inside {}", a, out.back(), extent));
+      reject(op, fmt::format("axis {}: a slice of {} elements exceeds the extent {}", a, out.back(), extent));
   }
   std::optional<std::vector<Dim>> contents;
   if (auto from = op.ints(1); from && stream::is_static(out))
@@ -103,7 +103,7 @@ struct Range {
 
 Dim not_negative(Symbols& symbols, Dim dim) { return is_symbol(dim) ? symbols.max(dim, 0) : std::max<Dim>(dim, 0); }
 
-// Of a symbolic extent. An axis that holds at least one element is assumed: [1:] and [:-1] give extent - 1.
+// Of a symbolic extent, which is taken to be at least 1: [1:] and [:-1] give extent - 1.
 Range symbolic_range(const OpView& op, Dim extent, std::optional<Dim> begin, std::optional<Dim> end, int64_t stride) {
   Symbols& symbols = op.symbols();
   const bool whole_end = !end || *end == extent;
@@ -146,8 +146,6 @@ struct Ranges {
 
 Ranges strided_ranges(const OpView& op) {
   const auto& options = op.get<StridedSliceOptions>();
-  if (options.ellipsis_mask || options.new_axis_mask || options.offset)
-    throw stream::Unsupported("STRIDED_SLICE with an ellipsis, a new axis, or ends as offsets");
   const int rank = op.rank(0);
   for (size_t input : {1u, 2u, 3u}) need_list(op, input, rank);
   const std::optional<std::vector<int64_t>> strides = op.ints(3);
@@ -158,15 +156,15 @@ Ranges strided_ranges(const OpView& op) {
   for (int axis = 0; axis < rank; ++axis) {
     const auto a = static_cast<size_t>(axis);
     const Dim extent = op.shape(0)[a];
-    if (stride[a] == 0) reject(op, "a stride of 0");
+    if (stride[a] == 0) reject(op, fmt::format("the stride of axis {} is 0", axis));
     const bool all_before = options.begin_mask >> axis & 1, all_after = options.end_mask >> axis & 1;
     if (options.shrink_axis_mask >> axis & 1) {
       out.shrunk.push_back(axis);
-      if (stride[a] < 0) reject(op, "a dropped axis with a negative stride");
+      if (stride[a] < 0) reject(op, fmt::format("axis {} is dropped, but its stride is negative", axis));
       int64_t from = 0;
       if (begin && !is_symbol((*begin)[a]) && !is_symbol(extent)) {
         from = (*begin)[a] < 0 ? (*begin)[a] + extent : (*begin)[a];
-        if (from < 0 || from >= extent) reject(op, fmt::format("index {} lies outside an extent of {}", from, extent));
+        if (from < 0 || from >= extent) reject(op, fmt::format("index {} is outside an extent of {}", from, extent));
       }
       out.axes.push_back({from, 1, 1});
       continue;
@@ -252,12 +250,13 @@ void rewrite_strided_slice(Graph& graph, Op& op, const Movement& movement) {
 
 Types infer_dynamic_update_slice(const OpView& op) {
   need_inputs(op, 3);
-  if (op.dtype(0) != op.dtype(1) || op.rank(0) != op.rank(1)) reject(op, "operand and update differ in dtype or rank");
+  if (op.dtype(0) != op.dtype(1) || op.rank(0) != op.rank(1))
+    reject(op, "the operand and the update differ in dtype or rank");
   need_list(op, 2, op.rank(0));
   for (size_t a = 0; a < op.shape(0).size(); ++a) {
     const Dim whole = op.shape(0)[a], part = op.shape(1)[a];
     if (!is_symbol(whole) && !is_symbol(part) && part > whole)
-      reject(op, fmt::format("an update of {} does not fit {}", part, whole));
+      reject(op, fmt::format("axis {}: an update of {} elements exceeds the extent {}", a, part, whole));
   }
   return {{op.dtype(0), op.shape(0), std::nullopt}};
 }
@@ -272,7 +271,7 @@ void rewrite_dynamic_update_slice(Graph& graph, Op& op, const Movement& movement
   permute_entries(graph, op, 2, movement.outputs[0]);
 }
 
-// ---- REVERSE_V2: the kernel wants axes that stand side by side ----
+// ---- REVERSE_V2: the kernel takes neighbouring axes only ----
 
 std::vector<int> reversed_axes(const OpView& op) {
   std::vector<int> axes;
@@ -318,7 +317,7 @@ Types infer_reverse_sequence(const OpView& op) {
   const int sequence = front_axis(op, options.sequence_axis, op.rank(0));
   const int batch = front_axis(op, options.batch_axis, op.rank(0));
   if (sequence == batch) reject(op, "the batch axis is the sequence axis");
-  if (op.rank(1) != 1) reject(op, "the lengths are not a list");
+  if (op.rank(1) != 1) reject(op, fmt::format("the lengths have rank {}, not 1", op.rank(1)));
   agree(op, op.shape(1)[0], op.shape(0)[static_cast<size_t>(batch)], "batch and lengths");
   return {{op.dtype(0), op.shape(0), std::nullopt}};
 }

@@ -35,21 +35,21 @@ TEST_F(ConvTraits, ImpossibleShapesAreMalformed) {
   EXPECT_THROW(b.conv_2d(x, input({4, 3, 3, 2}), {}, {}), stream::Error);            // 3 groups, 4 filters
   EXPECT_THROW(b.conv_2d(x, input({4, 9, 3, 6}), {}, {}), stream::Error);            // a kernel of 9 in 7 rows
   EXPECT_THROW(b.conv_2d(x, input({4, 3, 3, 6}), input({5}), {}), stream::Error);    // a bias of 5 for 4 filters
-  EXPECT_THROW(b.depthwise_conv_2d(x, input({1, 3, 3, 8}), {}, {}), stream::Error);  // 8 is no multiple of 6
+  EXPECT_THROW(b.depthwise_conv_2d(x, input({1, 3, 3, 8}), {}, {}), stream::Error);  // 8 is not a multiple of 6
   EXPECT_THROW(b.space_to_depth(x, 2), stream::Error);
   EXPECT_THROW(b.depth_to_space(x, 2), stream::Error);
   EXPECT_THROW(b.max_pool_2d(input({7, 9, 6}), {}), stream::Error);
 }
 
 TEST_F(ConvTraits, NormalisationsFollowWhatKeepsTheLastAxis) {
-  Val y = b.l2_normalization(input({2, 3, 5}));
+  Val y = b.local_response_normalization(input({2, 3, 5, 7}), {});
   const Op& op = graph.ops.back();
   const OpView view{graph, op.kind, op.inputs, op.options};
   const auto commute = builtin(op.kind).commute;
-  EXPECT_TRUE(commute(view, op.outputs, {false, 0}, {1, 0, 2}));
-  EXPECT_FALSE(commute(view, op.outputs, {false, 0}, {0, 2, 1}));
-  EXPECT_EQ(b.shape(y), (Shape{2, 3, 5}));
-  EXPECT_EQ(builtin(Kind::kDepthwiseConv2d).commute, nullptr);
+  EXPECT_TRUE(commute(view, op.outputs, {false, 0}, {1, 0, 2, 3}));
+  EXPECT_FALSE(commute(view, op.outputs, {false, 0}, {0, 1, 3, 2}));
+  EXPECT_EQ(b.shape(y), (Shape{2, 3, 5, 7}));
+  EXPECT_EQ(*builtin(Kind::kDepthwiseConv2d).commute, nullptr);
 }
 
 }  // namespace

@@ -116,8 +116,8 @@ TEST_F(MovementTest, CommutedOpsGiveTheSameElements) {
   EXPECT_EQ(check(Kind::kGather, {x, b.i32_scalar(2)}, GatherOptions{.axis = -2}), 8);
   EXPECT_EQ(check(Kind::kBroadcastTo, {numbered({3, 1}), list({2, 3, 4})}), 6);
   EXPECT_EQ(check(Kind::kFill, {list({2, 3, 4}), b.i32_scalar(5)}), 6);
-  EXPECT_EQ(check(Kind::kPack, {x, x}, PackOptions{.axis = 2, .count = 2}), 36);
-  EXPECT_EQ(check(Kind::kUnpack, {x}, PackOptions{.axis = 1, .count = 3}, 3), 12);
+  EXPECT_EQ(check(Kind::kPack, {x, x}, PackOptions{.axis = 2}), 36);
+  EXPECT_EQ(check(Kind::kUnpack, {x}, PackOptions{.axis = 1}, 3), 12);
   EXPECT_EQ(check(Kind::kSqueeze, {numbered({1, 3, 1, 4})}, SqueezeOptions{{0, -2}}), 26);
   EXPECT_EQ(check(Kind::kExpandDims, {x, b.i32_scalar(-2)}), 30);
   EXPECT_EQ(check(Kind::kReshape, {x, list({2, 12})}), 4);

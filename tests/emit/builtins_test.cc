@@ -1,16 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "emit/op_versions.h"
-
+// How builtins are written: no row is missing, none is there twice; which versions ops need.
 #include <gtest/gtest.h>
 
-#include "emit/runtime_versions.h"
+#include <map>
+#include <set>
+
+#include "emit/builtins/row.h"
 #include "tests/emit/models.h"
 
 namespace lowtide::emit {
 namespace {
 
-using core::DType;
-using core::Kind;
+constexpr Kind kBuiltins[] = {
+#define LOWTIDE_KIND(schema_name, enumerator, code) Kind::enumerator,
+#include "layout/core/kinds.inc"
+#undef LOWTIDE_KIND
+};
+
+template <typename Row>
+concept MadeOfNothing = requires {
+  Row{};
+};
+template <typename Row>
+concept MadeWithoutVersion = requires {
+  Row{.kind = Kind::kAbs, .options = no_table, .runtimes = {"1.5.0"}};
+};
+static_assert(!MadeOfNothing<BuiltinForm> && !MadeWithoutVersion<BuiltinForm> && !MadeOfNothing<Runtimes>);
+
+TEST(BuiltinForms, EachKindHasOneRow) {
+  std::map<Kind, int> rows;
+  for (const BuiltinForm* row : all_builtin_forms()) ++rows[row->kind];
+  const std::set<Kind> kinds(std::begin(kBuiltins), std::end(kBuiltins));
+  for (Kind kind : kinds) EXPECT_EQ(rows[kind], 1) << core::kind_name(kind);
+  for (const auto& [kind, count] : rows) EXPECT_TRUE(kinds.contains(kind)) << core::kind_name(kind);
+  EXPECT_ANY_THROW(builtin_form(Kind::kErf));
+  EXPECT_ANY_THROW(builtin_form(Kind::kDead));
+}
 
 // The version of an op of one output, given types and shapes of its inputs.
 struct In {
@@ -24,7 +49,6 @@ int version(Kind kind, const std::vector<In>& inputs, core::Options options, DTy
   m.op(kind, ids, std::move(options), result, {1});
   return op_version(*m.graph, m.graph->ops.at(0));
 }
-constexpr DType kF32 = DType::kFloat32, kI8 = DType::kInt8, kI32 = DType::kInt32, kI64 = DType::kInt64;
 
 TEST(OpVersions, DependOnOptions) {
   core::Conv2dOptions dilated{.dilation_w = 2};
@@ -59,7 +83,6 @@ TEST(OpVersions, OfQuantizedWeights) {
     m.op(kind, {x, w, m.graph->add_value(kF32, {3})}, std::move(options), kF32, {7, 3});
     return op_version(*m.graph, m.graph->ops.at(0));
   };
-  constexpr DType kI4 = DType::kInt4;
   core::FullyConnectedOptions keep{.keep_num_dims = true};
   EXPECT_EQ(with_scales(Kind::kFullyConnected, kF32, kI8, {3, 5}, keep, 3), 12);
   EXPECT_EQ(with_scales(Kind::kFullyConnected, kF32, kI4, {3, 5}, keep, 3), 12);
