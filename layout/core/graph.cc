@@ -31,15 +31,15 @@ std::string_view kind_name(Kind kind) {
 
 namespace {
 
-// Kernels take 8 and fewer, what has more is merged; the masks of STRIDED_SLICE have a bit for each of these. Without
-// a limit a shape of many unknown extents takes memory with the square of their number.
+// Kernels take 8 or fewer, more are merged where possible; the masks of STRIDED_SLICE have 32 bits. Without a limit the
+// memory for a shape of many unknown extents would grow with the square of their number.
 constexpr size_t kMostAxes = 32;
 
 }  // namespace
 
 ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
   if (shape.size() > kMostAxes)
-    throw stream::Unsupported(fmt::format("a tensor{} of {} axes; at most {} are handled",
+    throw stream::Unsupported(fmt::format("a tensor{} has {} axes, more than {}",
                                           value_name.empty() ? "" : fmt::format(" '{}'", value_name), shape.size(),
                                           kMostAxes));
   values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
@@ -63,7 +63,7 @@ const std::vector<Dim>* Graph::contents(ValueId id) {
   if (!value.constant || !(stream::is_integer(value.dtype) || value.dtype == DType::kBool)) return nullptr;
   if (value.constant->elements() > kContentsElements) return nullptr;
   std::vector<int64_t> elements = stream::evaluate_ints(value.constant, budget);
-  // A number in the range that names symbols cannot be told from one.
+  // A number in the range of symbols cannot be told from a symbol.
   if (std::any_of(elements.begin(), elements.end(), is_symbol)) return nullptr;
   value.contents = std::move(elements);
   return &*value.contents;
@@ -107,7 +107,7 @@ void Graph::tidy() {
     for (ValueId in : ops[op].inputs) pending.push_back(in);
   }
 
-  // Kahn's order, the smallest old position first. The users of op i stand at [first[i], first[i + 1]) of `users_of`:
+  // Kahn's order, the smallest old position first. The users of op i are at [first[i], first[i + 1]) of `users_of`:
   // two arrays, because a vector for each op would be most of the time that a graph of 100,000 takes.
   auto each_edge = [&](auto visit) {
     for (size_t i = 0; i < ops.size(); ++i)

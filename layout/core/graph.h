@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core graph: TFLite's builtins with their own semantics (NHWC convolutions, and so on), before they have bytes.
+// The core graph: TFLite's builtins with their own semantics (NHWC convolutions, and so on), before it is written.
 // Values and ops are held in vectors and named by integers; constants are recipes.
 //
 //     Value 0 (graph input) --+
@@ -29,8 +29,8 @@ enum class Kind : int16_t {
 #define LOWTIDE_KIND(schema_name, enumerator, code) enumerator = code,
 #include "layout/core/kinds.inc"
 #undef LOWTIDE_KIND
-  // The error function, elementwise. Patterns are found in it that could not be found in what it expands to; legalise/
-  // writes what is left of it with builtins, because no kernel computes it.
+  // The error function, elementwise. No kernel computes it. Patterns that contain it are fused; what is left is written
+  // with builtins (legalise/expand_erf.h).
   kErf = 240,  // builtin codes are below
   kTensorList =
       241,     // tensors that ONNX has in a sequence (lower/sequence.cc); the lowering of its users takes them out
@@ -42,8 +42,8 @@ using ValueId = int32_t;
 inline constexpr ValueId kAbsent = -1;  // an optional input that is not given
 using OpId = int32_t;
 
-// TFLite's affine quantization: real = scale * (q - zero_point). One entry, or one for each index of `axis`. No zero
-// point at all stands for zeros: weights have many channels.
+// TFLite's affine quantization: real = scale * (q - zero_point). One entry, or one for each index of `axis`. An empty
+// zero_point means zeros: weights have many channels.
 struct Quantization {
   std::vector<float> scale;
   std::vector<int64_t> zero_point;
@@ -72,7 +72,7 @@ struct Op {
   uint32_t origin = 0;  // index into Graph::origins: the ONNX node it came from
 };
 
-// The most elements that Value::contents holds. Shape tensors are short; anything longer is data.
+// The most elements that Value::contents has. Shape tensors are short; anything longer is data.
 inline constexpr uint64_t kContentsElements = 4096;
 
 inline bool has_input(const Op& op, size_t i) { return i < op.inputs.size() && op.inputs[i] != kAbsent; }
@@ -85,7 +85,7 @@ class Graph {
 
   std::string name;
   std::vector<Value> values;
-  std::vector<Op> ops;  // in an order in which every value stands before its uses, after tidy()
+  std::vector<Op> ops;  // after tidy(): every value is made before its uses
   std::vector<ValueId> inputs, outputs;
   std::vector<std::string> input_names, output_names;  // ONNX's names: an output may be an input or a constant too
   std::vector<std::string> origins{""};                // labels of ONNX nodes
@@ -106,8 +106,8 @@ class Graph {
   // The elements of a small numeric constant; nullopt when it is not constant or not small.
   std::optional<std::vector<double>> numbers(ValueId id);
 
-  // Removes dead ops and those whose outputs nobody needs, and puts the rest in topological order (stable: an op stands
-  // where it stood unless it must not). Renumbers producers. Throws Error(kMalformed) on a cycle.
+  // Removes dead ops and those whose outputs are not used, and puts the rest in topological order (stable: ops keep
+  // their order where they can). Renumbers producers. Throws Error(kMalformed) on a cycle.
   void tidy();
   // For each value: the ops that use it (an op twice when it uses it twice). Graph outputs are not listed.
   std::vector<std::vector<OpId>> users() const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime's kernels take and get right: types and ranks of the data, measured (tools/probe_kernels.py).
+// Which types and ranks of data the runtime's kernels take and compute correctly, measured (tools/probe_kernels.py).
 // The trap: a kernel does not refuse all that it cannot do. Some types run and give wrong numbers, some end the
-// process, so what is not listed here must not be emitted. docs/kernels.md tells what does not fit in a row.
+// process, so what is not listed here must not be written. docs/kernels.md has what does not fit in a row.
 #pragma once
 
 #include <cstdint>

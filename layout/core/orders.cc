@@ -58,7 +58,7 @@ uint64_t transpose_cost(const Graph& graph, ValueId id, const Perm& perm) {
   if (stream::moves_no_bytes(value.shape, perm)) return kReshapeCost;
   uint64_t bytes = static_cast<uint64_t>(std::max(1, stream::bits(value.dtype) / 8));
   for (core::Dim dim : value.shape) {
-    // Wherever it stands: a value must not get cheaper by being stored in another order.
+    // In any position: a value must not become cheaper by being stored in another order.
     uint64_t extent = stream::is_static(dim) ? static_cast<uint64_t>(dim) : is_batch(graph, dim) ? 1 : kNominalExtent;
     bytes = std::min(kMost, bytes * std::max<uint64_t>(1, extent));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Axis orders of values. A graph with TRANSPOSE ops is seen as one without: every value that some other op makes (a
-// "base") is used in certain orders, and the TRANSPOSE ops are what it costs to have it in those orders.
+// "base") is used in certain orders, and the TRANSPOSE ops are the cost of having it in those orders.
 //
 //     base b --TRANSPOSE p--> y --> op i        becomes        op i uses b in the order p
 #pragma once
@@ -45,7 +45,7 @@ class Orders {
 };
 
 // Bytes that a transpose of this shape moves at run time, plus a little for being an op at all; symbolic dims count
-// with a nominal extent. A permutation that moves no bytes (a RESHAPE) costs next to nothing.
+// with a nominal extent. A permutation that moves no bytes (a RESHAPE) costs almost nothing.
 uint64_t transpose_cost(const Graph& graph, ValueId value, const Perm& perm);
 
 // The value permuted by `perm`: the value itself, a permuted constant, or a new TRANSPOSE op (a RESHAPE where no byte

@@ -6,7 +6,7 @@
 namespace lowtide::core {
 namespace {
 
-// The shortest stretches in[i, ..) and out[j, ..) of equal product; all that is left when there are none.
+// The shortest runs of axes in[i, ..) and out[j, ..) of equal product; all axes that are left when there are none.
 std::pair<size_t, size_t> match(Symbols& symbols, std::span<const Dim> in, std::span<const Dim> out, size_t i,
                                 size_t j) {
   Dim left = 1;
@@ -44,7 +44,7 @@ std::vector<ReshapeGroup> reshape_groups(Symbols& symbols, std::span<const Dim> 
 
 std::optional<stream::Perm> perm_across_reshape(Symbols& symbols, std::span<const Dim> in, std::span<const Dim> out,
                                                 const stream::Perm& perm) {
-  // With no elements at all, equal products say nothing.
+  // Without elements, equal products mean nothing.
   if (std::count(in.begin(), in.end(), 0) || std::count(out.begin(), out.end(), 0)) return std::nullopt;
   if (perm.size() != in.size()) return std::nullopt;
   const std::vector<ReshapeGroup> groups = reshape_groups(symbols, in, out);
@@ -74,7 +74,7 @@ std::optional<stream::Perm> perm_across_reshape(Symbols& symbols, std::span<cons
     if (binding.back() != axis) return std::nullopt;
     binding.pop_back();
   }
-  // Axes of extent 1 that only the output has stand behind the axis they stood behind.
+  // Axes of extent 1 that only the output has stay behind the axis that they were behind.
   for (const ReshapeGroup& group : groups) {
     if (!group.in.empty()) continue;
     for (int axis : group.out) {

@@ -2,8 +2,8 @@
 // How the axes of a tensor correspond across a reshape: [2,3,4,5] -> [2,12,5] keeps axis 0 and the last, and merges the
 // two between. A permutation passes a reshape when it keeps merged axes together and in order.
 //
-// The trap: axes of extent 1 move no bytes and may stand anywhere, so they never bind; they are paired where both
-// sides have one at the same place, so that [1,C,H,W] -> [1,C,H*W] carries a channels-last order over.
+// The trap: axes of extent 1 move no bytes and may be anywhere, so they are no constraint. They are paired where both
+// sides have one in the same place, so that a channels-last order passes [1,C,H,W] -> [1,C,H*W].
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dimensions that only the run knows, computed inside the graph. They come from the shapes of the graph's inputs where
-// that is possible: those keep their axis order, so that nothing has to be transposed back to be asked for its shape.
+// Dimensions that are known at run time only, computed inside the graph. They are taken from the shapes of the graph's
+// inputs where that is possible: inputs keep their axis order, so that no value is transposed back for its shape.
 #include <algorithm>
 
 #include "layout/core/builder.h"
@@ -34,7 +34,7 @@ Val among_contents(Builder& b, ValueId list, Dim dim) {
 Val from_inputs(Builder& b, Dim dim) {
   for (ValueId input : b.graph.inputs)
     if (Val found = axis_of(b, input, dim)) return found;
-  // A branch or a body may be given a list of dimensions from around it.
+  // A branch or a body may have a list of dimensions as an input.
   for (ValueId input : b.graph.inputs)
     if (Val found = among_contents(b, input, dim)) return found;
   return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What became of the weights that were to be stored in fewer bits: for the report.
+// How weights were stored that were to be stored in fewer bits: for the report.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ int64_t mul64(int64_t a, int64_t b) {
   if (__builtin_mul_overflow(a, b, &out) || is_symbol(out)) overflow();
   return out;
 }
-// Formulas can be squared again and again, in a file of some hundred bytes. What models have is far below these.
+// A file of some hundred bytes can square a formula again and again. Models are far below these limits.
 constexpr size_t kMostParts = 2048;  // of a formula: its terms and their factors
 constexpr size_t kMostPartsOfAll = size_t{1} << 22;
 constexpr size_t kMostSteps = size_t{1} << 16;  // of one multiplication

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dimensions that are not known at conversion time. A symbolic Dim is a very negative number that names a polynomial
-// over the model's own dim_params, so that equal expressions are equal numbers: batch * 7 / 7 is batch again.
+// Dimensions that are not known at conversion time. A symbolic Dim is a large negative number that names a polynomial
+// over the model's dim_params. Equal expressions are equal numbers: batch * 7 / 7 is batch again.
 //
-// The trap: contents of shape tensors hold true negative numbers too (the -1 of a Reshape), so a symbol is not just any
-// negative number: is_symbol() decides.
+// The trap: shape tensors contain ordinary negative numbers too (the -1 of a Reshape); is_symbol() tells them apart.
 #pragma once
 
 #include <map>
@@ -23,7 +22,7 @@ inline constexpr Dim kSymbolBase = INT64_MIN / 2;
 inline bool is_symbol(Dim dim) { return dim <= kSymbolBase; }
 
 // Hash-conses symbolic dimensions. All functions accept plain numbers and give plain numbers where they can. Plain
-// arithmetic that would overflow throws stream::Error(kMalformed), formulas without end stream::Unsupported.
+// arithmetic that would overflow throws stream::Error(kMalformed), formulas that are too long stream::Unsupported.
 class Symbols {
  public:
   Symbols();
@@ -38,17 +37,17 @@ class Symbols {
   Dim min(Dim a, Dim b);
   Dim max(Dim a, Dim b);
   Dim product(std::span<const Dim> dims);
-  // a / b where b is known to divide a, e.g. what a Reshape's -1 stands for; nullopt when that cannot be shown.
+  // a / b where b is known to divide a, e.g. for the -1 of a Reshape; nullopt when that cannot be shown.
   std::optional<Dim> exact_div(Dim a, Dim b);
   std::string to_string(Dim dim) const;  // "batch*7"
 
-  // What a dimension is made of, for who computes it at run time: the sum of factor * product of atoms.
+  // What a dimension is made of, for its computation at run time: the sum of factor * product of atoms.
   struct Term {
     int64_t factor;
     std::vector<Dim> atoms;
   };
   std::vector<Term> terms(Dim dim) const;
-  // How an atom came about; nullopt for the model's own and for fresh ones.
+  // How an atom was made; nullopt for the model's own and for fresh ones.
   struct Made {
     enum class By : uint8_t { kFloorDiv, kMin, kMax } by;
     Dim a, b;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies where LiteRT's memory planner would let an op overwrite a value that is still needed.
 //
-// The planner lets RESHAPE share its input's memory, and lets elementwise ops write over an input that nobody else
-// reads. It looks at how often the first tensor of such a chain is read, not at those between:
+// The planner lets RESHAPE share its input's memory, and lets elementwise ops write over an input that no other op
+// reads. It counts the reads of the first tensor of such a chain, not those of the tensors between:
 //
 //     r --MUL--> a --RESHAPE--> b --ADD--> c        r and b are read once, so ADD writes over r's memory,
 //                 \--> read again later             which is a's too

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which type an op is computed when no kernel takes its own.
+// The type in which an op is computed when no kernel takes the type of its data.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace lowtide::layout {
 
-// How data goes to the kernel's type and back.
+// How data is converted to the kernel's type and back.
 enum class Passage {
   kCast,     // CAST both ways
   kBits,     // BITCAST both ways: u64 as i64

@@ -14,8 +14,8 @@ using core::Kind;
 using core::Op;
 using core::Val;
 
-// There is no ERF, but GELU holds it: gelu(y) = y/2 (1 + erf(y / sqrt 2)), so erf(x) = 2 gelu(y)/y - 1 with
-// y = sqrt(2) x. The quotient is 0/0 at 0, and inf/inf far out: near 0 erf is 2x/sqrt(pi) (an error of 4e-10 at the
+// GELU contains ERF: gelu(y) = y/2 (1 + erf(y / sqrt 2)), so erf(x) = 2 gelu(y)/y - 1 with
+// y = sqrt(2) x. The quotient is 0/0 at 0 and inf/inf for large x: near 0 erf is 2x/sqrt(pi) (an error of 4e-10 at the
 // limit), and from |x| = 4 on it is +-1 in f32. Elsewhere the error is that of two roundings near 1, 2.5e-7.
 Val erf_of(Builder& b, Val x) {
   constexpr double kNearZero = 1e-3, kSaturated = 4;

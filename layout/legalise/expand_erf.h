@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// ERF is computed by no kernel. It exists between lowering and here, because patterns (GELU) are found in it that could
-// not be found in what it expands to.
+// No kernel computes ERF. The op exists from lowering to here, because patterns with it (GELU) are fused in between.
 #pragma once
 
 #include "layout/core/graph.h"
 
 namespace lowtide::layout {
 
-// Writes each ERF that is left with TFLite's builtins.
+// Replaces each ERF that is left by builtins.
 void expand_erf(core::Graph& graph);
 
 }  // namespace lowtide::layout

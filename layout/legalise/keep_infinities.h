@@ -2,7 +2,8 @@
 // Masks of minus infinity survive additions.
 //
 // LiteRT's ADD and SUB clamp their results to the finite numbers (an activation of "none" is a clamp to +-3.4e38)
-// unless XNNPACK computes them. Before a softmax nobody can tell; in an output of the graph it would be a wrong number.
+// unless XNNPACK computes them. Before a softmax that makes no difference; in an output of the graph it is a wrong
+// number.
 #pragma once
 
 #include "layout/core/graph.h"
@@ -10,7 +11,7 @@
 namespace lowtide::layout {
 
 // Follows infinities from the graph's own small constants to its outputs, and puts them back by a SELECT_V2 behind each
-// ADD and SUB on the way. Infinities that only arise at run time are the kernels' matter.
+// ADD and SUB on the way. Infinities that arise at run time are left to the kernels.
 void keep_infinities(core::Graph& graph);
 
 }  // namespace lowtide::layout

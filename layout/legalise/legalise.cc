@@ -38,7 +38,7 @@ class Legaliser {
 
   std::vector<Unsupported> run() {
     std::vector<Op> ops = std::exchange(graph_.ops, {});
-    for (core::Value& value : graph_.values) value.producer = -1;  // until push(); a refused op's never again
+    for (core::Value& value : graph_.values) value.producer = -1;  // until push(); those of refused ops stay so
     for (Op& op : ops) {
       builder_.origin = op.origin;
       try {
@@ -64,12 +64,12 @@ class Legaliser {
     fit_rank(op, *limits, restore);
     fit_broadcast(op, *limits);
     push(std::move(op));
-    // The merged axes first, the element type second, as they were taken apart in the other order.
+    // The merged axes first, then the element type: the reverse of the order above.
     for (size_t i = narrowed; i < restore.size(); ++i) reshape_into(restore[i].first, restore[i].second);
     for (size_t i = 0; i < narrowed; ++i) pass_back(restore[i].first, restore[i].second, type);
   }
 
-  // Data with scales has kernels of its own, and whoever gave it scales has chosen them.
+  // Data with scales has kernels of its own, which were chosen when the scales were set.
   bool is_quantized(const Op& op) const {
     auto has_scale = [&](ValueId id) { return id != kAbsent && graph_.at(id).quantization.has_value(); };
     return std::any_of(op.inputs.begin(), op.inputs.end(), has_scale) ||
@@ -89,7 +89,7 @@ class Legaliser {
 
   // ---- element types ----
 
-  // Axes, shapes, counts: never too large for i32.
+  // Axes, shapes, counts: they fit i32.
   void fit_indices(Op& op) {
     const core::Builtin& row = core::builtin(op.kind);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -144,8 +144,8 @@ class Legaliser {
                           "run the cast outside the model, or make its input an initializer");
   }
 
-  // The narrower type that all of a moving op's data has already been computed in, if there is one: it is moved in that
-  // type, and widened where the wide one is asked for.
+  // The narrower type in which all data of a moving op was computed, if there is one: the data is moved in that type
+  // and widened where an op takes the wide one.
   std::optional<DType> known_narrow(const Op& op) const {
     const core::Builtin& row = core::builtin(op.kind);
     std::optional<DType> narrow;
@@ -177,7 +177,7 @@ class Legaliser {
     return v.id;
   }
 
-  // The op that makes `old` from `made`, the result in the computed type.
+  // Adds the op that makes `old` from `made`, the result in the computed type.
   void pass_back(ValueId made, ValueId old, ComputeType type) {
     const DType own = graph_.at(old).dtype;
     if (type.passage == Passage::kOrdered) made = builder_.add(Val{made}, smallest()).id;
@@ -203,14 +203,14 @@ class Legaliser {
                         "reshape to fewer axes in the model");
   }
 
-  // Padded axes cannot be merged: where there are too many, they are padded one after the other, all but the last here.
+  // Padded axes cannot be merged. Where there are too many, they are padded one after the other: here all but the last.
   void pad_by_axis(Op& op, const core::KernelLimits& limits) {
     auto table = graph_.ints(op.inputs[1]);
     if (!table || kernel_rank(graph_, op) <= limits.max_rank) return;
     std::vector<size_t> padded;
     for (size_t axis = 0; axis < table->size() / 2; ++axis)
       if ((*table)[2 * axis] != 0 || (*table)[2 * axis + 1] != 0) padded.push_back(axis);
-    constexpr size_t kAlways = 2;  // of two padded axes and what is merged around them the rank is 5
+    constexpr size_t kAlways = 2;  // two padded axes and the merged axes around them: rank 5
     const core::Shape table_shape = graph_.at(op.inputs[1]).shape;
     for (size_t i = 0; i + kAlways < padded.size(); ++i) {
       const size_t axis = padded[i];
@@ -235,7 +235,7 @@ class Legaliser {
     for (ValueId& in : op.inputs) in = builder_.broadcast_to(Val{in}, full).id;
   }
 
-  // RESHAPE into a value that stands in the graph already.
+  // RESHAPE into a value that is in the graph already.
   void reshape_into(ValueId from, ValueId to) {
     std::vector<int64_t> fixed = graph_.at(to).shape;
     int unknown = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the lowerings wrote in ONNX's terms becomes what the runtime's kernels take (kernel_limits.h): element types,
-// ranks, broadcasting, biases. Runs late, when nothing asks any more what an op means.
+// Changes ops until the runtime's kernels take them (core/kernel_limits.h): element types, ranks, broadcasting, biases.
+// Runs late, when no pass looks for patterns any more.
 //
 //     MAXIMUM f64  ->  CAST f32, MAXIMUM f32, CAST f64          SUM of rank 7  ->  RESHAPE, SUM of rank 3, RESHAPE
 //
@@ -18,7 +18,7 @@ namespace lowtide::layout {
 //
 // Types: narrow integers are computed in i32 and cast back, which wraps as they do; u32 in i64; u64 as the bits of i64
 // where that is the same; i64 and f64, where no kernel takes them, are narrowed to i32 and f32: numbers that do not fit
-// lose their upper half or their digits. Between two ops that were narrowed nothing is widened and narrowed again.
+// lose their upper half or their digits. Values between two narrowed ops stay narrow.
 std::vector<stream::Unsupported> legalise(core::Graph& graph);
 
 }  // namespace lowtide::layout

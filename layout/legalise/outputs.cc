@@ -13,12 +13,12 @@ void separate_outputs(core::Graph& graph, bool is_main) {
   std::set<core::ValueId> seen;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     core::ValueId& output = graph.outputs[i];
-    // Kernels copy what a graph other than the main one gives them: constants, and what a loop only hands on.
+    // Kernels of control flow copy the results of their graphs: constants, and state that a loop does not change.
     if (!is_main && graph.at(output).is_constant()) continue;
     if (!is_main && i < graph.inputs.size() && output == graph.inputs[i] && seen.insert(output).second) continue;
     const bool made = graph.at(output).producer >= 0 && !graph.at(output).is_constant();
     if (!made || !seen.insert(output).second) {
-      // Not Builder::reshape: that leaves out what does nothing.
+      // Not Builder::reshape, which leaves out a reshape to the same shape.
       const core::Value source = graph.at(output);
       std::vector<int64_t> shape = source.shape;
       for (int64_t& dim : shape)
@@ -35,7 +35,7 @@ void separate_outputs(core::Graph& graph, bool is_main) {
       seen.insert(out);
     }
   }
-  // The names of outputs are the file's interface: another value of that name gives way.
+  // The names of outputs are the file's interface: another value of that name loses it.
   std::set<std::string> names(graph.output_names.begin(), graph.output_names.end());
   for (core::Value& value : graph.values)
     if (names.contains(value.name)) value.name.clear();

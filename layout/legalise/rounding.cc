@@ -17,7 +17,7 @@ bool Rounding::takes(const Op& op) const {
       return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && result.quantization &&
              result.quantization->scale.size() == 1;
     }
-    // The parameters are taken off again, or the numbers are asked for.
+    // The bits without scales, or the numbers.
     case Kind::kBitcast:
       return levels_.contains(op.inputs[0]) && b_.graph.at(op.inputs[0]).dtype == b_.graph.at(op.outputs[0]).dtype;
     case Kind::kDequantize:

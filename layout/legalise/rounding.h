@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // QUANTIZE of floats, exactly. The kernels divide or multiply by the inverse, and round halves to even or away from
-// zero, depending on who runs them and on where an element stands: one step off now and then. So where no quantized
-// kernel takes its result, it is written out, as the formula ONNX and TFLite both give for it.
+// zero, depending on the delegate and on the position of an element: results are off by one step now and then. Where no
+// quantized kernel takes the result, QUANTIZE is written as the formula that ONNX and TFLite both define.
 #pragma once
 
 #include <map>
@@ -14,9 +14,9 @@ class Rounding {
  public:
   explicit Rounding(core::Builder& builder) : b_(builder) {}
 
-  // Whether `op` is to be written out by expand(): a QUANTIZE of floats by one scale, or what reads its result.
+  // Whether expand() writes `op` out: a QUANTIZE of floats by one scale, or what reads its result.
   bool takes(const core::Op& op) const;
-  // Adds what `op` stands for to the graph, but for the last op, which is returned: it gives op's output.
+  // Adds the ops that compute `op` to the graph, except for the last one, which is returned: it makes op's output.
   core::Op expand(const core::Op& op);
 
  private:

@@ -25,7 +25,7 @@ DType bias_dtype(DType data) {
   }
 }
 
-// Kernels check that a bias counts in units of data times weights.
+// Kernels check that the scale of a bias is the product of those of data and weights.
 core::Quantization bias_quantization(const core::Quantization& data, const core::Quantization& weights) {
   core::Quantization out;
   for (float scale : weights.scale) out.scale.push_back(data.scale.at(0) * scale);

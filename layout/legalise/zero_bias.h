@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that insist on a bias get one of zeros.
+// Kernels that require a bias get one of zeros.
 #pragma once
 
 #include "layout/core/graph.h"

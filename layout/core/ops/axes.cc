@@ -11,19 +11,19 @@
 namespace lowtide::core {
 namespace {
 
-// Longer lists are data: their elements are not worth carrying.
+// Longer lists are data, not shapes: their elements are not followed.
 constexpr uint64_t kCarriedElements = 4096;
 
 }  // namespace
 
 int front_axis(const OpView& op, int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) reject(op, fmt::format("axis {} lies outside a tensor of rank {}", axis, rank));
+  if (axis < -rank || axis >= rank) reject(op, fmt::format("axis {} is outside a tensor of rank {}", axis, rank));
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
 std::vector<int64_t> need_ints(const OpView& op, size_t input, const char* what) {
   if (auto known = op.ints(input)) return *known;
-  throw stream::Unsupported(fmt::format("the {} of {} is only known at run time", what, kind_name(op.kind)));
+  throw stream::Unsupported(fmt::format("the {} of {} is known at run time only", what, kind_name(op.kind)));
 }
 
 Dim agree(const OpView& op, Dim a, Dim b, const char* what) {
@@ -33,15 +33,16 @@ Dim agree(const OpView& op, Dim a, Dim b, const char* what) {
 }
 
 Shape listed_shape(const OpView& op, size_t input) {
-  if (op.rank(input) != 1) reject(op, fmt::format("the shape must be a list, not of rank {}", op.rank(input)));
+  if (op.rank(input) != 1) reject(op, fmt::format("the shape has rank {}, not 1", op.rank(input)));
   if (const std::vector<Dim>* known = op.contents(input)) {
     for (Dim dim : *known)
-      if (dim < 0 && !is_symbol(dim)) reject(op, fmt::format("a dimension of {}", dim));
+      if (dim < 0 && !is_symbol(dim)) reject(op, fmt::format("dimension {} is negative", dim));
     return *known;
   }
   Dim rank = op.shape(input)[0];
   if (is_symbol(rank))
-    throw stream::Unsupported(fmt::format("the rank that {} makes is only known at run time", kind_name(op.kind)));
+    throw stream::Unsupported(
+        fmt::format("the rank of the result of {} is known at run time only", kind_name(op.kind)));
   Shape out;
   for (Dim i = 0; i < rank; ++i) out.push_back(op.symbols().fresh("dim"));
   return out;

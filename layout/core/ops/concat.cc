@@ -22,7 +22,7 @@ using Recipes = std::vector<RecipeRef>;
 
 int concat_axis(const OpView& op) { return front_axis(op, op.get<ConcatOptions>().axis, op.rank(0)); }
 
-// Contents of a list of lists; tensors of higher rank are data.
+// The contents where lists are joined; tensors of higher rank are data.
 std::optional<std::vector<Dim>> concat_contents(const OpView& op) {
   if (op.rank(0) != 1) return std::nullopt;
   std::vector<Dim> all;
@@ -75,7 +75,7 @@ size_t axis_slot(Kind kind) { return kind == Kind::kSplit ? 0 : 2; }
 
 int split_axis(const OpView& op) {
   std::vector<int64_t> axis = need_ints(op, axis_slot(op.kind), "axis");
-  if (axis.size() != 1) reject(op, fmt::format("{} axes instead of one", axis.size()));
+  if (axis.size() != 1) reject(op, fmt::format("{} axes are given, 1 is needed", axis.size()));
   return front_axis(op, axis[0], op.rank(data_slot(op.kind)));
 }
 
@@ -85,7 +85,8 @@ std::vector<Dim> split_sizes(const OpView& op, Dim extent) {
   if (count == 0) reject(op, "no outputs");
   if (op.kind == Kind::kSplit) {
     auto part = op.symbols().exact_div(extent, op.output_count);
-    if (!part && !is_symbol(extent)) reject(op, fmt::format("{} does not divide {}", count, extent));
+    if (!part && !is_symbol(extent))
+      reject(op, fmt::format("an extent of {} cannot be split into {} equal parts", extent, count));
     return std::vector<Dim>(count, part ? *part : op.symbols().fresh("split"));
   }
   const std::vector<Dim>* known = op.contents(1);
@@ -100,16 +101,16 @@ std::vector<Dim> split_sizes(const OpView& op, Dim extent) {
   Dim* open = nullptr;
   for (Dim& size : sizes) {
     if (size == -1) {
-      if (open) reject(op, "more than one size of -1");
+      if (open) reject(op, "more than one size is -1");
       open = &size;
     } else {
-      if (size < 0 && !is_symbol(size)) reject(op, fmt::format("a size of {}", size));
+      if (size < 0 && !is_symbol(size)) reject(op, fmt::format("size {} is negative", size));
       sum = op.symbols().add(sum, size);
     }
   }
   if (open) {
     *open = op.symbols().sub(extent, sum);
-    if (*open < 0 && !is_symbol(*open)) reject(op, fmt::format("the sizes exceed {}", extent));
+    if (*open < 0 && !is_symbol(*open)) reject(op, fmt::format("the sizes exceed the extent {}", extent));
   } else if (!is_symbol(sum) && !is_symbol(extent) && sum != extent) {
     reject(op, fmt::format("the sizes sum to {}, not {}", sum, extent));
   }

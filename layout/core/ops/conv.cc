@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The image ops: convolutions, pools, resizes, block moves and the normalisation over channels.
 //
-// The trap: two paddings and nothing else. SAME divides the missing elements so that the odd one comes last, and its
-// amount depends on the size; VALID has none. All images are NHWC (NDHWC in 3-D), so every op here is fixed to its axis
-// order; only the two that work along the last axis alone follow a permutation that keeps it last.
-// Source of the semantics: LiteRT's tflite/kernels (padding.h, conv.cc, pooling.cc, transpose_conv.cc, resize_*.cc,
+// The trap: there are two paddings only. SAME divides the missing elements so that the odd one comes last, and their
+// number depends on the size; VALID adds none. All images are NHWC (NDHWC in 3-D), so every op here is fixed to its
+// axis order; only the two that work along the last axis alone follow a permutation that keeps it last. Source of the
+// semantics: LiteRT's tflite/kernels (padding.h, conv.cc, pooling.cc, transpose_conv.cc, resize_*.cc,
 // ...).
 #include <fmt/format.h>
 
@@ -48,7 +48,7 @@ Dim windows(const OpView& op, Padding padding, Axis axis) {
   return out;
 }
 
-// Extent of a weight's axis: weights may be computed at run time, but their shape is known.
+// Extent of an axis of the weights: they may be computed at run time, but their shape is static.
 int64_t weight_extent(const OpView& op, size_t input, size_t axis) {
   Dim dim = op.shape(input)[axis];
   if (!stream::is_static(dim))
@@ -68,7 +68,7 @@ std::vector<TensorType> infer_conv_2d(const OpView& op) {
   const Dim channels = op.shape(0)[3];
   const int64_t out = weight_extent(op, 1, depthwise ? 3 : 0);
   const int64_t step = weight_extent(op, 1, depthwise ? 0 : 3);
-  if (depthwise && step != 1) reject(op, fmt::format("depthwise weights begin with {}, not 1", step));
+  if (depthwise && step != 1) reject(op, fmt::format("the first extent of depthwise weights is {}, not 1", step));
   if (!is_symbol(channels)) {
     const int64_t a = depthwise ? out : channels, b = depthwise ? channels : step;
     if (b < 1 || a % b != 0) reject(op, fmt::format("{} is not a multiple of {} channels", a, b));
@@ -168,7 +168,7 @@ std::vector<TensorType> infer_local_response_normalization(const OpView& op) {
   return image(op.dtype(0), op.shape(0));
 }
 
-// A convolution of one pixel is a product along the last axis: the axes before it may stand in any order.
+// A convolution of one pixel is a product along the last axis: the axes before it may be in any order.
 std::optional<Movement> follow_pointwise(const OpView& op, std::span<const ValueId> outputs, Slot slot,
                                          const Perm& perm) {
   const Shape& filter = op.shape(1);

@@ -26,8 +26,7 @@ Shape broadcast(const OpView& op) {
 
 void need_same_dtype(const OpView& op, size_t a, size_t b) {
   if (op.dtype(a) != op.dtype(b))
-    reject(op,
-           fmt::format("operands of different dtypes, {} and {}", dtype_name(op.dtype(a)), dtype_name(op.dtype(b))));
+    reject(op, fmt::format("the operands have dtypes {} and {}", dtype_name(op.dtype(a)), dtype_name(op.dtype(b))));
 }
 
 // ---- unary ----
@@ -50,7 +49,7 @@ std::vector<TensorType> infer_cast(const OpView& op) {
   need_inputs(op, 1);
   const DType to = op.get<IndexOptions>().dtype;
   TensorType out{to, op.shape(0)};
-  // Dimensions stay what they are through TF's and paddle's casts between integer types (narrow types could wrap).
+  // Exporters cast dimensions between integer types. They stay the same, except in narrow types, which could wrap.
   const bool keeps = to == DType::kInt64 || to == DType::kInt32;
   if (const auto* known = op.contents(0); known && keeps && stream::is_integer(op.dtype(0))) {
     auto fits = [&](Dim dim) {
@@ -70,7 +69,7 @@ std::vector<RecipeRef> fold_cast(const OpView& op) {
   return {recipe::cast(op.recipe(0), op.get<IndexOptions>().dtype)};
 }
 
-// RELU6 and its kin: kLow and kHigh are their limits.
+// RELU6 and the like: kLow and kHigh are their limits.
 template <int kLow, int kHigh>
 std::vector<RecipeRef> fold_clip(const OpView& op) {
   RecipeRef low = recipe::fill_value(kLow, op.dtype(0), {}), high = recipe::fill_value(kHigh, op.dtype(0), {});
@@ -111,7 +110,7 @@ std::optional<std::vector<Dim>> combine(const OpView& op, F&& f) {
   return out;
 }
 
-// Whether elements of this dtype are dimensions: arithmetic in it does not wrap for any sensible shape.
+// Whether elements of this dtype may be dimensions: arithmetic on extents does not wrap in it.
 bool holds_dims(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
 std::vector<TensorType> infer_arithmetic(const OpView& op) {
@@ -148,7 +147,7 @@ std::vector<TensorType> infer_compare_known(const OpView& op) {
   std::vector<TensorType> out = infer_compare(op);
   if (!holds_dims(op.dtype(0))) return out;
   out[0].contents = combine(op, [&](Dim a, Dim b) -> std::optional<Dim> {
-    // Dimensions are not negative: a symbol is never equal to -1, never below 0.
+    // Dimensions are not negative: a symbol is never equal to -1 and never below 0.
     if (a == b) {
       if (op.kind == Kind::kEqual || op.kind == Kind::kLessEqual || op.kind == Kind::kGreaterEqual) return 1;
       return 0;
@@ -173,7 +172,7 @@ std::vector<RecipeRef> fold_binary(const OpView& op) {
 
 std::vector<TensorType> infer_select(const OpView& op) {
   need_inputs(op, 3);
-  if (op.dtype(0) != DType::kBool) reject(op, fmt::format("its condition is {}, not bool", dtype_name(op.dtype(0))));
+  if (op.dtype(0) != DType::kBool) reject(op, fmt::format("the condition is {}, not bool", dtype_name(op.dtype(0))));
   need_same_dtype(op, 1, 2);
   TensorType out{op.dtype(1), broadcast(op)};
   if (holds_dims(out.dtype) && out.shape.size() <= 1) {
@@ -199,7 +198,7 @@ std::vector<RecipeRef> fold_select(const OpView& op) {
   return {recipe::select(op.recipe(0), op.recipe(1), op.recipe(2))};
 }
 
-// QUANTIZE and DEQUANTIZE: the target's dtype and parameters are the output value's, set by whoever builds the op.
+// QUANTIZE and DEQUANTIZE: scales and zero points belong to the output value; whoever builds the op sets them.
 std::vector<TensorType> infer_quantize(const OpView& op) {
   need_inputs(op, 1);
   return {{op.get<IndexOptions>().dtype, op.shape(0)}};

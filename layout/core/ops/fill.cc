@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that make or repeat elements: FILL, RANGE, TILE, BROADCAST_TO, BROADCAST_ARGS.
 //
-// The trap: RANGE of floats adds up step by step, so its last bits depend on the order; only integers are folded.
+// The trap: RANGE of floats adds the step again and again, so its last bits depend on the order; only integers are
+// folded.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ using Recipes = std::vector<RecipeRef>;
 
 Types infer_fill(const OpView& op) {
   need_inputs(op, 2);
-  if (op.rank(1) != 0) reject(op, fmt::format("a value of rank {} instead of a scalar", op.rank(1)));
+  if (op.rank(1) != 0) reject(op, fmt::format("the value has rank {}, not 0", op.rank(1)));
   Shape out = listed_shape(op, 0);
   std::optional<std::vector<Dim>> contents;
   const std::vector<Dim>* value = op.contents(1);
@@ -53,7 +54,7 @@ std::optional<Dim> ints_in_range(const OpView& op) {
   const std::vector<Dim>*start = op.contents(0), *limit = op.contents(1), *delta = op.contents(2);
   if (!start || !limit || !delta || is_symbol((*delta)[0])) return std::nullopt;
   const Dim step = (*delta)[0];
-  if (step == 0) reject(op, "a step of 0");
+  if (step == 0) reject(op, "the step is 0");
   Symbols& symbols = op.symbols();
   Dim count = step > 0 ? symbols.ceil_div(symbols.sub((*limit)[0], (*start)[0]), step)
                        : symbols.ceil_div(symbols.sub((*start)[0], (*limit)[0]), -step);
@@ -64,15 +65,15 @@ std::optional<Dim> ints_in_range(const OpView& op) {
 Types infer_range(const OpView& op) {
   need_inputs(op, 3);
   for (size_t i = 0; i < 3; ++i) {
-    if (op.rank(i) != 0) reject(op, fmt::format("input {} is no scalar", i));
+    if (op.rank(i) != 0) reject(op, fmt::format("input {} has rank {}, not 0", i, op.rank(i)));
     if (op.dtype(i) != op.dtype(0)) reject(op, "the inputs' dtypes differ");
   }
   if (!stream::is_integer(op.dtype(0))) {
     auto start = op.graph.numbers(op.inputs[0]), limit = op.graph.numbers(op.inputs[1]),
          delta = op.graph.numbers(op.inputs[2]);
     if (!start || !limit || !delta) return {{op.dtype(0), {op.symbols().fresh("range")}, std::nullopt}};
-    if ((*delta)[0] == 0) reject(op, "a step of 0");
-    // In the kernel's own precision: the quotient decides how many there are.
+    if ((*delta)[0] == 0) reject(op, "the step is 0");
+    // In the kernel's precision: the quotient decides how many elements there are.
     const float quotient =
         (static_cast<float>((*limit)[0]) - static_cast<float>((*start)[0])) / static_cast<float>((*delta)[0]);
     const double count = std::max(0.0, std::ceil(static_cast<double>(quotient)));
@@ -116,11 +117,12 @@ RecipeRef tiled(RecipeRef data, const std::vector<int64_t>& repeats) {
 Types infer_tile(const OpView& op) {
   need_inputs(op, 2);
   if (op.rank(1) != 1 || (!is_symbol(op.shape(1)[0]) && op.shape(1)[0] != op.rank(0)))
-    reject(op, fmt::format("repeats {} for rank {}", stream::to_string(op.shape(1)), op.rank(0)));
+    reject(op, fmt::format("the repeats have shape {}, not [{}]", stream::to_string(op.shape(1)), op.rank(0)));
   const std::vector<Dim>* repeats = op.contents(1);
   Shape out;
   for (size_t a = 0; a < op.shape(0).size(); ++a) {
-    if (repeats && (*repeats)[a] < 0 && !is_symbol((*repeats)[a])) reject(op, fmt::format("{} repeats", (*repeats)[a]));
+    if (repeats && (*repeats)[a] < 0 && !is_symbol((*repeats)[a]))
+      reject(op, fmt::format("axis {} is repeated {} times", a, (*repeats)[a]));
     out.push_back(repeats ? op.symbols().mul(op.shape(0)[a], (*repeats)[a]) : op.symbols().fresh("tile"));
   }
   std::optional<std::vector<Dim>> contents;
@@ -159,7 +161,7 @@ Types infer_broadcast_to(const OpView& op) {
   need_inputs(op, 2);
   Shape out = listed_shape(op, 1);
   const Shape& in = op.shape(0);
-  if (in.size() > out.size()) reject(op, fmt::format("rank {} cannot become rank {}", in.size(), out.size()));
+  if (in.size() > out.size()) reject(op, fmt::format("rank {} cannot be broadcast to rank {}", in.size(), out.size()));
   for (size_t i = 0; i < in.size(); ++i) {
     Dim& wide = out[out.size() - in.size() + i];
     if (in[i] != 1 && !is_symbol(in[i])) wide = agree(op, wide, in[i], "dimensions");
@@ -173,7 +175,7 @@ Recipes fold_broadcast_to(const OpView& op) {
   Shape out = infer_broadcast_to(op)[0].shape;
   return stream::is_static(out) ? Recipes{recipe::broadcast(op.recipe(0), std::move(out))} : Recipes{};
 }
-// The data may have fewer axes: it is lifted then, and a scalar stays what it is.
+// Data of fewer axes is lifted; a scalar stays as it is.
 std::optional<Movement> commute_broadcast_to(const OpView& op, std::span<const ValueId> outputs, Slot slot,
                                              const Perm& perm) {
   const int rank = op.graph.at(outputs[0]).rank();
@@ -196,10 +198,10 @@ bool merge_broadcast(AxisMerger& m) {
 Types infer_broadcast_args(const OpView& op) {
   need_inputs(op, 2);
   if (op.rank(0) != 1 || op.rank(1) != 1 || op.dtype(0) != op.dtype(1))
-    reject(op, "two shapes of one dtype are needed");
+    reject(op, "the inputs are not two lists of one dtype");
   const Dim ranks[] = {op.shape(0)[0], op.shape(1)[0]};
   if (is_symbol(ranks[0]) || is_symbol(ranks[1]))
-    throw stream::Unsupported("the rank of a broadcast is only known at run time");
+    throw stream::Unsupported("the rank of a broadcast is known at run time only");
   std::optional<std::vector<Dim>> out;
   const std::vector<Dim>*a = op.contents(0), *b = op.contents(1);
   if (a && b) {

@@ -2,8 +2,9 @@
 // Ops that pick or place elements by index: GATHER, GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP, ONE_HOT, WHERE,
 // UNIQUE, UNSORTED_SEGMENT_*, NON_MAX_SUPPRESSION_V4.
 //
-// The trap: LiteRT's indices are never negative (GATHER refuses them, GATHER_ND does not look), and SCATTER_ND adds
-// where an index comes twice. ONE_HOT alone lets an index lie outside: its row is then all `off`.
+// The trap: LiteRT's indices are never negative (GATHER refuses them, GATHER_ND does not check), and SCATTER_ND adds
+// the updates of an index that is given twice. Only ONE_HOT takes an index outside its range: the row is then all
+// `off`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ using Types = std::vector<TensorType>;
 using Recipes = std::vector<RecipeRef>;
 
 void need_indices(const OpView& op, size_t input) {
-  if (!stream::is_integer(op.dtype(input))) reject(op, fmt::format("input {} holds no integers", input));
+  if (!stream::is_integer(op.dtype(input)))
+    reject(op, fmt::format("input {} is {}, not an integer type", input, dtype_name(op.dtype(input))));
 }
 
 // ---- GATHER ----
@@ -34,7 +36,8 @@ GatherAxes gather_axes(const OpView& op) {
   GatherAxes out{front_axis(op, options.axis, op.rank(0)), options.batch_dims};
   if (out.batch_dims < 0) out.batch_dims += op.rank(1);
   if (out.batch_dims < 0 || out.batch_dims > out.axis || out.batch_dims > op.rank(1))
-    reject(op, fmt::format("{} batch axes before axis {}", options.batch_dims, out.axis));
+    reject(op, fmt::format("batch_dims {} does not fit axis {} and indices of rank {}", options.batch_dims, out.axis,
+                           op.rank(1)));
   return out;
 }
 
@@ -57,7 +60,7 @@ std::optional<std::vector<int64_t>> picking(const OpView& op) {
   const Dim extent = op.shape(0)[static_cast<size_t>(axis)];
   for (int64_t index : *indices)
     if (index < 0 || (!is_symbol(extent) && index >= extent))
-      reject(op, fmt::format("index {} lies outside an extent of {}", index, extent));
+      reject(op, fmt::format("index {} is outside an extent of {}", index, extent));
   return indices;
 }
 
@@ -80,7 +83,7 @@ Recipes fold_gather(const OpView& op) {
   return {recipe::reshape(recipe::gather(op.recipe(0), gather_axes(op).axis, *indices), gathered_shape(op))};
 }
 
-// A list of indices keeps the axis, a single index drops it; a table of them would put axes between the data's.
+// A list of indices keeps the axis, a single index drops it; a table of indices would put axes between the data's.
 std::optional<Movement> commute_gather(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
   const auto [axis, batch_dims] = gather_axes(op);
   if (batch_dims != 0 || op.rank(1) > 1 || slot.index != 0) return std::nullopt;
@@ -103,8 +106,9 @@ int index_depth(const OpView& op, size_t input, int rank) {
   if (op.rank(input) == 0) reject(op, "the indices are a scalar");
   const Dim depth = op.shape(input).back();
   if (is_symbol(depth))
-    throw stream::Unsupported(fmt::format("the rank that {} makes is only known at run time", kind_name(op.kind)));
-  if (depth > rank) reject(op, fmt::format("indices of {} numbers into a tensor of rank {}", depth, rank));
+    throw stream::Unsupported(
+        fmt::format("the rank of the result of {} is known at run time only", kind_name(op.kind)));
+  if (depth > rank) reject(op, fmt::format("an index of {} numbers exceeds the rank {}", depth, rank));
   return static_cast<int>(depth);
 }
 
@@ -125,8 +129,8 @@ Types infer_scatter_nd(const OpView& op) {
   const int depth = index_depth(op, 0, static_cast<int>(out.size()));
   const Shape &indices = op.shape(0), &updates = op.shape(1);
   if (updates.size() + static_cast<size_t>(depth) + 1 != indices.size() + out.size())
-    reject(op, fmt::format("updates of rank {} for indices of rank {} into rank {}", updates.size(), indices.size(),
-                           out.size()));
+    reject(op, fmt::format("updates of rank {} do not fit indices of rank {} into a tensor of rank {}", updates.size(),
+                           indices.size(), out.size()));
   for (size_t i = 0; i < updates.size(); ++i) {
     const size_t outer = indices.size() - 1;
     agree(op, updates[i], i < outer ? indices[i] : out[static_cast<size_t>(depth) + i - outer],
@@ -138,7 +142,7 @@ Types infer_scatter_nd(const OpView& op) {
 Types infer_embedding_lookup(const OpView& op) {
   need_inputs(op, 2);
   need_indices(op, 0);
-  if (op.rank(0) != 1 || op.rank(1) < 2) reject(op, "a list of rows and a table of rank 2 or more are needed");
+  if (op.rank(0) != 1 || op.rank(1) < 2) reject(op, "the inputs are not a list and a table of rank 2 or more");
   Shape out = op.shape(1);
   out[0] = op.shape(0)[0];
   return {{op.dtype(1), std::move(out), std::nullopt}};
@@ -149,10 +153,12 @@ Types infer_embedding_lookup(const OpView& op) {
 Types infer_unsorted_segment(const OpView& op) {
   need_inputs(op, 3);
   need_indices(op, 1);
-  if (op.rank(1) > op.rank(0)) reject(op, "more axes of segments than of data");
+  if (op.rank(1) > op.rank(0))
+    reject(op, fmt::format("the segments have rank {}, the data {}", op.rank(1), op.rank(0)));
   for (size_t a = 0; a < op.shape(1).size(); ++a) agree(op, op.shape(1)[a], op.shape(0)[a], "data and segments");
   const std::vector<Dim>* count = op.contents(2);
-  if (count && count->size() != 1) reject(op, fmt::format("{} numbers of segments", count->size()));
+  if (count && count->size() != 1)
+    reject(op, fmt::format("the number of segments has {} elements, not 1", count->size()));
   Shape out(op.shape(0).begin() + op.rank(1), op.shape(0).end());
   out.insert(out.begin(), count ? (*count)[0] : op.symbols().fresh("segments"));
   return {{op.dtype(0), std::move(out), std::nullopt}};
@@ -167,9 +173,9 @@ Types infer_one_hot(const OpView& op) {
   need_indices(op, 0);
   if (op.dtype(2) != op.dtype(3)) reject(op, "the two values' dtypes differ");
   const std::vector<Dim>* depth = op.contents(1);
-  if (depth && depth->size() != 1) reject(op, fmt::format("{} depths", depth->size()));
+  if (depth && depth->size() != 1) reject(op, fmt::format("the depth has {} elements, not 1", depth->size()));
   const Dim extent = depth ? (*depth)[0] : op.symbols().fresh("depth");
-  if (extent < 0 && !is_symbol(extent)) reject(op, fmt::format("a depth of {}", extent));
+  if (extent < 0 && !is_symbol(extent)) reject(op, fmt::format("depth {} is negative", extent));
   Shape out = op.shape(0);
   out.insert(out.begin() + one_hot_axis(op), extent);
   return {{op.dtype(2), std::move(out), std::nullopt}};
@@ -216,24 +222,24 @@ Types infer_where(const OpView& op) {
 
 Types infer_unique(const OpView& op) {
   need_inputs(op, 1);
-  if (op.rank(0) != 1) reject(op, fmt::format("rank {} instead of a list", op.rank(0)));
+  if (op.rank(0) != 1) reject(op, fmt::format("input 0 has rank {}, not 1", op.rank(0)));
   return {{op.dtype(0), {op.symbols().fresh("unique")}, std::nullopt},
           {op.get<IndexOptions>().dtype, op.shape(0), std::nullopt}};
 }
 
-// ---- NON_MAX_SUPPRESSION_V4: boxes [N, 4], scores [N], most, overlap, lowest score; gives `most` indices, zeros
-// behind
-//      the ones that count, and their number ----
+// ---- NON_MAX_SUPPRESSION_V4: boxes [N, 4], scores [N], most, overlap, lowest score; gives `most` indices, of which
+//      those behind the selected ones are 0, and the number of selected ones ----
 
 Types infer_non_max_suppression(const OpView& op) {
   need_inputs(op, 5);
-  if (op.rank(0) != 2 || op.shape(0)[1] != 4 || op.rank(1) != 1) reject(op, "boxes [N,4] and scores [N] are needed");
+  if (op.rank(0) != 2 || op.shape(0)[1] != 4 || op.rank(1) != 1)
+    reject(op, "the inputs are not boxes [N,4] and scores [N]");
   agree(op, op.shape(0)[0], op.shape(1)[0], "boxes and scores");
   for (size_t i = 2; i < 5; ++i)
-    if (op.rank(i) != 0) reject(op, fmt::format("input {} is no scalar", i));
+    if (op.rank(i) != 0) reject(op, fmt::format("input {} has rank {}, not 0", i, op.rank(i)));
   const std::vector<Dim>* most = op.contents(2);
   const Dim length = most ? (*most)[0] : op.symbols().fresh("boxes");
-  if (length < 0 && !is_symbol(length)) reject(op, fmt::format("at most {} boxes", length));
+  if (length < 0 && !is_symbol(length)) reject(op, fmt::format("the number of boxes, {}, is negative", length));
   return {{DType::kInt32, {length}, std::nullopt}, {DType::kInt32, {}, std::nullopt}};
 }
 

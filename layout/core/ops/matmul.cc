@@ -29,7 +29,7 @@ std::vector<TensorType> infer_fully_connected(const OpView& op) {
   } else {
     const Dim elements = op.symbols().product(shape);
     if (!is_symbol(elements) && !is_symbol(depth) && (depth == 0 || elements % depth != 0))
-      reject(op, fmt::format("{} elements are no whole number of rows of {}", elements, depth));
+      reject(op, fmt::format("{} elements are not a multiple of {} columns", elements, depth));
     shape = {op.symbols().floor_div(elements, depth), units};
   }
   return {{op.dtype(0), std::move(shape), std::nullopt}};
@@ -40,7 +40,7 @@ std::vector<TensorType> infer_batch_matmul(const OpView& op) {
   const auto& options = op.get<BatchMatmulOptions>();
   Shape x = op.shape(0), y = op.shape(1);
   if (x.size() < 2 || y.size() < 2)
-    reject(op, fmt::format("operands have ranks {} and {}, at least 2 is needed", x.size(), y.size()));
+    reject(op, fmt::format("the operands have ranks {} and {}, less than 2", x.size(), y.size()));
   if (options.adj_x) std::swap(x[x.size() - 1], x[x.size() - 2]);
   if (options.adj_y) std::swap(y[y.size() - 1], y[y.size() - 2]);
   need_equal(op, x[x.size() - 1], y[y.size() - 2], "columns of the left and rows of the right operand");

@@ -29,7 +29,7 @@ void need_table(const OpView& op, size_t input, int rows) {
 void check_mirror(const OpView& op, Dim extent, Dim pad) {
   if (op.kind != Kind::kMirrorPad || is_symbol(extent) || is_symbol(pad)) return;
   const Dim most = op.get<MirrorPadOptions>().symmetric ? extent : extent - 1;
-  if (pad > most) reject(op, fmt::format("a mirrored border of {} beside {} elements", pad, extent));
+  if (pad > most) reject(op, fmt::format("a mirrored border of {} exceeds {}", pad, most));
 }
 
 Types infer_pad(const OpView& op) {
@@ -44,12 +44,13 @@ Types infer_pad(const OpView& op) {
     }
     const Dim extent = op.shape(0)[a];
     for (Dim pad : {(*table)[2 * a], (*table)[2 * a + 1]}) {
-      if (pad < 0 && !is_symbol(pad)) reject(op, fmt::format("a padding of {}", pad));
+      if (pad < 0 && !is_symbol(pad)) reject(op, fmt::format("padding {} is negative", pad));
       check_mirror(op, extent, pad);
     }
     out.push_back(op.symbols().add(op.symbols().add(extent, (*table)[2 * a]), (*table)[2 * a + 1]));
   }
-  if (op.kind == Kind::kPadv2 && op.dtype(2) != op.dtype(0)) reject(op, "the border's dtype is not the data's");
+  if (op.kind == Kind::kPadv2 && op.dtype(2) != op.dtype(0))
+    reject(op, "the border and the data have different dtypes");
   return {{op.dtype(0), std::move(out), std::nullopt}};
 }
 

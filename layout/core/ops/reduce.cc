@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that work along axes: reductions, arg-max, cumulative sums, softmax, top-k.
 //
-// The trap: MEAN and its kin name their axes in a constant input, softmax and top-k always mean the last axis.
+// The trap: reductions name their axes in a constant input; SOFTMAX and TOPK_V2 always work on the last axis.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,15 +17,12 @@ namespace {
 
 namespace recipe = stream::recipe;
 
-// The constant axes of input `slot`, normalised; a missing constant is a bug of the lowering.
+// The constant axes of input `slot`, counted from the front; a missing constant is a bug of the lowering.
 std::vector<int> axes_of(const OpView& op, size_t slot) {
   auto given = op.has(slot) ? op.ints(slot) : std::nullopt;
-  if (!given) reject(op, "its axes are not constant");
+  if (!given) reject(op, "the axes are not constant");
   std::vector<int> axes;
-  for (int64_t axis : *given) {
-    if (axis < -op.rank(0) || axis >= op.rank(0)) reject(op, fmt::format("axis {} in rank {}", axis, op.rank(0)));
-    axes.push_back(static_cast<int>(axis < 0 ? axis + op.rank(0) : axis));
-  }
+  for (int64_t axis : *given) axes.push_back(front_axis(op, axis, op.rank(0)));
   return axes;
 }
 
@@ -41,14 +38,13 @@ Shape without(const Shape& shape, const std::vector<int>& axes, bool keep) {
   return out;
 }
 
-// Axes that only the run knows: what is left of the shape is not known either, only its rank, since no axis is named
-// twice.
+// Axes that are known at run time only. Of the shape that is left only the rank is known, since no axis is named twice.
 std::vector<TensorType> infer_reduce_at_run_time(const OpView& op) {
   const Shape& axes = op.shape(1);
   if (axes.size() != 1 || !stream::is_static(axes))
-    throw stream::Unsupported("how many axes are reduced is known at run time only", "make the axes an initializer");
+    throw stream::Unsupported("the number of reduced axes is known at run time only", "make the axes an initializer");
   const auto dropped = op.get<ReduceOptions>().keep_dims ? size_t{0} : static_cast<size_t>(axes[0]);
-  if (dropped > op.shape(0).size()) reject(op, fmt::format("{} axes of rank {}", dropped, op.rank(0)));
+  if (dropped > op.shape(0).size()) reject(op, fmt::format("{} reduced axes exceed rank {}", dropped, op.rank(0)));
   Shape out(op.shape(0).size() - dropped);
   for (Dim& dim : out) dim = op.symbols().fresh("reduced");
   return {{op.dtype(0), out}};
@@ -74,7 +70,7 @@ std::vector<TensorType> infer_reduce(const OpView& op) {
 
 std::vector<TensorType> infer_arg(const OpView& op) {
   std::vector<int> axes = axes_of(op, 1);
-  if (axes.size() != 1) reject(op, "it takes one axis");
+  if (axes.size() != 1) reject(op, fmt::format("{} axes are given, 1 is needed", axes.size()));
   return {{op.get<IndexOptions>().dtype, without(op.shape(0), axes, false)}};
 }
 
@@ -90,7 +86,7 @@ std::vector<TensorType> infer_top_k(const OpView& op) {
   Shape out = op.shape(0);
   const auto* k = op.contents(1);
   out.back() = k && k->size() == 1 ? (*k)[0] : op.symbols().fresh("top_k");
-  if (!is_symbol(out.back()) && out.back() < 0) reject(op, fmt::format("k is {}", out.back()));
+  if (!is_symbol(out.back()) && out.back() < 0) reject(op, fmt::format("k {} is negative", out.back()));
   if (!is_symbol(out.back()) && stream::is_static(op.shape(0).back()) && out.back() > op.shape(0).back())
     reject(op, fmt::format("k {} is larger than the axis, {}", out.back(), op.shape(0).back()));
   return {{op.dtype(0), out}, {DType::kInt32, out}};
@@ -103,7 +99,7 @@ std::vector<RecipeRef> fold_reduce(const OpView& op) {
   return {recipe::reshape(kept, without(op.shape(0), axes, op.get<ReduceOptions>().keep_dims))};
 }
 
-// Weights that are standardised (their mean taken off, divided by their deviation) are constants again, of any size.
+// Standardised weights (minus their mean, divided by their deviation) are constants again, of any size.
 std::vector<RecipeRef> fold_mean(const OpView& op) {
   if (op.dtype(0) != DType::kFloat32 && op.dtype(0) != DType::kFloat64) return {};
   const std::vector<RecipeRef> sum = fold_reduce<stream::Reduction::kSum>(op);

@@ -23,13 +23,13 @@ using Recipes = std::vector<RecipeRef>;
 
 // ---- RESHAPE ----
 
-// What -1 stands for: the elements that the other dimensions leave.
+// The dimension that is given as -1: the elements that the other dimensions leave.
 Dim left_over(const OpView& op, const Shape& others) {
   Dim total = op.symbols().product(op.shape(0)), rest = op.symbols().product(others);
-  if (rest == 0) reject(op, "-1 beside a dimension of 0 says nothing");
+  if (rest == 0) reject(op, "-1 beside a dimension of 0 is ambiguous");
   if (auto exact = op.symbols().exact_div(total, rest)) return *exact;
   if (!is_symbol(total) && !is_symbol(rest))
-    reject(op, fmt::format("{} elements do not fit {}", total, stream::to_string(others)));
+    reject(op, fmt::format("{} elements cannot be reshaped to {}", total, stream::to_string(others)));
   return op.symbols().fresh("reshape");
 }
 
@@ -37,27 +37,27 @@ Types infer_reshape(const OpView& op) {
   need_inputs(op, 2);
   Shape out;
   if (const std::vector<Dim>* wanted = op.contents(1)) {
-    if (op.rank(1) != 1) reject(op, "the shape is not a list");
+    if (op.rank(1) != 1) reject(op, fmt::format("the shape has rank {}, not 1", op.rank(1)));
     out = *wanted;
     auto open = std::find(out.begin(), out.end(), -1);
     if (open != out.end()) {
       Shape others = out;
       others.erase(others.begin() + (open - out.begin()));
-      if (std::count(others.begin(), others.end(), -1)) reject(op, "more than one -1");
+      if (std::count(others.begin(), others.end(), -1)) reject(op, "more than one dimension is -1");
       *open = left_over(op, others);
     }
     for (Dim dim : out)
-      if (dim < 0 && !is_symbol(dim)) reject(op, fmt::format("a dimension of {}", dim));
+      if (dim < 0 && !is_symbol(dim)) reject(op, fmt::format("dimension {} is negative", dim));
   } else {
     out = listed_shape(op, 1);
   }
   if (stream::is_static(op.shape(0)) && stream::is_static(out) &&
       stream::element_count(op.shape(0)) != stream::element_count(out))
-    reject(op, fmt::format("{} cannot become {}", stream::to_string(op.shape(0)), stream::to_string(out)));
+    reject(op, fmt::format("{} cannot be reshaped to {}", stream::to_string(op.shape(0)), stream::to_string(out)));
   return {{op.dtype(0), std::move(out), same_contents(op, 0)}};
 }
 
-// Any op that only renames the axes.
+// Any op that changes the shape and keeps the elements in order.
 template <Infer infer>
 Recipes fold_reshape(const OpView& op) {
   return {recipe::reshape(op.recipe(0), infer(op)[0].shape)};
@@ -87,7 +87,7 @@ std::vector<int> squeezed_axes(const OpView& op) {
   std::vector<int> axes;
   for (int32_t axis : op.get<SqueezeOptions>().dims) axes.push_back(front_axis(op, axis, op.rank(0)));
   if (axes.empty()) {
-    if (!stream::is_static(in)) throw stream::Unsupported("which axes SQUEEZE drops is only known at run time");
+    if (!stream::is_static(in)) throw stream::Unsupported("the axes that SQUEEZE drops are known at run time only");
     for (int axis = 0; axis < op.rank(0); ++axis)
       if (in[static_cast<size_t>(axis)] == 1) axes.push_back(axis);
   }
@@ -124,7 +124,7 @@ void rewrite_squeeze(Graph&, Op& op, const Movement& movement) {
 
 int expanded_axis(const OpView& op) {
   std::vector<int64_t> axis = need_ints(op, 1, "axis");
-  if (axis.size() != 1) reject(op, fmt::format("{} axes instead of one", axis.size()));
+  if (axis.size() != 1) reject(op, fmt::format("{} axes are given, 1 is needed", axis.size()));
   return front_axis(op, axis[0], op.rank(0) + 1);
 }
 
@@ -156,7 +156,7 @@ Types infer_shape(const OpView& op) {
   return {{op.get<IndexOptions>().dtype, {static_cast<Dim>(shape.size())}, shape}};
 }
 
-// ---- TRANSPOSE: settle_layouts itself decides where it stays, so it does not commute ----
+// ---- TRANSPOSE: settle_layouts decides where it stays, so it does not commute ----
 
 Perm transpose_perm(const OpView& op) {
   std::vector<int64_t> list = need_ints(op, 1, "permutation");
@@ -166,7 +166,7 @@ Perm transpose_perm(const OpView& op) {
   Perm sorted = perm;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != stream::identity_perm(op.rank(0)))
-    reject(op, fmt::format("the list is no permutation of {} axes", op.rank(0)));
+    reject(op, fmt::format("the list is not a permutation of {} axes", op.rank(0)));
   return perm;
 }
 
@@ -305,7 +305,7 @@ Types infer_bitcast(const OpView& op) {
   const DType to = op.get<IndexOptions>().dtype;
   Shape out = op.shape(0);
   const int from_bits = stream::bits(op.dtype(0)), to_bits = stream::bits(to);
-  if (from_bits < 8 || to_bits < 8) reject(op, "elements of less than a byte");
+  if (from_bits < 8 || to_bits < 8) reject(op, "elements are smaller than a byte");
   if (from_bits > to_bits) out.push_back(from_bits / to_bits);
   if (from_bits < to_bits) {
     if (out.empty() || out.back() != to_bits / from_bits)
