@@ -36,10 +36,10 @@ std::vector<Val> add_op(Builder& b, Kind kind, std::vector<ValueId> inputs, Subg
   return out;
 }
 
-// One value more, whose extent is seen to change, tells the kernels that an op's results are of changing shapes:
-// * WHILE finds that out by itself from the first turn, but takes an axis 0 of no elements that gets one for none.
-// * IF lets the taken branch write into its own results, unless shapes change. Ops that are done as soon as shapes are
-//   known (SHAPE, and what is made of it) then never write.
+// One more value, whose extent changes, tells the kernels that an op's results change their shapes:
+// * WHILE finds that out from the first iteration, but not where an axis 0 without elements gets some.
+// * IF lets the taken branch write into its own results, unless shapes change. Ops that are computed as soon as shapes
+//   are known (SHAPE, and what is made of it) then never write.
 constexpr int64_t kOneElement[] = {0}, kTwoElements[] = {0, 0};
 
 // Whether a result is made of shapes and constants alone.
@@ -60,7 +60,7 @@ Value type_of(const Graph& graph, ValueId id) { return {.dtype = graph.at(id).dt
 
 }  // namespace
 
-Region::Region(Model& model, Builder& around, std::string name)
+SubgraphBuilder::SubgraphBuilder(Model& model, Builder& around, std::string name)
     : model_(model),
       graphs_before_(model.graphs.size()),
       graph_(std::make_unique<Graph>(model.symbols, model.budget)),
@@ -71,18 +71,18 @@ Region::Region(Model& model, Builder& around, std::string name)
   builder_.origin = 1;
 }
 
-Region::~Region() {
+SubgraphBuilder::~SubgraphBuilder() {
   if (graph_ && model_.graphs.size() > graphs_before_) model_.graphs.resize(graphs_before_);
 }
 
-Val Region::input(DType dtype, Shape shape) {
+Val SubgraphBuilder::input(DType dtype, Shape shape) {
   const ValueId id = graph_->add_value(dtype, std::move(shape));
   graph_->inputs.push_back(id);
   graph_->input_names.push_back(fmt::format("in{}", graph_->input_names.size()));
   return {id};
 }
 
-Val Region::here(Val outer) {
+Val SubgraphBuilder::here(Val outer) {
   if (!outer) return {};
   auto [it, is_new] = here_.try_emplace(outer.id);
   if (!is_new) return it->second;
@@ -99,26 +99,26 @@ Val Region::here(Val outer) {
   return it->second;
 }
 
-// Two regions that become the graphs of one op: both must take the same inputs.
-class RegionOp {
+// Two subgraphs that become the graphs of one op: both must take the same inputs.
+class SubgraphOpBuilder {
  public:
-  RegionOp(Model& model, Builder& b) : model_(model), b_(b) {}
+  SubgraphOpBuilder(Model& model, Builder& b) : model_(model), b_(b) {}
 
   // Adds what only one of them uses to the other; gives all that both take from around.
-  std::vector<ValueId> share_captures(Region& first, Region& second, size_t state) {
+  std::vector<ValueId> share_captures(SubgraphBuilder& first, SubgraphBuilder& second, size_t state) {
     std::vector<ValueId> all = first.captured();
     for (ValueId id : second.captured())
       if (!std::count(all.begin(), all.end(), id)) all.push_back(id);
-    for (Region* region : {&first, &second}) {
-      for (ValueId id : all) region->here({id});
-      Graph& graph = region->graph();
+    for (SubgraphBuilder* subgraph : {&first, &second}) {
+      for (ValueId id : all) subgraph->here({id});
+      Graph& graph = subgraph->graph();
       graph.inputs.resize(state);
-      for (ValueId id : all) graph.inputs.push_back(region->here_.at(id).id);
+      for (ValueId id : all) graph.inputs.push_back(subgraph->here_.at(id).id);
     }
     return all;
   }
 
-  SubgraphOptions add_graphs(Region& first, Region& second) {
+  SubgraphOptions add_graphs(SubgraphBuilder& first, SubgraphBuilder& second) {
     const int count = static_cast<int>(model_.graphs.size());
     model_.graphs.push_back(std::move(first.graph_));
     model_.graphs.push_back(std::move(second.graph_));
@@ -133,20 +133,19 @@ class RegionOp {
   Builder& b_;
 };
 
-std::vector<Val> RegionOp::branches(Val condition, const Fill& yes, const Fill& no) {
-  Region first(model_, b_, "then"), second(model_, b_, "else");
+std::vector<Val> SubgraphOpBuilder::branches(Val condition, const Fill& yes, const Fill& no) {
+  SubgraphBuilder first(model_, b_, "then"), second(model_, b_, "else");
   std::vector<Val> a = yes(first), b = no(second);
   if (a.size() != b.size()) throw Unsupported(fmt::format("the branches give {} and {} values", a.size(), b.size()));
   std::vector<Value> types;
   for (size_t i = 0; i < a.size(); ++i) {
     const Value x = type_of(first.graph(), a[i].id), y = type_of(second.graph(), b[i].id);
     if (x.dtype != y.dtype)
-      throw Unsupported(
-          fmt::format("the branches give {} and {} as output {}", dtype_name(x.dtype), dtype_name(y.dtype), i));
+      throw Unsupported(fmt::format("output {} is {} in one branch and {} in the other", i, dtype_name(x.dtype),
+                                    dtype_name(y.dtype)));
     if (x.rank() != y.rank())
-      throw Unsupported(fmt::format("the branches give ranks {} and {} as output {}, and only the run knows which one",
-                                    x.rank(), y.rank(), i),
-                        "fix what the condition depends on, for example with --shape INPUT=...");
+      throw Unsupported(fmt::format("output {} has rank {} in one branch and {} in the other", i, x.rank(), y.rank()),
+                        "make the condition a constant, for example with --shape INPUT=...");
     types.push_back(x);
     for (size_t axis = 0; axis < x.shape.size(); ++axis)
       if (x.shape[axis] != y.shape[axis]) types.back().shape[axis] = model_.symbols.fresh("if");
@@ -168,30 +167,31 @@ std::vector<Val> RegionOp::branches(Val condition, const Fill& yes, const Fill& 
 
 namespace {
 
-// What is known of a loop's state before every turn.
+// What is known of a loop's state before every iteration.
 struct LoopState {
-  size_t own;  // values of the loop; one more stands behind them when extents vary
+  size_t own;  // values of the loop; one more follows when extents vary
   std::vector<Value> types;
-  std::set<std::pair<size_t, size_t>> varying;  // state and axis: extents that turns change
+  std::set<std::pair<size_t, size_t>> varying;  // state and axis: extents that iterations change
 
-  std::vector<Val> add_inputs(Region& region) const {
+  std::vector<Val> add_inputs(SubgraphBuilder& subgraph) const {
     std::vector<Val> out;
-    for (const Value& type : types) out.push_back(region.input(type.dtype, type.shape));
+    for (const Value& type : types) out.push_back(subgraph.input(type.dtype, type.shape));
     out.resize(own);
     return out;
   }
-  // Makes extents dynamic that `next` changes; false when there are none.
-  bool widen(Region& body, std::span<const Val> next);
+  // Makes the extents dynamic that `next` changes; false when there are none.
+  bool widen(SubgraphBuilder& body, std::span<const Val> next);
 };
 
-bool LoopState::widen(Region& body, std::span<const Val> next) {
+bool LoopState::widen(SubgraphBuilder& body, std::span<const Val> next) {
   if (next.size() != own)
-    throw stream::Error(stream::Code::kInternal, "a turn of a loop gives another number of values than it takes");
+    throw stream::Error(stream::Code::kInternal,
+                        fmt::format("a loop's body gives {} values for {} of state", next.size(), own));
   bool widened = false;
   for (size_t i = 0; i < own; ++i) {
     const Value made = type_of(body.graph(), next[i].id);
     if (made.dtype != types[i].dtype || made.rank() != types[i].rank())
-      throw Unsupported(fmt::format("a turn of the loop turns state {} from {} of rank {} into {} of rank {}", i,
+      throw Unsupported(fmt::format("an iteration of the loop changes state {} from {} of rank {} to {} of rank {}", i,
                                     dtype_name(types[i].dtype), types[i].rank(), dtype_name(made.dtype), made.rank()));
     for (size_t axis = 0; axis < made.shape.size(); ++axis) {
       if (made.shape[axis] == types[i].shape[axis] || !varying.emplace(i, axis).second) continue;
@@ -206,31 +206,32 @@ bool LoopState::widen(Region& body, std::span<const Val> next) {
 
 }  // namespace
 
-std::vector<Val> RegionOp::loop(std::span<const Val> state, const FillWithState& condition, const FillWithState& body) {
+std::vector<Val> SubgraphOpBuilder::loop(std::span<const Val> state, const FillWithState& condition,
+                                         const FillWithState& body) {
   LoopState known{.own = state.size(), .types = {}, .varying = {}};
   std::vector<ValueId> inputs;
   for (Val v : state) {
     known.types.push_back(type_of(b_.graph, v.id));
     inputs.push_back(v.id);
   }
-  std::unique_ptr<Region> turn;
+  std::unique_ptr<SubgraphBuilder> turn;
   std::vector<Val> next;
   do {
     turn.reset();
-    turn = std::make_unique<Region>(model_, b_, "body");
+    turn = std::make_unique<SubgraphBuilder>(model_, b_, "body");
     next = body(*turn, known.add_inputs(*turn));
   } while (known.widen(*turn, next));
   if (known.types.size() > known.own) {
     inputs.push_back(b_.i32(kOneElement).id);
     next.push_back(turn->b().i32(kTwoElements));
   }
-  Region question(model_, b_, "condition");
+  SubgraphBuilder question(model_, b_, "condition");
   const std::vector<Val> goes_on = condition(question, known.add_inputs(question));
 
   const std::vector<ValueId> captured = share_captures(question, *turn, known.types.size());
   inputs.insert(inputs.end(), captured.begin(), captured.end());
   std::vector<Value> types = known.types;
-  // After the last turn they are something else than before one.
+  // After the last iteration they differ from those before one.
   for (const auto& [i, axis] : known.varying) types[i].shape[axis] = model_.symbols.fresh("loop");
   for (ValueId id : captured) {
     types.push_back(type_of(b_.graph, id));
@@ -244,12 +245,12 @@ std::vector<Val> RegionOp::loop(std::span<const Val> state, const FillWithState&
 }
 
 std::vector<Val> run_if(Model& model, Builder& b, Val condition, const Fill& yes, const Fill& no) {
-  return RegionOp(model, b).branches(condition, yes, no);
+  return SubgraphOpBuilder(model, b).branches(condition, yes, no);
 }
 
 std::vector<Val> run_while(Model& model, Builder& b, std::span<const Val> state, const FillWithState& condition,
                            const FillWithState& body) {
-  return RegionOp(model, b).loop(state, condition, body);
+  return SubgraphOpBuilder(model, b).loop(state, condition, body);
 }
 
 void drop_unused_graphs(Model& model) {

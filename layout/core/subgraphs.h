@@ -4,9 +4,9 @@
 //     x, w (constant), n                     graph 1, the body: inputs t, h, x; a constant w of its own
 //     t, h = WHILE(0, h0, x)  ------------>  graph 2, the condition: inputs t, h, x
 //
-// A graph sees nothing of the one around it: what it uses from there becomes one more input of it and of the op
-// (WHILE hands it through from turn to turn), except constants, which are repeated: their recipe is shared, so that
-// their bytes are stored once. Source of the semantics: LiteRT's tflite/kernels/if.cc and while.cc.
+// A graph has no access to the one around it: a value that it uses from there becomes one more input of it and of the
+// op (WHILE passes it from iteration to iteration), except constants, which are repeated: their recipe is shared, so
+// that their bytes are stored once. Source of the semantics: LiteRT's tflite/kernels/if.cc and while.cc.
 #pragma once
 
 #include <functional>
@@ -20,25 +20,25 @@
 
 namespace lowtide::core {
 
-// A graph under construction inside another. When it becomes none of an op's graphs after all, those that were made for
-// ops inside it leave the model with it.
-class Region {
+// A graph under construction inside another. When it does not become a graph of an op, the graphs that were made for
+// ops inside it are removed from the model with it.
+class SubgraphBuilder {
  public:
-  Region(Model& model, Builder& around, std::string name);
-  ~Region();
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
+  SubgraphBuilder(Model& model, Builder& around, std::string name);
+  ~SubgraphBuilder();
+  SubgraphBuilder(const SubgraphBuilder&) = delete;
+  SubgraphBuilder& operator=(const SubgraphBuilder&) = delete;
 
   Graph& graph() { return *graph_; }
   Builder& b() { return builder_; }
   Builder& around() { return around_; }
   Val input(DType dtype, Shape shape);  // one more input
-  Val here(Val outer);                  // a value of the graph around, as it is seen in this one
+  Val here(Val outer);                  // a value of the graph around, as it is called in this one
   // The values of the graph around that are inputs here, in the order of their first use.
   const std::vector<ValueId>& captured() const { return captured_; }
 
  private:
-  friend class RegionOp;
+  friend class SubgraphOpBuilder;
   Model& model_;
   size_t graphs_before_;  // of the model
   std::unique_ptr<Graph> graph_;
@@ -48,20 +48,20 @@ class Region {
   std::map<ValueId, Val> here_;
 };
 
-// Writes the ops of a region and gives its results.
-using Fill = std::function<std::vector<Val>(Region&)>;
-using FillWithState = std::function<std::vector<Val>(Region&, std::span<const Val> state)>;
+// Writes the ops of a subgraph and gives its results.
+using Fill = std::function<std::vector<Val>(SubgraphBuilder&)>;
+using FillWithState = std::function<std::vector<Val>(SubgraphBuilder&, std::span<const Val> state)>;
 
 // Both branches must give the same number of values, of equal dtypes and ranks: throws Unsupported otherwise. Extents
 // in which they differ become dynamic.
 std::vector<Val> run_if(Model& model, Builder& b, Val condition, const Fill& yes, const Fill& no);
 
-// Turns as long as `condition` gives true, asked before each turn; `body` gives the next state. Extents that a turn
-// changes become dynamic (body is called again when that shows); dtypes and ranks must stay: throws Unsupported.
+// Iterates as long as `condition`, evaluated before each iteration, is true; `body` gives the next state. Extents that
+// an iteration changes become dynamic (body is called again then); dtypes and ranks must stay: throws Unsupported.
 std::vector<Val> run_while(Model& model, Builder& b, std::span<const Val> state, const FillWithState& condition,
                            const FillWithState& body);
 
-// Takes out the graphs that no op names any more.
+// Removes the graphs that no op names any more.
 void drop_unused_graphs(Model& model);
 
 }  // namespace lowtide::core

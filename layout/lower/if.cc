@@ -41,15 +41,15 @@ std::optional<bool> known_bool(const Lowering& lo, Val v) {
   return (*known)[0] != 0;
 }
 
-ScanOutput scan_output(Lowering& lo, core::Region& region, Val row, const onnx::ValueInfo& declared, int64_t axis,
-                       Dim length) {
-  Shape shape = region.b().shape(row);
+ScanOutput scan_output(Lowering& lo, core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared,
+                       int64_t axis, Dim length) {
+  Shape shape = subgraph.b().shape(row);
   const bool helps = declared.has_shape && declared.dims.size() == shape.size();
   for (size_t i = 0; helps && i < shape.size(); ++i)
     if (core::is_symbol(shape[i]) && declared.dims[i].value >= 0) shape[i] = declared.dims[i].value;
   const int at = lo.axis(axis, static_cast<int>(shape.size()) + 1);
   shape.insert(shape.begin() + at, length);
-  return {at, lo.b.broadcast_to(lo.b.scalar(0, region.b().dtype(row)), shape)};
+  return {at, lo.b.broadcast_to(lo.b.scalar(0, subgraph.b().dtype(row)), shape)};
 }
 
 Val append_row(Builder& b, const ScanOutput& how, Val so_far, Val row) {
@@ -66,9 +66,9 @@ Val write_row(Builder& b, const ScanOutput& how, Val so_far, Val row, Val at) {
 namespace {
 
 // ONNX reports a branch whose shapes do not fit only when it runs. TFLite has no operator that fails at run time.
-std::vector<Val> lower_branch(Lowering& lo, core::Region& region, const onnx::Graph& graph) {
+std::vector<Val> lower_branch(Lowering& lo, core::SubgraphBuilder& subgraph, const onnx::Graph& graph) {
   try {
-    return lo.around.lower_into(region, graph, {});
+    return lo.around.lower_into(subgraph, graph, {});
   } catch (const stream::Error& error) {
     if (error.code() != stream::Code::kMalformed) throw;
     lo.unsupported(
@@ -91,7 +91,7 @@ void lower_if(Lowering& lo) {
     out = lo.around.lower_inline(*condition ? yes : no, {});
   } else {
     auto branch = [&](const onnx::Graph& graph) {
-      return [&](core::Region& region) { return lower_branch(lo, region, graph); };
+      return [&](core::SubgraphBuilder& subgraph) { return lower_branch(lo, subgraph, graph); };
     };
     out = core::run_if(lo.around.model(), lo.b, lo.input(0), branch(yes), branch(no));
   }

@@ -39,7 +39,7 @@ std::vector<Val> body_inputs(Builder& b, const onnx::Graph& body, Val trip, Val 
 // The scan outputs' shapes, found by lowering the body into a graph that is discarded.
 std::vector<ScanOutput> scan_outputs(Lowering& lo, const Loop& loop) {
   if (loop.wanted.empty()) return {};
-  core::Region trial(lo.around.model(), lo.b, "trial");
+  core::SubgraphBuilder trial(lo.around.model(), lo.b, "trial");
   std::vector<Val> inputs{trial.input(DType::kInt64, counter_shape(loop.body, 0)),
                           trial.input(DType::kBool, counter_shape(loop.body, 1))};
   for (Val v : loop.state) inputs.push_back(trial.input(lo.dtype(v), lo.shape(v)));
@@ -94,15 +94,15 @@ std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
   const std::vector<ScanOutput> scans = scan_outputs(lo, loop);
   for (const ScanOutput& scan : scans) begin.push_back(scan.initial);
 
-  auto continues = [&](core::Region& region, std::span<const Val> now) {
-    Builder& b = region.b();
-    return std::vector<Val>{trips ? b.logical_and(now[1], b.less(now[0], region.here(trips))) : now[1]};
+  auto continues = [&](core::SubgraphBuilder& subgraph, std::span<const Val> now) {
+    Builder& b = subgraph.b();
+    return std::vector<Val>{trips ? b.logical_and(now[1], b.less(now[0], subgraph.here(trips))) : now[1]};
   };
-  auto iteration = [&](core::Region& region, std::span<const Val> now) {
-    Builder& b = region.b();
+  auto iteration = [&](core::SubgraphBuilder& subgraph, std::span<const Val> now) {
+    Builder& b = subgraph.b();
     const size_t first_scan = 2 + loop.carried;
     const std::vector<Val> inputs = body_inputs(b, loop.body, now[0], now[1], now.subspan(2, loop.carried));
-    const std::vector<Val> out = lo.around.lower_into(region, loop.body, inputs);
+    const std::vector<Val> out = lo.around.lower_into(subgraph, loop.body, inputs);
     std::vector<Val> next{b.add(now[0], 1), as_scalar(b, out[0])};
     next.insert(next.end(), out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(loop.carried));
     for (size_t i = 0; i < scans.size(); ++i)

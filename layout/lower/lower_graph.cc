@@ -33,14 +33,14 @@ struct Scope {
   std::unordered_map<std::string, Val> names;
   std::set<std::string> strings;  // those of string tensors
   Scope* outer = nullptr;
-  core::Region* region = nullptr;  // of the values, when the outer scope's are of the graph around it
+  core::SubgraphBuilder* subgraph = nullptr;  // of the values, when the outer scope's are of the graph around it
 
   // Absent when there is none.
   Val find(const std::string& name) const {
     if (auto it = names.find(name); it != names.end()) return it->second;
     if (!outer) return {};
     Val found = outer->find(name);
-    return region ? region->here(found) : found;
+    return subgraph ? subgraph->here(found) : found;
   }
   bool is_string(const std::string& name) const {
     return names.contains(name) ? strings.contains(name) : outer && outer->is_string(name);
@@ -168,22 +168,24 @@ class GraphLowering : public Surroundings {
     return lower_subgraph(graph, inputs, nullptr);
   }
 
-  std::vector<Val> lower_into(core::Region& region, const onnx::Graph& graph, std::span<const Val> inputs) override {
+  std::vector<Val> lower_into(core::SubgraphBuilder& subgraph, const onnx::Graph& graph,
+                              std::span<const Val> inputs) override {
     const size_t refused = result_.refused.size();
-    Meanwhile inside(builder_, &region.b());
-    std::vector<Val> out = lower_subgraph(graph, inputs, &region);
+    Meanwhile inside(builder_, &subgraph.b());
+    std::vector<Val> out = lower_subgraph(graph, inputs, &subgraph);
     if (result_.refused.size() > refused) throw Unsupported("its subgraph holds nodes that are refused");
     return out;
   }
 
-  // `region` is where the values of the subgraph live when that is not the graph around it.
-  std::vector<Val> lower_subgraph(const onnx::Graph& graph, std::span<const Val> inputs, core::Region* region) {
+  // `subgraph` is where the values of the subgraph live when that is not the graph around it.
+  std::vector<Val> lower_subgraph(const onnx::Graph& graph, std::span<const Val> inputs,
+                                  core::SubgraphBuilder* subgraph) {
     if (inputs.size() != graph.inputs.size())
       throw Error(Code::kMalformed, fmt::format("the subgraph '{}' has {} inputs, {} are given", graph.name,
                                                 graph.inputs.size(), inputs.size()));
     Meanwhile deeper(depth_, depth_ + 1);
     if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
-    Scope scope{.names = {}, .strings = {}, .outer = scope_, .region = region};
+    Scope scope{.names = {}, .strings = {}, .outer = scope_, .subgraph = subgraph};
     for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
     add_initializers(graph, scope);
     lower_nodes(graph, scope);

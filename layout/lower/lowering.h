@@ -22,7 +22,7 @@
 #include "stream/onnx/model.h"
 
 namespace lowtide::core {
-class Region;
+class SubgraphBuilder;
 }
 
 namespace lowtide::layout {
@@ -44,8 +44,9 @@ class Surroundings {
   // Lowers a subgraph (an If's branch, a Loop's body) in place, its inputs bound to `inputs`; captured outer values are
   // seen by their names. Gives the subgraph's outputs.
   virtual std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) = 0;
-  // The same into the graph of a branch or a loop's body (region.h); `inputs` are values of the region.
-  virtual std::vector<Val> lower_into(core::Region& region, const onnx::Graph& graph, std::span<const Val> inputs) = 0;
+  // The same into the graph of a branch or a loop's body (subgraphs.h); `inputs` are values of the subgraph.
+  virtual std::vector<Val> lower_into(core::SubgraphBuilder& subgraph, const onnx::Graph& graph,
+                                      std::span<const Val> inputs) = 0;
   virtual core::Model& model() = 0;  // takes the graphs of IF and WHILE
 };
 

@@ -231,17 +231,17 @@ DirectionOutput looped(Lowering& lo, const Layer& layer, const Cell& cell, bool 
   const ScanOutput rows_of_y{0, b.broadcast_to(b.scalar(0, DType::kFloat32), whole)};
   std::vector<Val> begin{reverse ? b.sub(steps, 1) : b.i32_scalar(0), rows_of_y.initial};
   begin.insert(begin.end(), state.begin(), state.end());
-  auto condition = [&](core::Region& region, std::span<const Val> now) {
-    Builder& inside = region.b();
+  auto condition = [&](core::SubgraphBuilder& subgraph, std::span<const Val> now) {
+    Builder& inside = subgraph.b();
     return std::vector<Val>{reverse ? inside.greater_equal(now[0], inside.i32_scalar(0))
-                                    : inside.less(now[0], region.here(steps))};
+                                    : inside.less(now[0], subgraph.here(steps))};
   };
-  auto iteration = [&](core::Region& region, std::span<const Val> now) {
-    Builder& inside = region.b();
-    Place place{inside, [&](Val v) { return region.here(v); }};
+  auto iteration = [&](core::SubgraphBuilder& subgraph, std::span<const Val> now) {
+    Builder& inside = subgraph.b();
+    Place place{inside, [&](Val v) { return subgraph.here(v); }};
     std::vector<Val> moved(now.begin() + 2, now.end());
-    Val live = layer.lengths ? inside.less(now[0], region.here(layer.lengths)) : Val{};
-    Val out = masked_step(place, cell, live, inside.gather(region.here(x), now[0], 0), moved);
+    Val live = layer.lengths ? inside.less(now[0], subgraph.here(layer.lengths)) : Val{};
+    Val out = masked_step(place, cell, live, inside.gather(subgraph.here(x), now[0], 0), moved);
     std::vector<Val> next{inside.add(now[0], reverse ? -1 : 1), write_row(inside, rows_of_y, now[1], out, now[0])};
     next.insert(next.end(), moved.begin(), moved.end());
     return next;

@@ -72,23 +72,23 @@ std::vector<Val> unrolled(Lowering& lo, const Scan& scan) {
 // State of the WHILE: the iteration number, the carried values, the scan outputs so far.
 std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
   const Val length = lo.b.reshape(lo.b.dims(std::vector<Dim>{scan.length}), {});
-  auto position = [&](core::Region& region, Val step, bool reverse) {
-    Builder& b = region.b();
-    return reverse ? b.sub(b.sub(region.here(length), 1), step) : step;
+  auto position = [&](core::SubgraphBuilder& subgraph, Val step, bool reverse) {
+    Builder& b = subgraph.b();
+    return reverse ? b.sub(b.sub(subgraph.here(length), 1), step) : step;
   };
-  auto body_of = [&](core::Region& region, Val step, std::span<const Val> carried) {
+  auto body_of = [&](core::SubgraphBuilder& subgraph, Val step, std::span<const Val> carried) {
     std::vector<Val> given(carried.begin(), carried.end());
     for (size_t i = 0; i < scan.inputs.size(); ++i) {
-      Val x = region.here(scan.inputs[i]);
-      const int axis = lo.axis(scan.in[i].axis, region.b().rank(x));
-      given.push_back(region.b().gather(x, position(region, step, scan.in[i].reverse), axis));
+      Val x = subgraph.here(scan.inputs[i]);
+      const int axis = lo.axis(scan.in[i].axis, subgraph.b().rank(x));
+      given.push_back(subgraph.b().gather(x, position(subgraph, step, scan.in[i].reverse), axis));
     }
-    return lo.around.lower_into(region, scan.body, given);
+    return lo.around.lower_into(subgraph, scan.body, given);
   };
   const size_t count = scan.state.size();
   std::vector<ScanOutput> rows;
   if (!scan.out.empty()) {
-    core::Region trial(lo.around.model(), lo.b, "trial");
+    core::SubgraphBuilder trial(lo.around.model(), lo.b, "trial");
     const Val step = trial.input(DType::kInt32, {});
     std::vector<Val> carried;
     for (Val v : scan.state) carried.push_back(trial.input(lo.dtype(v), lo.shape(v)));
@@ -101,16 +101,16 @@ std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
   begin.insert(begin.end(), scan.state.begin(), scan.state.end());
   for (const ScanOutput& how : rows) begin.push_back(how.initial);
   if (scan.length == 0) return {begin.begin() + 1, begin.end()};
-  auto continues = [&](core::Region& region, std::span<const Val> now) {
-    return std::vector<Val>{region.b().less(now[0], region.here(length))};
+  auto continues = [&](core::SubgraphBuilder& subgraph, std::span<const Val> now) {
+    return std::vector<Val>{subgraph.b().less(now[0], subgraph.here(length))};
   };
-  auto iteration = [&](core::Region& region, std::span<const Val> now) {
-    const std::vector<Val> out = body_of(region, now[0], now.subspan(1, count));
-    std::vector<Val> next{region.b().add(now[0], 1)};
+  auto iteration = [&](core::SubgraphBuilder& subgraph, std::span<const Val> now) {
+    const std::vector<Val> out = body_of(subgraph, now[0], now.subspan(1, count));
+    std::vector<Val> next{subgraph.b().add(now[0], 1)};
     next.insert(next.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
     for (size_t i = 0; i < rows.size(); ++i)
-      next.push_back(write_row(region.b(), rows[i], now[1 + count + i], out[count + i],
-                               position(region, now[0], scan.out[i].reverse)));
+      next.push_back(write_row(subgraph.b(), rows[i], now[1 + count + i], out[count + i],
+                               position(subgraph, now[0], scan.out[i].reverse)));
     return next;
   };
   std::vector<Val> end = core::run_while(lo.around.model(), lo.b, begin, continues, iteration);

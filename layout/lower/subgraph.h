@@ -22,10 +22,10 @@ struct ScanOutput {
   int axis = 0;
   Val initial;
 };
-// `row` is a value of `region`; its shape and the declared one give the shape of the rows. `length` is their number, or
-// 0 when rows are appended. Refused when the shape is known inside the loop only.
-ScanOutput scan_output(Lowering& lo, core::Region& region, Val row, const onnx::ValueInfo& declared, int64_t axis,
-                       Dim length);
+// `row` is a value of `subgraph`; its shape and the declared one give the shape of the rows. `length` is their number,
+// or 0 when rows are appended. Refused when the shape is known inside the loop only.
+ScanOutput scan_output(Lowering& lo, core::SubgraphBuilder& subgraph, Val row, const onnx::ValueInfo& declared,
+                       int64_t axis, Dim length);
 Val append_row(Builder& b, const ScanOutput& how, Val so_far, Val row);
 Val write_row(Builder& b, const ScanOutput& how, Val so_far, Val row, Val at);  // writes row number `at`, an i32 scalar
 

@@ -28,8 +28,12 @@ struct Regions : testing::Test {
 TEST_F(Regions, BothBranchesReceiveTheCapturesOfEither) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3}), y = input(DType::kFloat32, {2, 3});
   Val weights = b.constant(stream::recipe::floats(std::vector<float>{1, 2, 3}, {3}));
-  auto yes = [&](Region& region) { return std::vector<Val>{region.b().mul(region.here(x), region.here(weights))}; };
-  auto no = [&](Region& region) { return std::vector<Val>{region.b().add(region.here(y), region.here(weights))}; };
+  auto yes = [&](SubgraphBuilder& subgraph) {
+    return std::vector<Val>{subgraph.b().mul(subgraph.here(x), subgraph.here(weights))};
+  };
+  auto no = [&](SubgraphBuilder& subgraph) {
+    return std::vector<Val>{subgraph.b().add(subgraph.here(y), subgraph.here(weights))};
+  };
   std::vector<Val> out = run_if(model, b, flag, yes, no);
   EXPECT_EQ(b.shape(out[0]), (Shape{2, 3}));
   EXPECT_EQ(last().kind, Kind::kIf);
@@ -45,8 +49,10 @@ TEST_F(Regions, BothBranchesReceiveTheCapturesOfEither) {
 
 TEST_F(Regions, DimensionsInWhichBranchesDifferAreDynamic) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
-  auto yes = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
-  auto no = [&](Region& region) { return std::vector<Val>{region.b().concat({region.here(x), region.here(x)}, 0)}; };
+  auto yes = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.here(x)}; };
+  auto no = [&](SubgraphBuilder& subgraph) {
+    return std::vector<Val>{subgraph.b().concat({subgraph.here(x), subgraph.here(x)}, 0)};
+  };
   std::vector<Val> out = run_if(model, b, flag, yes, no);
   EXPECT_TRUE(is_symbol(b.dim(out[0], 0)));
   EXPECT_EQ(b.dim(out[0], 1), 3);
@@ -54,10 +60,12 @@ TEST_F(Regions, DimensionsInWhichBranchesDifferAreDynamic) {
 
 TEST_F(Regions, BranchesOfOtherTypesOrRanksAreRefused) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
-  auto yes = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
-  auto whole = [&](Region& region) { return std::vector<Val>{region.b().cast(region.here(x), DType::kInt32)}; };
-  auto flat = [&](Region& region) { return std::vector<Val>{region.b().reshape(region.here(x), {6})}; };
-  auto none = [](Region&) { return std::vector<Val>{}; };
+  auto yes = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.here(x)}; };
+  auto whole = [&](SubgraphBuilder& subgraph) {
+    return std::vector<Val>{subgraph.b().cast(subgraph.here(x), DType::kInt32)};
+  };
+  auto flat = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.b().reshape(subgraph.here(x), {6})}; };
+  auto none = [](SubgraphBuilder&) { return std::vector<Val>{}; };
   EXPECT_THROW(run_if(model, b, flag, yes, whole), stream::Unsupported);
   EXPECT_THROW(run_if(model, b, flag, yes, flat), stream::Unsupported);
   EXPECT_THROW(run_if(model, b, flag, yes, none), stream::Unsupported);
@@ -67,20 +75,22 @@ TEST_F(Regions, BranchesOfOtherTypesOrRanksAreRefused) {
 TEST_F(Regions, ABranchThatComputesAShapeMakesTheResultsDynamic) {
   Dim batch = model.symbols.named("batch");
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {batch, 3});
-  auto yes = [&](Region& region) { return std::vector<Val>{region.b().shape_of(region.here(x))}; };
-  auto no = [&](Region& region) { return std::vector<Val>{region.b().i32({7, 5})}; };
+  auto yes = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.b().shape_of(subgraph.here(x))}; };
+  auto no = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.b().i32({7, 5})}; };
   EXPECT_EQ(run_if(model, b, flag, yes, no).size(), 1u);
   EXPECT_EQ(last().outputs.size(), 2u);
 }
 
-std::vector<Val> go_on(Region& region, std::span<const Val>) { return {region.b().filled(1, DType::kBool, {})}; }
+std::vector<Val> go_on(SubgraphBuilder& subgraph, std::span<const Val>) {
+  return {subgraph.b().filled(1, DType::kBool, {})};
+}
 
 TEST_F(Regions, DimensionsThatAnIterationChangesBecomeDynamic) {
   Val x = input(DType::kFloat32, {2, 3}), row = input(DType::kFloat32, {1, 3});
   int written = 0;
-  auto turn = [&](Region& region, std::span<const Val> now) {
+  auto turn = [&](SubgraphBuilder& subgraph, std::span<const Val> now) {
     ++written;
-    return std::vector<Val>{region.b().concat({now[0], region.here(row)}, 0), region.b().neg(now[1])};
+    return std::vector<Val>{subgraph.b().concat({now[0], subgraph.here(row)}, 0), subgraph.b().neg(now[1])};
   };
   std::vector<Val> out = run_while(model, b, std::vector<Val>{x, x}, go_on, turn);
   EXPECT_EQ(written, 2);
@@ -96,11 +106,11 @@ TEST_F(Regions, DimensionsThatAnIterationChangesBecomeDynamic) {
 
 TEST_F(Regions, ALoopStateKeepsItsTypeAndRank) {
   Val x = input(DType::kFloat32, {2, 3});
-  auto cast = [](Region& region, std::span<const Val> now) {
-    return std::vector<Val>{region.b().cast(now[0], DType::kInt32)};
+  auto cast = [](SubgraphBuilder& subgraph, std::span<const Val> now) {
+    return std::vector<Val>{subgraph.b().cast(now[0], DType::kInt32)};
   };
-  auto flat = [](Region& region, std::span<const Val> now) {
-    return std::vector<Val>{region.b().reshape(now[0], {6})};
+  auto flat = [](SubgraphBuilder& subgraph, std::span<const Val> now) {
+    return std::vector<Val>{subgraph.b().reshape(now[0], {6})};
   };
   EXPECT_THROW(run_while(model, b, std::vector<Val>{x}, go_on, cast), stream::Unsupported);
   EXPECT_THROW(run_while(model, b, std::vector<Val>{x}, go_on, flat), stream::Unsupported);
@@ -108,10 +118,10 @@ TEST_F(Regions, ALoopStateKeepsItsTypeAndRank) {
 
 TEST_F(Regions, ADiscardedRegionRemovesItsGraphs) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
-  auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
+  auto keep = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.here(x)}; };
   {
-    Region trial(model, b, "trial");
-    auto inner = [&](Region& region) { return std::vector<Val>{region.here(trial.here(x))}; };
+    SubgraphBuilder trial(model, b, "trial");
+    auto inner = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.here(trial.here(x))}; };
     run_if(model, trial.b(), trial.here(flag), inner, inner);
     EXPECT_EQ(model.graphs.size(), 3u);
   }
@@ -122,8 +132,8 @@ TEST_F(Regions, ADiscardedRegionRemovesItsGraphs) {
 
 TEST_F(Regions, UnreferencedGraphsAreDropped) {
   Val flag = input(DType::kBool, {}), x = input(DType::kFloat32, {2, 3});
-  auto keep = [&](Region& region) { return std::vector<Val>{region.here(x)}; };
-  auto negate = [&](Region& region) { return std::vector<Val>{region.b().neg(region.here(x))}; };
+  auto keep = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.here(x)}; };
+  auto negate = [&](SubgraphBuilder& subgraph) { return std::vector<Val>{subgraph.b().neg(subgraph.here(x))}; };
   run_if(model, b, flag, keep, keep);
   graph.outputs = {run_if(model, b, flag, keep, negate)[0].id};
   graph.tidy();
