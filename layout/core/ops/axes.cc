@@ -94,10 +94,28 @@ void move_axes(Graph& graph, Op& op, size_t input, const Perm& perm) {
   op.inputs[input] = graph.add_ints(axes, dtype, shape);
 }
 
+void move_axis(int& axis, const Perm& perm) {
+  axis = moved_axis(axis < 0 ? axis + static_cast<int>(perm.size()) : axis, perm);
+}
+
 Movement movement_of(const OpView& op, size_t outputs) {
   Movement movement;
   movement.inputs.resize(op.inputs.size());
   movement.outputs.resize(outputs);
+  return movement;
+}
+
+Movement dropping_axes(const OpView& op, size_t outputs, Slot slot, const Perm& perm, const std::vector<int>& axes) {
+  Movement movement = movement_of(op, outputs);
+  movement.inputs[0] = slot.output ? insert_axes(perm, axes) : perm;
+  movement.outputs.assign(outputs, slot.output ? perm : drop_axes(perm, axes));
+  return movement;
+}
+
+Movement adding_axes(const OpView& op, size_t outputs, Slot slot, const Perm& perm, const std::vector<int>& axes) {
+  Movement movement = movement_of(op, outputs);
+  movement.inputs[0] = slot.output ? drop_axes(perm, axes) : perm;
+  movement.outputs.assign(outputs, slot.output ? perm : insert_axes(perm, axes));
   return movement;
 }
 

@@ -32,8 +32,15 @@ void permute_entries(Graph& graph, Op& op, size_t input, const Perm& perm, int w
 // Replaces a constant input that lists axes (any sign) by the axes' new places.
 void move_axes(Graph& graph, Op& op, size_t input, const Perm& perm);
 
-// Movement with `perm` on some slots: the rest stays.
+// The same for an axis in the options.
+void move_axis(int& axis, const Perm& perm);
+
+// A movement of an op with so many outputs in which every slot stays so far.
 Movement movement_of(const OpView& op, size_t outputs);
+// How an op moves that takes `axes` out of input 0 (a reduction), or adds them to it (EXPAND_DIMS; `axes` are the
+// result's): `slot`, which is input 0 or an output, is permuted by `perm`.
+Movement dropping_axes(const OpView& op, size_t outputs, Slot slot, const Perm& perm, const std::vector<int>& axes);
+Movement adding_axes(const OpView& op, size_t outputs, Slot slot, const Perm& perm, const std::vector<int>& axes);
 
 // Contents of an output whose elements are elements of input `input`, carried by the same recipe step that folds it.
 std::optional<std::vector<Dim>> carried(const OpView& op, size_t input,

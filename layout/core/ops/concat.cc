@@ -58,9 +58,7 @@ Recipes fold_concat(const OpView& op) {
 }
 
 void rewrite_concat(Graph&, Op& op, const Movement& movement) {
-  auto& options = std::get<ConcatOptions>(op.options);
-  const auto rank = static_cast<int>(movement.outputs[0].size());
-  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.outputs[0]);
+  move_axis(std::get<ConcatOptions>(op.options).axis, movement.outputs[0]);
 }
 
 bool merge_concat(AxisMerger& m) {

@@ -87,16 +87,10 @@ Recipes fold_gather(const OpView& op) {
 std::optional<Movement> commute_gather(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
   const auto [axis, batch_dims] = gather_axes(op);
   if (batch_dims != 0 || op.rank(1) > 1 || slot.index != 0) return std::nullopt;
-  Movement movement = movement_of(op, 1);
-  movement.inputs[0] = movement.outputs[0] = perm;
-  if (op.rank(1) == 0 && slot.output) movement.inputs[0] = insert_axes(perm, {axis});
-  if (op.rank(1) == 0 && !slot.output) movement.outputs[0] = drop_axes(perm, {axis});
-  return movement;
+  return dropping_axes(op, 1, slot, perm, op.rank(1) == 0 ? std::vector<int>{axis} : std::vector<int>{});
 }
 void rewrite_gather(Graph&, Op& op, const Movement& movement) {
-  auto& options = std::get<GatherOptions>(op.options);
-  const auto rank = static_cast<int>(movement.inputs[0].size());
-  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.inputs[0]);
+  move_axis(std::get<GatherOptions>(op.options).axis, movement.inputs[0]);
 }
 
 // ---- GATHER_ND, SCATTER_ND, EMBEDDING_LOOKUP ----
@@ -183,16 +177,10 @@ Types infer_one_hot(const OpView& op) {
 
 std::optional<Movement> commute_one_hot(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
   if (slot.index != 0) return std::nullopt;
-  std::vector<int> axes{one_hot_axis(op)};
-  Movement movement = movement_of(op, 1);
-  movement.inputs[0] = slot.output ? drop_axes(perm, axes) : perm;
-  movement.outputs[0] = slot.output ? perm : insert_axes(perm, axes);
-  return movement;
+  return adding_axes(op, 1, slot, perm, {one_hot_axis(op)});
 }
 void rewrite_one_hot(Graph&, Op& op, const Movement& movement) {
-  auto& options = std::get<OneHotOptions>(op.options);
-  const auto rank = static_cast<int>(movement.outputs[0].size());
-  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.outputs[0]);
+  move_axis(std::get<OneHotOptions>(op.options).axis, movement.outputs[0]);
 }
 
 // ---- WHERE (one row of indices for each true element), UNIQUE (in order of appearance) ----

@@ -108,19 +108,8 @@ std::vector<RecipeRef> fold_mean(const OpView& op) {
 }
 
 std::optional<Movement> commute_dropping(const OpView& op, Slot slot, const Perm& perm, bool keep) {
-  if (!op.ints(1)) return std::nullopt;
-  std::vector<int> axes = axes_of(op, 1);
-  Movement movement;
-  movement.inputs.resize(op.inputs.size());
-  if (slot.output) {
-    movement.inputs[0] = keep ? perm : insert_axes(perm, axes);
-    movement.outputs = {perm};
-  } else {
-    if (slot.index != 0) return std::nullopt;
-    movement.inputs[0] = perm;
-    movement.outputs = {keep ? perm : drop_axes(perm, axes)};
-  }
-  return movement;
+  if (!op.ints(1) || (!slot.output && slot.index != 0)) return std::nullopt;
+  return dropping_axes(op, 1, slot, perm, keep ? std::vector<int>{} : axes_of(op, 1));
 }
 
 std::optional<Movement> commute_reduce(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {

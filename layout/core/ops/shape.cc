@@ -109,17 +109,11 @@ Types infer_squeeze(const OpView& op) {
 }
 
 std::optional<Movement> commute_squeeze(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
-  Movement movement = movement_of(op, 1);
-  std::vector<int> axes = squeezed_axes(op);
-  movement.inputs[0] = slot.output ? insert_axes(perm, axes) : perm;
-  movement.outputs[0] = slot.output ? perm : drop_axes(perm, axes);
-  return movement;
+  return dropping_axes(op, 1, slot, perm, squeezed_axes(op));
 }
 
 void rewrite_squeeze(Graph&, Op& op, const Movement& movement) {
-  const auto rank = static_cast<int32_t>(movement.inputs[0].size());
-  auto& options = std::get<SqueezeOptions>(op.options);
-  for (int32_t& axis : options.dims) axis = moved_axis(axis < 0 ? axis + rank : axis, movement.inputs[0]);
+  for (int32_t& axis : std::get<SqueezeOptions>(op.options).dims) move_axis(axis, movement.inputs[0]);
 }
 
 int expanded_axis(const OpView& op) {
@@ -137,11 +131,7 @@ Types infer_expand_dims(const OpView& op) {
 
 std::optional<Movement> commute_expand_dims(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
   if (slot.index != 0 || !op.ints(1)) return std::nullopt;
-  Movement movement = movement_of(op, 1);
-  std::vector<int> axes{expanded_axis(op)};
-  movement.inputs[0] = slot.output ? drop_axes(perm, axes) : perm;
-  movement.outputs[0] = slot.output ? perm : insert_axes(perm, axes);
-  return movement;
+  return adding_axes(op, 1, slot, perm, {expanded_axis(op)});
 }
 
 void rewrite_expand_dims(Graph& graph, Op& op, const Movement& movement) {
@@ -241,16 +231,12 @@ Recipes fold_pack(const OpView& op) {
 }
 
 std::optional<Movement> commute_pack(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
-  std::vector<int> axes{pack_axis(op)};
-  Movement movement;
-  movement.inputs.assign(op.inputs.size(), slot.output ? drop_axes(perm, axes) : perm);
-  movement.outputs = {slot.output ? perm : insert_axes(perm, axes)};
+  Movement movement = adding_axes(op, 1, slot, perm, {pack_axis(op)});
+  std::fill(movement.inputs.begin(), movement.inputs.end(), movement.inputs[0]);
   return movement;
 }
 void rewrite_pack(Graph&, Op& op, const Movement& movement) {
-  auto& options = std::get<PackOptions>(op.options);
-  const auto rank = static_cast<int>(movement.outputs[0].size());
-  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.outputs[0]);
+  move_axis(std::get<PackOptions>(op.options).axis, movement.outputs[0]);
 }
 
 Types infer_unpack(const OpView& op) {
@@ -286,16 +272,10 @@ Recipes fold_unpack(const OpView& op) {
 
 std::optional<Movement> commute_unpack(const OpView& op, std::span<const ValueId> outputs, Slot slot,
                                        const Perm& perm) {
-  std::vector<int> axes{pack_axis(op)};
-  Movement movement;
-  movement.inputs = {slot.output ? insert_axes(perm, axes) : perm};
-  movement.outputs.assign(outputs.size(), slot.output ? perm : drop_axes(perm, axes));
-  return movement;
+  return dropping_axes(op, outputs.size(), slot, perm, {pack_axis(op)});
 }
 void rewrite_unpack(Graph&, Op& op, const Movement& movement) {
-  auto& options = std::get<PackOptions>(op.options);
-  const auto rank = static_cast<int>(movement.inputs[0].size());
-  options.axis = moved_axis(options.axis < 0 ? options.axis + rank : options.axis, movement.inputs[0]);
+  move_axis(std::get<PackOptions>(op.options).axis, movement.inputs[0]);
 }
 
 // ---- BITCAST: a narrower element adds a last axis, a wider one takes it away ----

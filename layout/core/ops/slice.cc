@@ -227,11 +227,7 @@ std::vector<int> shrunk_axes(const StridedSliceOptions& options, int rank) {
 std::optional<Movement> commute_strided_slice(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
   const auto& options = op.get<StridedSliceOptions>();
   if (slot.index != 0 || !op.ints(1) || !op.ints(2) || !op.ints(3)) return std::nullopt;
-  const std::vector<int> axes = shrunk_axes(options, op.rank(0));
-  Movement movement = movement_of(op, 1);
-  movement.inputs[0] = slot.output ? insert_axes(perm, axes) : perm;
-  movement.outputs[0] = slot.output ? perm : drop_axes(perm, axes);
-  return movement;
+  return dropping_axes(op, 1, slot, perm, shrunk_axes(options, op.rank(0)));
 }
 
 void rewrite_strided_slice(Graph& graph, Op& op, const Movement& movement) {
@@ -322,11 +318,9 @@ Types infer_reverse_sequence(const OpView& op) {
   return {{op.dtype(0), op.shape(0), std::nullopt}};
 }
 void rewrite_reverse_sequence(Graph&, Op& op, const Movement& movement) {
-  const Perm& perm = movement.inputs[0];
-  const auto rank = static_cast<int>(perm.size());
   auto& options = std::get<ReverseSequenceOptions>(op.options);
-  for (int* axis : {&options.sequence_axis, &options.batch_axis})
-    *axis = moved_axis(*axis < 0 ? *axis + rank : *axis, perm);
+  move_axis(options.sequence_axis, movement.inputs[0]);
+  move_axis(options.batch_axis, movement.inputs[0]);
 }
 
 constexpr std::array kSliceRows = {
