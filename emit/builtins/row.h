@@ -10,7 +10,8 @@
 #include <span>
 #include <string_view>
 
-#include "emit/builtins/table.h"
+#include "emit/builtins/options_table.h"
+#include "layout/core/graph.h"
 #include "layout/core/required.h"
 
 namespace lowtide::emit {

@@ -5,16 +5,10 @@
 
 #include <string_view>
 
+#include "emit/builtins/options_table.h"
 #include "layout/core/graph.h"
-#include "schemas/tflite_generated.h"
 
 namespace lowtide::emit {
-
-// The options of an operator: a table in the schema's union, or none.
-struct OptionsTable {
-  tflite::BuiltinOptions type = tflite::BuiltinOptions::NONE;
-  flatbuffers::Offset<void> table;
-};
 
 // Tables without fields are not written: a missing table means the same to every kernel. Throws Error(kInternal) when
 // the op's options are not those of its kind.

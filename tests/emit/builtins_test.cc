@@ -6,6 +6,7 @@
 #include <set>
 
 #include "emit/builtins/row.h"
+#include "emit/builtins/table.h"
 #include "tests/emit/models.h"
 
 namespace lowtide::emit {
