@@ -2,6 +2,9 @@
 // The listings of an ONNX model, of a core model, and of a TFLite file.
 #include <fmt/format.h>
 
+#include <set>
+#include <string_view>
+
 #include "emit/listing.h"
 #include "emit/tensor_names.h"
 
@@ -74,6 +77,20 @@ ListedOp listed(const onnx::Node& node) {
   out.inputs = node.inputs;
   out.outputs = node.outputs;
   for (const onnx::Attribute& attribute : node.attributes) out.attributes.emplace_back(attribute.name, text(attribute));
+  return out;
+}
+
+// Before this version of the file format every initializer is listed among the inputs too.
+constexpr int64_t kFirstIrWithSeparateInitializers = 4;
+
+// Inputs that a user gives: not those that are listed because they are initializers.
+std::vector<ListedTensor> real_inputs(const onnx::Graph& graph) {
+  std::set<std::string_view> constants;
+  for (const auto& tensor : graph.initializers) constants.insert(tensor.name);
+  for (const auto& sparse : graph.sparse_initializers) constants.insert(sparse.values.name);
+  std::vector<ListedTensor> out;
+  for (const auto& value : graph.inputs)
+    if (!constants.contains(value.name)) out.push_back(listed(value));
   return out;
 }
 
@@ -155,6 +172,7 @@ Listing listing(const onnx::Model& model) {
   out.facts.emplace_back("external bytes", std::to_string(model.external_bytes));
   for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
   add_graph(model.graph, out.graphs);
+  if (model.ir_version < kFirstIrWithSeparateInitializers) out.graphs[0].inputs = real_inputs(model.graph);
   for (const onnx::Function& function : model.functions) {
     ListedGraph graph;
     graph.name = "function " + (function.domain.empty() ? function.name : function.domain + "." + function.name);

@@ -22,6 +22,9 @@ std::string scaled(uint64_t bytes, double step, const std::array<const char*, 5>
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
+// From here on the ratio of memory to the model says something even where it is above 1.
+constexpr uint64_t kLargeModel = uint64_t{64} << 20;
+
 double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -41,8 +44,8 @@ uint64_t in_place_bytes(const WriteResult& written) {
 std::string in_place_text(const WriteResult& written) {
   std::string out;
   for (const NamedFile& file : written.files)
-    out +=
-        fmt::format("{} stay in {}: the model needs it beside itself, unchanged\n", file_size(file.bytes), file.name);
+    out += fmt::format("{} stay in {}: the model needs it beside itself, unchanged\n", file_size(file.bytes),
+                       stream::printable(file.name));
   out += written.files.empty() ? "no weight can stay in place: all were written\n"
                                : "read by CompiledModel of ai-edge-litert 2.1.4 or newer, not by Interpreter\n";
   if (written.unaligned_bytes > 0)
@@ -78,9 +81,9 @@ std::string memory_size(uint64_t bytes) { return scaled(bytes, 1024, {"B", "KiB"
 
 std::string report_text(const Report& report) {
   const WriteResult& w = report.written;
-  std::string out = fmt::format("{}{}: {} operators, {} tensors, {} transpose{} kept\n", report.output,
-                                report.dry_run ? " (not written)" : "", w.operators, w.tensors, w.transposes,
-                                w.transposes == 1 ? "" : "s");
+  std::string out = fmt::format("{}{}: {} operators, {} tensors, {} transpose{} kept\n",
+                                stream::printable(report.output), report.dry_run ? " (not written)" : "", w.operators,
+                                w.tensors, w.transposes, w.transposes == 1 ? "" : "s");
   out += fmt::format("in {}, out {} ({}), {:.2f} s", file_size(report.input_bytes), file_size(w.file_bytes), form(w),
                      report.seconds);
   if (!report.dry_run) out += fmt::format(", {:.0f} MB/s", megabytes_per_second(report));
@@ -92,12 +95,14 @@ std::string report_text(const Report& report) {
   if (report.verified_tensors > 0)
     out += fmt::format("verified: {} constants on the disk are what they should be\n", report.verified_tensors);
   if (report.shrinks) out += weights_text(report);
-  const double times = ratio(report.peak_rss, report.input_bytes);
-  out += fmt::format("peak RSS {} ({} anonymous, {} file), {:.{}f} x the model's bytes\n", memory_size(report.peak_rss),
-                     memory_size(report.peak_anonymous), memory_size(report.peak_file), times,
-                     times < 1     ? 4
-                     : times < 100 ? 1
-                                   : 0);
+  out += fmt::format("peak RSS {} ({} anonymous, {} file)", memory_size(report.peak_rss),
+                     memory_size(report.peak_anonymous), memory_size(report.peak_file));
+  // Of a small model the program itself is the most.
+  if (report.peak_rss < report.input_bytes || report.input_bytes >= kLargeModel) {
+    const double times = ratio(report.peak_rss, report.input_bytes);
+    out += fmt::format(", {:.{}f} x the model's bytes", times, times < 1 ? 4 : 1);
+  }
+  out += "\n";
   return out;
 }
 

@@ -32,7 +32,8 @@ constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFO
   if (error == ELOOP) unsafe(location, "a symbolic link (copy the files beside the model, e.g. with cp -L)");
   if (error == EXDEV) unsafe(location, "leads out of the model's folder");
   throw Error(opening_code(error),
-              fmt::format("external data '{}' cannot be opened: {}", location, std::strerror(error)));
+              fmt::format("external data '{}' cannot be opened: {}{}", location, std::strerror(error),
+                          error == ENOENT ? "; it is looked for in the model's folder" : ""));
 }
 
 // The components of a path that stays below its folder by its text alone.

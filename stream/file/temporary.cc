@@ -134,7 +134,10 @@ bool Temporary::create(const std::string& name) {
     path_.clear();  // it is not ours to remove
     if (error == EEXIST) return false;
     throw Error(is_no_space(error) ? Code::kNoSpace : opening_code(error),
-                fmt::format("no file can be made in its folder: {}", std::strerror(error)), {.file = output_.string()});
+                error == ENOENT ? fmt::format("the folder '{}' does not exist", folder_of(output_).string())
+                                : fmt::format("cannot create a file in '{}': {}", folder_of(output_).string(),
+                                              std::strerror(error)),
+                {.file = output_.string()});
   }
   const bool locked = lock(descriptor_) || errno != EWOULDBLOCK;  // or there are no locks here
   struct stat info = {};

@@ -20,11 +20,11 @@
 
 namespace lowtide::stream {
 
-// The most bytes that a byte of .zst input may become, where nothing else is asked for. Real models stay far below:
-// zstd -19 makes 1.1 of trained f32 weights, 2 to 17 of weights that are quantized or pruned to 99 %, and 258 of the
-// most extreme among 96 public models, a file of masks. Repeated zeros make 30,000.
+// The most bytes that a byte of .zst input may become, unless --max-zstd-ratio says otherwise. Measured with zstd -19:
+// trained f32 weights 1.1, quantized ones stored as floats 4, pruned to 99 % 17, of two values 23; of 96 public models
+// all but two stay below 16, and the highest, with masks as constants, is 258. Masks alone reach 2,300, zeros 32,000.
 inline constexpr uint64_t kMaxZstdRatio = 1000;
-// What is decompressed whatever the ratio, per file: no bomb, and small files of one value reach any ratio.
+// The limit is never below this: small files with equal values reach any ratio and do no harm.
 inline constexpr uint64_t kAlwaysDecompressed = uint64_t{64} << 20;
 
 struct SpillOptions {

@@ -31,7 +31,7 @@ def model(request, tmp_path_factory):
 def named(done):
     """The budget that a refusal names, in MiB."""
     assert done.status == "refused" and "[budget]" in done.reason, done
-    return int(re.search(r"(\d+)M would do", done.reason)[1])
+    return int(re.search(r"--max-rss (\d+)M is enough", done.reason)[1])
 
 
 def convert_within(model, output, mib, *options):

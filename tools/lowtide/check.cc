@@ -29,8 +29,10 @@ using stream::RecipeRef;
 using stream::Source;
 
 constexpr size_t kMostLines = 20;
-// Windows on both files, and frames of the one that is compressed.
-constexpr uint64_t kReadingBudget = uint64_t{4} << 20;
+// Reading both graphs, before constants are compared: pages of each file.
+constexpr uint64_t kReadingBudget = uint64_t{1} << 20;
+// Frames, or the window, of a file that is compressed, beside everything else.
+constexpr uint64_t kCompressedBudget = uint64_t{4} << 20;
 
 // What was compared, and what of it is not the same.
 struct Findings {
@@ -107,7 +109,9 @@ void check_model(const CheckCommand& options) {
   Watchers watchers;
   watchers.progress = &bar;
   Planned planned = plan_conversion(options, tflite.parent_path(), watchers, limit);
-  Budget budget(limit.writing_budget(emit::least_for_verifying(planned.plan) + kReadingBudget, 1));
+  uint64_t least = std::max(kReadingBudget, emit::least_for_verifying(planned.plan));
+  if (tflite.extension() == ".zst") least += kCompressedBudget;
+  Budget budget(limit.writing_budget(least, 1));
   limit.allow_graph(options.input);  // of both files
   const Findings findings = compare_with(planned.plan, options, budget, bar);
   bar.finish();
@@ -119,8 +123,9 @@ void check_model(const CheckCommand& options) {
                                     findings.graph.empty() ? "" : " (were other options given when it was made?)"),
                         {.file = options.tflite});
   if (options.quiet) return;
-  fmt::print("{}: {} operators and {} constants are what {} converts to\npeak RSS {}\n", options.tflite,
-             planned.plan.operators, findings.constants.size(), options.input, emit::memory_size(resident().peak));
+  fmt::print("{}: {} operators and {} constants are what {} converts to\npeak RSS {}\n",
+             stream::printable(options.tflite), planned.plan.operators, findings.constants.size(),
+             stream::printable(options.input), emit::memory_size(resident().peak));
 }
 
 }  // namespace lowtide::tools

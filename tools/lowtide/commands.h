@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands of the program, one file each. They throw stream::Error, and what else plan_conversion() throws.
+// The commands of the program, one file each. They throw stream::Error, and emit::Refusal for nodes that cannot be
+// converted.
 #pragma once
 
 #include "tools/lowtide/command_line.h"

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <thread>
 
 #include "emit/make_plan.h"
 #include "stream/error.h"
 #include "stream/onnx/reader.h"
-#include "stream/printable.h"
 #include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
@@ -21,7 +19,6 @@ namespace {
 using layout::WeightForm;
 using stream::Budget;
 using stream::Error;
-using stream::Unsupported;
 
 // "NAME=VALUE"; a name may hold '=' itself, a value does not.
 std::pair<std::string, std::string> divide(const std::string& option, const std::string& text) {
@@ -106,7 +103,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     layout::ConvertResult converted = layout::convert(onnx, layout, budget);
     // Constants that the passes have read are not read again: what they are read from is looked at now.
     for (const auto& source : onnx.sources) source->check_unchanged();
-    if (!converted.refused.empty()) throw RefusedNodes{options.input, std::move(converted.refused)};
+    if (!converted.refused.empty()) throw emit::Refusal{.input = options.input, .nodes = std::move(converted.refused)};
     onnx = {};
     out.weights = std::move(converted.weights);
     emit::WriteOptions write;
@@ -120,25 +117,6 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
   }
   malloc_trim(0);  // what reading, the passes and the plan needed goes back before tiles take its place
   return out;
-}
-
-// Nodes with one reason together; a single node is an error like any other.
-void print_refusal(const RefusedNodes& refused) {
-  // Names come from the file.
-  auto print = [](const std::string& line) { fmt::print(stderr, "{}\n", stream::printable(line)); };
-  if (refused.nodes.size() == 1) {
-    Unsupported node = refused.nodes[0];
-    node.add_place({.file = refused.input});
-    return print(fmt::format("lowtide: {}", node.what()));
-  }
-  std::map<std::string, std::vector<std::string>> nodes_of;
-  for (const Unsupported& node : refused.nodes)
-    nodes_of[fmt::format("{}: {}", node.where().op, node.text())].push_back(node.where().node);
-  print(fmt::format("lowtide: {}: {} nodes cannot be converted [unsupported]", refused.input, refused.nodes.size()));
-  for (const auto& [reason, nodes] : nodes_of) {
-    print(fmt::format("  {} ({} node{})", reason, nodes.size(), nodes.size() == 1 ? "" : "s"));
-    for (const std::string& node : nodes) print("    " + node);
-  }
 }
 
 }  // namespace lowtide::tools

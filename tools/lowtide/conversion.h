@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "emit/plan.h"
+#include "emit/refusal.h"
 #include "layout/convert.h"
 #include "stream/onnx/model.h"
 #include "stream/progress.h"
@@ -34,15 +35,9 @@ struct Planned {
   uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
   uint64_t budget_peak = 0;
 };
-// Thrown when nodes of the model cannot be converted: all of them, so that a user sees them together.
-struct RefusedNodes {
-  std::string input;  // the model's path
-  std::vector<stream::Unsupported> nodes;
-};
-void print_refusal(const RefusedNodes& refused);  // on stderr
-
 // Reads the model, converts it to TFLite's operators, and plans a file in `folder`. The memory that this needed is
-// given back. Throws stream::Error and RefusedNodes.
+// given back. Throws stream::Error, and emit::Refusal when nodes
+// cannot be converted.
 Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
                         const MemoryLimit& limit);
 

@@ -5,6 +5,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <filesystem>
 
@@ -14,6 +16,7 @@
 #include "emit/verify.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
+#include "stream/file/known_formats.h"
 #include "stream/nearest_name.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
@@ -74,9 +77,28 @@ bool one_place(const fs::path& a, const fs::path& b) {
          fs::weakly_canonical(fs::absolute(a), first) == fs::weakly_canonical(fs::absolute(b), second);
 }
 
+// A name such as m.tflite.gz promises a compression that is not done.
+void check_suffix(const fs::path& output) {
+  constexpr std::string_view kCompressions[] = {".gz", ".tgz", ".bz2", ".xz",  ".lzma", ".lz4",
+                                                ".br", ".zip", ".7z",  ".tar", ".zstd", ".zst"};
+  std::string suffix = output.extension().string();
+  if (suffix == ".zst") return;
+  std::transform(suffix.begin(), suffix.end(), suffix.begin(),
+                 [](unsigned char letter) { return std::tolower(letter); });
+  if (std::find(std::begin(kCompressions), std::end(kCompressions), suffix) == std::end(kCompressions)) return;
+  fs::path compressed = output;
+  usage_error(fmt::format("the output {} would not be compressed as its name says; lowtide compresses to .zst: -o {}",
+                          output.string(), compressed.replace_extension(".zst").string()));
+}
+
 void check_paths(const ConvertCommand& options, const fs::path& output) {
-  if (fs::path(options.input) == output || stream::same_file(options.input, output))
-    usage_error(fmt::format("the output {} is the input", output.string()));
+  check_suffix(output);
+  if (fs::path(options.input) == output || stream::same_file(options.input, output)) {
+    // The most common reason is that the input is a TFLite model.
+    const auto input = stream::open_file(options.input);
+    stream::refuse_other_formats(stream::first_bytes(*input), stream::kOnnxModel, options.input);
+    usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
+  }
   if (options.report.empty()) return;
   if (stream::same_file(options.input, options.report) || one_place(options.report, output))
     usage_error(fmt::format("the report {} is the input or the output", options.report));
@@ -112,6 +134,17 @@ void write_output(const ConvertCommand& options, const emit::Plan& plan, const f
   report.budget_peak = std::max(report.budget_peak, budget.high_water());
 }
 
+// What cannot be converted goes into the report too.
+Planned plan_or_report(const ConvertCommand& options, const fs::path& folder, const Watchers& watchers,
+                       const MemoryLimit& limit) {
+  try {
+    return plan_conversion(options, folder, watchers, limit);
+  } catch (const emit::Refusal& refusal) {
+    if (!options.report.empty()) write_text(options.report, refusal_json(refusal));
+    throw;
+  }
+}
+
 void log_to_stderr() {
   spdlog::set_default_logger(spdlog::stderr_logger_st("lowtide"));
   spdlog::set_pattern("%v");
@@ -132,7 +165,7 @@ void convert_model(const ConvertCommand& options) {
   watchers.on_read = [&](const onnx::Model& model) { check_sources(model, output, options.report); };
   watchers.after_pass = after_pass(options, watch);
   MemoryLimit limit(options.max_rss);
-  Planned planned = plan_conversion(options, output.parent_path(), watchers, limit);
+  Planned planned = plan_or_report(options, output.parent_path(), watchers, limit);
   check_pass_name(options.dump_after, watch.passes);
 
   emit::Report report;

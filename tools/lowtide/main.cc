@@ -13,10 +13,10 @@
 #include <system_error>
 #include <variant>
 
+#include "emit/refusal.h"
 #include "stream/error.h"
 #include "stream/file/temporary.h"
 #include "tools/lowtide/commands.h"
-#include "tools/lowtide/conversion.h"
 
 namespace {
 
@@ -99,8 +99,8 @@ int main(int argc, char** argv) {
   try {
     run(argc, argv);
     return 0;
-  } catch (const lowtide::tools::RefusedNodes& refused) {
-    lowtide::tools::print_refusal(refused);
+  } catch (const lowtide::emit::Refusal& refusal) {
+    std::fprintf(stderr, "lowtide: %s", refusal_text(refusal).c_str());
     return exit_status(Code::kUnsupported);
   } catch (const Error& error) {
     return fail(error.code(), error.what());

@@ -72,7 +72,7 @@ void MemoryLimit::refuse_reading(uint64_t needed) const {
 }
 
 void MemoryLimit::refuse(uint64_t needed) const {
-  throw Error(Code::kBudget, fmt::format("--max-rss {} is too small for this model: {}M would do",
+  throw Error(Code::kBudget, fmt::format("--max-rss {} is too small for this model; --max-rss {}M is enough",
                                          emit::memory_size(bytes_), (needed + kJitter) / kMiB + 1));
 }
 

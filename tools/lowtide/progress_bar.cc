@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "emit/report.h"
+#include "tools/lowtide/terminal.h"
 
 namespace lowtide::tools {
 namespace {
@@ -29,7 +30,7 @@ size_t columns() {
 }  // namespace
 
 ProgressBar::ProgressBar(bool quiet, ResidentMarks& marks)
-    : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1), marks_(marks) {}
+    : quiet_(quiet), terminal_(can_rewrite_lines()), marks_(marks) {}
 
 void ProgressBar::begin(std::string_view what, uint64_t total) {
   std::lock_guard lock(mutex_);

@@ -142,9 +142,9 @@ TEST_F(Zstd, TheFirstBytesAreShownBeforeTheRest) {
 }
 
 // Counts how often it is read.
-class CountingSource final : public Source {
+class ReadCountingSource final : public Source {
  public:
-  explicit CountingSource(const std::string& bytes) : source_(memory_source(to_bytes(bytes), "net.onnx.zst")) {}
+  explicit ReadCountingSource(const std::string& bytes) : source_(memory_source(to_bytes(bytes), "net.onnx.zst")) {}
   uint64_t size() const override { return source_->size(); }
   const std::string& name() const override { return source_->name(); }
   void read_at(uint64_t offset, std::span<std::byte> out) const override {
@@ -161,12 +161,12 @@ TEST_F(Zstd, ManyFramesAreReadInBuffers) {
   const std::string skippable("\x50\x2a\x4d\x18\0\0\0\0", 8), empty("\x28\xb5\x2f\xfd\x20\0\1\0\0", 9);
   std::string bytes;
   for (int i = 0; i < 100000; ++i) bytes += i % 2 ? skippable : empty;
-  CountingSource source(bytes + compress("abc"));
+  ReadCountingSource source(bytes + compress("abc"));
   EXPECT_EQ(decompress(source, spill_, budget_)->size(), 3u);
   EXPECT_LT(source.reads, 40u);
   // What a skippable frame holds is not read at all; one that is cut is an error.
   const std::string large = std::string("\x50\x2a\x4d\x18\0\0\x10\0", 8) + std::string(1 << 20, 'x');
-  CountingSource skipped(large + compress("abc"));
+  ReadCountingSource skipped(large + compress("abc"));
   EXPECT_EQ(decompress(skipped, spill_, budget_)->size(), 3u);
   EXPECT_LT(skipped.reads, 4u);
   expect_error(Code::kMalformed, "cut", [&] { expand(large.substr(0, large.size() - 1)); });

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of a model that cannot be converted, for people and for programs (schemas/report.schema.json).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stream/error.h"
+
+namespace lowtide::emit {
+
+// Thrown by the tools where the model has such nodes.
+struct Refusal {
+  std::string input;                       // the model's path
+  std::vector<stream::Unsupported> nodes;  // all that were found
+  // Nodes that could not be judged, because an input of theirs is the result of a refused node: `node` and `op` are
+  // set.
+  std::vector<stream::Where> not_judged;
+};
+
+// A single node is one line, as any other error. Of several the first line says how many; below it are the nodes
+// grouped by operator and reason, the largest group first, with ten names of each. Each line ends with a newline.
+std::string refusal_text(const Refusal& refusal);
+// One JSON object with all nodes, ended by a newline.
+std::string refusal_json(const Refusal& refusal);
+
+}  // namespace lowtide::emit
