@@ -31,7 +31,7 @@ Val from_u64(Builder& b, Val x, DType to) {
   return b.select(b.less(word, b.scalar(0, DType::kInt64)), b.add(cast, kTwoTo64), cast);
 }
 
-Val cut_to_4_bits(Builder& b, Val x, DType to) {
+Val truncate_to_4_bits(Builder& b, Val x, DType to) {
   constexpr double kCount = 16;
   const double least = to == DType::kInt4 ? -kCount / 2 : 0;
   const Val whole = b.sub(b.cast(x, DType::kInt32), least);
@@ -51,7 +51,7 @@ void cast_to(Lowering& lo, DType to) {
     refuse(lo, from);
     refuse(lo, to);
     if (has_4_bits(from) && to != DType::kUint64) return lo.output(0, b.cast(b.cast(x, DType::kFloat32), to));
-    if (has_4_bits(to) && from != DType::kUint64) return lo.output(0, cut_to_4_bits(b, x, to));
+    if (has_4_bits(to) && from != DType::kUint64) return lo.output(0, truncate_to_4_bits(b, x, to));
     if (has_4_bits(from) || has_4_bits(to))
       lo.unsupported(fmt::format("no TFLite kernel casts from {} to {}", dtype_name(from), dtype_name(to)),
                      "cast to int64 first");

@@ -141,7 +141,7 @@ void drop_broadcast_axes(Lowering& lo, std::vector<Operand>& operands) {
   }
 }
 
-Dim extent_of(Lowering& lo, const Operand& x, const Labels& labels) {
+Dim size_of_labels(Lowering& lo, const Operand& x, const Labels& labels) {
   Dim product = 1;
   for (Label label : labels) product = lo.b.graph.symbols.mul(product, lo.shape(x.value)[x.find(label)]);
   return product;
@@ -184,8 +184,8 @@ Operand combined(Lowering& lo, Operand a, Operand b, const std::set<Label>& need
   // [shared.., left, summed] times [shared.., summed, right]
   Shape rows = shape_of(a, shared), columns = shape_of(b, shared);
   Shape out_left = shape_of(a, left), out_right = shape_of(b, right);
-  rows.insert(rows.end(), {extent_of(lo, a, left), extent_of(lo, a, summed)});
-  columns.insert(columns.end(), {extent_of(lo, b, summed), extent_of(lo, b, right)});
+  rows.insert(rows.end(), {size_of_labels(lo, a, left), size_of_labels(lo, a, summed)});
+  columns.insert(columns.end(), {size_of_labels(lo, b, summed), size_of_labels(lo, b, right)});
   Val y = matrix_product(lo, reshape_to(lo, a.value, rows), reshape_to(lo, b.value, columns));
   Shape out(lo.shape(y).begin(), lo.shape(y).end() - 2);
   out.insert(out.end(), out_left.begin(), out_left.end());

@@ -47,7 +47,7 @@ Val size_at(Lowering& lo, Val sizes, int64_t i) {
 }
 
 // The positions of `size` elements between -1 and 1.
-Val ticks(Lowering& lo, Val size, bool align_corners) {
+Val normalized_positions(Lowering& lo, Val size, bool align_corners) {
   Builder& b = lo.b;
   Val i = b.cast(b.range(b.i32_scalar(0), size, b.i32_scalar(1)), DType::kFloat32);
   Val whole = b.cast(size, DType::kFloat32);
@@ -122,7 +122,7 @@ void lower_affine_grid(Lowering& lo) {
     Val size = size_at(lo, sizes, axes + 1 - i);
     if (auto known = lo.ints(size); known && ((*known)[0] < 1 || (align_corners && (*known)[0] == 1)))
       lo.unsupported(fmt::format("an affine grid over an axis of {} elements is not supported", (*known)[0]));
-    Val along = b.cast(ticks(lo, size, align_corners), lo.dtype(theta));
+    Val along = b.cast(normalized_positions(lo, size, align_corners), lo.dtype(theta));
     Shape shape(count + 2, 1);
     shape[count - static_cast<size_t>(i)] = b.dim(along, 0);
     grid = b.add(grid, b.mul(column(i), reshape_to(lo, along, shape)));

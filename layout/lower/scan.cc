@@ -36,7 +36,7 @@ Val as_slice(Lowering& lo, Val x, int64_t at, int axis) {
 }
 
 // The slices of x, in the order of the iterations.
-std::vector<Val> taken_apart(Lowering& lo, Val x, const Scanned& how, int64_t length) {
+std::vector<Val> slices_of(Lowering& lo, Val x, const Scanned& how, int64_t length) {
   const int axis = lo.axis(how.axis, lo.rank(x));
   std::vector<Val> slices;
   if (length == 1)
@@ -50,7 +50,7 @@ std::vector<Val> taken_apart(Lowering& lo, Val x, const Scanned& how, int64_t le
 std::vector<Val> unrolled(Lowering& lo, const Scan& scan) {
   std::vector<std::vector<Val>> slices;
   for (size_t i = 0; i < scan.inputs.size(); ++i)
-    slices.push_back(taken_apart(lo, scan.inputs[i], scan.in[i], scan.length));
+    slices.push_back(slices_of(lo, scan.inputs[i], scan.in[i], scan.length));
   std::vector<Val> state = scan.state;
   std::vector<std::vector<Val>> rows(scan.out.size());
   for (size_t step = 0; step < static_cast<size_t>(scan.length); ++step) {

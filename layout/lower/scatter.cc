@@ -26,7 +26,7 @@ Val scattered(Lowering& lo, const UpdateRows& rows, Val updates, Dim width) {
 }
 
 // The rows with at least one update: bool [count, 1].
-Val touched(Lowering& lo, const UpdateRows& rows) {
+Val rows_with_update(Lowering& lo, const UpdateRows& rows) {
   const Dim shape[] = {rows.updated, 1};
   Val hits = scattered(lo, rows, filled_with(lo, shape, lo.b.scalar(1, DType::kInt32)), 1);
   return lo.b.greater(hits, lo.b.scalar(0, DType::kInt32));
@@ -45,12 +45,12 @@ Val reduced(Lowering& lo, const UpdateRows& rows, Kind segments, Kind join) {
     Val any = lo.b.op(Kind::kUnsortedSegmentMax, {better, rows.indices, count});
     best = lo.b.select(lo.b.greater(any, lo.b.scalar(0, DType::kFloat32)), best, worst);
   }
-  return lo.b.select(touched(lo, rows), lo.b.op(join, {rows.data, best}), rows.data);
+  return lo.b.select(rows_with_update(lo, rows), lo.b.op(join, {rows.data, best}), rows.data);
 }
 
 Val combined(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
   if (reduction == "none")
-    return lo.b.select(touched(lo, rows), scattered(lo, rows, rows.updates, rows.width), rows.data);
+    return lo.b.select(rows_with_update(lo, rows), scattered(lo, rows, rows.updates, rows.width), rows.data);
   if (lo.dtype(rows.data) == DType::kBool) lo.unsupported("reduction '" + reduction + "' of bool is not supported");
   if (reduction == "add") return lo.b.add(rows.data, scattered(lo, rows, rows.updates, rows.width));
   // UNSORTED_SEGMENT_* takes these two types only.
@@ -76,7 +76,7 @@ void check_indices(Lowering& lo) {
 }
 
 // a * factor, for an i32 tensor `a`; `factor` may be a symbol.
-Val times(Lowering& lo, Val a, Dim factor) {
+Val times_dim(Lowering& lo, Val a, Dim factor) {
   return factor == 1 ? a : lo.b.mul(a, dim_as_scalar(lo, factor, DType::kInt32));
 }
 
@@ -145,7 +145,7 @@ void lower_scatter_nd(Lowering& lo) {
     const int64_t begin[] = {0, i};
     const Dim size[] = {-1, 1};
     Val coordinate = reshape_to(lo, lo.b.slice(indices, begin, size), list);
-    coordinate = times(lo, coordinate, symbols.product(outer.subspan(static_cast<size_t>(i) + 1)));
+    coordinate = times_dim(lo, coordinate, symbols.product(outer.subspan(static_cast<size_t>(i) + 1)));
     place = place ? lo.b.add(place, coordinate) : coordinate;
   }
   rows.indices = place;
@@ -176,13 +176,13 @@ void lower_scatter_elements(Lowering& lo) {
   // The flat index of an element: its index along the axis and its own coordinate along every other axis, times the
   // strides.
   auto stride = [&](int a) { return symbols.product(std::span<const Dim>(dims).subspan(static_cast<size_t>(a) + 1)); };
-  Val place = times(lo, lo.b.cast(non_negative_indices(lo, indices, dims[static_cast<size_t>(axis)]), DType::kInt32),
-                    stride(axis));
+  Val place = times_dim(
+      lo, lo.b.cast(non_negative_indices(lo, indices, dims[static_cast<size_t>(axis)]), DType::kInt32), stride(axis));
   for (int a = 0; a < rank; ++a) {
     if (a == axis || index_shape[static_cast<size_t>(a)] == 1) continue;
     Shape across(static_cast<size_t>(rank), 1);
     across[static_cast<size_t>(a)] = index_shape[static_cast<size_t>(a)];
-    Val own = times(lo, iota(lo, index_shape[static_cast<size_t>(a)], DType::kInt32), stride(a));
+    Val own = times_dim(lo, iota(lo, index_shape[static_cast<size_t>(a)], DType::kInt32), stride(a));
     place = lo.b.add(place, reshape_to(lo, own, across));
   }
   const Dim list[] = {rows.updated}, column[] = {rows.count, 1}, changed[] = {rows.updated, 1};
@@ -219,7 +219,7 @@ void lower_tensor_scatter(Lowering& lo) {
                        reshape_to(lo, iota(lo, written, DType::kInt32), per_step));
   if (mode == "circular") place = lo.b.floor_mod(place, dim_as_scalar(lo, sequence, DType::kInt32));
   Val prefix = iota(lo, symbols.mul(batch, others), DType::kInt32);
-  Val row = lo.b.add(reshape_to(lo, times(lo, prefix, sequence), per_prefix), place);
+  Val row = lo.b.add(reshape_to(lo, times_dim(lo, prefix, sequence), per_prefix), place);
 
   UpdateRows rows;
   rows.count = symbols.product(all.first(at + 1));

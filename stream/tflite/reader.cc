@@ -27,7 +27,8 @@ constexpr uint32_t kVersion = 3;  // the only version of files with the identifi
 
 void check_index(int64_t index, uint64_t count, const char* what) {
   if (index < 0 || static_cast<uint64_t>(index) >= count)
-    malformed(fmt::format("{} {} does not exist: there are {}", what, index, count));
+    malformed(fmt::format("{} {} does not exist: {}", what, index,
+                          count == 0 ? "there are none" : fmt::format("indices are 0..{}", count - 1)));
 }
 
 // False when the data are not a plain array of numbers.

@@ -113,7 +113,7 @@ def test_compressed_without_its_table(folder):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["check", "m.onnx"], "tflite"),
+    (["check", "m.onnx"], "TFLITE"),
     (["check", "m.onnx", "m.onnx"], "TFLite"),
     (["check", "m.onnx", "nobody.tflite"], "nobody.tflite"),
     (["convert", "m.onnx", "-o", "m.tflite.zst", "--zstd-level", "20"], "zstd-level"),

@@ -146,7 +146,7 @@ def test_files_are_named_from_the_output_s_folder(tmp_path, litert):
     elsewhere.mkdir()
     for output, status in (("sub/model.tflite", "refused"), ("elsewhere/model.tflite", "refused")):
         done = converter.convert(tmp_path / "model.onnx", tmp_path / output, ["--weights=in-place"])
-        assert (done.status, done.exit_status) == (status, 2) and "must stand in" in done.stderr
+        assert (done.status, done.exit_status) == (status, 2) and "must be in" in done.stderr
     above = converter.convert(tmp_path / "model.onnx", tmp_path.parent / "above.tflite", ["--weights=in-place"])
     assert above.status == "converted"
     check(TWO, tmp_path, litert, "../above.tflite")

@@ -372,7 +372,7 @@ def test_parts_have_the_name_of_the_whole(tmp_path, lowtide):
 @pytest.mark.parametrize("options, words", [
     (["--weights", "int8", "--weights-include", "encw"], "--weights-include 'encw' matches the name of no weight"),
     (["--weights", "f16", "--weights-exclude", "dec_w", "--weights-exclude", "x"], "--weights-exclude 'x' matches"),
-    (["--weights-include", "enc_w"], "give one"),
+    (["--weights-include", "enc_w"], "need --weights"),
     (["--weights", "int3"], "int3"),
 ])
 def test_mistakes_in_options(options, words, tmp_path, lowtide):

@@ -27,7 +27,7 @@ struct Heads {
 };
 
 // Row i may use the keys from starts[i] (0 when absent) up to lengths[i].
-Val between(Lowering& lo, Val lengths, Val starts, Dim keys) {
+Val keys_between(Lowering& lo, Val lengths, Val starts, Dim keys) {
   Builder& b = lo.b;
   Val key = iota(lo, keys, DType::kInt32);
   Val inside = b.less(key, unsqueeze_axes(lo, b.cast(lengths, DType::kInt32), {1, 2, 3}));
@@ -39,10 +39,10 @@ Val between(Lowering& lo, Val lengths, Val starts, Dim keys) {
 Val allowed_by_lengths(Lowering& lo, Val mask, const Heads& h) {
   Builder& b = lo.b;
   const Dim have = b.dim(mask, 0), batch = b.dim(h.q, 0), keys = b.dim(h.k, 2);
-  if (have == batch) return between(lo, mask, {}, keys);
+  if (have == batch) return keys_between(lo, mask, {}, keys);
   if (h.merged && !core::is_symbol(batch) && have == 2 * batch) {
     const std::vector<Val> parts = b.split(mask, std::vector<int64_t>{batch, batch}, 0);
-    return between(lo, parts[0], parts[1], keys);
+    return keys_between(lo, parts[0], parts[1], keys);
   }
   lo.unsupported("a mask of rank 1 must list the lengths of a known number of batch entries",
                  "fix the inputs' shapes with --shape INPUT=...");
