@@ -16,6 +16,7 @@ import pytest
 
 import lowtide
 from tests.python import models
+from tests.support import converter
 
 # Options that make no sense here: standard output is not the user's, and inspect always asks for JSON.
 NOT_KEYWORDS = {"help", "quiet", "verbose", "json"}
@@ -116,6 +117,24 @@ def test_errors_of_the_program(call, kind, words, model, tmp_path):
         call(model, tmp_path)
     assert "[" + caught.value.kind + "]" not in str(caught.value)
     assert sorted(tmp_path.iterdir()) == before
+
+
+REPORTS_REFUSALS = '"refused"' in (converter.ROOT / "schemas/report.schema.json").read_text()
+
+
+@pytest.mark.skipif(not REPORTS_REFUSALS, reason="the program's report does not have refused nodes yet")
+@pytest.mark.parametrize("count", [1, 3])
+def test_refused_nodes(count, tmp_path):
+    nodes = [onnx.helper.make_node("Unknown", ["x"], [f"y{i}"], f"node{i}", domain="my.own") for i in range(count)]
+    path = models.save(tmp_path / "m.onnx", nodes, [models.value("x", "float32", [2])],
+                       [models.value(f"y{i}", "float32", [2]) for i in range(count)])
+    for report in (None, tmp_path / "report.json"):
+        with pytest.raises(lowtide.Unsupported) as caught:
+            lowtide.convert(path, report=report)
+        error = caught.value
+        assert [node.node for node in error.nodes] == [f"node{i}" for i in range(count)]
+        assert {node.operator for node in error.nodes} == {"my.own.Unknown"} and all(node.reason for node in error.nodes)
+        assert error.file == str(path) and error.node == ("node0" if count == 1 else None)
 
 
 @pytest.mark.parametrize("call, words", [

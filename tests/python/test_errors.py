@@ -68,8 +68,8 @@ def test_lines_of_json():
 def test_an_error_as_json():
     line = ('{"event": "error", "kind": "unsupported", "status": 8, "message": "2 nodes", "file": "m.onnx", "node": "a", '
             '"operator": "Foo", "opset": 17, "nodes": [{"node": "a", "operator": "Foo", "reason": "r", "hint": "h", '
-            '"opset": 17, "more": 1}]}')
+            '"place": "p", "more": 1}]}')
     error = failure(Finished(8, "", line + "\n"))
     assert isinstance(error, errors.Unsupported) and str(error) == "2 nodes"
     assert (error.file, error.node, error.operator, error.opset) == ("m.onnx", "a", "Foo", 17)
-    assert error.nodes == (errors.RefusedNode("a", "Foo", "r", "h", 17),)
+    assert error.nodes == (errors.RefusedNode("a", "Foo", "r", "h", "p"),)
