@@ -30,7 +30,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 class SerializableModel(Protocol):
     """What is taken of an `onnx.ModelProto`."""
 
-    def SerializeToString(self) -> bytes:  # noqa: N802  the name is protobuf's
+    def SerializeToString(self) -> bytes:
         """The model as the bytes of an .onnx file."""
 
 
