@@ -29,8 +29,9 @@ def python(environment):
 
     def run(script, *arguments, **how):
         how = {"timeout": 300, **how}
-        done = subprocess.run([sys.executable, "-c", script, *map(str, arguments)], env=environment, capture_output=True,
-                              text=True, **how)
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, arguments)], env=environment, capture_output=True, text=True, **how
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models for the tests of the Python package, made with the package `onnx`."""
 
+import lowtide
 import numpy as np
 import onnx
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
-import lowtide
-
-ELEMENTS = {"float32": T.FLOAT, "float16": T.FLOAT16, "float64": T.DOUBLE, "int8": T.INT8, "int16": T.INT16,
-            "int32": T.INT32, "int64": T.INT64, "uint8": T.UINT8, "uint32": T.UINT32, "bool": T.BOOL, "string": T.STRING}
+ELEMENTS = {
+    "float32": T.FLOAT,
+    "float16": T.FLOAT16,
+    "float64": T.DOUBLE,
+    "int8": T.INT8,
+    "int16": T.INT16,
+    "int32": T.INT32,
+    "int64": T.INT64,
+    "uint8": T.UINT8,
+    "uint32": T.UINT32,
+    "bool": T.BOOL,
+    "string": T.STRING,
+}
 
 
 def value(name, dtype, shape):
@@ -29,27 +39,46 @@ def converted(path, **options):
 
 def identity(path, dtype, shape=(2, 3), to=(3, 2)):
     """Reshape of any element type."""
-    return save(path, [helper.make_node("Reshape", ["x", "to"], ["y"])], [value("x", dtype, shape)],
-                [value("y", dtype, to)], {"to": np.array(to)})
+    return save(
+        path,
+        [helper.make_node("Reshape", ["x", "to"], ["y"])],
+        [value("x", dtype, shape)],
+        [value("y", dtype, to)],
+        {"to": np.array(to)},
+    )
 
 
 def product(path, weights, rows=2):
     """h = x * weights, y = Relu(h), for `rows` rows; a str is a dynamic number of them."""
     k, n = weights.shape
-    return save(path, [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
-                [value("x", "float32", [rows, k])], [value("y", "float32", [rows, n])], {"w": weights})
+    return save(
+        path,
+        [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
+        [value("x", "float32", [rows, k])],
+        [value("y", "float32", [rows, n])],
+        {"w": weights},
+    )
 
 
 def two_products(path, first, second, rows=2):
     """hidden = Relu(x * first), and next to it, so that nothing is fused away, y = hidden * second + hidden * hidden."""
     k, n = first.shape
-    nodes = [helper.make_node("MatMul", ["x", "a"], ["before"]), helper.make_node("Relu", ["before"], ["hidden"]),
-             helper.make_node("MatMul", ["hidden", "b"], ["p"]), helper.make_node("Mul", ["hidden", "hidden"], ["q"]),
-             helper.make_node("Add", ["p", "q"], ["y"])]
-    return save(path, nodes, [value("x", "float32", [rows, k])], [value("y", "float32", [rows, n])],
-                {"a": first, "b": second})
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["before"]),
+        helper.make_node("Relu", ["before"], ["hidden"]),
+        helper.make_node("MatMul", ["hidden", "b"], ["p"]),
+        helper.make_node("Mul", ["hidden", "hidden"], ["q"]),
+        helper.make_node("Add", ["p", "q"], ["y"]),
+    ]
+    return save(
+        path, nodes, [value("x", "float32", [rows, k])], [value("y", "float32", [rows, n])], {"a": first, "b": second}
+    )
 
 
 def non_zero(path):
-    return save(path, [helper.make_node("NonZero", ["x"], ["y"])], [value("x", "float32", [2, 3])],
-                [value("y", "int64", [2, "count"])])
+    return save(
+        path,
+        [helper.make_node("NonZero", ["x"], ["y"])],
+        [value("x", "float32", [2, 3])],
+        [value("y", "int64", [2, "count"])],
+    )

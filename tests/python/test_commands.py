@@ -10,12 +10,13 @@ import re
 import subprocess
 import threading
 
+import lowtide
 import numpy as np
 import onnx
 import pytest
 
-import lowtide
 from tests.python import models
+from tests.support import converter
 
 # Options that make no sense here: standard output is not the user's, and inspect always asks for JSON.
 NOT_KEYWORDS = {"help", "quiet", "verbose", "json"}
@@ -59,7 +60,9 @@ def test_convert_inspect_check(model, tmp_path):
 
 def test_the_same_bytes_as_the_program(model, tmp_path, program):
     lowtide.convert(model, tmp_path / "a.tflite", external_buffers=True)
-    subprocess.run([program, "convert", model, "-o", tmp_path / "b.tflite", "--quiet", "--external-buffers"], check=True)
+    subprocess.run(
+        [program, "convert", model, "-o", tmp_path / "b.tflite", "--quiet", "--external-buffers"], check=True
+    )
     assert (tmp_path / "a.tflite").read_bytes() == (tmp_path / "b.tflite").read_bytes()
 
 
@@ -101,15 +104,18 @@ def test_a_name_like_an_option(tmp_path, monkeypatch):
     assert lowtide.inspect("--out.tflite")["graphs"]
 
 
-@pytest.mark.parametrize("call, kind, words", [
-    (lambda m, t: lowtide.convert(t / "nothing.onnx"), lowtide.NotFound, "nothing.onnx: cannot be opened"),
-    (lambda m, t: lowtide.convert(m, m), lowtide.Usage, "is the input"),
-    (lambda m, t: lowtide.convert(m, threads=0), lowtide.Usage, "threads"),
-    (lambda m, t: lowtide.convert(m, max_rss="lots"), lowtide.Usage, "is not a size"),
-    (lambda m, t: lowtide.convert(m, shape={"nobody": [1]}), lowtide.Usage, "nobody"),
-    (lambda m, t: lowtide.convert(m, t / "none/out.tflite"), lowtide.NotFound, "none"),
-    (lambda m, t: lowtide.inspect(__file__), lowtide.Malformed, "test_commands.py"),
-])
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (lambda m, t: lowtide.convert(t / "nothing.onnx"), lowtide.NotFound, "nothing.onnx: cannot be opened"),
+        (lambda m, t: lowtide.convert(m, m), lowtide.Usage, "is the input"),
+        (lambda m, t: lowtide.convert(m, threads=0), lowtide.Usage, "threads"),
+        (lambda m, t: lowtide.convert(m, max_rss="lots"), lowtide.Usage, "is not a size"),
+        (lambda m, t: lowtide.convert(m, shape={"nobody": [1]}), lowtide.Usage, "nobody"),
+        (lambda m, t: lowtide.convert(m, t / "none/out.tflite"), lowtide.NotFound, "none"),
+        (lambda m, t: lowtide.inspect(__file__), lowtide.Malformed, "test_commands.py"),
+    ],
+)
 def test_errors_of_the_program(call, kind, words, model, tmp_path):
     before = sorted(tmp_path.iterdir())
     with pytest.raises(kind, match=words) as caught:
@@ -118,25 +124,52 @@ def test_errors_of_the_program(call, kind, words, model, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: lowtide.convert(3), "model must be a path"),
-    (lambda: lowtide.convert(b"m.onnx"), "model must be a path"),
-    (lambda: lowtide.convert("m.onnx", 3), "output must be a path"),
-    (lambda: lowtide.convert("m.onnx", max_rss=1.5), "max_rss must be an int"),
-    (lambda: lowtide.convert("m.onnx", threads="2"), "threads must be an int"),
-    (lambda: lowtide.convert("m.onnx", threads=True), "threads must be an int"),
-    (lambda: lowtide.convert("m.onnx", shape="x=1"), "shape must be a mapping"),
-    (lambda: lowtide.convert("m.onnx", shape={"x": "1,2"}), "must be a sequence of int"),
-    (lambda: lowtide.convert("m.onnx", shape={"x": [1.0]}), "must be an int"),
-    (lambda: lowtide.convert("m.onnx", shape={1: [1]}), "a key of shape must be a str"),
-    (lambda: lowtide.convert("m.onnx", layout={"x": 1}), "must be a str"),
-    (lambda: lowtide.convert("m.onnx", weights_include=3), "weights_include must be"),
-    (lambda: lowtide.convert("m.onnx", dry_run=1), "dry_run must be a bool"),
-    (lambda: lowtide.convert("m.onnx", progress=3), "progress must be callable"),
-    (lambda: lowtide.convert("m.onnx", sideways=True), "unexpected keyword"),
-    (lambda: lowtide.inspect(None), "file must be a path"),
-    (lambda: lowtide.check("m.onnx", None), "tflite must be a path"),
-])
+REPORTS_REFUSALS = '"refused"' in (converter.ROOT / "schemas/report.schema.json").read_text()
+
+
+@pytest.mark.skipif(not REPORTS_REFUSALS, reason="the program's report does not have refused nodes yet")
+@pytest.mark.parametrize("count", [1, 3])
+def test_refused_nodes(count, tmp_path):
+    nodes = [onnx.helper.make_node("Unknown", ["x"], [f"y{i}"], f"node{i}", domain="my.own") for i in range(count)]
+    path = models.save(
+        tmp_path / "m.onnx",
+        nodes,
+        [models.value("x", "float32", [2])],
+        [models.value(f"y{i}", "float32", [2]) for i in range(count)],
+    )
+    for report in (None, tmp_path / "report.json"):
+        with pytest.raises(lowtide.Unsupported) as caught:
+            lowtide.convert(path, report=report)
+        error = caught.value
+        assert [node.node for node in error.nodes] == [f"node{i}" for i in range(count)]
+        assert {node.operator for node in error.nodes} == {"my.own.Unknown"} and all(
+            node.reason for node in error.nodes
+        )
+        assert error.file == str(path) and error.node == ("node0" if count == 1 else None)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: lowtide.convert(3), "model must be a path"),
+        (lambda: lowtide.convert(b"m.onnx"), "model must be a path"),
+        (lambda: lowtide.convert("m.onnx", 3), "output must be a path"),
+        (lambda: lowtide.convert("m.onnx", max_rss=1.5), "max_rss must be an int"),
+        (lambda: lowtide.convert("m.onnx", threads="2"), "threads must be an int"),
+        (lambda: lowtide.convert("m.onnx", threads=True), "threads must be an int"),
+        (lambda: lowtide.convert("m.onnx", shape="x=1"), "shape must be a mapping"),
+        (lambda: lowtide.convert("m.onnx", shape={"x": "1,2"}), "must be a sequence of int"),
+        (lambda: lowtide.convert("m.onnx", shape={"x": [1.0]}), "must be an int"),
+        (lambda: lowtide.convert("m.onnx", shape={1: [1]}), "a key of shape must be a str"),
+        (lambda: lowtide.convert("m.onnx", layout={"x": 1}), "must be a str"),
+        (lambda: lowtide.convert("m.onnx", weights_include=3), "weights_include must be"),
+        (lambda: lowtide.convert("m.onnx", dry_run=1), "dry_run must be a bool"),
+        (lambda: lowtide.convert("m.onnx", progress=3), "progress must be callable"),
+        (lambda: lowtide.convert("m.onnx", sideways=True), "unexpected keyword"),
+        (lambda: lowtide.inspect(None), "file must be a path"),
+        (lambda: lowtide.check("m.onnx", None), "tflite must be a path"),
+    ],
+)
 def test_wrong_types_raise_before_a_child_starts(call, words, tmp_path, monkeypatch):
     monkeypatch.setenv("LOWTIDE", str(script(tmp_path / "lowtide", f"touch {tmp_path}/started")))
     with pytest.raises(TypeError, match=words):
@@ -151,6 +184,7 @@ def test_nul_in_a_name():
 
 # ---- The program file ------------------------------------------------------------------------------------------------
 
+
 def test_a_missing_program(monkeypatch, tmp_path):
     monkeypatch.setenv("LOWTIDE", str(tmp_path / "none"))
     with pytest.raises(lowtide.ProgramMissing, match="LOWTIDE names no file") as caught:
@@ -158,13 +192,16 @@ def test_a_missing_program(monkeypatch, tmp_path):
     assert isinstance(caught.value, lowtide.NotFound)
 
 
-@pytest.mark.parametrize("content, mode, words", [
-    ("#!/bin/sh\necho something else 3.0\n", 0o755, "is not the program lowtide"),
-    ("#!/bin/sh\nexit 3\n", 0o755, "is not the program lowtide"),
-    ("\x7fELF nonsense", 0o755, "cannot be run"),
-    ("#!/bin/sh\n", 0o644, "cannot be run"),
-    ("#!/no/such/interpreter\n", 0o755, "cannot be run"),
-])
+@pytest.mark.parametrize(
+    "content, mode, words",
+    [
+        ("#!/bin/sh\necho something else 3.0\n", 0o755, "is not the program lowtide"),
+        ("#!/bin/sh\nexit 3\n", 0o755, "is not the program lowtide"),
+        ("\x7fELF nonsense", 0o755, "cannot be run"),
+        ("#!/bin/sh\n", 0o644, "cannot be run"),
+        ("#!/no/such/interpreter\n", 0o755, "cannot be run"),
+    ],
+)
 def test_a_foreign_program(content, mode, words, monkeypatch, tmp_path):
     file = tmp_path / "lowtide"
     file.write_text(content)
@@ -221,6 +258,7 @@ echo '{"output": "m.tflite"}' > "$report"
 
 # ---- Threads, forks, asyncio ------------------------------------------------------------------------------------------
 
+
 def test_threads(model, tmp_path):
     results = []
 
@@ -236,7 +274,8 @@ def test_threads(model, tmp_path):
 
 
 def test_after_a_fork(model, tmp_path, python):
-    out = python("""
+    out = python(
+        """
 import os, sys, lowtide
 lowtide.convert(sys.argv[1], sys.argv[2] + "/a.tflite")
 pid = os.fork()
@@ -244,13 +283,18 @@ if pid == 0:
     lowtide.convert(sys.argv[1], sys.argv[2] + "/b.tflite")
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-""", model, tmp_path)
+""",
+        model,
+        tmp_path,
+    )
     assert out.strip() == "7" and (tmp_path / "a.tflite").read_bytes() == (tmp_path / "b.tflite").read_bytes()
 
 
 def test_asyncio(model, tmp_path):
     async def both():
-        return await asyncio.gather(*(lowtide.convert_async(model, tmp_path / f"{i}.tflite", threads=1) for i in range(2)))
+        return await asyncio.gather(
+            *(lowtide.convert_async(model, tmp_path / f"{i}.tflite", threads=1) for i in range(2))
+        )
 
     assert [done.output.name for done in asyncio.run(both())] == ["0.tflite", "1.tflite"]
 
@@ -262,8 +306,10 @@ def test_asyncio(model, tmp_path):
 
 
 def test_the_standard_streams_may_be_closed(model, tmp_path, python):
-    python("import os, sys, lowtide; os.close(0); os.close(1); os.close(2); lowtide.convert(sys.argv[1]); os._exit(0)",
-           model)
+    python(
+        "import os, sys, lowtide; os.close(0); os.close(1); os.close(2); lowtide.convert(sys.argv[1]); os._exit(0)",
+        model,
+    )
     assert model.with_suffix(".tflite").is_file()
 
 

@@ -18,7 +18,9 @@ INSTALLING = "pip wheel"
 
 @pytest.fixture
 def folder(tmp_path, program):
-    subprocess.run([program, "make-model", "conv-stack", "--size", "1M", "-o", tmp_path / "model.onnx", "--quiet"], check=True)
+    subprocess.run(
+        [program, "make-model", "conv-stack", "--size", "1M", "-o", tmp_path / "model.onnx", "--quiet"], check=True
+    )
     shim = tmp_path / "bin/lowtide"
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowtide "$@"\n')
@@ -35,6 +37,8 @@ def test_the_page_is_true(folder, environment):
         if "model.tflite" in text and "convert" not in text:
             assert (folder / "model.tflite").is_file()
         command = [sys.executable, "-c", text] if language == "python" else ["bash", "-e", "-c", text]
-        done = subprocess.run(command, cwd=folder, env={**environment, "PATH": path}, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            command, cwd=folder, env={**environment, "PATH": path}, capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
         assert done.stdout or "asyncio" in text

@@ -4,18 +4,17 @@
 import pickle
 import re
 
-import pytest
-
 import lowtide
+import pytest
 from lowtide import errors, events
 from lowtide.program import Finished, failure
+
 from tests.support.converter import ROOT
 
 
 def test_the_kinds_are_the_programs():
     rows = re.findall(r'CodeRow\{Code::\w+, "([a-z-]+)", (\d+)\}', (ROOT / "stream/error.cc").read_text())
-    assert {name: int(status) for name, status in rows} == {
-        kind: of.status for kind, of in errors.BY_KIND.items()}
+    assert {name: int(status) for name, status in rows} == {kind: of.status for kind, of in errors.BY_KIND.items()}
     page = re.findall(r"^\| ([a-z-]+) \| (\d+) \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
     assert sorted(page) == sorted(rows)
 
@@ -33,22 +32,34 @@ def test_fields_survive_pickling():
     assert (copy.file, copy.node, copy.operator, copy.byte, copy.nodes) == ("m.onnx", "n", "Foo", 7, (node,))
 
 
-@pytest.mark.parametrize("status, text, kind, message", [
-    (3, "lowtide: m.onnx: cannot be opened [not-found]\n", errors.NotFound, "m.onnx: cannot be opened"),
-    (8, "lowtide: m: 2 nodes cannot be converted [unsupported]\n  Foo: bar (2 nodes)\n    a\n    b\n", errors.Unsupported,
-     "m: 2 nodes cannot be converted\n  Foo: bar (2 nodes)\n    a\n    b"),
-    (12, "  tensor 'a' differs\nlowtide: m: it is not equal [different]\n", errors.Different,
-     "  tensor 'a' differs\nm: it is not equal"),
-    (1, "Segmentation", errors.Internal, "the program ended with status 1: Segmentation"),
-    (9, "", errors.Budget, "the program ended with status 9"),
-])
+@pytest.mark.parametrize(
+    "status, text, kind, message",
+    [
+        (3, "lowtide: m.onnx: cannot be opened [not-found]\n", errors.NotFound, "m.onnx: cannot be opened"),
+        (
+            8,
+            "lowtide: m: 2 nodes cannot be converted [unsupported]\n  Foo: bar (2 nodes)\n    a\n    b\n",
+            errors.Unsupported,
+            "m: 2 nodes cannot be converted\n  Foo: bar (2 nodes)\n    a\n    b",
+        ),
+        (
+            12,
+            "  tensor 'a' differs\nlowtide: m: it is not equal [different]\n",
+            errors.Different,
+            "  tensor 'a' differs\nm: it is not equal",
+        ),
+        (1, "Segmentation", errors.Internal, "the program ended with status 1: Segmentation"),
+        (9, "", errors.Budget, "the program ended with status 9"),
+    ],
+)
 def test_text_of_the_program(status, text, kind, message):
     error = failure(Finished(status, "", text))
     assert type(error) is kind and str(error) == message.strip()
 
 
-@pytest.mark.parametrize("signal, words", [(9, "ended by SIGKILL; the system does that when memory is short"),
-                                           (11, "ended by SIGSEGV")])
+@pytest.mark.parametrize(
+    "signal, words", [(9, "ended by SIGKILL; the system does that when memory is short"), (11, "ended by SIGSEGV")]
+)
 def test_a_signal(signal, words):
     error = failure(Finished(-signal, "", ""))
     assert isinstance(error, errors.Killed) and error.signal == signal and words in str(error)
@@ -66,10 +77,12 @@ def test_lines_of_json():
 
 
 def test_an_error_as_json():
-    line = ('{"event": "error", "kind": "unsupported", "status": 8, "message": "2 nodes", "file": "m.onnx", "node": "a", '
-            '"operator": "Foo", "opset": 17, "nodes": [{"node": "a", "operator": "Foo", "reason": "r", "hint": "h", '
-            '"opset": 17, "more": 1}]}')
+    line = (
+        '{"event": "error", "kind": "unsupported", "status": 8, "message": "2 nodes", "file": "m.onnx", "node": "a", '
+        '"operator": "Foo", "opset": 17, "nodes": [{"node": "a", "operator": "Foo", "reason": "r", "hint": "h", '
+        '"place": "p", "more": 1}]}'
+    )
     error = failure(Finished(8, "", line + "\n"))
     assert isinstance(error, errors.Unsupported) and str(error) == "2 nodes"
     assert (error.file, error.node, error.operator, error.opset) == ("m.onnx", "a", "Foo", 17)
-    assert error.nodes == (errors.RefusedNode("a", "Foo", "r", "h", 17),)
+    assert error.nodes == (errors.RefusedNode("a", "Foo", "r", "h", "p"),)

@@ -4,14 +4,14 @@
 import os
 import random
 
+import lowtide
 import numpy as np
 import onnx
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from lowtide import onnx_header, tflite_header
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
-import lowtide
-from lowtide import onnx_header, tflite_header
 from tests.python import models
 from tests.support import converter
 
@@ -43,7 +43,10 @@ def by_schema(path):
             rows.append(((tensor.Name() or b"").decode(), tensor.Type(), tuple(n if n >= 0 else None for n in shape)))
         tensors.append(rows)
     main = model.Subgraphs(0)
-    ports = ([main.Inputs(i) for i in range(main.InputsLength())], [main.Outputs(i) for i in range(main.OutputsLength())])
+    ports = (
+        [main.Inputs(i) for i in range(main.InputsLength())],
+        [main.Outputs(i) for i in range(main.OutputsLength())],
+    )
     size = sum(model.Buffers(b).Size() or model.Buffers(b).DataLength() for b in range(model.BuffersLength()))
     return tensors, ports, size
 
@@ -55,7 +58,9 @@ def test_tflite_headers_of_real_models():
         tensors, ports, size = by_schema(path)
         assert [[(t.name, t.type, t.shape) for t in graph] for graph in header.tensors] == tensors
         signature = header.signatures[0]
-        assert ({t.index for _, t in signature.inputs}, {t.index for _, t in signature.outputs}) == tuple(map(set, ports))
+        assert ({t.index for _, t in signature.inputs}, {t.index for _, t in signature.outputs}) == tuple(
+            map(set, ports)
+        )
         assert header.constant_bytes <= 2 * size
         assert header.external_files == []
 
@@ -66,8 +71,7 @@ def test_constant_bytes_are_those_of_the_packed_weights(tmp_path):
     assert 64 * 32 * 4 <= plain.constant_bytes < 64 * 32 * 4 + 256
     half = tflite_header.read_header(str(lowtide.convert(path, tmp_path / "h.tflite", weights="f16").output))
     assert half.constant_bytes == pytest.approx(plain.constant_bytes, abs=256)
-    behind = tflite_header.read_header(
-        str(lowtide.convert(path, tmp_path / "b.tflite", external_buffers=True).output))
+    behind = tflite_header.read_header(str(lowtide.convert(path, tmp_path / "b.tflite", external_buffers=True).output))
     assert behind.constant_bytes == plain.constant_bytes
 
 
@@ -78,14 +82,25 @@ def test_skeletons_of_real_models(tmp_path):
         model = onnx.load(path)
         skeleton = onnx_header.read_skeleton(str(path))
         assert skeleton.tensors == [
-            name for node in model.graph.node for name in node.output
-            if not (node.op_type == "Constant" and len(node.SerializeToString()) >= onnx_header.SMALL
-                    and any(a.name == "value" for a in node.attribute))]
+            name
+            for node in model.graph.node
+            for name in node.output
+            if not (
+                node.op_type == "Constant"
+                and len(node.SerializeToString()) >= onnx_header.SMALL
+                and any(a.name == "value" for a in node.attribute)
+            )
+        ]
         loaded = onnx.load_model_from_string(skeleton.model)
         external_data_helper.load_external_data_for_model(loaded, "/")
         assert len(skeleton.model) <= len(model.SerializeToString())
-        constants = {node.output[0]: a.t for node in model.graph.node if node.op_type == "Constant"
-                     for a in node.attribute if a.name == "value"}
+        constants = {
+            node.output[0]: a.t
+            for node in model.graph.node
+            if node.op_type == "Constant"
+            for a in node.attribute
+            if a.name == "value"
+        }
         for tensor in loaded.graph.initializer:
             match = [t for t in model.graph.initializer if t.name == tensor.name] or [constants[tensor.name]]
             np.testing.assert_array_equal(numpy_helper.to_array(tensor), numpy_helper.to_array(match[0]))
@@ -99,15 +114,22 @@ def test_skeletons_of_real_models(tmp_path):
 
 def two_part_message(path):
     """A model whose graph is in two parts, with packed floats and doubles, in no usual order."""
-    floats = TensorProto(dims=[100, 50], data_type=TensorProto.FLOAT, float_data=np.arange(5000, dtype=np.float32), name="f")
+    floats = TensorProto(
+        dims=[100, 50], data_type=TensorProto.FLOAT, float_data=np.arange(5000, dtype=np.float32), name="f"
+    )
     doubles = TensorProto(dims=[3000], data_type=TensorProto.DOUBLE, double_data=np.arange(3000.0), name="d")
     first = onnx.GraphProto(initializer=[floats], name="g")
     second = onnx.GraphProto(
         node=[helper.make_node("MatMul", ["x", "f"], ["y"]), helper.make_node("Identity", ["d"], ["z"])],
-        initializer=[doubles], input=[models.value("x", "float32", [2, 100])],
-        output=[models.value("y", "float32", [2, 50]), models.value("z", "float64", [3000])])
-    parts = [onnx.ModelProto(graph=second).SerializeToString(), onnx.ModelProto(ir_version=8).SerializeToString(),
-             onnx.ModelProto(graph=first, opset_import=[helper.make_opsetid("", 17)]).SerializeToString()]
+        initializer=[doubles],
+        input=[models.value("x", "float32", [2, 100])],
+        output=[models.value("y", "float32", [2, 50]), models.value("z", "float64", [3000])],
+    )
+    parts = [
+        onnx.ModelProto(graph=second).SerializeToString(),
+        onnx.ModelProto(ir_version=8).SerializeToString(),
+        onnx.ModelProto(graph=first, opset_import=[helper.make_opsetid("", 17)]).SerializeToString(),
+    ]
     path.write_bytes(b"".join(parts))
 
 
@@ -124,9 +146,13 @@ def test_parts_of_messages_and_packed_numbers(tmp_path):
 
 def test_a_large_constant_node(tmp_path):
     weights = np.random.default_rng(0).random((100, 50), dtype=np.float32)
-    nodes = [helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(weights, "another name")),
-             helper.make_node("MatMul", ["x", "w"], ["y"])]
-    models.save(tmp_path / "m.onnx", nodes, [models.value("x", "float32", [2, 100])], [models.value("y", "float32", [2, 50])])
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(weights, "another name")),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    models.save(
+        tmp_path / "m.onnx", nodes, [models.value("x", "float32", [2, 100])], [models.value("y", "float32", [2, 50])]
+    )
     assert len(onnx_header.read_skeleton(str(tmp_path / "m.onnx")).model) < 1000
     x = np.ones((2, 100), np.float32)
     with lowtide.Runner(tmp_path / "m.onnx") as runner:
@@ -138,10 +164,16 @@ def external(path, location, tmp_path):
     tensor = numpy_helper.from_array(weights, "w")
     external_data_helper.set_external_data(tensor, location)
     tensor.ClearField("raw_data")
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [models.value("x", "float32", [2, 128])],
-                              [models.value("y", "float32", [2, 64])], [tensor])
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
-                                       ir_version=8).SerializeToString())
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [models.value("x", "float32", [2, 128])],
+        [models.value("y", "float32", [2, 64])],
+        [tensor],
+    )
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    )
     return weights
 
 
@@ -176,7 +208,7 @@ def damaged(data, seed):
     data = bytearray(data)
     kind = rng.randrange(3)
     if kind == 0:
-        return bytes(data[:rng.randrange(len(data))])
+        return bytes(data[: rng.randrange(len(data))])
     for _ in range(1 if kind == 1 else 20):
         data[rng.randrange(min(len(data), 4096))] = rng.randrange(256)
     return bytes(data)
@@ -200,10 +232,17 @@ def test_damaged_files(suffix, read, tmp_path):
     assert refused > 50
 
 
-@pytest.mark.parametrize("content, name, kind", [
-    (b"", "m.onnx", lowtide.Malformed), (b"", "m.tflite", lowtide.Malformed), (b"nonsense" * 9, "m.tflite", lowtide.Malformed),
-    (b"\x28\xb5\x2f\xfd" + bytes(40), "m.onnx.zst", lowtide.Unsupported), (b"\xff" * 40, "m.onnx", lowtide.Malformed),
-    (None, "m.onnx", lowtide.NotFound)])
+@pytest.mark.parametrize(
+    "content, name, kind",
+    [
+        (b"", "m.onnx", lowtide.Malformed),
+        (b"", "m.tflite", lowtide.Malformed),
+        (b"nonsense" * 9, "m.tflite", lowtide.Malformed),
+        (b"\x28\xb5\x2f\xfd" + bytes(40), "m.onnx.zst", lowtide.Unsupported),
+        (b"\xff" * 40, "m.onnx", lowtide.Malformed),
+        (None, "m.onnx", lowtide.NotFound),
+    ],
+)
 def test_files_that_are_no_models(content, name, kind, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)

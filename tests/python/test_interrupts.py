@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 
+import lowtide
 import pytest
 
-import lowtide
 from tests.support import converter
 
 CONVERT = "import sys, lowtide\nprint('go', flush=True)\nlowtide.convert(sys.argv[1], sys.argv[2], threads=1)\n"
@@ -25,7 +25,9 @@ CONVERT = "import sys, lowtide\nprint('go', flush=True)\nlowtide.convert(sys.arg
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     path = tmp_path_factory.mktemp("large") / "m.onnx"
-    subprocess.run([converter.program(), "make-model", "conv-stack", "--size", "256M", "-o", path, "--quiet"], check=True)
+    subprocess.run(
+        [converter.program(), "make-model", "conv-stack", "--size", "256M", "-o", path, "--quiet"], check=True
+    )
     yield path
     path.unlink()
 
@@ -61,8 +63,14 @@ def wait_until(condition, seconds):
 
 
 def start(environment, large, folder, **how):
-    process = subprocess.Popen([sys.executable, "-c", CONVERT, large, folder / "out.tflite"], env=environment,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+    process = subprocess.Popen(
+        [sys.executable, "-c", CONVERT, large, folder / "out.tflite"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **how,
+    )
     assert process.stdout.readline() == "go\n"
     return process
 
@@ -148,11 +156,18 @@ def test_a_signal_to_the_child_alone(large, tmp_path):
 
 def test_a_child_that_does_not_end_is_killed(tmp_path, environment):
     program = tmp_path / "lowtide"
-    program.write_text("#!/bin/bash\ntrap '' INT TERM\nif [ \"$1\" = --version ]; then echo lowtide 0.1.0; exit 0; fi\n"
-                       "case \"$*\" in *--help*) exit 0;; esac\nwhile true; do sleep 0.05; done\n")
+    program.write_text(
+        "#!/bin/bash\ntrap '' INT TERM\nif [ \"$1\" = --version ]; then echo lowtide 0.1.0; exit 0; fi\n"
+        'case "$*" in *--help*) exit 0;; esac\nwhile true; do sleep 0.05; done\n'
+    )
     program.chmod(0o755)
-    process = subprocess.Popen([sys.executable, "-c", CONVERT, "m.onnx", "out.tflite"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, env={**environment, "LOWTIDE": str(program)})
+    process = subprocess.Popen(
+        [sys.executable, "-c", CONVERT, "m.onnx", "out.tflite"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**environment, "LOWTIDE": str(program)},
+    )
     assert process.stdout.readline() == "go\n"
     wait_until(lambda: any("0.05" not in open(f"/proc/{c}/cmdline").read() for c in children_of(process.pid)), 20)
     time.sleep(0.3)

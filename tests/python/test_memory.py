@@ -41,8 +41,20 @@ def large(tmp_path_factory):
         pytest.skip(f"the disk has no room for {4 * WEIGHTS} MiB of models and as much again")
 
     def make(name, *options):
-        subprocess.run([converter.program(), "make-model", "conv-stack", f"--size={options[0]}", "--plain", "-o",
-                        folder / name, "--quiet", *options[1:]], check=True)
+        subprocess.run(
+            [
+                converter.program(),
+                "make-model",
+                "conv-stack",
+                f"--size={options[0]}",
+                "--plain",
+                "-o",
+                folder / name,
+                "--quiet",
+                *options[1:],
+            ],
+            check=True,
+        )
 
     make("m.onnx", f"{WEIGHTS}M")
     make("external.onnx", f"{WEIGHTS}M", "--external")
@@ -60,14 +72,38 @@ def measured(python, large, name, **options):
 
 # Options, the words of the choice, and between which anonymous memory is, in MiB: after loading, and after a run.
 CASES = [
-    ("m.onnx", {}, "level all, weights prepacked in memory", (WEIGHTS - 20, WEIGHTS + 50), (WEIGHTS - 20, WEIGHTS + 60)),
-    ("external.onnx", {}, "level all, weights prepacked in memory", (WEIGHTS - 20, WEIGHTS + 50), (WEIGHTS - 20, WEIGHTS + 60)),
+    (
+        "m.onnx",
+        {},
+        "level all, weights prepacked in memory",
+        (WEIGHTS - 20, WEIGHTS + 50),
+        (WEIGHTS - 20, WEIGHTS + 60),
+    ),
+    (
+        "external.onnx",
+        {},
+        "level all, weights prepacked in memory",
+        (WEIGHTS - 20, WEIGHTS + 50),
+        (WEIGHTS - 20, WEIGHTS + 60),
+    ),
     ("m.onnx", {"max_rss": "100M"}, "level extended, weights read from the mapped file", (0, 16), (0, 40)),
     ("external.onnx", {"max_rss": "100M"}, "level extended, weights read from the mapped file", (0, 16), (0, 40)),
     ("m.tflite", {}, "XNNPACK, packed weights in a mapped file", (0, 24), (0, 40)),
     ("m.tflite", {"max_rss": "100M"}, "XNNPACK, packed weights in a mapped file", (0, 24), (0, 40)),
-    ("m.tflite", {"max_rss": "1G"}, "XNNPACK, packed weights in memory", (WEIGHTS - 20, WEIGHTS + 30), (WEIGHTS - 20, WEIGHTS + 40)),
-    ("m.tflite", {"kernels": "builtin"}, "builtin kernels, 1 thread, weights read from the mapped file", (0, 16), (0, 40)),
+    (
+        "m.tflite",
+        {"max_rss": "1G"},
+        "XNNPACK, packed weights in memory",
+        (WEIGHTS - 20, WEIGHTS + 30),
+        (WEIGHTS - 20, WEIGHTS + 40),
+    ),
+    (
+        "m.tflite",
+        {"kernels": "builtin"},
+        "builtin kernels, 1 thread, weights read from the mapped file",
+        (0, 16),
+        (0, 40),
+    ),
     ("m.tflite", {"kernels": "reference"}, "reference kernels, 1 thread", (0, 16), (0, 40)),
 ]
 
@@ -83,14 +119,17 @@ def test_anonymous_memory(name, options, choice, loaded, ran, large, python):
 
 def test_the_ways_agree(large, python):
     """The model with its weights inside and the one converted from it, in every way to keep weights."""
-    sums = [measured(python, large, name, **options)["sum"][0]
-            for name, options, *_ in CASES if name != "external.onnx"]
+    sums = [
+        measured(python, large, name, **options)["sum"][0] for name, options, *_ in CASES if name != "external.onnx"
+    ]
     assert max(sums) - min(sums) <= 1e-4 * abs(sums[0])
 
 
 def test_fact_weights_inside_of_an_onnx_file_are_copied(large, python):
     """What the skeleton is for: ONNX Runtime alone, given the file."""
-    anonymous = int(python("""
+    anonymous = int(
+        python(
+            """
 import sys, onnxruntime
 from lowtide import memory
 before = memory.resident()[0]
@@ -102,7 +141,10 @@ memory.trim()
 print(loaded // 2**20, kept // 2**20, (memory.resident()[0] - before) // 2**20, file=sys.stderr)
 assert kept > 0.5 * loaded and memory.resident()[0] - before < 0.1 * loaded  # what malloc_trim is for
 print(loaded // 2**20)
-""", large / "m.onnx"))
+""",
+            large / "m.onnx",
+        )
+    )
     assert anonymous > 1.8 * WEIGHTS
 
 
@@ -114,7 +156,9 @@ def test_fact_builtin_kernels_with_threads_copy_weights(large, python):
 
 def test_inner_tensors_in_little_memory(large, python):
     for name, options in (("m.onnx", {"max_rss": "100M"}), ("m.tflite", {"kernels": "builtin"})):
-        grown = int(python("""
+        grown = int(
+            python(
+                """
 import json, sys, lowtide
 from lowtide import memory
 import numpy as np
@@ -123,7 +167,11 @@ with lowtide.Runner(sys.argv[1], **json.loads(sys.argv[2])) as runner:
     name = [name for name in runner.tensors if name.startswith("conv12")][-1]
     runner.run({"input": np.ones(runner.inputs["input"].shape, np.float32)}, [name])
     print(memory.resident()[0] - before)
-""", large / name, json.dumps(options)))
+""",
+                large / name,
+                json.dumps(options),
+            )
+        )
         assert grown < 100 * MIB
 
 
@@ -166,3 +214,32 @@ def test_a_second_load_takes_the_kept_cache(large, python, tmp_path):
     files = list(folder.iterdir())
     assert len(files) == 1 and WEIGHTS * MIB <= files[0].stat().st_size <= 1.001 * WEIGHTS * MIB + MIB
     files[0].unlink()
+
+
+CONVERT = """
+import json, sys, lowtide
+from lowtide import memory
+lowtide.inspect(sys.argv[3])  # the program has been run once
+before = sum(memory.resident()[:2])
+done = lowtide.convert(sys.argv[1], sys.argv[2], threads=2)
+print(json.dumps({"grown": sum(memory.resident()[:2]) - before, "peak": done.report["peak_rss"]}))
+"""
+
+
+def test_converting_takes_no_more_than_the_program(large, python, tmp_path):
+    """A conversion's peak is the program's within 1 MiB, and Python grows by less than 5 MiB."""
+    got = json.loads(python(CONVERT, large / "external.onnx", tmp_path / "a.tflite", large / "small.onnx"))
+    report = tmp_path / "report.json"
+    peaks = []
+    for _ in range(3):
+        subprocess.run(
+            [
+                *[converter.program(), "convert", large / "external.onnx", "-o", tmp_path / "b.tflite", "--quiet"],
+                *["--threads=2", f"--report={report}"],
+            ],
+            check=True,
+        )
+        peaks.append(json.loads(report.read_text())["peak_rss"])
+    (tmp_path / "a.tflite").unlink()
+    (tmp_path / "b.tflite").unlink()
+    assert got["peak"] <= max(peaks) + MIB and got["grown"] < 5 * MIB

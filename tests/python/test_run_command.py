@@ -5,10 +5,10 @@ import json
 import subprocess
 import sys
 
+import lowtide
 import numpy as np
 import pytest
 
-import lowtide
 from tests.python import models
 
 A = np.random.default_rng(1).random((8, 5), dtype=np.float32)
@@ -23,8 +23,14 @@ def both(tmp_path):
 @pytest.fixture
 def command(environment, tmp_path):
     def run(*arguments):
-        return subprocess.run([sys.executable, "-m", "lowtide", *map(str, arguments)], env=environment, cwd=tmp_path,
-                              capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            [sys.executable, "-m", "lowtide", *map(str, arguments)],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     return run
 
@@ -41,8 +47,10 @@ def test_arrays_in_and_out(both, command, tmp_path):
 
 
 def test_random_arrays(both, command):
-    outputs = [json.loads(command("run", path, "--shape", "x=4,8", "--seed", "7", "--json").stdout)["outputs"]["y"]
-               for path in both]
+    outputs = [
+        json.loads(command("run", path, "--shape", "x=4,8", "--seed", "7", "--json").stdout)["outputs"]["y"]
+        for path in both
+    ]
     assert outputs[0]["shape"] == [4, 5] and outputs[0]["mean"] == pytest.approx(outputs[1]["mean"], rel=1e-5)
     done = command("run", both[0])
     assert "dynamic dimensions are 1 here, see --shape" in done.stdout and "y  float32[1, 5]" in done.stdout
@@ -63,21 +71,24 @@ def test_inner_tensors_and_options(both, command):
     assert "reference kernels" in done.stdout
 
 
-@pytest.mark.parametrize("arguments, status, words", [
-    (["run"], 2, "arguments are required: FILE"),
-    (["run", "m.onnx", "--sideways"], 2, "--sideways"),
-    (["run", "none.onnx"], 3, "none.onnx: cannot be opened"),
-    (["run", "m.onnx", "--inputs", "none.npz"], 3, "none.npz: cannot be read"),
-    (["run", "m.onnx", "--inputs", "m.onnx"], 2, "m.onnx: is not an .npz file"),
-    (["run", "m.onnx", "--shape", "z=1"], 2, "no input is called 'z'"),
-    (["run", "m.onnx", "--shape", "x=a"], 2, "is not a list of extents"),
-    (["run", "m.onnx", "--shape", "x=-1,8"], 2, "negative"),
-    (["run", "m.onnx", "--outputs", "z"], 2, "no output or inner tensor"),
-    (["run", "m.onnx", "--repeat", "0"], 2, "--repeat must be 1 or more"),
-    (["run", "m.onnx", "--kernels", "builtin"], 2, "kernels is not for .onnx files"),
-    (["run", "m.onnx", "--save", "no/such/folder.npz"], 4, "cannot be written"),
-    (["run", "m.onnx", "--max-rss", "1K"], 9, "more than max_rss"),
-])
+@pytest.mark.parametrize(
+    "arguments, status, words",
+    [
+        (["run"], 2, "arguments are required: FILE"),
+        (["run", "m.onnx", "--sideways"], 2, "--sideways"),
+        (["run", "none.onnx"], 3, "none.onnx: cannot be opened"),
+        (["run", "m.onnx", "--inputs", "none.npz"], 3, "none.npz: cannot be read"),
+        (["run", "m.onnx", "--inputs", "m.onnx"], 2, "m.onnx: is not an .npz file"),
+        (["run", "m.onnx", "--shape", "z=1"], 2, "no input is called 'z'"),
+        (["run", "m.onnx", "--shape", "x=a"], 2, "is not a list of extents"),
+        (["run", "m.onnx", "--shape", "x=-1,8"], 2, "negative"),
+        (["run", "m.onnx", "--outputs", "z"], 2, "no output or inner tensor"),
+        (["run", "m.onnx", "--repeat", "0"], 2, "--repeat must be 1 or more"),
+        (["run", "m.onnx", "--kernels", "builtin"], 2, "kernels is not for .onnx files"),
+        (["run", "m.onnx", "--save", "no/such/folder.npz"], 4, "cannot be written"),
+        (["run", "m.onnx", "--max-rss", "1K"], 9, "more than max_rss"),
+    ],
+)
 def test_errors(arguments, status, words, both, command):
     done = command(*arguments)
     kind = lowtide.errors.BY_STATUS[status].kind
@@ -95,6 +106,11 @@ def test_other_commands_are_the_program(both, command, program, tmp_path):
 
 
 def test_a_pipe_that_nobody_reads(both, environment):
-    done = subprocess.run(["bash", "-c", '"$1" -m lowtide run "$2" | true; echo ${PIPESTATUS[0]}', "bash", sys.executable,
-                           both[0]], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        ["bash", "-c", '"$1" -m lowtide run "$2" | true; echo ${PIPESTATUS[0]}', "bash", sys.executable, both[0]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.stdout.strip() in ("0", "141") and "Traceback" not in done.stderr

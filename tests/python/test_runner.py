@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 
+import lowtide
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.options import CpuOptions, Options
 
-import lowtide
 from tests.python import models
 from tests.support import converter
 
@@ -38,6 +38,7 @@ def expected(x):
 
 
 # ---- One interface ----------------------------------------------------------------------------------------------------
+
 
 def test_both_runtimes_have_one_interface(both):
     for path in both:
@@ -97,8 +98,9 @@ def test_threads_of_the_user(both):
             assert not wrong
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint32",
-                                   "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint32", "bool"]
+)
 def test_element_types(dtype, tmp_path):
     path = models.identity(tmp_path / "m.onnx", dtype)
     array = np.array([[0, 1, 2], [3, 4, 5]]).astype(dtype)
@@ -136,7 +138,9 @@ def test_dynamic_shapes(tmp_path):
                 np.testing.assert_allclose(runner.run({"x": x})["y"], np.maximum(x @ A, 0), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("x, count", [([[0, 1, 2], [0, 0, 1]], 3), ([[0, 0, 0], [0, 0, 0]], 0), ([[1, 1, 1], [1, 1, 1]], 6)])
+@pytest.mark.parametrize(
+    "x, count", [([[0, 1, 2], [0, 0, 1]], 3), ([[0, 0, 0], [0, 0, 0]], 0), ([[1, 1, 1], [1, 1, 1]], 6)]
+)
 def test_shapes_that_only_the_run_knows(x, count, tmp_path):
     path = models.non_zero(tmp_path / "m.onnx")
     x = np.array(x, np.float32)
@@ -149,19 +153,23 @@ def test_shapes_that_only_the_run_knows(x, count, tmp_path):
 
 # ---- What is checked --------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("inputs, kind, words", [
-    ({"x": X[:1]}, lowtide.Usage, r"input 'x' is float32\[2, 48\], not \[1, 48\]"),
-    ({"x": X.reshape(-1)}, lowtide.Usage, r"not \[96\]"),
-    ({"x": X.reshape(48, 2)}, lowtide.Usage, r"not \[48, 2\]"),
-    ({"x": X.astype(np.float64)}, lowtide.Usage, "is float32, not float64"),
-    ({"x": X.astype(">f4")}, lowtide.Usage, "big-endian"),
-    ({"y": X}, lowtide.Usage, "no input is called 'y'"),
-    ({"x": X, "X": X}, lowtide.Usage, "no input is called 'X'"),
-    ({}, lowtide.Usage, "no array for input 'x'"),
-    ({"x": X.tolist()}, TypeError, "must be a numpy.ndarray, not list"),
-    ({"x": np.ma.masked_array(X)}, TypeError, "not MaskedArray"),
-    (X, TypeError, "must be a mapping"),
-])
+
+@pytest.mark.parametrize(
+    "inputs, kind, words",
+    [
+        ({"x": X[:1]}, lowtide.Usage, r"input 'x' is float32\[2, 48\], not \[1, 48\]"),
+        ({"x": X.reshape(-1)}, lowtide.Usage, r"not \[96\]"),
+        ({"x": X.reshape(48, 2)}, lowtide.Usage, r"not \[48, 2\]"),
+        ({"x": X.astype(np.float64)}, lowtide.Usage, "is float32, not float64"),
+        ({"x": X.astype(">f4")}, lowtide.Usage, "big-endian"),
+        ({"y": X}, lowtide.Usage, "no input is called 'y'"),
+        ({"x": X, "X": X}, lowtide.Usage, "no input is called 'X'"),
+        ({}, lowtide.Usage, "no array for input 'x'"),
+        ({"x": X.tolist()}, TypeError, "must be a numpy.ndarray, not list"),
+        ({"x": np.ma.masked_array(X)}, TypeError, "not MaskedArray"),
+        (X, TypeError, "must be a mapping"),
+    ],
+)
 def test_inputs_are_checked(inputs, kind, words, both):
     for path in both:
         with lowtide.Runner(path) as runner, pytest.raises(kind, match=words):
@@ -178,28 +186,46 @@ def test_order_in_memory_may_be_any(both):
 
 
 def test_a_dimension_that_is_two_numbers(tmp_path):
-    path = models.save(tmp_path / "m.onnx", [models.helper.make_node("Add", ["a", "b"], ["y"])],
-                       [models.value("a", "float32", ["n", 3]), models.value("b", "float32", ["n", 3])],
-                       [models.value("y", "float32", ["n", 3])])
-    with lowtide.Runner(path) as runner, pytest.raises(lowtide.Usage, match="dimension 'n' is 1 in input 'b', but 2 in 'a'"):
+    path = models.save(
+        tmp_path / "m.onnx",
+        [models.helper.make_node("Add", ["a", "b"], ["y"])],
+        [models.value("a", "float32", ["n", 3]), models.value("b", "float32", ["n", 3])],
+        [models.value("y", "float32", ["n", 3])],
+    )
+    with (
+        lowtide.Runner(path) as runner,
+        pytest.raises(lowtide.Usage, match="dimension 'n' is 1 in input 'b', but 2 in 'a'"),
+    ):
         runner.run({"a": np.ones((2, 3), np.float32), "b": np.ones((1, 3), np.float32)})
 
 
-@pytest.mark.parametrize("outputs, kind, words", [
-    (["z"], lowtide.Usage, "no output or inner tensor is called 'z'"), (["hiden"], lowtide.Usage, "did you mean 'hidden'"),
-    ("y", TypeError, "sequence of str")])
+@pytest.mark.parametrize(
+    "outputs, kind, words",
+    [
+        (["z"], lowtide.Usage, "no output or inner tensor is called 'z'"),
+        (["hiden"], lowtide.Usage, "did you mean 'hidden'"),
+        ("y", TypeError, "sequence of str"),
+    ],
+)
 def test_outputs_are_checked(outputs, kind, words, both):
     for path in both:
         with lowtide.Runner(path) as runner, pytest.raises(kind, match=words):
             runner.run({"x": X}, outputs)
 
 
-@pytest.mark.parametrize("options, kind, words", [
-    ({"max_rss": "much"}, lowtide.Usage, "is not a size"), ({"max_rss": 0}, lowtide.Usage, "is not a size"),
-    ({"max_rss": 1.5}, TypeError, "max_rss must be"), ({"threads": 0}, lowtide.Usage, "must be 1 or more"),
-    ({"threads": "2"}, TypeError, "threads must be"), ({"kernels": "fast"}, lowtide.Usage, "must be one of xnnpack"),
-    ({"optimization": "all"}, lowtide.Usage, "optimization is not for .tflite files"),
-    ({"signature": "nobody"}, lowtide.Usage, "no signature is called 'nobody'")])
+@pytest.mark.parametrize(
+    "options, kind, words",
+    [
+        ({"max_rss": "much"}, lowtide.Usage, "is not a size"),
+        ({"max_rss": 0}, lowtide.Usage, "is not a size"),
+        ({"max_rss": 1.5}, TypeError, "max_rss must be"),
+        ({"threads": 0}, lowtide.Usage, "must be 1 or more"),
+        ({"threads": "2"}, TypeError, "threads must be"),
+        ({"kernels": "fast"}, lowtide.Usage, "must be one of xnnpack"),
+        ({"optimization": "all"}, lowtide.Usage, "optimization is not for .tflite files"),
+        ({"signature": "nobody"}, lowtide.Usage, "no signature is called 'nobody'"),
+    ],
+)
 def test_options_are_checked(options, kind, words, both):
     with pytest.raises(kind, match=words):
         lowtide.Runner(both[1], **options)
@@ -214,10 +240,14 @@ def test_options_of_the_other_runtime(both):
 
 # ---- Inner tensors, kernels, signatures --------------------------------------------------------------------------------
 
+
 def test_inner_tensors(both):
     hidden, y = expected(X)
-    for path, options in [(both[0], {}), (both[0], {"optimization": "none"}), *(
-            (both[1], {"kernels": kernels}) for kernels in (None, "xnnpack", "builtin", "reference"))]:
+    for path, options in [
+        (both[0], {}),
+        (both[0], {"optimization": "none"}),
+        *((both[1], {"kernels": kernels}) for kernels in (None, "xnnpack", "builtin", "reference")),
+    ]:
         with lowtide.Runner(path, **options) as runner:
             inner = next(name for name in runner.tensors if name.startswith("hidden"))
             plain = runner.run({"x": X})["y"]
@@ -311,10 +341,12 @@ def test_a_model_with_weights_in_the_onnx_file(tmp_path):
 
 # ---- Facts about LiteRT's CompiledModel --------------------------------------------------------------------------------
 
+
 def fact_compiled(path, x, cache=""):
     """One run of CompiledModel without any of the package's checks."""
-    model = CompiledModel.from_file(str(path), options=Options(cpu_options=CpuOptions(num_threads=1,
-                                                                                     xnnpack_weight_cache_path=str(cache))))
+    model = CompiledModel.from_file(
+        str(path), options=Options(cpu_options=CpuOptions(num_threads=1, xnnpack_weight_cache_path=str(cache)))
+    )
     inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
     inputs[0].write(x)
     model.run_by_index(0, inputs, outputs)
@@ -323,8 +355,10 @@ def fact_compiled(path, x, cache=""):
 
 
 def test_fact_a_cache_of_another_model_is_used_silently(tmp_path):
-    one, two = (models.converted(models.product(tmp_path / name, weights))
-                for name, weights in (("one.onnx", A), ("two.onnx", 2 * A)))
+    one, two = (
+        models.converted(models.product(tmp_path / name, weights))
+        for name, weights in (("one.onnx", A), ("two.onnx", 2 * A))
+    )
     right = fact_compiled(one, X, tmp_path / "cache")
     assert np.array_equal(fact_compiled(two, X), 2 * right)
     assert np.array_equal(fact_compiled(two, X, tmp_path / "cache"), right)
@@ -337,7 +371,9 @@ def test_a_cache_of_another_model_is_never_used(tmp_path):
         for _ in range(2):
             with lowtide.Runner(path, cache=folder) as runner:
                 assert "packed weights in a mapped file" in runner.choice
-                np.testing.assert_allclose(runner.run({"x": X})["y"], factor * np.maximum(X @ A, 0), rtol=1e-4, atol=1e-5)
+                np.testing.assert_allclose(
+                    runner.run({"x": X})["y"], factor * np.maximum(X @ A, 0), rtol=1e-4, atol=1e-5
+                )
     assert len(list(folder.iterdir())) == 2 and all(p.suffix == ".xnnpack" for p in folder.iterdir())
 
 
@@ -399,6 +435,7 @@ def test_fact_onnx_runtime_takes_big_endian_bytes_as_they_are(both):
 
 # ---- Logs, refusals, absent packages ------------------------------------------------------------------------------------
 
+
 def test_what_runtimes_print_is_logged(both, environment):
     """LiteRT prints this line once in a process."""
     script = """
@@ -407,16 +444,22 @@ logging.basicConfig(level=logging.DEBUG, stream=sys.stdout)
 lowtide.Runner(sys.argv[1]).close()
 os.write(2, b"still there")
 """
-    done = subprocess.run([sys.executable, "-c", script, both[1]], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script, both[1]], env=environment, capture_output=True, text=True, check=True
+    )
     assert "lowtide.runtime:INFO: Created TensorFlow Lite XNNPACK delegate" in done.stdout
     assert done.stderr == "still there"
 
 
 def test_warnings_of_a_load_are_logged_as_warnings(tmp_path, caplog, capfd):
     """An initializer that nothing uses: ONNX Runtime warns of it."""
-    path = models.save(tmp_path / "m.onnx", [models.helper.make_node("Relu", ["x"], ["y"])],
-                       [models.value("x", "float32", [2])], [models.value("y", "float32", [2])],
-                       {"unused": np.ones(3, np.float32)})
+    path = models.save(
+        tmp_path / "m.onnx",
+        [models.helper.make_node("Relu", ["x"], ["y"])],
+        [models.value("x", "float32", [2])],
+        [models.value("y", "float32", [2])],
+        {"unused": np.ones(3, np.float32)},
+    )
     with caplog.at_level(logging.WARNING, "lowtide.runtime"), lowtide.Runner(path):
         pass
     assert any("unused" in record.message and record.levelno == logging.WARNING for record in caplog.records)
@@ -424,7 +467,8 @@ def test_warnings_of_a_load_are_logged_as_warnings(tmp_path, caplog, capfd):
 
 
 def test_a_child_that_is_forked_while_runtimes_print(both, python):
-    assert python("""
+    assert (
+        python("""
 import os, sys
 from lowtide.runtime_log import captured
 with captured():
@@ -432,12 +476,18 @@ with captured():
     if pid == 0:
         os._exit(0 if os.fstat(2).st_ino == int(os.environ.get("INODE", "0")) or os.readlink("/proc/self/fd/2").startswith("pipe:") else 1)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-""").strip() == "0"
+""").strip()
+        == "0"
+    )
 
 
 def test_a_model_that_a_runtime_refuses(tmp_path):
-    path = models.save(tmp_path / "m.onnx", [models.helper.make_node("NoSuchOperator", ["x"], ["y"])],
-                       [models.value("x", "float32", [2])], [models.value("y", "float32", [2])])
+    path = models.save(
+        tmp_path / "m.onnx",
+        [models.helper.make_node("NoSuchOperator", ["x"], ["y"])],
+        [models.value("x", "float32", [2])],
+        [models.value("y", "float32", [2])],
+    )
     with pytest.raises(lowtide.Unsupported, match="ONNX Runtime does not load the model.*NoSuchOperator"):
         lowtide.Runner(path)
 
@@ -458,8 +508,10 @@ def test_a_custom_operator_that_litert_does_not_have(tmp_path):
         lowtide.Runner(path).run({"x": X})
 
 
-@pytest.mark.parametrize("package, suffix, command", [("onnxruntime", ".onnx", "pip install onnxruntime"),
-                                                      ("ai_edge_litert", ".tflite", "pip install ai-edge-litert")])
+@pytest.mark.parametrize(
+    "package, suffix, command",
+    [("onnxruntime", ".onnx", "pip install onnxruntime"), ("ai_edge_litert", ".tflite", "pip install ai-edge-litert")],
+)
 def test_an_absent_runtime(package, suffix, command, both, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
@@ -470,8 +522,13 @@ def test_an_absent_runtime(package, suffix, command, both, monkeypatch):
 
 
 def test_the_package_needs_no_runtime(python):
-    assert python("import lowtide, sys; print([m for m in ('onnxruntime', 'ai_edge_litert', 'onnx', 'ml_dtypes') "
-                  "if m in sys.modules])").strip() == "[]"
+    assert (
+        python(
+            "import lowtide, sys; print([m for m in ('onnxruntime', 'ai_edge_litert', 'onnx', 'ml_dtypes') "
+            "if m in sys.modules])"
+        ).strip()
+        == "[]"
+    )
 
 
 SHARED = converter.ROOT.parent / "shared/models"

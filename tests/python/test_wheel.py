@@ -24,10 +24,20 @@ ROOT = converter.ROOT
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     out = tmp_path_factory.mktemp("wheel")
-    environment = {**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()), "CCACHE_BASEDIR": str(ROOT),
-                   "CCACHE_NOHASHDIR": "1"}
-    done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", out, "."],
-                          cwd=ROOT, env=environment, capture_output=True, text=True, timeout=3600)
+    environment = {
+        **os.environ,
+        "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()),
+        "CCACHE_BASEDIR": str(ROOT),
+        "CCACHE_NOHASHDIR": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", out, "."],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=3600,
+    )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     (file,) = out.iterdir()
     return file
@@ -50,7 +60,9 @@ def bare(**more):
 def pythons():
     """This Python, and others of the machine that are new enough."""
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": pathlib.Path(sys.executable)}
-    for path in sorted(pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")).glob("versions/3.*/bin/python")):
+    for path in sorted(
+        pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")).glob("versions/3.*/bin/python")
+    ):
         major, minor = (int(n) for n in path.parts[-3].split(".")[:2])
         if (major, minor) >= (3, 9):
             found.setdefault(f"{major}.{minor}", path)
@@ -84,7 +96,9 @@ def test_what_is_in_it(wheel):
 
 def test_auditwheel(wheel):
     pytest.importorskip("auditwheel", reason="auditwheel is not installed (tests/requirements.txt)")
-    text = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=True
+    ).stdout
     assert "requires no external shared libraries" in text
     assert re.search(r'"manylinux_2_\d+_\w+"', text), text
 
@@ -93,10 +107,15 @@ def test_auditwheel(wheel):
 def test_fresh_environments(version, wheel, model, tmp_path):
     subprocess.run([pythons()[version], "-m", "venv", tmp_path / "venv"], check=True, env=bare())
     python = tmp_path / "venv/bin/python"
-    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--disable-pip-version-check", wheel],
-                   check=True, env=bare())
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--disable-pip-version-check", wheel],
+        check=True,
+        env=bare(),
+    )
     out = tmp_path / "out.tflite"
-    where = subprocess.run([python, "-c", USE, model, out], check=True, env=bare(), cwd=tmp_path, capture_output=True, text=True)
+    where = subprocess.run(
+        [python, "-c", USE, model, out], check=True, env=bare(), cwd=tmp_path, capture_output=True, text=True
+    )
     assert str(tmp_path) in where.stdout
     assert out.read_bytes() == model.with_suffix(".tflite").read_bytes()
     command = tmp_path / "venv/bin/lowtide"
@@ -107,8 +126,11 @@ def test_fresh_environments(version, wheel, model, tmp_path):
 
 
 def test_a_target_folder(wheel, model, tmp_path):
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", tmp_path / "lib",
-                    wheel], check=True, env=bare())
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", tmp_path / "lib", wheel],
+        check=True,
+        env=bare(),
+    )
     out = tmp_path / "out.tflite"
     environment = bare(PYTHONPATH=str(tmp_path / "lib"))
     subprocess.run([sys.executable, "-c", USE, model, out], check=True, env=environment, cwd=tmp_path)
@@ -117,11 +139,18 @@ def test_a_target_folder(wheel, model, tmp_path):
 
 def test_beside_other_packages(wheel, model, tmp_path):
     """Packages with protobuf and native code in the same process, imported before."""
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", tmp_path / "lib",
-                    wheel], check=True, env=bare())
-    script = ("import onnx, onnxruntime, ai_edge_litert.interpreter\n" + USE +
-              "lowtide.Runner(model).close()\nlowtide.Runner(out).close()\n")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", tmp_path / "lib", wheel],
+        check=True,
+        env=bare(),
+    )
+    script = (
+        "import onnx, onnxruntime, ai_edge_litert.interpreter\n"
+        + USE
+        + "lowtide.Runner(model).close()\nlowtide.Runner(out).close()\n"
+    )
     out = tmp_path / "out.tflite"
-    subprocess.run([sys.executable, "-c", script, model, out], check=True, env=bare(PYTHONPATH=str(tmp_path / "lib")),
-                   cwd=tmp_path)
+    subprocess.run(
+        [sys.executable, "-c", script, model, out], check=True, env=bare(PYTHONPATH=str(tmp_path / "lib")), cwd=tmp_path
+    )
     assert out.read_bytes() == model.with_suffix(".tflite").read_bytes()

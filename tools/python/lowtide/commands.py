@@ -19,7 +19,7 @@ from typing import (
     runtime_checkable,
 )
 
-from .errors import Internal, Usage
+from .errors import Internal, RefusedNode, Unsupported, Usage
 from .events import Progress, parse_event
 from .program import Child, Finished, Program, examine, failure, find_program
 
@@ -30,7 +30,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 class SerializableModel(Protocol):
     """What is taken of an `onnx.ModelProto`."""
 
-    def SerializeToString(self) -> bytes:  # noqa: N802  the name is protobuf's
+    def SerializeToString(self) -> bytes:
         """The model as the bytes of an .onnx file."""
 
 
@@ -188,6 +188,21 @@ def _as_file(model: object, output: PathLike | None) -> Iterator[str]:
         yield file.name
 
 
+def _add_nodes(error: Unsupported, report: PathLike) -> None:
+    """Takes the refused nodes from the report, which the program writes for them too."""
+    if error.nodes or not os.path.isfile(report):
+        return
+    values = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
+    names = [field.name for field in dataclasses.fields(RefusedNode)]
+    error.nodes = tuple(
+        RefusedNode(**{name: node[name] for name in names if name in node}) for node in values.get("refused") or ()
+    )
+    if len(error.nodes) == 1:
+        node = error.nodes[0]
+        error.node, error.operator, error.reason, error.hint = node.node, node.operator, node.reason, node.hint
+    error.file = error.file or values.get("input")
+
+
 class _ConvertCall:
     """One call of `convert`, whose child another thread may interrupt."""
 
@@ -235,7 +250,11 @@ class _ConvertCall:
             self._child = _child(self._program, arguments)
             if self._stopped:
                 self._child.interrupt()
-            finished = _run(self._program, self._child, self._on_line if self._progress is not None else None)
+            try:
+                finished = _run(self._program, self._child, self._on_line if self._progress is not None else None)
+            except Unsupported as error:
+                _add_nodes(error, report)
+                raise
             values = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
         output = None if self._options["dry_run"] else pathlib.Path(values["output"])
         return Conversion(output, values, finished.stdout if self._options["dump_after"] is not None else "")

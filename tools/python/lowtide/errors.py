@@ -23,19 +23,15 @@ class RefusedNode:
         What is not supported.
     hint : str
         What the user can do; empty where there is nothing.
-    opset : int or None
-        Version of the operator's set.
-    input, attribute : str or None
-        The part of the node that is refused, where it is not the whole node.
+    place : str
+        The input or attribute that is refused; empty for the node as a whole.
     """
 
     node: str
     operator: str
     reason: str
     hint: str = ""
-    opset: int | None = None
-    input: str | None = None
-    attribute: str | None = None
+    place: str = ""
 
 
 class Error(Exception):
@@ -162,8 +158,7 @@ class Unsupported(Error):
     Attributes
     ----------
     nodes : tuple of RefusedNode
-        Every node that is refused. Empty if the error is not about nodes, or if the program is one that
-        does not offer ``--errors json``.
+        Every node that is refused, in the order of the model. Empty if the error is not about nodes.
     """
 
     kind = "unsupported"
