@@ -237,7 +237,7 @@ def python_has_no_findings_of_ruff():
 RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root,
          includes_name_headers, using_declarations_are_used, headers_are_guarded, headers_open_no_namespace,
          files_name_their_licence, headers_say_what_they_are, names_say_something, files_are_short, nothing_is_marked_unfinished,
-         cpp_is_formatted, python_is_formatted, python_has_no_findings_of_ruff]
+         cpp_is_formatted, python_has_no_findings_of_ruff]
 
 
 NEEDS = {cpp_is_formatted: "clang-format-14", python_is_formatted: "ruff", python_has_no_findings_of_ruff: "ruff"}

@@ -3,8 +3,8 @@
 // compute is judged by running them (tests/oracle/cases_quantize.py).
 #include <gtest/gtest.h>
 
-#include "layout/core/builder.h"
 #include "layout/legalise/legalise.h"
+#include "tests/layout/built_graph.h"
 
 namespace lowtide::layout {
 namespace {
@@ -13,12 +13,7 @@ using core::DType;
 using core::Kind;
 using core::Val;
 
-struct WrittenOut : testing::Test {
-  stream::Budget budget{1 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  core::Builder b{graph};
-
+struct WrittenOut : BuiltGraph {
   Val input(core::Shape shape) {
     const Val x{graph.add_value(DType::kFloat32, std::move(shape))};
     graph.inputs.push_back(x.id);
