@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a model says that its weights lie, in a folder that holds what a stranger could hope for: links out of it, hard
+// Locations of external data, in a folder that holds what an attacker could use: links out of it, hard
 // links, a pipe. Whatever the entries say, the bytes come from the folder's own regular files or there is an Error; and
 // the kernel's way of resolving agrees with the walk.
 //

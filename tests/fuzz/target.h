@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the fuzz targets share: which exceptions are an answer, and where files may be.
 //
-// The rule: a stranger's bytes end in a result or in a stream::Error of any kind but `internal`, which is a bug of
+// The rule: any bytes end in a result or in a stream::Error of any kind but `internal`, which is a bug of
 // ours. Everything else that leaves a target (bad_alloc, length_error, a failed assert) ends the process and is a
 // finding.
 #pragma once

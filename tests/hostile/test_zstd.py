@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compressed models that lie: bombs, windows of gigabytes, frames that are cut or damaged."""
+"""Broken compressed models: bombs, windows of gigabytes, frames that are cut or damaged."""
 
 import os
 import subprocess

@@ -13,7 +13,7 @@
 namespace lowtide::stream {
 namespace {
 
-// Floats that lie in a "file".
+// Floats that are stored in a "file".
 RecipeRef stored(const std::vector<float>& values, Shape dims) {
   auto bytes = std::as_bytes(std::span(values));
   Stretch all{.offset = 0, .bytes = bytes.size(), .elements = values.size()};
