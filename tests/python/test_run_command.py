@@ -24,7 +24,7 @@ def both(tmp_path):
 def command(environment, tmp_path):
     def run(*arguments):
         return subprocess.run([sys.executable, "-m", "lowtide", *map(str, arguments)], env=environment, cwd=tmp_path,
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=600)
 
     return run
 
@@ -96,5 +96,5 @@ def test_other_commands_are_the_program(both, command, program, tmp_path):
 
 def test_a_pipe_that_nobody_reads(both, environment):
     done = subprocess.run(["bash", "-c", '"$1" -m lowtide run "$2" | true; echo ${PIPESTATUS[0]}', "bash", sys.executable,
-                           both[0]], env=environment, capture_output=True, text=True, timeout=120)
+                           both[0]], env=environment, capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() in ("0", "141") and "Traceback" not in done.stderr
