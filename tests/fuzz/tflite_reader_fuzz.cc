@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TFLite file: the verifier, every index in it, options, and its listing. What we take for whole, flatbuffers' own
-// verifier does too.
+// A TFLite file: the verifier, every index in it, options, and its listing. What we accept, flatbuffers' own
+// verifier accepts too.
 #include "emit/listing.h"
 #include "schemas/tflite_generated.h"
 #include "stream/recipe/pour.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of inputs and outputs: orders that the user asked for, and outputs that are inputs, constants or twins.
+// Inputs and outputs: layouts that the user requested, and outputs that are inputs, constants or equal to each other.
 #include "layout/legalise/outputs.h"
 
 #include <gtest/gtest.h>

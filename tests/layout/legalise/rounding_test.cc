@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What QUANTIZE becomes: ops that round by ONNX's rule, and nothing of it where only floats are asked for. What the ops
-// compute is judged by running them (tests/oracle/cases_quantize.py).
+// QUANTIZE becomes ops that round by ONNX's rule. What they compute is judged by running them
+// (tests/oracle/cases_quantize.py).
 #include <gtest/gtest.h>
 
 #include "layout/legalise/legalise.h"
@@ -56,7 +56,7 @@ TEST_F(WrittenOut, QuantizeThenDequantizeStaysInFloats) {
   EXPECT_EQ(operand(4), std::vector<double>{0.5});
 }
 
-// What stands between the two asks for integers that still have their parameters.
+// The op between the two needs integers that still have their parameters.
 TEST_F(WrittenOut, MovedIntegersAreDequantizedByTheKernel) {
   const Val q = quantize(input({2, 3}), 0.5f, 100, DType::kUint8);
   const Val moved = b.transpose(q, {1, 0});

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 
 constexpr uint64_t kMiB = 1024 * 1024;
 
-// A file as large as one likes: element i of f32 holds i mod 2^20.
+// A file of any size: element i of f32 holds i mod 2^20.
 class CountingSource : public Source {
  public:
   explicit CountingSource(uint64_t elements) : size_(elements * 4) {}
