@@ -37,7 +37,7 @@ def segformer_b5():
 def swin_upernet():
     backbone = tf.SwinConfig(image_size=512, embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7,
                              out_features=["stage1", "stage2", "stage3", "stage4"])
-    # The exporter wants pools that divide the last stage's 16 x 16.
+    # The exporter needs pool sizes that divide the last stage's 16 x 16.
     config = tf.UperNetConfig(backbone_config=backbone, num_labels=150, use_auxiliary_head=False,
                               auxiliary_in_channels=384, pool_scales=[1, 2, 4, 8])
     return Only(tf.UperNetForSemanticSegmentation(config), lambda o: o.logits), [torch.randn(1, 3, 512, 512)]

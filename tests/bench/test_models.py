@@ -122,7 +122,7 @@ def test_equal_seeds_give_equal_bytes(tmp_path, kind, options):
 
 @pytest.mark.parametrize("opset", ["13", "15", "18", "19", "21", "23"])
 @pytest.mark.parametrize("kind", ["duc", "deeplab", "unet"])
-def test_other_opsets_mean_the_same(tmp_path, kind, opset):
+def test_other_opsets_are_equivalent(tmp_path, kind, opset):
     options = ["--size", "3M", "--input-size", "32"]
     path = make(kind, tmp_path / "m.onnx", "--opset", opset, *options)
     onnx.checker.check_model(path, full_check=True)
@@ -216,7 +216,7 @@ def test_memory_does_not_grow_with_the_weights(tmp_path, name, options):
         data.unlink(missing_ok=True)
 
 
-def test_what_cannot_be_made_is_refused(tmp_path):
+def test_impossible_requests_are_errors(tmp_path):
     out = ["-o", str(tmp_path / "m.onnx")]
     assert "no kind of model is called 'resnet'" in refusal(tmp_path, "resnet", *out)
     assert "multiple of 16" in refusal(tmp_path, "unet", *out, "--input-size", "100")
@@ -239,7 +239,7 @@ def test_nothing_is_left_when_writing_fails(tmp_path, options):
     assert len(message.strip().splitlines()) == 1 and "m.onnx" in message
 
 
-def test_a_model_that_is_there_is_replaced_whole(tmp_path):
+def test_an_existing_model_is_replaced_atomically(tmp_path):
     path = make("unet", tmp_path / "m.onnx", "--size", "2M")
     before = digest(path)
     make("unet", path, "--size", "2M", "--seed", "9")

@@ -7,7 +7,7 @@ Two modes. `given`: every input of the case is a run-time input. `frozen`: all i
 initializers, as exporters write them (axes, shapes, repeats, weights). A case with one input is the same in both.
 
 Outcomes: pass; refused (lowtide said why); wrong (another answer, name, type or shape, or a file that LiteRT does
-not run); crash (of lowtide or of LiteRT); timeout. A refusal is honest, the last three never are: `--check` fails
+not run); crash (of lowtide or of LiteRT); timeout. A refusal is allowed, the last three are not: `--check` fails
 on each of them, and when a case of passing.txt does not pass any more. `disputed` is what would be wrong by the case's data
 where the operator's own text and ONNX Runtime say otherwise: the few cases are named in disputed.txt with the reason. `--update` rewrites passing.txt and
 docs/operators.md. The last line is `N passed, N failed`; refusals are not counted as failures.

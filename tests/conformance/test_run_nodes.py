@@ -104,7 +104,7 @@ def test_expanded_cases_belong_to_their_operator():
     assert operators_page.operator_of("test_abs", run_nodes.NODES) == "Abs"
 
 
-def test_reasons_lose_what_belongs_to_one_case():
+def test_reasons_are_shortened_to_what_cases_share():
     assert operators_page.short_reason("/x/model.onnx: node 'n' (Foo), attribute 'k': too long [unsupported]") \
         == "Foo: attribute 'k': too long"
     assert operators_page.short_reason("lowtide: model.onnx: 3 nodes cannot be converted [unsupported] | "

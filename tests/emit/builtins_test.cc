@@ -72,7 +72,7 @@ TEST(OpVersions, DependOnTypeAndRank) {
   EXPECT_EQ(version(Kind::kSplit, {{kI32, {}}, {kI32, {6}}}, core::SplitOptions{2}, kI32), 3);
   EXPECT_EQ(version(Kind::kBroadcastTo, {{kF32, {1}}, {kI32, {1}}}, core::NoOptions{}, kF32), 2);
   EXPECT_EQ(version(Kind::kCast, {{kI8, {3}}}, core::NoOptions{}, kF32), 3);
-  // Groups show in the shapes alone.
+  // Only the shapes say that a convolution is grouped.
   EXPECT_EQ(version(Kind::kConv2d, {{kF32, {1, 5, 7, 6}}, {kF32, {4, 2, 2, 3}}}, core::Conv2dOptions{}, kF32), 6);
 }
 

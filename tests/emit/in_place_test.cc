@@ -73,7 +73,7 @@ TEST_F(InPlaceFiles, AlignedConstantsOfAtLeastAPageStayInPlace) {
   EXPECT_EQ(plan.unaligned_bytes, 10000u);
 }
 
-// A kernel that reads past a tensor's end must find something there.
+// Kernels that read past the end of a tensor need readable bytes there.
 TEST_F(InPlaceFiles, KernelsThatReadPastTheEndNeedReadableBytesThere) {
   auto a = file("a.bin", 12288);
   use(a, 0, 8192);     // ends with a page: the next one is mapped too

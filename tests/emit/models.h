@@ -51,7 +51,7 @@ inline std::vector<float> ramp(size_t count, float start, float step) {
   return out;
 }
 
-// Floats that lie in a "file", as weights do.
+// Floats that are stored in a "file", as weights are.
 inline stream::RecipeRef stored(const std::vector<float>& values, core::Shape shape) {
   std::vector<std::byte> bytes(values.size() * sizeof(float) + 3);  // an odd offset
   std::memcpy(bytes.data() + 3, values.data(), values.size() * sizeof(float));

@@ -70,14 +70,14 @@ def test_defaults_of_options_are_those_of_the_schema():
     assert wanted and rows == wanted
 
 
-def test_output_stands_beside_the_model_by_default(tmp_path, program):
+def test_default_output_is_in_the_models_folder(tmp_path, program):
     model = network(tmp_path / "some.net.onnx")
     assert converter.run("convert", model, "--quiet").returncode == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["some.net.onnx", "some.net.tflite"]
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_both_forms_run_and_stand_aligned(external, tmp_path):
+def test_both_forms_run_and_are_aligned(external, tmp_path):
     model, output = network(tmp_path / "m.onnx"), tmp_path / "m.tflite"
     assert converter.convert(model, output, ["--external-buffers"] if external else []).status == "converted"
     data = output.read_bytes()
@@ -124,7 +124,7 @@ def test_inspect_lists_what_is_there(tmp_path):
         assert [(t["name"], t["dtype"], t["shape"]) for t in graph["inputs"] + graph["outputs"]] == [("x", "f32", [3, 5]), ("y", "f32", [3, 64])]
 
 
-def test_listing_that_nobody_reads_to_its_end(tmp_path, program):
+def test_listing_into_a_closed_pipe(tmp_path, program):
     model = network(tmp_path / "m.onnx", rows=3)
     for _ in range(3):
         done = subprocess.run(["bash", "-c", f"set -o pipefail; '{program}' inspect '{model}' | true"], capture_output=True, text=True, timeout=600)

@@ -118,6 +118,6 @@ def test_compressed_without_its_table(folder):
     (["check", "m.onnx", "nobody.tflite"], "nobody.tflite"),
     (["convert", "m.onnx", "-o", "m.tflite.zst", "--zstd-level", "20"], "zstd-level"),
 ])
-def test_wrong_words(arguments, words, folder):
+def test_usage_errors(arguments, words, folder):
     done = run(folder, *arguments)
     assert done.returncode > 1 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

@@ -100,7 +100,7 @@ TEST_F(TfliteWriter, ExternalBuffers) {
   fs::path path = write(small_network(), options);
   EXPECT_TRUE(result_.external);
   std::string bytes = bytes_of(path);
-  // The flatbuffer alone must verify: what stands behind it is no part of it.
+  // The flatbuffer alone must verify: the payloads after it are not a part of it.
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), result_.header_bytes);
   EXPECT_TRUE(tflite::VerifyModelBuffer(verifier));
   const auto* buffers = tflite::GetModel(bytes.data())->buffers();
@@ -170,7 +170,7 @@ TEST_F(TfliteWriter, WritingInBlocksGivesTheSameBytes) {
   }
 }
 
-// A constant of many steps, whose tiles and kept results are more than any usual budget's rest.
+// A constant of many steps, whose tiles and kept results need more than a usual budget leaves.
 Made deep_network() {
   Made m;
   stream::RecipeRef recipe = stored(ramp(300 * 211, 1, 1e-3F), {300, 211});
@@ -207,7 +207,7 @@ TEST_F(TfliteWriter, PackedAndNarrowConstants) {
   core::ValueId x = m.input(DType::kFloat32, {3}, "x");
   core::ValueId y = m.op(Kind::kAbs, {x}, core::NoOptions{}, DType::kFloat32, {3});
   m.output(y, "y");
-  // Constants that an op of the file would use; the writer does not judge kernels.
+  // Constants that an op of the file would use; the writer does not check kernels.
   std::vector<int64_t> nibbles = {1, -8, 7, -1, 3};
   std::vector<core::ValueId> constants = {
       m.graph->add_constant(stream::recipe::ints(nibbles, DType::kInt4, {5}), "i4"),

@@ -8,7 +8,7 @@
 namespace lowtide::emit {
 namespace {
 
-// A tall matrix is compared in blocks, and still the first byte that differs is named.
+// A tall matrix is compared in blocks; the report names the first byte that differs all the same.
 TEST(Verify, NamesTheFirstDifferenceOfATallMatrix) {
   const int64_t rows = 20011, columns = 61;
   const auto count = static_cast<size_t>(rows * columns);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands between the program and the system (LD_PRELOAD), counts the calls on files of one folder, and lets one of them
-// go wrong. For tests: test_every_call.py says how it is used.
+// An LD_PRELOAD library for tests: counts the program's calls on files of one folder, and makes one of them fail.
+// test_every_call.py says how it is used.
 //
 //     FAULT_FOLDER=/path   calls on files below it are counted, from 1
 //     FAULT_LOG=/path      a line for each: number, call, file
 //     FAULT=12:EIO         the 12th call fails with this error; 12+:EIO every call that writes from then on, too
-//     FAULT=12:short       it does a part of what it is asked for
+//     FAULT=12:short       it transfers a part of the bytes
 //     FAULT=12:kill        the process is killed before it
 //     FAULT=12:truncate    the file FAULT_TARGET is cut to half before it; touch: gets another time; append: gets
 //     longer;
 //                          replace: is another file of the same bytes
 //
-// The trap: this code runs inside of calls that it must not make itself, so what it does goes by syscall().
+// This code replaces the calls that it would need itself, so it uses syscall().
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -63,7 +63,7 @@ struct Plan {
     }
     const std::string path{environment("FAULT_LOG")};
     if (path.empty()) return;
-    // A number that is out of the way of those that the program gets.
+    // A descriptor number that the program does not get.
     const long number = raw(SYS_openat, AT_FDCWD, path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     log = static_cast<int>(raw(SYS_fcntl, number, F_DUPFD_CLOEXEC, 900));
     raw(SYS_close, number);
@@ -102,7 +102,7 @@ bool writes(std::string_view call) {
 
 enum class Outcome { kGoOn, kFail, kShort };
 
-// Counts a call and says what is to become of it; sets errno when it is to fail.
+// Counts a call and returns its fault; sets errno when it must fail.
 Outcome judge(const char* call, std::string_view path) {
   static std::atomic<long> count = 0;
   const Plan& p = plan();
@@ -142,7 +142,7 @@ std::string absolute(const char* path) {
   return bytes <= 0 ? path : std::string(folder) + "/" + path;
 }
 
-// Of a call that moves bytes: about half of them, but one at least.
+// For a call that transfers bytes: about half of them, at least one.
 size_t part(size_t bytes) { return std::max<size_t>(bytes / 2, std::min<size_t>(bytes, 1)); }
 
 template <typename Call>
@@ -246,7 +246,7 @@ int sync_file_range(int descriptor, off64_t offset, off64_t bytes, unsigned flag
   return static_cast<int>(raw(SYS_sync_file_range, descriptor, offset, bytes, flags));
 }
 
-// What fails is closed all the same, as Linux does it.
+// A close that fails still closes the file, as in Linux.
 int close(int descriptor) {
   const Outcome outcome = judge("close", descriptor);
   const int error = errno;

@@ -89,7 +89,7 @@ def test_disk_stays_full(bench, record_property):
 # close is not made again after EINTR, on Linux; the others of these two sets are never interrupted.
 @pytest.mark.parametrize("fault, names", [("EINTR", {"open", "create", "openat", "openat2", "read", "pread", "write", "pwrite", "fallocate", "ftruncate", "close"}),
                                           ("short", {"read", "pread", "write", "pwrite"})])
-def test_interrupted_and_short_calls_go_on(bench, fault, names, record_property):
+def test_interrupted_and_short_calls_are_retried(bench, fault, names, record_property):
     calls = [call for call in bench.calls if call.name in names]
 
     def one(call):

@@ -76,7 +76,7 @@ def test_many_at_once(models, tmp_path):
         assert [p.name for p in tmp_path.iterdir()] == ["m.tflite"]
 
 
-def test_a_living_conversion_keeps_its_temporary(models, tmp_path):
+def test_a_stopped_conversion_keeps_its_temporary(models, tmp_path):
     output = tmp_path / "m.tflite"
     waiting = convert(models / "large.onnx", output)
     # It has its size once it is locked; before that it may be taken for a dead one, and is made anew.

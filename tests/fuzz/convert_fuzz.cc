@@ -53,7 +53,7 @@ layout::ConvertOptions layout_options(const onnx::Model& model, const Choice& ch
   return options;
 }
 
-// The file's bytes, which a reader takes for a model.
+// The file's bytes, after reading them as a model.
 std::vector<std::byte> check_written(std::shared_ptr<stream::Source> file, const emit::Plan& plan) {
   try {
     stream::Budget budget(fuzz::kBudget);
@@ -66,7 +66,7 @@ std::vector<std::byte> check_written(std::shared_ptr<stream::Source> file, const
   }
 }
 
-// Nothing when there is an error that users may meet.
+// nullopt after an error that users may get.
 std::optional<std::vector<std::byte>> written(const emit::Plan& plan, uint64_t limit,
                                               const emit::WriteOptions& options) {
   const std::filesystem::path path = fuzz::scratch_folder() / "out.tflite";
@@ -101,7 +101,7 @@ void write(const emit::Plan& plan, const Choice& choice) {
   if (choice.compressed) compare("compressed is not the same");
 }
 
-// The same model from a file, because weights that stay in place need one.
+// The same model from a file, because --weights in-place needs one.
 onnx::Model read_again(const std::vector<std::byte>& bytes, stream::Budget& budget) {
   const std::filesystem::path path = fuzz::scratch_folder() / "fuzz.onnx";
   stream::OutFile file(path, bytes.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a model says that its weights lie, in a folder that holds what a stranger could hope for: links out of it, hard
+// Locations of external data, in a folder that holds what an attacker could use: links out of it, hard
 // links, a pipe. Whatever the entries say, the bytes come from the folder's own regular files or there is an Error; and
-// the kernel's way of resolving agrees with the walk.
+// openat2 and the fallback without it agree.
 //
 // The input is lines: location, offset, length, number of elements, checksum, then pairs of another key and its value.
 #include <fcntl.h>
@@ -85,7 +85,7 @@ void check_inside(const std::string& path) {
   if (!folder().allowed.contains(path)) fuzz::finding("opened " + path);
 }
 
-// What both resolvers say of a location: the file, or the kind of error.
+// The result of both resolvers for a location: the file, or the kind of error.
 std::string resolved(const std::string& location, stream::Resolver resolver) {
   std::string answer;
   fuzz::only_errors([&] {

@@ -2,8 +2,8 @@
 // libFuzzer's mutator for ONNX models: changes them as messages instead of as bytes, so that most of what comes out is
 // still a model, whose names refer to each other and whose tensors have as many bytes as their shapes say.
 //
-// It knows the schema by protobuf's reflection and learns its words from the inputs it is given: a string is replaced
-// by one that stood in the same field of another model, a node or an attribute by one of another model.
+// It knows the schema from protobuf's reflection and takes its strings from the inputs: a string is replaced
+// by one from the same field of another model, a node or an attribute by one of another model.
 #include <google/protobuf/descriptor.pb.h>
 #include <google/protobuf/dynamic_message.h>
 
@@ -54,7 +54,7 @@ constexpr std::array<double, 16> kReals = {0.0,
                                            -std::numeric_limits<double>::infinity(),
                                            std::numeric_limits<double>::quiet_NaN()};
 
-// schemas/onnx.proto with reflection, which the library's generated code has not.
+// schemas/onnx.proto with reflection, which the library's generated code does not have.
 class Schema {
  public:
   Schema() : factory_(&pool_) {
@@ -173,7 +173,7 @@ class Mutation {
     if (type.name() == "TensorProto" && !one_in(8)) fit(message);
   }
 
-  // Nodes, attributes and tensors are where the work is; a model's many name entries are not.
+  // Nodes, attributes and tensors are changed more often than the many names.
   Message& choose() {
     for (int tries = 0; tries < 8; ++tries) {
       Message& message = *all_[static_cast<size_t>(below(all_.size()))];
@@ -364,7 +364,7 @@ class Mutation {
   std::vector<Message*> all_;
 };
 
-// The new size, or 0 when the bytes are no model or became too many.
+// The new size, or 0 when the bytes are not a model or became too many.
 size_t mutate_model(uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   std::unique_ptr<Message> model = schema().model();
   if (!model->ParsePartialFromArray(data, static_cast<int>(size))) return 0;

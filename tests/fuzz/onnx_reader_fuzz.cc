@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An ONNX file: the walk over protobuf's wire format, the graph as plain data, its listing, and the elements of every
-// tensor in it, whatever encoding they stand in.
+// tensor in it, in any encoding.
 #include "emit/listing.h"
 #include "stream/onnx/reader.h"
 #include "stream/recipe/pour.h"

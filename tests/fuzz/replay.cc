@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for libFuzzer where there is none: runs a target once on every file named on the command line, or in a
+// Replaces libFuzzer in ordinary builds: runs a target once on every file named on the command line, or in a
 // folder named there.
 #include <algorithm>
 #include <cstdint>

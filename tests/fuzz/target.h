@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets share: which exceptions are an answer, and where files may be.
+// Shared by the fuzz targets: which exceptions are expected, and a folder for files.
 //
-// The rule: a stranger's bytes end in a result or in a stream::Error of any kind but `internal`, which is a bug of
+// The rule: any bytes end in a result or in a stream::Error of any kind but `internal`, which is a bug of
 // ours. Everything else that leaves a target (bad_alloc, length_error, a failed assert) ends the process and is a
 // finding.
 #pragma once
@@ -17,13 +17,13 @@
 
 namespace lowtide::fuzz {
 
-// Bytes that tiles and windows may take: little, so that large ones are cut into pieces.
+// Bytes for tiles and windows: few, so that large tensors are read in pieces.
 inline constexpr uint64_t kBudget = uint64_t{8} << 20;
 
-// Ends the process: what a target promises does not hold.
+// Ends the process: a property of the target does not hold.
 [[noreturn]] void finding(const std::string& text);
 
-// Runs `call`; true when it returned, false when it threw an Error that users may meet.
+// Runs `call`; true when it returned, false when it threw an Error that users may get.
 template <typename Call>
 bool only_errors(Call&& call) {
   try {
@@ -40,7 +40,7 @@ inline std::vector<std::byte> bytes_of(const uint8_t* data, size_t size) {
   return {begin, begin + size};
 }
 
-// A folder of this process's own, in memory where the system has such a place; it goes away with the process.
+// A folder of this process's own, in memory where the system has such a place; it is removed with the process.
 const std::filesystem::path& scratch_folder();
 
 }  // namespace lowtide::fuzz

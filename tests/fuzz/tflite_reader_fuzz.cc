@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A TFLite file: the verifier, every index in it, options, and its listing. What we take for whole, flatbuffers' own
-// verifier does too.
+// A TFLite file: the verifier, every index in it, options, and its listing. What we accept, flatbuffers' own
+// verifier accepts too.
 #include "emit/listing.h"
 #include "schemas/tflite_generated.h"
 #include "stream/recipe/pour.h"
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (const auto& tensor : subgraph.tensors) pour(tensor);
   });
   if (!done) return 0;
-  // Aligned, as a verifier wants it.
+  // Aligned, as the verifier requires.
   std::vector<uint64_t> aligned((size + sizeof(uint64_t) - 1) / sizeof(uint64_t));
   std::copy_n(data, size, reinterpret_cast<uint8_t*>(aligned.data()));
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(aligned.data()), size);

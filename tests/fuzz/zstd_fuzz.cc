@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compressed input, judged by zstd's decoder with all input and room for all output at once: what we take in pieces it
-// takes whole, and the bytes are the same. (Its call for a whole buffer follows other rules: it lets blocks pass that
-// are larger than their frame allows, and refuses some empty ones.) The same for what is read through a table of
-// frames.
+// Compressed input, judged by zstd's decoder with all input and room for all output at once: what we accept in pieces
+// it accepts as a whole, and the bytes are the same. (Its call for a whole buffer follows other rules: it lets blocks
+// pass that are larger than their frame allows, and refuses some empty ones.) The same for what is read through a table
+// of frames.
 #include <sys/resource.h>
 #include <zstd.h>
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small model that is right, and the parts of it that a lie changes."""
+"""A small valid model, and the parts of it that tests damage."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small TFLite model that is right, made with the classes that ai-edge-litert ships, and the places in its bytes that a
-lie changes. A lie about values changes the model before it is packed; one about the structure changes the bytes."""
+"""A small valid TFLite model, made with the classes that ai-edge-litert ships, and the offsets that tests damage. Wrong
+values are set before the model is packed; a wrong structure is written into the bytes."""
 
 import struct
 

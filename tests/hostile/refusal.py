@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program must do with a file that lies: one line that names the file and says what is wrong, the exit status of
-that kind of error (docs/errors.md), nothing written, nothing left, no crash, no hang, and no memory to speak of."""
+"""What the program must do with a broken file: print one line that names the file and what is wrong, exit with the status of
+that kind of error (docs/errors.md), write and leave no file, and neither crash nor hang nor use much memory."""
 
 import functools
 
@@ -57,18 +57,18 @@ def refuse_to_list(path, kind, words=()):
     assert not done.stdout
 
 
-class Lies:
-    """A table of files that lie: functions that make one, each with the error that it must get."""
+class BrokenFiles:
+    """A table of broken files: functions that damage a valid model, each with the error that it must give."""
 
     def __init__(self):
         self.rows = []
 
     def __call__(self, kind, *words):
-        def register(harm):
-            self.rows.append((harm, kind, words))
-            return harm
+        def register(damage):
+            self.rows.append((damage, kind, words))
+            return damage
 
         return register
 
     def ids(self):
-        return [harm.__name__ for harm, _, _ in self.rows]
+        return [damage.__name__ for damage, _, _ in self.rows]

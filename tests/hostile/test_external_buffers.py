@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite models whose constants lie in other files, looked at by `lowtide inspect`: broken ones are refused; a file that
+"""TFLite models whose constants are in other files, looked at by `lowtide inspect`: broken ones are refused; a file that
 is missing, too short, or not to be touched is named with the reason."""
 
 import json
@@ -20,7 +20,7 @@ BYTES = ROWS * COLUMNS * 4
 
 @pytest.fixture
 def model(tmp_path):
-    """model.tflite, of one Gather, whose table lies in sub/table.bin."""
+    """model.tflite, of one Gather, whose table is in sub/table.bin."""
     table = TensorProto(name="table", data_type=TensorProto.FLOAT, dims=[ROWS, COLUMNS], data_location=TensorProto.EXTERNAL)
     for key, value in {"location": "sub/table.bin", "offset": OFFSET, "length": BYTES}.items():
         table.external_data.add(key=key, value=str(value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose external data lie: paths out of the folder, links, devices, extents outside the file, entries that are not
+"""Models with wrong external data: paths out of the folder, links, devices, extents outside the file, entries that are not
 known; and models that are no files. What may be read is written down in docs/decisions/external-data.md."""
 
 import os
@@ -76,7 +76,7 @@ def test_path_that_is_not_there(location, tmp_path, record_property):
 
 
 @pytest.mark.parametrize("kind", ["symbolic link", "symbolic link inside", "symbolic link to itself", "linked folder", "dangling link", "hard link", "pipe", "folder", "socket"])
-def test_file_that_is_none(kind, tmp_path, record_property):
+def test_file_that_is_not_regular(kind, tmp_path, record_property):
     path, raw = external_model(tmp_path, "sub/weights.bin" if kind == "linked folder" else "weights.bin")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/weights.bin").write_bytes(raw)
@@ -95,7 +95,7 @@ def test_file_that_is_none(kind, tmp_path, record_property):
     elif kind == "hard link":
         os.link(tmp_path / "outside/weights.bin", beside)
     elif kind == "pipe":
-        os.mkfifo(beside)  # and nobody writes to it
+        os.mkfifo(beside)  # and no process writes to it
     elif kind == "folder":
         beside.mkdir()
     else:
@@ -115,7 +115,7 @@ ENTRIES = [{"offset": -1}, {"length": -4}, {"offset": 2**63}, {"offset": 2**64},
 
 
 @pytest.mark.parametrize("entries", ENTRIES, ids=str)
-def test_entries_that_lie(entries, tmp_path, record_property):
+def test_wrong_entries(entries, tmp_path, record_property):
     path, raw = external_model(tmp_path, "weights.bin", **entries)
     path.with_name("weights.bin").write_bytes(raw + b"\0" * 100)
     refuse(path, "unsafe-path" if entries == {"location": None} else "malformed", ["the_kernel"])
@@ -153,7 +153,7 @@ def test_shape_larger_than_the_file(tmp_path, record_property):
 
 
 def test_overlapping_extents_are_right(tmp_path):
-    """Weights may share bytes: each is what lies at its place."""
+    """Weights may share bytes: each holds the bytes at its offset."""
     data = np.random.default_rng(1).standard_normal(900).astype(np.float32)
     begins = {"a": 0, "b": 200, "c": 399}
     graph = helper.make_graph([helper.make_node("Add", ["x", "a"], ["t"]), helper.make_node("Mul", ["t", "b"], ["u"]), helper.make_node("Sub", ["u", "c"], ["y"])],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that are no text, or that speak to the terminal: a model may have them, and what is printed and written about it is
+"""Names that are not valid text, or that control the terminal: a model may have them, and what is printed and written about it is
 text all the same."""
 
 import json
@@ -26,7 +26,7 @@ def is_text(raw):
 
 
 @pytest.mark.parametrize("case", NAMES)
-def test_what_is_said_is_text(case, tmp_path):
+def test_output_is_printable_text(case, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(renamed(NAMES[case]))
     report = tmp_path / "report.json"

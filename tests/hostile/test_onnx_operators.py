@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX nodes that lie: attributes and inputs that contradict each other, subgraphs of the wrong form, sizes that no machine
+"""Broken ONNX nodes: attributes and inputs that contradict each other, subgraphs of the wrong form, sizes that no machine
 has. A row is one node, and the words that its error must have beside the node's name."""
 
 import numpy as np
@@ -7,18 +7,18 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.hostile.good_model import attribute, good_model, initializer
-from tests.hostile.refusal import Lies, refuse, refuse_model, run
+from tests.hostile.refusal import BrokenFiles, refuse, refuse_model, run
 
 F, I64, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 HUGE = 2**62
 
 # Of the good model: Conv, Reshape, Gemm.
 
-changes = Lies()
+changes = BrokenFiles()
 
 
 @changes("malformed", "the_conv", "kernel_shape")
-def kernel_shape_lies(m):
+def kernel_shape_that_is_not_the_kernels(m):
     attribute(m, "the_conv", "kernel_shape", [3, 3])
 
 
@@ -186,10 +186,10 @@ def addend_that_does_not_fit(m):
     weights(m, "the_bias", (7,))
 
 
-@pytest.mark.parametrize("harm, kind, words", changes.rows, ids=changes.ids())
-def test_good_model_changed(harm, kind, words, tmp_path, record_property):
+@pytest.mark.parametrize("damage, kind, words", changes.rows, ids=changes.ids())
+def test_good_model_changed(damage, kind, words, tmp_path, record_property):
     model = good_model()
-    harm(model)
+    damage(model)
     refuse_model(model, tmp_path, kind, words)
     record_property("hostile files refused", 1)
 
@@ -390,7 +390,7 @@ def test_bomb(case, tmp_path, record_property):
 
 # Subgraphs. What is wrong inside of a branch makes the If unsupported: for other shapes it may be right.
 
-controls = Lies()
+controls = BrokenFiles()
 
 
 def scalar(name, kind):
@@ -539,7 +539,7 @@ def trip_count_that_is_a_vector():
 
 
 @controls("malformed", "the_loop")
-def attribute_of_a_loop_that_is_no_graph():
+def attribute_of_a_loop_that_is_not_a_graph():
     made = loop("absent")
     made.graph.node[0].attribute.append(helper.make_attribute("body", 3))
     return made

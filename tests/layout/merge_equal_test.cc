@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "layout/core/builder.h"
+#include "tests/layout/built_graph.h"
 
 namespace lowtide::layout {
 namespace {
@@ -12,11 +12,7 @@ using core::DType;
 using core::Kind;
 using core::Val;
 
-struct MergeEqual : testing::Test {
-  stream::Budget budget{16 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  core::Builder b{graph};
+struct MergeEqual : BuiltGraph {
   Val x{graph.add_value(DType::kFloat32, {2, 3}, "x")};
 
   size_t merged(std::vector<Val> outputs) {

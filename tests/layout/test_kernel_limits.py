@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPERATORS = "ATAN2,BATCH_MATMUL,BITWISE_XOR,CONV_2D,GATHER,MEAN,PAD,SELECT_V2,SPLIT,STRIDED_SLICE,TRANSPOSE,WHERE"
 
 
-def test_table_is_what_the_runtime_does():
+def test_table_matches_the_runtime():
     pytest.importorskip("ai_edge_litert")
     command = [sys.executable, str(ROOT / "tools" / "probe_kernels.py"), "--check", "--ops", OPERATORS]
     run = subprocess.run(command, capture_output=True, text=True)

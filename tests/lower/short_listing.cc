@@ -25,7 +25,7 @@ std::string typed(const tfl::Tensor& tensor) {
                      tensor.dtype == stream::DType::kUndefined ? tensor.type : stream::dtype_name(tensor.dtype), dims);
 }
 
-// " q(scale,zero point)"; many scales by how many they are.
+// " q(scale,zero point)"; of several scales, their number.
 std::string quantization(const tfl::Tensor& tensor) {
   if (!tensor.quantization || tensor.quantization->scale.empty()) return "";
   const tfl::Quantization& q = *tensor.quantization;

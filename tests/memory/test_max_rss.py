@@ -42,7 +42,7 @@ def convert_within(model, output, mib, *options):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
-def test_the_number_that_is_named_will_do(model, threads, tmp_path):
+def test_the_limit_in_the_error_is_enough(model, threads, tmp_path):
     output = tmp_path / "m.tflite"
     options = [f"--threads={threads}"]
     enough = named(converter.convert(model, output, ["--max-rss=1M", *options]))

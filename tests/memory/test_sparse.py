@@ -49,7 +49,7 @@ def test_the_bytes_are_those_of_a_file_without_holes(options, threads, tmp_path)
         assert stored(from_holes) < 4 * MIB
 
 
-def test_what_is_data_must_fit_on_the_disk(tmp_path):
+def test_data_must_fit_on_the_disk(tmp_path):
     """Transposed weights are written out, holes or not: that they do not fit is found at the start."""
     done = converter.convert(make(tmp_path, "500G"), tmp_path / "m.tflite", cpu_seconds=5)
     assert done.status == "refused" and "[no-space]" in done.reason, done.reason

@@ -45,7 +45,7 @@ CASES = [
           "u": f(1.1), "b": np.uint8(130)}, **u8),
     Case("qlinear_matmul/saturates", "int8[3,5] x", "y = QLinearMatMul(x, s, z, w, t, a, u, b)",
          {"s": f(0.5), "z": np.int8(-7), "w": I(5, 4), "t": f(0.5), "a": np.int8(3), "u": f(0.02), "b": np.int8(-9)}, **i8),
-    # All factors are powers of two: every second result lies between two steps.
+    # All factors are powers of two: every second result is halfway between two steps.
     Case("qlinear_matmul/halves", "int8[1,1] x", "y = QLinearMatMul(x, s, z, w, t, a, u, b)",
          {"s": f(0.5), "z": np.int8(0), "w": np.arange(-31, 33, dtype=np.int8).reshape(1, 64), "t": f(0.25), "a": np.int8(0), "u": f(0.25), "b": np.int8(3)},
          feeds={"x": np.array([[1]], np.int8)}),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gemm and MatMul: FULLY_CONNECTED wants the weight as [out, in] and a bias of one dimension, BATCH_MATMUL takes the rest."""
+"""Gemm and MatMul: FULLY_CONNECTED takes the weight as [out, in] and a bias of one dimension, BATCH_MATMUL takes the rest."""
 
 import numpy as np
 

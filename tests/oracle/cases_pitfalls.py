@@ -25,7 +25,7 @@ CASES = [
     Case("pitfall/average_pool_ceil_mode_count_include_pad", "float[1,3,8,10] x",
          "y = AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1, count_include_pad=1>(x)", opset=19),
     Case("pitfall/average_pool_dilations", "float[1,3,11,13] x", "y = AveragePool<kernel_shape=[3,2], dilations=[2,3]>(x)", opset=19),
-    # Pads that look like SAME and are not: SAME puts 2 before and 3 behind here, the model wants 3 and 3.
+    # Pads that look like SAME and are not: SAME puts 2 before and 3 behind here, the model has 3 and 3.
     Case("pitfall/conv_pad_3_kernel_7_stride_2_even_size", "float[1,3,12,14] x",
          "y = Conv<kernel_shape=[7,7], strides=[2,2], pads=[3,3,3,3]>(x, w, b)", {"w": (4, 3, 7, 7), "b": (4,)}),
     Case("pitfall/max_pool_pad_3_kernel_7_stride_2_even_size", "float[1,3,12,14] x", "y = MaxPool<kernel_shape=[7,7], strides=[2,2], pads=[3,3,3,3]>(x)"),

@@ -44,7 +44,7 @@ for operator in ("MaxPool", "AveragePool"):
     both("ceil_pads", (1, 3, 8, 10), "kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1")
     both("ceil_pads_asymmetric", (1, 3, 8, 11), "kernel_shape=[3,4], strides=[2,3], pads=[0,1,1,2], ceil_mode=1",
          outputs="float[1,3,4,4] y")
-    # The last window of a row would lie in the padding alone: it does not exist.
+    # The last window of a row would be entirely in the padding: it does not exist.
     both("ceil_window_in_padding", (1, 3, 5, 6), "kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1",
          outputs="float[1,3,2,3] y")
     both("1d", (2, 3, 10), "kernel_shape=[3], strides=[2], pads=[1,0]")

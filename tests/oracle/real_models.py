@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collection of real models: where it lies, and what is expected of each (real_models.tsv)."""
+"""The collection of real models: where it is, and what is expected of each (real_models.tsv)."""
 
 import dataclasses
 import os

@@ -3,7 +3,7 @@
 
     python -m tests.oracle.run_cases [FILTER...] [--jobs 2] [--rows]
 
-A filter is part of a case's name ("conv/", "softmax/4d"). `--rows` prints rows for refused.tsv; each wants its
+A filter is part of a case's name ("conv/", "softmax/4d"). `--rows` prints rows for refused.tsv; each needs its
 reason written by a person: a refusal is right only where LiteRT's builtins cannot express the case.
 """
 

@@ -42,10 +42,10 @@ def test_external_data_is_found_beside_the_model(external, litert, lowtide, tmp_
     assert verdict.passed, str(verdict)
 
 
-@pytest.mark.parametrize("harm", ["missing", "short"])
-def test_missing_external_data_is_an_error(external, lowtide, harm):
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_missing_external_data_is_an_error(external, lowtide, damage):
     data = external.with_name("weights.bin")
-    if harm == "missing":
+    if damage == "missing":
         data.unlink()
     else:
         data.write_bytes(data.read_bytes()[:-30])

@@ -108,7 +108,7 @@ CASES = [
     (Case("in_place/bool_mask", "float[64,80] x", "y = Where(m, x, c)", {"m": np.arange(64 * 80).reshape(64, 80) % 3 == 0, "c": (64, 80)}), ["c"]),  # a file's booleans may be other bytes than 0 and 1
     (Case("in_place/split", "float[3,40] x", "a, b = Split<axis=0>(w, s) c = Gemm<transB=1>(x, a) d = Gemm<transB=1>(x, b) y = Concat<axis=1>(c, d)",
           {"w": (96, 40), "s": i64(64, 32)}), ["w"]),
-    # f16 behind a DEQUANTIZE, also where a product wants it transposed.
+    # f16 behind a DEQUANTIZE, also where a product needs it transposed.
     (Case("in_place/halves", "float[3,64] x", "h = Cast<to=10>(x) a = MatMul(h, w) p = Add(a, b) r = Relu(p) c = Gemm<transB=1>(r, v) y = Cast<to=1>(c)",
           {"w": half(64, 80), "b": half(80), "v": half(48, 80)}, tolerance=2e-3), ["w", "v"]),
     (Case("in_place/half_convs", "float[1,64,5,7] x", "h = Cast<to=10>(x) a = Conv(h, w) s = Add(a, p) y = Cast<to=1>(s)",
@@ -209,7 +209,7 @@ def test_a_model_without_such_weights(tmp_path, litert):
     check(TWO, tmp_path, litert)
 
 
-def test_the_interpreter_says_no(tmp_path, litert):
+def test_the_interpreter_refuses_external_buffers(tmp_path, litert):
     """It knows no external buffers: better an error than an answer from no weights."""
     externalize(TWO.model(), tmp_path)
     convert(tmp_path)

@@ -25,7 +25,7 @@ def value(name, shape, dtype=TensorProto.FLOAT):
 
 
 @pytest.mark.parametrize("name", ["a/b:0", "with space", "serving_default_x:0", "ünïcode", "-1", "x" * 300, 'quote"\\', "y;z"])
-def test_any_name(name, tmp_path, litert, lowtide):
+def test_names_of_inputs_and_outputs_are_kept(name, tmp_path, litert, lowtide):
     path = save(tmp_path / "m.onnx", [helper.make_node("Relu", [name], [name + "_out"])],
                 [value(name, [2, 3])], [value(name + "_out", [2, 3])])
     verdict = judge.judge(path, litert=litert)

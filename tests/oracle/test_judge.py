@@ -49,42 +49,42 @@ def test_right_file_passes(subtract, tmp_path, litert):
     assert "0 of them TRANSPOSE" in judge.report(verdict)
 
 
-def test_wrong_values_are_seen(subtract, tmp_path, litert):
+def test_wrong_values_are_detected(subtract, tmp_path, litert):
     file = write(tmp_path / "m.tflite", TENSORS, [op("SUB", [1, 0], [2]), RIGHT[1]], [0, 1], [2, 3])
     verdict = judge.judge_file(subtract, file, litert=litert)
     assert verdict.status == "wrong" and "output 'y' off by" in verdict.reason
 
 
-def test_swapped_inputs_are_seen(subtract, tmp_path, litert):
+def test_swapped_inputs_are_detected(subtract, tmp_path, litert):
     file = write(tmp_path / "m.tflite", TENSORS, RIGHT, [1, 0], [2, 3])
     verdict = judge.judge_file(subtract, file, litert=litert)
     assert verdict.status == "wrong" and "inputs are ['b', 'a']" in verdict.reason
 
 
-def test_swapped_outputs_are_seen(subtract, tmp_path, litert):
+def test_swapped_outputs_are_detected(subtract, tmp_path, litert):
     file = write(tmp_path / "m.tflite", TENSORS, RIGHT, [0, 1], [3, 2])
     verdict = judge.judge_file(subtract, file, litert=litert)
     assert verdict.status == "wrong" and "outputs are ['z', 'y']" in verdict.reason
 
 
-def test_wrong_names_are_seen(subtract, tmp_path, litert):
+def test_wrong_names_are_detected(subtract, tmp_path, litert):
     tensors = [("a", F32, SHAPE), ("b:0", F32, SHAPE), *TENSORS[2:]]
     file = write(tmp_path / "m.tflite", tensors, RIGHT, [0, 1], [2, 3])
     assert "inputs are ['a', 'b:0']" in judge.judge_file(subtract, file, litert=litert).reason
 
 
-def test_signature_that_lies_is_seen(subtract, tmp_path, litert):
+def test_wrong_signature_is_detected(subtract, tmp_path, litert):
     crossed = ([("a", 1), ("b", 0)], [("y", 2), ("z", 3)])
     file = write(tmp_path / "m.tflite", TENSORS, RIGHT, [0, 1], [2, 3], signature=crossed)
     assert "the signature's inputs" in judge.judge_file(subtract, file, litert=litert).reason
 
 
-def test_missing_signature_is_seen(subtract, tmp_path, litert):
+def test_missing_signature_is_detected(subtract, tmp_path, litert):
     file = write(tmp_path / "m.tflite", TENSORS, RIGHT, [0, 1], [2, 3], signature=([], []))
     assert "the signature's inputs" in judge.judge_file(subtract, file, litert=litert).reason
 
 
-def test_wrong_input_type_and_shape_are_seen(subtract, tmp_path, litert):
+def test_wrong_input_type_and_shape_are_detected(subtract, tmp_path, litert):
     tensors = [("a", INT32, SHAPE), *TENSORS[1:]]
     file = write(tmp_path / "m.tflite", tensors, RIGHT, [0, 1], [2, 3])
     assert "input 'a' is int32, expected float32" in judge.judge_file(subtract, file, litert=litert).reason
@@ -93,7 +93,7 @@ def test_wrong_input_type_and_shape_are_seen(subtract, tmp_path, litert):
     assert "input 'a' has shape [3, 2]" in judge.judge_file(subtract, file, litert=litert).reason
 
 
-def test_wrong_output_shape_is_seen(subtract, tmp_path, litert):
+def test_wrong_output_shape_is_detected(subtract, tmp_path, litert):
     tensors = [("a", F32, SHAPE), ("b", F32, SHAPE), ("y", F32, SHAPE), ("z", F32, [3, 2])]
     reshape = op("RESHAPE", [0], [3], options="ReshapeOptions", newShape=[3, 2])
     file = write(tmp_path / "m.tflite", tensors, [RIGHT[0], reshape], [0, 1], [2, 3])
@@ -132,7 +132,7 @@ def test_dynamic_dimension(tmp_path, litert):
     tensors = [("a", F32, [7, 3]), ("y", F32, [7, 3])]
     frozen = write(tmp_path / "f.tflite", tensors, [op("ADD", [0, 0], [1])], [0], [1])
     assert judge.judge_file(model, frozen, shapes={"a": [7, 3]}, fixed=("a",), litert=litert).passed
-    # Nobody asked for a fixed batch, and a dynamic one is no answer to --shape.
+    # A fixed batch was not requested, and --shape must not give a dynamic one.
     assert judge.judge_file(model, frozen, shapes={"a": [7, 3]}, litert=litert).status == "wrong"
     assert judge.judge_file(model, dynamic, shapes={"a": [7, 3]}, fixed=("a",), litert=litert).status == "wrong"
 
@@ -151,7 +151,7 @@ def endless(path):
     return write(path, [("a", F32, [1]), ("y", F32, [1])], [loop], [0], [1], more_subgraphs=[condition, body])
 
 
-def test_crash_is_told_and_survived(tmp_path):
+def test_crash_is_reported_and_the_next_model_runs(tmp_path):
     good = write(tmp_path / "g.tflite", TENSORS, RIGHT, [0, 1], [2, 3])
     bad = crashing(tmp_path / "c.tflite")
     one = np.ones(SHAPE, np.float32)
@@ -161,7 +161,7 @@ def test_crash_is_told_and_survived(tmp_path):
         assert np.all(runtime.run(good, {"a": one, "b": one}, False)["z"] == 2)
 
 
-def test_timeout_is_told_and_survived(tmp_path):
+def test_timeout_is_reported_and_the_next_model_runs(tmp_path):
     good = write(tmp_path / "g.tflite", TENSORS, RIGHT, [0, 1], [2, 3])
     one = np.ones(SHAPE, np.float32)
     with Litert(5) as runtime:
@@ -252,7 +252,7 @@ def test_inputs_are_seeded_and_leave_initializers_out(tmp_path):
     assert random_inputs(model, {"a": [4, 3]}, {"a": (5, 6)})["a"].min() >= 5
 
 
-# The program's manners, with shell scripts in its place.
+# How the program's exits are judged, with shell scripts in its place.
 
 
 @pytest.fixture

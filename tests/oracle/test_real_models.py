@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every real model of the collection: converted as a user does it, and judged against ONNX Runtime.
 
-The models are no part of the repository: they lie in ../shared/models/onnx beside it, or in $LOWTIDE_MODELS. Where
+The models are not in the repository: they are in ../shared/models/onnx beside it, or in $LOWTIDE_MODELS. Where
 they are absent, that is said in the reason of what is skipped. real_models.tsv holds what is expected of each.
 """
 

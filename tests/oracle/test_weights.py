@@ -152,7 +152,7 @@ def test_integers(layer, mode, tmp_path, litert, lowtide):
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.case.name)
-def test_halves(layer, tmp_path, litert, lowtide):
+def test_f16(layer, tmp_path, litert, lowtide):
     model = layer.case.model()
     w = initializers(model)["w"]
     tflite, _ = converted(model, tmp_path, "--weights", "f16")
@@ -184,7 +184,7 @@ def test_small_weights_and_biases_stay(mode, other, tmp_path, lowtide):
 
 
 @pytest.mark.parametrize("mode, left", [("int8", "float32"), ("int4", "float32"), ("f16", "float16")])
-def test_operands_that_are_no_weights(mode, left, tmp_path, litert, lowtide):
+def test_operands_that_are_not_weights(mode, left, tmp_path, litert, lowtide):
     """Integers are for weights of kernels; any operand may be halved."""
     case = Case("weights/added", "float[2,30,40] x", "y = Add(x, w)", {"w": (30, 40)})
     tflite, _ = converted(case.model(), tmp_path, "--weights", mode)
@@ -217,7 +217,7 @@ def test_what_cannot_be_stored_stays_and_says_so(value, modes, tmp_path, lowtide
         assert report["form"] == mode and report["float"] == 1 and len(report["kept"]) == 1
 
 
-def test_channels_of_nothing_and_of_next_to_nothing(tmp_path, litert, lowtide):
+def test_channels_of_zeros_and_of_tiny_values(tmp_path, litert, lowtide):
     w = np.random.default_rng(4).uniform(-1, 1, (34, 40)).astype(np.float32)
     w[5] = 0
     w[6] = 1e-39
@@ -243,7 +243,7 @@ def test_a_grouped_convolution_of_one_scale_is_read_as_floats(tmp_path, litert, 
     check_answer(case.model(), tflite, random_inputs(case.model()), w, litert)
 
 
-def test_halves_of_a_half_precision_model_are_its_own_bytes(tmp_path, litert, lowtide):
+def test_f16_weights_of_a_half_precision_model_keep_their_bytes(tmp_path, litert, lowtide):
     w = np.random.default_rng(6).uniform(-1, 1, (40, 34)).astype(np.float16)
     w.view(np.uint16)[3, 4:7] = 0x7C01, 0xFE37, 0x7C00  # NaNs with a payload, an infinity: nothing is computed
     case = Case("weights/half_model", "float16[2,3,40] x", "y = MatMul(x, w)", {"w": w})
@@ -269,7 +269,7 @@ def test_tied_embeddings_are_stored_once(tmp_path, litert, lowtide):
 
 
 @pytest.mark.parametrize("mode, left", [("int8", "float32"), ("f16", "float16")])
-def test_users_that_disagree(mode, left, tmp_path, litert, lowtide):
+def test_users_that_need_different_forms(mode, left, tmp_path, litert, lowtide):
     """The product reads the channels along one axis, the sum is no kernel for weights: integers would suit only one."""
     case = Case("weights/disagree", "float[40,34] x", "s = Add(x, w) t = Transpose<perm=[1,0]>(s) y = MatMul(t, w)", {"w": (40, 34)})
     tflite, _ = converted(case.model(), tmp_path, "--weights", mode)

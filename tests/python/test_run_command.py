@@ -29,7 +29,7 @@ def command(environment, tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
 
     return run
@@ -111,6 +111,6 @@ def test_a_pipe_that_nobody_reads(both, environment):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.stdout.strip() in ("0", "141") and "Traceback" not in done.stderr

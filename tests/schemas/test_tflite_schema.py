@@ -125,7 +125,7 @@ def test_table(name):
     assert ours().tables[name] == shipped().tables[name]
 
 
-def test_the_reading_itself():
+def test_the_schema_parser():
     """The comparison is worth nothing if the reader finds nothing: spot checks against well-known facts."""
     module = shipped()
     assert max(module.enums["BuiltinOperator"].values()) == 209

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line of an error, and what becomes of names from files.
+// The line of an error, and how names from files are printed.
 #include "stream/error.h"
 
 #include <gtest/gtest.h>

@@ -16,6 +16,7 @@
 #include "stream/recipe/pour.h"
 #include "stream/recipe/reader.h"
 #include "stream/recipe/recipe.h"
+#include "tests/stream/recipe/tiles.h"
 
 namespace lowtide::stream {
 namespace {
@@ -521,15 +522,6 @@ std::vector<std::byte> read_all(const RecipeRef& recipe, uint64_t limit, uint64_
     pourer.read(first, count, out.data() + first * lane);
     first += count;
   }
-  return out;
-}
-
-std::vector<std::byte> read_with_tiles(const RecipeRef& recipe, uint64_t tile_bytes) {
-  Budget budget(16 * kMiB);
-  Needs needs = needs_of(*recipe);
-  Scratch scratch(budget, needs.tiles, tile_bytes, needs.kept);
-  std::vector<std::byte> out(recipe->elements() * static_cast<uint64_t>(lane_bytes(recipe->dtype)));
-  if (!out.empty()) make_reader(*recipe, scratch)->read(whole(recipe->dims), out.data());
   return out;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of files need: a folder that goes away, bytes in files, and the error that a call throws.
+// For tests of files: a folder that is removed at the end, bytes in files, and the error that a call throws.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@ import numpy as np
 class RangeTolerance:
     """The error relative to the spread of the expected output; rounding of the output's own type comes on top.
 
-    An output that lies in [1000, 1001] has a spread of 1 but cannot be nearer than float32 can say, hence the
+    An output in [1000, 1001] has a spread of 1 but cannot be more precise than float32, hence the
     second term. A constant output is measured against its magnitude.
     """
 

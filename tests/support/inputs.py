@@ -56,7 +56,7 @@ def random_array(dtype, shape, low, high, rng):
 
 
 def random_inputs(model, shapes=None, ranges=None, seed=0):
-    """{name: array}. `ranges` {name: (low, high)}, high exclusive; floats lie in [-1, 1) and integers in [0, 5) otherwise.
+    """{name: array}. `ranges` {name: (low, high)}, high exclusive; floats are in [-1, 1) and integers in [0, 5) otherwise.
 
     Each input has a stream of its own, so adding an input does not change the others.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zstandard frames made by hand: honest ones without a compressor, and dishonest ones, which no compressor makes.
+"""Zstandard frames made by hand: valid ones without a compressor, and broken ones, which no compressor makes.
 
 The layout is that of RFC 8878: magic, header (window or declared size), blocks; a block is raw or one byte repeated.
 """

@@ -54,7 +54,7 @@ def folder(tmp_path):
     (["make-model", "octopus", "-o", "n.onnx"], "'octopus' is not one of duc, deeplab, unet"),
     (["make-model", "unet", "--input-size", "0", "-o", "n.onnx"], "an input size of 0 is not between"),
 ])
-def test_wrong_words(arguments, words, folder):
+def test_usage_errors(arguments, words, folder):
     done = run(folder, *arguments)
     assert done.returncode == 2 and words in done.stderr, done
     assert done.stderr.startswith("lowtide: ") and done.stderr.endswith(" [usage]\n") and done.stderr.count("\n") == 1, done

@@ -76,7 +76,7 @@ CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most) {
   return option->check(in_range)->type_name("N");
 }
 
-CLI::Option* choice_option(CLI::Option* option, std::vector<std::string> names, const std::string& type) {
+CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& names, const std::string& type) {
   CLI::Validator known(
       [names](std::string& text) {
         if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();

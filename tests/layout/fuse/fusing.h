@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "layout/core/builder.h"
 #include "layout/fuse/fuse.h"
+#include "tests/layout/built_graph.h"
 
 namespace lowtide::layout {
 
@@ -22,12 +22,7 @@ using Kinds = std::map<Kind, int>;
 
 inline const Perm kToNhwc{0, 2, 3, 1}, kToNchw{0, 3, 1, 2};
 
-struct Fusing : testing::Test {
-  stream::Budget budget{16 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  core::Builder b{graph};
-
+struct Fusing : BuiltGraph {
   Val input(Shape shape, DType dtype = DType::kFloat32) {
     const std::string name = "in" + std::to_string(graph.inputs.size());
     graph.inputs.push_back(graph.add_value(dtype, std::move(shape), name));

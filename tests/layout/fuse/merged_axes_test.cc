@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions over axes that a reshape merged see them apart; nothing else changes.
+// Reductions over axes that a reshape has merged use the separate axes; nothing else changes.
 #include "tests/layout/fuse/fusing.h"
 
 namespace lowtide::layout {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of reshapes, and reshapes that move behind what does not mind them (lead_axes.cc).
+// Chains of reshapes, and reshapes that move behind ops that do not depend on the leading axes (lead_axes.cc).
 #include "tests/layout/fuse/fusing.h"
 
 namespace lowtide::layout {

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "layout/core/builder.h"
+#include "tests/layout/built_graph.h"
 
 namespace lowtide::layout {
 namespace {
@@ -15,11 +15,7 @@ using core::DType;
 using core::Kind;
 using core::Val;
 
-struct KeepInfinities : testing::Test {
-  stream::Budget budget{16 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  core::Builder b{graph};
+struct KeepInfinities : BuiltGraph {
   Val x{graph.add_value(DType::kFloat32, {2, 3}, "x")};
   Val mask = b.filled(-std::numeric_limits<double>::infinity(), DType::kFloat32, {3});
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of inputs and outputs: orders that the user asked for, and outputs that are inputs, constants or twins.
+// Inputs and outputs: layouts that the user requested, and outputs that are inputs, constants or equal to each other.
 #include "layout/legalise/outputs.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "layout/core/builder.h"
 #include "layout/settle/pin_layouts.h"
 #include "stream/error.h"
+#include "tests/layout/built_graph.h"
 
 namespace lowtide::layout {
 namespace {
@@ -17,11 +17,7 @@ using core::DType;
 using core::Shape;
 using core::Val;
 
-struct Border : testing::Test {
-  stream::Budget budget{16 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  core::Builder b{graph};
+struct Border : BuiltGraph {
   Val x{graph.add_value(DType::kFloat32, {2, 3, 5, 7}, "x")};
 
   void outputs(std::vector<Val> list, bool is_main = true) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What QUANTIZE becomes: ops that round by ONNX's rule, and nothing of it where only floats are asked for. What the ops
-// compute is judged by running them (tests/oracle/cases_quantize.py).
+// QUANTIZE becomes ops that round by ONNX's rule. What they compute is judged by running them
+// (tests/oracle/cases_quantize.py).
 #include <gtest/gtest.h>
 
-#include "layout/core/builder.h"
 #include "layout/legalise/legalise.h"
+#include "tests/layout/built_graph.h"
 
 namespace lowtide::layout {
 namespace {
@@ -13,12 +13,7 @@ using core::DType;
 using core::Kind;
 using core::Val;
 
-struct WrittenOut : testing::Test {
-  stream::Budget budget{1 << 20};
-  core::Symbols symbols;
-  core::Graph graph{symbols, budget};
-  core::Builder b{graph};
-
+struct WrittenOut : BuiltGraph {
   Val input(core::Shape shape) {
     const Val x{graph.add_value(DType::kFloat32, std::move(shape))};
     graph.inputs.push_back(x.id);
@@ -61,7 +56,7 @@ TEST_F(WrittenOut, QuantizeThenDequantizeStaysInFloats) {
   EXPECT_EQ(operand(4), std::vector<double>{0.5});
 }
 
-// What stands between the two asks for integers that still have their parameters.
+// The op between the two needs integers that still have their parameters.
 TEST_F(WrittenOut, MovedIntegersAreDequantizedByTheKernel) {
   const Val q = quantize(input({2, 3}), 0.5f, 100, DType::kUint8);
   const Val moved = b.transpose(q, {1, 0});

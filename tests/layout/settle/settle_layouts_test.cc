@@ -96,7 +96,7 @@ TEST_F(SettleLayouts, ReduceRemapsItsAxes) {
 }
 
 TEST_F(SettleLayouts, ReductionsOverTheImageNeedNoTranspose) {
-  // What is left of the axes stands in the same order whichever way the image is stored.
+  // The remaining axes have the same order however the image is stored.
   output(b.mean(conv(input({2, 3, 5, 7}), 11), std::vector<int>{2, 3}, false));
   output(b.arg_max(conv(input({2, 3, 5, 7}), 13), 1, DType::kInt32));
   settle_layouts(graph);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// External data: confined to the model's folder, in all the ways out that CVEs of other programs name.
+// External data is confined to the model's folder: every escape that is known from CVEs of other programs.
 #include "stream/file/external_data.h"
 
 #include <fcntl.h>

@@ -34,9 +34,9 @@ struct Entry {
   uint32_t compressed, bytes;
 };
 
-// Frames of `texts` with the table that they should have, changed by `lie`.
+// Frames of `texts` with the table that they should have, changed by `damage`.
 Bytes seekable_file(const std::vector<std::string>& texts, bool checksums = false,
-                    const std::function<void(std::vector<Entry>&)>& lie = {}) {
+                    const std::function<void(std::vector<Entry>&)>& damage = {}) {
   Bytes out;
   std::vector<Entry> entries;
   for (const std::string& text : texts) {
@@ -44,7 +44,7 @@ Bytes seekable_file(const std::vector<std::string>& texts, bool checksums = fals
     entries.push_back({static_cast<uint32_t>(packed.size()), static_cast<uint32_t>(text.size())});
     out.insert(out.end(), packed.begin(), packed.end());
   }
-  if (lie) lie(entries);
+  if (damage) damage(entries);
   put(out, seekable::kSkippableMagic);
   put(out, static_cast<uint32_t>(entries.size() * (checksums ? 12 : 8) + 9));
   for (const Entry& entry : entries) {
@@ -99,16 +99,16 @@ TEST(SeekableSource, WrongSeekTablesAreRefused) {
     });
   };
   const std::vector<std::string> texts = {"some text", "more of it"};
-  auto lied = [&](const std::function<void(std::vector<Entry>&)>& lie) {
-    return opened(seekable_file(texts, false, lie));
+  auto damaged = [&](const std::function<void(std::vector<Entry>&)>& damage) {
+    return opened(seekable_file(texts, false, damage));
   };
-  EXPECT_EQ(lied([](auto& entries) { ++entries[0].compressed; }), Code::kMalformed);
-  EXPECT_EQ(lied([](auto& entries) { ++entries[0].compressed, --entries[1].compressed; }), Code::kMalformed);
-  EXPECT_EQ(lied([](auto& entries) { ++entries[1].bytes; }), Code::kMalformed);
-  EXPECT_EQ(lied([](auto& entries) { --entries[1].bytes; }), Code::kMalformed);
-  EXPECT_EQ(lied([](auto& entries) { entries.pop_back(); }), Code::kMalformed);
-  EXPECT_EQ(lied([](auto& entries) { entries[0].bytes = UINT32_MAX; }), Code::kBudget);
-  EXPECT_EQ(lied([](auto& entries) { entries[0].compressed = entries[1].compressed = 1u << 31; }), Code::kMalformed);
+  EXPECT_EQ(damaged([](auto& entries) { ++entries[0].compressed; }), Code::kMalformed);
+  EXPECT_EQ(damaged([](auto& entries) { ++entries[0].compressed, --entries[1].compressed; }), Code::kMalformed);
+  EXPECT_EQ(damaged([](auto& entries) { ++entries[1].bytes; }), Code::kMalformed);
+  EXPECT_EQ(damaged([](auto& entries) { --entries[1].bytes; }), Code::kMalformed);
+  EXPECT_EQ(damaged([](auto& entries) { entries.pop_back(); }), Code::kMalformed);
+  EXPECT_EQ(damaged([](auto& entries) { entries[0].bytes = UINT32_MAX; }), Code::kBudget);
+  EXPECT_EQ(damaged([](auto& entries) { entries[0].compressed = entries[1].compressed = 1u << 31; }), Code::kMalformed);
   Bytes many = seekable_file(texts);
   std::memset(many.data() + many.size() - 9, 0xff, 4);  // the number of frames
   EXPECT_EQ(opened(many), Code::kMalformed);

@@ -85,7 +85,7 @@ TEST(Temporary, ALongNameIsCut) {
   EXPECT_EQ(folder.entries(), 2u);
 }
 
-// Each looks for dead ones while others are between creation and lock, and between closing and renaming.
+// Each looks for temporaries of dead processes while others are between creation and lock, or closing and renaming.
 TEST(Temporary, ConcurrentRunsKeepEachOthersTemporaries) {
   ScratchFolder folder;
   auto work = [&] {

@@ -94,7 +94,7 @@ TEST(Elementwise, HalvesRoundToEven) {
   EXPECT_THAT(casted<uint16_t>(DType::kFloat64, DType::kFloat16, wide), ElementsAre(15360, 31744));
   EXPECT_THAT(casted<uint16_t>(DType::kInt32, DType::kFloat16, std::vector<int32_t>{2147483647, 2049, -5, 65520}),
               ElementsAre(31744, 26624, 50432, 31744));
-  // bfloat16 is the upper half of a float: 1 + 2^-8 lies between two of them, and so on.
+  // bfloat16 is the upper half of a float: 1 + 2^-8 is halfway between two of them, and so on.
   EXPECT_THAT(casted<uint16_t>(DType::kFloat32, DType::kBFloat16,
                                std::vector<float>{1.00390625f, 1.01171875f, 1.005f, 3.4e38f, -kInf}),
               ElementsAre(0x3f80, 0x3f82, 0x3f81, 0x7f80, 0xff80));

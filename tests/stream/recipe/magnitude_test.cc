@@ -13,7 +13,7 @@
 namespace lowtide::stream {
 namespace {
 
-// Floats that lie in a "file".
+// Floats that are stored in a "file".
 RecipeRef stored(const std::vector<float>& values, Shape dims) {
   auto bytes = std::as_bytes(std::span(values));
   Stretch all{.offset = 0, .bytes = bytes.size(), .elements = values.size()};
@@ -39,7 +39,7 @@ TEST(Measure, AlongEachAxisAlsoOfPermutedRecipes) {
   EXPECT_EQ(largest(moved, 0), (std::vector<float>{6}));
   EXPECT_EQ(largest(recipe::cast(recipe::cast(moved, DType::kFloat16), DType::kFloat32), 2),
             (std::vector<float>{4, 5, 6}));
-  // An axis that a reshape has merged is no longer to be found below it.
+  // An axis that a reshape has merged cannot be found below it.
   EXPECT_EQ(largest(recipe::reshape(recipe::permute(w, {1, 0}), {6}), 0), (std::vector<float>{1, 4, 2, 5, 3, 6}));
 }
 

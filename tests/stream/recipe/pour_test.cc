@@ -11,6 +11,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/recipe/reader.h"
+#include "tests/stream/recipe/tiles.h"
 #include "tests/stream/scratch.h"
 
 namespace lowtide::stream {
@@ -20,16 +21,7 @@ using testing::ElementsAre;
 
 constexpr uint64_t kMiB = 1024 * 1024;
 
-std::vector<std::byte> read_with_tiles(const RecipeRef& recipe, uint64_t tile_bytes) {
-  Budget budget(16 * kMiB);
-  Needs needs = needs_of(*recipe);
-  Scratch scratch(budget, needs.tiles, tile_bytes, needs.kept);
-  std::vector<std::byte> out(recipe->elements() * static_cast<uint64_t>(lane_bytes(recipe->dtype)));
-  if (!out.empty()) make_reader(*recipe, scratch)->read(whole(recipe->dims), out.data());
-  return out;
-}
-
-// A file as large as one likes: element i of f32 holds i mod 2^20.
+// A file of any size: element i of f32 holds i mod 2^20.
 class CountingSource : public Source {
  public:
   explicit CountingSource(uint64_t elements) : size_(elements * 4) {}

@@ -62,7 +62,7 @@ std::vector<std::byte> small_model() {
 std::string refusal(const std::function<void()>& work) {
   const std::optional<Error> error = error_of(work);
   if (!error) return "";
-  // Unsupported: a version of the format that is none.
+  // Unsupported: a version of the format that does not exist.
   EXPECT_TRUE(error->code() == Code::kMalformed || error->code() == Code::kUnsupported) << error->what();
   return error->what();
 }
@@ -125,7 +125,7 @@ TEST(FlatbufferVerifier, ErrorsNameTheOffset) {
   EXPECT_THAT(verify(bytes), HasSubstr("subgraphs[0].tensors[1].shape"));
 }
 
-// Two million tensors of a few bytes: they are all one.
+// Two million tensors of a few bytes: all are the same table.
 TEST(FlatbufferVerifier, SharedTablesCountOncePerReference) {
   flatbuffers::FlatBufferBuilder b;
   const auto tensor = tflite::CreateTensorDirect(b, nullptr, tflite::TensorType::FLOAT32, 0, "many");

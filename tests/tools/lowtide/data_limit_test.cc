@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// What `work` says in a process of its own, whose limits are nobody else's.
+// The result of `work` in a child process, whose limits do not affect the test's.
 bool in_child(const std::function<bool()>& work) {
   const pid_t child = fork();
   if (child == 0) _exit(work() ? 0 : 1);
