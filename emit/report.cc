@@ -72,6 +72,22 @@ std::string weights_text(const Report& report) {
   return out;
 }
 
+std::string tensors(uint64_t count) { return fmt::format("{} tensor{}", count, count == 1 ? "" : "s"); }
+
+// What became of the weights that the model stores in f16.
+std::string stored_halves_text(const core::ShrunkWeights& w) {
+  std::string out;
+  if (w.as_stored > 0)
+    out += fmt::format("weights stored in f16 as in the model: {}, {} less than as f32\n", tensors(w.as_stored),
+                       file_size(w.as_stored_bytes));
+  if (w.widened > 0)
+    out += fmt::format(
+        "f16 weights of the model stored as f32: {}, {} more (folded with other constants, or an operand that "
+        "must be f32)\n",
+        tensors(w.widened), file_size(w.widened_bytes));
+  return out;
+}
+
 const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }
 
 }  // namespace
@@ -95,6 +111,7 @@ std::string report_text(const Report& report) {
   if (report.verified_tensors > 0)
     out += fmt::format("verified: {} constants on the disk are what they should be\n", report.verified_tensors);
   if (report.shrinks) out += weights_text(report);
+  out += stored_halves_text(report.weights);
   out += fmt::format("peak RSS {} ({} anonymous, {} file)", memory_size(report.peak_rss),
                      memory_size(report.peak_anonymous), memory_size(report.peak_file));
   // Of a small model the program itself is the most.
@@ -127,7 +144,11 @@ std::string report_json(const Report& report) {
         {"int8", report.weights.int8},
         {"f16", report.weights.f16},
         {"float", report.weights.f32},
-        {"kept", report.weights.kept}}},
+        {"kept", report.weights.kept},
+        {"f16_as_stored", report.weights.as_stored},
+        {"f16_bytes_saved", report.weights.as_stored_bytes},
+        {"f16_widened", report.weights.widened},
+        {"f16_bytes_added", report.weights.widened_bytes}}},
       {"nodes", report.nodes},
       {"operators", w.operators},
       {"tensors", w.tensors},

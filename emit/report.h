@@ -12,12 +12,12 @@ namespace lowtide::emit {
 struct Report {
   std::string input, output;  // paths as given
   bool dry_run = false;
-  std::string weight_form = "float";  // as asked for
-  bool in_place = false;              // weights were to stay where they are
-  bool shrinks = false;               // or to be stored in fewer bits
-  core::ShrunkWeights weights;        // what came of that
-  uint64_t input_bytes = 0;           // the model and what it names in external files
-  uint64_t nodes = 0;                 // ONNX nodes of the main graph
+  std::string weight_form = "stored";  // as asked for
+  bool in_place = false;               // weights were to stay where they are
+  bool shrinks = false;                // or to be stored in fewer bits
+  core::ShrunkWeights weights;         // what came of that
+  uint64_t input_bytes = 0;            // the model and what it names in external files
+  uint64_t nodes = 0;                  // ONNX nodes of the main graph
   WriteResult written;
   double seconds = 0;
   uint64_t max_rss = 0;      // the limit that was asked for

@@ -44,7 +44,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   if (has_functions) model.graph = {};
   // ONNX nodes become core ops, in ONNX's axis order; from here on nothing is ONNX's any more.
   result.refused = lower_graph(source, options.shapes, core_model).refused;
-  if (options.weights.form == WeightForm::kFloat) source.graph = {};  // else names are asked for once more
+  // From here on only patterns for names of weights need it.
+  if (options.weights.include.empty() && options.weights.exclude.empty()) source.graph = {};
   if (!result.refused.empty()) return result;
   done("lower");
   // Bodies are written again when a loop turns out to change an extent, and what holds a branch may be of no use.
@@ -84,8 +85,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   });
   if (!result.refused.empty()) return result;
   done("legalise");
-  // Weights in fewer bits, as the user asked: when ops, types and layouts are final, because each kernel has rules of
-  // its own for them. Their bytes are read here for the first of two times.
+  // The types in which weights are stored: when ops, types and layouts are final, because each kernel has rules of its
+  // own for them. For scales their bytes are read here, the first of two times.
   result.weights = shrink_weights(core_model, source, options.weights);
   done("shrink_weights");
   // Each output gets an op and a name of its own; last, because every pass before may make two of them one.

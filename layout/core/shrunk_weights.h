@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How weights were stored that were to be stored in fewer bits: for the report.
+// How the weights are stored, for the report.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,10 @@ inline constexpr uint64_t kWeightElements = 1024;
 struct ShrunkWeights {
   uint64_t f16 = 0, int8 = 0, int4 = 0, f32 = 0;  // tensors; f32: those that stayed
   std::vector<std::string> kept;                  // a line for each that had to stay: its name and why
+  // Tensors that the model stores in f16: those that the output has unchanged, and the bytes saved by that; those that
+  // are f32 in the output, mostly because something was computed with them, and the bytes that this takes.
+  uint64_t as_stored = 0, as_stored_bytes = 0;
+  uint64_t widened = 0, widened_bytes = 0;
 };
 
 }  // namespace lowtide::core

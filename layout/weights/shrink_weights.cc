@@ -13,8 +13,8 @@
 #include "layout/core/builder.h"
 #include "layout/weights/kernels.h"
 #include "layout/weights/names.h"
+#include "layout/weights/stored_halves.h"
 #include "stream/error.h"
-#include "stream/recipe/in_place.h"
 #include "stream/recipe/magnitude.h"
 
 namespace lowtide::layout {
@@ -43,11 +43,12 @@ struct Weight {
   RecipeRef recipe;
   std::string name;  // of the first value that has one
   std::vector<Use> uses;
-  bool is_result = false;  // a graph hands it out as it is
-  bool wanted = false;
+  bool is_result = false;         // it is an output of a graph
+  bool wanted = false;            // the options choose it for fewer bits
   DType dtype = DType::kFloat32;  // to be stored in
   int axis = -1;
-  RecipeRef stored;  // null: it stays
+  RecipeRef stored;       // null: it is stored as f32
+  bool is_exact = false;  // `stored` has the model's own f16 elements
   std::optional<core::Quantization> quantization;
 };
 
@@ -137,9 +138,18 @@ std::string label(const Weight& weight) {
 // Control flow copies its operands as they are.
 bool takes_any_float(const Op& op) { return !core::runs_graphs(op); }
 
-void choose_half(Weight& weight) {
-  if (std::all_of(weight.uses.begin(), weight.uses.end(), [](const Use& use) { return takes_any_float(op_of(use)); }))
-    weight.dtype = DType::kFloat16;
+bool can_be_halves(const Weight& weight) {
+  return std::all_of(weight.uses.begin(), weight.uses.end(),
+                     [](const Use& use) { return takes_any_float(op_of(use)); });
+}
+
+// In f16 without a change of any number, where the model stores it so.
+void keep_halves(Weight& weight) {
+  if (!can_be_halves(weight)) return;
+  weight.stored = stored_halves(weight.recipe);
+  if (!weight.stored) return;
+  weight.dtype = DType::kFloat16;
+  weight.is_exact = true;
 }
 
 // All users have to read the same channels.
@@ -153,13 +163,6 @@ void choose_integers(Weight& weight, bool four_bits) {
   }
   weight.axis = axis;
   weight.dtype = four_bits ? DType::kInt4 : DType::kInt8;
-}
-
-// Halves that are read as floats: made halves again they are the same bytes.
-bool was_half(const RecipeRef& weight) {
-  const stream::Recipe* recipe = weight.get();
-  while (std::holds_alternative<stream::step::Permute>(recipe->step)) recipe = recipe->from[0].get();
-  return std::holds_alternative<stream::step::Cast>(recipe->step) && recipe->from[0]->dtype == DType::kFloat16;
 }
 
 // Why a weight with this magnitude cannot be stored so; empty when it can.
@@ -189,6 +192,8 @@ void settle(Weight& weight, const stream::Magnitude& measured, core::ShrunkWeigh
   const std::string reason = reason_to_stay(weight.dtype, largest);
   if (!reason.empty()) {
     report.kept.push_back(fmt::format("'{}' stays float: {}", label(weight), reason));
+    weight.dtype = DType::kFloat32;
+    keep_halves(weight);
     return;
   }
   if (weight.dtype == DType::kFloat16) {
@@ -299,17 +304,13 @@ void rewrite(const std::vector<Weight>& weights) {
       for (const Use& use : weight.uses) readings.try_emplace(use.graph, *use.graph).first->second.change(weight, use);
 }
 
-// The scales of all that is to be stored smaller, found in one pass over the weights.
+// The scales of all that is to be stored in fewer bits, found in one pass over the weights.
 void measure(std::vector<Weight>& weights, core::Model& model, const WeightOptions& options,
              core::ShrunkWeights& report) {
   std::vector<stream::Magnitude> measured;
   std::vector<Weight*> whose;
   for (Weight& weight : weights) {
-    if (weight.dtype == DType::kFloat32) continue;
-    if (weight.dtype == DType::kFloat16 && was_half(weight.recipe)) {
-      weight.stored = recipe::cast(weight.recipe, DType::kFloat16);  // nothing can overflow
-      continue;
-    }
+    if (weight.dtype == DType::kFloat32 || weight.stored) continue;
     measured.push_back({.input = weight.recipe, .axis = weight.axis});
     whose.push_back(&weight);
   }
@@ -317,31 +318,53 @@ void measure(std::vector<Weight>& weights, core::Model& model, const WeightOptio
   stream::measure(measured, model.budget, options.threads, options.progress);
   for (size_t i = 0; i < measured.size(); ++i) {
     settle(*whose[i], measured[i], report);
-    measured[i] = {};  // scales have taken its place
+    measured[i] = {};  // the scales are in the weight now
   }
+}
+
+void choose_form(Weight& weight, WeightForm form) {
+  if (weight.is_result || weight.uses.empty()) return;
+  if (weight.wanted && (form == WeightForm::kInt8 || form == WeightForm::kInt4))
+    choose_integers(weight, form == WeightForm::kInt4);
+  if (weight.dtype != DType::kFloat32) return;
+  keep_halves(weight);
+  if (weight.wanted && form == WeightForm::kHalf && can_be_halves(weight)) weight.dtype = DType::kFloat16;
+}
+
+void count(const Weight& weight, core::ShrunkWeights& report) {
+  ++(!weight.stored                    ? report.f32
+     : weight.dtype == DType::kFloat16 ? report.f16
+     : weight.dtype == DType::kInt4    ? report.int4
+                                       : report.int8);
+  if (!weight.stored && reads_halves(weight.recipe)) {
+    ++report.widened;
+    report.widened_bytes += weight.recipe->bytes() / 2;
+  } else if (weight.is_exact) {
+    ++report.as_stored;
+    report.as_stored_bytes += weight.stored->bytes();
+  }
+}
+
+bool any_halves(const core::Model& model) {
+  for (const auto& graph : model.graphs)
+    for (const core::Value& value : graph->values)
+      if (is_weight(value) && reads_halves(value.constant)) return true;
+  return false;
 }
 
 }  // namespace
 
 core::ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, const WeightOptions& options) {
   core::ShrunkWeights report;
-  if (options.form == WeightForm::kFloat) return report;
+  const bool changes =
+      options.form == WeightForm::kHalf || options.form == WeightForm::kInt8 || options.form == WeightForm::kInt4;
+  if (options.form == WeightForm::kFloat || (!changes && !any_halves(model))) return report;
   std::vector<Weight> weights = find_weights(model);
   choose(weights, onnx, options);
-  for (Weight& weight : weights) {
-    if (!weight.wanted || weight.is_result || weight.uses.empty()) continue;
-    if (options.form == WeightForm::kInt8 || options.form == WeightForm::kInt4)
-      choose_integers(weight, options.form == WeightForm::kInt4);
-    else if (options.form == WeightForm::kHalf || stream::reads_halves_in_place(*weight.recipe))
-      choose_half(weight);
-  }
+  for (Weight& weight : weights) choose_form(weight, options.form);
   measure(weights, model, options, report);
   rewrite(weights);
-  for (const Weight& weight : weights)
-    ++(!weight.stored                    ? report.f32
-       : weight.dtype == DType::kFloat16 ? report.f16
-       : weight.dtype == DType::kInt4    ? report.int4
-                                         : report.int8);
+  for (const Weight& weight : weights) count(weight, report);
   return report;
 }
 

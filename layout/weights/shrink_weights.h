@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large float constants are stored in fewer bits: --weights f16, int8, int4. Recipes only: the bytes are read once
-// here, for their scales, and once more when the file is written.
+// How large float constants are stored (--weights): in the type in which the ONNX model stores them, or in fewer bits.
+// Recipes only: bytes are read here only where scales are needed, and once more when the file is written.
 //
 //     CONV_2D(x, W f32)  ->  CONV_2D(x, W i8 with scales)        ADD(x, T f32)  ->  ADD(x, DEQUANTIZE(T f16))
 //
-// The trap: what a kernel takes is not one rule (weights/kernels.h), and one constant may have several users. It is
-// stored once, in a form that all of them can read, or stays as it is.
+// The trap: which types an operand may have differs from kernel to kernel (weights/kernels.h), and one constant may
+// have several users. It is stored once, in a form that all of them can read, or else as f32.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,26 @@
 
 namespace lowtide::layout {
 
-// kInPlace: weights stay in the model's own files where they can, those in f16 too.
-enum class WeightForm : uint8_t { kFloat, kHalf, kInt8, kInt4, kInPlace };
+enum class WeightForm : uint8_t {
+  kStored,   // f16 where the model has f16 and nothing changes the elements, else f32
+  kFloat,    // f32
+  kHalf,     // f16
+  kInt8,     // i8 with scales where a kernel reads them, else as kStored
+  kInt4,     // i4 or i8 with scales where a kernel reads them, else as kStored
+  kInPlace,  // as kStored, and the bytes stay in the model's own files where they can
+};
 
 struct WeightOptions {
-  WeightForm form = WeightForm::kFloat;
-  // Patterns as of fnmatch(3), '*' matches '/' too, for names of initializers and of nodes that use them. No `include`
-  // means all weights.
+  WeightForm form = WeightForm::kStored;
+  // For kHalf, kInt8 and kInt4: patterns as of fnmatch(3) ('*' matches '/' too) for names of initializers and of nodes
+  // that use them. No `include` means all weights. What is excluded is stored as with kStored.
   std::vector<std::string> include, exclude;
   int threads = 1;
   stream::Progress* progress = nullptr;
 };
 
-// Throws Error(kUsage) for a pattern that no weight's name matches. `onnx` is where names come from.
+// Throws Error(kUsage) for a pattern that matches no weight's name. `onnx` is where names come from; it may be empty
+// when there are no patterns.
 core::ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, const WeightOptions& options);
 
 }  // namespace lowtide::layout

@@ -247,10 +247,11 @@ def test_f16_weights_of_a_half_precision_model_keep_their_bytes(tmp_path, litert
     w = np.random.default_rng(6).uniform(-1, 1, (40, 34)).astype(np.float16)
     w.view(np.uint16)[3, 4:7] = 0x7C01, 0xFE37, 0x7C00  # NaNs with a payload, an infinity: nothing is computed
     case = Case("weights/half_model", "float16[2,3,40] x", "y = MatMul(x, w)", {"w": w})
-    tflite, conversion = converted(case.model(), tmp_path, "--weights", "f16")
-    found = [s for s in stored(tflite) if s.values.size == w.size][0]
-    assert np.array_equal(found.values.view(np.uint16), w.T.view(np.uint16))
-    assert "stays float" not in conversion.stdout
+    for options in ([], ["--weights", "stored"], ["--weights", "f16"]):
+        tflite, conversion = converted(case.model(), tmp_path, *options)
+        found = [s for s in stored(tflite) if s.values.size == w.size][0]
+        assert np.array_equal(found.values.view(np.uint16), w.T.view(np.uint16))
+        assert "stays float" not in conversion.stdout
 
 
 # ---- who shares, and in which graph ----

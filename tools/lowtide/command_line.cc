@@ -115,9 +115,10 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                                      "be repeated)"),
                   "NAME=nhwc");
   choice_option(command.add_option("--weights", options.weights,
-                                   "how weights are stored: float (the default); f16, int8 or int4: in fewer bits, "
-                                   "where the kernels read them; in-place: weights that need no change are not copied "
-                                   "but read from the ONNX model's own files"),
+                                   "how weights are stored: stored (the default): in f16 where the ONNX model has f16, "
+                                   "else in f32; float: all in f32; f16, int8 or int4: in fewer bits, where the "
+                                   "kernels read them; in-place: weights that need no change are not copied but read "
+                                   "from the ONNX model's own files"),
                 weight_modes(), "MODE")
       ->group(kWeightOptions);
   repeated_option(command.add_option(

@@ -18,7 +18,7 @@ struct ConversionOptions {
   std::string input;
   std::vector<std::string> shapes, layouts;   // "NAME=VALUE" as given
   std::vector<std::string> include, exclude;  // patterns of weights' names
-  std::string weights = "float";
+  std::string weights = "stored";
   bool external = false, quiet = false;
   uint64_t max_rss = 0;                             // bytes; 0: not given
   int threads = 0;                                  // 0: not given

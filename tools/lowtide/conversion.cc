@@ -62,7 +62,8 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
   out.weights.threads = thread_count(options);
-  const bool same_bits = out.weights.form == WeightForm::kFloat || out.weights.form == WeightForm::kInPlace;
+  const bool same_bits = out.weights.form == WeightForm::kStored || out.weights.form == WeightForm::kFloat ||
+                         out.weights.form == WeightForm::kInPlace;
   if (same_bits && !(options.include.empty() && options.exclude.empty()))
     usage_error("--weights-include and --weights-exclude need --weights f16, int8 or int4");
   return out;

@@ -173,7 +173,9 @@ void convert_model(const ConvertCommand& options) {
   report.output = output.string();
   report.dry_run = options.dry_run;
   report.in_place = weight_form(options.weights) == WeightForm::kInPlace;
-  report.shrinks = !report.in_place && weight_form(options.weights) != WeightForm::kFloat;
+  report.shrinks = weight_form(options.weights) == WeightForm::kHalf ||
+                   weight_form(options.weights) == WeightForm::kInt8 ||
+                   weight_form(options.weights) == WeightForm::kInt4;
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
   report.threads = thread_count(options);

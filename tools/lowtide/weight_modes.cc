@@ -8,11 +8,9 @@ namespace {
 
 using layout::WeightForm;
 
-const std::map<std::string, WeightForm> kWeights = {{"float", WeightForm::kFloat},
-                                                    {"f16", WeightForm::kHalf},
-                                                    {"int8", WeightForm::kInt8},
-                                                    {"int4", WeightForm::kInt4},
-                                                    {"in-place", WeightForm::kInPlace}};
+const std::map<std::string, WeightForm> kWeights = {
+    {"stored", WeightForm::kStored}, {"float", WeightForm::kFloat}, {"f16", WeightForm::kHalf},
+    {"int8", WeightForm::kInt8},     {"int4", WeightForm::kInt4},   {"in-place", WeightForm::kInPlace}};
 
 }  // namespace
 
