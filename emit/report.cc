@@ -112,6 +112,7 @@ std::string report_text(const Report& report) {
     out += fmt::format("verified: {} constants on the disk are what they should be\n", report.verified_tensors);
   if (report.shrinks) out += weights_text(report);
   out += stored_halves_text(report.weights);
+  for (const std::string& note : report.notes) out += "note: " + stream::printable(note) + "\n";
   out += fmt::format("peak RSS {} ({} anonymous, {} file)", memory_size(report.peak_rss),
                      memory_size(report.peak_anonymous), memory_size(report.peak_file));
   // Of a small model the program itself is the most.
@@ -149,6 +150,7 @@ std::string report_json(const Report& report) {
         {"f16_bytes_saved", report.weights.as_stored_bytes},
         {"f16_widened", report.weights.widened},
         {"f16_bytes_added", report.weights.widened_bytes}}},
+      {"notes", report.notes},
       {"nodes", report.nodes},
       {"operators", w.operators},
       {"tensors", w.tensors},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "emit/tflite_writer.h"
 #include "layout/core/shrunk_weights.h"
@@ -16,6 +17,7 @@ struct Report {
   bool in_place = false;               // weights were to stay where they are
   bool shrinks = false;                // or to be stored in fewer bits
   core::ShrunkWeights weights;         // what came of that
+  std::vector<std::string> notes;      // what was taken although the model's opset does not have it
   uint64_t input_bytes = 0;            // the model and what it names in external files
   uint64_t nodes = 0;                  // ONNX nodes of the main graph
   WriteResult written;

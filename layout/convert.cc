@@ -3,6 +3,8 @@
 // undoes another.
 #include "layout/convert.h"
 
+#include <utility>
+
 #include "layout/core/subgraphs.h"
 #include "layout/drop_unused_values.h"
 #include "layout/fuse/fuse.h"
@@ -43,7 +45,10 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   onnx::Model& source = has_functions ? inlined : model;
   if (has_functions) model.graph = {};
   // ONNX nodes become core ops, in ONNX's axis order; from here on nothing is ONNX's any more.
-  result.refused = lower_graph(source, options.shapes, core_model).refused;
+  LowerResult lowered = lower_graph(source, options.shapes, core_model);
+  result.refused = std::move(lowered.refused);
+  result.not_judged = std::move(lowered.not_judged);
+  result.notes = std::move(lowered.notes);
   // From here on only patterns for names of weights need it.
   if (options.weights.include.empty() && options.weights.exclude.empty()) source.graph = {};
   if (!result.refused.empty()) return result;

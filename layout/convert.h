@@ -26,7 +26,9 @@ struct ConvertOptions {
 
 struct ConvertResult {
   std::unique_ptr<core::Model> model;        // complete only when nothing was refused
-  std::vector<stream::Unsupported> refused;  // every node that could not be lowered
+  std::vector<stream::Unsupported> refused;  // every node that cannot be converted
+  std::vector<stream::Where> not_judged;     // behind those: what could be said of these nodes depends on them
+  std::vector<std::string> notes;            // what was read although the model's opset does not have it
   core::ShrunkWeights weights;
 };
 

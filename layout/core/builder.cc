@@ -89,7 +89,10 @@ std::vector<Val> Builder::ops(Kind kind, std::initializer_list<Val> inputs, Opti
 
 std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options options, int output_count) {
   std::vector<ValueId> ids;
-  for (Val v : inputs) ids.push_back(v.id);
+  for (Val v : inputs) {
+    if (v) known(v);
+    ids.push_back(v.id);
+  }
   while (!ids.empty() && ids.back() == kAbsent) ids.pop_back();
   const Builtin& row = builtin(kind);
   const OpView view{graph, kind, ids, options, output_count};

@@ -24,6 +24,11 @@ struct Val {
   bool operator==(const Val&) const = default;
 };
 
+// Thrown where the dtype, shape or contents of a value of dtype kUndefined are asked for: it stands for the result of a
+// node that was not lowered, so that nothing can be said of ops that use it. No stream::Error: it never leaves the
+// lowering of a graph.
+struct UnknownType {};
+
 class Builder {
  public:
   explicit Builder(Graph& target) : graph(target) {}
@@ -31,11 +36,17 @@ class Builder {
   uint32_t origin = 0;  // given to the ops that follow: index into graph.origins
 
   // ---- what is known of a value ----
-  const Shape& shape(Val v) const { return graph.at(v.id).shape; }
-  DType dtype(Val v) const { return graph.at(v.id).dtype; }
-  int rank(Val v) const { return graph.at(v.id).rank(); }
+  // All throw UnknownType for a value of dtype kUndefined, as do the functions that add ops.
+  const Shape& shape(Val v) const { return known(v).shape; }
+  DType dtype(Val v) const { return known(v).dtype; }
+  int rank(Val v) const { return known(v).rank(); }
   Dim dim(Val v, int axis) const;  // negative axes count from the end
-  bool is_constant(Val v) const { return graph.at(v.id).is_constant(); }
+  bool is_constant(Val v) const { return known(v).is_constant(); }
+  const Value& known(Val v) const {
+    const Value& value = graph.at(v.id);
+    if (value.dtype == DType::kUndefined) throw UnknownType{};
+    return value;
+  }
 
   // ---- constants ----
   Val constant(RecipeRef recipe, std::string name = {}) {

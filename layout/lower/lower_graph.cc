@@ -4,18 +4,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
-#include <queue>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "layout/core/subgraphs.h"
+#include "layout/lower/graph_inputs.h"
+#include "layout/lower/judgement.h"
 #include "layout/lower/lowering.h"
+#include "layout/lower/newer_parts.h"
+#include "layout/lower/node_order.h"
 #include "layout/lower/sparse.h"
 #include "stream/nearest_name.h"
-#include "stream/shape.h"
 
 namespace lowtide::layout {
 namespace {
@@ -25,15 +27,23 @@ using stream::Code;
 using stream::Error;
 using stream::Unsupported;
 
-// Operators may change their meaning with every opset: what is newer than the definitions that were read is refused.
+// An operator may change its meaning with every opset: models of opsets that are newer than this are refused.
 constexpr int64_t kNewestOpset = 24;
 
-// Names seen from a graph: its own values, then those of the graphs around it.
+// What is known of a value besides its type; bits.
+enum Mark : uint8_t {
+  kIsString = 1,    // a string tensor
+  kIsDeclared = 2,  // behind a refused node: its type is the one that the file declares, or follows from such types
+  kIsComputed = 4,  // behind a refused node, and of unknown type: surely no constant
+};
+
+// The names that a graph's nodes can use: the graph's own values, then those of the graphs around it.
 struct Scope {
-  std::unordered_map<std::string, Val> names;
-  std::set<std::string> strings;  // those of string tensors
+  const onnx::Graph& graph;
   Scope* outer = nullptr;
   core::SubgraphBuilder* subgraph = nullptr;  // of the values, when the outer scope's are of the graph around it
+  std::unordered_map<std::string, Val> names = {};
+  std::unordered_map<std::string, uint8_t> marks = {};  // of the graph's own values that have any
 
   // Absent when there is none.
   Val find(const std::string& name) const {
@@ -42,8 +52,10 @@ struct Scope {
     Val found = outer->find(name);
     return subgraph ? subgraph->here(found) : found;
   }
-  bool is_string(const std::string& name) const {
-    return names.contains(name) ? strings.contains(name) : outer && outer->is_string(name);
+  bool has(const std::string& name, Mark mark) const {
+    if (!names.contains(name)) return outer && outer->has(name, mark);
+    auto it = marks.find(name);
+    return it != marks.end() && (it->second & mark) != 0;
   }
   void add(const std::string& name, Val v) {
     if (!names.emplace(name, v).second)
@@ -51,7 +63,7 @@ struct Scope {
   }
 };
 
-// Gives a variable another value until the end of the block, be it by an exception.
+// Gives a variable another value until the end of the block.
 template <typename T>
 class Meanwhile {
  public:
@@ -64,8 +76,6 @@ class Meanwhile {
   T& variable_;
   T before_;
 };
-
-bool is_half(core::DType dtype) { return dtype == core::DType::kFloat16 || dtype == core::DType::kBFloat16; }
 
 // `kind` is a letter of LowerRow::inputs, a capital one as its small one.
 bool is_of_kind(core::DType dtype, char kind) {
@@ -90,76 +100,31 @@ bool is_of_kind(core::DType dtype, char kind) {
 }
 bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == 'N' || kind == '*'; }
 
-std::string full_name(const onnx::Node& node) {
-  return node.domain.empty() ? node.op_type : node.domain + "." + node.op_type;
-}
-
-// ONNX demands topological order; files in the wild do not always keep it.
-std::vector<const onnx::Node*> in_order(const onnx::Graph& graph) {
-  std::unordered_map<std::string, size_t> maker;
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    for (const std::string& out : graph.nodes[i].outputs)
-      if (!out.empty()) maker.emplace(out, i);
-  std::vector<int> waits(graph.nodes.size(), 0);
-  std::vector<std::vector<size_t>> next(graph.nodes.size());
-  auto wait_for = [&](size_t user, const std::string& name) {
-    if (auto it = maker.find(name); it != maker.end() && it->second != user) {
-      next[it->second].push_back(user);
-      ++waits[user];
-    }
-  };
-  // A subgraph's captures count as inputs of the node that holds it.
-  auto visit = [&](auto&& self, size_t user, const onnx::Node& node) -> void {
-    for (const std::string& in : node.inputs) wait_for(user, in);
-    for (const onnx::Attribute& attribute : node.attributes)
-      for (const auto& sub : attribute.graphs) {
-        for (const onnx::Node& inner : sub->nodes) self(self, user, inner);
-        for (const ValueInfo& out : sub->outputs) wait_for(user, out.name);
-      }
-  };
-  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    visit(visit, i, graph.nodes[i]);
-    if (waits[i] == 0) ready.push(i);
-  }
-  std::vector<const onnx::Node*> out;
-  while (!ready.empty()) {
-    size_t i = ready.top();
-    ready.pop();
-    out.push_back(&graph.nodes[i]);
-    for (size_t user : next[i])
-      if (--waits[user] == 0) ready.push(user);
-  }
-  if (out.size() != graph.nodes.size()) {
-    for (size_t i = 0; i < waits.size(); ++i)
-      if (waits[i] > 0)
-        throw Error(Code::kMalformed, "the graph has a cycle through this node",
-                    {.node = graph.nodes[i].label(), .op = full_name(graph.nodes[i])});
-  }
-  return out;
-}
-
 class GraphLowering : public Surroundings {
  public:
-  GraphLowering(const onnx::Model& source, core::Model& target, LowerResult& result)
-      : source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_), result_(result) {}
+  GraphLowering(const onnx::Model& source, core::Model& target)
+      : source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_) {}
+
+  Judgement judgement;
+  NewerParts newer;
 
   void add_initializers(const onnx::Graph& graph, Scope& scope) {
     for (const onnx::Tensor& tensor : graph.initializers) {
-      scope.add(tensor.name, tensor.data ? widened(builder_->constant(tensor.data, tensor.name)) : poison());
-      if (!tensor.data) scope.strings.insert(tensor.name);
+      scope.add(tensor.name, tensor.data ? widened(builder_->constant(tensor.data, tensor.name)) : unknown());
+      if (!tensor.data) scope.marks[tensor.name] |= kIsString;
     }
     for (const onnx::SparseTensor& sparse : graph.sparse_initializers)
       scope.add(sparse.values.name,
                 widened(builder_->constant(dense(sparse, builder_->graph.budget), sparse.values.name)));
   }
 
-  // Half precision is how numbers are stored, not how they are computed: inside the graph f16 and bf16 are f32
+  // Half precision is a way of storing numbers, not of computing: inside the graph f16 and bf16 are f32
   // (docs/decisions/half-precision.md).
-  Val widened(Val v) { return is_half(builder_->dtype(v)) ? builder_->cast(v, core::DType::kFloat32) : v; }
+  Val widened(Val v) {
+    return !is_unknown(v) && is_half(builder_->dtype(v)) ? builder_->cast(v, core::DType::kFloat32) : v;
+  }
 
   void lower_nodes(const onnx::Graph& graph, Scope& scope) {
-    collect_types(graph);
     Meanwhile inside(scope_, &scope);
     for (const onnx::Node* node : in_order(graph)) lower_node(*node, scope);
   }
@@ -170,10 +135,12 @@ class GraphLowering : public Surroundings {
 
   std::vector<Val> lower_into(core::SubgraphBuilder& subgraph, const onnx::Graph& graph,
                               std::span<const Val> inputs) override {
-    const size_t refused = result_.refused.size();
+    const uint64_t refusals = judgement.refusals(), open = judgement.open();
     Meanwhile inside(builder_, &subgraph.b());
     std::vector<Val> out = lower_subgraph(graph, inputs, &subgraph);
-    if (result_.refused.size() > refused) throw Unsupported("its subgraph holds nodes that are refused");
+    if (judgement.refusals() > refusals) throw Unsupported("its subgraph holds nodes that are refused");
+    if (judgement.open() > open || std::any_of(out.begin(), out.end(), [&](Val v) { return is_unknown(v); }))
+      throw core::UnknownType{};
     return out;
   }
 
@@ -185,15 +152,16 @@ class GraphLowering : public Surroundings {
                                                 graph.inputs.size(), inputs.size()));
     Meanwhile deeper(depth_, depth_ + 1);
     if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
-    Scope scope{.names = {}, .strings = {}, .outer = scope_, .subgraph = subgraph};
+    Scope scope{.graph = graph, .outer = scope_, .subgraph = subgraph};
     for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
     add_initializers(graph, scope);
     lower_nodes(graph, scope);
+    looked_through_.insert(&graph);
     std::vector<Val> out;
     for (const ValueInfo& info : graph.outputs) {
       Val found = scope.find(info.name);
       if (!found) throw Error(Code::kMalformed, fmt::format("the subgraph's output '{}' has no producer", info.name));
-      if (scope.is_string(info.name))
+      if (scope.has(info.name, kIsString))
         throw Unsupported(fmt::format("the subgraph's output '{}' is a string tensor", info.name));
       out.push_back(found);
     }
@@ -208,36 +176,117 @@ class GraphLowering : public Surroundings {
     return narrows ? builder_->cast(v, info.dtype) : v;
   }
 
-  // A value that stands for what could not be lowered: uses of it are skipped, since they are no news to the user.
-  Val poison() { return {builder_->graph.add_value(core::DType::kUndefined, {})}; }
-  bool is_poisoned(Val v) const { return builder_->dtype(v) == core::DType::kUndefined; }
+  // What a dimension that the inputs name is, for the types that the file declares of other values.
+  void name_dimensions(const ValueInfo& input, const core::Shape& shape) {
+    for (size_t i = 0; i < input.dims.size(); ++i) {
+      const std::string& symbol = input.dims[i].symbol;
+      if (symbol.empty() || symbol == "?") continue;
+      auto [it, is_new] = named_dims_.try_emplace(symbol, shape[i]);
+      if (!is_new && it->second != shape[i]) it->second.reset();
+    }
+  }
 
  private:
   static constexpr int kMaxDepth = 32;
-  static constexpr int64_t kMostInnerNodes = 100'000;  // of subgraphs, each time that they are laid out
+  static constexpr int64_t kMostInnerNodes = 100'000;  // of subgraphs, counted each time that they are laid out
 
-  void collect_types(const onnx::Graph& graph) {
-    for (const auto* list : {&graph.value_info, &graph.outputs})
-      for (const ValueInfo& info : *list)
-        if (info.type == ValueInfo::Type::kTensor && info.has_shape) types_.emplace(info.name, &info);
+  // ---- behind refused nodes ----
+
+  // The output of a node that was not lowered, where nothing tells its type: whoever asks for the type gets a
+  // core::UnknownType.
+  Val unknown() { return {builder_->graph.add_value(core::DType::kUndefined, {})}; }
+  bool is_unknown(Val v) const { return builder_->graph.at(v.id).dtype == core::DType::kUndefined; }
+
+  // The outputs of a node that was not lowered, so that the nodes behind it can be judged.
+  void give_stand_ins(const onnx::Node& node, Scope& scope) {
+    const bool computed = any_computed(node, scope);
+    for (const std::string& name : node.outputs) {
+      if (name.empty() || scope.names.contains(name)) continue;
+      const ValueInfo* info = declared(name, scope);
+      std::optional<core::Shape> shape;
+      if (info && computed) shape = declared_shape(*info);
+      if (shape) {
+        const core::DType dtype = is_half(info->dtype) ? core::DType::kFloat32 : info->dtype;
+        scope.add(name, {builder_->graph.add_value(dtype, std::move(*shape))});
+        scope.marks[name] |= kIsDeclared;
+        continue;
+      }
+      scope.add(name, unknown());
+      if (info && info->dtype == core::DType::kString) scope.marks[name] |= kIsString;
+      if (computed) scope.marks[name] |= kIsComputed;
+    }
   }
 
-  // The outputs of a refused node, so that the nodes after it can be judged too: a value of the declared type where the
-  // file declares one.
-  Val stand_in(const std::string& name) {
-    auto it = types_.find(name);
-    if (it == types_.end()) return poison();
+  // Whether an input is known only at run time: then so are the outputs, and no node behind could find a constant.
+  bool any_computed(const onnx::Node& node, const Scope& scope) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& name) {
+      const Val v = name.empty() ? Val{} : scope.find(name);
+      if (!v) return false;
+      if (is_unknown(v)) return scope.has(name, kIsComputed);
+      return !builder_->is_constant(v) && !builder_->graph.contents(v.id);
+    });
+  }
+
+  // What the file declares of a value of the graph; null when it declares nothing.
+  const ValueInfo* declared(const std::string& name, const Scope& scope) {
+    auto [it, is_new] = declared_.try_emplace(&scope.graph);
+    if (is_new)
+      for (const auto* list : {&scope.graph.value_info, &scope.graph.outputs})
+        for (const ValueInfo& info : *list)
+          if (info.type == ValueInfo::Type::kTensor) it->second.emplace(info.name, &info);
+    auto found = it->second.find(name);
+    return found == it->second.end() ? nullptr : found->second;
+  }
+
+  // nullopt where the declaration leaves open what a lowering may ask for: an extent, or whether the elements of a
+  // small tensor of integers or booleans are known at conversion.
+  std::optional<core::Shape> declared_shape(const ValueInfo& info) const {
+    if (!info.has_shape || !(stream::is_float(info.dtype) || stream::is_integer(info.dtype))) return std::nullopt;
     core::Shape shape;
-    for (const onnx::Dimension& dim : it->second->dims)
-      shape.push_back(dim.value >= 0 ? dim.value : builder_->graph.symbols.fresh(name));
-    return {builder_->graph.add_value(is_half(it->second->dtype) ? core::DType::kFloat32 : it->second->dtype, shape)};
+    uint64_t elements = 1;
+    for (const onnx::Dimension& dim : info.dims) {
+      auto named = named_dims_.find(dim.symbol);
+      if (dim.value < 0 && (named == named_dims_.end() || !named->second)) return std::nullopt;
+      shape.push_back(dim.value >= 0 ? dim.value : *named->second);
+      if (shape.back() >= 0 && elements <= core::kContentsElements) elements *= static_cast<uint64_t>(shape.back());
+    }
+    const bool may_be_known = !stream::is_float(info.dtype) && stream::is_static(shape);
+    if (may_be_known && elements <= core::kContentsElements) return std::nullopt;
+    return shape;
   }
 
-  // Loops in loops may ask for more nodes than any machine has.
+  // Neither lowered nor refused. Its subgraphs are looked through by themselves.
+  void leave_open(const onnx::Node& node, Scope& scope) {
+    judgement.leave_open(node);
+    look_through_subgraphs(node);
+    give_stand_ins(node, scope);
+  }
+
+  // Reports what is refused in the subgraphs of a node that was not lowered, whatever its inputs are.
+  void look_through_subgraphs(const onnx::Node& node) {
+    for (const onnx::Attribute& attribute : node.attributes)
+      for (const auto& graph : attribute.graphs) {
+        if (!looked_through_.insert(graph.get()).second) continue;
+        core::SubgraphBuilder inner(target_, *builder_, "looked through");
+        Meanwhile inside(builder_, &inner.b());
+        Meanwhile in_doubt(in_doubt_, true);
+        std::vector<Val> inputs(graph->inputs.size());
+        for (Val& input : inputs) input = unknown();
+        try {
+          lower_subgraph(*graph, inputs, &inner);
+        } catch (const Error&) {  // the node that holds the subgraph is not judged, or refused already
+        } catch (const core::UnknownType&) {
+        }
+      }
+  }
+
+  // ---- nodes ----
+
+  // Loops in loops may have more turns than any machine has memory for.
   void count_node() {
-    if (depth_ > 0 && ++inner_nodes_ > kMostInnerNodes)
-      throw Error(Code::kUnsupported,
-                  fmt::format("the loops would be laid out as more than {} nodes", kMostInnerNodes));
+    if (depth_ == 0 || ++inner_nodes_ <= kMostInnerNodes) return;
+    if (in_doubt_) throw core::UnknownType{};
+    throw Error(Code::kUnsupported, fmt::format("the loops would be laid out as more than {} nodes", kMostInnerNodes));
   }
 
   static std::string no_producer(const onnx::Node& node, const std::string& input) {
@@ -246,54 +295,78 @@ class GraphLowering : public Surroundings {
                       : fmt::format("its input '{}' has no producer", input);
   }
 
+  std::vector<Val> inputs_of(const onnx::Node& node, const Scope& scope) {
+    std::vector<Val> inputs;
+    for (const std::string& name : node.inputs) {
+      if (name.empty()) {
+        inputs.emplace_back();
+        continue;
+      }
+      Val found = scope.find(name);
+      if (!found) throw Error(Code::kMalformed, no_producer(node, name));
+      if (scope.has(name, kIsString))
+        throw Unsupported(fmt::format("its input '{}' is a string tensor, which TFLite's kernels do not take", name));
+      inputs.push_back(found);
+    }
+    return inputs;
+  }
+
+  // Whether the node's inputs, or those of a node in its subgraphs, may have types that are only declared.
+  bool relies_on_declared(const onnx::Node& node, const Scope& scope) const {
+    if (in_doubt_) return true;
+    if (judgement.refusals() == 0) return false;
+    return std::any_of(node.attributes.begin(), node.attributes.end(),
+                       [](const onnx::Attribute& attribute) { return !attribute.graphs.empty(); }) ||
+           std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](const std::string& name) { return !name.empty() && scope.has(name, kIsDeclared); });
+  }
+
   void lower_node(const onnx::Node& node, Scope& scope) {
     count_node();
     const stream::Where where{.node = node.label(), .op = full_name(node)};
+    bool in_doubt = false;
     try {
       const LowerRow* row = find_lowering(node.domain, node.op_type);
       if (!row) throw Unsupported("the operator is not known");
-      std::vector<Val> inputs;
-      bool poisoned = false;
-      for (const std::string& name : node.inputs) {
-        if (name.empty()) {
-          inputs.emplace_back();
-          continue;
-        }
-        Val found = scope.find(name);
-        if (!found) throw Error(Code::kMalformed, no_producer(node, name));
-        if (scope.is_string(name))
-          throw Unsupported(fmt::format("its input '{}' is a string tensor, which TFLite's kernels do not take", name));
-        inputs.push_back(found);
-        poisoned = poisoned || is_poisoned(found);
-      }
+      std::vector<Val> inputs = inputs_of(node, scope);
       check_arity(node, *row);
-      if (poisoned) {
-        for (const std::string& out : node.outputs)
-          if (!out.empty()) scope.add(out, stand_in(out));
-        return;
-      }
+      const int64_t version = opset(node);
+      in_doubt = relies_on_declared(node, scope);
       builder_->graph.origins.push_back(node.label());
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
       check_types(*row, inputs);
-      Lowering lowering(*builder_, node, opset(node), std::move(inputs), *this);
+      Meanwhile doubt(in_doubt_, in_doubt);
+      Lowering lowering(*builder_, node, version, std::move(inputs), *this);
       row->lower(lowering);
       lowering.finish();
-      for (size_t i = 0; i < node.outputs.size(); ++i) {
-        if (node.outputs[i].empty()) continue;
-        Val out = widened(lowering.outputs()[i]);
-        core::Value& value = builder_->graph.at(out.id);
-        if (value.name.empty() && !value.is_constant()) value.name = node.outputs[i];
-        scope.add(node.outputs[i], out);
-      }
+      give_outputs(node, lowering, scope, in_doubt);
+      newer.look_at(node, version);
+    } catch (const core::UnknownType&) {
+      leave_open(node, scope);
     } catch (Unsupported& refused) {
       refused.add_place(where);
       refused.add_place({.file = source_.path});
-      result_.refused.push_back(refused);
-      for (const std::string& out : node.outputs)
-        if (!out.empty() && !scope.names.contains(out)) scope.add(out, stand_in(out));
+      judgement.refuse(node, refused);
+      look_through_subgraphs(node);
+      give_stand_ins(node, scope);
     } catch (Error& error) {
+      // What the file declares may be wrong, and a branch that does not fit may never be taken.
+      if (in_doubt && error.code() == Code::kMalformed) return leave_open(node, scope);
       error.add_place(where);
       throw;
+    }
+  }
+
+  void give_outputs(const onnx::Node& node, const Lowering& lowering, Scope& scope, bool in_doubt) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const std::string& name = node.outputs[i];
+      if (name.empty()) continue;
+      Val out = widened(lowering.outputs()[i]);
+      core::Value& value = builder_->graph.at(out.id);
+      if (value.name.empty() && !value.is_constant()) value.name = name;
+      scope.add(name, out);
+      if (in_doubt) scope.marks[name] |= kIsDeclared;
+      if (is_unknown(out) && any_computed(node, scope)) scope.marks[name] |= kIsComputed;
     }
   }
 
@@ -315,7 +388,7 @@ class GraphLowering : public Surroundings {
   void check_types(const LowerRow& row, const std::vector<Val>& inputs) const {
     std::optional<core::DType> shared;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i]) continue;
+      if (!inputs[i] || is_unknown(inputs[i])) continue;
       const core::DType dtype = builder_->dtype(inputs[i]);
       const char kind = row.inputs[std::min(i, row.inputs.size() - 1)];
       if (!is_of_kind(dtype, kind))
@@ -344,78 +417,23 @@ class GraphLowering : public Surroundings {
   core::Model& target_;
   Builder main_;
   Builder* builder_;  // of the graph that nodes go to
-  LowerResult& result_;
   Scope* scope_ = nullptr;
   int depth_ = 0;
   int64_t inner_nodes_ = 0;
-  std::unordered_map<std::string, const ValueInfo*> types_;
+  bool in_doubt_ = false;  // types of values may be wrong or unknown: what does not fit is no error
+  std::unordered_map<std::string, std::optional<core::Dim>> named_dims_;  // nullopt: inputs contradict each other
+  std::unordered_map<const onnx::Graph*, std::unordered_map<std::string_view, const ValueInfo*>> declared_;
+  std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs whose nodes were all met
 };
-
-// Before IR version 4 initializers are listed as inputs too; what is said of them there must be true.
-void check_listed(const ValueInfo& info, const core::Value& initializer) {
-  // Strings have no values here.
-  if (info.type == ValueInfo::Type::kNone || initializer.dtype == core::DType::kUndefined) return;
-  bool agrees = info.type == ValueInfo::Type::kTensor && (info.dtype == initializer.dtype || is_half(info.dtype)) &&
-                (!info.has_shape || info.dims.size() == initializer.shape.size());
-  for (size_t i = 0; agrees && i < info.dims.size(); ++i)
-    agrees = info.dims[i].value < 0 || info.dims[i].value == initializer.shape[i];
-  if (agrees) return;
-  core::Shape listed;
-  for (const onnx::Dimension& dim : info.dims) listed.push_back(dim.value);
-  throw Error(Code::kMalformed,
-              fmt::format("the initializer '{}' is {}{}, and the graph's inputs list it as {}{}", info.name,
-                          dtype_name(initializer.dtype), stream::to_string(initializer.shape), dtype_name(info.dtype),
-                          stream::to_string(listed)));
-}
-
-core::Shape input_shape(const ValueInfo& info, const std::map<std::string, core::Shape>& shapes,
-                        core::Symbols& symbols) {
-  auto given = shapes.find(info.name);
-  if (given != shapes.end()) {
-    if (!info.has_shape) return given->second;
-    if (info.dims.size() != given->second.size())
-      throw Error(Code::kUsage, fmt::format("--shape {}: the input has rank {}, not {}", info.name, info.dims.size(),
-                                            given->second.size()));
-    for (size_t i = 0; i < info.dims.size(); ++i)
-      if (info.dims[i].value >= 0 && info.dims[i].value != given->second[i])
-        throw Error(Code::kUsage, fmt::format("--shape {}: axis {} is {} in the model and cannot become {}", info.name,
-                                              i, info.dims[i].value, given->second[i]));
-    return given->second;
-  }
-  if (!info.has_shape)
-    throw Error(Code::kUnsupported,
-                fmt::format("the input '{}' has no shape; give it by --shape {}=...", info.name, info.name));
-  core::Shape shape;
-  for (size_t i = 0; i < info.dims.size(); ++i) {
-    const onnx::Dimension& dim = info.dims[i];
-    if (dim.value >= 0)
-      shape.push_back(dim.value);
-    else if (dim.symbol.empty() || dim.symbol == "?")
-      shape.push_back(symbols.fresh(fmt::format("{}.{}", info.name, i)));
-    else
-      shape.push_back(symbols.named(dim.symbol));
-  }
-  return shape;
-}
-
-// So that what is worked out from extents of inputs does not overflow.
-void check_extents(const std::string& input, const core::Shape& shape) {
-  for (const core::Dim extent : shape)
-    if (extent > std::numeric_limits<int32_t>::max())
-      throw Error(
-          Code::kUnsupported,
-          fmt::format("the input '{}' has an extent of {}, which does not fit TFLite's 32 bits", input, extent));
-}
 
 }  // namespace
 
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
                         core::Model& target) {
-  LowerResult result;
   target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
   core::Graph& graph = *target.graphs[0];
-  GraphLowering lowering(model, target, result);
-  Scope scope;
+  GraphLowering lowering(model, target);
+  Scope scope{.graph = model.graph};
   graph.name = model.graph.name;
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
     throw Error(Code::kUnsupported,
@@ -436,6 +454,7 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
       throw Error(Code::kMalformed, fmt::format("the input '{}' has no element type", info.name));
     core::Shape shape = input_shape(info, shapes, graph.symbols);
     check_extents(info.name, shape);
+    lowering.name_dimensions(info, shape);
     core::ValueId id = graph.add_value(info.dtype, std::move(shape), info.name);
     graph.inputs.push_back(id);
     graph.input_names.push_back(info.name);
@@ -450,13 +469,14 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
   for (const ValueInfo& info : model.graph.outputs) {
     Val found = scope.find(info.name);
     if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
+    if (lowering.judgement.refusals() > 0) continue;
     const bool is_tensor = info.type == ValueInfo::Type::kTensor || info.type == ValueInfo::Type::kNone;
-    if (!is_tensor || scope.is_string(info.name) || graph.at(found.id).dtype == core::DType::kString)
+    if (!is_tensor || scope.has(info.name, kIsString) || graph.at(found.id).dtype == core::DType::kString)
       throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a numeric tensor", info.name));
     graph.outputs.push_back(lowering.as_declared(found, info).id);
     graph.output_names.push_back(info.name);
   }
-  return result;
+  return {lowering.judgement.refused(), lowering.judgement.not_judged(), lowering.newer.notes()};
 }
 
 }  // namespace lowtide::layout

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns an ONNX graph into a core graph: every node through its row of the lowering table, unsupported ones gathered.
+// Turns an ONNX graph into a core graph: every node through its row of the lowering table. Nodes that cannot be
+// converted are gathered; nodes behind them are judged as far as their inputs' types are known.
 #pragma once
 
 #include <map>
@@ -14,6 +15,10 @@ namespace lowtide::layout {
 
 struct LowerResult {
   std::vector<stream::Unsupported> refused;  // each with its node, operator and reason; empty = all lowered
+  // Nodes that depend on a refused one, of which nothing can be said: node and operator. A node is refused only for
+  // what is certain without the outputs of refused nodes, or with the types that the model declares of them.
+  std::vector<stream::Where> not_judged;
+  std::vector<std::string> notes;  // what is converted although the model's opset does not have it
 };
 
 // Makes the graphs of `target`, the main one first, from `model`, whose functions must have been inlined. `shapes`

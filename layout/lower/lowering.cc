@@ -41,11 +41,18 @@ Val Lowering::input(size_t i) const {
 }
 
 std::optional<std::vector<Dim>> Lowering::dims(Val v) const {
+  b.known(v);
   const std::vector<Dim>* known = b.graph.contents(v.id);
   return known ? std::optional(*known) : std::nullopt;
 }
-std::optional<std::vector<int64_t>> Lowering::ints(Val v) const { return b.graph.ints(v.id); }
-std::optional<std::vector<double>> Lowering::numbers(Val v) const { return b.graph.numbers(v.id); }
+std::optional<std::vector<int64_t>> Lowering::ints(Val v) const {
+  b.known(v);
+  return b.graph.ints(v.id);
+}
+std::optional<std::vector<double>> Lowering::numbers(Val v) const {
+  b.known(v);
+  return b.graph.numbers(v.id);
+}
 
 std::vector<Dim> Lowering::need_dims(Val v, const char* what) const {
   if (auto known = dims(v)) return *known;

@@ -28,7 +28,7 @@ Val per_channel(Lowering& lo, Val v, Val x) {
 
 // Exporters write a group normalisation as an instance normalisation with scale 1 and shift 0.
 bool is_filled(Lowering& lo, Val v, double number) {
-  const auto numbers = lo.b.graph.numbers(v.id);
+  const auto numbers = lo.numbers(v);
   return numbers && std::count(numbers->begin(), numbers->end(), number) == std::ssize(*numbers);
 }
 

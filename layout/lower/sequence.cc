@@ -26,7 +26,7 @@ Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
 }
 
 bool is_sequence(Lowering& lo, Val v) {
-  const core::OpId producer = lo.b.graph.at(v.id).producer;
+  const core::OpId producer = lo.b.known(v).producer;
   return producer >= 0 && lo.b.graph.ops[static_cast<size_t>(producer)].kind == Kind::kTensorList;
 }
 

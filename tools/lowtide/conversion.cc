@@ -104,7 +104,10 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     layout::ConvertResult converted = layout::convert(onnx, layout, budget);
     // Constants that the passes have read are not read again: what they are read from is looked at now.
     for (const auto& source : onnx.sources) source->check_unchanged();
-    if (!converted.refused.empty()) throw emit::Refusal{.input = options.input, .nodes = std::move(converted.refused)};
+    if (!converted.refused.empty())
+      throw emit::Refusal{
+          .input = options.input, .nodes = std::move(converted.refused), .not_judged = std::move(converted.not_judged)};
+    out.notes = std::move(converted.notes);
     onnx = {};
     out.weights = std::move(converted.weights);
     emit::WriteOptions write;

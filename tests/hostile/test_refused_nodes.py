@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All nodes that cannot be converted are reported at once, those behind refused nodes too, and none without certainty:
+what depends on the unknown type of a refused node's output is counted as not judged."""
+
+import re
+
+import onnx
+import onnx.parser
+import pytest
+from onnx import TensorProto, helper
+
+from tests.support import converter
+
+
+def model_of(nodes, inputs, outputs, value_info=(), initializers=(), opset=13):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers), value_info=list(value_info))
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("other", 1)])
+
+
+def f32(name, *shape):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
+
+
+def parsed(text, opset=13):
+    graph = onnx.parser.parse_graph(text)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("other", 1)]
+    return helper.make_model(graph, ir_version=8, opset_imports=opsets)
+
+
+def refusal(model, folder):
+    """(all lines, names of refused nodes, names of nodes that were not judged)."""
+    path = folder / "model.onnx"
+    onnx.save(model, path)
+    conversion = converter.convert(path, folder / "model.tflite", time_limit=60)
+    assert (conversion.status, conversion.exit_status) == ("refused", 8), conversion
+    lines = conversion.stderr.splitlines()
+    at = next((i for i, line in enumerate(lines) if "could not be judged" in line), len(lines))
+    names = [line.split()[0] for line in lines if line.startswith("    ")]
+    refused = len([line for line in lines[:at] if line.startswith("    ")])
+    return lines, names[:refused], names[refused:]
+
+
+def chain(count, make):
+    """`count` nodes in a row, from x to y."""
+    names = ["x", *(f"v{i}" for i in range(1, count)), "y"]
+    return [make(f"n{i}", names[i], names[i + 1]) for i in range(count)]
+
+
+def count_of(lines):
+    found = re.search(r": (\d+) nodes? cannot be converted \[unsupported\]", lines[0])
+    return int(found[1])
+
+
+def not_judged_count(lines):
+    found = [re.search(r"^  (\d+) nodes? behind these could not be judged", line) for line in lines]
+    return sum(int(m[1]) for m in found if m)
+
+
+UNKNOWN = lambda name, a, b: helper.make_node("Foo", [a], [b], name=name, domain="other")
+
+
+def test_300_unknown_operators_in_a_row(tmp_path):
+    lines, refused, _ = refusal(model_of(chain(300, UNKNOWN), [f32("x", 2, 3)], [f32("y", 2, 3)]), tmp_path)
+    assert count_of(lines) == 300 and not_judged_count(lines) == 0
+
+
+def test_300_unsupported_nodes_with_declared_types(tmp_path):
+    """Erf is refused for integers: each node can only be judged by the type that the file declares of its input."""
+    value = lambda name: helper.make_tensor_value_info(name, TensorProto.INT64, [2, 3000])
+    nodes = chain(300, lambda name, a, b: helper.make_node("Erf", [a], [b], name=name))
+    lines, *_ = refusal(model_of(nodes, [value("x")], [value("y")], [value(f"v{i}") for i in range(1, 300)]), tmp_path)
+    assert count_of(lines) == 300 and not_judged_count(lines) == 0
+
+    lines, refused, open_nodes = refusal(model_of(nodes, [value("x")], [value("y")]), tmp_path)
+    assert refused == ["n0"] and not_judged_count(lines) == 299
+    assert open_nodes[:2] == ["n1", "n2"]
+
+
+def test_100000_nodes_take_linear_time(tmp_path):
+    model = model_of(chain(100_000, UNKNOWN), [f32("x", 2)], [f32("y", 2)])
+    lines, *_ = refusal(model, tmp_path)
+    assert count_of(lines) == 100_000
+
+
+def test_what_depends_on_an_unknown_type_is_not_judged(tmp_path):
+    lines, refused, open_nodes = refusal(parsed("""g (float[2,3] x) => (y) {
+        a = other.Foo(x)
+        b = Add(a, a)
+        c = Relu(b)
+        d = other.Bar(c)
+        e = Tanh(x)
+        y = Mul(d, e)
+    }"""), tmp_path)
+    assert sorted(refused) == ["a", "d"]
+    assert sorted(open_nodes) == ["b", "c", "y"] and not_judged_count(lines) == 3
+
+
+def test_an_attribute_that_is_refused_before_any_input_is_looked_at(tmp_path):
+    text = """g (float[2,3] x) => (y) {
+        a = other.Foo(x)
+        y = Dropout<is_test=0>(a)
+    }"""
+    lines, refused, open_nodes = refusal(parsed(text, opset=6), tmp_path)
+    assert sorted(refused) == ["a", "y"] and open_nodes == []
+
+
+def test_declared_types_are_used(tmp_path):
+    text = """g (float[2,3] x) => (float[2,3] y) <float[2,3] a, float[2,3] b> {
+        a = other.Foo(x)
+        b = Relu(a)
+        y = Bernoulli(b)
+    }"""
+    lines, refused, open_nodes = refusal(parsed(text, opset=15), tmp_path)
+    assert sorted(refused) == ["a", "y"] and open_nodes == [], lines
+
+
+@pytest.mark.parametrize("declared", ["float[2,3] a", "float[2,4] a", "int64[2,3] a", "float[N,3] a"])
+def test_a_wrong_or_open_declaration_makes_no_claim(declared, tmp_path):
+    """The product does not fit some of the declared types: the model may be right all the same."""
+    text = f"""g (float[2,3] x, float[5,7] w) => (float[2,7] y) <{declared}> {{
+        a = other.Foo(x)
+        y = MatMul(a, w)
+    }}"""
+    lines, refused, open_nodes = refusal(parsed(text), tmp_path)
+    assert refused == ["a"] and open_nodes == ["y"]
+
+
+def test_elements_of_a_declared_shape_tensor_may_be_known_after_all(tmp_path):
+    """Were Foo lowered, the sizes could be known: that Pad needs them at conversion is no reason to refuse it."""
+    text = """g (float[2,3] x) => (y) <int64[4] p> {
+        p = other.Foo(x)
+        y = Pad<mode="reflect">(x, p)
+    }"""
+    lines, refused, open_nodes = refusal(parsed(text), tmp_path)
+    assert open_nodes == ["y"]
+
+
+def test_subgraphs_are_looked_through(tmp_path):
+    text = """g (bool c, float[2,3] x) => (y) {
+        a = other.Foo(x)
+        d = other.Less(a)
+        y = If (d) <
+            then_branch = g1 () => (t) { t1 = other.Bar(x) t = Relu(t1) },
+            else_branch = g2 () => (e) { e1 = Tanh(x) e = other.Baz(e1) }
+        >
+        z = If (c) <
+            then_branch = g3 () => (t) { t = other.Bar(a) },
+            else_branch = g4 () => (e) { e = other.Baz(x) }
+        >
+    }"""
+    lines, refused, open_nodes = refusal(parsed(text), tmp_path)
+    operators = " ".join(lines)
+    for name in ("Foo", "Less", "Bar", "Baz"):
+        assert f"other.{name}: the operator is not known" in operators
+    assert "Tanh" not in operators
+    assert "t" in open_nodes and "y" in open_nodes
+
+
+LOOP = """g (int64 n, bool c, float[2,3] x) => (float[2,3] y) {
+    a = other.Foo(x)
+    y = Loop (n, c, a) <body = body (int64 i, bool ci, float[2,3] s) => (bool co, float[2,3] t) {
+        co = Identity(ci)
+        u = other.Bar(s)
+        k = Add(u, s)
+        t = other.Baz(x)
+    }>
+}"""
+
+
+def test_bodies_of_loops(tmp_path):
+    lines, refused, open_nodes = refusal(parsed(LOOP), tmp_path)
+    assert {"a", "u", "t"} <= set(refused)
+    assert "k" in open_nodes
+
+
+def test_a_node_of_an_unrolled_loop_is_listed_once(tmp_path):
+    text = """g (float[5,3] x) => (y) <int64 n = {5}, bool c = {1}> {
+        y = Loop (n, c) <body = body (int64 i, bool ci) => (bool co, t) { co = Identity(ci) t = other.Bar(x) }>
+    }"""
+    lines, refused, _ = refusal(parsed(text), tmp_path)
+    assert sum("other.Bar" in line for line in lines) == 1
+
+
+def test_nested_subgraphs_take_linear_time(tmp_path):
+    """Each level is tried with its node, and looked through when the node is not judged: not twice as often at each level."""
+    leaf = lambda: helper.make_graph([helper.make_node("Foo", ["x"], ["r"], domain="other")], "leaf", [], [f32("r", 2)])
+    inner = leaf()
+    for depth in range(24):
+        condition = helper.make_node("Foo", ["x"], [f"c{depth}"], domain="other", name=f"c{depth}")
+        node = helper.make_node("If", [f"c{depth}"], [f"r{depth}"], then_branch=inner, else_branch=leaf())
+        inner = helper.make_graph([condition, node], f"g{depth}", [], [f32(f"r{depth}", 2)])
+    lines, refused, _ = refusal(model_of(inner.node, [f32("x", 2)], [f32("r23", 2)]), tmp_path)
+    assert len(refused) == 24 + 25
