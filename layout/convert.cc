@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pipeline, from top to bottom, one line a pass, the reason beside it. A pass is a free function on the graph; none
-// undoes another.
+// The passes, in their order, each with the reason for its place. A pass is a function on the graph; no pass undoes
+// what another one did.
 #include "layout/convert.h"
 
 #include <utility>
 
+#include "layout/check_run_time_dims.h"
 #include "layout/core/subgraphs.h"
 #include "layout/drop_unused_values.h"
 #include "layout/fuse/fuse.h"
@@ -26,8 +27,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   ConvertResult result;
   result.model = std::make_unique<core::Model>(budget);
   core::Model& core_model = *result.model;
-  // The graphs of branches and loops' bodies go the same way as the main one; their inputs and outputs keep ONNX's
-  // order.
+  // Graphs of branches and loop bodies go through the same passes as the main graph; their inputs and outputs keep
+  // ONNX's axis order.
   auto each = [&](auto pass) {
     for (const auto& graph : core_model.graphs) pass(*graph);
   };
@@ -39,52 +40,55 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
     if (options.after_pass) options.after_pass(pass, core_model);
   };
 
-  // Calls of the model's own functions become their bodies, so that no lowering meets one.
+  // Calls of the model's own functions are replaced by the functions' bodies: lowering has no functions.
   const bool has_functions = !model.functions.empty();
   onnx::Model inlined = has_functions ? inline_functions(model) : onnx::Model();
   onnx::Model& source = has_functions ? inlined : model;
   if (has_functions) model.graph = {};
-  // ONNX nodes become core ops, in ONNX's axis order; from here on nothing is ONNX's any more.
+  // ONNX nodes become core ops, in ONNX's axis order. Later passes know no ONNX.
   LowerResult lowered = lower_graph(source, options.shapes, core_model);
   result.refused = std::move(lowered.refused);
   result.not_judged = std::move(lowered.not_judged);
   result.notes = std::move(lowered.notes);
-  // From here on only patterns for names of weights need it.
+  // From here on the ONNX graph is only needed for patterns that select weights by name.
   if (options.weights.include.empty() && options.weights.exclude.empty()) source.graph = {};
   if (!result.refused.empty()) return result;
   done("lower");
-  // Bodies are written again when a loop turns out to change an extent, and what holds a branch may be of no use.
+  // Dimensions that are known only at run time must be able to fit all operators that use them. Now, because fusing
+  // removes operators.
+  check_run_time_dims(*core_model.graphs[0]);
+  // A loop's body is lowered again when a turn changes a shape, and the operator that has a branch may be unused.
   drop_unused_graphs(core_model);
-  // Equal subexpressions once: exporters repeat shape arithmetic, masks, and constants.
+  // Equal subexpressions are merged: exporters repeat shape arithmetic, masks, and constants.
   each(merge_equal);
   done("merge_equal");
-  // Transposes at the border that the user asked for, before anything decides on orders.
+  // Transposes at inputs and outputs where --layout asks for them, before axis orders are decided.
   pin_layouts(*core_model.graphs[0], options.layouts);
   done("pin_layouts");
-  // Batch normalisation, biases and activations go into the ops before them, while each convolution still stands alone
-  // with its two transposes: afterwards there is less to settle.
+  // Batch normalization, biases and activations are fused into the ops before them, while each convolution still has
+  // its own two transposes: afterwards there is less to settle.
   each(fuse);
   done("fuse");
   // Every value gets the axis order that moves the fewest bytes at run time.
   each(settle_layouts);
   done("settle_layouts");
-  // Once more for what became neighbours by it: pads before convolutions, reshapes in a row.
+  // Once more, for ops that are adjacent now: pads before convolutions, several reshapes.
   each(fuse);
   done("fuse_again");
-  // What patterns were sought in, and no kernel computes, is written out.
+  // ERF, which no kernel computes, is replaced by builtins: after fusing, which looks for patterns that contain it.
   each(expand_erf);
   done("expand_erf");
-  // Settling and fusing make equal constants and transposes too.
+  // Settling and fusing create equal constants and transposes too.
   each(merge_equal);
   done("merge_equal_again");
-  // Infinities of masks that an output shows survive the kernels' clamping additions.
+  // Infinities of masks are kept where an output shows them, although kernels clamp sums.
   each(keep_infinities);
   done("keep_infinities");
-  // Products that take a weight as it is stored, where weights shall stay in their files.
+  // Products that read a weight as it is stored, where weights stay in their files.
   if (options.weights.form == WeightForm::kInPlace) each(keep_weights);
   done("keep_weights");
-  // What kernels insist on: a bias, even of zeros; element types and ranks that they take. Late, because the casts and
-  // reshapes that it puts between the ops would hide them from the passes above.
+  // What kernels require: a bias, element types, ranks. Late, because the casts and reshapes that it adds between ops
+  // would hide them from the passes above.
   each([&](core::Graph& graph) {
     for (const stream::Unsupported& refused : legalise(graph)) result.refused.push_back(refused);
   });
@@ -94,10 +98,10 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // own for them. For scales their bytes are read here, the first of two times.
   result.weights = shrink_weights(core_model, source, options.weights);
   done("shrink_weights");
-  // Each output gets an op and a name of its own; last, because every pass before may make two of them one.
+  // Each output gets its own op and name. Late, because every pass before may merge two of them.
   each([&](core::Graph& graph) { separate_outputs(graph, &graph == core_model.graphs[0].get()); });
   done("separate_outputs");
-  // Copies where LiteRT's memory planner would overwrite what is still needed: a fact of the finished graph.
+  // Copies where LiteRT's memory planner would overwrite values that are still needed, in the final graph.
   each(separate_aliases);
   done("separate_aliases");
   return result;

@@ -18,13 +18,16 @@
 
 namespace lowtide::core {
 
+class DimRequirements;
+
 // An op and its inputs as the functions of a row see them, before or after the op is added to the graph.
 struct OpView {
   Graph& graph;
   Kind kind;
   std::span<const ValueId> inputs;
   const Options& options;
-  int output_count = 1;  // for ops with a variable number (SPLIT, UNPACK)
+  int output_count = 1;                     // for ops with a variable number (SPLIT, UNPACK)
+  DimRequirements* requirements = nullptr;  // given: collects what the op requires of dimensions known only at run time
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i] != kAbsent; }
   const Value& in(size_t i) const { return graph.at(inputs[i]); }

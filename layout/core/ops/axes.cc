@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "layout/core/dim_requirements.h"
 #include "stream/error.h"
 #include "stream/recipe/pour.h"
 
@@ -27,6 +28,7 @@ std::vector<int64_t> need_ints(const OpView& op, size_t input, const char* what)
 }
 
 Dim agree(const OpView& op, Dim a, Dim b, const char* what) {
+  if (op.requirements) op.requirements->equal(a, b);
   if (is_symbol(a)) return b;
   if (!is_symbol(b) && a != b) reject(op, fmt::format("{} differ: {} and {}", what, a, b));
   return a;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "layout/core/dim_requirements.h"
 #include "stream/error.h"
 
 namespace lowtide::core {
@@ -19,6 +20,7 @@ void need_inputs(const OpView& op, size_t count) {
 void need_equal(const OpView& op, Dim a, Dim b, const char* what) {
   if (stream::is_static(a) && stream::is_static(b) && a != b)
     reject(op, fmt::format("{}: {} and {} differ", what, a, b));
+  if (op.requirements) op.requirements->equal(a, b);
 }
 
 void need_one_float(const OpView& op, size_t a, size_t b) {
@@ -27,6 +29,7 @@ void need_one_float(const OpView& op, size_t a, size_t b) {
 }
 
 Dim broadcast(const OpView& op, Dim a, Dim b) {
+  if (op.requirements) op.requirements->broadcast(a, b);
   if (a == b || b == 1) return a;
   if (a == 1) return b;
   // A symbol against a static extent: it can only be that extent (or 1, which gives the same).
