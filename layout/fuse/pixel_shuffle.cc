@@ -90,7 +90,7 @@ struct Shuffle {
 };
 
 // RESHAPE [n,h,w,K] -> [n,h,w,a,b,c] -> TRANSPOSE (n,h,i,w,j,channel) -> RESHAPE [n,h*r,w*r,C].
-std::optional<Shuffle> match(Rewriter& rewriter, OpId id) {
+std::optional<Shuffle> match_shuffle(Rewriter& rewriter, OpId id) {
   const Op& outer = rewriter.op(id);
   const OpId turn = rewriter.sole_producer(outer.inputs[0], Kind::kTranspose);
   if (turn < 0) return std::nullopt;
@@ -120,7 +120,7 @@ std::optional<Shuffle> match(Rewriter& rewriter, OpId id) {
 }
 
 bool pixel_shuffle(Rewriter& rewriter, OpId id) {
-  auto shuffle = match(rewriter, id);
+  auto shuffle = match_shuffle(rewriter, id);
   if (!shuffle) return false;
   const bool in_order = std::is_sorted(shuffle->channels.begin(), shuffle->channels.end());
   if (!in_order) {

@@ -36,7 +36,7 @@ RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& s
   return recipe::reshape(value.constant, {shape.back()});
 }
 
-struct Site {
+struct ScaleSite {
   OpId producer = -1;  // the op with weights
   const core::Weights* where = nullptr;
   ValueId constant = core::kAbsent;
@@ -53,7 +53,7 @@ const core::Weights* scalable_weights(const Op& op) {
 }
 
 // producer -> (this op, with a constant), where the producer's result has no other use.
-std::optional<Site> match(Rewriter& rewriter, OpId id) {
+std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId data = op.inputs[side], constant = op.inputs[1 - side];
@@ -67,7 +67,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id) {
     if (rewriter.value(op.outputs[0]).shape != rewriter.value(data).shape) return std::nullopt;
     RecipeRef channels = per_channel(rewriter, constant, rewriter.value(data).shape, op.kind == Kind::kDiv);
     if (!channels) return std::nullopt;
-    return Site{producer, where, constant, std::move(channels), side == 1};
+    return ScaleSite{producer, where, constant, std::move(channels), side == 1};
   }
   return std::nullopt;
 }
@@ -98,7 +98,7 @@ void finish(Rewriter& rewriter, OpId id, OpId producer) {
 }
 
 bool fuse_scale(Rewriter& rewriter, OpId id) {
-  auto site = match(rewriter, id);
+  auto site = match_scale(rewriter, id);
   const bool divides = rewriter.op(id).kind == Kind::kDiv;
   if (!site || (divides && site->constant_first)) return false;
   const Op& producer = rewriter.op(site->producer);
@@ -125,7 +125,7 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
 }
 
 bool fuse_shift(Rewriter& rewriter, OpId id) {
-  auto site = match(rewriter, id);
+  auto site = match_scale(rewriter, id);
   const bool subtracts = rewriter.op(id).kind == Kind::kSub;
   if (!site || (subtracts && site->constant_first)) return false;
   const Op& producer = rewriter.op(site->producer);
