@@ -20,20 +20,19 @@ struct ConvertOptions {
   std::map<std::string, core::Shape> shapes;   // --shape: input name -> static shape
   std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
   WeightOptions weights;                       // --weights
-  std::function<void(std::string_view pass, const core::Model&)>
-      after_pass;  // for --dump-after and timing; may be empty
+  std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty
 };
 
 struct ConvertResult {
   std::unique_ptr<core::Model> model;        // complete only when nothing was refused
   std::vector<stream::Unsupported> refused;  // every node that cannot be converted
-  std::vector<stream::Where> not_judged;     // behind those: what could be said of these nodes depends on them
-  std::vector<std::string> notes;            // what was read although the model's opset does not have it
+  std::vector<stream::Where> not_judged;     // nodes behind those that could not be judged: their names and operators
+  std::vector<std::string> notes;            // operators and attributes that are newer than the model's opset
   core::ShrunkWeights weights;
 };
 
-// Throws Error for a malformed model or options that do not fit it. Memory grows with the nodes only; those of `model`
-// are given back when no pass looks at them any more.
+// Throws Error for a malformed model or options that do not fit it. Memory grows with the number of nodes only; the
+// nodes of `model` are freed when no pass needs them any more.
 ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream::Budget& budget);
 
 }  // namespace lowtide::layout

@@ -24,12 +24,12 @@ using stream::Error;
 namespace {
 
 constexpr size_t kMostDepth = 64;
-// A few functions that call each other twice make a thousand million nodes of a few lines.
+// 30 functions of which each calls the next one twice would expand to 10^9 nodes.
 constexpr uint64_t kMostNodes = 2'000'000;
 
 std::string name_of(const Function& function) { return fmt::format("{}.{}", function.domain, function.name); }
 
-// What the names of a function's body, or of a graph within it, are called in the model.
+// Maps the names in a function's body, or in a graph inside it, to their names in the model.
 struct FunctionScope {
   std::unordered_map<std::string, std::string> names;
   const FunctionScope* outer = nullptr;
@@ -37,7 +37,7 @@ struct FunctionScope {
   const std::string& find(const std::string& name) const {
     for (const FunctionScope* scope = this; scope; scope = scope->outer)
       if (auto it = scope->names.find(name); it != scope->names.end()) return it->second;
-    throw Error(Code::kMalformed, fmt::format("the function uses '{}', which nothing in it gives", name));
+    throw Error(Code::kMalformed, fmt::format("the function uses '{}', which has no producer in it", name));
   }
 };
 
@@ -50,7 +50,7 @@ class Inliner {
     if (auto it = model.opsets.find(""); it != model.opsets.end()) standard_opset_ = it->second;
   }
 
-  // The graph with calls replaced in it and in the graphs below it.
+  // The graph with all calls replaced, in its subgraphs too.
   Graph inlined(const Graph& graph) {
     Graph out = graph;
     out.nodes.clear();
@@ -114,14 +114,14 @@ class Inliner {
   }
 
   [[noreturn]] static void too_many_nodes() {
-    throw Error(Code::kMalformed, fmt::format("its functions expand to more than {} nodes", kMostNodes));
+    throw Error(Code::kMalformed, fmt::format("the model's functions expand to more than {} nodes", kMostNodes));
   }
 
   void expand(const Node& call, const Function& function, std::vector<Node>& out) {
     if (std::count(calling_.begin(), calling_.end(), &function))
-      throw Error(Code::kMalformed, "the function calls itself, by itself or through others");
+      throw Error(Code::kMalformed, "the function calls itself, directly or through other functions");
     if (calling_.size() >= kMostDepth)
-      throw Error(Code::kMalformed, fmt::format("functions call each other more than {} deep", kMostDepth));
+      throw Error(Code::kMalformed, fmt::format("calls of functions are nested more than {} deep", kMostDepth));
     if (calling_.empty() && nodes_ + expanded_nodes(function, 0) > kMostNodes) too_many_nodes();
     check_call(call, function);
     calling_.push_back(&function);
@@ -135,7 +135,7 @@ class Inliner {
   static void check_call(const Node& call, const Function& function) {
     if (call.inputs.size() > function.inputs.size() || call.outputs.size() > function.outputs.size())
       throw Error(Code::kMalformed,
-                  fmt::format("the call has {} inputs and {} outputs, the function {} and {}", call.inputs.size(),
+                  fmt::format("the call has {} inputs and {} outputs, the function has {} and {}", call.inputs.size(),
                               call.outputs.size(), function.inputs.size(), function.outputs.size()));
     for (const Attribute& attribute : call.attributes) {
       auto is_default = [&](const Attribute& other) { return other.name == attribute.name; };
@@ -145,8 +145,8 @@ class Inliner {
     }
   }
 
-  // Names all values of the body. Gives the nodes that copy what is no value of the body's own making into an output of
-  // the call: an input that is handed on, an output that is listed twice.
+  // Names all values of the body. Returns the nodes that copy values into outputs of the call where renaming cannot do
+  // it: for an input that is also an output, and for an output that is listed twice.
   std::vector<Node> bind(const Node& call, const Function& function, FunctionScope& scope) {
     for (size_t i = 0; i < function.inputs.size(); ++i) {
       std::string actual = i < call.inputs.size() ? call.inputs[i] : std::string();
@@ -157,7 +157,7 @@ class Inliner {
     for (const Node& node : function.nodes)
       for (const std::string& name : node.outputs)
         if (!name.empty() && (scope.names.contains(name) || !made.insert(name).second))
-          throw Error(Code::kMalformed, fmt::format("the function gives the name '{}' twice", name));
+          throw Error(Code::kMalformed, fmt::format("the function has two values '{}'", name));
 
     std::vector<std::pair<std::string, std::string>> handed_on;
     for (size_t i = 0; i < call.outputs.size(); ++i) {
@@ -172,7 +172,8 @@ class Inliner {
     for (const auto& [from, to] : handed_on) {
       const std::string& source = scope.find(from);
       if (source.empty())
-        throw Error(Code::kMalformed, fmt::format("the function's output '{}' is an input that is not given", from));
+        throw Error(Code::kMalformed,
+                    fmt::format("the function's output '{}' is an input that the call does not give", from));
       copies.push_back({.name = call.label(),
                         .op_type = "Identity",
                         .inputs = {source},
@@ -201,7 +202,7 @@ class Inliner {
     out.attributes.clear();
     for (const Attribute& attribute : node.attributes) {
       if (!attribute.reference.empty()) {
-        // The caller's own, graphs in the caller's names included.
+        // The caller's attribute; graphs in it already have the caller's names.
         if (const Attribute* given = referred(attribute, call, function)) {
           out.attributes.push_back(*given);
           out.attributes.back().name = attribute.name;
@@ -225,12 +226,12 @@ class Inliner {
     }
     if (attribute.type != Attribute::Type::kUndefined && given->type != attribute.type)
       throw Error(Code::kMalformed,
-                  fmt::format("attribute '{}' has type {}, the function uses it as {}", attribute.reference,
+                  fmt::format("attribute '{}' has type {}, the function expects {}", attribute.reference,
                               static_cast<int>(given->type), static_cast<int>(attribute.type)));
     return given;
   }
 
-  // A graph inside a body: its own values are renamed too, since the call's arguments may bear the same names.
+  // A graph inside a body: its own values are renamed too, because arguments of the call may have the same names.
   Graph renamed(const Graph& graph, const FunctionScope& outer, const Node& call, const Function& function) {
     Graph out = graph;
     FunctionScope scope{.names = {}, .outer = &outer};

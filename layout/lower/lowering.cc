@@ -17,10 +17,10 @@ using Type = onnx::Attribute::Type;
 
 namespace {
 
-// Sizes, axes and counts: a number that could be taken for a symbol is none of them.
+// Sizes, axes and counts are never numbers that Symbols uses for symbolic dimensions.
 const onnx::Attribute* countable(const Lowering& lo, const onnx::Attribute* found) {
   if (found && (core::is_symbol(found->i) || std::any_of(found->ints.begin(), found->ints.end(), core::is_symbol)))
-    lo.malformed(fmt::format("attribute '{}' is too far below zero", found->name));
+    lo.malformed(fmt::format("attribute '{}' has a number below {}", found->name, core::kSymbolBase));
   return found;
 }
 
@@ -85,14 +85,15 @@ std::vector<int64_t> Lowering::need_static(const Shape& shape, const char* what)
 }
 
 int Lowering::axis(int64_t axis, int rank) const {
-  if (axis < -rank || axis >= rank) malformed(fmt::format("axis {} lies outside a tensor of rank {}", axis, rank));
+  if (axis < -rank || axis >= rank)
+    malformed(fmt::format("axis {} is out of range for a tensor of rank {}", axis, rank));
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 std::vector<int> Lowering::axes(const std::vector<int64_t>& axes, int rank) const {
   std::vector<int> out;
   for (int64_t one : axes) {
     int normal = axis(one, rank);
-    if (std::count(out.begin(), out.end(), normal)) malformed(fmt::format("axis {} is named twice", one));
+    if (std::count(out.begin(), out.end(), normal)) malformed(fmt::format("axis {} is given twice", one));
     out.push_back(normal);
   }
   return out;
@@ -102,7 +103,7 @@ const onnx::Attribute* Lowering::typed(std::string_view name, Type type) {
   read_.emplace(name);
   const onnx::Attribute* found = node.find(name);
   if (found && found->type != type)
-    malformed(fmt::format("attribute '{}' has type {}, {} was expected", name, static_cast<int>(found->type),
+    malformed(fmt::format("attribute '{}' has type {}, expected {}", name, static_cast<int>(found->type),
                           static_cast<int>(type)));
   return found;
 }

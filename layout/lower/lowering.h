@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the lowering function of an ONNX operator sees: its node, typed. One function an operator:
+// What the lowering function of an ONNX operator works with: its node, with typed inputs and attributes. There is one
+// function for each operator:
 //
 //     void lower_leaky_relu(Lowering& lo) {
 //       float alpha = lo.attr_f("alpha", 0.01f);
 //       lo.output(0, lo.b.leaky_relu(lo.input(0), alpha));
 //     }
 //
-// ONNX's axis order is kept: an NCHW convolution is written as transpose, CONV_2D, transpose, and settle_layouts
-// removes what is not needed. Every attribute must be read or declared irrelevant: one that is left over is an error,
-// so that nothing is ignored silently.
+// ONNX's axis order is kept: an NCHW convolution becomes transpose, CONV_2D, transpose, and settle_layouts removes the
+// transposes that are not needed. Every attribute must be read, or ignored explicitly: an attribute that is not read is
+// an error, so that nothing is ignored silently.
 #pragma once
 
 #include <optional>
@@ -37,12 +38,12 @@ using core::Perm;
 using core::Shape;
 using core::Val;
 
-// What a node may ask of the graph around it: lower_graph.cc implements it.
+// What a node needs from the graph around it; lower_graph.cc implements it.
 class Surroundings {
  public:
   virtual ~Surroundings() = default;
-  // Lowers a subgraph (an If's branch, a Loop's body) in place, its inputs bound to `inputs`; captured outer values are
-  // seen by their names. Gives the subgraph's outputs.
+  // Lowers a subgraph (a branch of If, the body of Loop) in place, its inputs bound to `inputs`. It can use the values
+  // of the graphs around it by name. Returns the subgraph's outputs.
   virtual std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) = 0;
   // The same into the graph of a branch or a loop's body (subgraphs.h); `inputs` are values of the subgraph.
   virtual std::vector<Val> lower_into(core::SubgraphBuilder& subgraph, const onnx::Graph& graph,
@@ -69,22 +70,24 @@ class Lowering {
   const Shape& shape(Val v) const { return b.shape(v); }
   DType dtype(Val v) const { return b.dtype(v); }
   int rank(Val v) const { return b.rank(v); }
-  // Known elements of a small integer input, symbols allowed; nullopt when they are known only at run time.
+  // Known elements of a small integer input, symbols allowed; nullopt when they are known only at run time. These and
+  // the functions above throw core::UnknownType for a value whose type is not known.
   std::optional<std::vector<Dim>> dims(Val v) const;
   std::optional<std::vector<int64_t>> ints(Val v) const;
   std::optional<std::vector<double>> numbers(Val v) const;  // any numeric small constant
-  // The same, refused with a hint when not known: `what` names the input, e.g. "pads".
+  // The same, but throw Unsupported with a hint when not known: `what` names the input, e.g. "pads".
   std::vector<Dim> need_dims(Val v, const char* what) const;
   std::vector<int64_t> need_ints(Val v, const char* what) const;
   std::vector<double> need_numbers(Val v, const char* what) const;
-  // Static extent of an axis; refused with the hint to give --shape when symbolic.
+  // The size of an axis; throws Unsupported with the hint to give --shape when it is symbolic.
   int64_t need_static(Dim dim, const char* what) const;
   std::vector<int64_t> need_static(const Shape& shape, const char* what) const;
-  int axis(int64_t axis, int rank) const;  // normalised to 0..rank-1; malformed when outside
-  std::vector<int> axes(const std::vector<int64_t>& axes,
-                        int rank) const;  // normalised, duplicates are malformed, order kept
+  // Normalised to 0..rank-1; throws kMalformed outside of that.
+  int axis(int64_t axis, int rank) const;
+  // Normalised, in the same order; throws kMalformed for duplicates.
+  std::vector<int> axes(const std::vector<int64_t>& axes, int rank) const;
 
-  // ---- attributes: of the wrong type = malformed ----
+  // ---- attributes; throw kMalformed for another type ----
   bool has_attr(std::string_view name) const { return node.find(name) != nullptr; }
   int64_t attr_i(std::string_view name, int64_t otherwise);
   int64_t need_attr_i(std::string_view name);
@@ -94,19 +97,19 @@ class Lowering {
   std::optional<std::vector<float>> attr_floats(std::string_view name);
   DType attr_dtype(std::string_view name, DType otherwise);  // an integer that names a TensorProto.DataType
   const onnx::Attribute* attr(std::string_view name);        // any type; null when absent
-  void ignore_attr(std::string_view name);                   // read by nobody with reason (say it beside the call)
+  void ignore_attr(std::string_view name);                   // it has no effect; say why beside the call
 
   // ---- outputs ----
   size_t output_count() const { return node.outputs.size(); }
   bool wants_output(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
-  void output(size_t i, Val v);  // ignored when the node does not want it
+  void output(size_t i, Val v);  // ignored when the node does not have this output
   const std::vector<Val>& outputs() const { return outputs_; }
 
   // ---- refusals ----
   [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
   [[noreturn]] void malformed(std::string text) const;
 
-  // After the function: every attribute read, every wanted output given; throws otherwise.
+  // After the function: throws Unsupported when an attribute was not read, or an output was not given.
   void finish() const;
 
  private:
@@ -118,13 +121,13 @@ class Lowering {
 
 using LowerFunction = void (*)(Lowering&);
 
-// A row of the lowering table (lower/table.cc): one for each operator, sorted by domain and name.
+// A row of the lowering table (lower/table.cc), one for each operator, sorted by domain and name.
 struct LowerRow {
   std::string_view domain;  // "" is ai.onnx
   std::string_view op;
-  // A letter an input, the last one for all that follow: f any float, i any integer, n either, b bool, . anything.
-  // Those with a capital letter (F, I, N, and * for anything) are of one type. Wide enough for every opset, narrow
-  // enough that no lowering meets numbers that it was not written for.
+  // One letter for each input, the last one for all that follow: f any float, i any integer, n either, b bool, . any.
+  // Inputs with a capital letter (F, I, N, and * for any) have one type. Wide enough for every opset, and narrow enough
+  // that no lowering gets types that it was not written for.
   std::string_view inputs;
   int min_inputs, max_inputs;  // max -1: any number
   int max_outputs;             // -1: any number

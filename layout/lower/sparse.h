@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX's sparse tensors made dense: TFLite's own sparsity is for pruned weights of few kernels only.
+// Converts ONNX's sparse tensors to dense ones: TFLite's own sparse tensors are read by few kernels only.
 #pragma once
 
 #include "stream/file/budget.h"
@@ -7,8 +7,8 @@
 
 namespace lowtide::layout {
 
-// The dense tensor, zeros where nothing is given. Throws Error(kMalformed) for indices outside the shape or out of
-// order, Unsupported for a tensor of more than kSmallElements elements.
+// The dense tensor, with zeros where no element is given. Throws Error(kMalformed) for indices outside the shape or out
+// of order, Unsupported for a tensor of more than kSmallElements elements.
 stream::RecipeRef dense(const onnx::SparseTensor& sparse, stream::Budget& budget);
 
 }  // namespace lowtide::layout

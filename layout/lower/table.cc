@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of ONNX operators: alphabetical within a domain, one row an operator, naming its function in
-// lower/<family>.cc. Old opset forms end in the same function.
+// The table of ONNX operators: one row for each operator, alphabetical within a domain, with its function in
+// lower/<family>.cc. The forms of older opsets have the same function.
 #include <algorithm>
 #include <array>
 #include <tuple>
@@ -9,8 +9,8 @@
 
 namespace lowtide::layout {
 
-// domain, operator, what its inputs are (LowerRow::inputs), fewest inputs, most inputs (-1: any number), most outputs
-// (-1: any number), function
+// Domain, operator, types of the inputs (LowerRow::inputs), least and greatest number of inputs (-1: any number),
+// greatest number of outputs (-1: any number), function.
 // clang-format off
 #define LOWTIDE_LOWERINGS(ROW) \
   ROW("", "Abs", "n", 1, 1, 1, lower_abs) \

@@ -15,8 +15,8 @@ using core::Kind;
 using core::Op;
 using core::Val;
 
-// The matrix [K, N] that weights [N, K] are the transpose of, if it could stay where it lies: in f16 too, which
-// shrink_weights then leaves behind a DEQUANTIZE.
+// The matrix [K, N] that weights [N, K] are the transpose of, if it can stay in its file. A matrix in f16 can too:
+// shrink_weights then adds a DEQUANTIZE.
 stream::RecipeRef stored_matrix(const core::Value& weights) {
   if (!weights.constant || weights.quantization) return nullptr;
   stream::RecipeRef matrix = stream::recipe::permute(weights.constant, {1, 0});
@@ -37,8 +37,8 @@ Val activated(Builder& b, Val x, Activation activation) {
   return x;
 }
 
-// As one matrix: with batches, XNNPACK would go through the weights once for each. Where extents are dynamic the
-// batches stay, because a shape that is computed at run time hides the output's shape from CompiledModel.
+// As one matrix: with batches, XNNPACK would read the weights once for each batch. Batches of dynamic size stay,
+// because CompiledModel cannot know the shape of an output that depends on a shape computed at run time.
 Val rows(Builder& b, Val x) {
   core::Shape lead = b.shape(x);
   const core::Dim last = lead.back();
@@ -47,7 +47,7 @@ Val rows(Builder& b, Val x) {
   return b.reshape(x, {b.graph.symbols.product(lead), last});
 }
 
-// Absent when the op has to stay as it is.
+// Absent when the op must not be changed.
 Val product(Builder& b, const Op& op) {
   const auto& options = std::get<core::FullyConnectedOptions>(op.options);
   const Val x{op.inputs[0]}, bias{op.inputs.size() > 2 ? op.inputs[2] : core::kAbsent};

@@ -10,7 +10,7 @@ namespace {
 
 using core::Kind;
 
-// Four-bit rows that begin in the middle of a byte are read wrongly by EMBEDDING_LOOKUP and refused by XNNPACK.
+// Four-bit rows that start in the middle of a byte are read wrongly by EMBEDDING_LOOKUP and refused by XNNPACK.
 bool even_rows(const core::Value& table) {
   int64_t columns = 1;
   for (size_t i = 1; i < table.shape.size(); ++i) columns *= table.shape[i] % 2;

@@ -43,7 +43,7 @@ void WeightNames::add(const std::vector<onnx::Node>& nodes) {
   for (const onnx::Node& node : nodes)
     for (const onnx::Attribute& attribute : node.attributes) {
       for (const auto& graph : attribute.graphs) add(*graph);
-      // A Constant's tensor has the name of what the node gives.
+      // The tensor of a Constant has the name of the node's output.
       if (node.op_type == "Constant" && !node.outputs.empty())
         for (const onnx::Tensor& tensor : attribute.tensors) add(tensor, node.outputs[0]);
     }

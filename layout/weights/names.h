@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a weight is called when a user picks weights by name: the initializers that its recipe reads, and the nodes that
-// use it. A weight that was folded from several tensors has the names of the largest; scales and means do not count.
+// The names of a weight when a user selects weights by name: the initializers that its recipe reads. A weight that was
+// folded from several tensors has the names of the largest ones, not of scales and means.
 #pragma once
 
 #include <map>
@@ -21,14 +21,14 @@ class WeightNames {
   std::vector<std::string> of(const stream::RecipeRef& weight) const;
 
  private:
-  // Where bytes begin: in a file, or in a recipe that holds its own.
+  // Where bytes start: in a file, or in a recipe that contains its bytes.
   using Place = std::pair<const void*, uint64_t>;
   struct Named {
-    uint64_t bytes;  // from there on
+    uint64_t bytes;  // from its place on
     std::string name;
   };
   static Place place(const stream::Recipe& leaf);
-  // Null for what is no initializer's, nor a part of one.
+  // Null when the leaf is not an initializer or a part of one.
   const std::string* find(const stream::Recipe& leaf) const;
   void add(const onnx::Tensor& tensor, const std::string& name);
   void add(const onnx::Graph& graph);

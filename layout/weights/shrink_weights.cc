@@ -97,7 +97,7 @@ std::vector<std::string> names_of(const Weight& weight, const WeightNames& initi
   return out;
 }
 
-// Marks what the patterns choose; each has to match something.
+// Marks the weights that the patterns choose; each pattern must match one.
 void choose(std::vector<Weight>& weights, const onnx::Model& onnx, const WeightOptions& options) {
   for (Weight& weight : weights) weight.wanted = options.include.empty();
   if (options.include.empty() && options.exclude.empty()) return;
@@ -115,11 +115,11 @@ void choose(std::vector<Weight>& weights, const onnx::Model& onnx, const WeightO
         weights[i].wanted = wanted;
       }
       if (any) continue;
-      std::string hint = "the model has none";
-      if (!names.empty()) hint = fmt::format("one is called '{}'", names[0].empty() ? "" : names[0][0]);
+      std::string hint = "the model has no such weights";
+      if (!names.empty()) hint = fmt::format("the first weight is '{}'", names[0].empty() ? "" : names[0][0]);
       throw stream::Error(stream::Code::kUsage,
-                          fmt::format("{} '{}' matches the name of no weight of {} elements or more, nor of a node "
-                                      "that uses one: {}",
+                          fmt::format("{} '{}' matches no weight of {} elements or more and no node that uses one: "
+                                      "{}",
                                       option, pattern, core::kWeightElements, hint));
     }
   };
@@ -127,7 +127,7 @@ void choose(std::vector<Weight>& weights, const onnx::Model& onnx, const WeightO
   mark("--weights-exclude", options.exclude, false);
 }
 
-// What the weight is called in a message.
+// The weight's name in messages.
 std::string label(const Weight& weight) {
   if (!weight.name.empty()) return weight.name;
   return weight.uses.empty() ? "" : weight.uses[0].graph->origins[op_of(weight.uses[0]).origin];
@@ -152,7 +152,7 @@ void keep_halves(Weight& weight) {
   weight.is_exact = true;
 }
 
-// All users have to read the same channels.
+// All users must read the same channels.
 void choose_integers(Weight& weight, bool four_bits) {
   int axis = -1;
   for (const Use& use : weight.uses) {
@@ -165,16 +165,16 @@ void choose_integers(Weight& weight, bool four_bits) {
   weight.dtype = four_bits ? DType::kInt4 : DType::kInt8;
 }
 
-// Why a weight with this magnitude cannot be stored so; empty when it can.
+// Why a weight of this largest magnitude cannot be stored in this type; empty when it can.
 std::string reason_to_stay(DType dtype, float magnitude) {
-  if (!std::isfinite(magnitude)) return "it holds an infinity or NaN";
+  if (!std::isfinite(magnitude)) return "it has infinite or NaN elements";
   if (dtype == DType::kFloat16 && magnitude > kLargestHalf)
-    return fmt::format("its largest magnitude, {:.6g}, is beyond f16's {}", magnitude, kLargestHalf);
+    return fmt::format("its largest magnitude is {:.6g}, that of f16 is {}", magnitude, kLargestHalf);
   return {};
 }
 
-// Symmetric, over the narrow range. A channel of zeros, or of numbers near the end of f32's range, has scale 1: kernels
-// refuse scales that are not normal numbers.
+// Symmetric, with the narrow range. A channel of zeros, or of numbers close to zero, has the scale 1: kernels refuse
+// scales that are not normal numbers.
 core::Quantization symmetric(const std::vector<float>& magnitudes, DType dtype, int axis) {
   const float top = dtype == DType::kInt4 ? 7 : 127;
   core::Quantization out{.scale = {}, .zero_point = {}, .axis = axis};
@@ -206,7 +206,7 @@ void settle(Weight& weight, const stream::Magnitude& measured, core::ShrunkWeigh
 
 // ---- the graph ----
 
-// One graph's values for the stored weights, and the ops that read them.
+// The values of stored weights in one graph, and the ops that read them.
 class Reading {
  public:
   explicit Reading(Graph& graph) : graph_(graph), builder_(graph) {}
@@ -243,7 +243,7 @@ class Reading {
     return floats;
   }
 
-  // Only the rows that are picked become floats.
+  // Only the rows that are picked are converted to f32.
   void gather_halves(const Weight& weight, const Use& use) {
     read(use, stored(weight));
     Op& op = graph_.ops[static_cast<size_t>(use.op)];
@@ -253,7 +253,7 @@ class Reading {
     push(Kind::kDequantize, {op.outputs[0]}, floats);
   }
 
-  // EMBEDDING_LOOKUP takes a list of i32.
+  // EMBEDDING_LOOKUP takes a list of i32 indices.
   void look_up(const Weight& weight, const Use& use) {
     const Op gather = op_of(use);
     graph_.ops[static_cast<size_t>(use.op)].kind = Kind::kDead;
@@ -268,7 +268,7 @@ class Reading {
     if (picked.size() != 1) push(Kind::kReshape, {looked_up, shape_of_result(indices, table).id}, gather.outputs[0]);
   }
 
-  // The indices' shape and the row's; -1 stands for one dimension that is not known.
+  // The shape of the indices and that of a row; -1 stands for one unknown dimension.
   Val shape_of_result(Val indices, const core::Shape& table) {
     std::vector<int64_t> shape = graph_.at(indices.id).shape;
     const auto row = std::vector<int64_t>(table.begin() + 1, table.end());
@@ -279,7 +279,8 @@ class Reading {
     return builder_.i32(shape);
   }
 
-  // The hybrid kernel of a grouped convolution takes equal scales for a single one, which it has no groups for.
+  // The hybrid kernel of a grouped convolution treats equal scales as a single one, and then allocates no memory for
+  // groups.
   bool groups_of_one_scale(const Weight& weight, const Use& use) const {
     const Op& op = op_of(use);
     const std::vector<float>& scale = weight.quantization->scale;

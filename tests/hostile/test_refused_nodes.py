@@ -31,7 +31,7 @@ def refusal(model, folder):
     """(all lines, names of refused nodes, names of nodes that were not judged)."""
     path = folder / "model.onnx"
     onnx.save(model, path)
-    conversion = converter.convert(path, folder / "model.tflite", time_limit=60)
+    conversion = converter.convert(path, folder / "model.tflite", cpu_seconds=20)
     assert (conversion.status, conversion.exit_status) == ("refused", 8), conversion
     lines = conversion.stderr.splitlines()
     at = next((i for i, line in enumerate(lines) if "could not be judged" in line), len(lines))
@@ -60,7 +60,7 @@ UNKNOWN = lambda name, a, b: helper.make_node("Foo", [a], [b], name=name, domain
 
 
 def test_300_unknown_operators_in_a_row(tmp_path):
-    lines, refused, _ = refusal(model_of(chain(300, UNKNOWN), [f32("x", 2, 3)], [f32("y", 2, 3)]), tmp_path)
+    lines, _refused, _ = refusal(model_of(chain(300, UNKNOWN), [f32("x", 2, 3)], [f32("y", 2, 3)]), tmp_path)
     assert count_of(lines) == 300 and not_judged_count(lines) == 0
 
 
@@ -100,7 +100,7 @@ def test_an_attribute_that_is_refused_before_any_input_is_looked_at(tmp_path):
         a = other.Foo(x)
         y = Dropout<is_test=0>(a)
     }"""
-    lines, refused, open_nodes = refusal(parsed(text, opset=6), tmp_path)
+    _lines, refused, open_nodes = refusal(parsed(text, opset=6), tmp_path)
     assert sorted(refused) == ["a", "y"] and open_nodes == []
 
 
@@ -121,7 +121,7 @@ def test_a_wrong_or_open_declaration_makes_no_claim(declared, tmp_path):
         a = other.Foo(x)
         y = MatMul(a, w)
     }}"""
-    lines, refused, open_nodes = refusal(parsed(text), tmp_path)
+    _lines, refused, open_nodes = refusal(parsed(text), tmp_path)
     assert refused == ["a"] and open_nodes == ["y"]
 
 
@@ -131,7 +131,7 @@ def test_elements_of_a_declared_shape_tensor_may_be_known_after_all(tmp_path):
         p = other.Foo(x)
         y = Pad<mode="reflect">(x, p)
     }"""
-    lines, refused, open_nodes = refusal(parsed(text), tmp_path)
+    _lines, _refused, open_nodes = refusal(parsed(text), tmp_path)
     assert open_nodes == ["y"]
 
 
@@ -148,7 +148,7 @@ def test_subgraphs_are_looked_through(tmp_path):
             else_branch = g4 () => (e) { e = other.Baz(x) }
         >
     }"""
-    lines, refused, open_nodes = refusal(parsed(text), tmp_path)
+    lines, _refused, open_nodes = refusal(parsed(text), tmp_path)
     operators = " ".join(lines)
     for name in ("Foo", "Less", "Bar", "Baz"):
         assert f"other.{name}: the operator is not known" in operators
@@ -168,7 +168,7 @@ LOOP = """g (int64 n, bool c, float[2,3] x) => (float[2,3] y) {
 
 
 def test_bodies_of_loops(tmp_path):
-    lines, refused, open_nodes = refusal(parsed(LOOP), tmp_path)
+    _lines, refused, open_nodes = refusal(parsed(LOOP), tmp_path)
     assert {"a", "u", "t"} <= set(refused)
     assert "k" in open_nodes
 
@@ -177,7 +177,7 @@ def test_a_node_of_an_unrolled_loop_is_listed_once(tmp_path):
     text = """g (float[5,3] x) => (y) <int64 n = {5}, bool c = {1}> {
         y = Loop (n, c) <body = body (int64 i, bool ci) => (bool co, t) { co = Identity(ci) t = other.Bar(x) }>
     }"""
-    lines, refused, _ = refusal(parsed(text), tmp_path)
+    lines, _refused, _ = refusal(parsed(text), tmp_path)
     assert sum("other.Bar" in line for line in lines) == 1
 
 
@@ -189,5 +189,5 @@ def test_nested_subgraphs_take_linear_time(tmp_path):
         condition = helper.make_node("Foo", ["x"], [f"c{depth}"], domain="other", name=f"c{depth}")
         node = helper.make_node("If", [f"c{depth}"], [f"r{depth}"], then_branch=inner, else_branch=leaf())
         inner = helper.make_graph([condition, node], f"g{depth}", [], [f32(f"r{depth}", 2)])
-    lines, refused, _ = refusal(model_of(inner.node, [f32("x", 2)], [f32("r23", 2)]), tmp_path)
+    _lines, refused, _ = refusal(model_of(inner.node, [f32("x", 2)], [f32("r23", 2)]), tmp_path)
     assert len(refused) == 24 + 25

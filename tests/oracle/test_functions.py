@@ -94,7 +94,7 @@ REFUSED = {
     "attribute_of_another_type": ("type", """
         g (float[2] x) => (float[2] y) { y = local.f <a = 1> (x) }
         <domain: "local", opset_import: ["": 18]> f <a> (p) => (q) { q = LeakyRelu <alpha: float = @a> (p) }"""),
-    "name_from_outside": ("'x', which nothing in it gives", """
+    "name_from_outside": ("'x', which has no producer in it", """
         g (float[2] x) => (float[2] y) { y = local.f (x) }
         <domain: "local", opset_import: ["": 18]> f (p) => (q) { q = Add (p, x) }"""),
     "expands_without_measure": ("expand to more than", "g (float[2] x) => (float[2] y) { y = local.f0 (x) }" + "".join(

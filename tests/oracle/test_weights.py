@@ -212,7 +212,7 @@ def test_what_cannot_be_stored_stays_and_says_so(value, modes, tmp_path, lowtide
         tflite, conversion = converted(case.model(), tmp_path, "--weights", mode)
         found = [s for s in stored(tflite) if s.values.size == w.size]
         assert [s.dtype.name for s in found] == ["float32"] and np.array_equal(found[0].values, w, equal_nan=True)
-        assert "'w' stays float: " + ("its largest magnitude, 70000" if value == -70000 else "it holds an infinity or NaN") in conversion.stdout
+        assert "'w' stays float: " + ("its largest magnitude is 70000" if value == -70000 else "it has infinite or NaN elements") in conversion.stdout
         report = json.loads((tmp_path / "report.json").read_text())["weights"]
         assert report["form"] == mode and report["float"] == 1 and len(report["kept"]) == 1
 
@@ -371,9 +371,9 @@ def test_parts_have_the_name_of_the_whole(tmp_path, lowtide):
 
 
 @pytest.mark.parametrize("options, words", [
-    (["--weights", "int8", "--weights-include", "encw"], "--weights-include 'encw' matches the name of no weight"),
-    (["--weights", "f16", "--weights-exclude", "dec_w", "--weights-exclude", "x"], "--weights-exclude 'x' matches"),
-    (["--weights-include", "enc_w"], "need --weights"),
+    (["--weights", "int8", "--weights-include", "encw"], "--weights-include 'encw' matches no weight"),
+    (["--weights", "f16", "--weights-exclude", "dec_w", "--weights-exclude", "x"], "--weights-exclude 'x' matches no weight"),
+    (["--weights-include", "enc_w"], "need --weights f16, int8 or int4"),
     (["--weights", "int3"], "int3"),
 ])
 def test_mistakes_in_options(options, words, tmp_path, lowtide):

@@ -149,7 +149,7 @@ def test_branches_and_an_output(tmp_path, litert, lowtide):
     >"""
     case = Case("stored/branches", "bool c, float[3,40] x", body, {"w": halves(40, 34), "u": halves(40, 34)}, opset=16,
                 outputs="float[3,34] y, float[40,34] z")
-    tflite, _, report = converted(case.model(), tmp_path)
+    tflite, _, _report = converted(case.model(), tmp_path)
     # The product's operand is another constant than the output: it is transposed.
     assert sorted(s.dtype.name for s in stored(tflite) if s.values.size == 1360) == ["float16", "float16", "float32"]
     for c in (True, False):

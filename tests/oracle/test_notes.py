@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators and attributes that are newer than the model's opset: converted with the meaning of the first opset that has
+them, and named in a note."""
+
+import json
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.support import converter, judge
+from tests.support.compare import RangeTolerance
+from tests.support.inputs import random_inputs
+
+CONSTANTS = {
+    "q": np.arange(-12, 12, dtype=np.int8).reshape(2, 12),
+    "s": np.linspace(0.5, 2, 12, dtype=np.float32),
+    "z": np.zeros(12, np.int8),
+    "f": np.linspace(0.5, 2, 4, dtype=np.float32),
+    "b": np.linspace(-1, 1, 4, dtype=np.float32),
+}
+
+# The graph, the opset that is declared, one that has all of it, and the notes.
+NEWER = {
+    "operator": ("g (float[2,3] x) => (float[2,3] y) { y = Celu<alpha=0.5>(x) }", 10, 12,
+                 ["operator Celu is new in opset 12, the model declares opset 10: taken as in opset 12 (node 'y')"]),
+    "operator with an attribute": (
+        "g (float[2,3,4] x) => (float[2,3,4] y) { y = LayerNormalization<stash_type=1>(x, f, b) }", 16, 17,
+        ["operator LayerNormalization is new in opset 17, the model declares opset 16: taken as in opset 17 (node 'y')"]),
+    "attribute": ("g (float[1,2,9,9] x) => (float[1,2,5,5] y) { y = AveragePool<kernel_shape=[3,3],dilations=[2,2]>(x) }", 11, 19,
+                  ["attribute 'dilations' of AveragePool is new in opset 19, the model declares opset 11: taken as in opset 19 (node 'y')"]),
+    "axis": ("g () => (float[2,12] y) { y = DequantizeLinear<axis=1>(q, s, z) }", 10, 13,
+             ["attribute 'axis' of DequantizeLinear is new in opset 13, the model declares opset 10: taken as in opset 13 (node 'y')"]),
+    "several nodes": ("g (float[2,3] x) => (float[2,3] y) { k = Celu(x) n = Celu(k) y = LeakyRelu(n) }", 11, 12,
+                      ["operator Celu is new in opset 12, the model declares opset 11: taken as in opset 12 (2 nodes, the first is 'k')"]),
+    "a branch": ("""g (bool c, float[2,3] x) => (float[2,3] y) { y = If (c) <
+                    then_branch = g1 () => (float[2,3] t) { t = Celu(x) }, else_branch = g2 () => (float[2,3] e) { e = Neg(x) }> }""", 11, 16,
+                 ["operator Celu is new in opset 12, the model declares opset 11: taken as in opset 12 (node 't')"]),
+    "nothing": ("g (float[2,3] x) => (float[2,3] y) { y = Celu(x) }", 12, 12, []),
+}
+
+
+def model(text, opset):
+    graph = onnx.parser.parse_graph(text)
+    names = {name for node in graph.node for name in node.input}
+    for name, value in CONSTANTS.items():
+        if name in names:
+            graph.initializer.append(numpy_helper.from_array(value, name))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+@pytest.mark.parametrize("name", NEWER)
+def test_note_and_answer(name, tmp_path, litert, lowtide):
+    text, declared, complete, notes = NEWER[name]
+    path, tflite, report = (tmp_path / f for f in ("model.onnx", "model.tflite", "report.json"))
+    onnx.save(model(text, declared), path)
+    conversion = converter.convert(path, tflite, ["--report", report])
+    assert conversion.status == "converted", conversion.reason
+    assert [line[6:] for line in conversion.stdout.splitlines() if line.startswith("note: ")] == notes
+    assert json.loads(report.read_text())["notes"] == notes
+    whole = model(text, complete)
+    arrays = random_inputs(whole)
+    verdict = judge.judge_outputs(tflite, arrays, judge.reference(whole.SerializeToString(), arrays), RangeTolerance(), litert)
+    assert verdict.passed, str(verdict)
+
+
+def test_quiet_prints_no_notes(tmp_path, lowtide):
+    path = tmp_path / "model.onnx"
+    onnx.save(model(*NEWER["operator"][:2]), path)
+    conversion = converter.convert(path, tmp_path / "model.tflite", ["--quiet"])
+    assert conversion.status == "converted" and not conversion.stdout and not conversion.stderr
