@@ -94,7 +94,7 @@ BRANCH = """
     >"""
 
 
-def test_branches_are_not_compared(tmp_path, lowtide):
+def test_branches_are_not_compared(tmp_path):
     """One of the two runs."""
     path = tmp_path / "model.onnx"
     onnx.save(model("float[2,15] x, int64[2] s, bool c", BRANCH, "y"), path)
