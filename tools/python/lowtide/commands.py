@@ -299,7 +299,7 @@ def convert(
     threads : int, optional
         Threads that write weights.
     weights : str, optional
-        "float", "f16", "int8", "int4" or "in-place".
+        "stored" (the default), "float", "f16", "int8", "int4" or "in-place".
     weights_include, weights_exclude : str or sequence of str, optional
         Patterns of names of weights.
     external_buffers : bool
