@@ -17,6 +17,7 @@
 
 #include "stream/error.h"
 #include "stream/file/system_call.h"
+#include "stream/file/window.h"
 
 namespace lowtide::stream {
 namespace {
@@ -147,8 +148,9 @@ class ExternalFiles::Folder {
 
 class ExternalFiles::File final : public Source {
  public:
-  File(std::shared_ptr<Folder> folder, std::string location)
+  File(std::shared_ptr<Folder> folder, std::string location, Access access)
       : folder_(std::move(folder)), location_(std::move(location)), name_(folder_->name_of(location_)) {
+    if (access == Access::kMap) guard_.emplace();
     identity_ = identity(folder_->file(location_)->number(), name_);
   }
 
@@ -158,6 +160,13 @@ class ExternalFiles::File final : public Source {
   void read_at(uint64_t offset, std::span<std::byte> out) const override {
     check_range(offset, out.size(), identity_.size, name_);
     read_fully(descriptor()->number(), offset, out, name_);
+  }
+  void will_read(uint64_t offset, uint64_t bytes) const override {
+    ahead_.before(descriptor()->number(), offset, bytes);
+  }
+  Window window(uint64_t offset, uint64_t bytes, Budget& budget) const override {
+    check_range(offset, bytes, identity_.size, name_);
+    return guard_ ? map_window(*this, descriptor()->number(), offset, bytes, budget) : Window();
   }
   Range next_hole(uint64_t offset, uint64_t end) const override {
     return stream::next_hole(descriptor()->number(), offset, end);
@@ -177,10 +186,12 @@ class ExternalFiles::File final : public Source {
   std::shared_ptr<Folder> folder_;
   std::string location_, name_;
   Identity identity_;
+  std::optional<FaultGuard> guard_;  // as long as there may be windows
+  mutable ReadAhead ahead_;
 };
 
-ExternalFiles::ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget)
-    : folder_(std::make_shared<Folder>(folder)), spill_(spill), budget_(budget) {}
+ExternalFiles::ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget, Access access)
+    : folder_(std::make_shared<Folder>(folder)), spill_(spill), budget_(budget), access_(access) {}
 
 std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
   auto it = files_.find(location);
@@ -189,7 +200,7 @@ std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
 }
 
 std::shared_ptr<Source> ExternalFiles::open_stored(const std::string& location) {
-  return std::make_shared<File>(folder_, location);
+  return std::make_shared<File>(folder_, location, access_);
 }
 
 std::shared_ptr<Source> ExternalFiles::open_new(const std::string& location) {

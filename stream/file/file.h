@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes out of files. A Source is a file (or memory, or a decompressed spill) of fixed size, read at random offsets
-// without keeping pages resident.
-//
-// The trap: a mapped page that was touched counts as resident until it is dropped, and a mapped file that shrinks is a
-// SIGBUS. So weights are read with pread, and so is the protobuf walk, in windows (wire.h).
+// without keeping pages resident: through a mapped window (window.h), which saves a copy, or by read_at().
 #pragma once
 
 #include <cstddef>
@@ -15,6 +12,15 @@
 #include <vector>
 
 namespace lowtide::stream {
+
+class Budget;
+class Window;
+
+// How files are read.
+enum class Access : uint8_t {
+  kMap,   // large pieces through mapped windows, small ones and those that lie apart by pread
+  kRead,  // everything by pread
+};
 
 // An open file descriptor; closed when the last user is done with it.
 class Descriptor {
@@ -50,6 +56,13 @@ class Source {
   // Reads exactly out.size() bytes. Safe from several threads. Throws Error(kMalformed) past the end, Error(kIo) when
   // the disk fails or the file became shorter.
   virtual void read_at(uint64_t offset, std::span<std::byte> out) const = 0;
+  // Says that these bytes are read next, piece by piece: what is not in the page cache is asked for in large pieces,
+  // and what lies before it ahead of time.
+  virtual void will_read(uint64_t /*offset*/, uint64_t /*bytes*/) const {}
+  // The same bytes in the page cache, without a copy: a populated window, charged to the budget, in which the reader
+  // must look for faults (window.h). Empty where this source is not mapped, the budget has no room, or the system
+  // refuses: read_at() reads everything. Safe from several threads. Throws as read_at() does.
+  virtual Window window(uint64_t offset, uint64_t bytes, Budget& budget) const;
   // The first hole in [offset, end): bytes that read as zeros because nothing is stored there. [end, end) when there is
   // none, or none is known of.
   virtual Range next_hole(uint64_t /*offset*/, uint64_t end) const { return {end, end}; }
@@ -61,7 +74,7 @@ class Source {
 };
 
 // Regular files only (no device, pipe, folder). Throws Error(kNotFound, kUnsafePath, kIo).
-std::shared_ptr<Source> open_file(const std::filesystem::path& path);
+std::shared_ptr<Source> open_file(const std::filesystem::path& path, Access access = Access::kMap);
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name);
 // True when both paths lead to one existing file, also through links.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);

@@ -23,9 +23,22 @@ namespace pb = ::onnx;
 // Older versions of the file format have no opset imports: all operators have opset 1.
 constexpr int64_t kFirstIrWithOpsets = pb::IR_VERSION_2017_11_3;
 
+// What is wrong in bytes that could not be read is not the model's fault.
+onnx::Model walk(const std::shared_ptr<Source>& source, ExternalFiles* files, Budget& budget) {
+  OnnxParser parser(source, files, budget);
+  try {
+    onnx::Model model = parser.model();
+    parser.check();
+    return model;
+  } catch (const Error&) {
+    parser.check();
+    throw;
+  }
+}
+
 onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const std::string& path, Budget& budget) {
   try {
-    onnx::Model model = OnnxParser(source, files, budget).model();
+    onnx::Model model = walk(source, files, budget);
     model.path = path;
     model.file_bytes = source->size();
     model.sources.push_back(std::move(source));
@@ -58,12 +71,13 @@ void refuse_common_mistakes(const Source& source) {
 
 std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? "" : std::move(domain); }
 
-onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder) {
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder,
+                      Access access) {
   Spill spill(spill_folder);
-  std::shared_ptr<Source> source = open_file(path);
+  std::shared_ptr<Source> source = open_file(path, access);
   refuse_common_mistakes(*source);
   if (path.extension() == ".zst") source = decompress(*source, spill, budget);
-  ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget);
+  ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget, access);
   return parse(std::move(source), &files, path.string(), budget);
 }
 

@@ -15,8 +15,8 @@ namespace lowtide::stream {
 // `path` may end in .zst: it is decompressed into an unlinked spill file, in a bounded window (zstd_source.h). That
 // file is made in $TMPDIR, else in `spill_folder` (the output's folder), else in /var/tmp. External data is resolved
 // beside the model and confined to its folder (external_data.h). Throws Error.
-onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget,
-                      const std::filesystem::path& spill_folder = {});
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const std::filesystem::path& spill_folder = {},
+                      Access access = Access::kMap);
 // The same from any source (tests, fuzzing). External data is resolved in `folder`, and refused when that is empty.
 onnx::Model read_onnx(std::shared_ptr<Source> source, const std::filesystem::path& folder, Budget& budget);
 

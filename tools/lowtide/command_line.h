@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/model_spec.h"
+#include "stream/file/file.h"
 
 namespace lowtide::tools {
 
@@ -21,6 +22,7 @@ struct ConversionOptions {
   bool external = false, quiet = false;
   uint64_t max_rss = 0;  // bytes; 0: not given
   int threads = 0;       // 0: not given
+  stream::Access access = stream::Access::kMap;
 };
 
 struct ConvertCommand : ConversionOptions {

@@ -72,10 +72,10 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   return out;
 }
 
-onnx::Model read_within(const std::string& input, const std::filesystem::path& folder, Budget& budget,
+onnx::Model read_within(const ConversionOptions& options, const std::filesystem::path& folder, Budget& budget,
                         const MemoryLimit& limit) {
   try {
-    return stream::read_onnx(input, budget, folder);
+    return stream::read_onnx(options.input, budget, folder, options.access);
   } catch (const stream::OverBudget& error) {
     limit.refuse_reading(error.needed());
   }
@@ -96,7 +96,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
   try {
     limit.allow_graph(options.input);
     Budget budget(limit.graph_budget());
-    onnx::Model onnx = read_within(options.input, folder, budget, limit);
+    onnx::Model onnx = read_within(options, folder, budget, limit);
     layout.after_pass = [&](std::string_view pass, const core::Model& model) {
       budget.set_limit(limit.graph_budget());  // which is less as the graph grows
       if (watchers.after_pass) watchers.after_pass(pass, model);
