@@ -20,7 +20,7 @@
 
 #include "stream/file/budget.h"
 #include "stream/file/fault_guard.h"
-#include "stream/file/file.h"
+#include "stream/file/source.h"
 
 namespace lowtide::stream {
 
