@@ -22,9 +22,6 @@ static_assert(Wire::kMaxText < INT_MAX - kReopenAt);
 
 }  // namespace
 
-Wire::Input::Input(const Source& source, Budget& budget)
-    : source_(source), budget_(budget), buffer_(budget.take(kMostLoaded, "the window on a model file")) {}
-
 void Wire::Input::jump(uint64_t position) {
   origin_ = position;
   next_ = position;
@@ -43,6 +40,7 @@ void Wire::Input::load(uint64_t left) {
     data_ = window_.data();
   } else {
     bytes = std::min(goes_on ? std::clamp(load_ * 2, kFirstLoad, kMostLoaded) : kFirstLoad, left);
+    if (buffer_.size() == 0) buffer_ = budget_.take(kMostLoaded, "the window on a model file");
     source_.read_at(next_, buffer_.span().first(bytes));
     data_ = buffer_.data();
   }

@@ -52,7 +52,7 @@ class Wire {
   // Gives CodedInputStream small parts of the file; after a jump a part is small, and then they grow.
   class Input final : public google::protobuf::io::ZeroCopyInputStream {
    public:
-    Input(const Source& source, Budget& budget);
+    Input(const Source& source, Budget& budget) : source_(source), budget_(budget) {}
     void jump(uint64_t position);
     void check() const { window_.check(); }
     bool Next(const void** data, int* size) override;

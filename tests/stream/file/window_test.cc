@@ -21,30 +21,34 @@
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kFilePageBytes = 4096;
+constexpr uint64_t kMebibyte = 1 << 20;
 
-std::string pattern(size_t bytes) {
+std::string window_pattern(size_t bytes) {
   std::string out(bytes, '\0');
   for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<char>(i * 31 + i / 251 + 1);
   return out;
 }
 
-std::string_view text_of(const Window& window) {
+std::string_view window_text(const Window& window) {
   return {reinterpret_cast<const char*>(window.data()), window.span().size()};
 }
 
 TEST(Window, HoldsTheBytesOfAnyRange) {
   ScratchFolder folder;
-  const std::string bytes = pattern(5 * kPage + 77);
+  const std::string bytes = window_pattern(5 * kFilePageBytes + 77);
   write_file(folder / "a", bytes);
   auto source = open_file(folder / "a");
-  Budget budget(kMiB);
-  for (auto [offset, count] : std::vector<std::pair<uint64_t, uint64_t>>{
-           {0, 1}, {0, bytes.size()}, {1, kPage}, {kPage - 1, 2}, {3 * kPage + 5, 2 * kPage}, {bytes.size() - 1, 1}}) {
+  Budget budget(kMebibyte);
+  for (auto [offset, count] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 1},
+                                                                         {0, bytes.size()},
+                                                                         {1, kFilePageBytes},
+                                                                         {kFilePageBytes - 1, 2},
+                                                                         {3 * kFilePageBytes + 5, 2 * kFilePageBytes},
+                                                                         {bytes.size() - 1, 1}}) {
     const Window window = source->window(offset, count, budget);
     ASSERT_TRUE(window);
-    EXPECT_EQ(text_of(window), bytes.substr(offset, count));
+    EXPECT_EQ(window_text(window), bytes.substr(offset, count));
     EXPECT_TRUE(window.holds(*source, offset, count));
     EXPECT_FALSE(window.holds(*source, offset, count + 1));
     EXPECT_EQ(budget.limit() - budget.available(), Window::cost(offset, count));
@@ -57,78 +61,81 @@ TEST(Window, HoldsTheBytesOfAnyRange) {
 
 TEST(Window, ThereIsNoneWhereNothingIsMapped) {
   ScratchFolder folder;
-  write_file(folder / "a", pattern(3 * kPage));
-  Budget budget(2 * kPage);
+  write_file(folder / "a", window_pattern(3 * kFilePageBytes));
+  Budget budget(2 * kFilePageBytes);
   EXPECT_FALSE(open_file(folder / "a", Access::kRead)->window(0, 10, budget));
   EXPECT_FALSE(memory_source(to_bytes("abc"), "memory")->window(0, 3, budget));
-  EXPECT_FALSE(open_file(folder / "a")->window(0, 2 * kPage + 1, budget));  // beyond the budget
+  EXPECT_FALSE(open_file(folder / "a")->window(0, 2 * kFilePageBytes + 1, budget));  // beyond the budget
   EXPECT_EQ(budget.available(), budget.limit());
 }
 
 TEST(Window, OutlivesTheDescriptor) {
   ScratchFolder folder;
-  write_file(folder / "a", pattern(kPage));
-  Budget budget(kMiB);
+  write_file(folder / "a", window_pattern(kFilePageBytes));
+  Budget budget(kMebibyte);
   Window window;
   {
     auto source = open_file(folder / "a");
-    window = source->window(0, kPage, budget);
+    window = source->window(0, kFilePageBytes, budget);
     std::filesystem::remove(folder / "a");
   }
-  EXPECT_EQ(text_of(window), pattern(kPage));
+  EXPECT_EQ(window_text(window), window_pattern(kFilePageBytes));
 }
 
 TEST(Window, IsZerosAndAnErrorWhenTheFileShrinks) {
   ScratchFolder folder;
-  write_file(folder / "a", pattern(8 * kPage));
+  write_file(folder / "a", window_pattern(8 * kFilePageBytes));
   auto source = open_file(folder / "a");
-  Budget budget(kMiB);
-  const Window window = source->window(100, 7 * kPage, budget), other = source->window(0, kPage, budget);
-  std::filesystem::resize_file(folder / "a", kPage);
-  const int64_t sum = std::accumulate(window.span().begin() + 2 * kPage, window.span().end(), int64_t{0},
+  Budget budget(kMebibyte);
+  const Window window = source->window(100, 7 * kFilePageBytes, budget),
+               other = source->window(0, kFilePageBytes, budget);
+  std::filesystem::resize_file(folder / "a", kFilePageBytes);
+  const int64_t sum = std::accumulate(window.span().begin() + 2 * kFilePageBytes, window.span().end(), int64_t{0},
                                       [](int64_t all, std::byte b) { return all + static_cast<int64_t>(b); });
   EXPECT_EQ(sum, 0);
   expect_error(Code::kIo, "became shorter", [&] { window.check(); });
   expect_error(Code::kIo, (folder / "a").string(), [&] { window.check(); });
   other.check();  // its page is there still
-  EXPECT_EQ(text_of(other), pattern(kPage));
+  EXPECT_EQ(window_text(other), window_pattern(kFilePageBytes));
   // A system call that reads such a page fails without a signal.
-  OutFile out(folder / "out", 8 * kPage);
-  std::vector<std::byte> scratch(kPage);
-  expect_error(Code::kIo, "became shorter", [&] { out.copy_from(*source, 0, 0, 8 * kPage, scratch, &budget); });
+  OutFile out(folder / "out", 8 * kFilePageBytes);
+  std::vector<std::byte> scratch(kFilePageBytes);
+  expect_error(Code::kIo, "became shorter",
+               [&] { out.copy_from(*source, 0, 0, 8 * kFilePageBytes, scratch, &budget); });
 }
 
 TEST(Window, CannotBeginInAFileThatHasShrunk) {
   ScratchFolder folder;
-  write_file(folder / "a", pattern(8 * kPage));
+  write_file(folder / "a", window_pattern(8 * kFilePageBytes));
   auto source = open_file(folder / "a");
-  std::filesystem::resize_file(folder / "a", kPage);
-  Budget budget(kMiB);
-  expect_error(Code::kIo, "became shorter", [&] { source->window(0, 8 * kPage, budget); });
+  std::filesystem::resize_file(folder / "a", kFilePageBytes);
+  Budget budget(kMebibyte);
+  expect_error(Code::kIo, "became shorter", [&] { source->window(0, 8 * kFilePageBytes, budget); });
   EXPECT_EQ(budget.available(), budget.limit());
 }
 
 TEST(Window, FaultsOfManyThreadsAtOnce) {
   ScratchFolder folder;
   constexpr int kThreads = 8, kRounds = 20;
-  Budget budget(64 * kMiB);
+  Budget budget(64 * kMebibyte);
   for (int round = 0; round < kRounds; ++round) {
-    write_file(folder / "a", pattern(64 * kPage));
+    write_file(folder / "a", window_pattern(64 * kFilePageBytes));
     auto source = open_file(folder / "a");
-    const Window shared = source->window(0, 64 * kPage, budget);  // all threads fault in it, and each in its own
+    const Window shared =
+        source->window(0, 64 * kFilePageBytes, budget);  // all threads fault in it, and each in its own
     std::atomic<int> waiting = kThreads, caught = 0;
     {
       std::vector<std::jthread> threads;
       for (int i = 0; i < kThreads; ++i)
         threads.emplace_back([&, i] {
-          const Window own = source->window(static_cast<uint64_t>(i) * 8 * kPage, 8 * kPage, budget);
+          const Window own = source->window(static_cast<uint64_t>(i) * 8 * kFilePageBytes, 8 * kFilePageBytes, budget);
           if (--waiting == 0) std::filesystem::resize_file(folder / "a", 0);
           while (waiting > 0) std::this_thread::yield();
           std::error_code none;
           while (std::filesystem::file_size(folder / "a", none) != 0) std::this_thread::yield();
           volatile std::byte sink{};
-          for (uint64_t at = 0; at < 64 * kPage; at += kPage) sink = shared.data()[at];
-          for (uint64_t at = 0; at < 8 * kPage; at += kPage) sink = own.data()[at];
+          for (uint64_t at = 0; at < 64 * kFilePageBytes; at += kFilePageBytes) sink = shared.data()[at];
+          for (uint64_t at = 0; at < 8 * kFilePageBytes; at += kFilePageBytes) sink = own.data()[at];
           static_cast<void>(sink);
           caught += error_of([&] { own.check(); }).has_value() && error_of([&] { shared.check(); }).has_value();
         });
@@ -173,11 +180,11 @@ class HostHandler : public testing::Test {
   const void* fault_elsewhere() {
     write_file(folder_ / "elsewhere", "x");
     const int file = open((folder_ / "elsewhere").c_str(), O_RDONLY);
-    auto* pages = static_cast<char*>(mmap(nullptr, 2 * kPage, PROT_READ, MAP_SHARED, file, 0));
+    auto* pages = static_cast<char*>(mmap(nullptr, 2 * kFilePageBytes, PROT_READ, MAP_SHARED, file, 0));
     close(file);
-    if (sigsetjmp(g_back, 1) == 0) static_cast<void>(*static_cast<volatile char*>(pages + kPage));
-    munmap(pages, 2 * kPage);
-    return pages + kPage;
+    if (sigsetjmp(g_back, 1) == 0) static_cast<void>(*static_cast<volatile char*>(pages + kFilePageBytes));
+    munmap(pages, 2 * kFilePageBytes);
+    return pages + kFilePageBytes;
   }
 
   ScratchFolder folder_;
@@ -186,13 +193,13 @@ class HostHandler : public testing::Test {
 
 TEST_F(HostHandler, IsCalledForFaultsElsewhereAndComesBack) {
   install(host_handler);
-  write_file(folder_ / "a", pattern(2 * kPage));
+  write_file(folder_ / "a", window_pattern(2 * kFilePageBytes));
   g_host_calls = 0;
   {
-    Budget budget(kMiB);
+    Budget budget(kMebibyte);
     auto source = open_file(folder_ / "a");
     EXPECT_NE(installed().sa_sigaction, host_handler);
-    const Window window = source->window(0, 2 * kPage, budget);
+    const Window window = source->window(0, 2 * kFilePageBytes, budget);
     const void* address = fault_elsewhere();
     EXPECT_EQ(g_host_calls, 1);
     EXPECT_EQ(g_host_address, address);
@@ -257,7 +264,7 @@ TEST(FaultGuard, SlotsAreGivenBack) {
   FaultGuard guard;
   std::vector<size_t> slots;
   const auto* page = reinterpret_cast<const void*>(uintptr_t{1} << 40);
-  while (auto slot = FaultGuard::watch(page, kPage)) slots.push_back(*slot);
+  while (auto slot = FaultGuard::watch(page, kFilePageBytes)) slots.push_back(*slot);
   EXPECT_EQ(slots.size(), FaultGuard::kSlots);
   for (size_t slot : slots) FaultGuard::forget(slot);
   EXPECT_FALSE(FaultGuard::watch(page, 0));
@@ -265,7 +272,7 @@ TEST(FaultGuard, SlotsAreGivenBack) {
 }
 
 // A recipe of some steps over stored data at an offset that is no multiple of anything.
-RecipeRef random_recipe(std::mt19937& random, const std::shared_ptr<Source>& source) {
+RecipeRef recipe_of_some_steps(std::mt19937& random, const std::shared_ptr<Source>& source) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   const DType dtype = std::array{DType::kFloat32, DType::kFloat16, DType::kInt8, DType::kInt64}[below(4)];
   Shape dims;
@@ -319,12 +326,12 @@ RecipeRef random_recipe(std::mt19937& random, const std::shared_ptr<Source>& sou
 
 TEST(Access, BothWaysOfReadingGiveEqualBytes) {
   ScratchFolder folder;
-  write_file(folder / "a", pattern(2 * kMiB));
+  write_file(folder / "a", window_pattern(2 * kMebibyte));
   auto mapped = open_file(folder / "a"), read = open_file(folder / "a", Access::kRead);
   for (unsigned seed = 0; seed < 150; ++seed) {
     std::mt19937 here(seed), there(seed);
-    const RecipeRef a = random_recipe(here, mapped), b = random_recipe(there, read);
-    for (uint64_t limit : {8 * kMiB, kMiB / 2}) {
+    const RecipeRef a = recipe_of_some_steps(here, mapped), b = recipe_of_some_steps(there, read);
+    for (uint64_t limit : {8 * kMebibyte, kMebibyte / 2}) {
       Budget budget(limit);
       const uint64_t lane = static_cast<uint64_t>(lane_bytes(a->dtype)), bytes = a->elements() * lane;
       std::vector<std::byte> by_map(bytes), by_read(bytes);
@@ -338,16 +345,16 @@ TEST(Access, BothWaysOfReadingGiveEqualBytes) {
 
 TEST(Access, FaultsInARecipeAreErrorsOfTheFile) {
   ScratchFolder folder;
-  write_file(folder / "a", pattern(2 * kMiB));
+  write_file(folder / "a", window_pattern(2 * kMebibyte));
   auto source = open_file(folder / "a");
-  Budget budget(8 * kMiB);
+  Budget budget(8 * kMebibyte);
   RecipeRef stored =
-      recipe::extent(source, {{.offset = 3, .bytes = kMiB, .elements = kMiB / 4}}, DType::kInt32, {512, 512});
+      recipe::extent(source, {{.offset = 3, .bytes = kMebibyte, .elements = kMebibyte / 4}}, DType::kInt32, {512, 512});
   RecipeRef divided = recipe::binary(Binary::kDiv, recipe::permute(stored, {1, 0}), recipe::permute(stored, {1, 0}));
-  std::filesystem::resize_file(folder / "a", kPage);
-  std::vector<std::byte> out(kMiB);
+  std::filesystem::resize_file(folder / "a", kFilePageBytes);
+  std::vector<std::byte> out(kMebibyte);
   for (const RecipeRef& recipe : {recipe::permute(stored, {1, 0}), divided})
-    EXPECT_EQ(code_of([&] { Pourer(recipe, budget).read(0, kMiB / 4, out.data()); }), Code::kIo);
+    EXPECT_EQ(code_of([&] { Pourer(recipe, budget).read(0, kMebibyte / 4, out.data()); }), Code::kIo);
   EXPECT_EQ(code_of([&] { read_onnx(source, {}, budget); }), Code::kIo);
 }
 
