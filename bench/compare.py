@@ -2,13 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Lowtide with others, in turns, in one run: only ratios mean something on a shared machine.
 
-    bench/compare.py cp --size 8G [--kind plain|transposed] [--rounds 5] [--cold] [--folder DIR]
+    bench/compare.py cp --size 8G [--kind plain|transposed|matrices] [--rounds 5] [--cold] [--folder DIR]
+    bench/compare.py limit --size 4G [--kind plain|transposed|matrices] [--rounds 5] [--cold] [--folder DIR]
     bench/compare.py peers [MODEL ...] [--base PYTHON3.12] ...
     bench/compare.py quality MODEL.onnx ... --onnx2tf PATH [--python PATH] [--rounds 7]
 
 `cp`: the time of a conversion, in units of `cp` of the same files (the model and its external data). `plain` weights need
-no transpose (1x1 kernels), `transposed` ones all do (3x3). Before each turn the disk is left in peace: what was written
-is synced, the outputs are removed. With --cold the inputs are dropped from the page cache too (no root needed).
+no transpose (1x1 kernels), `transposed` ones all do (3x3), `matrices` are products with matrices of 256 MiB. Before each
+turn the disk is left in peace: what was written is synced, the outputs are removed. With --cold the inputs are dropped
+from the page cache too (no root needed).
+
+`limit`: the same beside a bound that does not depend on the disk's mood: bench/limit/ideal_copier.cc, a program of forty
+lines that only copies the bytes, as fast as this system can. It is compiled here (c++, or $CXX). In turns: the ideal
+copier, the conversion with --io mmap, with --io pread, and `cp`. CPU seconds are printed too: on a machine that is busy
+with other work they say more than wall time.
 
 `quality`: operators, TRANSPOSEs, and LiteRT's latency with 2 threads (median, in turns) of both converters' results.
 onnx2tf is to be found in an environment of its own (`python3.12 -m venv ENV && ENV/bin/pip install onnx2tf==2.6.9`, then
@@ -17,7 +24,6 @@ needs ai-edge-litert (build/venv/bin/python).
 """
 
 import argparse
-import json
 import os
 import pathlib
 import shutil
@@ -25,108 +31,96 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-LOWTIDE = pathlib.Path(os.environ.get("LOWTIDE", ROOT / "build/release/lowtide"))
+if not __package__:  # run by its path: again as a module, so that the others of this package are found
+    root = str(pathlib.Path(__file__).resolve().parents[1])
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    os.execv(sys.executable, [sys.executable, "-m", "bench.compare", *sys.argv[1:]])
 
+from bench.measure import LOWTIDE, ROOT, latencies, load, machine, operators, run_once, spread
 
-def drop_from_cache(path):
-    descriptor = os.open(path, os.O_RDONLY)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
-
-
-def warm(path):
-    with open(path, "rb", buffering=0) as file:
-        while file.read(1 << 22):
-            pass
+KINDS = {"plain": ["conv-stack", "--plain"], "transposed": ["conv-stack"], "matrices": ["matmul-stack"]}
 
 
-def seconds(command, outputs, inputs, cold):
-    for path in outputs:
-        path.unlink(missing_ok=True)
-    os.sync()
-    for path in inputs:
-        drop_from_cache(path) if cold else warm(path)
-    start = time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.monotonic() - start
+class Files:
+    """A model of one kind and size, and what the programs that are compared make of it."""
+
+    def __init__(self, options):
+        self.folder = pathlib.Path(options.folder).resolve()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.model = self.folder / f"compare-{options.kind}-{options.size}.onnx"
+        if not self.model.exists():
+            subprocess.run([LOWTIDE, "make-model", *KINDS[options.kind], "--size", options.size, "--external", "--quiet", "-o",
+                            self.model], check=True)
+        self.inputs = [self.model, pathlib.Path(f"{self.model}.data")]
+        self.copies = [path.with_suffix(path.suffix + ".copy") for path in self.inputs]
+        self.result = self.model.with_suffix(".tflite")
+        self.outputs = [self.result, *self.copies]
+        self.options = options
+        free, needed = shutil.disk_usage(self.folder).free, 2 * sum(path.stat().st_size for path in self.inputs)
+        if free < needed:
+            sys.exit(f"{self.folder} has {free >> 20} MiB free, {needed >> 20} are needed")
+
+    def convert(self, io="mmap"):
+        return [LOWTIDE, "convert", "--quiet", self.model, "-o", self.result, "--threads", str(self.options.threads), "--io", io]
+
+    def copy(self):
+        script = 'cp -- "$1" "$2" && cp -- "$3" "$4"'
+        return ["sh", "-c", script, "sh", self.inputs[0], self.copies[0], self.inputs[1], self.copies[1]]
+
+    def run(self, command):
+        return run_once(command, self.outputs, self.inputs, self.options.cold)
+
+    def remove_outputs(self):
+        for path in self.outputs:
+            path.unlink(missing_ok=True)
+
+    def title(self):
+        return f"{self.options.kind} weights, {self.options.size}, {'cold' if self.options.cold else 'warm'}"
+
+
+def in_turns(files, commands, rounds):
+    """Wall and CPU seconds of each command in each round. Who goes first changes, so that none always meets the disk that
+    a certain other one has just left."""
+    names = list(commands)
+    times = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            times[name].append(files.run(commands[name]))
+        print(f"round {turn + 1}: " + "   ".join(f"{name} {times[name][-1][0]:6.2f} s ({times[name][-1][1]:.2f} of CPU)" for name in names)
+              + f"   {load()}", flush=True)
+    files.remove_outputs()
+    return times
+
+
+def ratios(times, ours, theirs, which=0):
+    return [a[which] / b[which] for a, b in zip(times[ours], times[theirs])]
 
 
 def compare_cp(options):
-    folder = pathlib.Path(options.folder).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    model = folder / f"compare-{options.kind}-{options.size}.onnx"
-    plain = ["--plain"] if options.kind == "plain" else []
-    if not model.exists():
-        subprocess.run([LOWTIDE, "make-model", "conv-stack", "--size", options.size, "--external", "--quiet", "-o", model,
-                        *plain], check=True)
-    inputs = [model, pathlib.Path(f"{model}.data")]
-    copies = [path.with_suffix(path.suffix + ".copy") for path in inputs]
-    result = model.with_suffix(".tflite")
-    free = shutil.disk_usage(folder).free
-    needed = 2 * sum(path.stat().st_size for path in inputs)
-    if free < needed:
-        sys.exit(f"{folder} has {free >> 20} MiB free, {needed >> 20} are needed")
-
-    def convert():
-        return seconds([LOWTIDE, "convert", "--quiet", model, "-o", result, "--threads", str(options.threads)],
-                       [result, *copies], inputs, options.cold)
-
-    def copy():
-        return seconds(["sh", "-c", 'cp -- "$1" "$2" && cp -- "$3" "$4"', "sh", inputs[0], copies[0], inputs[1], copies[1]],
-                       [result, *copies], inputs, options.cold)
-
-    ratios, ours, theirs = [], [], []
-    for turn in range(options.rounds):
-        # Who goes first changes, so that neither always meets the disk that the other has just left.
-        pair = (convert(), copy()) if turn % 2 == 0 else tuple(reversed((copy(), convert())))
-        ours.append(pair[0])
-        theirs.append(pair[1])
-        ratios.append(pair[0] / pair[1])
-        print(f"round {turn + 1}: convert {pair[0]:6.2f} s   cp {pair[1]:6.2f} s   ratio {ratios[-1]:.2f}", flush=True)
-    print(f"{options.kind} weights, {options.size}, {'cold' if options.cold else 'warm'}: convert / cp = "
-          f"{statistics.median(ratios):.2f} (median of {options.rounds}; {min(ratios):.2f} to {max(ratios):.2f})")
-    for path in [result, *copies]:
-        path.unlink(missing_ok=True)
+    files = Files(options)
+    print(machine(files.folder))
+    times = in_turns(files, {"convert": files.convert(), "cp": files.copy()}, options.rounds)
+    print(f"{files.title()}: convert / cp = {spread(ratios(times, 'convert', 'cp'))}")
 
 
-LATENCY = """
-import sys, time, numpy as np
-from ai_edge_litert.interpreter import Interpreter
-files, rounds = sys.argv[2:], int(sys.argv[1])
-runs = []
-for file in files:
-    try:
-        it = Interpreter(file, num_threads=2)
-        it.allocate_tensors()
-        rng = np.random.default_rng(17)
-        for d in it.get_input_details():
-            it.set_tensor(d["index"], rng.random(d["shape"]).astype(d["dtype"]))
-        it.invoke()
-    except (RuntimeError, ValueError):
-        it = None  # LiteRT does not run it
-    runs.append((it, []))
-for _ in range(rounds):
-    for it, times in runs:
-        start = time.monotonic()
-        if it:
-            it.invoke()
-        times.append(time.monotonic() - start if it else float("nan"))
-print(*(sorted(times)[len(times) // 2] for _, times in runs))
-"""
+def ideal_copier(folder):
+    program = folder / "ideal_copier"
+    source = ROOT / "bench/limit/ideal_copier.cc"
+    subprocess.run([os.environ.get("CXX", "c++"), "-O2", "-o", program, source], check=True)
+    return program
 
 
-def latencies(files, python, rounds):
-    """Median seconds of each file in LiteRT, in turns; not a number where it does not run."""
-    timing = subprocess.run([python, "-c", LATENCY, str(rounds), *files], capture_output=True, text=True)
-    return [float(word) for word in timing.stdout.split()] or [float("nan")] * len(files)
-
-
-def operators(tflite):
-    listing = json.loads(subprocess.run([LOWTIDE, "inspect", "--json", tflite], check=True, capture_output=True).stdout)
-    return listing["totals"]
+def compare_limit(options):
+    files = Files(options)
+    print(machine(files.folder))
+    ideal = [ideal_copier(files.folder), files.inputs[1], files.copies[1], *(["cold"] if options.cold else [])]
+    times = in_turns(files, {"ideal": ideal, "mmap": files.convert("mmap"), "pread": files.convert("pread"), "cp": files.copy()},
+                     options.rounds)
+    print(f"{files.title()}, {options.threads} threads; seconds: " +
+          ", ".join(f"{name} {statistics.median(wall for wall, _ in runs):.2f}" for name, runs in times.items()))
+    for ours, theirs in (("mmap", "ideal"), ("pread", "ideal"), ("mmap", "cp"), ("pread", "cp"), ("mmap", "pread")):
+        print(f"  {ours} / {theirs} = {spread(ratios(times, ours, theirs))}, in CPU time {spread(ratios(times, ours, theirs, 1))}")
 
 
 def compare_quality(options):
@@ -155,14 +149,16 @@ def compare_quality(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    cp = commands.add_parser("cp", help="conversion time in units of cp")
-    cp.add_argument("--size", default="8G")
-    cp.add_argument("--kind", choices=["plain", "transposed"], default="plain")
-    cp.add_argument("--rounds", type=int, default=5)
-    cp.add_argument("--threads", type=int, default=2)
-    cp.add_argument("--cold", action="store_true")
-    cp.add_argument("--folder", default="build/compare")
-    cp.set_defaults(run=compare_cp)
+    for name, run, summary in (("cp", compare_cp, "conversion time in units of cp"),
+                               ("limit", compare_limit, "conversion time in units of an ideal copier, both ways of reading")):
+        command = commands.add_parser(name, help=summary)
+        command.add_argument("--size", default="8G")
+        command.add_argument("--kind", choices=KINDS, default="plain")
+        command.add_argument("--rounds", type=int, default=5)
+        command.add_argument("--threads", type=int, default=2)
+        command.add_argument("--cold", action="store_true")
+        command.add_argument("--folder", default="build/compare")
+        command.set_defaults(run=run)
     quality = commands.add_parser("quality", help="operators, transposes and latency beside onnx2tf's")
     quality.add_argument("models", nargs="+")
     quality.add_argument("--onnx2tf", required=True, help="its program")
@@ -173,7 +169,7 @@ def main():
     commands.add_parser("peers", help="memory, time and graphs beside onnx2tf's: bench/peers.py", add_help=False)
     options, rest = parser.parse_known_args()
     if options.command == "peers":
-        import peers  # which uses this one
+        from bench import peers  # needs psutil, which the others do not
 
         return peers.main(rest)
     if rest:

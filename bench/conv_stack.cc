@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Networks of convolutions that no publication has: nothing but weights, to measure how they are moved, or nothing but
-// nodes, to measure what a node costs.
+// Networks of convolutions or matrices that no publication has: nothing but weights, to measure how they are moved, or
+// nothing but nodes, to measure what a node costs.
 #include <algorithm>
 #include <cmath>
 
@@ -40,6 +40,23 @@ Graph one_tensor(uint64_t bytes, bool plain, int64_t input_size) {
   const auto rest = std::max<int64_t>(1, std::llround(filters / static_cast<double>(channels)));
   Net net("one-tensor");
   net.output(net.conv("conv", net.input("input", channels, input_size), rest, {.kernel = kernel, .bias = true}));
+  return net.finish();
+}
+
+Graph matmul_stack(uint64_t bytes, bool /*plain*/, int64_t input_size) {
+  constexpr uint64_t kLayers = 4;
+  constexpr int64_t kWider = 4;
+  int64_t width = 4096;  // matrices of 256 MiB
+  const auto matrix_bytes = [&] { return static_cast<uint64_t>(width * width * kWider) * sizeof(float); };
+  while (width > 4 && matrix_bytes() * kLayers > bytes) width /= 2;
+  Net net("matmul-stack");
+  Value y = net.input("input", 1, input_size, width);
+  const uint64_t layers = bytes / matrix_bytes();
+  const auto rest = static_cast<int64_t>(bytes % matrix_bytes() / sizeof(float));
+  for (uint64_t layer = 0; layer < layers; ++layer)
+    y = net.matmul("matmul" + std::to_string(layer), y, layer % 2 == 0 ? width * kWider : width);
+  if (rest >= y.width) y = net.matmul("rest", y, rest / y.width);
+  net.output(y);
   return net.finish();
 }
 

@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 
-from bench.compare import LOWTIDE, ROOT, seconds
+from bench.measure import LOWTIDE, ROOT, seconds
 
 RUN = """
 import pathlib, sys

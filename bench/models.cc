@@ -27,9 +27,11 @@ constexpr std::array kKinds = {
     ModelKind{"unet", "U-Net: transposed convolutions and skip connections", 512},
     ModelKind{"conv-stack", "plain convolutions, as many as the size asks for", 8},
     ModelKind{"one-tensor", "one convolution, its weights of the size that is asked for", 8},
+    ModelKind{"matmul-stack", "products with large matrices, as many as the size asks for", 8},
     ModelKind{"many-nodes", "small convolutions and elementwise operators, as many as --nodes asks for", 8},
 };
-constexpr std::array<Maker, 6> kMakers = {duc, deeplab, unet, conv_stack, one_tensor, many_nodes};  // of kKinds
+constexpr std::array<Maker, 7> kMakers = {duc,        deeplab,      unet,      conv_stack,
+                                          one_tensor, matmul_stack, many_nodes};  // of kKinds
 static_assert(kKinds.size() == kMakers.size());
 
 constexpr int64_t kPublishedWidth = 64;

@@ -21,9 +21,9 @@ struct ModelKind {
 std::span<const ModelKind> model_kinds();
 
 /// Writes the model to `out` and, when external, its weights to "<out>.data", or "<out>.data.0" and so on. The networks
-/// (duc, deeplab, unet) reach size_bytes by the number of channels, conv-stack by the number of layers, one-tensor by
-/// its channels. A file that is there is replaced, and only once the new one is complete. Throws stream::Error for a
-/// spec that cannot be met or a file that cannot be written.
+/// (duc, deeplab, unet) reach size_bytes by the number of channels, conv-stack and matmul-stack by the number of
+/// layers, one-tensor by its channels. A file that is there is replaced, and only once the new one is complete. Throws
+/// stream::Error for a spec that cannot be met or a file that cannot be written.
 MadeModel make_model(const ModelSpec& spec, const std::filesystem::path& out, const Progress& progress = {});
 
 }  // namespace lowtide::bench

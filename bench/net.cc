@@ -106,8 +106,10 @@ std::string Net::ints(const std::string& name, IntValues values) {
   return name;
 }
 
-Value Net::input(const std::string& name, int64_t channels, int64_t size) {
-  Value x{name, channels, size, size};
+Value Net::input(const std::string& name, int64_t channels, int64_t size) { return input(name, channels, size, size); }
+
+Value Net::input(const std::string& name, int64_t channels, int64_t height, int64_t width) {
+  Value x{name, channels, height, width};
   *graph_.tail.add_input() = value_info(x);
   return x;
 }
@@ -132,6 +134,12 @@ Value Net::conv(const std::string& name, const Value& x, int64_t channels, const
   set_ints(conv, "pads", {pad, pad, pad, pad});
   set_ints(conv, "strides", {o.stride, o.stride});
   return y;
+}
+
+Value Net::matmul(const std::string& name, const Value& x, int64_t outputs) {
+  const float bound = he_bound(static_cast<double>(x.width), 1);
+  node("MatMul", name, {x.name, weight(name + ".weight", {x.width, outputs}, -bound, bound)});
+  return {name, x.channels, x.height, outputs};
 }
 
 Value Net::conv_transpose(const std::string& name, const Value& x, int64_t channels) {

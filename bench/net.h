@@ -33,6 +33,7 @@ class Net {
   explicit Net(const std::string& name);
 
   Value input(const std::string& name, int64_t channels, int64_t size);
+  Value input(const std::string& name, int64_t channels, int64_t height, int64_t width);
   void output(const Value& x);
   Graph finish();
 
@@ -57,6 +58,9 @@ class Net {
   Value resize(const std::string& name, const Value& x, const Value& like, const std::string& coordinates);
   /// [1, c*r*r, h, w] -> [1, c, h*r, w*r] as dense upsampling convolution orders it: channel (c, row, column).
   Value pixel_shuffle(const std::string& name, const Value& x, int64_t factor);
+
+  /// A product with a matrix [x.width, outputs], along the last axis.
+  Value matmul(const std::string& name, const Value& x, int64_t outputs);
 
  private:
   onnx::NodeProto& node(const std::string& op_type, const std::string& name, const std::vector<std::string>& inputs);

@@ -32,6 +32,10 @@ Graph conv_stack(uint64_t bytes, bool plain, int64_t input_size);
 /// One convolution of `bytes` of weights, with as many input as output channels.
 Graph one_tensor(uint64_t bytes, bool plain, int64_t input_size);
 
+/// Products with matrices one after the other, as in a transformer's feed-forward layers: to four times the width and
+/// back. Their transposes are what TFLite stores. `plain` has no meaning here, and `input_size` rows go through.
+Graph matmul_stack(uint64_t bytes, bool plain, int64_t input_size);
+
 /// `nodes` nodes and half as many initializers: blocks of a 1x1 convolution, a SiLU of two nodes, and an addition that
 /// skips the block. The weights of a convolution are just large enough to lie in an external file.
 Graph many_nodes(uint64_t nodes, int64_t input_size);

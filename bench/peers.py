@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Lowtide beside onnx2tf on the same models, in one run: peak memory, time, size, operators, latency.
 
-    bench/peers.py [MODEL ...] [--env DIR] [--base PYTHON3.12] [--limit 20G] [--write docs/performance.md]
+    bench/compare.py peers [MODEL ...] [--env DIR] [--base PYTHON3.12] [--limit 20G] [--write docs/performance.md]
 
 MODEL: a kind of `lowtide make-model`, with a size if wanted (unet, deeplab, duc, conv-stack:1G), or an ONNX file. onnx2tf
 2.6.9 is installed by this command into an environment of its own (--env, default build/onnx2tf), which needs a Python
@@ -25,7 +24,7 @@ import sys
 import tempfile
 import time
 
-from compare import LOWTIDE, ROOT, latencies, operators
+from bench.measure import LOWTIDE, ROOT, latencies, operators
 
 try:
     import psutil
@@ -178,7 +177,3 @@ def main(arguments=None):
         page = options.write.read_text()
         before, rest = page.split(BEGIN)
         options.write.write_text(before + BEGIN + "\n" + table(rows) + "\n" + END + rest.split(END)[1])
-
-
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,7 @@ import subprocess
 import sys
 
 from bench.cgroup import MemoryLimit, evict
-from bench.compare import seconds
+from bench.measure import seconds
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LOWTIDE = pathlib.Path(os.environ.get("LOWTIDE", ROOT / "build/release/lowtide"))

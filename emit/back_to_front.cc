@@ -21,9 +21,10 @@ namespace {
 
 using stream::Budget;
 
-constexpr uint64_t kMaxChunk = uint64_t{2} << 20;  // larger writes are not faster
+constexpr uint64_t kMaxChunk = uint64_t{1} << 20;  // larger writes are not faster, and as much is mapped beside it
+constexpr uint64_t kMaxBlock = uint64_t{3} << 20;  // nothing is mapped beside it, and larger ones have longer rows
 constexpr uint64_t kMinChunk = uint64_t{64} << 10;
-constexpr uint64_t kCopyChunk = uint64_t{16} << 20;  // bytes of one copy inside the kernel
+constexpr uint64_t kCopyChunk = uint64_t{16} << 20;  // copied by one thread, window by window
 constexpr uint64_t kMinCopy = uint64_t{256} << 10;   // smaller payloads are gathered into one write, which is cheaper
 // The memory for a thread to work at full speed: a chunk, and tiles of about the same size for the recipe.
 constexpr uint64_t kBytesPerThread = uint64_t{6} << 20;
@@ -54,8 +55,12 @@ using Task = std::variant<Chunk, Block>;
 // Divides the file into tasks, from its end to its front.
 class TaskQueue {
  public:
-  TaskQueue(const Plan& plan, uint64_t chunk_bytes, Budget& budget)
-      : plan_(plan), chunk_bytes_(chunk_bytes), budget_(budget), next_(plan.payloads.size()) {}
+  TaskQueue(const Plan& plan, uint64_t chunk_bytes, uint64_t block_bytes, Budget& budget)
+      : plan_(plan),
+        chunk_bytes_(chunk_bytes),
+        block_bytes_(block_bytes),
+        budget_(budget),
+        next_(plan.payloads.size()) {}
 
   std::optional<Task> next() {
     std::lock_guard lock(mutex_);
@@ -80,11 +85,12 @@ class TaskQueue {
     const stream::Recipe& recipe = *payload().recipe;
     if (copied()) {
       step_ = elements_in(recipe, kCopyChunk);
-    } else if ((blocks_ = stream::blocks_of(payload().recipe, chunk_bytes_))) {
+    } else if ((blocks_ = stream::blocks_of(payload().recipe, block_bytes_, payload().position))) {
       left_ = blocks_->count();
     } else {
-      uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(chunk_bytes_);
-      step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, chunk_bytes_));
+      const uint64_t bytes = stream::is_scattered(payload().recipe, chunk_bytes_) ? block_bytes_ : chunk_bytes_;
+      uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(bytes);
+      step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, bytes));
     }
     return true;
   }
@@ -129,7 +135,7 @@ class TaskQueue {
   }
 
   const Plan& plan_;
-  uint64_t chunk_bytes_;
+  uint64_t chunk_bytes_, block_bytes_;
   Budget& budget_;
   size_t next_;        // the current payload; those after it are assigned
   uint64_t left_ = 0;  // its elements or blocks that are not assigned yet
@@ -160,11 +166,11 @@ class Last {
 // The state of one thread: its buffer and Pourers.
 class Worker {
  public:
-  Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t chunk_bytes, Progress* progress)
+  Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t buffer_bytes, Progress* progress)
       : plan_(plan),
         out_(out),
         budget_(budget),
-        buffer_(budget.take(chunk_bytes + kPayloadAlignment, "writing")),
+        buffer_(budget.take(buffer_bytes + kPayloadAlignment, "writing")),
         progress_(progress) {}
 
   // Returns when everything is written or another thread has failed.
@@ -179,6 +185,7 @@ class Worker {
 
  private:
   uint64_t put(const Chunk& chunk) {
+    fill_up_to(chunk.copy ? 0 : chunk.end - chunk.begin);
     chunk.copy ? copy(chunk) : write(chunk);
     return chunk.end - chunk.begin;
   }
@@ -187,16 +194,25 @@ class Worker {
     const Payload& payload = plan_.payloads[block.payload];
     const auto lane = static_cast<uint64_t>(stream::lane_bytes(payload.recipe->dtype));
     const std::byte* row = buffer_.data();
+    fill_up_to(buffer_.size());
     named(payload, [&] {
       chunks_.clear();
       blocks_.of(block.payload, block.recipe, budget_).read(block.box, buffer_.data());
     });
+    const auto turn = out_.turn_to_write();  // the next block is read by another thread meanwhile
     stream::for_each_run(block.box, block.recipe->dims, [&](uint64_t first, uint64_t count) {
       if (first == 0) write_prefix(payload);
       out_.write_at(payload.position + first * lane, {row, count * lane});
       row += count * lane;
     });
     return block.box.elements() * lane;
+  }
+
+  // To be called before so many bytes of the buffer are used. Only large ones use all of it, and map nothing beside it.
+  void fill_up_to(uint64_t bytes) {
+    const bool is_large = bytes > kMaxChunk;
+    if (was_large_ && !is_large) buffer_.discard(kMaxChunk + kPayloadAlignment);
+    was_large_ = is_large;
   }
 
   void write(const Chunk& chunk) {
@@ -223,7 +239,7 @@ class Worker {
       const auto* extent = stream::recipe::plain_extent(*payload.recipe);
       uint64_t inside = stream::file_bytes(payload.recipe->dtype, piece.first);
       out_.copy_from(*extent->source, extent->stretches[0].offset + inside, payload.position + inside,
-                     stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span());
+                     stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span(), &budget_);
     });
     if (piece.first == 0) write_prefix(payload);
   }
@@ -261,6 +277,7 @@ class Worker {
   stream::OutFile& out_;
   Budget& budget_;
   Budget::Lease buffer_;
+  bool was_large_ = false;  // more of the buffer is resident than chunks need
   Progress* progress_;
   Last<stream::Pourer> chunks_;
   Last<stream::BoxPourer> blocks_;  // only one of the two has tiles
@@ -268,8 +285,8 @@ class Worker {
 
 uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_pouring(plan)); }
 
-// At most a quarter; the rest is for tiles.
-uint64_t chunk_for(uint64_t share) { return std::clamp(share / 4 / 4096 * 4096, kMinChunk, kMaxChunk); }
+// At most a quarter; the rest is for tiles and windows.
+uint64_t part_of(uint64_t share, uint64_t most) { return std::clamp(share / 4 / 4096 * 4096, kMinChunk, most); }
 
 }  // namespace
 
@@ -300,13 +317,13 @@ uint64_t least_for_pouring(const Plan& plan) {
 void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
   const uint64_t per_thread = bytes_per_thread(plan);
   const uint64_t share = stream::share_of(budget, per_thread, options.threads);
-  const uint64_t chunk = chunk_for(share);
+  const uint64_t chunk = part_of(share, kMaxChunk), block = part_of(share, kMaxBlock);
   Budget scout(share);
-  TaskQueue tasks(plan, chunk, scout);
+  TaskQueue tasks(plan, chunk, block, scout);
   std::atomic<bool> failed = false;
   stream::run_workers(budget, per_thread, options.threads, [&](Budget& own) {
     try {
-      Worker(plan, out, own, chunk, options.progress).run(tasks, failed);
+      Worker(plan, out, own, block, options.progress).run(tasks, failed);
     } catch (...) {
       failed = true;
       throw;

@@ -19,22 +19,38 @@ uint64_t in_pages(uint64_t bytes) {
 
 }  // namespace
 
+Budget::Charge::Charge(Charge&& other) noexcept
+    : owner_(std::exchange(other.owner_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+Budget::Charge& Budget::Charge::operator=(Charge&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Budget::Charge::~Charge() {
+  if (owner_ != nullptr) owner_->give_back(bytes_);
+}
+
 Budget::Lease::Lease(Lease&& other) noexcept
-    : owner_(std::exchange(other.owner_, nullptr)),
+    : charge_(std::move(other.charge_)),
       data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 Budget::Lease& Budget::Lease::operator=(Lease&& other) noexcept {
-  std::swap(owner_, other.owner_);
+  std::swap(charge_, other.charge_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
 }
 
 Budget::Lease::~Lease() {
-  if (data_ == nullptr) return;
-  munmap(data_, in_pages(size_));
-  owner_->give_back(in_pages(size_));
+  if (data_ != nullptr) munmap(data_, in_pages(size_));
+}
+
+void Budget::Lease::discard(uint64_t offset) {
+  const uint64_t begin = in_pages(offset);
+  if (begin < size_) madvise(data_ + begin, size_ - begin, MADV_DONTNEED);
 }
 
 Budget::Lease Budget::take(uint64_t bytes, const char* what) {
@@ -52,16 +68,33 @@ Budget::Lease Budget::take(uint64_t bytes, const char* what) {
     used_ += cost;
     high_ = std::max(high_, used_);
   }
-  if (whole_ != nullptr) whole_->count(cost);
+  lease.charge_ = counted(cost);
   void* data = mmap(nullptr, cost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
-    give_back(cost);
+  if (data == MAP_FAILED)
     throw Error(Code::kBudget, fmt::format("the system has no {} bytes for {} (see ulimit -v and -d)", cost, what));
-  }
-  lease.owner_ = this;
   lease.data_ = static_cast<std::byte*>(data);
   lease.size_ = bytes;
   return lease;
+}
+
+Budget::Charge Budget::try_charge(uint64_t bytes) {
+  const uint64_t cost = in_pages(bytes);
+  {
+    std::lock_guard lock(mutex_);
+    if (cost == 0 || cost > limit_ - std::min(used_, limit_)) return {};
+    used_ += cost;
+    high_ = std::max(high_, used_);
+  }
+  return counted(cost);
+}
+
+// What is counted here already is counted in the whole too.
+Budget::Charge Budget::counted(uint64_t bytes) {
+  if (whole_ != nullptr) whole_->count(bytes);
+  Charge charge;
+  charge.owner_ = this;
+  charge.bytes_ = bytes;
+  return charge;
 }
 
 uint64_t Budget::available() const {

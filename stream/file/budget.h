@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory budget: every tile and window is taken from it, so that the peak is a number we own (design.md section 6).
+// The memory budget: every tile and window is taken from it, so that the peak is known beforehand.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace lowtide::stream {
 
-// More was wanted than the budget had; a limit of `needed` bytes would have done.
+// The budget is too small for what was asked; a limit of `needed` bytes would have been enough.
 class OverBudget : public Error {
  public:
   OverBudget(const std::string& text, uint64_t needed) : Error(Code::kBudget, text), needed_(needed) {}
@@ -31,6 +31,21 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
+  // Bytes that are counted, and given back at the end: for memory that is not taken here, such as a mapped window.
+  class Charge {
+   public:
+    Charge() = default;
+    Charge(Charge&& other) noexcept;
+    Charge& operator=(Charge&& other) noexcept;
+    ~Charge();
+    explicit operator bool() const { return owner_ != nullptr; }
+
+   private:
+    friend class Budget;
+    Budget* owner_ = nullptr;
+    uint64_t bytes_ = 0;
+  };
+
   // A buffer that gives itself back. Page-aligned and taken by mmap, so that freeing it returns it to the system.
   class Lease {
    public:
@@ -41,10 +56,12 @@ class Budget {
     std::byte* data() const { return data_; }
     uint64_t size() const { return size_; }
     std::span<std::byte> span() const { return {data_, size_}; }
+    // Gives the memory of whole pages from `offset` on back to the system. They stay charged, and read as zeros.
+    void discard(uint64_t offset);
 
    private:
     friend class Budget;
-    Budget* owner_ = nullptr;
+    Charge charge_;
     std::byte* data_ = nullptr;
     uint64_t size_ = 0;
   };
@@ -52,6 +69,8 @@ class Budget {
   // Throws OverBudget, which names `what`, when the bytes are beyond the limit, Error(kBudget) when the system has
   // none.
   Lease take(uint64_t bytes, const char* what);
+  // Nothing when that many bytes are not free. Whole pages are counted.
+  Charge try_charge(uint64_t bytes);
   // Bytes still free, for callers that choose their tile by what there is.
   uint64_t available() const;
   uint64_t limit() const;
@@ -61,6 +80,7 @@ class Budget {
 
  private:
   void count(uint64_t bytes);
+  Charge counted(uint64_t bytes);
   void give_back(uint64_t bytes);
 
   Budget* whole_ = nullptr;

@@ -17,6 +17,7 @@
 
 #include "stream/error.h"
 #include "stream/file/system_call.h"
+#include "stream/file/window.h"
 
 namespace lowtide::stream {
 namespace {
@@ -123,12 +124,15 @@ class ExternalFiles::Folder {
 
   std::string name_of(const std::string& location) const { return (path_ / location).string(); }
 
-  std::shared_ptr<const Descriptor> file(const std::string& location) {
+  // The descriptor of a file, with `check` called when it was opened for it.
+  template <typename Check>
+  std::shared_ptr<const Descriptor> file(const std::string& location, const Check& check) {
     std::lock_guard lock(mutex_);
     auto it = std::find_if(open_.begin(), open_.end(), [&](const Open& open) { return open.location == location; });
     if (it == open_.end()) {
       if (open_.size() == kMaxOpen) open_.pop_back();
       auto descriptor = open_below(folder_->number(), location);
+      check(descriptor->number());
       it = open_.insert(open_.end(), {location, std::move(descriptor)});
     }
     std::rotate(open_.begin(), it, it + 1);
@@ -148,9 +152,10 @@ class ExternalFiles::Folder {
 
 class ExternalFiles::File final : public Source {
  public:
-  File(std::shared_ptr<Folder> folder, std::string location)
+  File(std::shared_ptr<Folder> folder, std::string location, Access access)
       : folder_(std::move(folder)), location_(std::move(location)), name_(folder_->name_of(location_)) {
-    identity_ = identity(folder_->file(location_)->number(), name_);
+    if (access == Access::kMap) guard_.emplace();
+    identity_ = identity(folder_->file(location_, [](int) {})->number(), name_);
   }
 
   uint64_t size() const override { return identity_.size; }
@@ -160,28 +165,38 @@ class ExternalFiles::File final : public Source {
     check_range(offset, out.size(), identity_.size, name_);
     read_fully(descriptor()->number(), offset, out, name_);
   }
+  void will_read(uint64_t offset, uint64_t bytes) const override {
+    ahead_.before(descriptor()->number(), offset, bytes);
+  }
+  Window window(uint64_t offset, uint64_t bytes, Budget& budget) const override {
+    check_range(offset, bytes, identity_.size, name_);
+    return guard_ ? map_window(*this, descriptor()->number(), offset, bytes, budget) : Window();
+  }
   Range next_hole(uint64_t offset, uint64_t end) const override {
     return stream::next_hole(descriptor()->number(), offset, end);
   }
-  void check_unchanged() const override { descriptor(); }
+  void check_unchanged() const override { check(descriptor()->number()); }
 
  private:
-  // Held only while it is used: few files are open at once.
+  // Held only while it is used: few files are open at once. A file that is opened again must be the one it was; one
+  // that changes while it is open is found by check_unchanged(), because a look at each read would cost as much again.
   std::shared_ptr<const Descriptor> descriptor() const {
-    auto file = folder_->file(location_);
-    if (identity(file->number(), name_) != identity_) {
+    return folder_->file(location_, [&](int number) { check(number); });
+  }
+  void check(int number) const {
+    if (identity(number, name_) != identity_)
       throw Error(Code::kIo, "the file was changed while it was being read", {.file = name_});
-    }
-    return file;
   }
 
   std::shared_ptr<Folder> folder_;
   std::string location_, name_;
   Identity identity_;
+  std::optional<FaultGuard> guard_;  // as long as there may be windows
+  mutable ReadAhead ahead_;
 };
 
-ExternalFiles::ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget)
-    : folder_(std::make_shared<Folder>(folder)), spill_(spill), budget_(budget) {}
+ExternalFiles::ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget, Access access)
+    : folder_(std::make_shared<Folder>(folder)), spill_(spill), budget_(budget), access_(access) {}
 
 std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
   auto it = files_.find(location);
@@ -190,7 +205,7 @@ std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
 }
 
 std::shared_ptr<Source> ExternalFiles::open_stored(const std::string& location) {
-  return std::make_shared<File>(folder_, location);
+  return std::make_shared<File>(folder_, location, access_);
 }
 
 std::shared_ptr<Source> ExternalFiles::open_new(const std::string& location) {

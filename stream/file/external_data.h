@@ -32,7 +32,7 @@ class ExternalFiles {
   // Descriptors that all files of one model hold together: a process that may have 64 has room for others.
   static constexpr size_t kMaxOpen = 32;
 
-  ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget);
+  ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget, Access access = Access::kMap);
   // The file at `location`; the same source for the same location. A file that ends in .zst is decompressed, and
   // `location`.zst stands in for a file that is not there. Throws Error.
   std::shared_ptr<Source> open(const std::string& location);
@@ -48,6 +48,7 @@ class ExternalFiles {
   std::shared_ptr<Folder> folder_;
   Spill& spill_;
   Budget& budget_;
+  Access access_;
   std::map<std::string, std::shared_ptr<Source>> files_;
 };
 

@@ -13,14 +13,17 @@
 
 #include "stream/error.h"
 #include "stream/file/system_call.h"
+#include "stream/file/window.h"
 
 namespace lowtide::stream {
 namespace {
 
 class FileSource final : public Source {
  public:
-  FileSource(std::shared_ptr<const Descriptor> file, std::string name)
-      : file_(std::move(file)), name_(std::move(name)), identity_(identity(file_->number(), name_)) {}
+  FileSource(std::shared_ptr<const Descriptor> file, std::string name, Access access)
+      : file_(std::move(file)), name_(std::move(name)), identity_(identity(file_->number(), name_)) {
+    if (access == Access::kMap) guard_.emplace();
+  }
 
   uint64_t size() const override { return identity_.size; }
   const std::string& name() const override { return name_; }
@@ -28,6 +31,11 @@ class FileSource final : public Source {
   void read_at(uint64_t offset, std::span<std::byte> out) const override {
     check_range(offset, out.size(), identity_.size, name_);
     read_fully(file_->number(), offset, out, name_);
+  }
+  void will_read(uint64_t offset, uint64_t bytes) const override { ahead_.before(file_->number(), offset, bytes); }
+  Window window(uint64_t offset, uint64_t bytes, Budget& budget) const override {
+    check_range(offset, bytes, identity_.size, name_);
+    return guard_ ? map_window(*this, file_->number(), offset, bytes, budget) : Window();
   }
   Range next_hole(uint64_t offset, uint64_t end) const override {
     return stream::next_hole(file_->number(), offset, end);
@@ -42,6 +50,8 @@ class FileSource final : public Source {
   std::shared_ptr<const Descriptor> file_;
   std::string name_;
   Identity identity_;
+  std::optional<FaultGuard> guard_;  // as long as there may be windows
+  mutable ReadAhead ahead_;
 };
 
 class MemorySource final : public Source {
@@ -64,7 +74,7 @@ class MemorySource final : public Source {
 
 Descriptor::~Descriptor() { close(number_); }
 
-std::shared_ptr<Source> open_file(const std::filesystem::path& path) {
+std::shared_ptr<Source> open_file(const std::filesystem::path& path, Access access) {
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   const int number = uninterrupted([&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); });
   if (number < 0) {
@@ -79,7 +89,7 @@ std::shared_ptr<Source> open_file(const std::filesystem::path& path) {
     throw Error(Code::kUnsafePath, S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file",
                 {.file = path.string()});
   }
-  return std::make_shared<FileSource>(std::move(file), path.string());
+  return std::make_shared<FileSource>(std::move(file), path.string(), access);
 }
 
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name) {

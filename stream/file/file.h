@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes out of files. A Source is a file (or memory, or a decompressed spill) of fixed size, read at random offsets
-// without keeping pages resident.
-//
-// The trap: a mapped page that was touched counts as resident until it is dropped, and a mapped file that shrinks is a
-// SIGBUS. So weights are read with pread, and so is the protobuf walk, in windows (wire.h).
+// Files and memory as sources (source.h), and what other kinds of sources need.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "stream/file/source.h"
+
 namespace lowtide::stream {
+
+// How files are read.
+enum class Access : uint8_t {
+  kMap,   // large pieces through mapped windows, small ones and rows that are far apart by pread
+  kRead,  // everything by pread
+};
 
 // An open file descriptor; closed when the last user is done with it.
 class Descriptor {
@@ -36,32 +40,8 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
-// Bytes [begin, end) of a file.
-struct Range {
-  uint64_t begin = 0, end = 0;
-  uint64_t bytes() const { return end - begin; }
-};
-
-class Source {
- public:
-  virtual ~Source() = default;
-  virtual uint64_t size() const = 0;
-  virtual const std::string& name() const = 0;  // as shown in errors
-  // Reads exactly out.size() bytes. Safe from several threads. Throws Error(kMalformed) past the end, Error(kIo) when
-  // the disk fails or the file became shorter.
-  virtual void read_at(uint64_t offset, std::span<std::byte> out) const = 0;
-  // The first hole in [offset, end): bytes that read as zeros because nothing is stored there. [end, end) when there is
-  // none, or none is known of.
-  virtual Range next_hole(uint64_t /*offset*/, uint64_t end) const { return {end, end}; }
-  // The file whose bytes are this source's, for those who name it instead of copying; empty when there is none (memory,
-  // decompressed data).
-  virtual std::filesystem::path path() const { return {}; }
-  // Throws Error(kIo) when the file is no longer the one of the opening. Called before an output is committed.
-  virtual void check_unchanged() const {}
-};
-
 // Regular files only (no device, pipe, folder). Throws Error(kNotFound, kUnsafePath, kIo).
-std::shared_ptr<Source> open_file(const std::filesystem::path& path);
+std::shared_ptr<Source> open_file(const std::filesystem::path& path, Access access = Access::kMap);
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name);
 // True when both paths lead to one existing file, also through links.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);

@@ -4,10 +4,11 @@
 // The traps: pwrite may write less than it was given; a limit on file sizes (ulimit -f) is a signal that kills, so it
 // is asked for beforehand; where fallocate is not supported, a full disk shows only at some later write.
 //
-// Who writes faster than the disk is stopped by the kernel once about a seventh of the memory waits to be written, and
-// then runs slower than the disk could. So a large output is handed to the disk as it is made, and dropped from the
-// cache some way behind (5 GB, in turns on a busy machine: 2 to 17 s against 17 to 85 s, cp 20 to 65 s). A small one
-// stays in the cache: for 1 GB that is twice as fast, and whoever loads the model next finds it there.
+// A writer that is faster than the disk is stopped by the kernel once the data that wait to be written reach a limit
+// (dirty_limit.h), and is then slower than the disk could be. So an output above that limit is handed to the disk as it
+// is made (5 GB, in turns on a busy machine with a slow disk: 2 to 17 s against 17 to 85 s, cp 20 to 65 s). For an
+// output below it that is work for nothing. An output that is larger than half of the page cache is also dropped from
+// it some way behind, so that it does not replace everything else there.
 #include "stream/file/out_file.h"
 
 #include <fcntl.h>
@@ -22,18 +23,18 @@
 #include <cstring>
 
 #include "stream/error.h"
+#include "stream/file/dirty_limit.h"
 #include "stream/file/system_call.h"
+#include "stream/file/window.h"
 
 namespace lowtide::stream {
 namespace {
 
-// Large is what would have the kernel stop us.
-bool is_large(uint64_t size) {
-  const auto memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return size > memory / 16;
-}
-// Smaller writes are not worth a call each: the kernel writes them in its own time.
-constexpr uint64_t kHandOverBytes = 256 * 1024;
+// Smaller writes are left to the kernel; larger ones are gathered until so many bytes are worth a call.
+constexpr uint64_t kLeastHandedOver = 256 * 1024;
+constexpr uint64_t kHandOverBytes = 8 * 1024 * 1024;
+// A window of a copy. As large as the largest pages of the page cache, and like them at multiples of its size.
+constexpr uint64_t kCopyWindow = 2 * 1024 * 1024;
 // How much stays cached, so that the disk is done with a range before it is dropped.
 constexpr uint64_t kCachedBytes = 256 * 1024 * 1024;
 
@@ -60,7 +61,10 @@ OutFile::OutFile(const std::filesystem::path& path, uint64_t size) : OutFile(pat
 }
 
 OutFile::OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data)
-    : path_(path), size_(size), data_(data), is_large_(is_large(data)) {
+    : path_(path), size_(size), data_(data) {
+  const WriteBack system = stream::write_back();
+  is_handed_over_ = data > system.dirty_bytes;
+  is_dropped_ = data > system.available_bytes / 2;
   if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
   struct stat info = {};
   const int result = stat(path_.c_str(), &info);
@@ -109,54 +113,104 @@ void OutFile::reserve(Range range) {
 
 void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   check_inside("write", offset, bytes.size());
+  if (const int error = write_some(offset, bytes)) fail("writing", error);
+}
+
+// Writes all of it, or returns the errno of what failed.
+int OutFile::write_some(uint64_t offset, std::span<const std::byte> bytes) {
   const uint64_t begin = offset;
   while (!bytes.empty()) {
     ssize_t done = pwrite(temporary_->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail("writing", errno);
-    if (done == 0) fail("writing", EIO);
+    if (done < 0) return errno;
+    if (done == 0) return EIO;
     bytes = bytes.subspan(static_cast<size_t>(done));
     offset += static_cast<uint64_t>(done);
   }
-  hand_over(begin, offset - begin);
+  hand_over({begin, offset});
+  return 0;
+}
+
+// Joins what was written to a range that it touches, and gives what is large enough to the disk.
+void OutFile::hand_over(Range range) {
+  if (!is_handed_over_ || range.bytes() < kLeastHandedOver) return;
+  std::unique_lock lock(mutex_);
+  auto place = std::find_if(written_.begin(), written_.end(), [&](const Range& other) {
+    return other.bytes() > 0 && (other.end == range.begin || other.begin == range.end);
+  });
+  if (place == written_.end()) {  // a new one, where the shortest was
+    place = std::min_element(written_.begin(), written_.end(),
+                             [](const Range& a, const Range& b) { return a.bytes() < b.bytes(); });
+    std::swap(*place, range);
+  } else {
+    place->begin = std::min(place->begin, range.begin);
+    place->end = std::max(place->end, range.end);
+    range = {};
+  }
+  if (place->bytes() >= kHandOverBytes) std::swap(*place, range);
+  lock.unlock();
+  if (range.bytes() > 0) write_back(range);
 }
 
 // Only advice, so nothing is lost when the kernel refuses it.
-void OutFile::hand_over(uint64_t offset, uint64_t bytes) {
-  if (!is_large_ || bytes < kHandOverBytes) return;
-  sync_file_range(temporary_->descriptor(), static_cast<off64_t>(offset), static_cast<off64_t>(bytes),
+void OutFile::write_back(Range range) {
+  sync_file_range(temporary_->descriptor(), static_cast<off64_t>(range.begin), static_cast<off64_t>(range.bytes()),
                   SYNC_FILE_RANGE_WRITE);
+  if (!is_dropped_) return;
   std::lock_guard lock(mutex_);
-  cached_.push_back({offset, bytes});
-  cached_bytes_ += bytes;
+  cached_.push_back(range);
+  cached_bytes_ += range.bytes();
   while (cached_bytes_ > kCachedBytes) {
-    const Cached oldest = cached_.front();
+    const Range oldest = cached_.front();
     cached_.pop_front();
-    cached_bytes_ -= oldest.bytes;
-    posix_fadvise(temporary_->descriptor(), static_cast<off_t>(oldest.offset), static_cast<off_t>(oldest.bytes),
+    cached_bytes_ -= oldest.bytes();
+    posix_fadvise(temporary_->descriptor(), static_cast<off_t>(oldest.begin), static_cast<off_t>(oldest.bytes()),
                   POSIX_FADV_DONTNEED);
   }
 }
 
 void OutFile::copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                        std::span<std::byte> scratch) {
+                        std::span<std::byte> scratch, Budget* windows) {
   check_range(source_offset, bytes, source.size(), source.name());
   check_inside("copy", offset, bytes);
   for (uint64_t done = 0; done < bytes;) {
     const Range hole = source.next_hole(source_offset + done, source_offset + bytes);
-    copy_data(source, source_offset + done, offset + done, hole.begin - source_offset - done, scratch);
+    copy_data(source, source_offset + done, offset + done, hole.begin - source_offset - done, scratch, windows);
     done = hole.end - source_offset;
   }
 }
 
 void OutFile::copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                        std::span<std::byte> scratch) {
-  for (uint64_t done = 0; done < bytes;) {
-    auto piece = scratch.first(std::min<uint64_t>(scratch.size(), bytes - done));
-    source.read_at(source_offset + done, piece);
-    write_at(offset + done, piece);
-    done += piece.size();
+                        std::span<std::byte> scratch, Budget* windows) {
+  while (bytes > 0) {
+    const uint64_t end = source_offset + bytes;
+    const uint64_t window = end - std::max((end - 1) / kCopyWindow * kCopyWindow, source_offset);
+    source.will_read(end - window, window);
+    if (windows != nullptr && copy_window(source, end - window, offset + bytes - window, window, *windows)) {
+      bytes -= window;
+      continue;
+    }
+    const uint64_t part = std::min<uint64_t>(scratch.size(), window);
+    const auto piece = scratch.first(part);
+    source.read_at(end - part, piece);
+    write_at(offset + bytes - part, piece);
+    bytes -= part;
   }
+}
+
+// False when there is no window.
+bool OutFile::copy_window(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
+                          Budget& windows) {
+  const Window window = source.window(source_offset, bytes, windows);
+  if (!window) return false;
+  const int error = [&] {
+    const auto turn = turn_to_write();  // the next window is mapped by another thread meanwhile
+    return write_some(offset, window.span());
+  }();
+  if (error == EFAULT) window.fail();
+  if (error != 0) fail("writing", error);
+  window.check();
+  return true;
 }
 
 void OutFile::to_disk() {

@@ -2,6 +2,7 @@
 // An output file: a sibling temporary that becomes the output by rename.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,7 +16,7 @@
 
 namespace lowtide::stream {
 
-// The output: created beside `path` with O_EXCL | O_NOFOLLOW under a temporary name, of known size, space reserved at
+// An output: created beside `path` with O_EXCL | O_NOFOLLOW under a temporary name, of known size, space reserved at
 // once (so that a full disk is found at the start), written in any order, then renamed over `path`. What is not written
 // reads as zeros. Destroyed without commit(), it removes the temporary (temporary.h). Throws Error(kIo, kNoSpace,
 // kNotFound), Error(kUnsafePath) when `path` is a folder, device or pipe. Writes are safe from several threads.
@@ -29,9 +30,13 @@ class OutFile {
 
   void reserve(Range range);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  // Holes stay holes. Copies through `scratch`, which must have a byte at least.
+  // Holes stay holes. Copies from mapped windows, from the end to the front, where the source is mapped and `windows`
+  // has room for one; else through `scratch`, which must have a byte at least.
   void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                 std::span<std::byte> scratch);
+                 std::span<std::byte> scratch, Budget* windows = nullptr);
+  // Held for many small writes by one thread: the file system lets one thread at a time write to a file, and threads
+  // that compete for it at every call slow each other down.
+  [[nodiscard]] std::unique_lock<std::mutex> turn_to_write() { return std::unique_lock(writing_); }
   // What was written is on the disk then, and is read from there: for verifying it.
   void to_disk();
   // What turned out smaller than planned ends here.
@@ -42,9 +47,12 @@ class OutFile {
 
  private:
   void set_size();
-  void hand_over(uint64_t offset, uint64_t bytes);
+  int write_some(uint64_t offset, std::span<const std::byte> bytes);
+  void hand_over(Range range);
+  void write_back(Range range);
   void copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                 std::span<std::byte> scratch);
+                 std::span<std::byte> scratch, Budget* windows);
+  bool copy_window(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes, Budget& windows);
   void check_inside(const char* what, uint64_t offset, uint64_t bytes) const;
   [[noreturn]] void fail(const char* doing, int error) const;
 
@@ -53,13 +61,14 @@ class OutFile {
   uint64_t size_ = 0, data_ = 0;  // data_: of size_, what is not left as holes
   uint64_t reserved_ = 0;         // of data_
 
-  // Of a large output: what was given to the disk and is still cached, the oldest first.
-  struct Cached {
-    uint64_t offset, bytes;
-  };
-  bool is_large_ = false;
-  std::mutex mutex_;  // guards the two below
-  std::deque<Cached> cached_;
+  std::mutex writing_;
+
+  // Of an output that the kernel would stop: what is written and not yet given to the disk, as ranges that grow, and
+  // what was given to it and is still cached, the oldest first.
+  bool is_handed_over_ = false, is_dropped_ = false;
+  std::mutex mutex_;  // guards the rest
+  std::array<Range, 8> written_ = {};
+  std::deque<Range> cached_;
   uint64_t cached_bytes_ = 0;
 };
 

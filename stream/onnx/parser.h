@@ -24,6 +24,8 @@ class OnnxParser {
       : source_(std::move(source)), files_(files), wire_(*source_, budget) {}
 
   onnx::Model model();
+  // Throws Error(kIo) when the file could not be read: to be called at the end, also when model() threw.
+  void check() const { wire_.check(); }
 
  private:
   struct TensorFields;  // tensor.cc: where the elements of a tensor are, in each of the forms

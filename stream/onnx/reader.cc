@@ -23,9 +23,22 @@ namespace pb = ::onnx;
 // Older versions of the file format have no opset imports: all operators have opset 1.
 constexpr int64_t kFirstIrWithOpsets = pb::IR_VERSION_2017_11_3;
 
+// What is wrong in bytes that could not be read is not the model's fault.
+onnx::Model walk(const std::shared_ptr<Source>& source, ExternalFiles* files, Budget& budget) {
+  OnnxParser parser(source, files, budget);
+  try {
+    onnx::Model model = parser.model();
+    parser.check();
+    return model;
+  } catch (const Error&) {
+    parser.check();
+    throw;
+  }
+}
+
 onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const std::string& path, Budget& budget) {
   try {
-    onnx::Model model = OnnxParser(source, files, budget).model();
+    onnx::Model model = walk(source, files, budget);
     model.path = path;
     model.file_bytes = source->size();
     model.sources.push_back(std::move(source));
@@ -57,9 +70,10 @@ void check_first_tag(std::span<const std::byte> first, const std::string& name) 
 
 std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? "" : std::move(domain); }
 
-onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options) {
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options,
+                      Access access) {
   Spill spill(spill_options);
-  std::shared_ptr<Source> source = open_file(path);
+  std::shared_ptr<Source> source = open_file(path, access);
   if (path.extension() == ".zst") {
     source = decompress(*source, spill, budget, [&](std::span<const std::byte> first) {
       refuse_other_formats(first, kOnnxModel, path.string());
@@ -68,7 +82,7 @@ onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const S
   } else {
     refuse_other_formats(first_bytes(*source), kOnnxModel, path.string());
   }
-  ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget);
+  ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget, access);
   return parse(std::move(source), &files, path.string(), budget);
 }
 

@@ -16,7 +16,8 @@ namespace lowtide::stream {
 // `path` may end in .zst: it is decompressed into an unlinked spill file, in a bounded window (zstd_source.h). A file
 // that begins like one of another format is refused before anything else is read. External data is resolved beside the
 // model and confined to its folder (external_data.h). Throws Error.
-onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options = {});
+onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options = {},
+                      Access access = Access::kMap);
 // The same from any source (tests, fuzzing). External data is resolved in `folder`, and refused when that is empty.
 onnx::Model read_onnx(std::shared_ptr<Source> source, const std::filesystem::path& folder, Budget& budget);
 

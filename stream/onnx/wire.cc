@@ -12,8 +12,9 @@
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kFirstLoad = 4 * 1024;
-constexpr uint64_t kWindowBytes = 64 * 1024;
+// To map takes longer than to read, so windows are larger and grow faster than loads of the buffer.
+constexpr uint64_t kFirstLoad = 4 * 1024, kMostLoaded = 64 * 1024;
+constexpr uint64_t kFirstWindow = 16 * 1024, kMostMapped = 256 * 1024;
 // CodedInputStream is opened anew when it has counted this far: no single text reaches from here to INT_MAX.
 constexpr int kReopenAt = 1 << 30;
 constexpr int kMaxVarintBytes = 10;
@@ -21,50 +22,64 @@ static_assert(Wire::kMaxText < INT_MAX - kReopenAt);
 
 }  // namespace
 
-Wire::Window::Window(const Source& source, Budget& budget)
-    : source_(source), buffer_(budget.take(kWindowBytes, "the window on a model file")) {}
-
-void Wire::Window::jump(uint64_t position) {
+void Wire::Input::jump(uint64_t position) {
   origin_ = position;
   next_ = position;
 }
 
-bool Wire::Window::Next(const void** data, int* size) {
+// `left`: bytes from next_ to the end of the file.
+void Wire::Input::load(uint64_t left) {
+  const bool goes_on = filled_ != 0 && next_ == begin_ + filled_;
+  filled_ = 0;  // should anything throw
+  window_.check();
+  window_ = {};
+  const uint64_t mapped = std::min(goes_on ? std::clamp(load_ * 2, kFirstWindow, kMostMapped) : kFirstWindow, left);
+  window_ = source_.window(next_, mapped, budget_);
+  uint64_t bytes = mapped;
+  if (window_) {
+    data_ = window_.data();
+  } else {
+    bytes = std::min(goes_on ? std::clamp(load_ * 2, kFirstLoad, kMostLoaded) : kFirstLoad, left);
+    if (buffer_.size() == 0) buffer_ = budget_.take(kMostLoaded, "the window on a model file");
+    source_.read_at(next_, buffer_.span().first(bytes));
+    data_ = buffer_.data();
+  }
+  load_ = bytes;
+  begin_ = next_;
+  filled_ = bytes;
+}
+
+bool Wire::Input::Next(const void** data, int* size) {
   if (next_ < begin_ || next_ >= begin_ + filled_) {
     const uint64_t left = source_.size() - std::min(next_, source_.size());
     if (left == 0) return false;
-    const bool goes_on = filled_ != 0 && next_ == begin_ + filled_;
-    load_ = goes_on ? std::min(load_ * 2, kWindowBytes) : kFirstLoad;
-    filled_ = 0;  // should the read throw
-    const uint64_t bytes = std::min(load_, left);
-    source_.read_at(next_, buffer_.span().first(bytes));
-    begin_ = next_;
-    filled_ = bytes;
+    load(left);
   }
-  *data = buffer_.data() + (next_ - begin_);
+  *data = data_ + (next_ - begin_);
   *size = static_cast<int>(begin_ + filled_ - next_);
   next_ = begin_ + filled_;
   return true;
 }
 
-bool Wire::Window::Skip(int count) {
+bool Wire::Input::Skip(int count) {
   next_ += static_cast<uint64_t>(count);
   if (next_ <= source_.size()) return true;
   next_ = source_.size();
   return false;
 }
 
-Wire::Wire(const Source& source, Budget& budget) : source_(source), window_(source, budget) { open_at(0); }
+Wire::Wire(const Source& source, Budget& budget) : source_(source), input_(source, budget) { open_at(0); }
 
 void Wire::fail(uint64_t offset, std::string text) const {
+  check();
   throw Error(Code::kMalformed, std::move(text), {.file = source_.name(), .offset = offset});
 }
 
 void Wire::open_at(uint64_t position) {
   coded_.reset();  // gives what it had not used back to the window: before the jump
-  window_.jump(position);
+  input_.jump(position);
   base_ = position;
-  coded_.emplace(&window_);
+  coded_.emplace(&input_);
 }
 
 void Wire::seek(uint64_t position) {

@@ -12,8 +12,8 @@
 // The trap: CodedInputStream counts in int, and files are larger. It is opened anew, at a 64-bit position, whenever a
 // jump is long or its count has grown; the ends of messages are kept here, in 64 bits.
 //
-// The window is read with pread, not mapped: one small buffer is all that is ever resident, a file that shrinks is an
-// error and not a SIGBUS, and a decompressed or in-memory source is read in the same way.
+// What is resident is one small window, mapped where the source is mapped (stream/file/window.h), else read. A mapped
+// page that becomes unreadable reads as zeros, which may look like a malformed message: so fail() looks for that first.
 #pragma once
 
 #include <google/protobuf/io/coded_stream.h>
@@ -26,6 +26,7 @@
 
 #include "stream/file/budget.h"
 #include "stream/file/file.h"
+#include "stream/file/window.h"
 
 namespace lowtide::stream {
 
@@ -39,6 +40,8 @@ class Wire {
   Wire(const Source& source, Budget& budget);
   Range all() const { return {0, source_.size()}; }
   [[noreturn]] void fail(uint64_t offset, std::string text) const;
+  // Throws Error(kIo) when the file could not be read where the walk is. To be called when it ends, in whatever way.
+  void check() const { input_.check(); }
 
   // Number of varints in a packed field. Throws when the last one is cut or one is longer than ten bytes.
   uint64_t count_varints(Range packed);
@@ -46,22 +49,28 @@ class Wire {
  private:
   friend class Message;
 
-  // Hands CodedInputStream small windows of the file; after a jump a window is small, and then grows.
-  class Window final : public google::protobuf::io::ZeroCopyInputStream {
+  // Gives CodedInputStream small parts of the file; after a jump a part is small, and then they grow.
+  class Input final : public google::protobuf::io::ZeroCopyInputStream {
    public:
-    Window(const Source& source, Budget& budget);
+    Input(const Source& source, Budget& budget) : source_(source), budget_(budget) {}
     void jump(uint64_t position);
+    void check() const { window_.check(); }
     bool Next(const void** data, int* size) override;
     void BackUp(int count) override { next_ -= static_cast<uint64_t>(count); }
     bool Skip(int count) override;
     int64_t ByteCount() const override { return static_cast<int64_t>(next_ - origin_); }
 
    private:
+    void load(uint64_t left);
+
     const Source& source_;
-    Budget::Lease buffer_;
+    Budget& budget_;
+    Budget::Lease buffer_;  // where the source is not mapped
+    Window window_;
+    const std::byte* data_ = nullptr;  // of one of both
     uint64_t origin_ = 0;              // where the counting starts
     uint64_t next_ = 0;                // first byte not handed out
-    uint64_t begin_ = 0, filled_ = 0;  // what the buffer holds
+    uint64_t begin_ = 0, filled_ = 0;  // of the file, what is at data_
     uint64_t load_ = 0;                // size of the last load
   };
 
@@ -72,7 +81,7 @@ class Wire {
   void read(void* out, uint64_t bytes, uint64_t end);
 
   const Source& source_;
-  Window window_;
+  Input input_;
   std::optional<google::protobuf::io::CodedInputStream> coded_;
   uint64_t base_ = 0;  // where coded_ was opened
   int depth_ = 0;

@@ -35,8 +35,7 @@ class CastReader : public Reader {
   void read(const Box& box, std::byte* out) override {
     Tile tile(scratch_);
     for_each_piece(box, scratch_.fits(input_->lane()), [&](const Box& piece, uint64_t offset) {
-      input_->read(piece, tile);
-      elementwise::cast(input_->dtype(), dtype_, tile, at(out, offset), piece.elements());
+      elementwise::cast(input_->dtype(), dtype_, input_->lanes(piece, tile), at(out, offset), piece.elements());
     });
   }
 
@@ -62,13 +61,12 @@ class ScaleReader : public Reader {
   void read(const Box& box, std::byte* out) override {
     Tile tile(scratch_);
     for_each_piece(box, scratch_.fits(input_->lane()), [&](const Box& piece, uint64_t offset) {
-      input_->read(piece, tile);
-      convert(piece, tile, at(out, offset));
+      convert(piece, input_->lanes(piece, tile), at(out, offset));
     });
   }
 
  private:
-  void convert(const Box& piece, std::byte* in, std::byte* out) {
+  void convert(const Box& piece, const std::byte* in, std::byte* out) {
     uint64_t run = piece.elements(), channels = 1, first = 0, done = 0;
     if (axis_ >= 0) {
       auto axis = static_cast<size_t>(axis_);

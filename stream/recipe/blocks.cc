@@ -10,11 +10,13 @@ namespace lowtide::stream {
 namespace {
 
 constexpr uint64_t kLongEnough = 4096;  // bytes: the kernel reads a page even for less
-constexpr uint64_t kClearly = 2;
+constexpr uint64_t kWriteCost = 4;      // of a row, in units of a row that is read
+constexpr double kClearly = 4.0 / 3;
+constexpr uint64_t kFilePage = 4096;
 
 using Order = std::vector<size_t>;  // axes, from the innermost
 
-// Elements that lie together: whole axes from the innermost, and a part of the next.
+// Elements that are one run: whole axes from the innermost, and a part of the next.
 uint64_t run(const Shape& size, const Shape& dims, const Order& order) {
   uint64_t elements = 1;
   for (size_t axis : order) {
@@ -39,8 +41,8 @@ bool lengthen(Shape& size, const Shape& dims, const Order& order, uint64_t most)
 Shape block(const Shape& dims, const Order& written, const Order& read, uint64_t most) {
   Shape size(dims.size(), 1);
   for (;;) {
-    const bool shorter = run(size, dims, read) < run(size, dims, written);
-    const Order &first = shorter ? read : written, &second = shorter ? written : read;
+    const bool is_shorter = run(size, dims, read) * kWriteCost < run(size, dims, written);
+    const Order &first = is_shorter ? read : written, &second = is_shorter ? written : read;
     if (!lengthen(size, dims, first, most) && !lengthen(size, dims, second, most)) return size;
   }
 }
@@ -54,45 +56,82 @@ Shape strip(const Shape& dims, uint64_t most) {
   return size;
 }
 
-uint64_t blocks_along(Dim extent, Dim size) { return static_cast<uint64_t>((extent + size - 1) / size); }
+uint64_t blocks_along(Dim extent, Dim size, Dim first) {
+  return extent <= first ? 1 : 1 + static_cast<uint64_t>((extent - first + size - 1) / size);
+}
+
+// A permutation of whole bytes, and in which order its axes are written and read.
+struct Permuted {
+  RecipeRef recipe;
+  Order written, read;
+  uint64_t lane;
+};
+
+std::optional<Permuted> permuted(const RecipeRef& recipe) {
+  RecipeRef moved = recipe;
+  while (std::holds_alternative<step::Reshape>(moved->step)) moved = moved->from[0];
+  const auto* permute = std::get_if<step::Permute>(&moved->step);
+  if (!permute || bits(moved->dtype) < 8 || moved->elements() == 0) return std::nullopt;
+  const size_t rank = moved->dims.size();
+  Permuted out{moved, Order(rank), Order(rank), static_cast<uint64_t>(lane_bytes(moved->dtype))};
+  for (size_t axis = 0; axis < rank; ++axis) {
+    out.written[rank - 1 - axis] = axis;
+    out.read[rank - 1 - static_cast<size_t>(permute->perm[axis])] = axis;
+  }
+  return out;
+}
+
+// Lets rows of blocks be whole pages of the file, where the tensor's rows are as long as some pages.
+void align(Blocks& blocks, uint64_t lane, uint64_t position) {
+  const auto rest = position % kFilePage;
+  Dim& row = blocks.size.back();
+  const auto page = static_cast<Dim>(kFilePage / lane), whole = blocks.recipe->dims.back();
+  if (kFilePage % lane != 0 || rest % lane != 0 || row < page || row >= whole || whole % page != 0) return;
+  row = row / page * page;
+  blocks.first.back() = rest == 0 ? row : static_cast<Dim>((kFilePage - rest) / lane);
+}
 
 }  // namespace
 
 uint64_t Blocks::count() const {
   uint64_t count = 1;
-  for (size_t axis = 0; axis < size.size(); ++axis) count *= blocks_along(recipe->dims[axis], size[axis]);
+  for (size_t axis = 0; axis < size.size(); ++axis) count *= blocks_along(recipe->dims[axis], size[axis], first[axis]);
   return count;
 }
 
 Box Blocks::at(uint64_t index) const {
   Box box{Shape(size.size()), Shape(size.size())};
   for (size_t axis = size.size(); axis-- > 0;) {
-    const uint64_t along = blocks_along(recipe->dims[axis], size[axis]);
-    box.begin[axis] = static_cast<Dim>(index % along) * size[axis];
-    box.size[axis] = std::min(size[axis], recipe->dims[axis] - box.begin[axis]);
+    const uint64_t along = blocks_along(recipe->dims[axis], size[axis], first[axis]);
+    const auto place = static_cast<Dim>(index % along);
+    box.begin[axis] = place == 0 ? 0 : first[axis] + (place - 1) * size[axis];
+    box.size[axis] = std::min(place == 0 ? first[axis] : size[axis], recipe->dims[axis] - box.begin[axis]);
     index /= along;
   }
   return box;
 }
 
-std::optional<Blocks> blocks_of(const RecipeRef& recipe, uint64_t bytes) {
-  RecipeRef moved = recipe;
-  while (std::holds_alternative<step::Reshape>(moved->step)) moved = moved->from[0];
-  const auto* permute = std::get_if<step::Permute>(&moved->step);
-  if (!permute || bits(moved->dtype) < 8 || moved->elements() == 0) return std::nullopt;
-  const size_t rank = moved->dims.size();
-  Order written(rank), read(rank);
-  for (size_t axis = 0; axis < rank; ++axis) {
-    written[rank - 1 - axis] = axis;
-    read[rank - 1 - static_cast<size_t>(permute->perm[axis])] = axis;
-  }
-  const auto lane = static_cast<uint64_t>(lane_bytes(moved->dtype));
-  const uint64_t most = std::max<uint64_t>(bytes / lane, 1);
-  const uint64_t by_strips = run(strip(moved->dims, most), moved->dims, read);
-  Shape size = block(moved->dims, written, read, most);
-  const uint64_t by_blocks = std::min(run(size, moved->dims, read), run(size, moved->dims, written));
-  if (by_strips * lane >= kLongEnough || by_blocks < kClearly * by_strips) return std::nullopt;
-  return Blocks{std::move(moved), std::move(size)};
+std::optional<Blocks> blocks_of(const RecipeRef& recipe, uint64_t bytes, uint64_t position) {
+  const std::optional<Permuted> moved = permuted(recipe);
+  if (!moved) return std::nullopt;
+  const Shape& dims = moved->recipe->dims;
+  const uint64_t most = std::max<uint64_t>(bytes / moved->lane, 1);
+  const uint64_t of_strip = run(strip(dims, most), dims, moved->read);
+  if (of_strip * moved->lane >= kLongEnough) return std::nullopt;
+  Blocks blocks{moved->recipe, block(dims, moved->written, moved->read, most), {}};
+  const double cost = 1.0 / static_cast<double>(run(blocks.size, dims, moved->read)) +
+                      static_cast<double>(kWriteCost) / static_cast<double>(run(blocks.size, dims, moved->written));
+  if (cost * kClearly > 1.0 / static_cast<double>(of_strip)) return std::nullopt;
+  blocks.first = blocks.size;
+  align(blocks, moved->lane, position);
+  return blocks;
+}
+
+bool is_scattered(const RecipeRef& recipe, uint64_t bytes) {
+  const std::optional<Permuted> moved = permuted(recipe);
+  if (!moved) return false;
+  const Shape part = strip(moved->recipe->dims, std::max<uint64_t>(bytes / moved->lane, 1));
+  return run(part, moved->recipe->dims, moved->read) < Box{{}, part}.elements();
 }
 
 }  // namespace lowtide::stream

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -80,6 +81,21 @@ void for_each_run(const Box& box, std::span<const Dim> dims, Visit&& visit) {
     for (int i = 0; i < axis; ++i) offset += static_cast<uint64_t>(at[i] * strides[i]);
     visit(offset, count);
   } while (advance(at, box.size, axis));
+}
+
+// The elements of a box that is one run of the tensor. Not empty.
+struct Run {
+  uint64_t first, count;
+};
+inline std::optional<Run> one_run(const Box& box, std::span<const Dim> dims) {
+  size_t axis = dims.size();
+  while (axis > 0 && box.size[axis - 1] == dims[axis - 1]) --axis;
+  for (size_t outer = 0; outer + 1 < axis; ++outer)
+    if (box.size[outer] != 1) return std::nullopt;
+  uint64_t first = 0;
+  for (size_t i = 0; i < dims.size(); ++i)
+    first = first * static_cast<uint64_t>(dims[i]) + static_cast<uint64_t>(box.begin[i]);
+  return Run{first, box.elements()};
 }
 
 // Calls visit(box, offset) for the few boxes, ascending, that make up `count` flat elements from `first`.

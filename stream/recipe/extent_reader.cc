@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads boxes of a tensor that lies in a file.
+// Reads boxes of a tensor that is stored in a file.
 //
-// Rows that follow one another become one read. Short rows that stand apart are read as one span when the bytes between
-// them cost less than a system call each.
+// A large box that is one run of the file is seen through a mapped window. Otherwise rows that follow one another
+// become one read, and short rows that are apart are read as one span when the bytes between them cost less than a
+// system call each: mapping them would keep pages resident of which little is needed.
 //
 // The traps: varints have no positions. A sparse index of checkpoints, filled as decoding proceeds, bounds how far back
 // a random read must start. And a boolean byte of a file may be any number, where in C++ only 0 and 1 are booleans.
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "stream/error.h"
@@ -20,10 +22,12 @@
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kMaxGapBytes = 4096;           // copying these takes about as long as another read call
-constexpr uint64_t kCheckpointWords = 16 * 1024;  // words between two checkpoints,
-constexpr uint64_t kMaxCheckpoints = 4096;        // or more, so that an index stays below 32 KiB
-constexpr size_t kMaxRuns = 1024;                 // runs gathered into one span
+constexpr uint64_t kLeastMapped = 64 * 1024;       // to map and unmap fewer bytes costs more than to copy them
+constexpr uint64_t kMostAhead = 32 * 1024 * 1024;  // that scattered rows are asked for at once
+constexpr uint64_t kMaxGapBytes = 4096;            // copying these takes about as long as another read call
+constexpr uint64_t kCheckpointWords = 16 * 1024;   // words between two checkpoints,
+constexpr uint64_t kMaxCheckpoints = 4096;         // or more, so that an index stays below 32 KiB
+constexpr size_t kMaxRuns = 1024;                  // runs gathered into one span
 
 // Bytes of a stretch, in order from `offset`, through a small window.
 class Bytes {
@@ -99,7 +103,22 @@ class ExtentReader : public Reader {
     max_gap_ = varints ? kCheckpointWords : kMaxGapBytes / static_cast<uint64_t>(lane_);
   }
 
+  const std::byte* view(const Box& box) override {
+    if (bits(dtype_) < 8 || dtype_ == DType::kBool) return nullptr;  // their bytes are not their lanes
+    const std::optional<Run> run = one_run(box, dims_);
+    if (!run) return nullptr;
+    const size_t index = stretch_of(run->first);
+    const Stretch& stretch = stretches_[index];
+    const uint64_t skip = run->first - firsts_[index], lane = static_cast<uint64_t>(lane_);
+    const uint64_t offset = stretch.offset + skip * lane, bytes = run->count * lane;
+    if (stretch.encoding != Encoding::kRaw || run->count > stretch.elements - skip || bytes < kLeastMapped)
+      return nullptr;
+    source_.will_read(offset, bytes);
+    return scratch_.window(source_, offset, bytes);
+  }
+
   void read(const Box& box, std::byte* out) override {
+    expect(box);
     uint64_t done = 0;
     runs_.clear();
     for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
@@ -113,6 +132,25 @@ class ExtentReader : public Reader {
  private:
   static bool is_varint(const Stretch& stretch) {
     return stretch.encoding == Encoding::kVarint || (stretch.encoding == Encoding::kTagged && stretch.width == 0);
+  }
+
+  size_t stretch_of(uint64_t element) const {
+    return static_cast<size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), element) - firsts_.begin()) - 1;
+  }
+
+  // Asks for a large box, rows apart included, before it is read piece by piece.
+  void expect(const Box& box) const {
+    const auto lane = static_cast<uint64_t>(lane_);
+    if (stretches_.size() != 1 || stretches_[0].encoding != Encoding::kRaw || box.elements() * lane < kLeastMapped)
+      return;
+    const Shape strides = dense_strides(dims_);
+    uint64_t first = 0, last = 0;
+    for (size_t i = 0; i < dims_.size(); ++i) {
+      first += static_cast<uint64_t>(box.begin[i] * strides[i]);
+      last += static_cast<uint64_t>((box.begin[i] + box.size[i] - 1) * strides[i]);
+    }
+    const uint64_t bytes = file_bytes(dtype_, last + 1 - first);
+    if (bytes <= kMostAhead) source_.will_read(stretches_[0].offset + file_bytes(dtype_, first), bytes);
   }
 
   bool joins(uint64_t first, uint64_t count) const {
@@ -161,8 +199,7 @@ class ExtentReader : public Reader {
   }
 
   void read_flat(uint64_t first, uint64_t count, std::byte* out) {
-    size_t index = static_cast<size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), first) - firsts_.begin()) - 1;
-    for (; count > 0; ++index) {
+    for (size_t index = stretch_of(first); count > 0; ++index) {
       const Stretch& stretch = stretches_[index];
       uint64_t skip = first - firsts_[index], part = std::min(count, stretch.elements - skip);
       read_stretch(index, skip, part, out);

@@ -117,6 +117,21 @@ class Builder {
 
 }  // namespace
 
+const std::byte* Scratch::window(const Source& source, uint64_t offset, uint64_t bytes) {
+  if (!window_.holds(source, offset, bytes)) {
+    close_window();
+    window_ = source.window(offset, bytes, budget_);
+    if (!window_) return nullptr;
+  }
+  return window_.data() + (offset - window_.begin());
+}
+
+void Scratch::close_window() {
+  Window closed;
+  std::swap(closed, window_);
+  closed.check();
+}
+
 void fill_lanes(const std::vector<std::byte>& lane, std::byte* out, uint64_t count) {
   uint64_t filled = lane.size(), bytes = count * lane.size();
   if (bytes == 0) return;
@@ -139,6 +154,14 @@ Box operand_box(const Box& box, const Shape& dims) {
 }
 
 Reader::Reader(const Recipe& recipe) : dims_(recipe.dims), dtype_(recipe.dtype), lane_(lane_bytes(recipe.dtype)) {}
+
+const std::byte* Reader::lanes(const Box& box, std::byte* tile) {
+  const std::byte* viewed = view(box);
+  if (viewed != nullptr && reinterpret_cast<uintptr_t>(viewed) % static_cast<uintptr_t>(std::min(lane_, 8)) == 0)
+    return viewed;
+  read(box, tile);
+  return tile;
+}
 
 void Reader::copy_runs(const Box& box, const std::byte* lanes, std::byte* out) const {
   for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {

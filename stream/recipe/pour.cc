@@ -32,6 +32,18 @@ Needs with_packing(Needs needs, DType dtype) {
   return needs;
 }
 
+// Reads a box by way of mapped windows, none of which stays open. What a window could not give is an error, and so is
+// what was computed from the zeros in its place.
+void read_box(Reader& reader, Scratch& scratch, const Box& box, std::byte* out) {
+  try {
+    reader.read(box, out);
+  } catch (const Error&) {
+    scratch.close_window();
+    throw;
+  }
+  scratch.close_window();
+}
+
 }  // namespace
 
 // The flat range is a box of the tensor reshaped to one axis.
@@ -45,7 +57,7 @@ struct Pourer::Impl {
         owner(budget) {}
 
   void read_box(uint64_t first, uint64_t count, std::byte* out) {
-    reader->read({{static_cast<int64_t>(first)}, {static_cast<int64_t>(count)}}, out);
+    stream::read_box(*reader, scratch, {{static_cast<int64_t>(first)}, {static_cast<int64_t>(count)}}, out);
   }
   // Vector instructions may demand what the language promises them: lanes at multiples of their size.
   void read_misaligned(uint64_t first, uint64_t count, std::byte* out) {
@@ -135,7 +147,7 @@ struct BoxPourer::Impl {
 BoxPourer::BoxPourer(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
 BoxPourer::~BoxPourer() = default;
 
-void BoxPourer::read(const Box& box, std::byte* lanes) { impl_->reader->read(box, lanes); }
+void BoxPourer::read(const Box& box, std::byte* lanes) { read_box(*impl_->reader, impl_->scratch, box, lanes); }
 
 uint64_t least_scratch(const Recipe& recipe) {
   const Needs needs = with_packing(needs_of(recipe), recipe.dtype);

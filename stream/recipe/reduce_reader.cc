@@ -134,12 +134,12 @@ class ReduceReader : public Reader {
     }
     if (from.elements() > 0) {
       for_each_piece(from, scratch_.fits(lane_), [&](const Box& piece, uint64_t) {
-        input_->read(piece, tile);
+        const auto* in = reinterpret_cast<const T*>(input_->lanes(piece, tile));
         int64_t first = 0;
         for (size_t i = 0; i < piece.begin.size(); ++i) first += (piece.begin[i] - from.begin[i]) * sum_strides[i];
         Nest nest{piece.size, {dense_strides(piece.size), sum_strides, {}, {}}};
         nest.collapse(2);
-        accumulate(op_, nest, reinterpret_cast<const T*>(tile.data()), sums + first);
+        accumulate(op_, nest, in, sums + first);
       });
     }
     auto* results = reinterpret_cast<T*>(out);

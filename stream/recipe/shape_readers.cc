@@ -23,7 +23,7 @@ uint64_t dot(const Shape& position, const Shape& strides) {
   return static_cast<uint64_t>(sum);
 }
 
-// Reads the input in its own order, piece by piece, and spreads each piece over the output.
+// Spreads the input over the output: all of it where it is mapped, else pieces that are read in the input's order.
 class PermuteReader : public Reader {
  public:
   PermuteReader(const Recipe& recipe, const step::Permute& step, ReaderRef input, Scratch& scratch)
@@ -38,6 +38,7 @@ class PermuteReader : public Reader {
       from.size[axis] = box.size[i];
       strides[axis] = out_strides[i];
     }
+    if (const std::byte* all = input_->view(from)) return place(lane_, all, from.size, out, strides, 0);
     Tile tile(scratch_);
     for_each_piece(from, scratch_.fits(lane_), [&](const Box& piece, uint64_t) {
       input_->read(piece, tile);
@@ -77,7 +78,7 @@ class ReshapeReader : public Reader {
 
   void read(const Box& box, std::byte* out) override {
     Box from{Shape(input_->dims().size()), Shape(input_->dims().size())};
-    if (std::all_of(groups_.begin(), groups_.end(), [&](const Group& group) { return map(group, box, from); })) {
+    if (map(box, from)) {
       input_->read(from, out);
       return;
     }
@@ -88,10 +89,19 @@ class ReshapeReader : public Reader {
     });
   }
 
+  const std::byte* view(const Box& box) override {
+    Box from{Shape(input_->dims().size()), Shape(input_->dims().size())};
+    return map(box, from) ? input_->view(from) : nullptr;
+  }
+
  private:
   struct Group {
     size_t begin, end, from_begin, from_end;
   };
+
+  bool map(const Box& box, Box& from) const {
+    return std::all_of(groups_.begin(), groups_.end(), [&](const Group& group) { return map(group, box, from); });
+  }
 
   bool map(const Group& group, const Box& box, Box& from) const {
     uint64_t first = 0, count = 1;
@@ -134,9 +144,8 @@ class BroadcastReader : public Reader {
     Tile tile(scratch_);
     for_each_piece(box, scratch_.fits(lane_), [&](const Box& piece, uint64_t offset) {
       Box from = operand_box(piece, input_->dims());
-      input_->read(from, tile);
       copy_nest(lane_, {piece.size, {dense_strides(piece.size), broadcast_strides(from.size, piece.size), {}, {}}},
-                tile, at(out, offset));
+                input_->lanes(from, tile), at(out, offset));
     });
   }
 
@@ -159,10 +168,10 @@ class AssemblingReader : public Reader {
     }
     Tile tile(scratch_);
     for_each_piece(from, scratch_.fits(lane_), [&](const Box& piece, uint64_t) {
-      input.read(piece, tile);
+      const std::byte* lanes = input.lanes(piece, tile);
       Shape to = position;
       for (size_t i = 0; i < to.size(); ++i) to[i] += piece.begin[i] - from.begin[i];
-      place(lane_, tile, piece.size, out, strides, dot(to, strides));
+      place(lane_, lanes, piece.size, out, strides, dot(to, strides));
     });
   }
 
@@ -275,14 +284,14 @@ class SliceReader : public Reader {
     if (inner * static_cast<uint64_t>(std::abs(stride_[axis])) >= kWorthARead || from.elements() > scratch_.fits(lane_))
       return read_steps(box, out);
     Tile tile(scratch_);
-    input_->read(from, tile);
+    const std::byte* lanes = input_->lanes(from, tile);
     Shape strides = dense_strides(from.size);
     int64_t first = 0;
     for (size_t i = 0; i < strides.size(); ++i) {
       if (stride_[i] < 0) first += (from.size[i] - 1) * strides[i];
       strides[i] *= stride_[i];
     }
-    copy_nest(lane_, {box.size, {dense_strides(box.size), strides, {}, {}}}, at(tile, static_cast<uint64_t>(first)),
+    copy_nest(lane_, {box.size, {dense_strides(box.size), strides, {}, {}}}, at(lanes, static_cast<uint64_t>(first)),
               out);
   }
 

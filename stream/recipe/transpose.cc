@@ -12,7 +12,9 @@
 namespace lowtide::stream {
 namespace {
 
-using Lane16 = std::pair<uint64_t, uint64_t>;
+struct Lane16 {
+  uint64_t low, high;
+};
 
 // Calls visit(T{}) with the unsigned type of `lane` bytes.
 template <typename Visit>
@@ -33,8 +35,25 @@ void with_lane(int lane, Visit&& visit) {
   }
 }
 
+// Elements at any address.
 template <typename T>
-void plane(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+class Unaligned {
+ public:
+  explicit Unaligned(const std::byte* data) : data_(data) {}
+  T operator[](int64_t i) const {
+    T element;
+    std::memcpy(&element, bytes(i), sizeof(T));
+    return element;
+  }
+  const std::byte* bytes(int64_t i) const { return data_ + i * int64_t{sizeof(T)}; }
+  Unaligned operator+(int64_t elements) const { return Unaligned(bytes(elements)); }
+
+ private:
+  const std::byte* data_;
+};
+
+template <typename T>
+void plane(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   for (int64_t j = 0; j < columns; ++j)
     for (int64_t i = 0; i < rows; ++i) dst[j * dst_stride + i] = src[i * src_stride + j];
 }
@@ -126,26 +145,26 @@ __attribute__((target("avx2"))) void block8(const std::byte* src, int64_t src_st
 }
 
 template <typename T>
-__attribute__((target("avx2"))) void blocks_avx2(const T* src, int64_t src_stride, T* dst, int64_t dst_stride,
+__attribute__((target("avx2"))) void blocks_avx2(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride,
                                                  int64_t rows, int64_t columns) {
   for (int64_t j = 0; j < columns; j += kBlock)
     for (int64_t i = 0; i < rows; i += kBlock)
-      block8(reinterpret_cast<const std::byte*>(src + i * src_stride + j), src_stride * int64_t{sizeof(T)},
+      block8(src.bytes(i * src_stride + j), src_stride * int64_t{sizeof(T)},
              reinterpret_cast<std::byte*>(dst + j * dst_stride + i), dst_stride * int64_t{sizeof(T)}, T{});
 }
 
 template <typename T>
-void blocks_sse2(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+void blocks_sse2(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   for (int64_t j = 0; j < columns; j += kBlock)
     for (int64_t i = 0; i < rows; i += kBlock)
-      block8(reinterpret_cast<const std::byte*>(src + i * src_stride + j), src_stride * int64_t{sizeof(T)},
+      block8(src.bytes(i * src_stride + j), src_stride * int64_t{sizeof(T)},
              reinterpret_cast<std::byte*>(dst + j * dst_stride + i), dst_stride * int64_t{sizeof(T)}, T{});
 }
 #endif
 
 // Whole 8x8 blocks; false when this machine has no kernel for the type.
 template <typename T>
-bool blocks(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+bool blocks(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
 #if defined(__x86_64__)
   static const bool avx2 = __builtin_cpu_supports("avx2");
   if constexpr (sizeof(T) <= 2) {
@@ -160,7 +179,7 @@ bool blocks(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_
 }
 
 template <typename T>
-void blocked_plane(const T* src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
+void blocked_plane(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   int64_t block_rows = rows / kBlock * kBlock, block_columns = columns / kBlock * kBlock;
   if (block_rows == 0 || block_columns == 0 || !blocks(src, src_stride, dst, dst_stride, block_rows, block_columns)) {
     plane(src, src_stride, dst, dst_stride, rows, columns);
@@ -172,20 +191,20 @@ void blocked_plane(const T* src, int64_t src_stride, T* dst, int64_t dst_stride,
 
 // The last axis of `nest` becomes a copy of rows (both strides 1) or a strided loop.
 template <typename T>
-void copy_rows(const Nest& nest, const T* src, T* dst) {
+void copy_rows(const Nest& nest, Unaligned<T> src, T* dst) {
   if (nest.size.empty()) {
-    *dst = *src;
+    *dst = src[0];
     return;
   }
   int64_t count = nest.size.back(), to = nest.strides[0].back(), from = nest.strides[1].back();
   bool dense = to == 1 && from == 1;
   for_each_outer(nest, 1, [&](const auto& offset) {
     T* out = dst + offset[0];
-    const T* in = src + offset[1];
+    const Unaligned<T> in = src + offset[1];
     if (dense && count >= 16) {
-      std::copy_n(in, count, out);
+      std::memcpy(out, in.bytes(0), static_cast<size_t>(count) * sizeof(T));
     } else if (to == 1 && from == 0) {
-      std::fill_n(out, count, *in);
+      std::fill_n(out, count, in[0]);
     } else {
       for (int64_t i = 0; i < count; ++i) out[i * to] = in[i * from];
     }
@@ -206,7 +225,7 @@ void move_axis_last(Nest& nest, int axis) {
 }
 
 template <typename T>
-void copy_typed(Nest& nest, const T* src, T* dst) {
+void copy_typed(Nest& nest, Unaligned<T> src, T* dst) {
   int rows = unit_axis(nest.strides[0]), columns = unit_axis(nest.strides[1]);
   if (rows < 0 || columns < 0 || rows == columns) {
     if (rows >= 0) move_axis_last(nest, rows);
@@ -228,7 +247,7 @@ void copy_nest(int lane, Nest nest, const std::byte* src, std::byte* dst) {
   nest.collapse(2);
   with_lane(lane, [&](auto type) {
     using T = decltype(type);
-    copy_typed(nest, reinterpret_cast<const T*>(src), reinterpret_cast<T*>(dst));
+    copy_typed(nest, Unaligned<T>(src), reinterpret_cast<T*>(dst));
   });
 }
 
@@ -236,7 +255,7 @@ void transpose_plane(int lane, const std::byte* src, int64_t src_stride, std::by
                      int64_t rows, int64_t columns) {
   with_lane(lane, [&](auto type) {
     using T = decltype(type);
-    blocked_plane(reinterpret_cast<const T*>(src), src_stride, reinterpret_cast<T*>(dst), dst_stride, rows, columns);
+    blocked_plane(Unaligned<T>(src), src_stride, reinterpret_cast<T*>(dst), dst_stride, rows, columns);
   });
 }
 
@@ -244,7 +263,7 @@ void transpose_plane_scalar(int lane, const std::byte* src, int64_t src_stride, 
                             int64_t rows, int64_t columns) {
   with_lane(lane, [&](auto type) {
     using T = decltype(type);
-    plane(reinterpret_cast<const T*>(src), src_stride, reinterpret_cast<T*>(dst), dst_stride, rows, columns);
+    plane(Unaligned<T>(src), src_stride, reinterpret_cast<T*>(dst), dst_stride, rows, columns);
   });
 }
 

@@ -9,8 +9,9 @@
 
 namespace lowtide::stream {
 
-// nest.strides[0] belongs to dst, nest.strides[1] to src, in elements of `lane` bytes (1, 2, 4, 8 or 16). Arrays are
-// aligned to the lane (16: to 8) and do not overlap; no element of dst is visited twice.
+// nest.strides[0] belongs to dst, nest.strides[1] to src, in elements of `lane` bytes (1, 2, 4, 8 or 16). dst is
+// aligned to the lane (16: to 8); src need not be, because it may be a mapped file, where a tensor begins at any byte.
+// They do not overlap, and no element of dst is visited twice.
 void copy_nest(int lane, Nest nest, const std::byte* src, std::byte* dst);
 
 // dst[j * dst_stride + i] = src[i * src_stride + j] for i < rows, j < columns; strides in elements.

@@ -102,7 +102,8 @@ TEST_F(Models, ImpossibleRequestsAreErrors) {
     return std::string("made");
   };
   using testing::HasSubstr;
-  EXPECT_THAT(refusal({.kind = "vgg"}), HasSubstr("there are duc, deeplab, unet, conv-stack, one-tensor, many-nodes"));
+  EXPECT_THAT(refusal({.kind = "vgg"}),
+              HasSubstr("there are duc, deeplab, unet, conv-stack, one-tensor, matmul-stack, many-nodes"));
   EXPECT_THAT(refusal({.kind = "duc", .size_bytes = 1000}), HasSubstr("the nearest has"));
   EXPECT_THAT(refusal({.kind = "duc", .size_bytes = UINT64_MAX}), HasSubstr("more than"));
   EXPECT_THAT(refusal({.kind = "duc", .input_size = 0}), HasSubstr("input size"));

@@ -30,13 +30,13 @@ def layer():
 def save_model(folder):
     """Weights inline, in two files beside the model (one is copied as it is, one transposed), and in a compressed one."""
     random = np.random.default_rng(0)
-    shapes = {"kernel": (24, 3, 3, 5), "bias": (24,), "matrix": (190, 360), "addend": (7, 190), "last": (190, 11)}
+    shapes = {"kernel": (24, 96, 3, 5), "bias": (24,), "matrix": (190, 360), "addend": (7, 190), "last": (190, 11)}
     tensors = {name: numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name) for name, shape in shapes.items()}
     tensors["shape"] = numpy_helper.from_array(np.array([7, -1], np.int64), "shape")
     nodes = [helper.make_node("Conv", ["x", "kernel", "bias"], ["c"]), helper.make_node("Reshape", ["c", "shape"], ["r"]),
              helper.make_node("Gemm", ["r", "matrix"], ["m"], transB=1), helper.make_node("Add", ["m", "addend"], ["a"]),
              helper.make_node("MatMul", ["a", "last"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, 3, 7, 7])],
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, 96, 7, 7])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [7, 11])], initializer=list(tensors.values()))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     for name in ("matrix", "kernel", "last"):
@@ -51,6 +51,9 @@ def save_model(folder):
     (folder / "m.onnx").write_bytes(model.SerializeToString())
 
 
+# Both ways of reading.
+IO = ("mmap", "pread")
+CHOSEN = ()  # as options, for tests that run in one after the other
 INPUTS = ("m.onnx", "matrix.bin", "kernel.bin", "last.bin.zst")
 
 

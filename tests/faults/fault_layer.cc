@@ -10,10 +10,12 @@
 //     FAULT=12:truncate    the file FAULT_TARGET is cut to half before it; touch: gets another time; append: gets
 //     longer;
 //                          replace: is another file of the same bytes
+//     FAULT=12:shrink      the same cut behind the 12th call: pages that it has mapped are gone
 //
 // This code replaces the calls that it would need itself, so it uses syscall().
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +29,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -85,7 +88,7 @@ void change_target() {
   const char* path = plan().target.c_str();
   struct stat info = {};
   raw(SYS_newfstatat, AT_FDCWD, path, &info, 0);
-  if (plan().what == "truncate") raw(SYS_truncate, path, info.st_size / 2);
+  if (plan().what == "truncate" || plan().what == "shrink") raw(SYS_truncate, path, info.st_size / 2);
   if (plan().what == "touch") {
     const timespec times[2] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
     raw(SYS_utimensat, AT_FDCWD, path, times, 0);
@@ -100,7 +103,7 @@ bool writes(std::string_view call) {
   return call == "create" || call == "write" || call == "pwrite" || call == "fallocate" || call == "ftruncate";
 }
 
-enum class Outcome { kGoOn, kFail, kShort };
+enum class Outcome { kGoOn, kFail, kShort, kThenShrink };
 
 // Counts a call and returns its fault; sets errno when it must fail.
 Outcome judge(const char* call, std::string_view path) {
@@ -118,6 +121,7 @@ Outcome judge(const char* call, std::string_view path) {
   if (number != p.at && !is_later) return Outcome::kGoOn;
   if (p.what == "kill") raw(SYS_kill, getpid(), SIGKILL);
   if (p.what == "short") return Outcome::kShort;
+  if (p.what == "shrink") return Outcome::kThenShrink;
   if (const int error = error_number(p.what)) {
     errno = error;
     return Outcome::kFail;
@@ -133,6 +137,26 @@ Outcome judge(const char* call, int descriptor) {
   const long bytes = raw(SYS_readlinkat, AT_FDCWD, link, path, sizeof path);
   errno = before;
   return judge(call, std::string_view(path, static_cast<size_t>(std::max(bytes, 0L))));
+}
+
+// What of the folder's files is mapped, as far as it is known: the last mappings.
+struct Mapped {
+  std::atomic<const std::byte*> begin = nullptr;
+  size_t bytes = 0;
+  char path[PATH_MAX] = {};
+};
+Mapped g_mapped[16];
+std::atomic<size_t> g_mappings = 0;
+
+std::string_view mapped_path(const void* address) {
+  const auto* at = static_cast<const std::byte*>(address);
+  const size_t last = g_mappings.load();
+  for (size_t i = 0; i < std::size(g_mapped); ++i) {  // the youngest first: an address may be used again
+    const Mapped& mapped = g_mapped[(last - 1 - i) % std::size(g_mapped)];
+    const std::byte* begin = mapped.begin.load();
+    if (begin != nullptr && at >= begin && at < begin + mapped.bytes) return mapped.path;
+  }
+  return {};
 }
 
 std::string absolute(const char* path) {
@@ -205,6 +229,32 @@ ssize_t read(int descriptor, void* to, size_t bytes) {
 ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
   return moved("pread", descriptor, bytes,
                [&](size_t n) -> ssize_t { return raw(SYS_pread64, descriptor, to, n, offset); });
+}
+
+void* mmap(void* address, size_t bytes, int protection, int flags, int descriptor, off_t offset) noexcept {
+  const Outcome outcome = descriptor >= 0 ? judge("mmap", descriptor) : Outcome::kGoOn;
+  if (outcome == Outcome::kFail) return MAP_FAILED;
+  void* pages = reinterpret_cast<void*>(raw(SYS_mmap, address, bytes, protection, flags, descriptor, offset));
+  if (descriptor < 0 || pages == MAP_FAILED) return pages;
+  Mapped& mapped = g_mapped[g_mappings.load() % std::size(g_mapped)];
+  char link[64];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  const long length = raw(SYS_readlinkat, AT_FDCWD, link, mapped.path, sizeof mapped.path - 1);
+  mapped.path[std::max(length, 0L)] = '\0';
+  mapped.bytes = bytes;
+  mapped.begin = static_cast<const std::byte*>(pages);
+  ++g_mappings;
+  if (outcome == Outcome::kThenShrink) change_target();
+  return pages;
+}
+
+int madvise(void* address, size_t bytes, int advice) noexcept {
+  const std::string_view path = mapped_path(address);
+  const Outcome outcome = path.empty() ? Outcome::kGoOn : judge("madvise", path);
+  if (outcome == Outcome::kFail) return -1;
+  const auto result = static_cast<int>(raw(SYS_madvise, address, bytes, advice));
+  if (outcome == Outcome::kThenShrink) change_target();
+  return result;
 }
 
 ssize_t write(int descriptor, const void* from, size_t bytes) {

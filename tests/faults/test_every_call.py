@@ -9,21 +9,24 @@ import shutil
 
 import pytest
 
+from tests.faults import fault
 from tests.faults.fault import INPUTS, OLD, Bench, all_of
 
 IO, NO_SPACE, MALFORMED = 4, 5, 6
 WRITING = ("create", "pwrite", "write", "fallocate", "ftruncate")
 
 
-# Calls without which it goes on: advice, the closing of what was read, the first of two ways to make an unnamed file.
+# Calls without which it goes on: advice, the closing of what was read, the first of two ways to make an unnamed file,
+# mapping, because what is not mapped is read.
 def may_pass(call):
-    return call.name in ("close", "create") and not call.is_output or call.name == "sync_file_range" or call.name == "fstat" and call.is_output
+    return call.name in ("close", "create", "mmap") and not call.is_output or call.name == "sync_file_range" or call.name == "fstat" and call.is_output
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    made = Bench(tmp_path_factory.mktemp("faults"))
+@pytest.fixture(scope="module", params=fault.IO)
+def plain(request, tmp_path_factory):
+    made = Bench(tmp_path_factory.mktemp("faults"), ("--io", request.param))
     assert len(made.calls) > 60, made.calls
+    assert any(call.name == "madvise" for call in made.calls) == (request.param == "mmap")
     return made
 
 
@@ -36,7 +39,8 @@ def bench(request, plain, tmp_path_factory):
     """Other ways of writing too, of which only the calls on what is written are tried: what is read is the same."""
     if request.param == "plain":
         return plain
-    made = Bench(tmp_path_factory.mktemp("faults"), WAYS[request.param], "m.tflite.zst" if request.param == "compressed" else "m.tflite")
+    made = Bench(tmp_path_factory.mktemp("faults"), (*plain.options, *WAYS[request.param]),
+                 "m.tflite.zst" if request.param == "compressed" else "m.tflite")
     made.calls = [call for call in made.calls if ".lowtide-" in call.path or call.name == "rename"]
     assert len(made.calls) > 6, made.calls
     return made
@@ -87,7 +91,7 @@ def test_disk_stays_full(bench, record_property):
 
 
 # close is not made again after EINTR, on Linux; the others of these two sets are never interrupted.
-@pytest.mark.parametrize("fault, names", [("EINTR", {"open", "create", "openat", "openat2", "read", "pread", "write", "pwrite", "fallocate", "ftruncate", "close"}),
+@pytest.mark.parametrize("fault, names", [("EINTR", {"open", "create", "openat", "openat2", "read", "pread", "madvise", "write", "pwrite", "fallocate", "ftruncate", "close"}),
                                           ("short", {"read", "pread", "write", "pwrite"})])
 def test_interrupted_and_short_calls_are_retried(bench, fault, names, record_property):
     calls = [call for call in bench.calls if call.name in names]
@@ -127,7 +131,7 @@ def test_input_changes(plain, target, change, record_property):
     offset = (INPUTS.index(target) + len(change)) % 4
     calls = bench.calls[offset::4]
     opened = [call.number for call in bench.calls if call.name == "fstat" and call.path.endswith(target)][1]  # noted: size, time
-    read_last = max(call.number for call in bench.calls if call.path.endswith(target) and call.name in ("pread", "fstat"))
+    read_last = max(call.number for call in bench.calls if call.path.endswith(target) and call.name in ("pread", "fstat", "mmap", "madvise"))
 
     def one(call):
         name = f"{change}{target}{call.number}"
@@ -151,6 +155,25 @@ def test_input_changes(plain, target, change, record_property):
     record_property("faults injected and survived", len(calls))
 
 
+@pytest.mark.parametrize("target", INPUTS)
+def test_mapped_pages_disappear(plain, target, record_property):
+    """The file is cut behind a call that mapped a part of it, or read it in: what comes next are SIGBUS and EFAULT."""
+    bench = plain
+    calls = [call for call in bench.calls if call.name in ("mmap", "madvise") and call.path.endswith(target)]
+    assert bool(calls) == ("mmap" in bench.options and not target.endswith(".zst"))
+
+    def one(call):
+        name = f"shrink{target}{call.number}"
+        run = bench.run(name, f"{call.number}:shrink", target)
+        assert run.status == IO, (run.status, run.stderr)
+        assert len(run.stderr.splitlines()) == 1 and target in run.stderr, run.stderr
+        assert run.output == OLD and run.names <= {*INPUTS, bench.output}
+        shutil.rmtree(run.folder)
+
+    all_of(one, calls)
+    record_property("faults injected and survived", len(calls))
+
+
 @pytest.mark.parametrize("file", ["m.onnx", "m.tflite"])
 def test_inspected_file_shrinks(file, tmp_path, record_property):
     bench = Bench(tmp_path)
@@ -161,7 +184,7 @@ def test_inspected_file_shrinks(file, tmp_path, record_property):
 
     def one(call):
         run = bench.run(f"{call.number}", f"{call.number}:truncate", listed, command=["inspect", listed])
-        assert run.status in ((IO, MALFORMED) if any(c.name == "pread" for c in calls[call.number - 1:]) else (0, IO)), (run.status, run.stderr)
+        assert run.status in ((IO, MALFORMED) if any(c.name in ("pread", "mmap", "madvise") for c in calls[call.number - 1:]) else (0, IO)), (run.status, run.stderr)
         assert len(run.stderr.splitlines()) == (run.status != 0)
 
     all_of(one, calls)

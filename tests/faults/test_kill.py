@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from tests.faults import fault
 from tests.support import converter
 
 OLD = b"an output of long ago"
@@ -25,8 +26,14 @@ def models(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True, params=fault.IO)
+def io(request, monkeypatch):
+    """Everything here runs in both ways of reading."""
+    monkeypatch.setattr(fault, "CHOSEN", ("--io", request.param))
+
+
 def convert(model, output):
-    return subprocess.Popen([converter.program(), "convert", model, "-o", output, "--quiet"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen([converter.program(), "convert", model, "-o", output, "--quiet", *fault.CHOSEN], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def test_killed_at_random_moments(models, tmp_path, record_property):

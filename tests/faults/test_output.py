@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.faults import fault
 from tests.support import converter
 from tests.support.tflite_file import read_tflite
 
@@ -20,6 +21,13 @@ MIB = 2**20
 @pytest.fixture(scope="module", autouse=True)
 def program():
     converter.program()
+
+
+@pytest.fixture(autouse=True, params=fault.IO)
+def io(request, monkeypatch):
+    """Everything here runs in both ways of reading."""
+    convert = converter.convert
+    monkeypatch.setattr(converter, "convert", lambda model, output, options=(): convert(model, output, [*options, "--io", request.param]))
 
 
 def save(path, operator="MatMul", size=1024):

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/model_spec.h"
+#include "stream/file/file.h"
 #include "stream/file/zstd_source.h"
 
 namespace lowtide::tools {
@@ -23,6 +24,7 @@ struct ConversionOptions {
   uint64_t max_rss = 0;                             // bytes; 0: not given
   int threads = 0;                                  // 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;  // 0: no limit
+  stream::Access access = stream::Access::kMap;
 };
 
 struct ConvertCommand : ConversionOptions {

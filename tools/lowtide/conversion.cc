@@ -72,7 +72,8 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
 onnx::Model read_within(const ConversionOptions& options, const std::filesystem::path& folder, Budget& budget,
                         const MemoryLimit& limit) {
   try {
-    return stream::read_onnx(options.input, budget, {.folder = folder, .max_ratio = options.max_zstd_ratio});
+    return stream::read_onnx(options.input, budget, {.folder = folder, .max_ratio = options.max_zstd_ratio},
+                             options.access);
   } catch (const stream::OverBudget& error) {
     limit.refuse_reading(error.needed());
   }

@@ -99,16 +99,17 @@ TEST(SeekableSource, WrongSeekTablesAreRefused) {
     });
   };
   const std::vector<std::string> texts = {"some text", "more of it"};
-  auto damaged = [&](const std::function<void(std::vector<Entry>&)>& damage) {
+  auto code_after = [&](const std::function<void(std::vector<Entry>&)>& damage) {
     return opened(seekable_file(texts, false, damage));
   };
-  EXPECT_EQ(damaged([](auto& entries) { ++entries[0].compressed; }), Code::kMalformed);
-  EXPECT_EQ(damaged([](auto& entries) { ++entries[0].compressed, --entries[1].compressed; }), Code::kMalformed);
-  EXPECT_EQ(damaged([](auto& entries) { ++entries[1].bytes; }), Code::kMalformed);
-  EXPECT_EQ(damaged([](auto& entries) { --entries[1].bytes; }), Code::kMalformed);
-  EXPECT_EQ(damaged([](auto& entries) { entries.pop_back(); }), Code::kMalformed);
-  EXPECT_EQ(damaged([](auto& entries) { entries[0].bytes = UINT32_MAX; }), Code::kBudget);
-  EXPECT_EQ(damaged([](auto& entries) { entries[0].compressed = entries[1].compressed = 1u << 31; }), Code::kMalformed);
+  EXPECT_EQ(code_after([](auto& entries) { ++entries[0].compressed; }), Code::kMalformed);
+  EXPECT_EQ(code_after([](auto& entries) { ++entries[0].compressed, --entries[1].compressed; }), Code::kMalformed);
+  EXPECT_EQ(code_after([](auto& entries) { ++entries[1].bytes; }), Code::kMalformed);
+  EXPECT_EQ(code_after([](auto& entries) { --entries[1].bytes; }), Code::kMalformed);
+  EXPECT_EQ(code_after([](auto& entries) { entries.pop_back(); }), Code::kMalformed);
+  EXPECT_EQ(code_after([](auto& entries) { entries[0].bytes = UINT32_MAX; }), Code::kBudget);
+  EXPECT_EQ(code_after([](auto& entries) { entries[0].compressed = entries[1].compressed = 1u << 31; }),
+            Code::kMalformed);
   Bytes many = seekable_file(texts);
   std::memset(many.data() + many.size() - 9, 0xff, 4);  // the number of frames
   EXPECT_EQ(opened(many), Code::kMalformed);

@@ -19,7 +19,16 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr uint64_t kMiB = 1024 * 1024;
+constexpr uint64_t kPourMiB = 1024 * 1024;
+
+std::vector<std::byte> pour_with_tiles(const RecipeRef& recipe, uint64_t tile_bytes) {
+  Budget budget(16 * kPourMiB);
+  Needs needs = needs_of(*recipe);
+  Scratch scratch(budget, needs.tiles, tile_bytes, needs.kept);
+  std::vector<std::byte> out(recipe->elements() * static_cast<uint64_t>(lane_bytes(recipe->dtype)));
+  if (!out.empty()) make_reader(*recipe, scratch)->read(whole(recipe->dims), out.data());
+  return out;
+}
 
 // A file of any size: element i of f32 holds i mod 2^20.
 class CountingSource : public Source {
@@ -52,9 +61,9 @@ std::pair<std::shared_ptr<CountingSource>, RecipeRef> counting(const Shape& dims
 // Reads the first, a middle and the last megabyte and returns the highest budget used.
 template <typename Value>
 uint64_t probe(const RecipeRef& recipe, Value value) {
-  Budget budget(4 * kMiB);
+  Budget budget(4 * kPourMiB);
   Pourer pourer(recipe, budget);
-  uint64_t elements = recipe->elements(), count = pourer.good_count(kMiB);
+  uint64_t elements = recipe->elements(), count = pourer.good_count(kPourMiB);
   std::vector<float> out(count);
   for (uint64_t first : {uint64_t{0}, elements / 2 + 1, elements - count}) {
     pourer.read(first, count, reinterpret_cast<std::byte*>(out.data()));
@@ -70,7 +79,7 @@ TEST(Pour, GigabytesAreReadInFourMegabytes) {
     auto [source, weights] = counting({16384, 16384});
     EXPECT_LE(probe(recipe::permute(weights, {1, 0}),
                     [](uint64_t i) { return CountingSource::value(i % 16384 * 16384 + i / 16384); }),
-              4 * kMiB);
+              4 * kPourMiB);
   }
   {
     auto [source, weights] = counting({8192, 3641, 3, 3});  // OIHW to OHWI
@@ -78,8 +87,8 @@ TEST(Pour, GigabytesAreReadInFourMegabytes) {
       uint64_t in = i % 3641, hw = i / 3641 % 9, out = i / 3641 / 9;
       return CountingSource::value((out * 3641 + in) * 9 + hw);
     });
-    EXPECT_LE(most, 4 * kMiB);
-    EXPECT_LE(source->bytes, 4 * 3 * kMiB);
+    EXPECT_LE(most, 4 * kPourMiB);
+    EXPECT_LE(source->bytes, 4 * 3 * kPourMiB);
   }
   {
     auto [source, weights] = counting({41, 97, 31, 29, 53});
@@ -109,7 +118,7 @@ TEST(Pour, GigabytesAreReadInFourMegabytes) {
 
 TEST(Pour, ContiguousRowsAreOneRead) {
   auto [source, weights] = counting({64, 33, 3, 5});
-  Budget budget(4 * kMiB);
+  Budget budget(4 * kPourMiB);
   std::vector<float> out(weights->elements());
   Pourer pourer(recipe::permute(weights, {0, 2, 3, 1}), budget);
   pourer.read(0, out.size(), reinterpret_cast<std::byte*>(out.data()));
@@ -118,7 +127,7 @@ TEST(Pour, ContiguousRowsAreOneRead) {
 
 TEST(Pour, ShortRowsAreReadAsOneRange) {
   auto [source, weights] = counting({1000, 128});
-  Budget budget(4 * kMiB);
+  Budget budget(4 * kPourMiB);
   RecipeRef columns = recipe::slice(weights, {0, 17}, {1000, 3}, {1, 1});
   std::vector<float> out(3000);
   Pourer(recipe::permute(columns, {1, 0}), budget).read(0, 3000, reinterpret_cast<std::byte*>(out.data()));
@@ -132,12 +141,12 @@ TEST(Pour, SumsDoNotDependOnTiles) {
   RecipeRef input = recipe::floats(values, {50, 40, 20});
   for (std::vector<int> axes : {std::vector<int>{0}, {1}, {2}, {0, 2}, {0, 1, 2}}) {
     RecipeRef sum = recipe::reduce(Reduction::kSum, input, axes);
-    std::vector<std::byte> once = read_with_tiles(sum, kMiB);
-    for (uint64_t tile : {64u, 320u, 4096u}) EXPECT_EQ(read_with_tiles(sum, tile), once);
+    std::vector<std::byte> once = pour_with_tiles(sum, kPourMiB);
+    for (uint64_t tile : {64u, 320u, 4096u}) EXPECT_EQ(pour_with_tiles(sum, tile), once);
   }
   double expected = 0;
   for (float value : values) expected += value;
-  Budget budget(kMiB);
+  Budget budget(kPourMiB);
   EXPECT_EQ(evaluate_doubles(recipe::reduce(Reduction::kSum, input, {0, 1, 2}), budget)[0],
             static_cast<float>(expected));
 }
@@ -145,7 +154,7 @@ TEST(Pour, SumsDoNotDependOnTiles) {
 TEST(Pour, PacksNibbles) {
   std::vector<int64_t> values = {1, -8, 7, -1, 3, 0, -5};
   RecipeRef recipe = recipe::ints(values, DType::kInt4, {7});
-  Budget budget(kMiB);
+  Budget budget(kPourMiB);
   Pourer pourer(recipe, budget);
   std::vector<std::byte> out(4);
   pourer.read_file_bytes(0, 7, out.data());
@@ -161,7 +170,7 @@ TEST(Pour, OutputMayBeUnaligned) {
   std::vector<int64_t> values(200 * 300);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i) * 77777777777;
   RecipeRef turned = recipe::permute(recipe::ints(values, DType::kInt64, {200, 300}), {1, 0});
-  Budget budget(2 * kMiB);
+  Budget budget(2 * kPourMiB);
   std::vector<std::byte> straight = evaluate(turned, budget), shifted(straight.size() + 8);
   for (size_t shift : {1u, 4u, 8u}) {
     Pourer(turned, budget).read(0, values.size(), shifted.data() + shift);
@@ -179,7 +188,7 @@ TEST(Pour, VarintsCanBeReadBackwards) {
     }
   Stretch stretch{0, bytes.size(), kCount, Encoding::kVarint, 0};
   RecipeRef recipe = recipe::extent(memory_source(bytes, "m"), {stretch}, DType::kInt64, {kCount});
-  Budget budget(kMiB);
+  Budget budget(kPourMiB);
   Pourer pourer(recipe, budget);
   for (int64_t first = kCount - 1000; first >= 0; first -= 7919) {
     std::vector<int64_t> out(1000);
@@ -197,7 +206,7 @@ RecipeRef varints(std::vector<uint8_t> data, uint64_t elements) {
 }
 
 TEST(Pour, BrokenVarintsAreErrors) {
-  Budget budget(kMiB);
+  Budget budget(kPourMiB);
   std::vector<uint8_t> endless(20, 0x80);
   EXPECT_EQ(code_of([&] { evaluate(varints(endless, 3), budget); }), Code::kMalformed);
   EXPECT_EQ(code_of([&] { evaluate(varints({1, 2, 0x80}, 3), budget); }), Code::kMalformed);
@@ -205,7 +214,7 @@ TEST(Pour, BrokenVarintsAreErrors) {
 }
 
 TEST(Pour, ErrorsOfUse) {
-  Budget budget(kMiB), none(1024);
+  Budget budget(kPourMiB), none(1024);
   RecipeRef large = recipe::reshape(recipe::iota(0, 1, DType::kInt32, 1 << 20), {1 << 10, 1 << 10});
   EXPECT_EQ(code_of([&] { evaluate(large, budget); }), Code::kInternal);
   EXPECT_EQ(code_of([&] { Pourer(recipe::permute(large, {1, 0}), none); }), Code::kBudget);
@@ -217,7 +226,7 @@ TEST(Pour, ErrorsOfUse) {
 }
 
 TEST(Pour, EmptyTensorsHaveNoBytes) {
-  Budget budget(kMiB);
+  Budget budget(kPourMiB);
   EXPECT_TRUE(evaluate(recipe::floats({}, {3, 0, 5}), budget).empty());
   RecipeRef empty = recipe::permute(recipe::floats({}, {3, 0, 5}), {2, 0, 1});
   EXPECT_EQ(empty->dims, (Shape{5, 3, 0}));
