@@ -167,7 +167,7 @@ Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
 // window are gathered, ARG_MAX selects one, and a table maps window and tap to the position.
 Val max_indices(Lowering& lo, Val x, const std::vector<WindowAxis>& axes, bool columns_first) {
   Builder& b = lo.b;
-  const std::vector<int64_t> shape = lo.need_static(lo.shape(x), "the input's shape, when Indices are wanted");
+  const std::vector<int64_t> shape = lo.need_static(lo.shape(x), "the input's shape, when the output Indices is used");
   const size_t spatial = axes.size();
   // [N, C, out, kernel] for each axis in turn, then outs before kernels.
   Shape split = {shape[0], shape[1]};

@@ -55,14 +55,15 @@ onnx::Model parse(std::shared_ptr<Source> source, ExternalFiles* files, const st
   }
 }
 
-// Nothing that begins otherwise can be read; the parser says the same of a file that is not compressed.
+// Refuses decompressed data that cannot start with a protobuf field; for uncompressed files the parser does.
 void check_first_tag(std::span<const std::byte> first, const std::string& name) {
-  if (first.empty()) return;  // the parser says what is missing
+  if (first.empty()) return;  // the parser reports it
   const auto tag = std::to_integer<unsigned>(first[0]);
-  constexpr unsigned kGroupStart = 3, kFixed32 = 5;  // wire types: groups, and what is beyond the last one
+  constexpr unsigned kGroupStart = 3, kFixed32 = 5;  // wire types: groups, and the last valid one
   const unsigned wire = tag & 7;
   if (tag >> 3 == 0 || wire == kGroupStart || wire == kGroupStart + 1 || wire > kFixed32)
-    throw Error(Code::kMalformed, fmt::format("not a protobuf message: decompressed, it begins with byte {:#04x}", tag),
+    throw Error(Code::kMalformed,
+                fmt::format("not a protobuf message: the decompressed data begin with byte {:#04x}", tag),
                 {.file = name});
 }
 
