@@ -205,7 +205,7 @@ flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& grap
   for (ValueId id : op.inputs) inputs.push_back(id == core::kAbsent ? -1 : tensor_of[static_cast<size_t>(id)]);
   for (ValueId id : op.outputs) outputs.push_back(tensor_of[static_cast<size_t>(id)]);
   // Kernels with weights take one input less instead of an absent bias.
-  if (core::builtin(op.kind).weights != core::kNoWeights && inputs.back() == -1) inputs.pop_back();
+  if (core::weights_of(op.kind) && inputs.back() == -1) inputs.pop_back();
   OptionsTable options = options_table(fbb_, graph, op);
   uint32_t code = operator_code(graph, op);
   count_tables(options.table.IsNull() ? 1 : 2);

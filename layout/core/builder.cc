@@ -315,7 +315,7 @@ std::vector<Val> Builder::unpack(Val x, int axis) {
 }
 
 Val Builder::bias_or_zeros(Kind kind, Val weights, Val bias) {
-  return bias ? bias : filled(0, DType::kFloat32, {dim(weights, (*builtin(kind).weights)->output_axis)});
+  return bias ? bias : filled(0, DType::kFloat32, {dim(weights, weights_of(kind)->output_axis)});
 }
 
 Val Builder::reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims) {

@@ -199,6 +199,9 @@ const Builtin& builtin(Kind kind);
 // All rows, in the order of their families.
 std::span<const Builtin* const> all_builtins();
 
+// Where ops of this kind have their weights; null for ops without.
+inline const Weights* weights_of(Kind kind) { return builtin(kind).weights; }
+
 // The activation that is fused into the op: kNone for kernels that compute none.
 Activation fused_activation(const Op& op);
 // Requires a kernel that computes one.

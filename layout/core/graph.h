@@ -3,7 +3,7 @@
 // Values and ops are held in vectors and named by integers; constants are recipes.
 //
 //     Value 0 (graph input) --+
-//     Value 1 (constant) -----+--> Op 0 (kConv2d) --> Value 3 --> Op 1 (kTranspose, perm in Value 4) --> Value 5
+//     Value 1 (constant) -----+--> Op 0 (CONV_2D) --> Value 3 --> Op 1 (TRANSPOSE, perm in Value 4) --> Value 5
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vec
     }
     const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
     if (!full && !conv) return false;
-    const core::Weights& where = **core::builtin(op.kind).weights;
+    const core::Weights& where = *core::weights_of(op.kind);
     if (!rewriter.is_constant(op.inputs[where.weights])) return false;
     const core::Value& weights = rewriter.value(op.inputs[where.weights]);
     if (weights.dtype != core::DType::kFloat32 || weights.quantization || weights.shape.back() != channels)

@@ -59,7 +59,7 @@ class ChannelPermutation {
   // Null where the output channels cannot be permuted: those of a depthwise convolution are the channels of its input,
   // and those of a grouped convolution cannot leave their group.
   const core::Weights* weights_of(const Op& op) const {
-    const core::Weights* where = core::builtin(op.kind).weights;
+    const core::Weights* where = core::weights_of(op.kind);
     if (!where || where->input_axis == core::kNone) return nullptr;
     const core::Shape& shape = rewriter_.value(op.inputs[where->weights]).shape;
     const core::Dim outputs = shape[static_cast<size_t>(*where->output_axis)];

@@ -169,7 +169,7 @@ bool scale_upwards(Rewriter& rewriter, OpId id) {
     const OpId producer = weights_above(rewriter, data);
     if (producer < 0) return false;
     const Op& target = rewriter.op(producer);
-    const core::Weights& where = **core::builtin(target.kind).weights;
+    const core::Weights& where = *core::weights_of(target.kind);
     const Binary scale = divides ? Binary::kDiv : Binary::kMul;
     const RecipeRef one = recipe::reshape(rewriter.value(factor).constant, {1});
     const bool has_bias = core::has_input(target, where.bias);

@@ -37,7 +37,7 @@ core::Quantization bias_quantization(const core::Quantization& data, const core:
 void add_zero_biases(core::Graph& graph) {
   std::map<std::pair<DType, core::Dim>, core::ValueId> zeros;  // shared by all that are not quantized
   for (core::Op& op : graph.ops) {
-    const core::Weights* where = core::builtin(op.kind).weights;
+    const core::Weights* where = core::weights_of(op.kind);
     if (!where || !where->requires_bias || core::has_input(op, where->bias)) continue;
     op.inputs.resize(std::max<size_t>(op.inputs.size(), where->bias + 1), core::kAbsent);
     core::ValueId& bias = op.inputs[where->bias];

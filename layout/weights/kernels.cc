@@ -40,7 +40,7 @@ std::optional<WeightSlot> weight_slot(const core::Graph& graph, const core::Op& 
     const bool swapped = input == 0 ? !options.adj_x : options.adj_y;
     return WeightSlot{WeightReading::kDequantize, rank - (swapped ? 2 : 1), false};
   }
-  const core::Weights* where = core::builtin(op.kind).weights;
+  const core::Weights* where = core::weights_of(op.kind);
   if (!where || input != where->weights || gives_nothing(graph, op)) return std::nullopt;
   if (where->small == core::SmallWeights::kDequantized)
     return WeightSlot{WeightReading::kDequantize, where->output_axis, false};
