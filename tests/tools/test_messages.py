@@ -147,6 +147,25 @@ def test_refused_nodes_are_grouped(tmp_path):
     }
 
 
+def test_nodes_that_could_not_be_judged_are_named(tmp_path):
+    nodes = [
+        helper.make_node("A", ["x"], ["a"], "first", domain="com.acme"),
+        helper.make_node("Relu", ["a"], ["y"], "behind"),
+    ]
+    save(tmp_path / "m.onnx", nodes, [value("x")], [value("y", None)])
+    done = run(tmp_path, "convert", "m.onnx", "--report", "r.json")
+    assert done.returncode == 8 and done.stderr.splitlines() == [
+        "lowtide: m.onnx: 1 node cannot be converted [unsupported]",
+        "  com.acme.A: the operator is not known (1 node)",
+        "    first",
+        "  1 node behind these could not be judged",
+        "    behind (Relu)",
+    ], done
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert json_schema.faults(report, SCHEMA) == []
+    assert report["not_judged_nodes"] == 1 and report["not_judged"] == [{"node": "behind", "operator": "Relu"}]
+
+
 def test_one_refused_node_is_one_line(tmp_path):
     frobnicate(tmp_path / "m.onnx", {"A": 1})
     done = run(tmp_path, "convert", "m.onnx", "--report", "r.json")
