@@ -11,7 +11,7 @@
 namespace lowtide::emit {
 namespace {
 
-// Attributes with more elements than this show their number instead.
+// Of attributes with more elements than this only the number of elements is shown.
 constexpr size_t kShownElements = 16;
 
 template <typename T>

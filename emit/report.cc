@@ -22,14 +22,14 @@ std::string scaled(uint64_t bytes, double step, const std::array<const char*, 5>
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
-// From here on the ratio of memory to the model says something even where it is above 1.
+// Models of this size and more get the ratio of memory to model even when it is above 1.
 constexpr uint64_t kLargeModel = uint64_t{64} << 20;
 
 double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// By the bytes written, as for a copy.
+// Of the bytes written, as for a copy.
 double megabytes_per_second(const Report& report) {
   return report.seconds > 0 ? static_cast<double>(report.written.file_bytes) / 1e6 / report.seconds : 0;
 }
@@ -40,7 +40,7 @@ uint64_t in_place_bytes(const WriteResult& written) {
   return sum;
 }
 
-// What became of the weights that were to stay where they are.
+// Where weights are with --weights in-place.
 std::string in_place_text(const WriteResult& written) {
   std::string out;
   for (const NamedFile& file : written.files)
@@ -49,7 +49,7 @@ std::string in_place_text(const WriteResult& written) {
   out += written.files.empty() ? "no weight can stay in place: all were written\n"
                                : "read by CompiledModel of ai-edge-litert 2.1.4 or newer, not by Interpreter\n";
   if (written.unaligned_bytes > 0)
-    out += fmt::format("{} were written because their offsets are no multiples of {}\n",
+    out += fmt::format("{} were written because their offsets are not multiples of {}\n",
                        file_size(written.unaligned_bytes), stream::kInPlaceAlignment);
   return out;
 }
@@ -60,7 +60,7 @@ nlohmann::ordered_json in_place_files(const WriteResult& written) {
   return out;
 }
 
-// How many weights are stored how, and what could not be.
+// How many weights have which form, and which could not get the form asked for.
 std::string weights_text(const Report& report) {
   const core::ShrunkWeights& w = report.weights;
   std::vector<std::string> counts;
@@ -109,13 +109,13 @@ std::string report_text(const Report& report) {
     out += fmt::format("compressed to {}, {:.0f} %\n", file_size(w.compressed_bytes),
                        100 * ratio(w.compressed_bytes, w.file_bytes));
   if (report.verified_tensors > 0)
-    out += fmt::format("verified: {} constants on the disk are what they should be\n", report.verified_tensors);
+    out += fmt::format("verified: {} constants on the disk equal the model's\n", report.verified_tensors);
   if (report.shrinks) out += weights_text(report);
   out += stored_halves_text(report.weights);
   for (const std::string& note : report.notes) out += "note: " + stream::printable(note) + "\n";
   out += fmt::format("peak RSS {} ({} anonymous, {} file)", memory_size(report.peak_rss),
                      memory_size(report.peak_anonymous), memory_size(report.peak_file));
-  // Of a small model the program itself is the most.
+  // For a small model this would only say how large the program is.
   if (report.peak_rss < report.input_bytes || report.input_bytes >= kLargeModel) {
     const double times = ratio(report.peak_rss, report.input_bytes);
     out += fmt::format(", {:.{}f} x the model's bytes", times, times < 1 ? 4 : 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names from files, made fit for a line on a terminal.
+// Names from files, escaped for a line on a terminal.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace lowtide::stream {
 
-// `text` with control characters, and bytes that are not UTF-8, written as \x0a: they would break the line or steer the
-// terminal.
+// `text` with control characters, and bytes that are not UTF-8, written as \x0a: they would break the line or control
+// the terminal.
 std::string printable(std::string_view text);
 
 }  // namespace lowtide::stream

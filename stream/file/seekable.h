@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The seekable form of Zstandard data: independent frames, and at the end a skippable frame with a table of their
-// sizes. Any decoder reads it as ordinary zstd data; who knows the table reads at random.
+// sizes. Any decoder reads it as ordinary zstd data; a reader of the table can read at random positions.
 //
 //     frame 0 | frame 1 | ... | 0x184D2A5E, bytes of the table | table: 8 or 12 bytes a frame | frames, flags,
 //     0x8F92EAB1

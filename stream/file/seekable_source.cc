@@ -99,7 +99,7 @@ class SeekableSource final : public Source {
     size_ = place.offset;
   }
 
-  // The frame that holds the byte at `offset`, or the end, and its place.
+  // The frame with the byte at `offset` (or the end), and where it begins.
   std::pair<uint64_t, Place> find(uint64_t offset) const {
     const Place* end = sums() + (count_ + kFramesPerSum - 1) / kFramesPerSum;
     const Place* begin = sums();

@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint64_t kInputBytes = 64 * 1024;
 constexpr uint64_t kOutputBytes = 128 * 1024;
-// What the decoder holds beside the window: a block on either side, tables.
+// Memory of the decoder beside the window: input and output blocks, tables.
 constexpr uint64_t kDecoderBytes = 512 * 1024;
 
 class SpilledSource final : public Source {
@@ -43,13 +43,13 @@ class SpilledSource final : public Source {
   std::string name_;
 };
 
-// How many bytes may still be made of a file.
+// How many more bytes a file may decompress to.
 struct Room {
   uint64_t declared = UINT64_MAX, undeclared = UINT64_MAX;  // of the disk, for frames that declare their size or do not
   uint64_t by_ratio = UINT64_MAX;
 };
 
-// Hands on what it decompresses, piece by piece; false: no more is wanted.
+// Receives decompressed data piece by piece; returns false to stop.
 using Sink = std::function<bool(std::span<const std::byte>)>;
 
 class Decoder {
@@ -90,7 +90,7 @@ class Decoder {
 
   uint64_t available() const { return filled_ - taken_; }
 
-  // Tops the input up; how many bytes there are.
+  // Fills the input buffer; returns the bytes in it.
   uint64_t fill() {
     if (taken_ != 0) std::memmove(in_.data(), in_.data() + taken_, available());
     filled_ -= std::exchange(taken_, 0);
@@ -108,7 +108,7 @@ class Decoder {
     read_ += bytes - here;
   }
 
-  // False: no more is wanted.
+  // False when the sink has stopped.
   bool frame(const ZSTD_frameHeader& header, Room& room, const Sink& sink) {
     const bool declares = header.frameContentSize != ZSTD_CONTENTSIZE_UNKNOWN;
     const uint64_t declared = header.frameContentSize;
@@ -192,7 +192,7 @@ class FirstBytes {
     first_.insert(first_.end(), part.begin(), part.end());
     if (first_.size() == kFirstBytes) end();
   }
-  // There is no more, or enough.
+  // The data end here, or there are enough.
   void end() {
     if (!std::exchange(has_looked_, true)) look_(first_);
   }

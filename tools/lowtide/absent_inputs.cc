@@ -14,7 +14,7 @@ namespace {
 
 using tflite::BuiltinOperator;
 
-// What LiteRT's kernels ask for with GetOptionalInputTensor, and biases that delegates do without.
+// Inputs that LiteRT's kernels read with GetOptionalInputTensor, and biases that delegates do not need.
 struct Row {
   BuiltinOperator op;
   std::vector<size_t> optional;
@@ -39,7 +39,7 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-// Hands its inputs on to a subgraph, which may do without; or has no kernel that we know.
+// The operator passes its inputs to a subgraph, which may not use them, or its kernel is unknown.
 bool takes_any(int32_t code) {
   using enum BuiltinOperator;
   constexpr BuiltinOperator kPassing[] = {CUSTOM, CALL, IF, WHILE, STABLEHLO_CASE, STABLEHLO_COMPOSITE};

@@ -7,7 +7,7 @@
 
 namespace lowtide::tools {
 
-// Throws Error(kMalformed). Custom operators and those that the schema does not know are passed over.
+// Throws Error(kMalformed). Custom operators and operators that the schema does not have are not checked.
 void check_absent_inputs(const tfl::Model& model);
 
 }  // namespace lowtide::tools

@@ -29,12 +29,12 @@ using stream::RecipeRef;
 using stream::Source;
 
 constexpr size_t kMostLines = 20;
-// Reading both graphs, before constants are compared: pages of each file.
+// For reading both graphs, before constants are compared.
 constexpr uint64_t kReadingBudget = uint64_t{1} << 20;
-// Frames, or the window, of a file that is compressed, beside everything else.
+// In addition for a compressed file: its frames, or the window of the decompression.
 constexpr uint64_t kCompressedBudget = uint64_t{4} << 20;
 
-// What was compared, and what of it is not the same.
+// What was compared, and which of it differs.
 struct Findings {
   std::vector<std::string> graph;
   std::vector<VerifiedTensor> constants;
@@ -46,8 +46,8 @@ struct Findings {
   }
 };
 
-// The recipes of the planned file's constants, by where they begin: a file that is only planned gives its bytes in
-// order, which is slow where recipes are better read in blocks.
+// The recipes of the constants of the planned file, by their offsets: PlannedFile reads bytes in order, which is slow
+// for recipes that are better read in blocks.
 class Recipes {
  public:
   Recipes(const emit::Plan& plan, const Source* planned) : planned_(planned) {
@@ -69,7 +69,7 @@ class Recipes {
 };
 
 Findings compare_with(const emit::Plan& plan, const CheckCommand& options, Budget& budget, stream::Progress& progress) {
-  // Of the same name, because files that it names are looked for beside it.
+  // With the same name, because files that it refers to are looked for in its folder.
   auto planned = std::make_shared<emit::PlannedFile>(plan, budget, options.tflite);
   const tfl::Model expected = stream::read_tflite(planned, budget);
   const tfl::Model found = stream::read_tflite(options.tflite, budget, {.max_ratio = options.max_zstd_ratio});

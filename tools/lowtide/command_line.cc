@@ -389,6 +389,7 @@ bool is_option(const std::string& argument) { return argument.size() > 1 && argu
   }
   if (option != nullptr && dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
     usage_error(fmt::format("options '{}' and '{}' exclude each other", name, text.substr(text.rfind(' ') + 1)));
+  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) usage_error(text);  // of the validators above
   usage_error(fmt::format("{} (see {})", text, help_command(command)));
 }
 

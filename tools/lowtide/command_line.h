@@ -14,7 +14,7 @@
 
 namespace lowtide::tools {
 
-// What decides the result of a conversion: the options that `convert` and `check` have in common.
+// Options that decide the result of a conversion, common to `convert` and `check`.
 struct ConversionOptions {
   std::string input;
   std::vector<std::string> shapes, layouts;   // "NAME=VALUE" as given

@@ -96,14 +96,14 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     Budget budget(limit.graph_budget());
     onnx::Model onnx = read_within(options, folder, budget, limit);
     layout.after_pass = [&](std::string_view pass, const core::Model& model) {
-      budget.set_limit(limit.graph_budget());  // which is less as the graph grows
+      budget.set_limit(limit.graph_budget());  // it becomes smaller as the graph grows
       if (watchers.after_pass) watchers.after_pass(pass, model);
     };
     if (watchers.on_read) watchers.on_read(onnx);
     out.input_bytes = onnx.file_bytes + onnx.external_bytes;
     out.nodes = onnx.graph.nodes.size();
     layout::ConvertResult converted = layout::convert(onnx, layout, budget);
-    // Constants that the passes have read are not read again: what they are read from is looked at now.
+    // Constants that passes have read are not read again, so their files are checked for changes now.
     for (const auto& source : onnx.sources) source->check_unchanged();
     if (!converted.refused.empty())
       throw emit::Refusal{
@@ -120,7 +120,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     error.add_place({.file = options.input});
     throw;
   }
-  malloc_trim(0);  // what reading, the passes and the plan needed goes back before tiles take its place
+  malloc_trim(0);  // memory of the graphs is returned before tiles are allocated
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What decides the result of a conversion on the command line, and the way from an ONNX file to the plan of its TFLite
-// file: shared by the command that converts and the one that compares with what would be converted.
+// From an ONNX file and the options that decide the result to the plan of the TFLite file: for `convert`, and for
+// `check`, which compares a file with that plan.
 #pragma once
 
 #include <filesystem>
@@ -19,15 +19,15 @@
 
 namespace lowtide::tools {
 
-// --threads, or what suits the machine.
+// --threads, or the default for this machine.
 int thread_count(const ConversionOptions& options);
 
 using AfterPass = std::function<void(std::string_view pass, const core::Model&)>;
-// Who looks on; each may be empty.
+// Called during a conversion; each may be empty.
 struct Watchers {
   std::function<void(const onnx::Model&)> on_read;
   AfterPass after_pass;
-  stream::Progress* progress = nullptr;  // passes that read weights take their time
+  stream::Progress* progress = nullptr;  // for passes that read weights, which takes long
 };
 struct Planned {
   emit::Plan plan;
@@ -36,9 +36,8 @@ struct Planned {
   uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
   uint64_t budget_peak = 0;
 };
-// Reads the model, converts it to TFLite's operators, and plans a file in `folder`. The memory that this needed is
-// given back. Throws stream::Error, and emit::Refusal when nodes
-// cannot be converted.
+// Reads the model, converts it to TFLite's operators, and plans a file in `folder`. The memory of both graphs is freed.
+// Throws stream::Error, and emit::Refusal when nodes cannot be converted.
 Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
                         const MemoryLimit& limit);
 

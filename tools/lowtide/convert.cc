@@ -36,7 +36,7 @@ using stream::Budget;
 using stream::Code;
 using stream::Error;
 
-// What is seen while the conversion runs.
+// Collected while the conversion runs.
 struct Watch {
   ResidentMarks marks;
   std::vector<std::string> passes;  // their names, as they ran
@@ -63,7 +63,7 @@ void check_pass_name(const std::string& name, const std::vector<std::string>& pa
                           fmt::join(passes, ", ")));
 }
 
-// Where the output goes: the input's name with .tflite in its folder, unless one is given.
+// -o, or the path of the input with .tflite.
 fs::path output_path(const ConvertCommand& options) {
   fs::path input = options.input;
   if (input.extension() == ".zst") input.replace_extension();
@@ -77,7 +77,7 @@ bool one_place(const fs::path& a, const fs::path& b) {
          fs::weakly_canonical(fs::absolute(a), first) == fs::weakly_canonical(fs::absolute(b), second);
 }
 
-// A name such as m.tflite.gz promises a compression that is not done.
+// The name m.tflite.gz would say that the file is compressed, which it is not.
 void check_suffix(const fs::path& output) {
   constexpr std::string_view kCompressions[] = {".gz", ".tgz", ".bz2", ".xz",  ".lzma", ".lz4",
                                                 ".br", ".zip", ".7z",  ".tar", ".zstd", ".zst"};
@@ -102,7 +102,7 @@ void check_paths(const ConvertCommand& options, const fs::path& output) {
   if (options.report.empty()) return;
   if (stream::same_file(options.input, options.report) || one_place(options.report, output))
     usage_error(fmt::format("the report {} is the input or the output", options.report));
-  // Found now and not when the model is written.
+  // Found before the conversion, not after it.
   std::error_code none;
   if (fs::exists(options.report, none) && !fs::is_regular_file(options.report, none))
     throw Error(Code::kUnsafePath, fmt::format("the report {} exists and is not a regular file", options.report));
@@ -134,7 +134,7 @@ void write_output(const ConvertCommand& options, const emit::Plan& plan, const f
   report.budget_peak = std::max(report.budget_peak, budget.high_water());
 }
 
-// What cannot be converted goes into the report too.
+// The report also lists nodes that cannot be converted.
 Planned plan_or_report(const ConvertCommand& options, const fs::path& folder, const Watchers& watchers,
                        const MemoryLimit& limit) {
   try {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A limit of the kernel's on what this process allocates (RLIMIT_DATA), so that memory that nobody has counted ends in
-// an error and not in a machine without memory.
-//
-// The trap: it counts private writable mappings whether they are touched or not. That is the heap, leases and the data
-// of libraries, but also the whole stack of each thread, and what sanitizers reserve.
+// The kernel's limit on the memory that this process allocates (RLIMIT_DATA): memory beyond what was expected is an
+// error of the program, and does not exhaust the machine. The trap: it counts private writable mappings whether their
+// pages are used or not: the heap, leases and the data of libraries, but also the whole stack of each thread and what
+// sanitizers reserve.
 #pragma once
 
 #include <sys/resource.h>
@@ -15,15 +14,15 @@ namespace lowtide::tools {
 class DataLimit {
  public:
   DataLimit();
-  // From now on `more` bytes beside those that are in use, unless the process was started with a lower limit. Does
-  // nothing where the kernel does not say how much is in use.
+  // Allows `more` bytes in addition to those in use, unless the process was started with a lower limit. Does nothing
+  // where the kernel does not tell how much is in use.
   void leave(uint64_t more) const;
 
  private:
   rlimit started_with_ = {RLIM_INFINITY, RLIM_INFINITY};
 };
 
-// What the stacks of so many threads count, the first one aside.
+// Bytes of the stacks of `threads` threads without the first one.
 uint64_t stack_bytes(int threads);
 
 }  // namespace lowtide::tools

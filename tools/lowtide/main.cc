@@ -24,14 +24,14 @@ using lowtide::stream::Code;
 using lowtide::stream::Error;
 using lowtide::stream::exit_status;
 
-// By stdio, which throws nothing when stderr cannot be written.
+// By stdio, which does not throw when stderr cannot be written.
 int fail(Code code, const char* line) {
   std::fprintf(stderr, "lowtide: %s\n", line);
   return exit_status(code);
 }
 
-// Where stdin, stdout or stderr were closed, the first file opened would take their number, and be written to by
-// whatever prints.
+// If stdin, stdout or stderr are closed, the next file that is opened gets their number, and messages would be written
+// into it.
 void open_standard_streams() {
   while (true) {
     const int number = open("/dev/null", O_RDWR);
@@ -40,17 +40,17 @@ void open_standard_streams() {
   }
 }
 
-// Nothing is left behind by Ctrl-C or a kill: the one thing that lives outside the process is the temporary.
+// Ctrl-C and SIGTERM leave no temporary file.
 void interrupted(int) {
   lowtide::stream::remove_temporaries();
-  // On a terminal the progress bar stands in the line.
+  // On a terminal the cursor may be at the end of the progress bar.
   constexpr char kText[] = "\nlowtide: interrupted [interrupted]\n";
   const int skipped = isatty(STDERR_FILENO) == 1 ? 0 : 1;
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, kText + skipped, sizeof kText - 1 - skipped);
   _exit(exit_status(Code::kInterrupted));
 }
 
-// `lowtide inspect FILE | head`: nobody reads on, so the program ends as others do then.
+// `lowtide inspect FILE | head`: the reader has closed the pipe, and SIGPIPE ends the program as it does others.
 void unread(int signal) {
   lowtide::stream::remove_temporaries();
   std::signal(signal, SIG_DFL);
@@ -64,15 +64,15 @@ void handle_signals() {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
   action.sa_handler = unread;
   sigaction(SIGPIPE, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of the write, not the end of the process
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit is an error, not the end of the process
 }
 
-// One heap, whose large blocks go back to the system when they are freed: threads have no arenas of their own.
+// One heap without arenas for threads; large blocks are returned to the system when they are freed.
 void keep_heap_small() {
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_MMAP_THRESHOLD, 256 * 1024);
   mallopt(M_TRIM_THRESHOLD, 256 * 1024);
-  mallopt(M_MXFAST, 0);  // or every large request walks over all the small blocks that were freed: a sixth of the time
+  mallopt(M_MXFAST, 0);  // otherwise every large request visits all small blocks that were freed: a sixth of the time
 }
 
 // Each command's function takes its own options.
@@ -104,10 +104,10 @@ int main(int argc, char** argv) {
     return exit_status(Code::kUnsupported);
   } catch (const Error& error) {
     return fail(error.code(), error.what());
-  } catch (const std::system_error& error) {  // fmt's, when stdout or stderr cannot be written
+  } catch (const std::system_error& error) {  // thrown by fmt when stdout or stderr cannot be written
     return fail(Code::kIo, fmt::format("output cannot be written: {} [io]", error.code().message()).c_str());
   } catch (const std::bad_alloc&) {
-    return fail(Code::kBudget, "no more memory is to be had: see ulimit -v and -d, and --max-rss [budget]");
+    return fail(Code::kBudget, "out of memory: see ulimit -v and -d, and --max-rss [budget]");
   } catch (const std::exception& error) {
     return fail(Code::kInternal, fmt::format("{} [internal]", error.what()).c_str());
   }

@@ -15,7 +15,7 @@
 namespace lowtide::tools {
 namespace {
 
-/// One line that is rewritten for each percent; only where somebody watches.
+/// One line that is rewritten for each percent, where the terminal can do that.
 bench::Progress progress_line(bool quiet) {
   if (quiet || !can_rewrite_lines()) return {};
   return [shown = uint64_t{0}](uint64_t done, uint64_t total) mutable {

@@ -17,23 +17,23 @@ using stream::Code;
 using stream::Error;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// Beside tiles and windows a conversion needs room for what comes and goes on the heap.
+// For heap memory beside tiles and windows.
 constexpr uint64_t kHeapMargin = 2 * kMiB;
-// The same as address space, of which more is taken than is touched.
+// The same for address space, of which more is allocated than used.
 constexpr uint64_t kDataMargin = 16 * kMiB;
-// What a model is read with and its small constants are worked out in, however small --max-rss: so that a graph takes
-// the same memory under every --max-rss.
+// The budget for reading a model and evaluating small constants is at least this, however small --max-rss is: so a
+// graph takes the same memory under every --max-rss.
 constexpr uint64_t kLeastForReading = 4 * kMiB;
 constexpr uint64_t kLeastForWriting = 1 * kMiB;
-// How many pages of the program and its libraries are resident differs a little from run to run.
+// The number of resident pages of the program and its libraries varies between runs.
 constexpr uint64_t kJitter = 1 * kMiB;
 // Without --max-rss.
 constexpr uint64_t kUsualRss = 32 * kMiB;
 constexpr uint64_t kUsualBudget = 8 * kMiB;
 
-// A generous guess of what a graph may take, of which only the file's size is known: a node takes some hundred bytes
-// there and some KiB in memory, and the largest graphs that runtimes read have less than 64 MiB of nodes. Functions and
-// loops of a small file may unroll to much, too: their own limits come first, because their errors say more.
+// An upper estimate of the memory of a graph, from the size of its file: a node takes some hundred bytes in the file
+// and some KiB in memory, and the largest graphs that runtimes read have less than 64 MiB of nodes. Functions and loops
+// may unroll to far more than the file; their own limits are lower, because their errors say more.
 uint64_t graph_allowance(const std::filesystem::path& model, uint64_t max_rss) {
   std::error_code none;
   const uintmax_t size = std::filesystem::file_size(model, none);

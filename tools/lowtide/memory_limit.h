@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --max-rss means at each stage of a conversion: how much is left for tiles and windows beside what the process
-// has, and the kernel's limit behind it (data_limit.h).
-//
-// The trap: how much memory a graph takes shows only when it is there. So a --max-rss that is too small is refused when
-// all that grows with the nodes is in memory, and before anything is written: the number that is named then will do.
+// --max-rss at each stage of a conversion: the budget for tiles and windows is what the process does not use already.
+// The kernel's limit is set behind it (data_limit.h). The trap: how much memory a graph takes is known only when it is
+// in memory. So a --max-rss that is too small is refused after everything that grows with the nodes is in memory, and
+// before anything is written; the error names a limit that is enough.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +14,14 @@ namespace lowtide::tools {
 
 class MemoryLimit {
  public:
-  explicit MemoryLimit(uint64_t asked);  // 0: the usual, or more when the graph alone is that large
-  // Lets the process grow by what the graph of a model may take.
+  explicit MemoryLimit(uint64_t asked);  // 0: the default, or more for a graph that needs more
+  // Sets the kernel's limit so that the graph of a model can be allocated.
   void allow_graph(const std::filesystem::path& model) const;
-  // For reading a model and working on its graph, beside what of it is there.
+  // Budget for reading a model and for passes on its graph, beside the graph itself.
   uint64_t graph_budget() const;
-  // For writing with at least `least` bytes. Throws Error(kBudget).
+  // Budget for writing, at least `least` bytes. Throws Error(kBudget).
   uint64_t writing_budget(uint64_t least, int threads);
-  // Throws Error(kBudget): a budget of `needed` would have done beside what the process has now.
+  // Throws Error(kBudget): a budget of `needed` bytes beside the memory in use would have been enough.
   [[noreturn]] void refuse_reading(uint64_t needed) const;
   uint64_t bytes() const { return bytes_; }
 

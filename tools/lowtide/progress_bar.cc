@@ -51,7 +51,7 @@ void ProgressBar::advance(uint64_t bytes) {
   if (terminal_ ? now - printed_ < kRedrawEvery : now - printed_ < kPlainLineEvery) return;
   printed_ = now;
   shown_ = true;
-  // By stdio: a stderr that cannot be written is no reason to stop.
+  // By stdio, which does not throw: the conversion goes on when stderr cannot be written.
   const std::string text = line(resident, now);
   std::fputs(terminal_ ? ("\r" + text + "\x1b[K").c_str() : (text + "\n").c_str(), stderr);
   std::fflush(stderr);
@@ -72,7 +72,7 @@ std::string ProgressBar::line(const Resident& resident, Clock::time_point now) c
       fmt::format("{:3.0f} %  {} of {}  {}/s  {:.0f} s left  RSS {}", part * 100, file_size(done_), file_size(total_),
                   file_size(static_cast<uint64_t>(rate)), left, memory_size(resident.now));
   if (!terminal_) return fmt::format("{} {}", what_, figures);
-  // A line that wraps could not be rewritten: the bar takes the room that is left, and the end is cut if need be.
+  // A line that wraps cannot be rewritten: the bar gets the space that is left, and a text that is too long is cut.
   constexpr size_t kWidest = 24, kNarrowest = 4, kBrackets = 4, kCursor = 1;
   const size_t room = columns(), taken = what_.size() + figures.size() + kBrackets + kCursor;
   std::string out = what_ + " ";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows on stderr how far a conversion is: one line that is rewritten on a terminal, plain lines elsewhere.
+// Progress of a conversion on stderr: one line that is rewritten where that is possible (terminal.h), else plain lines.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class ProgressBar : public stream::Progress {
   ~ProgressBar() override { finish(); }
   void begin(std::string_view what, uint64_t total) override;
   void advance(uint64_t bytes) override;
-  // Takes the line away.
+  // Clears the line.
   void finish();
 
  private:

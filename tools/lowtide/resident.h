@@ -17,10 +17,10 @@ struct Resident {
   uint64_t file = 0;       // mapped files: the program itself, its libraries, windows of input
 };
 
-// All zero where /proc is not to be had.
+// All zero where /proc is not mounted.
 Resident resident();
 
-// The parts' high-water marks over the samples taken. Not for several threads at once.
+// The high-water marks of the parts over all samples. Not thread-safe.
 class ResidentMarks {
  public:
   Resident sample();  // takes one and returns it

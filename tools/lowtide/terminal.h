@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the terminal can do.
+// Capabilities of the terminal.
 #pragma once
 
 namespace lowtide::tools {

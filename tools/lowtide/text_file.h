@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files that the program writes beside models.
+// Text files that the program writes, such as reports.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace lowtide::tools {
 
-// Complete or not at all. Throws stream::Error.
+// The file is complete or absent. Throws stream::Error.
 void write_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace lowtide::tools

@@ -169,7 +169,7 @@ TEST(OutFile, RefusesFoldersAndDevices) {
   std::filesystem::create_symlink("/dev/null", folder / "link");
   expect_error(Code::kUnsafePath, "not a regular file", [&] { OutFile(folder / "link", 1); });
   expect_error(Code::kUnsafePath, "needs a file name", [&] { OutFile(folder.path() / "", 1); });
-  expect_error(Code::kNotFound, "No such file", [&] { OutFile(folder / "missing/out", 1); });
+  expect_error(Code::kNotFound, "missing' does not exist", [&] { OutFile(folder / "missing/out", 1); });
 }
 
 TEST(OutFile, AFullDiskIsDetectedAtTheStart) {
