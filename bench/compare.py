@@ -4,6 +4,7 @@
 
     bench/compare.py cp --size 8G [--kind plain|transposed|matrices] [--rounds 5] [--cold] [--folder DIR]
     bench/compare.py limit --size 4G [--kind plain|transposed|matrices] [--rounds 5] [--cold] [--folder DIR]
+                           [--write docs/performance.md]
     bench/compare.py peers [MODEL ...] [--base PYTHON3.12] ...
     bench/compare.py quality MODEL.onnx ... --onnx2tf PATH [--python PATH] [--rounds 7]
 
@@ -15,7 +16,8 @@ from the page cache too (no root needed).
 `limit`: the same beside a bound that does not depend on the disk's mood: bench/limit/ideal_copier.cc, a program of forty
 lines that only copies the bytes, as fast as this system can. It is compiled here (c++, or $CXX). In turns: the ideal
 copier, the conversion with --io mmap, with --io pread, and `cp`. CPU seconds are printed too: on a machine that is busy
-with other work they say more than wall time.
+with other work they say more than wall time. With --write the row of this kind, size and state is put into the page's
+table, and the machine above it.
 
 `quality`: operators, TRANSPOSEs, and LiteRT's latency with 2 threads (median, in turns) of both converters' results.
 onnx2tf is to be found in an environment of its own (`python3.12 -m venv ENV && ENV/bin/pip install onnx2tf==2.6.9`, then
@@ -50,8 +52,20 @@ class Files:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.model = self.folder / f"compare-{options.kind}-{options.size}.onnx"
         if not self.model.exists():
-            subprocess.run([LOWTIDE, "make-model", *KINDS[options.kind], "--size", options.size, "--external", "--quiet", "-o",
-                            self.model], check=True)
+            subprocess.run(
+                [
+                    LOWTIDE,
+                    "make-model",
+                    *KINDS[options.kind],
+                    "--size",
+                    options.size,
+                    "--external",
+                    "--quiet",
+                    "-o",
+                    self.model,
+                ],
+                check=True,
+            )
         self.inputs = [self.model, pathlib.Path(f"{self.model}.data")]
         self.copies = [path.with_suffix(path.suffix + ".copy") for path in self.inputs]
         self.result = self.model.with_suffix(".tflite")
@@ -62,7 +76,18 @@ class Files:
             sys.exit(f"{self.folder} has {free >> 20} MiB free, {needed >> 20} are needed")
 
     def convert(self, io="mmap"):
-        return [LOWTIDE, "convert", "--quiet", self.model, "-o", self.result, "--threads", str(self.options.threads), "--io", io]
+        return [
+            LOWTIDE,
+            "convert",
+            "--quiet",
+            self.model,
+            "-o",
+            self.result,
+            "--threads",
+            str(self.options.threads),
+            "--io",
+            io,
+        ]
 
     def copy(self):
         script = 'cp -- "$1" "$2" && cp -- "$3" "$4"'
@@ -85,10 +110,14 @@ def in_turns(files, commands, rounds):
     names = list(commands)
     times = {name: [] for name in names}
     for turn in range(rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
             times[name].append(files.run(commands[name]))
-        print(f"round {turn + 1}: " + "   ".join(f"{name} {times[name][-1][0]:6.2f} s ({times[name][-1][1]:.2f} of CPU)" for name in names)
-              + f"   {load()}", flush=True)
+        print(
+            f"round {turn + 1}: "
+            + "   ".join(f"{name} {times[name][-1][0]:6.2f} s ({times[name][-1][1]:.2f} of CPU)" for name in names)
+            + f"   {load()}",
+            flush=True,
+        )
     files.remove_outputs()
     return times
 
@@ -115,12 +144,45 @@ def compare_limit(options):
     files = Files(options)
     print(machine(files.folder))
     ideal = [ideal_copier(files.folder), files.inputs[1], files.copies[1], *(["cold"] if options.cold else [])]
-    times = in_turns(files, {"ideal": ideal, "mmap": files.convert("mmap"), "pread": files.convert("pread"), "cp": files.copy()},
-                     options.rounds)
-    print(f"{files.title()}, {options.threads} threads; seconds: " +
-          ", ".join(f"{name} {statistics.median(wall for wall, _ in runs):.2f}" for name, runs in times.items()))
-    for ours, theirs in (("mmap", "ideal"), ("pread", "ideal"), ("mmap", "cp"), ("pread", "cp"), ("mmap", "pread")):
-        print(f"  {ours} / {theirs} = {spread(ratios(times, ours, theirs))}, in CPU time {spread(ratios(times, ours, theirs, 1))}")
+    times = in_turns(
+        files,
+        {"ideal": ideal, "mmap": files.convert("mmap"), "pread": files.convert("pread"), "cp": files.copy()},
+        options.rounds,
+    )
+    print(
+        f"{files.title()}, {options.threads} threads; seconds: "
+        + ", ".join(f"{name} {statistics.median(wall for wall, _ in runs):.2f}" for name, runs in times.items())
+    )
+    pairs = (("mmap", "ideal"), ("pread", "ideal"), ("mmap", "cp"), ("pread", "cp"), ("mmap", "pread"))
+    for ours, theirs in pairs:
+        cpu = spread(ratios(times, ours, theirs, 1))
+        print(f"  {ours} / {theirs} = {spread(ratios(times, ours, theirs))}, in CPU time {cpu}")
+    if options.write:
+        cells = [short_spread(ratios(times, *pair)) for pair in pairs if pair != ("pread", "cp")]
+        write_row(options.write, machine(files.folder), files.title(), cells)
+
+
+BEGIN, END = "<!-- bench/compare.py limit writes from here -->\n", "<!-- bench/compare.py limit: to here -->\n"
+
+
+def short_spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def write_row(page, where, title, cells):
+    """Puts a row into the table between the marks, in the place of an older one of the same title."""
+    before, rest = page.read_text().split(BEGIN)
+    old, after = rest.split(END)
+    rows = dict(
+        line.strip("| \n").split(" | ", 1) for line in old.splitlines() if line.startswith("| ") and "---" not in line
+    )
+    rows.pop("weights", None)
+    rows[title] = " | ".join(cells)
+    head = "| weights | mmap / ideal | pread / ideal | mmap / cp | mmap / pread |\n|---|---:|---:|---:|---:|\n"
+    table = head + "".join(f"| {name} | {row} |\n" for name, row in sorted(rows.items()))
+    page.write_text(
+        f"{before}{BEGIN}\nMedians, least and most, on: {' '.join(where.splitlines())}.\n\n{table}\n{END}{after}"
+    )
 
 
 def compare_quality(options):
@@ -131,17 +193,27 @@ def compare_quality(options):
             subprocess.run([LOWTIDE, "convert", "--quiet", model, "-o", ours], check=True)
             copy = pathlib.Path(folder) / model.name
             shutil.copy(model, copy)
-            subprocess.run([options.onnx2tf, "-i", copy, "-o", pathlib.Path(folder) / "theirs", "-n"], cwd=folder,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=options.timeout)
+            subprocess.run(
+                [options.onnx2tf, "-i", copy, "-o", pathlib.Path(folder) / "theirs", "-n"],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=options.timeout,
+            )
             theirs = sorted((pathlib.Path(folder) / "theirs").glob("*float32.tflite"))
             files = [("lowtide", ours)] + [("onnx2tf", path) for path in theirs[:1]]
             times = latencies([path for _, path in files], options.python, options.rounds)
             for (name, path), latency in zip(files, times):
                 counts = operators(path)
-                speed = (f"{latency * 1000:7.1f} ms   x {latency / times[0]:.2f}" if latency == latency
-                         else "LiteRT does not run it")
-                print(f"{model.stem:24} {name:10} {sum(counts.values()):9} {counts.get('TRANSPOSE', 0):9} {speed}",
-                      flush=True)
+                speed = (
+                    f"{latency * 1000:7.1f} ms   x {latency / times[0]:.2f}"
+                    if latency == latency
+                    else "LiteRT does not run it"
+                )
+                print(
+                    f"{model.stem:24} {name:10} {sum(counts.values()):9} {counts.get('TRANSPOSE', 0):9} {speed}",
+                    flush=True,
+                )
             if not theirs:
                 print(f"{model.stem:24} onnx2tf    made no float32 model")
 
@@ -149,8 +221,10 @@ def compare_quality(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run, summary in (("cp", compare_cp, "conversion time in units of cp"),
-                               ("limit", compare_limit, "conversion time in units of an ideal copier, both ways of reading")):
+    for name, run, summary in (
+        ("cp", compare_cp, "conversion time in units of cp"),
+        ("limit", compare_limit, "conversion time in units of an ideal copier, both ways of reading"),
+    ):
         command = commands.add_parser(name, help=summary)
         command.add_argument("--size", default="8G")
         command.add_argument("--kind", choices=KINDS, default="plain")
@@ -158,6 +232,8 @@ def main():
         command.add_argument("--threads", type=int, default=2)
         command.add_argument("--cold", action="store_true")
         command.add_argument("--folder", default="build/compare")
+        if run is compare_limit:
+            command.add_argument("--write", type=pathlib.Path, help="put the row into this page's table")
         command.set_defaults(run=run)
     quality = commands.add_parser("quality", help="operators, transposes and latency beside onnx2tf's")
     quality.add_argument("models", nargs="+")
