@@ -22,6 +22,8 @@ from tests.support import converter
 NOT_KEYWORDS = {"help", "quiet", "verbose", "json"}
 # How the package runs the program; they are no options of the conversion.
 OF_THE_CALL = {"progress-fd", "errors"}
+# Keywords that the package has before every program has the option; the program refuses them until then.
+ANNOUNCED = {"io"}
 
 
 @pytest.fixture
@@ -39,10 +41,10 @@ def script(path, body):
 @pytest.mark.parametrize("command", ["convert", "check", "inspect"])
 def test_keywords_are_the_long_options(command, program):
     help_text = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
-    options = set(re.findall(r"^ +(?:-\w,)?--([a-z][a-z0-9-]*)", help_text, re.MULTILINE))
+    options = set(re.findall(r"^ +(?:-\w, ?)?--([a-z][a-z0-9-]*)", help_text, re.MULTILINE))
     parameters = set(inspect.signature(getattr(lowtide, command)).parameters)
     keywords = {name.replace("_", "-") for name in parameters - {"model", "tflite", "file", "progress"}}
-    assert keywords == options - NOT_KEYWORDS - OF_THE_CALL
+    assert keywords - ANNOUNCED == options - ANNOUNCED - NOT_KEYWORDS - OF_THE_CALL
 
 
 def test_convert_inspect_check(model, tmp_path):
