@@ -105,6 +105,11 @@ def test_other_commands_are_the_program(both, command, program, tmp_path):
     assert command().returncode == 2
 
 
+def test_the_program_alone_names_the_package(program):
+    done = subprocess.run([program, "run", "m.onnx"], capture_output=True, text=True)
+    assert done.returncode == 2 and "pip install 'lowtide[run]'" in done.stderr
+
+
 def test_a_pipe_that_nobody_reads(both, environment):
     done = subprocess.run(
         ["bash", "-c", '"$1" -m lowtide run "$2" | true; echo ${PIPESTATUS[0]}', "bash", sys.executable, both[0]],
