@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 
 namespace lowtide::emit {
+namespace {
 
-std::string json_text(const nlohmann::ordered_json& json) {
-  const std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+std::string escaped_json(const nlohmann::ordered_json& json, int indent) {
+  const std::string text = json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   std::string out;
   out.reserve(text.size() + 1);
   // Such characters occur inside strings only.
@@ -26,5 +27,10 @@ std::string json_text(const nlohmann::ordered_json& json) {
   }
   return out + "\n";
 }
+
+}  // namespace
+
+std::string json_text(const nlohmann::ordered_json& json) { return escaped_json(json, 2); }
+std::string json_line(const nlohmann::ordered_json& json) { return escaped_json(json, -1); }
 
 }  // namespace lowtide::emit

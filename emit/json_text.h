@@ -10,5 +10,7 @@ namespace lowtide::emit {
 // Bytes that are not UTF-8 become U+FFFD. All control characters are escaped, also DEL and U+0080 to U+009F, which JSON
 // allows but a terminal would interpret.
 std::string json_text(const nlohmann::ordered_json& json);
+// The same on one line.
+std::string json_line(const nlohmann::ordered_json& json);
 
 }  // namespace lowtide::emit

@@ -83,19 +83,24 @@ std::string refusal_text(const Refusal& refusal) {
   return out;
 }
 
-std::string refusal_json(const Refusal& refusal) {
-  nlohmann::ordered_json refused = nlohmann::ordered_json::array(), not_judged = nlohmann::ordered_json::array();
+nlohmann::ordered_json refused_nodes(const Refusal& refusal) {
+  nlohmann::ordered_json refused = nlohmann::ordered_json::array();
   for (const stream::Unsupported& node : refusal.nodes)
     refused.push_back({{"node", node.where().node},
                        {"operator", node.where().op},
                        {"place", node.where().slot},
                        {"reason", node.reason()},
                        {"hint", node.hint()}});
+  return refused;
+}
+
+std::string refusal_json(const Refusal& refusal) {
+  nlohmann::ordered_json not_judged = nlohmann::ordered_json::array();
   for (const stream::Where& where : refusal.not_judged)
     not_judged.push_back({{"node", where.node}, {"operator", where.op}});
   return json_text({{"input", refusal.input},
                     {"refused_nodes", refusal.nodes.size()},
-                    {"refused", refused},
+                    {"refused", refused_nodes(refusal)},
                     {"not_judged_nodes", refusal.not_judged.size()},
                     {"not_judged", not_judged}});
 }

@@ -2,6 +2,7 @@
 // The nodes of a model that cannot be converted, for people and for programs (schemas/report.schema.json).
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,6 @@ struct Refusal {
 std::string refusal_text(const Refusal& refusal);
 // One JSON object with all nodes, ended by a newline.
 std::string refusal_json(const Refusal& refusal);
+nlohmann::ordered_json refused_nodes(const Refusal& refusal);
 
 }  // namespace lowtide::emit

@@ -124,9 +124,11 @@ std::string report_text(const Report& report) {
   return out;
 }
 
-std::string report_json(const Report& report) {
+std::string report_json(const Report& report) { return json_text(report_values(report)); }
+
+nlohmann::ordered_json report_values(const Report& report) {
   const WriteResult& w = report.written;
-  nlohmann::ordered_json json = {
+  return {
       {"input", report.input},
       {"output", report.output},
       {"dry_run", report.dry_run},
@@ -166,7 +168,6 @@ std::string report_json(const Report& report) {
       {"peak_file", report.peak_file},
       {"peak_rss_ratio", ratio(report.peak_rss, report.input_bytes)},
   };
-  return json_text(json);
 }
 
 }  // namespace lowtide::emit

@@ -2,6 +2,7 @@
 // What a conversion did, for people and for programs (schemas/report.schema.json).
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct Report {
 std::string report_text(const Report& report);
 // One JSON object, ended by a newline.
 std::string report_json(const Report& report);
+nlohmann::ordered_json report_values(const Report& report);
 
 // "260.1 MB" (powers of 1000, for files) and "18.2 MiB" (powers of 1024, for memory).
 std::string file_size(uint64_t bytes);

@@ -5,10 +5,10 @@ import json
 import subprocess
 import sys
 
-import lowtide
 import numpy as np
 import pytest
 
+import lowtide
 from tests.python import models
 
 A = np.random.default_rng(1).random((8, 5), dtype=np.float32)
@@ -103,6 +103,11 @@ def test_other_commands_are_the_program(both, command, program, tmp_path):
     assert (tmp_path / "c.tflite").read_bytes() == both[1].read_bytes()
     assert command("convert", "none.onnx").returncode == 3
     assert command().returncode == 2
+
+
+def test_the_program_alone_names_the_package(program):
+    done = subprocess.run([program, "run", "m.onnx"], capture_output=True, text=True)
+    assert done.returncode == 2 and "pip install 'lowtide[run]'" in done.stderr
 
 
 def test_a_pipe_that_nobody_reads(both, environment):

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 
-import lowtide
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.options import CpuOptions, Options
 
+import lowtide
+from lowtide import litert_session, memory, tflite_header, weight_cache
 from tests.python import models
 from tests.support import converter
 
@@ -231,6 +232,13 @@ def test_options_are_checked(options, kind, words, both):
         lowtide.Runner(both[1], **options)
 
 
+@pytest.mark.parametrize(
+    "text, count", [(7, 7), ("64M", 64 << 20), ("0.5G", 1 << 29), ("1kib", 1024), ("2TB", 2 << 40)]
+)
+def test_sizes_are_the_programs(text, count):
+    assert memory.size("max_rss", text) == count
+
+
 def test_options_of_the_other_runtime(both):
     with pytest.raises(lowtide.Usage, match="kernels is not for .onnx files"):
         lowtide.Runner(both[0], kernels="builtin")
@@ -330,7 +338,7 @@ def test_signatures(cache, tmp_path):
 def test_a_model_with_weights_in_the_onnx_file(tmp_path):
     path = models.two_products(tmp_path / "m.onnx", *(RNG.random((128, 128), dtype=np.float32) for _ in range(2)))
     out = lowtide.convert(path, tmp_path / "m.tflite", weights="in-place").output
-    if not lowtide.tflite_header.read_header(str(out)).external_files:
+    if not tflite_header.read_header(str(out)).external_files:
         pytest.skip("no weight of this model is at an offset that is read in place")
     x = RNG.random((2, 128), dtype=np.float32)
     with lowtide.Runner(path) as of_onnx, lowtide.Runner(out) as runner:
@@ -378,11 +386,8 @@ def test_a_cache_of_another_model_is_never_used(tmp_path):
 
 
 def test_the_name_of_a_cache_has_package_and_processor(tmp_path, monkeypatch):
-    from lowtide import weight_cache
-    from lowtide.tflite_header import read_header
-
     path = str(models.converted(models.product(tmp_path / "m.onnx", A)))
-    header = read_header(path)
+    header = tflite_header.read_header(path)
     names = {weight_cache.cache_name(path, header)}
     monkeypatch.setattr(weight_cache, "_version", lambda: "9.9.9")
     names.add(weight_cache.cache_name(path, header))
@@ -403,8 +408,8 @@ def test_a_cache_folder_that_others_may_write(tmp_path):
 
 
 def test_a_private_cache_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(lowtide.litert_session, "CACHE_FROM", 0)
-    monkeypatch.setattr(lowtide.weight_cache.tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(litert_session, "CACHE_FROM", 0)
+    monkeypatch.setattr(weight_cache.tempfile, "tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     path = models.converted(models.product(tmp_path / "m.onnx", A, rows=2))
     with lowtide.Runner(path) as runner:

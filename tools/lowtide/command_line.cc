@@ -106,6 +106,14 @@ void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio) {
       ->group(kResourceOptions);
 }
 
+// What it means is found by find_messages(), which also sees command lines that cannot be parsed.
+void add_errors_option(CLI::App& command) {
+  choice_option(command.add_option_function<std::string>(
+                    "--errors", [](const std::string&) {}, "how errors are printed: text (the default) or json"),
+                {"text", "json"}, "FORM")
+      ->group(kMessageOptions);
+}
+
 void add_conversion_options(CLI::App& command, ConversionOptions& options) {
   file_option(command.add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
   repeated_option(command.add_option("--shape", options.shapes, "fix the shape of a dynamic input (may be repeated)"),
@@ -153,6 +161,7 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
   command.add_flag("--quiet", options.quiet, "print errors only")->group(kMessageOptions);
+  add_errors_option(command);
 }
 
 CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
@@ -172,6 +181,10 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       ->group(kMessageOptions);
   file_option(command->add_option("--report", options.report,
                                   "write what was done, or which nodes cannot be converted, to this file as JSON"))
+      ->group(kMessageOptions);
+  number_option(command->add_option("--progress-fd", options.progress_fd,
+                                    "write progress, the result and errors to this file descriptor, as lines of JSON"),
+                0, INT32_MAX)
       ->group(kMessageOptions);
   command->add_option("--dump-after", options.dump_after, "print the graph after this pass, such as lower")
       ->type_name("PASS")
@@ -203,6 +216,7 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
   file_option(command->add_option("file", options.path, "the model (.onnx or .tflite, or either with .zst)"))
       ->required();
   command->add_flag("--json", options.json, "print JSON");
+  add_errors_option(*command);
   add_zstd_ratio(*command, options.max_zstd_ratio);
   command->footer(
       "Examples:\n"
@@ -398,6 +412,8 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
     usage_error(fmt::format("a command is missing (commands: {}; see lowtide --help)", fmt::join(commands, ", ")));
   const std::string& name = arguments[0];
   if (is_option(name) || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
+  if (name == "run")
+    usage_error("'run' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'");
   if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
     usage_error(fmt::format("unknown command '{}'; to convert a model: lowtide convert {}", name, name));
   std::vector<std::string> names = commands;

@@ -31,6 +31,7 @@ struct ConvertCommand : ConversionOptions {
   std::string output, report, dump_after;  // empty: not given
   bool dry_run = false, verbose = false, verify = false;
   int zstd_level = 3;
+  int progress_fd = -1;  // -1: not given
 };
 
 struct CheckCommand : ConversionOptions {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "emit/events.h"
 #include "emit/listing.h"
 #include "emit/report.h"
 #include "emit/tflite_writer.h"
@@ -21,6 +22,7 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
+#include "tools/lowtide/messages.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
 #include "tools/lowtide/text_file.h"
@@ -159,7 +161,8 @@ void convert_model(const ConvertCommand& options) {
   Watch watch;
   fs::path output = output_path(options);
   check_paths(options, output);
-  ProgressBar bar(options.quiet, watch.marks);
+  if (options.progress_fd >= 0) check_progress_fd(options.progress_fd);
+  ProgressBar bar(options.quiet, watch.marks, options.progress_fd);
   Watchers watchers;
   watchers.progress = &bar;
   watchers.on_read = [&](const onnx::Model& model) { check_sources(model, output, options.report); };
@@ -199,6 +202,7 @@ void convert_model(const ConvertCommand& options) {
     fmt::print("{}", report_text(report));
   }
   if (!options.report.empty()) write_text(options.report, report_json(report));
+  if (options.progress_fd >= 0) write_event(options.progress_fd, done_line(report));
 }
 
 }  // namespace lowtide::tools

@@ -10,24 +10,36 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <string>
 #include <system_error>
 #include <variant>
 
+#include "emit/events.h"
 #include "emit/refusal.h"
 #include "stream/error.h"
 #include "stream/file/temporary.h"
 #include "tools/lowtide/commands.h"
+#include "tools/lowtide/messages.h"
 
 namespace {
 
 using lowtide::stream::Code;
 using lowtide::stream::Error;
 using lowtide::stream::exit_status;
+using lowtide::tools::Messages;
 
-// By stdio, which does not throw when stderr cannot be written.
-int fail(Code code, const char* line) {
-  std::fprintf(stderr, "lowtide: %s\n", line);
+// `text` and `json` end with a newline. By stdio, which does not throw when stderr cannot be written.
+int fail(const Messages& messages, Code code, const std::string& text, const std::string& json) {
+  if (messages.json)
+    std::fputs(json.c_str(), stderr);
+  else
+    std::fprintf(stderr, "lowtide: %s", text.c_str());
+  if (messages.progress_fd >= 0) lowtide::tools::write_event(messages.progress_fd, json);
   return exit_status(code);
+}
+
+int fail(const Messages& messages, const Error& error) {
+  return fail(messages, error.code(), error.what() + std::string("\n"), lowtide::emit::error_line(error));
 }
 
 // If stdin, stdout or stderr are closed, the next file that is opened gets their number, and messages would be written
@@ -96,19 +108,23 @@ int main(int argc, char** argv) {
   open_standard_streams();
   keep_heap_small();
   handle_signals();
+  const Messages messages = lowtide::tools::find_messages(argc, argv);
   try {
     run(argc, argv);
     return 0;
   } catch (const lowtide::emit::Refusal& refusal) {
-    std::fprintf(stderr, "lowtide: %s", refusal_text(refusal).c_str());
-    return exit_status(Code::kUnsupported);
+    return fail(messages, Code::kUnsupported, refusal_text(refusal), refusal_line(refusal));
   } catch (const Error& error) {
-    return fail(error.code(), error.what());
+    return fail(messages, error);
   } catch (const std::system_error& error) {  // thrown by fmt when stdout or stderr cannot be written
-    return fail(Code::kIo, fmt::format("output cannot be written: {} [io]", error.code().message()).c_str());
+    return fail(messages, Error(Code::kIo, fmt::format("output cannot be written: {}", error.code().message())));
   } catch (const std::bad_alloc&) {
-    return fail(Code::kBudget, "out of memory: see ulimit -v and -d, and --max-rss [budget]");
+    if (!messages.json && messages.progress_fd < 0) {  // without allocating
+      std::fputs("lowtide: out of memory: see ulimit -v and -d, and --max-rss [budget]\n", stderr);
+      return exit_status(Code::kBudget);
+    }
+    return fail(messages, Error(Code::kBudget, "out of memory: see ulimit -v and -d, and --max-rss"));
   } catch (const std::exception& error) {
-    return fail(Code::kInternal, fmt::format("{} [internal]", error.what()).c_str());
+    return fail(messages, Error(Code::kInternal, error.what()));
   }
 }

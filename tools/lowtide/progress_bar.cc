@@ -7,7 +7,9 @@
 
 #include <cstdio>
 
+#include "emit/events.h"
 #include "emit/report.h"
+#include "tools/lowtide/messages.h"
 #include "tools/lowtide/terminal.h"
 
 namespace lowtide::tools {
@@ -29,8 +31,8 @@ size_t columns() {
 }
 }  // namespace
 
-ProgressBar::ProgressBar(bool quiet, ResidentMarks& marks)
-    : quiet_(quiet), terminal_(can_rewrite_lines()), marks_(marks) {}
+ProgressBar::ProgressBar(bool quiet, ResidentMarks& marks, int events)
+    : quiet_(quiet), terminal_(can_rewrite_lines()), events_(events), marks_(marks) {}
 
 void ProgressBar::begin(std::string_view what, uint64_t total) {
   std::lock_guard lock(mutex_);
@@ -38,6 +40,7 @@ void ProgressBar::begin(std::string_view what, uint64_t total) {
   done_ = 0;
   total_ = total;
   begun_ = printed_ = Clock::now();
+  if (events_ >= 0) write_progress(marks_.sample(), begun_);
 }
 
 void ProgressBar::advance(uint64_t bytes) {
@@ -47,6 +50,7 @@ void ProgressBar::advance(uint64_t bytes) {
   if (now - sampled_ < kSampleEvery) return;
   sampled_ = now;
   Resident resident = marks_.sample();
+  if (events_ >= 0 && now - written_ >= kRedrawEvery) write_progress(resident, now);
   if (quiet_) return;
   if (terminal_ ? now - printed_ < kRedrawEvery : now - printed_ < kPlainLineEvery) return;
   printed_ = now;
@@ -55,6 +59,11 @@ void ProgressBar::advance(uint64_t bytes) {
   const std::string text = line(resident, now);
   std::fputs(terminal_ ? ("\r" + text + "\x1b[K").c_str() : (text + "\n").c_str(), stderr);
   std::fflush(stderr);
+}
+
+void ProgressBar::write_progress(const Resident& resident, Clock::time_point now) {
+  written_ = now;
+  write_event(events_, emit::progress_line(what_, done_, total_, resident.now));
 }
 
 void ProgressBar::finish() {

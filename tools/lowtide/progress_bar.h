@@ -13,8 +13,9 @@ namespace lowtide::tools {
 
 class ProgressBar : public stream::Progress {
  public:
-  // Takes samples of resident memory into `marks` while it runs.
-  ProgressBar(bool quiet, ResidentMarks& marks);
+  // Takes samples of resident memory into `marks` while it runs. Writes lines for programs to the descriptor
+  // `events`, unless that is -1.
+  ProgressBar(bool quiet, ResidentMarks& marks, int events = -1);
   ~ProgressBar() override { finish(); }
   void begin(std::string_view what, uint64_t total) override;
   void advance(uint64_t bytes) override;
@@ -25,13 +26,16 @@ class ProgressBar : public stream::Progress {
   using Clock = std::chrono::steady_clock;
   std::string line(const Resident& resident, Clock::time_point now) const;
 
+  void write_progress(const Resident& resident, Clock::time_point now);
+
   bool quiet_, terminal_;
+  int events_;
   ResidentMarks& marks_;
   bool shown_ = false;
   std::mutex mutex_;
   std::string what_;
   uint64_t done_ = 0, total_ = 0;
-  Clock::time_point begun_, sampled_, printed_;
+  Clock::time_point begun_, sampled_, printed_, written_;
 };
 
 }  // namespace lowtide::tools

@@ -134,6 +134,8 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "weights_include": _texts,
         "weights_exclude": _texts,
         "zstd_level": lambda name, value: [_number(name, value)],
+        "max_zstd_ratio": lambda name, value: [_number(name, value)],
+        "io": lambda name, value: [_text(name, value)],
         "report": lambda name, value: [_path(name, value)],
         "output": lambda name, value: [_path(name, value)],
         "dump_after": lambda name, value: [_text(name, value)],
@@ -272,6 +274,8 @@ def convert(
     weights_include: str | Sequence[str] | None = None,
     weights_exclude: str | Sequence[str] | None = None,
     external_buffers: bool = False,
+    max_zstd_ratio: int | None = None,
+    io: str | None = None,
     zstd_level: int | None = None,
     verify_output: bool = False,
     dry_run: bool = False,
@@ -304,6 +308,10 @@ def convert(
         Patterns of names of weights.
     external_buffers : bool
         Weights behind the flatbuffer whatever the size.
+    max_zstd_ratio : int, optional
+        Refuse .zst input that decompresses to more than so many times its size; 0 is no limit.
+    io : str, optional
+        How the model's files are read: "mmap" or "pread".
     zstd_level : int, optional
         How hard to compress a .tflite.zst.
     verify_output : bool
@@ -364,13 +372,15 @@ def _prepared(model: PathLike | SerializableModel, output: PathLike | None, **op
     return _ConvertCall(model, merged, progress)
 
 
-def inspect(file: PathLike) -> dict[str, Any]:
+def inspect(file: PathLike, *, max_zstd_ratio: int | None = None) -> dict[str, Any]:
     """Lists a model: operators, tensors, sizes.
 
     Parameters
     ----------
     file : path
         .onnx or .tflite, or either with .zst.
+    max_zstd_ratio : int, optional
+        As for `convert`.
 
     Returns
     -------
@@ -383,8 +393,9 @@ def inspect(file: PathLike) -> dict[str, Any]:
         As `convert`.
     """
     path = _positional(_path("file", file))
+    extra = _arguments({"max_zstd_ratio": max_zstd_ratio})
     program = examine(find_program())
-    finished = _run(program, _child(program, ["inspect", "--json", path]))
+    finished = _run(program, _child(program, ["inspect", "--json", path, *extra]))
     listing = json.loads(finished.stdout)
     if not isinstance(listing, dict):
         raise Internal("lowtide inspect --json did not print an object")
@@ -403,6 +414,8 @@ def check(
     weights_include: str | Sequence[str] | None = None,
     weights_exclude: str | Sequence[str] | None = None,
     external_buffers: bool = False,
+    max_zstd_ratio: int | None = None,
+    io: str | None = None,
 ) -> None:
     """Compares a TFLite file, to the last byte of each weight, with what an ONNX model converts to.
 

@@ -20,7 +20,7 @@ _IN_MEMORY = {"tmpfs", "ramfs"}
 
 
 def size(name: str, value: int | str) -> int:
-    """Bytes of a size such as 67108864 or "64M"; K, M, G are powers of 1024, as for the program.
+    """Bytes of a size such as 67108864, "64M" or "0.5G"; K, M, G are powers of 1024, as for the program.
 
     Raises
     ------
@@ -29,10 +29,11 @@ def size(name: str, value: int | str) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise TypeError(f"{name} must be an int or a str, not {type(value).__name__}")
-    found = re.fullmatch(r"([0-9]{1,18})\s*([KMGT]?)(i?B?)", str(value), re.IGNORECASE)
-    if found is None or int(found[1]) == 0:
-        raise Usage(f"{name}: {value!r} is not a size such as '64M'")
-    return int(found[1]) * _UNITS[found[2].upper()]
+    found = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([KMGT]?)(i?B?)", str(value), re.IGNORECASE)
+    count = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    if count < 1:
+        raise Usage(f"{name}: {value!r} is not a size such as '64M' or '0.5G'")
+    return count
 
 
 def in_mib(count: int) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Callable
 
 from .errors import BY_STATUS, Error, Internal, Interrupted, Killed, ProgramMissing
-from .events import Failed, parse_event
+from .events import Event, Failed, parse_event
 
 # Seconds: for an interrupted child to remove its temporaries, and for `--version` of a file that may be anything.
 _GRACE = 2.0
@@ -253,6 +253,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
+def _event(line: str) -> Event | None:
+    try:
+        return parse_event(line)
+    except ValueError:
+        return None
+
+
 def failure(finished: Finished) -> Error:
     """The exception for a child that did not succeed.
 
@@ -267,14 +274,12 @@ def failure(finished: Finished) -> Error:
             name = f"signal {number}"
         why = "; the system does that when memory is short" if number == signal.SIGKILL else ""
         return Killed(f"the program was ended by {name}{why}" + (f": {text}" if text else ""), signal=number)
-    for line in reversed(text.splitlines()):
-        if line.startswith("{"):
-            try:
-                event = parse_event(line)
-            except ValueError:
-                continue
-            if isinstance(event, Failed):
-                return event.exception()
+    *before, last = text.splitlines() or [""]
+    if last.startswith("{"):
+        event = _event(last)
+        if isinstance(event, Failed):
+            # Lines in front of it belong to it: what `check` has found.
+            return dataclasses.replace(event, message="\n".join([*before, event.message])).exception()
     kind: type[Error] | None = BY_STATUS.get(finished.status)
     if kind is None:
         return Internal(f"the program ended with status {finished.status}" + (f": {text}" if text else ""))

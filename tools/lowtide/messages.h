@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// How errors are told: as text for people, or as JSON for programs, which may also follow a conversion.
+#pragma once
+
+#include <string>
+
+namespace lowtide::tools {
+
+struct Messages {
+  bool json = false;     // --errors json
+  int progress_fd = -1;  // --progress-fd; -1: not given
+};
+
+// Looks for both options before the command line is parsed, because errors of parsing are told in the same way.
+Messages find_messages(int argc, const char* const* argv);
+
+// Throws stream::Error(kUsage) where a descriptor is not open for writing.
+void check_progress_fd(int fd);
+
+// A whole line. When nobody reads any more, the process ends by SIGPIPE; other failures are ignored.
+void write_event(int fd, const std::string& line);
+
+}  // namespace lowtide::tools
