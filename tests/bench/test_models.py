@@ -219,7 +219,7 @@ def test_memory_does_not_grow_with_the_weights(tmp_path, name, options):
 
 def test_impossible_requests_are_errors(tmp_path):
     out = ["-o", str(tmp_path / "m.onnx")]
-    assert "no kind of model is called 'resnet'" in refusal(tmp_path, "resnet", *out)
+    assert "'resnet' is not one of" in refusal(tmp_path, "resnet", *out)
     assert "multiple of 16" in refusal(tmp_path, "unet", *out, "--input-size", "100")
     assert "plain" in refusal(tmp_path, "unet", *out, "--plain")
     assert "the nearest has" in refusal(tmp_path, "duc", *out, "--size", "1K")

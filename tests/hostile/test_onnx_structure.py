@@ -567,7 +567,7 @@ BYTES = {
     "nothing": (b"", "no ir_version"),
     "zero": (b"\0", "tag 0"),
     "ones": (b"\xff" * 100, "number of more than 10 bytes"),
-    "zip": (b"PK\x03\x04 a zip", "not a protobuf message"),
+    "zip": (b"PK\x03\x04 a zip", "zip archive"),
     "png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "protobuf"),
     "tflite": (b"\x1c\0\0\0TFL3" + b"\0" * 50, "TFLite"),
     "lfs pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n", "git lfs pull"),
