@@ -7,9 +7,10 @@ import pathlib
 import sys
 from typing import Any
 
-import lowtide
 import numpy as np
 import numpy.typing as npt
+
+import lowtide
 
 
 def show(progress: lowtide.Progress) -> None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models for the tests of the Python package, made with the package `onnx`."""
 
-import lowtide
 import numpy as np
 import onnx
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
+
+import lowtide
 
 ELEMENTS = {
     "float32": T.FLOAT,

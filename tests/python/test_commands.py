@@ -10,11 +10,11 @@ import re
 import subprocess
 import threading
 
-import lowtide
 import numpy as np
 import onnx
 import pytest
 
+import lowtide
 from tests.python import models
 from tests.support import converter
 

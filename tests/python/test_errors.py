@@ -4,11 +4,11 @@
 import pickle
 import re
 
-import lowtide
 import pytest
+
+import lowtide
 from lowtide import errors, events
 from lowtide.program import Finished, failure
-
 from tests.support.converter import ROOT
 
 

@@ -4,14 +4,14 @@
 import os
 import random
 
-import lowtide
 import numpy as np
 import onnx
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from lowtide import onnx_header, tflite_header
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
+import lowtide
+from lowtide import onnx_header, tflite_header
 from tests.python import models
 from tests.support import converter
 

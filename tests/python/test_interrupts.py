@@ -14,9 +14,9 @@ import sys
 import threading
 import time
 
-import lowtide
 import pytest
 
+import lowtide
 from tests.support import converter
 
 CONVERT = "import sys, lowtide\nprint('go', flush=True)\nlowtide.convert(sys.argv[1], sys.argv[2], threads=1)\n"

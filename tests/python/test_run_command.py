@@ -5,10 +5,10 @@ import json
 import subprocess
 import sys
 
-import lowtide
 import numpy as np
 import pytest
 
+import lowtide
 from tests.python import models
 
 A = np.random.default_rng(1).random((8, 5), dtype=np.float32)

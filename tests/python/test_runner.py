@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 
-import lowtide
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.options import CpuOptions, Options
 
+import lowtide
 from tests.python import models
 from tests.support import converter
 
