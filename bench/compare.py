@@ -50,8 +50,20 @@ class Files:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.model = self.folder / f"compare-{options.kind}-{options.size}.onnx"
         if not self.model.exists():
-            subprocess.run([LOWTIDE, "make-model", *KINDS[options.kind], "--size", options.size, "--external", "--quiet", "-o",
-                            self.model], check=True)
+            subprocess.run(
+                [
+                    LOWTIDE,
+                    "make-model",
+                    *KINDS[options.kind],
+                    "--size",
+                    options.size,
+                    "--external",
+                    "--quiet",
+                    "-o",
+                    self.model,
+                ],
+                check=True,
+            )
         self.inputs = [self.model, pathlib.Path(f"{self.model}.data")]
         self.copies = [path.with_suffix(path.suffix + ".copy") for path in self.inputs]
         self.result = self.model.with_suffix(".tflite")
@@ -62,7 +74,18 @@ class Files:
             sys.exit(f"{self.folder} has {free >> 20} MiB free, {needed >> 20} are needed")
 
     def convert(self, io="mmap"):
-        return [LOWTIDE, "convert", "--quiet", self.model, "-o", self.result, "--threads", str(self.options.threads), "--io", io]
+        return [
+            LOWTIDE,
+            "convert",
+            "--quiet",
+            self.model,
+            "-o",
+            self.result,
+            "--threads",
+            str(self.options.threads),
+            "--io",
+            io,
+        ]
 
     def copy(self):
         script = 'cp -- "$1" "$2" && cp -- "$3" "$4"'
@@ -85,10 +108,14 @@ def in_turns(files, commands, rounds):
     names = list(commands)
     times = {name: [] for name in names}
     for turn in range(rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
             times[name].append(files.run(commands[name]))
-        print(f"round {turn + 1}: " + "   ".join(f"{name} {times[name][-1][0]:6.2f} s ({times[name][-1][1]:.2f} of CPU)" for name in names)
-              + f"   {load()}", flush=True)
+        print(
+            f"round {turn + 1}: "
+            + "   ".join(f"{name} {times[name][-1][0]:6.2f} s ({times[name][-1][1]:.2f} of CPU)" for name in names)
+            + f"   {load()}",
+            flush=True,
+        )
     files.remove_outputs()
     return times
 
@@ -115,12 +142,19 @@ def compare_limit(options):
     files = Files(options)
     print(machine(files.folder))
     ideal = [ideal_copier(files.folder), files.inputs[1], files.copies[1], *(["cold"] if options.cold else [])]
-    times = in_turns(files, {"ideal": ideal, "mmap": files.convert("mmap"), "pread": files.convert("pread"), "cp": files.copy()},
-                     options.rounds)
-    print(f"{files.title()}, {options.threads} threads; seconds: " +
-          ", ".join(f"{name} {statistics.median(wall for wall, _ in runs):.2f}" for name, runs in times.items()))
+    times = in_turns(
+        files,
+        {"ideal": ideal, "mmap": files.convert("mmap"), "pread": files.convert("pread"), "cp": files.copy()},
+        options.rounds,
+    )
+    print(
+        f"{files.title()}, {options.threads} threads; seconds: "
+        + ", ".join(f"{name} {statistics.median(wall for wall, _ in runs):.2f}" for name, runs in times.items())
+    )
     for ours, theirs in (("mmap", "ideal"), ("pread", "ideal"), ("mmap", "cp"), ("pread", "cp"), ("mmap", "pread")):
-        print(f"  {ours} / {theirs} = {spread(ratios(times, ours, theirs))}, in CPU time {spread(ratios(times, ours, theirs, 1))}")
+        print(
+            f"  {ours} / {theirs} = {spread(ratios(times, ours, theirs))}, in CPU time {spread(ratios(times, ours, theirs, 1))}"
+        )
 
 
 def compare_quality(options):
@@ -131,17 +165,27 @@ def compare_quality(options):
             subprocess.run([LOWTIDE, "convert", "--quiet", model, "-o", ours], check=True)
             copy = pathlib.Path(folder) / model.name
             shutil.copy(model, copy)
-            subprocess.run([options.onnx2tf, "-i", copy, "-o", pathlib.Path(folder) / "theirs", "-n"], cwd=folder,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=options.timeout)
+            subprocess.run(
+                [options.onnx2tf, "-i", copy, "-o", pathlib.Path(folder) / "theirs", "-n"],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=options.timeout,
+            )
             theirs = sorted((pathlib.Path(folder) / "theirs").glob("*float32.tflite"))
             files = [("lowtide", ours)] + [("onnx2tf", path) for path in theirs[:1]]
             times = latencies([path for _, path in files], options.python, options.rounds)
             for (name, path), latency in zip(files, times):
                 counts = operators(path)
-                speed = (f"{latency * 1000:7.1f} ms   x {latency / times[0]:.2f}" if latency == latency
-                         else "LiteRT does not run it")
-                print(f"{model.stem:24} {name:10} {sum(counts.values()):9} {counts.get('TRANSPOSE', 0):9} {speed}",
-                      flush=True)
+                speed = (
+                    f"{latency * 1000:7.1f} ms   x {latency / times[0]:.2f}"
+                    if latency == latency
+                    else "LiteRT does not run it"
+                )
+                print(
+                    f"{model.stem:24} {name:10} {sum(counts.values()):9} {counts.get('TRANSPOSE', 0):9} {speed}",
+                    flush=True,
+                )
             if not theirs:
                 print(f"{model.stem:24} onnx2tf    made no float32 model")
 
@@ -149,8 +193,10 @@ def compare_quality(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, run, summary in (("cp", compare_cp, "conversion time in units of cp"),
-                               ("limit", compare_limit, "conversion time in units of an ideal copier, both ways of reading")):
+    for name, run, summary in (
+        ("cp", compare_cp, "conversion time in units of cp"),
+        ("limit", compare_limit, "conversion time in units of an ideal copier, both ways of reading"),
+    ):
         command = commands.add_parser(name, help=summary)
         command.add_argument("--size", default="8G")
         command.add_argument("--kind", choices=KINDS, default="plain")

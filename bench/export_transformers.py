@@ -29,17 +29,29 @@ class Only(torch.nn.Module):
 
 
 def segformer_b5():
-    config = tf.SegformerConfig(depths=[3, 6, 40, 3], hidden_sizes=[64, 128, 320, 512], decoder_hidden_size=768,
-                                num_labels=150, image_size=512)
+    config = tf.SegformerConfig(
+        depths=[3, 6, 40, 3], hidden_sizes=[64, 128, 320, 512], decoder_hidden_size=768, num_labels=150, image_size=512
+    )
     return Only(tf.SegformerForSemanticSegmentation(config), lambda o: o.logits), [torch.randn(1, 3, 512, 512)]
 
 
 def swin_upernet():
-    backbone = tf.SwinConfig(image_size=512, embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7,
-                             out_features=["stage1", "stage2", "stage3", "stage4"])
+    backbone = tf.SwinConfig(
+        image_size=512,
+        embed_dim=96,
+        depths=[2, 2, 6, 2],
+        num_heads=[3, 6, 12, 24],
+        window_size=7,
+        out_features=["stage1", "stage2", "stage3", "stage4"],
+    )
     # The exporter needs pool sizes that divide the last stage's 16 x 16.
-    config = tf.UperNetConfig(backbone_config=backbone, num_labels=150, use_auxiliary_head=False,
-                              auxiliary_in_channels=384, pool_scales=[1, 2, 4, 8])
+    config = tf.UperNetConfig(
+        backbone_config=backbone,
+        num_labels=150,
+        use_auxiliary_head=False,
+        auxiliary_in_channels=384,
+        pool_scales=[1, 2, 4, 8],
+    )
     return Only(tf.UperNetForSemanticSegmentation(config), lambda o: o.logits), [torch.randn(1, 3, 512, 512)]
 
 
@@ -56,8 +68,9 @@ def sam_vit():
 
 def detr():
     backbone = tf.ResNetConfig(out_features=["stage4"])
-    config = tf.DetrConfig(use_timm_backbone=False, backbone=None, backbone_config=backbone,
-                           use_pretrained_backbone=False)
+    config = tf.DetrConfig(
+        use_timm_backbone=False, backbone=None, backbone_config=backbone, use_pretrained_backbone=False
+    )
     model = tf.DetrForObjectDetection(config)
     mask = torch.ones(1, 320, 416, dtype=torch.long)
 
@@ -74,8 +87,9 @@ def detr():
 
 
 def whisper_encoder():
-    model = tf.WhisperModel(tf.WhisperConfig(encoder_layers=4, d_model=384, encoder_attention_heads=6,
-                                             encoder_ffn_dim=1536)).encoder
+    model = tf.WhisperModel(
+        tf.WhisperConfig(encoder_layers=4, d_model=384, encoder_attention_heads=6, encoder_ffn_dim=1536)
+    ).encoder
     return Only(model, lambda o: o.last_hidden_state), [torch.randn(1, 80, 3000)]
 
 
@@ -95,8 +109,15 @@ def decoder():
     return Decode(), [torch.randint(0, 5000, (1, 37))]
 
 
-MODELS = {"segformer-b5": segformer_b5, "swin-upernet": swin_upernet, "vit-dpt": vit_dpt, "sam-vit": sam_vit, "detr": detr,
-          "whisper-encoder": whisper_encoder, "decoder": decoder}
+MODELS = {
+    "segformer-b5": segformer_b5,
+    "swin-upernet": swin_upernet,
+    "vit-dpt": vit_dpt,
+    "sam-vit": sam_vit,
+    "detr": detr,
+    "whisper-encoder": whisper_encoder,
+    "decoder": decoder,
+}
 
 
 def main():
@@ -112,8 +133,9 @@ def main():
                     module.config._attn_implementation = "eager"
             path = folder / f"{name}.onnx"
             with torch.no_grad():
-                torch.onnx.export(model, tuple(inputs), str(path), dynamo=False, opset_version=17,
-                                  do_constant_folding=True)
+                torch.onnx.export(
+                    model, tuple(inputs), str(path), dynamo=False, opset_version=17, do_constant_folding=True
+                )
             print(f"{name}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
         except Exception as error:  # one model that cannot be exported does not keep the others from it
             print(f"{name}: not exported: {type(error).__name__}: {str(error)[:300]}", flush=True)

@@ -53,20 +53,47 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     model, report = folder / "in_place.onnx", folder / "report.json"
     if not model.exists():
-        subprocess.run([LOWTIDE, "make-model", "conv-stack", "--plain", "--external", "--size", options.size, "--input-size", "3",
-                        "--quiet", "-o", model], check=True)
+        subprocess.run(
+            [
+                LOWTIDE,
+                "make-model",
+                "conv-stack",
+                "--plain",
+                "--external",
+                "--size",
+                options.size,
+                "--input-size",
+                "3",
+                "--quiet",
+                "-o",
+                model,
+            ],
+            check=True,
+        )
     weights = pathlib.Path(f"{model}.data")
     before = set(folder.iterdir())
     result = folder / "in_place.tflite"
-    taken = seconds([LOWTIDE, "convert", "--quiet", "--weights", "in-place", "--report", report, model, "-o", result],
-                    [result], [model, weights], cold=True)
+    taken = seconds(
+        [LOWTIDE, "convert", "--quiet", "--weights", "in-place", "--report", report, model, "-o", result],
+        [result],
+        [model, weights],
+        cold=True,
+    )
     new = sum(path.stat().st_blocks * 512 for path in {result} | (set(folder.iterdir()) - before - {report}))
-    inputs = {value.name: numpy.random.default_rng(17).random([d.dim_value for d in value.type.tensor_type.shape.dim], numpy.float32)
-              for value in onnx.load(model, load_external_data=False).graph.input}
+    inputs = {
+        value.name: numpy.random.default_rng(17).random(
+            [d.dim_value for d in value.type.tensor_type.shape.dim], numpy.float32
+        )
+        for value in onnx.load(model, load_external_data=False).graph.input
+    }
     expected, got = answer(model, inputs, folder), answer(result, inputs, folder)
-    worst = max(float(numpy.max(numpy.abs(got[name] - value))) / float(numpy.ptp(value)) for name, value in expected.items())
-    print(f"{weights.stat().st_size / 1e9:.2f} GB of weights: {taken:.2f} s, {new:,} new bytes, peak RSS "
-          f"{json.loads(report.read_text())['peak_rss'] / 2**20:.1f} MiB, CompiledModel within {worst:.1e} of ONNX Runtime")
+    worst = max(
+        float(numpy.max(numpy.abs(got[name] - value))) / float(numpy.ptp(value)) for name, value in expected.items()
+    )
+    print(
+        f"{weights.stat().st_size / 1e9:.2f} GB of weights: {taken:.2f} s, {new:,} new bytes, peak RSS "
+        f"{json.loads(report.read_text())['peak_rss'] / 2**20:.1f} MiB, CompiledModel within {worst:.1e} of ONNX Runtime"
+    )
 
 
 if __name__ == "__main__":

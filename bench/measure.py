@@ -67,10 +67,14 @@ def machine(folder):
     queue = next((path / "queue" for path in (block, block.parent) if (path / "queue").is_dir()), block / "queue")
     turning = {"0": "no moving parts", "1": "turning"}.get(first_line(queue / "rotational"), "unknown kind")
     model = first_line(queue.parent / "device/model") or first_line(queue.parent / "device/vendor") or "no model named"
-    limits = ", ".join(f"{name} {first_line(f'/proc/sys/vm/{name}')}" for name in ("dirty_background_ratio", "dirty_ratio"))
-    return (f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB, Linux {os.uname().release} ({limits})\n"
-            f"disk {source} ({model}, {turning}, read_ahead_kb {first_line(queue / 'read_ahead_kb')}), {kind} ({options})\n"
-            f"{load()}")
+    limits = ", ".join(
+        f"{name} {first_line(f'/proc/sys/vm/{name}')}" for name in ("dirty_background_ratio", "dirty_ratio")
+    )
+    return (
+        f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB, Linux {os.uname().release} ({limits})\n"
+        f"disk {source} ({model}, {turning}, read_ahead_kb {first_line(queue / 'read_ahead_kb')}), {kind} ({options})\n"
+        f"{load()}"
+    )
 
 
 def load():

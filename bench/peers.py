@@ -62,8 +62,13 @@ def measure(command, folder, limit):
     begun = time.monotonic()
     # A namespace without network, where that is allowed: some programs want to download test data.
     alone = ["unshare", "--net"] if os.geteuid() == 0 else []
-    child = subprocess.Popen([*alone, *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                             start_new_session=True)
+    child = subprocess.Popen(
+        [*alone, *map(str, command)],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     peak, status = 0, 0
     try:
         root = psutil.Process(child.pid)
@@ -101,7 +106,9 @@ def beside(path):
 
 def ours(model, folder, limit):
     result, report = folder / "ours.tflite", folder / "report.json"
-    seconds, _, status = measure([LOWTIDE, "convert", "--quiet", "--report", report, model, "-o", result], folder, limit)
+    seconds, _, status = measure(
+        [LOWTIDE, "convert", "--quiet", "--report", report, model, "-o", result], folder, limit
+    )
     if status != 0:
         sys.exit(f"{model}: lowtide ended with status {status}")
     return {"seconds": seconds, "peak": json.loads(report.read_text())["peak_rss"], "status": status, "file": result}
@@ -141,8 +148,10 @@ def compare(name, program, options, folder):
         files = [run["file"] for run in runs if run["file"]]
         times = iter(latencies(files, options.python, 7) if files[0].stat().st_size < options.latency_up_to else [])
         title = model.stem if pathlib.Path(name).is_file() else name
-        return [row(f"{title}, {who}", model, run, next(times, None) if run["file"] else None)
-                for who, run in zip(("Lowtide", "onnx2tf"), runs)]
+        return [
+            row(f"{title}, {who}", model, run, next(times, None) if run["file"] else None)
+            for who, run in zip(("Lowtide", "onnx2tf"), runs)
+        ]
 
 
 def table(rows):
@@ -162,7 +171,9 @@ def main(arguments=None):
     parser.add_argument("--base", default="python3.12", help="the Python that onnx2tf's environment is made with")
     parser.add_argument("--python", default=sys.executable, help="a Python with ai-edge-litert")
     parser.add_argument("--limit", type=byte_count, default=byte_count("20G"))
-    parser.add_argument("--latency-up-to", type=byte_count, default=byte_count("600M"), help="larger models are not run")
+    parser.add_argument(
+        "--latency-up-to", type=byte_count, default=byte_count("600M"), help="larger models are not run"
+    )
     parser.add_argument("--folder", default=str(ROOT / "build/peers"))
     parser.add_argument("--write", type=pathlib.Path, help="put the table into this page, between its marks")
     options = parser.parse_args(arguments)

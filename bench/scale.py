@@ -76,11 +76,23 @@ def measure_size(folder, kind, size, rounds):
     free = shutil.disk_usage(folder).free
     if free < needed + (1 << 30):
         sys.exit(f"{folder} has {free >> 20} MiB free, {size} takes {needed >> 20} and some")
-    inputs = make(model, "conv-stack", "--size", number, "--external", *(["--plain"] if kind == "plain" else []),
-                  *(["--sparse"] if sparse else []))
+    inputs = make(
+        model,
+        "conv-stack",
+        "--size",
+        number,
+        "--external",
+        *(["--plain"] if kind == "plain" else []),
+        *(["--sparse"] if sparse else []),
+    )
     copies = [path.with_name(path.name + ".copy") for path in inputs]
-    copy = ["sh", "-c", 'while [ $# -gt 0 ]; do cp -- "$1" "$2" || exit 1; shift 2; done', "sh",
-            *(path for pair in zip(inputs, copies) for path in pair)]
+    copy = [
+        "sh",
+        "-c",
+        'while [ $# -gt 0 ]; do cp -- "$1" "$2" || exit 1; shift 2; done',
+        "sh",
+        *(path for pair in zip(inputs, copies) for path in pair),
+    ]
     ours, theirs, peaks = [], [], []
     for turn in range(rounds):
         for who in ("us", "cp") if turn % 2 == 0 else ("cp", "us"):
@@ -91,16 +103,29 @@ def measure_size(folder, kind, size, rounds):
                 theirs.append(seconds(copy, [result, *copies], inputs, cold=True))
     weights = sum(path.stat().st_size for path in inputs)
     remove(result, report, *copies, *inputs)
-    record(f"sizes {kind}", size, {
-        "bytes": weights, "peak_rss": max(peaks), "seconds": statistics.median(ours), "cp_seconds": statistics.median(theirs),
-        "ratio": statistics.median(a / b for a, b in zip(ours, theirs)), "rounds": rounds})
+    record(
+        f"sizes {kind}",
+        size,
+        {
+            "bytes": weights,
+            "peak_rss": max(peaks),
+            "seconds": statistics.median(ours),
+            "cp_seconds": statistics.median(theirs),
+            "ratio": statistics.median(a / b for a, b in zip(ours, theirs)),
+            "rounds": rounds,
+        },
+    )
 
 
 def measure_nodes(folder, count, files, rounds):
     model, result, report = folder / "nodes.onnx", folder / "nodes.tflite", folder / "nodes.json"
     inputs = make(model, "many-nodes", "--nodes", str(count), "--files", str(files))
     taken = [seconds(conversion(model, result, report), [result], inputs, cold=False) for _ in range(rounds)]
-    record("nodes", str(count), {"peak_rss": peak(report), "seconds": statistics.median(taken), "files": files, "rounds": rounds})
+    record(
+        "nodes",
+        str(count),
+        {"peak_rss": peak(report), "seconds": statistics.median(taken), "files": files, "rounds": rounds},
+    )
     remove(result, report, *inputs)
 
 
@@ -112,13 +137,39 @@ def measure_cgroup(folder, kind, size, limit, rounds):
         for bound in times:
             evict(*inputs)
             with MemoryLimit(bound) as group:
-                times[bound].append(seconds([sys.executable, "-c", ENTER, group.procs(), LOWTIDE, "convert", "--quiet", model, "-o",
-                                             result], [result], inputs, cold=True))
+                times[bound].append(
+                    seconds(
+                        [
+                            sys.executable,
+                            "-c",
+                            ENTER,
+                            group.procs(),
+                            LOWTIDE,
+                            "convert",
+                            "--quiet",
+                            model,
+                            "-o",
+                            result,
+                        ],
+                        [result],
+                        inputs,
+                        cold=True,
+                    )
+                )
                 most[bound] = group.figures()
     remove(result, *inputs)
-    record("cgroup", f"{kind} {size}", {
-        "limit": limit, "most_charged": most[limit][0], "times_met": most[limit][1], "seconds": statistics.median(times[limit]),
-        "ratio": statistics.median(a / b for a, b in zip(times[limit], times[None])), "rounds": rounds})
+    record(
+        "cgroup",
+        f"{kind} {size}",
+        {
+            "limit": limit,
+            "most_charged": most[limit][0],
+            "times_met": most[limit][1],
+            "seconds": statistics.median(times[limit]),
+            "ratio": statistics.median(a / b for a, b in zip(times[limit], times[None])),
+            "rounds": rounds,
+        },
+    )
 
 
 # Enters the cgroup and becomes the program.
@@ -147,7 +198,9 @@ def tables(everything):
             continue
         lines += [f"| weights, {kind} | peak RSS | seconds | in units of `cp` |", "|---|---|---|---|"]
         for key, row in sorted(rows.items(), key=lambda item: item[1]["bytes"]):
-            lines.append(f"| {size_name(key)} | {mib(row['peak_rss'])} | {short(row['seconds'])} | {row['ratio']:.2f} |")
+            lines.append(
+                f"| {size_name(key)} | {mib(row['peak_rss'])} | {short(row['seconds'])} | {row['ratio']:.2f} |"
+            )
         lines.append("")
     rows = sorted(((int(count), row) for count, row in everything.get("nodes", {}).items()))
     if rows:
@@ -159,9 +212,14 @@ def tables(everything):
         lines.append("")
     rows = everything.get("cgroup", {})
     if rows:
-        lines += ["| under a limit of | weights | most that was charged | seconds | in units of no limit |", "|---|---|---|---|---|"]
+        lines += [
+            "| under a limit of | weights | most that was charged | seconds | in units of no limit |",
+            "|---|---|---|---|---|",
+        ]
         for key, row in sorted(rows.items()):
-            lines.append(f"| {mib(row['limit'])} | {key} | {mib(row['most_charged'])} | {short(row['seconds'])} | {row['ratio']:.2f} |")
+            lines.append(
+                f"| {mib(row['limit'])} | {key} | {mib(row['most_charged'])} | {short(row['seconds'])} | {row['ratio']:.2f} |"
+            )
         lines.append("")
     return "\n".join(lines)
 
@@ -199,8 +257,10 @@ def plot():
     sizes = sorted({row["bytes"] for rows in everything.values() for row in rows.values() if "bytes" in row})
     memory.plot(sizes, [size / MIB for size in sizes], ":", color="#777777", label="the weights themselves")
     names = {"16M": 24, "256M": 28, "4G": 32, "16G": 34, "200G": None}
-    ticks = {(200 << 30 if power is None else 1 << power): name.replace("M", " MiB").replace("G", " GiB")
-             for name, power in names.items()}
+    ticks = {
+        (200 << 30 if power is None else 1 << power): name.replace("M", " MiB").replace("G", " GiB")
+        for name, power in names.items()
+    }
     for axes in (memory, time):
         axes.set_xscale("log")
         axes.set_yscale("log")

@@ -152,8 +152,21 @@ def test_batch_norm_statistics_differ_in_every_channel(tmp_path):
     ("kind", "operators"),
     [
         ("duc", dict(Conv=108, BatchNormalization=104, Relu=100, MaxPool=1, Add=36, Transpose=1, Reshape=2, Softmax=1)),
-        ("deeplab", dict(Conv=116, BatchNormalization=115, Relu=111, MaxPool=1, Add=33, GlobalAveragePool=1, Resize=3,
-                         Shape=6, Slice=6, Concat=5)),
+        (
+            "deeplab",
+            dict(
+                Conv=116,
+                BatchNormalization=115,
+                Relu=111,
+                MaxPool=1,
+                Add=33,
+                GlobalAveragePool=1,
+                Resize=3,
+                Shape=6,
+                Slice=6,
+                Concat=5,
+            ),
+        ),
         ("unet", dict(Conv=19, BatchNormalization=18, Relu=18, MaxPool=4, ConvTranspose=4, Concat=4, Sigmoid=1)),
     ],
 )
@@ -235,8 +248,17 @@ def test_nothing_is_left_when_writing_fails(tmp_path, options):
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
 
-    message = refusal(tmp_path, "unet", "-o", str(tmp_path / "m.onnx"), "--size", "3M", *options,
-                      preexec_fn=limit, restore_signals=False)  # Python ignores SIGXFSZ, and so shall the program
+    message = refusal(
+        tmp_path,
+        "unet",
+        "-o",
+        str(tmp_path / "m.onnx"),
+        "--size",
+        "3M",
+        *options,
+        preexec_fn=limit,
+        restore_signals=False,
+    )  # Python ignores SIGXFSZ, and so shall the program
     assert len(message.strip().splitlines()) == 1 and "m.onnx" in message
 
 

@@ -31,13 +31,25 @@ def save_model(folder):
     """Weights inline, in two files beside the model (one is copied as it is, one transposed), and in a compressed one."""
     random = np.random.default_rng(0)
     shapes = {"kernel": (24, 96, 3, 5), "bias": (24,), "matrix": (190, 360), "addend": (7, 190), "last": (190, 11)}
-    tensors = {name: numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name) for name, shape in shapes.items()}
+    tensors = {
+        name: numpy_helper.from_array(random.standard_normal(shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    }
     tensors["shape"] = numpy_helper.from_array(np.array([7, -1], np.int64), "shape")
-    nodes = [helper.make_node("Conv", ["x", "kernel", "bias"], ["c"]), helper.make_node("Reshape", ["c", "shape"], ["r"]),
-             helper.make_node("Gemm", ["r", "matrix"], ["m"], transB=1), helper.make_node("Add", ["m", "addend"], ["a"]),
-             helper.make_node("MatMul", ["a", "last"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, 96, 7, 7])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [7, 11])], initializer=list(tensors.values()))
+    nodes = [
+        helper.make_node("Conv", ["x", "kernel", "bias"], ["c"]),
+        helper.make_node("Reshape", ["c", "shape"], ["r"]),
+        helper.make_node("Gemm", ["r", "matrix"], ["m"], transB=1),
+        helper.make_node("Add", ["m", "addend"], ["a"]),
+        helper.make_node("MatMul", ["a", "last"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, 96, 7, 7])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [7, 11])],
+        initializer=list(tensors.values()),
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     for name in ("matrix", "kernel", "last"):
         tensor = next(t for t in model.graph.initializer if t.name == name)
@@ -108,10 +120,24 @@ class Bench:
         log.unlink(missing_ok=True)
         if command is None:
             command = ["convert", "m.onnx", "-o", self.output, "--threads", "1", "--quiet", *self.options]
-        environment = os.environ | {"LD_PRELOAD": str(layer()), "FAULT_FOLDER": str(folder), "FAULT_LOG": str(log), "FAULT": fault,
-                                    "FAULT_TARGET": str(folder / target) if target else "", "TMPDIR": str(folder)}
-        done = subprocess.run([converter.program(), *command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, errors="replace", timeout=HANGS)
+        environment = os.environ | {
+            "LD_PRELOAD": str(layer()),
+            "FAULT_FOLDER": str(folder),
+            "FAULT_LOG": str(log),
+            "FAULT": fault,
+            "FAULT_TARGET": str(folder / target) if target else "",
+            "TMPDIR": str(folder),
+        }
+        done = subprocess.run(
+            [converter.program(), *command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=HANGS,
+        )
         lines = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
         calls = [Call(int(number), name, path) for number, name, path in (line.split("\t") for line in lines)]
@@ -126,6 +152,7 @@ class Bench:
 
 def all_of(work, cases):
     """Runs work(case) for every case, a few at once, and raises the first failure with its case."""
+
     def one(case):
         try:
             return work(case)

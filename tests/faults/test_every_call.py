@@ -19,7 +19,13 @@ WRITING = ("create", "pwrite", "write", "fallocate", "ftruncate")
 # Calls without which it goes on: advice, the closing of what was read, the first of two ways to make an unnamed file,
 # mapping, because what is not mapped is read.
 def may_pass(call):
-    return call.name in ("close", "create", "mmap") and not call.is_output or call.name == "sync_file_range" or call.name == "fstat" and call.is_output
+    return (
+        call.name in ("close", "create", "mmap")
+        and not call.is_output
+        or call.name == "sync_file_range"
+        or call.name == "fstat"
+        and call.is_output
+    )
 
 
 @pytest.fixture(scope="module", params=fault.IO)
@@ -30,8 +36,14 @@ def plain(request, tmp_path_factory):
     return made
 
 
-WAYS = {"plain": (), "report": ("--report", "r.json", "--max-rss", "16M"), "verified": ("--verify-output",), "compressed": (),
-        "external": ("--external-buffers",), "in place": ("--weights", "in-place")}
+WAYS = {
+    "plain": (),
+    "report": ("--report", "r.json", "--max-rss", "16M"),
+    "verified": ("--verify-output",),
+    "compressed": (),
+    "external": ("--external-buffers",),
+    "in place": ("--weights", "in-place"),
+}
 
 
 @pytest.fixture(scope="module", params=WAYS)
@@ -39,8 +51,11 @@ def bench(request, plain, tmp_path_factory):
     """Other ways of writing too, of which only the calls on what is written are tried: what is read is the same."""
     if request.param == "plain":
         return plain
-    made = Bench(tmp_path_factory.mktemp("faults"), (*plain.options, *WAYS[request.param]),
-                 "m.tflite.zst" if request.param == "compressed" else "m.tflite")
+    made = Bench(
+        tmp_path_factory.mktemp("faults"),
+        (*plain.options, *WAYS[request.param]),
+        "m.tflite.zst" if request.param == "compressed" else "m.tflite",
+    )
     made.calls = [call for call in made.calls if ".lowtide-" in call.path or call.name == "rename"]
     assert len(made.calls) > 6, made.calls
     return made
@@ -91,8 +106,29 @@ def test_disk_stays_full(bench, record_property):
 
 
 # close is not made again after EINTR, on Linux; the others of these two sets are never interrupted.
-@pytest.mark.parametrize("fault, names", [("EINTR", {"open", "create", "openat", "openat2", "read", "pread", "madvise", "write", "pwrite", "fallocate", "ftruncate", "close"}),
-                                          ("short", {"read", "pread", "write", "pwrite"})])
+@pytest.mark.parametrize(
+    "fault, names",
+    [
+        (
+            "EINTR",
+            {
+                "open",
+                "create",
+                "openat",
+                "openat2",
+                "read",
+                "pread",
+                "madvise",
+                "write",
+                "pwrite",
+                "fallocate",
+                "ftruncate",
+                "close",
+            },
+        ),
+        ("short", {"read", "pread", "write", "pwrite"}),
+    ],
+)
 def test_interrupted_and_short_calls_are_retried(bench, fault, names, record_property):
     calls = [call for call in bench.calls if call.name in names]
 
@@ -108,6 +144,7 @@ def test_interrupted_and_short_calls_are_retried(bench, fault, names, record_pro
 
 def test_killed_before_every_call(bench, record_property):
     """What is left is removed by the next run."""
+
     def one(call):
         run = bench.run(f"kill{call.number}", f"{call.number}:kill")
         assert run.status == -9
@@ -130,8 +167,14 @@ def test_input_changes(plain, target, change, record_property):
     bench = plain
     offset = (INPUTS.index(target) + len(change)) % 4
     calls = bench.calls[offset::4]
-    opened = [call.number for call in bench.calls if call.name == "fstat" and call.path.endswith(target)][1]  # noted: size, time
-    read_last = max(call.number for call in bench.calls if call.path.endswith(target) and call.name in ("pread", "fstat", "mmap", "madvise"))
+    opened = [call.number for call in bench.calls if call.name == "fstat" and call.path.endswith(target)][
+        1
+    ]  # noted: size, time
+    read_last = max(
+        call.number
+        for call in bench.calls
+        if call.path.endswith(target) and call.name in ("pread", "fstat", "mmap", "madvise")
+    )
 
     def one(call):
         name = f"{change}{target}{call.number}"
@@ -184,10 +227,12 @@ def test_inspected_file_shrinks(file, tmp_path, record_property):
 
     def one(call):
         run = bench.run(f"{call.number}", f"{call.number}:truncate", listed, command=["inspect", listed])
-        assert run.status in ((IO, MALFORMED) if any(c.name in ("pread", "mmap", "madvise") for c in calls[call.number - 1:]) else (0, IO)), (run.status, run.stderr)
+        assert run.status in (
+            (IO, MALFORMED)
+            if any(c.name in ("pread", "mmap", "madvise") for c in calls[call.number - 1 :])
+            else (0, IO)
+        ), (run.status, run.stderr)
         assert len(run.stderr.splitlines()) == (run.status != 0)
 
     all_of(one, calls)
     record_property("faults injected and survived", len(calls))
-
-

@@ -21,7 +21,10 @@ def models(tmp_path_factory):
     """A model of 32 MB and one of 1 MB, and what becomes of them."""
     folder = tmp_path_factory.mktemp("kill")
     for name, size in (("large", "32M"), ("small", "1M")):
-        subprocess.run([converter.program(), "make-model", "conv-stack", "--size", size, "-o", folder / f"{name}.onnx", "--quiet"], check=True)
+        subprocess.run(
+            [converter.program(), "make-model", "conv-stack", "--size", size, "-o", folder / f"{name}.onnx", "--quiet"],
+            check=True,
+        )
         assert converter.convert(folder / f"{name}.onnx", folder / f"{name}.tflite").status == "converted"
     return folder
 
@@ -33,7 +36,11 @@ def io(request, monkeypatch):
 
 
 def convert(model, output):
-    return subprocess.Popen([converter.program(), "convert", model, "-o", output, "--quiet", *fault.CHOSEN], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [converter.program(), "convert", model, "-o", output, "--quiet", *fault.CHOSEN],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
 
 
 def test_killed_at_random_moments(models, tmp_path, record_property):

@@ -27,15 +27,23 @@ def program():
 def io(request, monkeypatch):
     """Everything here runs in both ways of reading."""
     convert = converter.convert
-    monkeypatch.setattr(converter, "convert", lambda model, output, options=(): convert(model, output, [*options, "--io", request.param]))
+    monkeypatch.setattr(
+        converter,
+        "convert",
+        lambda model, output, options=(): convert(model, output, [*options, "--io", request.param]),
+    )
 
 
 def save(path, operator="MatMul", size=1024):
     """y = x @ w with 4 MiB of weights."""
     weight = numpy_helper.from_array(np.ones((size, 1024), np.float32), "w")
-    graph = helper.make_graph([helper.make_node(operator, ["x", "w"], ["y"], name="the_node")], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, size])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 1024])], initializer=[weight])
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x", "w"], ["y"], name="the_node")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 1024])],
+        initializer=[weight],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
     return path
 
@@ -96,8 +104,12 @@ def test_folder_that_cannot_be_written(output, tmp_path):
 def in_a_mount(command, folder, options):
     """Runs `command` with a mount on `folder`, in a namespace of its own: its exit status, its error, what is in the folder."""
     script = f"mount {options} {folder} || exit 77; {command}; status=$?; ls -A {folder}; exit $status"
-    done = subprocess.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
-                          capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     if done.returncode in (1, 77) and "lowtide" not in done.stderr:
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
     return done.returncode, done.stderr.strip().splitlines(), done.stdout.split()
@@ -108,7 +120,9 @@ def test_folder_that_is_read_only(tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "m.tflite").write_bytes(b"old")
-    status, error, names = in_a_mount(f"{converter.program()} convert {model} -o {folder}/m.tflite", folder, f"--bind -o ro {folder}")
+    status, error, names = in_a_mount(
+        f"{converter.program()} convert {model} -o {folder}/m.tflite", folder, f"--bind -o ro {folder}"
+    )
     assert status == 3 and len(error) == 1 and "m.tflite" in error[0], error
     assert names == ["m.tflite"] and (folder / "m.tflite").read_bytes() == b"old"
 
@@ -125,8 +139,12 @@ def test_file_size_limit(tmp_path):
     model = save(tmp_path / "m.onnx")
     folder = tmp_path / "out"
     folder.mkdir()
-    done = subprocess.run(["prlimit", f"--fsize={MIB}", converter.program(), "convert", model, "-o", folder / "m.tflite"],
-                          capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        ["prlimit", f"--fsize={MIB}", converter.program(), "convert", model, "-o", folder / "m.tflite"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode > 1, done
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert not list(folder.iterdir())
@@ -136,7 +154,9 @@ def test_full_disk(tmp_path):
     model = save(tmp_path / "m.onnx")
     folder = tmp_path / "small"
     folder.mkdir()
-    status, error, names = in_a_mount(f"{converter.program()} convert {model} -o {folder}/m.tflite", folder, "-t tmpfs -o size=2m none")
+    status, error, names = in_a_mount(
+        f"{converter.program()} convert {model} -o {folder}/m.tflite", folder, "-t tmpfs -o size=2m none"
+    )
     assert status == 5 and len(error) == 1 and "m.tflite" in error[0], error
     assert names == []
 
@@ -147,8 +167,12 @@ def test_interrupted(number, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     for delay in (0.0, 0.01, 0.03, 0.06, 0.1):
-        process = subprocess.Popen([converter.program(), "convert", model, "-o", folder / "m.tflite"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [converter.program(), "convert", model, "-o", folder / "m.tflite"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         time.sleep(delay)
         process.send_signal(number)
         _, err = process.communicate(timeout=600)

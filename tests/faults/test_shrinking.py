@@ -14,8 +14,12 @@ from tests.faults import fault
 from tests.support import converter
 
 ROUNDS = 25
-MODELS = {"plain": ["conv-stack", "--plain", "--external"], "transposed": ["conv-stack", "--external"], "inline": ["conv-stack"],
-          "matrices": ["matmul-stack", "--external"]}
+MODELS = {
+    "plain": ["conv-stack", "--plain", "--external"],
+    "transposed": ["conv-stack", "--external"],
+    "inline": ["conv-stack"],
+    "matrices": ["matmul-stack", "--external"],
+}
 
 
 @pytest.mark.parametrize("io", fault.IO)
@@ -43,7 +47,10 @@ def test_cut_by_another_process(kind, io, tmp_path, record_property):
             assert output.read_bytes() == good and not err
         else:
             refused += 1
-            assert process.returncode in (4, 6), (process.returncode, err)  # I/O, or malformed: cut before it was opened
+            assert process.returncode in (4, 6), (
+                process.returncode,
+                err,
+            )  # I/O, or malformed: cut before it was opened
             assert len(err.splitlines()) == 1 and err.startswith("lowtide: "), err
             assert output.read_bytes() == fault.OLD
         assert not [path.name for path in tmp_path.iterdir() if ".lowtide-" in path.name]

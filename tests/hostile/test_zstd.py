@@ -24,7 +24,9 @@ def bomb(blocks, begin=b"", declared=None):
 
 def run(limits, *arguments):
     limits = [] if is_sanitized() else limits
-    return subprocess.run([*limits, converter.program(), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [*limits, converter.program(), *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
 
 
 FRAMES = {
@@ -35,13 +37,21 @@ FRAMES = {
     "gzip": (b"\x1f\x8b\x08" + b"\0" * 40, "malformed", "not zstd data"),
     "cut header": (FRAME[:7], "malformed", "cut"),
     "cut block": (FRAME[:200], "malformed", "cut"),
-    "no last block": (FRAME[:len(header(0))] + block(RAW, 4, b"abcd"), "malformed", "cut"),
+    "no last block": (FRAME[: len(header(0))] + block(RAW, 4, b"abcd"), "malformed", "cut"),
     "block of a kind that is reserved": (header(4) + block(RESERVED, 4, b"abcd", last=True), "malformed", "damaged"),
     "block that is too large": (header(2**20) + block(RAW, 2**20, bytes(2**20), last=True), "malformed", "damaged"),
     "longer than declared": (header(2) + block(RAW, 4, b"abcd", last=True), "malformed", ""),
     "shorter than declared": (header(9) + block(RAW, 4, b"abcd", last=True), "malformed", ""),
-    "declares 16 EiB": (header(2**64 - 2, window_log=20) + block(RAW, 4, b"abcd", last=True), "budget", "--max-zstd-ratio"),
-    "declares a terabyte too much": (header(2**50, window_log=20) + block(RAW, 4, b"abcd", last=True), "budget", "--max-zstd-ratio"),
+    "declares 16 EiB": (
+        header(2**64 - 2, window_log=20) + block(RAW, 4, b"abcd", last=True),
+        "budget",
+        "--max-zstd-ratio",
+    ),
+    "declares a terabyte too much": (
+        header(2**50, window_log=20) + block(RAW, 4, b"abcd", last=True),
+        "budget",
+        "--max-zstd-ratio",
+    ),
     "window of 2 GiB": (header(4, window_log=31) + block(RAW, 4, b"abcd", last=True), "budget", "window"),
     "window of an exabyte": (header(4, window_log=41) + block(RAW, 4, b"abcd", last=True), ("budget", "malformed"), ""),
     "dictionary": (MAGIC + bytes([0x23, 7, 4]) + block(RAW, 4, b"abcd", last=True), "malformed", ""),
@@ -63,7 +73,11 @@ def test_frame(case, tmp_path, record_property):
 
 def test_good_frames_convert(tmp_path):
     skippable = bytes.fromhex("502a4d18") + (5).to_bytes(4, "little") + b"12345"
-    for name, content in {"one": FRAME, "two": raw_frame(WHOLE[:1000]) + raw_frame(WHOLE[1000:]), "skippable": skippable + FRAME + skippable}.items():
+    for name, content in {
+        "one": FRAME,
+        "two": raw_frame(WHOLE[:1000]) + raw_frame(WHOLE[1000:]),
+        "skippable": skippable + FRAME + skippable,
+    }.items():
         path = tmp_path / f"{name}.onnx.zst"
         path.write_bytes(content)
         assert converter.convert(path, tmp_path / f"{name}.tflite").status == "converted", name
@@ -80,12 +94,16 @@ def test_bomb_of_zeros_is_refused_by_its_first_bytes(command, suffix, tmp_path, 
     path.write_bytes(bomb(160_000))
     good = tmp_path / "good.onnx"
     good.write_bytes(WHOLE)
-    arguments = {"convert": [path], "inspect": [path], "check": [good, path] if suffix == "tflite" else [path, good]}[command]
+    arguments = {"convert": [path], "inspect": [path], "check": [good, path] if suffix == "tflite" else [path, good]}[
+        command
+    ]
     if command == "convert":
         arguments += ["-o", tmp_path / "m.tflite"]
     done = run(["prlimit", "--cpu=2", "--fsize=4096"], command, *arguments)
     assert done.returncode == 6 and done.stderr.count("\n") == 1, done
-    assert "bomb" in done.stderr and ("not a protobuf message" in done.stderr or "not a TFLite model" in done.stderr), done
+    assert "bomb" in done.stderr and ("not a protobuf message" in done.stderr or "not a TFLite model" in done.stderr), (
+        done
+    )
     record_property("hostile files refused", 1)
 
 
@@ -117,17 +135,26 @@ def test_an_option_lifts_the_ratio(tmp_path):
     """80 MiB of equal weights are a model all the same."""
     weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[20, 2**20], raw_data=bytes(80 * 2**20))
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
         [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 20])],
-        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 2**20])], [weight])
-    data = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 2**20])],
+        [weight],
+    )
+    data = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
     at = data.index(bytes(1000))
     zeros = 80 * 2**20 // MOST_IN_A_BLOCK - 1
-    rest = data[at + zeros * MOST_IN_A_BLOCK:]
-    pieces = [rest[i:i + MOST_IN_A_BLOCK] for i in range(0, len(rest), MOST_IN_A_BLOCK)]
+    rest = data[at + zeros * MOST_IN_A_BLOCK :]
+    pieces = [rest[i : i + MOST_IN_A_BLOCK] for i in range(0, len(rest), MOST_IN_A_BLOCK)]
     path = tmp_path / "m.onnx.zst"
-    path.write_bytes(header(window_log=17) + block(RAW, at, data[:at]) + block(REPEATED, MOST_IN_A_BLOCK, b"\0") * zeros
-                     + b"".join(block(RAW, len(p), p, last=i + 1 == len(pieces)) for i, p in enumerate(pieces)))
+    path.write_bytes(
+        header(window_log=17)
+        + block(RAW, at, data[:at])
+        + block(REPEATED, MOST_IN_A_BLOCK, b"\0") * zeros
+        + b"".join(block(RAW, len(p), p, last=i + 1 == len(pieces)) for i, p in enumerate(pieces))
+    )
     path.write_bytes(path.read_bytes() + raw_frame(b""))
     tight = ["--max-zstd-ratio", "100"]  # 268 KB for 84 MB
     refused = run([], "convert", path, "-o", tmp_path / "m.tflite", *tight)
@@ -159,10 +186,17 @@ def test_no_space(tmp_path, record_property):
     path = tmp_path / "bomb.onnx.zst"
     path.write_bytes(bomb(400, WHOLE))  # 50 MiB
     script = f"mount -t tmpfs -o size=8m none {folder} || exit 77; TMPDIR={folder} {converter.program()} convert {path} -o {tmp_path}/m.tflite; status=$?; df --output=used {folder} | tail -n 1; exit $status"
-    done = subprocess.run(["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
-                          capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     if done.returncode in (1, 77) and "lowtide" not in done.stderr:
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
-    assert done.returncode == 5 and len(done.stderr.splitlines()) == 1 and "[no-space]" in done.stderr, (done.returncode, done.stderr)
+    assert done.returncode == 5 and len(done.stderr.splitlines()) == 1 and "[no-space]" in done.stderr, (
+        done.returncode,
+        done.stderr,
+    )
     assert int(done.stdout) == 0, "the spill is still there"
     record_property("hostile files refused", 1)

@@ -2,7 +2,19 @@
 """The part of JSON Schema that schemas/report.schema.json uses."""
 
 _TYPES = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict, "number": (int, float)}
-_KNOWN = {"$schema", "title", "description", "type", "minimum", "enum", "items", "properties", "required", "additionalProperties", "oneOf"}
+_KNOWN = {
+    "$schema",
+    "title",
+    "description",
+    "type",
+    "minimum",
+    "enum",
+    "items",
+    "properties",
+    "required",
+    "additionalProperties",
+    "oneOf",
+}
 
 
 def faults(value, schema, place="report"):

@@ -51,8 +51,12 @@ class Litert:
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.litert_child", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            env={**os.environ, "PYTHONPATH": str(ROOT)})
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
         theirs.close()
         self._connection = Connection(ours.detach())
 
@@ -68,8 +72,11 @@ class Litert:
     def _death(self):
         code = self._process.wait()
         self._log.seek(0)
-        lines = [line for line in self._log.read().decode("utf-8", "replace").splitlines()
-                 if line.strip() and not line.startswith(("INFO:", "WARNING:"))]
+        lines = [
+            line
+            for line in self._log.read().decode("utf-8", "replace").splitlines()
+            if line.strip() and not line.startswith(("INFO:", "WARNING:"))
+        ]
         cause = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         return f"LiteRT died with {cause}" + (f": {lines[-1].strip()}" if lines else "")
 

@@ -23,8 +23,13 @@ def run(folder, *arguments, **how):
 
 
 def shell(folder, command):
-    return subprocess.run(["bash", "-c", command.replace("lowtide", str(converter.program()))], cwd=folder,
-                          capture_output=True, text=True, timeout=600)
+    return subprocess.run(
+        ["bash", "-c", command.replace("lowtide", str(converter.program()))],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
 
 
 @pytest.fixture
@@ -33,31 +38,36 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("arguments, words", [
-    ([], "a command is missing"),
-    (["transmogrify"], "unknown command 'transmogrify'"),
-    (["convert"], "MODEL is missing"),
-    (["convert", "m.onnx", "--sideways"], "--sideways"),
-    (["convert", "m.onnx", "-o", ""], "the file name is empty"),
-    (["convert", "m.onnx", "--max-rss", "-5"], "'-5' is not a size such as 64M"),
-    (["convert", "m.onnx", "--max-rss", "0"], "'0' is not a size"),
-    (["convert", "m.onnx", "--max-rss", "64X"], "'64X' is not a size"),
-    (["convert", "m.onnx", "--threads", "0"], "--threads"),
-    (["convert", "m.onnx", "--shape", "input"], "NAME=VALUE"),
-    (["convert", "m.onnx", "--shape", "input=1,-1"], "not a list of extents"),
-    (["convert", "m.onnx", "--shape", "nobody=1"], "the model has no input 'nobody'"),
-    (["convert", "m.onnx", "--layout", "input=sideways"], "neither nhwc nor nchw"),
-    (["convert", "m.onnx", "--layout", "nobody=nhwc"], "the model has no input or output 'nobody'"),
-    (["convert", "m.onnx", "--dump-after", "nothing"], "unknown pass 'nothing'"),
-    (["convert", "m.onnx", "--quiet", "--verbose"], "'--quiet' and '--verbose' exclude each other"),
-    (["make-model", "conv-stack", "--size", "0", "-o", "n.onnx"], "'0' is not a size"),
-    (["make-model", "octopus", "-o", "n.onnx"], "'octopus' is not one of duc, deeplab, unet"),
-    (["make-model", "unet", "--input-size", "0", "-o", "n.onnx"], "an input size of 0 is not between"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([], "a command is missing"),
+        (["transmogrify"], "unknown command 'transmogrify'"),
+        (["convert"], "MODEL is missing"),
+        (["convert", "m.onnx", "--sideways"], "--sideways"),
+        (["convert", "m.onnx", "-o", ""], "the file name is empty"),
+        (["convert", "m.onnx", "--max-rss", "-5"], "'-5' is not a size such as 64M"),
+        (["convert", "m.onnx", "--max-rss", "0"], "'0' is not a size"),
+        (["convert", "m.onnx", "--max-rss", "64X"], "'64X' is not a size"),
+        (["convert", "m.onnx", "--threads", "0"], "--threads"),
+        (["convert", "m.onnx", "--shape", "input"], "NAME=VALUE"),
+        (["convert", "m.onnx", "--shape", "input=1,-1"], "not a list of extents"),
+        (["convert", "m.onnx", "--shape", "nobody=1"], "the model has no input 'nobody'"),
+        (["convert", "m.onnx", "--layout", "input=sideways"], "neither nhwc nor nchw"),
+        (["convert", "m.onnx", "--layout", "nobody=nhwc"], "the model has no input or output 'nobody'"),
+        (["convert", "m.onnx", "--dump-after", "nothing"], "unknown pass 'nothing'"),
+        (["convert", "m.onnx", "--quiet", "--verbose"], "'--quiet' and '--verbose' exclude each other"),
+        (["make-model", "conv-stack", "--size", "0", "-o", "n.onnx"], "'0' is not a size"),
+        (["make-model", "octopus", "-o", "n.onnx"], "'octopus' is not one of duc, deeplab, unet"),
+        (["make-model", "unet", "--input-size", "0", "-o", "n.onnx"], "an input size of 0 is not between"),
+    ],
+)
 def test_usage_errors(arguments, words, folder):
     done = run(folder, *arguments)
     assert done.returncode == 2 and words in done.stderr, done
-    assert done.stderr.startswith("lowtide: ") and done.stderr.endswith(" [usage]\n") and done.stderr.count("\n") == 1, done
+    assert (
+        done.stderr.startswith("lowtide: ") and done.stderr.endswith(" [usage]\n") and done.stderr.count("\n") == 1
+    ), done
     assert [p.name for p in folder.iterdir()] == ["m.onnx"]
 
 
@@ -85,7 +95,13 @@ def test_closed_streams_do_not_become_files(folder):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_output_that_cannot_be_printed(folder):
-    for command in ("inspect m.onnx", "inspect --json m.onnx", "convert m.onnx", "convert m.onnx --dump-after lower", "--help"):
+    for command in (
+        "inspect m.onnx",
+        "inspect --json m.onnx",
+        "convert m.onnx",
+        "convert m.onnx --dump-after lower",
+        "--help",
+    ):
         done = shell(folder, f"lowtide {command} >/dev/full")
         assert done.returncode == 4 and "cannot be written" in done.stderr, (command, done)
 
@@ -115,8 +131,12 @@ def test_progress_stays_on_one_line(columns, tmp_path):
     assert run(tmp_path, "make-model", "conv-stack", "--size", "256M", "-o", "m.onnx").returncode == 0
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen([converter.program(), "convert", "m.onnx", "--threads", "1"], cwd=tmp_path, stderr=its,
-                               stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [converter.program(), "convert", "m.onnx", "--threads", "1"],
+        cwd=tmp_path,
+        stderr=its,
+        stdout=subprocess.DEVNULL,
+    )
     os.close(its)
     seen = b""
     try:

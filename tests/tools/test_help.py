@@ -32,7 +32,7 @@ def test_help_ends_with_examples_that_parse(command, tmp_path):
     lines = done.stdout.splitlines()
     assert all(len(line) <= 90 for line in lines), [line for line in lines if len(line) > 90]
     assert "\n\n\n" not in done.stdout
-    examples = [line for line in lines[lines.index("Examples:") + 1:] if line]
+    examples = [line for line in lines[lines.index("Examples:") + 1 :] if line]
     assert examples and all(line.startswith("  lowtide ") for line in examples), examples
     for line in examples:
         arguments = shlex.split(re.split(r"  writes|  all| [|>] ", line)[0])[1:]
@@ -49,53 +49,68 @@ def test_version(tmp_path):
         assert done.returncode == 0 and re.fullmatch(r"lowtide \d+\.\d+\.\d+\n", done.stdout), done
 
 
-@pytest.mark.parametrize("arguments, line", [
-    (["convert", "--ouput", "x.tflite", "m.onnx"], "unknown option '--ouput'; did you mean '--output'?"),
-    (["convert", "--ouput=x.tflite", "m.onnx"], "unknown option '--ouput'; did you mean '--output'?"),
-    (["convert", "m.onnx", "--weight", "f16"], "unknown option '--weight'; did you mean '--weights'?"),
-    (["convert", "m.onnx", "--verify"], "unknown option '--verify'; did you mean '--verify-output'?"),
-    (["convert", "m.onnx", "-verbose"], "unknown option '-verbose'; did you mean '--verbose'?"),
-    (["convert", "m.onnx", "--zzz"], "unknown option '--zzz' (see lowtide convert --help)"),
-    (["convert", "m.onnx", "-x"], "unknown option '-x' (see lowtide convert --help)"),
-    (["inspect", "m.onnx", "--jsno"], "unknown option '--jsno'; did you mean '--json'?"),
-    (["--verison"], "unknown option '--verison'; did you mean '--version'?"),
-    (["--quiet", "convert", "m.onnx"], "option '--quiet' must follow the command: lowtide convert --quiet"),
-    (["conver", "m.onnx"], "unknown command 'conver'; did you mean 'convert'?"),
-    (["Convert", "m.onnx"], "unknown command 'Convert'; did you mean 'convert'?"),
-    (["help", "chekc"], "unknown command 'chekc'; did you mean 'check'?"),
-    (["m.onnx"], "unknown command 'm.onnx'; to convert a model: lowtide convert m.onnx"),
-    (["convert", "m.onnx", "m.tflite"], "unexpected argument 'm.tflite'; the output is given as -o m.tflite"),
-    (["inspect", "m.onnx", "n.onnx"], "unexpected argument 'n.onnx' (usage: lowtide inspect FILE [OPTIONS])"),
-    (["check", "m.onnx"], "TFLITE is missing (usage: lowtide check MODEL TFLITE [OPTIONS])"),
-    (["make-model", "unet"], "option '--output' is missing (usage: lowtide make-model KIND --output FILE [OPTIONS])"),
-    (["convert", "m.onnx", "-o"], "option '--output' needs a value: --output FILE"),
-    (["convert", "m.onnx", "-o", "a", "-o", "b"], "option '--output' is given more than once"),
-    (["convert", "m.onnx", "--weights", "fp16"], "'fp16' is not one of f16, float, "),
-    (["convert", "m.onnx", "--weights", "fp16"], "did you mean 'f16'?"),
-    (["convert", "m.onnx", "--dump-after", "lowr"], "unknown pass 'lowr'; did you mean 'lower'? (passes: lower, "),
-    (["convert", "m.onnx", "--shape", "image=1,3,4,5"],
-     "m.onnx: --shape: the model has no input 'image'; did you mean 'images'? (inputs: images)"),
-    (["convert", "m.onnx", "--shape", "data=1,3,4,5"], "--shape: the model has no input 'data' (inputs: images)"),
-    (["convert", "m.onnx", "--layout", "score=nhwc"],
-     "--layout: the model has no input or output 'score'; did you mean 'scores'? (inputs: images; outputs: scores)"),
-    (["make-model", "u-net", "-o", "n.onnx"], "did you mean 'unet'?"),
-])
+@pytest.mark.parametrize(
+    "arguments, line",
+    [
+        (["convert", "--ouput", "x.tflite", "m.onnx"], "unknown option '--ouput'; did you mean '--output'?"),
+        (["convert", "--ouput=x.tflite", "m.onnx"], "unknown option '--ouput'; did you mean '--output'?"),
+        (["convert", "m.onnx", "--weight", "f16"], "unknown option '--weight'; did you mean '--weights'?"),
+        (["convert", "m.onnx", "--verify"], "unknown option '--verify'; did you mean '--verify-output'?"),
+        (["convert", "m.onnx", "-verbose"], "unknown option '-verbose'; did you mean '--verbose'?"),
+        (["convert", "m.onnx", "--zzz"], "unknown option '--zzz' (see lowtide convert --help)"),
+        (["convert", "m.onnx", "-x"], "unknown option '-x' (see lowtide convert --help)"),
+        (["inspect", "m.onnx", "--jsno"], "unknown option '--jsno'; did you mean '--json'?"),
+        (["--verison"], "unknown option '--verison'; did you mean '--version'?"),
+        (["--quiet", "convert", "m.onnx"], "option '--quiet' must follow the command: lowtide convert --quiet"),
+        (["conver", "m.onnx"], "unknown command 'conver'; did you mean 'convert'?"),
+        (["Convert", "m.onnx"], "unknown command 'Convert'; did you mean 'convert'?"),
+        (["help", "chekc"], "unknown command 'chekc'; did you mean 'check'?"),
+        (["m.onnx"], "unknown command 'm.onnx'; to convert a model: lowtide convert m.onnx"),
+        (["convert", "m.onnx", "m.tflite"], "unexpected argument 'm.tflite'; the output is given as -o m.tflite"),
+        (["inspect", "m.onnx", "n.onnx"], "unexpected argument 'n.onnx' (usage: lowtide inspect FILE [OPTIONS])"),
+        (["check", "m.onnx"], "TFLITE is missing (usage: lowtide check MODEL TFLITE [OPTIONS])"),
+        (
+            ["make-model", "unet"],
+            "option '--output' is missing (usage: lowtide make-model KIND --output FILE [OPTIONS])",
+        ),
+        (["convert", "m.onnx", "-o"], "option '--output' needs a value: --output FILE"),
+        (["convert", "m.onnx", "-o", "a", "-o", "b"], "option '--output' is given more than once"),
+        (["convert", "m.onnx", "--weights", "fp16"], "'fp16' is not one of f16, float, "),
+        (["convert", "m.onnx", "--weights", "fp16"], "did you mean 'f16'?"),
+        (["convert", "m.onnx", "--dump-after", "lowr"], "unknown pass 'lowr'; did you mean 'lower'? (passes: lower, "),
+        (
+            ["convert", "m.onnx", "--shape", "image=1,3,4,5"],
+            "m.onnx: --shape: the model has no input 'image'; did you mean 'images'? (inputs: images)",
+        ),
+        (["convert", "m.onnx", "--shape", "data=1,3,4,5"], "--shape: the model has no input 'data' (inputs: images)"),
+        (
+            ["convert", "m.onnx", "--layout", "score=nhwc"],
+            "--layout: the model has no input or output 'score'; did you mean 'scores'? (inputs: images; outputs: scores)",
+        ),
+        (["make-model", "u-net", "-o", "n.onnx"], "did you mean 'unet'?"),
+    ],
+)
 def test_a_wrong_word_names_the_right_one(arguments, line, model):
     done = run(model, *arguments)
     assert done.returncode == 2 and line in done.stderr, done
-    assert done.stderr.startswith("lowtide: ") and done.stderr.endswith(" [usage]\n") and done.stderr.count("\n") == 1, done
+    assert (
+        done.stderr.startswith("lowtide: ") and done.stderr.endswith(" [usage]\n") and done.stderr.count("\n") == 1
+    ), done
     assert [p.name for p in model.iterdir()] == ["m.onnx"]
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--layout", "images=NHWC"],
-    ["--layout", "scores=Nchw"],
-    ["--max-rss", "0.5G"],
-    ["--max-rss", "64MiB"],
-    ["--max-rss", "65536k"],
-    ["--max-rss=67108864"],
-    ["--shape=images=2,3,4,5"],
-])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--layout", "images=NHWC"],
+        ["--layout", "scores=Nchw"],
+        ["--max-rss", "0.5G"],
+        ["--max-rss", "64MiB"],
+        ["--max-rss", "65536k"],
+        ["--max-rss=67108864"],
+        ["--shape=images=2,3,4,5"],
+    ],
+)
 def test_ways_to_write_a_value(arguments, model):
     done = run(model, "convert", "m.onnx", *arguments)
     assert done.returncode == 0, done

@@ -17,13 +17,22 @@ from tests.tools.test_command_line import run
 def model(tmp_path):
     """m.onnx with its weights in w.bin."""
     weight = numpy_helper.from_array(np.ones((8, 3, 1, 1), np.float32), "w")
-    graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 5])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 4, 5])], [weight])
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8, 4, 5])],
+        [weight],
+    )
     folder = tmp_path / "model"
     folder.mkdir()
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx",
-              save_as_external_data=True, location="w.bin", size_threshold=0)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        folder / "m.onnx",
+        save_as_external_data=True,
+        location="w.bin",
+        size_threshold=0,
+    )
     return folder
 
 
@@ -84,7 +93,9 @@ def test_the_next_run_to_the_same_output_removes_what_a_killed_one_left(model):
     held = model / ".m.tflite.lowtide-2-0123abcd"
     for path in (dead, other, held):
         path.write_text("left")
-    holder = subprocess.Popen(["flock", held, "sh", "-c", "echo; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        ["flock", held, "sh", "-c", "echo; read line"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     holder.stdout.readline()
     assert status(model, "m.onnx", "-o", "k.tflite")[0] == 0
     assert dead.exists() and other.exists() and held.exists()
@@ -99,8 +110,9 @@ def test_the_next_run_to_the_same_output_removes_what_a_killed_one_left(model):
 
 def test_a_kill_leaves_one_temporary_of_the_name(tmp_path):
     assert run(tmp_path, "make-model", "conv-stack", "--size", "512M", "-o", "m.onnx").returncode == 0
-    process = subprocess.Popen([converter.program(), "convert", "m.onnx"], cwd=tmp_path, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [converter.program(), "convert", "m.onnx"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while process.poll() is None and not list(tmp_path.glob(".m.tflite.lowtide-*")):
         pass
     process.kill()

@@ -97,9 +97,13 @@ def test_a_compression_that_is_not_done_is_refused(suffix, tmp_path):
 
 def test_control_characters_in_names_are_escaped(tmp_path):
     model = relu(tmp_path / "a\nb\x1b[31m.onnx")
-    for arguments in (["convert", model.name], ["check", model.name, "a\nb\x1b[31m.tflite"],
-                      ["make-model", "conv-stack", "--size", "64K", "-o", "c\nd.onnx"],
-                      ["convert", "absent\nfile.onnx"], ["convert", model.name, "--ou\ntput"]):
+    for arguments in (
+        ["convert", model.name],
+        ["check", model.name, "a\nb\x1b[31m.tflite"],
+        ["make-model", "conv-stack", "--size", "64K", "-o", "c\nd.onnx"],
+        ["convert", "absent\nfile.onnx"],
+        ["convert", model.name, "--ou\ntput"],
+    ):
         done = run(tmp_path, *arguments)
         assert "\x1b" not in done.stdout + done.stderr, done
         assert r"\x0a" in done.stdout + done.stderr, done
@@ -110,7 +114,9 @@ def frobnicate(path, counts):
     nodes, outputs = [], []
     for operator, count in counts.items():
         for i in range(count):
-            nodes.append(helper.make_node(operator, ["x"], [f"{operator}_{i}_out"], f"{operator}_{i}", domain="com.acme"))
+            nodes.append(
+                helper.make_node(operator, ["x"], [f"{operator}_{i}_out"], f"{operator}_{i}", domain="com.acme")
+            )
             outputs.append(value(nodes[-1].output[0], None))
     save(path, nodes, [value("x")], outputs)
 
@@ -119,24 +125,35 @@ def test_refused_nodes_are_grouped(tmp_path):
     frobnicate(tmp_path / "m.onnx", {"A": 2, "B": 25, "C": 1})
     done = run(tmp_path, "convert", "m.onnx", "--report", "r.json")
     lines = done.stderr.splitlines()
-    assert done.returncode == 8 and lines[0] == "lowtide: m.onnx: 28 nodes cannot be converted, for 3 reasons [unsupported]", done
+    assert (
+        done.returncode == 8
+        and lines[0] == "lowtide: m.onnx: 28 nodes cannot be converted, for 3 reasons [unsupported]"
+    ), done
     assert [line for line in lines if re.match("  [^ ]", line)] == [
-        f"  com.acme.{name}: the operator is not known ({count})" for name, count in
-        {"B": "25 nodes", "A": "2 nodes", "C": "1 node"}.items()]
+        f"  com.acme.{name}: the operator is not known ({count})"
+        for name, count in {"B": "25 nodes", "A": "2 nodes", "C": "1 node"}.items()
+    ]
     assert lines[2:13] == [f"    B_{i}" for i in range(10)] + ["    and 15 more"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "r.json"]
     report = json.loads((tmp_path / "r.json").read_text())
     assert json_schema.faults(report, SCHEMA) == []
     assert report["refused_nodes"] == len(report["refused"]) == 28
-    assert report["refused"][2] == {"node": "B_0", "operator": "com.acme.B", "place": "", "reason": "the operator is not known",
-                                    "hint": ""}
+    assert report["refused"][2] == {
+        "node": "B_0",
+        "operator": "com.acme.B",
+        "place": "",
+        "reason": "the operator is not known",
+        "hint": "",
+    }
 
 
 def test_one_refused_node_is_one_line(tmp_path):
     frobnicate(tmp_path / "m.onnx", {"A": 1})
     done = run(tmp_path, "convert", "m.onnx", "--report", "r.json")
-    assert done.returncode == 8 and done.stderr == \
-        "lowtide: m.onnx: node 'A_0' (com.acme.A): the operator is not known [unsupported]\n", done
+    assert (
+        done.returncode == 8
+        and done.stderr == "lowtide: m.onnx: node 'A_0' (com.acme.A): the operator is not known [unsupported]\n"
+    ), done
     report = json.loads((tmp_path / "r.json").read_text())
     assert json_schema.faults(report, SCHEMA) == []
     assert [node["node"] for node in report["refused"]] == ["A_0"]
@@ -169,7 +186,15 @@ def test_initializers_are_no_inputs_of_old_files(tmp_path):
     weight = numpy_helper.from_array(np.ones((8, 3, 1, 1), np.float32), "w")
     conv = [helper.make_node("Conv", ["x", "w"], ["y"])]
     for ir_version in (3, 8):
-        save(tmp_path / "m.onnx", conv, [value("x"), value("w", (8, 3, 1, 1))], [value("y", None)], [weight], ir_version, 8)
+        save(
+            tmp_path / "m.onnx",
+            conv,
+            [value("x"), value("w", (8, 3, 1, 1))],
+            [value("y", None)],
+            [weight],
+            ir_version,
+            8,
+        )
         listing = json.loads(run(tmp_path, "inspect", "--json", "m.onnx").stdout)["graphs"][0]
         names = [tensor["name"] for tensor in listing["inputs"]]
         # From version 4 on the initializer is the default of an input.
@@ -184,14 +209,24 @@ def large(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("variables, rewrites", [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"TERM": ""}, False),
-                                                 ({"TERM": "xterm", "NO_COLOR": "1"}, False)])
-@pytest.mark.parametrize("command", [["convert", "m.onnx", "--threads", "1"],
-                                     ["make-model", "conv-stack", "--size", "256M", "-o", "n.onnx"]])
+@pytest.mark.parametrize(
+    "variables, rewrites",
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": ""}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [["convert", "m.onnx", "--threads", "1"], ["make-model", "conv-stack", "--size", "256M", "-o", "n.onnx"]]
+)
 def test_a_terminal_that_cannot_do_it_gets_plain_text(variables, rewrites, command, large):
     ours, its = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k not in ("TERM", "NO_COLOR")} | variables
-    process = subprocess.Popen([converter.program(), *command], cwd=large, stdout=subprocess.DEVNULL, stderr=its, env=environment)
+    process = subprocess.Popen(
+        [converter.program(), *command], cwd=large, stdout=subprocess.DEVNULL, stderr=its, env=environment
+    )
     os.close(its)
     seen = b""
     try:
@@ -206,7 +241,9 @@ def test_a_terminal_that_cannot_do_it_gets_plain_text(variables, rewrites, comma
 
 
 @pytest.mark.parametrize("suffix", ["tflite", "tflite.zst"])
-@pytest.mark.parametrize("kind", [["conv-stack", "--size", "4M"], ["one-tensor", "--size", "32M"], ["many-nodes", "--nodes", "3000"]])
+@pytest.mark.parametrize(
+    "kind", [["conv-stack", "--size", "4M"], ["one-tensor", "--size", "32M"], ["many-nodes", "--nodes", "3000"]]
+)
 def test_check_runs_in_the_memory_of_convert(kind, suffix, tmp_path):
     assert run(tmp_path, "make-model", *kind, "-o", "m.onnx").returncode == 0
     refused = run(tmp_path, "convert", "m.onnx", "-o", f"m.{suffix}", "--max-rss", "1M")
