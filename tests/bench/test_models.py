@@ -152,8 +152,21 @@ def test_batch_norm_statistics_differ_in_every_channel(tmp_path):
     ("kind", "operators"),
     [
         ("duc", dict(Conv=108, BatchNormalization=104, Relu=100, MaxPool=1, Add=36, Transpose=1, Reshape=2, Softmax=1)),
-        ("deeplab", dict(Conv=116, BatchNormalization=115, Relu=111, MaxPool=1, Add=33, GlobalAveragePool=1, Resize=3,
-                         Shape=6, Slice=6, Concat=5)),
+        (
+            "deeplab",
+            dict(
+                Conv=116,
+                BatchNormalization=115,
+                Relu=111,
+                MaxPool=1,
+                Add=33,
+                GlobalAveragePool=1,
+                Resize=3,
+                Shape=6,
+                Slice=6,
+                Concat=5,
+            ),
+        ),
         ("unet", dict(Conv=19, BatchNormalization=18, Relu=18, MaxPool=4, ConvTranspose=4, Concat=4, Sigmoid=1)),
     ],
 )
@@ -219,7 +232,7 @@ def test_memory_does_not_grow_with_the_weights(tmp_path, name, options):
 
 def test_impossible_requests_are_errors(tmp_path):
     out = ["-o", str(tmp_path / "m.onnx")]
-    assert "no kind of model is called 'resnet'" in refusal(tmp_path, "resnet", *out)
+    assert "'resnet' is not one of" in refusal(tmp_path, "resnet", *out)
     assert "multiple of 16" in refusal(tmp_path, "unet", *out, "--input-size", "100")
     assert "plain" in refusal(tmp_path, "unet", *out, "--plain")
     assert "the nearest has" in refusal(tmp_path, "duc", *out, "--size", "1K")
@@ -235,8 +248,17 @@ def test_nothing_is_left_when_writing_fails(tmp_path, options):
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
 
-    message = refusal(tmp_path, "unet", "-o", str(tmp_path / "m.onnx"), "--size", "3M", *options,
-                      preexec_fn=limit, restore_signals=False)  # Python ignores SIGXFSZ, and so shall the program
+    message = refusal(
+        tmp_path,
+        "unet",
+        "-o",
+        str(tmp_path / "m.onnx"),
+        "--size",
+        "3M",
+        *options,
+        preexec_fn=limit,
+        restore_signals=False,
+    )  # Python ignores SIGXFSZ, and so shall the program
     assert len(message.strip().splitlines()) == 1 and "m.onnx" in message
 
 

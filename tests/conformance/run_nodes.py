@@ -154,7 +154,9 @@ def summary(outcomes):
 
 def main():
     parser = argparse.ArgumentParser(description="Run ONNX's node suite through lowtide and LiteRT.")
-    parser.add_argument("--check", action="store_true", help="fail when a listed case does not pass, or on a wrong answer")
+    parser.add_argument(
+        "--check", action="store_true", help="fail when a listed case does not pass, or on a wrong answer"
+    )
     parser.add_argument("--update", action="store_true", help="rewrite passing.txt and docs/operators.md")
     parser.add_argument("--filter", default="", help="only cases whose name contains this")
     parser.add_argument("--mode", choices=MODES, help="only this mode")
@@ -169,8 +171,10 @@ def main():
     modes = (args.mode,) if args.mode else MODES
     cases = [case for case in read_list(HERE / "cases.txt") if args.filter in case]
     disputed = {line.split()[0] for line in read_list(DISPUTED)}
-    outcomes = [dataclasses.replace(o, status="disputed") if o.status == "wrong" and o.case in disputed else o
-                for o in run_all(cases, modes, args.jobs)]
+    outcomes = [
+        dataclasses.replace(o, status="disputed") if o.status == "wrong" and o.case in disputed else o
+        for o in run_all(cases, modes, args.jobs)
+    ]
     bad = [o for o in outcomes if o.status in BAD]
     for o in outcomes:
         if o.status in BAD or (args.verbose and o.status in ("refused", "disputed")):
@@ -181,8 +185,10 @@ def main():
     lost = [entry for entry in read_list(PASSING) if entry in ran and entry not in set(passed)]
     unknown = [entry for entry in read_list(PASSING) if entry.split()[-1] not in set(read_list(HERE / "cases.txt"))]
     if args.update:
-        PASSING.write_text("# Cases of the node suite that pass, `mode case` a line: written by run_nodes.py --update.\n"
-                           + "".join(entry + "\n" for entry in passed))
+        PASSING.write_text(
+            "# Cases of the node suite that pass, `mode case` a line: written by run_nodes.py --update.\n"
+            + "".join(entry + "\n" for entry in passed)
+        )
         operators_page.write(converter.ROOT / "docs/operators.md", outcomes, NODES)
         lost = unknown = []
     for entry in lost:

@@ -12,7 +12,7 @@ from tests.conformance import operators_page, run_nodes
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-STAND_IN = '''#!{python}
+STAND_IN = """#!{python}
 import pathlib, sys
 import onnx
 from tests.support.handmade import op, write
@@ -34,7 +34,7 @@ values = [*model.graph.input, *model.graph.output]
 count = len(model.graph.input)
 write(pathlib.Path(sys.argv[4]), [tensor(v) for v in values], [op(builtin, list(range(count)), [count])],
       list(range(count)), [count])
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -83,9 +83,15 @@ def test_every_case_exists_and_loads():
     assert missing == []
 
 
-@pytest.mark.parametrize("case, dtype", [
-    ("test_cast_FLOAT_to_INT4", "int4"), ("test_cast_FLOAT_to_FLOAT8E4M3FN", "float8_e4m3fn"),
-    ("test_cast_FLOAT_to_BFLOAT16", "bfloat16"), ("test_cast_FLOAT_to_FLOAT4E2M1", "float4_e2m1fn")])
+@pytest.mark.parametrize(
+    "case, dtype",
+    [
+        ("test_cast_FLOAT_to_INT4", "int4"),
+        ("test_cast_FLOAT_to_FLOAT8E4M3FN", "float8_e4m3fn"),
+        ("test_cast_FLOAT_to_BFLOAT16", "bfloat16"),
+        ("test_cast_FLOAT_to_FLOAT4E2M1", "float4_e2m1fn"),
+    ],
+)
 def test_narrow_types_are_read(case, dtype):
     _, _, outputs = run_nodes.load_case(case)
     assert next(iter(outputs.values())).dtype.name == dtype
@@ -105,7 +111,14 @@ def test_expanded_cases_belong_to_their_operator():
 
 
 def test_reasons_are_shortened_to_what_cases_share():
-    assert operators_page.short_reason("/x/model.onnx: node 'n' (Foo), attribute 'k': too long [unsupported]") \
+    assert (
+        operators_page.short_reason("/x/model.onnx: node 'n' (Foo), attribute 'k': too long [unsupported]")
         == "Foo: attribute 'k': too long"
-    assert operators_page.short_reason("lowtide: model.onnx: 3 nodes cannot be converted [unsupported] | "
-                                       "LSTM: not known (2 nodes) | a, b | If: no (1 node) | c") == "LSTM: not known; If: no"
+    )
+    assert (
+        operators_page.short_reason(
+            "lowtide: model.onnx: 3 nodes cannot be converted [unsupported] | "
+            "LSTM: not known (2 nodes) | a, b | If: no (1 node) | c"
+        )
+        == "LSTM: not known; If: no"
+    )

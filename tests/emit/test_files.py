@@ -28,10 +28,18 @@ def network(path, rows=64):
     """x[3,5] -> MatMul -> Relu -> Add -> y, with two weights."""
     rng = np.random.default_rng(0)
     weights = {"w": rng.uniform(-1, 1, (5, rows)), "b": rng.uniform(-1, 1, rows)}
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["r"]), helper.make_node("Add", ["r", "b"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 5])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, rows])],
-                              [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()])
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Relu", ["m"], ["r"]),
+        helper.make_node("Add", ["r", "b"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, rows])],
+        [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
     return path
 
@@ -63,9 +71,14 @@ def test_error_page_has_the_table_of_the_program():
 
 def test_defaults_of_options_are_those_of_the_schema():
     """The reader names the fields that a file leaves out because they have their default."""
-    tables = re.findall(r"^table (\w+Options) \{(.*?)\}", (ROOT / "schemas/tflite.fbs").read_text(), re.MULTILINE | re.DOTALL)
-    wanted = {(table, field, {"true": "1", "INT32": "2"}.get(value, value))
-              for table, body in tables for field, value in re.findall(r"(\w+):\w+ = (\w+)", body)}
+    tables = re.findall(
+        r"^table (\w+Options) \{(.*?)\}", (ROOT / "schemas/tflite.fbs").read_text(), re.MULTILINE | re.DOTALL
+    )
+    wanted = {
+        (table, field, {"true": "1", "INT32": "2"}.get(value, value))
+        for table, body in tables
+        for field, value in re.findall(r"(\w+):\w+ = (\w+)", body)
+    }
     rows = set(re.findall(r'\{"(\w+)", "(\w+)", (\d+)\}', (ROOT / "stream/tflite/options.cc").read_text()))
     assert wanted and rows == wanted
 
@@ -89,7 +102,11 @@ def test_both_forms_run_and_are_aligned(external, tmp_path):
             assert buffer.Offset() % 16 == 0 and buffer.Offset() + buffer.Size() + 16 <= len(data)
             payloads += 1
     metadata = {root.Metadata(i).Name() for i in range(root.MetadataLength())}
-    assert (payloads > 0) == external and (b"buffer_location" in metadata) == external and b"min_runtime_version" in metadata
+    assert (
+        (payloads > 0) == external
+        and (b"buffer_location" in metadata) == external
+        and b"min_runtime_version" in metadata
+    )
     assert root.Buffers(0).DataLength() == 0 and root.Buffers(0).Size() == 0
     x = np.random.default_rng(1).uniform(-1, 1, (3, 5)).astype(np.float32)
     expected = judge.reference(model, {"x": x})["y"]
@@ -100,10 +117,13 @@ def test_both_forms_run_and_are_aligned(external, tmp_path):
 
 def test_constant_without_elements(tmp_path):
     """The target shape of a reshape to a scalar is a tensor of no elements; for the runtime it must be a constant all the same."""
-    graph = helper.make_graph([helper.make_node("Reshape", ["x", "s"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
-                              [numpy_helper.from_array(np.zeros(0, np.int64), "s")])
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])],
+        [numpy_helper.from_array(np.zeros(0, np.int64), "s")],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / "m.onnx")
     for options in ([], ["--external-buffers"]):
         assert converter.convert(tmp_path / "m.onnx", tmp_path / "m.tflite", options).status == "converted"
@@ -117,17 +137,28 @@ def test_inspect_lists_what_is_there(tmp_path):
     assert converter.convert(model, tmp_path / "m.tflite").status == "converted"
     ours, theirs = (json.loads(inspect(path).stdout) for path in (model, tmp_path / "m.tflite"))
     assert ours["format"] == "ONNX" and ours["totals"] == {"Add": 1, "MatMul": 1, "Relu": 1}
-    assert [(c["name"], c["shape"], c["bytes"]) for c in ours["graphs"][0]["constants"]] == [("w", [5, 64], 1280), ("b", [64], 256)]
+    assert [(c["name"], c["shape"], c["bytes"]) for c in ours["graphs"][0]["constants"]] == [
+        ("w", [5, 64], 1280),
+        ("b", [64], 256),
+    ]
     assert theirs["format"] == "TFLite" and sum(theirs["totals"].values()) == len(theirs["graphs"][0]["operators"])
     for listing in (ours, theirs):
         graph = listing["graphs"][0]
-        assert [(t["name"], t["dtype"], t["shape"]) for t in graph["inputs"] + graph["outputs"]] == [("x", "f32", [3, 5]), ("y", "f32", [3, 64])]
+        assert [(t["name"], t["dtype"], t["shape"]) for t in graph["inputs"] + graph["outputs"]] == [
+            ("x", "f32", [3, 5]),
+            ("y", "f32", [3, 64]),
+        ]
 
 
 def test_listing_into_a_closed_pipe(tmp_path, program):
     model = network(tmp_path / "m.onnx", rows=3)
     for _ in range(3):
-        done = subprocess.run(["bash", "-c", f"set -o pipefail; '{program}' inspect '{model}' | true"], capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; '{program}' inspect '{model}' | true"],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
         assert done.returncode in (0, 141) and done.stderr == ""
 
 
@@ -137,7 +168,7 @@ def test_damaged_tflite_files_are_refused_or_listed(tmp_path):
     assert converter.convert(model, tmp_path / "good.tflite").status == "converted"
     good = (tmp_path / "good.tflite").read_bytes()
     rng = random.Random(7)
-    damaged = [good[:rng.randrange(len(good))] for _ in range(100)]
+    damaged = [good[: rng.randrange(len(good))] for _ in range(100)]
     for _ in range(300):
         data = bytearray(good)
         for _ in range(rng.choice([1, 2, 8])):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Digests, compressed output, and `lowtide check`: judged by xxhash and by LiteRT's own schema."""
 
-
 import pytest
 import xxhash
 from ai_edge_litert import schema_py_generated as schema
@@ -112,12 +111,15 @@ def test_compressed_without_its_table(folder):
     assert done.returncode == MALFORMED and len(done.stderr.splitlines()) == 1, done.stderr
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["check", "m.onnx"], "TFLITE"),
-    (["check", "m.onnx", "m.onnx"], "TFLite"),
-    (["check", "m.onnx", "nobody.tflite"], "nobody.tflite"),
-    (["convert", "m.onnx", "-o", "m.tflite.zst", "--zstd-level", "20"], "zstd-level"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["check", "m.onnx"], "TFLITE"),
+        (["check", "m.onnx", "m.onnx"], "TFLite"),
+        (["check", "m.onnx", "nobody.tflite"], "nobody.tflite"),
+        (["convert", "m.onnx", "-o", "m.tflite.zst", "--zstd-level", "20"], "zstd-level"),
+    ],
+)
 def test_usage_errors(arguments, words, folder):
     done = run(folder, *arguments)
     assert done.returncode > 1 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

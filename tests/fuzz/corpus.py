@@ -51,7 +51,9 @@ def main():
     parser = argparse.ArgumentParser(description="The committed inputs of the fuzz targets.")
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("inputs", nargs="*", type=pathlib.Path, help="files and folders of inputs to add")
-    parser.add_argument("--unpack", type=pathlib.Path, metavar="FOLDER", help="write the archive's inputs into this folder")
+    parser.add_argument(
+        "--unpack", type=pathlib.Path, metavar="FOLDER", help="write the archive's inputs into this folder"
+    )
     args = parser.parse_args()
     inputs = read(args.name)
     before = len(inputs)

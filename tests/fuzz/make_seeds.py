@@ -27,17 +27,70 @@ LARGEST = 6 * 1024  # bytes of a model: an input that is executed fast and mutat
 CONVERTED_ONE_OF = 5
 OPTIONS = 1024  # the convert target takes them from model_version
 
-WEIGHTY = [("g (float[3,32] x) => (float[3,40] y) { y = Gemm(x, w) }", (32, 40)),
-           ("g (float[3,40] x) => (float[3,32] y) { y = Gemm<transB=1>(x, w) }", (32, 40)),
-           ("g (float[2,3,32] x) => (float[2,3,40] y) { y = MatMul(x, w) }", (32, 40)),
-           ("g (float[1,16,5,6] x) => (float[1,8,3,4] y) { y = Conv(x, w) }", (8, 16, 3, 3)),
-           ("g (int64[3] x) => (float[3,20] y) { y = Gather(w, x) }", (64, 20)),
-           ("g (float[1,8,5,6] x) => (float[1,16,7,8] y) { y = ConvTranspose(x, w) }", (8, 16, 3, 3))]
-LOCATIONS = ["a", "sub/b", "sub/deep/c.bin", "...", "./a", "sub/../a", "sub//b", "../secret", "/dev/zero", "link", "out", "up/secret",
-             "sublink/b", "zero", "hard", "pipe", "empty", "z.zst", "z", "sub/y", "l", "h", "sub", "sub/", "", "a/", "a/b", "missing",
-             "../model2/a", "../model/a", "\\a", "C:\\a", "a\0b", "sub/./deep/../b", "A", "a.zst", "h.zst", "l.zst"]
-ENTRIES = ["0\n4096\n4096", "\n\n16", "16\n64\n64", "4095\n1\n1", "4096\n0\n0", "-1\n1\n1", "18446744073709551615\n2\n2", "1e3\n4\n4",
-           "0\n9223372036854775807\n9223372036854775807", "0x10\n4\n4", " 1\n4\n4", "+1\n4\n4", "1\n4\n4\nda39a3ee", "1\n4\n4\n\nbasepath\n.."]
+WEIGHTY = [
+    ("g (float[3,32] x) => (float[3,40] y) { y = Gemm(x, w) }", (32, 40)),
+    ("g (float[3,40] x) => (float[3,32] y) { y = Gemm<transB=1>(x, w) }", (32, 40)),
+    ("g (float[2,3,32] x) => (float[2,3,40] y) { y = MatMul(x, w) }", (32, 40)),
+    ("g (float[1,16,5,6] x) => (float[1,8,3,4] y) { y = Conv(x, w) }", (8, 16, 3, 3)),
+    ("g (int64[3] x) => (float[3,20] y) { y = Gather(w, x) }", (64, 20)),
+    ("g (float[1,8,5,6] x) => (float[1,16,7,8] y) { y = ConvTranspose(x, w) }", (8, 16, 3, 3)),
+]
+LOCATIONS = [
+    "a",
+    "sub/b",
+    "sub/deep/c.bin",
+    "...",
+    "./a",
+    "sub/../a",
+    "sub//b",
+    "../secret",
+    "/dev/zero",
+    "link",
+    "out",
+    "up/secret",
+    "sublink/b",
+    "zero",
+    "hard",
+    "pipe",
+    "empty",
+    "z.zst",
+    "z",
+    "sub/y",
+    "l",
+    "h",
+    "sub",
+    "sub/",
+    "",
+    "a/",
+    "a/b",
+    "missing",
+    "../model2/a",
+    "../model/a",
+    "\\a",
+    "C:\\a",
+    "a\0b",
+    "sub/./deep/../b",
+    "A",
+    "a.zst",
+    "h.zst",
+    "l.zst",
+]
+ENTRIES = [
+    "0\n4096\n4096",
+    "\n\n16",
+    "16\n64\n64",
+    "4095\n1\n1",
+    "4096\n0\n0",
+    "-1\n1\n1",
+    "18446744073709551615\n2\n2",
+    "1e3\n4\n4",
+    "0\n9223372036854775807\n9223372036854775807",
+    "0x10\n4\n4",
+    " 1\n4\n4",
+    "+1\n4\n4",
+    "1\n4\n4\nda39a3ee",
+    "1\n4\n4\n\nbasepath\n..",
+]
 
 
 def models():
@@ -77,12 +130,26 @@ def with_options(model):
 
 def zstd_frames():
     texts = [b"", b"a", bytes(range(256)) * 4, b"lowtide " * 5000, hashlib.sha512(b"noise").digest() * 3]
-    options = [["-1"], ["-19", "--check"], ["-3", "--no-check", "--no-content-size"], ["--ultra", "-22", "--long=24"], ["--fast=5"]]
+    options = [
+        ["-1"],
+        ["-19", "--check"],
+        ["-3", "--no-check", "--no-content-size"],
+        ["--ultra", "-22", "--long=24"],
+        ["--fast=5"],
+    ]
+
     def frame(text, how):
         return subprocess.run(["zstd", "-q", "-c", *how], input=text, capture_output=True, check=True).stdout
+
     frames = [frame(text, how) for text in texts for how in options]
     skippable = bytes.fromhex("502a4d18") + (5).to_bytes(4, "little") + b"skips"
-    return frames + [frames[3] + frames[8], skippable + frames[3], frames[3] + skippable, seekable(frames), seekable(frames[1::4])]
+    return frames + [
+        frames[3] + frames[8],
+        skippable + frames[3],
+        frames[3] + skippable,
+        seekable(frames),
+        seekable(frames[1::4]),
+    ]
 
 
 def seekable(frames):
@@ -109,7 +176,10 @@ def tflite_files(onnx_models):
         for number, model in enumerate(onnx_models):
             source.write_bytes(model)
             options = ["--quiet", "--external-buffers"] if number % 2 else ["--quiet"]
-            if converter.convert(source, output, options).status == "converted" and output.stat().st_size <= 2 * LARGEST:
+            if (
+                converter.convert(source, output, options).status == "converted"
+                and output.stat().st_size <= 2 * LARGEST
+            ):
                 yield output.read_bytes()
             output.unlink(missing_ok=True)
 
@@ -121,8 +191,10 @@ def main():
     write(out / "convert", onnx_models)
     write(out / "tflite_reader", list(tflite_files(onnx_models[::CONVERTED_ONE_OF])))
     write(out / "zstd", zstd_frames())
-    write(out / "external_data", [f"{place}\n{ENTRIES[0]}".encode() for place in LOCATIONS] +
-          [f"a\n{entry}".encode() for entry in ENTRIES])
+    write(
+        out / "external_data",
+        [f"{place}\n{ENTRIES[0]}".encode() for place in LOCATIONS] + [f"a\n{entry}".encode() for entry in ENTRIES],
+    )
 
 
 if __name__ == "__main__":

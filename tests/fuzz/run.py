@@ -35,8 +35,10 @@ SHARE = collections.defaultdict(lambda: 1, convert=6, onnx_reader=2, zstd=0.5, e
 LARGEST = {"convert": 16384, "onnx_reader": 16384, "tflite_reader": 16384, "zstd": 4096, "external_data": 512}
 SLOW = 10  # CPU seconds
 LIMITS = ["-malloc_limit_mb=256", "-rss_limit_mb=1024", "-timeout=120", f"-report_slow_units={SLOW}"]
-ENVIRONMENT = {"ASAN_OPTIONS": "quarantine_size_mb=32:malloc_context_size=12",
-               "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1"}
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "quarantine_size_mb=32:malloc_context_size=12",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+}
 EXECUTED = re.compile(r"^(?:stat::number_of_executed_units:\s*|#)(\d+)", re.MULTILINE)
 
 
@@ -85,8 +87,14 @@ class Work:
     def execute(self, command, log):
         """Exit status and CPU seconds of a process and what it waited for."""
         with open(log, "wb") as out:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                                       env={**os.environ, **ENVIRONMENT})
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                env={**os.environ, **ENVIRONMENT},
+            )
         self.processes.add(process)
         _, status, usage = os.wait4(process.pid, 0)
         self.processes.discard(process)
@@ -110,8 +118,14 @@ def run_slice(work, target, seconds):
     artifacts = work.place("artifacts", target)
     before = set(artifacts.iterdir())
     log = work.place("logs", target) / f"{datetime.datetime.now():%m%d-%H%M%S}-{threading.get_ident() % 1000}.log"
-    command = [str(BUILD / f"fuzz_{target}"), *LIMITS, f"-max_total_time={seconds}", f"-max_len={LARGEST.get(target, 4096)}",
-               "-print_final_stats=1", f"-artifact_prefix={artifacts}/"]
+    command = [
+        str(BUILD / f"fuzz_{target}"),
+        *LIMITS,
+        f"-max_total_time={seconds}",
+        f"-max_len={LARGEST.get(target, 4096)}",
+        "-print_final_stats=1",
+        f"-artifact_prefix={artifacts}/",
+    ]
     dictionary = HERE / f"{target}.dict"
     if dictionary.is_file():
         command.append(f"-dict={dictionary}")
@@ -121,7 +135,9 @@ def run_slice(work, target, seconds):
     text = log.read_text(errors="replace")
     counted = EXECUTED.findall(text) or ["0"]
     for artifact in set(artifacts.iterdir()) - before:
-        if artifact.name.startswith(("slow-unit-", "timeout-")) and not is_finding(work, target, artifact, log.with_suffix(".again")):
+        if artifact.name.startswith(("slow-unit-", "timeout-")) and not is_finding(
+            work, target, artifact, log.with_suffix(".again")
+        ):
             artifact.unlink()
     new = sorted(path.name for path in set(artifacts.iterdir()) - before)
     return cpu, int(counted[-1]), ",".join(new) or ("ok" if status == 0 else f"status {status}")
@@ -171,12 +187,19 @@ def main():
         if not args.no_build:
             build()
         if not (args.folder / "corpus").is_dir():
-            subprocess.run([sys.executable, "-m", "tests.fuzz.make_seeds", str((args.folder / "corpus").resolve())], cwd=ROOT, check=True)
+            subprocess.run(
+                [sys.executable, "-m", "tests.fuzz.make_seeds", str((args.folder / "corpus").resolve())],
+                cwd=ROOT,
+                check=True,
+            )
         os.nice(19)
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, work.stop)
-        threads = [threading.Thread(target=loop, args=(work, args.target, args.cpu_hours * 3600, args.slice)) for _ in range(args.jobs)]
+        threads = [
+            threading.Thread(target=loop, args=(work, args.target, args.cpu_hours * 3600, args.slice))
+            for _ in range(args.jobs)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

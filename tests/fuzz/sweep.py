@@ -30,11 +30,11 @@ from tests.fuzz import make_seeds
 from tests.fuzz.run import ENVIRONMENT, LIMITS, ROOT, SLOW
 
 PROGRAM = ROOT / "build/fuzz/tests/fuzz/fuzz_convert"
-WHOLE = (-1, 0, 1, 2, 100, -100, 2**31, -2**31, 2**40, 2**63 - 1, -2**63)
+WHOLE = (-1, 0, 1, 2, 100, -100, 2**31, -(2**31), 2**40, 2**63 - 1, -(2**63))
 REAL = (0, -1, 1e30, float("inf"), float("-inf"), float("nan"))
 TYPES = (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 16, 17, 22)
 LARGEST = 8000  # bytes of a model
-BATCH = 400     # models that one process is given
+BATCH = 400  # models that one process is given
 
 
 def changed(model, change):
@@ -49,17 +49,34 @@ def input_variants(model):
         if not given.type.HasField("tensor_type"):
             continue
         dims = [d.dim_param or d.dim_value for d in given.type.tensor_type.shape.dim]
-        others = [[], [0], [1], [*dims, 1], [1, *dims], dims[:-1], dims[1:], [0] * len(dims), ["N"] * len(dims), [*dims[:-1], 0],
-                  [*dims[:-1], "M"], [7] * len(dims), [2] * 9]
+        others = [
+            [],
+            [0],
+            [1],
+            [*dims, 1],
+            [1, *dims],
+            dims[:-1],
+            dims[1:],
+            [0] * len(dims),
+            ["N"] * len(dims),
+            [*dims[:-1], 0],
+            [*dims[:-1], "M"],
+            [7] * len(dims),
+            [2] * 9,
+        ]
         for other in (shape for shape in others if shape != dims):
+
             def reshape(copy, k=k, other=other):
                 shape = copy.graph.input[k].type.tensor_type.shape
                 del shape.dim[:]
                 for dim in other:
                     shape.dim.add(**{"dim_param" if isinstance(dim, str) else "dim_value": dim})
+
             yield changed(model, reshape)
         for dtype in TYPES:
-            yield changed(model, lambda copy, k=k, dtype=dtype: setattr(copy.graph.input[k].type.tensor_type, "elem_type", dtype))
+            yield changed(
+                model, lambda copy, k=k, dtype=dtype: setattr(copy.graph.input[k].type.tensor_type, "elem_type", dtype)
+            )
 
 
 def initializer_variants(model):
@@ -85,15 +102,19 @@ def initializer_variants(model):
 def node_variants(model):
     for k, node in enumerate(model.graph.node[:4]):
         for j, attribute in enumerate(node.attribute):
+
             def edit(what, k=k, j=j):
                 return changed(model, lambda copy: what(copy.graph.node[k].attribute[j]))
+
             if attribute.type == onnx.AttributeProto.INT:
                 yield from (edit(lambda a, n=n: setattr(a, "i", n)) for n in WHOLE)
             if attribute.type == onnx.AttributeProto.FLOAT:
                 yield from (edit(lambda a, n=n: setattr(a, "f", n)) for n in REAL)
             if attribute.type == onnx.AttributeProto.INTS:
                 have = list(attribute.ints)
-                lists = [[*have, 1], have[:-1], []] + [[n] * len(have) for n in WHOLE] + [[*have[:-1], n] for n in WHOLE]
+                lists = (
+                    [[*have, 1], have[:-1], []] + [[n] * len(have) for n in WHOLE] + [[*have[:-1], n] for n in WHOLE]
+                )
                 for other in lists:
                     yield edit(lambda a, other=other: (a.ClearField("ints"), a.ints.extend(other)))
         for i in range(len(node.input)):
@@ -134,19 +155,34 @@ def reason(text):
 def findings(paths):
     """(reason, path) of those that fail; a process ends with the first, and another goes on behind it."""
     while paths:
-        done = subprocess.run(["nice", "-n", "19", str(PROGRAM), *LIMITS, f"-artifact_prefix={paths[0].parent.parent}/", *map(str, paths)],
-                              env={**os.environ, **ENVIRONMENT}, capture_output=True, text=True, errors="replace")
+        done = subprocess.run(
+            [
+                "nice",
+                "-n",
+                "19",
+                str(PROGRAM),
+                *LIMITS,
+                f"-artifact_prefix={paths[0].parent.parent}/",
+                *map(str, paths),
+            ],
+            env={**os.environ, **ENVIRONMENT},
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
         slow = re.findall(r"Executed (\S+) in (\d+) ms", done.stderr)
         yield from ((f"{SLOW} seconds and more", pathlib.Path(path)) for path, ms in slow if int(ms) > 1000 * SLOW)
         if done.returncode == 0:
             return
         last = pathlib.Path(re.findall(r"Running: (\S+)", done.stderr)[-1])
-        yield reason(done.stderr[done.stderr.rfind("Running: "):]), last
-        paths = paths[paths.index(last) + 1:]
+        yield reason(done.stderr[done.stderr.rfind("Running: ") :]), last
+        paths = paths[paths.index(last) + 1 :]
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Run every small model, wrong in one place, through the convert target.")
+    parser = argparse.ArgumentParser(
+        description="Run every small model, wrong in one place, through the convert target."
+    )
     parser.add_argument("--part", default="1/1", help="such as 1/12: every twelfth")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--keep", type=pathlib.Path, help="where inputs of findings are put")
@@ -161,7 +197,7 @@ def main():
             if number % parts == part - 1:
                 paths.append(folder / hashlib.sha1(data).hexdigest())
                 paths[-1].write_bytes(data)
-        batches = [paths[i:i + BATCH] for i in range(0, len(paths), BATCH)]
+        batches = [paths[i : i + BATCH] for i in range(0, len(paths), BATCH)]
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             for found in pool.map(lambda batch: list(findings(batch)), batches):
                 for why, path in found:

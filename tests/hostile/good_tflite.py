@@ -49,15 +49,28 @@ def good_tflite():
     random = np.random.default_rng(0)
     model = schema.ModelT()
     model.version, model.description = 3, "small"
-    model.buffers = [buffer(), buffer(random.standard_normal(12).astype(np.float32).tobytes()),
-                     buffer(random.standard_normal(4).astype(np.float32).tobytes()), buffer(b"1.5.0\0\0\0")]
+    model.buffers = [
+        buffer(),
+        buffer(random.standard_normal(12).astype(np.float32).tobytes()),
+        buffer(random.standard_normal(4).astype(np.float32).tobytes()),
+        buffer(b"1.5.0\0\0\0"),
+    ]
     model.operatorCodes = [opcode(schema.BuiltinOperator.FULLY_CONNECTED), opcode(schema.BuiltinOperator.NEG)]
     graph = schema.SubGraphT()
     graph.name = "main"
-    graph.tensors = [tensor("x", (2, 3)), tensor("the_weights", (4, 3), 1), tensor("the_bias", (4,), 2), tensor("t", (2, 4)), tensor("y", (2, 4))]
+    graph.tensors = [
+        tensor("x", (2, 3)),
+        tensor("the_weights", (4, 3), 1),
+        tensor("the_bias", (4,), 2),
+        tensor("t", (2, 4)),
+        tensor("y", (2, 4)),
+    ]
     graph.inputs, graph.outputs = [0], [4]
     first = operator(0, (0, 1, 2), (3,))
-    first.builtinOptionsType, first.builtinOptions = schema.BuiltinOptions.FullyConnectedOptions, schema.FullyConnectedOptionsT()
+    first.builtinOptionsType, first.builtinOptions = (
+        schema.BuiltinOptions.FullyConnectedOptions,
+        schema.FullyConnectedOptionsT(),
+    )
     graph.operators = [first, operator(1, (3,), (4,))]
     model.subgraphs = [graph]
     model.signatureDefs = [signature()]

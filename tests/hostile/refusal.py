@@ -6,7 +6,16 @@ import functools
 
 from tests.support import converter
 
-STATUS = {"usage": 2, "not-found": 3, "io": 4, "no-space": 5, "malformed": 6, "unsafe-path": 7, "unsupported": 8, "budget": 9}
+STATUS = {
+    "usage": 2,
+    "not-found": 3,
+    "io": 4,
+    "no-space": 5,
+    "malformed": 6,
+    "unsafe-path": 7,
+    "unsupported": 8,
+    "budget": 9,
+}
 CPU_SECONDS, SANITIZED_CPU_SECONDS = 2, 20  # none takes more than a fifth of it
 ADDRESS_SPACE = 2**30
 
@@ -17,7 +26,11 @@ def is_sanitized():
 
 
 def run(command):
-    limits = {"cpu_seconds": SANITIZED_CPU_SECONDS} if is_sanitized() else {"cpu_seconds": CPU_SECONDS, "address_space": ADDRESS_SPACE}
+    limits = (
+        {"cpu_seconds": SANITIZED_CPU_SECONDS}
+        if is_sanitized()
+        else {"cpu_seconds": CPU_SECONDS, "address_space": ADDRESS_SPACE}
+    )
     return converter.run(*command, errors="surrogateescape", **limits)
 
 
@@ -26,7 +39,9 @@ def _refused(done, path, kind, words):
     assert len(lines) == 1, f"not one line (status {done.returncode}): {done.stderr[:2000]!r}"
     line = lines[0]
     kinds = (kind,) if isinstance(kind, str) else kind
-    assert any(done.returncode == STATUS[k] and line.endswith(f"[{k}]") for k in kinds), f"status {done.returncode}, {kind} is expected: {line}"
+    assert any(done.returncode == STATUS[k] and line.endswith(f"[{k}]") for k in kinds), (
+        f"status {done.returncode}, {kind} is expected: {line}"
+    )
     assert line.isprintable(), ascii(line)
     for word in (path.name, *words):
         assert word in line, f"no {word!r} in: {line}"

@@ -21,16 +21,25 @@ BYTES = ROWS * COLUMNS * 4
 @pytest.fixture
 def model(tmp_path):
     """model.tflite, of one Gather, whose table is in sub/table.bin."""
-    table = TensorProto(name="table", data_type=TensorProto.FLOAT, dims=[ROWS, COLUMNS], data_location=TensorProto.EXTERNAL)
+    table = TensorProto(
+        name="table", data_type=TensorProto.FLOAT, dims=[ROWS, COLUMNS], data_location=TensorProto.EXTERNAL
+    )
     for key, value in {"location": "sub/table.bin", "offset": OFFSET, "length": BYTES}.items():
         table.external_data.add(key=key, value=str(value))
-    graph = helper.make_graph([helper.make_node("Gather", ["table", "x"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.INT32, [2, 5])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 5, COLUMNS])], [table])
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT32, [2, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 5, COLUMNS])],
+        [table],
+    )
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/table.bin").write_bytes(bytes(OFFSET) + np.arange(ROWS * COLUMNS, dtype=np.float32).tobytes())
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), tmp_path / "model.onnx")
-    assert converter.convert(tmp_path / "model.onnx", tmp_path / "model.tflite", ["--weights=in-place"]).status == "converted"
+    assert (
+        converter.convert(tmp_path / "model.onnx", tmp_path / "model.tflite", ["--weights=in-place"]).status
+        == "converted"
+    )
     return tmp_path / "model.tflite"
 
 
@@ -62,6 +71,7 @@ def table(model):
 def rename(name):
     def how(model):
         model.externalBufferGroups[0].name = name
+
     return how
 
 
@@ -73,7 +83,10 @@ def put(path, content):
 FILES = {
     "there": (lambda path: None, ""),
     "missing": (lambda path: path.unlink(), "cannot be opened: No such file"),
-    "cut": (lambda path: os.truncate(path, OFFSET + BYTES - 1), f"it has {OFFSET + BYTES - 1} bytes, but {OFFSET + BYTES} are needed"),
+    "cut": (
+        lambda path: os.truncate(path, OFFSET + BYTES - 1),
+        f"it has {OFFSET + BYTES - 1} bytes, but {OFFSET + BYTES} are needed",
+    ),
     "link": (lambda path: put(path, lambda p: p.symlink_to("/etc/passwd")), "a symbolic link"),
     "folder": (lambda path: put(path, lambda p: p.mkdir()), "not a regular file"),
     "pipe": (lambda path: put(path, os.mkfifo), "not a regular file"),
@@ -97,9 +110,13 @@ def test_names_that_leave_the_folder_are_not_followed(name, model):
 
 def second(**fields):
     """Another external buffer."""
+
     def how(model):
         first = model.externalBuffers[0]
-        model.externalBuffers.append(schema.ExternalBufferT(**{"id": first.id + 1, "group": 0, "offset": 0, "length": 4, **fields}))
+        model.externalBuffers.append(
+            schema.ExternalBufferT(**{"id": first.id + 1, "group": 0, "offset": 0, "length": 4, **fields})
+        )
+
     return how
 
 
@@ -107,6 +124,7 @@ def of_table(**fields):
     def how(model):
         for name, value in fields.items():
             setattr(table(model), name, value)
+
     return how
 
 
@@ -114,6 +132,7 @@ def of_buffer(**fields):
     def how(model):
         for name, value in fields.items():
             setattr(model.externalBuffers[0], name, value)
+
     return how
 
 
@@ -122,7 +141,10 @@ BROKEN = {
     "an id of 0": (second(id=0), "external buffer id 0 is reserved"),
     "two of one id": (second(id=0x80000000), "is defined twice"),
     "no such buffer": (of_table(externalBuffer=7), "external buffer 7 does not exist"),
-    "too short": (of_buffer(length=BYTES - 4), f"the tensor needs {BYTES} bytes, but its external buffer has {BYTES - 4}"),
+    "too short": (
+        of_buffer(length=BYTES - 4),
+        f"the tensor needs {BYTES} bytes, but its external buffer has {BYTES - 4}",
+    ),
     "past 2^64": (of_buffer(offset=2**64 - 64), "overflow"),
     "two places": (of_table(buffer=1), "both an external buffer and other data"),
     "a variable": (of_table(isVariable=True), "both an external buffer and other data"),

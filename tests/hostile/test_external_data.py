@@ -34,7 +34,20 @@ def external_model(folder, where, **entries):
     return path, raw
 
 
-@pytest.mark.parametrize("location", ["weights.bin", "./weights.bin", "sub/./weights.bin", "sub//weights.bin", "a\\b", "..weights", "...", "wéights", " weights.bin "])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "weights.bin",
+        "./weights.bin",
+        "sub/./weights.bin",
+        "sub//weights.bin",
+        "a\\b",
+        "..weights",
+        "...",
+        "wéights",
+        " weights.bin ",
+    ],
+)
 def test_below_the_folder_converts(location, tmp_path):
     """Odd names, but of files below the model's folder: a backslash is a letter here."""
     path, raw = external_model(tmp_path, location)
@@ -44,10 +57,23 @@ def test_below_the_folder_converts(location, tmp_path):
 
 
 ESCAPES = {
-    "parent": "../secret.bin", "through a folder": "sub/../../secret.bin", "through this folder": "./../secret.bin", "absolute": "{root}/secret.bin",
-    "absolute twice": "//{root}/secret.bin", "parent that comes back": "../models/secret.bin", "parent inside": "sub/../secret.bin", "nothing": "", "this folder": ".",
-    "the parent": "..", "a folder": "sub", "a folder with its slash": "sub/", "a file as a folder": "external.onnx/", "nul": "weights.bin\0.txt", "device": "/dev/zero",
-    "memory": "/proc/self/mem", "environment": "../../../../../../../../proc/self/environ",
+    "parent": "../secret.bin",
+    "through a folder": "sub/../../secret.bin",
+    "through this folder": "./../secret.bin",
+    "absolute": "{root}/secret.bin",
+    "absolute twice": "//{root}/secret.bin",
+    "parent that comes back": "../models/secret.bin",
+    "parent inside": "sub/../secret.bin",
+    "nothing": "",
+    "this folder": ".",
+    "the parent": "..",
+    "a folder": "sub",
+    "a folder with its slash": "sub/",
+    "a file as a folder": "external.onnx/",
+    "nul": "weights.bin\0.txt",
+    "device": "/dev/zero",
+    "memory": "/proc/self/mem",
+    "environment": "../../../../../../../../proc/self/environ",
 }
 
 
@@ -61,8 +87,33 @@ def test_path_that_escapes(case, tmp_path, record_property):
     record_property("hostile files refused", 1)
 
 
-@pytest.mark.parametrize("location", ["missing.bin", "sub/missing.bin", "..\\secret.bin", "C:\\secret.bin", "file:///etc/passwd", "external.onnx/weights.bin", "n" * 256, "n/" * 3000 + "w", "\x1b[31m", b"\xff\xfe"],
-                         ids=["missing", "in a missing folder", "backslashes", "drive", "url", "below a file", "long name", "long path", "control characters", "no text"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "missing.bin",
+        "sub/missing.bin",
+        "..\\secret.bin",
+        "C:\\secret.bin",
+        "file:///etc/passwd",
+        "external.onnx/weights.bin",
+        "n" * 256,
+        "n/" * 3000 + "w",
+        "\x1b[31m",
+        b"\xff\xfe",
+    ],
+    ids=[
+        "missing",
+        "in a missing folder",
+        "backslashes",
+        "drive",
+        "url",
+        "below a file",
+        "long name",
+        "long path",
+        "control characters",
+        "no text",
+    ],
+)
 def test_path_that_is_not_there(location, tmp_path, record_property):
     """Also what would be another place on another system: here it is a name, of a file that is not there."""
     if isinstance(location, bytes):  # protobuf's writer takes only text: put in place of one of equal length
@@ -75,7 +126,20 @@ def test_path_that_is_not_there(location, tmp_path, record_property):
     record_property("hostile files refused", 1)
 
 
-@pytest.mark.parametrize("kind", ["symbolic link", "symbolic link inside", "symbolic link to itself", "linked folder", "dangling link", "hard link", "pipe", "folder", "socket"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "symbolic link",
+        "symbolic link inside",
+        "symbolic link to itself",
+        "linked folder",
+        "dangling link",
+        "hard link",
+        "pipe",
+        "folder",
+        "socket",
+    ],
+)
 def test_file_that_is_not_regular(kind, tmp_path, record_property):
     path, raw = external_model(tmp_path, "sub/weights.bin" if kind == "linked folder" else "weights.bin")
     (tmp_path / "outside").mkdir()
@@ -109,9 +173,32 @@ def test_file_that_is_not_regular(kind, tmp_path, record_property):
     record_property("hostile files refused", 1)
 
 
-ENTRIES = [{"offset": -1}, {"length": -4}, {"offset": 2**63}, {"offset": 2**64}, {"offset": 2**64 - 100}, {"offset": 2**64 - 288}, {"length": 10**15}, {"length": 2**64 + 288},
-           {"offset": 1000}, {"offset": 101}, {"offset": "zero"}, {"length": "1e3"}, {"length": 287}, {"length": 292}, {"surprise": 1}, {"offset": ""}, {"offset": " 0"}, {"offset": "+0"},
-           {"offset": "0x10"}, {"length": "288\0"}, {"": "1"}, {"Location": "weights.bin"}, {"basepath": "/etc"}, {"location": None}]
+ENTRIES = [
+    {"offset": -1},
+    {"length": -4},
+    {"offset": 2**63},
+    {"offset": 2**64},
+    {"offset": 2**64 - 100},
+    {"offset": 2**64 - 288},
+    {"length": 10**15},
+    {"length": 2**64 + 288},
+    {"offset": 1000},
+    {"offset": 101},
+    {"offset": "zero"},
+    {"length": "1e3"},
+    {"length": 287},
+    {"length": 292},
+    {"surprise": 1},
+    {"offset": ""},
+    {"offset": " 0"},
+    {"offset": "+0"},
+    {"offset": "0x10"},
+    {"length": "288\0"},
+    {"": "1"},
+    {"Location": "weights.bin"},
+    {"basepath": "/etc"},
+    {"location": None},
+]
 
 
 @pytest.mark.parametrize("entries", ENTRIES, ids=str)
@@ -156,20 +243,30 @@ def test_overlapping_extents_are_right(tmp_path):
     """Weights may share bytes: each holds the bytes at its offset."""
     data = np.random.default_rng(1).standard_normal(900).astype(np.float32)
     begins = {"a": 0, "b": 200, "c": 399}
-    graph = helper.make_graph([helper.make_node("Add", ["x", "a"], ["t"]), helper.make_node("Mul", ["t", "b"], ["u"]), helper.make_node("Sub", ["u", "c"], ["y"])],
-                              "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [500])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [500])],
-                              initializer=[numpy_helper.from_array(np.zeros(500, np.float32), name) for name in begins])
+    graph = helper.make_graph(
+        [
+            helper.make_node("Add", ["x", "a"], ["t"]),
+            helper.make_node("Mul", ["t", "b"], ["u"]),
+            helper.make_node("Sub", ["u", "c"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [500])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [500])],
+        initializer=[numpy_helper.from_array(np.zeros(500, np.float32), name) for name in begins],
+    )
     for tensor in graph.initializer:
         set_external_data(tensor, "w.bin", offset=4 * begins[tensor.name], length=2000)
         tensor.ClearField("raw_data")
     (tmp_path / "w.bin").write_bytes(data.tobytes())
     path = tmp_path / "m.onnx"
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString())
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    )
     assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
     written = schema.Model.GetRootAs((tmp_path / "m.tflite").read_bytes(), 0)
     stored = [written.Buffers(i).DataAsNumpy() for i in range(written.BuffersLength())]
     for name, begin in begins.items():
-        expected = data[begin:begin + 500].tobytes()
+        expected = data[begin : begin + 500].tobytes()
         assert any(isinstance(other, np.ndarray) and other.tobytes() == expected for other in stored), name
 
 

@@ -12,8 +12,18 @@ from tests.hostile.refusal import refuse_model
 from tests.support import converter, judge
 from tests.support.litert import Litert
 
-ZEROS = {"w57": (5, 7), "w67": (6, 7), "w87": (8, 7), "w47": (4, 7), "w76": (7, 6), "c3": (3,), "c5": (5,), "c6": (6,),
-         "c55": (5, 5), "c1": (1,)}
+ZEROS = {
+    "w57": (5, 7),
+    "w67": (6, 7),
+    "w87": (8, 7),
+    "w47": (4, 7),
+    "w76": (7, 6),
+    "c3": (3,),
+    "c5": (5,),
+    "c6": (6,),
+    "c55": (5, 5),
+    "c1": (1,),
+}
 
 
 def model(inputs, body, outputs):
@@ -33,20 +43,47 @@ R = "r = Reshape(x, s) "
 
 # Each with the words of the message; the node of the message stands first.
 IMPOSSIBLE = {
-    "two depths": (X, R + "a = MatMul(r, w57) b = MatMul(r, w67)", "a, b", ("n_b", "must be 6 for this node and 5 for node 'n_a'")),
+    "two depths": (
+        X,
+        R + "a = MatMul(r, w57) b = MatMul(r, w67)",
+        "a, b",
+        ("n_b", "must be 6 for this node and 5 for node 'n_a'"),
+    ),
     "two Gemms": (X, R + "a = Gemm(r, w57) b = Gemm(r, w67)", "a, b", ("n_b", "6", "5", "n_a")),
     "a depth and a sum": (X, R + "a = MatMul(r, w57) b = Add(r, c6)", "a, b", ("n_b", "1 or 6", "5", "n_a")),
     "a sum at run time": (X + ", float[6] y", R + "a = MatMul(r, w87) b = Mul(r, y)", "a, b", ("n_b", "1 or 6", "8")),
     "a depth that does not divide": (X, R + "a = MatMul(r, w57)", "a", ("n_a", "5", "24 elements")),
     "too many elements": (X, R + "a = Add(r, c55)", "a", ("n_a", "1 or 5, 1 or 5", "24 elements")),
-    "transposed": (X, R + "t = Transpose<perm=[1,0]>(r) a = MatMul(r, w57) b = MatMul(w76, t)", "a, b", ("n_b", "6", "5")),
-    "two reshaped": (X + ", float[2,12] z, int64[2] u", R + "q = Reshape(z, u) a = MatMul(r, w47) b = MatMul(q, w67) c = Add(r, q)",
-                     "a, b, c", ("n_c", "4", "n_a", "6", "n_b")),
-    "joined with a constant": (X, R + "a = Concat<axis=0>(r, w57) b = MatMul(r, w67)", "a, b", ("n_b", "6", "7", "n_a")),
-    "joined with another one": (X + ", float[2,12] z", R + "q = Reshape(z, s) c = Concat<axis=0>(r, q) a = MatMul(q, w47) b = MatMul(c, w67)",
-                                "a, b", ("4", "6")),
-    "indices of non-zeros": ("float[2,12] x", "r = NonZero(x) q = Cast<to=1>(r) a = MatMul(q, w57) b = MatMul(q, w67)", "a, b",
-                             ("n_b", "6", "5")),
+    "transposed": (
+        X,
+        R + "t = Transpose<perm=[1,0]>(r) a = MatMul(r, w57) b = MatMul(w76, t)",
+        "a, b",
+        ("n_b", "6", "5"),
+    ),
+    "two reshaped": (
+        X + ", float[2,12] z, int64[2] u",
+        R + "q = Reshape(z, u) a = MatMul(r, w47) b = MatMul(q, w67) c = Add(r, q)",
+        "a, b, c",
+        ("n_c", "4", "n_a", "6", "n_b"),
+    ),
+    "joined with a constant": (
+        X,
+        R + "a = Concat<axis=0>(r, w57) b = MatMul(r, w67)",
+        "a, b",
+        ("n_b", "6", "7", "n_a"),
+    ),
+    "joined with another one": (
+        X + ", float[2,12] z",
+        R + "q = Reshape(z, s) c = Concat<axis=0>(r, q) a = MatMul(q, w47) b = MatMul(c, w67)",
+        "a, b",
+        ("4", "6"),
+    ),
+    "indices of non-zeros": (
+        "float[2,12] x",
+        "r = NonZero(x) q = Cast<to=1>(r) a = MatMul(q, w57) b = MatMul(q, w67)",
+        "a, b",
+        ("n_b", "6", "5"),
+    ),
     "a dynamic input": ("float[N,M] x", "a = MatMul(x, w57) b = MatMul(x, w67)", "a, b", ("n_b", "6", "5")),
 }
 
@@ -61,14 +98,31 @@ ONES = np.ones
 
 # Each with inputs that run.
 POSSIBLE = {
-    "sums that meet in one": ("float[2,15] x, int64[2] s", R + "a = Add(r, c3) b = Add(r, c5)", "a, b",
-                              {"x": ONES((2, 15), np.float32), "s": np.array([30, 1])}),
+    "sums that meet in one": (
+        "float[2,15] x, int64[2] s",
+        R + "a = Add(r, c3) b = Add(r, c5)",
+        "a, b",
+        {"x": ONES((2, 15), np.float32), "s": np.array([30, 1])},
+    ),
     "a depth that divides": (X, R + "a = MatMul(r, w67)", "a", {"x": ONES((2, 12), np.float32), "s": np.array([4, 6])}),
-    "a depth and a sum of it": (X, R + "a = MatMul(r, w67) b = Add(r, c6)", "a, b",
-                                {"x": ONES((2, 12), np.float32), "s": np.array([4, 6])}),
-    "one element": ("float[1,1] x, int64[2] s", R + "a = Add(r, c55)", "a", {"x": ONES((1, 1), np.float32), "s": np.array([1, 1])}),
-    "one name for two sizes": ("float[N,N] x", "a = MatMul(x, w57) t = Transpose<perm=[1,0]>(x) b = MatMul(t, w67)", "a, b",
-                               {"x": ONES((6, 5), np.float32)}),
+    "a depth and a sum of it": (
+        X,
+        R + "a = MatMul(r, w67) b = Add(r, c6)",
+        "a, b",
+        {"x": ONES((2, 12), np.float32), "s": np.array([4, 6])},
+    ),
+    "one element": (
+        "float[1,1] x, int64[2] s",
+        R + "a = Add(r, c55)",
+        "a",
+        {"x": ONES((1, 1), np.float32), "s": np.array([1, 1])},
+    ),
+    "one name for two sizes": (
+        "float[N,N] x",
+        "a = MatMul(x, w57) t = Transpose<perm=[1,0]>(x) b = MatMul(t, w67)",
+        "a, b",
+        {"x": ONES((6, 5), np.float32)},
+    ),
 }
 
 

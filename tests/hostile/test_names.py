@@ -10,8 +10,18 @@ from tests.hostile.good_model import good_model, node
 from tests.hostile.refusal import refuse, run
 
 # Of equal length with what they replace, since protobuf's writer takes only text.
-NAMES = {"no UTF-8": b"\xff\xfe\xc3\x28", "half a letter": b"ab\xe2\x82", "surrogate": b"\xed\xa0\x80x", "too long a form": b"\xc0\xafab",
-         "escape sequence": b"\x1b[2J", "newline": b"a\nb\r", "NUL": b"a\0b\0", "bell": b"\x07\x08\x0b\x7f", "C1 control": b"\xc2\x9b31", "quotes": b"'\"\\\\"}
+NAMES = {
+    "no UTF-8": b"\xff\xfe\xc3\x28",
+    "half a letter": b"ab\xe2\x82",
+    "surrogate": b"\xed\xa0\x80x",
+    "too long a form": b"\xc0\xafab",
+    "escape sequence": b"\x1b[2J",
+    "newline": b"a\nb\r",
+    "NUL": b"a\0b\0",
+    "bell": b"\x07\x08\x0b\x7f",
+    "C1 control": b"\xc2\x9b31",
+    "quotes": b"'\"\\\\",
+}
 
 
 def renamed(name):
@@ -30,8 +40,14 @@ def test_output_is_printable_text(case, tmp_path):
     path = tmp_path / "model.onnx"
     path.write_bytes(renamed(NAMES[case]))
     report = tmp_path / "report.json"
-    for command in (["inspect", path], ["inspect", "--json", path], ["convert", path, "-o", tmp_path / "m.tflite", "--report", report, "--verbose"],
-                    ["convert", path, "-o", tmp_path / "m.tflite", "--dump-after", "lower"], ["inspect", tmp_path / "m.tflite"], ["inspect", "--json", tmp_path / "m.tflite"]):
+    for command in (
+        ["inspect", path],
+        ["inspect", "--json", path],
+        ["convert", path, "-o", tmp_path / "m.tflite", "--report", report, "--verbose"],
+        ["convert", path, "-o", tmp_path / "m.tflite", "--dump-after", "lower"],
+        ["inspect", tmp_path / "m.tflite"],
+        ["inspect", "--json", tmp_path / "m.tflite"],
+    ):
         done = run(command)
         assert done.returncode == 0, (command, done.stderr)
         for said in (done.stdout, done.stderr):
@@ -56,4 +72,7 @@ def test_very_long_names(tmp_path):
     path.write_bytes(model.SerializeToString())
     done = run(["convert", path, "-o", tmp_path / "m.tflite"])
     assert done.returncode == 0, done.stderr
-    assert json.loads(run(["inspect", "--json", tmp_path / "m.tflite"]).stdout)["graphs"][0]["inputs"][0]["name"] == "n" * 1_000_000
+    assert (
+        json.loads(run(["inspect", "--json", tmp_path / "m.tflite"]).stdout)["graphs"][0]["inputs"][0]["name"]
+        == "n" * 1_000_000
+    )

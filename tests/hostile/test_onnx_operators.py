@@ -197,6 +197,7 @@ def test_good_model_changed(damage, kind, words, tmp_path, record_property):
 # Single nodes: operator, inputs (an array is a constant, a tuple the shape of a float input), attributes. What is wrong
 # with each is its name.
 
+
 def ints(*values):
     return np.array(values, np.int64)
 
@@ -232,7 +233,11 @@ NODES = {
     "gather nd beyond the rank": ("GatherND", [X, np.zeros((1, 5), np.int64)], {}),
     "gather nd of what is not there": ("GatherND", [X, ints(0, 3).reshape(1, 2)], {}),
     "scatter nd of shapes": ("ScatterND", [X, np.zeros((2, 1), np.int64), np.zeros((2, 3), np.float32)], {}),
-    "scatter nd to what is not there": ("ScatterND", [X, ints(5).reshape(1, 1), np.zeros((1, 3, 5, 7), np.float32)], {}),
+    "scatter nd to what is not there": (
+        "ScatterND",
+        [X, ints(5).reshape(1, 1), np.zeros((1, 3, 5, 7), np.float32)],
+        {},
+    ),
     "squeeze of what is not one": ("Squeeze", [X, ints(1)], {}),
     "squeeze of no axis": ("Squeeze", [X, ints(4)], {}),
     "unsqueeze of one axis twice": ("Unsqueeze", [X, ints(1, 1)], {}),
@@ -283,12 +288,20 @@ NODES = {
     "pool of a huge window": ("AveragePool", [X], {"kernel_shape": [HUGE, HUGE]}),
     "pool of another rank": ("MaxPool", [X], {"kernel_shape": [2]}),
     "pool with wide pads": ("MaxPool", [X], {"kernel_shape": [2, 2], "pads": [5, 5, 5, 5]}),
-    "normalization of other lengths": ("BatchNormalization", [X, floats(1, 1), floats(0, 0), floats(0, 0), floats(1, 1)], {}),
+    "normalization of other lengths": (
+        "BatchNormalization",
+        [X, floats(1, 1), floats(0, 0), floats(0, 0), floats(1, 1)],
+        {},
+    ),
     "normalization of a vector": ("BatchNormalization", [(3,), floats(1), floats(0), floats(0), floats(1)], {}),
     "one factor for all channels": ("InstanceNormalization", [X, floats(1), floats(0)], {}),
     "statistics of other lengths": ("BatchNormalization", [X, floats(1), floats(0), floats(0), floats(1)], {}),
     "instances of other lengths": ("InstanceNormalization", [X, floats(1, 1), floats(0, 0)], {}),
-    "one factor for all channels of groups": ("com.microsoft.GroupNorm", [X, floats(1), floats(0)], {"groups": 7, "activation": 0}),
+    "one factor for all channels of groups": (
+        "com.microsoft.GroupNorm",
+        [X, floats(1), floats(0)],
+        {"groups": 7, "activation": 0},
+    ),
     "layers along no axis": ("LayerNormalization", [X, floats(1)], {"axis": 4}),
     "responses of an even size": ("LRN", [X], {"size": 0}),
     "resize without scales or sizes": ("Resize", [X], {}),
@@ -299,7 +312,11 @@ NODES = {
     "resize by what overflows": ("Resize", [X, floats(), floats(1, 1, 3e38, 3e38)], {}),
     "resize of another rank": ("Resize", [X, floats(), floats(2, 2)], {}),
     "resize to negative sizes": ("Resize", [X, floats(), floats(), ints(2, 3, -5, 7)], {}),
-    "quantize by scales of another length": ("QuantizeLinear", [X, floats(1, 1), np.array([1, 1], np.uint8)], {"axis": 1}),
+    "quantize by scales of another length": (
+        "QuantizeLinear",
+        [X, floats(1, 1), np.array([1, 1], np.uint8)],
+        {"axis": 1},
+    ),
     "quantize along no axis": ("QuantizeLinear", [X, floats(1, 1, 1), np.array([1, 1, 1], np.uint8)], {"axis": 4}),
     "cast to an unknown type": ("Cast", [X], {"to": 99}),
     "cast to no type": ("Cast", [X], {"to": 0}),
@@ -308,10 +325,26 @@ NODES = {
     "einsum of what is given nowhere": ("Einsum", [(2, 3)], {"equation": "ij->k"}),
     "einsum that is noise": ("Einsum", [(2, 3)], {"equation": "->->,,..i.j"}),
     "eye of a vector": ("EyeLike", [(3,)], {}),
-    "lstm of other weights": ("LSTM", [(5, 2, 3), np.zeros((1, 16, 4), np.float32), np.zeros((1, 16, 4), np.float32)], {"hidden_size": 4}),
-    "lstm of a negative size": ("LSTM", [(5, 2, 3), np.zeros((1, 16, 3), np.float32), np.zeros((1, 16, 4), np.float32)], {"hidden_size": -4}),
-    "lstm that goes sideways": ("LSTM", [(5, 2, 3), np.zeros((1, 16, 3), np.float32), np.zeros((1, 16, 4), np.float32)], {"hidden_size": 4, "direction": "sideways"}),
-    "gru of other weights": ("GRU", [(5, 2, 3), np.zeros((1, 12, 3), np.float32), np.zeros((1, 11, 4), np.float32)], {"hidden_size": 4}),
+    "lstm of other weights": (
+        "LSTM",
+        [(5, 2, 3), np.zeros((1, 16, 4), np.float32), np.zeros((1, 16, 4), np.float32)],
+        {"hidden_size": 4},
+    ),
+    "lstm of a negative size": (
+        "LSTM",
+        [(5, 2, 3), np.zeros((1, 16, 3), np.float32), np.zeros((1, 16, 4), np.float32)],
+        {"hidden_size": -4},
+    ),
+    "lstm that goes sideways": (
+        "LSTM",
+        [(5, 2, 3), np.zeros((1, 16, 3), np.float32), np.zeros((1, 16, 4), np.float32)],
+        {"hidden_size": 4, "direction": "sideways"},
+    ),
+    "gru of other weights": (
+        "GRU",
+        [(5, 2, 3), np.zeros((1, 12, 3), np.float32), np.zeros((1, 11, 4), np.float32)],
+        {"hidden_size": 4},
+    ),
     "sequences longer than there are": ("ReverseSequence", [(5, 2, 3), ints(9, 1)], {}),
     "sums along two axes": ("CumSum", [X, ints(1, 2)], {}),
     "sums along no axis": ("CumSum", [X, ints(4)], {}),
@@ -340,9 +373,17 @@ def single(operator, inputs, attributes, outputs=1, opset=None):
     made = [f"out{i}" for i in range(outputs)]
     domain, _, name = operator.rpartition(".")
     node = helper.make_node(name, names, made, name="the_node", domain=domain, **attributes)
-    graph = helper.make_graph([node], "g", given, [helper.make_tensor_value_info(name, F, None) for name in made], initializer=constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset or OPSETS.get(operator, 13)),
-                                                  helper.make_opsetid("com.microsoft", 1)], ir_version=8)
+    graph = helper.make_graph(
+        [node], "g", given, [helper.make_tensor_value_info(name, F, None) for name in made], initializer=constants
+    )
+    return helper.make_model(
+        graph,
+        opset_imports=[
+            helper.make_opsetid("", opset or OPSETS.get(operator, 13)),
+            helper.make_opsetid("com.microsoft", 1),
+        ],
+        ir_version=8,
+    )
 
 
 @pytest.mark.parametrize("case", NODES)
@@ -370,10 +411,19 @@ BOMBS = {
 
 def loops_in_loops():
     def around(inner, turns):
-        return body(nodes=[helper.make_node("Constant", [], ["n2"], value_int=turns), helper.make_node("Identity", ["c"], ["c_out"]),
-                           helper.make_node("Loop", ["n2", "", "s"], ["s_out"], name="the_loop", body=inner)])
+        return body(
+            nodes=[
+                helper.make_node("Constant", [], ["n2"], value_int=turns),
+                helper.make_node("Identity", ["c"], ["c_out"]),
+                helper.make_node("Loop", ["n2", "", "s"], ["s_out"], name="the_loop", body=inner),
+            ]
+        )
 
-    return loop(around(around(body(), 2**40), 1000), initializers=[numpy_helper.from_array(np.array(1000, np.int64), "n")], inputs=("n", "", "x"))
+    return loop(
+        around(around(body(), 2**40), 1000),
+        initializers=[numpy_helper.from_array(np.array(1000, np.int64), "n")],
+        inputs=("n", "", "x"),
+    )
 
 
 @pytest.mark.parametrize("case", BOMBS)
@@ -408,31 +458,60 @@ def branch(source="x", outputs=("t",), kind=None, nodes=None, inputs=()):
 
 def conditional(then=None, otherwise=None, condition=None, outputs=("y",)):
     attributes = {"then_branch": then or branch(), "else_branch": otherwise or branch()}
-    nodes = [helper.make_node("If", ["c"], list(outputs), name="the_if", **{k: v for k, v in attributes.items() if v != "absent"})]
-    graph = helper.make_graph(nodes, "g", [condition or scalar("c", B), vector("x")], [vector(name) for name in outputs])
+    nodes = [
+        helper.make_node(
+            "If", ["c"], list(outputs), name="the_if", **{k: v for k, v in attributes.items() if v != "absent"}
+        )
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [condition or scalar("c", B), vector("x")], [vector(name) for name in outputs]
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
 def body(inputs=("i", "c", "s"), outputs=("c_out", "s_out"), nodes=None):
     kinds = {"i": scalar("i", I64), "c": scalar("c", B), "c_out": scalar("c_out", B)}
     nodes = nodes or [helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Neg", ["s"], ["s_out"])]
-    return helper.make_graph(nodes, "body", [kinds.get(n) or vector(n) for n in inputs], [kinds.get(n) or vector(n) for n in outputs])
+    return helper.make_graph(
+        nodes, "body", [kinds.get(n) or vector(n) for n in inputs], [kinds.get(n) or vector(n) for n in outputs]
+    )
 
 
 def loop(the_body=None, inputs=("n", "go", "x"), outputs=("y",), initializers=(), **attributes):
-    nodes = [helper.make_node("Loop", list(inputs), list(outputs), name="the_loop", **({} if the_body == "absent" else {"body": the_body or body()}), **attributes)]
+    nodes = [
+        helper.make_node(
+            "Loop",
+            list(inputs),
+            list(outputs),
+            name="the_loop",
+            **({} if the_body == "absent" else {"body": the_body or body()}),
+            **attributes,
+        )
+    ]
     given = [helper.make_tensor_value_info("n", I64, []), helper.make_tensor_value_info("go", B, []), vector("x")]
     given = [g for g in given if g.name not in {t.name for t in initializers}]
-    graph = helper.make_graph(nodes, "g", given, [helper.make_tensor_value_info(name, F, None) for name in outputs], initializer=list(initializers))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        given,
+        [helper.make_tensor_value_info(name, F, None) for name in outputs],
+        initializer=list(initializers),
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
 def scan(inputs=("s", "e"), outputs=("s_out", "e_out"), count=1, given=("x", "xs"), **attributes):
     nodes = [helper.make_node("Add", ["s", "e"], ["s_out"]), helper.make_node("Neg", ["e"], ["e_out"])]
     graph = helper.make_graph(nodes, "body", [vector(n) for n in inputs], [vector(n) for n in outputs])
-    node = helper.make_node("Scan", list(given), ["y", "ys"], name="the_scan", body=graph, num_scan_inputs=count, **attributes)
-    whole = helper.make_graph([node], "g", [vector("x"), helper.make_tensor_value_info("xs", F, [4, 3])],
-                              [vector("y"), helper.make_tensor_value_info("ys", F, None)])
+    node = helper.make_node(
+        "Scan", list(given), ["y", "ys"], name="the_scan", body=graph, num_scan_inputs=count, **attributes
+    )
+    whole = helper.make_graph(
+        [node],
+        "g",
+        [vector("x"), helper.make_tensor_value_info("xs", F, [4, 3])],
+        [vector("y"), helper.make_tensor_value_info("ys", F, None)],
+    )
     return helper.make_model(whole, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
@@ -473,12 +552,16 @@ def branch_that_gives_nothing():
 
 @controls("unsupported", "the_if", "cycle")
 def branch_with_a_cycle():
-    return conditional(then=branch(nodes=[helper.make_node("Add", ["x", "u"], ["t"]), helper.make_node("Neg", ["t"], ["u"])]))
+    return conditional(
+        then=branch(nodes=[helper.make_node("Add", ["x", "u"], ["t"]), helper.make_node("Neg", ["t"], ["u"])])
+    )
 
 
 @controls("unsupported", "the_if")
 def branch_with_one_name_twice():
-    return conditional(then=branch(nodes=[helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Abs", ["x"], ["t"])]))
+    return conditional(
+        then=branch(nodes=[helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Abs", ["x"], ["t"])])
+    )
 
 
 @controls("malformed", "the_if")
@@ -504,7 +587,12 @@ def loop_without_a_body():
 
 @controls("malformed", "the_loop")
 def body_with_too_few_inputs():
-    return loop(body(inputs=("i", "c"), nodes=[helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Identity", ["x"], ["s_out"])]))
+    return loop(
+        body(
+            inputs=("i", "c"),
+            nodes=[helper.make_node("Identity", ["c"], ["c_out"]), helper.make_node("Identity", ["x"], ["s_out"])],
+        )
+    )
 
 
 @controls("malformed", "the_loop")

@@ -185,7 +185,11 @@ def call_functions(m, *functions):
     """`functions` are (name, nodes[, inputs, outputs]); the_reshape calls the first."""
     for name, nodes, *ports in functions:
         inputs, outputs = ports or (["p"], ["q"])
-        m.functions.append(helper.make_function("own", name, inputs, outputs, nodes, [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]))
+        m.functions.append(
+            helper.make_function(
+                "own", name, inputs, outputs, nodes, [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
+            )
+        )
     m.opset_import.append(helper.make_opsetid("own", 1))
     m.graph.node[1].CopyFrom(helper.make_node(functions[0][0], ["conv_out"], ["r"], name="the_call", domain="own"))
 
@@ -206,7 +210,9 @@ def functions_that_call_each_other(m):
 
 @broken("malformed", "64 deep")
 def functions_that_call_each_other_deeply(m):
-    call_functions(m, *[(f"F{i}", [call(f"F{i + 1}")]) for i in range(500)], ("F500", [helper.make_node("Identity", ["p"], ["q"])]))
+    call_functions(
+        m, *[(f"F{i}", [call(f"F{i + 1}")]) for i in range(500)], ("F500", [helper.make_node("Identity", ["p"], ["q"])])
+    )
 
 
 @broken("malformed", "nodes")
@@ -643,7 +649,9 @@ def test_changed_bytes_never_crash(tmp_path):
     for round_ in range(150):  # the fuzz targets try millions
         data = bytearray(WHOLE)
         for _ in range(rng.choice((1, 1, 2, 8))):
-            data[rng.choice((rng.randrange(len(data)), rng.randrange(260), len(data) - 1 - rng.randrange(260)))] = rng.randrange(256)
+            data[rng.choice((rng.randrange(len(data)), rng.randrange(260), len(data) - 1 - rng.randrange(260)))] = (
+                rng.randrange(256)
+            )
         path.write_bytes(data)
         done = converter.convert(path, output / "m.tflite", cpu_seconds=2)
         if done.status == "broken":

@@ -14,7 +14,9 @@ from tests.support import converter
 
 def model_of(nodes, inputs, outputs, value_info=(), initializers=(), opset=13):
     graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers), value_info=list(value_info))
-    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("other", 1)])
+    return helper.make_model(
+        graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("other", 1)]
+    )
 
 
 def f32(name, *shape):
@@ -56,10 +58,14 @@ def test_300_unknown_operators_in_a_row(tmp_path):
 
 def test_300_unsupported_nodes_with_declared_types(tmp_path):
     """Erf is refused for integers: each node can only be judged by the type that the file declares of its input."""
+
     def value(name):
         return helper.make_tensor_value_info(name, TensorProto.INT64, [2, 3000])
+
     nodes = chain(300, lambda name, a, b: helper.make_node("Erf", [a], [b], name=name))
-    _, refused, open_nodes = refusal(model_of(nodes, [value("x")], [value("y")], [value(f"v{i}") for i in range(1, 300)]), tmp_path)
+    _, refused, open_nodes = refusal(
+        model_of(nodes, [value("x")], [value("y")], [value(f"v{i}") for i in range(1, 300)]), tmp_path
+    )
     assert refused == [f"n{i}" for i in range(300)] and open_nodes == []
 
     text, refused, open_nodes = refusal(model_of(nodes, [value("x")], [value("y")]), tmp_path)
@@ -74,14 +80,17 @@ def test_100000_nodes_take_linear_time(tmp_path):
 
 
 def test_what_depends_on_an_unknown_type_is_not_judged(tmp_path):
-    _, refused, open_nodes = refusal(parsed("""g (float[2,3] x) => (y) {
+    _, refused, open_nodes = refusal(
+        parsed("""g (float[2,3] x) => (y) {
         a = other.Foo(x)
         b = Add(a, a)
         c = Relu(b)
         d = other.Bar(c)
         e = Tanh(x)
         y = Mul(d, e)
-    }"""), tmp_path)
+    }"""),
+        tmp_path,
+    )
     assert sorted(refused) == ["a", "d"]
     assert open_nodes == ["b", "c", "y"]
 
@@ -173,8 +182,10 @@ def test_a_node_of_an_unrolled_loop_is_listed_once(tmp_path):
 
 def test_nested_subgraphs_take_linear_time(tmp_path):
     """Each level is tried with its node, and looked through when the node is not judged: not twice as often at each level."""
+
     def leaf():
         return helper.make_graph([helper.make_node("Foo", ["x"], ["r"], domain="other")], "leaf", [], [f32("r", 2)])
+
     inner = leaf()
     for depth in range(24):
         condition = helper.make_node("Foo", ["x"], [f"c{depth}"], domain="other", name=f"c{depth}")

@@ -199,7 +199,12 @@ def with_while(m, cond, body):
 
 def another_graph(m):
     graph = schema.SubGraphT()
-    graph.name, graph.tensors, graph.inputs, graph.outputs = f"graph {len(m.subgraphs)}", [tensor("x", (2, 4)), tensor("y", (2, 4))], [0], [1]
+    graph.name, graph.tensors, graph.inputs, graph.outputs = (
+        f"graph {len(m.subgraphs)}",
+        [tensor("x", (2, 4)), tensor("y", (2, 4))],
+        [0],
+        [1],
+    )
     graph.operators = [operator(1, (0,), (1,))]
     m.subgraphs.append(graph)
     return graph
@@ -229,8 +234,13 @@ def graphs_that_run_each_other(m):
         graph.operators = m.subgraphs[0].operators[1:]
         graph.operators[0].inputs, graph.operators[0].outputs = [0], [1]
         graph.operators = [operator(2, (0,), (1,))]
-        graph.operators[0].builtinOptionsType, graph.operators[0].builtinOptions = schema.BuiltinOptions.WhileOptions, schema.WhileOptionsT()
-        graph.operators[0].builtinOptions.condSubgraphIndex = graph.operators[0].builtinOptions.bodySubgraphIndex = other
+        graph.operators[0].builtinOptionsType, graph.operators[0].builtinOptions = (
+            schema.BuiltinOptions.WhileOptions,
+            schema.WhileOptionsT(),
+        )
+        graph.operators[0].builtinOptions.condSubgraphIndex = graph.operators[0].builtinOptions.bodySubgraphIndex = (
+            other
+        )
     m.subgraphs[0].operators[1].inputs, m.subgraphs[0].operators[1].outputs = [3], [4]
 
 
@@ -569,7 +579,11 @@ def test_cut_at_any_byte(tmp_path, record_property):
         path.write_bytes(whole[:cut])
         done = run(["inspect", path])
         # What stands behind the last thing that is used may be missing.
-        assert done.returncode == 6 and len(done.stderr.splitlines()) == 1 or cut > len(whole) - 16, (cut, done.returncode, done.stderr)
+        assert done.returncode == 6 and len(done.stderr.splitlines()) == 1 or cut > len(whole) - 16, (
+            cut,
+            done.returncode,
+            done.stderr,
+        )
     record_property("hostile files refused", len(cuts))
 
 
@@ -583,7 +597,11 @@ def test_changed_bytes_never_crash(tmp_path):
             data[rng.randrange(8, len(data))] = rng.choice((rng.randrange(256), rng.randrange(16), 0xFF))
         path.write_bytes(data)
         done = run(["inspect", path])
-        assert done.returncode in (0, 6, 8) and len(done.stderr.splitlines()) == (done.returncode != 0), (round_, done.returncode, done.stderr)
+        assert done.returncode in (0, 6, 8) and len(done.stderr.splitlines()) == (done.returncode != 0), (
+            round_,
+            done.returncode,
+            done.stderr,
+        )
 
 
 # What looks wrong and is right.

@@ -13,13 +13,28 @@ from tests.hostile.refusal import refuse, run
 
 NODES = pathlib.Path(onnx.__file__).parent / "backend/test/data/node"
 # Only indices or zero points among them, which are read one by one: a mixture has one meaning, and need not be refused.
-READ_ONE_BY_ONE = {"BatchNormalization", "ConvInteger", "MatMulInteger", "MaxUnpool", "MelWeightMatrix", "QLinearConv", "QLinearMatMul", "Slice", "STFT"}
+READ_ONE_BY_ONE = {
+    "BatchNormalization",
+    "ConvInteger",
+    "MatMulInteger",
+    "MaxUnpool",
+    "MelWeightMatrix",
+    "QLinearConv",
+    "QLinearMatMul",
+    "Slice",
+    "STFT",
+}
 
 
 def another(schema, parameter, now):
     """A type that the operator takes there too, and that is not widened to the one that is there."""
     allowed = next((c.allowed_type_strs for c in schema.type_constraints if c.type_param_str == parameter), [])
-    names = {TensorProto.FLOAT: "float", TensorProto.DOUBLE: "double", TensorProto.INT32: "int32", TensorProto.INT64: "int64"}
+    names = {
+        TensorProto.FLOAT: "float",
+        TensorProto.DOUBLE: "double",
+        TensorProto.INT32: "int32",
+        TensorProto.INT64: "int64",
+    }
     return next((kind for kind, name in names.items() if kind != now and f"tensor({name})" in allowed), None)
 
 
@@ -39,8 +54,14 @@ def mixtures():
         types = {v.name: v.type.tensor_type.elem_type for v in model.graph.input}
         formal = [schema.inputs[min(i, len(schema.inputs) - 1)] for i in range(len(node.input))]
         for i, name in enumerate(node.input):
-            others = [j for j in range(len(node.input)) if j != i and node.input[j] and formal[j].type_str == formal[i].type_str]
-            is_free = formal[i].option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not formal[i].is_homogeneous
+            others = [
+                j
+                for j in range(len(node.input))
+                if j != i and node.input[j] and formal[j].type_str == formal[i].type_str
+            ]
+            is_free = (
+                formal[i].option == onnx.defs.OpSchema.FormalParameterOption.Variadic and not formal[i].is_homogeneous
+            )
             if not others or is_free or types.get(name, 0) == 0 or list(node.input).count(name) > 1:
                 continue
             if kind := another(schema, formal[i].type_str, types[name]):

@@ -39,8 +39,17 @@ FOLDERS = {
     "layout/weights": {"layout/core"},
 }
 # Files at a layer's root that its folders may include: what the whole layer uses.
-PLAIN = {"stream": {"stream/dtype.h", "stream/error.h", "stream/nearest_name.h", "stream/printable.h", "stream/progress.h", "stream/shape.h"},
-         "layout": set()}
+PLAIN = {
+    "stream": {
+        "stream/dtype.h",
+        "stream/error.h",
+        "stream/nearest_name.h",
+        "stream/printable.h",
+        "stream/progress.h",
+        "stream/shape.h",
+    },
+    "layout": set(),
+}
 # What a whole layer may include of another, where that is not all of it.
 ONLY = {("emit", "layout"): "layout/core/"}
 GENERATED = {"schemas/onnx.pb.h", "schemas/tflite_generated.h"}
@@ -53,8 +62,13 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 def tracked():
     """What git knows or would add; everything else (build trees) is not source."""
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout.splitlines()
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
     return [path for path in map(pathlib.PurePosixPath, listed) if (ROOT / path).is_file()]
 
 
@@ -120,7 +134,7 @@ def files_do_not_include_each_other():
         if state.get(name) == "done" or name not in needs:
             return
         if state.get(name) == "open":
-            yield " -> ".join(trail[trail.index(name):] + [name])
+            yield " -> ".join(trail[trail.index(name) :] + [name])
             return
         state[name] = "open"
         trail.append(name)
@@ -157,7 +171,9 @@ def using_declarations_are_used():
             continue
         for declared in USING.finditer(TEXT[path]):
             name = declared[1] or declared[2]
-            if len(re.findall(rf"\b{name}\b", TEXT[path])) == len(re.findall(rf"using [\w:]*\b{name};|\bnamespace {name} =", TEXT[path])):
+            if len(re.findall(rf"\b{name}\b", TEXT[path])) == len(
+                re.findall(rf"using [\w:]*\b{name};|\bnamespace {name} =", TEXT[path])
+            ):
                 yield f"{path} declares '{name}' and does not use it"
 
 
@@ -231,13 +247,29 @@ def python_is_formatted():
 
 
 def python_has_no_findings_of_ruff():
-    yield from (line for line in lines_of("ruff", "check", "--output-format=concise", *PYTHON) if re.match(r"\S+:\d+:", line))
+    yield from (
+        line for line in lines_of("ruff", "check", "--output-format=concise", *PYTHON) if re.match(r"\S+:\d+:", line)
+    )
 
 
-RULES = [includes_point_left, phases_stand_apart, files_do_not_include_each_other, includes_name_a_file_from_the_root,
-         includes_name_headers, using_declarations_are_used, headers_are_guarded, headers_open_no_namespace,
-         files_name_their_licence, headers_say_what_they_are, names_say_something, files_are_short, nothing_is_marked_unfinished,
-         cpp_is_formatted, python_has_no_findings_of_ruff]
+RULES = [
+    includes_point_left,
+    phases_stand_apart,
+    files_do_not_include_each_other,
+    includes_name_a_file_from_the_root,
+    includes_name_headers,
+    using_declarations_are_used,
+    headers_are_guarded,
+    headers_open_no_namespace,
+    files_name_their_licence,
+    headers_say_what_they_are,
+    names_say_something,
+    files_are_short,
+    nothing_is_marked_unfinished,
+    cpp_is_formatted,
+    python_is_formatted,
+    python_has_no_findings_of_ruff,
+]
 
 
 NEEDS = {cpp_is_formatted: "clang-format-14", python_is_formatted: "ruff", python_has_no_findings_of_ruff: "ruff"}

@@ -41,7 +41,13 @@ def quoted(text):
 def number(value):
     if isinstance(value, (bool, np.bool_)):
         return str(int(value))
-    return str(int(value)) if isinstance(value, (int, np.integer)) else repr(float(value)) if value.dtype == np.float64 else str(value)
+    return (
+        str(int(value))
+        if isinstance(value, (int, np.integer))
+        else repr(float(value))
+        if value.dtype == np.float64
+        else str(value)
+    )
 
 
 def typed(kind):
@@ -110,7 +116,11 @@ def graph(g, random, indent=""):
     if g.sparse_initializer:
         raise NotWritten("a sparse initializer")
     ins, outs = (", ".join(value(v) for v in values) for values in (g.input, g.output))
-    constants = ",\n".join(f"{indent}    {head} {t.name} = {values}" for t in g.initializer for head, values in [tensor(t, t.name in random)])
+    constants = ",\n".join(
+        f"{indent}    {head} {t.name} = {values}"
+        for t in g.initializer
+        for head, values in [tensor(t, t.name in random)]
+    )
     lines = [f"{g.name or 'g'} ({ins}) => ({outs}) {{"]
     if constants:
         lines = [f"{g.name or 'g'} ({ins}) => ({outs}) <", f"{constants}>", f"{indent}{{"]
@@ -143,7 +153,14 @@ def shown(model):
             kinds[t.name] = helper.make_tensor_type_proto(t.data_type, t.dims).tensor_type
         for n in g.node:
             op = (n.domain, n.op_type)
-            found.add((op, "operands", tuple("-" if not i else "c" if i in constants else "r" for i in n.input), len(n.output)))
+            found.add(
+                (
+                    op,
+                    "operands",
+                    tuple("-" if not i else "c" if i in constants else "r" for i in n.input),
+                    len(n.output),
+                )
+            )
             first = kinds.get(n.input[0]) if n.input else None
             if first is not None:
                 found.add((op, "rank", len(first.shape.dim), any(not d.HasField("dim_value") for d in first.shape.dim)))
@@ -166,6 +183,7 @@ def operators(model):
             for a in n.attribute:
                 if a.HasField("g"):
                     yield from walk(a.g)
+
     return set(walk(model.graph))
 
 

@@ -4,7 +4,6 @@
 `bench/scale.py cgroup` does the same with 8 GB.
 """
 
-
 import pytest
 
 from bench.cgroup import MemoryLimit, Unavailable, evict

@@ -31,8 +31,14 @@ def test_more_files_than_may_be_open(tmp_path):
     for folder, options in ((one, []), (many, ["--files", "150"])):
         folder.mkdir()
         model = make(folder, 2000, *options)
-        done = converter.run("convert", model, "-o", folder / "m.tflite", "--threads=4",
-                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)))
+        done = converter.run(
+            "convert",
+            model,
+            "-o",
+            folder / "m.tflite",
+            "--threads=4",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)),
+        )
         assert done.returncode == 0, done.stderr
     assert len(list(many.glob("m.onnx.data.*"))) == 150
     assert (one / "m.tflite").read_bytes() == (many / "m.tflite").read_bytes()

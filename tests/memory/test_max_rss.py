@@ -60,9 +60,13 @@ def test_a_window_of_compressed_data_counts(tmp_path):
     """Long windows are what zstd's --long makes: 64 MiB of them must fit."""
     model = tmp_path / "m.onnx"
     weight = numpy_helper.from_array(np.random.default_rng(1).integers(0, 9, (2048, 2048)).astype(np.float32), "w")
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2048])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2048])], initializer=[weight])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2048])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2048])],
+        initializer=[weight],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), model)
     compressed = tmp_path / "m.onnx.zst"
     with open(model, "rb") as file:  # from a pipe, so that the window is not cut to the size of the file

@@ -28,8 +28,12 @@ def make(kind, size, path, *options):
 
 def measured(model, output, *options, prefix=()):
     """(peak that lowtide prints, peak that /proc shows) in bytes."""
-    process = subprocess.Popen([*prefix, str(converter.program()), "convert", str(model), "-o", str(output), *options],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*prefix, str(converter.program()), "convert", str(model), "-o", str(output), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     seen = [0]
 
     def watch():

@@ -17,7 +17,9 @@ def stored(path):
 
 def make(folder, size, *options):
     model = folder / "m.onnx"
-    converter.run("make-model", "conv-stack", "--sparse", f"--size={size}", "--quiet", "-o", model, *options, check=True)
+    converter.run(
+        "make-model", "conv-stack", "--sparse", f"--size={size}", "--quiet", "-o", model, *options, check=True
+    )
     data = folder / "m.onnx.data"
     if stored(data) > data.stat().st_size / 2:
         pytest.skip("the filesystem of the temporary folder keeps no holes")

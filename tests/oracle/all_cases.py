@@ -12,8 +12,11 @@ CASES = [case for cases in BY_FAMILY.values() for case in cases]
 
 def read_refused():
     """{case: words of the error}"""
-    rows = (line.split("\t") for line in (FOLDER / "refused.tsv").read_text().splitlines()
-            if line.strip() and not line.startswith("#"))
+    rows = (
+        line.split("\t")
+        for line in (FOLDER / "refused.tsv").read_text().splitlines()
+        if line.strip() and not line.startswith("#")
+    )
     return {case: words for case, words, _reason in rows}
 
 

@@ -12,6 +12,17 @@ FORMS = {
     "softmax": HEAD + "c = Softmax<axis=1>(b) d = Mul(c, c) y = Tanh(a)",
     "reshaped_later": HEAD + "c = Add(b, k) d = Mul(c, c) y = Reshape(a, s2)",
 }
-CASES = [Case(f"aliases/{name}", "float[2,3,4] x", body,
-              {key: value for key, value in W.items() if key in body.replace("(", " ").replace(")", " ").replace(",", " ").split()},
-              outputs="y, d") for name, body in FORMS.items()]
+CASES = [
+    Case(
+        f"aliases/{name}",
+        "float[2,3,4] x",
+        body,
+        {
+            key: value
+            for key, value in W.items()
+            if key in body.replace("(", " ").replace(")", " ").replace(",", " ").split()
+        },
+        outputs="y, d",
+    )
+    for name, body in FORMS.items()
+]

@@ -46,8 +46,13 @@ for size in (8, 9):
             conv(f"same_lower_kernel_{k}", (1, 3, size, 11), w, f'strides=[{stride},2], auto_pad="SAME_LOWER"')
 # ONNX Runtime refuses dilations with SAME; the pads that the specification asks for are spelled out for it.
 for same, pads in (("SAME_UPPER", "2,1,2,2"), ("SAME_LOWER", "2,2,2,1")):
-    conv(f"{same.lower()}_dilations", (1, 3, 9, 11), (4, 3, 3, 2), f'dilations=[2,3], auto_pad="{same}"',
-         same_as=f"y = Conv<dilations=[2,3], pads=[{pads}]>(x, w)")
+    conv(
+        f"{same.lower()}_dilations",
+        (1, 3, 9, 11),
+        (4, 3, 3, 2),
+        f'dilations=[2,3], auto_pad="{same}"',
+        same_as=f"y = Conv<dilations=[2,3], pads=[{pads}]>(x, w)",
+    )
 conv("auto_pad_valid", (1, 3, 9, 11), (4, 3, 3, 2), 'strides=[2,2], auto_pad="VALID"')
 conv("auto_pad_notset", (1, 3, 9, 11), (4, 3, 3, 2), 'pads=[1,0,0,1], auto_pad="NOTSET"')
 for opset in (7, 9, 11, 17, 19, 21, 22):
@@ -79,15 +84,33 @@ conv("3d_groups", (1, 4, 4, 5, 6), (6, 2, 2, 2, 3), "group=2", bias=True)
 CASES += [
     Case("conv/weights_at_run_time", "float[1,3,7,9] x, float[4,3,3,2] w", "y = Conv<pads=[1,0,1,1]>(x, w)"),
     Case("conv/bias_at_run_time", "float[1,3,7,9] x, float[4] b", "y = Conv(x, w, b)", {"w": (4, 3, 3, 2)}),
-    Case("conv/constant_input", "float[1,4,5,8] x", "c = Conv(k, w) y = Add(x, c)",
-         {"k": (1, 3, 7, 9), "w": (4, 3, 3, 2)}),
-    Case("conv/dynamic_batch", "float[N,3,7,9] x", "y = Conv<pads=[1,0,1,1]>(x, w)", {"w": (4, 3, 3, 2)},
-         shapes={"x": (5, 3, 7, 9)}),
-    Case("conv/float64", "double[1,3,7,9] x", "y = Conv(x, w)", {"w": np.random.default_rng(1).uniform(-1, 1, (4, 3, 3, 2))},
-         same_as="a = Cast<to=1>(x) b = Cast<to=1>(w) c = Conv(a, b) y = Cast<to=11>(c)"),
-    Case("conv/float16", "float16[1,3,7,9] x", "y = Conv(x, w)",
-         {"w": np.random.default_rng(1).uniform(-1, 1, (4, 3, 3, 2)).astype(np.float16)},
-         same_as="a = Cast<to=1>(x) b = Cast<to=1>(w) c = Conv(a, b) y = Cast<to=10>(c)"),
+    Case(
+        "conv/constant_input",
+        "float[1,4,5,8] x",
+        "c = Conv(k, w) y = Add(x, c)",
+        {"k": (1, 3, 7, 9), "w": (4, 3, 3, 2)},
+    ),
+    Case(
+        "conv/dynamic_batch",
+        "float[N,3,7,9] x",
+        "y = Conv<pads=[1,0,1,1]>(x, w)",
+        {"w": (4, 3, 3, 2)},
+        shapes={"x": (5, 3, 7, 9)},
+    ),
+    Case(
+        "conv/float64",
+        "double[1,3,7,9] x",
+        "y = Conv(x, w)",
+        {"w": np.random.default_rng(1).uniform(-1, 1, (4, 3, 3, 2))},
+        same_as="a = Cast<to=1>(x) b = Cast<to=1>(w) c = Conv(a, b) y = Cast<to=11>(c)",
+    ),
+    Case(
+        "conv/float16",
+        "float16[1,3,7,9] x",
+        "y = Conv(x, w)",
+        {"w": np.random.default_rng(1).uniform(-1, 1, (4, 3, 3, 2)).astype(np.float16)},
+        same_as="a = Cast<to=1>(x) b = Cast<to=1>(w) c = Conv(a, b) y = Cast<to=10>(c)",
+    ),
 ]
 
 # Chains that end in one operator.
@@ -95,29 +118,78 @@ for act in ("Relu", "LeakyRelu<alpha=0.2>", "Sigmoid", "Tanh", "HardSwish", "Cli
     name = act.split("<")[0].lower()
     extra = {"low": np.float32(0), "high": np.float32(6)} if act == "Clip" else {}
     arguments = "c, low, high" if act == "Clip" else "c"
-    CASES.append(Case(f"conv/then_{name}", "float[2,3,7,9] x", f"c = Conv<pads=[1,1,1,1]>(x, w, b) y = {act}({arguments})",
-                      {"w": (4, 3, 3, 3), "b": (4,), **extra}, opset=14))
+    CASES.append(
+        Case(
+            f"conv/then_{name}",
+            "float[2,3,7,9] x",
+            f"c = Conv<pads=[1,1,1,1]>(x, w, b) y = {act}({arguments})",
+            {"w": (4, 3, 3, 3), "b": (4,), **extra},
+            opset=14,
+        )
+    )
 CASES += [
-    Case("conv/then_clip_minus_1_1", "float[2,3,7,9] x", "c = Conv(x, w) y = Clip(c, low, high)",
-         {"w": (4, 3, 3, 2), "low": np.float32(-1), "high": np.float32(1)}),
-    Case("conv/after_pad", "float[1,3,7,9] x", "p = Pad(x, pads) y = Conv<strides=[2,1]>(p, w)",
-         {"pads": np.array([0, 0, 1, 2, 0, 0, 3, 0]), "w": (4, 3, 3, 2)}),
-    Case("conv/after_pad_with_value", "float[1,3,7,9] x", "p = Pad(x, pads, v) y = Conv(p, w)",
-         {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "v": np.float32(0.5), "w": (4, 3, 3, 2)}),
-    Case("conv/after_pad_and_pads", "float[1,3,7,9] x", "p = Pad(x, pads) y = Conv<pads=[1,0,0,1]>(p, w)",
-         {"pads": np.array([0, 0, 1, 0, 0, 0, 2, 1]), "w": (4, 3, 3, 2)}),
-    Case("conv/after_channel_pad", "float[1,3,7,9] x", "p = Pad(x, pads) y = Conv(p, w)",
-         {"pads": np.array([0, 1, 0, 0, 0, 1, 0, 0]), "w": (4, 5, 3, 2)}),
-    Case("conv/then_add_channel_bias", "float[1,3,7,9] x", "c = Conv(x, w) y = Add(c, b)",
-         {"w": (4, 3, 3, 2), "b": (1, 4, 1, 1)}),
-    Case("conv/then_mul_channel", "float[1,3,7,9] x", "c = Conv(x, w, b) y = Mul(c, s)",
-         {"w": (4, 3, 3, 2), "b": (4,), "s": (4, 1, 1)}),
-    Case("conv/then_add_that_is_no_bias", "float[1,3,7,9] x", "c = Conv(x, w) y = Add(c, b)",
-         {"w": (4, 3, 3, 2), "b": (1, 1, 5, 1)}),
-    Case("conv/shared_weights", "float[1,3,7,9] x, float[1,3,8,6] z", "y = Conv(x, w) v = Conv<strides=[2,2]>(z, w)",
-         {"w": (4, 3, 3, 2)}, outputs="y, v"),
-    Case("conv/result_used_twice", "float[1,3,7,9] x", "c = Conv(x, w, b) y = Relu(c) v = Neg(c)",
-         {"w": (4, 3, 3, 2), "b": (4,)}, outputs="y, v"),
+    Case(
+        "conv/then_clip_minus_1_1",
+        "float[2,3,7,9] x",
+        "c = Conv(x, w) y = Clip(c, low, high)",
+        {"w": (4, 3, 3, 2), "low": np.float32(-1), "high": np.float32(1)},
+    ),
+    Case(
+        "conv/after_pad",
+        "float[1,3,7,9] x",
+        "p = Pad(x, pads) y = Conv<strides=[2,1]>(p, w)",
+        {"pads": np.array([0, 0, 1, 2, 0, 0, 3, 0]), "w": (4, 3, 3, 2)},
+    ),
+    Case(
+        "conv/after_pad_with_value",
+        "float[1,3,7,9] x",
+        "p = Pad(x, pads, v) y = Conv(p, w)",
+        {"pads": np.array([0, 0, 1, 1, 0, 0, 1, 1]), "v": np.float32(0.5), "w": (4, 3, 3, 2)},
+    ),
+    Case(
+        "conv/after_pad_and_pads",
+        "float[1,3,7,9] x",
+        "p = Pad(x, pads) y = Conv<pads=[1,0,0,1]>(p, w)",
+        {"pads": np.array([0, 0, 1, 0, 0, 0, 2, 1]), "w": (4, 3, 3, 2)},
+    ),
+    Case(
+        "conv/after_channel_pad",
+        "float[1,3,7,9] x",
+        "p = Pad(x, pads) y = Conv(p, w)",
+        {"pads": np.array([0, 1, 0, 0, 0, 1, 0, 0]), "w": (4, 5, 3, 2)},
+    ),
+    Case(
+        "conv/then_add_channel_bias",
+        "float[1,3,7,9] x",
+        "c = Conv(x, w) y = Add(c, b)",
+        {"w": (4, 3, 3, 2), "b": (1, 4, 1, 1)},
+    ),
+    Case(
+        "conv/then_mul_channel",
+        "float[1,3,7,9] x",
+        "c = Conv(x, w, b) y = Mul(c, s)",
+        {"w": (4, 3, 3, 2), "b": (4,), "s": (4, 1, 1)},
+    ),
+    Case(
+        "conv/then_add_that_is_no_bias",
+        "float[1,3,7,9] x",
+        "c = Conv(x, w) y = Add(c, b)",
+        {"w": (4, 3, 3, 2), "b": (1, 1, 5, 1)},
+    ),
+    Case(
+        "conv/shared_weights",
+        "float[1,3,7,9] x, float[1,3,8,6] z",
+        "y = Conv(x, w) v = Conv<strides=[2,2]>(z, w)",
+        {"w": (4, 3, 3, 2)},
+        outputs="y, v",
+    ),
+    Case(
+        "conv/result_used_twice",
+        "float[1,3,7,9] x",
+        "c = Conv(x, w, b) y = Relu(c) v = Neg(c)",
+        {"w": (4, 3, 3, 2), "b": (4,)},
+        outputs="y, v",
+    ),
 ]
 
 
@@ -133,27 +205,43 @@ conv_transpose("plain", (2, 3, 5, 6), (3, 4, 3, 2))
 conv_transpose("bias", (2, 3, 5, 6), (3, 4, 3, 2), bias=4)
 for stride in (1, 2, 3):
     for kernel in (2, 3, 4):
-        conv_transpose(f"kernel_{kernel}_stride_{stride}", (1, 3, 5, 6), (3, 4, kernel, 3), f"strides=[{stride},2]", bias=4)
-        conv_transpose(f"pads_kernel_{kernel}_stride_{stride}", (1, 3, 5, 6), (3, 4, kernel, 3),
-                       f"strides=[{stride},2], pads=[1,1,1,1]")
+        conv_transpose(
+            f"kernel_{kernel}_stride_{stride}", (1, 3, 5, 6), (3, 4, kernel, 3), f"strides=[{stride},2]", bias=4
+        )
+        conv_transpose(
+            f"pads_kernel_{kernel}_stride_{stride}",
+            (1, 3, 5, 6),
+            (3, 4, kernel, 3),
+            f"strides=[{stride},2], pads=[1,1,1,1]",
+        )
         for same in ("SAME_UPPER", "SAME_LOWER"):
-            conv_transpose(f"{same.lower()}_kernel_{kernel}_stride_{stride}", (1, 3, 5, 6), (3, 4, kernel, 3),
-                           f'strides=[{stride},2], auto_pad="{same}"')
+            conv_transpose(
+                f"{same.lower()}_kernel_{kernel}_stride_{stride}",
+                (1, 3, 5, 6),
+                (3, 4, kernel, 3),
+                f'strides=[{stride},2], auto_pad="{same}"',
+            )
 conv_transpose("pads_asymmetric", (1, 3, 5, 6), (3, 4, 4, 3), "strides=[2,2], pads=[0,1,2,0]", bias=4)
 conv_transpose("kernel_smaller_than_stride", (1, 3, 5, 6), (3, 4, 2, 1), "strides=[3,2]")
 conv_transpose("output_padding", (1, 3, 5, 6), (3, 4, 3, 3), "strides=[2,3], output_padding=[1,2]", bias=4)
 conv_transpose("output_padding_pads", (1, 3, 5, 6), (3, 4, 3, 3), "strides=[2,2], pads=[1,1,1,1], output_padding=[1,0]")
 conv_transpose("output_shape", (1, 3, 5, 6), (3, 4, 3, 3), "strides=[2,2], output_shape=[10,11]")
 conv_transpose("output_shape_odd_pads", (1, 3, 5, 6), (3, 4, 3, 3), "strides=[3,2], output_shape=[14,12]", bias=4)
-conv_transpose("output_shape_same_lower", (1, 3, 5, 6), (3, 4, 3, 3),
-               'strides=[3,2], output_shape=[14,12], auto_pad="SAME_LOWER"')
-conv_transpose("output_shape_same_upper", (1, 3, 5, 6), (3, 4, 3, 3),
-               'strides=[3,2], output_shape=[14,12], auto_pad="SAME_UPPER"')
+conv_transpose(
+    "output_shape_same_lower", (1, 3, 5, 6), (3, 4, 3, 3), 'strides=[3,2], output_shape=[14,12], auto_pad="SAME_LOWER"'
+)
+conv_transpose(
+    "output_shape_same_upper", (1, 3, 5, 6), (3, 4, 3, 3), 'strides=[3,2], output_shape=[14,12], auto_pad="SAME_UPPER"'
+)
 conv_transpose("groups", (1, 4, 5, 6), (4, 3, 3, 2), "group=2, strides=[2,1]", bias=6)
-conv_transpose("groups_pads", (1, 6, 5, 4), (6, 2, 3, 3), "group=3, strides=[2,2], pads=[1,0,1,1], output_padding=[1,0]", bias=6)
+conv_transpose(
+    "groups_pads", (1, 6, 5, 4), (6, 2, 3, 3), "group=3, strides=[2,2], pads=[1,0,1,1], output_padding=[1,0]", bias=6
+)
 conv_transpose("depthwise", (1, 5, 4, 6), (5, 1, 4, 3), "group=5, strides=[2,2], pads=[1,1,1,0]")
 conv_transpose("dilations", (1, 3, 5, 6), (3, 4, 3, 2), "dilations=[2,3]")
-conv_transpose("dilations_strides", (1, 3, 5, 6), (3, 4, 3, 2), "dilations=[2,1], strides=[2,3], pads=[1,0,0,1]", bias=4)
+conv_transpose(
+    "dilations_strides", (1, 3, 5, 6), (3, 4, 3, 2), "dilations=[2,1], strides=[2,3], pads=[1,0,0,1]", bias=4
+)
 conv_transpose("1d", (2, 3, 7), (3, 4, 3), "strides=[2], pads=[1,0], output_padding=[1]", bias=4)
 conv_transpose("1d_groups", (2, 4, 7), (4, 3, 3), "strides=[2], group=2")
 conv_transpose("3d", (1, 3, 4, 5, 3), (3, 2, 3, 2, 2), "strides=[2,1,2]", bias=2)
@@ -161,55 +249,120 @@ conv_transpose("3d_pads", (1, 3, 4, 5, 3), (3, 2, 3, 3, 2), "strides=[2,2,1], pa
 for opset in (7, 11, 22):
     conv_transpose(f"opset_{opset}", (1, 3, 5, 6), (3, 4, 3, 3), "strides=[2,2], pads=[1,1,1,1]", bias=4, opset=opset)
 CASES += [
-    Case("conv_transpose/then_relu", "float[1,3,5,6] x", "c = ConvTranspose<strides=[2,2]>(x, w, b) y = Relu(c)",
-         {"w": (3, 4, 3, 3), "b": (4,)}),
-    Case("conv_transpose/weights_at_run_time", "float[1,3,5,6] x, float[3,4,3,2] w", "y = ConvTranspose<strides=[2,1]>(x, w)"),
+    Case(
+        "conv_transpose/then_relu",
+        "float[1,3,5,6] x",
+        "c = ConvTranspose<strides=[2,2]>(x, w, b) y = Relu(c)",
+        {"w": (3, 4, 3, 3), "b": (4,)},
+    ),
+    Case(
+        "conv_transpose/weights_at_run_time",
+        "float[1,3,5,6] x, float[3,4,3,2] w",
+        "y = ConvTranspose<strides=[2,1]>(x, w)",
+    ),
 ]
 
 
 def norm_weights(channels, seed=0):
     rng = np.random.default_rng(seed)
-    return {"s": rng.uniform(0.5, 2, channels).astype(np.float32), "b": rng.uniform(-1, 1, channels).astype(np.float32),
-            "m": rng.uniform(-1, 1, channels).astype(np.float32), "v": rng.uniform(0.1, 3, channels).astype(np.float32)}
+    return {
+        "s": rng.uniform(0.5, 2, channels).astype(np.float32),
+        "b": rng.uniform(-1, 1, channels).astype(np.float32),
+        "m": rng.uniform(-1, 1, channels).astype(np.float32),
+        "v": rng.uniform(0.1, 3, channels).astype(np.float32),
+    }
 
 
 BN = "BatchNormalization<epsilon=0.01>"
 for opset in (7, 9, 14, 15):
-    CASES.append(Case(f"batch_norm/opset_{opset}", "float[2,3,5,4] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3), opset))
+    CASES.append(
+        Case(f"batch_norm/opset_{opset}", "float[2,3,5,4] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3), opset)
+    )
 CASES += [
     Case("batch_norm/default_epsilon", "float[2,3,5,4] x", "y = BatchNormalization(x, s, b, m, v)", norm_weights(3)),
-    Case("batch_norm/momentum_is_for_training", "float[2,3,5,4] x", "y = BatchNormalization<momentum=0.3>(x, s, b, m, v)",
-         norm_weights(3)),
+    Case(
+        "batch_norm/momentum_is_for_training",
+        "float[2,3,5,4] x",
+        "y = BatchNormalization<momentum=0.3>(x, s, b, m, v)",
+        norm_weights(3),
+    ),
     Case("batch_norm/2d", "float[5,3] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3)),
     Case("batch_norm/3d", "float[2,3,7] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3)),
     Case("batch_norm/5d", "float[2,3,4,5,6] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3)),
-    Case("batch_norm/after_conv", "float[2,3,7,9] x", f"c = Conv(x, w) y = {BN}(c, s, b, m, v)",
-         {"w": (4, 3, 3, 2), **norm_weights(4)}),
-    Case("batch_norm/after_conv_with_bias_then_relu", "float[2,3,7,9] x",
-         f"c = Conv<pads=[1,1,1,1]>(x, w, k) n = {BN}(c, s, b, m, v) y = Relu(n)",
-         {"w": (4, 3, 3, 3), "k": (4,), **norm_weights(4)}),
-    Case("batch_norm/after_depthwise", "float[1,3,7,9] x", f"c = Conv<group=3>(x, w) y = {BN}(c, s, b, m, v)",
-         {"w": (6, 1, 3, 2), **norm_weights(6)}),
-    Case("batch_norm/after_grouped_conv", "float[1,4,7,9] x", f"c = Conv<group=2>(x, w) y = {BN}(c, s, b, m, v)",
-         {"w": (6, 2, 3, 2), **norm_weights(6)}),
-    Case("batch_norm/after_conv_transpose", "float[1,3,5,6] x", f"c = ConvTranspose<strides=[2,2]>(x, w) y = {BN}(c, s, b, m, v)",
-         {"w": (3, 4, 3, 2), **norm_weights(4)}),
-    Case("batch_norm/before_conv", "float[2,3,7,9] x", f"n = {BN}(x, s, b, m, v) y = Conv(n, w)",
-         {"w": (4, 3, 3, 2), **norm_weights(3)}),
+    Case(
+        "batch_norm/after_conv",
+        "float[2,3,7,9] x",
+        f"c = Conv(x, w) y = {BN}(c, s, b, m, v)",
+        {"w": (4, 3, 3, 2), **norm_weights(4)},
+    ),
+    Case(
+        "batch_norm/after_conv_with_bias_then_relu",
+        "float[2,3,7,9] x",
+        f"c = Conv<pads=[1,1,1,1]>(x, w, k) n = {BN}(c, s, b, m, v) y = Relu(n)",
+        {"w": (4, 3, 3, 3), "k": (4,), **norm_weights(4)},
+    ),
+    Case(
+        "batch_norm/after_depthwise",
+        "float[1,3,7,9] x",
+        f"c = Conv<group=3>(x, w) y = {BN}(c, s, b, m, v)",
+        {"w": (6, 1, 3, 2), **norm_weights(6)},
+    ),
+    Case(
+        "batch_norm/after_grouped_conv",
+        "float[1,4,7,9] x",
+        f"c = Conv<group=2>(x, w) y = {BN}(c, s, b, m, v)",
+        {"w": (6, 2, 3, 2), **norm_weights(6)},
+    ),
+    Case(
+        "batch_norm/after_conv_transpose",
+        "float[1,3,5,6] x",
+        f"c = ConvTranspose<strides=[2,2]>(x, w) y = {BN}(c, s, b, m, v)",
+        {"w": (3, 4, 3, 2), **norm_weights(4)},
+    ),
+    Case(
+        "batch_norm/before_conv",
+        "float[2,3,7,9] x",
+        f"n = {BN}(x, s, b, m, v) y = Conv(n, w)",
+        {"w": (4, 3, 3, 2), **norm_weights(3)},
+    ),
     # With pads the shift does not move through the convolution: the padding is zero after the normalisation.
-    Case("batch_norm/before_conv_with_pads", "float[2,3,7,9] x", f"n = {BN}(x, s, b, m, v) y = Conv<pads=[1,1,1,1]>(n, w)",
-         {"w": (4, 3, 3, 3), **norm_weights(3)}),
-    Case("batch_norm/after_conv_used_twice", "float[2,3,7,9] x", f"c = Conv(x, w) y = {BN}(c, s, b, m, v) z = Relu(c)",
-         {"w": (4, 3, 3, 2), **norm_weights(4)}, outputs="y, z"),
-    Case("batch_norm/after_gemm", "float[5,6] x", f"c = Gemm<transB=1>(x, w, k) y = {BN}(c, s, b, m, v)",
-         {"w": (4, 6), "k": (4,), **norm_weights(4)}),
-    Case("batch_norm/before_gemm", "float[5,6] x", f"n = {BN}(x, s, b, m, v) y = Gemm<transB=1>(n, w)",
-         {"w": (4, 6), **norm_weights(6)}),
-    Case("batch_norm/twice_after_conv", "float[2,3,7,9] x",
-         f"c = Conv(x, w) n = {BN}(c, s, b, m, v) y = {BN}(n, s2, b2, m2, v2)",
-         {"w": (4, 3, 3, 2), **norm_weights(4), **{k + "2": v for k, v in norm_weights(4, 1).items()}}),
-    Case("batch_norm/statistics_at_run_time", "float[2,3,5,4] x, float[3] m", f"y = {BN}(x, s, b, m, v)",
-         {k: v for k, v in norm_weights(3).items() if k != "m"}),
+    Case(
+        "batch_norm/before_conv_with_pads",
+        "float[2,3,7,9] x",
+        f"n = {BN}(x, s, b, m, v) y = Conv<pads=[1,1,1,1]>(n, w)",
+        {"w": (4, 3, 3, 3), **norm_weights(3)},
+    ),
+    Case(
+        "batch_norm/after_conv_used_twice",
+        "float[2,3,7,9] x",
+        f"c = Conv(x, w) y = {BN}(c, s, b, m, v) z = Relu(c)",
+        {"w": (4, 3, 3, 2), **norm_weights(4)},
+        outputs="y, z",
+    ),
+    Case(
+        "batch_norm/after_gemm",
+        "float[5,6] x",
+        f"c = Gemm<transB=1>(x, w, k) y = {BN}(c, s, b, m, v)",
+        {"w": (4, 6), "k": (4,), **norm_weights(4)},
+    ),
+    Case(
+        "batch_norm/before_gemm",
+        "float[5,6] x",
+        f"n = {BN}(x, s, b, m, v) y = Gemm<transB=1>(n, w)",
+        {"w": (4, 6), **norm_weights(6)},
+    ),
+    Case(
+        "batch_norm/twice_after_conv",
+        "float[2,3,7,9] x",
+        f"c = Conv(x, w) n = {BN}(c, s, b, m, v) y = {BN}(n, s2, b2, m2, v2)",
+        {"w": (4, 3, 3, 2), **norm_weights(4), **{k + "2": v for k, v in norm_weights(4, 1).items()}},
+    ),
+    Case(
+        "batch_norm/statistics_at_run_time",
+        "float[2,3,5,4] x, float[3] m",
+        f"y = {BN}(x, s, b, m, v)",
+        {k: v for k, v in norm_weights(3).items() if k != "m"},
+    ),
 ]
 
 SCALE = {"s": f32(0.5, 2, -1), "b": f32(1, -2, 0.25)}
@@ -217,26 +370,39 @@ CASES += [
     Case("instance_norm/4d", "float[2,3,5,4] x", "y = InstanceNormalization<epsilon=0.01>(x, s, b)", SCALE),
     Case("instance_norm/3d", "float[2,3,7] x", "y = InstanceNormalization(x, s, b)", SCALE),
     Case("instance_norm/5d", "float[2,3,4,5,6] x", "y = InstanceNormalization(x, s, b)", SCALE),
-    Case("instance_norm/after_conv", "float[2,4,7,9] x", "c = Conv(x, w) y = InstanceNormalization(c, s, b)",
-         {"w": (3, 4, 3, 2), **SCALE}),
+    Case(
+        "instance_norm/after_conv",
+        "float[2,4,7,9] x",
+        "c = Conv(x, w) y = InstanceNormalization(c, s, b)",
+        {"w": (3, 4, 3, 2), **SCALE},
+    ),
 ]
 
 
 def lrn_of(size, alpha=1e-4, beta=0.75, bias=1.0):
     """LRN by the specification's formula: ONNX Runtime refuses even sizes."""
+
     def compute(arrays, _):
         x = arrays["x"].astype(np.float64)
         squares = np.zeros_like(x)
         for c in range(x.shape[1]):
             low, high = max(0, c - (size - 1) // 2), min(x.shape[1] - 1, c + size // 2)
-            squares[:, c] = np.sum(x[:, low:high + 1] ** 2, axis=1)
+            squares[:, c] = np.sum(x[:, low : high + 1] ** 2, axis=1)
         return {"y": (x / (bias + alpha / size * squares) ** beta).astype(np.float32)}
+
     return compute
 
 
 for size in (1, 2, 3, 4, 5, 6):
-    CASES.append(Case(f"lrn/size_{size}", "float[2,7,5,4] x", f"y = LRN<size={size}, alpha=0.3, beta=0.75, bias=1.5>(x)",
-                      ranges={"x": (-3, 3)}, numpy=lrn_of(size, 0.3, 0.75, 1.5)))
+    CASES.append(
+        Case(
+            f"lrn/size_{size}",
+            "float[2,7,5,4] x",
+            f"y = LRN<size={size}, alpha=0.3, beta=0.75, bias=1.5>(x)",
+            ranges={"x": (-3, 3)},
+            numpy=lrn_of(size, 0.3, 0.75, 1.5),
+        )
+    )
 CASES += [
     Case("lrn/defaults", "float[2,7,5,4] x", "y = LRN<size=3>(x)", ranges={"x": (-30, 30)}),
     Case("lrn/beta_of_one", "float[2,7,5,4] x", "y = LRN<size=4, alpha=2.0, beta=1.0>(x)", numpy=lrn_of(4, 2, 1)),
@@ -246,15 +412,34 @@ CASES += [
 
 # Heights and widths that only the run knows.
 for name, operator, attributes in [
-        ("conv/dynamic_size_pads", "Conv", "pads=[1,1,1,1]"), ("conv/dynamic_size_strides", "Conv", "pads=[1,0,1,2], strides=[2,3]"),
-        ("conv/dynamic_size_same", "Conv", 'auto_pad="SAME_UPPER", strides=[2,2]'),
-        ("conv_transpose/dynamic_size", "ConvTranspose", "strides=[2,2]"),
-        ("conv_transpose/dynamic_size_pads", "ConvTranspose", "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]")]:
-    CASES.append(Case(name, "float[1,3,H,W] x", f"y = {operator}<{attributes}>(x, w)", {"w": (3, 3, 3, 3)}, opset=13,
-                      outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 8, 11)}))
+    ("conv/dynamic_size_pads", "Conv", "pads=[1,1,1,1]"),
+    ("conv/dynamic_size_strides", "Conv", "pads=[1,0,1,2], strides=[2,3]"),
+    ("conv/dynamic_size_same", "Conv", 'auto_pad="SAME_UPPER", strides=[2,2]'),
+    ("conv_transpose/dynamic_size", "ConvTranspose", "strides=[2,2]"),
+    ("conv_transpose/dynamic_size_pads", "ConvTranspose", "strides=[2,2], pads=[1,1,1,1], output_padding=[1,1]"),
+]:
+    CASES.append(
+        Case(
+            name,
+            "float[1,3,H,W] x",
+            f"y = {operator}<{attributes}>(x, w)",
+            {"w": (3, 3, 3, 3)},
+            opset=13,
+            outputs="float[1,3,P,Q] y",
+            shapes={"x": (1, 3, 8, 11)},
+        )
+    )
 CASES += [
-    Case("conv_transpose/many_groups", "float[1,6,4,5] x", "y = ConvTranspose<group=6, strides=[2,2]>(x, w, b)",
-         {"w": (6, 2, 3, 2), "b": (12,)}),
-    Case("conv_transpose/groups_of_two", "float[1,12,4,5] x", "y = ConvTranspose<group=6, strides=[2,1], pads=[1,0,0,1]>(x, w)",
-         {"w": (12, 3, 3, 2)}),
+    Case(
+        "conv_transpose/many_groups",
+        "float[1,6,4,5] x",
+        "y = ConvTranspose<group=6, strides=[2,2]>(x, w, b)",
+        {"w": (6, 2, 3, 2), "b": (12,)},
+    ),
+    Case(
+        "conv_transpose/groups_of_two",
+        "float[1,12,4,5] x",
+        "y = ConvTranspose<group=6, strides=[2,1], pads=[1,0,0,1]>(x, w)",
+        {"w": (12, 3, 3, 2)},
+    ),
 ]

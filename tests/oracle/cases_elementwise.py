@@ -11,9 +11,19 @@ from tests.support.case import Case, f32
 
 CASES = []
 
-SHAPES = {"same": ("2,3,4,5", "2,3,4,5"), "scalar_b": ("2,3,4,5", ""), "scalar_a": ("", "2,3,4,5"), "last_b": ("2,3,4,5", "5"),
-          "last_a": ("5", "2,3,4,5"), "channel_b": ("2,3,4,5", "3,1,1"), "channel_a": ("1,3,1,1", "2,3,4,5"),
-          "both": ("2,1,4,1", "1,3,1,5"), "ranks_differ": ("4,1", "2,3,1,5"), "5d": ("2,3,4,5,6", "4,1,6"), "6d": ("2,1,3,4,5,2", "3,1,1,2")}
+SHAPES = {
+    "same": ("2,3,4,5", "2,3,4,5"),
+    "scalar_b": ("2,3,4,5", ""),
+    "scalar_a": ("", "2,3,4,5"),
+    "last_b": ("2,3,4,5", "5"),
+    "last_a": ("5", "2,3,4,5"),
+    "channel_b": ("2,3,4,5", "3,1,1"),
+    "channel_a": ("1,3,1,1", "2,3,4,5"),
+    "both": ("2,1,4,1", "1,3,1,5"),
+    "ranks_differ": ("4,1", "2,3,1,5"),
+    "5d": ("2,3,4,5,6", "4,1,6"),
+    "6d": ("2,1,3,4,5,2", "3,1,1,2"),
+}
 
 
 def typed(dtype, dims):
@@ -40,14 +50,24 @@ for operator in ("Add", "Sub", "Mul"):
 binary("Div", ranges={"b": (0.5, 2)})
 for dtype in ("int32", "int64"):
     binary("Div", dtype, shapes=FEW, ranges={"a": (-100, 100), "b": (1, 9)})
-    binary("Div", dtype, shapes={"same": ("2,3,4", "2,3,4")}, ranges={"a": (-100, 100), "b": (-9, -1)}, suffix="_negative")
+    binary(
+        "Div", dtype, shapes={"same": ("2,3,4", "2,3,4")}, ranges={"a": (-100, 100), "b": (-9, -1)}, suffix="_negative"
+    )
 binary("Div", "double", shapes=FEW, ranges={"b": (0.5, 2)})
 binary("Div", "uint8", shapes=FEW, ranges={"a": (0, 250), "b": (1, 9)}, opset=14)
 binary("Pow", ranges={"a": (0.2, 3), "b": (-2, 2)})
 binary("Pow", "int32", shapes=FEW, ranges={"a": (-5, 5), "b": (0, 4)})
 binary("Pow", "int64", shapes=FEW, ranges={"a": (-5, 5), "b": (0, 4)})
 for exponent in (2, 0.5, -1, 3, 1, 0):
-    CASES.append(Case(f"pow/constant_{exponent}", "float[2,3,4] x", "y = Pow(x, e)", {"e": np.float32(exponent)}, ranges={"x": (0.2, 3)}))
+    CASES.append(
+        Case(
+            f"pow/constant_{exponent}",
+            "float[2,3,4] x",
+            "y = Pow(x, e)",
+            {"e": np.float32(exponent)},
+            ranges={"x": (0.2, 3)},
+        )
+    )
 CASES.append(Case("pow/square_of_negative", "float[2,3,4] x", "y = Pow(x, e)", {"e": np.float32(2)}))
 CASES.append(Case("pow/integer_exponent", "float[2,3,4] x", "y = Pow(x, e)", {"e": np.int64(3)}, opset=15))
 binary("Mod", "int32", shapes=FEW, ranges={"a": (-50, 50), "b": (1, 9)})
@@ -62,7 +82,14 @@ for operator in ("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"):
     for dtype in ("int32", "int64"):
         binary(operator, dtype, shapes=FEW, ranges=(0, 4))
 binary("Equal", "bool", shapes=FEW)
-CASES.append(Case("equal/float", "float[2,3,4] a, float[3,1] b", "p = Round(a) q = Round(b) y = Equal(p, q)", ranges={"a": (-2, 2), "b": (-2, 2)}))
+CASES.append(
+    Case(
+        "equal/float",
+        "float[2,3,4] a, float[3,1] b",
+        "p = Round(a) q = Round(b) y = Equal(p, q)",
+        ranges={"a": (-2, 2), "b": (-2, 2)},
+    )
+)
 binary("Greater", shapes=FEW, opset=9, suffix="_opset_9")
 for operator in ("And", "Or", "Xor"):
     binary(operator, "bool")
@@ -70,10 +97,26 @@ CASES.append(Case("not/bool", "bool[2,3,4] x", "y = Not(x)"))
 for operator in ("Add", "Mul", "Sub", "Div"):
     binary(operator, shapes=FEW, opset=7, ranges={"b": (0.5, 2)}, suffix="_opset_7")
     CASES.append(Case(f"{operator.lower()}/constant", "float[2,3,4,5] x", f"y = {operator}(x, k)", {"k": (3, 1, 1)}))
-    CASES.append(Case(f"{operator.lower()}/constant_first", "float[2,3,4,5] x", f"y = {operator}(k, x)", {"k": (3, 1, 1)},
-                      ranges={"x": (0.5, 2)}))
-    CASES.append(Case(f"{operator.lower()}/same_input_twice", "float[2,3,4] x", f"a = {operator}(x, x) y = Add(a, x)", ranges={"x": (1, 2)}))
-    CASES.append(Case(f"{operator.lower()}/constant_grows_the_output", "float[3,1] x", f"y = {operator}(x, k)", {"k": (2, 1, 4)}))
+    CASES.append(
+        Case(
+            f"{operator.lower()}/constant_first",
+            "float[2,3,4,5] x",
+            f"y = {operator}(k, x)",
+            {"k": (3, 1, 1)},
+            ranges={"x": (0.5, 2)},
+        )
+    )
+    CASES.append(
+        Case(
+            f"{operator.lower()}/same_input_twice",
+            "float[2,3,4] x",
+            f"a = {operator}(x, x) y = Add(a, x)",
+            ranges={"x": (1, 2)},
+        )
+    )
+    CASES.append(
+        Case(f"{operator.lower()}/constant_grows_the_output", "float[3,1] x", f"y = {operator}(x, k)", {"k": (2, 1, 4)})
+    )
 
 # More than two inputs.
 for operator in ("Sum", "Mean", "Max", "Min"):
@@ -89,37 +132,127 @@ for operator in ("Sum", "Mean", "Max", "Min"):
 for operator in ("Max", "Min"):
     for dtype in ("int32", "int64", "double", "uint8", "float16"):
         ranges = {} if dtype in ("double", "float16") else {"a": (0, 90), "b": (0, 90)}
-        CASES.append(Case(f"{operator.lower()}/{dtype}", f"{dtype}[2,3,4] a, {dtype}[3,1] b", f"y = {operator}(a, b)", ranges=ranges))
+        CASES.append(
+            Case(
+                f"{operator.lower()}/{dtype}",
+                f"{dtype}[2,3,4] a, {dtype}[3,1] b",
+                f"y = {operator}(a, b)",
+                ranges=ranges,
+            )
+        )
 
-UNARY = {"Abs": (-3, 3), "Neg": (-3, 3), "Sqrt": (0, 9), "Exp": (-3, 3), "Log": (0.1, 9), "Floor": (-9, 9), "Ceil": (-9, 9), "Round": (-9, 9),
-         "Sign": (-3, 3), "Reciprocal": (0.3, 4), "Sin": (-4, 4), "Cos": (-4, 4), "Erf": (-3, 3), "Relu": (-3, 3), "Sigmoid": (-9, 9),
-         "Tanh": (-4, 4), "Softplus": (-9, 9), "Softsign": (-4, 4), "Identity": (-3, 3), "HardSwish": (-5, 5), "Mish": (-6, 6),
-         "Selu": (-4, 4), "Elu": (-4, 4), "LeakyRelu": (-4, 4), "HardSigmoid": (-5, 5), "Celu": (-4, 4), "ThresholdedRelu": (-4, 4)}
+UNARY = {
+    "Abs": (-3, 3),
+    "Neg": (-3, 3),
+    "Sqrt": (0, 9),
+    "Exp": (-3, 3),
+    "Log": (0.1, 9),
+    "Floor": (-9, 9),
+    "Ceil": (-9, 9),
+    "Round": (-9, 9),
+    "Sign": (-3, 3),
+    "Reciprocal": (0.3, 4),
+    "Sin": (-4, 4),
+    "Cos": (-4, 4),
+    "Erf": (-3, 3),
+    "Relu": (-3, 3),
+    "Sigmoid": (-9, 9),
+    "Tanh": (-4, 4),
+    "Softplus": (-9, 9),
+    "Softsign": (-4, 4),
+    "Identity": (-3, 3),
+    "HardSwish": (-5, 5),
+    "Mish": (-6, 6),
+    "Selu": (-4, 4),
+    "Elu": (-4, 4),
+    "LeakyRelu": (-4, 4),
+    "HardSigmoid": (-5, 5),
+    "Celu": (-4, 4),
+    "ThresholdedRelu": (-4, 4),
+}
 for operator, span in UNARY.items():
     for dims in ("2,3,4,5", "7", "2,3,4,5,6"):
-        CASES.append(Case(f"{operator.lower()}/{dims.count(',') + 1}d", f"float[{dims}] x", f"y = {operator}(x)", opset=18, ranges={"x": span}))
+        CASES.append(
+            Case(
+                f"{operator.lower()}/{dims.count(',') + 1}d",
+                f"float[{dims}] x",
+                f"y = {operator}(x)",
+                opset=18,
+                ranges={"x": span},
+            )
+        )
     CASES.append(Case(f"{operator.lower()}/scalar", "float x", f"y = {operator}(x)", opset=18, ranges={"x": span}))
-    CASES.append(Case(f"{operator.lower()}/between_convolutions", "float[1,3,7,9] x", f"a = Conv(x, w) b = {operator}(a) y = Conv(b, v)"
-                      if operator not in ("Sqrt", "Log", "Reciprocal") else f"a = Conv(x, w) p = Sigmoid(a) b = {operator}(p) y = Conv(b, v)",
-                      {"w": (4, 3, 3, 2), "v": (5, 4, 2, 3)}, opset=18))
-ALPHA = [("elu", "Elu<alpha=0.3>"), ("leakyrelu", "LeakyRelu<alpha=0.3>"), ("selu", "Selu<alpha=1.2, gamma=0.7>"), ("celu", "Celu<alpha=0.6>"),
-         ("hardsigmoid", "HardSigmoid<alpha=0.3, beta=0.4>"), ("thresholdedrelu", "ThresholdedRelu<alpha=0.6>"),
-         ("elu_zero", "Elu<alpha=0.0>"), ("leakyrelu_zero", "LeakyRelu<alpha=0.0>"), ("leakyrelu_large", "LeakyRelu<alpha=2.0>"),
-         ("leakyrelu_negative", "LeakyRelu<alpha=-0.5>")]
+    CASES.append(
+        Case(
+            f"{operator.lower()}/between_convolutions",
+            "float[1,3,7,9] x",
+            f"a = Conv(x, w) b = {operator}(a) y = Conv(b, v)"
+            if operator not in ("Sqrt", "Log", "Reciprocal")
+            else f"a = Conv(x, w) p = Sigmoid(a) b = {operator}(p) y = Conv(b, v)",
+            {"w": (4, 3, 3, 2), "v": (5, 4, 2, 3)},
+            opset=18,
+        )
+    )
+ALPHA = [
+    ("elu", "Elu<alpha=0.3>"),
+    ("leakyrelu", "LeakyRelu<alpha=0.3>"),
+    ("selu", "Selu<alpha=1.2, gamma=0.7>"),
+    ("celu", "Celu<alpha=0.6>"),
+    ("hardsigmoid", "HardSigmoid<alpha=0.3, beta=0.4>"),
+    ("thresholdedrelu", "ThresholdedRelu<alpha=0.6>"),
+    ("elu_zero", "Elu<alpha=0.0>"),
+    ("leakyrelu_zero", "LeakyRelu<alpha=0.0>"),
+    ("leakyrelu_large", "LeakyRelu<alpha=2.0>"),
+    ("leakyrelu_negative", "LeakyRelu<alpha=-0.5>"),
+]
 for name, operator in ALPHA:
     CASES.append(Case(f"{name}/attributes", "float[2,3,4,5] x", f"y = {operator}(x)", ranges={"x": (-4, 4)}))
-for operator in ("Relu", "Sigmoid", "Tanh", "Exp", "Sqrt", "Abs", "Neg", "Floor", "Erf", "Softplus", "LeakyRelu", "Elu"):
-    CASES.append(Case(f"{operator.lower()}/float64", "double[2,3,4] x", f"y = {operator}(x)", ranges={"x": (0.1, 3)},
-                      same_as=f"a = Cast<to=1>(x) b = {operator}(a) y = Cast<to=11>(b)"))
-    CASES.append(Case(f"{operator.lower()}/float16", "float16[2,3,4] x", f"y = {operator}(x)", ranges={"x": (0.1, 3)},
-                      same_as=f"a = Cast<to=1>(x) b = {operator}(a) y = Cast<to=10>(b)"))
+for operator in (
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Exp",
+    "Sqrt",
+    "Abs",
+    "Neg",
+    "Floor",
+    "Erf",
+    "Softplus",
+    "LeakyRelu",
+    "Elu",
+):
+    CASES.append(
+        Case(
+            f"{operator.lower()}/float64",
+            "double[2,3,4] x",
+            f"y = {operator}(x)",
+            ranges={"x": (0.1, 3)},
+            same_as=f"a = Cast<to=1>(x) b = {operator}(a) y = Cast<to=11>(b)",
+        )
+    )
+    CASES.append(
+        Case(
+            f"{operator.lower()}/float16",
+            "float16[2,3,4] x",
+            f"y = {operator}(x)",
+            ranges={"x": (0.1, 3)},
+            same_as=f"a = Cast<to=1>(x) b = {operator}(a) y = Cast<to=10>(b)",
+        )
+    )
 for operator in ("Abs", "Neg", "Sign"):
     for dtype in ("int32", "int64", "int8"):
-        CASES.append(Case(f"{operator.lower()}/{dtype}", f"{dtype}[2,3,4] x", f"y = {operator}(x)", ranges={"x": (-9, 9)}))
+        CASES.append(
+            Case(f"{operator.lower()}/{dtype}", f"{dtype}[2,3,4] x", f"y = {operator}(x)", ranges={"x": (-9, 9)})
+        )
 CASES += [
     Case("relu/int32", "int32[2,3,4] x", "y = Relu(x)", opset=14, ranges={"x": (-9, 9)}),
     Case("relu/opset_7", "float[2,3,4] x", "y = Relu(x)", opset=7),
-    Case("round/halves", "float[10] x", "y = Round(x)", feeds={"x": f32(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 0.49, -0.51, 7)}),
+    Case(
+        "round/halves",
+        "float[10] x",
+        "y = Round(x)",
+        feeds={"x": f32(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 0.49, -0.51, 7)},
+    ),
     Case("neg/negative_zero_and_infinity", "float[4] x", "y = Neg(x)", feeds={"x": f32(0, np.inf, -np.inf, np.nan)}),
     Case("relu/nan_and_infinity", "float[3] x", "y = Relu(x)", feeds={"x": f32(-np.inf, np.inf, 3)}),
     Case("sigmoid/saturates", "float[5] x", "y = Sigmoid(x)", feeds={"x": f32(-100, -20, 0, 20, 100)}),
@@ -127,20 +260,42 @@ CASES += [
     Case("exp/large", "float[4] x", "y = Exp(x)", feeds={"x": f32(-80, 0, 40, 1)}),
     Case("gelu/none", "float[2,3,4] x", "y = Gelu(x)", opset=20, ranges={"x": (-4, 4)}),
     Case("gelu/tanh", "float[2,3,4] x", 'y = Gelu<approximate="tanh">(x)', opset=20, ranges={"x": (-4, 4)}),
-    Case("gelu/written_out", "float[2,3,4] x", "d = Div(x, r) e = Erf(d) a = Add(e, o) m = Mul(x, a) y = Mul(m, h)",
-         {"r": np.float32(np.sqrt(2)), "o": np.float32(1), "h": np.float32(0.5)}, ranges={"x": (-4, 4)}),
+    Case(
+        "gelu/written_out",
+        "float[2,3,4] x",
+        "d = Div(x, r) e = Erf(d) a = Add(e, o) m = Mul(x, a) y = Mul(m, h)",
+        {"r": np.float32(np.sqrt(2)), "o": np.float32(1), "h": np.float32(0.5)},
+        ranges={"x": (-4, 4)},
+    ),
     Case("swish/written_out", "float[2,3,4] x", "s = Sigmoid(x) y = Mul(x, s)", ranges={"x": (-4, 4)}),
     Case("dropout/inference", "float[2,3,4] x", "y = Dropout(x)"),
     Case("dropout/opset_7", "float[2,3,4] x", "y = Dropout<ratio=0.4>(x)", opset=7),
     Case("dropout/opset_10", "float[2,3,4] x", "y = Dropout<ratio=0.4>(x)", opset=10),
     Case("dropout/with_mask", "float[2,3,4] x", "y, m = Dropout(x)", outputs="y, m"),
-    Case("dropout/training_mode_false", "float[2,3,4] x", "y = Dropout(x, r, t)", {"r": np.float32(0.5), "t": np.array(False)}),
+    Case(
+        "dropout/training_mode_false",
+        "float[2,3,4] x",
+        "y = Dropout(x, r, t)",
+        {"r": np.float32(0.5), "t": np.array(False)},
+    ),
     Case("identity/twice", "float[2,3,4] x", "a = Identity(x) y = Identity(a)"),
-    Case("identity/two_outputs_of_one_value", "float[2,3,4] x", "a = Relu(x) y = Identity(a) z = Identity(a)", outputs="y, z"),
+    Case(
+        "identity/two_outputs_of_one_value",
+        "float[2,3,4] x",
+        "a = Relu(x) y = Identity(a) z = Identity(a)",
+        outputs="y, z",
+    ),
 ]
 for dims in ("3,1,1", "1", "1,3,1,1", "4,5", "5", "2,3,4,5"):
-    CASES.append(Case(f"prelu/slope_{dims.replace(',', 'x')}", "float[2,3,4,5] x", "y = PRelu(x, s)",
-                      {"s": tuple(map(int, dims.split(",")))}, ranges={"x": (-4, 4)}))
+    CASES.append(
+        Case(
+            f"prelu/slope_{dims.replace(',', 'x')}",
+            "float[2,3,4,5] x",
+            "y = PRelu(x, s)",
+            {"s": tuple(map(int, dims.split(",")))},
+            ranges={"x": (-4, 4)},
+        )
+    )
 CASES += [
     Case("prelu/after_conv", "float[1,3,7,9] x", "c = Conv(x, w) y = PRelu(c, s)", {"w": (4, 3, 3, 2), "s": (4, 1, 1)}),
     Case("prelu/slope_at_run_time", "float[2,3,4,5] x, float[3,1,1] s", "y = PRelu(x, s)"),
@@ -151,13 +306,48 @@ CASES += [
     Case("clip/no_limit", "float[2,3,4] x", "y = Clip(x)"),
     Case("clip/min_only", "float[2,3,4] x", "y = Clip(x, a)", {"a": np.float32(-0.25)}),
     Case("clip/max_only", "float[2,3,4] x", "y = Clip(x, , b)", {"b": np.float32(0.25)}),
-    Case("clip/relu6", "float[2,3,4] x", "y = Clip(x, a, b)", {"a": np.float32(0), "b": np.float32(6)}, ranges={"x": (-9, 9)}),
-    Case("clip/relu_n1_to_1", "float[2,3,4] x", "y = Clip(x, a, b)", {"a": np.float32(-1), "b": np.float32(1)}, ranges={"x": (-9, 9)}),
-    Case("clip/0_to_1", "float[2,3,4] x", "y = Clip(x, a, b)", {"a": np.float32(0), "b": np.float32(1)}, ranges={"x": (-9, 9)}),
+    Case(
+        "clip/relu6",
+        "float[2,3,4] x",
+        "y = Clip(x, a, b)",
+        {"a": np.float32(0), "b": np.float32(6)},
+        ranges={"x": (-9, 9)},
+    ),
+    Case(
+        "clip/relu_n1_to_1",
+        "float[2,3,4] x",
+        "y = Clip(x, a, b)",
+        {"a": np.float32(-1), "b": np.float32(1)},
+        ranges={"x": (-9, 9)},
+    ),
+    Case(
+        "clip/0_to_1",
+        "float[2,3,4] x",
+        "y = Clip(x, a, b)",
+        {"a": np.float32(0), "b": np.float32(1)},
+        ranges={"x": (-9, 9)},
+    ),
     Case("clip/min_above_max", "float[2,3,4] x", "y = Clip(x, a, b)", {"a": np.float32(2), "b": np.float32(1)}),
-    Case("clip/limits_at_run_time", "float[2,3,4] x, float a, float b", "y = Clip(x, a, b)", ranges={"a": (-1, -0.5), "b": (0.1, 0.5)}),
-    Case("clip/int32", "int32[2,3,4] x", "y = Clip(x, a, b)", {"a": np.int32(-3), "b": np.int32(5)}, ranges={"x": (-9, 9)}),
-    Case("clip/int64", "int64[2,3,4] x", "y = Clip(x, a, b)", {"a": np.int64(-3), "b": np.int64(5)}, ranges={"x": (-9, 9)}),
+    Case(
+        "clip/limits_at_run_time",
+        "float[2,3,4] x, float a, float b",
+        "y = Clip(x, a, b)",
+        ranges={"a": (-1, -0.5), "b": (0.1, 0.5)},
+    ),
+    Case(
+        "clip/int32",
+        "int32[2,3,4] x",
+        "y = Clip(x, a, b)",
+        {"a": np.int32(-3), "b": np.int32(5)},
+        ranges={"x": (-9, 9)},
+    ),
+    Case(
+        "clip/int64",
+        "int64[2,3,4] x",
+        "y = Clip(x, a, b)",
+        {"a": np.int64(-3), "b": np.int64(5)},
+        ranges={"x": (-9, 9)},
+    ),
     Case("clip/int8", "int8[2,3,4] x", "y = Clip(x, a, b)", {"a": np.int8(-3), "b": np.int8(5)}, ranges={"x": (-9, 9)}),
     Case("clip/float64", "double[2,3,4] x", "y = Clip(x, a, b)", {"a": np.float64(-0.3), "b": np.float64(0.5)}),
     Case("where/same", "bool[2,3,4] c, float[2,3,4] a, float[2,3,4] b", "y = Where(c, a, b)"),
@@ -171,14 +361,32 @@ CASES += [
 ]
 
 # Cast: to integers it cuts toward zero.
-NUMBER = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10, "double": 11, "uint32": 12}
+NUMBER = {
+    "float": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float16": 10,
+    "double": 11,
+    "uint32": 12,
+}
 for source in ("float", "int32", "int64", "double", "bool", "uint8", "float16"):
     for target, number in NUMBER.items():
         if source == target:
             continue
         signed = "u" not in source + target and source != "bool"
-        CASES.append(Case(f"cast/{source}_to_{target}", f"{source}[2,3,4] x", f"y = Cast<to={number}>(x)",
-                          ranges={"x": (0, 2) if target == "bool" else (-9, 9) if signed else (0, 9)}))
+        CASES.append(
+            Case(
+                f"cast/{source}_to_{target}",
+                f"{source}[2,3,4] x",
+                f"y = Cast<to={number}>(x)",
+                ranges={"x": (0, 2) if target == "bool" else (-9, 9) if signed else (0, 9)},
+            )
+        )
 CASES += [
     Case("cast/there_and_back", "float[2,3,4] x", "i = Cast<to=6>(x) y = Cast<to=1>(i)", ranges={"x": (-9, 9)}),
     Case("cast/same_type", "float[2,3,4] x", "y = Cast<to=1>(x)"),

@@ -11,13 +11,24 @@ SCORES = np.random.default_rng(7).normal(size=(2, 4, 5)).astype(np.float32)
 for reduction in ("none", "sum", "mean"):
     for weights in (False, True):
         for ignore in ("", ", ignore_index=-5"):
-            name = f'{reduction}{"_weights" if weights else ""}{"_ignore" if ignore else ""}'
+            name = f"{reduction}{'_weights' if weights else ''}{'_ignore' if ignore else ''}"
             feeds = {"x": SCORES, "t": LABELS if ignore else abs(LABELS) % 4}
             given = {"w": f32(0.5, 2, 1.5, 0.25)} if weights else {}
             argument = ", w" if weights else ""
             CASES += [
-                Case(f"nll_loss/{name}", "float[2,4,5] x, int64[2,5] t", f'y = NegativeLogLikelihoodLoss<reduction="{reduction}"{ignore}>(x, t{argument})', given,
-                     feeds=feeds),
-                Case(f"sce_loss/{name}", "float[2,4,5] x, int64[2,5] t", f'y, p = SoftmaxCrossEntropyLoss<reduction="{reduction}"{ignore}>(x, t{argument})', given,
-                     feeds=feeds, outputs="y, p"),
+                Case(
+                    f"nll_loss/{name}",
+                    "float[2,4,5] x, int64[2,5] t",
+                    f'y = NegativeLogLikelihoodLoss<reduction="{reduction}"{ignore}>(x, t{argument})',
+                    given,
+                    feeds=feeds,
+                ),
+                Case(
+                    f"sce_loss/{name}",
+                    "float[2,4,5] x, int64[2,5] t",
+                    f'y, p = SoftmaxCrossEntropyLoss<reduction="{reduction}"{ignore}>(x, t{argument})',
+                    given,
+                    feeds=feeds,
+                    outputs="y, p",
+                ),
             ]

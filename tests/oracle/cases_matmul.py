@@ -39,11 +39,27 @@ CASES += [
     Case("gemm/all_at_run_time_transposed", "float[7,5] x, float[3,7] b", "y = Gemm<transA=1, transB=1>(x, b)"),
     Case("gemm/weight_first", "float[7,5] x", "y = Gemm(b, x)", {"b": (3, 7)}),
     Case("gemm/then_relu", "float[5,7] x", "g = Gemm<transB=1>(x, b, c) y = Relu(g)", {"b": (3, 7), "c": (3,)}),
-    Case("gemm/dynamic_batch", "float[N,7] x", "y = Gemm<transB=1>(x, b, c)", {"b": (3, 7), "c": (3,)}, shapes={"x": (5, 7)}),
+    Case(
+        "gemm/dynamic_batch",
+        "float[N,7] x",
+        "y = Gemm<transB=1>(x, b, c)",
+        {"b": (3, 7), "c": (3,)},
+        shapes={"x": (5, 7)},
+    ),
     Case("gemm/float64", "double[5,7] x", "y = Gemm(x, b)", {"b": np.random.default_rng(1).uniform(-1, 1, (7, 3))}),
-    Case("gemm/two_layers", "float[5,7] x", "h = Gemm<transB=1>(x, b, c) r = Relu(h) y = Gemm(r, d, e)",
-         {"b": (3, 7), "c": (3,), "d": (3, 4), "e": (4,)}),
-    Case("gemm/shared_weight", "float[5,7] x, float[2,3] z", "y = Gemm(x, b) v = Gemm<transB=1>(z, b)", {"b": (7, 3)}, outputs="y, v"),
+    Case(
+        "gemm/two_layers",
+        "float[5,7] x",
+        "h = Gemm<transB=1>(x, b, c) r = Relu(h) y = Gemm(r, d, e)",
+        {"b": (3, 7), "c": (3,), "d": (3, 4), "e": (4,)},
+    ),
+    Case(
+        "gemm/shared_weight",
+        "float[5,7] x, float[2,3] z",
+        "y = Gemm(x, b) v = Gemm<transB=1>(z, b)",
+        {"b": (7, 3)},
+        outputs="y, v",
+    ),
 ]
 
 
@@ -80,15 +96,28 @@ CASES += [
     Case("matmul/opset_9", "float[2,5,7] a", "y = MatMul(a, b)", {"b": (7, 3)}, opset=9),
     Case("matmul/then_add", "float[2,5,7] a", "m = MatMul(a, b) y = Add(m, c)", {"b": (7, 3), "c": (3,)}),
     Case("matmul/then_add_first", "float[2,5,7] a", "m = MatMul(a, b) y = Add(c, m)", {"b": (7, 3), "c": (3,)}),
-    Case("matmul/then_add_that_is_no_bias", "float[2,5,7] a", "m = MatMul(a, b) y = Add(m, c)", {"b": (7, 3), "c": (5, 1)}),
-    Case("matmul/then_add_then_relu", "float[2,5,7] a", "m = MatMul(a, b) n = Add(m, c) y = Relu(n)", {"b": (7, 3), "c": (3,)}),
+    Case(
+        "matmul/then_add_that_is_no_bias",
+        "float[2,5,7] a",
+        "m = MatMul(a, b) y = Add(m, c)",
+        {"b": (7, 3), "c": (5, 1)},
+    ),
+    Case(
+        "matmul/then_add_then_relu",
+        "float[2,5,7] a",
+        "m = MatMul(a, b) n = Add(m, c) y = Relu(n)",
+        {"b": (7, 3), "c": (3,)},
+    ),
     Case("matmul/transposed_b", "float[2,5,7] a, float[2,3,7] b", "t = Transpose<perm=[0,2,1]>(b) y = MatMul(a, t)"),
     Case("matmul/transposed_a", "float[2,7,5] a, float[2,7,3] b", "t = Transpose<perm=[0,2,1]>(a) y = MatMul(t, b)"),
     Case("matmul/int32", "int32[5,7] a, int32[7,3] b", "y = MatMul(a, b)", ranges={"a": (-9, 9), "b": (-9, 9)}),
     Case("matmul/float64", "double[5,7] a, double[7,3] b", "y = MatMul(a, b)"),
     Case("matmul/dynamic_batch", "float[N,5,7] a", "y = MatMul(a, b)", {"b": (7, 3)}, shapes={"a": (4, 5, 7)}),
-    Case("matmul/head_split", "float[2,5,12] x",
-         "q = MatMul(x, wq) k = MatMul(x, wk) qr = Reshape(q, s) kr = Reshape(k, s) qt = Transpose<perm=[0,2,1,3]>(qr) "
-         "kt = Transpose<perm=[0,2,3,1]>(kr) y = MatMul(qt, kt)",
-         {"wq": (12, 12), "wk": (12, 12), "s": np.array([2, 5, 3, 4])}),
+    Case(
+        "matmul/head_split",
+        "float[2,5,12] x",
+        "q = MatMul(x, wq) k = MatMul(x, wk) qr = Reshape(q, s) kr = Reshape(k, s) qt = Transpose<perm=[0,2,1,3]>(qr) "
+        "kt = Transpose<perm=[0,2,3,1]>(kr) y = MatMul(qt, kt)",
+        {"wq": (12, 12), "wk": (12, 12), "s": np.array([2, 5, 3, 4])},
+    ),
 ]

@@ -19,61 +19,189 @@ def case(name, inputs, body, weights=None, **more):
 # GatherElements, GatherND
 for axis, dims in {0: "5,4,6", 1: "3,7,6", 2: "3,4,2", -1: "3,4,8"}.items():
     size = (3, 4, 6)[axis]
-    case(f"gather_elements/axis_{axis}", f"float[3,4,6] x, int64[{dims}] i", f"y = GatherElements<axis={axis}>(x, i)", ranges={"i": (-size, size)}) \
-        if axis != 0 else case("gather_elements/axis_0", "float[3,4,6] x, int64[5,4,6] i", "y = GatherElements(x, i)", ranges={"i": (-3, 3)})
-case("gather_elements/smaller_indices", "float[3,4,6] x, int32[2,5,4] i", "y = GatherElements<axis=1>(x, i)", ranges={"i": (-4, 4)}, outputs="float[2,5,4] y")
-case("gather_elements/constant_indices", "float[3,4] x", "y = GatherElements<axis=1>(x, k)", {"k": i64(0, -1, 3, -4, 2, 1).reshape(3, 2)})
+    case(
+        f"gather_elements/axis_{axis}",
+        f"float[3,4,6] x, int64[{dims}] i",
+        f"y = GatherElements<axis={axis}>(x, i)",
+        ranges={"i": (-size, size)},
+    ) if axis != 0 else case(
+        "gather_elements/axis_0", "float[3,4,6] x, int64[5,4,6] i", "y = GatherElements(x, i)", ranges={"i": (-3, 3)}
+    )
+case(
+    "gather_elements/smaller_indices",
+    "float[3,4,6] x, int32[2,5,4] i",
+    "y = GatherElements<axis=1>(x, i)",
+    ranges={"i": (-4, 4)},
+    outputs="float[2,5,4] y",
+)
+case(
+    "gather_elements/constant_indices",
+    "float[3,4] x",
+    "y = GatherElements<axis=1>(x, k)",
+    {"k": i64(0, -1, 3, -4, 2, 1).reshape(3, 2)},
+)
 case("gather_elements/1d", "float[7] x, int64[3] i", "y = GatherElements(x, i)", ranges={"i": (-7, 7)})
 case("gather_nd/rows", "float[3,4,6] x", "y = GatherND(x, k)", {"k": i64(2, 0, -1).reshape(3, 1)})
 case("gather_nd/elements", "float[3,4,6] x", "y = GatherND(x, k)", {"k": i64(2, 3, 5, 0, -1, -6).reshape(2, 3)})
 case("gather_nd/run_time", "float[3,4,6] x, int64[2,5,2] i", "y = GatherND(x, i)", ranges={"i": (-3, 3)})
 case("gather_nd/batch_1", "float[3,4,6] x, int64[3,5,1] i", "y = GatherND<batch_dims=1>(x, i)", ranges={"i": (-4, 4)})
-case("gather_nd/batch_2", "float[3,4,6,2] x, int64[3,4,5,1] i", "y = GatherND<batch_dims=2>(x, i)", ranges={"i": (-6, 6)})
-case("gather_nd/batch_constant", "float[2,4,6] x", "y = GatherND<batch_dims=1>(x, k)", {"k": i64(3, -1, 0, 2).reshape(2, 2)})
+case(
+    "gather_nd/batch_2", "float[3,4,6,2] x, int64[3,4,5,1] i", "y = GatherND<batch_dims=2>(x, i)", ranges={"i": (-6, 6)}
+)
+case(
+    "gather_nd/batch_constant",
+    "float[2,4,6] x",
+    "y = GatherND<batch_dims=1>(x, k)",
+    {"k": i64(3, -1, 0, 2).reshape(2, 2)},
+)
 
 # Scatter
 case("scatter_nd/rows", "float[5,4] x, float[2,4] u", "y = ScatterND(x, k, u)", {"k": i64(3, -5).reshape(2, 1)})
-case("scatter_nd/elements", "float[5,4] x, float[3] u", "y = ScatterND(x, k, u)", {"k": i64(3, 0, 1, -1, -1, 2).reshape(3, 2)})
-case("scatter_nd/run_time_indices", "float[5,4] x, float[1,4] u, int64[1,1] i", "y = ScatterND(x, i, u)", ranges={"i": (-5, 5)})
-case("scatter_nd/blocks", "float[5,4,3] x, float[2,1,4,3] u", "y = ScatterND(x, k, u)", {"k": i64(4, 2).reshape(2, 1, 1)})
+case(
+    "scatter_nd/elements",
+    "float[5,4] x, float[3] u",
+    "y = ScatterND(x, k, u)",
+    {"k": i64(3, 0, 1, -1, -1, 2).reshape(3, 2)},
+)
+case(
+    "scatter_nd/run_time_indices",
+    "float[5,4] x, float[1,4] u, int64[1,1] i",
+    "y = ScatterND(x, i, u)",
+    ranges={"i": (-5, 5)},
+)
+case(
+    "scatter_nd/blocks", "float[5,4,3] x, float[2,1,4,3] u", "y = ScatterND(x, k, u)", {"k": i64(4, 2).reshape(2, 1, 1)}
+)
 for reduction in ("add", "mul", "max", "min"):
-    case(f"scatter_nd/{reduction}", "float[5,4] x, float[3,4] u", f'y = ScatterND<reduction="{reduction}">(x, k, u)', {"k": i64(3, 1, 3).reshape(3, 1)}, opset=18)
-    case(f"scatter_elements/{reduction}", "float[5,4] x, float[5,3] u", f'y = ScatterElements<axis=1, reduction="{reduction}">(x, k, u)',
-         {"k": i64(*([3, 1, 3] * 5)).reshape(5, 3)}, opset=18)
+    case(
+        f"scatter_nd/{reduction}",
+        "float[5,4] x, float[3,4] u",
+        f'y = ScatterND<reduction="{reduction}">(x, k, u)',
+        {"k": i64(3, 1, 3).reshape(3, 1)},
+        opset=18,
+    )
+    case(
+        f"scatter_elements/{reduction}",
+        "float[5,4] x, float[5,3] u",
+        f'y = ScatterElements<axis=1, reduction="{reduction}">(x, k, u)',
+        {"k": i64(*([3, 1, 3] * 5)).reshape(5, 3)},
+        opset=18,
+    )
 for dtype in ("int32", "int64", "bool", "uint8", "double", "float16"):
-    case(f"scatter_nd/{dtype}", f"{dtype}[5,4] x, {dtype}[2,4] u", "y = ScatterND(x, k, u)", {"k": i64(3, 1).reshape(2, 1)})
-case("scatter_elements/axis_0", "float[5,4] x, float[2,3] u", "y = ScatterElements(x, k, u)", {"k": i64(1, 0, 4, -1, 2, -5).reshape(2, 3)})
-case("scatter_elements/axis_1", "float[3,5,2] x, float[3,2,2] u, int64[3,2,2] i", "y = ScatterElements<axis=1>(x, i, u)",
-     feeds={"x": np.arange(30, dtype=np.float32).reshape(3, 5, 2), "u": -np.arange(12, dtype=np.float32).reshape(3, 2, 2),
-            "i": np.array([0, -1, 3, 2] * 3).reshape(3, 2, 2)})
-case("scatter/opset_9", "float[3,5] x, float[3,2] u", "y = Scatter<axis=1>(x, k, u)", {"k": i64(1, 0, 4, 2, 2, 3).reshape(3, 2)}, opset=9)
-case("scatter_nd/after_conv", "float[1,3,5,6] x, float[1,3,4] u", "c = Conv(x, w) y = ScatterND(c, k, u)", {"w": (2, 3, 3, 3), "k": i64(0, 1).reshape(1, 2)})
+    case(
+        f"scatter_nd/{dtype}",
+        f"{dtype}[5,4] x, {dtype}[2,4] u",
+        "y = ScatterND(x, k, u)",
+        {"k": i64(3, 1).reshape(2, 1)},
+    )
+case(
+    "scatter_elements/axis_0",
+    "float[5,4] x, float[2,3] u",
+    "y = ScatterElements(x, k, u)",
+    {"k": i64(1, 0, 4, -1, 2, -5).reshape(2, 3)},
+)
+case(
+    "scatter_elements/axis_1",
+    "float[3,5,2] x, float[3,2,2] u, int64[3,2,2] i",
+    "y = ScatterElements<axis=1>(x, i, u)",
+    feeds={
+        "x": np.arange(30, dtype=np.float32).reshape(3, 5, 2),
+        "u": -np.arange(12, dtype=np.float32).reshape(3, 2, 2),
+        "i": np.array([0, -1, 3, 2] * 3).reshape(3, 2, 2),
+    },
+)
+case(
+    "scatter/opset_9",
+    "float[3,5] x, float[3,2] u",
+    "y = Scatter<axis=1>(x, k, u)",
+    {"k": i64(1, 0, 4, 2, 2, 3).reshape(3, 2)},
+    opset=9,
+)
+case(
+    "scatter_nd/after_conv",
+    "float[1,3,5,6] x, float[1,3,4] u",
+    "c = Conv(x, w) y = ScatterND(c, k, u)",
+    {"w": (2, 3, 3, 3), "k": i64(0, 1).reshape(1, 2)},
+)
 
 # OneHot, Where, NonZero, Compress, Trilu, EyeLike
 VALUES = np.array([-1, 2.5], np.float32)
 for axis in (-1, 0, 1, -2):
-    case(f"one_hot/axis_{axis}", "int64[3,4] i", f"y = OneHot<axis={axis}>(i, d, v)", {"d": np.int64(5), "v": VALUES}, ranges={"i": (-7, 7)})
-case("one_hot/depth_list", "int32[4] i", "y = OneHot(i, d, v)", {"d": np.array([5], np.int32), "v": VALUES}, ranges={"i": (0, 5)})
-case("one_hot/float_indices", "float[4] i", "y = OneHot(i, d, v)", {"d": np.float32(5), "v": VALUES}, feeds={"i": np.array([0, 4, -1, 2], np.float32)})
-case("one_hot/run_time_values", "int64[4] i, float[2] v", "y = OneHot(i, d, v)", {"d": np.int64(6)}, ranges={"i": (-6, 6)})
+    case(
+        f"one_hot/axis_{axis}",
+        "int64[3,4] i",
+        f"y = OneHot<axis={axis}>(i, d, v)",
+        {"d": np.int64(5), "v": VALUES},
+        ranges={"i": (-7, 7)},
+    )
+case(
+    "one_hot/depth_list",
+    "int32[4] i",
+    "y = OneHot(i, d, v)",
+    {"d": np.array([5], np.int32), "v": VALUES},
+    ranges={"i": (0, 5)},
+)
+case(
+    "one_hot/float_indices",
+    "float[4] i",
+    "y = OneHot(i, d, v)",
+    {"d": np.float32(5), "v": VALUES},
+    feeds={"i": np.array([0, 4, -1, 2], np.float32)},
+)
+case(
+    "one_hot/run_time_values",
+    "int64[4] i, float[2] v",
+    "y = OneHot(i, d, v)",
+    {"d": np.int64(6)},
+    ranges={"i": (-6, 6)},
+)
 case("where/broadcast", "bool[3,1,5] c, float[4,1] a, float[2,1,1,5] b", "y = Where(c, a, b)")
 case("where/scalar", "bool[3,4] c, float[3,4] a", "y = Where(c, a, k)", {"k": np.float32(-np.inf)})
-case("where/nan_stays_out", "bool[3,4] c, float[3,4] a", "n = Div(z, z) w = Where(c, a, n) y = IsNaN(w)", {"z": np.float32(0)}, outputs="bool[3,4] y")
+case(
+    "where/nan_stays_out",
+    "bool[3,4] c, float[3,4] a",
+    "n = Div(z, z) w = Where(c, a, n) y = IsNaN(w)",
+    {"z": np.float32(0)},
+    outputs="bool[3,4] y",
+)
 for dtype in ("int32", "int64", "double"):
     case(f"where/{dtype}", f"bool[3,4] c, {dtype}[3,1] a, {dtype}[4] b", "y = Where(c, a, b)")
 for dtype in ("float", "int32", "int64", "bool", "uint8"):
     case(f"non_zero/{dtype}", f"{dtype}[3,4,2] x", "y = NonZero(x)", ranges={"x": (0, 2)}, outputs="int64[3,A] y")
-case("non_zero/constant", "float[7,2] x", "o = ConstantOfShape<value = int64[1] {1}>(s) n = NonZero(o) t = Transpose(n) q = Squeeze(t, l1) y = Gather(x, q)",
-     {"s": i64(5), "l1": i64(1)}, outputs="float[5,2] y")
-case("compress/axis_1", "float[3,4,2] x", "y = Compress<axis=1>(x, k)", {"k": np.array([True, False, True])}, outputs="float[3,2,2] y")
-case("compress/flat", "float[3,4] x", "y = Compress(x, k)", {"k": np.array([True, False, False, True, True])}, outputs="float[3] y")
+case(
+    "non_zero/constant",
+    "float[7,2] x",
+    "o = ConstantOfShape<value = int64[1] {1}>(s) n = NonZero(o) t = Transpose(n) q = Squeeze(t, l1) y = Gather(x, q)",
+    {"s": i64(5), "l1": i64(1)},
+    outputs="float[5,2] y",
+)
+case(
+    "compress/axis_1",
+    "float[3,4,2] x",
+    "y = Compress<axis=1>(x, k)",
+    {"k": np.array([True, False, True])},
+    outputs="float[3,2,2] y",
+)
+case(
+    "compress/flat",
+    "float[3,4] x",
+    "y = Compress(x, k)",
+    {"k": np.array([True, False, False, True, True])},
+    outputs="float[3] y",
+)
 case("compress/run_time", "float[3,4] x, bool[4] c", "y = Compress<axis=-1>(x, c)", outputs="float[3,A] y")
 for k in (None, -1, 0, 2, 9, -9):
     for upper in (0, 1):
         if k is None:
             case(f"trilu/upper_{upper}", "float[2,4,5] x", f"y = Trilu<upper={upper}>(x)", opset=14)
         else:
-            case(f"trilu/upper_{upper}_k_{k}", "float[4,5] x", f"y = Trilu<upper={upper}>(x, k)", {"k": np.int64(k)}, opset=14)
+            case(
+                f"trilu/upper_{upper}_k_{k}",
+                "float[4,5] x",
+                f"y = Trilu<upper={upper}>(x, k)",
+                {"k": np.int64(k)},
+                opset=14,
+            )
 case("trilu/int64", "int64[4,5] x", "y = Trilu(x)", opset=14)
 case("trilu/bool_run_time_k", "bool[4,5] x, int64 k", "y = Trilu(x, k)", opset=14, ranges={"k": (-1, 3)})
 case("eye_like/plain", "float[4,5] x", "y = EyeLike(x)")
@@ -81,64 +209,204 @@ case("eye_like/k_dtype", "float[4,5] x", "y = EyeLike<k=-2, dtype=7>(x)")
 case("eye_like/wide", "int32[3,6] x", "y = EyeLike<k=2>(x)")
 
 # Unique
-case("unique/unsorted", "float[9] x", "y, a, b, c = Unique<sorted=0>(x)", feeds={"x": np.array([2, 1, 1, 3, 4, 3, 2, 7, 1], np.float32)}, opset=11,
-     outputs="float[A] y, int64[B] a, int64[9] b, int64[D] c")
-case("unique/sorted", "float[9] x", "y, a, b, c = Unique(x)", feeds={"x": np.array([2, -1, -1, 3, 4, 3, 2, 7, -1], np.float32)}, opset=11,
-     outputs="float[A] y, int64[B] a, int64[9] b, int64[D] c")
-case("unique/sorted_int64_matrix", "int64[3,4] x", "y, , b = Unique(x)", ranges={"x": (-3, 3)}, opset=11, outputs="int64[A] y, int64[12] b")
+case(
+    "unique/unsorted",
+    "float[9] x",
+    "y, a, b, c = Unique<sorted=0>(x)",
+    feeds={"x": np.array([2, 1, 1, 3, 4, 3, 2, 7, 1], np.float32)},
+    opset=11,
+    outputs="float[A] y, int64[B] a, int64[9] b, int64[D] c",
+)
+case(
+    "unique/sorted",
+    "float[9] x",
+    "y, a, b, c = Unique(x)",
+    feeds={"x": np.array([2, -1, -1, 3, 4, 3, 2, 7, -1], np.float32)},
+    opset=11,
+    outputs="float[A] y, int64[B] a, int64[9] b, int64[D] c",
+)
+case(
+    "unique/sorted_int64_matrix",
+    "int64[3,4] x",
+    "y, , b = Unique(x)",
+    ranges={"x": (-3, 3)},
+    opset=11,
+    outputs="int64[A] y, int64[12] b",
+)
 
 # ReverseSequence, CenterCropPad, Dropout
-case("reverse_sequence/time_first", "float[5,3,2] x, int64[3] n", "y = ReverseSequence<time_axis=0, batch_axis=1>(x, n)", ranges={"n": (0, 6)})
-case("reverse_sequence/batch_first", "float[3,5,2] x", "y = ReverseSequence<time_axis=1, batch_axis=0>(x, n)", {"n": i64(5, 1, 3)})
+case(
+    "reverse_sequence/time_first",
+    "float[5,3,2] x, int64[3] n",
+    "y = ReverseSequence<time_axis=0, batch_axis=1>(x, n)",
+    ranges={"n": (0, 6)},
+)
+case(
+    "reverse_sequence/batch_first",
+    "float[3,5,2] x",
+    "y = ReverseSequence<time_axis=1, batch_axis=0>(x, n)",
+    {"n": i64(5, 1, 3)},
+)
 case("center_crop_pad/both", "float[7,4,5] x", "y = CenterCropPad(x, s)", {"s": i64(4, 9, 5)}, opset=18)
 case("center_crop_pad/axes", "float[2,7,4] x", "y = CenterCropPad<axes=[1,-1]>(x, s)", {"s": i64(10, 1)}, opset=18)
 case("dropout/opset_7", "float[2,3] x", "y = Dropout<ratio=0.3>(x)", opset=7)
-case("dropout/mask", "float[2,3] x", "y, m = Dropout(x, r, t)", {"r": np.float32(0.5), "t": np.array(False)}, outputs="y, m")
+case(
+    "dropout/mask",
+    "float[2,3] x",
+    "y, m = Dropout(x, r, t)",
+    {"r": np.float32(0.5), "t": np.array(False)},
+    outputs="y, m",
+)
 
 # Constants, rarer pads and tiles
 case("pad/run_time_value", "float[3,4] x, float v", "y = Pad(x, p, v)", {"p": i64(1, 0, 2, 3)})
-case("pad/run_time_pads", "float[3,4] x, int64[4] p", "y = Pad(x, p)", feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "p": i64(1, 0, 2, 3)},
-     outputs="float[A,B] y")
+case(
+    "pad/run_time_pads",
+    "float[3,4] x, int64[4] p",
+    "y = Pad(x, p)",
+    feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "p": i64(1, 0, 2, 3)},
+    outputs="float[A,B] y",
+)
 case("pad/reflect_beyond", "float[2,3] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 2)})
 case("pad/wrap_beyond", "float[2,3] x", 'y = Pad<mode="wrap">(x, p)', {"p": i64(0, 3, 0, 2)}, opset=19)
 case("pad/edge_negative", "float[5,6] x", 'y = Pad<mode="edge">(x, p)', {"p": i64(-1, 2, 3, -2)})
 case("pad/reflect_negative", "float[5,6] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(-1, 2, 2, -2)})
 case("pad/int64_value", "int64[3,4] x", "y = Pad(x, p, v)", {"p": i64(1, 0, 2, 3), "v": np.int64(-9)})
-case("expand/run_time", "float[3,1] x, int64[3] s", "y = Expand(x, s)", feeds={"x": np.arange(3, dtype=np.float32).reshape(3, 1), "s": i64(2, 1, 4)},
-     outputs="float[A,B,C] y")
-case("tile/run_time", "float[3,2] x, int64[2] r", "y = Tile(x, r)", feeds={"x": np.arange(6, dtype=np.float32).reshape(3, 2), "r": i64(2, 3)}, outputs="float[A,B] y")
-case("reshape/run_time_zero_copies", "float[3,4,2] x, int64[3] s", "y = Reshape(x, s)", feeds={"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2), "s": i64(0, 2, -1)},
-     outputs="float[A,B,C] y")
-case("slice/run_time", "float[7,6] x, int64[1] b, int64[1] e", "y = Slice(x, b, e, a)", {"a": i64(1)},
-     feeds={"x": np.arange(42, dtype=np.float32).reshape(7, 6), "b": i64(-4), "e": i64(2**63 - 1)}, outputs="float[7,A] y")
+case(
+    "expand/run_time",
+    "float[3,1] x, int64[3] s",
+    "y = Expand(x, s)",
+    feeds={"x": np.arange(3, dtype=np.float32).reshape(3, 1), "s": i64(2, 1, 4)},
+    outputs="float[A,B,C] y",
+)
+case(
+    "tile/run_time",
+    "float[3,2] x, int64[2] r",
+    "y = Tile(x, r)",
+    feeds={"x": np.arange(6, dtype=np.float32).reshape(3, 2), "r": i64(2, 3)},
+    outputs="float[A,B] y",
+)
+case(
+    "reshape/run_time_zero_copies",
+    "float[3,4,2] x, int64[3] s",
+    "y = Reshape(x, s)",
+    feeds={"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2), "s": i64(0, 2, -1)},
+    outputs="float[A,B,C] y",
+)
+case(
+    "slice/run_time",
+    "float[7,6] x, int64[1] b, int64[1] e",
+    "y = Slice(x, b, e, a)",
+    {"a": i64(1)},
+    feeds={"x": np.arange(42, dtype=np.float32).reshape(7, 6), "b": i64(-4), "e": i64(2**63 - 1)},
+    outputs="float[7,A] y",
+)
 case("split/num_outputs_uneven", "float[7,2] x", "a, b, c = Split<num_outputs=3>(x)", opset=18, outputs="a, b, c")
-case("split/run_time_sizes", "float[7,2] x, int64[2] s", "a, b = Split(x, s)", feeds={"x": np.arange(14, dtype=np.float32).reshape(7, 2), "s": i64(3, 4)},
-     outputs="float[A,2] a, float[B,2] b")
-case("range/empty_at_run_time", "int64 n", "r = Range(k, n, d) s = Shape(r) y = Identity(s)", {"k": np.int64(5), "d": np.int64(1)}, feeds={"n": np.array(3)}, outputs="int64[1] y")
-case("range/float_run_time", "float n", "y = Range(k, n, d)", {"k": np.float32(0.5), "d": np.float32(0.75)}, feeds={"n": np.array(4, np.float32)}, outputs="float[A] y")
+case(
+    "split/run_time_sizes",
+    "float[7,2] x, int64[2] s",
+    "a, b = Split(x, s)",
+    feeds={"x": np.arange(14, dtype=np.float32).reshape(7, 2), "s": i64(3, 4)},
+    outputs="float[A,2] a, float[B,2] b",
+)
+case(
+    "range/empty_at_run_time",
+    "int64 n",
+    "r = Range(k, n, d) s = Shape(r) y = Identity(s)",
+    {"k": np.int64(5), "d": np.int64(1)},
+    feeds={"n": np.array(3)},
+    outputs="int64[1] y",
+)
+case(
+    "range/float_run_time",
+    "float n",
+    "y = Range(k, n, d)",
+    {"k": np.float32(0.5), "d": np.float32(0.75)},
+    feeds={"n": np.array(4, np.float32)},
+    outputs="float[A] y",
+)
 
 # What only the run knows: axes, steps, sizes
 X76 = np.arange(42, dtype=np.float32).reshape(7, 6)
-case("slice/run_time_axes", "float[7,6] x, int64[2] b, int64[2] e, int64[2] a, int64[2] s", "y = Slice(x, b, e, a, s)",
-     feeds={"x": X76, "b": i64(-1, -1000), "e": i64(-1000, 5), "a": i64(1, 0), "s": i64(-2, 3)}, outputs="float[A,B] y")
-case("slice/run_time_steps", "float[7,6] x, int64[1] s", "y = Slice(x, b, e, a, s)", {"b": i64(-9), "e": i64(-(2**63)), "a": i64(1)},
-     feeds={"x": X76, "s": i64(-1)}, outputs="float[7,A] y")
-case("squeeze/run_time_axes", "float[1,3,1,4] x, int64[2] a", "y = Squeeze(x, a)",
-     feeds={"x": np.arange(12, dtype=np.float32).reshape(1, 3, 1, 4), "a": i64(-2, 0)}, outputs="float[A,B] y")
-case("pad/run_time_axes", "float[3,4,2] x, int64[4] p, int64[2] a", "y = Pad(x, p, , a)", opset=18,
-     feeds={"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2), "p": i64(1, 0, 2, 3), "a": i64(-1, 0)}, outputs="float[A,4,B] y")
-case("center_crop_pad/run_time", "float[7,4,5] x, int64[2] s", "y = CenterCropPad<axes=[0,2]>(x, s)", opset=18,
-     feeds={"x": np.arange(140, dtype=np.float32).reshape(7, 4, 5), "s": i64(4, 8)}, outputs="float[A,4,B] y")
+case(
+    "slice/run_time_axes",
+    "float[7,6] x, int64[2] b, int64[2] e, int64[2] a, int64[2] s",
+    "y = Slice(x, b, e, a, s)",
+    feeds={"x": X76, "b": i64(-1, -1000), "e": i64(-1000, 5), "a": i64(1, 0), "s": i64(-2, 3)},
+    outputs="float[A,B] y",
+)
+case(
+    "slice/run_time_steps",
+    "float[7,6] x, int64[1] s",
+    "y = Slice(x, b, e, a, s)",
+    {"b": i64(-9), "e": i64(-(2**63)), "a": i64(1)},
+    feeds={"x": X76, "s": i64(-1)},
+    outputs="float[7,A] y",
+)
+case(
+    "squeeze/run_time_axes",
+    "float[1,3,1,4] x, int64[2] a",
+    "y = Squeeze(x, a)",
+    feeds={"x": np.arange(12, dtype=np.float32).reshape(1, 3, 1, 4), "a": i64(-2, 0)},
+    outputs="float[A,B] y",
+)
+case(
+    "pad/run_time_axes",
+    "float[3,4,2] x, int64[4] p, int64[2] a",
+    "y = Pad(x, p, , a)",
+    opset=18,
+    feeds={"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2), "p": i64(1, 0, 2, 3), "a": i64(-1, 0)},
+    outputs="float[A,4,B] y",
+)
+case(
+    "center_crop_pad/run_time",
+    "float[7,4,5] x, int64[2] s",
+    "y = CenterCropPad<axes=[0,2]>(x, s)",
+    opset=18,
+    feeds={"x": np.arange(140, dtype=np.float32).reshape(7, 4, 5), "s": i64(4, 8)},
+    outputs="float[A,4,B] y",
+)
 
 # Scatter into a box, infinities, caches
-case("scatter_nd/box", "float[5,4,3] x, float[2,2,3] u", "y = ScatterND(x, k, u)", {"k": i64(1, 2, 1, 3, 2, 2, 2, 3).reshape(2, 2, 2)})
-case("scatter_nd/box_out_of_order", "float[5,4] x, float[2,4] u", "y = ScatterND(x, k, u)", {"k": i64(2, 1).reshape(2, 1)})
-case("scatter_nd/max_of_infinities", "float[4] x, float[3] u", 'y = ScatterND<reduction="max">(x, k, u) z = Exp(y)', {"k": i64(1, 0, 1).reshape(3, 1)}, opset=18,
-     feeds={"x": np.array([-np.inf, -np.inf, 1, -np.inf], np.float32), "u": np.array([-np.inf, 2, -np.inf], np.float32)}, outputs="z")
-case("unsqueeze/run_time_axes", "float[3,4] x, int64[2] a", "y = Unsqueeze(x, a)",
-     feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "a": i64(-1, 0)}, outputs="float[A,B,C,D] y")
+case(
+    "scatter_nd/box",
+    "float[5,4,3] x, float[2,2,3] u",
+    "y = ScatterND(x, k, u)",
+    {"k": i64(1, 2, 1, 3, 2, 2, 2, 3).reshape(2, 2, 2)},
+)
+case(
+    "scatter_nd/box_out_of_order",
+    "float[5,4] x, float[2,4] u",
+    "y = ScatterND(x, k, u)",
+    {"k": i64(2, 1).reshape(2, 1)},
+)
+case(
+    "scatter_nd/max_of_infinities",
+    "float[4] x, float[3] u",
+    'y = ScatterND<reduction="max">(x, k, u) z = Exp(y)',
+    {"k": i64(1, 0, 1).reshape(3, 1)},
+    opset=18,
+    feeds={"x": np.array([-np.inf, -np.inf, 1, -np.inf], np.float32), "u": np.array([-np.inf, 2, -np.inf], np.float32)},
+    outputs="z",
+)
+case(
+    "unsqueeze/run_time_axes",
+    "float[3,4] x, int64[2] a",
+    "y = Unsqueeze(x, a)",
+    feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "a": i64(-1, 0)},
+    outputs="float[A,B,C,D] y",
+)
 for axis in (0, 1, -1):
     for order in (0, 1):
-        case(f"unique/axis_{axis}_sorted_{order}", "float[3,5,4] x", f"y, a, b, c = Unique<axis={axis}, sorted={order}>(x)", opset=11,
-             feeds={"x": np.random.default_rng(3).integers(-1, 1, (3, 5, 4)).astype(np.float32)[:, [0, 1, 0, 2, 1]][[1, 0, 1]][:, :, [0, 3, 0, 1]]},
-             outputs="float[P,Q,R] y, int64[B] a, int64[C] b, int64[D] c")
+        case(
+            f"unique/axis_{axis}_sorted_{order}",
+            "float[3,5,4] x",
+            f"y, a, b, c = Unique<axis={axis}, sorted={order}>(x)",
+            opset=11,
+            feeds={
+                "x": np.random.default_rng(3)
+                .integers(-1, 1, (3, 5, 4))
+                .astype(np.float32)[:, [0, 1, 0, 2, 1]][[1, 0, 1]][:, :, [0, 3, 0, 1]]
+            },
+            outputs="float[P,Q,R] y, int64[B] a, int64[C] b, int64[D] c",
+        )

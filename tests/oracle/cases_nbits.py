@@ -12,8 +12,10 @@ CASES = []
 def nbits(name, n, k, bits, block, zero=None, bias=False, batch="3", **more):
     rng = np.random.default_rng(11)
     blocks = -(-k // block)
-    weights = {"b": rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8),
-               "s": rng.uniform(0.01, 0.1, (n, blocks)).astype(np.float32)}
+    weights = {
+        "b": rng.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8),
+        "s": rng.uniform(0.01, 0.1, (n, blocks)).astype(np.float32),
+    }
     names = "x, b, s"
     if zero == "packed":
         weights["z"] = rng.integers(0, 256, (n, -(-blocks * bits // 8))).astype(np.uint8)
@@ -24,9 +26,18 @@ def nbits(name, n, k, bits, block, zero=None, bias=False, batch="3", **more):
     if bias:
         weights["c"] = (n,)
         names += ", , c"
-    CASES.append(Case(f"matmul_nbits/{name}", f"float[{batch},{k}] x",
-                      f"y = com.microsoft.MatMulNBits<K={k}, N={n}, bits={bits}, block_size={block}>({names})", weights, opset=21,
-                      opsets={"com.microsoft": 1}, outputs=f"float[{batch},{n}] y", **more))
+    CASES.append(
+        Case(
+            f"matmul_nbits/{name}",
+            f"float[{batch},{k}] x",
+            f"y = com.microsoft.MatMulNBits<K={k}, N={n}, bits={bits}, block_size={block}>({names})",
+            weights,
+            opset=21,
+            opsets={"com.microsoft": 1},
+            outputs=f"float[{batch},{n}] y",
+            **more,
+        )
+    )
 
 
 nbits("4_bits", 5, 64, 4, 32)
@@ -41,7 +52,18 @@ nbits("batches", 7, 64, 4, 32, "packed", batch="2,3")
 nbits("larger_than_small", 300, 512, 4, 32, "packed")
 
 
-def gather(name, dtype, shape, blocks, attributes, bits=4, zero=False, indices=i64(3, 0, 4, -1, 2, 2).reshape(2, 3), inputs="", output=""):
+def gather(
+    name,
+    dtype,
+    shape,
+    blocks,
+    attributes,
+    bits=4,
+    zero=False,
+    indices=i64(3, 0, 4, -1, 2, 2).reshape(2, 3),
+    inputs="",
+    output="",
+):
     """`shape` in numbers, `blocks` the shape of the scales; bytes hold several numbers of the last axis."""
     rng = np.random.default_rng(12)
     each = 8 // bits if dtype == np.uint8 else 1
@@ -54,17 +76,74 @@ def gather(name, dtype, shape, blocks, attributes, bits=4, zero=False, indices=i
         weights["i"] = indices
     # A constant index folds the whole away: the run-time input is added.
     body = f"g = com.microsoft.GatherBlockQuantized<{attributes}>(d, i, s{', z' if zero else ''}) y = Add(g, x)"
-    CASES.append(Case(f"gather_block_quantized/{name}", inputs or "float[1] x", body, weights, opset=21, opsets={"com.microsoft": 1},
-                      outputs=f"float[{output}] y", feeds={"x": np.float32([0.5]), "i": indices} if inputs else None))
+    CASES.append(
+        Case(
+            f"gather_block_quantized/{name}",
+            inputs or "float[1] x",
+            body,
+            weights,
+            opset=21,
+            opsets={"com.microsoft": 1},
+            outputs=f"float[{output}] y",
+            feeds={"x": np.float32([0.5]), "i": indices} if inputs else None,
+        )
+    )
 
 
 RUN = "float[1] x, int64[2,3] i"
 gather("bytes_of_4_bits", np.uint8, (5, 64), (5, 4), "block_size=16", inputs=RUN, output="2,3,64")
-gather("bytes_of_4_bits_zero_points", np.uint8, (5, 48), (5, 3), "block_size=16, bits=4", zero=True, inputs=RUN, output="2,3,48")
+gather(
+    "bytes_of_4_bits_zero_points",
+    np.uint8,
+    (5, 48),
+    (5, 3),
+    "block_size=16, bits=4",
+    zero=True,
+    inputs=RUN,
+    output="2,3,48",
+)
 gather("bytes_of_8_bits", np.uint8, (5, 40), (5, 3), "block_size=16, bits=8", bits=8, inputs=RUN, output="2,3,40")
-gather("bytes_of_2_bits_zero_points", np.uint8, (5, 48), (5, 3), "block_size=16, bits=2", bits=2, zero=True, inputs=RUN, output="2,3,48")
-gather("uint4_blocks_cut_off", ml_dtypes.uint4, (5, 39), (5, 3), "block_size=16", zero=True, inputs=RUN, output="2,3,39")
-gather("int4_other_axes", ml_dtypes.int4, (39, 5, 3), (3, 5, 3), "block_size=16, quantize_axis=0, gather_axis=1", zero=True, inputs=RUN, output="39,2,3,3")
-gather("int4_along_the_blocks", ml_dtypes.int4, (5, 39), (1, 39), "block_size=16, quantize_axis=0, gather_axis=0", inputs=RUN, output="2,3,39")
+gather(
+    "bytes_of_2_bits_zero_points",
+    np.uint8,
+    (5, 48),
+    (5, 3),
+    "block_size=16, bits=2",
+    bits=2,
+    zero=True,
+    inputs=RUN,
+    output="2,3,48",
+)
+gather(
+    "uint4_blocks_cut_off", ml_dtypes.uint4, (5, 39), (5, 3), "block_size=16", zero=True, inputs=RUN, output="2,3,39"
+)
+gather(
+    "int4_other_axes",
+    ml_dtypes.int4,
+    (39, 5, 3),
+    (3, 5, 3),
+    "block_size=16, quantize_axis=0, gather_axis=1",
+    zero=True,
+    inputs=RUN,
+    output="39,2,3,3",
+)
+gather(
+    "int4_along_the_blocks",
+    ml_dtypes.int4,
+    (5, 39),
+    (1, 39),
+    "block_size=16, quantize_axis=0, gather_axis=0",
+    inputs=RUN,
+    output="2,3,39",
+)
 gather("constant_indices", ml_dtypes.int4, (5, 39), (5, 3), "block_size=16", output="2,3,39")
-gather("beyond_the_table", ml_dtypes.uint4, (5, 39), (5, 3), "block_size=16", indices=i64(3, 5, -6, -5, 9, 0).reshape(2, 3), inputs=RUN, output="2,3,39")
+gather(
+    "beyond_the_table",
+    ml_dtypes.uint4,
+    (5, 39),
+    (5, 3),
+    "block_size=16",
+    indices=i64(3, 5, -6, -5, 9, 0).reshape(2, 3),
+    inputs=RUN,
+    output="2,3,39",
+)

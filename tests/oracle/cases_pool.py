@@ -12,11 +12,19 @@ CASES = []
 
 def pool(operator, name, x, attributes, opset=13, body_suffix="", **more):
     family = operator.lower().replace("pool", "_pool")
-    CASES.append(Case(f"{family}/{name}", f"float[{','.join(map(str, x))}] x",
-                      f"y = {operator}<{attributes}>(x){body_suffix}", opset=opset, **more))
+    CASES.append(
+        Case(
+            f"{family}/{name}",
+            f"float[{','.join(map(str, x))}] x",
+            f"y = {operator}<{attributes}>(x){body_suffix}",
+            opset=opset,
+            **more,
+        )
+    )
 
 
 for operator in ("MaxPool", "AveragePool"):
+
     def both(name, x, attributes, **more):
         pool(operator, name, x, attributes, **more)
 
@@ -38,15 +46,22 @@ for operator in ("MaxPool", "AveragePool"):
                 gap = (kernel, stride, size) == (2, 3, 9)
                 for same in () if gap else ("SAME_UPPER", "SAME_LOWER"):
                     both(f"{same.lower()}_{k}", (1, 3, size, 11), f'{shape}, auto_pad="{same}"')
-                both(f"ceil_{k}", (1, 3, size, 11), f"{shape}, ceil_mode=1",
-                     outputs="float[1,3,3,5] y" if gap else "y")
+                both(f"ceil_{k}", (1, 3, size, 11), f"{shape}, ceil_mode=1", outputs="float[1,3,3,5] y" if gap else "y")
     both("auto_pad_valid", (1, 3, 9, 11), 'kernel_shape=[3,2], strides=[2,2], auto_pad="VALID"')
     both("ceil_pads", (1, 3, 8, 10), "kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1")
-    both("ceil_pads_asymmetric", (1, 3, 8, 11), "kernel_shape=[3,4], strides=[2,3], pads=[0,1,1,2], ceil_mode=1",
-         outputs="float[1,3,4,4] y")
+    both(
+        "ceil_pads_asymmetric",
+        (1, 3, 8, 11),
+        "kernel_shape=[3,4], strides=[2,3], pads=[0,1,1,2], ceil_mode=1",
+        outputs="float[1,3,4,4] y",
+    )
     # The last window of a row would be entirely in the padding: it does not exist.
-    both("ceil_window_in_padding", (1, 3, 5, 6), "kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1",
-         outputs="float[1,3,2,3] y")
+    both(
+        "ceil_window_in_padding",
+        (1, 3, 5, 6),
+        "kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1",
+        outputs="float[1,3,2,3] y",
+    )
     both("1d", (2, 3, 10), "kernel_shape=[3], strides=[2], pads=[1,0]")
     both("1d_ceil", (2, 3, 10), "kernel_shape=[3], strides=[2], ceil_mode=1")
     both("1d_same_lower", (2, 3, 10), 'kernel_shape=[4], strides=[3], auto_pad="SAME_LOWER"')
@@ -56,48 +71,81 @@ for operator in ("MaxPool", "AveragePool"):
     for opset in (7, 8, 10, 11, 12, 17, 19, 22):
         both(f"opset_{opset}", (1, 3, 8, 9), "kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]", opset=opset)
     both("then_relu", (2, 3, 7, 9), "kernel_shape=[3,2]", body_suffix=" z = Relu(y)", outputs="z")
-    CASES.append(Case(f"{operator.lower().replace('pool', '_pool')}/dynamic_batch", "float[N,3,7,9] x",
-                      f"y = {operator}<kernel_shape=[3,2], strides=[2,2], pads=[1,0,0,1]>(x)", shapes={"x": (5, 3, 7, 9)}))
+    CASES.append(
+        Case(
+            f"{operator.lower().replace('pool', '_pool')}/dynamic_batch",
+            "float[N,3,7,9] x",
+            f"y = {operator}<kernel_shape=[3,2], strides=[2,2], pads=[1,0,0,1]>(x)",
+            shapes={"x": (5, 3, 7, 9)},
+        )
+    )
 
 # What only one of them has.
 for name, x, attributes in [
-        ("2d", (1, 3, 11, 13), "kernel_shape=[3,2], dilations=[2,3]"),
-        ("2d_pads", (1, 3, 11, 13), "kernel_shape=[3,3], dilations=[2,3], pads=[2,1,0,2]"),
-        ("2d_strides", (1, 3, 12, 13), "kernel_shape=[3,2], dilations=[2,3], strides=[2,3]"),
-        ("2d_ceil", (1, 3, 12, 14), "kernel_shape=[3,2], dilations=[2,3], strides=[3,2], ceil_mode=1"),
-        ("1d", (2, 3, 13), "kernel_shape=[3], dilations=[3], strides=[2]"),
-        ("3d", (1, 2, 7, 6, 8), "kernel_shape=[2,2,3], dilations=[2,1,3]")]:
+    ("2d", (1, 3, 11, 13), "kernel_shape=[3,2], dilations=[2,3]"),
+    ("2d_pads", (1, 3, 11, 13), "kernel_shape=[3,3], dilations=[2,3], pads=[2,1,0,2]"),
+    ("2d_strides", (1, 3, 12, 13), "kernel_shape=[3,2], dilations=[2,3], strides=[2,3]"),
+    ("2d_ceil", (1, 3, 12, 14), "kernel_shape=[3,2], dilations=[2,3], strides=[3,2], ceil_mode=1"),
+    ("1d", (2, 3, 13), "kernel_shape=[3], dilations=[3], strides=[2]"),
+    ("3d", (1, 2, 7, 6, 8), "kernel_shape=[2,2,3], dilations=[2,1,3]"),
+]:
     pool("MaxPool", "dilations_" + name, x, attributes)
     pool("AveragePool", "dilations_" + name, x, attributes, opset=19)
     pool("AveragePool", "dilations_count_include_pad_" + name, x, attributes + ", count_include_pad=1", opset=19)
 for name, x, attributes in [
-        ("pads", (1, 3, 7, 9), "kernel_shape=[3,3], pads=[1,1,1,1]"),
-        ("pads_asymmetric", (1, 3, 7, 9), "kernel_shape=[3,4], pads=[0,1,2,0], strides=[2,1]"),
-        ("same_upper", (1, 3, 8, 9), 'kernel_shape=[3,4], auto_pad="SAME_UPPER", strides=[2,1]'),
-        ("same_lower", (1, 3, 8, 9), 'kernel_shape=[3,4], auto_pad="SAME_LOWER", strides=[2,1]'),
-        ("no_pads", (1, 3, 7, 9), "kernel_shape=[3,2]"),
-        # A window over the end divides by the padded part of it only: what ceil_mode adds is no padding.
-        ("ceil", (1, 3, 8, 10), "kernel_shape=[3,3], strides=[2,2], ceil_mode=1"),
-        ("ceil_pads", (1, 3, 8, 10), "kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1"),
-        ("ceil_pads_kernel_4", (1, 3, 9, 10), "kernel_shape=[4,4], strides=[3,3], pads=[1,0,1,1], ceil_mode=1"),
-        ("1d", (2, 3, 10), "kernel_shape=[3], strides=[2], pads=[1,1]"),
-        ("3d_ceil", (1, 2, 6, 5, 8), "kernel_shape=[3,2,3], strides=[2,2,2], pads=[1,0,1,1,0,1], ceil_mode=1")]:
+    ("pads", (1, 3, 7, 9), "kernel_shape=[3,3], pads=[1,1,1,1]"),
+    ("pads_asymmetric", (1, 3, 7, 9), "kernel_shape=[3,4], pads=[0,1,2,0], strides=[2,1]"),
+    ("same_upper", (1, 3, 8, 9), 'kernel_shape=[3,4], auto_pad="SAME_UPPER", strides=[2,1]'),
+    ("same_lower", (1, 3, 8, 9), 'kernel_shape=[3,4], auto_pad="SAME_LOWER", strides=[2,1]'),
+    ("no_pads", (1, 3, 7, 9), "kernel_shape=[3,2]"),
+    # A window over the end divides by the padded part of it only: what ceil_mode adds is no padding.
+    ("ceil", (1, 3, 8, 10), "kernel_shape=[3,3], strides=[2,2], ceil_mode=1"),
+    ("ceil_pads", (1, 3, 8, 10), "kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1], ceil_mode=1"),
+    ("ceil_pads_kernel_4", (1, 3, 9, 10), "kernel_shape=[4,4], strides=[3,3], pads=[1,0,1,1], ceil_mode=1"),
+    ("1d", (2, 3, 10), "kernel_shape=[3], strides=[2], pads=[1,1]"),
+    ("3d_ceil", (1, 2, 6, 5, 8), "kernel_shape=[3,2,3], strides=[2,2,2], pads=[1,0,1,1,0,1], ceil_mode=1"),
+]:
     pool("AveragePool", "count_include_pad_" + name, x, attributes + ", count_include_pad=1", opset=19)
 for dtype in ("int8", "uint8", "double"):
-    CASES.append(Case(f"max_pool/{dtype}", f"{dtype}[1,3,7,9] x", "y = MaxPool<kernel_shape=[3,2], pads=[1,1,0,0]>(x)",
-                      ranges={"x": (0, 100)} if dtype == "uint8" else {"x": (-100, 100)}))
+    CASES.append(
+        Case(
+            f"max_pool/{dtype}",
+            f"{dtype}[1,3,7,9] x",
+            "y = MaxPool<kernel_shape=[3,2], pads=[1,1,0,0]>(x)",
+            ranges={"x": (0, 100)} if dtype == "uint8" else {"x": (-100, 100)},
+        )
+    )
 CASES += [
-    Case("max_pool/all_negative_with_pads", "float[1,3,7,9] x", "y = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(x)",
-         ranges={"x": (-9, -3)}),
-    Case("max_pool/all_negative_ceil", "float[1,3,8,10] x",
-         "y = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,0,0], ceil_mode=1>(x)", ranges={"x": (-9, -3)}),
+    Case(
+        "max_pool/all_negative_with_pads",
+        "float[1,3,7,9] x",
+        "y = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(x)",
+        ranges={"x": (-9, -3)},
+    ),
+    Case(
+        "max_pool/all_negative_ceil",
+        "float[1,3,8,10] x",
+        "y = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,0,0], ceil_mode=1>(x)",
+        ranges={"x": (-9, -3)},
+    ),
     Case("max_pool/indices", "float[1,3,7,9] x", "y, i = MaxPool<kernel_shape=[3,2]>(x)", outputs="y, i"),
-    Case("max_pool/storage_order_without_indices", "float[1,3,7,9] x", "y = MaxPool<kernel_shape=[3,2], storage_order=1>(x)"),
-    Case("max_pool/between_convolutions", "float[1,3,12,14] x",
-         "a = Conv<pads=[1,1,1,1]>(x, w) p = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(a) y = Conv(p, v)",
-         {"w": (4, 3, 3, 3), "v": (5, 4, 2, 3)}),
-    Case("average_pool/of_a_constant", "float[1,3,3,4] x", "p = AveragePool<kernel_shape=[2,3], strides=[2,2]>(k) y = Add(x, p)",
-         {"k": (1, 3, 7, 9)}),
+    Case(
+        "max_pool/storage_order_without_indices",
+        "float[1,3,7,9] x",
+        "y = MaxPool<kernel_shape=[3,2], storage_order=1>(x)",
+    ),
+    Case(
+        "max_pool/between_convolutions",
+        "float[1,3,12,14] x",
+        "a = Conv<pads=[1,1,1,1]>(x, w) p = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(a) y = Conv(p, v)",
+        {"w": (4, 3, 3, 3), "v": (5, 4, 2, 3)},
+    ),
+    Case(
+        "average_pool/of_a_constant",
+        "float[1,3,3,4] x",
+        "p = AveragePool<kernel_shape=[2,3], strides=[2,2]>(k) y = Add(x, p)",
+        {"k": (1, 3, 7, 9)},
+    ),
 ]
 for p in (1, 2, 3):
     pool("LpPool", f"p_{p}", (1, 3, 7, 9), f"kernel_shape=[3,2], p={p}", opset=11)
@@ -113,16 +161,41 @@ pool("LpPool", "ceil_opset_18", (1, 3, 8, 11), "kernel_shape=[3,4], strides=[2,3
 for operator in ("GlobalAveragePool", "GlobalMaxPool"):
     family = operator.lower().replace("global", "global_").replace("pool", "_pool")
     for x in ("2,3,7", "2,3,7,9", "2,3,4,5,6"):
-        CASES.append(Case(f"{family}/{x.count(',') - 1}d", f"float[{x}] x", f"y = {operator}(x)", opset=7 if x == "2,3,7,9" else 13))
-    CASES.append(Case(f"{family}/after_conv_then_flatten", "float[2,3,7,9] x",
-                      f"c = Conv(x, w) p = {operator}(c) y = Flatten(p)", {"w": (4, 3, 3, 2)}))
+        CASES.append(
+            Case(
+                f"{family}/{x.count(',') - 1}d",
+                f"float[{x}] x",
+                f"y = {operator}(x)",
+                opset=7 if x == "2,3,7,9" else 13,
+            )
+        )
+    CASES.append(
+        Case(
+            f"{family}/after_conv_then_flatten",
+            "float[2,3,7,9] x",
+            f"c = Conv(x, w) p = {operator}(c) y = Flatten(p)",
+            {"w": (4, 3, 3, 2)},
+        )
+    )
 for p in (1, 2, 3):
     CASES.append(Case(f"global_lp_pool/p_{p}", "float[2,3,7,9] x", f"y = GlobalLpPool<p={p}>(x)"))
 
 # Heights and widths that only the run knows.
 for operator in ("MaxPool", "AveragePool", "LpPool"):
     family = operator.lower().replace("pool", "_pool")
-    for name, attributes in [("pads", "kernel_shape=[3,3], pads=[1,1,1,1]"), ("pads_strides", "kernel_shape=[3,4], pads=[1,0,1,2], strides=[2,3]"),
-                             ("same_upper", 'kernel_shape=[3,4], auto_pad="SAME_UPPER", strides=[1,2]'), ("no_pads", "kernel_shape=[2,3], strides=[2,1]")]:
-        CASES.append(Case(f"{family}/dynamic_size_{name}", "float[1,3,H,W] x", f"y = {operator}<{attributes}>(x)", opset=11,
-                          outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 8, 11)}))
+    for name, attributes in [
+        ("pads", "kernel_shape=[3,3], pads=[1,1,1,1]"),
+        ("pads_strides", "kernel_shape=[3,4], pads=[1,0,1,2], strides=[2,3]"),
+        ("same_upper", 'kernel_shape=[3,4], auto_pad="SAME_UPPER", strides=[1,2]'),
+        ("no_pads", "kernel_shape=[2,3], strides=[2,1]"),
+    ]:
+        CASES.append(
+            Case(
+                f"{family}/dynamic_size_{name}",
+                "float[1,3,H,W] x",
+                f"y = {operator}<{attributes}>(x)",
+                opset=11,
+                outputs="float[1,3,P,Q] y",
+                shapes={"x": (1, 3, 8, 11)},
+            )
+        )

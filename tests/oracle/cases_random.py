@@ -33,13 +33,13 @@ class Chain:
         self.value, self.shape = name, [int(n) for n in shape]
 
     def spelled(self):
-        return ",".join(["N"] * self.first + [str(n) for n in self.shape[self.first:]])
+        return ",".join(["N"] * self.first + [str(n) for n in self.shape[self.first :]])
 
     def axis(self):
         return int(self.rng.integers(self.first, len(self.shape)))
 
     def target(self, shape):  # of a Reshape: 0 keeps the batch
-        return self.constant(i64(*[0] * self.first, *shape[self.first:]))
+        return self.constant(i64(*[0] * self.first, *shape[self.first :]))
 
     def some_axis(self):  # of either sign
         axis = self.axis()
@@ -50,7 +50,11 @@ class Chain:
         if len(self.shape) != 4:
             return
         n, c, h, w = self.shape
-        out, kh, kw = int(self.rng.integers(2, 8)), int(self.rng.integers(1, min(h, 3) + 1)), int(self.rng.integers(1, min(w, 3) + 1))
+        out, kh, kw = (
+            int(self.rng.integers(2, 8)),
+            int(self.rng.integers(1, min(h, 3) + 1)),
+            int(self.rng.integers(1, min(w, 3) + 1)),
+        )
         name = self.constant((self.rng.uniform(-1, 1, (out, c, kh, kw)) / np.sqrt(c * kh * kw)).astype(np.float32))
         self.emit(f"Conv({{}}, {name})", (n, out, h - kh + 1, w - kw + 1))
 
@@ -70,7 +74,7 @@ class Chain:
         if len(self.shape) < 3:
             return
         at = int(self.rng.integers(self.first, len(self.shape) - 1))
-        shape = self.shape[:at] + [self.shape[at] * self.shape[at + 1]] + self.shape[at + 2:]
+        shape = self.shape[:at] + [self.shape[at] * self.shape[at + 1]] + self.shape[at + 2 :]
         self.emit(f"Reshape({{}}, {self.target(shape)})", shape)
 
     def divide(self):
@@ -79,7 +83,7 @@ class Chain:
         if not factors or len(self.shape) > 4:
             return
         factor = int(self.rng.choice(factors))
-        shape = self.shape[:axis] + [factor, self.shape[axis] // factor] + self.shape[axis + 1:]
+        shape = self.shape[:axis] + [factor, self.shape[axis] // factor] + self.shape[axis + 1 :]
         self.emit(f"Reshape({{}}, {self.target(shape)})", shape)
 
     def regroup(self):
@@ -104,11 +108,13 @@ class Chain:
 
     def pad(self):
         before, after = self.rng.integers(0, 3, (2, len(self.shape)))
-        before[:self.first] = after[:self.first] = 0
+        before[: self.first] = after[: self.first] = 0
         mode = str(self.rng.choice(["constant", "edge", "reflect"]))
         if mode == "reflect":
             before, after = (np.minimum(p, np.array(self.shape) - 1) for p in (before, after))
-        self.emit(f'Pad<mode="{mode}">({{}}, {self.constant(i64(*before, *after))})', before + np.array(self.shape) + after)
+        self.emit(
+            f'Pad<mode="{mode}">({{}}, {self.constant(i64(*before, *after))})', before + np.array(self.shape) + after
+        )
 
     def concat(self):
         axis, said = self.some_axis()
@@ -124,7 +130,9 @@ class Chain:
         other[axis] = 2
         shape = list(self.shape)
         shape[axis] += 2
-        self.emit(f"Concat<axis={said}>({self.constant(self.rng.uniform(-1, 1, other).astype(np.float32))}, {{}})", shape)
+        self.emit(
+            f"Concat<axis={said}>({self.constant(self.rng.uniform(-1, 1, other).astype(np.float32))}, {{}})", shape
+        )
 
     def split(self):
         axis, said = self.some_axis()
@@ -149,7 +157,9 @@ class Chain:
             return
         axis, said = self.some_axis()
         index = int(self.rng.integers(self.shape[axis]))
-        self.emit(f"Gather<axis={said}>({{}}, {self.constant(np.int64(index))})", self.shape[:axis] + self.shape[axis + 1:])
+        self.emit(
+            f"Gather<axis={said}>({{}}, {self.constant(np.int64(index))})", self.shape[:axis] + self.shape[axis + 1 :]
+        )
 
     def tile(self):
         axis = self.axis()
@@ -166,21 +176,21 @@ class Chain:
         ones = [a for a, n in enumerate(self.shape) if n == 1 and a >= self.first]
         if ones and len(self.shape) > 1:
             axis = int(self.rng.choice(ones))
-            self.emit(f"Squeeze({{}}, {self.constant(i64(axis))})", self.shape[:axis] + self.shape[axis + 1:])
+            self.emit(f"Squeeze({{}}, {self.constant(i64(axis))})", self.shape[:axis] + self.shape[axis + 1 :])
 
     def expand(self):
         ones = [a for a, n in enumerate(self.shape) if n == 1 and a >= self.first]
         if ones:
             shape = list(self.shape)
             shape[int(self.rng.choice(ones))] = 3
-            self.emit(f"Expand({{}}, {self.constant(i64(*[1] * self.first, *shape[self.first:]))})", shape)
+            self.emit(f"Expand({{}}, {self.constant(i64(*[1] * self.first, *shape[self.first :]))})", shape)
 
     def reduce(self):
         axis, said = self.some_axis()
         keep = int(self.rng.integers(2)) if len(self.shape) > 1 + self.first else 1
         op = str(self.rng.choice(["ReduceMax", "ReduceMean", "ReduceMin"]))
         shape = list(self.shape)
-        shape[axis:axis + 1] = [1] if keep else []
+        shape[axis : axis + 1] = [1] if keep else []
         self.emit(f"{op}<axes=[{said}], keepdims={keep}>({{}})", shape)
 
     def softmax(self):
@@ -190,7 +200,9 @@ class Chain:
         self.emit("Relu({})", self.shape)
 
     def add(self):
-        other = [n if self.rng.random() < 0.5 and a >= self.first else 1 for a, n in enumerate(self.shape)][int(self.rng.integers(len(self.shape))):]
+        other = [n if self.rng.random() < 0.5 and a >= self.first else 1 for a, n in enumerate(self.shape)][
+            int(self.rng.integers(len(self.shape))) :
+        ]
         self.emit(f"Add({{}}, {self.constant(self.rng.uniform(-1, 1, other).astype(np.float32))})", self.shape)
 
     def multiply_by_its_mean(self):
@@ -227,7 +239,10 @@ class Chain:
             self.shape = list(shape)
 
     def where(self):
-        mask = self.rng.random([n if self.rng.random() < 0.5 and a >= self.first else 1 for a, n in enumerate(self.shape)]) < 0.5
+        mask = (
+            self.rng.random([n if self.rng.random() < 0.5 and a >= self.first else 1 for a, n in enumerate(self.shape)])
+            < 0.5
+        )
         self.emit(f"Where({self.constant(mask)}, {{}}, {self.constant(np.float32(0.5))})", self.shape)
 
     def batch_norm(self):
@@ -289,8 +304,13 @@ class Chain:
             self.unsqueeze()
 
 
-STEPS = [name for name, member in vars(Chain).items()
-         if callable(member) and not name.startswith("_") and name not in ("constant", "emit", "spelled", "axis", "target", "some_axis")]
+STEPS = [
+    name
+    for name, member in vars(Chain).items()
+    if callable(member)
+    and not name.startswith("_")
+    and name not in ("constant", "emit", "spelled", "axis", "target", "some_axis")
+]
 
 
 def random_chain(seed, dynamic=False):
@@ -298,7 +318,10 @@ def random_chain(seed, dynamic=False):
     chain.conv()
     for _ in range(int(chain.rng.integers(3, 16))):
         before = len(chain.lines)
-        getattr(chain, str(chain.rng.choice([*STEPS, "conv", "transpose", "to_last", "to_first", "back_to_4d", "join", "join"])))()
+        getattr(
+            chain,
+            str(chain.rng.choice([*STEPS, "conv", "transpose", "to_last", "to_first", "back_to_4d", "join", "join"])),
+        )()
         if chain.rng.random() < 0.5 and chain.value != "x":
             chain.seen.append((chain.value, list(chain.shape)))
         if len(chain.lines) > before and chain.rng.random() < 0.25:
@@ -310,8 +333,16 @@ def random_chain(seed, dynamic=False):
     chain.conv()
     chain.emit("Identity({})", chain.shape)
     name = f"random/{'dynamic_' if dynamic else ''}{seed}"
-    return Case(name, chain.inputs, " ".join(chain.lines), chain.weights, opset=17, outputs=f"float[{chain.spelled()}] {chain.value}",
-                shapes={"x": chain.start} if dynamic else {}, tolerance=1e-3)
+    return Case(
+        name,
+        chain.inputs,
+        " ".join(chain.lines),
+        chain.weights,
+        opset=17,
+        outputs=f"float[{chain.spelled()}] {chain.value}",
+        shapes={"x": chain.start} if dynamic else {},
+        tolerance=1e-3,
+    )
 
 
 CASES = [random_chain(seed, dynamic) for dynamic in (False, True) for seed in range(COUNT)]

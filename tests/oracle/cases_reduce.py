@@ -11,8 +11,18 @@ from tests.support.case import Case, f32, i64
 
 CASES = []
 
-REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
-              "ReduceLogSumExp", "ReduceSumSquare")
+REDUCTIONS = (
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceSumSquare",
+)
 
 
 def axes_are_input(operator, opset):
@@ -32,8 +42,16 @@ def reduction(operator, name, dims, axes=None, keepdims=None, opset=13, dtype="f
     attributes = f"<{', '.join(attributes)}>" if attributes else ""
     more.setdefault("ranges", {"x": (0.5, 2)} if dtype in ("float", "double", "float16") else {"x": (1, 4)})
     family = operator.lower().replace("reduce", "reduce_")
-    CASES.append(Case(f"{family}/{name}", f"{dtype}[{dims}] x", f"y = {operator}{attributes}(x{', axes' if weights else ''})",
-                      weights, opset=opset, **more))
+    CASES.append(
+        Case(
+            f"{family}/{name}",
+            f"{dtype}[{dims}] x",
+            f"y = {operator}{attributes}(x{', axes' if weights else ''})",
+            weights,
+            opset=opset,
+            **more,
+        )
+    )
 
 
 for operator in REDUCTIONS:
@@ -47,31 +65,73 @@ for operator in REDUCTIONS:
     reduction(operator, "first", "2,3,4", [0], keepdims=0)
     reduction(operator, "5d", "2,3,4,5,6", [1, 3], keepdims=0)
     reduction(operator, "opset_7", "2,3,4", [1], opset=7)
-    reduction(operator, "negative_values", "2,3,4", [1], ranges={"x": (-2, 2)}
-              if operator not in ("ReduceLogSum",) else {"x": (0.1, 2)})
+    reduction(
+        operator,
+        "negative_values",
+        "2,3,4",
+        [1],
+        ranges={"x": (-2, 2)} if operator not in ("ReduceLogSum",) else {"x": (0.1, 2)},
+    )
     reduction(operator, "noop", "2,3,4", noop=1, opset=18)
     reduction(operator, "noop_0", "2,3,4", noop=0, opset=18)
-    CASES.append(Case(f"{operator.lower().replace('reduce', 'reduce_')}/empty_axes_noop", "float[2,3,4] x",
-                      f"y = {operator}<noop_with_empty_axes=1>(x, axes)", {"axes": i64()}, opset=18, ranges={"x": (0.5, 2)}))
-    CASES.append(Case(f"{operator.lower().replace('reduce', 'reduce_')}/between_convolutions", "float[2,3,7,9] x",
-                      f"a = Conv(x, w) s = Sigmoid(a) r = {operator}<axes=[2,3]>(s) y = Conv(r, v)",
-                      {"w": (4, 3, 3, 2), "v": (5, 4, 1, 1)}, opset=11))
-    CASES.append(Case(f"{operator.lower().replace('reduce', 'reduce_')}/channels_after_conv", "float[2,3,7,9] x",
-                      f"a = Conv(x, w) s = Sigmoid(a) y = {operator}<axes=[1], keepdims=0>(s)", {"w": (4, 3, 3, 2)}, opset=11))
+    CASES.append(
+        Case(
+            f"{operator.lower().replace('reduce', 'reduce_')}/empty_axes_noop",
+            "float[2,3,4] x",
+            f"y = {operator}<noop_with_empty_axes=1>(x, axes)",
+            {"axes": i64()},
+            opset=18,
+            ranges={"x": (0.5, 2)},
+        )
+    )
+    CASES.append(
+        Case(
+            f"{operator.lower().replace('reduce', 'reduce_')}/between_convolutions",
+            "float[2,3,7,9] x",
+            f"a = Conv(x, w) s = Sigmoid(a) r = {operator}<axes=[2,3]>(s) y = Conv(r, v)",
+            {"w": (4, 3, 3, 2), "v": (5, 4, 1, 1)},
+            opset=11,
+        )
+    )
+    CASES.append(
+        Case(
+            f"{operator.lower().replace('reduce', 'reduce_')}/channels_after_conv",
+            "float[2,3,7,9] x",
+            f"a = Conv(x, w) s = Sigmoid(a) y = {operator}<axes=[1], keepdims=0>(s)",
+            {"w": (4, 3, 3, 2)},
+            opset=11,
+        )
+    )
 for operator in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean"):
     for dtype in ("int32", "int64", "double"):
         reduction(operator, dtype, "2,3,4", [1], dtype=dtype, ranges={"x": (-5, 6)})
-    CASES.append(Case(f"{operator.lower().replace('reduce', 'reduce_')}/after_shape", "float[2,3,4,5] x",
-                      f"s = Shape(x) p = Slice(s, b, e) n = {operator}<keepdims=1>(p) k = Concat<axis=0>(m, n) y = Reshape(x, k)"
-                      if operator == "ReduceProd" else f"s = Shape(x) y = {operator}<keepdims=0>(s)",
-                      {"b": i64(2), "e": i64(4), "m": i64(2, 3)} if operator == "ReduceProd" else {},
-                      outputs="float[2,3,20] y" if operator == "ReduceProd" else "y"))
+    CASES.append(
+        Case(
+            f"{operator.lower().replace('reduce', 'reduce_')}/after_shape",
+            "float[2,3,4,5] x",
+            f"s = Shape(x) p = Slice(s, b, e) n = {operator}<keepdims=1>(p) k = Concat<axis=0>(m, n) y = Reshape(x, k)"
+            if operator == "ReduceProd"
+            else f"s = Shape(x) y = {operator}<keepdims=0>(s)",
+            {"b": i64(2), "e": i64(4), "m": i64(2, 3)} if operator == "ReduceProd" else {},
+            outputs="float[2,3,20] y" if operator == "ReduceProd" else "y",
+        )
+    )
 CASES += [
-    Case("reduce_sum/axes_at_run_time", "float[2,3,4] x, int64[1] axes", "y = ReduceSum(x, axes)", feeds={
-        "x": np.random.default_rng(5).uniform(-1, 1, (2, 3, 4)).astype(np.float32), "axes": i64(1)}, outputs="float[P,Q,R] y"),
+    Case(
+        "reduce_sum/axes_at_run_time",
+        "float[2,3,4] x, int64[1] axes",
+        "y = ReduceSum(x, axes)",
+        feeds={"x": np.random.default_rng(5).uniform(-1, 1, (2, 3, 4)).astype(np.float32), "axes": i64(1)},
+        outputs="float[P,Q,R] y",
+    ),
     Case("reduce_max/float16", "float16[2,3,4] x", "y = ReduceMax<axes=[1]>(x)"),
     Case("reduce_max/uint8", "uint8[2,3,4] x", "y = ReduceMax<axes=[1]>(x)", ranges={"x": (0, 250)}),
-    Case("reduce_mean/dynamic_batch", "float[N,3,4,5] x", "y = ReduceMean<axes=[2,3], keepdims=0>(x)", shapes={"x": (6, 3, 4, 5)}),
+    Case(
+        "reduce_mean/dynamic_batch",
+        "float[N,3,4,5] x",
+        "y = ReduceMean<axes=[2,3], keepdims=0>(x)",
+        shapes={"x": (6, 3, 4, 5)},
+    ),
 ]
 
 for operator in ("Softmax", "LogSoftmax"):
@@ -79,38 +139,87 @@ for operator in ("Softmax", "LogSoftmax"):
     for opset in (7, 11, 13):
         for rank, dims in ((2, "2,5"), (3, "2,3,5"), (4, "2,3,4,5")):
             for axis in [*range(rank), *([-1, -2] if opset >= 11 else [])]:
-                CASES.append(Case(f"{family}/{rank}d_axis_{axis}_opset_{opset}", f"float[{dims}] x", f"y = {operator}<axis={axis}>(x)",
-                                  opset=opset, ranges={"x": (-3, 3)}))
-            CASES.append(Case(f"{family}/{rank}d_default_axis_opset_{opset}", f"float[{dims}] x", f"y = {operator}(x)", opset=opset,
-                              ranges={"x": (-3, 3)}))
+                CASES.append(
+                    Case(
+                        f"{family}/{rank}d_axis_{axis}_opset_{opset}",
+                        f"float[{dims}] x",
+                        f"y = {operator}<axis={axis}>(x)",
+                        opset=opset,
+                        ranges={"x": (-3, 3)},
+                    )
+                )
+            CASES.append(
+                Case(
+                    f"{family}/{rank}d_default_axis_opset_{opset}",
+                    f"float[{dims}] x",
+                    f"y = {operator}(x)",
+                    opset=opset,
+                    ranges={"x": (-3, 3)},
+                )
+            )
     CASES += [
         Case(f"{family}/1d", "float[5] x", f"y = {operator}(x)"),
         Case(f"{family}/5d_axis_1", "float[2,3,4,5,6] x", f"y = {operator}<axis=1>(x)"),
         Case(f"{family}/large_values", "float[2,5] x", f"y = {operator}(x)", ranges={"x": (80, 120)}),
-        Case(f"{family}/channels_after_conv", "float[2,3,7,9] x", f"c = Conv(x, w) y = {operator}<axis=1>(c)", {"w": (4, 3, 3, 2)}),
-        Case(f"{family}/width_after_conv", "float[2,3,7,9] x", f"c = Conv(x, w) y = {operator}<axis=3>(c)", {"w": (4, 3, 3, 2)}),
-        Case(f"{family}/after_conv_opset_11", "float[2,3,7,9] x", f"c = Conv(x, w) y = {operator}(c)", {"w": (4, 3, 3, 2)}, opset=11),
+        Case(
+            f"{family}/channels_after_conv",
+            "float[2,3,7,9] x",
+            f"c = Conv(x, w) y = {operator}<axis=1>(c)",
+            {"w": (4, 3, 3, 2)},
+        ),
+        Case(
+            f"{family}/width_after_conv",
+            "float[2,3,7,9] x",
+            f"c = Conv(x, w) y = {operator}<axis=3>(c)",
+            {"w": (4, 3, 3, 2)},
+        ),
+        Case(
+            f"{family}/after_conv_opset_11",
+            "float[2,3,7,9] x",
+            f"c = Conv(x, w) y = {operator}(c)",
+            {"w": (4, 3, 3, 2)},
+            opset=11,
+        ),
         Case(f"{family}/dynamic_batch", "float[N,5] x", f"y = {operator}(x)", shapes={"x": (4, 5)}),
         Case(f"{family}/float64", "double[2,5] x", f"y = {operator}(x)"),
     ]
 CASES += [
-    Case("softmax/channels_last_of_nchw", "float[2,3,7,9] x",
-         "c = Conv(x, w) t = Transpose<perm=[0,2,3,1]>(c) y = Softmax<axis=-1>(t)", {"w": (4, 3, 3, 2)}),
+    Case(
+        "softmax/channels_last_of_nchw",
+        "float[2,3,7,9] x",
+        "c = Conv(x, w) t = Transpose<perm=[0,2,3,1]>(c) y = Softmax<axis=-1>(t)",
+        {"w": (4, 3, 3, 2)},
+    ),
 ]
 
 for operator in ("ArgMax", "ArgMin"):
     family = operator.lower().replace("arg", "arg_")
     for axis in (0, 1, 2, 3, -1, -3):
         for keepdims in (0, 1):
-            CASES.append(Case(f"{family}/axis_{axis}_keepdims_{keepdims}", "float[2,3,4,5] x",
-                              f"y = {operator}<axis={axis}, keepdims={keepdims}>(x)"))
+            CASES.append(
+                Case(
+                    f"{family}/axis_{axis}_keepdims_{keepdims}",
+                    "float[2,3,4,5] x",
+                    f"y = {operator}<axis={axis}, keepdims={keepdims}>(x)",
+                )
+            )
     ties = f32(1, 3, 3, 0, 0, 1, 2, 2, 0, 4, 4, 4).reshape(4, 3)
     CASES += [
         Case(f"{family}/defaults", "float[4,5] x", f"y = {operator}(x)"),
         Case(f"{family}/ties_take_the_first", "float[4,3] x", f"y = {operator}<axis=1>(x)", feeds={"x": ties}),
-        Case(f"{family}/select_last_index", "float[4,3] x", f"y = {operator}<axis=1, select_last_index=1>(x)", feeds={"x": ties}),
+        Case(
+            f"{family}/select_last_index",
+            "float[4,3] x",
+            f"y = {operator}<axis=1, select_last_index=1>(x)",
+            feeds={"x": ties},
+        ),
         Case(f"{family}/int32", "int32[3,7] x", f"y = {operator}<axis=1>(x)", ranges={"x": (-100, 100)}),
-        Case(f"{family}/channels_after_conv", "float[2,3,7,9] x", f"c = Conv(x, w) y = {operator}<axis=1, keepdims=0>(c)", {"w": (4, 3, 3, 2)}),
+        Case(
+            f"{family}/channels_after_conv",
+            "float[2,3,7,9] x",
+            f"c = Conv(x, w) y = {operator}<axis=1, keepdims=0>(c)",
+            {"w": (4, 3, 3, 2)},
+        ),
         Case(f"{family}/opset_11", "float[2,3,5] x", f"y = {operator}<axis=2>(x)", opset=11),
         Case(f"{family}/opset_7", "float[2,3,5] x", f"y = {operator}<axis=1>(x)", opset=7),
     ]
@@ -121,8 +230,17 @@ def layer_norm(name, dims, scale, axis=None, bias=True, epsilon=None, body="y", 
     attributes += [f"epsilon={epsilon}"] if epsilon is not None else []
     attributes = f"<{', '.join(attributes)}>" if attributes else ""
     weights = {"s": scale, **({"b": scale} if bias else {})}
-    CASES.append(Case("layer_norm/" + name, f"float[{dims}] x", f"{body} = LayerNormalization{attributes}(x, s{', b' if bias else ''})",
-                      weights, opset=17, outputs=outputs, **more))
+    CASES.append(
+        Case(
+            "layer_norm/" + name,
+            f"float[{dims}] x",
+            f"{body} = LayerNormalization{attributes}(x, s{', b' if bias else ''})",
+            weights,
+            opset=17,
+            outputs=outputs,
+            **more,
+        )
+    )
 
 
 layer_norm("last", "2,3,5", (5,))
@@ -134,7 +252,12 @@ layer_norm("axis_minus_2", "2,3,4,5", (4, 5), axis=-2)
 layer_norm("broadcast_scale", "2,3,4,5", (5,), axis=-2)
 layer_norm("mean_and_deviation", "2,3,5", (5,), body="y, m, d", outputs="y, m, d")
 layer_norm("dynamic_batch", "N,3,5", (5,), shapes={"x": (4, 3, 5)})
-CASES.append(Case("layer_norm/written_out", "float[2,3,5] x",
-                  "m = ReduceMean<axes=[-1]>(x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean<axes=[-1]>(q) e = Add(v, eps) r = Sqrt(e) "
-                  "n = Div(d, r) g = Mul(n, s) y = Add(g, b)",
-                  {"two": np.float32(2), "eps": np.float32(1e-5), "s": (5,), "b": (5,)}))
+CASES.append(
+    Case(
+        "layer_norm/written_out",
+        "float[2,3,5] x",
+        "m = ReduceMean<axes=[-1]>(x) d = Sub(x, m) q = Pow(d, two) v = ReduceMean<axes=[-1]>(q) e = Add(v, eps) r = Sqrt(e) "
+        "n = Div(d, r) g = Mul(n, s) y = Add(g, b)",
+        {"two": np.float32(2), "eps": np.float32(1e-5), "s": (5,), "b": (5,)},
+    )
+)

@@ -21,8 +21,12 @@ def resize(name, dims, attributes, scales=None, sizes=None, opset=13, roi=None, 
     if sizes is not None:
         weights["n"] = np.array(sizes, np.int64)
     attributes = f"<{attributes}>" if attributes else ""
-    arguments = f"x, {'r' if roi is not None else ''}, {'k' if scales is not None else ''}" + (", n" if sizes is not None else "")
-    CASES.append(Case("resize/" + name, f"float[{dims}] x", f"y = Resize{attributes}({arguments})", weights, opset=opset, **more))
+    arguments = f"x, {'r' if roi is not None else ''}, {'k' if scales is not None else ''}" + (
+        ", n" if sizes is not None else ""
+    )
+    CASES.append(
+        Case("resize/" + name, f"float[{dims}] x", f"y = Resize{attributes}({arguments})", weights, opset=opset, **more)
+    )
 
 
 UP, DOWN, ODD = ([1, 1, 2, 3], (1, 3, 10, 18)), ([1, 1, 0.5, 0.5], (1, 3, 4, 5)), ([1, 1, 1.6, 2.4], (1, 3, 8, 14))
@@ -33,20 +37,75 @@ for transform in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetr
         resize(f"linear_{transform}_{size}_scales", dims, f'mode="linear", {how}', scales, opset=opset)
         resize(f"linear_{transform}_{size}_sizes", dims, f'mode="linear", {how}', sizes=sizes, opset=opset)
         for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
-            resize(f"nearest_{nearest}_{transform}_{size}_scales", dims, f'mode="nearest", nearest_mode="{nearest}", {how}', scales, opset=opset)
-        resize(f"nearest_floor_{transform}_{size}_sizes", dims, f'mode="nearest", nearest_mode="floor", {how}', sizes=sizes, opset=opset)
+            resize(
+                f"nearest_{nearest}_{transform}_{size}_scales",
+                dims,
+                f'mode="nearest", nearest_mode="{nearest}", {how}',
+                scales,
+                opset=opset,
+            )
+        resize(
+            f"nearest_floor_{transform}_{size}_sizes",
+            dims,
+            f'mode="nearest", nearest_mode="floor", {how}',
+            sizes=sizes,
+            opset=opset,
+        )
         resize(f"cubic_{transform}_{size}_scales", dims, f'mode="cubic", {how}', scales, opset=opset)
-resize("nearest_tf_half_pixel_for_nn", "1,3,5,6", 'mode="nearest", coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor"',
-       UP[0], opset=11, roi=[])
+resize(
+    "nearest_tf_half_pixel_for_nn",
+    "1,3,5,6",
+    'mode="nearest", coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor"',
+    UP[0],
+    opset=11,
+    roi=[],
+)
 resize("defaults", "1,3,5,6", "", UP[0])
-resize("nearest_opset_11", "1,3,5,6", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"', UP[0], opset=11, roi=[])
-resize("linear_opset_11", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="half_pixel"', UP[0], opset=11, roi=[])
-resize("linear_opset_11_align_corners", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="align_corners"', UP[0], opset=11, roi=[])
+resize(
+    "nearest_opset_11",
+    "1,3,5,6",
+    'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+    UP[0],
+    opset=11,
+    roi=[],
+)
+resize(
+    "linear_opset_11", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="half_pixel"', UP[0], opset=11, roi=[]
+)
+resize(
+    "linear_opset_11_align_corners",
+    "1,3,5,6",
+    'mode="linear", coordinate_transformation_mode="align_corners"',
+    UP[0],
+    opset=11,
+    roi=[],
+)
 for mode in ("nearest", "linear"):
-    CASES.append(Case(f"resize/{mode}_opset_10", "float[1,3,5,6] x", f'y = Resize<mode="{mode}">(x, k)', {"k": f32(*UP[0])}, opset=10))
-    CASES.append(Case(f"resize/{mode}_opset_10_down", "float[1,3,8,10] x", f'y = Resize<mode="{mode}">(x, k)', {"k": f32(*DOWN[0])}, opset=10))
-resize("crop_and_resize", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=0.5',
-       sizes=(1, 3, 7, 8), roi=[0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8])
+    CASES.append(
+        Case(
+            f"resize/{mode}_opset_10",
+            "float[1,3,5,6] x",
+            f'y = Resize<mode="{mode}">(x, k)',
+            {"k": f32(*UP[0])},
+            opset=10,
+        )
+    )
+    CASES.append(
+        Case(
+            f"resize/{mode}_opset_10_down",
+            "float[1,3,8,10] x",
+            f'y = Resize<mode="{mode}">(x, k)',
+            {"k": f32(*DOWN[0])},
+            opset=10,
+        )
+    )
+resize(
+    "crop_and_resize",
+    "1,3,5,6",
+    'mode="linear", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=0.5',
+    sizes=(1, 3, 7, 8),
+    roi=[0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8],
+)
 resize("cubic_coefficient", "1,3,5,6", 'mode="cubic", cubic_coeff_a=-0.5', UP[0])
 resize("cubic_exclude_outside", "1,3,5,6", 'mode="cubic", exclude_outside=1', UP[0])
 resize("linear_antialias_down", "1,3,8,10", 'mode="linear", antialias=1', DOWN[0], opset=18)
@@ -55,53 +114,139 @@ resize("antialias_up_changes_nothing", "1,3,5,6", 'mode="linear", antialias=1', 
 resize("axes", "1,3,5,6", 'mode="linear", axes=[2,3]', [2, 3], opset=18)
 resize("axes_swapped", "1,3,5,6", 'mode="nearest", nearest_mode="floor", axes=[3,2]', [3, 2], opset=18)
 resize("axes_sizes", "1,3,5,6", 'mode="nearest", nearest_mode="floor", axes=[2,3]', sizes=(10, 18), opset=18)
-resize("keep_aspect_ratio_not_larger", "1,3,5,6", 'mode="nearest", nearest_mode="floor", axes=[2,3], keep_aspect_ratio_policy="not_larger"',
-       sizes=(11, 20), opset=18)
-resize("keep_aspect_ratio_not_smaller", "1,3,5,6", 'mode="nearest", nearest_mode="floor", axes=[2,3], keep_aspect_ratio_policy="not_smaller"',
-       sizes=(11, 20), opset=18)
+resize(
+    "keep_aspect_ratio_not_larger",
+    "1,3,5,6",
+    'mode="nearest", nearest_mode="floor", axes=[2,3], keep_aspect_ratio_policy="not_larger"',
+    sizes=(11, 20),
+    opset=18,
+)
+resize(
+    "keep_aspect_ratio_not_smaller",
+    "1,3,5,6",
+    'mode="nearest", nearest_mode="floor", axes=[2,3], keep_aspect_ratio_policy="not_smaller"',
+    sizes=(11, 20),
+    opset=18,
+)
 resize("one_axis_only", "1,3,5,6", 'mode="linear"', [1, 1, 1, 2.5])
 resize("nothing", "1,3,5,6", 'mode="linear"', [1, 1, 1, 1])
-resize("channels_too", "1,2,5,6", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"', [1, 2, 1, 2])
+resize(
+    "channels_too",
+    "1,2,5,6",
+    'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+    [1, 2, 1, 2],
+)
 resize("to_one_pixel", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="align_corners"', sizes=(1, 3, 1, 1))
-resize("to_one_pixel_pytorch", "1,3,5,6", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"', sizes=(1, 3, 1, 1))
+resize(
+    "to_one_pixel_pytorch",
+    "1,3,5,6",
+    'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"',
+    sizes=(1, 3, 1, 1),
+)
 resize("from_one_pixel", "2,3,1,1", 'mode="linear"', sizes=(2, 3, 5, 7))
 resize("1d_linear", "2,3,7", 'mode="linear"', [1, 1, 2])
-resize("1d_nearest", "2,3,7", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"', [1, 1, 3])
+resize(
+    "1d_nearest",
+    "2,3,7",
+    'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+    [1, 1, 3],
+)
 resize("2d_linear", "5,7", 'mode="linear"', [2, 3])
-resize("3d_nearest", "1,2,3,4,5", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"', [1, 1, 2, 3, 2])
+resize(
+    "3d_nearest",
+    "1,2,3,4,5",
+    'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+    [1, 1, 2, 3, 2],
+)
 resize("3d_linear", "1,2,3,4,5", 'mode="linear"', [1, 1, 2, 3, 2])
 resize("opset_17", "1,3,5,6", 'mode="linear"', UP[0], opset=17)
 resize("opset_21", "1,3,5,6", 'mode="linear"', UP[0], opset=21)
 CASES += [
     Case("resize/nhwc", "float[1,5,6,3] x", 'y = Resize<mode="linear">(x, , k)', {"k": f32(1, 2, 3, 1)}),
-    Case("resize/between_convolutions", "float[1,3,7,9] x", 'a = Conv(x, w) b = Resize<mode="linear">(a, , k) y = Conv(b, v)',
-         {"w": (4, 3, 3, 2), "k": f32(1, 1, 2, 2), "v": (5, 4, 2, 3)}),
-    Case("resize/sizes_from_another_branch", "float[1,3,7,9] x",
-         "a = Conv(x, w) p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a) s = Shape(a) h = Slice(s, two, four) q = Shape(p) c = Slice(q, zero, two) "
-         't = Concat<axis=0>(c, h) r = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(p, , , t) y = Add(r, a)',
-         {"w": (4, 3, 2, 2), "zero": i64(0), "two": i64(2), "four": i64(4)}, outputs="float[1,4,6,8] y"),
-    Case("resize/int32", "int32[1,3,5,6] x", 'y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , k)',
-         {"k": f32(1, 1, 2, 3)}),
-    Case("resize/uint8", "uint8[1,3,5,6] x", 'y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , k)',
-         {"k": f32(1, 1, 2, 3)}),
+    Case(
+        "resize/between_convolutions",
+        "float[1,3,7,9] x",
+        'a = Conv(x, w) b = Resize<mode="linear">(a, , k) y = Conv(b, v)',
+        {"w": (4, 3, 3, 2), "k": f32(1, 1, 2, 2), "v": (5, 4, 2, 3)},
+    ),
+    Case(
+        "resize/sizes_from_another_branch",
+        "float[1,3,7,9] x",
+        "a = Conv(x, w) p = MaxPool<kernel_shape=[2,2], strides=[2,2]>(a) s = Shape(a) h = Slice(s, two, four) q = Shape(p) c = Slice(q, zero, two) "
+        't = Concat<axis=0>(c, h) r = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(p, , , t) y = Add(r, a)',
+        {"w": (4, 3, 2, 2), "zero": i64(0), "two": i64(2), "four": i64(4)},
+        outputs="float[1,4,6,8] y",
+    ),
+    Case(
+        "resize/int32",
+        "int32[1,3,5,6] x",
+        'y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , k)',
+        {"k": f32(1, 1, 2, 3)},
+    ),
+    Case(
+        "resize/uint8",
+        "uint8[1,3,5,6] x",
+        'y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , k)',
+        {"k": f32(1, 1, 2, 3)},
+    ),
 ]
 for mode in ("nearest", "linear"):
     for size, scales in {"integer": UP[0], "odd": ODD[0]}.items():
-        CASES.append(Case(f"upsample/{mode}_{size}_opset_9", "float[1,3,5,6] x", f'y = Upsample<mode="{mode}">(x, k)', {"k": f32(*scales)}, opset=9))
-        CASES.append(Case(f"upsample/{mode}_{size}_opset_7", "float[1,3,5,6] x",
-                          f'y = Upsample<mode="{mode}", scales=[{",".join(str(float(s)) for s in scales)}]>(x)', opset=7))
+        CASES.append(
+            Case(
+                f"upsample/{mode}_{size}_opset_9",
+                "float[1,3,5,6] x",
+                f'y = Upsample<mode="{mode}">(x, k)',
+                {"k": f32(*scales)},
+                opset=9,
+            )
+        )
+        CASES.append(
+            Case(
+                f"upsample/{mode}_{size}_opset_7",
+                "float[1,3,5,6] x",
+                f'y = Upsample<mode="{mode}", scales=[{",".join(str(float(s)) for s in scales)}]>(x)',
+                opset=7,
+            )
+        )
 CASES.append(Case("upsample/default_mode", "float[1,3,5,6] x", "y = Upsample(x, k)", {"k": f32(1, 1, 2, 3)}, opset=9))
 
 for block in (2, 3):
     for mode in ("DCR", "CRD"):
-        CASES.append(Case(f"depth_to_space/{mode.lower()}_block_{block}", f"float[2,{2 * block * block},3,5] x",
-                          f'y = DepthToSpace<blocksize={block}, mode="{mode}">(x)'))
-    CASES.append(Case(f"space_to_depth/block_{block}", f"float[2,3,{2 * block},{4 * block}] x", f"y = SpaceToDepth<blocksize={block}>(x)"))
+        CASES.append(
+            Case(
+                f"depth_to_space/{mode.lower()}_block_{block}",
+                f"float[2,{2 * block * block},3,5] x",
+                f'y = DepthToSpace<blocksize={block}, mode="{mode}">(x)',
+            )
+        )
+    CASES.append(
+        Case(
+            f"space_to_depth/block_{block}",
+            f"float[2,3,{2 * block},{4 * block}] x",
+            f"y = SpaceToDepth<blocksize={block}>(x)",
+        )
+    )
 CASES += [
     Case("depth_to_space/opset_7", "float[2,12,3,5] x", "y = DepthToSpace<blocksize=2>(x)", opset=7),
-    Case("depth_to_space/after_conv", "float[1,3,5,6] x", "c = Conv(x, w) y = DepthToSpace<blocksize=2>(c)", {"w": (8, 3, 3, 2)}),
-    Case("depth_to_space/crd_after_conv", "float[1,3,5,6] x", 'c = Conv(x, w) y = DepthToSpace<blocksize=2, mode="CRD">(c)', {"w": (8, 3, 3, 2)}),
-    Case("space_to_depth/before_conv", "float[1,3,8,6] x", "c = SpaceToDepth<blocksize=2>(x) y = Conv(c, w)", {"w": (5, 12, 3, 2)}),
+    Case(
+        "depth_to_space/after_conv",
+        "float[1,3,5,6] x",
+        "c = Conv(x, w) y = DepthToSpace<blocksize=2>(c)",
+        {"w": (8, 3, 3, 2)},
+    ),
+    Case(
+        "depth_to_space/crd_after_conv",
+        "float[1,3,5,6] x",
+        'c = Conv(x, w) y = DepthToSpace<blocksize=2, mode="CRD">(c)',
+        {"w": (8, 3, 3, 2)},
+    ),
+    Case(
+        "space_to_depth/before_conv",
+        "float[1,3,8,6] x",
+        "c = SpaceToDepth<blocksize=2>(x) y = Conv(c, w)",
+        {"w": (5, 12, 3, 2)},
+    ),
 ]
 
 # Sizes that only the run knows, taken from another tensor: kernels where they agree for all sizes, else computed positions.
@@ -109,25 +254,58 @@ BODY = """s = Shape(x) t = Shape(z) n = Slice(s, zero, two) p = Slice(t, two, fo
           y = Resize<{}>(x, , , sizes)"""
 BOUNDS = {name: i64(value) for name, value in (("zero", 0), ("two", 2), ("four", 4))}
 for name, attributes in [
-        ("nearest_asymmetric_floor", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"'),
-        ("nearest_default", 'mode="nearest"'),
-        ("nearest_ceil_corners", 'mode="nearest", coordinate_transformation_mode="align_corners", nearest_mode="ceil"'),
-        ("nearest_prefer_ceil", 'mode="nearest", nearest_mode="round_prefer_ceil"'),
-        ("linear", 'mode="linear"'),
-        ("linear_pytorch", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"'),
-        ("linear_corners", 'mode="linear", coordinate_transformation_mode="align_corners"'),
-        ("linear_symmetric", 'mode="linear", coordinate_transformation_mode="half_pixel_symmetric"'),
-        ("linear_asymmetric", 'mode="linear", coordinate_transformation_mode="asymmetric"')]:
+    ("nearest_asymmetric_floor", 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"'),
+    ("nearest_default", 'mode="nearest"'),
+    ("nearest_ceil_corners", 'mode="nearest", coordinate_transformation_mode="align_corners", nearest_mode="ceil"'),
+    ("nearest_prefer_ceil", 'mode="nearest", nearest_mode="round_prefer_ceil"'),
+    ("linear", 'mode="linear"'),
+    ("linear_pytorch", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"'),
+    ("linear_corners", 'mode="linear", coordinate_transformation_mode="align_corners"'),
+    ("linear_symmetric", 'mode="linear", coordinate_transformation_mode="half_pixel_symmetric"'),
+    ("linear_asymmetric", 'mode="linear", coordinate_transformation_mode="asymmetric"'),
+]:
     for size in ((7, 11), (1, 9), (3, 4)):
-        CASES.append(Case(f"resize/run_time_{name}_{size[0]}x{size[1]}", "float[1,3,H,W] x, float[1,2,P,Q] z", BODY.format(attributes),
-                          BOUNDS, opset=19, outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 5, 6), "z": (1, 2, *size)}))
-for name, attributes in (("nearest", 'mode="nearest"'), ("linear", 'mode="linear"'),
-                         ("pytorch", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"')):
-    CASES.append(Case(f"resize/run_time_twice_{name}", "float[1,3,H,W] x", f"y = Resize<{attributes}>(x, , scales)",
-                      {"scales": f32(1, 1, 2, 2)}, opset=19, outputs="float[1,3,P,Q] y", shapes={"x": (1, 3, 5, 6)}))
+        CASES.append(
+            Case(
+                f"resize/run_time_{name}_{size[0]}x{size[1]}",
+                "float[1,3,H,W] x, float[1,2,P,Q] z",
+                BODY.format(attributes),
+                BOUNDS,
+                opset=19,
+                outputs="float[1,3,P,Q] y",
+                shapes={"x": (1, 3, 5, 6), "z": (1, 2, *size)},
+            )
+        )
+for name, attributes in (
+    ("nearest", 'mode="nearest"'),
+    ("linear", 'mode="linear"'),
+    ("pytorch", 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"'),
+):
+    CASES.append(
+        Case(
+            f"resize/run_time_twice_{name}",
+            "float[1,3,H,W] x",
+            f"y = Resize<{attributes}>(x, , scales)",
+            {"scales": f32(1, 1, 2, 2)},
+            opset=19,
+            outputs="float[1,3,P,Q] y",
+            shapes={"x": (1, 3, 5, 6)},
+        )
+    )
 
 # Axes too long for a matrix: taps are gathered one after the other.
-for name, attributes in (("cubic", 'mode="cubic"'), ("linear", 'mode="linear"'), ("antialias", 'mode="linear", antialias=1')):
+for name, attributes in (
+    ("cubic", 'mode="cubic"'),
+    ("linear", 'mode="linear"'),
+    ("antialias", 'mode="linear", antialias=1'),
+):
     for size in (1100, 300):
-        CASES.append(Case(f"resize/long_axis_{name}_to_{size}", "float[1,2,5,700] x", f"y = Resize<{attributes}>(x, , , sizes)",
-                          {"sizes": i64(1, 2, 9, size)}, opset=19))
+        CASES.append(
+            Case(
+                f"resize/long_axis_{name}_to_{size}",
+                "float[1,2,5,700] x",
+                f"y = Resize<{attributes}>(x, , , sizes)",
+                {"sizes": i64(1, 2, 9, size)},
+                opset=19,
+            )
+        )

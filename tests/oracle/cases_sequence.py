@@ -15,30 +15,96 @@ def sequence(name, inputs, body, weights=None, opset=13, **more):
 X = "float[5,7,3] x"
 POSITIONS = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64), "last": np.array(-1, np.int64)}
 AT = {k: POSITIONS[k] for k in ("one", "last")}
-sequence("split_in_ones", X, "s = SplitToSequence(x) a = SequenceAt(s, one) b = SequenceAt(s, last) y = Sub(a, b)", AT, outputs="float[1,7,3] y")
-sequence("unbind", X, "s = SplitToSequence<axis=1, keepdims=0>(x) a = SequenceAt(s, one) b = SequenceAt(s, last) y = Sub(a, b)", AT, outputs="float[5,3] y")
-sequence("split_by_size", X, "s = SplitToSequence<axis=1>(x, n) y = SequenceAt(s, last)", {"n": np.array(3, np.int64), "last": AT["last"]},
-         outputs="float[5,1,3] y")
-sequence("split_by_sizes", X, "s = SplitToSequence<axis=-2>(x, n) y = SequenceAt(s, one)", {"n": i64(2, 4, 1), "one": AT["one"]}, outputs="float[5,4,3] y")
-sequence("split_keeps_axis_with_sizes", X, "s = SplitToSequence<axis=1, keepdims=0>(x, n) y = SequenceAt(s, one)",
-         {"n": np.array(2, np.int64), "one": AT["one"]}, outputs="float[5,2,3] y",
-         same_as="b = Constant<value_ints=[2]>() e = Constant<value_ints=[4]>() a = Constant<value_ints=[1]>() y = Slice(x, b, e, a)")
-sequence("construct_and_join", "float[2,3] a, float[2,4] b", "s = SequenceConstruct(a, b) y = ConcatFromSequence<axis=1>(s)", outputs="float[2,7] y")
-sequence("construct_and_stack", "float[2,3] a, float[2,3] b", "s = SequenceConstruct(a, b, a) y = ConcatFromSequence<axis=-1, new_axis=1>(s)",
-         outputs="float[2,3,3] y")
-sequence("insert", "float[2,3] a, float[2,3] b",
-         "e = SequenceEmpty() s = SequenceInsert(e, a) t = SequenceInsert(s, b, zero) u = SequenceInsert(t, a, last) y = ConcatFromSequence<axis=0>(u)",
-         {k: POSITIONS[k] for k in ("zero", "last")}, outputs="float[6,3] y")
-sequence("erase_and_count", X, "s = SplitToSequence(x) t = SequenceErase(s, one) u = SequenceErase(t) n = SequenceLength(u) "
-         "f = Cast<to=1>(n) j = ConcatFromSequence<axis=2>(u) y = Mul(j, f)", {"one": AT["one"]}, outputs="float[1,7,9] y")
-sequence("shuffled_channels", "float[2,6,5,7] x", "s = SplitToSequence<axis=1>(x, n) a = SequenceAt(s, zero) b = SequenceAt(s, one) y = Concat<axis=1>(b, a)",
-         {"n": i64(2, 4), "zero": POSITIONS["zero"], "one": AT["one"]}, outputs="float[2,6,5,7] y")
-sequence("map", "float[2,3] a, float[2,4] b, float[2,1] c",
-         "s = SequenceConstruct(a, b) t = SequenceMap<body = f (float[2,N] v, float[2,1] w) => (float[2,N] r) { r = Mul(v, w) }>(s, c) y = ConcatFromSequence<axis=1>(t)",
-         opset=17, outputs="float[2,7] y", same_as="j = Concat<axis=1>(a, b) y = Mul(j, c)")
-sequence("element_that_the_run_names", "float[2,3] a, float[2,4] b, int64 n", "s = SequenceConstruct(a, b) y = SequenceAt(s, n)", outputs="float[2,N] y",
-         feeds={"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 4), np.float32), "n": np.array(1, np.int64)})
-sequence("list_that_a_loop_fills", "float[2,3] a",
-         "e = SequenceEmpty() s = Loop<body = f (int64 i, bool c, seq(float[2,3]) p) => (bool d, seq(float[2,3]) q) "
-         "{ d = Identity(c) f = Cast<to=1>(i) m = Mul(a, f) q = SequenceInsert(p, m) }>(n, t, e) y = ConcatFromSequence<axis=0>(s)",
-         {"n": np.array(3, np.int64), "t": np.array(True)}, outputs="float[6,3] y")
+sequence(
+    "split_in_ones",
+    X,
+    "s = SplitToSequence(x) a = SequenceAt(s, one) b = SequenceAt(s, last) y = Sub(a, b)",
+    AT,
+    outputs="float[1,7,3] y",
+)
+sequence(
+    "unbind",
+    X,
+    "s = SplitToSequence<axis=1, keepdims=0>(x) a = SequenceAt(s, one) b = SequenceAt(s, last) y = Sub(a, b)",
+    AT,
+    outputs="float[5,3] y",
+)
+sequence(
+    "split_by_size",
+    X,
+    "s = SplitToSequence<axis=1>(x, n) y = SequenceAt(s, last)",
+    {"n": np.array(3, np.int64), "last": AT["last"]},
+    outputs="float[5,1,3] y",
+)
+sequence(
+    "split_by_sizes",
+    X,
+    "s = SplitToSequence<axis=-2>(x, n) y = SequenceAt(s, one)",
+    {"n": i64(2, 4, 1), "one": AT["one"]},
+    outputs="float[5,4,3] y",
+)
+sequence(
+    "split_keeps_axis_with_sizes",
+    X,
+    "s = SplitToSequence<axis=1, keepdims=0>(x, n) y = SequenceAt(s, one)",
+    {"n": np.array(2, np.int64), "one": AT["one"]},
+    outputs="float[5,2,3] y",
+    same_as="b = Constant<value_ints=[2]>() e = Constant<value_ints=[4]>() a = Constant<value_ints=[1]>() y = Slice(x, b, e, a)",
+)
+sequence(
+    "construct_and_join",
+    "float[2,3] a, float[2,4] b",
+    "s = SequenceConstruct(a, b) y = ConcatFromSequence<axis=1>(s)",
+    outputs="float[2,7] y",
+)
+sequence(
+    "construct_and_stack",
+    "float[2,3] a, float[2,3] b",
+    "s = SequenceConstruct(a, b, a) y = ConcatFromSequence<axis=-1, new_axis=1>(s)",
+    outputs="float[2,3,3] y",
+)
+sequence(
+    "insert",
+    "float[2,3] a, float[2,3] b",
+    "e = SequenceEmpty() s = SequenceInsert(e, a) t = SequenceInsert(s, b, zero) u = SequenceInsert(t, a, last) y = ConcatFromSequence<axis=0>(u)",
+    {k: POSITIONS[k] for k in ("zero", "last")},
+    outputs="float[6,3] y",
+)
+sequence(
+    "erase_and_count",
+    X,
+    "s = SplitToSequence(x) t = SequenceErase(s, one) u = SequenceErase(t) n = SequenceLength(u) "
+    "f = Cast<to=1>(n) j = ConcatFromSequence<axis=2>(u) y = Mul(j, f)",
+    {"one": AT["one"]},
+    outputs="float[1,7,9] y",
+)
+sequence(
+    "shuffled_channels",
+    "float[2,6,5,7] x",
+    "s = SplitToSequence<axis=1>(x, n) a = SequenceAt(s, zero) b = SequenceAt(s, one) y = Concat<axis=1>(b, a)",
+    {"n": i64(2, 4), "zero": POSITIONS["zero"], "one": AT["one"]},
+    outputs="float[2,6,5,7] y",
+)
+sequence(
+    "map",
+    "float[2,3] a, float[2,4] b, float[2,1] c",
+    "s = SequenceConstruct(a, b) t = SequenceMap<body = f (float[2,N] v, float[2,1] w) => (float[2,N] r) { r = Mul(v, w) }>(s, c) y = ConcatFromSequence<axis=1>(t)",
+    opset=17,
+    outputs="float[2,7] y",
+    same_as="j = Concat<axis=1>(a, b) y = Mul(j, c)",
+)
+sequence(
+    "element_that_the_run_names",
+    "float[2,3] a, float[2,4] b, int64 n",
+    "s = SequenceConstruct(a, b) y = SequenceAt(s, n)",
+    outputs="float[2,N] y",
+    feeds={"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 4), np.float32), "n": np.array(1, np.int64)},
+)
+sequence(
+    "list_that_a_loop_fills",
+    "float[2,3] a",
+    "e = SequenceEmpty() s = Loop<body = f (int64 i, bool c, seq(float[2,3]) p) => (bool d, seq(float[2,3]) q) "
+    "{ d = Identity(c) f = Cast<to=1>(i) m = Mul(a, f) q = SequenceInsert(p, m) }>(n, t, e) y = ConcatFromSequence<axis=0>(s)",
+    {"n": np.array(3, np.int64), "t": np.array(True)},
+    outputs="float[6,3] y",
+)

@@ -19,19 +19,47 @@ def simple(name, dims, body, weights=None, dtype="float", **more):
 
 
 # Reshape and its kin
-for name, shape in {"plain": (6, 20), "minus_one": (4, -1), "zero_copies": (0, 12, 5), "zero_and_minus_one": (0, -1), "to_5d": (2, 3, 2, 2, 5),
-                    "flat": (-1,), "ones": (1, 2, 1, 60), "same": (2, 3, 4, 5)}.items():
+for name, shape in {
+    "plain": (6, 20),
+    "minus_one": (4, -1),
+    "zero_copies": (0, 12, 5),
+    "zero_and_minus_one": (0, -1),
+    "to_5d": (2, 3, 2, 2, 5),
+    "flat": (-1,),
+    "ones": (1, 2, 1, 60),
+    "same": (2, 3, 4, 5),
+}.items():
     for opset in (7, 13, 21):
         simple(f"reshape/{name}_opset_{opset}", "2,3,4,5", "y = Reshape(x, s)", {"s": i64(*shape)}, opset=opset)
 simple("reshape/scalar", "1,1", "y = Reshape(x, s)", {"s": i64()})
 simple("reshape/allowzero_without_zero", "2,3,4", "y = Reshape<allowzero=1>(x, s)", {"s": i64(4, 6)}, opset=14)
-simple("reshape/by_shape_of_itself", "2,3,4,5",
-       "s = Shape(x) a = Gather<axis=0>(s, zero) u = Unsqueeze(a, ax) t = Concat<axis=0>(u, m) y = Reshape(x, t)",
-       {"zero": np.int64(0), "ax": i64(0), "m": i64(-1)}, outputs="float[2,60] y")
-CASES.append(Case("reshape/dynamic_batch", "float[N,3,4,5] x", "y = Reshape(x, s)", {"s": i64(-1, 60)}, shapes={"x": (6, 3, 4, 5)}, outputs="float[N,60] y"))
-CASES.append(Case("reshape/dynamic_batch_by_shape", "float[N,3,4,5] x",
-                  "s = Shape(x) a = Slice(s, b, e) t = Concat<axis=0>(a, m) y = Reshape(x, t)",
-                  {"b": i64(0), "e": i64(1), "m": i64(60)}, shapes={"x": (6, 3, 4, 5)}, outputs="float[N,60] y"))
+simple(
+    "reshape/by_shape_of_itself",
+    "2,3,4,5",
+    "s = Shape(x) a = Gather<axis=0>(s, zero) u = Unsqueeze(a, ax) t = Concat<axis=0>(u, m) y = Reshape(x, t)",
+    {"zero": np.int64(0), "ax": i64(0), "m": i64(-1)},
+    outputs="float[2,60] y",
+)
+CASES.append(
+    Case(
+        "reshape/dynamic_batch",
+        "float[N,3,4,5] x",
+        "y = Reshape(x, s)",
+        {"s": i64(-1, 60)},
+        shapes={"x": (6, 3, 4, 5)},
+        outputs="float[N,60] y",
+    )
+)
+CASES.append(
+    Case(
+        "reshape/dynamic_batch_by_shape",
+        "float[N,3,4,5] x",
+        "s = Shape(x) a = Slice(s, b, e) t = Concat<axis=0>(a, m) y = Reshape(x, t)",
+        {"b": i64(0), "e": i64(1), "m": i64(60)},
+        shapes={"x": (6, 3, 4, 5)},
+        outputs="float[N,60] y",
+    )
+)
 for dtype in ("int32", "int64", "bool", "double", "uint8", "float16"):
     simple(f"reshape/{dtype}", "2,3,4", "y = Reshape(x, s)", {"s": i64(4, 6)}, dtype=dtype)
 for axis in (0, 1, 2, 3, 4, -1, -3):
@@ -80,68 +108,150 @@ for axis in (0, 1, 2, -1):
     size = {0: 4, 1: 6, 2: 5, -1: 5}[axis]
     parts = (1, size - 1)
     CASES += [
-        Case(f"split/axis_{axis}_opset_13", "float[4,6,5] x", f"y, z = Split<axis={axis}>(x, s)", {"s": i64(*parts)}, outputs="y, z"),
-        Case(f"split/axis_{axis}_opset_11", "float[4,6,5] x", f"y, z = Split<axis={axis}, split=[{parts[0]},{parts[1]}]>(x)", opset=11, outputs="y, z"),
+        Case(
+            f"split/axis_{axis}_opset_13",
+            "float[4,6,5] x",
+            f"y, z = Split<axis={axis}>(x, s)",
+            {"s": i64(*parts)},
+            outputs="y, z",
+        ),
+        Case(
+            f"split/axis_{axis}_opset_11",
+            "float[4,6,5] x",
+            f"y, z = Split<axis={axis}, split=[{parts[0]},{parts[1]}]>(x)",
+            opset=11,
+            outputs="y, z",
+        ),
     ]
 CASES += [
     Case("split/equal", "float[2,6,5] x", "y, z, u = Split<axis=1>(x)", outputs="y, z, u"),
     Case("split/equal_opset_7", "float[2,6,5] x", "y, z = Split<axis=1>(x)", outputs="y, z", opset=7),
     Case("split/default_axis", "float[6,5] x", "y, z = Split(x)", outputs="y, z"),
-    Case("split/num_outputs_uneven", "float[2,7] x", "y, z, u = Split<axis=1, num_outputs=3>(x)", outputs="y, z, u", opset=18),
+    Case(
+        "split/num_outputs_uneven",
+        "float[2,7] x",
+        "y, z, u = Split<axis=1, num_outputs=3>(x)",
+        outputs="y, z, u",
+        opset=18,
+    ),
     Case("split/part_unused", "float[2,6,5] x", "y, z, u = Split<axis=1>(x)", outputs="z"),
-    Case("split/channels_after_conv", "float[2,3,7,9] x", "c = Conv(x, w) a, b = Split<axis=1>(c, s) g = Sigmoid(b) y = Conv(a, v) z = Conv(g, u)",
-         {"w": (4, 3, 3, 2), "s": i64(1, 3), "v": (5, 1, 2, 3), "u": (2, 3, 1, 2)}, outputs="y, z"),
+    Case(
+        "split/channels_after_conv",
+        "float[2,3,7,9] x",
+        "c = Conv(x, w) a, b = Split<axis=1>(c, s) g = Sigmoid(b) y = Conv(a, v) z = Conv(g, u)",
+        {"w": (4, 3, 3, 2), "s": i64(1, 3), "v": (5, 1, 2, 3), "u": (2, 3, 1, 2)},
+        outputs="y, z",
+    ),
     Case("split/int64", "int64[2,6] x", "y, z = Split<axis=1>(x)", outputs="y, z"),
 ]
 
 # Slice
 SLICES = {
-    "one_axis": ((1,), (3,), (1,), None), "two_axes": ((1, 0), (3, 4), (1, 2), None), "negative_starts": ((-3,), (-1,), (2,), None),
-    "negative_axis": ((1,), (4,), (-1,), None), "end_clamped": ((1,), (1000,), (2,), None), "int64_max": ((1,), (2**63 - 1,), (1,), None),
-    "start_clamped": ((-1000,), (2,), (2,), None), "steps": ((0, 1), (6, 7), (2, 3), (2, 3)), "reverse": ((-1,), (-1000,), (2,), (-1,)),
-    "reverse_int64_min": ((-1,), (-2**63,), (3,), (-1,)), "reverse_steps": ((5,), (0,), (2,), (-2,)), "reverse_two": ((3, -1), (0, -6), (1, 3), (-1, -2)),
+    "one_axis": ((1,), (3,), (1,), None),
+    "two_axes": ((1, 0), (3, 4), (1, 2), None),
+    "negative_starts": ((-3,), (-1,), (2,), None),
+    "negative_axis": ((1,), (4,), (-1,), None),
+    "end_clamped": ((1,), (1000,), (2,), None),
+    "int64_max": ((1,), (2**63 - 1,), (1,), None),
+    "start_clamped": ((-1000,), (2,), (2,), None),
+    "steps": ((0, 1), (6, 7), (2, 3), (2, 3)),
+    "reverse": ((-1,), (-1000,), (2,), (-1,)),
+    "reverse_int64_min": ((-1,), (-(2**63),), (3,), (-1,)),
+    "reverse_steps": ((5,), (0,), (2,), (-2,)),
+    "reverse_two": ((3, -1), (0, -6), (1, 3), (-1, -2)),
     "reverse_from_behind_the_end": ((1000,), (1,), (2,), (-1,)),
 }
 for name, (starts, ends, axes, steps) in SLICES.items():
     weights = {"b": i64(*starts), "e": i64(*ends), "a": i64(*axes), **({"s": i64(*steps)} if steps else {})}
     simple(f"slice/{name}", "2,4,6,7", f"y = Slice(x, b, e, a{', s' if steps else ''})", weights)
-    simple(f"slice/{name}_int32_indices", "2,4,6,7", f"y = Slice(x, b, e, a{', s' if steps else ''})",
-           {k: np.clip(v, -2**31, 2**31 - 1).astype(np.int32) for k, v in weights.items()})
-    simple(f"slice/{name}_after_conv", "1,3,8,9", f"c = Conv(x, w) y = Slice(c, b, e, a{', s' if steps else ''})",
-           {"w": (4, 3, 3, 3), **weights})
+    simple(
+        f"slice/{name}_int32_indices",
+        "2,4,6,7",
+        f"y = Slice(x, b, e, a{', s' if steps else ''})",
+        {k: np.clip(v, -(2**31), 2**31 - 1).astype(np.int32) for k, v in weights.items()},
+    )
+    simple(
+        f"slice/{name}_after_conv",
+        "1,3,8,9",
+        f"c = Conv(x, w) y = Slice(c, b, e, a{', s' if steps else ''})",
+        {"w": (4, 3, 3, 3), **weights},
+    )
     if not steps:
         join = lambda values: ",".join(map(str, values))  # noqa: E731
-        simple(f"slice/{name}_opset_7", "2,4,6,7", f"y = Slice<axes=[{join(axes)}], starts=[{join(starts)}], ends=[{join(ends)}]>(x)", opset=7)
+        simple(
+            f"slice/{name}_opset_7",
+            "2,4,6,7",
+            f"y = Slice<axes=[{join(axes)}], starts=[{join(starts)}], ends=[{join(ends)}]>(x)",
+            opset=7,
+        )
 simple("slice/default_axes", "2,4,6", "y = Slice(x, b, e)", {"b": i64(0, 1), "e": i64(1, 3)})
 simple("slice/default_axes_opset_9", "2,4,6", "y = Slice<starts=[0,1], ends=[1,3]>(x)", opset=9)
 simple("slice/5d", "2,3,4,5,6", "y = Slice(x, b, e, a)", {"b": i64(1, 2), "e": i64(3, 5), "a": i64(1, 4)})
 simple("slice/6d", "2,3,4,2,3,5", "y = Slice(x, b, e, a)", {"b": i64(1, 2), "e": i64(3, 5), "a": i64(1, 5)})
 for dtype in ("int32", "int64", "bool", "double", "uint8", "float16"):
-    simple(f"slice/{dtype}", "5,7", "y = Slice(x, b, e, a, s)", {"b": i64(-1), "e": i64(-6), "a": i64(1), "s": i64(-2)}, dtype=dtype)
-simple("slice/focus", "1,3,8,10", "a = Slice(x, b, e, h, s) y = Slice(a, b, e, w, s)",
-       {"b": i64(1), "e": i64(2**63 - 1), "h": i64(2), "w": i64(3), "s": i64(2)})
+    simple(
+        f"slice/{dtype}",
+        "5,7",
+        "y = Slice(x, b, e, a, s)",
+        {"b": i64(-1), "e": i64(-6), "a": i64(1), "s": i64(-2)},
+        dtype=dtype,
+    )
+simple(
+    "slice/focus",
+    "1,3,8,10",
+    "a = Slice(x, b, e, h, s) y = Slice(a, b, e, w, s)",
+    {"b": i64(1), "e": i64(2**63 - 1), "h": i64(2), "w": i64(3), "s": i64(2)},
+)
 
 # Gather
 for axis in (0, 1, 2, -1):
     size = (4, 5, 6)[axis]
-    for name, indices in {"vector": i64(2, 0, 3, 3), "scalar": np.int64(1), "matrix": i64(0, 2, 1, 1, 3, 0).reshape(2, 3), "negative": i64(-1, -size, 1),
-                          "int32": np.array([1, 0], np.int32), "negative_scalar": np.int64(-1)}.items():
+    for name, indices in {
+        "vector": i64(2, 0, 3, 3),
+        "scalar": np.int64(1),
+        "matrix": i64(0, 2, 1, 1, 3, 0).reshape(2, 3),
+        "negative": i64(-1, -size, 1),
+        "int32": np.array([1, 0], np.int32),
+        "negative_scalar": np.int64(-1),
+    }.items():
         simple(f"gather/axis_{axis}_{name}", "4,5,6", f"y = Gather<axis={axis}>(x, i)", {"i": indices})
 CASES += [
     Case("gather/default_axis", "float[4,5] x", "y = Gather(x, i)", {"i": i64(1, 3)}, opset=7),
     Case("gather/embedding", "int64[2,3] i", "y = Gather(t, i)", {"t": (5, 7)}),
     Case("gather/embedding_int32", "int32[2,3] i", "y = Gather(t, i)", {"t": (5, 7)}),
-    Case("gather/negative_at_run_time", "float[4,5,6] x, int64[3] i", "y = Gather<axis=1>(x, i)", ranges={"i": (-5, 5)}),
-    Case("gather/negative_at_run_time_int32", "float[4,5,6] x, int32[3] i", "y = Gather<axis=2>(x, i)", ranges={"i": (-6, 6)}),
-    Case("gather/channels_after_conv", "float[2,3,7,9] x", "c = Conv(x, w) y = Gather<axis=1>(c, i)", {"w": (4, 3, 3, 2), "i": i64(3, 0)}),
-    Case("gather/scalar_channel_after_conv", "float[2,3,7,9] x", "c = Conv(x, w) y = Gather<axis=1>(c, i)", {"w": (4, 3, 3, 2), "i": np.int64(2)}),
+    Case(
+        "gather/negative_at_run_time", "float[4,5,6] x, int64[3] i", "y = Gather<axis=1>(x, i)", ranges={"i": (-5, 5)}
+    ),
+    Case(
+        "gather/negative_at_run_time_int32",
+        "float[4,5,6] x, int32[3] i",
+        "y = Gather<axis=2>(x, i)",
+        ranges={"i": (-6, 6)},
+    ),
+    Case(
+        "gather/channels_after_conv",
+        "float[2,3,7,9] x",
+        "c = Conv(x, w) y = Gather<axis=1>(c, i)",
+        {"w": (4, 3, 3, 2), "i": i64(3, 0)},
+    ),
+    Case(
+        "gather/scalar_channel_after_conv",
+        "float[2,3,7,9] x",
+        "c = Conv(x, w) y = Gather<axis=1>(c, i)",
+        {"w": (4, 3, 3, 2), "i": np.int64(2)},
+    ),
 ]
 for dtype in ("int32", "int64", "bool", "double", "uint8", "float16"):
     simple(f"gather/of_{dtype}", "4,5", "y = Gather<axis=1>(x, i)", {"i": i64(3, 0)}, dtype=dtype)
 
 # Pad
-PADS = {"2d": ("3,4", (1, 0, 2, 3)), "spatial": ("2,3,4,5", (0, 0, 1, 2, 0, 0, 3, 1)), "channels": ("2,3,4,5", (0, 1, 0, 0, 0, 2, 0, 0)),
-        "all": ("2,3,4,5", (1, 1, 1, 1, 1, 2, 3, 4)), "3d": ("3,4,5", (0, 1, 2, 0, 2, 1))}
+PADS = {
+    "2d": ("3,4", (1, 0, 2, 3)),
+    "spatial": ("2,3,4,5", (0, 0, 1, 2, 0, 0, 3, 1)),
+    "channels": ("2,3,4,5", (0, 1, 0, 0, 0, 2, 0, 0)),
+    "all": ("2,3,4,5", (1, 1, 1, 1, 1, 2, 3, 4)),
+    "3d": ("3,4,5", (0, 1, 2, 0, 2, 1)),
+}
 for name, (dims, pads) in PADS.items():
     text = ",".join(map(str, pads))
     simple(f"pad/constant_{name}", dims, "y = Pad(x, p)", {"p": i64(*pads)})
@@ -157,29 +267,71 @@ simple("pad/negative_crops", "4,6", "y = Pad(x, p)", {"p": i64(-1, 0, 0, -2)})
 simple("pad/negative_and_positive", "4,6", "y = Pad(x, p, v)", {"p": i64(-1, 2, 3, -2), "v": np.float32(7)})
 simple("pad/nothing", "4,6", "y = Pad(x, p)", {"p": i64(0, 0, 0, 0)})
 simple("pad/axes_opset_18", "2,3,4,5", "y = Pad(x, p, , a)", {"p": i64(1, 2, 3, 0), "a": i64(3, 1)}, opset=18)
-simple("pad/negative_axes_opset_18", "2,3,4,5", "y = Pad(x, p, v, a)", {"p": i64(1, 2), "v": np.float32(3), "a": i64(-2)}, opset=18)
+simple(
+    "pad/negative_axes_opset_18",
+    "2,3,4,5",
+    "y = Pad(x, p, v, a)",
+    {"p": i64(1, 2), "v": np.float32(3), "a": i64(-2)},
+    opset=18,
+)
 simple("pad/5d", "2,3,4,5,6", "y = Pad(x, p)", {"p": i64(0, 0, 1, 2, 0, 0, 0, 1, 0, 3)})
 simple("pad/reflect_wide", "2,7", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 6, 0, 5)})
 simple("pad/edge_wide", "2,3", 'y = Pad<mode="edge">(x, p)', {"p": i64(0, 7, 0, 5)})
-simple("pad/minus_infinity", "3,4", "y = Pad(x, p, v) z = Exp(y)", {"p": i64(1, 0, 2, 3), "v": np.float32(-np.inf)}, outputs="z")
+simple(
+    "pad/minus_infinity",
+    "3,4",
+    "y = Pad(x, p, v) z = Exp(y)",
+    {"p": i64(1, 0, 2, 3), "v": np.float32(-np.inf)},
+    outputs="z",
+)
 for dtype in ("int32", "int64", "uint8", "double", "bool"):
     simple(f"pad/{dtype}", "3,4", "y = Pad(x, p)", {"p": i64(1, 0, 2, 3)}, dtype=dtype)
-simple("pad/reflect_before_conv", "1,3,7,9", 'p = Pad<mode="reflect">(x, q) y = Conv(p, w)', {"q": i64(0, 0, 1, 1, 0, 0, 1, 1), "w": (4, 3, 3, 3)})
-simple("pad/edge_before_pool", "1,3,7,9", 'p = Pad<mode="edge">(x, q) y = MaxPool<kernel_shape=[3,2]>(p)', {"q": i64(0, 0, 1, 1, 0, 0, 1, 1)})
-simple("pad/zero_before_max_pool", "1,3,7,9", "p = Pad(x, q) y = MaxPool<kernel_shape=[3,2]>(p)", {"q": i64(0, 0, 1, 1, 0, 0, 1, 1)}, ranges={"x": (-9, -1)})
+simple(
+    "pad/reflect_before_conv",
+    "1,3,7,9",
+    'p = Pad<mode="reflect">(x, q) y = Conv(p, w)',
+    {"q": i64(0, 0, 1, 1, 0, 0, 1, 1), "w": (4, 3, 3, 3)},
+)
+simple(
+    "pad/edge_before_pool",
+    "1,3,7,9",
+    'p = Pad<mode="edge">(x, q) y = MaxPool<kernel_shape=[3,2]>(p)',
+    {"q": i64(0, 0, 1, 1, 0, 0, 1, 1)},
+)
+simple(
+    "pad/zero_before_max_pool",
+    "1,3,7,9",
+    "p = Pad(x, q) y = MaxPool<kernel_shape=[3,2]>(p)",
+    {"q": i64(0, 0, 1, 1, 0, 0, 1, 1)},
+    ranges={"x": (-9, -1)},
+)
 
 # Expand and Tile
-for name, (dims, shape) in {"last": ("2,3,1", (2, 3, 4)), "first": ("3,4", (2, 3, 4)), "both_ways": ("3,1", (2, 1, 4)), "one_keeps": ("3,4", (1, 1)),
-                            "scalar": ("1", (2, 3)), "5d": ("2,1,4,1,3", (2, 5, 4, 6, 3))}.items():
+for name, (dims, shape) in {
+    "last": ("2,3,1", (2, 3, 4)),
+    "first": ("3,4", (2, 3, 4)),
+    "both_ways": ("3,1", (2, 1, 4)),
+    "one_keeps": ("3,4", (1, 1)),
+    "scalar": ("1", (2, 3)),
+    "5d": ("2,1,4,1,3", (2, 5, 4, 6, 3)),
+}.items():
     simple(f"expand/{name}", dims, "y = Expand(x, s)", {"s": i64(*shape)})
 for dtype in ("int32", "int64", "bool", "double"):
     simple(f"expand/{dtype}", "3,1", "y = Expand(x, s)", {"s": i64(2, 3, 4)}, dtype=dtype)
-for name, (dims, repeats) in {"1d": ("3", (4,)), "2d": ("2,3", (3, 2)), "3d": ("2,3,4", (1, 2, 3)), "once": ("2,3", (1, 1)), "4d": ("2,3,4,5", (2, 1, 1, 3))}.items():
+for name, (dims, repeats) in {
+    "1d": ("3", (4,)),
+    "2d": ("2,3", (3, 2)),
+    "3d": ("2,3,4", (1, 2, 3)),
+    "once": ("2,3", (1, 1)),
+    "4d": ("2,3,4,5", (2, 1, 1, 3)),
+}.items():
     simple(f"tile/{name}", dims, "y = Tile(x, r)", {"r": i64(*repeats)})
 simple("tile/opset_7", "2,3", "y = Tile(x, r)", {"r": i64(3, 2)}, opset=7)
 for dtype in ("int32", "int64", "bool", "double"):
     simple(f"tile/{dtype}", "2,3", "y = Tile(x, r)", {"r": i64(3, 2)}, dtype=dtype)
-simple("tile/channels_after_conv", "1,3,7,9", "c = Conv(x, w) y = Tile(c, r)", {"w": (4, 3, 3, 2), "r": i64(1, 2, 1, 3)})
+simple(
+    "tile/channels_after_conv", "1,3,7,9", "c = Conv(x, w) y = Tile(c, r)", {"w": (4, 3, 3, 2), "r": i64(1, 2, 1, 3)}
+)
 
 # Shapes and constants
 simple("shape/whole", "2,3,4", "y = Shape(x)")
@@ -188,25 +340,95 @@ simple("shape/start_negative", "2,3,4,5", "y = Shape<start=-2>(x)", opset=15)
 simple("size/plain", "2,3,4", "y = Size(x)")
 CASES += [
     Case("shape/dynamic_batch", "float[N,3,4] x", "y = Shape(x)", shapes={"x": (6, 3, 4)}),
-    Case("shape/arithmetic", "float[2,3,8,10] x",
-         "s = Shape(x) h = Gather(s, two) q = Div(h, k) u = Unsqueeze(q, z) w = Slice(s, three, four) t = Concat<axis=0>(six, u, w) y = Reshape(x, m)"
-         " r = Resize<mode=\"nearest\">(x, , , s) v = Add(y, o)",
-         {"two": np.int64(2), "k": np.int64(4), "z": i64(0), "three": i64(3), "four": i64(4), "six": i64(-1), "m": i64(6, 80), "o": np.float32(1)}, outputs="v, t, r"),
+    Case(
+        "shape/arithmetic",
+        "float[2,3,8,10] x",
+        "s = Shape(x) h = Gather(s, two) q = Div(h, k) u = Unsqueeze(q, z) w = Slice(s, three, four) t = Concat<axis=0>(six, u, w) y = Reshape(x, m)"
+        ' r = Resize<mode="nearest">(x, , , s) v = Add(y, o)',
+        {
+            "two": np.int64(2),
+            "k": np.int64(4),
+            "z": i64(0),
+            "three": i64(3),
+            "four": i64(4),
+            "six": i64(-1),
+            "m": i64(6, 80),
+            "o": np.float32(1),
+        },
+        outputs="v, t, r",
+    ),
     Case("constant/value", "float[2,3] x", "c = Constant<value = float[3] {1.0, -2.0, 0.5}>() y = Add(x, c)"),
     Case("constant/value_float", "float[2,3] x", "c = Constant<value_float = 1.5>() y = Add(x, c)"),
     Case("constant/value_floats", "float[2,3] x", "c = Constant<value_floats = [1.5, 2.0, -1.0]>() y = Add(x, c)"),
     Case("constant/value_int", "int64[2,3] x", "c = Constant<value_int = 7>() y = Add(x, c)"),
     Case("constant/value_ints", "int64[2,3] x", "c = Constant<value_ints = [7, -1, 2]>() y = Add(x, c)"),
-    Case("constant/as_output", "float[2,3] x", "y = Relu(x) z = Constant<value = float[2] {1.0, -2.0}>()", outputs="y, z"),
-    Case("constant/initializer_as_output", "float[2,3] x", "y = Relu(x) z = Identity(k)", {"k": (4, 5)}, outputs="y, z"),
-    Case("constant_of_shape/default", "float[2,3] x", "c = ConstantOfShape(s) y = Add(x, c)", {"s": i64(4, 2, 3)}, outputs="float[4,2,3] y"),
-    Case("constant_of_shape/value", "float[2,3] x", "c = ConstantOfShape<value = float[1] {2.5}>(s) y = Mul(x, c)", {"s": i64(2, 3)}, outputs="float[2,3] y"),
-    Case("constant_of_shape/int64", "int64[2,3] x", "c = ConstantOfShape<value = int64[1] {5}>(s) y = Add(x, c)", {"s": i64(2, 3)}, outputs="int64[2,3] y"),
-    Case("constant_of_shape/as_weight", "float[1,3,7,9] x", "w = ConstantOfShape<value = float[1] {0.25}>(s) y = Conv(x, w)", {"s": i64(4, 3, 3, 2)}, outputs="float[1,4,5,8] y"),
-    Case("constant_of_shape/of_the_input", "float[2,3] x", "s = Shape(x) c = ConstantOfShape<value = float[1] {1.0}>(s) y = Sub(c, x)", outputs="float[2,3] y"),
-    Case("range/constant", "float[5] x", "r = Range(a, b, d) y = Mul(x, r)", {"a": np.float32(1), "b": np.float32(11), "d": np.float32(2)}, outputs="float[5] y"),
-    Case("range/backwards", "int64[3] x", "r = Range(a, b, d) y = Mul(x, r)", {"a": np.int64(9), "b": np.int64(0), "d": np.int64(-3)}, outputs="int64[3] y"),
-    Case("range/of_shape", "float[2,5] x", "s = Shape(x) n = Gather(s, one) r = Range(zero, n, one) f = Cast<to=1>(r) y = Add(x, f)",
-         {"zero": np.int64(0), "one": np.int64(1)}, outputs="float[2,5] y"),
-    Case("range/at_run_time", "int32 n", "y = Range(a, n, d)", {"a": np.int32(0), "d": np.int32(2)}, feeds={"n": np.array(9, np.int32)}, outputs="int32[K] y"),
+    Case(
+        "constant/as_output", "float[2,3] x", "y = Relu(x) z = Constant<value = float[2] {1.0, -2.0}>()", outputs="y, z"
+    ),
+    Case(
+        "constant/initializer_as_output", "float[2,3] x", "y = Relu(x) z = Identity(k)", {"k": (4, 5)}, outputs="y, z"
+    ),
+    Case(
+        "constant_of_shape/default",
+        "float[2,3] x",
+        "c = ConstantOfShape(s) y = Add(x, c)",
+        {"s": i64(4, 2, 3)},
+        outputs="float[4,2,3] y",
+    ),
+    Case(
+        "constant_of_shape/value",
+        "float[2,3] x",
+        "c = ConstantOfShape<value = float[1] {2.5}>(s) y = Mul(x, c)",
+        {"s": i64(2, 3)},
+        outputs="float[2,3] y",
+    ),
+    Case(
+        "constant_of_shape/int64",
+        "int64[2,3] x",
+        "c = ConstantOfShape<value = int64[1] {5}>(s) y = Add(x, c)",
+        {"s": i64(2, 3)},
+        outputs="int64[2,3] y",
+    ),
+    Case(
+        "constant_of_shape/as_weight",
+        "float[1,3,7,9] x",
+        "w = ConstantOfShape<value = float[1] {0.25}>(s) y = Conv(x, w)",
+        {"s": i64(4, 3, 3, 2)},
+        outputs="float[1,4,5,8] y",
+    ),
+    Case(
+        "constant_of_shape/of_the_input",
+        "float[2,3] x",
+        "s = Shape(x) c = ConstantOfShape<value = float[1] {1.0}>(s) y = Sub(c, x)",
+        outputs="float[2,3] y",
+    ),
+    Case(
+        "range/constant",
+        "float[5] x",
+        "r = Range(a, b, d) y = Mul(x, r)",
+        {"a": np.float32(1), "b": np.float32(11), "d": np.float32(2)},
+        outputs="float[5] y",
+    ),
+    Case(
+        "range/backwards",
+        "int64[3] x",
+        "r = Range(a, b, d) y = Mul(x, r)",
+        {"a": np.int64(9), "b": np.int64(0), "d": np.int64(-3)},
+        outputs="int64[3] y",
+    ),
+    Case(
+        "range/of_shape",
+        "float[2,5] x",
+        "s = Shape(x) n = Gather(s, one) r = Range(zero, n, one) f = Cast<to=1>(r) y = Add(x, f)",
+        {"zero": np.int64(0), "one": np.int64(1)},
+        outputs="float[2,5] y",
+    ),
+    Case(
+        "range/at_run_time",
+        "int32 n",
+        "y = Range(a, n, d)",
+        {"a": np.int32(0), "d": np.int32(2)},
+        feeds={"n": np.array(9, np.int32)},
+        outputs="int32[K] y",
+    ),
 ]

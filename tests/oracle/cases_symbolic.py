@@ -23,105 +23,310 @@ def chain(name, inputs, sizes, body, weights=None, outputs="y", **more):
             dims = tuple(int(d) for d in one.split("[")[1].split(",") if d)
             rest = fixed.split(one + "] ")[1]
             shapes[rest.split(",")[0].strip()] = dims
+
     def spelled(text, values):
         for letter in sizes:
             text = text.replace("{" + letter + "}", str(values(letter)))
         return text
-    CASES.append(Case(f"symbolic/{name}", dynamic, body, weights or {}, shapes=shapes, outputs=spelled(outputs, lambda k: k), **more))
-    CASES.append(Case(f"symbolic/{name}_fixed", fixed, body, weights or {}, outputs=spelled(outputs, lambda k: sizes[k]), **more))
+
+    CASES.append(
+        Case(
+            f"symbolic/{name}",
+            dynamic,
+            body,
+            weights or {},
+            shapes=shapes,
+            outputs=spelled(outputs, lambda k: k),
+            **more,
+        )
+    )
+    CASES.append(
+        Case(f"symbolic/{name}_fixed", fixed, body, weights or {}, outputs=spelled(outputs, lambda k: sizes[k]), **more)
+    )
 
 
 ZERO, ONE, TWO, THREE = (np.int64(v) for v in range(4))
-NUMBERS = {"zero": ZERO, "one": ONE, "two": TWO, "three": THREE, "l0": i64(0), "l1": i64(1), "l2": i64(2), "l3": i64(3), "m1": i64(-1)}
+NUMBERS = {
+    "zero": ZERO,
+    "one": ONE,
+    "two": TWO,
+    "three": THREE,
+    "l0": i64(0),
+    "l1": i64(1),
+    "l2": i64(2),
+    "l3": i64(3),
+    "m1": i64(-1),
+}
 
 # PyTorch: x.view(x.size(0), -1)
-chain("view_batch", "float[{N},3,4,5] x", {"N": 6},
-      "s = Shape(x) n = Gather<axis=0>(s, zero) u = Unsqueeze(n, l0) t = Concat<axis=0>(u, m1) y = Reshape(x, t)", NUMBERS,
-      outputs="float[{N},60] y")
+chain(
+    "view_batch",
+    "float[{N},3,4,5] x",
+    {"N": 6},
+    "s = Shape(x) n = Gather<axis=0>(s, zero) u = Unsqueeze(n, l0) t = Concat<axis=0>(u, m1) y = Reshape(x, t)",
+    NUMBERS,
+    outputs="float[{N},60] y",
+)
 # PyTorch: F.interpolate(x, (2h, 2w)) as torch.cat([shape[:2], [h*2, w*2]])
-chain("interpolate_twice", "float[1,3,{H},{W}] x", {"H": 4, "W": 5},
-      "s = Shape(x) h = Gather<axis=0>(s, two) w = Gather<axis=0>(s, three) h2 = Mul(h, two) w2 = Mul(w, two)"
-      " hu = Unsqueeze(h2, l0) wu = Unsqueeze(w2, l0) f = Slice(s, l0, l2) t = Concat<axis=0>(f, hu, wu)"
-      ' y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , , t)', NUMBERS,
-      outputs="float[1,3,A,B] y")
+chain(
+    "interpolate_twice",
+    "float[1,3,{H},{W}] x",
+    {"H": 4, "W": 5},
+    "s = Shape(x) h = Gather<axis=0>(s, two) w = Gather<axis=0>(s, three) h2 = Mul(h, two) w2 = Mul(w, two)"
+    " hu = Unsqueeze(h2, l0) wu = Unsqueeze(w2, l0) f = Slice(s, l0, l2) t = Concat<axis=0>(f, hu, wu)"
+    ' y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , , t)',
+    NUMBERS,
+    outputs="float[1,3,A,B] y",
+)
 # PyTorch: attention heads over a dynamic batch and sequence
-chain("attention_heads", "float[{N},{S},12] x", {"N": 2, "S": 5},
-      "s = Shape(x) n = Gather<axis=0>(s, zero) t = Gather<axis=0>(s, one) nu = Unsqueeze(n, l0) tu = Unsqueeze(t, l0)"
-      " f = Concat<axis=0>(nu, tu, l3, four) h = Reshape(x, f) p = Transpose<perm=[0,2,1,3]>(h)"
-      " q = Transpose<perm=[0,2,3,1]>(h) a = MatMul(p, q) b = Softmax<axis=-1>(a) c = MatMul(b, p)"
-      " d = Transpose<perm=[0,2,1,3]>(c) g = Concat<axis=0>(nu, tu, twelve) y = Reshape(d, g)",
-      {**NUMBERS, "four": i64(4), "twelve": i64(12)}, outputs="float[{N},{S},12] y")
+chain(
+    "attention_heads",
+    "float[{N},{S},12] x",
+    {"N": 2, "S": 5},
+    "s = Shape(x) n = Gather<axis=0>(s, zero) t = Gather<axis=0>(s, one) nu = Unsqueeze(n, l0) tu = Unsqueeze(t, l0)"
+    " f = Concat<axis=0>(nu, tu, l3, four) h = Reshape(x, f) p = Transpose<perm=[0,2,1,3]>(h)"
+    " q = Transpose<perm=[0,2,3,1]>(h) a = MatMul(p, q) b = Softmax<axis=-1>(a) c = MatMul(b, p)"
+    " d = Transpose<perm=[0,2,1,3]>(c) g = Concat<axis=0>(nu, tu, twelve) y = Reshape(d, g)",
+    {**NUMBERS, "four": i64(4), "twelve": i64(12)},
+    outputs="float[{N},{S},12] y",
+)
 # TF: Shape -> Cast -> StridedSlice -> Concat -> Cast -> Reshape
-chain("tensorflow_reshape", "float[{N},3,4] x", {"N": 6},
-      "s = Shape(x) c = Cast<to=6>(s) n = Slice(c, l0, l1) q = Squeeze(n, l0) u = Unsqueeze(q, l0) t = Concat<axis=0>(u, k)"
-      " d = Cast<to=7>(t) y = Reshape(x, d)", {**NUMBERS, "k": np.array([2, 6], np.int32)}, outputs="float[{N},2,6] y")
+chain(
+    "tensorflow_reshape",
+    "float[{N},3,4] x",
+    {"N": 6},
+    "s = Shape(x) c = Cast<to=6>(s) n = Slice(c, l0, l1) q = Squeeze(n, l0) u = Unsqueeze(q, l0) t = Concat<axis=0>(u, k)"
+    " d = Cast<to=7>(t) y = Reshape(x, d)",
+    {**NUMBERS, "k": np.array([2, 6], np.int32)},
+    outputs="float[{N},2,6] y",
+)
 # Paddle: sizes by Shape, Slice, Cast, Concat; H/32 rounds down
-chain("paddle_like_another", "float[1,3,{H},{W}] x, float[1,3,{P},{Q}] z", {"H": 4, "W": 5, "P": 8, "Q": 10},
-      "s = Shape(z) c = Cast<to=6>(s) hw = Slice(c, l2, l4) i = Cast<to=7>(hw) o = Shape(x) f = Slice(o, l0, l2)"
-      " t = Concat<axis=0>(f, i) r = Resize<mode=\"nearest\", coordinate_transformation_mode=\"asymmetric\", nearest_mode=\"floor\">(x, , , t)"
-      " y = Add(r, z)", {**NUMBERS, "l4": i64(4)}, outputs="float[1,3,{P},{Q}] y")
-chain("halves_by_slicing", "float[2,{C},5] x", {"C": 6},
-      "s = Shape(x) c = Gather<axis=0>(s, one) h = Div(c, two) u = Unsqueeze(h, l0) a = Slice(x, l0, u, l1)"
-      " e = Unsqueeze(c, l0) b = Slice(x, u, e, l1) y = Concat<axis=1>(b, a)", NUMBERS, outputs="float[2,{C},5] y")
-chain("positions", "int64[{N},{S}] i", {"N": 2, "S": 5},
-      "s = Shape(i) t = Gather<axis=0>(s, one) r = Range(zero, t, one) p = Gather<axis=0>(k, r) e = Gather<axis=0>(w, i) y = Add(e, p)",
-      {**NUMBERS, "k": (16, 4), "w": (9, 4)}, ranges={"i": (0, 9)}, outputs="float[{N},{S},4] y")
-chain("positions_sliced", "float[{N},{S},4] x", {"N": 2, "S": 5},
-      "s = Shape(x) t = Gather<axis=0>(s, one) u = Unsqueeze(t, l0) p = Slice(k, l0, u, l1) y = Add(x, p)",
-      {**NUMBERS, "k": (1, 16, 4)}, outputs="float[{N},{S},4] y")
-chain("causal_mask", "float[{N},{S},{S}] x", {"N": 2, "S": 5},
-      "s = Shape(x) t = Slice(s, l1, l3) o = ConstantOfShape<value = float[1] {1.0}>(t) m = Trilu<upper=0>(o) b = Cast<to=9>(m) y = Where(b, x, k)",
-      {**NUMBERS, "k": np.float32(-9)}, opset=14, outputs="float[{N},{S},{S}] y")
-chain("expand_as", "float[{N},1,4] x, float[{N},{S},4] z", {"N": 2, "S": 5},
-      "s = Shape(z) e = Expand(x, s) y = Mul(e, z)", outputs="float[{N},{S},4] y")
-chain("expand_ones", "float[1,1,4] x, float[{N},{S},4] z", {"N": 2, "S": 5},
-      "s = Shape(z) f = Slice(s, l0, l2) t = Concat<axis=0>(f, k) e = Expand(x, t) y = Concat<axis=-1>(e, z)",
-      {**NUMBERS, "k": i64(1)}, outputs="float[{N},{S},8] y")
-chain("expand_where_minus_one", "float[1,4] x, float[{N},3] z", {"N": 2},
-      "s = Shape(z) n = Gather<axis=0>(s, zero) u = Unsqueeze(n, l0) t = Concat<axis=0>(u, m1) a = ConstantOfShape<value = int64[1] {1}>(l2)"
-      " q = Equal(t, m1) w = Where(q, a, t) y = Expand(x, w)", NUMBERS, outputs="float[{N},4] y")
+chain(
+    "paddle_like_another",
+    "float[1,3,{H},{W}] x, float[1,3,{P},{Q}] z",
+    {"H": 4, "W": 5, "P": 8, "Q": 10},
+    "s = Shape(z) c = Cast<to=6>(s) hw = Slice(c, l2, l4) i = Cast<to=7>(hw) o = Shape(x) f = Slice(o, l0, l2)"
+    ' t = Concat<axis=0>(f, i) r = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(x, , , t)'
+    " y = Add(r, z)",
+    {**NUMBERS, "l4": i64(4)},
+    outputs="float[1,3,{P},{Q}] y",
+)
+chain(
+    "halves_by_slicing",
+    "float[2,{C},5] x",
+    {"C": 6},
+    "s = Shape(x) c = Gather<axis=0>(s, one) h = Div(c, two) u = Unsqueeze(h, l0) a = Slice(x, l0, u, l1)"
+    " e = Unsqueeze(c, l0) b = Slice(x, u, e, l1) y = Concat<axis=1>(b, a)",
+    NUMBERS,
+    outputs="float[2,{C},5] y",
+)
+chain(
+    "positions",
+    "int64[{N},{S}] i",
+    {"N": 2, "S": 5},
+    "s = Shape(i) t = Gather<axis=0>(s, one) r = Range(zero, t, one) p = Gather<axis=0>(k, r) e = Gather<axis=0>(w, i) y = Add(e, p)",
+    {**NUMBERS, "k": (16, 4), "w": (9, 4)},
+    ranges={"i": (0, 9)},
+    outputs="float[{N},{S},4] y",
+)
+chain(
+    "positions_sliced",
+    "float[{N},{S},4] x",
+    {"N": 2, "S": 5},
+    "s = Shape(x) t = Gather<axis=0>(s, one) u = Unsqueeze(t, l0) p = Slice(k, l0, u, l1) y = Add(x, p)",
+    {**NUMBERS, "k": (1, 16, 4)},
+    outputs="float[{N},{S},4] y",
+)
+chain(
+    "causal_mask",
+    "float[{N},{S},{S}] x",
+    {"N": 2, "S": 5},
+    "s = Shape(x) t = Slice(s, l1, l3) o = ConstantOfShape<value = float[1] {1.0}>(t) m = Trilu<upper=0>(o) b = Cast<to=9>(m) y = Where(b, x, k)",
+    {**NUMBERS, "k": np.float32(-9)},
+    opset=14,
+    outputs="float[{N},{S},{S}] y",
+)
+chain(
+    "expand_as",
+    "float[{N},1,4] x, float[{N},{S},4] z",
+    {"N": 2, "S": 5},
+    "s = Shape(z) e = Expand(x, s) y = Mul(e, z)",
+    outputs="float[{N},{S},4] y",
+)
+chain(
+    "expand_ones",
+    "float[1,1,4] x, float[{N},{S},4] z",
+    {"N": 2, "S": 5},
+    "s = Shape(z) f = Slice(s, l0, l2) t = Concat<axis=0>(f, k) e = Expand(x, t) y = Concat<axis=-1>(e, z)",
+    {**NUMBERS, "k": i64(1)},
+    outputs="float[{N},{S},8] y",
+)
+chain(
+    "expand_where_minus_one",
+    "float[1,4] x, float[{N},3] z",
+    {"N": 2},
+    "s = Shape(z) n = Gather<axis=0>(s, zero) u = Unsqueeze(n, l0) t = Concat<axis=0>(u, m1) a = ConstantOfShape<value = int64[1] {1}>(l2)"
+    " q = Equal(t, m1) w = Where(q, a, t) y = Expand(x, w)",
+    NUMBERS,
+    outputs="float[{N},4] y",
+)
 chain("flatten", "float[{N},{C},3,4] x", {"N": 2, "C": 5}, "y = Flatten<axis=2>(x)", outputs="float[A,12] y")
 chain("flatten_batch", "float[{N},{C},3,4] x", {"N": 2, "C": 5}, "y = Flatten(x)", outputs="float[{N},A] y")
-chain("squeeze_and_back", "float[{N},1,{S},4] x", {"N": 2, "S": 5}, "a = Squeeze(x, l1) b = Relu(a) y = Unsqueeze(b, u)",
-      {**NUMBERS, "u": i64(0, -1)}, outputs="float[1,{N},{S},4,1] y")
-chain("split", "float[{N},6,{S}] x", {"N": 2, "S": 5}, "y, z = Split<axis=1>(x)", outputs="float[{N},3,{S}] y, float[{N},3,{S}] z")
+chain(
+    "squeeze_and_back",
+    "float[{N},1,{S},4] x",
+    {"N": 2, "S": 5},
+    "a = Squeeze(x, l1) b = Relu(a) y = Unsqueeze(b, u)",
+    {**NUMBERS, "u": i64(0, -1)},
+    outputs="float[1,{N},{S},4,1] y",
+)
+chain(
+    "split",
+    "float[{N},6,{S}] x",
+    {"N": 2, "S": 5},
+    "y, z = Split<axis=1>(x)",
+    outputs="float[{N},3,{S}] y, float[{N},3,{S}] z",
+)
 chain("split_dynamic_axis", "float[3,{S}] x", {"S": 8}, "y, z = Split<axis=1>(x)", outputs="float[3,A] y, float[3,A] z")
-chain("tile_by_shape", "float[1,4] x, float[{N},3] z", {"N": 5},
-      "s = Shape(z) n = Slice(s, l0, l1) t = Concat<axis=0>(n, l1) y = Tile(x, t)", NUMBERS, outputs="float[{N},4] y")
-chain("gather_last", "float[{N},{S},4] x", {"N": 2, "S": 5}, "y = Gather<axis=1>(x, k)", {"k": np.int64(-1)}, outputs="float[{N},4] y")
-chain("gather_elements", "float[{N},6] x, int64[{N},3] i", {"N": 4}, "y = GatherElements<axis=1>(x, i)", ranges={"i": (-6, 6)},
-      outputs="float[{N},3] y")
-chain("gather_nd_batch", "float[{N},6,3] x, int64[{N},2,1] i", {"N": 4}, "y = GatherND<batch_dims=1>(x, i)", ranges={"i": (-6, 6)},
-      outputs="float[{N},2,3] y")
-chain("scatter_nd", "float[{N},6] x, float[2,6] u", {"N": 4}, "y = ScatterND(x, k, u)", {"k": i64(3, 1).reshape(2, 1)}, outputs="float[{N},6] y")
-chain("scatter_elements", "float[{N},6] x, float[{N},2] u", {"N": 4},
-      "s = Shape(u) c = ConstantOfShape<value = int64[1] {0}>(s) i = Add(c, k) y = ScatterElements<axis=1>(x, i, u)",
-      {"k": i64(4, -5)}, outputs="float[{N},6] y")
-chain("pad_edge", "float[1,2,{H},{W}] x", {"H": 4, "W": 5}, 'y = Pad<mode="edge">(x, p)', {"p": i64(0, 0, 2, 3, 0, 0, 1, 2)},
-      outputs="float[1,2,A,B] y")
-chain("pad_reflect", "float[1,2,{H},{W}] x", {"H": 4, "W": 5}, 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 0, 2, 3, 0, 0, 1, 2)},
-      outputs="float[1,2,A,B] y")
-chain("pad_to_multiple", "float[1,2,{H},{W}] x", {"H": 5, "W": 6},
-      "s = Shape(x) h = Slice(s, l2, l3) r = Mod(h, four) d = Sub(four, r) e = Mod(d, four) t = Concat<axis=0>(z, e, l0) y = Pad(x, t)",
-      {**NUMBERS, "four": i64(4), "z": i64(0, 0, 0, 0, 0, 0)}, outputs="float[1,2,A,{W}] y")
-chain("slice_middle", "float[{N},{S},4] x", {"N": 2, "S": 7}, "y = Slice(x, l1, m1, l1)", NUMBERS, outputs="float[{N},A,4] y")
-chain("slice_last_two", "float[{N},{S},4] x", {"N": 2, "S": 7}, "y = Slice(x, k, e, l1)", {**NUMBERS, "k": i64(-2), "e": i64(2**63 - 1)},
-      outputs="float[{N},2,4] y")
-chain("slice_backwards", "float[{N},{S},4] x", {"N": 2, "S": 7}, "y = Slice(x, m1, e, l1, m1)", {**NUMBERS, "e": i64(-(2**63))},
-      outputs="float[{N},{S},4] y")
-chain("slice_every_other", "float[{N},{S},4] x", {"N": 2, "S": 7}, "y = Slice(x, l0, e, l1, l2)", {**NUMBERS, "e": i64(2**31 - 1)},
-      outputs="float[{N},A,4] y")
-chain("size_as_divisor", "float[{N},3] x", {"N": 4}, "n = Size(x) f = Cast<to=1>(n) y = Div(x, f)", outputs="float[{N},3] y")
-chain("channels_first_and_back", "float[{N},3,{H},{W}] x", {"N": 2, "H": 4, "W": 5},
-      "s = Shape(x) n = Slice(s, l0, l2) t = Concat<axis=0>(n, m1) a = Reshape(x, t) b = Softmax<axis=-1>(a) y = Reshape(b, s)", NUMBERS,
-      outputs="float[{N},3,{H},{W}] y")
-chain("channel_shuffle", "float[{N},6,{H},{W}] x", {"N": 2, "H": 4, "W": 5},
-      "s = Shape(x) n = Gather<axis=0>(s, zero) h = Gather<axis=0>(s, two) w = Gather<axis=0>(s, three) nu = Unsqueeze(n, l0)"
-      " hu = Unsqueeze(h, l0) wu = Unsqueeze(w, l0) t = Concat<axis=0>(nu, l2, l3, hu, wu) a = Reshape(x, t)"
-      " b = Transpose<perm=[0,2,1,3,4]>(a) u = Concat<axis=0>(nu, m1, hu, wu) y = Reshape(b, u)", NUMBERS,
-      outputs="float[{N},6,{H},{W}] y")
-chain("one_hot_depth", "int64[{N}] i, float[3,{D}] z", {"N": 4, "D": 5},
-      "s = Shape(z) d = Gather<axis=0>(s, one) y = OneHot(i, d, v)", {**NUMBERS, "v": np.array([0, 1], np.float32)}, ranges={"i": (-5, 5)},
-      outputs="float[{N},{D}] y")
-chain("compress_and_where", "float[{N},3] x, bool[{N}] c", {"N": 6}, "y = Compress<axis=0>(x, c)", outputs="float[A,3] y")
+chain(
+    "tile_by_shape",
+    "float[1,4] x, float[{N},3] z",
+    {"N": 5},
+    "s = Shape(z) n = Slice(s, l0, l1) t = Concat<axis=0>(n, l1) y = Tile(x, t)",
+    NUMBERS,
+    outputs="float[{N},4] y",
+)
+chain(
+    "gather_last",
+    "float[{N},{S},4] x",
+    {"N": 2, "S": 5},
+    "y = Gather<axis=1>(x, k)",
+    {"k": np.int64(-1)},
+    outputs="float[{N},4] y",
+)
+chain(
+    "gather_elements",
+    "float[{N},6] x, int64[{N},3] i",
+    {"N": 4},
+    "y = GatherElements<axis=1>(x, i)",
+    ranges={"i": (-6, 6)},
+    outputs="float[{N},3] y",
+)
+chain(
+    "gather_nd_batch",
+    "float[{N},6,3] x, int64[{N},2,1] i",
+    {"N": 4},
+    "y = GatherND<batch_dims=1>(x, i)",
+    ranges={"i": (-6, 6)},
+    outputs="float[{N},2,3] y",
+)
+chain(
+    "scatter_nd",
+    "float[{N},6] x, float[2,6] u",
+    {"N": 4},
+    "y = ScatterND(x, k, u)",
+    {"k": i64(3, 1).reshape(2, 1)},
+    outputs="float[{N},6] y",
+)
+chain(
+    "scatter_elements",
+    "float[{N},6] x, float[{N},2] u",
+    {"N": 4},
+    "s = Shape(u) c = ConstantOfShape<value = int64[1] {0}>(s) i = Add(c, k) y = ScatterElements<axis=1>(x, i, u)",
+    {"k": i64(4, -5)},
+    outputs="float[{N},6] y",
+)
+chain(
+    "pad_edge",
+    "float[1,2,{H},{W}] x",
+    {"H": 4, "W": 5},
+    'y = Pad<mode="edge">(x, p)',
+    {"p": i64(0, 0, 2, 3, 0, 0, 1, 2)},
+    outputs="float[1,2,A,B] y",
+)
+chain(
+    "pad_reflect",
+    "float[1,2,{H},{W}] x",
+    {"H": 4, "W": 5},
+    'y = Pad<mode="reflect">(x, p)',
+    {"p": i64(0, 0, 2, 3, 0, 0, 1, 2)},
+    outputs="float[1,2,A,B] y",
+)
+chain(
+    "pad_to_multiple",
+    "float[1,2,{H},{W}] x",
+    {"H": 5, "W": 6},
+    "s = Shape(x) h = Slice(s, l2, l3) r = Mod(h, four) d = Sub(four, r) e = Mod(d, four) t = Concat<axis=0>(z, e, l0) y = Pad(x, t)",
+    {**NUMBERS, "four": i64(4), "z": i64(0, 0, 0, 0, 0, 0)},
+    outputs="float[1,2,A,{W}] y",
+)
+chain(
+    "slice_middle",
+    "float[{N},{S},4] x",
+    {"N": 2, "S": 7},
+    "y = Slice(x, l1, m1, l1)",
+    NUMBERS,
+    outputs="float[{N},A,4] y",
+)
+chain(
+    "slice_last_two",
+    "float[{N},{S},4] x",
+    {"N": 2, "S": 7},
+    "y = Slice(x, k, e, l1)",
+    {**NUMBERS, "k": i64(-2), "e": i64(2**63 - 1)},
+    outputs="float[{N},2,4] y",
+)
+chain(
+    "slice_backwards",
+    "float[{N},{S},4] x",
+    {"N": 2, "S": 7},
+    "y = Slice(x, m1, e, l1, m1)",
+    {**NUMBERS, "e": i64(-(2**63))},
+    outputs="float[{N},{S},4] y",
+)
+chain(
+    "slice_every_other",
+    "float[{N},{S},4] x",
+    {"N": 2, "S": 7},
+    "y = Slice(x, l0, e, l1, l2)",
+    {**NUMBERS, "e": i64(2**31 - 1)},
+    outputs="float[{N},A,4] y",
+)
+chain(
+    "size_as_divisor",
+    "float[{N},3] x",
+    {"N": 4},
+    "n = Size(x) f = Cast<to=1>(n) y = Div(x, f)",
+    outputs="float[{N},3] y",
+)
+chain(
+    "channels_first_and_back",
+    "float[{N},3,{H},{W}] x",
+    {"N": 2, "H": 4, "W": 5},
+    "s = Shape(x) n = Slice(s, l0, l2) t = Concat<axis=0>(n, m1) a = Reshape(x, t) b = Softmax<axis=-1>(a) y = Reshape(b, s)",
+    NUMBERS,
+    outputs="float[{N},3,{H},{W}] y",
+)
+chain(
+    "channel_shuffle",
+    "float[{N},6,{H},{W}] x",
+    {"N": 2, "H": 4, "W": 5},
+    "s = Shape(x) n = Gather<axis=0>(s, zero) h = Gather<axis=0>(s, two) w = Gather<axis=0>(s, three) nu = Unsqueeze(n, l0)"
+    " hu = Unsqueeze(h, l0) wu = Unsqueeze(w, l0) t = Concat<axis=0>(nu, l2, l3, hu, wu) a = Reshape(x, t)"
+    " b = Transpose<perm=[0,2,1,3,4]>(a) u = Concat<axis=0>(nu, m1, hu, wu) y = Reshape(b, u)",
+    NUMBERS,
+    outputs="float[{N},6,{H},{W}] y",
+)
+chain(
+    "one_hot_depth",
+    "int64[{N}] i, float[3,{D}] z",
+    {"N": 4, "D": 5},
+    "s = Shape(z) d = Gather<axis=0>(s, one) y = OneHot(i, d, v)",
+    {**NUMBERS, "v": np.array([0, 1], np.float32)},
+    ranges={"i": (-5, 5)},
+    outputs="float[{N},{D}] y",
+)
+chain(
+    "compress_and_where", "float[{N},3] x, bool[{N}] c", {"N": 6}, "y = Compress<axis=0>(x, c)", outputs="float[A,3] y"
+)
 chain("non_zero", "int64[{N},3] x", {"N": 4}, "y = NonZero(x)", ranges={"x": (0, 2)}, outputs="int64[2,A] y")

@@ -27,5 +27,7 @@ def expectations():
             continue
         model, status, shapes, ranges, names = ("" if cell == "-" else cell for cell in line.split("\t"))
         assert status in ("pass", "refused"), line
-        rows.append(Expectation(model, status, judge.parse_shapes(shapes.split()), judge.parse_ranges(ranges.split()), names))
+        rows.append(
+            Expectation(model, status, judge.parse_shapes(shapes.split()), judge.parse_ranges(ranges.split()), names)
+        )
     return rows

@@ -45,7 +45,13 @@ def main():
     groups = collections.defaultdict(list)  # equal outcomes with equal reasons, such as one bug that hits a family
     failed = 0
     for name, (status, reason) in results.items():
-        if name in REFUSED and status == "refused" and REFUSED[name] in reason or name not in REFUSED and status == "pass":
+        if (
+            name in REFUSED
+            and status == "refused"
+            and REFUSED[name] in reason
+            or name not in REFUSED
+            and status == "pass"
+        ):
             continue
         failed += 1
         groups[status, reason or "listed in refused.tsv, but passes"].append(name)

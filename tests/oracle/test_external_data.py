@@ -16,10 +16,12 @@ def external(tmp_path):
     rng = np.random.default_rng(3)
     tensors = {"w": rng.uniform(-1, 1, (4, 3, 3, 2)).astype(np.float32), "b": rng.uniform(-1, 1, 4).astype(np.float32)}
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w", "b"], ["y"], name="first")], "g",
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"], name="first")],
+        "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 7, 9])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 5, 8])],
-        initializer=[numpy_helper.from_array(array, name) for name, array in tensors.items()])
+        initializer=[numpy_helper.from_array(array, name) for name, array in tensors.items()],
+    )
     data = b""
     for tensor in graph.initializer:
         set_external_data(tensor, "weights.bin", offset=len(data), length=len(tensor.raw_data))

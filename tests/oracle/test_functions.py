@@ -66,10 +66,14 @@ def test_runs(name, tmp_path, litert, lowtide):
 
 
 def test_a_function_has_its_own_opset(tmp_path, litert, lowtide):
-    model = save(tmp_path, HEAD + """
+    model = save(
+        tmp_path,
+        HEAD
+        + """
         g (float[2,3,4] x) => (float[2,3,4] y) { y = local.f (x) }
         <domain: "local", opset_import: ["": 11]>
-        f (p) => (q) { q = Softmax <axis = 1> (p) }""")
+        f (p) => (q) { q = Softmax <axis = 1> (p) }""",
+    )
     x = np.random.default_rng(1).uniform(-2, 2, (2, 3, 4)).astype(np.float32)
     flat = np.exp(x).reshape(2, 12)
     expected = (flat / flat.sum(1, keepdims=True)).reshape(2, 3, 4)
@@ -78,31 +82,61 @@ def test_a_function_has_its_own_opset(tmp_path, litert, lowtide):
 
 
 REFUSED = {
-    "itself": ("calls itself", """
+    "itself": (
+        "calls itself",
+        """
         g (float[2] x) => (float[2] y) { y = local.f (x) }
-        <domain: "local", opset_import: ["": 18, "local": 1]> f (p) => (q) { q = local.f (p) }"""),
-    "circle": ("calls itself", """
+        <domain: "local", opset_import: ["": 18, "local": 1]> f (p) => (q) { q = local.f (p) }""",
+    ),
+    "circle": (
+        "calls itself",
+        """
         g (float[2] x) => (float[2] y) { y = local.f (x) }
         <domain: "local", opset_import: ["": 18, "local": 1]> f (p) => (q) { q = local.h (p) }
-        <domain: "local", opset_import: ["": 18, "local": 1]> h (p) => (q) { q = local.f (p) }"""),
-    "too_many_inputs": ("2 inputs", """
+        <domain: "local", opset_import: ["": 18, "local": 1]> h (p) => (q) { q = local.f (p) }""",
+    ),
+    "too_many_inputs": (
+        "2 inputs",
+        """
         g (float[2] x) => (float[2] y) { y = local.f (x, x) }
-        <domain: "local", opset_import: ["": 18]> f (p) => (q) { q = Neg (p) }"""),
-    "unknown_attribute": ("no attribute 'c'", """
+        <domain: "local", opset_import: ["": 18]> f (p) => (q) { q = Neg (p) }""",
+    ),
+    "unknown_attribute": (
+        "no attribute 'c'",
+        """
         g (float[2] x) => (float[2] y) { y = local.f <c = 1> (x) }
-        <domain: "local", opset_import: ["": 18]> f (p) => (q) { q = Neg (p) }"""),
-    "attribute_of_another_type": ("type", """
+        <domain: "local", opset_import: ["": 18]> f (p) => (q) { q = Neg (p) }""",
+    ),
+    "attribute_of_another_type": (
+        "type",
+        """
         g (float[2] x) => (float[2] y) { y = local.f <a = 1> (x) }
-        <domain: "local", opset_import: ["": 18]> f <a> (p) => (q) { q = LeakyRelu <alpha: float = @a> (p) }"""),
-    "name_from_outside": ("'x', which has no producer in it", """
+        <domain: "local", opset_import: ["": 18]> f <a> (p) => (q) { q = LeakyRelu <alpha: float = @a> (p) }""",
+    ),
+    "name_from_outside": (
+        "'x', which has no producer in it",
+        """
         g (float[2] x) => (float[2] y) { y = local.f (x) }
-        <domain: "local", opset_import: ["": 18]> f (p) => (q) { q = Add (p, x) }"""),
-    "expands_without_measure": ("expand to more than", "g (float[2] x) => (float[2] y) { y = local.f0 (x) }" + "".join(
-        f'<domain: "local", opset_import: ["": 18, "local": 1]> f{i} (p) => (q) {{ t = local.f{i + 1} (p) q = local.f{i + 1} (t) }}\n'
-        for i in range(30)) + '<domain: "local", opset_import: ["": 18]> f30 (p) => (q) { q = Neg (p) }'),
-    "too_deep": ("deep", "g (float[2] x) => (float[2] y) { y = local.f0 (x) }" + "".join(
-        f'<domain: "local", opset_import: ["": 18, "local": 1]> f{i} (p) => (q) {{ q = local.f{i + 1} (p) }}\n'
-        for i in range(80)) + '<domain: "local", opset_import: ["": 18]> f80 (p) => (q) { q = Neg (p) }'),
+        <domain: "local", opset_import: ["": 18]> f (p) => (q) { q = Add (p, x) }""",
+    ),
+    "expands_without_measure": (
+        "expand to more than",
+        "g (float[2] x) => (float[2] y) { y = local.f0 (x) }"
+        + "".join(
+            f'<domain: "local", opset_import: ["": 18, "local": 1]> f{i} (p) => (q) {{ t = local.f{i + 1} (p) q = local.f{i + 1} (t) }}\n'
+            for i in range(30)
+        )
+        + '<domain: "local", opset_import: ["": 18]> f30 (p) => (q) { q = Neg (p) }',
+    ),
+    "too_deep": (
+        "deep",
+        "g (float[2] x) => (float[2] y) { y = local.f0 (x) }"
+        + "".join(
+            f'<domain: "local", opset_import: ["": 18, "local": 1]> f{i} (p) => (q) {{ q = local.f{i + 1} (p) }}\n'
+            for i in range(80)
+        )
+        + '<domain: "local", opset_import: ["": 18]> f80 (p) => (q) { q = Neg (p) }',
+    ),
 }
 
 

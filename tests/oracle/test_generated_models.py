@@ -22,8 +22,27 @@ NETWORKS = {
     "unet": (3_000_000, 48, {"LOGISTIC"}),
     "conv-stack": (3_000_000, 32, set()),
 }
-NEVER = {"MUL", "SUB", "DIV", "RSQRT", "SQUARED_DIFFERENCE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "SOFTMAX",
-         "DEQUANTIZE", "CAST", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "SLICE", "STRIDED_SLICE", "GATHER", "SHAPE"}
+NEVER = {
+    "MUL",
+    "SUB",
+    "DIV",
+    "RSQRT",
+    "SQUARED_DIFFERENCE",
+    "RELU",
+    "RELU6",
+    "RELU_N1_TO_1",
+    "TANH",
+    "LOGISTIC",
+    "SOFTMAX",
+    "DEQUANTIZE",
+    "CAST",
+    "SPACE_TO_BATCH_ND",
+    "BATCH_TO_SPACE_ND",
+    "SLICE",
+    "STRIDED_SLICE",
+    "GATHER",
+    "SHAPE",
+}
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +53,11 @@ def networks(tmp_path_factory, lowtide):
         size, pixels, _ = NETWORKS[name]
         path = folder / f"{name}.onnx"
         if not path.is_file():
-            converter.run("make-model", name.split("_")[0], "-o", path, f"--size={size}", f"--input-size={pixels}", check=True)
+            converter.run(
+                "make-model", name.split("_")[0], "-o", path, f"--size={size}", f"--input-size={pixels}", check=True
+            )
         return path
+
     return make
 
 

@@ -24,10 +24,16 @@ def value(name, shape, dtype=TensorProto.FLOAT):
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
-@pytest.mark.parametrize("name", ["a/b:0", "with space", "serving_default_x:0", "ünïcode", "-1", "x" * 300, 'quote"\\', "y;z"])
+@pytest.mark.parametrize(
+    "name", ["a/b:0", "with space", "serving_default_x:0", "ünïcode", "-1", "x" * 300, 'quote"\\', "y;z"]
+)
 def test_names_of_inputs_and_outputs_are_kept(name, tmp_path, litert, lowtide):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", [name], [name + "_out"])],
-                [value(name, [2, 3])], [value(name + "_out", [2, 3])])
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Relu", [name], [name + "_out"])],
+        [value(name, [2, 3])],
+        [value(name + "_out", [2, 3])],
+    )
     verdict = judge.judge(path, litert=litert)
     assert verdict.passed, str(verdict)
 
@@ -35,8 +41,13 @@ def test_names_of_inputs_and_outputs_are_kept(name, tmp_path, litert, lowtide):
 def test_initializer_that_is_an_input_too_is_a_constant(tmp_path, litert, lowtide):
     """Before IR version 4 every initializer was listed as an input, with the value as its default."""
     weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
-    path = save(tmp_path / "m.onnx", [helper.make_node("Add", ["x", "w"], ["y"])],
-                [value("x", [2, 3]), value("w", [2, 3])], [value("y", [2, 3])], [weight])
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Add", ["x", "w"], ["y"])],
+        [value("x", [2, 3]), value("w", [2, 3])],
+        [value("y", [2, 3])],
+        [weight],
+    )
     verdict = judge.judge(path, litert=litert)
     assert verdict.passed, str(verdict)
 
@@ -44,20 +55,32 @@ def test_initializer_that_is_an_input_too_is_a_constant(tmp_path, litert, lowtid
 @pytest.mark.parametrize("dtype", ["FLOAT", "FLOAT16", "DOUBLE", "INT8", "UINT8", "INT16", "INT32", "INT64", "BOOL"])
 def test_types_of_inputs_and_outputs_are_kept(dtype, tmp_path, litert, lowtide):
     kind = getattr(TensorProto, dtype)
-    path = save(tmp_path / "m.onnx", [helper.make_node("Reshape", ["x", "s"], ["y"])],
-                [value("x", [2, 3, 4], kind)], [value("y", [6, 4], kind)], [numpy_helper.from_array(i64(6, 4), "s")])
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Reshape", ["x", "s"], ["y"])],
+        [value("x", [2, 3, 4], kind)],
+        [value("y", [6, 4], kind)],
+        [numpy_helper.from_array(i64(6, 4), "s")],
+    )
     verdict = judge.judge(path, litert=litert)
     assert verdict.passed, str(verdict)
 
 
 def test_shape_option_fixes_dynamic_dimensions(tmp_path, litert, lowtide):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", ["N", 3, "H"])], [value("y", ["N", 3, "H"])])
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [value("x", ["N", 3, "H"])],
+        [value("y", ["N", 3, "H"])],
+    )
     verdict = judge.judge(path, shapes={"x": (2, 3, 5)}, litert=litert)
     assert verdict.passed, str(verdict)
 
 
 def test_shape_option_must_agree_with_fixed_dimensions(tmp_path, lowtide):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", ["N", 3])], [value("y", ["N", 3])])
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", ["N", 3])], [value("y", ["N", 3])]
+    )
     for option in ("--shape=x=2,4", "--shape=x=2", "--shape=nothing=2,3", "--shape=x=2,-3", "--shape=x"):
         done = converter.convert(path, tmp_path / "m.tflite", [option])
         assert done.status == "refused", (option, done)
@@ -79,19 +102,25 @@ def test_layout_option_turns_input_and_output(tmp_path, litert, lowtide):
 
 
 def test_dry_run_writes_nothing(tmp_path, lowtide):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])])
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])]
+    )
     done = converter.run("convert", path, "-o", tmp_path / "m.tflite", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx"]
 
 
 def test_all_unsupported_nodes_are_listed_at_once(tmp_path, lowtide):
-    nodes = [helper.make_node("FirstUnknown", ["x"], ["a"], name="node_one", domain="somewhere"),
-             helper.make_node("Relu", ["a"], ["b"], name="node_two"),
-             helper.make_node("SecondUnknown", ["b"], ["y"], name="node_three", domain="somewhere")]
+    nodes = [
+        helper.make_node("FirstUnknown", ["x"], ["a"], name="node_one", domain="somewhere"),
+        helper.make_node("Relu", ["a"], ["b"], name="node_two"),
+        helper.make_node("SecondUnknown", ["b"], ["y"], name="node_three", domain="somewhere"),
+    ]
     graph = helper.make_graph(nodes, "g", [value("x", [2, 3])], [value("y", [2, 3])])
     path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid("somewhere", 1)]), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid("somewhere", 1)]), path
+    )
     done = converter.convert(path, tmp_path / "m.tflite")
     assert done.status == "refused", done
     for word in ("FirstUnknown", "SecondUnknown", "node_one", "node_three"):
@@ -100,14 +129,21 @@ def test_all_unsupported_nodes_are_listed_at_once(tmp_path, lowtide):
 
 
 def test_peak_rss_is_printed(tmp_path, lowtide):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])])
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])]
+    )
     done = converter.convert(path, tmp_path / "m.tflite")
     assert done.status == "converted", done
     assert done.peak_rss and 2**20 < done.peak_rss < 2**28, done.stdout + done.stderr
 
 
 def test_two_runs_give_the_same_bytes(tmp_path, lowtide):
-    case = Case("bytes", "float[1,3,7,9] x", "a = Conv(x, w) r = Relu(a) y = Conv<group=2>(r, v)", {"w": (4, 3, 3, 2), "v": (6, 2, 3, 3)})
+    case = Case(
+        "bytes",
+        "float[1,3,7,9] x",
+        "a = Conv(x, w) r = Relu(a) y = Conv<group=2>(r, v)",
+        {"w": (4, 3, 3, 2), "v": (6, 2, 3, 3)},
+    )
     onnx.save(case.model(), tmp_path / "m.onnx")
     seen = set()
     for options in ([], [], ["--threads=1"], ["--threads=2"], ["--max-rss=24M"], ["--max-rss=256M"]):
@@ -121,7 +157,9 @@ def test_two_runs_give_the_same_bytes(tmp_path, lowtide):
 
 @pytest.mark.parametrize("kind", ["onnx", "tflite"])
 def test_inspect(kind, tmp_path, lowtide):
-    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])])
+    path = save(
+        tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])]
+    )
     if kind == "tflite":
         assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
         path = tmp_path / "m.tflite"

@@ -15,16 +15,48 @@ CASES = [
     (Case("layout/output", "float[2,3,7,9] x", "y = Conv(x, w)", W), ["y"]),
     (Case("layout/both", "float[2,3,7,9] x", "c = Conv(x, w) r = Relu(c) y = Conv(r, v)", {**W, **V}), ["x", "y"]),
     (Case("layout/one_of_two_inputs", "float[2,3,7,9] x, float[2,4,5,8] z", "c = Conv(x, w) y = Add(c, z)", W), ["z"]),
-    (Case("layout/one_of_two_outputs", "float[2,3,7,9] x", "c = Conv(x, w) y = Relu(c) z = Softmax<axis=1>(c)", W, outputs="y, z"), ["z"]),
+    (
+        Case(
+            "layout/one_of_two_outputs",
+            "float[2,3,7,9] x",
+            "c = Conv(x, w) y = Relu(c) z = Softmax<axis=1>(c)",
+            W,
+            outputs="y, z",
+        ),
+        ["z"],
+    ),
     (Case("layout/twin_outputs", "float[2,3,7,9] x", "y = Conv(x, w) z = Identity(y)", W, outputs="y, z"), ["z"]),
-    (Case("layout/input_is_output", "float[2,3,7,9] x", "y = Identity(x) z = Conv(x, w)", W, outputs="y, z"), ["x", "z"]),
+    (
+        Case("layout/input_is_output", "float[2,3,7,9] x", "y = Identity(x) z = Conv(x, w)", W, outputs="y, z"),
+        ["x", "z"],
+    ),
     (Case("layout/output_of_input", "float[2,3,7,9] x", "y = Identity(x)"), ["y"]),
-    (Case("layout/constant_output", "float[2,3,7,9] x", "y = Conv(x, w) z = Identity(k)", {**W, "k": (2, 3, 4, 5)}, outputs="y, z"), ["z"]),
-    (Case("layout/transposed_already", "float[2,3,7,9] x", "c = Conv(x, w) y = Transpose<perm=[0,3,1,2]>(c)", W), ["x", "y"]),
-    (Case("layout/flatten", "float[2,3,7,9] x", "c = Conv(x, w) f = Flatten(c) y = MatMul(f, u)", {**W, "u": (160, 5)}), ["x"]),
+    (
+        Case(
+            "layout/constant_output",
+            "float[2,3,7,9] x",
+            "y = Conv(x, w) z = Identity(k)",
+            {**W, "k": (2, 3, 4, 5)},
+            outputs="y, z",
+        ),
+        ["z"],
+    ),
+    (
+        Case("layout/transposed_already", "float[2,3,7,9] x", "c = Conv(x, w) y = Transpose<perm=[0,3,1,2]>(c)", W),
+        ["x", "y"],
+    ),
+    (
+        Case(
+            "layout/flatten", "float[2,3,7,9] x", "c = Conv(x, w) f = Flatten(c) y = MatMul(f, u)", {**W, "u": (160, 5)}
+        ),
+        ["x"],
+    ),
     (Case("layout/one_dimension", "float[2,3,9] x", "y = Conv(x, w)", {"w": (4, 3, 2)}), ["x", "y"]),
     (Case("layout/three_dimensions", "float[1,3,5,6,7] x", "y = Conv(x, w)", {"w": (4, 3, 2, 3, 2)}), ["x", "y"]),
-    (Case("layout/dynamic", "float[N,3,7,9] x", "y = Conv(x, w)", W, shapes={"N": 2}, outputs="float[N,4,5,8] y"), ["x", "y"]),
+    (
+        Case("layout/dynamic", "float[N,3,7,9] x", "y = Conv(x, w)", W, shapes={"N": 2}, outputs="float[N,4,5,8] y"),
+        ["x", "y"],
+    ),
     (Case("layout/integers", "int32[2,3,7,9] x", "y = Neg(x)"), ["x"]),
 ]
 
@@ -37,7 +69,9 @@ def with_borders(model, names):
         if port.name not in names:
             continue
         rank = len(port.type.tensor_type.shape.dim)
-        dims = [onnx.TensorShapeProto.Dimension.FromString(d.SerializeToString()) for d in port.type.tensor_type.shape.dim]
+        dims = [
+            onnx.TensorShapeProto.Dimension.FromString(d.SerializeToString()) for d in port.type.tensor_type.shape.dim
+        ]
         del port.type.tensor_type.shape.dim[:]
         port.type.tensor_type.shape.dim.extend([dims[0], *dims[2:], dims[1]])
         inner = port.name + "/first"
@@ -47,7 +81,9 @@ def with_borders(model, names):
                     if name == port.name:
                         slots[i] = inner
         if any(port.name == i.name for i in graph.input):
-            graph.node.insert(0, helper.make_node("Transpose", [port.name], [inner], perm=[0, rank - 1, *range(1, rank - 1)]))
+            graph.node.insert(
+                0, helper.make_node("Transpose", [port.name], [inner], perm=[0, rank - 1, *range(1, rank - 1)])
+            )
         else:
             graph.node.append(helper.make_node("Transpose", [inner], [port.name], perm=[0, *range(2, rank), 1]))
     onnx.checker.check_model(model)

@@ -24,20 +24,51 @@ CONSTANTS = {
 
 # The graph, the opset that is declared, one that has all of it, and the notes.
 NEWER = {
-    "operator": ("g (float[2,3] x) => (float[2,3] y) { y = Celu<alpha=0.5>(x) }", 10, 12,
-                 ["operator Celu is new in opset 12, the model declares opset 10: taken as in opset 12 (node 'y')"]),
+    "operator": (
+        "g (float[2,3] x) => (float[2,3] y) { y = Celu<alpha=0.5>(x) }",
+        10,
+        12,
+        ["operator Celu is new in opset 12, the model declares opset 10: taken as in opset 12 (node 'y')"],
+    ),
     "operator with an attribute": (
-        "g (float[2,3,4] x) => (float[2,3,4] y) { y = LayerNormalization<stash_type=1>(x, f, b) }", 16, 17,
-        ["operator LayerNormalization is new in opset 17, the model declares opset 16: taken as in opset 17 (node 'y')"]),
-    "attribute": ("g (float[1,2,9,9] x) => (float[1,2,5,5] y) { y = AveragePool<kernel_shape=[3,3],dilations=[2,2]>(x) }", 11, 19,
-                  ["attribute 'dilations' of AveragePool is new in opset 19, the model declares opset 11: taken as in opset 19 (node 'y')"]),
-    "axis": ("g () => (float[2,12] y) { y = DequantizeLinear<axis=1>(q, s, z) }", 10, 13,
-             ["attribute 'axis' of DequantizeLinear is new in opset 13, the model declares opset 10: taken as in opset 13 (node 'y')"]),
-    "several nodes": ("g (float[2,3] x) => (float[2,3] y) { k = Celu(x) n = Celu(k) y = LeakyRelu(n) }", 11, 12,
-                      ["operator Celu is new in opset 12, the model declares opset 11: taken as in opset 12 (2 nodes, the first is 'k')"]),
-    "a branch": ("""g (bool c, float[2,3] x) => (float[2,3] y) { y = If (c) <
-                    then_branch = g1 () => (float[2,3] t) { t = Celu(x) }, else_branch = g2 () => (float[2,3] e) { e = Neg(x) }> }""", 11, 16,
-                 ["operator Celu is new in opset 12, the model declares opset 11: taken as in opset 12 (node 't')"]),
+        "g (float[2,3,4] x) => (float[2,3,4] y) { y = LayerNormalization<stash_type=1>(x, f, b) }",
+        16,
+        17,
+        [
+            "operator LayerNormalization is new in opset 17, the model declares opset 16: taken as in opset 17 (node 'y')"
+        ],
+    ),
+    "attribute": (
+        "g (float[1,2,9,9] x) => (float[1,2,5,5] y) { y = AveragePool<kernel_shape=[3,3],dilations=[2,2]>(x) }",
+        11,
+        19,
+        [
+            "attribute 'dilations' of AveragePool is new in opset 19, the model declares opset 11: taken as in opset 19 (node 'y')"
+        ],
+    ),
+    "axis": (
+        "g () => (float[2,12] y) { y = DequantizeLinear<axis=1>(q, s, z) }",
+        10,
+        13,
+        [
+            "attribute 'axis' of DequantizeLinear is new in opset 13, the model declares opset 10: taken as in opset 13 (node 'y')"
+        ],
+    ),
+    "several nodes": (
+        "g (float[2,3] x) => (float[2,3] y) { k = Celu(x) n = Celu(k) y = LeakyRelu(n) }",
+        11,
+        12,
+        [
+            "operator Celu is new in opset 12, the model declares opset 11: taken as in opset 12 (2 nodes, the first is 'k')"
+        ],
+    ),
+    "a branch": (
+        """g (bool c, float[2,3] x) => (float[2,3] y) { y = If (c) <
+                    then_branch = g1 () => (float[2,3] t) { t = Celu(x) }, else_branch = g2 () => (float[2,3] e) { e = Neg(x) }> }""",
+        11,
+        16,
+        ["operator Celu is new in opset 12, the model declares opset 11: taken as in opset 12 (node 't')"],
+    ),
     "nothing": ("g (float[2,3] x) => (float[2,3] y) { y = Celu(x) }", 12, 12, []),
 }
 
@@ -62,7 +93,9 @@ def test_note_and_answer(name, tmp_path, litert, lowtide):
     assert json.loads(report.read_text())["notes"] == notes
     whole = model(text, complete)
     arrays = random_inputs(whole)
-    verdict = judge.judge_outputs(tflite, arrays, judge.reference(whole.SerializeToString(), arrays), RangeTolerance(), litert)
+    verdict = judge.judge_outputs(
+        tflite, arrays, judge.reference(whole.SerializeToString(), arrays), RangeTolerance(), litert
+    )
     assert verdict.passed, str(verdict)
 
 

@@ -38,41 +38,148 @@ class Weighted:
 
 X = "float[2,6,9,11] x"
 LAYERS = [
-    Weighted(Case("weights/conv", X, "y = Conv<pads=[1,2,0,1],strides=[2,1]>(x, w, b)", {"w": (16, 6, 3, 4), "b": (16,)}),
-             "CONV_2D", 0, (0, 2, 3, 1), "hybrid", version=(5, 5)),
-    Weighted(Case("weights/conv_same_dilated", X, "y = Conv<pads=[2,3,2,3],dilations=[2,2]>(x, w)", {"w": (14, 6, 3, 5)}),
-             "CONV_2D", 0, (0, 2, 3, 1), "hybrid"),
-    Weighted(Case("weights/conv_grouped", "float[2,12,9,11] x", "y = Conv<group=3>(x, w, b)", {"w": (21, 4, 3, 5), "b": (21,)}),
-             "CONV_2D", 0, (0, 2, 3, 1), "hybrid", version=(6, 6)),
-    Weighted(Case("weights/conv_pointwise", "float[2,36,5,7] x", "y = Conv(x, w)", {"w": (40, 36, 1, 1)}),
-             "CONV_2D", 0, (0, 2, 3, 1), "hybrid"),
-    Weighted(Case("weights/conv_one_output", "float[2,90,5,7] x", "y = Conv(x, w)", {"w": (1, 90, 3, 4)}),
-             "CONV_2D", 0, (0, 2, 3, 1), "hybrid", version=(2, 2)),
-    Weighted(Case("weights/conv_1d", "float[2,36,9] x", "y = Conv(x, w)", {"w": (14, 36, 3)}), "CONV_2D", 0, None, "hybrid"),
-    Weighted(Case("weights/depthwise", "float[2,40,9,11] x", "y = Conv<group=40>(x, w, b)", {"w": (80, 1, 3, 5), "b": (80,)}),
-             "DEPTHWISE_CONV_2D", 0, (1, 2, 3, 0)),
-    Weighted(Case("weights/gemm", "float[3,40] x", "y = Gemm<transB=1>(x, w, b)", {"w": (34, 40), "b": (34,)}),
-             "FULLY_CONNECTED", 0, (0, 1), "hybrid", True, (12, 12)),
-    Weighted(Case("weights/matmul", "float[2,3,40] x", "y = MatMul(x, w)", {"w": (40, 34)}),
-             "FULLY_CONNECTED", 1, (1, 0), "hybrid", True),
-    Weighted(Case("weights/matmul_odd", "float[2,3,41] x", "y = MatMul(x, w)", {"w": (41, 34)}),
-             "FULLY_CONNECTED", 1, (1, 0), "hybrid"),
-    Weighted(Case("weights/matmul_batch", "float[3,7,20] x", "y = MatMul(x, w)", {"w": (3, 20, 24)}),
-             "BATCH_MATMUL", 2, (0, 1, 2)),
-    Weighted(Case("weights/matmul_left", "float[3,20,7] x", "y = MatMul(w, x)", {"w": (3, 24, 20)}),
-             "BATCH_MATMUL", 1, (0, 1, 2)),
-    Weighted(Case("weights/conv_transpose", "float[2,10,5,7] x", "y = ConvTranspose<strides=[2,3]>(x, w)", {"w": (10, 12, 3, 4)}),
-             "TRANSPOSE_CONV", 1, (1, 2, 3, 0)),
-    Weighted(Case("weights/conv_3d", "float[1,5,4,6,7] x", "y = Conv(x, w)", {"w": (8, 5, 3, 2, 5)}),
-             "CONV_3D", 0, (2, 3, 4, 1, 0)),
-    Weighted(Case("weights/conv_transpose_3d", "float[1,6,4,5,3] x", "y = ConvTranspose(x, w)", {"w": (6, 8, 2, 3, 5)}),
-             "CONV_3D_TRANSPOSE", 1, (2, 3, 4, 1, 0)),
-    Weighted(Case("weights/embedding", "int64[2,3] x", "y = Gather(w, x)", {"w": (60, 22)}, ranges={"x": (0, 60)}),
-             "EMBEDDING_LOOKUP", 0, (0, 1), "lookup", True, (4, 4)),
-    Weighted(Case("weights/embedding_dynamic", "int64[A,B] x", "y = Gather(w, x)", {"w": (60, 4, 6)}, ranges={"x": (-60, 60)},
-                  outputs="float[A,B,4,6] y", shapes={"x": (2, 3)}), "EMBEDDING_LOOKUP", 0, (0, 1, 2), "lookup", True),
-    Weighted(Case("weights/embedding_list", "int32[5] x", "y = Gather(w, x)", {"w": (60, 23)}, ranges={"x": (0, 60)}),
-             "EMBEDDING_LOOKUP", 0, (0, 1), "lookup"),
+    Weighted(
+        Case("weights/conv", X, "y = Conv<pads=[1,2,0,1],strides=[2,1]>(x, w, b)", {"w": (16, 6, 3, 4), "b": (16,)}),
+        "CONV_2D",
+        0,
+        (0, 2, 3, 1),
+        "hybrid",
+        version=(5, 5),
+    ),
+    Weighted(
+        Case("weights/conv_same_dilated", X, "y = Conv<pads=[2,3,2,3],dilations=[2,2]>(x, w)", {"w": (14, 6, 3, 5)}),
+        "CONV_2D",
+        0,
+        (0, 2, 3, 1),
+        "hybrid",
+    ),
+    Weighted(
+        Case(
+            "weights/conv_grouped", "float[2,12,9,11] x", "y = Conv<group=3>(x, w, b)", {"w": (21, 4, 3, 5), "b": (21,)}
+        ),
+        "CONV_2D",
+        0,
+        (0, 2, 3, 1),
+        "hybrid",
+        version=(6, 6),
+    ),
+    Weighted(
+        Case("weights/conv_pointwise", "float[2,36,5,7] x", "y = Conv(x, w)", {"w": (40, 36, 1, 1)}),
+        "CONV_2D",
+        0,
+        (0, 2, 3, 1),
+        "hybrid",
+    ),
+    Weighted(
+        Case("weights/conv_one_output", "float[2,90,5,7] x", "y = Conv(x, w)", {"w": (1, 90, 3, 4)}),
+        "CONV_2D",
+        0,
+        (0, 2, 3, 1),
+        "hybrid",
+        version=(2, 2),
+    ),
+    Weighted(
+        Case("weights/conv_1d", "float[2,36,9] x", "y = Conv(x, w)", {"w": (14, 36, 3)}), "CONV_2D", 0, None, "hybrid"
+    ),
+    Weighted(
+        Case(
+            "weights/depthwise", "float[2,40,9,11] x", "y = Conv<group=40>(x, w, b)", {"w": (80, 1, 3, 5), "b": (80,)}
+        ),
+        "DEPTHWISE_CONV_2D",
+        0,
+        (1, 2, 3, 0),
+    ),
+    Weighted(
+        Case("weights/gemm", "float[3,40] x", "y = Gemm<transB=1>(x, w, b)", {"w": (34, 40), "b": (34,)}),
+        "FULLY_CONNECTED",
+        0,
+        (0, 1),
+        "hybrid",
+        True,
+        (12, 12),
+    ),
+    Weighted(
+        Case("weights/matmul", "float[2,3,40] x", "y = MatMul(x, w)", {"w": (40, 34)}),
+        "FULLY_CONNECTED",
+        1,
+        (1, 0),
+        "hybrid",
+        True,
+    ),
+    Weighted(
+        Case("weights/matmul_odd", "float[2,3,41] x", "y = MatMul(x, w)", {"w": (41, 34)}),
+        "FULLY_CONNECTED",
+        1,
+        (1, 0),
+        "hybrid",
+    ),
+    Weighted(
+        Case("weights/matmul_batch", "float[3,7,20] x", "y = MatMul(x, w)", {"w": (3, 20, 24)}),
+        "BATCH_MATMUL",
+        2,
+        (0, 1, 2),
+    ),
+    Weighted(
+        Case("weights/matmul_left", "float[3,20,7] x", "y = MatMul(w, x)", {"w": (3, 24, 20)}),
+        "BATCH_MATMUL",
+        1,
+        (0, 1, 2),
+    ),
+    Weighted(
+        Case(
+            "weights/conv_transpose",
+            "float[2,10,5,7] x",
+            "y = ConvTranspose<strides=[2,3]>(x, w)",
+            {"w": (10, 12, 3, 4)},
+        ),
+        "TRANSPOSE_CONV",
+        1,
+        (1, 2, 3, 0),
+    ),
+    Weighted(
+        Case("weights/conv_3d", "float[1,5,4,6,7] x", "y = Conv(x, w)", {"w": (8, 5, 3, 2, 5)}),
+        "CONV_3D",
+        0,
+        (2, 3, 4, 1, 0),
+    ),
+    Weighted(
+        Case("weights/conv_transpose_3d", "float[1,6,4,5,3] x", "y = ConvTranspose(x, w)", {"w": (6, 8, 2, 3, 5)}),
+        "CONV_3D_TRANSPOSE",
+        1,
+        (2, 3, 4, 1, 0),
+    ),
+    Weighted(
+        Case("weights/embedding", "int64[2,3] x", "y = Gather(w, x)", {"w": (60, 22)}, ranges={"x": (0, 60)}),
+        "EMBEDDING_LOOKUP",
+        0,
+        (0, 1),
+        "lookup",
+        True,
+        (4, 4),
+    ),
+    Weighted(
+        Case(
+            "weights/embedding_dynamic",
+            "int64[A,B] x",
+            "y = Gather(w, x)",
+            {"w": (60, 4, 6)},
+            ranges={"x": (-60, 60)},
+            outputs="float[A,B,4,6] y",
+            shapes={"x": (2, 3)},
+        ),
+        "EMBEDDING_LOOKUP",
+        0,
+        (0, 1, 2),
+        "lookup",
+        True,
+    ),
+    Weighted(
+        Case("weights/embedding_list", "int32[5] x", "y = Gather(w, x)", {"w": (60, 23)}, ranges={"x": (0, 60)}),
+        "EMBEDDING_LOOKUP",
+        0,
+        (0, 1),
+        "lookup",
+    ),
 ]
 
 
@@ -176,8 +283,12 @@ def kinds(tflite, elements):
 
 @pytest.mark.parametrize("mode, other", [("f16", "float16"), ("int8", "int8"), ("int4", "int4")])
 def test_small_weights_and_biases_stay(mode, other, tmp_path, lowtide):
-    case = Case("weights/small", "float[2,30] x", "a = Gemm(x, w, b) c = MatMul(a, v) y = MatMul(c, u)",
-                {"w": (30, 1100), "b": (1100,), "v": (1100, 7), "u": (7, 146)})
+    case = Case(
+        "weights/small",
+        "float[2,30] x",
+        "a = Gemm(x, w, b) c = MatMul(a, v) y = MatMul(c, u)",
+        {"w": (30, 1100), "b": (1100,), "v": (1100, 7), "u": (7, 146)},
+    )
     tflite, _ = converted(case.model(), tmp_path, "--weights", mode)
     assert kinds(tflite, 33000) == kinds(tflite, 7700) == [other]
     assert kinds(tflite, 1100) == kinds(tflite, 1022) == ["float32"]
@@ -190,20 +301,31 @@ def test_operands_that_are_not_weights(mode, left, tmp_path, litert, lowtide):
     tflite, _ = converted(case.model(), tmp_path, "--weights", mode)
     assert kinds(tflite, 1200) == [left]
     w = initializers(case.model())["w"]
-    check_answer(case.model(), tflite, random_inputs(case.model()),
-                 w.astype(np.float16).astype(np.float32) if left == "float16" else w, litert)
+    check_answer(
+        case.model(),
+        tflite,
+        random_inputs(case.model()),
+        w.astype(np.float16).astype(np.float32) if left == "float16" else w,
+        litert,
+    )
 
 
 @pytest.mark.parametrize("mode", ["f16", "int8", "int4"])
 def test_an_output_stays_as_it_is(mode, tmp_path, litert, lowtide):
-    case = Case("weights/shown", "float[2,40] x", "y = Gemm<transB=1>(x, w) z = Identity(w)", {"w": (34, 40)}, outputs="y, z")
+    case = Case(
+        "weights/shown", "float[2,40] x", "y = Gemm<transB=1>(x, w) z = Identity(w)", {"w": (34, 40)}, outputs="y, z"
+    )
     tflite, _ = converted(case.model(), tmp_path, "--weights", mode)
     assert kinds(tflite, 1360) == ["float32"]
     arrays = random_inputs(case.model())
-    assert judge.judge_outputs(tflite, arrays, judge.reference(case.model().SerializeToString(), arrays), RangeTolerance(), litert).passed
+    assert judge.judge_outputs(
+        tflite, arrays, judge.reference(case.model().SerializeToString(), arrays), RangeTolerance(), litert
+    ).passed
 
 
-@pytest.mark.parametrize("value, modes", [(np.nan, ("f16", "int8", "int4")), (-np.inf, ("f16", "int8", "int4")), (-70000.0, ("f16",))])
+@pytest.mark.parametrize(
+    "value, modes", [(np.nan, ("f16", "int8", "int4")), (-np.inf, ("f16", "int8", "int4")), (-70000.0, ("f16",))]
+)
 def test_what_cannot_be_stored_stays_and_says_so(value, modes, tmp_path, lowtide):
     w = np.random.default_rng(3).uniform(-1, 1, (34, 40)).astype(np.float32)
     w[30, 7] = value
@@ -212,7 +334,11 @@ def test_what_cannot_be_stored_stays_and_says_so(value, modes, tmp_path, lowtide
         tflite, conversion = converted(case.model(), tmp_path, "--weights", mode)
         found = [s for s in stored(tflite) if s.values.size == w.size]
         assert [s.dtype.name for s in found] == ["float32"] and np.array_equal(found[0].values, w, equal_nan=True)
-        assert "'w' stays float: " + ("its largest magnitude is 70000" if value == -70000 else "it has infinite or NaN elements") in conversion.stdout
+        assert (
+            "'w' stays float: "
+            + ("its largest magnitude is 70000" if value == -70000 else "it has infinite or NaN elements")
+            in conversion.stdout
+        )
         report = json.loads((tmp_path / "report.json").read_text())["weights"]
         assert report["form"] == mode and report["float"] == 1 and len(report["kept"]) == 1
 
@@ -258,8 +384,13 @@ def test_f16_weights_of_a_half_precision_model_keep_their_bytes(tmp_path, litert
 
 
 def test_tied_embeddings_are_stored_once(tmp_path, litert, lowtide):
-    case = Case("weights/tied", "int64[2,3] x", "e = Gather(w, x) t = Transpose<perm=[1,0]>(w) y = MatMul(e, t)", {"w": (60, 22)},
-                ranges={"x": (0, 60)})
+    case = Case(
+        "weights/tied",
+        "int64[2,3] x",
+        "e = Gather(w, x) t = Transpose<perm=[1,0]>(w) y = MatMul(e, t)",
+        {"w": (60, 22)},
+        ranges={"x": (0, 60)},
+    )
     w = initializers(case.model())["w"]
     for mode, bits in (("int8", 8), ("int4", 4)):
         tflite, _ = converted(case.model(), tmp_path, "--weights", mode)
@@ -272,7 +403,12 @@ def test_tied_embeddings_are_stored_once(tmp_path, litert, lowtide):
 @pytest.mark.parametrize("mode, left", [("int8", "float32"), ("f16", "float16")])
 def test_users_that_need_different_forms(mode, left, tmp_path, litert, lowtide):
     """The product reads the channels along one axis, the sum is no kernel for weights: integers would suit only one."""
-    case = Case("weights/disagree", "float[40,34] x", "s = Add(x, w) t = Transpose<perm=[1,0]>(s) y = MatMul(t, w)", {"w": (40, 34)})
+    case = Case(
+        "weights/disagree",
+        "float[40,34] x",
+        "s = Add(x, w) t = Transpose<perm=[1,0]>(s) y = MatMul(t, w)",
+        {"w": (40, 34)},
+    )
     tflite, _ = converted(case.model(), tmp_path, "--weights", mode)
     assert left in kinds(tflite, 1360)
     arrays = random_inputs(case.model())
@@ -294,7 +430,14 @@ BRANCHES = """
 
 @pytest.mark.parametrize("mode", ["f16", "int8", "int4"])
 def test_branches(mode, tmp_path, litert, lowtide):
-    case = Case("weights/branches", "bool c, float[3,40] x", BRANCHES, {"w": (40, 34), "v": (40, 34)}, opset=16, outputs="float[3,34] y")
+    case = Case(
+        "weights/branches",
+        "bool c, float[3,40] x",
+        BRANCHES,
+        {"w": (40, 34), "v": (40, 34)},
+        opset=16,
+        outputs="float[3,34] y",
+    )
     model = case.model()
     tflite, _ = converted(model, tmp_path, "--weights", mode)
     wanted = {"f16": "float16"}.get(mode, mode)
@@ -302,8 +445,10 @@ def test_branches(mode, tmp_path, litert, lowtide):
     for c in (True, False):
         arrays = {**random_inputs(model), "c": np.array(c)}
         weights = initializers(model)
-        read = {k: v.astype(np.float16).astype(np.float32) if mode == "f16" else quantized(v, 1, int(mode[3:])).floats(1)
-                for k, v in weights.items()}
+        read = {
+            k: v.astype(np.float16).astype(np.float32) if mode == "f16" else quantized(v, 1, int(mode[3:])).floats(1)
+            for k, v in weights.items()
+        }
         expected = judge.reference(with_weights(model, read), arrays)
         step = 2 / 127 if mode != "f16" else 0
         bound = 0.51 * step * max(np.abs(v).sum(0).max() for v in read.values())
@@ -313,8 +458,9 @@ def test_branches(mode, tmp_path, litert, lowtide):
 
 def test_lstm(tmp_path, litert, lowtide):
     body = "y, h, c = LSTM<hidden_size=18>(x, w, r, b)"
-    case = Case("weights/lstm", "float[5,2,20] x", body, {"w": (1, 72, 20), "r": (1, 72, 18), "b": (1, 144)},
-                outputs="y, h, c")
+    case = Case(
+        "weights/lstm", "float[5,2,20] x", body, {"w": (1, 72, 20), "r": (1, 72, 18), "b": (1, 144)}, outputs="y, h, c"
+    )
     model = case.model()
     arrays = random_inputs(model)
     constants = initializers(model)
@@ -335,15 +481,19 @@ def test_lstm(tmp_path, litert, lowtide):
                 read[name] = w.astype(np.float16).astype(np.float32)[None]
         expected = judge.reference(with_weights(model, read), arrays)
         # Data are off by a 255th of their range and go through five steps of saturating gates.
-        verdict = judge.judge_outputs(tflite, arrays, expected, RangeTolerance(0.02 if mode == "int8" else 1e-4), litert)
+        verdict = judge.judge_outputs(
+            tflite, arrays, expected, RangeTolerance(0.02 if mode == "int8" else 1e-4), litert
+        )
         assert verdict.passed, str(verdict)
 
 
 # ---- names ----
 
+
 def named_model():
     graph = onnx.parser.parse_graph(
-        "g (float[3,40] x) => (float[3,50] y) { a = MatMul(x, enc_w) m = Relu(a) y = MatMul(m, dec_w) }")
+        "g (float[3,40] x) => (float[3,50] y) { a = MatMul(x, enc_w) m = Relu(a) y = MatMul(m, dec_w) }"
+    )
     rng = np.random.default_rng(7)
     for name, shape in (("enc_w", (40, 34)), ("dec_w", (34, 50))):
         graph.initializer.append(numpy_helper.from_array(rng.uniform(-1, 1, shape).astype(np.float32), name))
@@ -351,31 +501,45 @@ def named_model():
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
 
 
-@pytest.mark.parametrize("options, first, second", [
-    (["--weights-include", "enc_*"], "int8", "float32"),
-    (["--weights-exclude", "enc_?"], "float32", "int8"),
-    (["--weights-include", "/layers.*"], "int8", "int8"),
-    (["--weights-include", "*second"], "float32", "int8"),
-    (["--weights-include", "*_w", "--weights-exclude", "/layers.0/*"], "float32", "int8"),
-    (["--weights-exclude", "enc_w", "--weights-exclude", "dec_w"], "float32", "float32"),
-])
+@pytest.mark.parametrize(
+    "options, first, second",
+    [
+        (["--weights-include", "enc_*"], "int8", "float32"),
+        (["--weights-exclude", "enc_?"], "float32", "int8"),
+        (["--weights-include", "/layers.*"], "int8", "int8"),
+        (["--weights-include", "*second"], "float32", "int8"),
+        (["--weights-include", "*_w", "--weights-exclude", "/layers.0/*"], "float32", "int8"),
+        (["--weights-exclude", "enc_w", "--weights-exclude", "dec_w"], "float32", "float32"),
+    ],
+)
 def test_names(options, first, second, tmp_path, lowtide):
     tflite, _ = converted(named_model(), tmp_path, "--weights", "int8", *options)
     assert kinds(tflite, 1360) == [first] and kinds(tflite, 1700) == [second]
 
 
 def test_parts_have_the_name_of_the_whole(tmp_path, lowtide):
-    case = Case("weights/parts", "float[3,40] x", "p, q = Split<axis=0>(w) a = MatMul(x, p) b = MatMul(x, q) y = Add(a, b)", {"w": (80, 34)})
+    case = Case(
+        "weights/parts",
+        "float[3,40] x",
+        "p, q = Split<axis=0>(w) a = MatMul(x, p) b = MatMul(x, q) y = Add(a, b)",
+        {"w": (80, 34)},
+    )
     tflite, _ = converted(case.model(), tmp_path, "--weights", "int8", "--weights-exclude", "w")
     assert kinds(tflite, 1360) == ["float32", "float32"]
 
 
-@pytest.mark.parametrize("options, words", [
-    (["--weights", "int8", "--weights-include", "encw"], "--weights-include 'encw' matches no weight"),
-    (["--weights", "f16", "--weights-exclude", "dec_w", "--weights-exclude", "x"], "--weights-exclude 'x' matches no weight"),
-    (["--weights-include", "enc_w"], "need --weights f16, int8 or int4"),
-    (["--weights", "int3"], "int3"),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--weights", "int8", "--weights-include", "encw"], "--weights-include 'encw' matches no weight"),
+        (
+            ["--weights", "f16", "--weights-exclude", "dec_w", "--weights-exclude", "x"],
+            "--weights-exclude 'x' matches no weight",
+        ),
+        (["--weights-include", "enc_w"], "need --weights f16, int8 or int4"),
+        (["--weights", "int3"], "int3"),
+    ],
+)
 def test_mistakes_in_options(options, words, tmp_path, lowtide):
     path = tmp_path / "model.onnx"
     onnx.save(named_model(), path)
@@ -388,10 +552,18 @@ def test_mistakes_in_options(options, words, tmp_path, lowtide):
 
 @pytest.mark.parametrize("mode", ["f16", "int8", "int4"])
 def test_the_bytes_do_not_depend_on_threads_or_memory(mode, tmp_path, lowtide):
-    case = Case("weights/same", "float[1,60,9,11] x", "c = Conv(x, w) f = Flatten(c) y = MatMul(f, v)",
-                {"w": (300, 60, 3, 3), "v": (300 * 63, 130)})
+    case = Case(
+        "weights/same",
+        "float[1,60,9,11] x",
+        "c = Conv(x, w) f = Flatten(c) y = MatMul(f, v)",
+        {"w": (300, 60, 3, 3), "v": (300 * 63, 130)},
+    )
     files, values = [], []
-    for options in (["--threads", "1"], ["--threads", "5", "--max-rss", "64M"], ["--max-rss", "18M", "--external-buffers"]):
+    for options in (
+        ["--threads", "1"],
+        ["--threads", "5", "--max-rss", "64M"],
+        ["--max-rss", "18M", "--external-buffers"],
+    ):
         tflite, _ = converted(case.model(), tmp_path, "--weights", mode, *options)
         files.append(tflite.read_bytes())
         values.append({s.name: (s.values.tobytes(), s.scales.tobytes()) for s in stored(tflite)})
@@ -399,9 +571,20 @@ def test_the_bytes_do_not_depend_on_threads_or_memory(mode, tmp_path, lowtide):
 
 
 def test_the_report_counts(tmp_path, lowtide):
-    case = Case("weights/counted", "int64[2,3] x", "e = Gather(w, x) a = MatMul(e, v) b = MatMul(a, k) s = ReduceSum(b) y = Add(s, u)",
-                {"w": (60, 23), "v": (23, 46), "k": (46, 30), "u": (40, 3, 30)}, ranges={"x": (0, 60)})
+    case = Case(
+        "weights/counted",
+        "int64[2,3] x",
+        "e = Gather(w, x) a = MatMul(e, v) b = MatMul(a, k) s = ReduceSum(b) y = Add(s, u)",
+        {"w": (60, 23), "v": (23, 46), "k": (46, 30), "u": (40, 3, 30)},
+        ranges={"x": (0, 60)},
+    )
     _, conversion = converted(case.model(), tmp_path, "--weights", "int4")
     assert re.search(r"weights of 1024 elements or more: 1 int4, 2 int8, 1 float", conversion.stdout)
     report = json.loads((tmp_path / "report.json").read_text())["weights"]
-    assert {k: report[k] for k in ("form", "int4", "int8", "f16", "float")} == {"form": "int4", "int4": 1, "int8": 2, "f16": 0, "float": 1}
+    assert {k: report[k] for k in ("form", "int4", "int8", "f16", "float")} == {
+        "form": "int4",
+        "int4": 1,
+        "int8": 2,
+        "f16": 0,
+        "float": 1,
+    }

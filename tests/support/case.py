@@ -43,8 +43,10 @@ class Case:
 
     def constants(self):
         rng = np.random.default_rng(zlib.crc32(self.name.encode()))
-        return {name: rng.uniform(-1, 1, weight).astype(np.float32) if isinstance(weight, tuple) else np.asarray(weight)
-                for name, weight in self.weights.items()}
+        return {
+            name: rng.uniform(-1, 1, weight).astype(np.float32) if isinstance(weight, tuple) else np.asarray(weight)
+            for name, weight in self.weights.items()
+        }
 
     def expected(self, arrays):
         """{output: array} from `same_as` or `numpy`; None when ONNX Runtime is to be asked about the model itself."""
@@ -78,8 +80,14 @@ def judge_case(case, folder, litert, quiet=False, **how):
     model, path = case.model(), folder / "model.onnx"
     onnx.save(model, path)
     arrays = random_inputs(model, case.shapes, case.ranges) if case.feeds is None else case.feeds
-    verdict = judge.judge(path, arrays=arrays, expected=case.expected(arrays), tolerance=RangeTolerance(case.tolerance),
-                          litert=litert, **how)
+    verdict = judge.judge(
+        path,
+        arrays=arrays,
+        expected=case.expected(arrays),
+        tolerance=RangeTolerance(case.tolerance),
+        litert=litert,
+        **how,
+    )
     if not quiet:
         print(judge.report(verdict))
     return verdict

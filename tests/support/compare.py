@@ -69,8 +69,10 @@ def compare(expected, actual, tolerance):
         if wrong == 0:
             return Difference(None)
         where = np.unravel_index(int(np.argmax(expected != actual)), expected.shape)
-        return Difference(f"{wrong} of {expected.size} elements differ, the first at {[int(i) for i in where]}: "
-                          f"{actual[where]}, expected {expected[where]}")
+        return Difference(
+            f"{wrong} of {expected.size} elements differ, the first at {[int(i) for i in where]}: "
+            f"{actual[where]}, expected {expected[where]}"
+        )
     if expected.dtype.kind == "c":
         expected, actual = (np.stack([a.real, a.imag]) for a in (expected, actual))
     epsilon = _epsilon(expected.dtype)
@@ -78,8 +80,9 @@ def compare(expected, actual, tolerance):
     same_kind = (np.isnan(e) == np.isnan(a)) & ((np.isinf(e) | np.isinf(a)) <= (e == a))
     if not np.all(same_kind):
         where = np.unravel_index(int(np.argmin(same_kind)), e.shape)
-        return Difference(f"NaN or infinity at {[int(i) for i in where]}: {a[where]}, expected {e[where]}",
-                          float("inf"), float("inf"))
+        return Difference(
+            f"NaN or infinity at {[int(i) for i in where]}: {a[where]}, expected {e[where]}", float("inf"), float("inf")
+        )
     if e.size == 0:
         return Difference(None)
     with np.errstate(invalid="ignore"):
@@ -90,5 +93,8 @@ def compare(expected, actual, tolerance):
     if np.all(gap <= allowed):
         return Difference(None, error, error / scale)
     where = np.unravel_index(int(np.argmax(gap - allowed)), e.shape)
-    return Difference(f"off by {gap[where]:.3g} at {[int(i) for i in where]}: {a[where]:.7g}, expected {e[where]:.7g}",
-                      error, error / scale)
+    return Difference(
+        f"off by {gap[where]:.3g} at {[int(i) for i in where]}: {a[where]:.7g}, expected {e[where]:.7g}",
+        error,
+        error / scale,
+    )

@@ -14,7 +14,9 @@ COMPILED = {"compiled xnnpack": "DELEGATE", "compiled kernels": "BUILTIN", "comp
 def run(path, inputs, kernel_mode, threads=1):
     """{output name: array}."""
     cpu = CpuOptions(num_threads=threads, kernel_mode=CpuKernelMode[kernel_mode])
-    model = CompiledModel.from_file(str(path), options=Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=cpu))
+    model = CompiledModel.from_file(
+        str(path), options=Options(hardware_accelerators=HardwareAccelerator.CPU, cpu_options=cpu)
+    )
     key = "serving_default"
     for name, of in model.get_input_tensor_details(key).items():
         if tuple(of["shape"]) != inputs[name].shape:
@@ -27,5 +29,7 @@ def run(path, inputs, kernel_mode, threads=1):
     for name in details:
         got[name] = model.create_output_buffer_by_name(key, name)
     model.run_by_name(key, fed, got)
-    return {name: got[name].read(int(np.prod(of["shape"])), np.dtype(of["dtype"])).reshape(of["shape"])
-            for name, of in details.items()}
+    return {
+        name: got[name].read(int(np.prod(of["shape"])), np.dtype(of["dtype"])).reshape(of["shape"])
+        for name, of in details.items()
+    }

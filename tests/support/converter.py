@@ -3,9 +3,6 @@
 
 The program is $LOWTIDE, or build/release/lowtide. What it must do whatever happens: end in time, never die by a
 signal, say something when it fails, and leave no file behind when it fails.
-
-Time is limited as CPU time: wall time depends on what else the machine does. A limit of wall time, ten times as long,
-ends only what hangs.
 """
 
 import dataclasses
@@ -16,12 +13,12 @@ import signal
 import subprocess
 import time
 
+from tests.support import limits
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Exit statuses that are bugs of ours: 1 is what crashes and libraries use, 11 is lowtide's own "internal".
 _BUGS = (1, 11)
-
-HANGS = 10  # wall time that is certainly a hang, in units of the CPU time that is allowed
 
 _UNITS = {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _PEAK = re.compile(r"peak RSS[^0-9]*([0-9.]+)\s*([KMG]?i?B)", re.IGNORECASE)
@@ -34,19 +31,13 @@ def program():
     return path
 
 
-def limited(cpu_seconds, address_space=None):
-    """Words to put before a command: SIGXCPU ends it after so many seconds of CPU, and no core is dumped."""
-    space = [f"--as={address_space}"] if address_space else []
-    return ["prlimit", f"--cpu={cpu_seconds}:{cpu_seconds + 1}", "--core=0", *space]
-
-
 def run(*arguments, cpu_seconds=60, address_space=None, **how):
     """Runs `lowtide ARGUMENTS` as subprocess.run does, with its output captured as text unless `how` says otherwise."""
     how = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True} | how
     if "stdout" in how or "stderr" in how:
         del how["capture_output"]
-    command = [*limited(cpu_seconds, address_space), str(program()), *map(str, arguments)]
-    return subprocess.run(command, timeout=HANGS * cpu_seconds, **how)
+    command = [*limits.limited(cpu_seconds, address_space), str(program()), *map(str, arguments)]
+    return subprocess.run(command, timeout=limits.hang(cpu_seconds), **how)
 
 
 @dataclasses.dataclass

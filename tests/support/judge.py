@@ -55,7 +55,9 @@ def reference(model, arrays):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model if isinstance(model, bytes) else str(model), options, providers=["CPUExecutionProvider"]
+    )
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, arrays), strict=True))
 
@@ -115,8 +117,20 @@ def judge_outputs(tflite, arrays, expected, tolerance, litert, backends=BACKENDS
     return Verdict("pass", "", errors)
 
 
-def judge_file(model_path, tflite, *, shapes=None, fixed=(), ranges=None, seed=0, arrays=None,
-               expected=None, tolerance=RangeTolerance(), time_limit=60.0, litert=None):
+def judge_file(
+    model_path,
+    tflite,
+    *,
+    shapes=None,
+    fixed=(),
+    ranges=None,
+    seed=0,
+    arrays=None,
+    expected=None,
+    tolerance=RangeTolerance(),
+    time_limit=60.0,
+    litert=None,
+):
     """Judges `tflite` as the conversion of `model_path`. `arrays` feeds given inputs instead of random ones, and
     `expected` {output: array} takes the place of ONNX Runtime's answer, where that has none."""
     model = load_structure(model_path)
@@ -159,15 +173,21 @@ def report(verdict):
     lines = []
     if verdict.conversion:
         peak = verdict.conversion.peak_rss
-        lines.append(f"converted in {verdict.conversion.seconds:.2f} s, peak RSS "
-                     + (f"{peak / 2**20:.1f} MiB" if peak else "not printed"))
+        lines.append(
+            f"converted in {verdict.conversion.seconds:.2f} s, peak RSS "
+            + (f"{peak / 2**20:.1f} MiB" if peak else "not printed")
+        )
     if verdict.operators:
-        lines.append(f"{sum(verdict.operators.values())} operators, {verdict.operators['TRANSPOSE']} of them TRANSPOSE"
-                     f" ({verdict.inner_transposes} between other operators)")
+        lines.append(
+            f"{sum(verdict.operators.values())} operators, {verdict.operators['TRANSPOSE']} of them TRANSPOSE"
+            f" ({verdict.inner_transposes} between other operators)"
+        )
         lines.append("  " + ", ".join(f"{name} {count}" for name, count in verdict.operators.most_common()))
     for (backend, name), d in verdict.errors.items():
-        lines.append(f"  {backend:8} {name}: max abs error {d.error:.3g}, {d.relative:.3g} of the range"
-                     + (f"  WRONG: {d.fault}" if d.fault else ""))
+        lines.append(
+            f"  {backend:8} {name}: max abs error {d.error:.3g}, {d.relative:.3g} of the range"
+            + (f"  WRONG: {d.fault}" if d.fault else "")
+        )
     return "\n".join([*lines, str(verdict)])
 
 
@@ -186,8 +206,13 @@ def main():
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--tflite", type=pathlib.Path, help="judge this file instead of converting")
     parser.add_argument("--shape", action="append", default=[], metavar="INPUT=1,3,64,64", help="fix an input's shape")
-    parser.add_argument("--feed-shape", action="append", default=[], metavar="INPUT=1,3,64,64",
-                        help="feed this shape, but leave the model dynamic")
+    parser.add_argument(
+        "--feed-shape",
+        action="append",
+        default=[],
+        metavar="INPUT=1,3,64,64",
+        help="feed this shape, but leave the model dynamic",
+    )
     parser.add_argument("--range", action="append", default=[], metavar="INPUT=LOW:HIGH", help="values of an input")
     parser.add_argument("--option", action="append", default=[], help="passed on to lowtide convert, as --option=--x=y")
     parser.add_argument("--seed", type=int, default=0)

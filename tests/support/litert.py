@@ -15,8 +15,9 @@ import tempfile
 import time
 from multiprocessing.connection import Connection
 
+from tests.support import limits
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HANGS = 10  # wall time that is certainly a hang, in units of the CPU time that is allowed
 
 
 class RuntimeRefusal(Exception):
@@ -33,7 +34,7 @@ class RuntimeTimeout(Exception):
 
 class Litert:
     def __init__(self, time_limit=60.0):
-        """`time_limit` in seconds of the child's CPU time for one run, and ten times as many of wall time."""
+        """`time_limit` in seconds of the child's CPU time for one run."""
         self.time_limit = time_limit
         self._process = None
         self._connection = None
@@ -50,8 +51,12 @@ class Litert:
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.litert_child", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            env={**os.environ, "PYTHONPATH": str(ROOT)})
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
         theirs.close()
         self._connection = Connection(ours.detach())
 
@@ -67,8 +72,11 @@ class Litert:
     def _death(self):
         code = self._process.wait()
         self._log.seek(0)
-        lines = [line for line in self._log.read().decode("utf-8", "replace").splitlines()
-                 if line.strip() and not line.startswith(("INFO:", "WARNING:"))]
+        lines = [
+            line
+            for line in self._log.read().decode("utf-8", "replace").splitlines()
+            if line.strip() and not line.startswith(("INFO:", "WARNING:"))
+        ]
         cause = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         return f"LiteRT died with {cause}" + (f": {lines[-1].strip()}" if lines else "")
 
@@ -82,12 +90,13 @@ class Litert:
 
     def _wait(self):
         """Until the child answers or dies."""
-        begin, hang = self._cpu_seconds(), time.monotonic() + HANGS * self.time_limit
+        begin, hang = self._cpu_seconds(), limits.hang(self.time_limit)
+        start = time.monotonic()
         while not self._connection.poll(0.5):
             if self._cpu_seconds() - begin > self.time_limit:
                 limit = f"{self.time_limit:g} s of CPU time"
-            elif time.monotonic() > hang:
-                limit = f"{HANGS * self.time_limit:g} s"
+            elif time.monotonic() - start > hang:
+                limit = f"{hang:g} s"
             else:
                 continue
             self.close()

@@ -66,7 +66,9 @@ def interpret(path, inputs, xnnpack):
         dtype = next(port.dtype for port in file.outputs if port.index == index)
         shape = tuple(int(n) for n in interpreter._get_tensor_details(index, 0)["shape"])
         # The bindings refuse to hand over some tensors without elements ("Invalid tensor size").
-        outputs[name] = np.empty(shape, dtype) if 0 in shape else _from_litert(interpreter.get_tensor(index), dtype).copy()
+        outputs[name] = (
+            np.empty(shape, dtype) if 0 in shape else _from_litert(interpreter.get_tensor(index), dtype).copy()
+        )
     return outputs
 
 

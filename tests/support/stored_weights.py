@@ -92,11 +92,18 @@ def stored(path):
             if not data or tensor.Type() not in TYPES:
                 continue
             dtype, q = TYPES[tensor.Type()], tensor.Quantization()
-            out.append(Stored(
-                tensor.Name().decode(), dtype, _values(data, dtype, [tensor.Shape(i) for i in range(tensor.ShapeLength())]),
-                q.ScaleAsNumpy() if q and q.ScaleLength() else np.zeros(0, np.float32),
-                q.ZeroPointAsNumpy() if q and q.ZeroPointLength() else np.zeros(0, np.int64),
-                q.QuantizedDimension() if q else 0, users.get(t, []), g))
+            out.append(
+                Stored(
+                    tensor.Name().decode(),
+                    dtype,
+                    _values(data, dtype, [tensor.Shape(i) for i in range(tensor.ShapeLength())]),
+                    q.ScaleAsNumpy() if q and q.ScaleLength() else np.zeros(0, np.float32),
+                    q.ZeroPointAsNumpy() if q and q.ZeroPointLength() else np.zeros(0, np.int64),
+                    q.QuantizedDimension() if q else 0,
+                    users.get(t, []),
+                    g,
+                )
+            )
     return out
 
 

@@ -63,7 +63,9 @@ class TfliteFile:
     signature_inputs: list  # (name, tensor index), in the order of the SignatureDef
     signature_outputs: list
     operators: collections.Counter  # builtin names, custom ones as CUSTOM:name, over all subgraphs
-    inner_transposes: int  # TRANSPOSE of the main subgraph that neither read one of its inputs nor write one of its outputs
+    inner_transposes: (
+        int  # TRANSPOSE of the main subgraph that neither read one of its inputs nor write one of its outputs
+    )
 
 
 def _text(value):
@@ -87,7 +89,9 @@ def _operator(model, code_index):
 
 def _inner_transposes(model):
     main = model.Subgraphs(0)
-    border = {main.Inputs(i) for i in range(main.InputsLength())} | {main.Outputs(i) for i in range(main.OutputsLength())}
+    border = {main.Inputs(i) for i in range(main.InputsLength())} | {
+        main.Outputs(i) for i in range(main.OutputsLength())
+    }
     count = 0
     for o in range(main.OperatorsLength()):
         operator = main.Operators(o)

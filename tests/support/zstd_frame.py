@@ -24,6 +24,6 @@ def header(size=None, window_log=None):
 
 def raw_frame(data):
     """A frame that holds `data` as they are."""
-    pieces = [data[i:i + MOST_IN_A_BLOCK] for i in range(0, len(data), MOST_IN_A_BLOCK)] or [b""]
+    pieces = [data[i : i + MOST_IN_A_BLOCK] for i in range(0, len(data), MOST_IN_A_BLOCK)] or [b""]
     blocks = [block(RAW, len(piece), piece, last=i == len(pieces) - 1) for i, piece in enumerate(pieces)]
     return header(len(data)) + b"".join(blocks)

@@ -38,8 +38,9 @@ def choice(condition, grows=False, passes=False, rank_1=False):
     if passes:
         other, y = graph(entry, ["x"], []), x.value
     elif grows:
-        other, y = graph(entry, ["y"], [("CONCATENATION", ["x", "x"], ("y", (6, 2), "F32"), AXIS_0)]), np.concatenate(
-            [x.value, x.value]
+        other, y = (
+            graph(entry, ["y"], [("CONCATENATION", ["x", "x"], ("y", (6, 2), "F32"), AXIS_0)]),
+            np.concatenate([x.value, x.value]),
         )
     else:
         other, y = graph(entry, ["y"], [("MUL", ["x", TWO], ("y", (3, 2), "F32"), ("MulOptions", {}))]), x.value * 2

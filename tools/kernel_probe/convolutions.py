@@ -401,7 +401,9 @@ def pool(op, dtype="F32", shape=(2, 7, 9, 5), kernel=(3, 2), strides=(2, 1), pad
             y = (
                 np.sqrt(mean)
                 if op == "L2_POOL_2D"
-                else mean if dtype in FLOATS else np.floor(np.abs(mean) + 0.5) * np.sign(mean)
+                else mean
+                if dtype in FLOATS
+                else np.floor(np.abs(mean) + 0.5) * np.sign(mean)
             )
     return (
         [x],

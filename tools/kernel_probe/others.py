@@ -12,8 +12,9 @@ from .one_op import Tensor
 
 def stablehlo_pad(dtype, rank, low=1, high=2, interior=0):
     at_least(rank, 1)
-    x, fill = data(dtype, shape_of(rank) if rank < 6 else (2,) * rank, "big"), data(
-        dtype, (), "big", seed="f", fixed=True
+    x, fill = (
+        data(dtype, shape_of(rank) if rank < 6 else (2,) * rank, "big"),
+        data(dtype, (), "big", seed="f", fixed=True),
     )
     spaced = np.full([n + (n - 1) * interior for n in x.value.shape], fill.value)
     spaced[(slice(None, None, interior + 1),) * rank] = x.value

@@ -68,8 +68,9 @@ for code, name in ACTIVATIONS.items():
 def batch_matmul(dtype="F32", batch_a=(), batch_b=(), m=3, k=5, n=4, adj_x=False, adj_y=False, fixed=False, out=None):
     if dtype == "BOOL":
         raise NotDefined
-    a, b = data(dtype, batch_a + ((k, m) if adj_x else (m, k)), seed="a"), data(
-        dtype, batch_b + ((n, k) if adj_y else (k, n)), seed="b", fixed=fixed
+    a, b = (
+        data(dtype, batch_a + ((k, m) if adj_x else (m, k)), seed="a"),
+        data(dtype, batch_b + ((n, k) if adj_y else (k, n)), seed="b", fixed=fixed),
     )
     y = (wide(a).swapaxes(-1, -2) if adj_x else wide(a)) @ (wide(b).swapaxes(-1, -2) if adj_y else wide(b))
     return [a, b], [Tensor(y, out or dtype)], ("BatchMatMulOptions", {"adjX": adj_x, "adjY": adj_y})
@@ -83,8 +84,9 @@ def batch_matmul_grid(dtype, rank):
 grid("BATCH_MATMUL", batch_matmul_grid)
 for rank in range(2, 9):
     full = shape_of(rank - 2)
-    even, odd = tuple(n if i % 2 else 1 for i, n in enumerate(full)), tuple(
-        1 if i % 2 else n for i, n in enumerate(full)
+    even, odd = (
+        tuple(n if i % 2 else 1 for i, n in enumerate(full)),
+        tuple(1 if i % 2 else n for i, n in enumerate(full)),
     )
     for text, a, b in (
         ("two-way", even, odd),

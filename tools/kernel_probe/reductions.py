@@ -202,7 +202,9 @@ def topk(dtype, rank, k_dtype="I32", fixed=True, ties=False, k=2):
         (
             -x.value.astype(np.float64)
             if dtype in FLOATS
-            else np.iinfo(x.value.dtype).max - x.value.astype(object) if dtype != "BOOL" else ~x.value
+            else np.iinfo(x.value.dtype).max - x.value.astype(object)
+            if dtype != "BOOL"
+            else ~x.value
         ),
         axis=-1,
         kind="stable",
