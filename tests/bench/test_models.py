@@ -29,7 +29,7 @@ SMALL = [
     ("conv-stack", ["--size", "2M", "--plain", "--input-size", "5"], (1, 256, 5, 5), None),
     ("one-tensor", ["--size", "2M", "--input-size", "5"], (1, 241, 5, 5), (1, 242, 5, 5)),
     ("one-tensor", ["--size", "2M", "--plain", "--input-size", "5"], (1, 724, 5, 5), (1, 724, 5, 5)),
-    ("matmul-stack", ["--size", "2M", "--input-size", "3"], (1, 1, 3, 256), None),
+    ("matmul-stack", ["--size", "2M", "--input-size", "3"], (1, 1, 3, 128), None),
     ("many-nodes", ["--nodes", "103", "--input-size", "5"], (1, 16, 5, 5), (1, 16, 5, 5)),
 ]
 IDS = [" ".join([kind, *options]) for kind, options, _, _ in SMALL]

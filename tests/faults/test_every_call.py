@@ -65,7 +65,9 @@ def check(bench, run, call, error):
     """`call` failed with `error`."""
     expected_names = {*INPUTS, bench.output}
     if run.status == 0:
-        assert may_pass(call), "it says that nothing was wrong"
+        # An error that says nothing of the file is that of a kernel without this call: the pages are touched instead.
+        is_unknown = call.name == "madvise" and error != "EIO"
+        assert may_pass(call) or is_unknown, "it says that nothing was wrong"
         assert run.output == bench.good and not run.stderr
         if "--report" in bench.options:
             json.loads((run.folder / "r.json").read_text())
