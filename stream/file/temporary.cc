@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "stream/error.h"
+#include "stream/file/file.h"
 #include "stream/file/system_call.h"
 
 namespace lowtide::stream {
