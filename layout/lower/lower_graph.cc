@@ -155,8 +155,8 @@ class GraphLowering : public Surroundings {
     Scope scope{.graph = graph, .outer = scope_, .subgraph = subgraph};
     for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
     add_initializers(graph, scope);
-    lower_nodes(graph, scope);
     looked_through_.insert(&graph);
+    lower_nodes(graph, scope);
     std::vector<Val> out;
     for (const ValueInfo& info : graph.outputs) {
       Val found = scope.find(info.name);
@@ -423,7 +423,7 @@ class GraphLowering : public Surroundings {
   bool in_doubt_ = false;  // types of values may be wrong or unknown: what does not fit is no error
   std::unordered_map<std::string, std::optional<core::Dim>> named_dims_;  // nullopt: inputs contradict each other
   std::unordered_map<const onnx::Graph*, std::unordered_map<std::string_view, const ValueInfo*>> declared_;
-  std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs whose nodes were all met
+  std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs that were lowered, or begun
 };
 
 }  // namespace

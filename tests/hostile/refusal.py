@@ -36,6 +36,10 @@ def run(command):
 
 def _refused(done, path, kind, words):
     lines = done.stderr.splitlines()
+    if kind == "unsupported" and lines and lines[0].endswith("1 node cannot be converted [unsupported]"):
+        # The node, and below it those behind it that could not be judged.
+        assert any("could not be judged" in line for line in lines), done.stderr
+        lines = [" ".join(lines[1:3]) + " " + lines[0]]
     assert len(lines) == 1, f"not one line (status {done.returncode}): {done.stderr[:2000]!r}"
     line = lines[0]
     kinds = (kind,) if isinstance(kind, str) else kind
