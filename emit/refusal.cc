@@ -51,14 +51,13 @@ std::string names_text(const std::vector<std::string>& names) {
   return out;
 }
 
-}  // namespace
+std::string one_node_text(const Refusal& refusal) {
+  stream::Unsupported node = refusal.nodes[0];
+  node.add_place({.file = refusal.input});
+  return indented(0, node.what());
+}
 
-std::string refusal_text(const Refusal& refusal) {
-  if (refusal.nodes.size() == 1 && refusal.not_judged.empty()) {
-    stream::Unsupported node = refusal.nodes[0];
-    node.add_place({.file = refusal.input});
-    return stream::printable(node.what()) + "\n";
-  }
+std::string groups_text(const Refusal& refusal) {
   const std::vector<Group> groups = groups_of(refusal.nodes);
   const size_t shown = std::min(groups.size(), kShownGroups);
   std::string out =
@@ -74,13 +73,20 @@ std::string refusal_text(const Refusal& refusal) {
   if (shown < groups.size())
     out += indented(2, fmt::format("and {} more reasons, for {}; 'lowtide convert --report FILE' lists all nodes",
                                    groups.size() - shown, nodes_text(refusal.nodes.size() - listed)));
-  if (!refusal.not_judged.empty()) {
-    std::vector<std::string> names;
-    for (const stream::Where& where : refusal.not_judged) names.push_back(fmt::format("{} ({})", where.node, where.op));
-    out += indented(2, fmt::format("{} behind these could not be judged", nodes_text(names.size())));
-    out += names_text(names);
-  }
   return out;
+}
+
+}  // namespace
+
+std::string refusal_text(const Refusal& refusal) {
+  const bool is_single = refusal.nodes.size() == 1;
+  std::string out = is_single ? one_node_text(refusal) : groups_text(refusal);
+  if (refusal.not_judged.empty()) return out;
+  std::vector<std::string> names;
+  for (const stream::Where& where : refusal.not_judged) names.push_back(fmt::format("{} ({})", where.node, where.op));
+  out += indented(
+      2, fmt::format("{} behind {} could not be judged", nodes_text(names.size()), is_single ? "it" : "these"));
+  return out + names_text(names);
 }
 
 nlohmann::ordered_json refused_nodes(const Refusal& refusal) {

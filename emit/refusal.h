@@ -20,7 +20,8 @@ struct Refusal {
 };
 
 // A single node is one line, as any other error. Of several the first line says how many; below it are the nodes
-// grouped by operator and reason, the largest group first, with ten names of each. Each line ends with a newline.
+// grouped by operator and reason, the largest group first, with ten names of each. Nodes that could not be judged come
+// last. Each line ends with a newline.
 std::string refusal_text(const Refusal& refusal);
 // One JSON object with all nodes, ended by a newline.
 std::string refusal_json(const Refusal& refusal);

@@ -36,11 +36,11 @@ def run(command):
 
 def _refused(done, path, kind, words):
     lines = done.stderr.splitlines()
-    if kind == "unsupported" and lines and lines[0].endswith("1 node cannot be converted [unsupported]"):
-        # The node, and below it those behind it that could not be judged.
-        assert any("could not be judged" in line for line in lines), done.stderr
-        lines = [" ".join(lines[1:3]) + " " + lines[0]]
-    assert len(lines) == 1, f"not one line (status {done.returncode}): {done.stderr[:2000]!r}"
+    # Behind a refused node, nodes that could not be judged are named in lines of their own.
+    behind = lines[1:] if done.returncode == STATUS["unsupported"] else []
+    assert len(lines) - len(behind) == 1, f"not one line (status {done.returncode}): {done.stderr[:2000]!r}"
+    if behind:
+        assert "could not be judged" in behind[0] and all(text.startswith("    ") for text in behind[1:]), behind
     line = lines[0]
     kinds = (kind,) if isinstance(kind, str) else kind
     assert any(done.returncode == STATUS[k] and line.endswith(f"[{k}]") for k in kinds), (

@@ -70,7 +70,7 @@ def test_300_unsupported_nodes_with_declared_types(tmp_path):
 
     text, refused, open_nodes = refusal(model_of(nodes, [value("x")], [value("y")]), tmp_path)
     assert refused == ["n0"] and open_nodes == [f"n{i}" for i in range(1, 300)]
-    assert "299 nodes behind these could not be judged" in text
+    assert "299 nodes behind it could not be judged" in text
 
 
 def test_100000_nodes_take_linear_time(tmp_path):

@@ -155,10 +155,8 @@ def test_nodes_that_could_not_be_judged_are_named(tmp_path):
     save(tmp_path / "m.onnx", nodes, [value("x")], [value("y", None)])
     done = run(tmp_path, "convert", "m.onnx", "--report", "r.json")
     assert done.returncode == 8 and done.stderr.splitlines() == [
-        "lowtide: m.onnx: 1 node cannot be converted [unsupported]",
-        "  com.acme.A: the operator is not known (1 node)",
-        "    first",
-        "  1 node behind these could not be judged",
+        "lowtide: m.onnx: node 'first' (com.acme.A): the operator is not known [unsupported]",
+        "  1 node behind it could not be judged",
         "    behind (Relu)",
     ], done
     report = json.loads((tmp_path / "r.json").read_text())
