@@ -19,7 +19,13 @@ import pytest
 import lowtide
 from tests.support import converter
 
-CONVERT = "import sys, lowtide\nprint('go', flush=True)\nlowtide.convert(sys.argv[1], sys.argv[2], threads=1)\n"
+# The tests may run in the background of a shell that ignores SIGINT there, which Python would leave as it is.
+CONVERT = """
+import signal, sys, lowtide
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("go", flush=True)
+lowtide.convert(sys.argv[1], sys.argv[2], threads=1)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +98,9 @@ def test_ctrl_c_that_only_python_gets(environment, large, tmp_path, record_prope
         assert "KeyboardInterrupt" in error or process.returncode == 0, error
         assert time.monotonic() - begun < 20
         assert not any(map(is_running, children))
-        assert [p.name for p in folder.iterdir()] == (["out.tflite"] if process.returncode == 0 else [])
+        # The conversion may have ended just before; what must never be there is a temporary.
+        left = [p.name for p in folder.iterdir()]
+        assert left == ["out.tflite"] if process.returncode == 0 else left in ([], ["out.tflite"])
     record_property("kills survived", tries)
 
 
@@ -111,10 +119,11 @@ def test_a_killed_parent_takes_the_child_along(number, environment, large, tmp_p
 
 def test_a_cancelled_task(large, tmp_path):
     async def cancelled():
+        others = children_of(os.getpid())  # of tests that ran before in this process
         task = asyncio.ensure_future(lowtide.convert_async(large, tmp_path / "out.tflite", threads=1))
         while not list(tmp_path.iterdir()) and not task.done():
             await asyncio.sleep(0.01)
-        children = children_of(os.getpid())
+        children = [child for child in children_of(os.getpid()) if child not in others]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

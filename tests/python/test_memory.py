@@ -139,7 +139,7 @@ del session
 kept = memory.resident()[0] - before
 memory.trim()
 print(loaded // 2**20, kept // 2**20, (memory.resident()[0] - before) // 2**20, file=sys.stderr)
-assert kept > 0.5 * loaded and memory.resident()[0] - before < 0.1 * loaded  # what malloc_trim is for
+assert kept > 0.25 * loaded and memory.resident()[0] - before < 0.1 * loaded  # what malloc_trim is for
 print(loaded // 2**20)
 """,
             large / "m.onnx",

@@ -236,7 +236,11 @@ def large(tmp_path_factory):
     ],
 )
 @pytest.mark.parametrize(
-    "command", [["convert", "m.onnx", "--threads", "1"], ["make-model", "conv-stack", "--size", "256M", "-o", "n.onnx"]]
+    "command",
+    [
+        ["convert", "m.onnx", "-o", "m.tflite.zst", "--zstd-level", "6", "--threads", "1"],
+        ["make-model", "conv-stack", "--size", "256M", "-o", "n.onnx"],
+    ],
 )
 def test_a_terminal_that_cannot_do_it_gets_plain_text(variables, rewrites, command, large):
     ours, its = pty.openpty()
