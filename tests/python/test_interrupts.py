@@ -95,7 +95,8 @@ def test_ctrl_c_that_only_python_gets(environment, large, tmp_path, record_prope
         process.send_signal(signal.SIGINT)
         begun = time.monotonic()
         _, error = process.communicate(timeout=600)
-        assert "KeyboardInterrupt" in error or process.returncode == 0, error
+        # At the end of the interpreter Python no longer raises it: the signal ends the process, or comes too late.
+        assert "KeyboardInterrupt" in error or process.returncode in (0, -signal.SIGINT), error
         assert time.monotonic() - begun < 20
         assert not any(map(is_running, children))
         # The conversion may have ended just before; what must never be there is a temporary.
