@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/quantize/quantize.h"
 #include "layout/weights/shrink_weights.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
@@ -29,6 +30,7 @@ struct ConvertResult {
   std::vector<stream::Where> not_judged;     // nodes behind those that could not be judged: their names and operators
   std::vector<std::string> notes;            // operators and attributes that are newer than the model's opset
   core::ShrunkWeights weights;
+  std::vector<FloatIsland> float_islands;  // of quantized models: what is computed in floats between integers
 };
 
 // Throws Error for a malformed model or options that do not fit it. Memory grows with the number of nodes only; the

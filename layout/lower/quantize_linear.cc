@@ -183,6 +183,7 @@ void lower_quantize_linear(Lowering& lo) {
   if (auto parameters = whole_tensor(grid, to); parameters && precision == DType::kFloat32 && !b.is_constant(x)) {
     Val q = b.op(Kind::kQuantize, {x}, core::IndexOptions{to});
     b.graph.at(q.id).quantization = std::move(parameters);
+    b.graph.at(q.id).name = lo.node.outputs[0];
     return lo.output(0, b.op(Kind::kBitcast, {q}, core::IndexOptions{to}));
   }
   Val scale = broadcast_to_data(lo, as_floats(lo, grid.scale), grid, x);
@@ -199,10 +200,13 @@ void lower_dequantize_linear(Lowering& lo) {
   Grid grid = read_grid(lo, x);
   const DType to = output_type(lo, lo.dtype(grid.scale));
   if (!stream::is_float(to)) refuse_type(lo, to);
-  if (Val q = with_parameters(b, x)) {
-    auto parameters = whole_tensor(grid, from);
-    if (parameters && same(*parameters, *b.graph.at(q.id).quantization))
-      return lo.output(0, b.cast(b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}), to));
+  if (auto parameters = whole_tensor(grid, from); parameters && !b.is_constant(x)) {
+    Val q = with_parameters(b, x);
+    if (!q || !same(*parameters, *b.graph.at(q.id).quantization)) {
+      q = b.op(Kind::kBitcast, {x}, core::IndexOptions{from});
+      b.graph.at(q.id).quantization = std::move(parameters);
+    }
+    return lo.output(0, b.cast(b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}), to));
   }
   // The scales of a constant become part of its recipe, where legalise finds them for quantized kernels.
   if (b.is_constant(x) && grid.is_known() && grid.block == 0) {
