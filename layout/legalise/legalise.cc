@@ -15,6 +15,7 @@
 #include "layout/core/kernel_limits.h"
 #include "layout/core/merge_axes.h"
 #include "layout/legalise/element_types.h"
+#include "layout/legalise/rounding.h"
 #include "layout/legalise/zero_bias.h"
 
 namespace lowtide::layout {
@@ -33,7 +34,7 @@ namespace {
 
 class Legaliser {
  public:
-  explicit Legaliser(Graph& graph) : graph_(graph), builder_(graph) {}
+  explicit Legaliser(Graph& graph) : graph_(graph), builder_(graph), rounding_(builder_) {}
 
   std::vector<Unsupported> run() {
     std::vector<Op> ops = std::exchange(graph_.ops, {});
@@ -52,6 +53,7 @@ class Legaliser {
 
  private:
   void legalise(Op op) {
+    if (rounding_.takes(op)) return push(rounding_.expand(op));
     const core::KernelLimits* limits = core::kernel_limits(op.kind);
     if (limits) fit_indices(op);
     if (!limits || is_quantized(op)) return push(std::move(op));
@@ -248,6 +250,7 @@ class Legaliser {
 
   Graph& graph_;
   core::Builder builder_;
+  Rounding rounding_;
   std::vector<Unsupported> refused_;
   std::map<std::tuple<ValueId, DType, Passage>, ValueId> passed_;
   std::map<ValueId, ValueId> narrow_;  // a value -> the same numbers as they were computed, in a narrower type

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "layout/core/builtin.h"
-#include "layout/quantize/integer_constant.h"
+#include "layout/core/integer_constant.h"
 #include "layout/quantize/rules.h"
 
 namespace lowtide::layout {
@@ -24,7 +24,7 @@ bool is_data(const Op& op, size_t input) {
 
 // Whether each element of a constant is on the grid, to the last bit.
 bool is_on_grid(Rewriter& rewriter, ValueId constant, const TensorGrid& grid) {
-  if (const auto integers = integer_constant(rewriter.value(constant).constant)) {
+  if (const auto integers = core::integer_constant(rewriter.value(constant).constant, rewriter.graph.budget)) {
     const DType dtype = integers->integers->dtype;
     if (dtype == grid.dtype && integers->axis < 0 && integers->scale[0] == grid.scale && integers->zero[0] == grid.zero)
       return true;
@@ -101,7 +101,7 @@ bool choose_integers(Rewriter& rewriter, OpId id) {
     if (!grid) grid = own;
     if (shifted(own, grid->dtype) != grid) return false;
   }
-  if (!grid) return false;
+  if (!grid || !has_kernels(*grid)) return false;
   for (const DType dtype : types_for(grid->dtype)) {
     if (!integer_kernel_takes(rewriter.graph, op, dtype, true)) continue;
     const TensorGrid target = *shifted(*grid, dtype);
@@ -137,7 +137,7 @@ bool choose_plain_integers(Rewriter& rewriter, OpId id) {
     if (!own || own->dtype != rewriter.value(op.inputs[i]).dtype || (grid && grid != own)) return false;
     grid = own;
   }
-  if (!grid || !integer_kernel_takes(rewriter.graph, op, grid->dtype, true)) return false;
+  if (!grid || !has_kernels(*grid) || !integer_kernel_takes(rewriter.graph, op, grid->dtype, true)) return false;
   rebuild(rewriter, op, std::move(made), *grid, [&](ValueId integers, ValueId plain) {
     const core::Shape shape = rewriter.value(plain).shape;
     return push_one(rewriter, Kind::kBitcast, integers, grid->dtype, shape);
@@ -149,7 +149,7 @@ bool quantize_before_choice(Rewriter& rewriter, OpId id) {
   const ValueId in = rewriter.op(id).inputs[0];
   const auto to = grid_of(rewriter.value(rewriter.op(id).outputs[0]));
   const OpId producer = rewriter.producer(in);
-  if (!to || producer < 0) return false;
+  if (!to || !has_kernels(*to) || producer < 0) return false;
   const Op op = rewriter.op(producer);
   if (!chooses(op) || op.outputs.size() != 1) return false;
   // Integers change their type at most here: rescaling before a choice is exact too, but more work.

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "layout/core/integer_constant.h"
 #include "layout/quantize/conditions.h"
-#include "layout/quantize/integer_constant.h"
 #include "layout/quantize/rules.h"
 #include "layout/quantize/weights.h"
 
@@ -99,11 +99,12 @@ class IntegerForm {
   ValueId constant_operand(ValueId id) {
     const core::Value& value = rewriter_.value(id);
     if (!value.is_constant()) return core::kAbsent;
-    auto stored = integer_constant(value.constant);
+    auto stored = core::integer_constant(value.constant, rewriter_.graph.budget);
     if (!stored && value.constant->elements() == 1) {
       const auto numbers = rewriter_.graph.numbers(id);
       if (!numbers) return core::kAbsent;
-      stored = integer_constant(recipe::fill_value((*numbers)[0], DType::kFloat32, value.shape));
+      stored = core::integer_constant(recipe::fill_value((*numbers)[0], DType::kFloat32, value.shape),
+                                      rewriter_.graph.budget);
     }
     if (!stored || stored->axis >= 0 || !(stored->scale[0] > 0)) return core::kAbsent;
     const TensorGrid grid{stored->integers->dtype, stored->scale[0], stored->zero[0]};
@@ -122,7 +123,7 @@ class IntegerForm {
     if (grid == wanted) return value;
     std::string name = rewriter_.value(value).name;
     const ValueId made = rewriter_.graph.add_constant(
-        shifted_integers(rewriter_.value(value).constant, wanted.zero - grid.zero, dtype_), std::move(name));
+        core::shifted_integers(rewriter_.value(value).constant, wanted.zero - grid.zero, dtype_), std::move(name));
     rewriter_.graph.at(made).quantization = quantization_of(wanted);
     rewriter_.note_new_ops();
     return made;
@@ -143,6 +144,9 @@ class IntegerForm {
 
   // All operands and the result in dtype_, by a kernel that is right.
   bool types_fit(const std::vector<TensorGrid>& grids) {
+    for (const TensorGrid& grid : {target_, grids[0]})
+      if (!has_kernels(grid))
+        return refuse(fmt::format("no kernel takes {} with the zero point {}", dtype_name(grid.dtype), grid.zero));
     for (const TensorGrid& grid : grids)
       if (!shifted(grid, dtype_))
         return refuse(fmt::format("data of {} and {} meet", dtype_name(grid.dtype), dtype_name(dtype_)));

@@ -20,9 +20,14 @@ bool is_quantize(const Op& op) { return op.kind == Kind::kQuantize; }
 
 std::optional<TensorGrid> grid_of(const core::Value& value) {
   if (!value.quantization || value.quantization->scale.size() != 1) return std::nullopt;
-  if (value.dtype != DType::kInt8 && value.dtype != DType::kUint8 && value.dtype != DType::kInt16) return std::nullopt;
+  const int bits = stream::bits(value.dtype);
+  if (bits != 8 && bits != 16) return std::nullopt;
   const core::Quantization& q = *value.quantization;
   return TensorGrid{value.dtype, q.scale[0], q.zero_point.empty() ? 0 : q.zero_point[0]};
+}
+
+bool has_kernels(const TensorGrid& grid) {
+  return grid.dtype != DType::kUint16 && (grid.dtype != DType::kInt16 || grid.zero == 0);
 }
 
 core::Quantization quantization_of(const TensorGrid& grid) { return {{grid.scale}, {grid.zero}, 0}; }

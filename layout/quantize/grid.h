@@ -23,7 +23,7 @@ using core::Val;
 using core::ValueId;
 
 struct TensorGrid {
-  DType dtype = DType::kUndefined;  // i8, u8 or i16
+  DType dtype = DType::kUndefined;  // i8, u8, i16 or u16
   float scale = 1;
   int64_t zero = 0;
   bool operator==(const TensorGrid&) const = default;
@@ -31,6 +31,8 @@ struct TensorGrid {
 
 // The grid of a value; nullopt for values that are not quantized, and for those with a scale for each channel.
 std::optional<TensorGrid> grid_of(const core::Value& value);
+// Whether kernels take it: not u16, and not i16 with a zero point.
+bool has_kernels(const TensorGrid& grid);
 core::Quantization quantization_of(const TensorGrid& grid);
 
 // The same numbers in another type: itself, or the other type of 8 bits; else nullopt.

@@ -38,13 +38,18 @@ bool is_regridding(const Graph& graph, const Op& op) {
   return op.kind == Kind::kBitcast && graph.at(op.inputs[0]).dtype == graph.at(op.outputs[0]).dtype;
 }
 
+bool has_usable_grid(const core::Value& value) {
+  const auto grid = grid_of(value);
+  return grid && has_kernels(*grid);
+}
+
 // The model's own inputs and outputs have the grid themselves, in place of a BITCAST that adds or drops it.
 void set_grids_at_borders(Graph& graph) {
   for (ValueId& out : graph.outputs) {
     const OpId producer = graph.at(out).producer;
     if (producer < 0) continue;
     const Op& op = graph.ops[static_cast<size_t>(producer)];
-    if (is_regridding(graph, op) && grid_of(graph.at(op.inputs[0]))) out = op.inputs[0];
+    if (is_regridding(graph, op) && has_usable_grid(graph.at(op.inputs[0]))) out = op.inputs[0];
   }
   const auto users = graph.users();
   for (const ValueId in : graph.inputs) {
@@ -54,7 +59,7 @@ void set_grids_at_borders(Graph& graph) {
     for (const OpId user : users[static_cast<size_t>(in)]) {
       const Op& op = graph.ops[static_cast<size_t>(user)];
       const auto own = is_regridding(graph, op) ? grid_of(graph.at(op.outputs[0])) : std::nullopt;
-      all = all && own && (!grid || grid == own);
+      all = all && own && has_kernels(*own) && (!grid || grid == own);
       grid = own;
     }
     if (!all) continue;

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "layout/quantize/integer_constant.h"
+#include "layout/core/integer_constant.h"
 #include "stream/recipe/pour.h"
 
 namespace lowtide::layout {
@@ -46,9 +46,13 @@ bool reads_four_bits(Kind kind) { return kind == Kind::kFullyConnected || kind =
 std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, const core::Weights& where, DType data,
                                               std::string& reason) {
   const core::Value& value = rewriter.value(op.inputs[where.weights]);
-  auto stored = value.is_constant() ? integer_constant(value.constant) : std::nullopt;
+  auto stored = value.is_constant() ? core::integer_constant(value.constant, rewriter.graph.budget) : std::nullopt;
   if (!stored) {
     reason = value.is_constant() ? "the weights are not stored as integers" : "the weights are computed at run time";
+    return std::nullopt;
+  }
+  if (!stored->all_zero_points_fit()) {
+    reason = "a zero point of the weights is not a number of their type";
     return std::nullopt;
   }
   const bool by_channel = stored->axis >= 0;
@@ -72,7 +76,7 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
   }
   const bool is_signed = dtype != DType::kUint8;
   if (stored->all_zero_points_are(is_signed ? 0 : kHalf)) {
-    if (!is_signed) out.integers = shifted_integers(out.integers, -kHalf, DType::kInt8);
+    if (!is_signed) out.integers = core::shifted_integers(out.integers, -kHalf, DType::kInt8);
     out.data = data == DType::kInt16 ? DType::kInt16 : DType::kInt8;
     replace_zero_scales(out, where.output_axis);
     return out;
@@ -90,7 +94,7 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
     return std::nullopt;
   }
   out.zero = is_signed ? stored->zero[0] + kHalf : stored->zero[0];
-  if (is_signed) out.integers = shifted_integers(out.integers, kHalf, DType::kUint8);
+  if (is_signed) out.integers = core::shifted_integers(out.integers, kHalf, DType::kUint8);
   out.data = DType::kUint8;
   return out;
 }
@@ -106,7 +110,7 @@ ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& wher
   const RecipeRef floats = recipe::reshape(value.constant, {channels});
   const int axis = scale.size() == 1 ? -1 : 0;
   RecipeRef integers;
-  if (auto stored = integer_constant(floats);
+  if (auto stored = core::integer_constant(floats, rewriter.graph.budget);
       stored && stored->integers->dtype == DType::kInt32 && stored->all_zero_points_are(0)) {
     const size_t count = std::max(stored->scale.size(), scale.size());
     bool is_same = true;

@@ -6,9 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "stream/file/budget.h"
 #include "stream/recipe/recipe.h"
 
-namespace lowtide::layout {
+namespace lowtide::core {
 
 // floats[i] = (integers[i] - zero[c]) * scale[c], c being the index along `axis`.
 struct IntegerConstant {
@@ -18,12 +19,14 @@ struct IntegerConstant {
   int axis = -1;              // -1: one scale
 
   bool all_zero_points_are(int64_t value) const;
+  bool all_zero_points_fit() const;  // the type of the integers
 };
 
 // Nullopt when the recipe is no dequantized integers, or has steps between that change elements.
-std::optional<IntegerConstant> integer_constant(const stream::RecipeRef& floats);
+// Reads zero points, at most stream::kSmallElements.
+std::optional<IntegerConstant> integer_constant(const stream::RecipeRef& floats, stream::Budget& budget);
 
 // Elements plus `offset`, as another integer type; every sum must fit it.
 stream::RecipeRef shifted_integers(const stream::RecipeRef& integers, int64_t offset, stream::DType to);
 
-}  // namespace lowtide::layout
+}  // namespace lowtide::core

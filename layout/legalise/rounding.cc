@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/legalise/rounding.h"
+
+#include <cmath>
+
+namespace lowtide::layout {
+
+using core::DType;
+using core::Kind;
+using core::Op;
+using core::Val;
+
+namespace {
+
+bool has_no_kernel(const core::Value& value) {
+  if (!value.quantization || value.quantization->scale.size() != 1) return false;
+  const auto& zero = value.quantization->zero_point;
+  return value.dtype == DType::kUint16 || (value.dtype == DType::kInt16 && !zero.empty() && zero[0] != 0);
+}
+
+}  // namespace
+
+bool Rounding::takes(const Op& op) const {
+  switch (op.kind) {
+    case Kind::kQuantize:
+      return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && has_no_kernel(b_.graph.at(op.outputs[0]));
+    // The bits without scales, or the numbers.
+    case Kind::kBitcast:
+      return levels_.contains(op.inputs[0]) && b_.graph.at(op.inputs[0]).dtype == b_.graph.at(op.outputs[0]).dtype;
+    case Kind::kDequantize:
+      return has_no_kernel(b_.graph.at(op.inputs[0]));
+    default:
+      return false;
+  }
+}
+
+Op Rounding::expand(const Op& op) {
+  Op last{.kind = Kind::kCast, .outputs = op.outputs, .origin = op.origin};
+  const DType to = b_.graph.at(op.outputs[0]).dtype;
+  if (op.kind == Kind::kDequantize) {
+    const core::Quantization parameters = *b_.graph.at(op.inputs[0]).quantization;
+    const float scale = parameters.scale[0];
+    auto known = levels_.find(op.inputs[0]);
+    if (known == levels_.end()) {  // integers that the model is given
+      const Val stored = b_.cast(Val{op.inputs[0]}, DType::kFloat32);
+      const auto zero = static_cast<double>(parameters.zero_point[0]);
+      known = levels_.emplace(op.inputs[0], Levels{b_.sub(stored, zero), stored}).first;
+    }
+    last.kind = Kind::kMul;
+    last.inputs = {known->second.centred.id, b_.scalar(scale, DType::kFloat32).id};
+    last.options = core::BinaryOptions{};
+    return last;
+  }
+  if (op.kind == Kind::kQuantize) {
+    const core::Quantization parameters = *b_.graph.at(op.outputs[0]).quantization;
+    const auto zero = parameters.zero_point.empty() ? 0.0 : static_cast<double>(parameters.zero_point[0]);
+    const double count = std::ldexp(1.0, stream::bits(to));
+    const double least = stream::is_signed_int(to) ? -count / 2 : 0;
+    auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };
+    Val level = b_.round(b_.div(Val{op.inputs[0]}, number(parameters.scale[0])));
+    level = b_.minimum(b_.maximum(level, number(least - zero)), number(least + count - 1 - zero));
+    levels_[op.outputs[0]] = {level, zero == 0 ? level : b_.add(level, number(zero))};
+  }
+  const core::ValueId quantized = op.kind == Kind::kQuantize ? op.outputs[0] : op.inputs[0];
+  last.inputs = {levels_.at(quantized).stored.id};
+  last.options = core::IndexOptions{to};
+  return last;
+}
+
+}  // namespace lowtide::layout
