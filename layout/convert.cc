@@ -84,10 +84,12 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   done("merge_equal_again");
   // Integers are computed in integer kernels: after layouts are settled and activations are fused, so that kernels and
   // their operands are known.
-  each([&](core::Graph& graph) {
-    for (FloatIsland& island : quantize(graph, &graph == core_model.graphs[0].get()))
-      result.float_islands.push_back(std::move(island));
-  });
+  each([&](core::Graph& graph) { quantize(graph, &graph == core_model.graphs[0].get(), result.integers); });
+  if (options.require_integer)
+    each([&](core::Graph& graph) {
+      for (stream::Unsupported& refused : float_operators(graph)) result.refused.push_back(std::move(refused));
+    });
+  if (!result.refused.empty()) return result;
   done("quantize");
   // Infinities of masks are kept where an output shows them, although kernels clamp sums.
   each(keep_infinities);

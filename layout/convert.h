@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "layout/core/graph.h"
-#include "layout/quantize/quantize.h"
+#include "layout/core/integer_report.h"
 #include "layout/weights/shrink_weights.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
@@ -21,6 +21,7 @@ struct ConvertOptions {
   std::map<std::string, core::Shape> shapes;   // --shape: input name -> static shape
   std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
   WeightOptions weights;                       // --weights
+  bool require_integer = false;                // --require-integer: refuse every op that is computed in floats
   std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty
 };
 
@@ -30,7 +31,7 @@ struct ConvertResult {
   std::vector<stream::Where> not_judged;     // nodes behind those that could not be judged: their names and operators
   std::vector<std::string> notes;            // operators and attributes that are newer than the model's opset
   core::ShrunkWeights weights;
-  std::vector<FloatIsland> float_islands;  // of quantized models: what is computed in floats between integers
+  core::IntegerReport integers;  // of a quantized model
 };
 
 // Throws Error for a malformed model or options that do not fit it. Memory grows with the number of nodes only; the

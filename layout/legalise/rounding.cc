@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/legalise/rounding.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "layout/core/builtin.h"
 
 namespace lowtide::layout {
 
@@ -12,23 +15,38 @@ using core::Val;
 
 namespace {
 
+bool is_computed_in_integers(const core::Graph& graph, const Op& op) {
+  if (op.kind == Kind::kQuantize || op.kind == Kind::kDead || op.outputs.empty()) return false;
+  const core::Integers integers = core::builtin(op.kind).integers;
+  return integers != core::Integers::kNone && integers != core::Integers::kChosen &&
+         graph.at(op.outputs[0]).quantization.has_value();
+}
+
 bool has_no_kernel(const core::Value& value) {
-  if (!value.quantization || value.quantization->scale.size() != 1) return false;
+  if (!value.quantization) return false;
   const auto& zero = value.quantization->zero_point;
   return value.dtype == DType::kUint16 || (value.dtype == DType::kInt16 && !zero.empty() && zero[0] != 0);
 }
 
 }  // namespace
 
+Rounding::Rounding(core::Builder& builder)
+    : b_(builder), any_integer_kernel_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(), [&](const Op& op) {
+        return is_computed_in_integers(b_.graph, op);
+      })) {}
+
 bool Rounding::takes(const Op& op) const {
   switch (op.kind) {
-    case Kind::kQuantize:
-      return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && has_no_kernel(b_.graph.at(op.outputs[0]));
+    case Kind::kQuantize: {
+      const core::Value& result = b_.graph.at(op.outputs[0]);
+      return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && result.quantization &&
+             result.quantization->scale.size() == 1 && (!any_integer_kernel_ || has_no_kernel(result));
+    }
     // The bits without scales, or the numbers.
     case Kind::kBitcast:
       return levels_.contains(op.inputs[0]) && b_.graph.at(op.inputs[0]).dtype == b_.graph.at(op.outputs[0]).dtype;
     case Kind::kDequantize:
-      return has_no_kernel(b_.graph.at(op.inputs[0]));
+      return levels_.contains(op.inputs[0]) || has_no_kernel(b_.graph.at(op.inputs[0]));
     default:
       return false;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// QUANTIZE and DEQUANTIZE on grids that no kernel has (u16, and i16 with a zero point), written out as the formula that
-// ONNX defines: divide, round half to even, keep in range, add the zero point.
+// QUANTIZE and DEQUANTIZE written out as the formula that ONNX defines: divide, round half to even, keep in range, add
+// the zero point. The kernels multiply by the inverse, round halves in different ways, and turn infinities into 0: off
+// by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), and
+// in graphs of which nothing is computed in integers, where exact numbers cost nothing else.
 #pragma once
 
 #include <map>
@@ -11,9 +13,10 @@ namespace lowtide::layout {
 
 class Rounding {
  public:
-  explicit Rounding(core::Builder& builder) : b_(builder) {}
+  // Looks whether any op of the graph is computed in integers.
+  explicit Rounding(core::Builder& builder);
 
-  // Whether expand() writes `op` out: a QUANTIZE or DEQUANTIZE on such a grid, or a BITCAST that drops it.
+  // Whether expand() writes `op` out: a QUANTIZE of floats by one scale, or what reads its result.
   bool takes(const core::Op& op) const;
   // Adds the ops that compute `op` to the graph, except for the last one, which is returned: it makes op's output.
   core::Op expand(const core::Op& op);
@@ -25,6 +28,7 @@ class Rounding {
   };
 
   core::Builder& b_;
+  bool any_integer_kernel_ = false;
   std::map<core::ValueId, Levels> levels_;
 };
 

@@ -70,28 +70,67 @@ void set_grids_at_borders(Graph& graph) {
   graph.tidy();
 }
 
-std::vector<FloatIsland> islands(Graph& graph) {
-  std::vector<FloatIsland> out;
-  Rewriter rewriter(graph);
-  const size_t count = graph.ops.size();
-  for (size_t i = 0; i < count; ++i) {
-    const Op& op = graph.ops[i];
-    if (op.kind == Kind::kQuantize || op.kind == Kind::kDequantize) continue;
-    std::string reason = reason_for_floats(rewriter, static_cast<OpId>(i));
-    if (!reason.empty()) out.push_back({graph.origins[op.origin], std::string(kind_name(op.kind)), std::move(reason)});
+bool has_grid(const Graph& graph, ValueId id) { return id != core::kAbsent && graph.at(id).quantization.has_value(); }
+
+void count(const Graph& graph, core::IntegerReport& report) {
+  for (const Op& op : graph.ops) {
+    if (op.inputs.empty() || op.outputs.empty() || !has_grid(graph, op.outputs[0])) continue;
+    const bool from_integers =
+        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return has_grid(graph, in); });
+    if (!from_integers) continue;
+    ++(op.kind == Kind::kQuantize ? report.rescales : report.operators);
   }
-  graph.tidy();
-  return out;
+}
+
+bool is_conversion(const Op& op) { return op.kind == Kind::kQuantize || op.kind == Kind::kDequantize; }
+
+bool touches_floats(const Graph& graph, const Op& op) {
+  auto is_float = [&](ValueId id) { return id != core::kAbsent && stream::is_float(graph.at(id).dtype); };
+  return std::any_of(op.inputs.begin(), op.inputs.end(), is_float) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), is_float);
 }
 
 }  // namespace
 
-std::vector<FloatIsland> quantize(Graph& graph, bool is_main) {
-  if (!is_quantized_model(graph)) return {};
+void quantize(Graph& graph, bool is_main, core::IntegerReport& report) {
+  if (!is_quantized_model(graph)) return;
   core::apply_rules(graph, rules_of);
   if (is_main) set_grids_at_borders(graph);
   core::apply_rules(graph, rules_of);
-  return islands(graph);
+  count(graph, report);
+  Rewriter rewriter(graph);
+  const size_t ops = graph.ops.size();
+  for (size_t i = 0; i < ops; ++i) {
+    const Op op = graph.ops[i];
+    if (is_conversion(op)) continue;
+    std::string reason = reason_for_floats(rewriter, static_cast<OpId>(i));
+    if (!reason.empty())
+      report.islands.push_back({graph.origins[op.origin], std::string(kind_name(op.kind)), std::move(reason)});
+  }
+  graph.tidy();
+}
+
+std::vector<stream::Unsupported> float_operators(Graph& graph) {
+  std::vector<stream::Unsupported> out;
+  Rewriter rewriter(graph);
+  auto is_among = [](const std::vector<ValueId>& ids, ValueId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  const size_t ops = graph.ops.size();
+  for (size_t i = 0; i < ops; ++i) {
+    const Op op = graph.ops[i];
+    if (!touches_floats(graph, op)) continue;
+    if (op.kind == Kind::kQuantize && is_among(graph.inputs, op.inputs[0])) continue;
+    if (op.kind == Kind::kDequantize && is_among(graph.outputs, op.outputs[0])) continue;
+    std::string reason = is_conversion(op) ? "" : reason_for_floats(rewriter, static_cast<OpId>(i));
+    if (reason.empty()) reason = is_conversion(op) ? "it converts for an operator in floats" : "its data are floats";
+    stream::Unsupported refused("it is not computed in integers: " + reason,
+                                "leave out --require-integer, or quantize the operator in the model");
+    refused.add_place({.node = graph.origins[op.origin], .op = std::string(kind_name(op.kind))});
+    out.push_back(std::move(refused));
+  }
+  graph.tidy();
+  return out;
 }
 
 }  // namespace lowtide::layout

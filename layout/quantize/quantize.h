@@ -4,22 +4,20 @@
 // QUANTIZE.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/core/integer_report.h"
+#include "stream/error.h"
 
 namespace lowtide::layout {
 
-// An op that stays float although its data comes from integers.
-struct FloatIsland {
-  std::string node;  // the ONNX node's name
-  std::string op;    // "LOGISTIC"
-  std::string reason;
-};
-
 // Run when axis orders are settled and ops are fused. `is_main`: the inputs and outputs are those of the model, and may
-// get scales.
-std::vector<FloatIsland> quantize(core::Graph& graph, bool is_main);
+// get scales. Adds to the report.
+void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report);
+
+// For models that must be computed in integers: every op that reads or gives floats, with the reason, but for QUANTIZE
+// of the model's inputs and DEQUANTIZE to its outputs.
+std::vector<stream::Unsupported> float_operators(core::Graph& graph);
 
 }  // namespace lowtide::layout

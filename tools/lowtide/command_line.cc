@@ -143,6 +143,10 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       .add_flag("--external-buffers", options.external,
                 "store weights behind the flatbuffer, as is always done in files over 2 GiB")
       ->group(kWeightOptions);
+  command
+      .add_flag("--require-integer", options.require_integer,
+                "refuse a model of which an operator is computed in floats, and list those operators")
+      ->group(kWeightOptions);
   size_option(command.add_option("--max-rss", options.max_rss,
                                  "limit of resident memory, such as 64M or 0.5G (powers of 1024; default: 32M, more "
                                  "for very large graphs)"))

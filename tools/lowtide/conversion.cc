@@ -58,6 +58,7 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
       usage_error(fmt::format("--layout {}: the axis order '{}' is neither nhwc nor nchw", name, layout));
     if (!out.layouts.emplace(name, layout).second) usage_error(fmt::format("--layout {} is given twice", name));
   }
+  out.require_integer = options.require_integer;
   out.weights.form = weight_form(options.weights);
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
@@ -111,6 +112,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.notes = std::move(converted.notes);
     onnx = {};
     out.weights = std::move(converted.weights);
+    out.integers = std::move(converted.integers);
     emit::WriteOptions write;
     write.external_buffers = options.external;
     if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;
