@@ -16,7 +16,9 @@ class RangeTolerance:
     """
 
     relative: float = 1e-4
-    steps: int = 0  # how far integers may be off: 1 for what integer kernels compute, whose rounding differs from ONNX's
+    steps: int = (
+        0  # how far integers may be off: 1 for what integer kernels compute, whose rounding differs from ONNX's
+    )
 
     def allowed(self, expected, epsilon):
         finite = expected[np.isfinite(expected)]
