@@ -43,6 +43,19 @@ struct Grid {
   bool is_known() const { return known_scale && known_zero; }
 };
 
+// A scale must be a positive number that is not subnormal. Weights may have channels of scale 0: those are zeros.
+void check_scales(Lowering& lo, Val x, const Grid& grid) {
+  if (!grid.known_scale) return;
+  for (size_t i = 0; i < grid.known_scale->size(); ++i) {
+    const auto scale = static_cast<float>((*grid.known_scale)[i]);
+    const bool is_zero_weight = scale == 0 && lo.b.is_constant(x);
+    const bool is_small_weight = lo.b.is_constant(x) && scale > 0;
+    if ((scale > 0 && std::isnormal(scale)) || is_zero_weight || is_small_weight) continue;
+    lo.malformed(fmt::format("input 1 ('{}') must be a positive number, and not subnormal; element {} is {}",
+                             lo.node.inputs[1], i, scale));
+  }
+}
+
 Grid read_grid(Lowering& lo, Val x) {
   Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
   const int64_t axis = lo.attr_i("axis", 1);
@@ -56,6 +69,7 @@ Grid read_grid(Lowering& lo, Val x) {
   if (grid.is_known() && grid.known_zero->size() != grid.known_scale->size())
     lo.malformed(
         fmt::format("there are {} scales, but {} zero points", grid.known_scale->size(), grid.known_zero->size()));
+  check_scales(lo, x, grid);
   return grid;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // QUANTIZE, DEQUANTIZE and BITCAST that follow each other become one or none.
-#include "layout/core/builtin.h"
+#include <string>
+#include <utility>
+
 #include "layout/quantize/rules.h"
 
 namespace lowtide::layout {
@@ -39,6 +41,8 @@ bool join_quantize(Rewriter& rewriter, OpId id) {
     if (!is_shift(from, *to) || producer < 0 || rewriter.op(producer).kind != Kind::kQuantize) return false;
     const ValueId source = rewriter.op(producer).inputs[0];
     if (const auto grid = grid_of(rewriter.value(source)); grid && !is_rescaled(grid->dtype, to->dtype)) return false;
+    std::string& name = rewriter.graph.at(out).name;
+    if (name.empty() && rewriter.uses(root) == 1) name = std::exchange(rewriter.graph.at(root).name, {});
     rewriter.replace(out, quantized_to(rewriter, source, *to));
     return true;
   }

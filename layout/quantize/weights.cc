@@ -55,6 +55,10 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
     reason = "a zero point of the weights is not a number of their type";
     return std::nullopt;
   }
+  if (std::any_of(stored->scale.begin(), stored->scale.end(), [](float s) { return s != 0 && !std::isnormal(s); })) {
+    reason = "a scale of the weights is subnormal, which kernels refuse";
+    return std::nullopt;
+  }
   const bool by_channel = stored->axis >= 0;
   if (by_channel && stored->axis != *where.output_axis) {
     reason = fmt::format("the scales of the weights are along axis {}, not along the output channels", stored->axis);
