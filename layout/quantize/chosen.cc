@@ -132,6 +132,7 @@ bool choose_plain_integers(Rewriter& rewriter, OpId id) {
     if (!is_data(op, i)) continue;
     const OpId producer = rewriter.producer(op.inputs[i]);
     if (producer < 0 || rewriter.op(producer).kind != Kind::kBitcast) return false;
+    if (rewriter.value(op.inputs[i]).quantization) return false;  // this BITCAST adds a grid
     made.inputs[i] = rewriter.op(producer).inputs[0];
     const auto own = grid_of(rewriter.value(made.inputs[i]));
     if (!own || own->dtype != rewriter.value(op.inputs[i]).dtype || (grid && grid != own)) return false;

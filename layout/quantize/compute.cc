@@ -88,11 +88,13 @@ class IntegerForm {
     std::vector<DType> types{DType::kInt8, DType::kUint8};
     if (made_u8) std::swap(types[0], types[1]);
     if (grids[0].dtype == DType::kInt16) types = {DType::kInt16};
+    std::string first;
     for (const DType dtype : types) {
       dtype_ = dtype;
       if (types_fit(grids) && scales_fit(grids)) return true;
+      if (first.empty()) first = reason_;
     }
-    return false;
+    return refuse(std::move(first));
   }
 
   // A constant as an operand: the model's integers, or one number, which is exact as 1 times itself.

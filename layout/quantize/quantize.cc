@@ -72,6 +72,16 @@ void set_grids_at_borders(Graph& graph) {
 
 bool has_grid(const Graph& graph, ValueId id) { return id != core::kAbsent && graph.at(id).quantization.has_value(); }
 
+// A DEQUANTIZE without a scale would be computed, and be wrong.
+void check_conversions(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    const bool converts = op.kind == Kind::kQuantize || op.kind == Kind::kDequantize;
+    const ValueId integers = converts ? op.kind == Kind::kQuantize ? op.outputs[0] : op.inputs[0] : core::kAbsent;
+    if (converts && stream::is_integer(graph.at(integers).dtype) && !graph.at(integers).quantization)
+      throw stream::Error(stream::Code::kInternal, std::string(kind_name(op.kind)) + " of a tensor without a scale");
+  }
+}
+
 void count(const Graph& graph, core::IntegerReport& report) {
   for (const Op& op : graph.ops) {
     if (op.inputs.empty() || op.outputs.empty() || !has_grid(graph, op.outputs[0])) continue;
@@ -97,6 +107,7 @@ void quantize(Graph& graph, bool is_main, core::IntegerReport& report) {
   core::apply_rules(graph, rules_of);
   if (is_main) set_grids_at_borders(graph);
   core::apply_rules(graph, rules_of);
+  check_conversions(graph);
   count(graph, report);
   Rewriter rewriter(graph);
   const size_t ops = graph.ops.size();

@@ -298,3 +298,28 @@ qdq(
     "uint8",
     {"se": f(0.001), "ze": np.uint16(31720)},
 )
+# Plain integers are reshaped, then dequantized, sliced and reshaped: three changes of grid at one place.
+CASES.append(
+    Case(
+        "qdq/plain_integers_are_reshaped",
+        "uint8[2,3,5] aq, uint8[2,4,5] bq",
+        "c = com.microsoft.QLinearConcat<axis=1>(sy, zy, aq, sa, za, bq, sb, zb) d = Reshape(c, k) "
+        "e = DequantizeLinear(d, sy, zy) g = Slice(e, b, t) r = Reshape(g, l)",
+        {
+
+                "sa": f(0.0371),
+                "za": np.uint8(121),
+                "sb": f(0.0231),
+                "zb": np.uint8(99),
+                "sy": f(0.0513),
+                "zy": np.uint8(7)
+            ,
+            "k": np.array([7, 10], np.int64), "b": np.array([1, 2], np.int64), "t": np.array([5, 8], np.int64),
+            "l": np.array([3, 8], np.int64),
+        },
+        opsets={"com.microsoft": 1},
+        outputs="float[3,8] r",
+        ranges={"aq": (0, 256), "bq": (0, 256)},
+        tolerance=0.06,  # one step of 0.0513 in about 10
+    )
+)
