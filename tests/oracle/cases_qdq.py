@@ -306,15 +306,15 @@ CASES.append(
         "c = com.microsoft.QLinearConcat<axis=1>(sy, zy, aq, sa, za, bq, sb, zb) d = Reshape(c, k) "
         "e = DequantizeLinear(d, sy, zy) g = Slice(e, b, t) r = Reshape(g, l)",
         {
-
-                "sa": f(0.0371),
-                "za": np.uint8(121),
-                "sb": f(0.0231),
-                "zb": np.uint8(99),
-                "sy": f(0.0513),
-                "zy": np.uint8(7)
-            ,
-            "k": np.array([7, 10], np.int64), "b": np.array([1, 2], np.int64), "t": np.array([5, 8], np.int64),
+            "sa": f(0.0371),
+            "za": np.uint8(121),
+            "sb": f(0.0231),
+            "zb": np.uint8(99),
+            "sy": f(0.0513),
+            "zy": np.uint8(7),
+            "k": np.array([7, 10], np.int64),
+            "b": np.array([1, 2], np.int64),
+            "t": np.array([5, 8], np.int64),
             "l": np.array([3, 8], np.int64),
         },
         opsets={"com.microsoft": 1},
