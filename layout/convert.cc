@@ -17,6 +17,7 @@
 #include "layout/lower/inline_functions.h"
 #include "layout/lower/lower_graph.h"
 #include "layout/merge_equal.h"
+#include "layout/quantize/border_types.h"
 #include "layout/quantize/quantize.h"
 #include "layout/settle/pin_layouts.h"
 #include "layout/settle/settle_layouts.h"
@@ -85,6 +86,7 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Integers are computed in integer kernels: after layouts are settled and activations are fused, so that kernels and
   // their operands are known.
   each([&](core::Graph& graph) { quantize(graph, &graph == core_model.graphs[0].get(), result.integers); });
+  if (options.border) set_border_types(*core_model.graphs[0], *options.border);
   if (options.require_integer)
     each([&](core::Graph& graph) {
       for (stream::Unsupported& refused : float_operators(graph)) result.refused.push_back(std::move(refused));

@@ -155,13 +155,20 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       command.add_option("--threads", options.threads, "threads that write weights (default: 2, or 1 on one core)"), 1,
       256)
       ->group(kResourceOptions);
-  choice_option(command.add_option_function<std::string>(
-                    "--io",
-                    [&options](const std::string& io) {
-                      options.access = io == "mmap" ? stream::Access::kMap : stream::Access::kRead;
-                    },
-                    "how the model's files are read: through mapped windows (the default), or by pread"),
-                {"mmap", "pread"}, "MODE")
+  choice_option(repeated_option(command.add_option_function<std::vector<std::string>>(
+                                    "--io",
+                                    [&options](const std::vector<std::string>& modes) {
+                                      for (const std::string& io : modes) {
+                                        if (io == "mmap" || io == "pread")
+                                          options.access = io == "mmap" ? stream::Access::kMap : stream::Access::kRead;
+                                        else
+                                          options.border = io;
+                                      }
+                                    },
+                                    "int8, uint8 or float: the type of a quantized model's inputs and outputs; mmap "
+                                    "(the default) or pread: how the model's files are read (may be repeated)"),
+                                "MODE"),
+                {"int8", "uint8", "float", "mmap", "pread"}, "MODE")
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
   command.add_flag("--quiet", options.quiet, "print errors only")->group(kMessageOptions);

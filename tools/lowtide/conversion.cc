@@ -59,6 +59,10 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
     if (!out.layouts.emplace(name, layout).second) usage_error(fmt::format("--layout {} is given twice", name));
   }
   out.require_integer = options.require_integer;
+  if (!options.border.empty())
+    out.border = options.border == "int8"    ? stream::DType::kInt8
+                 : options.border == "uint8" ? stream::DType::kUint8
+                                             : stream::DType::kFloat32;
   out.weights.form = weight_form(options.weights);
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
