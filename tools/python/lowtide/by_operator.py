@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator of a .tflite file alone: it is given ONNX Runtime's values, and its results are compared with them.
+
+A step in one early element of a quantized network spreads over all that follows. So the sharp test of a kernel gives
+it the other runtime's integers. Each operator is cut out of the file (tflite_graph.py). Where a tensor between two
+operators is no value of the ONNX model, they are one group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .difference import Difference, Sum
+from .errors import Unsupported
+from .matching import Candidates, Order, group_of, orders, stored
+from .onnx_graph import Graph
+from .port import Array, dtype_of
+from .runner import Runner
+from .samples import AnySamples, Sample
+from .tflite_graph import TfliteGraph
+from .tflite_header import TYPE_NAMES, Header
+
+# A tensor that has no value's name is a value if it is as close as this.
+_CLOSE_DB = 30.0
+_CLOSE_STEPS = 0.9  # share of elements within two steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A tensor of the .tflite file that is a value of the ONNX model.
+
+    Attributes
+    ----------
+    tensor : int
+        Index in the main subgraph.
+    value : str
+        ONNX's name.
+    order : tuple of int
+        Axes of the ONNX value in the order in which the tensor has them.
+    """
+
+    tensor: int
+    value: str
+    order: Order
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Operators that are run as one: indices of operators and of tensors."""
+
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorResult:
+    """A tensor that a group of operators computed.
+
+    Attributes
+    ----------
+    operators : tuple of int
+        Indices in the .tflite file.
+    kinds : str
+        Their builtins, such as "CONV_2D" or "DEQUANTIZE+LOGISTIC+QUANTIZE".
+    tensor, value : str
+        Its name, and that of the ONNX value that it was compared with.
+    dtype : str
+        Its element type.
+    quantized : bool
+        Whether its steps stand for real numbers.
+    difference : Difference
+    """
+
+    operators: tuple[int, ...]
+    kinds: str
+    tensor: str
+    value: str
+    dtype: str
+    quantized: bool
+    difference: Difference
+
+
+class Reference:
+    """Values of the ONNX model for a sample, each run giving as many as are asked for."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def fetch(self, sample: Sample, names: Iterable[str]) -> dict[str, Array]:
+        out = {}
+        wanted = []
+        for name in dict.fromkeys(names):
+            if name in sample:
+                out[name] = sample[name]
+            else:
+                wanted.append(name)
+        if wanted:
+            out.update(self._runner.run(sample, wanted))
+        return out
+
+
+class _Operators:
+    """Runs of groups, each in a file of its own; what stays open fits into `limit` bytes of constants."""
+
+    def __init__(self, tflite: TfliteGraph, header: Header, kernels: str | None, threads: int | None) -> None:
+        self._tflite, self._header, self._kernels, self._threads = tflite, header, kernels, threads
+        self._folder = tempfile.TemporaryDirectory(prefix="lowtide-")
+        for name in header.external_files:
+            target = os.path.join(self._folder.name, name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.symlink(os.path.abspath(os.path.join(os.path.dirname(tflite.path), name)), target)
+        self._open: dict[Group, Runner] = {}
+        self._count = 0
+
+    def run(self, group: Group, inputs: dict[int, Array], keep: bool) -> dict[int, Array]:
+        """Results by tensor; `inputs` are as the tensors are stored."""
+        runner = self._open.get(group) or self._load(group)
+        try:
+            values = self._tflite.values
+            results = runner.run({values[i].name: array for i, array in inputs.items()})
+        finally:
+            if keep:
+                self._open[group] = runner
+            else:
+                runner.close()
+        return {i: results[values[i].name] for i in group.outputs}
+
+    def _load(self, group: Group) -> Runner:
+        self._count += 1
+        path = os.path.join(self._folder.name, f"{self._count}.tflite")
+        self._tflite.cut(path, group.operators, group.inputs, group.outputs)
+        try:
+            return Runner(path, kernels=self._kernels, threads=self._threads)
+        except Unsupported as error:
+            message = str(error).replace(path, self._tflite.path)
+            raise Unsupported(
+                f"{message}; operators {', '.join(map(str, group.operators))} alone", file=self._tflite.path
+            ) from error
+        finally:
+            os.unlink(path)  # it is mapped
+
+    def forget(self) -> None:
+        for runner in self._open.values():
+            runner.close()
+        self._open.clear()
+
+    def close(self) -> None:
+        self.forget()
+        self._folder.cleanup()
+
+
+class ByOperator:
+    """Compares operators and finds which tensors are which values.
+
+    Parameters
+    ----------
+    graph, tflite, header
+        Both models.
+    candidates : Candidates
+    reference : Reference
+    border : dict of int to Match
+        Inputs and outputs of the .tflite file.
+    kernels, threads
+        As for Runner.
+    limit : int
+        Bytes that values of ONNX Runtime and constants of open operators may take.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        tflite: TfliteGraph,
+        header: Header,
+        candidates: Candidates,
+        reference: Reference,
+        border: dict[int, Match],
+        *,
+        kernels: str | None,
+        threads: int | None,
+        limit: int,
+    ) -> None:
+        self._graph, self._tflite, self._header = graph, tflite, header
+        self._candidates, self._reference, self._limit = candidates, reference, limit
+        self._runs = _Operators(tflite, header, kernels, threads)
+        inputs = {port.index for signature in header.signatures for _, port in signature.inputs}
+        self._outputs = {i: match for i, match in border.items() if i not in inputs}
+        self._inputs = {i: match for i, match in border.items() if i in inputs}
+        self.matches: dict[int, Match] = dict(self._inputs)
+        self.groups: list[Group] = []
+
+    def close(self) -> None:
+        self._runs.close()
+
+    def __enter__(self) -> ByOperator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- Arrays as the .tflite file has them ---------------------------------------------------------------------------
+
+    def dtype(self, tensor: int) -> np.dtype[Any]:
+        value = self._tflite.values[tensor]
+        return dtype_of(TYPE_NAMES.get(value.tensor.type), repr(value.name))
+
+    def _stored(self, match: Match, array: Array, shape: Sequence[int] | None = None) -> Array:
+        value = self._tflite.values[match.tensor]
+        if shape is None:
+            shape = self._shape_for(match, array)
+        return stored(array, match.order, shape, value, self.dtype(match.tensor))
+
+    def _shape_for(self, match: Match, array: Array) -> tuple[int, ...]:
+        """The shape in which an input of a group is given: the file's, with dynamic extents filled in."""
+        moved = [array.shape[i] for i in match.order]
+        wanted = self._tflite.values[match.tensor].tensor.shape
+        if len(moved) == len(wanted):
+            return (
+                tuple(n if n is not None else m for n, m in zip(wanted, moved))
+                if _same(moved, wanted)
+                else (_filled(wanted, array.size))
+            )
+        return _filled(wanted, array.size)
+
+    def difference(self, match: Match, expected: Array, got: Array, into: Sum) -> None:
+        """Adds the difference of a tensor and the ONNX value, in the tensor's steps if it is quantized."""
+        value = self._tflite.values[match.tensor]
+        want = self._stored(match, expected, got.shape)
+        scale, zero = (1.0, 0.0)
+        if value.quantization is not None and want.dtype.kind in "iu":
+            scale, zero = value.quantization.over(got.ndim)
+        into.add(want, got, scale, zero)
+
+    # ---- Finding values ------------------------------------------------------------------------------------------------
+
+    def find(self, sample: Sample) -> None:
+        """Finds `matches` and `groups` with one sample."""
+        for chunk in self._chunks():
+            names = [name for op in chunk for i in op_tensors(self._tflite, op) for name in self._names(i)]
+            values = self._reference.fetch(sample, names)
+            for op in chunk:
+                self._find_of(op, sample, values)
+            self._runs.forget()
+        self._merge_outputs()
+
+    def _names(self, tensor: int) -> list[str]:
+        if tensor in self.matches:
+            return [self.matches[tensor].value]
+        if tensor < 0 or self._tflite.values[tensor].constant:
+            return []
+        return self._candidates.of(tensor)
+
+    def _chunks(self) -> Iterator[list[int]]:
+        """Operators in their order, in parts whose values fit."""
+        chunk: list[int] = []
+        size = 0
+        for operator in self._tflite.operators:
+            count = sum(
+                8 * _elements(self._tflite.values[i].tensor.shape) * max(len(self._names(i)), 1)
+                for i in op_tensors(self._tflite, operator.index)
+                if not self._tflite.values[i].constant
+            )
+            if chunk and size + count > self._limit:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(operator.index)
+            size += count
+        if chunk:
+            yield chunk
+
+    def _value(self, sample: Sample, values: dict[str, Array], name: str) -> Array:
+        if name not in values:
+            values.update(self._reference.fetch(sample, [name]))
+        return values[name]
+
+    def _find_of(self, op: int, sample: Sample, values: dict[str, Array]) -> None:
+        for tensor in self._tflite.operators[op].outputs:
+            if tensor in self.matches or tensor < 0:
+                continue
+            names = self._candidates.of(tensor)
+            found = group_of(self._tflite, tensor, self.matches) if names else None
+            if found is None or not found[1]:
+                continue
+            group = Group(tuple(found[0]), tuple(found[1]), (tensor,))
+            sure = self._candidates.is_sure(tensor)
+            shape = self._tflite.values[tensor].tensor.shape
+            if tensor in self._outputs:
+                self._accept(self._outputs[tensor], group)
+                continue
+            if sure and len(names) == 1 and None not in shape:
+                array = self._value(sample, values, names[0])
+                every = orders(array.shape, [n or 0 for n in shape])
+                if len(every) == 1:
+                    self._accept(Match(tensor, names[0], every[0]), group)
+                    continue
+            match = self._closest(tensor, names, group, sample, values, sure)
+            if match is not None:
+                self._accept(match, group)
+
+    def _accept(self, match: Match, group: Group) -> None:
+        self.matches[match.tensor] = match
+        self.groups.append(group)
+
+    def _closest(
+        self, tensor: int, names: list[str], group: Group, sample: Sample, values: dict[str, Array], sure: bool
+    ) -> Match | None:
+        inputs = {
+            i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value)) for i in group.inputs
+        }
+        got = self._runs.run(group, inputs, keep=False)[tensor]
+        best: Match | None = None
+        best_score = -np.inf
+        for name in names:
+            array = self._value(sample, values, name)
+            for order in orders(array.shape, got.shape):
+                match = Match(tensor, name, order)
+                total = Sum()
+                self.difference(match, array, got, total)
+                result = total.result()
+                score = result.snr_db
+                close = score >= _CLOSE_DB or (result.steps is not None and result.steps.within_2 >= _CLOSE_STEPS)
+                if score > best_score and (close or sure):
+                    best, best_score = match, score
+            if best_score == np.inf:
+                break
+        return best
+
+    def _merge_outputs(self) -> None:
+        """One group for tensors that the same operators compute."""
+        merged: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+        for group in self.groups:
+            merged.setdefault((group.operators, group.inputs), []).extend(group.outputs)
+        self.groups = [Group(ops, inputs, tuple(outputs)) for (ops, inputs), outputs in merged.items()]
+
+    # ---- Comparing -----------------------------------------------------------------------------------------------------
+
+    def compare(self, samples: AnySamples) -> list[OperatorResult]:
+        """All groups over all samples, in the file's order."""
+        sums: dict[int, Sum] = {i: Sum() for group in self.groups for i in group.outputs}
+        for chunk in self._group_chunks():
+            names = [self.matches[i].value for group in chunk for i in (*group.inputs, *group.outputs)]
+            with contextlib.ExitStack() as stack:
+                stack.callback(self._runs.forget)
+                for sample in samples:
+                    values = self._reference.fetch(sample, names)
+                    for group in chunk:
+                        inputs = {i: self._stored(self.matches[i], values[self.matches[i].value]) for i in group.inputs}
+                        for i, got in self._runs.run(group, inputs, keep=samples.count > 1).items():
+                            self.difference(self.matches[i], values[self.matches[i].value], got, sums[i])
+        return [self._result(group, i, sums[i]) for group in self.groups for i in group.outputs]
+
+    def _result(self, group: Group, tensor: int, total: Sum) -> OperatorResult:
+        value = self._tflite.values[tensor]
+        dtype = self.dtype(tensor)
+        return OperatorResult(
+            group.operators,
+            "+".join(self._tflite.operators[op].kind for op in group.operators),
+            value.name,
+            self.matches[tensor].value,
+            dtype.name,
+            value.quantization is not None and dtype.kind in "iu",
+            total.result(),
+        )
+
+    def _group_chunks(self) -> Iterator[list[Group]]:
+        chunk: list[Group] = []
+        seen: set[int] = set()
+        size = 0
+        for group in self.groups:
+            new = {*group.inputs, *group.outputs} - seen
+            count = sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in new)
+            count += self._tflite.constant_bytes(group.operators)
+            if chunk and size + count > self._limit:
+                yield chunk
+                chunk, seen, size = [], set(), 0
+                new = {*group.inputs, *group.outputs}
+                count = sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in new)
+                count += self._tflite.constant_bytes(group.operators)
+            chunk.append(group)
+            seen |= new
+            size += count
+        if chunk:
+            yield chunk
+
+
+def op_tensors(tflite: TfliteGraph, operator: int) -> list[int]:
+    """Inputs and outputs of an operator that are there."""
+    of = tflite.operators[operator]
+    return [i for i in dict.fromkeys((*of.inputs, *of.outputs)) if i >= 0]
+
+
+def _elements(shape: Sequence[int | None]) -> int:
+    return int(np.prod([1 if n is None else n for n in shape], dtype=np.int64))
+
+
+def _same(moved: Sequence[int], wanted: Sequence[int | None]) -> bool:
+    return all(b is None or a == b for a, b in zip(moved, wanted))
+
+
+def _filled(shape: Sequence[int | None], elements: int) -> tuple[int, ...]:
+    """A shape whose one dynamic extent makes so many elements."""
+    known = _elements(shape)
+    return tuple(n if n is not None else (elements // known if known else 0) for n in shape)
