@@ -128,6 +128,9 @@ class Verification:
         With by_tensor and by_op, in the order in which the .tflite file computes them.
     uncompared : int
         With by_tensor and by_op: tensors that are no value of the ONNX model.
+    first_difference : TensorResult or None
+        The first of `tensors`, or else of `outputs`, that is outside of the tolerances. By operator, outputs are not
+        judged: single steps of early operators grow on the way.
     """
 
     passed: bool
@@ -137,11 +140,23 @@ class Verification:
     outputs: list[TensorResult]
     tensors: list[TensorResult]
     uncompared: int
+    first_difference: TensorResult | None
 
-    @property
-    def first_difference(self) -> TensorResult | None:
-        """The first tensor, or else output, that is outside of the tolerances."""
-        return next((of for of in (*self.tensors, *self.outputs) if of.problem), None)
+    def integers(self) -> dict[str, Any] | None:
+        """All integer tensors together: how many, of how many elements, their shares and the most steps."""
+        found = [of.difference for of in self.tensors if of.difference.steps is not None]
+        elements = sum(of.elements for of in found)
+        if elements == 0:
+            return None
+        steps = [(of.elements / elements, of.steps) for of in found if of.steps is not None]
+        return {
+            "tensors": len(found),
+            "elements": elements,
+            "equal": sum(weight * of.equal for weight, of in steps),
+            "within_1": sum(weight * of.within_1 for weight, of in steps),
+            "within_2": sum(weight * of.within_2 for weight, of in steps),
+            "largest": max(of.largest for _, of in steps),
+        }
 
     def values(self) -> dict[str, Any]:
         """For JSON: infinite numbers are None."""
@@ -153,6 +168,7 @@ class Verification:
             "tflite": self.tflite,
             "outputs": [of.values() for of in self.outputs],
             "tensors": [of.values() for of in self.tensors],
+            "integers": self.integers(),
             "uncompared": self.uncompared,
             "first_difference": None if first is None else first.name,
         }
@@ -465,9 +481,8 @@ def verify(
                 limit=_LIMIT if half is None else half,
             )
         onnx = reference.choice
-    # By operator, the outputs are shown, and the operators judged: steps of the first ones grow on the way.
-    judged = tensors if by_op else [*outputs, *tensors]
-    return Verification(not any(of.problem for of in judged), samples.count, onnx, choice, outputs, tensors, uncompared)
+    first = next((of for of in (tensors if by_op else [*tensors, *outputs]) if of.problem), None)
+    return Verification(first is None, samples.count, onnx, choice, outputs, tensors, uncompared, first)
 
 
 def _inner(

@@ -164,13 +164,11 @@ def text(found: Verification, by_op: bool, every: bool) -> list[str]:
             f"{'operators, given the values of ONNX Runtime' if by_op else 'inner tensors'}: {len(found.tensors)} compared, "
             f"{len(outside)} outside of the tolerances, {found.uncompared} tensors are no value of the ONNX model"
         )
-        integers = [of.difference for of in found.tensors if of.difference.steps is not None]
-        elements = sum(of.elements for of in integers)
-        if elements:
-            equal = sum(of.steps.equal * of.elements for of in integers if of.steps is not None) / elements
-            largest = max(of.steps.largest for of in integers if of.steps is not None)
+        integers = found.integers()
+        if integers is not None:
             lines.append(
-                f"  integers: {len(integers)} tensors, {equal:.4%} of {elements} elements equal, largest {largest} steps"
+                f"  integers: {integers['tensors']} tensors, {integers['equal']:.4%} of {integers['elements']} elements equal, "
+                f"{integers['within_1']:.4%} within 1 step, largest {integers['largest']}"
             )
         shown = found.tensors if every else outside[:_SHOWN]
         lines += [_line(of) for of in shown]
@@ -218,9 +216,8 @@ def main(argv: Sequence[str]) -> int:
         _write(arguments.json, found.values())
     if arguments.json != "-":
         print("\n".join(text(found, arguments.by_op, arguments.verbose)))
-    if not found.passed:
-        judged = found.tensors if arguments.by_op else [*found.tensors, *found.outputs]
-        first = next(of for of in judged if of.problem)
+    first = found.first_difference
+    if first is not None:
         raise Different(f"{arguments.tflite}: {first.name!r} ({first.dtype}): {first.problem}", file=arguments.tflite)
     end_of_output()
     return 0
