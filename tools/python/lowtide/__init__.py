@@ -2,7 +2,7 @@
 """Lowtide: converts ONNX models to TFLite in little memory, and runs both.
 
 `convert`, `inspect` and `check` call the program `lowtide`, which the package carries. `Runner` runs a model in LiteRT
-or ONNX Runtime; `verify` compares a .tflite file with its ONNX model. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
+or ONNX Runtime; `verify` compares a .tflite file with its ONNX model; `calibrate` finds the ranges of tensors. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
 
 Calling the program needs nothing but Python's own library: numpy is imported with the first use of what runs models.
 """
@@ -34,12 +34,14 @@ from .events import Progress
 from .program import find_program
 
 if TYPE_CHECKING:
+    from .calibration import Calibration, calibrate
     from .port import Port
     from .runner import Runner
     from .verification import Verification, verify
 
 __all__ = [
     "Budget",
+    "Calibration",
     "Conversion",
     "Different",
     "Error",
@@ -60,6 +62,7 @@ __all__ = [
     "Unsupported",
     "Usage",
     "Verification",
+    "calibrate",
     "check",
     "convert",
     "convert_async",
@@ -70,7 +73,14 @@ __all__ = [
 
 
 # What needs numpy: name -> module.
-_WITH_NUMPY = {"Port": "port", "Runner": "runner", "Verification": "verification", "verify": "verification"}
+_WITH_NUMPY = {
+    "Calibration": "calibration",
+    "Port": "port",
+    "Runner": "runner",
+    "Verification": "verification",
+    "calibrate": "calibration",
+    "verify": "verification",
+}
 
 
 def __getattr__(name: str) -> Any:

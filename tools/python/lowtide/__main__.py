@@ -34,8 +34,21 @@ def _verify(argv: Sequence[str]) -> int:
     return verify_main(argv)
 
 
+def _calibrate(argv: Sequence[str]) -> int:
+    from .requirements import need_numpy
+
+    need_numpy()
+    from .calibrate_command import main as calibrate_main
+
+    return calibrate_main(argv)
+
+
 # Command -> what runs it, and its line in the program's --help.
-COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"run": _run, "verify": _verify}
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "calibrate": _calibrate,
+    "run": _run,
+    "verify": _verify,
+}
 
 
 def _become_program(argv: Sequence[str]) -> NoReturn:

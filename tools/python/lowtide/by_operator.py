@@ -108,28 +108,35 @@ class Reference:
 
 
 class _Operators:
-    """Runs of groups, each in a file of its own; what stays open fits into `limit` bytes of constants."""
+    """Runs of groups, each in a file of its own; constants of those that stay open have at most `limit` bytes."""
 
-    def __init__(self, tflite: TfliteGraph, header: Header, kernels: str | None, threads: int | None) -> None:
-        self._tflite, self._header, self._kernels, self._threads = tflite, header, kernels, threads
+    def __init__(
+        self, tflite: TfliteGraph, header: Header, kernels: str | None, threads: int | None, limit: int
+    ) -> None:
+        self._tflite, self._kernels, self._threads, self._limit = tflite, kernels, threads, limit
         self._folder = tempfile.TemporaryDirectory(prefix="lowtide-")
         for name in header.external_files:
             target = os.path.join(self._folder.name, name)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.symlink(os.path.abspath(os.path.join(os.path.dirname(tflite.path), name)), target)
         self._open: dict[Group, Runner] = {}
+        self._open_bytes = 0
         self._count = 0
 
     def run(self, group: Group, inputs: dict[int, Array], keep: bool) -> dict[int, Array]:
         """Results by tensor; `inputs` are as the tensors are stored."""
-        runner = self._open.get(group) or self._load(group)
+        runner = self._open.get(group)
+        if runner is None:
+            runner = self._load(group)
+            size = self._tflite.constant_bytes(group.operators)
+            if keep and self._open_bytes + size <= self._limit:
+                self._open[group] = runner
+                self._open_bytes += size
+        values = self._tflite.values
         try:
-            values = self._tflite.values
             results = runner.run({values[i].name: array for i, array in inputs.items()})
         finally:
-            if keep:
-                self._open[group] = runner
-            else:
+            if group not in self._open:
                 runner.close()
         return {i: results[values[i].name] for i in group.outputs}
 
@@ -151,6 +158,7 @@ class _Operators:
         for runner in self._open.values():
             runner.close()
         self._open.clear()
+        self._open_bytes = 0
 
     def close(self) -> None:
         self.forget()
@@ -171,7 +179,7 @@ class ByOperator:
     kernels, threads
         As for Runner.
     limit : int
-        Bytes that values of ONNX Runtime and constants of open operators may take.
+        Bytes that values of ONNX Runtime may take, and that constants of operators that are kept open may have.
     """
 
     def __init__(
@@ -189,7 +197,7 @@ class ByOperator:
     ) -> None:
         self._graph, self._tflite, self._header = graph, tflite, header
         self._candidates, self._reference, self._limit = candidates, reference, limit
-        self._runs = _Operators(tflite, header, kernels, threads)
+        self._runs = _Operators(tflite, header, kernels, threads, limit)
         inputs = {port.index for signature in header.signatures for _, port in signature.inputs}
         self._outputs = {i: match for i, match in border.items() if i not in inputs}
         self._inputs = {i: match for i, match in border.items() if i in inputs}
@@ -376,14 +384,12 @@ class ByOperator:
         for group in self.groups:
             new = {*group.inputs, *group.outputs} - seen
             count = sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in new)
-            count += self._tflite.constant_bytes(group.operators)
             if chunk and size + count > self._limit:
                 yield chunk
                 chunk, seen, size = [], set(), 0
                 new = {*group.inputs, *group.outputs}
                 count = sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in new)
-                count += self._tflite.constant_bytes(group.operators)
-            chunk.append(group)
+                chunk.append(group)
             seen |= new
             size += count
         if chunk:

@@ -53,6 +53,7 @@ class Graph:
     inputs, outputs : list of str
         Names; `inputs` without those of initializers.
     initializers : dict of str to Initializer
+        Without sparse ones.
     """
 
     nodes: list[Node]
@@ -129,6 +130,7 @@ def read_graph(path: str) -> Graph:
     inputs: list[str] = []
     outputs: list[str] = []
     initializers: dict[str, Initializer] = {}
+    sparse: set[str] = set()
     try:
         for field in reader.fields(0, reader.size):
             if field.number != _MODEL_GRAPH or field.kind != 2:
@@ -143,13 +145,37 @@ def read_graph(path: str) -> Graph:
                     initializers[tensor.name] = tensor
                 elif inner.number == _SPARSE_INITIALIZER:
                     for part in reader.fields(inner.value, inner.end):
-                        if part.number == _SPARSE_VALUES:
-                            tensor = _initializer(reader, part)
-                            initializers[tensor.name] = tensor
+                        if part.number == _SPARSE_VALUES and part.kind == 2:
+                            sparse.add(_initializer(reader, part).name)
                 elif inner.number == _GRAPH_INPUT:
                     inputs.append(_value_name(reader, inner))
                 elif inner.number == _GRAPH_OUTPUT:
                     outputs.append(_value_name(reader, inner))
     finally:
         reader.close()
-    return Graph(nodes, [name for name in inputs if name not in initializers], outputs, initializers)
+    constants = {*initializers, *sparse}
+    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers)
+
+
+def graph_hash(graph: Graph) -> str:
+    """Digest of a graph without its weights, as a ranges file has it (docs/quantization.md has the format).
+
+    FNV-1a of 64 bits: it tells models apart, and is no protection against anybody.
+    """
+    fields: list[str] = []
+    for node in graph.nodes:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        fields += ["N", node.name, domain, node.operator, str(len(node.inputs)), *node.inputs]
+        fields += [str(len(node.outputs)), *node.outputs]
+    for tensor in sorted(graph.initializers.values(), key=lambda of: _utf8(of.name)):
+        fields += ["W", tensor.name, str(tensor.type), str(len(tensor.shape)), *map(str, tensor.shape)]
+    fields += ["I", str(len(graph.inputs)), *graph.inputs, "O", str(len(graph.outputs)), *graph.outputs]
+    value = 0xCBF29CE484222325
+    for field in fields:
+        for byte in (*_utf8(field), 0):
+            value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
