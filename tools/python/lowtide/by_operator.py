@@ -271,7 +271,7 @@ class ByOperator:
         size = 0
         for operator in self._tflite.operators:
             count = sum(
-                8 * _elements(self._tflite.values[i].tensor.shape) * max(len(self._names(i)), 1)
+                self._bytes([i]) * max(len(self._names(i)), 1)
                 for i in op_tensors(self._tflite, operator.index)
                 if not self._tflite.values[i].constant
             )
@@ -362,6 +362,7 @@ class ByOperator:
                         inputs = {i: self._stored(self.matches[i], values[self.matches[i].value]) for i in group.inputs}
                         for i, got in self._runs.run(group, inputs, keep=samples.count > 1).items():
                             self.difference(self.matches[i], values[self.matches[i].value], got, sums[i])
+        assert all(of.arrays == samples.count for of in sums.values())
         return [self._result(group, i, sums[i]) for group in self.groups for i in group.outputs]
 
     def _result(self, group: Group, tensor: int, total: Sum) -> OperatorResult:
@@ -378,22 +379,24 @@ class ByOperator:
         )
 
     def _group_chunks(self) -> Iterator[list[Group]]:
+        """Groups in their order, in parts whose values fit."""
         chunk: list[Group] = []
         seen: set[int] = set()
         size = 0
         for group in self.groups:
-            new = {*group.inputs, *group.outputs} - seen
-            count = sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in new)
-            if chunk and size + count > self._limit:
+            own = {*group.inputs, *group.outputs}
+            if chunk and size + self._bytes(own - seen) > self._limit:
                 yield chunk
                 chunk, seen, size = [], set(), 0
-                new = {*group.inputs, *group.outputs}
-                count = sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in new)
-                chunk.append(group)
-            seen |= new
-            size += count
+            chunk.append(group)
+            size += self._bytes(own - seen)
+            seen |= own
         if chunk:
             yield chunk
+
+    def _bytes(self, tensors: Iterable[int]) -> int:
+        """What ONNX Runtime's values for tensors take, with the copy that Python gets."""
+        return sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in tensors)
 
 
 def op_tensors(tflite: TfliteGraph, operator: int) -> list[int]:

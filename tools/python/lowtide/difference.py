@@ -72,12 +72,10 @@ class Difference:
 
 
 class Sum:
-    """Adds up the differences of samples.
-
-    `scale` turns steps into real values for the errors of integers; it is 1 for integers that count.
-    """
+    """Adds up the differences of samples; `arrays` counts them."""
 
     def __init__(self) -> None:
+        self.arrays = 0
         self._elements = self._not_finite = 0
         self._max_abs = self._max_rel = 0.0
         self._sum_abs = self._sum_rel = self._signal = self._noise = 0.0
@@ -94,6 +92,7 @@ class Sum:
         """
         if expected.shape != got.shape:
             raise ValueError(f"{expected.shape} and {got.shape}")
+        self.arrays += 1
         self._integers = self._integers or expected.dtype.kind in "iub"
         self._add_argmax(expected, got)
         whole = np.isscalar(scale) and np.isscalar(zero)
