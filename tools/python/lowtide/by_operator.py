@@ -29,7 +29,7 @@ from .tflite_header import TYPE_NAMES, Header
 
 # A tensor that has no value's name is a value if it is as close as this.
 _CLOSE_DB = 30.0
-_CLOSE_STEPS = 0.9  # share of elements within two steps
+_CLOSE_QUANTIZED_DB, _CLOSE_EQUAL = 20.0, 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +127,7 @@ class _Operators:
         """Results by tensor; `inputs` are as the tensors are stored."""
         runner = self._open.get(group)
         if runner is None:
-            runner = self._load(group)
+            runner = self._load(group, {i: array.shape for i, array in inputs.items()})
             size = self._tflite.constant_bytes(group.operators)
             if keep and self._open_bytes + size <= self._limit:
                 self._open[group] = runner
@@ -140,10 +140,10 @@ class _Operators:
                 runner.close()
         return {i: results[values[i].name] for i in group.outputs}
 
-    def _load(self, group: Group) -> Runner:
+    def _load(self, group: Group, shapes: dict[int, tuple[int, ...]]) -> Runner:
         self._count += 1
         path = os.path.join(self._folder.name, f"{self._count}.tflite")
-        self._tflite.cut(path, group.operators, group.inputs, group.outputs)
+        self._tflite.cut(path, group.operators, group.inputs, group.outputs, shapes)
         try:
             return Runner(path, kernels=self._kernels, threads=self._threads)
         except Unsupported as error:
@@ -333,7 +333,10 @@ class ByOperator:
                 self.difference(match, array, got, total)
                 result = total.result()
                 score = result.snr_db
-                close = score >= _CLOSE_DB or (result.steps is not None and result.steps.within_2 >= _CLOSE_STEPS)
+                if result.steps is None:
+                    close = score >= _CLOSE_DB
+                else:
+                    close = score >= _CLOSE_QUANTIZED_DB or result.steps.equal >= _CLOSE_EQUAL
                 if score > best_score and (close or sure):
                     best, best_score = match, score
             if best_score == np.inf:

@@ -187,6 +187,13 @@ class Candidates:
                 return self._nodes[found[1]]
         return None
 
+    def _is_in(self, node: Node, operator: Operator) -> bool:
+        """Whether an operator computes what a node does, with or without the QuantizeLinear behind it."""
+        of = self._node_of(operator)
+        while of is not None and of is not node and of.operator in _BEFORE_QUANTIZE | {"QuantizeLinear"}:
+            of = self._graph.producer.get(of.inputs[0])
+        return of is node
+
     def is_sure(self, index: int) -> bool:
         """Whether the tensor has the name of a value."""
         return index in self.border or self._tflite.values[index].name in self._graph.producer
@@ -207,7 +214,7 @@ class Candidates:
 
     def _behind(self, index: int, taken_in: set[str]) -> list[str]:
         node = self._node_of(self._operator_of[index])
-        if node is None or any(self._node_of(user) is node for user in self._users.get(index, ())):
+        if node is None or any(self._is_in(node, user) for user in self._users.get(index, ())):
             return []
         found: dict[str, None] = {}
         level = [name for name in node.outputs if name]

@@ -13,7 +13,7 @@ import dataclasses
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -32,6 +32,7 @@ _BEHIND = 64
 # Slots of schemas/tflite.fbs.
 _MODEL_CODES, _MODEL_GRAPHS, _MODEL_BUFFERS, _MODEL_SIGNATURES = 1, 2, 4, 7
 _GRAPH_TENSORS, _GRAPH_INPUTS, _GRAPH_OUTPUTS, _GRAPH_OPERATORS = 0, 1, 2, 3
+_TENSOR_SHAPE = 0
 _BUFFER_DATA, _BUFFER_OFFSET, _BUFFER_SIZE = 0, 1, 2
 
 # Operators whose options name other subgraphs.
@@ -128,7 +129,8 @@ class TfliteGraph:
         self._constants: list[_Constant | None] = [self._constant(buffer) for buffer in model.tables(_MODEL_BUFFERS)]
         self._codes = codes = [max(code.number(3, "<i"), code.number(0, "<b")) for code in model.tables(_MODEL_CODES)]
         known = _kinds()
-        self.values = [self._value(i, table) for i, table in enumerate(self._graph.tables(_GRAPH_TENSORS))]
+        self._tensor_tables = list(self._graph.tables(_GRAPH_TENSORS))
+        self.values = [self._value(i, table) for i, table in enumerate(self._tensor_tables)]
         self.operators: list[Operator] = []
         self._code_of: list[int] = []
         for i, table in enumerate(self._graph.tables(_GRAPH_OPERATORS)):
@@ -196,7 +198,14 @@ class TfliteGraph:
     def _runs_graphs(self, operators: Iterable[int]) -> bool:
         return any(self.operators[op].kind in _WITH_GRAPHS for op in operators)
 
-    def cut(self, output: str, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> None:
+    def cut(
+        self,
+        output: str,
+        operators: Sequence[int],
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        shapes: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
         """Writes a model of some operators.
 
         Its inputs and outputs have the names of their tensors; it has no signatures.
@@ -209,6 +218,9 @@ class TfliteGraph:
             Which ones, in the order of the file.
         inputs, outputs : sequence of int
             Tensors.
+        shapes : mapping of int to sequence of int, optional
+            Shapes of inputs in place of the file's: XNNPACK looks at them when it loads a model, and those of dynamic
+            tensors may be too small for what follows.
 
         Raises
         ------
@@ -230,6 +242,12 @@ class TfliteGraph:
             patches.append((place, struct.pack("<I", size - place)))
             patches.append((size, struct.pack(f"<I{len(list_of)}i", len(list_of), *list_of)))
             size += 4 + 4 * len(list_of)
+        for tensor, shape in ({} if shapes is None else shapes).items():
+            place = self._tensor_tables[tensor].place(_TENSOR_SHAPE)
+            if place:
+                patches.append((place, struct.pack("<I", size - place)))
+                patches.append((size, struct.pack(f"<I{len(shape)}i", len(shape), *shape)))
+                size += 4 + 4 * len(shape)
         patches += self._operator_list(operators)
         if not self._runs_graphs(operators):
             graphs, _ = self._model.vector(_MODEL_GRAPHS, 4)
