@@ -12,6 +12,7 @@ import lowtide
 from lowtide import onnx_graph, ranges
 from lowtide.__main__ import main
 from tests.python import models
+from tests.support import converter, json_schema
 
 RNG = np.random.default_rng(5)
 
@@ -158,6 +159,18 @@ def test_the_file_is_plain_sorted_json(model, tmp_path):
         f'    "{name}": {{' for name in ("c", "r", "x", "y")
     ]
     assert [path.name for path in tmp_path.iterdir() if "tmp" in path.name] == []
+
+
+def test_the_file_is_as_its_schema_says(model, tmp_path):
+    schema = json.loads((converter.ROOT / "schemas/ranges.schema.json").read_text())
+    samples = [{"x": one} for one in stacked(2)]
+    samples[1]["x"][0, 0, 0, 0] = math.nan
+    content = lowtide.calibrate(model, samples=samples).content
+    assert json_schema.faults(content, schema, "ranges") == []
+    assert content["tensors"]["x"]["not_finite"] == 1 and "channel_mean" not in content["tensors"]["x"]
+    content["tensors"]["x"]["histogram"]["width"] = 0
+    content["graph"] = "x"
+    assert len(json_schema.faults(content, schema, "ranges")) == 2
 
 
 def test_files_that_are_no_ranges(tmp_path):

@@ -190,6 +190,23 @@ def test_by_tensor_names_the_first_that_differs(net, tmp_path):
     assert found.first_difference is next(of for of in found.tensors if of.problem)
 
 
+def test_a_flattened_image_is_in_the_order_of_its_channels(tmp_path):
+    first, second = RNG.random((8, 3, 3, 3)).astype(np.float32), RNG.random((8 * 4 * 4, 5)).astype(np.float32)
+    path = models.save(
+        tmp_path / "flat.onnx",
+        [
+            helper.make_node("Conv", ["x", "a"], ["c"]),
+            helper.make_node("Flatten", ["c"], ["f"]),
+            helper.make_node("MatMul", ["f", "b"], ["y"]),
+        ],
+        [models.value("x", "float32", [1, 3, 6, 6])],
+        [models.value("y", "float32", [1, 5])],
+        {"a": first - 0.5, "b": second - 0.5},
+    )
+    found = lowtide.verify(path, models.converted(path), by_op=True)
+    assert found.passed and "FULLY_CONNECTED" in [of.operators for of in found.tensors], found
+
+
 def test_memory_limits_divide_the_tensors(net):
     whole = lowtide.verify(*net, by_op=True, random=2)
     parts = lowtide.verify(*net, by_op=True, random=2, max_rss="300M")

@@ -30,6 +30,7 @@ from .tflite_header import TYPE_NAMES, Header
 # A tensor that has no value's name is a value if it is as close as this.
 _CLOSE_DB = 30.0
 _CLOSE_QUANTIZED_DB, _CLOSE_EQUAL = 20.0, 0.95
+_RESHAPES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -302,22 +303,40 @@ class ByOperator:
             if tensor in self._outputs:
                 self._accept(self._outputs[tensor], group)
                 continue
-            if sure and len(names) == 1 and None not in shape:
+            same = self._reshaped(op, tensor)
+            if sure and len(names) == 1 and None not in shape and same is None:
                 array = self._value(sample, values, names[0])
                 every = orders(array.shape, [n or 0 for n in shape])
                 if len(every) == 1:
                     self._accept(Match(tensor, names[0], every[0]), group)
                     continue
-            match = self._closest(tensor, names, group, sample, values, sure)
+            match = self._closest(tensor, names, group, sample, values, sure, same)
             if match is not None:
                 self._accept(match, group)
+
+    def _reshaped(self, op: int, tensor: int) -> Match | None:
+        """A reshape's result as the elements of its input: in their order, which an order of axes may not be able to say.
+
+        A flattened image with channels last is such a result; the weights of the product behind it are in that order.
+        """
+        operator = self._tflite.operators[op]
+        if operator.kind not in _RESHAPES or operator.inputs[0] not in self.matches:
+            return None
+        return dataclasses.replace(self.matches[operator.inputs[0]], tensor=tensor)
 
     def _accept(self, match: Match, group: Group) -> None:
         self.matches[match.tensor] = match
         self.groups.append(group)
 
     def _closest(
-        self, tensor: int, names: list[str], group: Group, sample: Sample, values: dict[str, Array], sure: bool
+        self,
+        tensor: int,
+        names: list[str],
+        group: Group,
+        sample: Sample,
+        values: dict[str, Array],
+        sure: bool,
+        same: Match | None,
     ) -> Match | None:
         inputs = {
             i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value)) for i in group.inputs
@@ -325,23 +344,36 @@ class ByOperator:
         got = self._runs.run(group, inputs, keep=False)[tensor]
         best: Match | None = None
         best_score = -np.inf
-        for name in names:
-            array = self._value(sample, values, name)
-            for order in orders(array.shape, got.shape):
-                match = Match(tensor, name, order)
-                total = Sum()
-                self.difference(match, array, got, total)
-                result = total.result()
-                score = result.snr_db
-                if result.steps is None:
-                    close = score >= _CLOSE_DB
-                else:
-                    close = score >= _CLOSE_QUANTIZED_DB or result.steps.equal >= _CLOSE_EQUAL
-                if score > best_score and (close or sure):
-                    best, best_score = match, score
+        for match in self._possible(tensor, names, got.shape, sample, values, same):
+            total = Sum()
+            self.difference(match, values[match.value], got, total)
+            result = total.result()
+            score = result.snr_db
+            if result.steps is None:
+                close = score >= _CLOSE_DB
+            else:
+                close = score >= _CLOSE_QUANTIZED_DB or result.steps.equal >= _CLOSE_EQUAL
+            if score > best_score and (close or sure):
+                best, best_score = match, score
             if best_score == np.inf:
                 break
         return best
+
+    def _possible(
+        self,
+        tensor: int,
+        names: list[str],
+        shape: Sequence[int],
+        sample: Sample,
+        values: dict[str, Array],
+        same: Match | None,
+    ) -> Iterator[Match]:
+        for name in names:
+            for order in orders(self._value(sample, values, name).shape, shape):
+                yield Match(tensor, name, order)
+        if same is not None:
+            self._value(sample, values, same.value)
+            yield same
 
     def _merge_outputs(self) -> None:
         """One group for tensors that the same operators compute."""
