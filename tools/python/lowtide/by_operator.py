@@ -27,8 +27,8 @@ from .samples import AnySamples, Sample
 from .tflite_graph import TfliteGraph
 from .tflite_header import TYPE_NAMES, Header
 
-# A tensor that has no value's name is a value if it is as close as this.
-_CLOSE_DB = 30.0
+# A tensor that has no value's name is a value if it is as close as this: floats, and quantized ones.
+_CLOSE_DB = 60.0
 _CLOSE_QUANTIZED_DB, _CLOSE_EQUAL = 20.0, 0.95
 _RESHAPES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS"}
 
@@ -204,6 +204,8 @@ class ByOperator:
         self._inputs = {i: match for i, match in border.items() if i in inputs}
         self.matches: dict[int, Match] = dict(self._inputs)
         self.groups: list[Group] = []
+        # (tensor, shape of the ONNX value) -> the tensor's shape
+        self._shapes: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
 
     def close(self) -> None:
         self._runs.close()
@@ -227,16 +229,18 @@ class ByOperator:
         return stored(array, match.order, shape, value, self.dtype(match.tensor))
 
     def _shape_for(self, match: Match, array: Array) -> tuple[int, ...]:
-        """The shape in which an input of a group is given: the file's, with dynamic extents filled in."""
-        moved = [array.shape[i] for i in match.order]
-        wanted = self._tflite.values[match.tensor].tensor.shape
-        if len(moved) == len(wanted):
-            return (
-                tuple(n if n is not None else m for n, m in zip(wanted, moved))
-                if _same(moved, wanted)
-                else (_filled(wanted, array.size))
+        """The shape in which an input of a group is given: as it was computed, or the file's with dynamic extents filled in."""
+        seen = self._shapes.get((match.tensor, array.shape))
+        if seen is not None:
+            return seen
+        shape = filled([array.shape[i] for i in match.order], self._tflite.values[match.tensor].tensor.shape)
+        if shape is None:
+            raise Unsupported(
+                f"{self._tflite.path}: tensor {self._tflite.values[match.tensor].name!r} has dynamic extents that "
+                f"{list(array.shape)} of the ONNX value does not tell; give samples of one shape",
+                file=self._tflite.path,
             )
-        return _filled(wanted, array.size)
+        return shape
 
     def difference(self, match: Match, expected: Array, got: Array, into: Sum) -> None:
         """Adds the difference of a tensor and the ONNX value, in the tensor's steps if it is quantized."""
@@ -298,21 +302,20 @@ class ByOperator:
             if found is None or not found[1]:
                 continue
             group = Group(tuple(found[0]), tuple(found[1]), (tensor,))
-            sure = self._candidates.is_sure(tensor)
-            shape = self._tflite.values[tensor].tensor.shape
+            inputs = {
+                i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value))
+                for i in group.inputs
+            }
+            got = self._runs.run(group, inputs, keep=False)[tensor]
             if tensor in self._outputs:
-                self._accept(self._outputs[tensor], group)
-                continue
-            same = self._reshaped(op, tensor)
-            if sure and len(names) == 1 and None not in shape and same is None:
-                array = self._value(sample, values, names[0])
-                every = orders(array.shape, [n or 0 for n in shape])
-                if len(every) == 1:
-                    self._accept(Match(tensor, names[0], every[0]), group)
-                    continue
-            match = self._closest(tensor, names, group, sample, values, sure, same)
+                match: Match | None = self._outputs[tensor]
+            else:
+                match = self._closest(tensor, self._possible(op, tensor, got.shape, sample, values), got, values)
+                if match is not None and self._is_multiple(match, values[match.value], got):
+                    match = None
             if match is not None:
                 self._accept(match, group)
+                self._shapes[tensor, self._value(sample, values, match.value).shape] = got.shape
 
     def _reshaped(self, op: int, tensor: int) -> Match | None:
         """A reshape's result as the elements of its input: in their order, which an order of axes may not be able to say.
@@ -328,23 +331,13 @@ class ByOperator:
         self.matches[match.tensor] = match
         self.groups.append(group)
 
-    def _closest(
-        self,
-        tensor: int,
-        names: list[str],
-        group: Group,
-        sample: Sample,
-        values: dict[str, Array],
-        sure: bool,
-        same: Match | None,
-    ) -> Match | None:
-        inputs = {
-            i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value)) for i in group.inputs
-        }
-        got = self._runs.run(group, inputs, keep=False)[tensor]
+    def _closest(self, tensor: int, possible: Iterable[Match], got: Array, values: dict[str, Array]) -> Match | None:
+        """The match in which the numbers are closest; None if they are not close and the tensor has no value's name."""
         best: Match | None = None
-        best_score = -np.inf
-        for match in self._possible(tensor, names, got.shape, sample, values, same):
+        best_score, best_is_close = -np.inf, False
+        for match in possible:
+            if best_is_close and not self._candidates.is_named(tensor, match.value):
+                break
             total = Sum()
             self.difference(match, values[match.value], got, total)
             result = total.result()
@@ -353,27 +346,50 @@ class ByOperator:
                 close = score >= _CLOSE_DB
             else:
                 close = score >= _CLOSE_QUANTIZED_DB or result.steps.equal >= _CLOSE_EQUAL
-            if score > best_score and (close or sure):
-                best, best_score = match, score
+            acceptable = close or self._candidates.is_named(tensor, match.value)
+            if acceptable and (close, score) > (best_is_close, best_score):
+                best, best_score, best_is_close = match, score, close
             if best_score == np.inf:
                 break
         return best
 
+    def _is_multiple(self, match: Match, expected: Array, got: Array) -> bool:
+        """Whether a tensor is its value times a constant, or times one for each index of an axis.
+
+        A scale that is applied later in the ONNX model may have been drawn into weights that come earlier. Then the tensor is
+        no value, and is inside of the group that ends behind the scale.
+        """
+        if expected.dtype.kind != "f" or got.size == 0:
+            return False
+        value = self._tflite.values[match.tensor]
+        real = got.astype(np.float64)
+        if got.dtype.kind in "iu":
+            if value.quantization is None:
+                return False
+            scale, zero = value.quantization.over(got.ndim)
+            real = (real - zero) * scale
+        want = expected.astype(np.float64).transpose(match.order).reshape(got.shape)
+        enough = _CLOSE_DB if got.dtype.kind == "f" else _CLOSE_QUANTIZED_DB
+        if _decibels(want, real) >= enough:
+            return False
+        axes = [None, *(axis for axis in range(got.ndim) if 1 < got.shape[axis] < got.size)]
+        return any(_decibels(want * _factors(want, real, axis), real) >= enough for axis in axes)
+
     def _possible(
-        self,
-        tensor: int,
-        names: list[str],
-        shape: Sequence[int],
-        sample: Sample,
-        values: dict[str, Array],
-        same: Match | None,
+        self, op: int, tensor: int, shape: Sequence[int], sample: Sample, values: dict[str, Array]
     ) -> Iterator[Match]:
-        for name in names:
+        """What a tensor may be, the likeliest first; values are fetched when their turn comes."""
+        same = self._reshaped(op, tensor)
+        for name in self._candidates.of(tensor):
             for order in orders(self._value(sample, values, name).shape, shape):
                 yield Match(tensor, name, order)
         if same is not None:
             self._value(sample, values, same.value)
             yield same
+        # A scale or an activation that was drawn into the operator: the tensor has kept the name from before it.
+        for name in self._candidates.behind_name(tensor):
+            for order in orders(self._value(sample, values, name).shape, shape):
+                yield Match(tensor, name, order)
 
     def _merge_outputs(self) -> None:
         """One group for tensors that the same operators compute."""
@@ -444,11 +460,29 @@ def _elements(shape: Sequence[int | None]) -> int:
     return int(np.prod([1 if n is None else n for n in shape], dtype=np.int64))
 
 
-def _same(moved: Sequence[int], wanted: Sequence[int | None]) -> bool:
-    return all(b is None or a == b for a, b in zip(moved, wanted))
+def _factors(want: Array, real: Array, axis: int | None) -> Array:
+    """The factors, one or one for each index of an axis, by which `want` comes closest to `real`."""
+    others = tuple(i for i in range(want.ndim) if i != axis)
+    squares = np.sum(want * want, axis=others, keepdims=True)
+    factors: Array = np.sum(want * real, axis=others, keepdims=True) / np.where(squares == 0, 1, squares)
+    return factors
 
 
-def _filled(shape: Sequence[int | None], elements: int) -> tuple[int, ...]:
-    """A shape whose one dynamic extent makes so many elements."""
-    known = _elements(shape)
-    return tuple(n if n is not None else (elements // known if known else 0) for n in shape)
+def _decibels(want: Array, real: Array) -> float:
+    with np.errstate(all="ignore"):
+        error = real - want
+        noise, signal = float(np.sum(error * error)), float(np.sum(real * real))
+    if not np.isfinite(noise) or not np.isfinite(signal) or signal == 0:
+        return -np.inf
+    return np.inf if noise == 0 else 10 * float(np.log10(signal / noise))
+
+
+def filled(moved: Sequence[int], shape: Sequence[int | None]) -> tuple[int, ...] | None:
+    """A shape with dynamic extents, filled in from an array's extents in its order; None if they do not tell."""
+    if len(moved) == len(shape) and all(b is None or a == b for a, b in zip(moved, shape)):
+        return tuple(moved)
+    known, count = _elements(shape), _elements(moved)
+    if shape.count(None) > 1 or known == 0 or count % known != 0:
+        return None
+    out = tuple(count // known if n is None else n for n in shape)
+    return out if _elements(out) == count else None

@@ -194,9 +194,17 @@ class Candidates:
             of = self._graph.producer.get(of.inputs[0])
         return of is node
 
-    def is_sure(self, index: int) -> bool:
-        """Whether the tensor has the name of a value."""
-        return index in self.border or self._tflite.values[index].name in self._graph.producer
+    def is_named(self, index: int, value: str) -> bool:
+        """Whether the tensor has the name of the value, or quantizes the one of its name."""
+        name = self._tflite.values[index].name
+        return name in self._graph.producer and value in self._as_integers([name])
+
+    def behind_name(self, index: int) -> list[str]:
+        """Values behind the one whose name the tensor has."""
+        name = self._tflite.values[index].name
+        if index in self.border or name not in self._graph.producer:
+            return []
+        return [value for value in self._forward([name], _TAKEN_IN)[1:] if not self._before_quantize(value)]
 
     def of(self, index: int) -> list[str]:
         """Names of values, the likeliest first; empty if the tensor is inside of what a node became."""
@@ -216,18 +224,21 @@ class Candidates:
         node = self._node_of(self._operator_of[index])
         if node is None or any(self._is_in(node, user) for user in self._users.get(index, ())):
             return []
+        own = [name for name in node.outputs if name]
+        return self._forward([name for name in own if name not in self._named], taken_in)
+
+    def _forward(self, level: list[str], taken_in: set[str]) -> list[str]:
+        """Values, and those that operators which may have been drawn in compute from them."""
         found: dict[str, None] = {}
-        level = [name for name in node.outputs if name]
         for _ in range(_DEPTH):
-            level = [name for name in level if name not in self._named and name not in found]
             found.update(dict.fromkeys(level))
             level = [
                 name
                 for before in level
                 for user in self._graph.users.get(before, ())
-                if user.operator in taken_in and before in user.inputs
+                if user.operator in taken_in
                 for name in user.outputs
-                if name
+                if name and name not in self._named and name not in found
             ]
         return list(found)
 
