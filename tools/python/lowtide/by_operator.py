@@ -8,7 +8,6 @@ operators is no value of the ONNX model, they are one group.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import tempfile
@@ -30,6 +29,8 @@ from .tflite_header import TYPE_NAMES, Header
 # A tensor that has no value's name is a value if it is as close as this: floats, and quantized ones.
 _CLOSE_DB = 60.0
 _CLOSE_QUANTIZED_DB, _CLOSE_EQUAL = 20.0, 0.95
+# What an open operator takes besides its constants.
+_OPEN = 256 << 10
 _RESHAPES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS"}
 
 
@@ -124,13 +125,13 @@ class _Operators:
         self._open_bytes = 0
         self._count = 0
 
-    def run(self, group: Group, inputs: dict[int, Array], keep: bool) -> dict[int, Array]:
+    def run(self, group: Group, inputs: dict[int, Array]) -> dict[int, Array]:
         """Results by tensor; `inputs` are as the tensors are stored."""
         runner = self._open.get(group)
         if runner is None:
             runner = self._load(group, {i: array.shape for i, array in inputs.items()})
-            size = self._tflite.constant_bytes(group.operators)
-            if keep and self._open_bytes + size <= self._limit:
+            size = _OPEN + self._tflite.constant_bytes(group.operators)
+            if self._open_bytes + size <= self._limit:
                 self._open[group] = runner
                 self._open_bytes += size
         values = self._tflite.values
@@ -260,7 +261,6 @@ class ByOperator:
             values = self._reference.fetch(sample, names)
             for op in chunk:
                 self._find_of(op, sample, values)
-            self._runs.forget()
         self._merge_outputs()
 
     def _names(self, tensor: int) -> list[str]:
@@ -306,7 +306,7 @@ class ByOperator:
                 i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value))
                 for i in group.inputs
             }
-            got = self._runs.run(group, inputs, keep=False)[tensor]
+            got = self._runs.run(group, inputs)[tensor]
             if tensor in self._outputs:
                 match: Match | None = self._outputs[tensor]
             else:
@@ -405,14 +405,12 @@ class ByOperator:
         sums: dict[int, Sum] = {i: Sum() for group in self.groups for i in group.outputs}
         for chunk in self._group_chunks():
             names = [self.matches[i].value for group in chunk for i in (*group.inputs, *group.outputs)]
-            with contextlib.ExitStack() as stack:
-                stack.callback(self._runs.forget)
-                for sample in samples:
-                    values = self._reference.fetch(sample, names)
-                    for group in chunk:
-                        inputs = {i: self._stored(self.matches[i], values[self.matches[i].value]) for i in group.inputs}
-                        for i, got in self._runs.run(group, inputs, keep=samples.count > 1).items():
-                            self.difference(self.matches[i], values[self.matches[i].value], got, sums[i])
+            for sample in samples:
+                values = self._reference.fetch(sample, names)
+                for group in chunk:
+                    inputs = {i: self._stored(self.matches[i], values[self.matches[i].value]) for i in group.inputs}
+                    for i, got in self._runs.run(group, inputs).items():
+                        self.difference(self.matches[i], values[self.matches[i].value], got, sums[i])
         assert all(of.arrays == samples.count for of in sums.values())
         return [self._result(group, i, sums[i]) for group in self.groups for i in group.outputs]
 

@@ -273,13 +273,12 @@ def group_of(tflite: TfliteGraph, output: int, known: Mapping[int, Any]) -> tupl
 
     None if it needs a tensor that nothing gives, such as an input that is not known.
     """
-    makers = {i: op for op in tflite.operators for i in op.outputs}
     operators: set[int] = set()
     inputs: dict[int, None] = {}
     pending = [output]
     while pending:
         index = pending.pop()
-        maker = makers.get(index)
+        maker = tflite.makers.get(index)
         if maker is None:
             return None
         if maker.index in operators:

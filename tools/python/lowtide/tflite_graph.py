@@ -141,6 +141,7 @@ class TfliteGraph:
             for index in (*self.operators[-1].inputs, *self.operators[-1].outputs):
                 if not -1 <= index < len(self.values):
                     raise struct.error(f"operator {i} uses tensor {index}")
+        self.makers = {i: op for op in self.operators for i in op.outputs}
         self._of_others = {tensor.number(2, "<I") for graph in graphs[1:] for tensor in graph.tables(_GRAPH_TENSORS)}
 
     def _constant(self, buffer: Table) -> _Constant | None:
@@ -301,10 +302,13 @@ class TfliteGraph:
 
         So nothing refers to constants that are not there, or to operators that the kernels do not have.
         """
-        one = first + 4 * min(used)
-        table = one + number_at(self._data, "<I", one)
-        places = (first + 4 * i for i in range(count) if i not in used)
-        return [(place, struct.pack("<I", table - place)) for place in places]
+        entries = list(struct.unpack_from(f"<{count}I", self._data, first))
+        one = min(used)
+        table = first + 4 * one + entries[one]
+        for i in range(count):
+            if i not in used:
+                entries[i] = table - (first + 4 * i)
+        return [(first, struct.pack(f"<{count}I", *entries))]
 
     def _copy(self, to: int, at: int, begin: int, count: int) -> None:
         """Copies bytes of the file in the kernel."""
