@@ -302,6 +302,21 @@ def test_a_cut_has_the_constants_that_it_needs(tmp_path, external):
                 assert any(np.allclose(array, np.maximum(of, 0), rtol=1e-4) or np.allclose(array, of) for of in sums)
 
 
+def test_large_weights_are_not_copied(python, program, tmp_path):
+    subprocess.run(
+        [program, "make-model", "conv-stack", "--size", "256M", "--plain", "-o", tmp_path / "m.onnx", "--quiet"],
+        check=True,
+    )
+    tflite = models.converted(tmp_path / "m.onnx")
+    script = (
+        "import sys, threading, lowtide; from lowtide.run_command import _Samples\n"
+        "with _Samples() as samples: found = lowtide.verify(*sys.argv[1:3], kernels='builtin', max_rss='128M')\n"
+        "print(found.passed, samples.anonymous)"
+    )
+    passed, anonymous = python(script, tmp_path / "m.onnx", tflite).split()
+    assert passed == "True" and int(anonymous) < 150 << 20
+
+
 # ---- The command ------------------------------------------------------------------------------------------------------
 
 

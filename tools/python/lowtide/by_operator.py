@@ -336,7 +336,8 @@ class ByOperator:
         best: Match | None = None
         best_score, best_is_close = -np.inf, False
         for match in possible:
-            if best_is_close and not self._candidates.is_named(tensor, match.value):
+            named = self._candidates.is_named(tensor, match.value)
+            if best is not None and not named and (best_is_close or self._is_multiple(best, values[best.value], got)):
                 break
             total = Sum()
             self.difference(match, values[match.value], got, total)
@@ -346,8 +347,7 @@ class ByOperator:
                 close = score >= _CLOSE_DB
             else:
                 close = score >= _CLOSE_QUANTIZED_DB or result.steps.equal >= _CLOSE_EQUAL
-            acceptable = close or self._candidates.is_named(tensor, match.value)
-            if acceptable and (close, score) > (best_is_close, best_score):
+            if (close or named) and (close, score) > (best_is_close, best_score):
                 best, best_score, best_is_close = match, score, close
             if best_score == np.inf:
                 break
@@ -386,8 +386,10 @@ class ByOperator:
         if same is not None:
             self._value(sample, values, same.value)
             yield same
-        # A scale or an activation that was drawn into the operator: the tensor has kept the name from before it.
-        for name in self._candidates.behind_name(tensor):
+        # An activation that was drawn into the operator: the tensor has kept the name from before it.
+        behind = self._candidates.behind_name(tensor)
+        values.update(self._reference.fetch(sample, [name for name in behind if name not in values]))
+        for name in behind:
             for order in orders(self._value(sample, values, name).shape, shape):
                 yield Match(tensor, name, order)
 

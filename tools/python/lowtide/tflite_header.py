@@ -11,7 +11,7 @@ import dataclasses
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .errors import Malformed, NotFound
@@ -94,7 +94,7 @@ class Table:
     """A table of the flatbuffer at a position."""
 
     def __init__(self, data: mmap.mmap, at: int) -> None:
-        self._data, self._at = data, at
+        self._data, self.at = data, at
         self._fields = at - number_at(data, "<i", at)
         self._size = number_at(data, "<H", self._fields)
 
@@ -104,7 +104,7 @@ class Table:
         if entry + 2 > self._size:
             return 0
         offset = number_at(self._data, "<H", self._fields + entry)
-        return self._at + offset if offset else 0
+        return self.at + offset if offset else 0
 
     def number(self, slot: int, form: str) -> int:
         at = self.place(slot)
@@ -164,13 +164,29 @@ def tensor_of(index: int, table: Table) -> Tensor:
     return Tensor(index, table.text(3), table.number(1, "<b"), tuple(n if n >= 0 else None for n in shape))
 
 
+def _different(tables: Iterable[Table]) -> Iterable[Table]:
+    """Each table once: a file that was cut (tflite_graph.py) has one for all tensors that it does not use."""
+    return {table.at: table for table in tables}.values()
+
+
+def _tensors(tables: Iterable[Table]) -> list[Tensor]:
+    known: dict[int, Tensor] = {}
+    out = []
+    for i, table in enumerate(tables):
+        tensor = known.get(table.at)
+        if tensor is None:
+            tensor = known[table.at] = tensor_of(i, table)
+        out.append(tensor if tensor.index == i else Tensor(i, tensor.name, tensor.type, tensor.shape))
+    return out
+
+
 def _constant_bytes(model: Table, graphs: list[Table]) -> int:
     sizes = [buffer.length(0) or buffer.number(2, "<Q") for buffer in model.tables(4)]
     external = {entry.number(0, "<I"): entry.number(3, "<Q") for entry in model.tables(9)}
     seen = set()
     total = 0
     for graph in graphs:
-        for tensor in graph.tables(0):
+        for tensor in _different(graph.tables(0)):
             buffer, outside = tensor.number(2, "<I"), tensor.number(10, "<I")
             if (buffer, outside) in seen or buffer >= len(sizes):
                 continue
@@ -219,13 +235,13 @@ def read_header(path: str) -> Header:
         try:
             model = Table(data, number_at(data, "<I", 0))
             graphs = list(model.tables(2))
-            tensors = [[tensor_of(i, table) for i, table in enumerate(graph.tables(0))] for graph in graphs]
+            tensors = [_tensors(graph.tables(0)) for graph in graphs]
             return Header(
                 _signatures(model, graphs, tensors),
                 tensors,
                 _constant_bytes(model, graphs),
                 [group.text(0) for group in model.tables(8)],
-                any(tensor.number(5, "<b") for graph in graphs for tensor in graph.tables(0)),
+                any(tensor.number(5, "<b") for graph in graphs for tensor in _different(graph.tables(0))),
             )
         except (struct.error, IndexError) as error:
             raise Malformed(f"{path}: the flatbuffer is damaged: {error}", file=path) from error
