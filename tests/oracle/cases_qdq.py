@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators between DequantizeLinear and QuantizeLinear, which become integer kernels: every kernel, with scales and zero
 points of its own, in the types that it takes; and forms that must stay float. Integers may be one step off: kernels
-round products twice, or halves in another way than ONNX (docs/quantization.md)."""
+round products twice, or halves in another way than ONNX (docs/integer-models.md)."""
 
 import numpy as np
 

@@ -423,8 +423,9 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
     usage_error(fmt::format("a command is missing (commands: {}; see lowtide --help)", fmt::join(commands, ", ")));
   const std::string& name = arguments[0];
   if (is_option(name) || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
-  if (name == "run")
-    usage_error("'run' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'");
+  if (name == "run" || name == "verify" || name == "calibrate")
+    usage_error(fmt::format(
+        "'{}' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'", name));
   if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
     usage_error(fmt::format("unknown command '{}'; to convert a model: lowtide convert {}", name, name));
   std::vector<std::string> names = commands;
