@@ -15,6 +15,15 @@ std::vector<bool> origins_with_ops(const Graph& graph) {
   return out;
 }
 
+// Those that still do their own work: a node that was fused into another one may have left a TRANSPOSE of the result.
+std::vector<bool> origins_at_work(const Graph& graph) {
+  std::vector<bool> is_fused(graph.origins.size(), false), out(graph.origins.size(), false);
+  for (const auto& [from, into] : graph.fused_origins) is_fused[from] = true;
+  for (const Op& op : graph.ops)
+    if (op.kind != Kind::kTranspose || !is_fused[op.origin]) out[op.origin] = true;
+  return out;
+}
+
 // By origin: the origin whose ops do its work, 0 when there is none.
 std::vector<uint32_t> followed(const Graph& graph, const std::vector<bool>& alive) {
   // The last note counts: of a node that became two ops, one may have gone to its neighbour first.
@@ -45,7 +54,7 @@ void OriginTrace::lowered(const Model& model) {
 }
 
 OriginResult OriginTrace::result(const Graph& graph) const {
-  const std::vector<bool> alive = origins_with_ops(graph);
+  const std::vector<bool> alive = origins_at_work(graph), has_op = origins_with_ops(graph);
   const std::vector<uint32_t> into = followed(graph, alive);
   OriginResult out;
   out.fates.assign(graph.origins.size(), Fate::kFolded);
@@ -58,14 +67,19 @@ OriginResult OriginTrace::result(const Graph& graph) const {
     } else if (into[origin] != 0) {
       out.fates[origin] = Fate::kOps;
       fused.emplace_back(into[origin], origin);
+    } else if (has_op[origin]) {
+      out.fates[origin] = Fate::kOps;
     } else if (it != has_op_.end() && origin < it->second.size() && it->second[origin]) {
       out.fates[origin] = Fate::kRemoved;
     }
   }
   std::sort(fused.begin(), fused.end());
-  // Fused nodes are given to the last op of their origin: of those before, such as a pad, some are there for its sake.
+  // Fused nodes are given to the last op of their origin that is no TRANSPOSE: those before, such as a PAD, prepare it.
   std::vector<uint32_t> last_op(graph.origins.size(), 0);
-  for (size_t i = 0; i < graph.ops.size(); ++i) last_op[graph.ops[i].origin] = static_cast<uint32_t>(i);
+  for (bool is_transpose : {true, false})
+    for (size_t i = 0; i < graph.ops.size(); ++i)
+      if ((graph.ops[i].kind == Kind::kTranspose) == is_transpose)
+        last_op[graph.ops[i].origin] = static_cast<uint32_t>(i);
   out.first.reserve(graph.ops.size() + 1);
   out.nodes.reserve(graph.ops.size() + fused.size());
   for (size_t i = 0; i < graph.ops.size(); ++i) {

@@ -31,10 +31,21 @@ bool is_tflite(std::filesystem::path path, stream::Budget& budget) {
   return stream::begins_like_tflite(first) || path.extension() == ".tflite";
 }
 
+void refuse_page_of_weights(const InspectCommand& options, const std::filesystem::path& weights) {
+  if (!options.html.empty() && stream::same_file(weights, options.html))
+    usage_error(fmt::format("the page {} holds weights of the model", options.html));
+}
+
 emit::Listing listing_of_file(const InspectCommand& options, stream::Budget& budget) {
   const stream::SpillOptions spill_options = {.max_ratio = options.max_zstd_ratio};
-  if (!is_tflite(options.path, budget)) return emit::listing(stream::read_onnx(options.path, budget, spill_options));
+  if (!is_tflite(options.path, budget)) {
+    const onnx::Model model = stream::read_onnx(options.path, budget, spill_options);
+    for (const auto& source : model.sources) refuse_page_of_weights(options, source->name());
+    return emit::listing(model);
+  }
   const tfl::Model model = stream::read_tflite(options.path, budget, spill_options);
+  for (const tfl::ExternalFile& file : model.external_files)
+    refuse_page_of_weights(options, std::filesystem::path(options.path).parent_path() / file.name);
   check_absent_inputs(model);
   return emit::listing(model);
 }
@@ -65,8 +76,9 @@ void inspect_model(const InspectCommand& options) {
   stream::Budget budget(kInspectBudget);
   if (!options.html.empty()) check_page_path(options);
   emit::Listing listing = listing_of_file(options, budget);
-  if (!options.html.empty()) return write_page(options, listing);
-  fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
+  if (!options.html.empty()) write_page(options, listing);
+  if (options.html.empty() || options.json)
+    fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
 }
 
 }  // namespace lowtide::tools

@@ -13,6 +13,7 @@
 #include "emit/json_text.h"
 #include "stream/error.h"
 #include "stream/file/out_file.h"
+#include "stream/file/temporary.h"
 #include "tools/lowtide/command_line.h"
 #include "tools/lowtide/report_page.h"
 
@@ -61,6 +62,7 @@ void check_can_be_written(const std::string& what, const fs::path& path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     throw stream::Error(stream::Code::kNotFound,
                         fmt::format("the {}'s folder {} cannot be written", what, folder.string()));
+  const stream::Temporary trial(path);  // in folders such as /proc no file can be made, whatever their modes say
 }
 
 void write_report(const fs::path& path, ReportForm form, const nlohmann::ordered_json& values,

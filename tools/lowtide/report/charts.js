@@ -138,11 +138,10 @@ function countBars(title, counts) {
 
 // ---- Sizes ----
 
-// The parts of a name: by slashes, or by dots where it has none.
+// The parts of a name, between slashes and dots.
 function scopes(name) {
-  const divided = name.includes("/") ? "/" : ".";
-  const parts = name.slice(0, 1000).split(divided).filter((part) => part !== "");
-  return parts.length > 12 ? [...parts.slice(0, 11), parts.slice(11).join(divided)] : parts;
+  const parts = name.slice(0, 1000).split(/[/.]+/).filter((part) => part !== "");
+  return parts.length > 12 ? [...parts.slice(0, 11), parts.slice(11).join("/")] : parts;
 }
 
 // A tree of {name, bytes, children: Map, tensor}, of the constants of all graphs.
@@ -237,18 +236,28 @@ function treemap(graphs, showTensor) {
     if (item.node.children.size > 0) { here = item.node; draw(); }
     else if (item.node.tensor) showTensor(item.node.tensor);
   }
+  function box(item, { x, y, w, h }, kind, isOneLine) {
+    const label = visible(item.name, 200);
+    const group = shape("g", { click: () => open(item) },
+      shape("title", null, `${item.path ? visible(item.path, 200) + "/" : ""}${label}: ${fileSize(item.bytes)}`),
+      shape("rect", { class: kind, x, y, width: w, height: h, rx: 3 }));
+    const fitting = (text) => (text.length * 7 > w - 10 ? text.slice(0, Math.max(1, Math.floor((w - 16) / 7))) + "…" : text);
+    if (h > 18 && w > 30) group.append(shape("text", { x: x + 6, y: y + 15 }, fitting(isOneLine ? `${label} · ${fileSize(item.bytes)}` : label)));
+    if (!isOneLine && h > 36 && w > 60) group.append(shape("text", { x: x + 6, y: y + 31 }, fileSize(item.bytes)));
+    return group;
+  }
   function draw() {
     const height = Math.max(220, Math.min(380, width * 0.45));
     const items = here.children.size ? childrenOf(here) : [];
     const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": `Sizes of the constants in ${visible(pathText(here))}: ${fileSize(here.bytes)}` });
-    for (const [index, { item, x, y, w, h }] of squarify(items, { x: 0, y: 0, w: width, h: height }).entries()) {
-      const label = visible(item.name, 200);
-      const group = shape("g", { click: () => open(item) },
-        shape("title", null, `${label}: ${fileSize(item.bytes)}`),
-        shape("rect", { class: "k" + (index % 8), x, y, width: w, height: h, rx: 3 }));
-      if (h > 18 && w > 40) group.append(shape("text", { x: x + 6, y: y + 16 }, label.length * 7 > w - 10 ? label.slice(0, Math.floor((w - 16) / 7)) + "…" : label));
-      if (h > 36 && w > 60) group.append(shape("text", { x: x + 6, y: y + 32 }, fileSize(item.bytes)));
-      svg.append(group);
+    for (const [index, outer] of squarify(items, { x: 0, y: 0, w: width, h: height }).entries()) {
+      const { item, x, y, w, h } = outer;
+      const isDivided = item.node && item.node.children.size > 1 && w > 70 && h > 56;
+      svg.append(box(item, outer, "k" + (index % 8), isDivided));
+      if (!isDivided) continue;
+      // What is inside, below a line with the name.
+      for (const inner of squarify(childrenOf(item.node), { x: x + 3, y: y + 21, w: w - 6, h: h - 24 }))
+        svg.append(box({ ...inner.item, path: item.name }, inner, `inner k${index % 8}`, false));
     }
     holder.replaceChildren(svg);
     const trail = [];

@@ -220,6 +220,7 @@ class GraphView {
     this.chosen = 0;
     this.canvas = element("div");
     this.list = element("div", { class: "rows", id: "rows", role: "tree", tabindex: "0", "aria-label": "Operators in the order in which they run", scroll: () => this.draw(), keydown: (event) => this.key(event) }, this.canvas);
+    this.head = element("div", { class: "head", "aria-hidden": "true" });
     this.about = element("div", { class: "about", tabindex: "0", role: "region", "aria-label": "The operator that is chosen" });
     this.counter = element("span", { class: "count", role: "status" });
     this.field = element("input", { type: "search", id: "search", placeholder: "operator, node or tensor", "aria-label": "Search the graph", autocomplete: "off", spellcheck: "false", input: () => this.searchSoon(), keydown: (event) => { if (event.key === "Enter") { event.preventDefault(); this.step(event.shiftKey ? -1 : 1); } } });
@@ -241,7 +242,7 @@ class GraphView {
         button("↑", () => this.step(-1), "Previous match"), button("↓", () => this.step(1), "Next match"), this.counter,
         button("Collapse all", () => this.setAll(false)), button("Expand all", () => this.setAll(true)),
         element("label", null, "Colour by", colours), file),
-      element("div", { class: "graph" }, this.list, this.about),
+      element("div", { class: "graph" }, element("div", null, this.head, this.list), this.about),
       element("p", { class: "note keys" }, element("kbd", null, "↑"), " ", element("kbd", null, "↓"), " choose, ", element("kbd", null, "←"), " ", element("kbd", null, "→"), " collapse and expand, ", element("kbd", null, "i"), " to the first input, ", element("kbd", null, "o"), " to the first user, ", element("kbd", null, "/"), " search, ", element("kbd", null, "n"), " ", element("kbd", null, "p"), " next and previous match. Run times are read from a file in the form of Model Explorer's node data."),
       element("p", { class: "only-print" }, `The graph has ${count(this.graphs.reduce((sum, graph) => sum + graph.operators.length, 0))} operators, which the page shows on a screen.`),
     ];
@@ -259,12 +260,12 @@ class GraphView {
     this.prepareColours();
     this.chosen = 0;
     this.resize();
-    this.choose(0, false);
+    this.choose(this.rows.rowOf.length ? this.rows.rowOf[0] : 0, false);
     if (this.field.value) this.search();
   }
   resize() {
     this.canvas.style.height = this.rows.entries.length * ROW + "px";
-    this.list.style.setProperty("--lanes", Math.min(this.rows.lanes, innerWidth < 640 ? 6 : MOST_LANES) * LANE + 14 + "px");
+    for (const part of [this.list, this.head]) part.style.setProperty("--lanes", Math.min(this.rows.lanes, innerWidth < 640 ? 6 : MOST_LANES) * LANE + 14 + "px");
     this.draw();
   }
 
@@ -292,6 +293,8 @@ class GraphView {
       most = Math.max(most, this.values[i]);
     }
     this.most = most;
+    const titles = { weights: "weights", operator: "weights", results: "results", time: "run time" };
+    this.head.replaceChildren(...["operator", "ONNX node or tensor", "first result", titles[this.colour]].map((text) => element("span", null, text)));
     if (!this.kinds) this.kinds = new Map();
     for (const op of operators) if (!this.kinds.has(op.op)) this.kinds.set(op.op, this.kinds.size);
   }
@@ -324,7 +327,7 @@ class GraphView {
   // ---- Rows in view ----
 
   draw() {
-    const { rows, graph } = this;
+    const { rows } = this;
     const height = this.list.clientHeight;
     const first = Math.max(0, Math.floor(this.list.scrollTop / ROW) - 4);
     const last = Math.min(rows.entries.length - 1, Math.ceil((this.list.scrollTop + height) / ROW) + 4);
@@ -335,7 +338,6 @@ class GraphView {
     const active = document.getElementById("row-" + this.chosen);
     if (active) this.list.setAttribute("aria-activedescendant", active.id);
     else this.list.removeAttribute("aria-activedescendant");
-    void graph;
   }
   // Rows that the chosen one reads from, and that read it.
   nearRows() {

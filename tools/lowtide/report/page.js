@@ -44,7 +44,7 @@ function fateSection(report) {
     "nodes", "What became of the ONNX nodes",
     "Fused: part of the operator of another node, which the graph below names. Folded: the result is known at conversion, or is an input. Removed: not needed, such as a transpose that no order of axes asks for, or equal to another one.",
     sortableTable("ONNX nodes by operator", [{ title: "ONNX operator", kind: "name", value: (row) => row.operator }, number("nodes", "total"), number("own operator", "own"), number("fused", "fused"), number("folded", "folded"), number("removed", "removed")], rows),
-    lost.length ? element("details", null, element("summary", null, `The ${count(lost.length)} nodes without an operator`), sortableTable("ONNX nodes without an operator", [{ title: "node", kind: "name", value: (row) => row.name }, { title: "operator", value: (row) => row.operator }, { title: "became", value: (row) => words[row.became] || row.became }], lost)) : null
+    lost.length ? element("details", null, element("summary", null, lost.length === 1 ? "One node has no operator" : `${count(lost.length)} nodes have no operator`), sortableTable("ONNX nodes without an operator", [{ title: "node", kind: "name", value: (row) => row.name }, { title: "operator", value: (row) => row.operator }, { title: "became", value: (row) => words[row.became] || row.became }], lost)) : null
   );
 }
 
@@ -63,7 +63,7 @@ function transposeSection(report, view) {
     "transposes", "Transposes that stay",
     "A transpose stays where two users need the same values in different orders of their axes.",
     sortableTable("Transposes that stay", [
-      { title: "where", kind: "number", value: (row) => row.operator, text: open },
+      { title: "where", value: (row) => row.operator, text: open },
       { title: "tensor", kind: "name", value: (row) => row.tensor },
       { title: "shape", value: (row) => shapeText(row.shape) },
       { title: "axes", value: (row) => (row.permutation || []).join(", ") },

@@ -47,7 +47,7 @@ function fill(made, attributes, children) {
     if (typeof value === "function") made.addEventListener(name, value);
     else made.setAttribute(name, value === true ? "" : value);
   }
-  for (const child of children.flat()) if (child !== null && child !== undefined) made.append(child);
+  for (const child of children.flat(Infinity)) if (child !== null && child !== undefined) made.append(child);
   return made;
 }
 
@@ -65,6 +65,7 @@ function section(id, title, note, ...children) {
 }
 
 const MOST_ROWS = 1000;
+const FIRST_ROWS = 15;
 
 // Columns are {title, value(row), text(row), kind}; kind "number" or "name". Sorted by the header's buttons.
 function sortableTable(label, columns, rows) {
@@ -78,9 +79,12 @@ function sortableTable(label, columns, rows) {
   );
   let sorted = -1;
   let sign = 1;
-  function show(list) {
+  let shown = rows.length > FIRST_ROWS * 1.4 ? FIRST_ROWS : MOST_ROWS;
+  let order = rows;
+  const all = element("button", { type: "button", click: () => { shown = MOST_ROWS; all.remove(); show(); } }, `Show ${rows.length > MOST_ROWS ? "more" : "all " + count(rows.length)}`);
+  function show() {
     body.replaceChildren(
-      ...list.slice(0, MOST_ROWS).map((row) =>
+      ...order.slice(0, shown).map((row) =>
         element(
           "tr",
           null,
@@ -97,7 +101,7 @@ function sortableTable(label, columns, rows) {
     sign = sorted === index ? -sign : first;
     sorted = index;
     const value = columns[index].value;
-    const order = [...rows].sort((a, b) => {
+    order = [...rows].sort((a, b) => {
       const x = value(a);
       const y = value(b);
       return sign * (typeof x === "number" ? x - y : String(x).localeCompare(String(y)));
@@ -106,9 +110,9 @@ function sortableTable(label, columns, rows) {
       if (i === index) head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
       else head.removeAttribute("aria-sort");
     });
-    show(order);
+    show();
   }
-  show(rows);
+  show();
   const table = element(
     "table",
     { class: "wide" },
@@ -117,7 +121,7 @@ function sortableTable(label, columns, rows) {
     body
   );
   const more = rows.length > MOST_ROWS ? element("p", { class: "note" }, `The first ${count(MOST_ROWS)} of ${count(rows.length)}; the JSON in this page has all.`) : null;
-  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table, more);
+  return [element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, table), shown === FIRST_ROWS ? element("p", { class: "chips" }, all) : null, more];
 }
 
 // Calls `draw(width)` now and whenever the element has another width.
