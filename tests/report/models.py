@@ -13,7 +13,7 @@ TEXT_NAMES = [
     f"</script><script>{RUNS}</script>",
     f"<img src=x onerror='{RUNS}'>",
     f"<!--<script>{RUNS}",
-    f"\"><svg onload={RUNS}>",
+    f'"><svg onload={RUNS}>',
     f"${{{RUNS}}}`'\"\\",
     f"javascript:{RUNS}",
     "&lt;script&gt;&#60;b&#62;",

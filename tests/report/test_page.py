@@ -7,6 +7,7 @@ apt-get install chromium && build/venv/bin/python -m pip install playwright==1.6
 import contextlib
 import json
 import os
+import re
 import shutil
 import time
 
@@ -69,6 +70,11 @@ def is_too_wide(page):
     return page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
 
 
+def says(page, text):
+    """Waits for what the line beside the search says. Not by wait_for_function: the page's policy forbids eval."""
+    playwright.expect(page.locator(".count")).to_have_text(text)
+
+
 def chosen(page):
     return page.locator(".row.chosen").inner_text()
 
@@ -89,7 +95,7 @@ def test_search_and_keyboard(browser, network):
     with opened(browser, network / "r.html") as page:
         page.keyboard.press("/")
         page.keyboard.type("shortcut")
-        page.wait_for_function("document.querySelector('.count').textContent.startsWith('1 of ')")
+        says(page, re.compile("^1 of "))
         assert "shortcut" in chosen(page)
         first = chosen(page)
         page.keyboard.press("Enter")
@@ -98,10 +104,10 @@ def test_search_and_keyboard(browser, network):
         assert chosen(page) == first
         # An ONNX node that was fused is found where it went.
         page.fill("#search", "stem.relu")
-        page.wait_for_function("document.querySelector('.count').textContent === '1 of 1'")
+        says(page, "1 of 1")
         assert "CONV_2D" in chosen(page) and "stem.relu" in page.locator(".about").inner_text()
         page.fill("#search", "no such thing")
-        page.wait_for_function("document.querySelector('.count').textContent === 'no match'")
+        says(page, "no match")
         page.locator("#rows").focus()
         page.keyboard.press("Home")
         page.keyboard.press("ArrowDown")
@@ -169,12 +175,12 @@ def test_colours_and_run_times(browser, network, tmp_path):
         page.select_option("#colour", "weights")
         assert page.locator("#rows svg circle").first.get_attribute("class") != kinds
         page.set_input_files("#timings", network / "r.nodes.json")
-        page.wait_for_function("document.querySelector('.count').textContent.includes('run times')")
+        says(page, re.compile("run times"))
         page.select_option("#colour", "time")
         assert "37888" in page.locator(".row", has_text="CONV_2D").first.inner_text()
         (tmp_path / "bad.json").write_text('{"a": ')
         page.set_input_files("#timings", tmp_path / "bad.json")
-        page.wait_for_function("document.querySelector('.count').textContent.startsWith('not node data')")
+        says(page, re.compile("^not node data"))
 
 
 @pytest.mark.parametrize("name", ["r.html", "i.html"])
@@ -235,6 +241,8 @@ def test_hostile_names_are_shown_and_nothing_runs(browser, tmp_path):
                     }"""
                 )
                 for hostile in TEXT_NAMES:
+                    if "\0" in hostile and name == "t.html":
+                        continue  # strings of a flatbuffer end there
                     wanted = shown.get(hostile, hostile)
                     assert wanted in text, (name, hostile[:80])
                 assert text.count("\ufffd") >= len(BYTE_NAMES)
@@ -254,7 +262,7 @@ def test_strange_graphs(browser, tmp_path):
         opsets = [helper.make_opsetid("", 17), helper.make_opsetid("a", 1)]
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / f"{name}.onnx")
         done = converter.run("convert", f"{name}.onnx", "--report", f"{name}.html", cwd=tmp_path)
-        assert done.returncode == (5 if name == "refused" else 0), done
+        assert done.returncode == (8 if name == "refused" else 0), done
         assert converter.run("inspect", f"{name}.onnx", "--html", f"{name}_i.html", cwd=tmp_path).returncode == 0
         for page_name in (f"{name}.html", f"{name}_i.html"):
             with opened(browser, tmp_path / page_name) as page:
@@ -274,7 +282,7 @@ def test_100_000_operators(browser, tmp_path):
         assert opened_in < 20
         assert page.locator(".row").count() < 100
         page.fill("#search", "block24999.silu")
-        page.wait_for_function("document.querySelector('.count').textContent === '1 of 1'")
+        says(page, "1 of 1")
         assert "block24999.silu" in chosen(page)
         page.get_by_role("button", name="Collapse all").click()
         page.get_by_role("button", name="Expand all").click()

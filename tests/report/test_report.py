@@ -79,7 +79,8 @@ def test_what_became_of_each_node(tmp_path):
     convert(tmp_path, "--report", "r.json", "--verify-output")
     report = read(tmp_path / "r.json")
     assert report["version"] == 1 and report["kind"] == "conversion"
-    assert report["command_line"] == ["lowtide", "convert", "m.onnx", "-o", "m.tflite", "--report", "r.json", "--verify-output"]
+    command = ["convert", "m.onnx", "-o", "m.tflite", "--report", "r.json", "--verify-output"]
+    assert report["command_line"] == ["lowtide", *command]
     assert report["versions"]["opsets"] == {"ai.onnx": 17} and report["versions"]["producer"] == "a tester 3"
     assert report["operators_before"]["Conv"] == 1 and sum(report["operators_before"].values()) == 7
     assert sum(report["operators_after"].values()) == report["operators"]
@@ -118,7 +119,10 @@ def test_tensors_are_those_of_the_file(network):
         assert [names[i] if i >= 0 else "" for i in op["inputs"]] == other["inputs"]
     constants = {tensor["name"]: tensor["bytes"] for tensor in listed["constants"]}
     for tensor in graph["tensors"]:
-        assert tensor["name"] not in constants or tensor.get("bytes", constants[tensor["name"]]) == constants[tensor["name"]]
+        assert (
+            tensor["name"] not in constants
+            or tensor.get("bytes", constants[tensor["name"]]) == constants[tensor["name"]]
+        )
     # What the nodes became adds up: no Conv, no normalization, no activation is lost.
     assert all("became" not in node for node in graph["nodes"] if node["operator"] != "Transpose")
 
@@ -176,7 +180,7 @@ def test_refused_nodes_are_in_both_forms(tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
     for name in ("r.json", "r.html", "r.nodes.json"):
         done = converter.run("convert", "m.onnx", "--report", name, cwd=tmp_path)
-        assert done.returncode == 5, done
+        assert done.returncode == 8, done
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "r.html", "r.json"]
     for name in ("r.json", "r.html"):
         report = read(tmp_path / name)
@@ -191,7 +195,9 @@ def test_inspection(network):
         report = read(network / "i.html")
         listed = json.loads(converter.run("inspect", model, "--json", cwd=network).stdout)
         assert report["format"] == listed["format"] and report["facts"] == listed["facts"]
-        assert [op["op"] for op in report["graphs"][0]["operators"]] == [op["op"] for op in listed["graphs"][0]["operators"]]
+        assert [op["op"] for op in report["graphs"][0]["operators"]] == [
+            op["op"] for op in listed["graphs"][0]["operators"]
+        ]
     both = converter.run("inspect", "m.tflite", "--html", "i.html", "--json", cwd=network)
     assert json.loads(both.stdout) == listed
 
@@ -209,7 +215,7 @@ def test_paths_are_refused_before_the_work(tmp_path):
         (["convert", "m.onnx", "--report", "link.html"], 2, "is the input or the output"),
         (["convert", "m.onnx", "--report", "folder.html"], 7, "not a regular file"),
         (["convert", "m.onnx", "--report", "absent/r.html"], 3, "cannot be written"),
-        (["convert", "m.onnx", "--report", "/proc/self/r.html"], None, "r.html"),
+        (["convert", "m.onnx", "--report", "/proc/self/r.html"], None, "/proc/self"),
         (["inspect", "m.onnx", "--html", "r.json"], 2, "must end in .html"),
         (["inspect", "m.onnx", "--html", "link.html"], 2, "is the model"),
         (["inspect", "m.onnx", "--html", "absent/r.html"], 3, "cannot be written"),

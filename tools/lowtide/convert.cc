@@ -36,7 +36,6 @@ namespace fs = std::filesystem;
 using emit::VerifiedTensor;
 using layout::WeightForm;
 using stream::Budget;
-using stream::Code;
 using stream::Error;
 
 // Collected while the conversion runs.

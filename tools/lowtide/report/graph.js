@@ -304,7 +304,7 @@ class GraphView {
   }
   valueText(value) {
     if (value === 0) return "";
-    return this.colour === "time" ? String(+value.toPrecision(4)) : fileSize(value);
+    return this.colour === "time" ? String(+value.toPrecision(6)) : fileSize(value);
   }
   async readTimings(file) {
     if (!file.files.length) return;

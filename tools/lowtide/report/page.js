@@ -178,7 +178,8 @@ function showReport(report) {
   if (report.kind === "refusal" && report.operators_before) parts.push(section("operators", "Operators of the model", null, countBars("ONNX nodes", report.operators_before)));
   parts.push(runSection(report));
   document.getElementById("main").replaceChildren(...parts.filter(Boolean));
-  document.getElementById("contents").replaceChildren(...sections.map(({ id, title: text }) => element("a", { href: "#" + id }, text)));
+  const short = { memory: "Memory", sizes: "Sizes", operators: "Operators", graph: "Graph", transposes: "Transposes", nodes: "ONNX nodes", tensors: "Constants", types: "Types", refused: "Refused", open: "Not judged", run: "Run" };
+  document.getElementById("contents").replaceChildren(...sections.map(({ id, title: text }) => element("a", { href: "#" + id }, short[id] || text)));
   if (view) {
     view.draw();
     document.addEventListener("keydown", (event) => {

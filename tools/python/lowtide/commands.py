@@ -43,7 +43,7 @@ class Conversion:
     output : pathlib.Path or None
         The file that was written; None with `dry_run`.
     report : dict
-        The report (schemas/report.schema.json), with `peak_rss` of the program in bytes and much else.
+        The figures of the report (schemas/report.schema.json), with `peak_rss` of the program in bytes and much else.
     listing : str
         The graph after the pass `dump_after`; empty without it.
     """
@@ -331,7 +331,7 @@ def convert(
     dry_run : bool
         Write nothing.
     report : path, optional
-        Keep the report as JSON in this file as well.
+        Write the report to this file as well: .json, .html, or .nodes.json for Model Explorer.
     dump_after : str, optional
         Name of a pass; the graph after it is `Conversion.listing`.
     progress : callable, optional
