@@ -17,11 +17,13 @@ WRITING = ("create", "pwrite", "write", "fallocate", "ftruncate")
 
 
 # Calls without which it goes on: advice, the closing of what was read, the first of two ways to make an unnamed file,
-# mapping, because what is not mapped is read.
+# mapping, because what is not mapped is read; the closing of a temporary that is deleted.
 def may_pass(call):
     return (
         call.name in ("close", "create", "mmap")
         and not call.is_output
+        or call.name == "close"
+        and call.path.endswith(" (deleted)")
         or call.name == "sync_file_range"
         or call.name == "fstat"
         and call.is_output

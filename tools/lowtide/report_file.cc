@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -13,6 +14,7 @@
 #include "emit/json_text.h"
 #include "stream/error.h"
 #include "stream/file/out_file.h"
+#include "stream/file/system_call.h"
 #include "stream/file/temporary.h"
 #include "tools/lowtide/command_line.h"
 #include "tools/lowtide/report_page.h"
@@ -62,7 +64,11 @@ void check_can_be_written(const std::string& what, const fs::path& path) {
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     throw stream::Error(stream::Code::kNotFound,
                         fmt::format("the {}'s folder {} cannot be written", what, folder.string()));
-  const stream::Temporary trial(path);  // in folders such as /proc no file can be made, whatever their modes say
+  // In folders such as /proc no file can be made, whatever their modes say.
+  stream::Temporary trial(path);
+  if (const int error = trial.close())
+    throw stream::Error(stream::is_no_space(error) ? stream::Code::kNoSpace : stream::Code::kIo,
+                        fmt::format("the {} {} cannot be written: {}", what, path.string(), std::strerror(error)));
 }
 
 void write_report(const fs::path& path, ReportForm form, const nlohmann::ordered_json& values,
