@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a report in Chromium, by Playwright, without a network. Skipped where one of both is absent; on Debian:
 
-apt-get install chromium && build/venv/bin/python -m pip install playwright==1.65.2 axe-playwright-python==0.1.8
+apt-get install chromium && build/venv/bin/python -m pip install --requirement tests/report/requirements.txt
 """
 
 import contextlib

@@ -32,7 +32,7 @@ def read(path):
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
-    """The ResNet-DUC network of the benchmarks, small images, with reports in all forms."""
+    """The ResNet101-DUC network, with reports in all forms."""
     folder = tmp_path_factory.mktemp("duc")
     assert converter.run("make-model", "duc", "-o", "m.onnx", cwd=folder).returncode == 0
     for name in ("r.json", "r.html", "r.nodes.json"):
