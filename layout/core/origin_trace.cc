@@ -62,12 +62,9 @@ OriginResult OriginTrace::result(const Graph& graph) const {
   // Pairs of a living origin and a node that went into it.
   std::vector<std::pair<uint32_t, uint32_t>> fused;
   for (uint32_t origin = 1; origin < out.fates.size(); ++origin) {
-    if (alive[origin]) {
-      out.fates[origin] = Fate::kOps;
-    } else if (into[origin] != 0) {
-      out.fates[origin] = Fate::kOps;
-      fused.emplace_back(into[origin], origin);
-    } else if (has_op[origin]) {
+    const bool is_fused = !alive[origin] && into[origin] != 0;
+    if (is_fused) fused.emplace_back(into[origin], origin);
+    if (is_fused || has_op[origin]) {
       out.fates[origin] = Fate::kOps;
     } else if (it != has_op_.end() && origin < it->second.size() && it->second[origin]) {
       out.fates[origin] = Fate::kRemoved;
