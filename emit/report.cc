@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "emit/json_text.h"
 #include "stream/printable.h"
 #include "stream/recipe/in_place.h"
 
@@ -149,8 +148,6 @@ std::string report_text(const Report& report) {
   out += "\n";
   return out;
 }
-
-std::string report_json(const Report& report) { return json_text(report_values(report)); }
 
 nlohmann::ordered_json report_values(const Report& report) {
   const WriteResult& w = report.written;

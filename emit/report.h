@@ -35,8 +35,7 @@ struct Report {
 
 // A few lines, each ended by a newline.
 std::string report_text(const Report& report);
-// One JSON object, ended by a newline.
-std::string report_json(const Report& report);
+// The figures of a report (schemas/report.schema.json).
 nlohmann::ordered_json report_values(const Report& report);
 
 // "260.1 MB" (powers of 1000, for files) and "18.2 MiB" (powers of 1024, for memory).

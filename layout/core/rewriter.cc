@@ -44,10 +44,15 @@ void Rewriter::set_input(OpId id, size_t slot, ValueId to) {
   if (from == kAbsent) return;
   std::vector<OpId>& list = users_[static_cast<size_t>(from)];
   list.erase(std::find(list.begin(), list.end(), id));
-  drop_if_unused(from);
+  drop_if_unused(from, op(id).origin);
 }
 
 void Rewriter::replace(ValueId from, ValueId to) {
+  const OpId made_by = producer(to);
+  replace(from, to, made_by < 0 ? kNoOrigin : op(made_by).origin);
+}
+
+void Rewriter::replace(ValueId from, ValueId to, uint32_t into) {
   if (from == to) return;
   const std::vector<OpId> list = std::move(users_[static_cast<size_t>(from)]);
   users_[static_cast<size_t>(from)].clear();
@@ -62,10 +67,10 @@ void Rewriter::replace(ValueId from, ValueId to) {
   outputs_[static_cast<size_t>(from)] = 0;
   if (graph.at(to).name.empty() && !graph.at(to).is_constant())
     graph.at(to).name = std::exchange(graph.at(from).name, {});
-  drop_if_unused(from);
+  drop_if_unused(from, into);
 }
 
-void Rewriter::drop_if_unused(ValueId id) {
+void Rewriter::drop_if_unused(ValueId id, uint32_t into) {
   std::vector<ValueId> pending{id};
   while (!pending.empty()) {
     ValueId unused = pending.back();
@@ -76,6 +81,8 @@ void Rewriter::drop_if_unused(ValueId id) {
                               [&](ValueId out) { return out != kAbsent && uses(out) > 0; });
     if (needed) continue;
     op(producer_op).kind = Kind::kDead;
+    if (const uint32_t origin = op(producer_op).origin; into != kNoOrigin && origin != into)
+      graph.fused_origins.emplace_back(origin, into);
     for (ValueId in : op(producer_op).inputs) {
       if (in == kAbsent) continue;
       std::vector<OpId>& list = users_[static_cast<size_t>(in)];

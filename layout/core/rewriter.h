@@ -30,14 +30,17 @@ class Rewriter {
   bool is_constant(ValueId id) const { return id != kAbsent && graph.at(id).is_constant(); }
 
   // Replaces every use of `from` by `to`, and removes the producer of `from` if it has no other use. `to` gets the ONNX
-  // name of `from` if it has none.
+  // name of `from` if it has none. Reports say that the nodes of removed ops became part of the op that makes `to`;
+  // with `into`, of that origin's op; with kNoOrigin, that they were removed.
   void replace(ValueId from, ValueId to);
+  void replace(ValueId from, ValueId to, uint32_t into);
+  static constexpr uint32_t kNoOrigin = 0;
   void set_input(OpId id, size_t slot, ValueId to);
   // Registers the uses of ops that were built; call it after building.
   void note_new_ops();
 
  private:
-  void drop_if_unused(ValueId id);
+  void drop_if_unused(ValueId id, uint32_t into);
   std::vector<std::vector<OpId>> users_;
   std::vector<int> outputs_;  // how often a value is a graph output
   size_t noted_ = 0;

@@ -191,7 +191,8 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       ->excludes(command->get_option("--quiet"))
       ->group(kMessageOptions);
   file_option(command->add_option("--report", options.report,
-                                  "write what was done, or which nodes cannot be converted, to this file as JSON"))
+                                  "write what was done, or which nodes cannot be converted, to this file: .json, "
+                                  ".html for a page, or .nodes.json for Model Explorer"))
       ->group(kMessageOptions);
   number_option(command->add_option("--progress-fd", options.progress_fd,
                                     "write progress, the result and errors to this file descriptor, as lines of JSON"),
@@ -205,7 +206,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       "  lowtide convert model.onnx\n"
       "  lowtide convert model.onnx -o out/model.tflite --max-rss 64M\n"
       "  lowtide convert model.onnx --shape image=1,3,512,512 --layout image=nhwc\n"
-      "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.json");
+      "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.html");
   return command;
 }
 
@@ -227,12 +228,14 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
   file_option(command->add_option("file", options.path, "the model (.onnx or .tflite, or either with .zst)"))
       ->required();
   command->add_flag("--json", options.json, "print JSON");
+  file_option(command->add_option("--html", options.html, "write a page with sizes and the graph to this file"));
   add_errors_option(*command);
   add_zstd_ratio(*command, options.max_zstd_ratio);
   command->footer(
       "Examples:\n"
       "  lowtide inspect model.onnx | less\n"
-      "  lowtide inspect --json model.tflite > model.json");
+      "  lowtide inspect --json model.tflite > model.json\n"
+      "  lowtide inspect model.tflite --html model.html");
   return command;
 }
 
@@ -476,6 +479,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   }
 
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  convert.arguments = inspect.arguments = arguments;
   replace_help(arguments);
   check_command_name(commands, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end

@@ -31,6 +31,7 @@ struct ConversionOptions {
 
 struct ConvertCommand : ConversionOptions {
   std::string output, report, dump_after;  // empty: not given
+  std::vector<std::string> arguments;      // all, as given
   bool dry_run = false, verbose = false, verify = false;
   int zstd_level = 3;
   int progress_fd = -1;  // -1: not given
@@ -41,7 +42,8 @@ struct CheckCommand : ConversionOptions {
 };
 
 struct InspectCommand {
-  std::string path;
+  std::string path, html;              // html: empty when not given
+  std::vector<std::string> arguments;  // all, as given
   bool json = false;
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
 };

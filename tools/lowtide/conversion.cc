@@ -121,6 +121,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     write.external_buffers = options.external;
     if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;
     out.plan = plan_tflite(*converted.model, write);
+    if (watchers.on_planned) watchers.on_planned(*converted.model, out.plan);
     out.budget_peak = budget.high_water();
   } catch (Error& error) {
     error.add_place({.file = options.input});
