@@ -217,7 +217,7 @@ class Candidates:
         taken_in = _TAKEN_IN | _QUANTIZES if integers else _TAKEN_IN
         found = [value.name] if value.name in self._graph.producer else self._behind(index, taken_in)
         if integers:
-            found = self._as_integers(found)
+            found = [name for name in self._as_integers(found) if self._is_on_scale(name, value)]
         return [name for name in found if not self._before_quantize(name)]
 
     def _behind(self, index: int, taken_in: set[str]) -> list[str]:
@@ -255,6 +255,21 @@ class Candidates:
                 if user.operator == "QuantizeLinear":
                     found[user.outputs[0]] = None
         return [name for name in dict.fromkeys([*found, *names]) if name in self._graph.producer]
+
+    def _is_on_scale(self, name: str, value: Value) -> bool:
+        """False if a value has another scale than a tensor: a choice of integers may come before they are rescaled."""
+        producer = self._graph.producer.get(name)
+        if (
+            producer is None
+            or producer.operator not in _QUANTIZES
+            or len(producer.inputs) < 2
+            or value.quantization is None
+        ):
+            return True
+        scale = self._graph.initializers.get(producer.inputs[1])
+        if scale is None or scale.number is None or value.quantization.scale.size != 1:
+            return True
+        return math.isclose(scale.number, float(value.quantization.scale[0]), rel_tol=1e-5)
 
     def _before_quantize(self, name: str, depth: int = 4) -> bool:
         """Whether a value is only quantized: as an output it would keep ONNX Runtime from computing in integers."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of an .onnx file's main graph, and where values go. No bytes of weights are read."""
+"""The nodes of an .onnx file's main graph, and where values go. Of weights, only single numbers are read."""
 
 from __future__ import annotations
 
 import dataclasses
+import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -13,7 +14,8 @@ from .onnx_header import Field, Reader
 _MODEL_GRAPH = 7
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_DOMAIN = 1, 2, 3, 4, 7
-_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME = 1, 2, 8
+_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 8, 9
+_FLOAT = 1
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
 
 
@@ -35,11 +37,12 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Initializer:
-    """A weight: its name, ONNX's number of its element type, its shape."""
+    """A weight: its name, ONNX's number of its element type, its shape, and its value if it is one float."""
 
     name: str
     type: int
     shape: tuple[int, ...]
+    number: float | None = None
 
 
 @dataclasses.dataclass
@@ -103,6 +106,7 @@ def _varints(reader: Reader, field: Field) -> Iterator[int]:
 def _initializer(reader: Reader, field: Field) -> Initializer:
     name, kind = "", 0
     shape: list[int] = []
+    number: float | None = None
     for part in reader.fields(field.value, field.end):
         if part.number == _TENSOR_NAME and part.kind == 2:
             name = reader.text(part)
@@ -110,7 +114,9 @@ def _initializer(reader: Reader, field: Field) -> Initializer:
             kind = part.varint
         elif part.number == _TENSOR_DIMS and part.kind in (0, 2):
             shape += _varints(reader, part)
-    return Initializer(name, kind, tuple(shape))
+        elif part.number in (_TENSOR_FLOATS, _TENSOR_RAW) and part.kind in (2, 5) and part.end - part.value == 4:
+            number = struct.unpack("<f", reader.range(part.value, part.end))[0]
+    return Initializer(name, kind, tuple(shape), number if kind == _FLOAT else None)
 
 
 def _value_name(reader: Reader, field: Field) -> str:
