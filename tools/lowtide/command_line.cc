@@ -83,6 +83,7 @@ CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& 
         return fmt::format("'{}' is not one of {}{}", text, fmt::join(names, ", "), stream::did_you_mean(text, names));
       },
       "");
+  known.name(fmt::format("{}", fmt::join(names, " ")));  // where described() finds them
   return option->check(known)->type_name(type);
 }
 
@@ -266,6 +267,19 @@ CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
   return command;
 }
 
+constexpr const char* kDocsName = "generate-docs";
+
+CLI::App* add_generate_docs(CLI::App& app, DocsCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      kDocsName, "Write manual pages and completions of bash, zsh and fish, in the folders of a share/ folder.");
+  command->group("");  // not shown by --help
+  command->add_option("folder", options.folder, "the share/ folder, such as ~/.local/share")
+      ->type_name("FOLDER")
+      ->required();
+  command->footer("Examples:\n  lowtide generate-docs ~/.local/share");
+  return command;
+}
+
 // ---- Help ----
 
 // Lines of at most 80 columns, that begin at `column`, where the first line is begun already.
@@ -336,6 +350,69 @@ class HelpText : public CLI::Formatter {
 std::string without_double_gaps(std::string text) {
   for (size_t at; (at = text.find("\n\n\n")) != text.npos;) text.erase(at, 1);
   return text;
+}
+
+// ---- The program as data ----
+
+std::vector<std::string> divided(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::string> out;
+  for (std::string word; words >> word;) out.push_back(word);
+  return out;
+}
+
+OptionDescription described(CLI::Option& option) {
+  OptionDescription out;
+  if (option.get_positional()) {
+    out.argument = HelpText::upper_case(option.get_name());
+  } else {
+    if (!option.get_snames().empty()) out.short_name = "-" + option.get_snames().front();
+    if (!option.get_lnames().empty()) out.long_name = "--" + option.get_lnames().front();
+  }
+  if (option.get_type_size() != 0) out.type = option.get_type_name();
+  try {
+    out.choices = divided(option.get_validator(0)->get_name());
+  } catch (const CLI::OptionNotFound&) {  // it has no validator
+  }
+  out.text = option.get_description();
+  out.group = option.get_group();
+  out.is_required = option.get_required();
+  out.is_repeatable = option.get_expected_max() > 1;
+  return out;
+}
+
+CommandDescription described(CLI::App& app) {
+  constexpr std::string_view kExamples = "Examples:\n";
+  CommandDescription out;
+  if (app.get_parent() != nullptr) out.name = app.get_name();
+  out.usage = HelpText::usage_line(app);
+  out.text = app.get_description();
+  std::vector<std::string> groups = {"Options"};
+  for (const std::string& group : app.get_groups())
+    if (group != "Options") groups.push_back(group);
+  for (CLI::Option* option : app.get_options())
+    if (option->get_positional()) out.options.push_back(described(*option));
+  for (const std::string& group : groups)
+    for (CLI::Option* option : app.get_options())
+      if (!option->get_positional() && option->get_group() == group) out.options.push_back(described(*option));
+  const std::string footer = app.get_footer();
+  const size_t examples = footer.find(kExamples);
+  out.notes = footer.substr(0, examples);
+  out.notes.erase(out.notes.find_last_not_of('\n') + 1);
+  if (examples != footer.npos) {
+    std::istringstream lines(footer.substr(examples + kExamples.size()));
+    for (std::string line; std::getline(lines, line);) out.examples.push_back(line.substr(line.find_first_not_of(' ')));
+  }
+  return out;
+}
+
+ProgramDescription described_program(CLI::App& app) {
+  ProgramDescription out;
+  out.version = LOWTIDE_VERSION;
+  out.program = described(app);
+  for (CLI::App* command : app.get_subcommands([](CLI::App* command) { return !command->get_group().empty(); }))
+    out.commands.push_back(described(*command));
+  return out;
 }
 
 // ---- Errors, in words that say what would be right ----
@@ -411,7 +488,8 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
   if (arguments.empty())
     usage_error(fmt::format("a command is missing (commands: {}; see lowtide --help)", fmt::join(commands, ", ")));
   const std::string& name = arguments[0];
-  if (is_option(name) || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
+  if (is_option(name) || name == kDocsName) return;
+  if (std::find(commands.begin(), commands.end(), name) != commands.end()) return;
   if (name == "run")
     usage_error("'run' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'");
   if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
@@ -453,10 +531,12 @@ Command parse_command_line(int argc, const char* const* argv) {
   CheckCommand check;
   InspectCommand inspect;
   MakeModelCommand make_model;
+  DocsCommand docs;
   CLI::App* convert_app = add_convert(app, convert);
   CLI::App* check_app = add_check(app, check);
   CLI::App* inspect_app = add_inspect(app, inspect);
   CLI::App* make_model_app = add_make_model(app, make_model);
+  CLI::App* docs_app = add_generate_docs(app, docs);
   std::vector<std::string> commands;
   for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app}) {
     command->group("Commands");
@@ -479,6 +559,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (convert_app->parsed()) return convert;
   if (check_app->parsed()) return check;
   if (inspect_app->parsed()) return inspect;
+  if (docs_app->parsed()) {
+    docs.program = described_program(app);
+    return docs;
+  }
   return make_model;
 }
 

@@ -11,5 +11,6 @@ void convert_model(const ConvertCommand& command);
 void check_model(const CheckCommand& command);
 void inspect_model(const InspectCommand& command);
 void make_test_model(const MakeModelCommand& command);
+void generate_docs(const DocsCommand& command);
 
 }  // namespace lowtide::tools
