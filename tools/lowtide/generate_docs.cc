@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <span>
 #include <system_error>
 
 #include "stream/error.h"
+#include "stream/file/out_file.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/completion.h"
 #include "tools/lowtide/man_page.h"
-#include "tools/lowtide/text_file.h"
 
 namespace lowtide::tools {
 namespace {
@@ -21,7 +22,9 @@ void write_below(const std::filesystem::path& folder, const std::filesystem::pat
   if (error)
     throw stream::Error(stream::Code::kNotFound,
                         fmt::format("the folder {} cannot be made: {}", path.parent_path().string(), error.message()));
-  write_text(path, text);
+  stream::OutFile file(path, text.size());
+  file.write_at(0, std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 }  // namespace

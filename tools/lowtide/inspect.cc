@@ -2,44 +2,14 @@
 // lowtide inspect: lists a model of either format.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "emit/listing.h"
-#include "stream/file/file.h"
-#include "stream/file/known_formats.h"
-#include "stream/onnx/reader.h"
-#include "stream/tflite/reader.h"
-#include "tools/lowtide/absent_inputs.h"
+#include "tools/library/model_listing.h"
 #include "tools/lowtide/commands.h"
 
 namespace lowtide::tools {
-namespace {
-
-constexpr uint64_t kInspectBudget = uint64_t{16} << 20;
-
-// By its first bytes; a file that is cut or damaged there has its name.
-bool is_tflite(std::filesystem::path path, stream::Budget& budget) {
-  const auto source = stream::open_file(path);
-  const bool is_compressed = path.extension() == ".zst";
-  const auto first = is_compressed ? stream::first_decompressed_bytes(*source, budget) : stream::first_bytes(*source);
-  if (stream::begins_like_onnx(first)) return false;
-  if (is_compressed) path.replace_extension();
-  return stream::begins_like_tflite(first) || path.extension() == ".tflite";
-}
-
-emit::Listing listing_of_file(const InspectCommand& options, stream::Budget& budget) {
-  const stream::SpillOptions spill_options = {.max_ratio = options.max_zstd_ratio};
-  if (!is_tflite(options.path, budget)) return emit::listing(stream::read_onnx(options.path, budget, spill_options));
-  const tfl::Model model = stream::read_tflite(options.path, budget, spill_options);
-  check_absent_inputs(model);
-  return emit::listing(model);
-}
-
-}  // namespace
 
 void inspect_model(const InspectCommand& options) {
-  stream::Budget budget(kInspectBudget);
-  emit::Listing listing = listing_of_file(options, budget);
+  const emit::Listing listing = listing_of_file(options.path, options.max_zstd_ratio);
   fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
 }
 
