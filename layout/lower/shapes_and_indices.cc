@@ -170,8 +170,8 @@ Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t othe
   const int last[] = {1};
   Val places = lo.b.unsqueeze(non_negative_indices(lo, axes, rank), last), shape = lo.b.i32({rank});
   Val hits = lo.b.scatter_nd(places, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), shape);
-  return lo.b.select(lo.b.greater(hits, lo.b.i32_scalar(0)), lo.b.scatter_nd(places, values, shape),
-                     lo.b.i32_scalar(otherwise));
+  const Val given = lo.b.scatter_nd(places, values, shape);
+  return lo.b.select(lo.b.greater(hits, lo.b.i32_scalar(0)), given, lo.b.i32_scalar(otherwise));
 }
 
 }  // namespace lowtide::layout

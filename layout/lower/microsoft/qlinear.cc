@@ -30,7 +30,10 @@ Val centred(Lowering& lo, size_t at) {
 
 Val scale(Lowering& lo, size_t at) { return one_parameter(lo, lo.input(at)); }
 
-Val real(Lowering& lo, size_t at) { return lo.b.mul(centred(lo, at), scale(lo, at + 1)); }
+Val real(Lowering& lo, size_t at) {
+  const Val factor = scale(lo, at + 1);
+  return lo.b.mul(centred(lo, at), factor);
+}
 
 // Sets the output from `levels` in units of the scale, which is the input before `zero_at`. Without a zero point its
 // type is that of the first input.
@@ -55,13 +58,20 @@ void output_rounded_last(Lowering& lo, Val levels, size_t zero_at) {
 
 void lower_qlinear_add(Lowering& lo) {
   Builder& b = lo.b;
-  auto levels = [&](size_t at) { return b.mul(centred(lo, at), b.div(scale(lo, at + 1), scale(lo, 6))); };
-  output_rounded_last(lo, b.add(levels(0), levels(3)), 7);
+  auto levels = [&](size_t at) {
+    const Val of_y = scale(lo, 6);
+    const Val factor = b.div(scale(lo, at + 1), of_y);
+    return b.mul(centred(lo, at), factor);
+  };
+  const Val other = levels(3);
+  output_rounded_last(lo, b.add(levels(0), other), 7);
 }
 
 void lower_qlinear_mul(Lowering& lo) {
-  const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), scale(lo, 4)), scale(lo, 6));
-  output_rounded_last(lo, lo.b.mul(lo.b.mul(centred(lo, 0), centred(lo, 3)), factor), 7);
+  const Val of_y = scale(lo, 6), of_other = scale(lo, 4);
+  const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), of_other), of_y);
+  const Val other = centred(lo, 3);
+  output_rounded_last(lo, lo.b.mul(lo.b.mul(centred(lo, 0), other), factor), 7);
 }
 
 void lower_qlinear_sigmoid(Lowering& lo) { output_real(lo, lo.b.logistic(real(lo, 0)), 3); }
@@ -82,7 +92,8 @@ void lower_qlinear_global_average_pool(Lowering& lo) {
     axes.push_back(axis);
     count *= static_cast<double>(lo.need_static(b.dim(x, axis), "the size of a pooled axis"));
   }
-  const Val factor = b.div(scale(lo, 1), b.mul(scale(lo, 3), count));
+  const Val divisor = b.mul(scale(lo, 3), count);
+  const Val factor = b.div(scale(lo, 1), divisor);
   output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
 }
 
@@ -95,7 +106,9 @@ void lower_qlinear_average_pool(Lowering& lo) {
         "AveragePool");
   const Val x = centred(lo, 0);
   const Val y = average_pool(lo, last ? channels_first(lo, x) : x);
-  output_rounded_last(lo, b.mul(last ? channels_last(lo, y) : y, b.div(scale(lo, 1), scale(lo, 3))), 4);
+  const Val of_y = scale(lo, 3);
+  const Val factor = b.div(scale(lo, 1), of_y);
+  output_rounded_last(lo, b.mul(last ? channels_last(lo, y) : y, factor), 4);
 }
 
 // `opset` is that of the Softmax. ONNX Runtime's kernel represents 1 by a whole number of levels, rounded down: 254 for
@@ -107,7 +120,10 @@ void lower_qlinear_softmax(Lowering& lo) {
   output_levels(lo, b.mul(y, b.floor(b.div(b.scalar_like(1, one), one))), 4);
 }
 
-void lower_qlinear_where(Lowering& lo) { output_real(lo, lo.b.select(lo.input(0), real(lo, 1), real(lo, 4)), 7); }
+void lower_qlinear_where(Lowering& lo) {
+  const Val otherwise = real(lo, 4);
+  output_real(lo, lo.b.select(lo.input(0), real(lo, 1), otherwise), 7);
+}
 
 // The result's scale and zero point, then each tensor with its own.
 void lower_qlinear_concat(Lowering& lo) {
@@ -117,7 +133,8 @@ void lower_qlinear_concat(Lowering& lo) {
   std::vector<Val> parts;
   for (size_t at = 2; at < lo.input_count(); at += 3) parts.push_back(real(lo, at));
   const int axis = lo.axis(lo.need_attr_i("axis"), lo.rank(parts[0]));
-  const Val levels = lo.b.div(lo.b.concat(parts, axis), scale(lo, 0));
+  const Val of_y = scale(lo, 0);
+  const Val levels = lo.b.div(lo.b.concat(parts, axis), of_y);
   need_8_bits(lo, lo.input(1));
   lo.output(0, as_levels(lo, levels, one_parameter(lo, lo.input(1)), lo.dtype(lo.input(1))));
 }
