@@ -267,6 +267,36 @@ CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
   return command;
 }
 
+CLI::App* add_ops(CLI::App& app, OpsCommand& options) {
+  CLI::App* command = app.add_subcommand("ops", "List the ONNX operators that can be converted, and what they become.");
+  command->add_option("operator", options.name, "one operator, such as Conv or com.microsoft.Gelu")
+      ->type_name("OPERATOR");
+  command->add_flag("--json", options.json, "print JSON");
+  add_errors_option(*command);
+  command->footer(
+      "Whether a node is converted depends on its attributes and types too: lowtide convert --dry-run tells.\n\n"
+      "Examples:\n"
+      "  lowtide ops\n"
+      "  lowtide ops Conv\n"
+      "  lowtide ops --json > operators.json");
+  return command;
+}
+
+CLI::App* add_doctor(CLI::App& app, DoctorCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Show what of this machine matters for a conversion: memory limits, the disk, the kernel.");
+  command->add_option("folder", options.folder, "the folder of the output (default: the current one)")
+      ->type_name("FOLDER");
+  command->add_flag("--json", options.json, "print JSON");
+  add_errors_option(*command);
+  command->footer(
+      "The exit status is 0 if no problem was found.\n\n"
+      "Examples:\n"
+      "  lowtide doctor\n"
+      "  lowtide doctor /mnt/models");
+  return command;
+}
+
 constexpr const char* kDocsName = "generate-docs";
 
 CLI::App* add_generate_docs(CLI::App& app, DocsCommand& options) {
@@ -531,14 +561,18 @@ Command parse_command_line(int argc, const char* const* argv) {
   CheckCommand check;
   InspectCommand inspect;
   MakeModelCommand make_model;
+  OpsCommand ops;
+  DoctorCommand doctor;
   DocsCommand docs;
   CLI::App* convert_app = add_convert(app, convert);
   CLI::App* check_app = add_check(app, check);
   CLI::App* inspect_app = add_inspect(app, inspect);
   CLI::App* make_model_app = add_make_model(app, make_model);
+  CLI::App* ops_app = add_ops(app, ops);
+  CLI::App* doctor_app = add_doctor(app, doctor);
   CLI::App* docs_app = add_generate_docs(app, docs);
   std::vector<std::string> commands;
-  for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app}) {
+  for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app, ops_app, doctor_app}) {
     command->group("Commands");
     commands.push_back(command->get_name());
   }
@@ -559,6 +593,8 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (convert_app->parsed()) return convert;
   if (check_app->parsed()) return check;
   if (inspect_app->parsed()) return inspect;
+  if (ops_app->parsed()) return ops;
+  if (doctor_app->parsed()) return doctor;
   if (docs_app->parsed()) {
     docs.program = described_program(app);
     return docs;

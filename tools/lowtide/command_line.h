@@ -51,6 +51,16 @@ struct MakeModelCommand {
   bool quiet = false;
 };
 
+struct OpsCommand {
+  std::string name;  // empty: all operators
+  bool json = false;
+};
+
+struct DoctorCommand {
+  std::string folder = ".";
+  bool json = false;
+};
+
 // Not shown by --help: for those who build packages.
 struct DocsCommand {
   std::string folder;
@@ -62,7 +72,8 @@ struct Answer {
   std::string text;
 };
 
-using Command = std::variant<Answer, ConvertCommand, CheckCommand, InspectCommand, MakeModelCommand, DocsCommand>;
+using Command = std::variant<Answer, ConvertCommand, CheckCommand, InspectCommand, MakeModelCommand, OpsCommand,
+                             DoctorCommand, DocsCommand>;
 
 // Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
 Command parse_command_line(int argc, const char* const* argv);
