@@ -274,7 +274,8 @@ CLI::App* add_ops(CLI::App& app, OpsCommand& options) {
   command->add_flag("--json", options.json, "print JSON");
   add_errors_option(*command);
   command->footer(
-      "Whether a node is converted depends on its attributes and types too: lowtide convert --dry-run tells.\n\n"
+      "Whether a node is converted depends on its attributes and types too:\n"
+      "lowtide convert --dry-run tells.\n\n"
       "Examples:\n"
       "  lowtide ops\n"
       "  lowtide ops Conv\n"
