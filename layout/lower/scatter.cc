@@ -22,7 +22,8 @@ struct UpdateRows {
 Val scattered(Lowering& lo, const UpdateRows& rows, Val updates, Dim width) {
   const Dim shape[] = {rows.count, width};
   const int last[] = {1};
-  return lo.b.scatter_nd(lo.b.unsqueeze(rows.indices, last), updates, lo.b.dims(shape));
+  const Val size = lo.b.dims(shape);
+  return lo.b.scatter_nd(lo.b.unsqueeze(rows.indices, last), updates, size);
 }
 
 // The rows with at least one update: bool [count, 1].
