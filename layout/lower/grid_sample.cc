@@ -49,7 +49,8 @@ Val size_at(Lowering& lo, Val sizes, int64_t i) {
 // The positions of `size` elements between -1 and 1.
 Val normalized_positions(Lowering& lo, Val size, bool align_corners) {
   Builder& b = lo.b;
-  Val i = b.cast(b.range(b.i32_scalar(0), size, b.i32_scalar(1)), DType::kFloat32);
+  const Val step = b.i32_scalar(1);
+  Val i = b.cast(b.range(b.i32_scalar(0), size, step), DType::kFloat32);
   Val whole = b.cast(size, DType::kFloat32);
   if (align_corners) {
     const Val gaps = b.sub(whole, 1);

@@ -41,7 +41,8 @@ void place_by_size(Lowering& lo, RoiAxis& axis, Val bin, Val start, int64_t bins
   Val at_least_one = b.maximum(axis.samples, b.scalar_like(1, bin));
   Val most = b.cast(b.reduce_max(at_least_one, std::vector<int>{0, 1}, false), DType::kInt32);
   most = b.maximum(most, b.i32_scalar(1));  // there may be no regions
-  Val sample = b.cast(b.range(b.i32_scalar(0), most, b.i32_scalar(1)), DType::kFloat32);
+  const Val step = b.i32_scalar(1);
+  Val sample = b.cast(b.range(b.i32_scalar(0), most, step), DType::kFloat32);
   axis.most = b.dim(sample, 0);
   const std::vector<Dim> flat = {regions, b.graph.symbols.mul(bins, axis.most)};
   Val part = unsqueeze_axes(lo, b.div(b.add(sample, 0.5), at_least_one), {1});  // [rois, 1, samples], in bins

@@ -132,7 +132,9 @@ Val filled_with(Lowering& lo, std::span<const Dim> dims, Val scalar) {
 
 Val iota(Lowering& lo, Dim dim, DType dtype) {
   if (!core::is_symbol(dim)) return lo.b.constant(stream::recipe::iota(0, 1, dtype, dim));
-  return lo.b.range(lo.b.scalar(0, dtype), dim_as_scalar(lo, dim, dtype), lo.b.scalar(1, dtype));
+  const Val step = lo.b.scalar(1, dtype);
+  const Val end = dim_as_scalar(lo, dim, dtype);
+  return lo.b.range(lo.b.scalar(0, dtype), end, step);
 }
 
 Val as_i32_clamped(Lowering& lo, Val list) {
