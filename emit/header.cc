@@ -217,24 +217,6 @@ flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& grap
   return tflite::CreateOperator(fbb_, code, made_inputs, made_outputs, options.type, options.table);
 }
 
-// Values in the order in which the graph meets them; those that nothing uses are left out.
-std::vector<ValueId> values_in_order(const Graph& graph) {
-  std::vector<ValueId> order;
-  std::vector<bool> seen(graph.values.size(), false);
-  auto meet = [&](ValueId id) {
-    if (id == core::kAbsent || seen[static_cast<size_t>(id)]) return;
-    seen[static_cast<size_t>(id)] = true;
-    order.push_back(id);
-  };
-  for (ValueId id : graph.inputs) meet(id);
-  for (const Op& op : graph.ops) {
-    for (ValueId id : op.inputs) meet(id);
-    for (ValueId id : op.outputs) meet(id);
-  }
-  for (ValueId id : graph.outputs) meet(id);
-  return order;
-}
-
 // What the writer needs of a graph: ops in an order in which they can run, and for the main graph outputs that are
 // results of different ops, because a signature's names must not be two names of one tensor.
 void check_graph(const Graph& graph, bool main) {
@@ -288,7 +270,7 @@ flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(const Graph& graph
   std::vector<std::string> names = tensor_names(graph);
   std::vector<int32_t> tensor_of(graph.values.size(), -1);
   Offsets<tflite::Tensor> tensors;
-  for (ValueId id : values_in_order(graph)) {
+  for (ValueId id : tensor_order(graph)) {
     tensor_of[static_cast<size_t>(id)] = static_cast<int32_t>(tensors.size());
     tensors.push_back(tensor(graph.at(id), names[static_cast<size_t>(id)]));
   }
@@ -317,6 +299,7 @@ Offsets<tflite::Metadata> HeaderBuilder::metadata() {
   Offsets<tflite::Metadata> out;
   if (plan_.external) runtime_ = newer_runtime(runtime_, kExternalBuffersSince);
   if (!plan_.in_place.empty()) runtime_ = newer_runtime(runtime_, kInPlaceSince);
+  plan_.min_runtime = runtime_;
   std::array<uint8_t, kRuntimeVersionBytes> version{};
   std::copy(runtime_.begin(), runtime_.end(), version.begin());
   out.push_back(tflite::CreateMetadataDirect(fbb_, "min_runtime_version", header_buffer(version)));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace lowtide::emit {
@@ -32,5 +33,25 @@ std::string escaped_json(const nlohmann::ordered_json& json, int indent) {
 
 std::string json_text(const nlohmann::ordered_json& json) { return escaped_json(json, 2); }
 std::string json_line(const nlohmann::ordered_json& json) { return escaped_json(json, -1); }
+
+std::string html_safe(std::string json) {
+  for (size_t at = 0; (at = json.find('<', at)) != json.npos;) json.replace(at, 1, "\\u003c");
+  return json;
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
+    return letter >= ' ' && letter <= '~' && letter != '"' && letter != '\\' && letter != '<';
+  });
+  if (is_plain) {
+    out += '"';
+    out += text;
+    out += '"';
+    return;
+  }
+  std::string escaped = html_safe(json_line(text));
+  escaped.pop_back();  // the end of the line
+  out += escaped;
+}
 
 }  // namespace lowtide::emit

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace lowtide::emit {
 
@@ -12,5 +13,9 @@ namespace lowtide::emit {
 std::string json_text(const nlohmann::ordered_json& json);
 // The same on one line.
 std::string json_line(const nlohmann::ordered_json& json);
+// JSON that may be inside of HTML: `<` is escaped too, so that nothing in a name ends the element or begins a comment.
+std::string html_safe(std::string json);
+// Appends one string in quotes, escaped in all these ways.
+void append_json_string(std::string& out, std::string_view text);
 
 }  // namespace lowtide::emit

@@ -72,6 +72,7 @@ struct Plan {
   uint64_t file_bytes = 0;
   uint64_t payload_bytes = 0;  // of the payloads alone, without padding
   uint64_t tensors = 0, operators = 0, transposes = 0;
+  std::string min_runtime;  // the oldest that can run the model
 
   // Bytes of the length word in front of a payload.
   uint64_t prefix() const { return external ? 0 : 4; }

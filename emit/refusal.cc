@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "emit/json_text.h"
 #include "stream/printable.h"
 
 namespace lowtide::emit {
@@ -100,15 +99,15 @@ nlohmann::ordered_json refused_nodes(const Refusal& refusal) {
   return refused;
 }
 
-std::string refusal_json(const Refusal& refusal) {
+nlohmann::ordered_json refusal_values(const Refusal& refusal) {
   nlohmann::ordered_json not_judged = nlohmann::ordered_json::array();
   for (const stream::Where& where : refusal.not_judged)
     not_judged.push_back({{"node", where.node}, {"operator", where.op}});
-  return json_text({{"input", refusal.input},
-                    {"refused_nodes", refusal.nodes.size()},
-                    {"refused", refused_nodes(refusal)},
-                    {"not_judged_nodes", refusal.not_judged.size()},
-                    {"not_judged", not_judged}});
+  return {{"input", refusal.input},
+          {"refused_nodes", refusal.nodes.size()},
+          {"refused", refused_nodes(refusal)},
+          {"not_judged_nodes", refusal.not_judged.size()},
+          {"not_judged", not_judged}};
 }
 
 }  // namespace lowtide::emit

@@ -23,8 +23,8 @@ struct Refusal {
 // grouped by operator and reason, the largest group first, with ten names of each. Nodes that could not be judged come
 // last. Each line ends with a newline.
 std::string refusal_text(const Refusal& refusal);
-// One JSON object with all nodes, ended by a newline.
-std::string refusal_json(const Refusal& refusal);
+// The fields of a report (schemas/report.schema.json), with all nodes.
+nlohmann::ordered_json refusal_values(const Refusal& refusal);
 nlohmann::ordered_json refused_nodes(const Refusal& refusal);
 
 }  // namespace lowtide::emit

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emit/tflite_writer.h"
+#include "layout/core/integer_report.h"
 #include "layout/core/shrunk_weights.h"
 
 namespace lowtide::emit {
@@ -18,6 +19,7 @@ struct Report {
   bool in_place = false;               // weights were to stay where they are
   bool shrinks = false;                // or to be stored in fewer bits
   core::ShrunkWeights weights;         // what came of that
+  core::IntegerReport integers;        // of a quantized model
   std::vector<std::string> notes;      // what was taken although the model's opset does not have it
   uint64_t input_bytes = 0;            // the model and what it names in external files
   uint64_t nodes = 0;                  // ONNX nodes of the main graph
@@ -33,8 +35,7 @@ struct Report {
 
 // A few lines, each ended by a newline.
 std::string report_text(const Report& report);
-// One JSON object, ended by a newline.
-std::string report_json(const Report& report);
+// The figures of a report (schemas/report.schema.json).
 nlohmann::ordered_json report_values(const Report& report);
 
 // "260.1 MB" (powers of 1000, for files) and "18.2 MiB" (powers of 1024, for memory).

@@ -62,4 +62,21 @@ std::vector<std::string> tensor_names(const core::Graph& graph) {
   return out;
 }
 
+std::vector<core::ValueId> tensor_order(const core::Graph& graph) {
+  std::vector<core::ValueId> order;
+  std::vector<bool> seen(graph.values.size(), false);
+  auto meet = [&](core::ValueId id) {
+    if (id == core::kAbsent || seen[static_cast<size_t>(id)]) return;
+    seen[static_cast<size_t>(id)] = true;
+    order.push_back(id);
+  };
+  for (core::ValueId id : graph.inputs) meet(id);
+  for (const core::Op& op : graph.ops) {
+    for (core::ValueId id : op.inputs) meet(id);
+    for (core::ValueId id : op.outputs) meet(id);
+  }
+  for (core::ValueId id : graph.outputs) meet(id);
+  return order;
+}
+
 }  // namespace lowtide::emit

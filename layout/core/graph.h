@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "layout/core/options.h"
@@ -89,8 +90,21 @@ class Graph {
   std::vector<ValueId> inputs, outputs;
   std::vector<std::string> input_names, output_names;  // ONNX's names: an output may be an input or a constant too
   std::vector<std::string> origins{""};                // labels of ONNX nodes
+  std::vector<uint32_t> origin_operators{0};           // their operators: indices into Model::onnx_operators
   Symbols& symbols;
   stream::Budget& budget;  // for the early evaluation of small constants
+
+  // Pairs of origins: an op of the first was removed because an op of the second does its work now. For reports.
+  std::vector<std::pair<uint32_t, uint32_t>> fused_origins;
+  void add_origin(std::string label, uint32_t onnx_operator) {
+    origins.push_back(std::move(label));
+    origin_operators.resize(origins.size() - 1);
+    origin_operators.push_back(onnx_operator);
+  }
+  // 0, an empty name, where it is not known.
+  uint32_t origin_operator(uint32_t origin) const {
+    return origin < origin_operators.size() ? origin_operators[origin] : 0;
+  }
 
   Value& at(ValueId id) { return values[static_cast<size_t>(id)]; }
   const Value& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
@@ -122,6 +136,7 @@ struct Model {
   Symbols symbols;
   std::vector<std::unique_ptr<Graph>> graphs;
   std::string description;
+  std::vector<std::string> onnx_operators{""};  // the names that Graph::origin_operators refers to
 };
 
 }  // namespace lowtide::core

@@ -112,7 +112,7 @@ bool scale_into_next(Rewriter& rewriter, OpId id) {
                  recipe::binary(Binary::kMul, weights.constant, along(site->channels, target, weights.rank())),
                  weights.name);
   }
-  rewriter.replace(rewriter.op(id).outputs[0], site->data);
+  rewriter.replace(rewriter.op(id).outputs[0], site->data, rewriter.op(site->targets[0].op).origin);
   return true;
 }
 
@@ -132,7 +132,7 @@ bool shift_into_next(Rewriter& rewriter, OpId id) {
     if (has_bias) sum = recipe::binary(Binary::kAdd, rewriter.value(op.inputs[target.where.bias]).constant, sum);
     set_constant(rewriter, target.op, target.where.bias, std::move(sum), {});
   }
-  rewriter.replace(rewriter.op(id).outputs[0], site->data);
+  rewriter.replace(rewriter.op(id).outputs[0], site->data, rewriter.op(site->targets[0].op).origin);
   return true;
 }
 

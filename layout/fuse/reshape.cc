@@ -22,7 +22,7 @@ bool drop_idle_reshape(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const core::Value &in = rewriter.value(op.inputs[0]), &out = rewriter.value(op.outputs[0]);
   if (in.shape != out.shape || in.is_constant()) return false;
-  rewriter.replace(op.outputs[0], op.inputs[0]);
+  rewriter.replace(op.outputs[0], op.inputs[0], Rewriter::kNoOrigin);
   return true;
 }
 

@@ -330,7 +330,7 @@ class GraphLowering : public Surroundings {
       check_arity(node, *row);
       const int64_t version = opset(node);
       in_doubt = relies_on_declared(node, scope);
-      builder_->graph.origins.push_back(node.label());
+      builder_->graph.add_origin(node.label(), operator_number(where.op));
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
       check_types(*row, inputs);
       Meanwhile doubt(in_doubt_, in_doubt);
@@ -402,6 +402,13 @@ class GraphLowering : public Surroundings {
     }
   }
 
+  // Its index in Model::onnx_operators.
+  uint32_t operator_number(const std::string& name) {
+    auto [it, fresh] = operator_numbers_.try_emplace(name, static_cast<uint32_t>(target_.onnx_operators.size()));
+    if (fresh) target_.onnx_operators.push_back(name);
+    return it->second;
+  }
+
   int64_t opset(const onnx::Node& node) const {
     if (node.opset > 0) return node.opset;
     auto it = source_.opsets.find(node.domain);
@@ -416,6 +423,7 @@ class GraphLowering : public Surroundings {
   Builder main_;
   Builder* builder_;  // of the graph that nodes go to
   Scope* scope_ = nullptr;
+  std::unordered_map<std::string, uint32_t> operator_numbers_;
   int depth_ = 0;
   int64_t inner_nodes_ = 0;
   bool in_doubt_ = false;  // types of values may be wrong or unknown: what does not fit is no error

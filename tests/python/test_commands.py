@@ -76,7 +76,12 @@ def test_dry_run_and_listing(model, tmp_path):
 
 def test_a_report_that_is_kept(model, tmp_path):
     done = lowtide.convert(model, report=tmp_path / "r.json")
-    assert json.loads((tmp_path / "r.json").read_text()) == done.report
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert done.report.items() <= report.items() and report["graphs"]
+    assert lowtide.convert(model, report=tmp_path / "r.html").report.keys() == done.report.keys()
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+    lowtide.inspect(model, html=tmp_path / "i.html")
+    assert (tmp_path / "i.html").is_file()
 
 
 def test_options_with_values(tmp_path):
@@ -233,11 +238,10 @@ def test_lines_of_progress_reach_the_callback(model, monkeypatch, tmp_path):
     """The reading side alone, against a script that writes the lines."""
     body = r"""
 case "$*" in *--help*) echo "  --progress-fd N"; exit 0;; esac
-for a; do case "$a" in --progress-fd=*) fd=${a#*=};; --report=*) report=${a#*=};; esac; done
+for a; do case "$a" in --progress-fd=*) fd=${a#*=};; esac; done
 eval "exec 9>&$fd"
 for i in 1 2 3; do printf '{"event": "progress", "phase": "pour", "done": %s, "total": 3, "resident": 5}\n' $i >&9; done
-printf '{"event": "do' >&9; printf 'ne", "report": {}}\n' >&9
-echo '{"output": "m.tflite"}' > "$report"
+printf '{"event": "do' >&9; printf 'ne", "report": {"output": "m.tflite"}}\n' >&9
 """
     monkeypatch.setenv("LOWTIDE", str(script(tmp_path / "lowtide", body)))
     seen = []

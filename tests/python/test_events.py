@@ -102,7 +102,8 @@ def test_lines_of_a_conversion(program, tmp_path):
     assert status == 0
     *progress, done = events
     assert progress and all(isinstance(event, Progress) for event in progress)
-    assert done == Done(json.loads((tmp_path / "r.json").read_text()))
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert isinstance(done, Done) and done.report.items() <= report.items() and done.report["peak_rss"] > 0
     for event in progress:
         assert event.phase and 0 <= event.done <= event.total and event.resident > 1 << 20
     for one, other in zip(progress, progress[1:]):

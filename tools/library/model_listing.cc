@@ -24,11 +24,18 @@ bool is_tflite(std::filesystem::path path, stream::Budget& budget) {
 
 }  // namespace
 
-emit::Listing listing_of_file(const std::filesystem::path& path, uint64_t max_zstd_ratio) {
+emit::Listing listing_of_file(const std::filesystem::path& path, uint64_t max_zstd_ratio, const OnWeights& on_weights) {
   stream::Budget budget(kInspectBudget);
   const stream::SpillOptions spill_options = {.max_ratio = max_zstd_ratio};
-  if (!is_tflite(path, budget)) return emit::listing(stream::read_onnx(path, budget, spill_options));
+  if (!is_tflite(path, budget)) {
+    const onnx::Model model = stream::read_onnx(path, budget, spill_options);
+    for (const auto& source : model.sources)
+      if (on_weights) on_weights(source->name());
+    return emit::listing(model);
+  }
   const tfl::Model model = stream::read_tflite(path, budget, spill_options);
+  for (const tfl::ExternalFile& file : model.external_files)
+    if (on_weights) on_weights(path.parent_path() / file.name);
   check_absent_inputs(model);
   return emit::listing(model);
 }

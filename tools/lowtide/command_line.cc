@@ -144,6 +144,10 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       .add_flag("--external-buffers", options.external,
                 "store weights behind the flatbuffer, as is always done in files over 2 GiB")
       ->group(kWeightOptions);
+  command
+      .add_flag("--require-integer", options.require_integer,
+                "refuse a model of which an operator is computed in floats, and list those operators")
+      ->group(kWeightOptions);
   size_option(command.add_option("--max-rss", options.max_rss,
                                  "limit of resident memory, such as 64M or 0.5G (powers of 1024; default: 32M, more "
                                  "for very large graphs)"))
@@ -152,13 +156,20 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       command.add_option("--threads", options.threads, "threads that write weights (default: 2, or 1 on one core)"), 1,
       256)
       ->group(kResourceOptions);
-  choice_option(command.add_option_function<std::string>(
-                    "--io",
-                    [&options](const std::string& io) {
-                      options.access = io == "mmap" ? stream::Access::kMap : stream::Access::kRead;
-                    },
-                    "how the model's files are read: through mapped windows (the default), or by pread"),
-                {"mmap", "pread"}, "MODE")
+  choice_option(repeated_option(command.add_option_function<std::vector<std::string>>(
+                                    "--io",
+                                    [&options](const std::vector<std::string>& modes) {
+                                      for (const std::string& io : modes) {
+                                        if (io == "mmap" || io == "pread")
+                                          options.access = io == "mmap" ? stream::Access::kMap : stream::Access::kRead;
+                                        else
+                                          options.border = io;
+                                      }
+                                    },
+                                    "int8, uint8 or float: the type of a quantized model's inputs and outputs; mmap "
+                                    "(the default) or pread: how the model's files are read (may be repeated)"),
+                                "MODE"),
+                {"int8", "uint8", "float", "mmap", "pread"}, "MODE")
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
   command.add_flag("--quiet", options.quiet, "print errors only")->group(kMessageOptions);
@@ -181,7 +192,8 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       ->excludes(command->get_option("--quiet"))
       ->group(kMessageOptions);
   file_option(command->add_option("--report", options.report,
-                                  "write what was done, or which nodes cannot be converted, to this file as JSON"))
+                                  "write what was done, or which nodes cannot be converted, to this file: .json, "
+                                  ".html for a page, or .nodes.json for Model Explorer"))
       ->group(kMessageOptions);
   number_option(command->add_option("--progress-fd", options.progress_fd,
                                     "write progress, the result and errors to this file descriptor, as lines of JSON"),
@@ -195,7 +207,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       "  lowtide convert model.onnx\n"
       "  lowtide convert model.onnx -o out/model.tflite --max-rss 64M\n"
       "  lowtide convert model.onnx --shape image=1,3,512,512 --layout image=nhwc\n"
-      "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.json");
+      "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.html");
   return command;
 }
 
@@ -217,12 +229,14 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
   file_option(command->add_option("file", options.path, "the model (.onnx or .tflite, or either with .zst)"))
       ->required();
   command->add_flag("--json", options.json, "print JSON");
+  file_option(command->add_option("--html", options.html, "write a page with sizes and the graph to this file"));
   add_errors_option(*command);
   add_zstd_ratio(*command, options.max_zstd_ratio);
   command->footer(
       "Examples:\n"
       "  lowtide inspect model.onnx | less\n"
-      "  lowtide inspect --json model.tflite > model.json");
+      "  lowtide inspect --json model.tflite > model.json\n"
+      "  lowtide inspect model.tflite --html model.html");
   return command;
 }
 
@@ -521,8 +535,9 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
   const std::string& name = arguments[0];
   if (is_option(name) || name == kDocsName) return;
   if (std::find(commands.begin(), commands.end(), name) != commands.end()) return;
-  if (name == "run")
-    usage_error("'run' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'");
+  if (name == "run" || name == "verify" || name == "calibrate")
+    usage_error(fmt::format(
+        "'{}' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'", name));
   if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
     usage_error(fmt::format("unknown command '{}'; to convert a model: lowtide convert {}", name, name));
   std::vector<std::string> names = commands;
@@ -579,6 +594,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   }
 
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  convert.arguments = inspect.arguments = arguments;
   replace_help(arguments);
   check_command_name(commands, arguments);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end

@@ -22,14 +22,17 @@ struct ConversionOptions {
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";
   bool external = false, quiet = false;
-  uint64_t max_rss = 0;                             // bytes; 0: not given
-  int threads = 0;                                  // 0: not given
+  bool require_integer = false;  // refuse what is computed in floats
+  std::string border;            // the type of inputs and outputs of a quantized model; empty: as in the model
+  uint64_t max_rss = 0;          // bytes; 0: not given
+  int threads = 0;               // 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;  // 0: no limit
   stream::Access access = stream::Access::kMap;
 };
 
 struct ConvertCommand : ConversionOptions {
   std::string output, report, dump_after;  // empty: not given
+  std::vector<std::string> arguments;      // all, as given
   bool dry_run = false, verbose = false, verify = false;
   int zstd_level = 3;
   int progress_fd = -1;  // -1: not given
@@ -40,7 +43,8 @@ struct CheckCommand : ConversionOptions {
 };
 
 struct InspectCommand {
-  std::string path;
+  std::string path, html;              // html: empty when not given
+  std::vector<std::string> arguments;  // all, as given
   bool json = false;
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
 };

@@ -58,6 +58,11 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
       usage_error(fmt::format("--layout {}: the axis order '{}' is neither nhwc nor nchw", name, layout));
     if (!out.layouts.emplace(name, layout).second) usage_error(fmt::format("--layout {} is given twice", name));
   }
+  out.require_integer = options.require_integer;
+  if (!options.border.empty())
+    out.border = options.border == "int8"    ? stream::DType::kInt8
+                 : options.border == "uint8" ? stream::DType::kUint8
+                                             : stream::DType::kFloat32;
   out.weights.form = weight_form(options.weights);
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
@@ -111,10 +116,12 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.notes = std::move(converted.notes);
     onnx = {};
     out.weights = std::move(converted.weights);
+    out.integers = std::move(converted.integers);
     emit::WriteOptions write;
     write.external_buffers = options.external;
     if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;
     out.plan = plan_tflite(*converted.model, write);
+    if (watchers.on_planned) watchers.on_planned(*converted.model, out.plan);
     out.budget_peak = budget.high_water();
   } catch (Error& error) {
     error.add_place({.file = options.input});

@@ -23,15 +23,18 @@ namespace lowtide::tools {
 int thread_count(const ConversionOptions& options);
 
 using AfterPass = std::function<void(std::string_view pass, const core::Model&)>;
+using OnPlanned = std::function<void(core::Model&, const emit::Plan&)>;
 // Called during a conversion; each may be empty.
 struct Watchers {
   std::function<void(const onnx::Model&)> on_read;
   AfterPass after_pass;
+  OnPlanned on_planned;                  // the final graph, before its memory is freed
   stream::Progress* progress = nullptr;  // for passes that read weights, which takes long
 };
 struct Planned {
   emit::Plan plan;
   core::ShrunkWeights weights;
+  core::IntegerReport integers;
   std::vector<std::string> notes;       // layout::ConvertResult::notes
   uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
   uint64_t budget_peak = 0;

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "emit/events.h"
 #include "emit/listing.h"
@@ -22,10 +22,11 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
+#include "tools/lowtide/conversion_report.h"
 #include "tools/lowtide/messages.h"
 #include "tools/lowtide/progress_bar.h"
+#include "tools/lowtide/report_file.h"
 #include "tools/lowtide/resident.h"
-#include "tools/lowtide/text_file.h"
 #include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
@@ -35,7 +36,6 @@ namespace fs = std::filesystem;
 using emit::VerifiedTensor;
 using layout::WeightForm;
 using stream::Budget;
-using stream::Code;
 using stream::Error;
 
 // Collected while the conversion runs.
@@ -43,13 +43,16 @@ struct Watch {
   ResidentMarks marks;
   std::vector<std::string> passes;  // their names, as they ran
   std::vector<VerifiedTensor> verified;
+  std::optional<ConversionReport> report;  // with --report
 };
 
 AfterPass after_pass(const ConvertCommand& options, Watch& watch) {
   auto begun = std::chrono::steady_clock::now();
   return [begun, &watch, dump = options.dump_after](std::string_view pass, const core::Model& model) {
     watch.marks.sample();
+    watch.marks.end_phase(pass);
     watch.passes.emplace_back(pass);
+    if (watch.report) watch.report->after_pass(pass, model);
     size_t ops = 0;
     for (const auto& graph : model.graphs) ops += graph->ops.size();
     spdlog::debug("{:8.1f} ms  {}: {} operators",
@@ -104,13 +107,7 @@ void check_paths(const ConvertCommand& options, const fs::path& output) {
   if (options.report.empty()) return;
   if (stream::same_file(options.input, options.report) || one_place(options.report, output))
     usage_error(fmt::format("the report {} is the input or the output", options.report));
-  // Found before the conversion, not after it.
-  std::error_code none;
-  if (fs::exists(options.report, none) && !fs::is_regular_file(options.report, none))
-    throw Error(Code::kUnsafePath, fmt::format("the report {} exists and is not a regular file", options.report));
-  fs::path folder = fs::absolute(options.report).parent_path();
-  if (access(folder.c_str(), W_OK) != 0)
-    throw Error(Code::kNotFound, fmt::format("the report's folder {} cannot be written", folder.string()));
+  check_can_be_written("report", options.report);  // before the conversion, not after it
 }
 
 // Neither the output nor the report may replace a file that the weights are read from.
@@ -138,13 +135,33 @@ void write_output(const ConvertCommand& options, const emit::Plan& plan, const f
 
 // The report also lists nodes that cannot be converted.
 Planned plan_or_report(const ConvertCommand& options, const fs::path& folder, const Watchers& watchers,
-                       const MemoryLimit& limit) {
+                       const MemoryLimit& limit, Watch& watch) {
   try {
     return plan_conversion(options, folder, watchers, limit);
   } catch (const emit::Refusal& refusal) {
-    if (!options.report.empty()) write_text(options.report, refusal_json(refusal));
+    if (watch.report) watch.report->write(refusal);
     throw;
   }
+}
+
+Watchers watchers_of(const ConvertCommand& options, const fs::path& output, ProgressBar& bar, Watch& watch) {
+  Watchers out;
+  out.progress = &bar;
+  out.on_read = [&](const onnx::Model& model) {
+    check_sources(model, output, options.report);
+    watch.marks.sample();
+    watch.marks.end_phase("read");
+    if (watch.report) watch.report->on_read(model);
+  };
+  out.after_pass = after_pass(options, watch);
+  out.on_planned = [&](core::Model& model, const emit::Plan& plan) {
+    watch.marks.sample();
+    watch.marks.end_phase("plan");
+    if (!watch.report) return;
+    watch.report->on_planned(model, plan);
+    watch.marks.end_phase("report");
+  };
+  return out;
 }
 
 void log_to_stderr() {
@@ -162,13 +179,14 @@ void convert_model(const ConvertCommand& options) {
   fs::path output = output_path(options);
   check_paths(options, output);
   if (options.progress_fd >= 0) check_progress_fd(options.progress_fd);
+  if (!options.report.empty()) {
+    watch.report.emplace(options);
+    watch.marks.keep_history();
+  }
   ProgressBar bar(options.quiet, watch.marks, options.progress_fd);
-  Watchers watchers;
-  watchers.progress = &bar;
-  watchers.on_read = [&](const onnx::Model& model) { check_sources(model, output, options.report); };
-  watchers.after_pass = after_pass(options, watch);
+  const Watchers watchers = watchers_of(options, output, bar, watch);
   MemoryLimit limit(options.max_rss);
-  Planned planned = plan_or_report(options, output.parent_path(), watchers, limit);
+  Planned planned = plan_or_report(options, output.parent_path(), watchers, limit, watch);
   check_pass_name(options.dump_after, watch.passes);
 
   emit::Report report;
@@ -181,6 +199,7 @@ void convert_model(const ConvertCommand& options) {
                    weight_form(options.weights) == WeightForm::kInt4;
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
+  report.integers = std::move(planned.integers);
   report.notes = std::move(planned.notes);
   report.threads = thread_count(options);
   report.input_bytes = planned.input_bytes;
@@ -201,7 +220,7 @@ void convert_model(const ConvertCommand& options) {
     for (const VerifiedTensor& tensor : watch.verified) fmt::print("{}", digest_line(tensor));
     fmt::print("{}", report_text(report));
   }
-  if (!options.report.empty()) write_text(options.report, report_json(report));
+  if (watch.report) watch.report->write(report, watch.marks, watch.verified);
   if (options.progress_fd >= 0) write_event(options.progress_fd, done_line(report));
 }
 

@@ -2,15 +2,55 @@
 // lowtide inspect: lists a model of either format.
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "emit/graph_rows.h"
 #include "emit/listing.h"
+#include "stream/file/file.h"
 #include "tools/library/model_listing.h"
 #include "tools/lowtide/commands.h"
+#include "tools/lowtide/conversion_report.h"
+#include "tools/lowtide/report_file.h"
 
 namespace lowtide::tools {
+namespace {
+
+void refuse_page_of_weights(const InspectCommand& options, const std::filesystem::path& weights) {
+  if (!options.html.empty() && stream::same_file(weights, options.html))
+    usage_error(fmt::format("the page {} holds weights of the model", options.html));
+}
+
+void check_page_path(const InspectCommand& options) {
+  if (report_form(options.html) != ReportForm::kHtml)
+    usage_error(fmt::format("--html: the name of the page {} must end in .html", options.html));
+  if (stream::same_file(options.path, options.html)) usage_error(fmt::format("the page {} is the model", options.html));
+  check_can_be_written("page", options.html);
+}
+
+void write_page(const InspectCommand& options, const emit::Listing& listing) {
+  nlohmann::ordered_json values = report_heading("inspection", options.arguments);
+  values["versions"] = {{"lowtide", LOWTIDE_VERSION}};
+  values["input"] = options.path;
+  values["format"] = listing.format;
+  nlohmann::ordered_json facts = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : listing.facts) facts[name] = value;
+  values["facts"] = std::move(facts);
+  emit::PackedText graphs;
+  emit::add_graph_rows(listing, graphs);
+  write_report(options.html, ReportForm::kHtml, values, graphs);
+}
+
+}  // namespace
 
 void inspect_model(const InspectCommand& options) {
-  const emit::Listing listing = listing_of_file(options.path, options.max_zstd_ratio);
-  fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
+  if (!options.html.empty()) check_page_path(options);
+  const emit::Listing listing =
+      listing_of_file(options.path, options.max_zstd_ratio,
+                      [&](const std::filesystem::path& weights) { refuse_page_of_weights(options, weights); });
+  if (!options.html.empty()) write_page(options, listing);
+  if (options.html.empty() || options.json)
+    fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));
 }
 
 }  // namespace lowtide::tools

@@ -40,6 +40,7 @@ void ProgressBar::begin(std::string_view what, uint64_t total) {
   done_ = 0;
   total_ = total;
   begun_ = printed_ = Clock::now();
+  marks_.begin_stage(what_, total_);
   if (events_ >= 0) write_progress(marks_.sample(), begun_);
 }
 
@@ -68,6 +69,7 @@ void ProgressBar::write_progress(const Resident& resident, Clock::time_point now
 
 void ProgressBar::finish() {
   std::lock_guard lock(mutex_);
+  marks_.end_stage();
   if (shown_ && terminal_) std::fputs("\r\x1b[K", stderr);
   shown_ = false;
 }

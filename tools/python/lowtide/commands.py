@@ -20,7 +20,7 @@ from typing import (
 )
 
 from .errors import Internal, RefusedNode, Unsupported, Usage
-from .events import Progress, parse_event
+from .events import Done, Progress, parse_event
 from .program import Child, Finished, Program, examine, failure, find_program
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -43,7 +43,7 @@ class Conversion:
     output : pathlib.Path or None
         The file that was written; None with `dry_run`.
     report : dict
-        The report (schemas/report.schema.json), with `peak_rss` of the program in bytes and much else.
+        The figures of the report (schemas/report.schema.json), with `peak_rss` of the program in bytes and much else.
     listing : str
         The graph after the pass `dump_after`; empty without it.
     """
@@ -137,6 +137,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "max_zstd_ratio": lambda name, value: [_number(name, value)],
         "io": lambda name, value: [_text(name, value)],
         "report": lambda name, value: [_path(name, value)],
+        "html": lambda name, value: [_path(name, value)],
         "output": lambda name, value: [_path(name, value)],
         "dump_after": lambda name, value: [_text(name, value)],
     }
@@ -192,7 +193,7 @@ def _as_file(model: object, output: PathLike | None) -> Iterator[str]:
 
 def _add_nodes(error: Unsupported, report: PathLike) -> None:
     """Takes the refused nodes from the report, which the program writes for them too."""
-    if error.nodes or not os.path.isfile(report):
+    if error.nodes or not os.path.isfile(report) or not os.fspath(report).endswith(".json"):
         return
     values = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
     names = [field.name for field in dataclasses.fields(RefusedNode)]
@@ -223,6 +224,7 @@ class _ConvertCall:
                 f"progress is not offered by {self._program.path} (version {self._program.version}): "
                 "its convert has no --progress-fd"
             )
+        self._done: Done | None = None
         self._child: Child | None = None
         self._stopped = False
 
@@ -238,13 +240,17 @@ class _ConvertCall:
             raise Internal(f"the program wrote a line to --progress-fd that cannot be read: {error}") from error
         if isinstance(event, Progress) and self._progress is not None:
             self._progress(event)
+        if isinstance(event, Done):
+            self._done = event
 
     def run(self) -> Conversion:
         with contextlib.ExitStack() as stack:
             model = stack.enter_context(_as_file(self._model, self._options["output"]))
             arguments = ["convert", _positional(model), "--quiet", *self._extra]
             report = self._options["report"]
-            if report is None:
+            # The figures come with the last line of --progress-fd; a program that has none writes them to a file.
+            listens = "progress-fd" in self._program.options
+            if report is None and not listens:
                 report = os.path.join(
                     stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-")), "report.json"
                 )
@@ -253,11 +259,17 @@ class _ConvertCall:
             if self._stopped:
                 self._child.interrupt()
             try:
-                finished = _run(self._program, self._child, self._on_line if self._progress is not None else None)
+                finished = _run(self._program, self._child, self._on_line if listens else None)
             except Unsupported as error:
-                _add_nodes(error, report)
+                if report is not None:
+                    _add_nodes(error, report)
                 raise
-            values = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
+            if self._done is not None:
+                values = self._done.report
+            elif report is not None:
+                values = json.loads(pathlib.Path(report).read_text(encoding="utf-8"))
+            else:
+                raise Internal("the program did not write the line 'done' to --progress-fd")
         output = None if self._options["dry_run"] else pathlib.Path(values["output"])
         return Conversion(output, values, finished.stdout if self._options["dump_after"] is not None else "")
 
@@ -319,7 +331,7 @@ def convert(
     dry_run : bool
         Write nothing.
     report : path, optional
-        Keep the report as JSON in this file as well.
+        Write the report to this file as well: .json, .html, or .nodes.json for Model Explorer.
     dump_after : str, optional
         Name of a pass; the graph after it is `Conversion.listing`.
     progress : callable, optional
@@ -372,13 +384,15 @@ def _prepared(model: PathLike | SerializableModel, output: PathLike | None, **op
     return _ConvertCall(model, merged, progress)
 
 
-def inspect(file: PathLike, *, max_zstd_ratio: int | None = None) -> dict[str, Any]:
+def inspect(file: PathLike, *, html: PathLike | None = None, max_zstd_ratio: int | None = None) -> dict[str, Any]:
     """Lists a model: operators, tensors, sizes.
 
     Parameters
     ----------
     file : path
         .onnx or .tflite, or either with .zst.
+    html : path, optional
+        A page with sizes and the graph is written to this file, whose name ends in .html.
     max_zstd_ratio : int, optional
         As for `convert`.
 
@@ -393,7 +407,7 @@ def inspect(file: PathLike, *, max_zstd_ratio: int | None = None) -> dict[str, A
         As `convert`.
     """
     path = _positional(_path("file", file))
-    extra = _arguments({"max_zstd_ratio": max_zstd_ratio})
+    extra = _arguments({"html": html, "max_zstd_ratio": max_zstd_ratio})
     program = examine(find_program())
     finished = _run(program, _child(program, ["inspect", "--json", path, *extra]))
     listing = json.loads(finished.stdout)

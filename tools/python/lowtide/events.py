@@ -42,7 +42,7 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """The end of a conversion that succeeded; `report` is what ``--report`` writes."""
+    """The end of a conversion that succeeded; `report` has the figures of what ``--report`` writes."""
 
     report: dict[str, Any]
 
