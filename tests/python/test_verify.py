@@ -279,6 +279,38 @@ def test_a_wrong_operator_without_a_name_is_in_the_next_group(integers, tmp_path
     assert found.first_difference.name == "q2" and found.first_difference.operators == "TRANSPOSE+CONV_2D+CONV_2D"
 
 
+def test_integers_of_a_model_of_floats(tmp_path):
+    """As after a calibration: the ONNX model has no integers, and its values are quantized for the comparison."""
+    first, second = (
+        w.astype(np.float32) * s.reshape(-1, 1, 1, 1)
+        for w, s in ((integer_models.W1, integer_models.S1), (integer_models.W2, integer_models.S2))
+    )
+    scales = [scale for scale, _ in integer_models.ACTIVATIONS]
+    path = models.save(
+        tmp_path / "f.onnx",
+        [
+            helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], pads=[1, 1, 1, 1], name="conv1"),
+            helper.make_node("Relu", ["c1"], ["r1"]),
+            helper.make_node("Conv", ["r1", "w2", "b2"], ["y"], name="conv2"),
+        ],
+        [models.value("x", "float32", [1, 3, 8, 8])],
+        [models.value("y", "float32", [1, 5, 8, 8])],
+        {
+            "w1": first,
+            "w2": second,
+            "b1": (integer_models.B1 * integer_models.S1 * scales[0]).astype(np.float32),
+            "b2": (integer_models.B2 * integer_models.S2 * scales[1]).astype(np.float32),
+        },
+    )
+    names = ("conv1/QUANTIZE", "conv1/CONV_2D", "conv2/CONV_2D")
+    tflite = integer_models.tflite_model(tmp_path / "q.tflite", names=names)
+    found = lowtide.verify(path, tflite, by_op=True, min_snr=20)
+    assert found.passed and ("TRANSPOSE+CONV_2D" in found.tensors[0].operators), found
+    # Quantized at zero point -128, c1 and its Relu are the same.
+    assert [of.value for of in found.tensors] == ["c1", "y"]
+    assert lowtide.verify(path, tflite, by_tensor=True, min_snr=15).passed
+
+
 # ---- Cutting ----------------------------------------------------------------------------------------------------------
 
 
