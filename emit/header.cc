@@ -211,8 +211,10 @@ flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& grap
   count_tables(options.table.IsNull() ? 1 : 2);
   ++plan_.operators;
   plan_.transposes += op.kind == Kind::kTranspose;
-  return tflite::CreateOperator(fbb_, code, fbb_.CreateVector(inputs), fbb_.CreateVector(outputs), options.type,
-                                options.table);
+  // One after the other: the order in which a compiler evaluates arguments would decide about the bytes.
+  const auto made_outputs = fbb_.CreateVector(outputs);
+  const auto made_inputs = fbb_.CreateVector(inputs);
+  return tflite::CreateOperator(fbb_, code, made_inputs, made_outputs, options.type, options.table);
 }
 
 // What the writer needs of a graph: ops in an order in which they can run, and for the main graph outputs that are

@@ -54,7 +54,8 @@ void lower_prelu(Lowering& lo) {
   // The kernel broadcasts up to rank 4 and takes no integers.
   constexpr int kKernelRank = 4;
   if (lo.dtype(x) == DType::kFloat32 && lo.rank(x) <= kKernelRank) return lo.output(0, lo.b.prelu(x, slope));
-  lo.output(0, lo.b.select(lo.b.less(x, lo.b.scalar_like(0, x)), lo.b.mul(x, slope), x));
+  const Val below = lo.b.mul(x, slope);
+  lo.output(0, lo.b.select(lo.b.less(x, lo.b.scalar_like(0, x)), below, x));
 }
 
 void lower_elu(Lowering& lo) {
@@ -62,7 +63,8 @@ void lower_elu(Lowering& lo) {
   Val x = lo.input(0);
   const float alpha = lo.attr_f("alpha", 1);
   if (alpha == 1) return lo.output(0, lo.b.elu(x));
-  lo.output(0, lo.b.add(lo.b.relu(x), lo.b.mul(negative_elu(lo.b, x), alpha)));
+  const Val negative = lo.b.mul(negative_elu(lo.b, x), alpha);
+  lo.output(0, lo.b.add(lo.b.relu(x), negative));
 }
 
 void lower_selu(Lowering& lo) {
@@ -71,7 +73,8 @@ void lower_selu(Lowering& lo) {
   const bool old = lo.opset() < 6;  // its defaults have fewer digits
   const double alpha = lo.attr_f("alpha", old ? 1.6732f : 1.67326319217681884765625f);
   const double gamma = lo.attr_f("gamma", old ? 1.0507f : 1.05070102214813232421875f);
-  lo.output(0, lo.b.add(lo.b.mul(lo.b.relu(x), gamma), lo.b.mul(negative_elu(lo.b, x), alpha * gamma)));
+  const Val negative = lo.b.mul(negative_elu(lo.b, x), alpha * gamma);
+  lo.output(0, lo.b.add(lo.b.mul(lo.b.relu(x), gamma), negative));
 }
 
 // max(0, x) + min(0, alpha * (exp(x / alpha) - 1))
@@ -83,10 +86,12 @@ void lower_celu(Lowering& lo) {
   if (alpha == 0) lo.malformed("attribute 'alpha' must not be 0: x is divided by it");
   if (alpha > 0) {
     Val negative = b.elu(b.mul(b.minimum(x, b.scalar_like(0, x)), 1 / alpha));
-    return lo.output(0, b.add(b.relu(x), b.mul(negative, alpha)));
+    negative = b.mul(negative, alpha);
+    return lo.output(0, b.add(b.relu(x), negative));
   }
   Val grown = b.mul(b.sub(b.exp(b.mul(x, 1 / alpha)), 1), alpha);
-  lo.output(0, b.add(b.relu(x), b.minimum(grown, b.scalar_like(0, x))));
+  const Val negative = b.minimum(grown, b.scalar_like(0, x));
+  lo.output(0, b.add(b.relu(x), negative));
 }
 
 void lower_hard_sigmoid(Lowering& lo) {

@@ -39,14 +39,17 @@ Val truncated_mod(Lowering& lo, Val a, Val b) {
   const DType dtype = lo.dtype(a);
   if (stream::is_float(dtype)) {
     // Computed of absolute values: where the signs differ, the kernel adds the divisor, which rounds.
-    Val remainder = lo.b.floor_mod(lo.b.abs(a), lo.b.abs(b));
-    return lo.b.select(lo.b.less(a, lo.b.scalar_like(0, a)), lo.b.neg(remainder), remainder);
+    const Val divisor = lo.b.abs(b);
+    Val remainder = lo.b.floor_mod(lo.b.abs(a), divisor);
+    const Val negative = lo.b.neg(remainder);
+    return lo.b.select(lo.b.less(a, lo.b.scalar_like(0, a)), negative, remainder);
   }
   Val remainder = lo.b.floor_mod(a, b);
   if (!stream::is_signed_int(dtype)) return remainder;
   // Not of absolute values: that of the smallest integer overflows.
   Val zero = lo.b.scalar_like(0, a);
-  Val signs_differ = lo.b.not_equal(lo.b.less(a, zero), lo.b.less(b, zero));
+  const Val b_is_negative = lo.b.less(b, zero);
+  Val signs_differ = lo.b.not_equal(lo.b.less(a, zero), b_is_negative);
   Val off = lo.b.logical_and(signs_differ, lo.b.not_equal(remainder, zero));
   return lo.b.select(off, lo.b.sub(remainder, b), remainder);
 }
@@ -106,7 +109,8 @@ void lower_pow(Lowering& lo) {
 
   // Everything else is computed in f32; for an integer base the result is truncated.
   const DType common = dtype == DType::kFloat64 || lo.dtype(y) == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  Val power = lo.b.pow(lo.b.cast(x, common), lo.b.cast(y, common));
+  const Val exponent = lo.b.cast(y, common);
+  Val power = lo.b.pow(lo.b.cast(x, common), exponent);
   lo.output(0, lo.b.cast(power, dtype));
 }
 

@@ -85,8 +85,10 @@ Val rotated(Lowering& lo, Val x, Val cosine, Val sine, bool interleaved) {
     sine = unsqueeze_axes(lo, sine, {lo.rank(sine)});
   }
   const std::vector<Val> parts = b.split(x, sizes, axis);
-  Val real = b.sub(b.mul(cosine, parts[0]), b.mul(sine, parts[1]));
-  Val imaginary = b.add(b.mul(sine, parts[0]), b.mul(cosine, parts[1]));
+  const Val turned_away = b.mul(sine, parts[1]);
+  Val real = b.sub(b.mul(cosine, parts[0]), turned_away);
+  const Val kept = b.mul(cosine, parts[1]);
+  Val imaginary = b.add(b.mul(sine, parts[0]), kept);
   return reshape_to(lo, b.concat({real, imaginary}, axis), shape);
 }
 
@@ -174,7 +176,8 @@ void lower_attention(Lowering& lo) {
   if (lo.attr_i("is_causal", 0) != 0) allow(lo, masking, causal_mask(lo, queries[2], keys[2], past));
   if (lo.has_input(6)) {
     Val used = b.cast(lo.input(6), DType::kInt32);
-    allow(lo, masking, b.less(iota(lo, keys[2], DType::kInt32), unsqueeze_axes(lo, used, {1, 2, 3})));
+    used = unsqueeze_axes(lo, used, {1, 2, 3});
+    allow(lo, masking, b.less(iota(lo, keys[2], DType::kInt32), used));
   }
   stages[1] = scores = masked(lo, scores, masking);
   stages[2] = scores = capped(lo, scores, lo.attr_f("softcap", 0));

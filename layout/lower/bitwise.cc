@@ -77,7 +77,8 @@ void lower_bit_shift(Lowering& lo) {
   }
   if (direction != "LEFT") lo.malformed("attribute 'direction' must be 'LEFT' or 'RIGHT'; it is '" + direction + "'");
   if (dtype == DType::kUint64) {
-    Val product = lo.b.mul(bitcast_to(lo.b, x, DType::kInt64), power_of_two(lo.b, count));
+    const Val factor = power_of_two(lo.b, count);
+    Val product = lo.b.mul(bitcast_to(lo.b, x, DType::kInt64), factor);
     return lo.output(0, bitcast_to(lo.b, product, dtype));
   }
   const DType same_width = dtype == DType::kUint8    ? DType::kInt8

@@ -28,7 +28,8 @@ Val from_u64(Builder& b, Val x, DType to) {
   Val cast = b.cast(word, to);
   if (!stream::is_float(to)) return cast;
   constexpr double kTwoTo64 = 18446744073709551616.0;
-  return b.select(b.less(word, b.scalar(0, DType::kInt64)), b.add(cast, kTwoTo64), cast);
+  const Val wrapped = b.add(cast, kTwoTo64);
+  return b.select(b.less(word, b.scalar(0, DType::kInt64)), wrapped, cast);
 }
 
 Val truncate_to_4_bits(Builder& b, Val x, DType to) {

@@ -139,12 +139,13 @@ Val transposed_conv(Lowering& lo, Val x, Val weights, Val bias, std::span<const 
                                 .dilation_d = static_cast<int>(crops[0].dilation),
                                 .dilation_h = static_cast<int>(crops[1].dilation),
                                 .dilation_w = static_cast<int>(crops[2].dilation)};
-    return b.conv_3d_transpose(b.dims(size), b.transpose(weights, {2, 3, 4, 1, 0}), x, bias, options);
+    const Val kernel = b.transpose(weights, {2, 3, 4, 1, 0});
+    return b.conv_3d_transpose(b.dims(size), kernel, x, bias, options);
   }
   core::TransposeConvOptions options{
       .padding = padding, .stride_h = static_cast<int>(crops[0].stride), .stride_w = static_cast<int>(crops[1].stride)};
-  return b.transpose_conv(b.dims(size), b.transpose(dilated_weights(lo, weights, crops), {1, 2, 3, 0}), x, bias,
-                          options);
+  const Val kernel = b.transpose(dilated_weights(lo, weights, crops), {1, 2, 3, 0});
+  return b.transpose_conv(b.dims(size), kernel, x, bias, options);
 }
 
 // Many narrow groups (depthwise upsampling, for example) as one: weights [C, M / group, ...] become [C, M, ...] with

@@ -35,9 +35,11 @@ Val eliminate(Lowering& lo, Val& x) {
   // Below a pivot of 0 there are only zeros: nothing needs to be subtracted.
   Val divisor = b.select(b.equal(pivot, b.scalar_like(0, pivot)), b.scalar_like(1, pivot), pivot);
   Val factor = unsqueeze_axes(lo, b.div(first_column(lo, rest), divisor), {2});
-  x = b.sub(without_first_column(lo, rest), b.mul(factor, without_first_column(lo, top)));
+  const Val multiple = b.mul(factor, without_first_column(lo, top));
+  x = b.sub(without_first_column(lo, rest), multiple);
   Val odd = b.floor_mod(place, b.scalar_like(2, place));
-  return b.select(b.equal(odd, b.scalar_like(1, odd)), b.neg(pivot), pivot);
+  const Val negative = b.neg(pivot);
+  return b.select(b.equal(odd, b.scalar_like(1, odd)), negative, pivot);
 }
 
 }  // namespace

@@ -172,7 +172,8 @@ Operand combined(Lowering& lo, Operand a, Operand b, const std::set<Label>& need
     Shape other = shape_of(b, shared);
     other.insert(other.end(), left.size(), 1);
     for (Dim dim : shape_of(b, right)) other.push_back(dim);
-    Val y = lo.b.mul(reshape_to(lo, a.value, spread), reshape_to(lo, b.value, other));
+    const Val factor = reshape_to(lo, b.value, other);
+    Val y = lo.b.mul(reshape_to(lo, a.value, spread), factor);
     return {y, joined({shared, left, right})};
   }
   for (Label label : summed) {
@@ -186,7 +187,8 @@ Operand combined(Lowering& lo, Operand a, Operand b, const std::set<Label>& need
   Shape out_left = shape_of(a, left), out_right = shape_of(b, right);
   rows.insert(rows.end(), {size_of_labels(lo, a, left), size_of_labels(lo, a, summed)});
   columns.insert(columns.end(), {size_of_labels(lo, b, summed), size_of_labels(lo, b, right)});
-  Val y = matrix_product(lo, reshape_to(lo, a.value, rows), reshape_to(lo, b.value, columns));
+  const Val factor = reshape_to(lo, b.value, columns);
+  Val y = matrix_product(lo, reshape_to(lo, a.value, rows), factor);
   Shape out(lo.shape(y).begin(), lo.shape(y).end() - 2);
   out.insert(out.end(), out_left.begin(), out_left.end());
   out.insert(out.end(), out_right.begin(), out_right.end());

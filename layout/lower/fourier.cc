@@ -93,8 +93,11 @@ Val stft_by_convolution(Lowering& lo, Val x, Val window, const Transform& of, in
 Val stft_by_gather(Lowering& lo, Val x, Val window, const Transform& of, Val step) {
   Builder& b = lo.b;
   const Dim batch = b.dim(x, 0), beyond = b.graph.symbols.sub(b.graph.symbols.add(b.dim(x, 1), 1), of.length);
-  Val starts = b.range(b.i32_scalar(0), dim_as_scalar(lo, beyond, DType::kInt32), b.cast(step, DType::kInt32));
-  Val places = b.add(unsqueeze_axes(lo, starts, {1}), iota(lo, of.length, DType::kInt32));
+  step = b.cast(step, DType::kInt32);
+  const Val end = dim_as_scalar(lo, beyond, DType::kInt32);
+  Val starts = b.range(b.i32_scalar(0), end, step);
+  const Val within = iota(lo, of.length, DType::kInt32);
+  Val places = b.add(unsqueeze_axes(lo, starts, {1}), within);
   Val frames = b.gather(x, places, 1);  // [batch, frames, length, parts]
   if (window) frames = b.mul(frames, b.reshape(window, {of.length, 1}));
   frames = reshape_to(lo, frames, std::vector<Dim>{batch, b.dim(starts, 0), of.length * of.parts});

@@ -68,7 +68,8 @@ void lower_gather_elements(Lowering& lo) {
   }
   data = lo.b.slice(data, begin, size);
   const Perm perm = to_the_end(axis, rank);
-  Val picked = lo.b.gather(lo.b.transpose(data, perm), lo.b.transpose(indices, perm), rank - 1, rank - 1);
+  indices = lo.b.transpose(indices, perm);
+  Val picked = lo.b.gather(lo.b.transpose(data, perm), indices, rank - 1, rank - 1);
   lo.output(0, lo.b.transpose(picked, stream::inverse(perm)));
 }
 

@@ -49,9 +49,13 @@ Val size_at(Lowering& lo, Val sizes, int64_t i) {
 // The positions of `size` elements between -1 and 1.
 Val normalized_positions(Lowering& lo, Val size, bool align_corners) {
   Builder& b = lo.b;
-  Val i = b.cast(b.range(b.i32_scalar(0), size, b.i32_scalar(1)), DType::kFloat32);
+  const Val step = b.i32_scalar(1);
+  Val i = b.cast(b.range(b.i32_scalar(0), size, step), DType::kFloat32);
   Val whole = b.cast(size, DType::kFloat32);
-  if (align_corners) return b.sub(b.div(b.mul(i, 2), b.sub(whole, 1)), 1);
+  if (align_corners) {
+    const Val gaps = b.sub(whole, 1);
+    return b.sub(b.div(b.mul(i, 2), gaps), 1);
+  }
   return b.sub(b.div(b.add(b.mul(i, 2), 1), whole), 1);
 }
 
@@ -89,8 +93,10 @@ void lower_grid_sample(Lowering& lo) {
   const Dim area = symbols.product(sizes);
   Val image = reshape_to(lo, b.transpose(x, perm), std::vector<Dim>{symbols.mul(shape[0], area), shape[1]});
   Val first;
-  if (shape[0] != 1)
-    first = b.mul(unsqueeze_axes(lo, iota(lo, shape[0], DType::kInt32), {1}), dim_as_scalar(lo, area, DType::kInt32));
+  if (shape[0] != 1) {
+    const Val rows = dim_as_scalar(lo, area, DType::kInt32);
+    first = b.mul(unsqueeze_axes(lo, iota(lo, shape[0], DType::kInt32), {1}), rows);
+  }
   Val y = sampled(lo, image, first, at, {mode, outside, align_corners, false, sizes, true});
   std::vector<Dim> out(to.begin(), to.end() - 1);
   out.push_back(shape[1]);
@@ -125,7 +131,8 @@ void lower_affine_grid(Lowering& lo) {
     Val along = b.cast(normalized_positions(lo, size, align_corners), lo.dtype(theta));
     Shape shape(count + 2, 1);
     shape[count - static_cast<size_t>(i)] = b.dim(along, 0);
-    grid = b.add(grid, b.mul(column(i), reshape_to(lo, along, shape)));
+    along = reshape_to(lo, along, shape);
+    grid = b.add(grid, b.mul(column(i), along));
   }
   lo.output(0, grid);
 }

@@ -44,7 +44,8 @@ void lower_gru(Lowering& lo) {
     Val bias = sum_of(lo.b, d.wb, d.rb);
     if (reset_last && d.rb) {
       made.rb_h = rows(lo.b, d.rb, 2 * n, n);
-      Val zr = lo.b.add(rows(lo.b, d.wb, 0, 2 * n), rows(lo.b, d.rb, 0, 2 * n));
+      const Val r_zr_bias = rows(lo.b, d.rb, 0, 2 * n);
+      Val zr = lo.b.add(rows(lo.b, d.wb, 0, 2 * n), r_zr_bias);
       bias = lo.b.concat({zr, rows(lo.b, d.wb, 2 * n, n)}, 0);
     }
     return Cell{bias, made};

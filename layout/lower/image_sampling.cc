@@ -55,7 +55,8 @@ Val reflected(Builder& b, Val at, const Borders& borders) {
 // or the border; they are clamped so that they fit an i32. For reflections the position itself is reflected.
 Val clamped_near(Builder& b, Val at, const Sampler& sampler, const Borders& borders) {
   if (sampler.outside == Outside::kReflection) return reflected(b, at, borders);
-  return b.minimum(b.maximum(at, b.scalar(-3, DType::kFloat32)), b.add(borders.last, 3));
+  const Val most = b.add(borders.last, 3);
+  return b.minimum(b.maximum(at, b.scalar(-3, DType::kFloat32)), most);
 }
 
 struct TapSet {
@@ -105,9 +106,10 @@ ImageRows as_rows(Lowering& lo, Val x, Dim area) {
   ImageRows rows;
   rows.image =
       reshape_to(lo, b.transpose(x, {0, 2, 3, 1}), std::vector<Dim>{b.graph.symbols.mul(shape[0], area), shape[1]});
-  if (shape[0] != 1)
-    rows.first =
-        b.mul(unsqueeze_axes(lo, iota(lo, shape[0], DType::kInt32), {1}), dim_as_scalar(lo, area, DType::kInt32));
+  if (shape[0] != 1) {
+    const Val count = dim_as_scalar(lo, area, DType::kInt32);
+    rows.first = b.mul(unsqueeze_axes(lo, iota(lo, shape[0], DType::kInt32), {1}), count);
+  }
   return rows;
 }
 
@@ -128,7 +130,8 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   std::vector<Dim> steps(axes, 1);
   for (size_t i = axes - 1; i-- > 0;) steps[i] = b.graph.symbols.mul(steps[i + 1], sampler.sizes[i + 1]);
   const bool zeros = sampler.outside == Outside::kZeros;
-  Val parts = b.mul(b.cast(places, DType::kInt32), for_axes(b, in_order(steps, sampler), DType::kInt32));
+  const Val rows_of_step = for_axes(b, in_order(steps, sampler), DType::kInt32);
+  Val parts = b.mul(b.cast(places, DType::kInt32), rows_of_step);
   if (zeros) parts = b.select(b.equal(places, set.places), parts, b.scalar(kOutside, DType::kInt32));
   Val rows = crossed(lo, parts, axes, taps, false);
   if (first) rows = b.add(rows, unsqueeze_axes(lo, first, {lo.rank(first)}));

@@ -94,8 +94,10 @@ Val exact_sums(Lowering& lo, const IntegerOperand& a, const IntegerOperand& b, u
   const bool has_digits = !digits.empty();
   auto part = [&](Val digit) { return product(a.numbers, has_digits ? stored_as_integers(lo, digit, base) : digit); };
   Val sum = lo.b.cast(part(rest), DType::kInt32);
-  for (; !digits.empty(); digits.pop_back())
-    sum = lo.b.add(lo.b.mul(sum, base), lo.b.cast(part(digits.back()), DType::kInt32));
+  for (; !digits.empty(); digits.pop_back()) {
+    const Val lower = lo.b.cast(part(digits.back()), DType::kInt32);
+    sum = lo.b.add(lo.b.mul(sum, base), lower);
+  }
   return sum;
 }
 
@@ -201,7 +203,8 @@ void qlinear_conv(Lowering& lo, bool is_channels_last) {
   Val sum = integer_convolution(lo, x, lo.input(2), lo.input(3), lo.input(5));
   if (lo.has_input(8)) sum = b.add(sum, broadcast_along(lo, lo.input(8), 1, rank));
   auto scale = [&](size_t i) { return broadcast_along(lo, b.cast(lo.input(i), DType::kFloat32), 1, rank); };
-  const Val y = requantized(lo, sum, b.div(b.mul(scale(1), scale(4)), scale(6)), lo.input(7), 1);
+  const Val of_y = scale(6), of_weights = scale(4);
+  const Val y = requantized(lo, sum, b.div(b.mul(scale(1), of_weights), of_y), lo.input(7), 1);
   lo.output(0, is_channels_last ? channels_last(lo, y) : y);
 }
 
@@ -214,8 +217,8 @@ Val real_product(Lowering& lo, const Levels& left, const Levels& right) {
     lo.unsupported(fmt::format("scales of {} are not supported", stream::dtype_name(lo.dtype(left.scale))),
                    "use float32 scales");
   const int rank = lo.rank(left.q);
-  const Val scale =
-      b.mul(broadcast_along(lo, left.scale, std::max(0, rank - 2), rank), broadcast_along(lo, right.scale, 0, 1));
+  const Val of_columns = broadcast_along(lo, right.scale, 0, 1);
+  const Val scale = b.mul(broadcast_along(lo, left.scale, std::max(0, rank - 2), rank), of_columns);
   return b.mul(b.cast(sum, DType::kFloat32), scale);
 }
 
@@ -253,8 +256,8 @@ void lower_qgemm(Lowering& lo) {
   if (lo.attr_i("transB", 0) != 0) right = b.transpose(right, {1, 0});
   Val sum = integer_matmul(lo, left, one_parameter(lo, lo.input(2)), right, lo.input(5));
   if (lo.has_input(6)) sum = b.add(sum, lo.input(6));
-  Val factor =
-      b.mul(b.mul(one_parameter(lo, lo.input(1)), broadcast_along(lo, lo.input(4), 1, 2)), lo.attr_f("alpha", 1));
+  const Val of_columns = broadcast_along(lo, lo.input(4), 1, 2);
+  Val factor = b.mul(b.mul(one_parameter(lo, lo.input(1)), of_columns), lo.attr_f("alpha", 1));
   if (!lo.has_input(7)) return lo.output(0, b.mul(b.cast(sum, DType::kFloat32), factor));
   factor = b.div(factor, one_parameter(lo, lo.input(7)));
   lo.output(0, requantized(lo, sum, factor, one_parameter(lo, lo.input(8)), 0));

@@ -39,7 +39,8 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   const Dim classes = rows.back();
   rows.pop_back();
   const Dim count = b.graph.symbols.product(rows);
-  Val picked = b.gather(b.reshape(log_probability, {count, classes}), b.reshape(target, {count, 1}), 1, 1);
+  const Val one_each = b.reshape(target, {count, 1});
+  Val picked = b.gather(b.reshape(log_probability, {count, classes}), one_each, 1, 1);
   Val loss = b.neg(b.reshape(picked, shape));
   // The weight of each target.
   Val counts;

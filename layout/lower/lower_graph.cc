@@ -16,6 +16,7 @@
 #include "layout/lower/lowering.h"
 #include "layout/lower/newer_parts.h"
 #include "layout/lower/node_order.h"
+#include "layout/lower/since.h"
 #include "layout/lower/sparse.h"
 #include "stream/nearest_name.h"
 
@@ -26,9 +27,6 @@ using onnx::ValueInfo;
 using stream::Code;
 using stream::Error;
 using stream::Unsupported;
-
-// An operator may change its meaning with every opset: models of opsets that are newer than this are refused.
-constexpr int64_t kNewestOpset = 24;
 
 // What is known of a value besides its type; bits.
 enum Mark : uint8_t {

@@ -39,7 +39,8 @@ Val merged(Lowering& lo, Val x, const Shape& batch) {
 Val float_product(Lowering& lo, Val a, Val b, bool adj_a, bool adj_b) {
   if (std::max(lo.rank(a), lo.rank(b)) <= kMostAxes) return lo.b.batch_matmul(a, b, adj_a, adj_b);
   Shape shape = batch_of(lo, a, b);
-  Val y = lo.b.batch_matmul(merged(lo, a, shape), merged(lo, b, shape), adj_a, adj_b);
+  b = merged(lo, b, shape);
+  Val y = lo.b.batch_matmul(merged(lo, a, shape), b, adj_a, adj_b);
   shape.insert(shape.end(), {lo.b.dim(y, -2), lo.b.dim(y, -1)});
   return lo.b.reshape(y, shape);
 }
@@ -49,7 +50,8 @@ Val integer_product(Lowering& lo, Val a, Val b) {
   Shape x = lo.shape(a), y = lo.shape(b);
   x.push_back(1);
   y.insert(y.end() - 2, 1);
-  Val products = lo.b.mul(lo.b.reshape(a, x), lo.b.reshape(b, y));
+  b = lo.b.reshape(b, y);
+  Val products = lo.b.mul(lo.b.reshape(a, x), b);
   return lo.b.sum(products, std::vector<int>{lo.rank(products) - 2}, false);
 }
 

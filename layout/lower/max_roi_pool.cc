@@ -13,7 +13,10 @@
 namespace lowtide::layout {
 namespace {
 
-Val rounded_away(Builder& b, Val x) { return b.mul(b.sign(x), b.floor(b.add(b.abs(x), 0.5))); }
+Val rounded_away(Builder& b, Val x) {
+  const Val magnitude = b.floor(b.add(b.abs(x), 0.5));
+  return b.mul(b.sign(x), magnitude);
+}
 
 // Along one axis: which elements belong to which bin, bool [regions, bins, size].
 Val members(Lowering& lo, Val first, Val last, int64_t bins, Dim size) {
@@ -24,8 +27,8 @@ Val members(Lowering& lo, Val first, Val last, int64_t bins, Dim size) {
   Val begin = b.add(b.floor(b.mul(bin, number)), first);  // [regions, bins]
   Val end = b.add(b.ceil(b.mul(bin, b.add(number, 1))), first);
   Val place = b.cast(iota(lo, size, DType::kInt32), DType::kFloat32);
-  return b.logical_and(b.greater_equal(place, unsqueeze_axes(lo, begin, {2})),
-                       b.less(place, unsqueeze_axes(lo, end, {2})));
+  const Val before_end = b.less(place, unsqueeze_axes(lo, end, {2}));
+  return b.logical_and(b.greater_equal(place, unsqueeze_axes(lo, begin, {2})), before_end);
 }
 
 }  // namespace
@@ -55,12 +58,14 @@ void lower_max_roi_pool(Lowering& lo) {
   Val y = b.transpose(x, {0, 2, 3, 1});
   if (shape[0] != 1)
     y = b.gather(y, b.cast(squeeze_axes(lo, columns[0], {1}), DType::kInt32), 0);  // [regions, H, W, C]
-  y = b.select(unsqueeze_axes(lo, rows, {3, 4}), unsqueeze_axes(lo, y, {1}), lowest);
+  y = unsqueeze_axes(lo, y, {1});
+  y = b.select(unsqueeze_axes(lo, rows, {3, 4}), y, lowest);
   y = b.reduce_max(y, std::vector<int>{2}, false);  // [regions, bins, W, C]
-  y = b.select(unsqueeze_axes(lo, across, {1, 4}), unsqueeze_axes(lo, y, {2}), lowest);
+  y = unsqueeze_axes(lo, y, {2});
+  y = b.select(unsqueeze_axes(lo, across, {1, 4}), y, lowest);
   y = b.reduce_max(y, std::vector<int>{3}, false);  // [regions, bins, bins, C]
-  Val filled = b.logical_and(unsqueeze_axes(lo, b.reduce_any(rows, std::vector<int>{2}, false), {2}),
-                             unsqueeze_axes(lo, b.reduce_any(across, std::vector<int>{2}, false), {1}));
+  const Val filled_across = unsqueeze_axes(lo, b.reduce_any(across, std::vector<int>{2}, false), {1});
+  Val filled = b.logical_and(unsqueeze_axes(lo, b.reduce_any(rows, std::vector<int>{2}, false), {2}), filled_across);
   y = b.select(unsqueeze_axes(lo, filled, {3}), y, b.scalar_like(0, y));
   lo.output(0, b.transpose(reshape_to(lo, y, std::vector<Dim>{count, pooled[0], pooled[1], shape[1]}), {0, 3, 1, 2}));
 }

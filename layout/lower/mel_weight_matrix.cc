@@ -58,8 +58,10 @@ void lower_mel_weight_matrix(Lowering& lo) {
   Val left = row(0), centre = row(1), right = row(2);
   Val bin = b.reshape(b.cast(iota(lo, bins, DType::kInt32), DType::kFloat32), {bins, 1});
   Val one = b.scalar_like(1, bin);
-  Val rising = b.div(b.sub(bin, left), b.maximum(b.sub(centre, left), one));
-  Val falling = b.div(b.sub(right, bin), b.maximum(b.sub(right, centre), one));
+  const Val width_left = b.maximum(b.sub(centre, left), one);
+  Val rising = b.div(b.sub(bin, left), width_left);
+  const Val width_right = b.maximum(b.sub(right, centre), one);
+  Val falling = b.div(b.sub(right, bin), width_right);
   Val slope = b.maximum(b.minimum(rising, falling), b.scalar_like(0, bin));
   // Where two centres are the same bin there is no slope, but the centre is 1.
   lo.output(0, b.cast(b.select(b.equal(bin, centre), one, slope), dtype));

@@ -40,11 +40,14 @@ Val corner_boxes(Lowering& lo, Val boxes, bool by_center, Dim count) {
     Val right = b.mul(width, 0.5), down = b.mul(height, 0.5);
     boxes = b.concat({b.sub(y, down), b.sub(x, right), b.add(y, down), b.add(x, right)}, 1);
   } else {
-    height = b.abs(b.sub(column(lo, boxes, 2), column(lo, boxes, 0)));
-    width = b.abs(b.sub(column(lo, boxes, 3), column(lo, boxes, 1)));
+    const Val top = column(lo, boxes, 0);
+    height = b.abs(b.sub(column(lo, boxes, 2), top));
+    const Val left = column(lo, boxes, 1);
+    width = b.abs(b.sub(column(lo, boxes, 3), left));
   }
   Val zero = b.scalar(0, DType::kFloat32);
-  Val empty = b.logical_or(b.less_equal(b.minimum(height, width), zero), b.less_equal(b.mul(height, width), zero));
+  const Val no_area = b.less_equal(b.mul(height, width), zero);
+  Val empty = b.logical_or(b.less_equal(b.minimum(height, width), zero), no_area);
   // Box i is moved to rows (4 + 4i) .. (6 + 4i) and columns 0 .. 1, in units of the largest coordinate.
   const std::array<float, 4> step{4, 0, 4, 0}, first{4, 0, 6, 1};
   const int both[] = {0, 1}, last[] = {1};
@@ -59,8 +62,8 @@ Val corner_boxes(Lowering& lo, Val boxes, bool by_center, Dim count) {
 Val selected(Lowering& lo, const Suppression& how, Val boxes, Val scores) {
   Builder& b = lo.b;
   std::vector<Val> sorted = b.top_k(scores, dim_as_scalar(lo, how.count, DType::kInt32));
-  Val rank =
-      b.sub(dim_as_scalar(lo, how.count, DType::kFloat32), b.cast(iota(lo, how.count, DType::kInt32), DType::kFloat32));
+  const Val place = b.cast(iota(lo, how.count, DType::kInt32), DType::kFloat32);
+  Val rank = b.sub(dim_as_scalar(lo, how.count, DType::kFloat32), place);
   if (how.lowest) rank = b.select(b.greater(sorted[0], how.lowest), rank, b.scalar(-1, DType::kFloat32));
   const Val inputs[] = {b.gather(boxes, sorted[1], 0), rank, how.at_most, how.threshold, b.scalar(0, DType::kFloat32)};
   std::vector<Val> kept = b.ops(Kind::kNonMaxSuppressionV4, inputs, {}, 2);

@@ -58,14 +58,16 @@ void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
   std::vector<int> axes = {0};
   for (int axis : axes_from(2, lo.rank(x))) axes.push_back(axis);
   const Moments m = moments(lo, x, axes);
-  Val y = b.mul(m.centered, b.mul(inverse_deviation(lo, m.variance, epsilon), per_channel(lo, lo.input(1), x)));
+  const Val scale = per_channel(lo, lo.input(1), x);
+  Val y = b.mul(m.centered, b.mul(inverse_deviation(lo, m.variance, epsilon), scale));
   lo.output(0, b.add(y, per_channel(lo, lo.input(2), x)));
   const Shape channels = {lo.b.dim(x, 1)};
   const std::array<Val, 2> batch = {b.reshape(m.mean, channels), b.reshape(m.variance, channels)};
   for (size_t i = 0; i < 2; ++i)
-    if (lo.wants_output(i + 1))
-      lo.output(i + 1, b.add(b.mul(lo.input(i + 3), momentum),
-                             b.mul(b.cast(batch[i], lo.dtype(lo.input(i + 3))), 1.0 - momentum)));
+    if (lo.wants_output(i + 1)) {
+      const Val added = b.mul(b.cast(batch[i], lo.dtype(lo.input(i + 3))), 1.0 - momentum);
+      lo.output(i + 1, b.add(b.mul(lo.input(i + 3), momentum), added));
+    }
 }
 
 // An even window is one channel longer after the centre than before it: channels are pooled as rows of an image.
@@ -157,7 +159,8 @@ void lower_batch_normalization(Lowering& lo) {
   }
   Val factor = b.div(scale, b.sqrt(b.add(variance, epsilon)));
   Val rest = b.sub(shift, b.mul(mean, factor));
-  lo.output(0, b.add(b.mul(x, b.cast(factor, lo.dtype(x))), b.cast(rest, lo.dtype(x))));
+  rest = b.cast(rest, lo.dtype(x));
+  lo.output(0, b.add(b.mul(x, b.cast(factor, lo.dtype(x))), rest));
 }
 
 void lower_instance_normalization(Lowering& lo) {
@@ -187,7 +190,8 @@ void lower_group_normalization(Lowering& lo) {
   const Shape shape = lo.shape(x);
   Val y = b.cast(group_normalized(lo, b.cast(x, stash), groups, epsilon), lo.dtype(x));
   if (lo.opset() >= 21) y = b.reshape(y, shape);
-  y = b.add(b.mul(y, per_channel(lo, scale, y)), per_channel(lo, shift, y));
+  shift = per_channel(lo, shift, y);
+  y = b.add(b.mul(y, per_channel(lo, scale, y)), shift);
   lo.output(0, b.reshape(y, shape));
 }
 

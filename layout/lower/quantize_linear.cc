@@ -209,7 +209,8 @@ Levels dynamically_quantized(Lowering& lo, Val x) {
   Val low = b.minimum(b.reduce_min(x, all, false), zero_like_x),
       high = b.maximum(b.reduce_max(x, all, false), zero_like_x);
   Val range = b.sub(high, low);
-  Val scale = b.select(b.equal(range, zero_like_x), b.scalar_like(1, x), b.div(range, kLevels));
+  const Val step = b.div(range, kLevels);
+  Val scale = b.select(b.equal(range, zero_like_x), b.scalar_like(1, x), step);
   Val zero = as_levels(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
   return {as_levels(lo, b.div(x, scale), zero, DType::kUint8), scale, zero};
 }

@@ -286,10 +286,14 @@ Val apply(Builder& b, const Nonlinearity& function, Val x) {
   if (name == "scaledtanh") return b.mul(b.tanh(b.mul(x, function.beta)), function.alpha);
   if (name == "hardsigmoid")
     return b.minimum(at_least_0(b.add(b.mul(x, function.alpha), function.beta)), b.scalar_like(1, x));
-  if (name == "elu") return b.add(at_least_0(x), b.mul(b.elu(b.minimum(x, b.scalar_like(0, x))), function.alpha));
+  if (name == "elu") {
+    const Val negative = b.mul(b.elu(b.minimum(x, b.scalar_like(0, x))), function.alpha);
+    return b.add(at_least_0(x), negative);
+  }
   if (name == "softsign") return b.div(x, b.add(b.abs(x), 1));
   // Softplus, in a form where exp cannot overflow.
-  return b.add(at_least_0(x), b.log(b.add(b.exp(b.neg(b.abs(x))), 1)));
+  const Val rest = b.log(b.add(b.exp(b.neg(b.abs(x))), 1));
+  return b.add(at_least_0(x), rest);
 }
 
 Val clipped(Builder& b, const Direction& direction, Val x) {

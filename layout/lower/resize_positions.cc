@@ -32,15 +32,18 @@ Val positions(Lowering& lo, Transform transform, const ResizeAxis& axis, const S
       return b.div(b.add(i, 0.5), sizes.scale);
     case Transform::kHalfPixel:
       return half_pixel();
-    case Transform::kPytorchHalfPixel:
-      return b.select(b.greater(sizes.out, b.scalar(1, DType::kFloat32)), half_pixel(), b.scalar(0, DType::kFloat32));
+    case Transform::kPytorchHalfPixel: {
+      const Val centres = half_pixel();
+      return b.select(b.greater(sizes.out, b.scalar(1, DType::kFloat32)), centres, b.scalar(0, DType::kFloat32));
+    }
     case Transform::kAlignCorners: {
       Val steps = b.maximum(b.sub(sizes.out, 1), b.scalar(1, DType::kFloat32));
       return b.div(b.mul(i, b.sub(sizes.in, 1)), steps);
     }
     case Transform::kHalfPixelSymmetric: {
       Val adjustment = b.div(sizes.out, b.mul(sizes.scale, sizes.in));
-      Val offset = b.mul(b.mul(sizes.in, 0.5), b.sub(b.scalar(1, DType::kFloat32), adjustment));
+      const Val rest = b.sub(b.scalar(1, DType::kFloat32), adjustment);
+      Val offset = b.mul(b.mul(sizes.in, 0.5), rest);
       return b.add(half_pixel(), offset);
     }
     case Transform::kTfCropAndResize:
@@ -90,7 +93,9 @@ Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int at_axis
   for (int i = at_axis + 1; i < lo.rank(x); ++i) behind.push_back(i - at_axis);
   auto spread = [&](Val v) { return behind.empty() ? v : unsqueeze_axes(lo, v, behind); };
   Val rest = spread(b.sub(b.scalar(1, DType::kFloat32), part));
-  return b.add(b.mul(picked(low), rest), b.mul(picked(high), spread(part)));
+  part = spread(part);
+  const Val above = b.mul(picked(high), part);
+  return b.add(b.mul(picked(low), rest), above);
 }
 
 }  // namespace lowtide::layout

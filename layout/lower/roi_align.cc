@@ -41,12 +41,15 @@ void place_by_size(Lowering& lo, RoiAxis& axis, Val bin, Val start, int64_t bins
   Val at_least_one = b.maximum(axis.samples, b.scalar_like(1, bin));
   Val most = b.cast(b.reduce_max(at_least_one, std::vector<int>{0, 1}, false), DType::kInt32);
   most = b.maximum(most, b.i32_scalar(1));  // there may be no regions
-  Val sample = b.cast(b.range(b.i32_scalar(0), most, b.i32_scalar(1)), DType::kFloat32);
+  const Val step = b.i32_scalar(1);
+  Val sample = b.cast(b.range(b.i32_scalar(0), most, step), DType::kFloat32);
   axis.most = b.dim(sample, 0);
   const std::vector<Dim> flat = {regions, b.graph.symbols.mul(bins, axis.most)};
   Val part = unsqueeze_axes(lo, b.div(b.add(sample, 0.5), at_least_one), {1});  // [rois, 1, samples], in bins
   Val number = b.reshape(b.cast(iota(lo, bins, DType::kInt32), DType::kFloat32), {1, bins, 1});
-  Val at = b.add(b.mul(b.add(part, number), unsqueeze_axes(lo, bin, {2})), unsqueeze_axes(lo, start, {2}));
+  start = unsqueeze_axes(lo, start, {2});
+  bin = unsqueeze_axes(lo, bin, {2});
+  Val at = b.add(b.mul(b.add(part, number), bin), start);
   axis.at = reshape_to(lo, at, flat);
   Val exists = b.cast(b.less(sample, axis.samples), DType::kFloat32);
   exists = b.add(unsqueeze_axes(lo, exists, {1}), b.filled(0, DType::kFloat32, {1, bins, 1}));
@@ -71,8 +74,10 @@ RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples
     place_by_size(lo, axis, bin, start, bins);
   axis.all = b.graph.symbols.mul(bins, axis.most);
   Val beyond = dim_as_scalar(lo, size, DType::kFloat32);
-  Val valid = b.logical_and(b.greater_equal(axis.at, b.scalar_like(-1, axis.at)), b.less_equal(axis.at, beyond));
-  axis.at = b.minimum(b.maximum(axis.at, b.scalar_like(0, axis.at)), b.sub(beyond, 1));
+  const Val not_beyond = b.less_equal(axis.at, beyond);
+  Val valid = b.logical_and(b.greater_equal(axis.at, b.scalar_like(-1, axis.at)), not_beyond);
+  const Val last = b.sub(beyond, 1);
+  axis.at = b.minimum(b.maximum(axis.at, b.scalar_like(0, axis.at)), last);
   axis.valid = b.cast(valid, DType::kFloat32);
   return axis;
 }
@@ -90,7 +95,8 @@ Val repeated(Lowering& lo, Val along, bool rows, Dim other) {
 
 // [rois, rows] times [rois, columns] as [rois, rows * columns, 1].
 Val crossed(Lowering& lo, Val rows, Val columns, Dim regions, Dim count) {
-  Val product = lo.b.mul(unsqueeze_axes(lo, rows, {2}), unsqueeze_axes(lo, columns, {1}));
+  columns = unsqueeze_axes(lo, columns, {1});
+  Val product = lo.b.mul(unsqueeze_axes(lo, rows, {2}), columns);
   return reshape_to(lo, product, std::vector<Dim>{regions, count, 1});
 }
 
@@ -132,7 +138,8 @@ void lower_roi_align(Lowering& lo) {
   at = reshape_to(lo, at, std::vector<Dim>{count, positions, 2});
 
   const ImageRows rows = as_rows(lo, x, area);
-  Val first = b.mul(unsqueeze_axes(lo, b.cast(batch, DType::kInt32), {1}), dim_as_scalar(lo, area, DType::kInt32));
+  const Val rows_of_image = dim_as_scalar(lo, area, DType::kInt32);
+  Val first = b.mul(unsqueeze_axes(lo, b.cast(batch, DType::kInt32), {1}), rows_of_image);
   const bool largest = mode == "max";
   Val values = sampled(lo, rows.image, first, at,
                        {.mode = Sampling::kLinear, .outside = Outside::kBorder, .largest = largest, .sizes = sizes});

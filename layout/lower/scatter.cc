@@ -22,7 +22,8 @@ struct UpdateRows {
 Val scattered(Lowering& lo, const UpdateRows& rows, Val updates, Dim width) {
   const Dim shape[] = {rows.count, width};
   const int last[] = {1};
-  return lo.b.scatter_nd(lo.b.unsqueeze(rows.indices, last), updates, lo.b.dims(shape));
+  const Val size = lo.b.dims(shape);
+  return lo.b.scatter_nd(lo.b.unsqueeze(rows.indices, last), updates, size);
 }
 
 // The rows with at least one update: bool [count, 1].
@@ -45,12 +46,15 @@ Val reduced(Lowering& lo, const UpdateRows& rows, Kind segments, Kind join) {
     Val any = lo.b.op(Kind::kUnsortedSegmentMax, {better, rows.indices, count});
     best = lo.b.select(lo.b.greater(any, lo.b.scalar(0, DType::kFloat32)), best, worst);
   }
-  return lo.b.select(rows_with_update(lo, rows), lo.b.op(join, {rows.data, best}), rows.data);
+  const Val joined = lo.b.op(join, {rows.data, best});
+  return lo.b.select(rows_with_update(lo, rows), joined, rows.data);
 }
 
 Val combined(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
-  if (reduction == "none")
-    return lo.b.select(rows_with_update(lo, rows), scattered(lo, rows, rows.updates, rows.width), rows.data);
+  if (reduction == "none") {
+    const Val updates = scattered(lo, rows, rows.updates, rows.width);
+    return lo.b.select(rows_with_update(lo, rows), updates, rows.data);
+  }
   if (lo.dtype(rows.data) == DType::kBool) lo.unsupported("reduction '" + reduction + "' of bool is not supported");
   if (reduction == "add") return lo.b.add(rows.data, scattered(lo, rows, rows.updates, rows.width));
   // UNSORTED_SEGMENT_* takes these two types only.
@@ -215,8 +219,8 @@ void lower_tensor_scatter(Lowering& lo) {
   const Dim others = symbols.product(all.subspan(1, at - 1)), width = symbols.product(all.subspan(at + 1));
   const Dim batch = dims[0], sequence = dims[at], written = lo.shape(update)[at];
   const Dim per_sample[] = {batch, 1, 1}, per_step[] = {1, 1, written}, per_prefix[] = {batch, others, 1};
-  Val place = lo.b.add(reshape_to(lo, lo.b.cast(lo.input(2), DType::kInt32), per_sample),
-                       reshape_to(lo, iota(lo, written, DType::kInt32), per_step));
+  const Val step = reshape_to(lo, iota(lo, written, DType::kInt32), per_step);
+  Val place = lo.b.add(reshape_to(lo, lo.b.cast(lo.input(2), DType::kInt32), per_sample), step);
   if (mode == "circular") place = lo.b.floor_mod(place, dim_as_scalar(lo, sequence, DType::kInt32));
   Val prefix = iota(lo, symbols.mul(batch, others), DType::kInt32);
   Val row = lo.b.add(reshape_to(lo, times_dim(lo, prefix, sequence), per_prefix), place);

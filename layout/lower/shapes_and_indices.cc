@@ -132,7 +132,9 @@ Val filled_with(Lowering& lo, std::span<const Dim> dims, Val scalar) {
 
 Val iota(Lowering& lo, Dim dim, DType dtype) {
   if (!core::is_symbol(dim)) return lo.b.constant(stream::recipe::iota(0, 1, dtype, dim));
-  return lo.b.range(lo.b.scalar(0, dtype), dim_as_scalar(lo, dim, dtype), lo.b.scalar(1, dtype));
+  const Val step = lo.b.scalar(1, dtype);
+  const Val end = dim_as_scalar(lo, dim, dtype);
+  return lo.b.range(lo.b.scalar(0, dtype), end, step);
 }
 
 Val as_i32_clamped(Lowering& lo, Val list) {
@@ -170,8 +172,8 @@ Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t othe
   const int last[] = {1};
   Val places = lo.b.unsqueeze(non_negative_indices(lo, axes, rank), last), shape = lo.b.i32({rank});
   Val hits = lo.b.scatter_nd(places, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), shape);
-  return lo.b.select(lo.b.greater(hits, lo.b.i32_scalar(0)), lo.b.scatter_nd(places, values, shape),
-                     lo.b.i32_scalar(otherwise));
+  const Val given = lo.b.scatter_nd(places, values, shape);
+  return lo.b.select(lo.b.greater(hits, lo.b.i32_scalar(0)), given, lo.b.i32_scalar(otherwise));
 }
 
 }  // namespace lowtide::layout

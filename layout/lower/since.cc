@@ -207,4 +207,11 @@ int64_t since_version(std::string_view op, std::string_view attribute) {
   return it != kSinceRows.end() && since_key(*it) == key ? it->version : 1;
 }
 
+std::vector<NewerAttribute> attributes_since(std::string_view op) {
+  std::vector<NewerAttribute> out;
+  for (const SinceRow& row : kSinceRows)
+    if (row.op == op && !row.attribute.empty()) out.push_back({row.attribute, row.version});
+  return out;
+}
+
 }  // namespace lowtide::layout

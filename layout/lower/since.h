@@ -5,10 +5,22 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace lowtide::layout {
 
+// The newest opset of ai.onnx that is known. An operator may change its meaning with every opset: models of newer ones
+// are refused.
+inline constexpr int64_t kNewestOpset = 24;
+
+struct NewerAttribute {
+  std::string_view name;
+  int64_t since;
+};
+
 // `attribute` empty: of the operator itself. 1 for what exists since the first opset and for what is not listed.
 int64_t since_version(std::string_view op, std::string_view attribute = {});
+// The attributes of an operator that appeared after the operator.
+std::vector<NewerAttribute> attributes_since(std::string_view op);
 
 }  // namespace lowtide::layout

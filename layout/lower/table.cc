@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of ONNX operators: one row for each operator, alphabetical within a domain, with its function in
 // lower/<family>.cc. The forms of older opsets have the same function.
+#include "layout/lower/table.h"
+
 #include <algorithm>
 #include <array>
 #include <tuple>
-
-#include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
 
@@ -273,6 +273,8 @@ constexpr bool sorted_and_unique() {
 static_assert(sorted_and_unique(), "rows are searched by bisection");
 
 }  // namespace
+
+std::span<const LowerRow> lowerings() { return kRows; }
 
 const LowerRow* find_lowering(std::string_view domain, std::string_view op) {
   auto it = std::lower_bound(kRows.begin(), kRows.end(), std::tuple(domain, op),

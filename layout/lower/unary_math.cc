@@ -50,7 +50,8 @@ void lower_reciprocal(Lowering& lo) {
 
 void lower_tan(Lowering& lo) {
   Val x = lo.input(0);
-  lo.output(0, lo.b.div(lo.b.sin(x), lo.b.cos(x)));
+  const Val cosine = lo.b.cos(x);
+  lo.output(0, lo.b.div(lo.b.sin(x), cosine));
 }
 
 namespace {
@@ -58,7 +59,8 @@ namespace {
 // sqrt(1 - x^2), without the cancellation near 1.
 Val sqrt_one_minus_square(Builder& b, Val x) {
   Val one = b.scalar_like(1, x);
-  return b.sqrt(b.mul(b.sub(one, x), b.add(one, x)));
+  const Val sum = b.add(one, x);
+  return b.sqrt(b.mul(b.sub(one, x), sum));
 }
 
 // log(1 + y), accurate for small y too: the rounding error of 1 + y is divided out. y > -1.
@@ -67,13 +69,15 @@ Val log_of_one_plus(Builder& b, Val y) {
   Val u = b.add(y, one);
   Val log_u = b.log(u);
   Val kept = b.sub(u, one);  // y as rounded in the sum
-  Val small = b.select(b.equal(kept, b.scalar_like(0, y)), y, b.mul(log_u, b.div(y, kept)));
+  const Val corrected = b.mul(log_u, b.div(y, kept));
+  Val small = b.select(b.equal(kept, b.scalar_like(0, y)), y, corrected);
   return b.select(b.greater(y, one), log_u, small);  // also where y / kept would be inf / inf
 }
 
 // An odd function of x from its values at |x|.
 Val odd_function(Builder& b, Val x, Val at_magnitude) {
-  return b.select(b.less(x, b.scalar_like(0, x)), b.neg(at_magnitude), at_magnitude);
+  const Val negative = b.neg(at_magnitude);
+  return b.select(b.less(x, b.scalar_like(0, x)), negative, at_magnitude);
 }
 
 // Above this, sqrt(x^2 +- 1) is x in f32 and the inverse hyperbolic functions are log(2x).
@@ -108,7 +112,8 @@ void lower_atan(Lowering& lo) {
 // tanh * cosh: exp(x) - exp(-x) would cancel near 0.
 void lower_sinh(Lowering& lo) {
   Val x = lo.input(0);
-  lo.output(0, lo.b.mul(lo.b.tanh(x), cosh_of(lo.b, x)));
+  const Val cosh = cosh_of(lo.b, x);
+  lo.output(0, lo.b.mul(lo.b.tanh(x), cosh));
 }
 
 void lower_cosh(Lowering& lo) { lo.output(0, cosh_of(lo.b, lo.input(0))); }
@@ -129,14 +134,16 @@ void lower_acosh(Lowering& lo) {
   Val x = lo.input(0);
   Val t = b.sub(x, 1);
   Val small = log_of_one_plus(b, b.add(t, b.sqrt(b.mul(t, b.add(t, 2)))));
-  lo.output(0, b.select(b.greater(x, b.scalar_like(kLarge, x)), log_2x(b, x), small));
+  const Val large = log_2x(b, x);
+  lo.output(0, b.select(b.greater(x, b.scalar_like(kLarge, x)), large, small));
 }
 
 void lower_atanh(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   Val m = b.abs(x);
-  Val ratio = b.div(b.add(m, m), b.sub(b.scalar_like(1, x), m));
+  const Val rest = b.sub(b.scalar_like(1, x), m);
+  Val ratio = b.div(b.add(m, m), rest);
   lo.output(0, odd_function(b, x, b.mul(log_of_one_plus(b, ratio), 0.5)));
 }
 

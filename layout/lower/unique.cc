@@ -28,7 +28,8 @@ Val set_index_outputs(Lowering& lo, const UniqueIndices& found) {
   if (lo.wants_output(3)) {
     const Dim all[] = {found.n};
     Val ones = filled_with(lo, all, lo.b.i32_scalar(1));
-    Val counts = lo.b.scatter_nd(lo.b.unsqueeze(found.places, kLast), ones, lo.b.reshape(found.count, {1}));
+    const Val size = lo.b.reshape(found.count, {1});
+    Val counts = lo.b.scatter_nd(lo.b.unsqueeze(found.places, kLast), ones, size);
     lo.output(3, lo.b.cast(counts, DType::kInt64));
   }
   return first;
@@ -90,7 +91,8 @@ void unique_slices(Lowering& lo, Val x, int axis, bool sorted) {
   Val is_first = b.equal(first_like, iota(lo, found.n, DType::kInt32));
   found.count = b.sum(b.cast(is_first, DType::kInt32), rows, false);
   if (sorted) {
-    Val counted = b.logical_and(rows_before(lo, down, across, differ), b.unsqueeze(is_first, kLast));
+    const Val counts = b.unsqueeze(is_first, kLast);
+    Val counted = b.logical_and(rows_before(lo, down, across, differ), counts);
     found.places = b.sum(b.cast(counted, DType::kInt32), rows, false);
   } else {
     found.places = b.gather(b.cumsum(b.cast(is_first, DType::kInt32), 0, true, false), first_like, 0);

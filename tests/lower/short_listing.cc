@@ -6,6 +6,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <cmath>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -37,7 +39,10 @@ std::string constant(const tfl::Tensor& tensor, stream::Budget& budget) {
   if (!tensor.data) return typed(tensor) + "#strings";
   const uint64_t count = tensor.data->elements();
   if (count <= kMostElements && stream::is_float(tensor.dtype)) {
-    const std::vector<double> values = stream::evaluate_doubles(tensor.data, budget);
+    std::vector<double> values = stream::evaluate_doubles(tensor.data, budget);
+    // The sign of a NaN that a computation gives is the processor's choice.
+    for (double& value : values)
+      if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();
     if (tensor.dtype == stream::DType::kFloat64) return fmt::format("{}{{{}}}", typed(tensor), fmt::join(values, ","));
     const std::vector<float> narrow(values.begin(), values.end());  // fewer digits
     return fmt::format("{}{{{}}}", typed(tensor), fmt::join(narrow, ","));

@@ -83,6 +83,7 @@ CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& 
         return fmt::format("'{}' is not one of {}{}", text, fmt::join(names, ", "), stream::did_you_mean(text, names));
       },
       "");
+  known.name(fmt::format("{}", fmt::join(names, " ")));  // where described() finds them
   return option->check(known)->type_name(type);
 }
 
@@ -280,6 +281,50 @@ CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
   return command;
 }
 
+CLI::App* add_ops(CLI::App& app, OpsCommand& options) {
+  CLI::App* command = app.add_subcommand("ops", "List the ONNX operators that can be converted, and what they become.");
+  command->add_option("operator", options.name, "one operator, such as Conv or com.microsoft.Gelu")
+      ->type_name("OPERATOR");
+  command->add_flag("--json", options.json, "print JSON");
+  add_errors_option(*command);
+  command->footer(
+      "Whether a node is converted depends on its attributes and types too:\n"
+      "lowtide convert --dry-run tells.\n\n"
+      "Examples:\n"
+      "  lowtide ops\n"
+      "  lowtide ops Conv\n"
+      "  lowtide ops --json > operators.json");
+  return command;
+}
+
+CLI::App* add_doctor(CLI::App& app, DoctorCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Show what of this machine matters for a conversion: memory limits, the disk, the kernel.");
+  command->add_option("folder", options.folder, "the folder of the output (default: the current one)")
+      ->type_name("FOLDER");
+  command->add_flag("--json", options.json, "print JSON");
+  add_errors_option(*command);
+  command->footer(
+      "The exit status is 0 if no problem was found.\n\n"
+      "Examples:\n"
+      "  lowtide doctor\n"
+      "  lowtide doctor /mnt/models");
+  return command;
+}
+
+constexpr const char* kDocsName = "generate-docs";
+
+CLI::App* add_generate_docs(CLI::App& app, DocsCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      kDocsName, "Write manual pages and completions of bash, zsh and fish, in the folders of a share/ folder.");
+  command->group("");  // not shown by --help
+  command->add_option("folder", options.folder, "the share/ folder, such as ~/.local/share")
+      ->type_name("FOLDER")
+      ->required();
+  command->footer("Examples:\n  lowtide generate-docs ~/.local/share");
+  return command;
+}
+
 // ---- Help ----
 
 // Lines of at most 80 columns, that begin at `column`, where the first line is begun already.
@@ -350,6 +395,69 @@ class HelpText : public CLI::Formatter {
 std::string without_double_gaps(std::string text) {
   for (size_t at; (at = text.find("\n\n\n")) != text.npos;) text.erase(at, 1);
   return text;
+}
+
+// ---- The program as data ----
+
+std::vector<std::string> divided(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<std::string> out;
+  for (std::string word; words >> word;) out.push_back(word);
+  return out;
+}
+
+OptionDescription described(CLI::Option& option) {
+  OptionDescription out;
+  if (option.get_positional()) {
+    out.argument = HelpText::upper_case(option.get_name());
+  } else {
+    if (!option.get_snames().empty()) out.short_name = "-" + option.get_snames().front();
+    if (!option.get_lnames().empty()) out.long_name = "--" + option.get_lnames().front();
+  }
+  if (option.get_type_size() != 0) out.type = option.get_type_name();
+  try {
+    out.choices = divided(option.get_validator(0)->get_name());
+  } catch (const CLI::OptionNotFound&) {  // it has no validator
+  }
+  out.text = option.get_description();
+  out.group = option.get_group();
+  out.is_required = option.get_required();
+  out.is_repeatable = option.get_expected_max() > 1;
+  return out;
+}
+
+CommandDescription described(CLI::App& app) {
+  constexpr std::string_view kExamples = "Examples:\n";
+  CommandDescription out;
+  if (app.get_parent() != nullptr) out.name = app.get_name();
+  out.usage = HelpText::usage_line(app);
+  out.text = app.get_description();
+  std::vector<std::string> groups = {"Options"};
+  for (const std::string& group : app.get_groups())
+    if (group != "Options") groups.push_back(group);
+  for (CLI::Option* option : app.get_options())
+    if (option->get_positional()) out.options.push_back(described(*option));
+  for (const std::string& group : groups)
+    for (CLI::Option* option : app.get_options())
+      if (!option->get_positional() && option->get_group() == group) out.options.push_back(described(*option));
+  const std::string footer = app.get_footer();
+  const size_t examples = footer.find(kExamples);
+  out.notes = footer.substr(0, examples);
+  out.notes.erase(out.notes.find_last_not_of('\n') + 1);
+  if (examples != footer.npos) {
+    std::istringstream lines(footer.substr(examples + kExamples.size()));
+    for (std::string line; std::getline(lines, line);) out.examples.push_back(line.substr(line.find_first_not_of(' ')));
+  }
+  return out;
+}
+
+ProgramDescription described_program(CLI::App& app) {
+  ProgramDescription out;
+  out.version = LOWTIDE_VERSION;
+  out.program = described(app);
+  for (CLI::App* command : app.get_subcommands([](CLI::App* command) { return !command->get_group().empty(); }))
+    out.commands.push_back(described(*command));
+  return out;
 }
 
 // ---- Errors, in words that say what would be right ----
@@ -425,7 +533,8 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
   if (arguments.empty())
     usage_error(fmt::format("a command is missing (commands: {}; see lowtide --help)", fmt::join(commands, ", ")));
   const std::string& name = arguments[0];
-  if (is_option(name) || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
+  if (is_option(name) || name == kDocsName) return;
+  if (std::find(commands.begin(), commands.end(), name) != commands.end()) return;
   if (name == "run" || name == "verify" || name == "calibrate")
     usage_error(fmt::format(
         "'{}' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'", name));
@@ -468,12 +577,18 @@ Command parse_command_line(int argc, const char* const* argv) {
   CheckCommand check;
   InspectCommand inspect;
   MakeModelCommand make_model;
+  OpsCommand ops;
+  DoctorCommand doctor;
+  DocsCommand docs;
   CLI::App* convert_app = add_convert(app, convert);
   CLI::App* check_app = add_check(app, check);
   CLI::App* inspect_app = add_inspect(app, inspect);
   CLI::App* make_model_app = add_make_model(app, make_model);
+  CLI::App* ops_app = add_ops(app, ops);
+  CLI::App* doctor_app = add_doctor(app, doctor);
+  CLI::App* docs_app = add_generate_docs(app, docs);
   std::vector<std::string> commands;
-  for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app}) {
+  for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app, ops_app, doctor_app}) {
     command->group("Commands");
     commands.push_back(command->get_name());
   }
@@ -495,6 +610,12 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (convert_app->parsed()) return convert;
   if (check_app->parsed()) return check;
   if (inspect_app->parsed()) return inspect;
+  if (ops_app->parsed()) return ops;
+  if (doctor_app->parsed()) return doctor;
+  if (docs_app->parsed()) {
+    docs.program = described_program(app);
+    return docs;
+  }
   return make_model;
 }
 

@@ -11,6 +11,7 @@
 #include "bench/model_spec.h"
 #include "stream/file/file.h"
 #include "stream/file/zstd_source.h"
+#include "tools/lowtide/program_description.h"
 
 namespace lowtide::tools {
 
@@ -54,12 +55,29 @@ struct MakeModelCommand {
   bool quiet = false;
 };
 
+struct OpsCommand {
+  std::string name;  // empty: all operators
+  bool json = false;
+};
+
+struct DoctorCommand {
+  std::string folder = ".";
+  bool json = false;
+};
+
+// Not shown by --help: for those who build packages.
+struct DocsCommand {
+  std::string folder;
+  ProgramDescription program;
+};
+
 // Text for standard output: --help, --version.
 struct Answer {
   std::string text;
 };
 
-using Command = std::variant<Answer, ConvertCommand, CheckCommand, InspectCommand, MakeModelCommand>;
+using Command = std::variant<Answer, ConvertCommand, CheckCommand, InspectCommand, MakeModelCommand, OpsCommand,
+                             DoctorCommand, DocsCommand>;
 
 // Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
 Command parse_command_line(int argc, const char* const* argv);

@@ -11,5 +11,8 @@ void convert_model(const ConvertCommand& command);
 void check_model(const CheckCommand& command);
 void inspect_model(const InspectCommand& command);
 void make_test_model(const MakeModelCommand& command);
+void list_operators(const OpsCommand& command);
+void examine_machine(const DoctorCommand& command);
+void generate_docs(const DocsCommand& command);
 
 }  // namespace lowtide::tools

@@ -8,10 +8,7 @@
 #include "emit/graph_rows.h"
 #include "emit/listing.h"
 #include "stream/file/file.h"
-#include "stream/file/known_formats.h"
-#include "stream/onnx/reader.h"
-#include "stream/tflite/reader.h"
-#include "tools/lowtide/absent_inputs.h"
+#include "tools/library/model_listing.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion_report.h"
 #include "tools/lowtide/report_file.h"
@@ -19,35 +16,9 @@
 namespace lowtide::tools {
 namespace {
 
-constexpr uint64_t kInspectBudget = uint64_t{16} << 20;
-
-// By its first bytes; a file that is cut or damaged there has its name.
-bool is_tflite(std::filesystem::path path, stream::Budget& budget) {
-  const auto source = stream::open_file(path);
-  const bool is_compressed = path.extension() == ".zst";
-  const auto first = is_compressed ? stream::first_decompressed_bytes(*source, budget) : stream::first_bytes(*source);
-  if (stream::begins_like_onnx(first)) return false;
-  if (is_compressed) path.replace_extension();
-  return stream::begins_like_tflite(first) || path.extension() == ".tflite";
-}
-
 void refuse_page_of_weights(const InspectCommand& options, const std::filesystem::path& weights) {
   if (!options.html.empty() && stream::same_file(weights, options.html))
     usage_error(fmt::format("the page {} holds weights of the model", options.html));
-}
-
-emit::Listing listing_of_file(const InspectCommand& options, stream::Budget& budget) {
-  const stream::SpillOptions spill_options = {.max_ratio = options.max_zstd_ratio};
-  if (!is_tflite(options.path, budget)) {
-    const onnx::Model model = stream::read_onnx(options.path, budget, spill_options);
-    for (const auto& source : model.sources) refuse_page_of_weights(options, source->name());
-    return emit::listing(model);
-  }
-  const tfl::Model model = stream::read_tflite(options.path, budget, spill_options);
-  for (const tfl::ExternalFile& file : model.external_files)
-    refuse_page_of_weights(options, std::filesystem::path(options.path).parent_path() / file.name);
-  check_absent_inputs(model);
-  return emit::listing(model);
 }
 
 void check_page_path(const InspectCommand& options) {
@@ -73,9 +44,10 @@ void write_page(const InspectCommand& options, const emit::Listing& listing) {
 }  // namespace
 
 void inspect_model(const InspectCommand& options) {
-  stream::Budget budget(kInspectBudget);
   if (!options.html.empty()) check_page_path(options);
-  emit::Listing listing = listing_of_file(options, budget);
+  const emit::Listing listing =
+      listing_of_file(options.path, options.max_zstd_ratio,
+                      [&](const std::filesystem::path& weights) { refuse_page_of_weights(options, weights); });
   if (!options.html.empty()) write_page(options, listing);
   if (options.html.empty() || options.json)
     fmt::print("{}", options.json ? listing_json(listing) : listing_text(listing));

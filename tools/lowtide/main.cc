@@ -94,6 +94,9 @@ struct Run {
   void operator()(const lowtide::tools::CheckCommand& command) const { check_model(command); }
   void operator()(const lowtide::tools::InspectCommand& command) const { inspect_model(command); }
   void operator()(const lowtide::tools::MakeModelCommand& command) const { make_test_model(command); }
+  void operator()(const lowtide::tools::OpsCommand& command) const { list_operators(command); }
+  void operator()(const lowtide::tools::DoctorCommand& command) const { examine_machine(command); }
+  void operator()(const lowtide::tools::DocsCommand& command) const { generate_docs(command); }
 };
 
 void run(int argc, char** argv) {

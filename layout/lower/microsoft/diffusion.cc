@@ -32,14 +32,16 @@ void group_norm(Lowering& lo, Val x) {
     check_per_channel(lo, lo.input(at), b.dim(image, 1));
     return last ? lo.input(at) : unsqueeze_axes(lo, lo.input(at), {1, 2});
   };
-  y = b.add(b.mul(y, per_channel(1)), per_channel(2));
+  const Val shift = per_channel(2);
+  y = b.add(b.mul(y, per_channel(1)), shift);
   lo.output(0, activation == 1 ? b.mul(y, b.logistic(y)) : y);
 }
 
 }  // namespace
 
 void lower_nhwc_conv(Lowering& lo) {
-  const Val y = convolution(lo, channels_first(lo, lo.input(0)), channels_first(lo, lo.input(1)), lo.optional_input(2));
+  const Val weights = channels_first(lo, lo.input(1));
+  const Val y = convolution(lo, channels_first(lo, lo.input(0)), weights, lo.optional_input(2));
   lo.output(0, channels_last(lo, y));
 }
 

@@ -121,7 +121,8 @@ Val present(Lowering& lo, const Grouped& g, Val past, Val fresh) {
   Val row = iota(lo, g.capacity, DType::kInt32);
   Val behind = b.sub(row, before);
   Val zero = b.scalar(old_rows + new_rows, DType::kInt32);
-  Val from_new = b.select(b.less(behind, b.scalar(new_rows, DType::kInt32)), b.add(behind, old_rows), zero);
+  const Val new_row = b.add(behind, old_rows);
+  Val from_new = b.select(b.less(behind, b.scalar(new_rows, DType::kInt32)), new_row, zero);
   Val from = b.select(b.less(row, before), row, from_new);
   return b.gather(rows, from, 2, 1);
 }

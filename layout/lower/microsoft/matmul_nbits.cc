@@ -150,7 +150,8 @@ void lower_gather_block_quantized(Lowering& lo) {
   table = recipe::concat({table, recipe::fill_value(0, DType::kFloat32, shape)}, axis);
   Val index = non_negative_indices(lo, lo.input(1), rows);
   const Val zero = b.scalar_like(0, index), end = b.scalar_like(static_cast<double>(rows), index);
-  index = b.select(b.logical_and(b.greater_equal(index, zero), b.less(index, end)), index, end);
+  const Val below_end = b.less(index, end);
+  index = b.select(b.logical_and(b.greater_equal(index, zero), below_end), index, end);
   lo.output(0, b.cast(b.gather(b.constant(table), index, axis), lo.dtype(lo.input(2))));
 }
 

@@ -27,9 +27,11 @@ void skip_norm(Lowering& lo, bool simplified) {
                              lo.rank(lo.input(1)), lo.rank(lo.input(0))));
   if (lo.wants_output(1) || lo.wants_output(2))
     lo.unsupported("mean and deviation as outputs are not supported: ONNX Runtime computes them in training only");
-  Val sum = b.add(b.cast(lo.input(0), wide), b.cast(lo.input(1), wide));
+  const Val skip = b.cast(lo.input(1), wide);
+  Val sum = b.add(b.cast(lo.input(0), wide), skip);
   if (lo.has_input(bias)) sum = b.add(sum, b.cast(lo.input(bias), wide));
-  Val y = b.mul(normalized(lo, sum, epsilon, simplified), b.cast(lo.input(2), wide));
+  const Val scale = b.cast(lo.input(2), wide);
+  Val y = b.mul(normalized(lo, sum, epsilon, simplified), scale);
   if (!simplified && lo.has_input(3)) y = b.add(y, b.cast(lo.input(3), wide));
   lo.output(0, b.cast(y, dtype));
   lo.output(3, b.cast(sum, dtype));

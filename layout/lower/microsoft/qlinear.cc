@@ -38,7 +38,8 @@ std::optional<core::Quantization> grid_at(Lowering& lo, size_t scale_at, DType d
 Val real(Lowering& lo, size_t at) {
   need_8_bits(lo, lo.input(at));
   if (const auto grid = grid_at(lo, at + 1, lo.dtype(lo.input(at)))) return real_of(lo, lo.input(at), *grid);
-  return lo.b.mul(centred(lo, at), scale(lo, at + 1));
+  const Val factor = scale(lo, at + 1);
+  return lo.b.mul(centred(lo, at), factor);
 }
 
 DType output_type(Lowering& lo, size_t zero_at) {
@@ -78,15 +79,28 @@ void output_rounded_last(Lowering& lo, Val levels, size_t zero_at) {
 
 void lower_qlinear_add(Lowering& lo) {
   Builder& b = lo.b;
-  if (are_on_grids(lo, {0, 3}, 6)) return output_real(lo, b.add(real(lo, 0), real(lo, 3)), 6);
-  auto levels = [&](size_t at) { return b.mul(centred(lo, at), b.div(scale(lo, at + 1), scale(lo, 6))); };
-  output_rounded_last(lo, b.add(levels(0), levels(3)), 7);
+  if (are_on_grids(lo, {0, 3}, 6)) {
+    const Val other = real(lo, 3);
+    return output_real(lo, b.add(real(lo, 0), other), 6);
+  }
+  auto levels = [&](size_t at) {
+    const Val of_y = scale(lo, 6);
+    const Val factor = b.div(scale(lo, at + 1), of_y);
+    return b.mul(centred(lo, at), factor);
+  };
+  const Val other = levels(3);
+  output_rounded_last(lo, b.add(levels(0), other), 7);
 }
 
 void lower_qlinear_mul(Lowering& lo) {
-  if (are_on_grids(lo, {0, 3}, 6)) return output_real(lo, lo.b.mul(real(lo, 0), real(lo, 3)), 6);
-  const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), scale(lo, 4)), scale(lo, 6));
-  output_rounded_last(lo, lo.b.mul(lo.b.mul(centred(lo, 0), centred(lo, 3)), factor), 7);
+  if (are_on_grids(lo, {0, 3}, 6)) {
+    const Val other = real(lo, 3);
+    return output_real(lo, lo.b.mul(real(lo, 0), other), 6);
+  }
+  const Val of_y = scale(lo, 6), of_other = scale(lo, 4);
+  const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), of_other), of_y);
+  const Val other = centred(lo, 3);
+  output_rounded_last(lo, lo.b.mul(lo.b.mul(centred(lo, 0), other), factor), 7);
 }
 
 void lower_qlinear_sigmoid(Lowering& lo) { output_real(lo, lo.b.logistic(real(lo, 0)), 3); }
@@ -108,7 +122,8 @@ void lower_qlinear_global_average_pool(Lowering& lo) {
     count *= static_cast<double>(lo.need_static(b.dim(x, axis), "the size of a pooled axis"));
   }
   if (are_on_grids(lo, {0}, 3)) return output_real(lo, b.mean(real(lo, 0), axes, true), 3);
-  const Val factor = b.div(scale(lo, 1), b.mul(scale(lo, 3), count));
+  const Val divisor = b.mul(scale(lo, 3), count);
+  const Val factor = b.div(scale(lo, 1), divisor);
   output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
 }
 
@@ -123,7 +138,9 @@ void lower_qlinear_average_pool(Lowering& lo) {
   const Val x = on_grids ? real(lo, 0) : centred(lo, 0);
   const Val y = average_pool(lo, last ? channels_first(lo, x) : x);
   if (on_grids) return output_real(lo, last ? channels_last(lo, y) : y, 3);
-  output_rounded_last(lo, b.mul(last ? channels_last(lo, y) : y, b.div(scale(lo, 1), scale(lo, 3))), 4);
+  const Val of_y = scale(lo, 3);
+  const Val factor = b.div(scale(lo, 1), of_y);
+  output_rounded_last(lo, b.mul(last ? channels_last(lo, y) : y, factor), 4);
 }
 
 // `opset` is that of the Softmax. ONNX Runtime's kernel represents 1 by a whole number of levels, rounded down: 254 for
@@ -137,7 +154,10 @@ void lower_qlinear_softmax(Lowering& lo) {
   output_levels(lo, b.mul(y, b.floor(b.div(b.scalar_like(1, one), one))), 4);
 }
 
-void lower_qlinear_where(Lowering& lo) { output_real(lo, lo.b.select(lo.input(0), real(lo, 1), real(lo, 4)), 7); }
+void lower_qlinear_where(Lowering& lo) {
+  const Val otherwise = real(lo, 4);
+  output_real(lo, lo.b.select(lo.input(0), real(lo, 1), otherwise), 7);
+}
 
 // The result's scale and zero point, then each tensor with its own.
 void lower_qlinear_concat(Lowering& lo) {
@@ -150,7 +170,8 @@ void lower_qlinear_concat(Lowering& lo) {
   need_8_bits(lo, lo.input(1));
   if (const auto grid = constant_grid(lo, lo.input(0), lo.input(1), lo.dtype(lo.input(1))))
     return lo.output(0, on_grid(lo, lo.b.concat(parts, axis), *grid, lo.dtype(lo.input(1))));
-  const Val levels = lo.b.div(lo.b.concat(parts, axis), scale(lo, 0));
+  const Val of_y = scale(lo, 0);
+  const Val levels = lo.b.div(lo.b.concat(parts, axis), of_y);
   lo.output(0, as_levels(lo, levels, one_parameter(lo, lo.input(1)), lo.dtype(lo.input(1))));
 }
 

@@ -25,7 +25,8 @@ Val positions(Lowering& lo, Val ids, Dim length) {
     lo.malformed(
         fmt::format("position_ids must have rank 2 or one element; it has shape {}", stream::to_string(lo.shape(ids))));
   }
-  Val steps = lo.b.add(iota(lo, length, lo.dtype(ids)), as_scalar(lo, ids));
+  const Val first = as_scalar(lo, ids);
+  Val steps = lo.b.add(iota(lo, length, lo.dtype(ids)), first);
   return unsqueeze_axes(lo, steps, {0});
 }
 

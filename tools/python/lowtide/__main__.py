@@ -51,6 +51,15 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
 }
 
 
+def _doctor(argv: Sequence[str]) -> int:
+    from .doctor_command import main as doctor_main
+
+    return doctor_main(argv)
+
+
+COMMANDS["doctor"] = _doctor
+
+
 def _become_program(argv: Sequence[str]) -> NoReturn:
     path = str(examine(find_program()).path)
     sys.stdout.flush()

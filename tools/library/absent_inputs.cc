@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/lowtide/absent_inputs.h"
+#include "tools/library/absent_inputs.h"
 
 #include <fmt/format.h>
 
