@@ -277,7 +277,8 @@ flatbuffers::Offset<tflite::SignatureDef> HeaderBuilder::signature(const Graph& 
   Offsets<tflite::TensorMap> inputs = maps(graph.inputs, graph.input_names);
   Offsets<tflite::TensorMap> outputs = maps(graph.outputs, graph.output_names);
   count_tables(inputs.size() + outputs.size());
-  return tflite::CreateSignatureDefDirect(fbb_, &inputs, &outputs, "serving_default", 0);
+  const std::string key = model_.signature.empty() ? "serving_default" : model_.signature;
+  return tflite::CreateSignatureDefDirect(fbb_, &inputs, &outputs, key.c_str(), 0);
 }
 
 flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(const Graph& graph) {

@@ -19,6 +19,7 @@ namespace lowtide::layout {
 struct ConvertOptions {
   std::map<std::string, core::Shape> shapes;   // --shape: input name -> static shape
   std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
+  std::string signature;                       // name of the main graph's signature; empty: the default
   WeightOptions weights;                       // --weights
   std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty
 };

@@ -122,6 +122,7 @@ struct Model {
   Symbols symbols;
   std::vector<std::unique_ptr<Graph>> graphs;
   std::string description;
+  std::string signature;  // name of the main graph's signature; empty: serving_default
 };
 
 }  // namespace lowtide::core

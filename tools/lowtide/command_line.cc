@@ -118,6 +118,21 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
   file_option(command.add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
   repeated_option(command.add_option("--shape", options.shapes, "fix the shape of a dynamic input (may be repeated)"),
                   "INPUT=1,3,512,512");
+  repeated_option(
+      command.add_option("--dim", options.dims, "fix a dynamic dimension of inputs by its name (may be repeated)"),
+      "NAME=1");
+  repeated_option(command.add_option("--const", options.constants,
+                                     "freeze an input to a number, a list such as 1,2,3, or the contents of a .npy "
+                                     "file: it is no input of the output's (may be repeated)"),
+                  "INPUT=VALUE");
+  repeated_option(command
+                      .add_option("--outputs", options.outputs,
+                                  "the values that are outputs, instead of the model's own; what they do not need "
+                                  "is left out (may be repeated)")
+                      ->delimiter(','),
+                  "NAME,...");
+  command.add_option("--signature", options.signature, "name of the signature (default: serving_default)")
+      ->type_name("NAME");
   repeated_option(command.add_option("--layout", options.layouts,
                                      "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw) (may "
                                      "be repeated)"),

@@ -18,6 +18,9 @@ namespace lowtide::tools {
 struct ConversionOptions {
   std::string input;
   std::vector<std::string> shapes, layouts;   // "NAME=VALUE" as given
+  std::vector<std::string> dims, constants;   // the same, of --dim and --const
+  std::vector<std::string> outputs;           // names; empty: the model's own
+  std::string signature;                      // its name; empty: the default
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";
   bool external = false, quiet = false;

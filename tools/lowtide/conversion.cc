@@ -5,12 +5,12 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <charconv>
 #include <thread>
 
 #include "emit/make_plan.h"
 #include "stream/error.h"
 #include "stream/onnx/reader.h"
+#include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
@@ -20,44 +20,9 @@ using layout::WeightForm;
 using stream::Budget;
 using stream::Error;
 
-// "NAME=VALUE"; a name may hold '=' itself, a value does not.
-std::pair<std::string, std::string> divide(const std::string& option, const std::string& text) {
-  size_t at = text.rfind('=');
-  if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    usage_error(fmt::format("{}: '{}' is not of the form NAME=VALUE", option, text));
-  return {text.substr(0, at), text.substr(at + 1)};
-}
-
-core::Shape parse_shape(const std::string& option, const std::string& text) {
-  core::Shape shape;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (true) {
-    int64_t extent = -1;
-    auto [rest, error] = std::from_chars(at, end, extent);
-    if (error != std::errc() || extent < 0 || (rest != end && *rest != ','))
-      usage_error(fmt::format("{}: '{}' is not a list of extents such as 1,3,512,512", option, text));
-    shape.push_back(extent);
-    if (rest == end) return shape;
-    at = rest + 1;
-  }
-}
-
 layout::ConvertOptions layout_options(const ConversionOptions& options) {
   layout::ConvertOptions out;
-  for (const std::string& text : options.shapes) {
-    auto [name, shape] = divide("--shape", text);
-    if (!out.shapes.emplace(name, parse_shape("--shape " + name, shape)).second)
-      usage_error(fmt::format("--shape {} is given twice", name));
-  }
-  for (const std::string& text : options.layouts) {
-    auto [name, layout] = divide("--layout", text);
-    std::transform(layout.begin(), layout.end(), layout.begin(),
-                   [](unsigned char letter) { return std::tolower(letter); });
-    if (layout != "nhwc" && layout != "nchw")
-      usage_error(fmt::format("--layout {}: the axis order '{}' is neither nhwc nor nchw", name, layout));
-    if (!out.layouts.emplace(name, layout).second) usage_error(fmt::format("--layout {} is given twice", name));
-  }
+  set_interface(options, out);
   out.weights.form = weight_form(options.weights);
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
@@ -99,6 +64,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
       budget.set_limit(limit.graph_budget());  // it becomes smaller as the graph grows
       if (watchers.after_pass) watchers.after_pass(pass, model);
     };
+    edit_interface(options, layout.shapes, onnx);
     if (watchers.on_read) watchers.on_read(onnx);
     out.input_bytes = onnx.file_bytes + onnx.external_bytes;
     out.nodes = onnx.graph.nodes.size();

@@ -119,6 +119,31 @@ def _shapes(value: object) -> list[str]:
     return lines
 
 
+def _dims(value: object) -> list[str]:
+    return [key + "=" + _number(f"dim[{key!r}]", extent) for key, extent in _mapping("dim", value).items()]
+
+
+def _scalar(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) or hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        return repr(float(value))
+    return _number(name, value)
+
+
+def _constants(value: object) -> list[str]:
+    lines = []
+    for key, constant in _mapping("const", value).items():
+        name = f"const[{key!r}]"
+        if isinstance(constant, (str, os.PathLike)):
+            lines.append(key + "=" + _path(name, constant))
+        elif isinstance(constant, Sequence):
+            lines.append(key + "=" + ",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(constant)))
+        else:
+            lines.append(key + "=" + _scalar(name, constant))
+    return lines
+
+
 def _layouts(value: object) -> list[str]:
     return [key + "=" + _text(f"layout[{key!r}]", order) for key, order in _mapping("layout", value).items()]
 
@@ -128,6 +153,10 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
     forms: dict[str, Callable[[str, Any], list[str]]] = {
         "max_rss": lambda name, value: [_size(name, value)],
         "shape": lambda name, value: _shapes(value),
+        "dim": lambda name, value: _dims(value),
+        "const": lambda name, value: _constants(value),
+        "outputs": _texts,
+        "signature": lambda name, value: [_text(name, value)],
         "layout": lambda name, value: _layouts(value),
         "threads": lambda name, value: [_number(name, value)],
         "weights": lambda name, value: [_text(name, value)],
@@ -268,6 +297,10 @@ def convert(
     *,
     max_rss: int | str | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
+    dim: Mapping[str, int] | None = None,
+    const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
+    outputs: str | Sequence[str] | None = None,
+    signature: str | None = None,
     layout: Mapping[str, str] | None = None,
     threads: int | None = None,
     weights: str | None = None,
@@ -297,7 +330,15 @@ def convert(
     max_rss : int or str, optional
         Resident memory of the program in bytes, or as text such as "64M".
     shape : mapping of str to sequence of int, optional
-        Shapes of dynamic inputs.
+        Shapes of inputs: of dynamic ones, or with another batch.
+    dim : mapping of str to int, optional
+        Extents of dynamic dimensions of inputs, by their names.
+    const : mapping, optional
+        Inputs to freeze: to a number, a sequence of numbers, or the contents of a .npy file.
+    outputs : str or sequence of str, optional
+        The values that are outputs, instead of the model's own.
+    signature : str, optional
+        Name of the signature.
     layout : mapping of str to str, optional
         "nhwc" or "nchw" for an input or output.
     threads : int, optional
@@ -408,6 +449,10 @@ def check(
     *,
     max_rss: int | str | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
+    dim: Mapping[str, int] | None = None,
+    const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
+    outputs: str | Sequence[str] | None = None,
+    signature: str | None = None,
     layout: Mapping[str, str] | None = None,
     threads: int | None = None,
     weights: str | None = None,
