@@ -116,8 +116,10 @@ void add_errors_option(CLI::App& command) {
 
 void add_conversion_options(CLI::App& command, ConversionOptions& options) {
   file_option(command.add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
-  repeated_option(command.add_option("--shape", options.shapes, "fix the shape of a dynamic input (may be repeated)"),
-                  "INPUT=1,3,512,512");
+  repeated_option(
+      command.add_option("--shape", options.shapes,
+                         "fix the shape of a dynamic input, or change the batch of a fixed one (may be repeated)"),
+      "INPUT=1,3,512,512");
   repeated_option(
       command.add_option("--dim", options.dims, "fix a dynamic dimension of inputs by its name (may be repeated)"),
       "NAME=1");
