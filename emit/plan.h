@@ -40,6 +40,8 @@ struct WriteOptions {
   std::optional<int> zstd_level = {};  // compress the file (compressed.h)
   // Set for --verify-output: each constant is read back from the disk before the output gets its name (verify.h).
   std::function<void(const VerifiedTensor&)> on_verified = {};
+  // Set for -o -: the finished file is copied to this descriptor, and gets no name.
+  std::optional<int> copy_to = {};
 };
 
 struct Payload {

@@ -115,7 +115,6 @@ void add_errors_option(CLI::App& command) {
 }
 
 void add_conversion_options(CLI::App& command, ConversionOptions& options) {
-  file_option(command.add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
   repeated_option(
       command.add_option("--shape", options.shapes,
                          "fix the shape of a dynamic input, or change the batch of a fixed one (may be repeated)"),
@@ -177,15 +176,21 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                 {"mmap", "pread"}, "MODE")
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
-  command.add_flag("--quiet", options.quiet, "print errors only")->group(kMessageOptions);
+  file_option(command.add_option("--follow-links", options.follow_links,
+                                 "follow symbolic links of external data, as long as they stay inside this folder"))
+      ->type_name("DIR");
+  command.add_flag("-q,--quiet", options.quiet, "print errors only")->group(kMessageOptions);
   add_errors_option(command);
 }
 
 CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
-  CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite.");
+  CLI::App* command = app.add_subcommand("convert", "Convert ONNX models to TFLite.");
+  file_option(command->add_option("model", options.inputs, "the ONNX models (.onnx or .onnx.zst); - is standard input"))
+      ->required();
   file_option(command->add_option("-o,--output", options.output,
-                                  "the file to write (default: the model's name with .tflite, beside it); compressed "
-                                  "if the name ends in .zst"));
+                                  "the file to write (default: the model's name with .tflite, beside it), compressed "
+                                  "if the name ends in .zst; or a folder for files of such names; - is standard "
+                                  "output"));
   add_conversion_options(*command, options);
   number_option(
       command->add_option("--zstd-level", options.zstd_level, "compression level of a .tflite.zst (default: 3)"), 1,
@@ -193,7 +198,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
   command->add_flag("--verify-output", options.verify,
                     "read the file back from the disk, compare each weight with the model's, and print digests");
   command->add_flag("--dry-run", options.dry_run, "convert and print the sizes, but write nothing");
-  command->add_flag("--verbose", options.verbose, "print each pass and its time")
+  command->add_flag("-v,--verbose", options.verbose, "print each pass and its time")
       ->excludes(command->get_option("--quiet"))
       ->group(kMessageOptions);
   file_option(command->add_option("--report", options.report,
@@ -211,6 +216,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       "  lowtide convert model.onnx\n"
       "  lowtide convert model.onnx -o out/model.tflite --max-rss 64M\n"
       "  lowtide convert model.onnx --shape image=1,3,512,512 --layout image=nhwc\n"
+      "  lowtide convert encoder.onnx decoder.onnx -o out/\n"
       "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.json");
   return command;
 }
@@ -218,6 +224,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
 CLI::App* add_check(CLI::App& app, CheckCommand& options) {
   CLI::App* command = app.add_subcommand(
       "check", "Compare a TFLite file, down to each byte of its weights, with what an ONNX model converts to.");
+  file_option(command->add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
   add_conversion_options(*command, options);
   file_option(command->add_option("tflite", options.tflite, "the file to check (.tflite or .tflite.zst)"))->required();
   command->footer(
@@ -275,7 +282,7 @@ CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
                     "1x1 kernels, which need no transposing (conv-stack and one-tensor)");
   command->add_flag("--sparse", spec.sparse,
                     "external weights whose files are sparse after their first values: a large model on a small disk");
-  command->add_flag("--quiet", options.quiet, "print nothing");
+  command->add_flag("-q,--quiet", options.quiet, "print nothing");
   command->footer(
       "Examples:\n"
       "  lowtide make-model unet -o unet.onnx\n"
@@ -328,7 +335,8 @@ class HelpText : public CLI::Formatter {
     if (app.get_parent() == nullptr) return out + " COMMAND [OPTIONS]";
     out += " " + app.get_name();
     for (const CLI::Option* option : app.get_options())
-      if (option->get_positional()) out += " " + upper_case(option->get_name());
+      if (option->get_positional())
+        out += " " + upper_case(option->get_name()) + (option->get_expected_max() > 1 ? "..." : "");
     for (const CLI::Option* option : app.get_options())
       if (option->nonpositional() && option->get_required()) out += fmt::format(" {} FILE", option->get_name());
     return out + " [OPTIONS]";
@@ -440,6 +448,25 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
                           meant.empty() ? fmt::format(" (commands: {})", fmt::join(commands, ", ")) : meant));
 }
 
+// "-verbose": CLI11 would take it for -v and others.
+void check_dashes(const std::vector<std::string>& arguments, const CLI::App& command) {
+  constexpr size_t kShortest = 4;  // "-v", "-qv"
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return;
+    const bool is_one_dash = argument.size() >= kShortest && argument[0] == '-' && argument[1] != '-';
+    if (!is_one_dash || argument[1] == 'o') continue;
+    if (!stream::nearest_name(argument.substr(1, argument.find('=') - 1), long_names(command)).empty())
+      unknown_option(argument, command, command);
+  }
+}
+
+// `lowtide convert m.onnx m.tflite`
+void check_models(const ConvertCommand& convert) {
+  for (const std::string& input : convert.inputs)
+    if (convert.inputs.size() > 1 && (input.ends_with(".tflite") || input.ends_with(".tflite.zst")))
+      usage_error(fmt::format("unexpected argument '{}'; the output is given as -o {}", input, input));
+}
+
 // `lowtide help convert` is `lowtide convert --help`.
 void replace_help(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] != "help") return;
@@ -483,6 +510,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   replace_help(arguments);
   check_command_name(commands, arguments);
+  if (!is_option(arguments[0])) check_dashes(arguments, *app.get_subcommand(arguments[0]));
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);
@@ -493,7 +521,10 @@ Command parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     explain(app, error);
   }
-  if (convert_app->parsed()) return convert;
+  if (convert_app->parsed()) {
+    check_models(convert);
+    return convert;
+  }
   if (check_app->parsed()) return check;
   if (inspect_app->parsed()) return inspect;
   return make_model;

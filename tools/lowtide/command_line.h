@@ -21,6 +21,7 @@ struct ConversionOptions {
   std::vector<std::string> dims, constants;   // the same, of --dim and --const
   std::vector<std::string> outputs;           // names; empty: the model's own
   std::string signature;                      // its name; empty: the default
+  std::string follow_links;                   // a folder; empty: links are refused
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";
   bool external = false, quiet = false;
@@ -31,6 +32,7 @@ struct ConversionOptions {
 };
 
 struct ConvertCommand : ConversionOptions {
+  std::vector<std::string> inputs;         // `input` is one of them, or "-" for standard input, while it is converted
   std::string output, report, dump_after;  // empty: not given
   bool dry_run = false, verbose = false, verify = false;
   int zstd_level = 3;

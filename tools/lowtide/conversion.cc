@@ -38,7 +38,7 @@ onnx::Model read_within(const ConversionOptions& options, const std::filesystem:
                         const MemoryLimit& limit) {
   try {
     return stream::read_onnx(options.input, budget, {.folder = folder, .max_ratio = options.max_zstd_ratio},
-                             options.access);
+                             options.access, options.follow_links);
   } catch (const stream::OverBudget& error) {
     limit.refuse_reading(error.needed());
   }
@@ -72,8 +72,9 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     // Constants that passes have read are not read again, so their files are checked for changes now.
     for (const auto& source : onnx.sources) source->check_unchanged();
     if (!converted.refused.empty())
-      throw emit::Refusal{
-          .input = options.input, .nodes = std::move(converted.refused), .not_judged = std::move(converted.not_judged)};
+      throw emit::Refusal{.input = stream::shown_path(options.input),
+                          .nodes = std::move(converted.refused),
+                          .not_judged = std::move(converted.not_judged)};
     out.notes = std::move(converted.notes);
     onnx = {};
     out.weights = std::move(converted.weights);
@@ -83,7 +84,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.plan = plan_tflite(*converted.model, write);
     out.budget_peak = budget.high_water();
   } catch (Error& error) {
-    error.add_place({.file = options.input});
+    error.add_place({.file = stream::shown_path(options.input)});
     throw;
   }
   malloc_trim(0);  // memory of the graphs is returned before tiles are allocated

@@ -167,6 +167,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "io": lambda name, value: [_text(name, value)],
         "report": lambda name, value: [_path(name, value)],
         "output": lambda name, value: [_path(name, value)],
+        "follow_links": lambda name, value: [_path(name, value)],
         "dump_after": lambda name, value: [_text(name, value)],
     }
     out: list[str] = []
@@ -309,6 +310,7 @@ def convert(
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
     io: str | None = None,
+    follow_links: PathLike | None = None,
     zstd_level: int | None = None,
     verify_output: bool = False,
     dry_run: bool = False,
@@ -353,6 +355,8 @@ def convert(
         Refuse .zst input that decompresses to more than so many times its size; 0 is no limit.
     io : str, optional
         How the model's files are read: "mmap" or "pread".
+    follow_links : path, optional
+        Folder inside which symbolic links of external data are followed.
     zstd_level : int, optional
         How hard to compress a .tflite.zst.
     verify_output : bool
@@ -461,6 +465,7 @@ def check(
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
     io: str | None = None,
+    follow_links: PathLike | None = None,
 ) -> None:
     """Compares a TFLite file, to the last byte of each weight, with what an ONNX model converts to.
 
