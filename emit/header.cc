@@ -11,6 +11,7 @@
 
 #include "emit/builtins/table.h"
 #include "emit/tensor_names.h"
+#include "emit/tflite_notes.h"
 #include "layout/core/builtin.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
@@ -323,6 +324,14 @@ Offsets<tflite::Metadata> HeaderBuilder::metadata() {
     constexpr std::string_view kOutside = "outside flatbuffers";
     auto bytes = reinterpret_cast<const uint8_t*>(kOutside.data());
     out.push_back(tflite::CreateMetadataDirect(fbb_, "buffer_location", header_buffer({bytes, kOutside.size()})));
+  }
+  if (model_.notes) {
+    out.push_back(tflite::CreateMetadataDirect(fbb_, "TFLITE_METADATA", header_buffer(metadata_buffer(model_))));
+    if (!model_.notes->onnx.empty()) {
+      const std::string props = onnx_props(*model_.notes);
+      const auto* bytes = reinterpret_cast<const uint8_t*>(props.data());
+      out.push_back(tflite::CreateMetadataDirect(fbb_, kOnnxPropsEntry, header_buffer({bytes, props.size()})));
+    }
   }
   return out;
 }

@@ -47,7 +47,7 @@ struct WriteOptions {
 struct Payload {
   stream::RecipeRef recipe;
   uint64_t bytes = 0;
-  uint32_t buffer = 0;    // index into Model.buffers
+  uint32_t buffer = 0;    // index into Model.buffers; 0: of none (the archive of tflite_notes.h)
   uint64_t position = 0;  // of its first byte in the file; a multiple of 16
   std::string tensor;     // the first tensor that uses it, for messages
 };

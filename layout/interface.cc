@@ -67,6 +67,17 @@ std::unordered_set<std::string_view> initializer_names(const onnx::Graph& graph)
       fmt::format("--dim: no dimension has the name '{}'{} ({})", symbol, stream::did_you_mean(symbol, names), list));
 }
 
+// Also in subgraphs, which use values of the graphs around them by name.
+void rename_uses(onnx::Node& node, const std::string& from, const std::string& to) {
+  std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+  for (onnx::Attribute& attribute : node.attributes)
+    for (const auto& graph : attribute.graphs) {
+      for (onnx::Node& inner : graph->nodes) rename_uses(inner, from, to);
+      for (ValueInfo& output : graph->outputs)
+        if (output.name == from) output.name = to;
+    }
+}
+
 // Names that the graph's nodes use, also those of the graphs around it.
 void add_used_names(const onnx::Node& node, std::vector<std::string_view>& out) {
   for (const std::string& name : node.inputs)
@@ -171,6 +182,66 @@ void freeze_inputs(onnx::Model& model, const std::map<std::string, stream::Recip
     model.graph.initializers.push_back({.name = name, .dtype = recipe->dtype, .dims = recipe->dims, .data = recipe});
     std::erase_if(model.graph.inputs, [&name = name](const ValueInfo& info) { return info.name == name; });
   }
+}
+
+size_t channel_axis(const ValueInfo& input, size_t values) {
+  const size_t rank = input.dims.size();
+  for (const size_t axis : {size_t{1}, rank - 1})
+    if (rank >= 2 && axis < rank && input.dims[axis].value == static_cast<int64_t>(values)) return axis;
+  stream::Shape shape;
+  for (const onnx::Dimension& dim : input.dims) shape.push_back(dim.value);
+  interface_error(
+      fmt::format("--mean and --std have {} values, and neither axis 1 nor the last axis of '{}' {} has as many",
+                  values, input.name, stream::to_string(shape)));
+}
+
+void take_raw_images(onnx::Model& model, const RawImages& images) {
+  onnx::Graph& graph = model.graph;
+  std::vector<onnx::Node> added;
+  for (const std::string& name : images.names) {
+    auto& input = const_cast<ValueInfo&>(find_input(model, "--input-uint8", name));
+    if (input.dtype != stream::DType::kFloat32 && input.dtype != stream::DType::kFloat16)
+      interface_error(
+          fmt::format("--input-uint8 {}: the input is {}, not f32 or f16", name, stream::dtype_name(input.dtype)));
+    for (const ValueInfo& output : graph.outputs)
+      if (output.name == name) interface_error(fmt::format("--input-uint8 {}: the input is an output too", name));
+    const std::string normal = name + "/normalized";
+    for (onnx::Node& node : graph.nodes) rename_uses(node, name, normal);
+    input.dtype = stream::DType::kUint8;
+    std::string last = name;
+    auto add = [&](const char* op, std::vector<std::string> inputs, std::vector<onnx::Attribute> attributes) {
+      onnx::Node node;
+      node.name = fmt::format("{}/{}", name, op);
+      node.op_type = op;
+      node.inputs = std::move(inputs);
+      last = node.name;
+      node.outputs = {last};
+      node.attributes = std::move(attributes);
+      added.push_back(std::move(node));
+    };
+    auto constant = [&](const char* what, const std::vector<float>& values) {
+      stream::Shape shape(input.dims.size(), 1);
+      if (values.size() > 1) shape[channel_axis(input, values.size())] = static_cast<int64_t>(values.size());
+      const std::string label = fmt::format("{}/{}", name, what);
+      graph.initializers.push_back({.name = label,
+                                    .dtype = stream::DType::kFloat32,
+                                    .dims = shape,
+                                    .data = stream::recipe::floats(values, shape)});
+      return label;
+    };
+    onnx::Attribute to;
+    to.name = "to";
+    to.type = onnx::Attribute::Type::kInt;
+    to.i = 1;  // TensorProto.FLOAT
+    add("Cast", {name}, {std::move(to)});
+    auto all_are = [](const std::vector<float>& values, float one) {
+      return std::all_of(values.begin(), values.end(), [&](float value) { return value == one; });
+    };
+    if (!all_are(images.mean, 0)) add("Sub", {last, constant("mean", images.mean)}, {});
+    if (!all_are(images.std, 1)) add("Div", {last, constant("std", images.std)}, {});
+    added.back().outputs = {normal};
+  }
+  graph.nodes.insert(graph.nodes.begin(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
 }
 
 void choose_outputs(onnx::Model& model, const std::vector<std::string>& names) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "layout/core/model_notes.h"
 #include "layout/core/options.h"
 #include "layout/core/symbols.h"
 #include "stream/file/budget.h"
@@ -122,7 +123,8 @@ struct Model {
   Symbols symbols;
   std::vector<std::unique_ptr<Graph>> graphs;
   std::string description;
-  std::string signature;  // name of the main graph's signature; empty: serving_default
+  std::string signature;            // name of the main graph's signature; empty: serving_default
+  std::optional<ModelNotes> notes;  // nullopt: no metadata is written
 };
 
 }  // namespace lowtide::core

@@ -126,6 +126,22 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                                      "freeze an input to a number, a list such as 1,2,3, or the contents of a .npy "
                                      "file: it is no input of the output's (may be repeated)"),
                   "INPUT=VALUE");
+  repeated_option(command.add_option("--input-uint8", options.raw_images,
+                                     "an input takes raw images, numbers from 0 to 255, and the model computes (x - "
+                                     "mean) / std itself (may be repeated)"),
+                  "INPUT");
+  command
+      .add_option("--mean", options.mean,
+                  "of --input-uint8: one number, or one for each channel (default: 0). Without --input-uint8, metadata "
+                  "says that the application must normalize")
+      ->type_name("N,...");
+  command.add_option("--std", options.std, "the same for the divisor (default: 1)")->type_name("N,...");
+  file_option(command.add_option("--labels", options.labels,
+                                 "a text file with a label in each line, stored with the output whose last axis has as "
+                                 "many elements"));
+  command.add_flag("--metadata", options.metadata,
+                   "write TFLite metadata, and keep the ONNX model's metadata_props (implied by --labels, --mean and "
+                   "--std)");
   repeated_option(command
                       .add_option("--outputs", options.outputs,
                                   "the values that are outputs, instead of the model's own; what they do not need "

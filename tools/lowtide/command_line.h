@@ -17,10 +17,14 @@ namespace lowtide::tools {
 // Options that decide the result of a conversion, common to `convert` and `check`.
 struct ConversionOptions {
   std::string input;
-  std::vector<std::string> shapes, layouts;   // "NAME=VALUE" as given
-  std::vector<std::string> dims, constants;   // the same, of --dim and --const
-  std::vector<std::string> outputs;           // names; empty: the model's own
-  std::string signature;                      // its name; empty: the default
+  std::vector<std::string> shapes, layouts;  // "NAME=VALUE" as given
+  std::vector<std::string> dims, constants;  // the same, of --dim and --const
+  std::vector<std::string> outputs;          // names; empty: the model's own
+  std::string signature;                     // its name; empty: the default
+  std::vector<std::string> raw_images;       // --input-uint8: names of inputs
+  std::string mean, std;                     // lists of numbers; empty: not given
+  std::string labels;                        // a file; empty: none
+  bool metadata = false;
   std::string follow_links;                   // a folder; empty: links are refused
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";

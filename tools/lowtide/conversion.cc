@@ -5,6 +5,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "emit/make_plan.h"
@@ -65,6 +66,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
       if (watchers.after_pass) watchers.after_pass(pass, model);
     };
     edit_interface(options, layout.shapes, onnx);
+    std::optional<core::ModelNotes> notes = model_notes(options, onnx);
     if (watchers.on_read) watchers.on_read(onnx);
     out.input_bytes = onnx.file_bytes + onnx.external_bytes;
     out.nodes = onnx.graph.nodes.size();
@@ -78,6 +80,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.notes = std::move(converted.notes);
     onnx = {};
     out.weights = std::move(converted.weights);
+    converted.model->notes = std::move(notes);
     emit::WriteOptions write;
     write.external_buffers = options.external;
     if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <span>
 
 #include "layout/interface.h"
 #include "stream/error.h"
+#include "stream/file/file.h"
 #include "tools/lowtide/input_constants.h"
 
 namespace lowtide::tools {
@@ -58,6 +61,53 @@ void check_dims_and_shapes(const onnx::Model& model, const std::map<std::string,
   }
 }
 
+// Of --mean or --std.
+std::vector<float> parse_floats(const std::string& option, const std::string& text, float otherwise) {
+  std::vector<float> out;
+  if (text.empty()) return {otherwise};
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (true) {
+    float number = 0;
+    const auto [rest, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || !std::isfinite(number) || (rest != end && *rest != ','))
+      usage_error(fmt::format("{}: '{}' is not a list of numbers such as 123.7,116.3,103.5", option, text));
+    out.push_back(number);
+    if (rest == end) return out;
+    at = rest + 1;
+  }
+}
+
+layout::RawImages raw_images(const ConversionOptions& options) {
+  layout::RawImages out{.names = options.raw_images,
+                        .mean = parse_floats("--mean", options.mean, 0),
+                        .std = parse_floats("--std", options.std, 1)};
+  if (std::find(out.std.begin(), out.std.end(), 0) != out.std.end()) usage_error("--std: a divisor of 0");
+  if (out.mean.size() != out.std.size() && out.mean.size() > 1 && out.std.size() > 1)
+    usage_error(fmt::format("--mean has {} values, and --std has {}", out.mean.size(), out.std.size()));
+  return out;
+}
+
+// Of an image: the extent of the axis that has a value for each, or that images usually have.
+uint64_t channels_of(const onnx::ValueInfo& input, size_t values) {
+  if (values > 1) return static_cast<uint64_t>(input.dims[layout::channel_axis(input, values)].value);
+  for (const int64_t channels : {3, 1})
+    for (const size_t axis : {size_t{1}, input.dims.size() - 1})
+      if (axis < input.dims.size() && input.dims[axis].value == channels) return static_cast<uint64_t>(channels);
+  return 0;
+}
+
+std::string read_labels(const std::string& path) {
+  constexpr uint64_t kMost = uint64_t{1} << 20;
+  const auto file = stream::open_file(path);
+  if (file->size() == 0 || file->size() > kMost)
+    throw stream::Error(stream::Code::kUsage,
+                        fmt::format("--labels: {} has {} bytes; a label file has 1 to {}", path, file->size(), kMost));
+  std::string text(file->size(), '\0');
+  file->read_at(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 }  // namespace
 
 std::pair<std::string, std::string> name_and_value(const std::string& option, const std::string& text) {
@@ -98,7 +148,38 @@ void edit_interface(const ConversionOptions& options, const std::map<std::string
       usage_error(fmt::format("--const {} is given twice", name));
   }
   layout::freeze_inputs(model, constants);
+  layout::take_raw_images(model, raw_images(options));
   layout::choose_outputs(model, options.outputs);
+}
+
+std::optional<core::ModelNotes> model_notes(const ConversionOptions& options, const onnx::Model& model) {
+  const bool normalizes = !options.mean.empty() || !options.std.empty();
+  if (!options.metadata && !normalizes && options.labels.empty()) return std::nullopt;
+  core::ModelNotes notes;
+  notes.name = model.graph.name;
+  notes.description = model.doc_string;
+  if (model.model_version > 0) notes.version = std::to_string(model.model_version);
+  notes.onnx = model.metadata;
+  auto prop = [&](const char* key) {
+    const auto found = model.metadata.find(key);
+    return found == model.metadata.end() ? std::string() : found->second;
+  };
+  notes.author = prop("author");
+  notes.license = prop("license");
+  const layout::RawImages images = raw_images(options);
+  const size_t values = std::max(images.mean.size(), images.std.size());
+  for (const std::string& name : images.names) {
+    const onnx::ValueInfo& input = layout::find_input(model, "--input-uint8", name);
+    notes.inputs[name] = {{0}, {1}, channels_of(input, values)};
+  }
+  if (images.names.empty() && normalizes) {
+    if (model.graph.inputs.size() != 1)
+      usage_error("--mean and --std need --input-uint8 INPUT where the model has several inputs");
+    const onnx::ValueInfo& input = model.graph.inputs[0];
+    notes.inputs[input.name] = {images.mean, images.std, channels_of(input, values)};
+  }
+  if (!options.labels.empty()) notes.labels = read_labels(options.labels);
+  return notes;
 }
 
 }  // namespace lowtide::tools

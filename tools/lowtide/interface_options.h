@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,5 +23,9 @@ void set_interface(const ConversionOptions& options, layout::ConvertOptions& out
 // Error(kUsage) where the options do not fit the model or contradict each other.
 void edit_interface(const ConversionOptions& options, const std::map<std::string, core::Shape>& shapes,
                     onnx::Model& model);
+
+// What is written into the model's metadata; nullopt where no option asks for metadata. Called after edit_interface.
+// Throws Error(kUsage), and the errors of reading the label file.
+std::optional<core::ModelNotes> model_notes(const ConversionOptions& options, const onnx::Model& model);
 
 }  // namespace lowtide::tools

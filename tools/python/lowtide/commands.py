@@ -131,6 +131,12 @@ def _scalar(name: str, value: object) -> str:
     return _number(name, value)
 
 
+def _numbers(name: str, value: object) -> list[str]:
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(value))]
+    return [_scalar(name, value)]
+
+
 def _constants(value: object) -> list[str]:
     lines = []
     for key, constant in _mapping("const", value).items():
@@ -156,6 +162,10 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "dim": lambda name, value: _dims(value),
         "const": lambda name, value: _constants(value),
         "outputs": _texts,
+        "input_uint8": _texts,
+        "mean": lambda name, value: _numbers(name, value),
+        "std": lambda name, value: _numbers(name, value),
+        "labels": lambda name, value: [_path(name, value)],
         "signature": lambda name, value: [_text(name, value)],
         "layout": lambda name, value: _layouts(value),
         "threads": lambda name, value: [_number(name, value)],
@@ -301,6 +311,11 @@ def convert(
     dim: Mapping[str, int] | None = None,
     const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
     outputs: str | Sequence[str] | None = None,
+    input_uint8: str | Sequence[str] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    labels: PathLike | None = None,
+    metadata: bool = False,
     signature: str | None = None,
     layout: Mapping[str, str] | None = None,
     threads: int | None = None,
@@ -339,6 +354,14 @@ def convert(
         Inputs to freeze: to a number, a sequence of numbers, or the contents of a .npy file.
     outputs : str or sequence of str, optional
         The values that are outputs, instead of the model's own.
+    input_uint8 : str or sequence of str, optional
+        Inputs that take raw images; the model computes (x - mean) / std itself.
+    mean, std : float or sequence of float, optional
+        One number, or one for each channel. Without `input_uint8` they are written into the metadata only.
+    labels : path, optional
+        Text file with a label in each line, stored with the output that it names.
+    metadata : bool
+        Write TFLite metadata, and keep the ONNX model's metadata_props.
     signature : str, optional
         Name of the signature.
     layout : mapping of str to str, optional
@@ -456,6 +479,11 @@ def check(
     dim: Mapping[str, int] | None = None,
     const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
     outputs: str | Sequence[str] | None = None,
+    input_uint8: str | Sequence[str] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    labels: PathLike | None = None,
+    metadata: bool = False,
     signature: str | None = None,
     layout: Mapping[str, str] | None = None,
     threads: int | None = None,
