@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "layout/core/model_notes.h"
@@ -123,7 +125,9 @@ struct Model {
   Symbols symbols;
   std::vector<std::unique_ptr<Graph>> graphs;
   std::string description;
-  std::string signature;            // name of the main graph's signature; empty: serving_default
+  std::map<size_t, std::string> signatures;  // of graphs that have one; empty: graph 0 has serving_default
+  // Recipes whose bytes are those of another one, which is stored for both (emit/equal_constants.h).
+  std::unordered_map<const stream::Recipe*, const stream::Recipe*> stored_with;
   std::optional<ModelNotes> notes;  // nullopt: no metadata is written
 };
 

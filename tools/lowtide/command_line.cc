@@ -114,18 +114,10 @@ void add_errors_option(CLI::App& command) {
       ->group(kMessageOptions);
 }
 
-void add_conversion_options(CLI::App& command, ConversionOptions& options) {
-  repeated_option(
-      command.add_option("--shape", options.shapes,
-                         "fix the shape of a dynamic input, or change the batch of a fixed one (may be repeated)"),
-      "INPUT=1,3,512,512");
-  repeated_option(
-      command.add_option("--dim", options.dims, "fix a dynamic dimension of inputs by its name (may be repeated)"),
-      "NAME=1");
-  repeated_option(command.add_option("--const", options.constants,
-                                     "freeze an input to a number, a list such as 1,2,3, or the contents of a .npy "
-                                     "file: it is no input of the output's (may be repeated)"),
-                  "INPUT=VALUE");
+// Of one model: what it takes, and what is written about it.
+void add_interface_options(CLI::App& command, ConversionOptions& options) {
+  command.add_option("--signature", options.signature, "name of the signature (default: serving_default)")
+      ->type_name("NAME");
   repeated_option(command.add_option("--input-uint8", options.raw_images,
                                      "an input takes raw images, numbers from 0 to 255, and the model computes (x - "
                                      "mean) / std itself (may be repeated)"),
@@ -142,14 +134,26 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
   command.add_flag("--metadata", options.metadata,
                    "write TFLite metadata, and keep the ONNX model's metadata_props (implied by --labels, --mean and "
                    "--std)");
+}
+
+void add_conversion_options(CLI::App& command, ConversionOptions& options) {
+  repeated_option(
+      command.add_option("--shape", options.shapes,
+                         "fix the shape of a dynamic input, or change the batch of a fixed one (may be repeated)"),
+      "INPUT=1,3,512,512");
+  repeated_option(
+      command.add_option("--dim", options.dims, "fix a dynamic dimension of inputs by its name (may be repeated)"),
+      "NAME=1");
+  repeated_option(command.add_option("--const", options.constants,
+                                     "freeze an input to a number, a list such as 1,2,3, or the contents of a .npy "
+                                     "file: it is no input of the output's (may be repeated)"),
+                  "INPUT=VALUE");
   repeated_option(command
                       .add_option("--outputs", options.outputs,
                                   "the values that are outputs, instead of the model's own; what they do not need "
                                   "is left out (may be repeated)")
                       ->delimiter(','),
                   "NAME,...");
-  command.add_option("--signature", options.signature, "name of the signature (default: serving_default)")
-      ->type_name("NAME");
   repeated_option(command.add_option("--layout", options.layouts,
                                      "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw) (may "
                                      "be repeated)"),
@@ -208,6 +212,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
                                   "if the name ends in .zst; or a folder for files of such names; - is standard "
                                   "output"));
   add_conversion_options(*command, options);
+  add_interface_options(*command, options);
   number_option(
       command->add_option("--zstd-level", options.zstd_level, "compression level of a .tflite.zst (default: 3)"), 1,
       19);
@@ -237,11 +242,29 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
   return command;
 }
 
+CLI::App* add_merge(CLI::App& app, MergeCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      "merge", "Convert several ONNX models to one TFLite file with a signature each; equal weights are stored once.");
+  command->add_option("model", options.models, "the ONNX models and the names of their signatures: NAME=MODEL.onnx")
+      ->required();
+  file_option(
+      command->add_option("-o,--output", options.output, "the file to write; compressed if the name ends in .zst"))
+      ->required();
+  add_conversion_options(*command, options);
+  command->footer(
+      "Options with the name of an input, output or dimension have the signature in front.\n\n"
+      "Examples:\n"
+      "  lowtide merge encode=encoder.onnx decode=decoder.onnx -o model.tflite\n"
+      "  lowtide merge encode=a.onnx decode=b.onnx -o m.tflite --dim encode:batch=1");
+  return command;
+}
+
 CLI::App* add_check(CLI::App& app, CheckCommand& options) {
   CLI::App* command = app.add_subcommand(
       "check", "Compare a TFLite file, down to each byte of its weights, with what an ONNX model converts to.");
   file_option(command->add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
   add_conversion_options(*command, options);
+  add_interface_options(*command, options);
   file_option(command->add_option("tflite", options.tflite, "the file to check (.tflite or .tflite.zst)"))->required();
   command->footer(
       "Give the options that the conversion was given.\n\n"
@@ -510,15 +533,17 @@ Command parse_command_line(int argc, const char* const* argv) {
       "  lowtide inspect model.tflite\n"
       "  lowtide convert --help                      all options of a command");
   ConvertCommand convert;
+  MergeCommand merge;
   CheckCommand check;
   InspectCommand inspect;
   MakeModelCommand make_model;
   CLI::App* convert_app = add_convert(app, convert);
+  CLI::App* merge_app = add_merge(app, merge);
   CLI::App* check_app = add_check(app, check);
   CLI::App* inspect_app = add_inspect(app, inspect);
   CLI::App* make_model_app = add_make_model(app, make_model);
   std::vector<std::string> commands;
-  for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app}) {
+  for (CLI::App* command : {convert_app, merge_app, check_app, inspect_app, make_model_app}) {
     command->group("Commands");
     commands.push_back(command->get_name());
   }
@@ -541,6 +566,7 @@ Command parse_command_line(int argc, const char* const* argv) {
     check_models(convert);
     return convert;
   }
+  if (merge_app->parsed()) return merge;
   if (check_app->parsed()) return check;
   if (inspect_app->parsed()) return inspect;
   return make_model;

@@ -43,6 +43,12 @@ struct ConvertCommand : ConversionOptions {
   int progress_fd = -1;  // -1: not given
 };
 
+// Options with names of inputs, outputs and dimensions have the signature in front: "encode:x=1,3".
+struct MergeCommand : ConversionOptions {
+  std::vector<std::string> models;  // "SIGNATURE=PATH"
+  std::string output;
+};
+
 struct CheckCommand : ConversionOptions {
   std::string tflite;
 };
@@ -64,7 +70,7 @@ struct Answer {
   std::string text;
 };
 
-using Command = std::variant<Answer, ConvertCommand, CheckCommand, InspectCommand, MakeModelCommand>;
+using Command = std::variant<Answer, ConvertCommand, MergeCommand, CheckCommand, InspectCommand, MakeModelCommand>;
 
 // Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
 Command parse_command_line(int argc, const char* const* argv);

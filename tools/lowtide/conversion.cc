@@ -52,14 +52,13 @@ int thread_count(const ConversionOptions& options) {
   return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u));
 }
 
-Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
-                        const MemoryLimit& limit) {
+Converted convert_graph(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
+                        const MemoryLimit& limit, Budget& budget) {
   layout::ConvertOptions layout = layout_options(options);
   layout.weights.progress = watchers.progress;
-  Planned out;
+  Converted out;
   try {
     limit.allow_graph(options.input);
-    Budget budget(limit.graph_budget());
     onnx::Model onnx = read_within(options, folder, budget, limit);
     layout.after_pass = [&](std::string_view pass, const core::Model& model) {
       budget.set_limit(limit.graph_budget());  // it becomes smaller as the graph grows
@@ -70,25 +69,41 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     if (watchers.on_read) watchers.on_read(onnx);
     out.input_bytes = onnx.file_bytes + onnx.external_bytes;
     out.nodes = onnx.graph.nodes.size();
-    layout::ConvertResult converted = layout::convert(onnx, layout, budget);
+    out.result = layout::convert(onnx, layout, budget);
     // Constants that passes have read are not read again, so their files are checked for changes now.
     for (const auto& source : onnx.sources) source->check_unchanged();
-    if (!converted.refused.empty())
+    if (!out.result.refused.empty())
       throw emit::Refusal{.input = stream::shown_path(options.input),
-                          .nodes = std::move(converted.refused),
-                          .not_judged = std::move(converted.not_judged)};
-    out.notes = std::move(converted.notes);
-    onnx = {};
-    out.weights = std::move(converted.weights);
-    converted.model->notes = std::move(notes);
-    emit::WriteOptions write;
-    write.external_buffers = options.external;
-    if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;
-    out.plan = plan_tflite(*converted.model, write);
-    out.budget_peak = budget.high_water();
+                          .nodes = std::move(out.result.refused),
+                          .not_judged = std::move(out.result.not_judged)};
+    out.result.model->notes = std::move(notes);
   } catch (Error& error) {
     error.add_place({.file = stream::shown_path(options.input)});
     throw;
+  }
+  return out;
+}
+
+Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
+                        const MemoryLimit& limit) {
+  Planned out;
+  {
+    Budget budget(limit.graph_budget());
+    Converted converted = convert_graph(options, folder, watchers, limit, budget);
+    out.input_bytes = converted.input_bytes;
+    out.nodes = converted.nodes;
+    out.notes = std::move(converted.result.notes);
+    out.weights = std::move(converted.result.weights);
+    emit::WriteOptions write;
+    write.external_buffers = options.external;
+    if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;
+    try {
+      out.plan = plan_tflite(*converted.result.model, write);
+    } catch (Error& error) {
+      error.add_place({.file = stream::shown_path(options.input)});
+      throw;
+    }
+    out.budget_peak = budget.high_water();
   }
   malloc_trim(0);  // memory of the graphs is returned before tiles are allocated
   return out;

@@ -118,6 +118,10 @@ struct Run {
   int operator()(const lowtide::tools::ConvertCommand& command) const {
     return convert_models(command, [this] { return fail_with_current(messages); });
   }
+  int operator()(const lowtide::tools::MergeCommand& command) const {
+    merge(command);
+    return 0;
+  }
   int operator()(const lowtide::tools::CheckCommand& command) const {
     check_model(command);
     return 0;
