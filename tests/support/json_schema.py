@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of JSON Schema that schemas/report.schema.json uses."""
+"""The part of JSON Schema that the schemas in schemas/ use."""
 
 _TYPES = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict, "number": (int, float)}
 _KNOWN = {
@@ -36,7 +36,11 @@ def faults(value, schema, place="report"):
         for name, rule in schema.get("properties", {}).items():
             if name in value:
                 found += faults(value[name], rule, f"{place}.{name}")
-        if schema.get("additionalProperties") is False:
+        others = schema.get("additionalProperties")
+        if isinstance(others, dict):
+            for name in value.keys() - schema.get("properties", {}).keys():
+                found += faults(value[name], others, f"{place}.{name}")
+        if others is False:
             found += [f"{place} has an unknown {name}" for name in value.keys() - schema["properties"].keys()]
     if "oneOf" in schema:
         fitting = sum(not faults(value, form, place) for form in schema["oneOf"])

@@ -200,6 +200,11 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                                  "follow symbolic links of external data, as long as they stay inside this folder"))
       ->type_name("DIR");
   command.add_flag("-q,--quiet", options.quiet, "print errors only")->group(kMessageOptions);
+  command.add_flag("-v,--verbose", options.verbose, "print what is done: files, and each pass with its time")
+      ->excludes(command.get_option("--quiet"))
+      ->group(kMessageOptions);
+  file_option(command.add_option("--log", options.log, "append what is done to this file, with times and levels"))
+      ->group(kMessageOptions);
   add_errors_option(command);
 }
 
@@ -219,9 +224,6 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
   command->add_flag("--verify-output", options.verify,
                     "read the file back from the disk, compare each weight with the model's, and print digests");
   command->add_flag("--dry-run", options.dry_run, "convert and print the sizes, but write nothing");
-  command->add_flag("-v,--verbose", options.verbose, "print each pass and its time")
-      ->excludes(command->get_option("--quiet"))
-      ->group(kMessageOptions);
   file_option(command->add_option("--report", options.report,
                                   "write what was done, or which nodes cannot be converted, to this file as JSON"))
       ->group(kMessageOptions);

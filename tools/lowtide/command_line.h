@@ -28,7 +28,8 @@ struct ConversionOptions {
   std::string follow_links;                   // a folder; empty: links are refused
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";
-  bool external = false, quiet = false;
+  bool external = false, quiet = false, verbose = false;
+  std::string log;                                  // a file; empty: none
   uint64_t max_rss = 0;                             // bytes; 0: not given
   int threads = 0;                                  // 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;  // 0: no limit
@@ -38,7 +39,7 @@ struct ConversionOptions {
 struct ConvertCommand : ConversionOptions {
   std::vector<std::string> inputs;         // `input` is one of them, or "-" for standard input, while it is converted
   std::string output, report, dump_after;  // empty: not given
-  bool dry_run = false, verbose = false, verify = false;
+  bool dry_run = false, verify = false;
   int zstd_level = 3;
   int progress_fd = -1;  // -1: not given
 };

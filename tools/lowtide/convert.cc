@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lowtide convert: ONNX to TFLite.
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -155,6 +154,8 @@ void check_paths(const ConvertCommand& options, const fs::path& output) {
     stream::refuse_other_formats(stream::first_bytes(*input), stream::kOnnxModel, options.input);
     usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
   }
+  if (!options.log.empty() && one_place(options.log, output))
+    usage_error(fmt::format("the log {} is the output", options.log));
   if (options.report.empty()) return;
   if (stream::same_file(options.input, options.report) || one_place(options.report, output))
     usage_error(fmt::format("the report {} is the input or the output", options.report));
@@ -202,12 +203,6 @@ Planned plan_or_report(const ConvertCommand& options, const fs::path& folder, co
   }
 }
 
-void log_to_stderr() {
-  spdlog::set_default_logger(spdlog::stderr_logger_st("lowtide"));
-  spdlog::set_pattern("%v");
-  spdlog::set_level(spdlog::level::debug);
-}
-
 }  // namespace
 
 namespace {
@@ -222,7 +217,12 @@ void convert_model(const ConvertCommand& options) {
   ProgressBar bar(options.quiet, watch.marks, options.progress_fd);
   Watchers watchers;
   watchers.progress = &bar;
-  watchers.on_read = [&](const onnx::Model& model) { check_sources(model, output, options.report); };
+  watchers.on_read = [&](const onnx::Model& model) {
+    check_sources(model, output, options.report);
+    spdlog::info("read {}: {} nodes, {} initializers, {} bytes in {} files", stream::printable(model.path),
+                 model.graph.nodes.size(), model.graph.initializers.size(), model.file_bytes + model.external_bytes,
+                 model.sources.size());
+  };
   watchers.after_pass = after_pass(options, watch);
   MemoryLimit limit(options.max_rss);
   Planned planned = plan_or_report(options, output.parent_path(), watchers, limit);
@@ -251,6 +251,10 @@ void convert_model(const ConvertCommand& options) {
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   report.peak_rss = resident().peak;
+  for (const std::string& note : report.notes) spdlog::warn("{}", stream::printable(note));
+  spdlog::info("{} {}: {} operators, {} bytes, {:.3f} s, peak RSS {}", options.dry_run ? "planned" : "wrote",
+               stream::printable(report.output), report.written.operators, report.written.file_bytes, report.seconds,
+               emit::memory_size(report.peak_rss));
   report.peak_anonymous = watch.marks.anonymous();
   report.peak_file = watch.marks.file();
   report.verified_tensors = watch.verified.size();
@@ -266,7 +270,6 @@ void convert_model(const ConvertCommand& options) {
 }  // namespace
 
 int convert_models(const ConvertCommand& command, const std::function<int()>& failed) {
-  if (command.verbose) log_to_stderr();
   check_streams(command);
   int status = 0;
   for (const std::string& input : command.inputs) {

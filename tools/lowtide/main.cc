@@ -19,6 +19,7 @@
 #include "stream/error.h"
 #include "stream/file/temporary.h"
 #include "tools/lowtide/commands.h"
+#include "tools/lowtide/log.h"
 #include "tools/lowtide/messages.h"
 
 namespace {
@@ -30,6 +31,7 @@ using lowtide::tools::Messages;
 
 // `text` and `json` end with a newline. By stdio, which does not throw when stderr cannot be written.
 int fail(const Messages& messages, Code code, const std::string& text, const std::string& json) {
+  lowtide::tools::log_error(text.substr(0, text.find('\n')));
   if (messages.json)
     std::fputs(json.c_str(), stderr);
   else
@@ -116,13 +118,16 @@ struct Run {
     return 0;
   }
   int operator()(const lowtide::tools::ConvertCommand& command) const {
+    lowtide::tools::start_log(command.verbose, command.log);
     return convert_models(command, [this] { return fail_with_current(messages); });
   }
   int operator()(const lowtide::tools::MergeCommand& command) const {
+    lowtide::tools::start_log(command.verbose, command.log);
     merge(command);
     return 0;
   }
   int operator()(const lowtide::tools::CheckCommand& command) const {
+    lowtide::tools::start_log(command.verbose, command.log);
     check_model(command);
     return 0;
   }

@@ -2,6 +2,7 @@
 // lowtide merge: several ONNX models in one TFLite file, a signature each. Weights that are equal are stored once.
 #include <fmt/format.h>
 #include <malloc.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/nearest_name.h"
+#include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/progress_bar.h"
@@ -118,6 +120,8 @@ void merge(const MergeCommand& command) {
       report.input += (report.input.empty() ? "" : ", ") + model.path;
       report.input_bytes += converted.input_bytes;
       report.nodes += converted.nodes;
+      spdlog::info("converted {} ({}): {} nodes", stream::printable(model.path), stream::printable(model.signature),
+                   converted.nodes);
       for (std::string& note : converted.result.notes) report.notes.push_back(std::move(note));
       parts.push_back({model.signature, std::move(converted.result.model)});
     }
@@ -143,6 +147,8 @@ void merge(const MergeCommand& command) {
   report.peak_rss = resident().peak;
   report.peak_anonymous = marks.anonymous();
   report.peak_file = marks.file();
+  spdlog::info("wrote {}: {} bytes, {} constants of {} bytes stored with an equal one",
+               stream::printable(report.output), report.written.file_bytes, equal.constants, equal.bytes);
   if (command.quiet) return;
   fmt::print("{}", report_text(report));
   fmt::print("{} constants, {}, are stored with an equal one\n", equal.constants, emit::file_size(equal.bytes));

@@ -177,6 +177,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "io": lambda name, value: [_text(name, value)],
         "report": lambda name, value: [_path(name, value)],
         "output": lambda name, value: [_path(name, value)],
+        "log": lambda name, value: [_path(name, value)],
         "follow_links": lambda name, value: [_path(name, value)],
         "dump_after": lambda name, value: [_text(name, value)],
     }
@@ -326,6 +327,7 @@ def convert(
     max_zstd_ratio: int | None = None,
     io: str | None = None,
     follow_links: PathLike | None = None,
+    log: PathLike | None = None,
     zstd_level: int | None = None,
     verify_output: bool = False,
     dry_run: bool = False,
@@ -380,6 +382,8 @@ def convert(
         How the model's files are read: "mmap" or "pread".
     follow_links : path, optional
         Folder inside which symbolic links of external data are followed.
+    log : path, optional
+        File to which log lines are appended.
     zstd_level : int, optional
         How hard to compress a .tflite.zst.
     verify_output : bool
@@ -494,6 +498,7 @@ def check(
     max_zstd_ratio: int | None = None,
     io: str | None = None,
     follow_links: PathLike | None = None,
+    log: PathLike | None = None,
 ) -> None:
     """Compares a TFLite file, to the last byte of each weight, with what an ONNX model converts to.
 
