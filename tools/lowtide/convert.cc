@@ -25,6 +25,7 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
+#include "tools/lowtide/data_limit.h"
 #include "tools/lowtide/messages.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
@@ -271,6 +272,7 @@ void convert_model(const ConvertCommand& options) {
 
 int convert_models(const ConvertCommand& command, const std::function<int()>& failed) {
   check_streams(command);
+  const DataLimit at_start;
   int status = 0;
   for (const std::string& input : command.inputs) {
     ConvertCommand options = command;
@@ -279,6 +281,7 @@ int convert_models(const ConvertCommand& command, const std::function<int()>& fa
       convert_model(options);
       continue;
     }
+    at_start.restore();  // a model before it has set its own
     try {
       convert_model(options);
     } catch (...) {

@@ -14,12 +14,11 @@ namespace lowtide::tools {
 class DataLimit {
  public:
   DataLimit();
-  ~DataLimit();  // the limit that the process was started with
-  DataLimit(const DataLimit&) = delete;
-  DataLimit& operator=(const DataLimit&) = delete;
   // Allows `more` bytes in addition to those in use, unless the process was started with a lower limit. Does nothing
   // where the kernel does not tell how much is in use.
   void leave(uint64_t more) const;
+  // The limit of the construction, for the next of several models.
+  void restore() const;
 
  private:
   rlimit started_with_ = {RLIM_INFINITY, RLIM_INFINITY};
