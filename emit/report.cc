@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -88,6 +89,30 @@ std::string stored_halves_text(const core::ShrunkWeights& w) {
   return out;
 }
 
+constexpr size_t kListedIslands = 5;
+
+// What of a quantized model is computed in integers; nothing for others.
+std::string integers_text(const core::IntegerReport& integers) {
+  if (integers.operators == 0 && integers.islands.empty()) return {};
+  std::string out = fmt::format("quantized: {} operator{} in integers, {} rescale{}, {} in floats\n",
+                                integers.operators, integers.operators == 1 ? "" : "s", integers.rescales,
+                                integers.rescales == 1 ? "" : "s", integers.islands.size());
+  for (size_t i = 0; i < std::min(kListedIslands, integers.islands.size()); ++i) {
+    const core::FloatIsland& island = integers.islands[i];
+    out += fmt::format("  {} '{}': {}\n", island.op, stream::printable(island.node), island.reason);
+  }
+  if (integers.islands.size() > kListedIslands)
+    out += fmt::format("  and {} more (--report lists all)\n", integers.islands.size() - kListedIslands);
+  return out;
+}
+
+nlohmann::ordered_json islands_values(const core::IntegerReport& integers) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const core::FloatIsland& island : integers.islands)
+    out.push_back({{"node", island.node}, {"operator", island.op}, {"reason", island.reason}});
+  return out;
+}
+
 const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }
 
 }  // namespace
@@ -112,6 +137,7 @@ std::string report_text(const Report& report) {
     out += fmt::format("verified: {} constants on the disk equal the model's\n", report.verified_tensors);
   if (report.shrinks) out += weights_text(report);
   out += stored_halves_text(report.weights);
+  out += integers_text(report.integers);
   for (const std::string& note : report.notes) out += "note: " + stream::printable(note) + "\n";
   out += fmt::format("peak RSS {} ({} anonymous, {} file)", memory_size(report.peak_rss),
                      memory_size(report.peak_anonymous), memory_size(report.peak_file));
@@ -152,6 +178,10 @@ nlohmann::ordered_json report_values(const Report& report) {
         {"f16_bytes_saved", report.weights.as_stored_bytes},
         {"f16_widened", report.weights.widened},
         {"f16_bytes_added", report.weights.widened_bytes}}},
+      {"integers",
+       {{"operators", report.integers.operators},
+        {"rescales", report.integers.rescales},
+        {"float_islands", islands_values(report.integers)}}},
       {"notes", report.notes},
       {"nodes", report.nodes},
       {"operators", w.operators},

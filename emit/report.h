@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emit/tflite_writer.h"
+#include "layout/core/integer_report.h"
 #include "layout/core/shrunk_weights.h"
 
 namespace lowtide::emit {
@@ -18,6 +19,7 @@ struct Report {
   bool in_place = false;               // weights were to stay where they are
   bool shrinks = false;                // or to be stored in fewer bits
   core::ShrunkWeights weights;         // what came of that
+  core::IntegerReport integers;        // of a quantized model
   std::vector<std::string> notes;      // what was taken although the model's opset does not have it
   uint64_t input_bytes = 0;            // the model and what it names in external files
   uint64_t nodes = 0;                  // ONNX nodes of the main graph

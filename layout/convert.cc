@@ -17,6 +17,8 @@
 #include "layout/lower/inline_functions.h"
 #include "layout/lower/lower_graph.h"
 #include "layout/merge_equal.h"
+#include "layout/quantize/border_types.h"
+#include "layout/quantize/quantize.h"
 #include "layout/settle/pin_layouts.h"
 #include "layout/settle/settle_layouts.h"
 #include "layout/weights/keep_weights.h"
@@ -82,6 +84,16 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Settling and fusing create equal constants and transposes too.
   each(merge_equal);
   done("merge_equal_again");
+  // Integers are computed in integer kernels: after layouts are settled and activations are fused, so that kernels and
+  // their operands are known.
+  each([&](core::Graph& graph) { quantize(graph, &graph == core_model.graphs[0].get(), result.integers); });
+  if (options.border) set_border_types(*core_model.graphs[0], *options.border);
+  if (options.require_integer)
+    each([&](core::Graph& graph) {
+      for (stream::Unsupported& refused : float_operators(graph)) result.refused.push_back(std::move(refused));
+    });
+  if (!result.refused.empty()) return result;
+  done("quantize");
   // Infinities of masks are kept where an output shows them, although kernels clamp sums.
   each(keep_infinities);
   done("keep_infinities");

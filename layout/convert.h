@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/core/integer_report.h"
 #include "layout/weights/shrink_weights.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
@@ -21,6 +23,8 @@ struct ConvertOptions {
   std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
   std::string signature;                       // name of the main graph's signature; empty: the default
   WeightOptions weights;                       // --weights
+  std::optional<core::DType> border;           // --io: i8, u8 or f32 inputs and outputs of a quantized model
+  bool require_integer = false;                // --require-integer: refuse every op that is computed in floats
   std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty
 };
 
@@ -30,6 +34,7 @@ struct ConvertResult {
   std::vector<stream::Where> not_judged;     // nodes behind those that could not be judged: their names and operators
   std::vector<std::string> notes;            // operators and attributes that are newer than the model's opset
   core::ShrunkWeights weights;
+  core::IntegerReport integers;  // of a quantized model
 };
 
 // Throws Error for a malformed model or options that do not fit it. Memory grows with the number of nodes only; the

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "layout/core/builtin.h"
+#include "layout/core/integer_constant.h"
 #include "stream/error.h"
 #include "stream/recipe/pour.h"
 
@@ -120,7 +121,10 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
           throw Error(Code::kInternal, fmt::format("{} folds to {} {}, but is inferred as {} {}", kind_name(kind),
                                                    dtype_name(made->dtype), stream::to_string(made->dims),
                                                    dtype_name(types[i].dtype), stream::to_string(types[i].shape)));
-        if (made->elements() <= kEagerElements && !std::holds_alternative<stream::step::Inline>(made->step))
+        // Integers behind floats are kept: integer kernels read them.
+        const bool is_data =
+            std::holds_alternative<stream::step::Inline>(made->step) || integer_constant(made, graph.budget);
+        if (made->elements() <= kEagerElements && !is_data)
           made = recipe::inline_lanes(stream::evaluate(made, graph.budget), made->dtype, made->dims);
         out.push_back(constant(std::move(made)));
       }

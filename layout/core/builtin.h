@@ -146,6 +146,18 @@ enum class SmallWeights : uint8_t {
   kDequantized,   // not worth it or wrong: as floats, from a DEQUANTIZE
 };
 
+// What the integer kernel of an op does with the scales and zero points of its data. Which element types it takes is
+// measured (KernelLimits::quantized and one_scale). Source: LiteRT's kernels; docs/decisions/integer-kernels.md says
+// why some kernels are not used.
+enum class Integers : uint8_t {
+  kNone,       // no integer kernel, or one that is not right in every mode of LiteRT
+  kChosen,     // elements of the result are elements of the data: any one scale and zero point for all, and exact
+  kOneScale,   // computes, on one scale and zero point for all
+  kRescaled,   // operands and result have scales and zero points of their own
+  kRescaled8,  // the same, but right for types of 8 bits only
+  kFixed8,     // 8 bits; the result's scale and zero point are fixed (quantize/conditions.h)
+};
+
 // An axis or input that an op does not have.
 inline constexpr int kNone = -1;
 
@@ -184,6 +196,7 @@ struct Builtin {
   Required<Memory> memory;
   Required<bool> broadcasts;        // the operands broadcast by numpy's rule, in both directions
   Required<bool> keeps_infinities;  // an infinity in the data is one in the result, or is dropped
+  Required<Integers> integers;
   Required<const Weights*> weights;
   Required<const ActivationField*> activation;
   // The input of which the kernel reads no byte behind its end: weights that are packed before use, tables whose rows

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "layout/fuse/rewriter.h"
+#include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
 

@@ -4,9 +4,24 @@
 
 #include <span>
 
-#include "layout/fuse/rewriter.h"
+#include "layout/core/rewriter.h"
 
 namespace lowtide::layout {
+
+using core::Graph;
+using core::Kind;
+using core::Op;
+using core::OpId;
+using core::Rewriter;
+using core::Rule;
+using core::Val;
+using core::ValueId;
+
+// A rule and the kind of op at which it starts.
+struct FuseRule {
+  Kind kind;
+  Rule rule;
+};
 
 std::span<const FuseRule> transpose_rules();      // transpose.cc: behind ops to be fused, merged with each other
 std::span<const FuseRule> matmul_rules();         // matmul.cc: flatten into weights, transpose into an adj flag

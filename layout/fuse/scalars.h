@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "layout/fuse/rewriter.h"
+#include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
 

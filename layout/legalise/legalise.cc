@@ -55,8 +55,8 @@ class Legaliser {
   void legalise(Op op) {
     if (rounding_.takes(op)) return push(rounding_.expand(op));
     const core::KernelLimits* limits = core::kernel_limits(op.kind);
+    if (limits) fit_indices(op);
     if (!limits || is_quantized(op)) return push(std::move(op));
-    fit_indices(op);
     if (op.kind == Kind::kPad || op.kind == Kind::kPadv2) pad_by_axis(op, *limits);
     std::vector<std::pair<ValueId, ValueId>> restore;  // what the op gives now, what it gave
     const ComputeType type = fit_types(op, restore);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/legalise/rounding.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "layout/core/builtin.h"
 
 namespace lowtide::layout {
 
@@ -10,18 +13,40 @@ using core::Kind;
 using core::Op;
 using core::Val;
 
+namespace {
+
+bool is_computed_in_integers(const core::Graph& graph, const Op& op) {
+  if (op.kind == Kind::kQuantize || op.kind == Kind::kDead || op.outputs.empty()) return false;
+  const core::Integers integers = core::builtin(op.kind).integers;
+  return integers != core::Integers::kNone && integers != core::Integers::kChosen &&
+         graph.at(op.outputs[0]).quantization.has_value();
+}
+
+bool has_no_kernel(const core::Value& value) {
+  if (!value.quantization) return false;
+  const auto& zero = value.quantization->zero_point;
+  return value.dtype == DType::kUint16 || (value.dtype == DType::kInt16 && !zero.empty() && zero[0] != 0);
+}
+
+}  // namespace
+
+Rounding::Rounding(core::Builder& builder)
+    : b_(builder), any_integer_kernel_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(), [&](const Op& op) {
+        return is_computed_in_integers(b_.graph, op);
+      })) {}
+
 bool Rounding::takes(const Op& op) const {
   switch (op.kind) {
     case Kind::kQuantize: {
       const core::Value& result = b_.graph.at(op.outputs[0]);
       return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && result.quantization &&
-             result.quantization->scale.size() == 1;
+             result.quantization->scale.size() == 1 && (!any_integer_kernel_ || has_no_kernel(result));
     }
     // The bits without scales, or the numbers.
     case Kind::kBitcast:
       return levels_.contains(op.inputs[0]) && b_.graph.at(op.inputs[0]).dtype == b_.graph.at(op.outputs[0]).dtype;
     case Kind::kDequantize:
-      return levels_.contains(op.inputs[0]);
+      return levels_.contains(op.inputs[0]) || has_no_kernel(b_.graph.at(op.inputs[0]));
     default:
       return false;
   }
@@ -31,9 +56,16 @@ Op Rounding::expand(const Op& op) {
   Op last{.kind = Kind::kCast, .outputs = op.outputs, .origin = op.origin};
   const DType to = b_.graph.at(op.outputs[0]).dtype;
   if (op.kind == Kind::kDequantize) {
-    const float scale = b_.graph.at(op.inputs[0]).quantization->scale[0];
+    const core::Quantization parameters = *b_.graph.at(op.inputs[0]).quantization;
+    const float scale = parameters.scale[0];
+    auto known = levels_.find(op.inputs[0]);
+    if (known == levels_.end()) {  // integers that the model is given
+      const Val stored = b_.cast(Val{op.inputs[0]}, DType::kFloat32);
+      const auto zero = static_cast<double>(parameters.zero_point[0]);
+      known = levels_.emplace(op.inputs[0], Levels{b_.sub(stored, zero), stored}).first;
+    }
     last.kind = Kind::kMul;
-    last.inputs = {levels_.at(op.inputs[0]).centred.id, b_.scalar(scale, DType::kFloat32).id};
+    last.inputs = {known->second.centred.id, b_.scalar(scale, DType::kFloat32).id};
     last.options = core::BinaryOptions{};
     return last;
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// QUANTIZE of floats, exactly. The kernels divide or multiply by the inverse, and round halves to even or away from
-// zero, depending on the delegate and on the position of an element: results are off by one step now and then. Where no
-// quantized kernel takes the result, QUANTIZE is written as the formula that ONNX and TFLite both define.
+// QUANTIZE and DEQUANTIZE written out as the formula that ONNX defines: divide, round half to even, keep in range, add
+// the zero point. The kernels multiply by the inverse, round halves in different ways, and turn infinities into 0: off
+// by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), and
+// in graphs of which nothing is computed in integers, where exact numbers cost nothing else.
 #pragma once
 
 #include <map>
@@ -12,7 +13,8 @@ namespace lowtide::layout {
 
 class Rounding {
  public:
-  explicit Rounding(core::Builder& builder) : b_(builder) {}
+  // Looks whether any op of the graph is computed in integers.
+  explicit Rounding(core::Builder& builder);
 
   // Whether expand() writes `op` out: a QUANTIZE of floats by one scale, or what reads its result.
   bool takes(const core::Op& op) const;
@@ -26,6 +28,7 @@ class Rounding {
   };
 
   core::Builder& b_;
+  bool any_integer_kernel_ = false;
   std::map<core::ValueId, Levels> levels_;
 };
 

@@ -67,6 +67,14 @@ IntegerOperand integer_operand(Lowering& lo, Val x, Val zero, int axis) {
   return {lo.b.sub(numbers, broadcast_along(lo, as_floats(lo, zero), axis, lo.rank(x))), most};
 }
 
+// Digits, from -base to base, as a constant of integers: the file then has those in place of floats.
+Val stored_as_integers(Lowering& lo, Val digit, double base) {
+  constexpr double kMostInEightBits = 128;  // itself only as a base: digits are smaller
+  if (!lo.b.is_constant(digit) || base > kMostInEightBits) return digit;
+  const stream::RecipeRef numbers = lo.b.graph.at(digit.id).constant;
+  return lo.b.constant(stream::recipe::cast(stream::recipe::cast(numbers, DType::kInt8), DType::kFloat32));
+}
+
 // The result of `product`, a float function that sums `terms` products a * b for each element, computed exactly as i32.
 template <typename Product>
 Val exact_sums(Lowering& lo, const IntegerOperand& a, const IntegerOperand& b, uint64_t terms, Product product) {
@@ -83,9 +91,11 @@ Val exact_sums(Lowering& lo, const IntegerOperand& a, const IntegerOperand& b, u
     digits.push_back(lo.b.sub(rest, lo.b.mul(higher, base)));
     rest = higher;
   }
-  Val sum = lo.b.cast(product(a.numbers, rest), DType::kInt32);
+  const bool has_digits = !digits.empty();
+  auto part = [&](Val digit) { return product(a.numbers, has_digits ? stored_as_integers(lo, digit, base) : digit); };
+  Val sum = lo.b.cast(part(rest), DType::kInt32);
   for (; !digits.empty(); digits.pop_back())
-    sum = lo.b.add(lo.b.mul(sum, base), lo.b.cast(product(a.numbers, digits.back()), DType::kInt32));
+    sum = lo.b.add(lo.b.mul(sum, base), lo.b.cast(part(digits.back()), DType::kInt32));
   return sum;
 }
 
@@ -127,11 +137,66 @@ Val requantized(Lowering& lo, Val sum, Val factor, Val zero, int axis) {
   return as_levels(lo, levels, broadcast_along(lo, zero, axis, lo.rank(sum)), lo.dtype(zero));
 }
 
+// Weights and bias of a product by data on one grid, as floats; absent where they are not constants, or not per tensor
+// or per channel. Inputs: the weights, their scale and zero point; an i32 bias in units of both scales.
+struct RealWeights {
+  Val weights, bias;
+};
+RealWeights real_weights(Lowering& lo, size_t at, size_t bias_at, float data_scale, int axis) {
+  Builder& b = lo.b;
+  const Val weights = lo.input(at);
+  const auto scale = lo.numbers(lo.input(at + 1));
+  const auto zero = lo.has_input(at + 2) ? lo.numbers(lo.input(at + 2)) : std::optional(std::vector<double>{0});
+  if (!b.is_constant(weights) || !scale || !zero || scale->empty() || zero->empty()) return {};
+  const Val bias = lo.optional_input(bias_at);
+  if (bias && (!b.is_constant(bias) || lo.dtype(bias) != DType::kInt32 || lo.rank(bias) != 1)) return {};
+  const Dim channels = lo.b.dim(weights, axis);
+  const size_t count = std::max(scale->size(), zero->size());
+  if (count != 1 && static_cast<Dim>(count) != channels) return {};
+  std::vector<float> scales, bias_scales;
+  std::vector<int64_t> zeros;
+  for (size_t i = 0; i < count; ++i) {
+    scales.push_back(static_cast<float>(scale->at(scale->size() == 1 ? 0 : i)));
+    zeros.push_back(static_cast<int64_t>(zero->at(zero->size() == 1 ? 0 : i)));
+    bias_scales.push_back(data_scale * scales.back());
+  }
+  for (const float s : bias_scales)
+    if (!(s > 0) || !std::isnormal(s)) return {};
+  namespace recipe = stream::recipe;
+  RealWeights out;
+  out.weights = b.constant(recipe::dequantize(b.graph.at(weights.id).constant, scales, zeros, count == 1 ? -1 : axis));
+  if (!bias) return out;
+  if (count != 1 && lo.b.dim(bias, 0) != channels) return {};
+  out.bias = b.constant(recipe::dequantize(b.graph.at(bias.id).constant, bias_scales, {}, count == 1 ? -1 : 0));
+  return out;
+}
+
+// x and its grid at inputs 0 to 2, weights at `weights_at`, the result's grid at `result_at`: a float operator between
+// a DEQUANTIZE and a QUANTIZE, which an integer kernel may replace. False where a grid is not constant.
+template <typename Product>
+bool product_on_grids(Lowering& lo, size_t weights_at, int weights_axis, size_t result_at, size_t bias_at,
+                      Product product) {
+  const Val x = lo.input(0);
+  const auto from = constant_grid(lo, lo.input(1), lo.optional_input(2), lo.dtype(x));
+  const DType type = lo.has_input(result_at + 1) ? lo.dtype(lo.input(result_at + 1)) : DType::kUint8;
+  const auto to = constant_grid(lo, lo.input(result_at), lo.optional_input(result_at + 1), type);
+  if (!from || !to || lo.b.is_constant(x)) return false;
+  const RealWeights real = real_weights(lo, weights_at, bias_at, from->scale[0], weights_axis);
+  if (!real.weights) return false;
+  lo.output(0, on_grid(lo, product(real_of(lo, x, *from), real.weights, real.bias), *to, type));
+  return true;
+}
+
 // Inputs: x, its scale and zero point; weights, theirs; the result's scale and zero point; an i32 bias in units of both
 // scales.
 void qlinear_conv(Lowering& lo, bool is_channels_last) {
   Builder& b = lo.b;
   const int rank = lo.rank(lo.input(0));
+  const bool done = product_on_grids(lo, 3, 0, 6, 8, [&](Val data, Val weights, Val bias) {
+    const Val y = convolution(lo, is_channels_last ? channels_first(lo, data) : data, weights, bias);
+    return is_channels_last ? channels_last(lo, y) : y;
+  });
+  if (done) return;
   const Val x = is_channels_last ? channels_first(lo, lo.input(0)) : lo.input(0);
   Val sum = integer_convolution(lo, x, lo.input(2), lo.input(3), lo.input(5));
   if (lo.has_input(8)) sum = b.add(sum, broadcast_along(lo, lo.input(8), 1, rank));
@@ -199,6 +264,11 @@ void lower_qgemm(Lowering& lo) {
 void lower_qlinear_matmul(Lowering& lo) {
   Builder& b = lo.b;
   const Val left = lo.input(0), right = lo.input(3);
+  const bool is_matrix = lo.rank(left) >= 2 && lo.rank(right) == 2;
+  constexpr size_t kNoBias = 8;
+  if (is_matrix && product_on_grids(lo, 3, 1, 6, kNoBias,
+                                    [&](Val data, Val weights, Val) { return matrix_product(lo, data, weights); }))
+    return;
   const Val sum = integer_matmul(lo, left, lo.input(2), right, lo.input(5));
   const int row = std::max(0, lo.rank(left) - 2);
   const Val a_scale = broadcast_along(lo, b.cast(lo.input(1), DType::kFloat32), row, lo.rank(left));

@@ -128,7 +128,7 @@ class GraphLowering : public Surroundings {
 
   void lower_nodes(const onnx::Graph& graph, Scope& scope) {
     Meanwhile inside(scope_, &scope);
-    for (const onnx::Node* node : in_order(graph)) lower_node(*node, scope);
+    for (const onnx::Node* node : layout::in_order(graph)) lower_node(*node, scope);
   }
 
   std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) override {

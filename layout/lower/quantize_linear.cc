@@ -23,10 +23,10 @@ namespace recipe = stream::recipe;
 
 namespace {
 
-bool has_parameters(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUint8 || dtype == DType::kInt16; }
-bool is_quantized_type(DType dtype) {
-  return has_parameters(dtype) || dtype == DType::kUint16 || dtype == DType::kInt4 || dtype == DType::kUint4;
+bool has_parameters(DType dtype) {
+  return dtype == DType::kInt8 || dtype == DType::kUint8 || dtype == DType::kInt16 || dtype == DType::kUint16;
 }
+bool is_quantized_type(DType dtype) { return has_parameters(dtype) || dtype == DType::kInt4 || dtype == DType::kUint4; }
 
 void refuse_type(Lowering& lo, DType dtype) {
   lo.unsupported(fmt::format("no TFLite kernel quantizes to or from {}", dtype_name(dtype)),
@@ -43,6 +43,19 @@ struct Grid {
   bool is_known() const { return known_scale && known_zero; }
 };
 
+// A scale must be a positive number that is not subnormal. Weights may have channels of scale 0: those are zeros.
+void check_scales(Lowering& lo, Val x, const Grid& grid) {
+  if (!grid.known_scale) return;
+  for (size_t i = 0; i < grid.known_scale->size(); ++i) {
+    const auto scale = static_cast<float>((*grid.known_scale)[i]);
+    const bool is_zero_weight = scale == 0 && lo.b.is_constant(x);
+    const bool is_small_weight = lo.b.is_constant(x) && scale > 0;
+    if ((scale > 0 && std::isnormal(scale)) || is_zero_weight || is_small_weight) continue;
+    lo.malformed(fmt::format("input 1 ('{}') must be a positive number, and not subnormal; element {} is {}",
+                             lo.node.inputs[1], i, scale));
+  }
+}
+
 Grid read_grid(Lowering& lo, Val x) {
   Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
   const int64_t axis = lo.attr_i("axis", 1);
@@ -56,6 +69,7 @@ Grid read_grid(Lowering& lo, Val x) {
   if (grid.is_known() && grid.known_zero->size() != grid.known_scale->size())
     lo.malformed(
         fmt::format("there are {} scales, but {} zero points", grid.known_scale->size(), grid.known_zero->size()));
+  check_scales(lo, x, grid);
   return grid;
 }
 
@@ -64,7 +78,7 @@ std::optional<core::Quantization> whole_tensor(const Grid& grid, DType dtype) {
   if (!grid.is_known() || grid.block != 0 || grid.known_scale->size() != 1 || !has_parameters(dtype)) return {};
   const auto scale = static_cast<float>(grid.known_scale->at(0));
   const auto zero = static_cast<int64_t>(grid.known_zero->at(0));
-  if (!(scale > 0) || !std::isfinite(scale) || (dtype == DType::kInt16 && zero != 0)) return {};
+  if (!(scale > 0) || !std::isfinite(scale)) return {};
   return core::Quantization{{scale}, {zero}, 0};
 }
 
@@ -139,6 +153,37 @@ Val as_floats(Lowering& lo, Val x) {
   return lo.b.constant(recipe::cast(lo.b.graph.at(x.id).constant, DType::kFloat32));
 }
 
+std::optional<core::Quantization> constant_grid(Lowering& lo, Val scale, Val zero, DType dtype) {
+  Grid grid{.scale = scale, .zero = zero};
+  grid.known_scale = lo.numbers(scale);
+  grid.known_zero = zero ? lo.numbers(zero) : std::optional(std::vector<double>(1, 0));
+  if (zero && lo.dtype(zero) != dtype) return std::nullopt;
+  return grid.is_known() && grid.known_zero->size() == 1 ? whole_tensor(grid, dtype) : std::nullopt;
+}
+
+Val real_of(Lowering& lo, Val x, const core::Quantization& grid) {
+  Builder& b = lo.b;
+  const DType dtype = lo.dtype(x);
+  if (b.is_constant(x))
+    return b.constant(recipe::dequantize(b.graph.at(x.id).constant, grid.scale, grid.zero_point, -1));
+  Val q = with_parameters(b, x);
+  if (!q || !same(grid, *b.graph.at(q.id).quantization)) {
+    q = b.op(Kind::kBitcast, {x}, core::IndexOptions{dtype});
+    b.graph.at(q.id).quantization = grid;
+  }
+  return b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32});
+}
+
+Val on_grid(Lowering& lo, Val real, const core::Quantization& grid, DType dtype) {
+  Builder& b = lo.b;
+  if (b.is_constant(real))
+    return b.constant(recipe::quantize(b.graph.at(real.id).constant, dtype, grid.scale, grid.zero_point, -1));
+  const Val q = b.op(Kind::kQuantize, {real}, core::IndexOptions{dtype});
+  b.graph.at(q.id).quantization = grid;
+  b.graph.at(q.id).name = lo.node.outputs[0];
+  return b.op(Kind::kBitcast, {q}, core::IndexOptions{dtype});
+}
+
 Val as_levels(Lowering& lo, Val levels, Val zero, DType to) {
   Builder& b = lo.b;
   Val y = b.round(levels);
@@ -180,11 +225,8 @@ void lower_quantize_linear(Lowering& lo) {
   if (!stream::is_float(precision) || precision == DType::kFloat64)
     lo.unsupported(fmt::format("'precision' {} is not supported", dtype_name(precision)),
                    "remove the attribute 'precision'");
-  if (auto parameters = whole_tensor(grid, to); parameters && precision == DType::kFloat32 && !b.is_constant(x)) {
-    Val q = b.op(Kind::kQuantize, {x}, core::IndexOptions{to});
-    b.graph.at(q.id).quantization = std::move(parameters);
-    return lo.output(0, b.op(Kind::kBitcast, {q}, core::IndexOptions{to}));
-  }
+  if (const auto parameters = whole_tensor(grid, to); parameters && precision == DType::kFloat32 && !b.is_constant(x))
+    return lo.output(0, on_grid(lo, x, *parameters, to));
   Val scale = broadcast_to_data(lo, as_floats(lo, grid.scale), grid, x);
   Val zero = grid.zero ? broadcast_to_data(lo, as_floats(lo, grid.zero), grid, x) : Val{};
   // f32 has more than twice the digits of the shorter types, so rounding the f32 quotient again is exact.
@@ -199,11 +241,8 @@ void lower_dequantize_linear(Lowering& lo) {
   Grid grid = read_grid(lo, x);
   const DType to = output_type(lo, lo.dtype(grid.scale));
   if (!stream::is_float(to)) refuse_type(lo, to);
-  if (Val q = with_parameters(b, x)) {
-    auto parameters = whole_tensor(grid, from);
-    if (parameters && same(*parameters, *b.graph.at(q.id).quantization))
-      return lo.output(0, b.cast(b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}), to));
-  }
+  if (const auto parameters = whole_tensor(grid, from); parameters && !b.is_constant(x))
+    return lo.output(0, b.cast(real_of(lo, x, *parameters), to));
   // The scales of a constant become part of its recipe, where legalise finds them for quantized kernels.
   if (b.is_constant(x) && grid.is_known() && grid.block == 0) {
     std::vector<float> scale(grid.known_scale->begin(), grid.known_scale->end());

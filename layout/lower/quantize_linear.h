@@ -2,6 +2,8 @@
 // Conversion between floats and integers with a scale and a zero point, for the lowerings of quantized operators.
 #pragma once
 
+#include <optional>
+
 #include "layout/lower/lowering.h"
 
 namespace lowtide::layout {
@@ -26,6 +28,14 @@ struct Levels {
 // x (f32) quantized to 256 levels from its smallest to its largest element, with 0 included: q and zero are u8, scale
 // and zero have rank 0. If all elements are 0 the scale is 1, as in ONNX Runtime.
 Levels dynamically_quantized(Lowering& lo, Val x);
+
+// Scales and zero points that are constants, per tensor, of 8 bits or of 16 without zero point: the grid of a TFLite
+// tensor. Integer kernels are chosen for what is between real_of() and on_grid() (quantize/quantize.h).
+std::optional<core::Quantization> constant_grid(Lowering& lo, Val scale, Val zero, DType dtype);
+// x's real numbers: a DEQUANTIZE of x on this grid; a constant stays one.
+Val real_of(Lowering& lo, Val x, const core::Quantization& grid);
+// Real numbers as plain integers of this grid.
+Val on_grid(Lowering& lo, Val real, const core::Quantization& grid, DType dtype);
 
 // The matrix product as f32: exact integer sums times both scales. Lists of scales are per row on the left, per column
 // on the right. Defined in integer_products.cc.

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "layout/core/builder.h"
+#include "layout/core/integer_constant.h"
 #include "layout/weights/kernels.h"
 #include "layout/weights/names.h"
 #include "layout/weights/stored_halves.h"
@@ -43,12 +44,13 @@ struct Weight {
   RecipeRef recipe;
   std::string name;  // of the first value that has one
   std::vector<Use> uses;
-  bool is_result = false;         // it is an output of a graph
+  std::vector<Graph*> result_of;  // graphs of which it is an output
   bool wanted = false;            // the options choose it for fewer bits
   DType dtype = DType::kFloat32;  // to be stored in
   int axis = -1;
-  RecipeRef stored;       // null: it is stored as f32
-  bool is_exact = false;  // `stored` has the model's own f16 elements
+  RecipeRef stored;          // null: it is stored as f32
+  bool is_exact = false;     // `stored` has the model's own f16 elements
+  bool is_integers = false;  // `stored` has the model's own integers, which a DEQUANTIZE makes exactly these floats
   std::optional<core::Quantization> quantization;
 };
 
@@ -73,7 +75,7 @@ std::vector<Weight> find_weights(core::Model& model) {
       if (fresh) out.push_back({.recipe = value.constant});
       Weight& weight = out[it->second];
       if (weight.name.empty()) weight.name = value.name;
-      weight.is_result = weight.is_result || is_result[v];
+      if (is_result[v]) weight.result_of.push_back(graph.get());
       for (size_t u = 0; u < users[v].size(); ++u) {
         const OpId op = users[v][u];
         if (u > 0 && users[v][u - 1] == op) continue;  // an op stands there for each of its inputs
@@ -152,6 +154,31 @@ void keep_halves(Weight& weight) {
   weight.is_exact = true;
 }
 
+bool has_normal_scales(const core::IntegerConstant& constant) {
+  return std::all_of(constant.scale.begin(), constant.scale.end(), [](float s) { return s > 0 && std::isnormal(s); });
+}
+
+// As the model's integers, for DEQUANTIZE. Types of 4 bits and 16 bits have no zero points there.
+void keep_integers(Weight& weight, stream::Budget& budget) {
+  if (!can_be_halves(weight)) return;
+  if (std::holds_alternative<stream::step::Fill>(weight.recipe->step)) return;
+  auto constant = core::integer_constant(weight.recipe, budget);
+  if (!constant || !has_normal_scales(*constant) || !constant->all_zero_points_fit()) return;
+  RecipeRef integers = constant->integers;
+  const bool any_zero = integers->dtype == DType::kInt8 || integers->dtype == DType::kUint8;
+  if (integers->dtype == DType::kUint4) {
+    integers = recipe::cast(integers, DType::kUint8);
+  } else if (!any_zero) {
+    const bool takes = integers->dtype == DType::kInt4 || (integers->dtype == DType::kInt16 && constant->axis < 0);
+    if (!takes || !constant->all_zero_points_are(0)) return;
+  }
+  weight.stored = std::move(integers);
+  weight.dtype = weight.stored->dtype;
+  weight.axis = constant->axis;
+  weight.quantization = core::Quantization{constant->scale, constant->zero, std::max(constant->axis, 0)};
+  weight.is_integers = true;
+}
+
 // All users must read the same channels.
 void choose_integers(Weight& weight, bool four_bits) {
   int axis = -1;
@@ -211,10 +238,20 @@ class Reading {
  public:
   explicit Reading(Graph& graph) : graph_(graph), builder_(graph) {}
 
+  // The graph's outputs that are this weight.
+  void change_outputs(const Weight& weight) {
+    for (ValueId& out : graph_.outputs) {
+      const core::Value& value = graph_.at(out);
+      if (value.is_constant() && value.constant.get() == weight.recipe.get()) out = dequantized(weight);
+    }
+  }
+
   void change(const Weight& weight, const Use& use) {
     builder_.origin = op_of(use).origin;
     const bool half = weight.dtype == DType::kFloat16;
-    if (half && op_of(use).kind == Kind::kGather && use.input == 0) return gather_halves(weight, use);
+    const bool whole = half || (weight.is_integers && weight.quantization->scale.size() == 1);
+    if (whole && op_of(use).kind == Kind::kGather && use.input == 0) return gather_stored(weight, use);
+    if (weight.is_integers) return read(use, dequantized(weight));
     WeightReading reading = WeightReading::kDequantize;
     if (!half) reading = weight_slot(graph_, op_of(use), use.input)->reading;
     if (reading == WeightReading::kLookup) return look_up(weight, use);
@@ -244,12 +281,13 @@ class Reading {
   }
 
   // Only the rows that are picked are converted to f32.
-  void gather_halves(const Weight& weight, const Use& use) {
+  void gather_stored(const Weight& weight, const Use& use) {
     read(use, stored(weight));
     Op& op = graph_.ops[static_cast<size_t>(use.op)];
     const ValueId floats = op.outputs[0];
     const core::Shape shape = graph_.at(floats).shape;
-    op.outputs[0] = graph_.add_value(DType::kFloat16, shape);
+    op.outputs[0] = graph_.add_value(weight.dtype, shape);
+    graph_.at(op.outputs[0]).quantization = weight.quantization;
     push(Kind::kDequantize, {op.outputs[0]}, floats);
   }
 
@@ -300,9 +338,11 @@ class Reading {
 
 void rewrite(const std::vector<Weight>& weights) {
   std::map<Graph*, Reading> readings;
-  for (const Weight& weight : weights)
-    if (weight.stored)
-      for (const Use& use : weight.uses) readings.try_emplace(use.graph, *use.graph).first->second.change(weight, use);
+  for (const Weight& weight : weights) {
+    if (!weight.stored) continue;
+    for (const Use& use : weight.uses) readings.try_emplace(use.graph, *use.graph).first->second.change(weight, use);
+    for (Graph* graph : weight.result_of) readings.try_emplace(graph, *graph).first->second.change_outputs(weight);
+  }
 }
 
 // The scales of all that is to be stored in fewer bits, found in one pass over the weights.
@@ -323,11 +363,14 @@ void measure(std::vector<Weight>& weights, core::Model& model, const WeightOptio
   }
 }
 
-void choose_form(Weight& weight, WeightForm form) {
-  if (weight.is_result || weight.uses.empty()) return;
+void choose_form(Weight& weight, WeightForm form, stream::Budget& budget) {
+  if (!weight.result_of.empty()) return keep_integers(weight, budget);
+  if (weight.uses.empty()) return;
   if (weight.wanted && (form == WeightForm::kInt8 || form == WeightForm::kInt4))
     choose_integers(weight, form == WeightForm::kInt4);
   if (weight.dtype != DType::kFloat32) return;
+  keep_integers(weight, budget);
+  if (weight.stored) return;
   keep_halves(weight);
   if (weight.wanted && form == WeightForm::kHalf && can_be_halves(weight)) weight.dtype = DType::kFloat16;
 }
@@ -346,10 +389,12 @@ void count(const Weight& weight, core::ShrunkWeights& report) {
   }
 }
 
-bool any_halves(const core::Model& model) {
+// Whether the model has a weight that is stored in fewer bits than 32.
+bool any_stored(const core::Model& model) {
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values)
-      if (is_weight(value) && reads_halves(value.constant)) return true;
+      if (is_weight(value) && (reads_halves(value.constant) || core::integer_constant(value.constant, graph->budget)))
+        return true;
   return false;
 }
 
@@ -359,10 +404,10 @@ core::ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, 
   core::ShrunkWeights report;
   const bool changes =
       options.form == WeightForm::kHalf || options.form == WeightForm::kInt8 || options.form == WeightForm::kInt4;
-  if (options.form == WeightForm::kFloat || (!changes && !any_halves(model))) return report;
+  if (options.form == WeightForm::kFloat || (!changes && !any_stored(model))) return report;
   std::vector<Weight> weights = find_weights(model);
   choose(weights, onnx, options);
-  for (Weight& weight : weights) choose_form(weight, options.form);
+  for (Weight& weight : weights) choose_form(weight, options.form, model.budget);
   measure(weights, model, options, report);
   rewrite(weights);
   for (const Weight& weight : weights) count(weight, report);

@@ -76,6 +76,7 @@ CASES = [
             "b": np.uint8(130),
             "c": np.array([100, -2000, 30, 999], np.int32),
         },
+        steps=1,
         **u8,
     ),
     # Operands at the ends of their ranges: sums that pass 2^24 by far, and of both signs.
@@ -177,6 +178,7 @@ CASES = [
             "b": np.int8(3),
         },
         feeds={"x": np.array([[1]], np.int8)},
+        steps=1,
     ),
     Case(
         "qlinear_conv/long_sums",

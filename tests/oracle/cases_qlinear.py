@@ -58,6 +58,7 @@ qlinear(
     {"s": f(0.0371), "z": np.int8(11), "u": f(0.0213), "b": np.int8(-40)},
     "int8[2,3,5] y",
     **i8,
+    steps=1,
 )
 qlinear(
     "global_average_pool",
@@ -74,6 +75,7 @@ qlinear(
     {**X, **Y},
     "uint8[2,1,1,3] y",
     **u8,
+    steps=1,
 )
 qlinear(
     "concat",
@@ -82,6 +84,7 @@ qlinear(
     {**X, **Y, "t": f(0.0231), "a": np.uint8(7)},
     "uint8[2,7,5] y",
     **u8,
+    steps=1,
 )
 qlinear(
     "gemm",
@@ -130,6 +133,7 @@ qlinear(
     {"s": f(0.5), "z": np.int8(4), "b": np.int8(-7)},
     "int8[2,6,8,3] y",
     **i8,
+    steps=1,
 )
 qlinear(
     "softmax",
@@ -254,4 +258,5 @@ for name, body, outputs in [
         {**HALF, "k": rng.integers(0, 2, (3, 50)).astype(bool)},
         outputs,
         **u8,
+        steps=1,
     )

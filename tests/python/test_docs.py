@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command and every snippet of docs/python.md runs, in the order of the page."""
+"""Every command and every snippet of the pages on the package runs, in the order of the page."""
 
 import os
 import re
@@ -10,8 +10,14 @@ import pytest
 
 from tests.support import converter
 
-PAGE = converter.ROOT / "docs/python.md"
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+PAGES = ["python", "quantization"]
+
+
+def blocks(page):
+    text = (converter.ROOT / f"docs/{page}.md").read_text()
+    return re.findall(r"^```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
 # The commands that build and install the wheel are test_wheel.py's.
 INSTALLING = "pip wheel"
 
@@ -28,10 +34,11 @@ def folder(tmp_path, program):
     return tmp_path
 
 
-def test_the_page_is_true(folder, environment):
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_true(folder, environment, page):
     path = os.pathsep.join([str(folder / "bin"), os.path.dirname(sys.executable), environment["PATH"]])
-    assert {language for language, _ in BLOCKS} == {"python", "sh"}
-    for language, text in BLOCKS:
+    assert {language for language, _ in blocks(page)} == {"python", "sh"}
+    for language, text in blocks(page):
         if INSTALLING in text:
             continue
         if "model.tflite" in text and "convert" not in text:

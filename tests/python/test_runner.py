@@ -562,3 +562,11 @@ def test_real_models(path):
         for name, port in runner.outputs.items():
             assert first[name].dtype == port.dtype
             np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_both_kinds_of_64_bit_integers(tmp_path):
+    path = models.converted(models.identity(tmp_path / "i.onnx", "int64"))
+    with lowtide.Runner(path) as runner:
+        for char in "lq":
+            x = np.arange(6).astype(np.dtype(char)).reshape(2, 3)
+            np.testing.assert_array_equal(runner.run({"x": x})["y"], x.reshape(3, 2))

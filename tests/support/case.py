@@ -36,6 +36,7 @@ class Case:
     feeds: dict | None = None  # exact inputs {name: array} instead of random ones
     opsets: dict = dataclasses.field(default_factory=dict)  # further domains, {domain: version}
     tolerance: float = 1e-4
+    steps: int = 0  # 1 where integer kernels compute the result (docs/integer-models.md)
     foreign: bool = False  # an operator in ONNX's domain that is ONNX Runtime's own, which ONNX's checker does not know
     # Who knows the answer where ONNX Runtime has no kernel: the body of an equal graph, or a function of the inputs.
     same_as: str = ""
@@ -84,7 +85,7 @@ def judge_case(case, folder, litert, quiet=False, **how):
         path,
         arrays=arrays,
         expected=case.expected(arrays),
-        tolerance=RangeTolerance(case.tolerance),
+        tolerance=RangeTolerance(case.tolerance, case.steps),
         litert=litert,
         **how,
     )

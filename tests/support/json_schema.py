@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of JSON Schema that the schemas in schemas/ use."""
+"""The part of JSON Schema that the files in schemas/ use."""
+
+import re
 
 _TYPES = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict, "number": (int, float)}
 _KNOWN = {
@@ -14,6 +16,11 @@ _KNOWN = {
     "required",
     "additionalProperties",
     "oneOf",
+    "const",
+    "pattern",
+    "exclusiveMinimum",
+    "minItems",
+    "maxItems",
 }
 
 
@@ -26,8 +33,16 @@ def faults(value, schema, place="report"):
     found = []
     if "minimum" in schema and value < schema["minimum"]:
         found.append(f"{place} is {value}, less than {schema['minimum']}")
+    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+        found.append(f"{place} is {value}, not more than {schema['exclusiveMinimum']}")
+    if "const" in schema and value != schema["const"]:
+        found.append(f"{place} is {value!r}, not {schema['const']!r}")
+    if "pattern" in schema and not re.search(schema["pattern"], value):
+        found.append(f"{place} is {value!r}, which is not {schema['pattern']}")
     if "enum" in schema and value not in schema["enum"]:
         found.append(f"{place} is {value!r}, which is not one of {schema['enum']}")
+    if isinstance(value, list) and not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        found.append(f"{place} has {len(value)} items")
     if isinstance(value, list) and "items" in schema:
         for i, item in enumerate(value):
             found += faults(item, schema["items"], f"{place}[{i}]")
@@ -36,11 +51,10 @@ def faults(value, schema, place="report"):
         for name, rule in schema.get("properties", {}).items():
             if name in value:
                 found += faults(value[name], rule, f"{place}.{name}")
-        others = schema.get("additionalProperties")
-        if isinstance(others, dict):
+        if isinstance(schema.get("additionalProperties"), dict):
             for name in value.keys() - schema.get("properties", {}).keys():
-                found += faults(value[name], others, f"{place}.{name}")
-        if others is False:
+                found += faults(value[name], schema["additionalProperties"], f"{place}.{name}")
+        if schema.get("additionalProperties") is False:
             found += [f"{place} has an unknown {name}" for name in value.keys() - schema["properties"].keys()]
     if "oneOf" in schema:
         fitting = sum(not faults(value, form, place) for form in schema["oneOf"])

@@ -179,6 +179,10 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       .add_flag("--external-buffers", options.external,
                 "store weights behind the flatbuffer, as is always done in files over 2 GiB")
       ->group(kWeightOptions);
+  command
+      .add_flag("--require-integer", options.require_integer,
+                "refuse a model of which an operator is computed in floats, and list those operators")
+      ->group(kWeightOptions);
   size_option(command.add_option("--max-rss", options.max_rss,
                                  "limit of resident memory, such as 64M or 0.5G (powers of 1024; default: 32M, more "
                                  "for very large graphs)"))
@@ -187,13 +191,20 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       command.add_option("--threads", options.threads, "threads that write weights (default: 2, or 1 on one core)"), 1,
       256)
       ->group(kResourceOptions);
-  choice_option(command.add_option_function<std::string>(
-                    "--io",
-                    [&options](const std::string& io) {
-                      options.access = io == "mmap" ? stream::Access::kMap : stream::Access::kRead;
-                    },
-                    "how the model's files are read: through mapped windows (the default), or by pread"),
-                {"mmap", "pread"}, "MODE")
+  choice_option(repeated_option(command.add_option_function<std::vector<std::string>>(
+                                    "--io",
+                                    [&options](const std::vector<std::string>& modes) {
+                                      for (const std::string& io : modes) {
+                                        if (io == "mmap" || io == "pread")
+                                          options.access = io == "mmap" ? stream::Access::kMap : stream::Access::kRead;
+                                        else
+                                          options.border = io;
+                                      }
+                                    },
+                                    "int8, uint8 or float: the type of a quantized model's inputs and outputs; mmap "
+                                    "(the default) or pread: how the model's files are read (may be repeated)"),
+                                "MODE"),
+                {"int8", "uint8", "float", "mmap", "pread"}, "MODE")
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
   file_option(command.add_option("--follow-links", options.follow_links,
@@ -478,8 +489,9 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
     usage_error(fmt::format("a command is missing (commands: {}; see lowtide --help)", fmt::join(commands, ", ")));
   const std::string& name = arguments[0];
   if (is_option(name) || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
-  if (name == "run")
-    usage_error("'run' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'");
+  if (name == "run" || name == "verify" || name == "calibrate")
+    usage_error(fmt::format(
+        "'{}' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'", name));
   if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
     usage_error(fmt::format("unknown command '{}'; to convert a model: lowtide convert {}", name, name));
   std::vector<std::string> names = commands;

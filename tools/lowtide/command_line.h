@@ -29,9 +29,11 @@ struct ConversionOptions {
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";
   bool external = false, quiet = false, verbose = false;
-  std::string log;                                  // a file; empty: none
-  uint64_t max_rss = 0;                             // bytes; 0: not given
-  int threads = 0;                                  // 0: not given
+  std::string log;               // a file; empty: none
+  bool require_integer = false;  // refuse what is computed in floats
+  std::string border;            // the type of inputs and outputs of a quantized model; empty: as in the model
+  uint64_t max_rss = 0;          // bytes; 0: not given
+  int threads = 0;               // 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;  // 0: no limit
   stream::Access access = stream::Access::kMap;
 };

@@ -24,6 +24,11 @@ using stream::Error;
 layout::ConvertOptions layout_options(const ConversionOptions& options) {
   layout::ConvertOptions out;
   set_interface(options, out);
+  out.require_integer = options.require_integer;
+  if (!options.border.empty())
+    out.border = options.border == "int8"    ? stream::DType::kInt8
+                 : options.border == "uint8" ? stream::DType::kUint8
+                                             : stream::DType::kFloat32;
   out.weights.form = weight_form(options.weights);
   out.weights.include = options.include;
   out.weights.exclude = options.exclude;
@@ -94,6 +99,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.nodes = converted.nodes;
     out.notes = std::move(converted.result.notes);
     out.weights = std::move(converted.result.weights);
+    out.integers = std::move(converted.result.integers);
     emit::WriteOptions write;
     write.external_buffers = options.external;
     if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;

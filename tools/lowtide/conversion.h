@@ -33,6 +33,7 @@ struct Watchers {
 struct Planned {
   emit::Plan plan;
   core::ShrunkWeights weights;
+  core::IntegerReport integers;
   std::vector<std::string> notes;       // layout::ConvertResult::notes
   uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
   uint64_t budget_peak = 0;

@@ -239,6 +239,7 @@ void convert_model(const ConvertCommand& options) {
                    weight_form(options.weights) == WeightForm::kInt4;
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
+  report.integers = std::move(planned.integers);
   report.notes = std::move(planned.notes);
   report.threads = thread_count(options);
   report.input_bytes = planned.input_bytes;

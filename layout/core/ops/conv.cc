@@ -223,33 +223,36 @@ constexpr RowFunctions image_functions(Infer infer) {
   return {infer, kNotFolded, kFixed, kNothingToRewrite, kNotMerged};
 }
 constexpr Builtin convolution(Kind kind, RowFunctions functions, Roles inputs, const Weights* weights,
-                              const ActivationField* activation) {
+                              const ActivationField* activation, Integers integers) {
   Builtin row = computing(kind, functions, inputs, {kData});
   row.weights = weights;
   row.activation = activation;
+  row.integers = integers;
   return row;
 }
-constexpr Builtin pool(Kind kind) {
-  return with(computing(kind, image_functions(infer_pool), {kData}, {kData}), &kActivationIn<PoolOptions>);
+constexpr Builtin pool(Kind kind, Integers integers) {
+  return with(with(computing(kind, image_functions(infer_pool), {kData}, {kData}), &kActivationIn<PoolOptions>),
+              integers);
 }
 
 constexpr std::array kConvRows = {
     reading_exactly(
         convolution(Kind::kConv2d, {infer_conv_2d, kNotFolded, follow_pointwise, kNothingToRewrite, kNotMerged},
-                    {kData, kData, kData}, &kConv2dWeights, &kActivationIn<Conv2dOptions>),
+                    {kData, kData, kData}, &kConv2dWeights, &kActivationIn<Conv2dOptions>, Integers::kRescaled),
         1),
     reading_exactly(convolution(Kind::kDepthwiseConv2d, image_functions(infer_conv_2d), {kData, kData, kData},
-                                &kDepthwiseWeights, &kActivationIn<Conv2dOptions>),
+                                &kDepthwiseWeights, &kActivationIn<Conv2dOptions>, Integers::kRescaled),
                     1),
     convolution(Kind::kTransposeConv, image_functions(infer_transpose_conv), {kIndices32, kData, kData, kData},
-                &kTransposeConvWeights, &kActivationIn<TransposeConvOptions>),
+                &kTransposeConvWeights, &kActivationIn<TransposeConvOptions>, Integers::kRescaled),
     convolution(Kind::kConv3d, image_functions(infer_conv_3d), {kData, kData, kData}, &kConv3dWeights,
-                &kActivationIn<Conv3dOptions>),
+                &kActivationIn<Conv3dOptions>, Integers::kNone),
     convolution(Kind::kConv3dTranspose, image_functions(infer_transpose_conv), {kIndices32, kData, kData, kData},
-                &kConv3dTransposeWeights, kNoActivation),
-    pool(Kind::kAveragePool2d),
-    pool(Kind::kMaxPool2d),
-    computing(Kind::kResizeBilinear, image_functions(infer_resize), {kData, kIndices32}, {kData}),
+                &kConv3dTransposeWeights, kNoActivation, Integers::kNone),
+    pool(Kind::kAveragePool2d, Integers::kOneScale),
+    pool(Kind::kMaxPool2d, Integers::kChosen),
+    with(computing(Kind::kResizeBilinear, image_functions(infer_resize), {kData, kIndices32}, {kData}),
+         Integers::kOneScale),
     moving(Kind::kResizeNearestNeighbor, image_functions(infer_resize), {kData, kIndices32}),
     moving(Kind::kSpaceToDepth, image_functions(infer_space_to_depth), {kData}),
     moving(Kind::kDepthToSpace, image_functions(infer_depth_to_space), {kData}),

@@ -122,15 +122,17 @@ constexpr Builtin fully_connected(Kind kind) {
   row.limited_rank = LimitedRank::kFirstInput;
   row.weights = &kFullyConnectedWeights;
   row.activation = &kActivationIn<FullyConnectedOptions>;
+  row.integers = Integers::kRescaled;
   return row;
 }
 
 constexpr std::array kMatmulRows = {
     reading_exactly(fully_connected(Kind::kFullyConnected), 1),
     reading_exactly(
-        computing(Kind::kBatchMatmul,
-                  {infer_batch_matmul, kNotFolded, commute_batch_matmul, rewrite_batch_matmul, merge_batches},
-                  {kData, kData}, {kData}),
+        with(computing(Kind::kBatchMatmul,
+                       {infer_batch_matmul, kNotFolded, commute_batch_matmul, rewrite_batch_matmul, merge_batches},
+                       {kData, kData}, {kData}),
+             Integers::kRescaled),
         1),
 };
 

@@ -159,13 +159,16 @@ bool merge_reduced(AxisMerger& m) {
   return true;
 }
 
-constexpr Builtin reduction(Kind kind, Fold fold, Numbers numbers) {
-  return with(
-      computing(kind, {infer_reduce, fold, commute_reduce, rewrite_axes, merge_reduced}, {kData, kIndices32}, {kData}),
-      numbers);
+constexpr Builtin reduction(Kind kind, Fold fold, Numbers numbers, Integers integers = Integers::kNone) {
+  return with(with(computing(kind, {infer_reduce, fold, commute_reduce, rewrite_axes, merge_reduced},
+                             {kData, kIndices32}, {kData}),
+                   numbers),
+              integers);
 }
 constexpr Builtin arg(Kind kind) {
-  return computing(kind, {infer_arg, kNotFolded, commute_arg, rewrite_axes, kNotMerged}, {kData, kIndices}, {kOther});
+  return with(
+      computing(kind, {infer_arg, kNotFolded, commute_arg, rewrite_axes, kNotMerged}, {kData, kIndices}, {kOther}),
+      Integers::kChosen);
 }
 constexpr Builtin softmax(Kind kind) {
   return with(computing(kind, {infer_softmax, kNotFolded, follow_but_last, kNothingToRewrite, merge_all_but_last},
@@ -187,17 +190,17 @@ constexpr Builtin top_k(Kind kind) {
 using R = stream::Reduction;
 constexpr std::array kReduceRows = {
     reduction(Kind::kSum, fold_reduce<R::kSum>, Numbers::kSignFree),
-    reduction(Kind::kMean, fold_mean, Numbers::kComputed),
-    reduction(Kind::kReduceMax, fold_reduce<R::kMax>, Numbers::kOrdered),
-    reduction(Kind::kReduceMin, fold_reduce<R::kMin>, Numbers::kOrdered),
+    reduction(Kind::kMean, fold_mean, Numbers::kComputed, Integers::kRescaled),
+    reduction(Kind::kReduceMax, fold_reduce<R::kMax>, Numbers::kOrdered, Integers::kChosen),
+    reduction(Kind::kReduceMin, fold_reduce<R::kMin>, Numbers::kOrdered, Integers::kChosen),
     reduction(Kind::kReduceProd, fold_reduce<R::kProd>, Numbers::kSignFree),
     reduction(Kind::kReduceAny, kNotFolded, Numbers::kComputed),
     reduction(Kind::kReduceAll, kNotFolded, Numbers::kComputed),
     arg(Kind::kArgMax),
     arg(Kind::kArgMin),
     cumsum(Kind::kCumsum),
-    softmax(Kind::kSoftmax),
-    softmax(Kind::kLogSoftmax),
+    with(softmax(Kind::kSoftmax), Integers::kFixed8),
+    with(softmax(Kind::kLogSoftmax), Integers::kFixed8),
     top_k(Kind::kTopkV2),
 };
 

@@ -33,6 +33,7 @@ constexpr Builtin computing(Kind kind, RowFunctions functions, Roles inputs, Rol
           .memory = Memory::kOwn,
           .broadcasts = false,
           .keeps_infinities = false,
+          .integers = Integers::kNone,
           .weights = kNoWeights,
           .activation = kNoActivation,
           .exact_input = kNone};
@@ -43,6 +44,7 @@ constexpr Builtin moving(Kind kind, RowFunctions functions, Roles inputs) {
   Builtin row = computing(kind, functions, inputs, Roles::all(kData));
   row.numbers = Numbers::kMoved;
   row.keeps_infinities = true;
+  row.integers = Integers::kChosen;
   return row;
 }
 
@@ -61,6 +63,10 @@ constexpr Builtin with(Builtin row, Memory memory) {
 }
 constexpr Builtin with(Builtin row, const ActivationField* activation) {
   row.activation = activation;
+  return row;
+}
+constexpr Builtin with(Builtin row, Integers integers) {
+  row.integers = integers;
   return row;
 }
 constexpr Builtin keeping_infinities(Builtin row) {

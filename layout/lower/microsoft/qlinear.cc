@@ -30,7 +30,28 @@ Val centred(Lowering& lo, size_t at) {
 
 Val scale(Lowering& lo, size_t at) { return one_parameter(lo, lo.input(at)); }
 
-Val real(Lowering& lo, size_t at) { return lo.b.mul(centred(lo, at), scale(lo, at + 1)); }
+// The grid of a tensor whose scale is input `scale_at`, its zero point behind it.
+std::optional<core::Quantization> grid_at(Lowering& lo, size_t scale_at, DType dtype) {
+  return constant_grid(lo, lo.input(scale_at), lo.optional_input(scale_at + 1), dtype);
+}
+
+Val real(Lowering& lo, size_t at) {
+  need_8_bits(lo, lo.input(at));
+  if (const auto grid = grid_at(lo, at + 1, lo.dtype(lo.input(at)))) return real_of(lo, lo.input(at), *grid);
+  return lo.b.mul(centred(lo, at), scale(lo, at + 1));
+}
+
+DType output_type(Lowering& lo, size_t zero_at) {
+  return lo.dtype(lo.has_input(zero_at) ? lo.input(zero_at) : lo.input(0));
+}
+
+// Whether the tensors at these inputs, and the result whose scale is input `scale_at`, are on constant grids: then the
+// operator is a float operator between real() and output_real(), which an integer kernel may replace.
+bool are_on_grids(Lowering& lo, std::initializer_list<size_t> tensors, size_t scale_at) {
+  bool all = grid_at(lo, scale_at, output_type(lo, scale_at + 1)).has_value();
+  for (const size_t at : tensors) all = all && grid_at(lo, at + 1, lo.dtype(lo.input(at)));
+  return all;
+}
 
 // Sets the output from `levels` in units of the scale, which is the input before `zero_at`. Without a zero point its
 // type is that of the first input.
@@ -42,6 +63,8 @@ void output_levels(Lowering& lo, Val levels, size_t zero_at) {
 
 // The same from real numbers.
 void output_real(Lowering& lo, Val y, size_t scale_at) {
+  const DType to = output_type(lo, scale_at + 1);
+  if (const auto grid = grid_at(lo, scale_at, to)) return lo.output(0, on_grid(lo, y, *grid, to));
   output_levels(lo, lo.b.div(y, scale(lo, scale_at)), scale_at + 1);
 }
 
@@ -55,11 +78,13 @@ void output_rounded_last(Lowering& lo, Val levels, size_t zero_at) {
 
 void lower_qlinear_add(Lowering& lo) {
   Builder& b = lo.b;
+  if (are_on_grids(lo, {0, 3}, 6)) return output_real(lo, b.add(real(lo, 0), real(lo, 3)), 6);
   auto levels = [&](size_t at) { return b.mul(centred(lo, at), b.div(scale(lo, at + 1), scale(lo, 6))); };
   output_rounded_last(lo, b.add(levels(0), levels(3)), 7);
 }
 
 void lower_qlinear_mul(Lowering& lo) {
+  if (are_on_grids(lo, {0, 3}, 6)) return output_real(lo, lo.b.mul(real(lo, 0), real(lo, 3)), 6);
   const Val factor = lo.b.div(lo.b.mul(scale(lo, 1), scale(lo, 4)), scale(lo, 6));
   output_rounded_last(lo, lo.b.mul(lo.b.mul(centred(lo, 0), centred(lo, 3)), factor), 7);
 }
@@ -82,6 +107,7 @@ void lower_qlinear_global_average_pool(Lowering& lo) {
     axes.push_back(axis);
     count *= static_cast<double>(lo.need_static(b.dim(x, axis), "the size of a pooled axis"));
   }
+  if (are_on_grids(lo, {0}, 3)) return output_real(lo, b.mean(real(lo, 0), axes, true), 3);
   const Val factor = b.div(scale(lo, 1), b.mul(scale(lo, 3), count));
   output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
 }
@@ -93,8 +119,10 @@ void lower_qlinear_average_pool(Lowering& lo) {
     lo.unsupported(
         "ceil_mode together with count_include_pad is not supported: ONNX Runtime's divisor differs from that of "
         "AveragePool");
-  const Val x = centred(lo, 0);
+  const bool on_grids = are_on_grids(lo, {0}, 3);
+  const Val x = on_grids ? real(lo, 0) : centred(lo, 0);
   const Val y = average_pool(lo, last ? channels_first(lo, x) : x);
+  if (on_grids) return output_real(lo, last ? channels_last(lo, y) : y, 3);
   output_rounded_last(lo, b.mul(last ? channels_last(lo, y) : y, b.div(scale(lo, 1), scale(lo, 3))), 4);
 }
 
@@ -103,6 +131,8 @@ void lower_qlinear_average_pool(Lowering& lo) {
 void lower_qlinear_softmax(Lowering& lo) {
   Builder& b = lo.b;
   const Val y = softmax_of(lo, real(lo, 0), lo.need_attr_i("opset"));
+  const auto grid = grid_at(lo, 3, output_type(lo, 4));
+  if (grid && grid->scale[0] == 1.0f / 256) return output_real(lo, y, 3);  // a whole number of levels
   const Val one = scale(lo, 3);
   output_levels(lo, b.mul(y, b.floor(b.div(b.scalar_like(1, one), one))), 4);
 }
@@ -117,8 +147,10 @@ void lower_qlinear_concat(Lowering& lo) {
   std::vector<Val> parts;
   for (size_t at = 2; at < lo.input_count(); at += 3) parts.push_back(real(lo, at));
   const int axis = lo.axis(lo.need_attr_i("axis"), lo.rank(parts[0]));
-  const Val levels = lo.b.div(lo.b.concat(parts, axis), scale(lo, 0));
   need_8_bits(lo, lo.input(1));
+  if (const auto grid = constant_grid(lo, lo.input(0), lo.input(1), lo.dtype(lo.input(1))))
+    return lo.output(0, on_grid(lo, lo.b.concat(parts, axis), *grid, lo.dtype(lo.input(1))));
+  const Val levels = lo.b.div(lo.b.concat(parts, axis), scale(lo, 0));
   lo.output(0, as_levels(lo, levels, one_parameter(lo, lo.input(1)), lo.dtype(lo.input(1))));
 }
 

@@ -2,9 +2,9 @@
 """Lowtide: converts ONNX models to TFLite in little memory, and runs both.
 
 `convert`, `inspect` and `check` call the program `lowtide`, which the package carries. `Runner` runs a model in LiteRT
-or ONNX Runtime. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
+or ONNX Runtime; `verify` compares a .tflite file with its ONNX model; `calibrate` finds the ranges of tensors. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
 
-Calling the program needs nothing but Python's own library: numpy is imported with the first use of `Runner` or `Port`.
+Calling the program needs nothing but Python's own library: numpy is imported with the first use of what runs models.
 """
 
 from __future__ import annotations
@@ -34,11 +34,14 @@ from .events import Progress
 from .program import find_program
 
 if TYPE_CHECKING:
+    from .calibration import Calibration, calibrate
     from .port import Port
     from .runner import Runner
+    from .verification import Verification, verify
 
 __all__ = [
     "Budget",
+    "Calibration",
     "Conversion",
     "Different",
     "Error",
@@ -58,22 +61,36 @@ __all__ = [
     "UnsafePath",
     "Unsupported",
     "Usage",
+    "Verification",
+    "calibrate",
     "check",
     "convert",
     "convert_async",
     "find_program",
     "inspect",
+    "verify",
 ]
 
 
+# What needs numpy: name -> module.
+_WITH_NUMPY = {
+    "Calibration": "calibration",
+    "Port": "port",
+    "Runner": "runner",
+    "Verification": "verification",
+    "calibrate": "calibration",
+    "verify": "verification",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("Port", "Runner"):
+    if name in _WITH_NUMPY:
+        import importlib
+
         from .requirements import need_numpy
 
         need_numpy()
-        from . import port, runner
-
-        return runner.Runner if name == "Runner" else port.Port
+        return getattr(importlib.import_module(f".{_WITH_NUMPY[name]}", __name__), name)
     raise AttributeError(f"module 'lowtide' has no attribute {name!r}")
 
 

@@ -25,8 +25,30 @@ def _run(argv: Sequence[str]) -> int:
     return run_main(argv)
 
 
+def _verify(argv: Sequence[str]) -> int:
+    from .requirements import need_numpy
+
+    need_numpy()
+    from .verify_command import main as verify_main
+
+    return verify_main(argv)
+
+
+def _calibrate(argv: Sequence[str]) -> int:
+    from .requirements import need_numpy
+
+    need_numpy()
+    from .calibrate_command import main as calibrate_main
+
+    return calibrate_main(argv)
+
+
 # Command -> what runs it, and its line in the program's --help.
-COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"run": _run}
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "calibrate": _calibrate,
+    "run": _run,
+    "verify": _verify,
+}
 
 
 def _become_program(argv: Sequence[str]) -> NoReturn:

@@ -118,8 +118,10 @@ class _Interpreted:
 
 
 def _handed_over(array: Array) -> Array:
-    """As the bindings of Interpreter take it: 4-bit and 8-bit float types as (u)int8."""
+    """As the bindings of Interpreter take it: 4-bit and 8-bit float types as (u)int8, and C's long for 64 bits."""
     name = array.dtype.name
+    if array.dtype.char in "qQ":  # C's long long, as ONNX Runtime gives it: refused, although it has 64 bits as well
+        return array.view(name)
     if name in _LITTLE_TYPES:
         return array.astype(np.uint8 if name == "uint4" else np.int8)
     return array.view(np.int8) if name.startswith("float8") else array

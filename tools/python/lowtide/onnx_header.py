@@ -36,7 +36,9 @@ _HALVES = (10, 16)  # FLOAT16, BFLOAT16
 
 
 @dataclasses.dataclass(frozen=True)
-class _Field:
+class Field:
+    """A field of a message: its number, its wire type, and where it is in the file."""
+
     number: int
     kind: int
     begin: int  # of the key
@@ -65,7 +67,7 @@ class Skeleton:
     weight_bytes: int
 
 
-class _Reader:
+class Reader:
     """The bytes of a file through one window."""
 
     def __init__(self, path: str) -> None:
@@ -102,7 +104,8 @@ class _Reader:
     def malformed(self, at: int, what: str) -> Malformed:
         return Malformed(f"{self.path}: byte {at}: {what}; is it an ONNX model?", file=self.path, byte=at)
 
-    def _varint(self, at: int, end: int) -> tuple[int, int]:
+    def varint(self, at: int, end: int) -> tuple[int, int]:
+        """A number, and where it ends."""
         value = 0
         for i, byte in enumerate(self.range(at, min(at + 10, end))):
             value |= (byte & 127) << (7 * i)
@@ -110,16 +113,16 @@ class _Reader:
                 return value, at + i + 1
         raise self.malformed(at, "a number does not end")
 
-    def fields(self, begin: int, end: int) -> Iterator[_Field]:
+    def fields(self, begin: int, end: int) -> Iterator[Field]:
         """The fields of the message in a range."""
         at = begin
         while at < end:
-            key, value = self._varint(at, end)
+            key, value = self.varint(at, end)
             kind, varint = key & 7, 0
             if kind == 0:
-                varint, stop = self._varint(value, end)
+                varint, stop = self.varint(value, end)
             elif kind == 2:
-                length, value = self._varint(value, end)
+                length, value = self.varint(value, end)
                 stop = value + length
             elif kind in (1, 5):
                 stop = value + (8 if kind == 1 else 4)
@@ -127,10 +130,10 @@ class _Reader:
                 raise self.malformed(at, f"a field of the unknown type {kind}")
             if stop > end or key >> 3 == 0:
                 raise self.malformed(at, f"field {key >> 3} ends behind what it is in")
-            yield _Field(key >> 3, kind, at, value, stop, varint)
+            yield Field(key >> 3, kind, at, value, stop, varint)
             at = stop
 
-    def text(self, field: _Field) -> str:
+    def text(self, field: Field) -> str:
         return self.range(field.value, field.end).decode("utf-8", "surrogateescape")
 
 
@@ -156,7 +159,7 @@ def _bytes(text: str) -> bytes:
 
 
 class _Builder:
-    def __init__(self, reader: _Reader, outputs: Sequence[str]) -> None:
+    def __init__(self, reader: Reader, outputs: Sequence[str]) -> None:
         self._reader = reader
         self._wanted = list(dict.fromkeys(outputs))
         self._parts: list[bytes] = []
@@ -187,7 +190,7 @@ class _Builder:
         self._graph.clear()
         return Skeleton(b"".join([*self._parts, _message(_MODEL_GRAPH, graph)]), self._tensors, self._weight_bytes)
 
-    def _copied(self, field: _Field) -> bytes:
+    def _copied(self, field: Field) -> bytes:
         self._size += field.end - field.begin
         if self._size > _LARGEST:
             raise Unsupported(
@@ -197,7 +200,7 @@ class _Builder:
             )
         return self._reader.range(field.begin, field.end)
 
-    def _add_to_graph(self, field: _Field) -> None:
+    def _add_to_graph(self, field: Field) -> None:
         if field.number == _GRAPH_INITIALIZER and field.kind == 2:
             self._graph.append(self._initializer(field) or self._copied(field))
             return
@@ -214,10 +217,10 @@ class _Builder:
                     self._outputs.add(self._reader.text(part))
         self._graph.append(self._copied(field))
 
-    def _constant(self, node: _Field) -> bytes | None:
+    def _constant(self, node: Field) -> bytes | None:
         """A large Constant node as an initializer; None if it is not one."""
         name, operator, domain = "", "", ""
-        tensor: _Field | None = None
+        tensor: Field | None = None
         for part in self._reader.fields(node.value, node.end):
             if part.number == _NODE_OUTPUT:
                 name = self._reader.text(part)
@@ -233,13 +236,13 @@ class _Builder:
             return None
         return self._initializer(tensor, name)
 
-    def _initializer(self, tensor: _Field, name: str | None = None) -> bytes | None:
+    def _initializer(self, tensor: Field, name: str | None = None) -> bytes | None:
         """A large tensor as external data in the file itself; None if it stays as it is.
 
         `name` replaces the tensor's own.
         """
-        rest: list[_Field] = []
-        payload: _Field | None = None
+        rest: list[Field] = []
+        payload: Field | None = None
         external: dict[str, str] = {}
         elements = 0
         for part in self._reader.fields(tensor.value, tensor.end):
@@ -308,7 +311,7 @@ def read_skeleton(path: str, outputs: Sequence[str] = ()) -> Skeleton:
     NotFound, Malformed, UnsafePath, Unsupported, Usage
         Usage: an output that no node of the main graph has.
     """
-    reader = _Reader(path)
+    reader = Reader(path)
     try:
         if reader.range(0, min(4, reader.size)) == b"\x28\xb5\x2f\xfd":
             raise Unsupported(

@@ -8,6 +8,7 @@ without prepacking, at an optimisation level below "all", 25 MB, because kernels
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -181,6 +182,17 @@ class OnnxSession:
                 raise Unsupported(
                     f"{self._path}: ONNX Runtime does not load the model: {error}", file=self._path
                 ) from error
+
+    def inner_ports(self, names: Sequence[str]) -> dict[str, Port]:
+        """Element types and shapes of inner tensors as ONNX Runtime infers them; without what is no array."""
+        session = self._create(read_skeleton(self._path, names), _Form("none", False))
+        found = {}
+        for argument in session.get_outputs():
+            with contextlib.suppress(Unsupported):
+                found[argument.name] = _port(argument)
+        del session
+        memory.trim()
+        return {name: found[name] for name in names if name in found}
 
     def _expose(self, names: tuple[str, ...]) -> None:
         """Loads the model again with inner tensors as outputs, unless it has them."""

@@ -265,16 +265,26 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def main(argv: Sequence[str]) -> int:
-    """``lowtide run``; errors are raised."""
-    arguments = parser().parse_args(argv)
+def begin_log(verbose: bool) -> None:
+    """What the package and the runtimes log goes to standard error: errors only, or everything."""
     logging.basicConfig(
-        level=logging.DEBUG if arguments.verbose else logging.ERROR, format="%(name)s: %(message)s", stream=sys.stderr
+        level=logging.DEBUG if verbose else logging.ERROR, format="%(name)s: %(message)s", stream=sys.stderr
     )
-    values = run(arguments)
-    print(json.dumps(values, indent=2) if arguments.json else "\n".join(_text(values)), flush=True)
-    # When the process ends, after the last Python code, LiteRT writes lines about its accelerators to descriptor 2.
+
+
+def end_of_output() -> None:
+    """Closes standard error: when the process ends, after the last Python code, LiteRT writes lines about its accelerators."""
+    sys.stdout.flush()
     sys.stderr.flush()
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 2)
+
+
+def main(argv: Sequence[str]) -> int:
+    """``lowtide run``; errors are raised."""
+    arguments = parser().parse_args(argv)
+    begin_log(arguments.verbose)
+    values = run(arguments)
+    print(json.dumps(values, indent=2) if arguments.json else "\n".join(_text(values)), flush=True)
+    end_of_output()
     return 0

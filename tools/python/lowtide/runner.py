@@ -184,6 +184,18 @@ class Runner:
             self._watch_memory()
             return results
 
+    def inner_ports(self, names: Iterable[str]) -> dict[str, Port]:
+        """Element types and shapes of inner tensors, found without a run (.onnx only).
+
+        Tensors that are no arrays, such as sequences, are left out. Extents that are not known before a run are names
+        or None.
+        """
+        with self._lock:
+            session = self._open()
+            if not isinstance(session, OnnxSession):
+                raise Usage("a .tflite file has the shapes of its tensors: see lowtide.inspect")
+            return session.inner_ports(list(names))
+
     def _watch_memory(self) -> None:
         """Activations are seen only when the model has run; what the caller has allocated meanwhile counts too."""
         took = memory.resident()[0] - self._before

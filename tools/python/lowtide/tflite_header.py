@@ -11,7 +11,8 @@ import dataclasses
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from .errors import Malformed, NotFound
 
@@ -89,76 +90,103 @@ class Header:
     has_state: bool
 
 
-class _Table:
+class Table:
     """A table of the flatbuffer at a position."""
 
     def __init__(self, data: mmap.mmap, at: int) -> None:
-        self._data, self._at = data, at
-        self._fields = at - _number(data, "<i", at)
-        self._size = _number(data, "<H", self._fields)
+        self._data, self.at = data, at
+        self._fields = at - number_at(data, "<i", at)
+        self._size = number_at(data, "<H", self._fields)
 
-    def _place(self, slot: int) -> int:
+    def place(self, slot: int) -> int:
         """Where a field is; 0 if it is absent."""
         entry = 4 + 2 * slot
         if entry + 2 > self._size:
             return 0
-        offset = _number(self._data, "<H", self._fields + entry)
-        return self._at + offset if offset else 0
+        offset = number_at(self._data, "<H", self._fields + entry)
+        return self.at + offset if offset else 0
 
     def number(self, slot: int, form: str) -> int:
-        at = self._place(slot)
-        return _number(self._data, form, at) if at else 0
+        at = self.place(slot)
+        return number_at(self._data, form, at) if at else 0
 
     def _target(self, slot: int) -> int:
-        at = self._place(slot)
-        return at + _number(self._data, "<I", at) if at else 0
+        at = self.place(slot)
+        return at + number_at(self._data, "<I", at) if at else 0
 
-    def _vector(self, slot: int, width: int) -> tuple[int, int]:
+    def vector(self, slot: int, width: int) -> tuple[int, int]:
+        """Where the first element of a vector is, and how many there are; 0, 0 without it."""
         at = self._target(slot)
         if not at:
             return 0, 0
-        count = _number(self._data, "<I", at)
+        count = number_at(self._data, "<I", at)
         if at + 4 + count * width > len(self._data):
             raise struct.error("a vector ends behind the file")
         return at + 4, count
 
     def length(self, slot: int) -> int:
-        return self._vector(slot, 1)[1]
+        return self.vector(slot, 1)[1]
 
     def text(self, slot: int) -> str:
-        at, count = self._vector(slot, 1)
+        at, count = self.vector(slot, 1)
         return self._data[at : at + count].decode("utf-8", "replace") if count else ""
 
-    def integers(self, slot: int) -> tuple[int, ...]:
-        at, count = self._vector(slot, 4)
-        return struct.unpack_from(f"<{count}i", self._data, at) if count else ()
+    def numbers(self, slot: int, form: str) -> tuple[Any, ...]:
+        """A vector of numbers of struct's form, such as "f"."""
+        at, count = self.vector(slot, struct.calcsize("<" + form))
+        return struct.unpack_from(f"<{count}{form}", self._data, at) if count else ()
 
-    def tables(self, slot: int) -> Iterator[_Table]:
-        at, count = self._vector(slot, 4)
+    def integers(self, slot: int) -> tuple[int, ...]:
+        return self.numbers(slot, "i")
+
+    def children(self, slot: int) -> list[Table]:
+        """The table in a field, if it is there."""
+        at = self._target(slot)
+        return [Table(self._data, at)] if at else []
+
+    def tables(self, slot: int) -> Iterator[Table]:
+        at, count = self.vector(slot, 4)
         for i in range(count):
             place = at + 4 * i
-            yield _Table(self._data, place + _number(self._data, "<I", place))
+            yield Table(self._data, place + number_at(self._data, "<I", place))
 
 
-def _number(data: mmap.mmap, form: str, at: int) -> int:
+def number_at(data: mmap.mmap, form: str, at: int) -> int:
     if at < 0:  # struct would count from the end
         raise struct.error("a position in front of the file")
     value: int = struct.unpack_from(form, data, at)[0]
     return value
 
 
-def _tensor(index: int, table: _Table) -> Tensor:
+def tensor_of(index: int, table: Table) -> Tensor:
+    """The tensor in a table of the file."""
     shape = table.integers(7) or table.integers(0)
     return Tensor(index, table.text(3), table.number(1, "<b"), tuple(n if n >= 0 else None for n in shape))
 
 
-def _constant_bytes(model: _Table, graphs: list[_Table]) -> int:
+def _different(tables: Iterable[Table]) -> Iterable[Table]:
+    """Each table once: a file that was cut (tflite_graph.py) has one for all tensors that it does not use."""
+    return {table.at: table for table in tables}.values()
+
+
+def _tensors(tables: Iterable[Table]) -> list[Tensor]:
+    known: dict[int, Tensor] = {}
+    out = []
+    for i, table in enumerate(tables):
+        tensor = known.get(table.at)
+        if tensor is None:
+            tensor = known[table.at] = tensor_of(i, table)
+        out.append(tensor if tensor.index == i else Tensor(i, tensor.name, tensor.type, tensor.shape))
+    return out
+
+
+def _constant_bytes(model: Table, graphs: list[Table]) -> int:
     sizes = [buffer.length(0) or buffer.number(2, "<Q") for buffer in model.tables(4)]
     external = {entry.number(0, "<I"): entry.number(3, "<Q") for entry in model.tables(9)}
     seen = set()
     total = 0
     for graph in graphs:
-        for tensor in graph.tables(0):
+        for tensor in _different(graph.tables(0)):
             buffer, outside = tensor.number(2, "<I"), tensor.number(10, "<I")
             if (buffer, outside) in seen or buffer >= len(sizes):
                 continue
@@ -168,8 +196,8 @@ def _constant_bytes(model: _Table, graphs: list[_Table]) -> int:
     return total
 
 
-def _signatures(model: _Table, graphs: list[_Table], tensors: list[list[Tensor]]) -> list[Signature]:
-    def ports(entries: Iterator[_Table], of: list[Tensor]) -> tuple[tuple[str, Tensor], ...]:
+def _signatures(model: Table, graphs: list[Table], tensors: list[list[Tensor]]) -> list[Signature]:
+    def ports(entries: Iterator[Table], of: list[Tensor]) -> tuple[tuple[str, Tensor], ...]:
         return tuple((entry.text(0), of[entry.number(1, "<I")]) for entry in entries)
 
     found = []
@@ -205,15 +233,15 @@ def read_header(path: str) -> Header:
         if data[4:8] != b"TFL3":
             raise Malformed(f"{path}: not a TFLite file", file=path)
         try:
-            model = _Table(data, _number(data, "<I", 0))
+            model = Table(data, number_at(data, "<I", 0))
             graphs = list(model.tables(2))
-            tensors = [[_tensor(i, table) for i, table in enumerate(graph.tables(0))] for graph in graphs]
+            tensors = [_tensors(graph.tables(0)) for graph in graphs]
             return Header(
                 _signatures(model, graphs, tensors),
                 tensors,
                 _constant_bytes(model, graphs),
                 [group.text(0) for group in model.tables(8)],
-                any(tensor.number(5, "<b") for graph in graphs for tensor in graph.tables(0)),
+                any(tensor.number(5, "<b") for graph in graphs for tensor in _different(graph.tables(0))),
             )
         except (struct.error, IndexError) as error:
             raise Malformed(f"{path}: the flatbuffer is damaged: {error}", file=path) from error

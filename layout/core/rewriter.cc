@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layout/fuse/rewriter.h"
+#include "layout/core/rewriter.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace lowtide::layout {
+namespace lowtide::core {
 
 Rewriter::Rewriter(Graph& target) : graph(target), b(target) { note_new_ops(); }
 
@@ -19,9 +19,9 @@ void Rewriter::note_new_ops() {
     const Op& op = graph.ops[noted_];
     if (op.kind == Kind::kDead) continue;
     for (ValueId in : op.inputs)
-      if (in != core::kAbsent) users_[static_cast<size_t>(in)].push_back(static_cast<OpId>(noted_));
+      if (in != kAbsent) users_[static_cast<size_t>(in)].push_back(static_cast<OpId>(noted_));
     for (ValueId out : op.outputs)
-      if (out != core::kAbsent) graph.at(out).producer = static_cast<OpId>(noted_);
+      if (out != kAbsent) graph.at(out).producer = static_cast<OpId>(noted_);
   }
 }
 
@@ -40,8 +40,8 @@ void Rewriter::set_input(OpId id, size_t slot, ValueId to) {
   const ValueId from = in;
   if (from == to) return;
   in = to;
-  if (to != core::kAbsent) users_[static_cast<size_t>(to)].push_back(id);
-  if (from == core::kAbsent) return;
+  if (to != kAbsent) users_[static_cast<size_t>(to)].push_back(id);
+  if (from == kAbsent) return;
   std::vector<OpId>& list = users_[static_cast<size_t>(from)];
   list.erase(std::find(list.begin(), list.end(), id));
   drop_if_unused(from);
@@ -73,11 +73,11 @@ void Rewriter::drop_if_unused(ValueId id) {
     OpId producer_op = producer(unused);
     if (producer_op < 0 || op(producer_op).kind == Kind::kDead) continue;
     bool needed = std::any_of(op(producer_op).outputs.begin(), op(producer_op).outputs.end(),
-                              [&](ValueId out) { return out != core::kAbsent && uses(out) > 0; });
+                              [&](ValueId out) { return out != kAbsent && uses(out) > 0; });
     if (needed) continue;
     op(producer_op).kind = Kind::kDead;
     for (ValueId in : op(producer_op).inputs) {
-      if (in == core::kAbsent) continue;
+      if (in == kAbsent) continue;
       std::vector<OpId>& list = users_[static_cast<size_t>(in)];
       list.erase(std::find(list.begin(), list.end(), producer_op));
       pending.push_back(in);
@@ -85,4 +85,24 @@ void Rewriter::drop_if_unused(ValueId id) {
   }
 }
 
-}  // namespace lowtide::layout
+void apply_rules(Graph& graph, const std::function<std::span<const Rule>(Kind)>& rules_of) {
+  graph.tidy();
+  Rewriter rewriter(graph);
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    // Ops that rules add are visited at the end of the same sweep.
+    for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
+      if (rewriter.op(id).kind == Kind::kDead) continue;
+      for (Rule rule : rules_of(rewriter.op(id).kind)) {
+        if (rewriter.op(id).kind == Kind::kDead) break;
+        if (!rule(rewriter, id)) continue;
+        rewriter.note_new_ops();
+        changed = true;
+      }
+    }
+  }
+  graph.tidy();
+}
+
+}  // namespace lowtide::core

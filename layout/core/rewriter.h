@@ -1,38 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface for fusion rules: the graph, the uses of values, and functions to change it. A rule examines one op,
-// and either changes the graph and returns true, or leaves it as it is.
+// The interface for rules that rewrite a graph op by op: the graph, the uses of values, and functions to change it. A
+// rule examines one op, and either changes the graph and returns true, or leaves it as it is.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "layout/core/builder.h"
 #include "layout/core/graph.h"
 
-namespace lowtide::layout {
-
-using core::Graph;
-using core::Kind;
-using core::Op;
-using core::OpId;
-using core::Val;
-using core::ValueId;
+namespace lowtide::core {
 
 class Rewriter {
  public:
   explicit Rewriter(Graph& target);
 
   Graph& graph;
-  core::Builder b;  // set b.origin from the op that is rewritten
+  Builder b;  // set b.origin from the op that is rewritten
 
   Op& op(OpId id) { return graph.ops[static_cast<size_t>(id)]; }
-  const core::Value& value(ValueId id) const { return graph.at(id); }
+  const Value& value(ValueId id) const { return graph.at(id); }
   // Uses of a value by live ops and as graph outputs.
   int uses(ValueId id) const;
   const std::vector<OpId>& users(ValueId id) const { return users_[static_cast<size_t>(id)]; }
   // The producer of `id` when it has this kind and the value has no other use; else -1.
   OpId sole_producer(ValueId id, Kind kind) const;
-  OpId producer(ValueId id) const { return id == core::kAbsent ? -1 : graph.at(id).producer; }
-  bool is_constant(ValueId id) const { return id != core::kAbsent && graph.at(id).is_constant(); }
+  OpId producer(ValueId id) const { return id == kAbsent ? -1 : graph.at(id).producer; }
+  bool is_constant(ValueId id) const { return id != kAbsent && graph.at(id).is_constant(); }
 
   // Replaces every use of `from` by `to`, and removes the producer of `from` if it has no other use. `to` gets the ONNX
   // name of `from` if it has none.
@@ -51,10 +46,7 @@ class Rewriter {
 // One rule: tries to rewrite the ops around `OpId`; true when it changed something.
 using Rule = bool (*)(Rewriter&, OpId);
 
-// A rule and the kind of op at which it starts.
-struct FuseRule {
-  Kind kind;
-  Rule rule;
-};
+// Applies rules at every op until none changes anything; `rules_of` gives those that start at a kind of op.
+void apply_rules(Graph& graph, const std::function<std::span<const Rule>(Kind)>& rules_of);
 
-}  // namespace lowtide::layout
+}  // namespace lowtide::core

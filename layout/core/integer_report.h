@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of a quantized model is computed in integers, for the report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lowtide::core {
+
+// An op that stays float although its data comes from integers.
+struct FloatIsland {
+  std::string node;  // the ONNX node's name
+  std::string op;    // "LOGISTIC"
+  std::string reason;
+};
+
+struct IntegerReport {
+  uint64_t operators = 0;  // that read and give integers with scales; conversions are not counted
+  uint64_t rescales = 0;   // QUANTIZEs from integers to integers
+  std::vector<FloatIsland> islands;
+};
+
+}  // namespace lowtide::core

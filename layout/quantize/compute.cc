@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that compute, in integer kernels: DEQUANTIZE -> op -> QUANTIZE becomes the op on integers, where a kernel takes
+// the types and is right for these scales. Scales and zero points stay the model's.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "layout/core/integer_constant.h"
+#include "layout/quantize/conditions.h"
+#include "layout/quantize/rules.h"
+#include "layout/quantize/weights.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Integers;
+using core::Role;
+namespace recipe = stream::recipe;
+
+// Finds how an op can be computed in integers. Each function returns false, with the reason, where it cannot.
+class IntegerForm {
+ public:
+  IntegerForm(Rewriter& rewriter, OpId id, TensorGrid target)
+      : rewriter_(rewriter), op_(rewriter.op(id)), row_(core::builtin(op_.kind)), target_(target) {}
+
+  bool find() { return *row_.weights ? with_weights() : without_weights(); }
+  const std::string& reason() const { return reason_; }
+
+  // The result's value, on target() in the kernel's type.
+  ValueId build() {
+    Op made = op_;
+    for (size_t i = 0; i < op_.inputs.size(); ++i)
+      if (operands_[i] != core::kAbsent) made.inputs[i] = as_operand(i);
+    if (*row_.weights) set_weights(made);
+    const core::Shape shape = rewriter_.value(op_.outputs[0]).shape;
+    return push_on_grid(rewriter_, std::move(made), *shifted(target_, dtype_), shape);
+  }
+
+ private:
+  bool refuse(std::string reason) {
+    reason_ = std::move(reason);
+    return false;
+  }
+
+  bool with_weights() {
+    const core::Weights& where = **row_.weights;
+    operands_.assign(op_.inputs.size(), core::kAbsent);
+    const ValueId data = dequantized(rewriter_, op_.inputs[where.data]);
+    if (data == core::kAbsent) return refuse("its data is not quantized");
+    operands_[where.data] = data;
+    const TensorGrid grid = *grid_of(rewriter_.value(data));
+    weights_ = integer_weights(rewriter_, op_, where, grid.dtype, reason_);
+    if (!weights_) return false;
+    dtype_ = weights_->data;
+    if (!types_fit({grid})) return false;
+    if (!product_fits(op_.kind, grid.scale, weights_->scale, target_.scale, reason_)) return false;
+    if (!core::has_input(op_, where.bias)) return true;
+    std::vector<float> scale;
+    for (const float s : weights_->scale) scale.push_back(grid.scale * s);
+    bias_ = integer_bias(rewriter_, op_, where, scale, dtype_, reason_);
+    return bias_ != core::kAbsent;
+  }
+
+  bool without_weights() {
+    operands_.assign(op_.inputs.size(), core::kAbsent);
+    std::vector<TensorGrid> grids;
+    bool made_u8 = false, any = false;
+    for (size_t i = 0; i < op_.inputs.size(); ++i) {
+      if (!core::has_input(op_, i) || row_.inputs[i] != Role::kData) continue;
+      ValueId value = dequantized(rewriter_, op_.inputs[i]);
+      if (value == core::kAbsent) {
+        value = constant_operand(op_.inputs[i]);
+        if (value == core::kAbsent) return refuse(fmt::format("input {} is not quantized", i));
+      } else {
+        any = true;
+        const OpId producer = rewriter_.producer(value);
+        const bool computed = producer >= 0 && rewriter_.op(producer).kind != Kind::kQuantize;
+        made_u8 = made_u8 || (computed && rewriter_.value(value).dtype == DType::kUint8);
+      }
+      operands_[i] = value;
+      grids.push_back(*grid_of(rewriter_.value(value)));
+    }
+    if (!any) return refuse("its inputs are constants");
+    // i8 is what most kernels and all compilers for accelerators take; u8 where the data was made so.
+    std::vector<DType> types{DType::kInt8, DType::kUint8};
+    if (made_u8) std::swap(types[0], types[1]);
+    if (grids[0].dtype == DType::kInt16) types = {DType::kInt16};
+    std::string first;
+    for (const DType dtype : types) {
+      dtype_ = dtype;
+      if (types_fit(grids) && scales_fit(grids)) return true;
+      if (first.empty()) first = reason_;
+    }
+    return refuse(std::move(first));
+  }
+
+  // A constant as an operand: the model's integers, or one number, which is exact as 1 times itself.
+  ValueId constant_operand(ValueId id) {
+    const core::Value& value = rewriter_.value(id);
+    if (!value.is_constant()) return core::kAbsent;
+    auto stored = core::integer_constant(value.constant, rewriter_.graph.budget);
+    if (!stored && value.constant->elements() == 1) {
+      const auto numbers = rewriter_.graph.numbers(id);
+      if (!numbers) return core::kAbsent;
+      stored = core::integer_constant(recipe::fill_value((*numbers)[0], DType::kFloat32, value.shape),
+                                      rewriter_.graph.budget);
+    }
+    if (!stored || stored->axis >= 0 || !(stored->scale[0] > 0)) return core::kAbsent;
+    const TensorGrid grid{stored->integers->dtype, stored->scale[0], stored->zero[0]};
+    if (!shifted(grid, DType::kInt8) && grid.dtype != DType::kInt16) return core::kAbsent;
+    std::string name = value.name;
+    const ValueId made = rewriter_.graph.add_constant(stored->integers, std::move(name));
+    rewriter_.graph.at(made).quantization = quantization_of(grid);
+    rewriter_.note_new_ops();
+    return made;
+  }
+
+  ValueId as_operand(size_t i) {
+    const ValueId value = operands_[i];
+    if (!rewriter_.is_constant(value)) return as_type(rewriter_, value, dtype_);
+    const TensorGrid grid = *grid_of(rewriter_.value(value)), wanted = *shifted(grid, dtype_);
+    if (grid == wanted) return value;
+    std::string name = rewriter_.value(value).name;
+    const ValueId made = rewriter_.graph.add_constant(
+        core::shifted_integers(rewriter_.value(value).constant, wanted.zero - grid.zero, dtype_), std::move(name));
+    rewriter_.graph.at(made).quantization = quantization_of(wanted);
+    rewriter_.note_new_ops();
+    return made;
+  }
+
+  void set_weights(Op& made) {
+    const core::Weights& where = **row_.weights;
+    std::string name = rewriter_.value(op_.inputs[where.weights]).name;
+    const ValueId weights = rewriter_.graph.add_constant(weights_->integers, std::move(name));
+    core::Quantization& q = rewriter_.graph.at(weights).quantization.emplace();
+    q.scale = weights_->scale;
+    q.zero_point.assign(weights_->scale.size(), weights_->zero);
+    q.axis = q.scale.size() > 1 ? *where.output_axis : 0;
+    rewriter_.note_new_ops();
+    made.inputs[where.weights] = weights;
+    if (bias_ != core::kAbsent) made.inputs[where.bias] = bias_;
+  }
+
+  // All operands and the result in dtype_, by a kernel that is right.
+  bool types_fit(const std::vector<TensorGrid>& grids) {
+    for (const TensorGrid& grid : {target_, grids[0]})
+      if (!has_kernels(grid))
+        return refuse(fmt::format("no kernel takes {} with the zero point {}", dtype_name(grid.dtype), grid.zero));
+    for (const TensorGrid& grid : grids)
+      if (!shifted(grid, dtype_))
+        return refuse(fmt::format("data of {} and {} meet", dtype_name(grid.dtype), dtype_name(dtype_)));
+    if (!shifted(target_, dtype_))
+      return refuse(fmt::format("it computes {} from {}", dtype_name(target_.dtype), dtype_name(dtype_)));
+    const bool of_8_bits = row_.integers == Integers::kRescaled8 || row_.integers == Integers::kFixed8;
+    if (of_8_bits && stream::bits(dtype_) != 8)
+      return refuse(fmt::format("the {} kernel of {} is not exact", dtype_name(dtype_), kind_name(op_.kind)));
+    const bool one_scale = row_.integers == Integers::kOneScale;
+    if (!integer_kernel_takes(rewriter_.graph, op_, dtype_, one_scale))
+      return refuse(fmt::format("no kernel of {} takes {} of rank {}", kind_name(op_.kind), dtype_name(dtype_),
+                                rewriter_.value(op_.outputs[0]).rank()));
+    return true;
+  }
+
+  bool scales_fit(const std::vector<TensorGrid>& grids) {
+    const TensorGrid result = *shifted(target_, dtype_);
+    if (row_.integers == Integers::kOneScale) {
+      for (const TensorGrid& grid : grids)
+        if (shifted(grid, dtype_) != result)
+          return refuse("its data and its result have different scales or zero points");
+      return true;
+    }
+    if (row_.integers == Integers::kFixed8) return is_fixed_grid(op_.kind, result, reason_);
+    std::vector<float> scales;
+    for (const TensorGrid& grid : grids) scales.push_back(grid.scale);
+    return ratios_fit(op_.kind, scales, result.scale, reason_);
+  }
+
+  Rewriter& rewriter_;
+  const Op op_;
+  const core::Builtin& row_;
+  const TensorGrid target_;
+  DType dtype_ = DType::kUndefined;
+  std::vector<ValueId> operands_;  // by input: the quantized value or constant; kAbsent for other inputs
+  std::optional<IntegerWeights> weights_;
+  ValueId bias_ = core::kAbsent;
+  std::string reason_;
+};
+
+bool computes(const core::Builtin& row) { return row.integers != Integers::kNone && row.integers != Integers::kChosen; }
+
+// The grid on which all users of a float value want it; nullopt when one wants it as floats or on another grid.
+std::optional<TensorGrid> wanted_grid(Rewriter& rewriter, ValueId floats) {
+  std::optional<TensorGrid> grid;
+  const std::vector<OpId>& users = rewriter.users(floats);
+  if (static_cast<int>(users.size()) != rewriter.uses(floats)) return std::nullopt;
+  for (const OpId user : users) {
+    if (rewriter.op(user).kind != Kind::kQuantize) return std::nullopt;
+    const auto own = grid_of(rewriter.value(rewriter.op(user).outputs[0]));
+    if (!own || (grid && grid != own)) return std::nullopt;
+    grid = own;
+  }
+  return grid;
+}
+
+}  // namespace
+
+bool compute_in_integers(Rewriter& rewriter, OpId id) {
+  const ValueId floats = rewriter.op(id).inputs[0];
+  const OpId producer = rewriter.producer(floats);
+  if (producer < 0 || rewriter.value(floats).dtype != DType::kFloat32) return false;
+  const Op& op = rewriter.op(producer);
+  if (!computes(core::builtin(op.kind)) || op.outputs.size() != 1) return false;
+  const auto grid = wanted_grid(rewriter, floats);
+  if (!grid) return false;
+  rewriter.b.origin = op.origin;
+  IntegerForm form(rewriter, producer, *grid);
+  if (!form.find()) return false;
+  ValueId made = form.build();
+  const std::vector<OpId> users = rewriter.users(floats);
+  // The type may change, but the tensor is the model's.
+  rewriter.graph.at(made).name = std::exchange(rewriter.graph.at(rewriter.op(users[0]).outputs[0]).name, {});
+  made = as_type(rewriter, made, grid->dtype);
+  for (const OpId user : users) rewriter.replace(rewriter.op(user).outputs[0], made);
+  return true;
+}
+
+std::string reason_for_floats(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const core::Builtin& row = core::builtin(op.kind);
+  bool from_integers = false;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (core::has_input(op, i) && row.inputs[i] == Role::kData)
+      from_integers = from_integers || dequantized(rewriter, op.inputs[i]) != core::kAbsent;
+  if (!from_integers) return {};
+  if (row.integers == Integers::kNone)
+    return fmt::format("LiteRT has no exact integer kernel of {}", kind_name(op.kind));
+  if (row.integers == Integers::kChosen) return "its data is on different grids, or no kernel takes its type and rank";
+  const auto grid = wanted_grid(rewriter, op.outputs[0]);
+  if (!grid) return "its result is not quantized, or on several grids";
+  IntegerForm form(rewriter, id, *grid);
+  return form.find() ? std::string() : form.reason();
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// For which scales the integer kernels are right. LiteRT checks some of these conditions, XNNPACK refuses a whole model
+// for others, and what neither checks is computed wrongly; docs/decisions/integer-kernels.md has the figures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "layout/quantize/grid.h"
+
+namespace lowtide::layout {
+
+// Each function returns false with the reason.
+
+// Ops with weights: the factor from sums to the result, for each channel.
+bool product_fits(Kind kind, float data, const std::vector<float>& weights, float result, std::string& reason);
+// Ops without weights whose kernel rescales its operands.
+bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason);
+// Kernels whose result has one scale and zero point always.
+bool is_fixed_grid(Kind kind, const TensorGrid& result, std::string& reason);
+
+}  // namespace lowtide::layout

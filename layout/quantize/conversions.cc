@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// QUANTIZE, DEQUANTIZE and BITCAST that follow each other become one or none.
+#include <string>
+#include <utility>
+
+#include "layout/quantize/rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+// LiteRT's kernels rescale between these types (tflite/kernels/quantize.cc).
+bool is_rescaled(DType from, DType to) {
+  const bool from_8 = stream::bits(from) == 8, to_8 = stream::bits(to) == 8;
+  return (from_8 && to_8) || (from == DType::kInt16 && to == DType::kInt16) ||
+         (from == DType::kInt16 && to == DType::kInt8);
+}
+
+}  // namespace
+
+bool join_quantize(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  const ValueId in = op.inputs[0], out = op.outputs[0];
+  const auto to = grid_of(rewriter.value(out));
+  if (!to) return false;
+  rewriter.b.origin = op.origin;
+  ValueId root = dequantized(rewriter, in);
+  if (root == core::kAbsent && grid_of(rewriter.value(in))) root = before_shifts(rewriter, in);
+  if (root != core::kAbsent) {
+    const TensorGrid from = *grid_of(rewriter.value(root));
+    if (from == *to) {
+      rewriter.replace(out, root);
+      return true;
+    }
+    if (root != in) {
+      if (!is_shift(from, *to) && !is_rescaled(from.dtype, to->dtype)) return false;
+      rewriter.replace(out, quantized_to(rewriter, root, *to));
+      return true;
+    }
+    // A shift of what a QUANTIZE has made: that QUANTIZE can make the other type.
+    const OpId producer = rewriter.producer(root);
+    if (!is_shift(from, *to) || producer < 0 || rewriter.op(producer).kind != Kind::kQuantize) return false;
+    const ValueId source = rewriter.op(producer).inputs[0];
+    if (const auto grid = grid_of(rewriter.value(source)); grid && !is_rescaled(grid->dtype, to->dtype)) return false;
+    std::string& name = rewriter.graph.at(out).name;
+    if (name.empty() && rewriter.uses(root) == 1) name = std::exchange(rewriter.graph.at(root).name, {});
+    rewriter.replace(out, quantized_to(rewriter, source, *to));
+    return true;
+  }
+  return false;
+}
+
+bool join_dequantize(Rewriter& rewriter, OpId id) {
+  const ValueId in = rewriter.op(id).inputs[0];
+  if (!grid_of(rewriter.value(in))) return false;
+  const ValueId root = before_shifts(rewriter, in);
+  if (root == in) return false;
+  rewriter.set_input(id, 0, root);
+  return true;
+}
+
+bool join_bitcast(Rewriter& rewriter, OpId id) {
+  const Op& op = rewriter.op(id);
+  const ValueId in = op.inputs[0], out = op.outputs[0];
+  if (rewriter.value(in).dtype != rewriter.value(out).dtype) return false;
+  const auto grid = grid_of(rewriter.value(in));
+  if (grid && grid == grid_of(rewriter.value(out))) {
+    rewriter.replace(out, in);
+    return true;
+  }
+  const OpId producer = rewriter.producer(in);
+  if (producer < 0 || rewriter.op(producer).kind != Kind::kBitcast) return false;
+  const ValueId source = rewriter.op(producer).inputs[0];
+  if (rewriter.value(source).dtype != rewriter.value(in).dtype) return false;
+  rewriter.set_input(id, 0, source);
+  return true;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/quantize/quantize.h"
+
+#include <algorithm>
+#include <array>
+
+#include "layout/core/builtin.h"
+#include "layout/quantize/rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+constexpr std::array kQuantizeRules = {Rule{join_quantize}, Rule{quantize_before_choice}, Rule{compute_in_integers}};
+constexpr std::array kDequantizeRules = {Rule{join_dequantize}};
+constexpr std::array kBitcastRules = {Rule{join_bitcast}};
+constexpr std::array kChosenRules = {Rule{choose_integers}, Rule{choose_plain_integers}};
+
+std::span<const Rule> rules_of(Kind kind) {
+  switch (kind) {
+    case Kind::kQuantize:
+      return kQuantizeRules;
+    case Kind::kDequantize:
+      return kDequantizeRules;
+    case Kind::kBitcast:
+      return kBitcastRules;
+    default:
+      return core::builtin(kind).integers == core::Integers::kChosen ? kChosenRules : std::span<const Rule>();
+  }
+}
+
+bool is_quantized_model(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(),
+                     [](const Op& op) { return op.kind == Kind::kQuantize || op.kind == Kind::kDequantize; });
+}
+
+// Whether the op only drops or adds a grid.
+bool is_regridding(const Graph& graph, const Op& op) {
+  return op.kind == Kind::kBitcast && graph.at(op.inputs[0]).dtype == graph.at(op.outputs[0]).dtype;
+}
+
+bool has_usable_grid(const core::Value& value) {
+  const auto grid = grid_of(value);
+  return grid && has_kernels(*grid);
+}
+
+// The model's own inputs and outputs have the grid themselves, in place of a BITCAST that adds or drops it.
+void set_grids_at_borders(Graph& graph) {
+  for (ValueId& out : graph.outputs) {
+    const OpId producer = graph.at(out).producer;
+    if (producer < 0) continue;
+    const Op& op = graph.ops[static_cast<size_t>(producer)];
+    if (is_regridding(graph, op) && has_usable_grid(graph.at(op.inputs[0]))) out = op.inputs[0];
+  }
+  const auto users = graph.users();
+  for (const ValueId in : graph.inputs) {
+    if (std::find(graph.outputs.begin(), graph.outputs.end(), in) != graph.outputs.end()) continue;
+    std::optional<TensorGrid> grid;
+    bool all = !users[static_cast<size_t>(in)].empty();
+    for (const OpId user : users[static_cast<size_t>(in)]) {
+      const Op& op = graph.ops[static_cast<size_t>(user)];
+      const auto own = is_regridding(graph, op) ? grid_of(graph.at(op.outputs[0])) : std::nullopt;
+      all = all && own && has_kernels(*own) && (!grid || grid == own);
+      grid = own;
+    }
+    if (!all) continue;
+    graph.at(in).quantization = quantization_of(*grid);
+    for (const OpId user : users[static_cast<size_t>(in)])
+      graph.replace_uses(graph.ops[static_cast<size_t>(user)].outputs[0], in);
+  }
+  graph.tidy();
+}
+
+bool has_grid(const Graph& graph, ValueId id) { return id != core::kAbsent && graph.at(id).quantization.has_value(); }
+
+// A DEQUANTIZE without a scale would be computed, and be wrong.
+void check_conversions(const Graph& graph) {
+  for (const Op& op : graph.ops) {
+    const bool converts = op.kind == Kind::kQuantize || op.kind == Kind::kDequantize;
+    const ValueId integers = converts ? op.kind == Kind::kQuantize ? op.outputs[0] : op.inputs[0] : core::kAbsent;
+    if (converts && stream::is_integer(graph.at(integers).dtype) && !graph.at(integers).quantization)
+      throw stream::Error(stream::Code::kInternal, std::string(kind_name(op.kind)) + " of a tensor without a scale");
+  }
+}
+
+void count(const Graph& graph, core::IntegerReport& report) {
+  for (const Op& op : graph.ops) {
+    if (op.inputs.empty() || op.outputs.empty() || !has_grid(graph, op.outputs[0])) continue;
+    const bool from_integers =
+        std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return has_grid(graph, in); });
+    if (!from_integers) continue;
+    ++(op.kind == Kind::kQuantize ? report.rescales : report.operators);
+  }
+}
+
+bool is_conversion(const Op& op) { return op.kind == Kind::kQuantize || op.kind == Kind::kDequantize; }
+
+bool touches_floats(const Graph& graph, const Op& op) {
+  auto is_float = [&](ValueId id) { return id != core::kAbsent && stream::is_float(graph.at(id).dtype); };
+  return std::any_of(op.inputs.begin(), op.inputs.end(), is_float) ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), is_float);
+}
+
+}  // namespace
+
+void quantize(Graph& graph, bool is_main, core::IntegerReport& report) {
+  if (!is_quantized_model(graph)) return;
+  core::apply_rules(graph, rules_of);
+  if (is_main) set_grids_at_borders(graph);
+  core::apply_rules(graph, rules_of);
+  check_conversions(graph);
+  count(graph, report);
+  Rewriter rewriter(graph);
+  const size_t ops = graph.ops.size();
+  for (size_t i = 0; i < ops; ++i) {
+    const Op op = graph.ops[i];
+    if (is_conversion(op)) continue;
+    std::string reason = reason_for_floats(rewriter, static_cast<OpId>(i));
+    if (!reason.empty())
+      report.islands.push_back({graph.origins[op.origin], std::string(kind_name(op.kind)), std::move(reason)});
+  }
+  graph.tidy();
+}
+
+std::vector<stream::Unsupported> float_operators(Graph& graph) {
+  std::vector<stream::Unsupported> out;
+  Rewriter rewriter(graph);
+  auto is_among = [](const std::vector<ValueId>& ids, ValueId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  const size_t ops = graph.ops.size();
+  for (size_t i = 0; i < ops; ++i) {
+    const Op op = graph.ops[i];
+    if (!touches_floats(graph, op)) continue;
+    if (op.kind == Kind::kQuantize && is_among(graph.inputs, op.inputs[0])) continue;
+    if (op.kind == Kind::kDequantize && is_among(graph.outputs, op.outputs[0])) continue;
+    std::string reason = is_conversion(op) ? "" : reason_for_floats(rewriter, static_cast<OpId>(i));
+    if (reason.empty()) reason = is_conversion(op) ? "it converts for an operator in floats" : "its data are floats";
+    stream::Unsupported refused("it is not computed in integers: " + reason,
+                                "leave out --require-integer, or quantize the operator in the model");
+    refused.add_place({.node = graph.origins[op.origin], .op = std::string(kind_name(op.kind))});
+    out.push_back(std::move(refused));
+  }
+  graph.tidy();
+  return out;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws DEQUANTIZE -> op -> QUANTIZE together into ops on integers, where LiteRT has a kernel that is right for the
+// model's scales and zero points, which stay as they are. What has none stays float between a DEQUANTIZE and a
+// QUANTIZE.
+#pragma once
+
+#include <vector>
+
+#include "layout/core/graph.h"
+#include "layout/core/integer_report.h"
+#include "stream/error.h"
+
+namespace lowtide::layout {
+
+// Run when axis orders are settled and ops are fused. `is_main`: the inputs and outputs are those of the model, and may
+// get scales. Adds to the report.
+void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report);
+
+// For models that must be computed in integers: every op that reads or gives floats, with the reason, but for QUANTIZE
+// of the model's inputs and DEQUANTIZE to its outputs.
+std::vector<stream::Unsupported> float_operators(core::Graph& graph);
+
+}  // namespace lowtide::layout

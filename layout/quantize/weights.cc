@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trap: kernels read a bias as integers at the scale of the data times that of the weights, and do not look at the
+// scale that the file gives it. A bias of another scale is converted here.
+#include "layout/quantize/weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "layout/core/integer_constant.h"
+#include "stream/recipe/pour.h"
+
+namespace lowtide::layout {
+namespace {
+
+namespace recipe = stream::recipe;
+using stream::RecipeRef;
+
+constexpr int64_t kHalf = 128;  // of the values of 8 bits
+// Two scales that differ by rounding only.
+constexpr double kSameScale = 1e-6;
+
+// Channels of scale 0 are zeros; kernels refuse the scale. They are multiplied by 0 and get the scale 1.
+void replace_zero_scales(IntegerWeights& weights, int axis) {
+  if (std::none_of(weights.scale.begin(), weights.scale.end(), [](float s) { return s == 0; })) return;
+  std::vector<int64_t> keep;
+  for (float& scale : weights.scale) {
+    keep.push_back(scale == 0 ? 0 : 1);
+    if (scale == 0) scale = 1;
+  }
+  const stream::Shape& dims = weights.integers->dims;
+  stream::Shape along(dims.size(), 1);
+  along[static_cast<size_t>(axis)] = static_cast<stream::Dim>(keep.size());
+  const DType dtype = weights.integers->dtype;
+  const RecipeRef wide = recipe::cast(weights.integers, DType::kInt32);
+  weights.integers = recipe::cast(
+      recipe::binary(stream::Binary::kMul, wide, recipe::ints(keep, DType::kInt32, std::move(along))), dtype);
+}
+
+bool reads_four_bits(Kind kind) { return kind == Kind::kFullyConnected || kind == Kind::kConv2d; }
+
+}  // namespace
+
+std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, const core::Weights& where, DType data,
+                                              std::string& reason) {
+  const core::Value& value = rewriter.value(op.inputs[where.weights]);
+  auto stored = value.is_constant() ? core::integer_constant(value.constant, rewriter.graph.budget) : std::nullopt;
+  if (!stored) {
+    reason = value.is_constant() ? "the weights are not stored as integers" : "the weights are computed at run time";
+    return std::nullopt;
+  }
+  if (!stored->all_zero_points_fit()) {
+    reason = "a zero point of the weights is not a number of their type";
+    return std::nullopt;
+  }
+  if (std::any_of(stored->scale.begin(), stored->scale.end(), [](float s) { return s != 0 && !std::isnormal(s); })) {
+    reason = "a scale of the weights is subnormal, which kernels refuse";
+    return std::nullopt;
+  }
+  const bool by_channel = stored->axis >= 0;
+  if (by_channel && stored->axis != *where.output_axis) {
+    reason = fmt::format("the scales of the weights are along axis {}, not along the output channels", stored->axis);
+    return std::nullopt;
+  }
+  DType dtype = stored->integers->dtype;
+  IntegerWeights out{.integers = stored->integers, .scale = stored->scale};
+  if (dtype == DType::kInt4 && !(reads_four_bits(op.kind) && stored->all_zero_points_are(0) && data != DType::kInt16)) {
+    out.integers = recipe::cast(out.integers, DType::kInt8);
+    dtype = DType::kInt8;
+  }
+  if (dtype == DType::kUint4) {
+    out.integers = recipe::cast(out.integers, DType::kUint8);
+    dtype = DType::kUint8;
+  }
+  if (dtype != DType::kInt4 && dtype != DType::kInt8 && dtype != DType::kUint8) {
+    reason = fmt::format("no integer kernel takes weights of {}", dtype_name(dtype));
+    return std::nullopt;
+  }
+  const bool is_signed = dtype != DType::kUint8;
+  if (stored->all_zero_points_are(is_signed ? 0 : kHalf)) {
+    if (!is_signed) out.integers = core::shifted_integers(out.integers, -kHalf, DType::kInt8);
+    out.data = data == DType::kInt16 ? DType::kInt16 : DType::kInt8;
+    replace_zero_scales(out, where.output_axis);
+    return out;
+  }
+  if (by_channel) {
+    reason = "the weights have a zero point for each channel, which no kernel takes";
+    return std::nullopt;
+  }
+  if (data == DType::kInt16) {
+    reason = "the weights have a zero point, which no kernel takes with data of 16 bits";
+    return std::nullopt;
+  }
+  if (out.scale[0] == 0) {
+    reason = "the scale of the weights is 0";
+    return std::nullopt;
+  }
+  out.zero = is_signed ? stored->zero[0] + kHalf : stored->zero[0];
+  if (is_signed) out.integers = core::shifted_integers(out.integers, kHalf, DType::kUint8);
+  out.data = DType::kUint8;
+  return out;
+}
+
+ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
+                     DType data, std::string& reason) {
+  const core::Value& value = rewriter.value(op.inputs[where.bias]);
+  if (!value.is_constant()) {
+    reason = "the bias is computed at run time";
+    return core::kAbsent;
+  }
+  const auto channels = static_cast<stream::Dim>(value.constant->elements());
+  const RecipeRef floats = recipe::reshape(value.constant, {channels});
+  const int axis = scale.size() == 1 ? -1 : 0;
+  RecipeRef integers;
+  if (auto stored = core::integer_constant(floats, rewriter.graph.budget);
+      stored && stored->integers->dtype == DType::kInt32 && stored->all_zero_points_are(0)) {
+    const size_t count = std::max(stored->scale.size(), scale.size());
+    bool is_same = true;
+    for (size_t i = 0; i < count; ++i) {
+      const double own = stored->scale[stored->scale.size() == 1 ? 0 : i], wanted = scale[scale.size() == 1 ? 0 : i];
+      is_same = is_same && std::fabs(own - wanted) <= kSameScale * wanted;
+    }
+    if (is_same) integers = stored->integers;
+  }
+  if (!integers) {
+    if (!stream::is_small(*floats)) {
+      reason = fmt::format("the bias has {} elements, too many to compare with its scale", channels);
+      return core::kAbsent;
+    }
+    const std::vector<double> numbers = stream::evaluate_doubles(floats, rewriter.graph.budget);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double level = numbers[i] / scale[scale.size() == 1 ? 0 : i];
+      if (std::fabs(level) < static_cast<double>(std::numeric_limits<int32_t>::max())) continue;
+      reason = fmt::format("element {} of the bias, {:.6g}, does not fit 32 bits at the scale {:.6g}", i, numbers[i],
+                           scale[scale.size() == 1 ? 0 : i]);
+      return core::kAbsent;
+    }
+    integers = recipe::quantize(floats, DType::kInt32, scale, {}, axis);
+  }
+  if (data == DType::kInt16) integers = recipe::cast(integers, DType::kInt64);
+  std::string name = value.name;
+  const ValueId made = rewriter.graph.add_constant(std::move(integers), std::move(name));
+  rewriter.graph.at(made).quantization = core::Quantization{scale, std::vector<int64_t>(scale.size(), 0), 0};
+  rewriter.note_new_ops();
+  return made;
+}
+
+}  // namespace lowtide::layout

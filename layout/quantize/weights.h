@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights and biases of integer kernels, from the model's own integers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layout/core/builtin.h"
+#include "layout/quantize/grid.h"
+
+namespace lowtide::layout {
+
+// Weights as an integer kernel reads them.
+struct IntegerWeights {
+  DType data = DType::kUndefined;  // the type of activations that the kernel needs with them
+  stream::RecipeRef integers;      // i8, u8 or i4
+  std::vector<float> scale;        // one, or one for each output channel
+  int64_t zero = 0;                // not 0 for u8 only
+};
+
+// Forms of an op's weights for activations of type `data`: i8 weights without zero point, by channel or by tensor, for
+// i8 and i16 data; u8 by tensor for u8 data. On failure `reason` tells why.
+std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, const core::Weights& where, DType data,
+                                              std::string& reason);
+
+// A bias (kAbsent where the op has none) as integers at `scale` (one, or one for each channel): i32, i64 for i16 data.
+// On failure kAbsent and a reason.
+ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
+                     DType data, std::string& reason);
+
+}  // namespace lowtide::layout

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ops the pass draws into integer kernels. What the kernels compute is judged by running them
+// (tests/oracle/cases_qdq.py); here: the forms, and the reasons of those that stay float.
+#include "layout/quantize/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/layout/built_graph.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::DType;
+using core::Kind;
+using core::Val;
+namespace recipe = stream::recipe;
+
+struct Quantized : BuiltGraph {
+  Val floats(core::Shape shape) {
+    const Val x{graph.add_value(DType::kFloat32, std::move(shape))};
+    graph.inputs.push_back(x.id);
+    return x;
+  }
+  Val quantize_to(Val x, float scale, int64_t zero, DType to = DType::kInt8) {
+    const Val q = b.op(Kind::kQuantize, {x}, core::IndexOptions{to});
+    graph.at(q.id).quantization = core::Quantization{{scale}, {zero}, 0};
+    return q;
+  }
+  Val dequantize(Val q) { return b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32}); }
+  // What was quantized before, as floats.
+  Val given(core::Shape shape, float scale, int64_t zero, DType to = DType::kInt8) {
+    return dequantize(quantize_to(floats(std::move(shape)), scale, zero, to));
+  }
+  Val weights(core::Shape shape, DType dtype, std::vector<float> scale, int64_t zero, int axis) {
+    const std::vector<int64_t> zeros(scale.size(), zero);
+    const auto integers = recipe::broadcast(recipe::ints(std::array<int64_t, 2>{3, 5}, dtype, {2}), std::move(shape));
+    return b.constant(recipe::dequantize(integers, std::move(scale), zeros, axis));
+  }
+  std::vector<Kind> run(std::vector<Val> outputs) {
+    for (Val v : outputs) graph.outputs.push_back(v.id);
+    quantize(graph, true, report);
+    std::vector<Kind> kinds;
+    for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
+    return kinds;
+  }
+  const core::Value& result(size_t op) { return graph.at(graph.ops[op].outputs[0]); }
+  core::IntegerReport report;
+};
+using KindList = std::vector<Kind>;
+
+TEST_F(Quantized, AnElementwiseOpComputesOnIntegers) {
+  const Val y = b.add(given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7));
+  EXPECT_EQ(run({dequantize(quantize_to(y, 0.6f, 11))}),
+            (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kAdd, Kind::kDequantize}));
+  EXPECT_EQ(result(2).dtype, DType::kInt8);
+  EXPECT_EQ(result(2).quantization->scale, std::vector<float>{0.6f});
+  EXPECT_EQ(result(2).quantization->zero_point, std::vector<int64_t>{11});
+  EXPECT_EQ(report.operators, 1u);
+  EXPECT_TRUE(report.islands.empty());
+}
+
+TEST_F(Quantized, UnsignedDataWithSymmetricWeightsBecomesSigned) {
+  const Val y = b.fully_connected(given({4, 2}, 0.5f, 121, DType::kUint8), weights({3, 2}, DType::kInt8, {0.1f}, 0, -1),
+                                  {}, true);
+  EXPECT_EQ(run({dequantize(quantize_to(y, 0.6f, 100, DType::kUint8))}),
+            (KindList{Kind::kQuantize, Kind::kFullyConnected, Kind::kDequantize}));
+  EXPECT_EQ(result(0).dtype, DType::kInt8);
+  EXPECT_EQ(result(0).quantization->zero_point, std::vector<int64_t>{-7});
+  EXPECT_EQ(result(1).quantization->zero_point, std::vector<int64_t>{-28});
+}
+
+TEST_F(Quantized, WeightsWithAZeroPointAreUnsigned) {
+  const Val y = b.fully_connected(given({4, 2}, 0.5f, 3), weights({3, 2}, DType::kInt8, {0.1f}, 5, -1), {}, true);
+  run({dequantize(quantize_to(y, 0.6f, 0))});
+  EXPECT_EQ(result(1).dtype, DType::kUint8);
+  EXPECT_EQ(graph.at(graph.ops[1].inputs[1]).dtype, DType::kUint8);
+  EXPECT_EQ(graph.at(graph.ops[1].inputs[1]).quantization->zero_point, std::vector<int64_t>{133});
+}
+
+TEST_F(Quantized, ConversionsPassOpsThatOnlyMoveElements) {
+  const Val y = b.transpose(b.relu(given({2, 3}, 0.5f, 3)), {1, 0});
+  EXPECT_EQ(run({dequantize(quantize_to(y, 0.6f, 11))}),
+            (KindList{Kind::kQuantize, Kind::kRelu, Kind::kTranspose, Kind::kDequantize}));
+}
+
+TEST_F(Quantized, AConcatenationRescalesEachPart) {
+  const Val y = b.concat({given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7)}, 1);
+  EXPECT_EQ(run({dequantize(quantize_to(y, 0.5f, 3))}),
+            (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kQuantize, Kind::kConcatenation, Kind::kDequantize}));
+  EXPECT_EQ(report.rescales, 1u);
+}
+
+TEST_F(Quantized, WhatHasNoKernelStaysFloatWithAReason) {
+  const Val y = b.div(given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7));
+  EXPECT_EQ(run({dequantize(quantize_to(y, 0.6f, 11))}),
+            (KindList{Kind::kQuantize, Kind::kDequantize, Kind::kQuantize, Kind::kDequantize, Kind::kDiv,
+                      Kind::kQuantize, Kind::kDequantize}));
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason, "LiteRT has no exact integer kernel of DIV");
+}
+
+TEST_F(Quantized, AFixedScaleMustBeTheModels) {
+  run({dequantize(quantize_to(b.logistic(given({2, 3}, 0.5f, 3)), 0.0031f, -128))});
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason,
+            "LOGISTIC gives the scale 0.00390625 and the zero point -128 only; the model has 0.0031 and -128");
+}
+
+TEST_F(Quantized, ScalesTooFarApartStayFloat) {
+  run({dequantize(quantize_to(b.add(given({2, 3}, 500.0f, 3), given({2, 3}, 1.0f, 0)), 1.0f, 0))});
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason,
+            "the scales of its data and its result differ by a factor of 500, which kernels do not take");
+}
+
+TEST_F(Quantized, AResultThatIsAlsoReadAsFloatsStaysFloat) {
+  const Val y = b.add(given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7));
+  run({dequantize(quantize_to(y, 0.6f, 11)), y});
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason, "its result is not quantized, or on several grids");
+}
+
+TEST_F(Quantized, InputsAndOutputsOfIntegersGetTheirGrid) {
+  const Val x{graph.add_value(DType::kUint8, {2, 3})};
+  graph.inputs.push_back(x.id);
+  const Val q = b.op(Kind::kBitcast, {x}, core::IndexOptions{DType::kUint8});
+  graph.at(q.id).quantization = core::Quantization{{0.5f}, {121}, 0};
+  const Val y = quantize_to(b.tanh(dequantize(q)), 0.01f, 100, DType::kUint8);
+  const auto kinds = run({b.op(Kind::kBitcast, {y}, core::IndexOptions{DType::kUint8})});
+  EXPECT_EQ(kinds, (KindList{Kind::kTanh}));
+  EXPECT_TRUE(graph.at(graph.inputs[0]).quantization);
+  EXPECT_TRUE(graph.at(graph.outputs[0]).quantization);
+}
+
+TEST_F(Quantized, FloatOperatorsAreListedButForTheBorder) {
+  const Val y = b.div(given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7));
+  run({dequantize(quantize_to(y, 0.6f, 11))});
+  const auto refused = float_operators(graph);
+  ASSERT_EQ(refused.size(), 4u);  // two DEQUANTIZEs, DIV, QUANTIZE
+  EXPECT_EQ(refused[2].where().op, "DIV");
+}
+
+}  // namespace
+}  // namespace lowtide::layout

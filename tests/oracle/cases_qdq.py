@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators between DequantizeLinear and QuantizeLinear, which become integer kernels: every kernel, with scales and zero
+points of its own, in the types that it takes; and forms that must stay float. Integers may be one step off: kernels
+round products twice, or halves in another way than ONNX (docs/integer-models.md)."""
+
+import numpy as np
+
+from tests.support.case import Case
+
+CASES = []
+rng = np.random.default_rng(13)
+f = lambda *values: np.array(values[0] if len(values) == 1 else values, np.float32)  # noqa: E731
+TYPES = {"int8": np.int8, "uint8": np.uint8, "int16": np.int16}
+ZERO = {"int8": 11, "uint8": 121, "int16": 0}
+RESULT_ZERO = {"int8": -9, "uint8": 99, "int16": 0}
+LOW = {"int8": -128, "uint8": 0, "int16": -3000}
+HIGH = {"int8": 128, "uint8": 256, "int16": 3000}
+
+
+def qdq(name, op, shapes, output, dtype="int8", weights=None, scales=None, result=0.0513, zero=None, opset=21, **more):
+    """`op` reads a, b, ... (floats of `shapes`) and gives y's floats as r; y is quantized to `result`."""
+    kind = TYPES[dtype]
+    scales = scales or [0.0371, 0.0231, 0.0117]
+    values = dict(weights or {})
+    body, inputs, ranges = "", [], {}
+    for i, shape in enumerate(shapes):
+        letter = "abc"[i]
+        inputs.append(f"{dtype}{shape} {letter}q")
+        values |= {
+            f"s{letter}": f(scales[i]),
+            f"z{letter}": np.array(ZERO[dtype] + (3 * i if dtype != "int16" else 0), kind),
+        }
+        body += f"{letter} = DequantizeLinear({letter}q, s{letter}, z{letter}) "
+        ranges[f"{letter}q"] = (LOW[dtype], HIGH[dtype])
+    values |= {"sy": f(result), "zy": np.array(RESULT_ZERO[dtype] if zero is None else zero, kind)}
+    body += f"{op} y = QuantizeLinear(r, sy, zy)"
+    more.setdefault("steps", 1)
+    CASES.append(
+        Case(
+            f"qdq/{name}",
+            ", ".join(inputs),
+            body,
+            values,
+            opset=opset,
+            outputs=f"{dtype}{output} y",
+            ranges=ranges,
+            **more,
+        )
+    )
+
+
+def weights_of(shape, dtype=np.int8, axis=None, zero=0, scale=0.0071):
+    """w by DequantizeLinear: by tensor, or along `axis`."""
+    low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max + 1)
+    count = 1 if axis is None else shape[axis]
+    values = {
+        "wq": rng.integers(low, high, shape).astype(dtype),
+        "sw": f(scale) if axis is None else (scale * (1 + np.arange(count) / 3)).astype(np.float32),
+        "zw": np.array(zero, dtype) if axis is None else np.full(count, zero, dtype),
+    }
+    text = f"w = DequantizeLinear<axis={axis or 0}>(wq, sw, zw) "
+    return text, values
+
+
+def bias_of(channels, scale):
+    """v by DequantizeLinear of int32 at the given scales."""
+    return "v = DequantizeLinear<axis=0>(vq, sv) ", {
+        "vq": rng.integers(-900, 900, channels).astype(np.int32),
+        "sv": np.broadcast_to(np.asarray(scale, np.float32), (channels,)).copy() if np.ndim(scale) else f(scale),
+    }
+
+
+# ---- products ----
+
+for dtype in ("int8", "uint8"):
+    for weights, zero in (("int8", 0), ("int8", 5), ("uint8", 128), ("uint8", 77)):
+        text, values = weights_of((6, 4, 3, 2), TYPES[weights], zero=zero)
+        bias_text, bias = bias_of(6, 0.0371 * 0.0071)
+        qdq(
+            f"conv_{dtype}_{weights}_zero_{zero}",
+            text + bias_text + "r = Conv<pads=[1,0,1,1], strides=[2,1]>(a, w, v)",
+            ["[1,4,9,8]"],
+            "[1,6,5,8]",
+            dtype,
+            values | bias,
+            result=0.11,
+        )
+    text, values = weights_of((6, 4, 3, 2), axis=0)
+    bias_text, bias = bias_of(6, 0.0371 * values["sw"])
+    qdq(
+        f"conv_by_channel_{dtype}",
+        text + bias_text + "c = Conv(a, w, v) r = Relu(c)",
+        ["[2,4,9,8]"],
+        "[2,6,7,7]",
+        dtype,
+        values | bias,
+        result=0.13,
+    )
+    qdq(f"conv_no_bias_{dtype}", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", dtype, values, result=0.13)
+    text, values = weights_of((6, 1, 3, 2), axis=0)
+    qdq(f"depthwise_{dtype}", text + "r = Conv<group=6>(a, w)", ["[1,6,9,8]"], "[1,6,7,7]", dtype, values, result=0.05)
+    text, values = weights_of((6, 2, 3, 2), axis=0)
+    qdq(f"groups_{dtype}", text + "r = Conv<group=2>(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", dtype, values, result=0.07)
+    text, values = weights_of((4, 6, 3, 2))
+    qdq(
+        f"conv_transpose_{dtype}",
+        text + "r = ConvTranspose<strides=[2,1]>(a, w)",
+        ["[1,4,5,6]"],
+        "[1,6,11,7]",
+        dtype,
+        values,
+        result=0.09,
+    )
+    text, values = weights_of((7, 5), axis=1)
+    qdq(f"matmul_{dtype}", text + "r = MatMul(a, w)", ["[3,7]"], "[3,5]", dtype, values, result=0.04)
+    text, values = weights_of((5, 7), axis=0)
+    bias_text, bias = bias_of(5, 0.0371 * values["sw"])
+    qdq(
+        f"gemm_{dtype}",
+        text + bias_text + "r = Gemm<transB=1>(a, w, v)",
+        ["[3,7]"],
+        "[3,5]",
+        dtype,
+        values | bias,
+        result=0.04,
+    )
+    qdq(f"batch_matmul_{dtype}", "r = MatMul(a, b)", ["[2,3,7]", "[2,7,5]"], "[2,3,5]", dtype, result=0.05)
+
+# A bias at another scale than data times weights, one in floats, and a channel of scale 0.
+text, values = weights_of((6, 4, 3, 2), axis=0)
+bias_text, bias = bias_of(6, 0.001)
+qdq(
+    "bias_of_another_scale",
+    text + bias_text + "r = Conv(a, w, v)",
+    ["[1,4,9,8]"],
+    "[1,6,7,7]",
+    weights=values | bias,
+    result=0.13,
+)
+qdq(
+    "bias_in_floats",
+    text + "r = Conv(a, w, v)",
+    ["[1,4,9,8]"],
+    "[1,6,7,7]",
+    weights=values | {"v": f(1, -2, 0.3, 0.04, 5, 0)},
+    result=0.13,
+)
+zeros = values | {"sw": values["sw"] * (np.arange(6) != 2)}
+qdq("channel_of_scale_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=zeros, result=0.13)
+text, values = weights_of((6, 4, 3, 2), axis=0, zero=3)
+qdq("zero_points_by_channel", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=values, result=0.13)
+text, values = weights_of((6, 4, 3, 2), axis=0)
+qdq("conv_int16", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int16", values, result=0.3)
+
+# ---- elementwise ----
+
+for dtype in ("int8", "uint8"):
+    for op in ("Add", "Sub", "Mul"):
+        qdq(f"{op.lower()}_{dtype}", f"r = {op}(a, b)", ["[2,3,5]", "[3,1]"], "[2,3,5]", dtype)
+        qdq(
+            f"{op.lower()}_number_{dtype}",
+            f"r = {op}(a, k)",
+            ["[2,3,5]"],
+            "[2,3,5]",
+            dtype,
+            {"k": f(-0.7)},
+            steps=2 if op == "Sub" else 1,
+        )
+    qdq(f"div_stays_float_{dtype}", "r = Div(a, b)", ["[2,3,5]", "[3,1]"], "[2,3,5]", dtype)
+    for name, op in (
+        ("relu", "r = Relu(a)"),
+        ("clip", "r = Clip(a, l, h)"),
+        ("leaky_relu", "r = LeakyRelu<alpha=0.13>(a)"),
+        ("prelu", "p = DequantizeLinear(pq, sp) r = PRelu(a, p)"),
+        ("hard_swish", "r = HardSwish(a)"),
+        ("gelu", "r = Gelu(a)"),
+        ("tanh", "r = Tanh(a)"),
+        ("exp", "r = Exp(a)"),
+        ("abs", "r = Abs(a)"),
+        ("sqrt_stays_float", "m = Abs(a) r = Sqrt(m)"),
+    ):
+        more = {"l": f(0), "h": f(6), "pq": np.array([[7], [-90], [120]], np.int8), "sp": f(0.002)}
+        qdq(f"{name}_{dtype}", op, ["[2,3,5]"], "[2,3,5]", dtype, more, result=0.019)
+    qdq(
+        f"sigmoid_{dtype}",
+        "r = Sigmoid(a)",
+        ["[2,3,5]"],
+        "[2,3,5]",
+        dtype,
+        result=1 / 256,
+        zero=-128 if dtype == "int8" else 0,
+    )
+    qdq(f"sigmoid_other_scale_{dtype}", "r = Sigmoid(a)", ["[2,3,5]"], "[2,3,5]", dtype, result=0.0031)
+    qdq(
+        f"softmax_{dtype}",
+        "r = Softmax<axis=-1>(a)",
+        ["[2,3,5]"],
+        "[2,3,5]",
+        dtype,
+        result=1 / 256,
+        zero=-128 if dtype == "int8" else 0,
+    )
+    qdq(
+        f"log_softmax_{dtype}",
+        "r = LogSoftmax<axis=-1>(a)",
+        ["[2,3,5]"],
+        "[2,3,5]",
+        dtype,
+        result=16 / 256,
+        zero=127 if dtype == "int8" else 255,
+    )
+
+# ---- pools, means, sizes ----
+
+SIZE = {"size": np.array([1, 3, 14, 16], np.int64)}
+for dtype in ("int8", "uint8"):
+    same = {"result": 0.0371, "zero": ZERO[dtype]}
+    qdq(f"average_pool_{dtype}", "r = AveragePool<kernel_shape=[3,2]>(a)", ["[1,3,7,8]"], "[1,3,5,7]", dtype, **same)
+    qdq(f"average_pool_rescaled_{dtype}", "r = AveragePool<kernel_shape=[3,2]>(a)", ["[1,3,7,8]"], "[1,3,5,7]", dtype)
+    qdq(f"max_pool_{dtype}", "r = MaxPool<kernel_shape=[3,2]>(a)", ["[1,3,7,8]"], "[1,3,5,7]", dtype)
+    qdq(f"global_average_pool_{dtype}", "r = GlobalAveragePool(a)", ["[1,3,7,8]"], "[1,3,1,1]", dtype, result=0.012)
+    qdq(
+        f"reduce_max_{dtype}",
+        "r = ReduceMax<keepdims=0>(a, k)",
+        ["[2,3,5]"],
+        "[2,5]",
+        dtype,
+        {"k": np.array([1], np.int64)},
+    )
+    qdq(
+        f"resize_nearest_{dtype}",
+        'r = Resize<mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor">(a, , , size)',
+        ["[1,3,7,8]"],
+        "[1,3,14,16]",
+        dtype,
+        SIZE,
+    )
+    qdq(
+        f"resize_linear_{dtype}",
+        'r = Resize<mode="linear">(a, , , size)',
+        ["[1,3,7,8]"],
+        "[1,3,14,16]",
+        dtype,
+        SIZE,
+        **same,
+    )
+
+# ---- elements that are only moved: exact where nothing is rescaled ----
+
+MOVES = {
+    "transpose": ("r = Transpose<perm=[2,0,1]>(a)", ["[2,3,5]"], "[5,2,3]", {}),
+    "reshape": ("r = Reshape(a, k)", ["[2,3,5]"], "[6,5]", {"k": np.array([6, 5], np.int64)}),
+    "slice": (
+        "r = Slice(a, k, e)",
+        ["[4,6,5]"],
+        "[3,4,4]",
+        {"k": np.array([1, 2, 0], np.int64), "e": np.array([4, 6, 4], np.int64)},
+    ),
+    "pad": ("r = Pad(a, k)", ["[2,3,5]"], "[3,3,8]", {"k": np.array([1, 0, 1, 0, 0, 2], np.int64)}),
+    "pad_number": (
+        "r = Pad(a, k, p)",
+        ["[2,3,5]"],
+        "[3,3,8]",
+        {"k": np.array([1, 0, 1, 0, 0, 2], np.int64), "p": f(0.37)},
+    ),
+    "gather": ("r = Gather<axis=1>(a, k)", ["[2,3,5]"], "[2,2,5]", {"k": np.array([2, 0], np.int64)}),
+    "tile": ("r = Tile(a, k)", ["[2,3,5]"], "[2,6,15]", {"k": np.array([1, 2, 3], np.int64)}),
+    "depth_to_space": ("r = DepthToSpace<blocksize=2>(a)", ["[1,8,3,5]"], "[1,2,6,10]", {}),
+    "maximum": ("r = Max(a, k)", ["[2,3,5]"], "[2,3,5]", {"k": f(-0.5)}),
+}
+for name, (op, shapes, output, values) in MOVES.items():
+    for dtype in ("int8", "uint8"):
+        qdq(f"{name}_{dtype}", op, shapes, output, dtype, values, result=0.0371, zero=ZERO[dtype], steps=0)
+    qdq(f"{name}_rescaled", op, shapes, output, "uint8", values)
+qdq("concat", "r = Concat<axis=1>(a, b)", ["[2,3,5]", "[2,4,5]"], "[2,7,5]")
+qdq("split_and_add", "p, q = Split<axis=1, num_outputs=2>(a) r = Add(p, q)", ["[2,6,5]"], "[2,3,5]", "uint8")
+
+# ---- chains ----
+
+text, values = weights_of((6, 4, 3, 2), axis=0)
+qdq(
+    "moved_between_products",
+    text
+    + "c = Conv(a, w) cq = QuantizeLinear(c, sc, zc) cm = MaxPool<kernel_shape=[2,2]>(cq) cr = Reshape(cm, k) "
+    + "cd = DequantizeLinear(cr, sc, zc) r = Relu(cd)",
+    ["[1,4,9,8]"],
+    "[6,36]",
+    "uint8",
+    values | {"sc": f(0.13), "zc": np.uint8(100), "k": np.array([6, 36], np.int64)},
+    result=0.13,
+    steps=2,
+)
+qdq(
+    "uint16_round_trip",
+    "e = QuantizeLinear(a, se, ze) g = DequantizeLinear(e, se, ze) h = QuantizeLinear(g, se, ze) r = DequantizeLinear(h, se, ze)",
+    ["[2,3,5]"],
+    "[2,3,5]",
+    "uint8",
+    {"se": f(0.001), "ze": np.uint16(31720)},
+)
+# Plain integers are reshaped, then dequantized, sliced and reshaped: three changes of grid at one place.
+CASES.append(
+    Case(
+        "qdq/plain_integers_are_reshaped",
+        "uint8[2,3,5] aq, uint8[2,4,5] bq",
+        "c = com.microsoft.QLinearConcat<axis=1>(sy, zy, aq, sa, za, bq, sb, zb) d = Reshape(c, k) "
+        "e = DequantizeLinear(d, sy, zy) g = Slice(e, b, t) r = Reshape(g, l)",
+        {
+            "sa": f(0.0371),
+            "za": np.uint8(121),
+            "sb": f(0.0231),
+            "zb": np.uint8(99),
+            "sy": f(0.0513),
+            "zy": np.uint8(7),
+            "k": np.array([7, 10], np.int64),
+            "b": np.array([1, 2], np.int64),
+            "t": np.array([5, 8], np.int64),
+            "l": np.array([3, 8], np.int64),
+        },
+        opsets={"com.microsoft": 1},
+        outputs="float[3,8] r",
+        ranges={"aq": (0, 256), "bq": (0, 256)},
+        tolerance=0.06,  # one step of 0.0513 in about 10
+    )
+)

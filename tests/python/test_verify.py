@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verify: what it measures, what it finds, and what it says."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import lowtide
+from lowtide import matching, tflite_graph
+from lowtide.__main__ import main
+from lowtide.difference import Sum
+from tests.python import integer_models, models
+from tests.support import handmade
+
+RNG = np.random.default_rng(3)
+KERNELS = ["xnnpack", "builtin", "reference"]
+
+
+def image_net(path, *, scale=1.0):
+    """Two convolutions in NCHW with an activation, and a mean: what settles layouts."""
+    first, second = (RNG.random(shape).astype(np.float32) - 0.5 for shape in ((8, 3, 3, 3), (4, 8, 1, 1)))
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Conv", ["r", "b"], ["d"]),
+        helper.make_node("Sigmoid", ["d"], ["s"]),
+        helper.make_node("GlobalAveragePool", ["s"], ["y"]),
+    ]
+    value = models.value
+    return models.save(
+        path,
+        nodes,
+        [value("x", "float32", [1, 3, 6, 6])],
+        [value("s", "float32", [1, 4, 6, 6]), value("y", "float32", [1, 4, 1, 1])],
+        {"a": first * scale, "b": second},
+    )
+
+
+@pytest.fixture
+def net(tmp_path):
+    path = image_net(tmp_path / "net.onnx")
+    return path, models.converted(path)
+
+
+@pytest.fixture
+def integers(tmp_path):
+    return integer_models.onnx_model(tmp_path / "q.onnx")
+
+
+# ---- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def added(expected, got, **how):
+    total = Sum()
+    total.add(np.asarray(expected), np.asarray(got), **how)
+    return total.result()
+
+
+def test_errors_of_floats():
+    of = added(np.array([[1.0, -4.0, 2.0]], np.float32), np.array([[1.0, -4.0, 2.5]], np.float32))
+    assert (of.max_abs, of.mean_abs) == (0.5, 0.5 / 3) and (of.max_rel, of.mean_rel) == (0.125, 0.125 / 3)
+    assert of.snr_db == pytest.approx(10 * math.log10(21 / 0.25)) and of.steps is None and of.argmax == 1.0
+
+
+def test_equal_arrays_have_no_noise_and_json_no_infinity():
+    of = added(np.ones(3, np.float32), np.ones(3, np.float32))
+    assert of.snr_db == math.inf and of.values()["snr_db"] is None
+
+
+def test_steps_of_integers_are_errors_in_real_numbers():
+    of = added(np.array([[10, 20, 30, 40]], np.int8), np.array([[10, 21, 32, 37]], np.int8), scale=0.5, zero=10)
+    assert (of.steps.equal, of.steps.within_1, of.steps.within_2, of.steps.largest) == (0.25, 0.5, 0.75, 3)
+    assert of.max_abs == 1.5 and of.max_rel == 1.5 / 15
+
+
+def test_extremes_of_integers_do_not_overflow():
+    of = added(np.array([-128, 127], np.int8), np.array([127, -128], np.int8))
+    assert of.steps.largest == 255
+
+
+def test_nan_and_infinity():
+    nan, inf = math.nan, math.inf
+    same = added(np.array([nan, inf, -inf, 1], np.float32), np.array([nan, inf, -inf, 1], np.float32))
+    assert same.max_abs == 0 and same.not_finite == 0
+    other = added(np.array([nan, inf, 1, 1], np.float32), np.array([1, -inf, 1, nan], np.float32))
+    assert other.not_finite == 3 and other.max_abs == inf and other.snr_db == -inf
+
+
+def test_samples_are_added_up():
+    total = Sum()
+    for shift in (0, 1):
+        total.add(np.array([[1, 2]], np.uint8), np.array([[1 + shift, 2]], np.uint8))
+    of = total.result()
+    assert of.elements == 4 and of.steps.equal == 0.75 and of.argmax == 0.5
+
+
+def test_arg_max_of_images_is_along_channels():
+    expected = np.zeros((1, 3, 2, 2), np.float32)
+    got = expected.copy()
+    expected[0, 1], got[0, 1], got[0, 2, 0, 0] = 1, 1, 2
+    assert added(expected, got).argmax == 0.75
+
+
+# ---- Orders of axes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source, target, expected",
+    [
+        ((1, 3, 4, 5), (1, 4, 5, 3), [(0, 2, 3, 1)]),
+        ((1, 3, 4, 5), (1, 3, 4, 5), [(0, 1, 2, 3)]),
+        ((2, 3), (1, 2, 1, 3), [(0, 1)]),
+        ((1, 2, 3), (7,), []),
+        ((2, 2), (2, 2), [(0, 1), (1, 0)]),
+        ((1, 3, 4, 4), (16, 3), [(0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2)]),
+    ],
+)
+def test_orders(source, target, expected):
+    assert matching.orders(source, target) == expected
+
+
+def test_rounding_is_that_of_quantize_linear():
+    got = matching.quantized(np.array([0.5, 1.5, -0.5, 300, -300, np.nan], np.float32), 1.0, 3, np.dtype(np.int8))
+    assert got.tolist() == [3, 5, 3, 127, -128, 3]
+
+
+# ---- Whole models -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_conversion_passes(net, kernels):
+    found = lowtide.verify(*net, random=3, kernels=kernels)
+    assert found.passed and found.samples == 3 and kernels in found.tflite.lower()
+    assert [of.name for of in found.outputs] == ["s", "y"]
+    assert found.outputs[0].difference.elements == 3 * 144 and found.outputs[0].difference.snr_db > 100
+
+
+def test_another_model_fails(net, tmp_path):
+    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    found = lowtide.verify(net[0], other)
+    assert not found.passed and found.first_difference.name == "s"
+    assert "of the largest magnitude" in found.first_difference.problem
+    assert lowtide.verify(net[0], other, rtol=10).passed
+    assert lowtide.verify(net[0], other, min_snr=1).passed and not lowtide.verify(net[0], other, min_snr=100).passed
+
+
+@pytest.mark.parametrize("layout", [{"x": "nhwc"}, {"s": "nhwc"}, {"x": "nhwc", "s": "nhwc"}])
+def test_layouts_at_the_border(net, layout):
+    path = lowtide.convert(net[0], net[1].with_name("nhwc.tflite"), layout=layout).output
+    for how in ({}, {"layout": layout}):
+        assert lowtide.verify(net[0], path, by_op=True, **how).passed
+        assert lowtide.verify(net[0], path, **how).passed
+
+
+def test_a_layout_that_extents_do_not_say(tmp_path):
+    path = models.save(
+        tmp_path / "cube.onnx",
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        [models.value("x", "float32", [1, 4, 4, 4])],
+        [models.value("y", "float32", [1, 4, 4, 4])],
+        {"w": RNG.random((4, 4, 1, 1)).astype(np.float32)},
+    )
+    tflite = models.converted(path, layout={"x": "nhwc", "y": "nhwc"})
+    assert not lowtide.verify(path, tflite).passed
+    assert lowtide.verify(path, tflite, layout={"x": "nhwc", "y": "nhwc"}).passed
+    with pytest.raises(lowtide.Usage, match="must be nhwc or nchw"):
+        lowtide.verify(path, tflite, layout={"x": "hwc"})
+    with pytest.raises(lowtide.Usage, match="no input or output is called 'z'"):
+        lowtide.verify(path, tflite, layout={"z": "nhwc"})
+
+
+def test_by_tensor_and_by_op_of_floats(net):
+    for how in ({"by_tensor": True}, {"by_op": True}):
+        found = lowtide.verify(*net, random=2, **how)
+        assert found.passed, found
+        values = {of.value for of in found.tensors}
+        assert {"r", "s", "y"} <= values and found.uncompared < len(found.tensors)
+        assert all(of.difference.max_rel < 1e-5 for of in found.tensors)
+
+
+def test_by_tensor_names_the_first_that_differs(net, tmp_path):
+    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    found = lowtide.verify(net[0], other, by_tensor=True)
+    assert not found.passed and found.first_difference.value in ("r", "d", "s")
+    assert found.first_difference is next(of for of in found.tensors if of.problem)
+
+
+def test_a_flattened_image_is_in_the_order_of_its_channels(tmp_path):
+    first, second = RNG.random((8, 3, 3, 3)).astype(np.float32), RNG.random((8 * 4 * 4, 5)).astype(np.float32)
+    path = models.save(
+        tmp_path / "flat.onnx",
+        [
+            helper.make_node("Conv", ["x", "a"], ["c"]),
+            helper.make_node("Flatten", ["c"], ["f"]),
+            helper.make_node("MatMul", ["f", "b"], ["y"]),
+        ],
+        [models.value("x", "float32", [1, 3, 6, 6])],
+        [models.value("y", "float32", [1, 5])],
+        {"a": first - 0.5, "b": second - 0.5},
+    )
+    found = lowtide.verify(path, models.converted(path), by_op=True)
+    assert found.passed and "FULLY_CONNECTED" in [of.operators for of in found.tensors], found
+
+
+def test_memory_limits_divide_the_tensors(net):
+    whole = lowtide.verify(*net, by_op=True, random=2)
+    parts = lowtide.verify(*net, by_op=True, random=2, max_rss="300M")
+    assert [of.value for of in whole.tensors] == [of.value for of in parts.tensors]
+
+
+def test_dynamic_extents(tmp_path):
+    path = models.product(tmp_path / "p.onnx", RNG.random((4, 5)).astype(np.float32), rows="n")
+    tflite = models.converted(path)
+    assert lowtide.verify(path, tflite, shape={"x": [3, 4]}, by_op=True).outputs[0].difference.elements == 15
+    with pytest.raises(lowtide.Usage, match=r"input 'x' is float32\[n, 4\], not \[3, 5\]"):
+        lowtide.verify(path, tflite, shape={"x": [3, 5]})
+
+
+def test_models_with_other_names(net, tmp_path):
+    other = handmade.write(
+        tmp_path / "o.tflite",
+        [("a", handmade.F32, (1, 2)), ("b", handmade.F32, (1, 2))],
+        [handmade.op("ADD", [0, 0], [1])],
+        [0],
+        [1],
+    )
+    with pytest.raises(lowtide.Unsupported, match="the inputs 'x' of the ONNX model are not there; its inputs are 'a'"):
+        lowtide.verify(net[0], other)
+
+
+# ---- Integers ---------------------------------------------------------------------------------------------------------
+
+LABELS = ("q0", "Conv_c1/CONV_2D", "QuantizeLinear_q2/CONV_2D")
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+@pytest.mark.parametrize("names", [("q0", "q1", "q2"), LABELS])
+def test_integer_operators(integers, tmp_path, kernels, names):
+    tflite = integer_models.tflite_model(tmp_path / "q.tflite", names=names)
+    found = lowtide.verify(integers, tflite, by_op=True, random=3, kernels=kernels, min_equal=0.99)
+    assert found.passed, found
+    assert [(of.operators, of.value) for of in found.tensors] == [
+        ("QUANTIZE", "q0"),
+        ("TRANSPOSE+CONV_2D", "q1"),
+        ("CONV_2D", "q2"),
+        ("TRANSPOSE+DEQUANTIZE", "y"),
+    ]
+    steps = [of.difference.steps for of in found.tensors[:3]]
+    assert steps[0].equal == 1.0
+    if kernels == "xnnpack":  # facts: it rounds as ONNX Runtime does
+        assert [of.equal for of in steps] == [1.0, 1.0, 1.0] and found.integers()["equal"] == 1.0
+
+
+def test_a_wrong_weight_is_found_where_it_is(integers, tmp_path):
+    weights = integer_models.W1.copy()
+    weights[2] += 3
+    tflite = integer_models.tflite_model(tmp_path / "q.tflite", weights=weights)
+    found = lowtide.verify(integers, tflite, by_op=True)
+    assert [of.name for of in found.tensors if of.problem] == ["q1"]
+    assert "6 steps off, more than 1" in found.first_difference.problem
+
+
+def test_a_bias_that_is_half_a_step_off(integers, tmp_path):
+    tflite = integer_models.tflite_model(tmp_path / "q.tflite", bias=integer_models.B1 + 400)
+    assert lowtide.verify(integers, tflite, by_op=True).passed
+    found = lowtide.verify(integers, tflite, by_op=True, min_equal=0.95)
+    assert found.first_difference.name == "q1" and "of the elements equal" in found.first_difference.problem
+
+
+def test_a_wrong_operator_without_a_name_is_in_the_next_group(integers, tmp_path):
+    weights = -integer_models.W1
+    tflite = integer_models.tflite_model(tmp_path / "q.tflite", weights=weights, names=("q0", "Conv_c1/CONV_2D", "q2"))
+    found = lowtide.verify(integers, tflite, by_op=True)
+    assert found.first_difference.name == "q2" and found.first_difference.operators == "TRANSPOSE+CONV_2D+CONV_2D"
+
+
+# ---- Cutting ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_cut_has_the_constants_that_it_needs(tmp_path, external):
+    weights = [RNG.random((256, 256)).astype(np.float32) for _ in range(2)]
+    path = models.two_products(tmp_path / "m.onnx", *weights)
+    tflite = models.converted(path, external_buffers=external)
+    x = np.ones((2, 256), np.float32)
+    with tflite_graph.TfliteGraph(str(tflite)) as graph:
+        for op in graph.operators:
+            inputs = [i for i in dict.fromkeys(op.inputs) if i >= 0 and not graph.values[i].constant]
+            cut = tmp_path / f"{op.index}.tflite"
+            graph.cut(str(cut), [op.index], inputs, list(op.outputs))
+            assert cut.stat().st_blocks * 512 < graph.constant_bytes([op.index]) + 32768
+            with lowtide.Runner(cut, kernels="builtin") as runner:
+                got = runner.run(dict.fromkeys(runner.inputs, x))
+            if op.kind == "FULLY_CONNECTED":
+                sums = [w.sum(axis=0) for w in weights]
+                array = next(iter(got.values()))[0]
+                assert any(np.allclose(array, np.maximum(of, 0), rtol=1e-4) or np.allclose(array, of) for of in sums)
+
+
+def test_large_weights_are_not_copied(python, program, tmp_path):
+    subprocess.run(
+        [program, "make-model", "conv-stack", "--size", "256M", "--plain", "-o", tmp_path / "m.onnx", "--quiet"],
+        check=True,
+    )
+    tflite = models.converted(tmp_path / "m.onnx")
+    script = (
+        "import sys, threading, lowtide; from lowtide.run_command import _Samples\n"
+        "with _Samples() as samples: found = lowtide.verify(*sys.argv[1:3], kernels='builtin', max_rss='128M')\n"
+        "print(found.passed, samples.anonymous)"
+    )
+    passed, anonymous = python(script, tmp_path / "m.onnx", tflite).split()
+    assert passed == "True" and int(anonymous) < 150 << 20
+
+
+# ---- The command ------------------------------------------------------------------------------------------------------
+
+
+def command(environment, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "lowtide", "verify", *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_command(environment, net, tmp_path):
+    done = command(environment, *net, "--random", "2", "--by-op", "--json", tmp_path / "v.json")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert "0 outside of the tolerances" in done.stdout
+    values = json.loads((tmp_path / "v.json").read_text())
+    assert values["passed"] and values["samples"] == 2 and values["first_difference"] is None
+    assert {of["name"] for of in values["outputs"]} == {"s", "y"}
+
+
+def test_the_command_fails_with_its_own_status(environment, net, tmp_path):
+    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    done = command(environment, net[0], other)
+    assert done.returncode == 12 and "OUTSIDE" in done.stdout
+    assert done.stderr.startswith(f"lowtide: {other}: 's' (float32): largest error")
+    assert done.stderr.endswith("[different]\n") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--random", "0"], "random is 0, but must be 1 or more"),
+        (["--kernels", "gpu"], "invalid choice: 'gpu'"),
+        (["--by-op", "--by-tensor"], "not allowed with argument"),
+        (["--shape", "x=a"], "'a' is not a list of extents"),
+        (["--inputs", "missing.npz"], "missing.npz: cannot be read: No such file"),
+        (["--inputs", "missing.npz", "--random", "2"], "two kinds of samples"),
+        (["--max-rss", "1X"], "is not a size"),
+    ],
+)
+def test_errors_of_the_command(capsys, net, arguments, message):
+    assert main(["verify", *map(str, net), *arguments]) in (2, 3)
+    text = capsys.readouterr().err
+    assert message in text and text.startswith("lowtide: ") and text.count("\n") == 1, text

@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every operator of a .tflite file alone: it is given ONNX Runtime's values, and its results are compared with them.
+
+A step in one early element of a quantized network spreads over all that follows. So the sharp test of a kernel gives
+it the other runtime's integers. Each operator is cut out of the file (tflite_graph.py). Where a tensor between two
+operators is no value of the ONNX model, they are one group.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .difference import Difference, Sum
+from .errors import Unsupported
+from .matching import Candidates, Order, group_of, orders, stored
+from .onnx_graph import Graph
+from .port import Array, dtype_of
+from .runner import Runner
+from .samples import AnySamples, Sample
+from .tflite_graph import TfliteGraph
+from .tflite_header import TYPE_NAMES, Header
+
+# A tensor that has no value's name is a value if it is as close as this: floats, and quantized ones.
+_CLOSE_DB = 60.0
+_CLOSE_QUANTIZED_DB, _CLOSE_EQUAL = 20.0, 0.95
+# What an open operator takes besides its constants.
+_OPEN = 256 << 10
+_RESHAPES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A tensor of the .tflite file that is a value of the ONNX model.
+
+    Attributes
+    ----------
+    tensor : int
+        Index in the main subgraph.
+    value : str
+        ONNX's name.
+    order : tuple of int
+        Axes of the ONNX value in the order in which the tensor has them.
+    """
+
+    tensor: int
+    value: str
+    order: Order
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Operators that are run as one: indices of operators and of tensors."""
+
+    operators: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorResult:
+    """A tensor that a group of operators computed.
+
+    Attributes
+    ----------
+    operators : tuple of int
+        Indices in the .tflite file.
+    kinds : str
+        Their builtins, such as "CONV_2D" or "DEQUANTIZE+LOGISTIC+QUANTIZE".
+    tensor, value : str
+        Its name, and that of the ONNX value that it was compared with.
+    dtype : str
+        Its element type.
+    quantized : bool
+        Whether its steps stand for real numbers.
+    difference : Difference
+    """
+
+    operators: tuple[int, ...]
+    kinds: str
+    tensor: str
+    value: str
+    dtype: str
+    quantized: bool
+    difference: Difference
+
+
+class Reference:
+    """Values of the ONNX model for a sample, each run giving as many as are asked for."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def fetch(self, sample: Sample, names: Iterable[str]) -> dict[str, Array]:
+        out = {}
+        wanted = []
+        for name in dict.fromkeys(names):
+            if name in sample:
+                out[name] = sample[name]
+            else:
+                wanted.append(name)
+        if wanted:
+            out.update(self._runner.run(sample, wanted))
+        return out
+
+
+class _Operators:
+    """Runs of groups, each in a file of its own; constants of those that stay open have at most `limit` bytes."""
+
+    def __init__(
+        self, tflite: TfliteGraph, header: Header, kernels: str | None, threads: int | None, limit: int
+    ) -> None:
+        self._tflite, self._kernels, self._threads, self._limit = tflite, kernels, threads, limit
+        self._folder = tempfile.TemporaryDirectory(prefix="lowtide-")
+        for name in header.external_files:
+            target = os.path.join(self._folder.name, name)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.symlink(os.path.abspath(os.path.join(os.path.dirname(tflite.path), name)), target)
+        self._open: dict[Group, Runner] = {}
+        self._open_bytes = 0
+        self._count = 0
+
+    def run(self, group: Group, inputs: dict[int, Array]) -> dict[int, Array]:
+        """Results by tensor; `inputs` are as the tensors are stored."""
+        runner = self._open.get(group)
+        if runner is None:
+            runner = self._load(group, {i: array.shape for i, array in inputs.items()})
+            size = _OPEN + self._tflite.constant_bytes(group.operators)
+            if self._open_bytes + size <= self._limit:
+                self._open[group] = runner
+                self._open_bytes += size
+        values = self._tflite.values
+        try:
+            results = runner.run({values[i].name: array for i, array in inputs.items()})
+        finally:
+            if group not in self._open:
+                runner.close()
+        return {i: results[values[i].name] for i in group.outputs}
+
+    def _load(self, group: Group, shapes: dict[int, tuple[int, ...]]) -> Runner:
+        self._count += 1
+        path = os.path.join(self._folder.name, f"{self._count}.tflite")
+        self._tflite.cut(path, group.operators, group.inputs, group.outputs, shapes)
+        try:
+            return Runner(path, kernels=self._kernels, threads=self._threads)
+        except Unsupported as error:
+            message = str(error).replace(path, self._tflite.path)
+            raise Unsupported(
+                f"{message}; operators {', '.join(map(str, group.operators))} alone", file=self._tflite.path
+            ) from error
+        finally:
+            os.unlink(path)  # it is mapped
+
+    def forget(self) -> None:
+        for runner in self._open.values():
+            runner.close()
+        self._open.clear()
+        self._open_bytes = 0
+
+    def close(self) -> None:
+        self.forget()
+        self._folder.cleanup()
+
+
+class ByOperator:
+    """Compares operators and finds which tensors are which values.
+
+    Parameters
+    ----------
+    graph, tflite, header
+        Both models.
+    candidates : Candidates
+    reference : Reference
+    border : dict of int to Match
+        Inputs and outputs of the .tflite file.
+    kernels, threads
+        As for Runner.
+    limit : int
+        Bytes that values of ONNX Runtime may take, and that constants of operators that are kept open may have.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        tflite: TfliteGraph,
+        header: Header,
+        candidates: Candidates,
+        reference: Reference,
+        border: dict[int, Match],
+        *,
+        kernels: str | None,
+        threads: int | None,
+        limit: int,
+    ) -> None:
+        self._graph, self._tflite, self._header = graph, tflite, header
+        self._candidates, self._reference, self._limit = candidates, reference, limit
+        self._runs = _Operators(tflite, header, kernels, threads, limit)
+        inputs = {port.index for signature in header.signatures for _, port in signature.inputs}
+        self._outputs = {i: match for i, match in border.items() if i not in inputs}
+        self._inputs = {i: match for i, match in border.items() if i in inputs}
+        self.matches: dict[int, Match] = dict(self._inputs)
+        self.groups: list[Group] = []
+        # (tensor, shape of the ONNX value) -> the tensor's shape
+        self._shapes: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
+
+    def close(self) -> None:
+        self._runs.close()
+
+    def __enter__(self) -> ByOperator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- Arrays as the .tflite file has them ---------------------------------------------------------------------------
+
+    def dtype(self, tensor: int) -> np.dtype[Any]:
+        value = self._tflite.values[tensor]
+        return dtype_of(TYPE_NAMES.get(value.tensor.type), repr(value.name))
+
+    def _stored(self, match: Match, array: Array, shape: Sequence[int] | None = None) -> Array:
+        value = self._tflite.values[match.tensor]
+        if shape is None:
+            shape = self._shape_for(match, array)
+        return stored(array, match.order, shape, value, self.dtype(match.tensor))
+
+    def _shape_for(self, match: Match, array: Array) -> tuple[int, ...]:
+        """The shape in which an input of a group is given: as it was computed, or the file's with dynamic extents filled in."""
+        seen = self._shapes.get((match.tensor, array.shape))
+        if seen is not None:
+            return seen
+        shape = filled([array.shape[i] for i in match.order], self._tflite.values[match.tensor].tensor.shape)
+        if shape is None:
+            raise Unsupported(
+                f"{self._tflite.path}: tensor {self._tflite.values[match.tensor].name!r} has dynamic extents that "
+                f"{list(array.shape)} of the ONNX value does not tell; give samples of one shape",
+                file=self._tflite.path,
+            )
+        return shape
+
+    def difference(self, match: Match, expected: Array, got: Array, into: Sum) -> None:
+        """Adds the difference of a tensor and the ONNX value, in the tensor's steps if it is quantized."""
+        value = self._tflite.values[match.tensor]
+        want = self._stored(match, expected, got.shape)
+        scale, zero = (1.0, 0.0)
+        if value.quantization is not None and want.dtype.kind in "iu":
+            scale, zero = value.quantization.over(got.ndim)
+        into.add(want, got, scale, zero)
+
+    # ---- Finding values ------------------------------------------------------------------------------------------------
+
+    def find(self, sample: Sample) -> None:
+        """Finds `matches` and `groups` with one sample."""
+        for chunk in self._chunks():
+            names = [name for op in chunk for i in op_tensors(self._tflite, op) for name in self._names(i)]
+            values = self._reference.fetch(sample, names)
+            for op in chunk:
+                self._find_of(op, sample, values)
+        self._merge_outputs()
+
+    def _names(self, tensor: int) -> list[str]:
+        if tensor in self.matches:
+            return [self.matches[tensor].value]
+        if tensor < 0 or self._tflite.values[tensor].constant:
+            return []
+        return self._candidates.of(tensor)
+
+    def _chunks(self) -> Iterator[list[int]]:
+        """Operators in their order, in parts whose values fit."""
+        chunk: list[int] = []
+        size = 0
+        for operator in self._tflite.operators:
+            count = sum(
+                self._bytes([i]) * max(len(self._names(i)), 1)
+                for i in op_tensors(self._tflite, operator.index)
+                if not self._tflite.values[i].constant
+            )
+            if chunk and size + count > self._limit:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(operator.index)
+            size += count
+        if chunk:
+            yield chunk
+
+    def _value(self, sample: Sample, values: dict[str, Array], name: str) -> Array:
+        if name not in values:
+            values.update(self._reference.fetch(sample, [name]))
+        return values[name]
+
+    def _find_of(self, op: int, sample: Sample, values: dict[str, Array]) -> None:
+        for tensor in self._tflite.operators[op].outputs:
+            if tensor in self.matches or tensor < 0:
+                continue
+            names = self._candidates.of(tensor)
+            found = group_of(self._tflite, tensor, self.matches) if names else None
+            if found is None or not found[1]:
+                continue
+            group = Group(tuple(found[0]), tuple(found[1]), (tensor,))
+            inputs = {
+                i: self._stored(self.matches[i], self._value(sample, values, self.matches[i].value))
+                for i in group.inputs
+            }
+            got = self._runs.run(group, inputs)[tensor]
+            if tensor in self._outputs:
+                match: Match | None = self._outputs[tensor]
+            else:
+                match = self._closest(tensor, self._possible(op, tensor, got.shape, sample, values), got, values)
+                if match is not None and self._is_multiple(match, values[match.value], got):
+                    match = None
+            if match is not None:
+                self._accept(match, group)
+                self._shapes[tensor, self._value(sample, values, match.value).shape] = got.shape
+
+    def _reshaped(self, op: int, tensor: int) -> Match | None:
+        """A reshape's result as the elements of its input: in their order, which an order of axes may not be able to say.
+
+        A flattened image with channels last is such a result; the weights of the product behind it are in that order.
+        """
+        operator = self._tflite.operators[op]
+        if operator.kind not in _RESHAPES or operator.inputs[0] not in self.matches:
+            return None
+        return dataclasses.replace(self.matches[operator.inputs[0]], tensor=tensor)
+
+    def _accept(self, match: Match, group: Group) -> None:
+        self.matches[match.tensor] = match
+        self.groups.append(group)
+
+    def _closest(self, tensor: int, possible: Iterable[Match], got: Array, values: dict[str, Array]) -> Match | None:
+        """The match in which the numbers are closest; None if they are not close and the tensor has no value's name."""
+        best: Match | None = None
+        best_score, best_is_close = -np.inf, False
+        for match in possible:
+            named = self._candidates.is_named(tensor, match.value)
+            if best is not None and not named and (best_is_close or self._is_multiple(best, values[best.value], got)):
+                break
+            total = Sum()
+            self.difference(match, values[match.value], got, total)
+            result = total.result()
+            score = result.snr_db
+            if result.steps is None:
+                close = score >= _CLOSE_DB
+            else:
+                close = score >= _CLOSE_QUANTIZED_DB or result.steps.equal >= _CLOSE_EQUAL
+            if (close or named) and (close, score) > (best_is_close, best_score):
+                best, best_score, best_is_close = match, score, close
+            if best_score == np.inf:
+                break
+        return best
+
+    def _is_multiple(self, match: Match, expected: Array, got: Array) -> bool:
+        """Whether a tensor is its value times a constant, or times one for each index of an axis.
+
+        A scale that is applied later in the ONNX model may have been drawn into weights that come earlier. Then the tensor is
+        no value, and is inside of the group that ends behind the scale.
+        """
+        if expected.dtype.kind != "f" or got.size == 0:
+            return False
+        value = self._tflite.values[match.tensor]
+        real = got.astype(np.float64)
+        if got.dtype.kind in "iu":
+            if value.quantization is None:
+                return False
+            scale, zero = value.quantization.over(got.ndim)
+            real = (real - zero) * scale
+        want = expected.astype(np.float64).transpose(match.order).reshape(got.shape)
+        enough = _CLOSE_DB if got.dtype.kind == "f" else _CLOSE_QUANTIZED_DB
+        if _decibels(want, real) >= enough:
+            return False
+        axes = [None, *(axis for axis in range(got.ndim) if 1 < got.shape[axis] < got.size)]
+        return any(_decibels(want * _factors(want, real, axis), real) >= enough for axis in axes)
+
+    def _possible(
+        self, op: int, tensor: int, shape: Sequence[int], sample: Sample, values: dict[str, Array]
+    ) -> Iterator[Match]:
+        """What a tensor may be, the likeliest first; values are fetched when their turn comes."""
+        same = self._reshaped(op, tensor)
+        for name in self._candidates.of(tensor):
+            for order in orders(self._value(sample, values, name).shape, shape):
+                yield Match(tensor, name, order)
+        if same is not None:
+            self._value(sample, values, same.value)
+            yield same
+        # An activation that was drawn into the operator: the tensor has kept the name from before it.
+        behind = self._candidates.behind_name(tensor)
+        values.update(self._reference.fetch(sample, [name for name in behind if name not in values]))
+        for name in behind:
+            for order in orders(self._value(sample, values, name).shape, shape):
+                yield Match(tensor, name, order)
+
+    def _merge_outputs(self) -> None:
+        """One group for tensors that the same operators compute."""
+        merged: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+        for group in self.groups:
+            merged.setdefault((group.operators, group.inputs), []).extend(group.outputs)
+        self.groups = [Group(ops, inputs, tuple(outputs)) for (ops, inputs), outputs in merged.items()]
+
+    # ---- Comparing -----------------------------------------------------------------------------------------------------
+
+    def compare(self, samples: AnySamples) -> list[OperatorResult]:
+        """All groups over all samples, in the file's order."""
+        sums: dict[int, Sum] = {i: Sum() for group in self.groups for i in group.outputs}
+        for chunk in self._group_chunks():
+            names = [self.matches[i].value for group in chunk for i in (*group.inputs, *group.outputs)]
+            for sample in samples:
+                values = self._reference.fetch(sample, names)
+                for group in chunk:
+                    inputs = {i: self._stored(self.matches[i], values[self.matches[i].value]) for i in group.inputs}
+                    for i, got in self._runs.run(group, inputs).items():
+                        self.difference(self.matches[i], values[self.matches[i].value], got, sums[i])
+        assert all(of.arrays == samples.count for of in sums.values())
+        return [self._result(group, i, sums[i]) for group in self.groups for i in group.outputs]
+
+    def _result(self, group: Group, tensor: int, total: Sum) -> OperatorResult:
+        value = self._tflite.values[tensor]
+        dtype = self.dtype(tensor)
+        return OperatorResult(
+            group.operators,
+            "+".join(self._tflite.operators[op].kind for op in group.operators),
+            value.name,
+            self.matches[tensor].value,
+            dtype.name,
+            value.quantization is not None and dtype.kind in "iu",
+            total.result(),
+        )
+
+    def _group_chunks(self) -> Iterator[list[Group]]:
+        """Groups in their order, in parts whose values fit."""
+        chunk: list[Group] = []
+        seen: set[int] = set()
+        size = 0
+        for group in self.groups:
+            own = {*group.inputs, *group.outputs}
+            if chunk and size + self._bytes(own - seen) > self._limit:
+                yield chunk
+                chunk, seen, size = [], set(), 0
+            chunk.append(group)
+            size += self._bytes(own - seen)
+            seen |= own
+        if chunk:
+            yield chunk
+
+    def _bytes(self, tensors: Iterable[int]) -> int:
+        """What ONNX Runtime's values for tensors take, with the copy that Python gets."""
+        return sum(8 * _elements(self._tflite.values[i].tensor.shape) for i in tensors)
+
+
+def op_tensors(tflite: TfliteGraph, operator: int) -> list[int]:
+    """Inputs and outputs of an operator that are there."""
+    of = tflite.operators[operator]
+    return [i for i in dict.fromkeys((*of.inputs, *of.outputs)) if i >= 0]
+
+
+def _elements(shape: Sequence[int | None]) -> int:
+    return int(np.prod([1 if n is None else n for n in shape], dtype=np.int64))
+
+
+def _factors(want: Array, real: Array, axis: int | None) -> Array:
+    """The factors, one or one for each index of an axis, by which `want` comes closest to `real`."""
+    others = tuple(i for i in range(want.ndim) if i != axis)
+    squares = np.sum(want * want, axis=others, keepdims=True)
+    factors: Array = np.sum(want * real, axis=others, keepdims=True) / np.where(squares == 0, 1, squares)
+    return factors
+
+
+def _decibels(want: Array, real: Array) -> float:
+    with np.errstate(all="ignore"):
+        error = real - want
+        noise, signal = float(np.sum(error * error)), float(np.sum(real * real))
+    if not np.isfinite(noise) or not np.isfinite(signal) or signal == 0:
+        return -np.inf
+    return np.inf if noise == 0 else 10 * float(np.log10(signal / noise))
+
+
+def filled(moved: Sequence[int], shape: Sequence[int | None]) -> tuple[int, ...] | None:
+    """A shape with dynamic extents, filled in from an array's extents in its order; None if they do not tell."""
+    if len(moved) == len(shape) and all(b is None or a == b for a, b in zip(moved, shape)):
+        return tuple(moved)
+    known, count = _elements(shape), _elements(moved)
+    if shape.count(None) > 1 or known == 0 or count % known != 0:
+        return None
+    out = tuple(count // known if n is None else n for n in shape)
+    return out if _elements(out) == count else None

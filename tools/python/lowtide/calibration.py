@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""calibrate: runs samples through an ONNX model and keeps the range of every tensor.
+
+Tensors that are observed are outputs of the model and stay in memory until the run is over. So they are taken in groups
+that fit, with one run of each sample for each group.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Union
+
+from . import memory
+from .errors import Unsupported
+from .onnx_graph import Graph, graph_hash, read_graph
+from .port import Array, Port
+from .ranges import FORMAT, VERSION, TensorRange, write_ranges
+from .runner import Runner
+from .samples import AnySamples, GivenSamples, Sample, Samples
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+# What observed tensors may take where nobody says.
+_LIMIT = 512 << 20
+# ONNX Runtime's tensor, and the copy that Python gets.
+_COPIES = 2
+# Operators whose first input has a mean by channel: axis of the channels.
+_CHANNEL_AXIS = {
+    "Conv": 1,
+    "ConvTranspose": 1,
+    "DeformConv": 1,
+    "Gemm": -1,
+    "GRU": -1,
+    "LSTM": -1,
+    "MatMul": -1,
+    "RNN": -1,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What `calibrate` found.
+
+    Attributes
+    ----------
+    samples : int
+        How many were run.
+    runs : int
+        Runs of each sample: groups of tensors that fitted into memory.
+    content : dict
+        The ranges file (docs/quantization.md).
+    unseen : list of str
+        Tensors of floats that had no finite value in any sample, and are not in the file's `tensors`.
+    """
+
+    samples: int
+    runs: int
+    content: dict[str, Any]
+    unseen: list[str]
+
+
+def _observed(graph: Graph) -> list[str]:
+    """Inputs, and what nodes compute from them, in the model's order; not what is constant."""
+    moving = dict.fromkeys(graph.inputs)
+    for node in graph.nodes:
+        # Branches and loop bodies use values of the graph without naming them here; so does a generator of numbers.
+        if any(name in moving for name in node.inputs) or node.operator in _WITHOUT_INPUTS:
+            moving.update(dict.fromkeys(name for name in node.outputs if name))
+    return list(moving)
+
+
+_WITHOUT_INPUTS = {"If", "Loop", "Scan", "RandomNormal", "RandomUniform"}
+
+
+def _channel_axes(graph: Graph) -> dict[str, int]:
+    axes: dict[str, int] = {}
+    for node in graph.nodes:
+        if node.operator in _CHANNEL_AXIS and node.inputs:
+            axes.setdefault(node.inputs[0], _CHANNEL_AXIS[node.operator])
+    return axes
+
+
+def _bytes(port: Port, symbols: Mapping[str, int], unknown: int) -> int:
+    """Bytes of a tensor; extents that only a run knows count as `unknown` elements together."""
+    count = port.dtype.itemsize
+    for extent in port.shape:
+        if isinstance(extent, str) and extent in symbols:
+            extent = symbols[extent]
+        if not isinstance(extent, int):
+            return unknown
+        count *= extent
+    return count
+
+
+def _symbols(ports: Mapping[str, Port], sample: Sample) -> dict[str, int]:
+    return {
+        extent: n
+        for name, port in ports.items()
+        for extent, n in zip(port.shape, sample[name].shape)
+        if isinstance(extent, str)
+    }
+
+
+class _Observer:
+    """Runs samples for groups of tensors."""
+
+    def __init__(self, runner: Runner, samples: AnySamples, limit: int, progress: Callable[[int, int], None]) -> None:
+        self._runner, self._samples, self._limit, self._progress = runner, samples, limit, progress
+        self.groups = 0
+
+    def groups_of(self, ports: Mapping[str, Port]) -> list[list[str]]:
+        """Tensors in groups that fit, in the model's order."""
+        symbols = _symbols(self._runner.inputs, next(iter(self._samples)))
+        known = [n for n in (_bytes(port, symbols, -1) for port in ports.values()) if n >= 0]
+        unknown = max(known, default=1 << 20)
+        groups: list[list[str]] = [[]]
+        size = 0
+        for name, port in ports.items():
+            count = _COPIES * _bytes(port, symbols, unknown)
+            if groups[-1] and size + count > self._limit:
+                groups.append([])
+                size = 0
+            groups[-1].append(name)
+            size += count
+        return groups
+
+    def observe(self, names: list[str], ranges: dict[str, TensorRange]) -> None:
+        """Runs all samples for a group; two halves of it if it turns out not to fit."""
+        for done, sample in enumerate(self._samples, 1):
+            size = self._run(sample, names, ranges)
+            # If a later sample needs more than the first one, the group stays as it is: it has been counted.
+            if done == 1 and len(names) > 1 and size > self._limit:
+                break
+            self._progress(self.groups, done)
+        else:
+            self.groups += 1
+            return
+        for name in names:
+            ranges[name].reset()
+        half = len(names) // 2
+        for part in (names[:half], names[half:]):
+            self.observe(part, ranges)
+
+    def _run(self, sample: Sample, names: list[str], ranges: dict[str, TensorRange]) -> int:
+        size = 0
+        inner = [name for name in names if name not in sample]
+        arrays = self._runner.run(sample, inner) if inner else {}
+        for name in names:
+            array = sample[name] if name in sample else arrays.pop(name)
+            size += _COPIES * array.nbytes
+            ranges[name].add(array)
+        return size
+
+
+def _nothing(group: int, sample: int) -> None:
+    del group, sample
+
+
+def calibrate(
+    model: PathLike,
+    output: PathLike | None = None,
+    *,
+    samples: PathLike | Sequence[Mapping[str, Array]],
+    max_rss: int | str | None = None,
+    threads: int | None = None,
+    optimization: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Calibration:
+    """Finds the ranges of the tensors of an ONNX model.
+
+    ONNX Runtime runs the samples one after the other. Memory does not grow with their number.
+
+    Parameters
+    ----------
+    model : path
+        The .onnx file.
+    output : path, optional
+        Where to write the ranges (docs/quantization.md).
+    samples : path or sequence of mappings
+        A folder of .npz files (one sample each), an .npz file, or arrays by input name for each sample.
+    max_rss : int or str, optional
+        Memory that the model and the observed tensors may take, in bytes or as "512M". Observed tensors get half.
+    threads : int, optional
+        Threads of one operator.
+    optimization : str, optional
+        Of ONNX Runtime: "none", "basic", "extended" or "all".
+    progress : callable, optional
+        Called after each run with the number of the group and of the sample.
+
+    Returns
+    -------
+    Calibration
+
+    Raises
+    ------
+    Error
+        If the model or a sample cannot be run. Samples that do not fit: the message names the file, the input and both
+        shapes. There is no output then.
+    TypeError
+        For an argument of a wrong type.
+    """
+    path = os.fspath(model)
+    if not isinstance(path, str):
+        raise TypeError(f"model must be a str or os.PathLike of str, not {type(model).__name__}")
+    limit = None if max_rss is None else memory.size("max_rss", max_rss)
+    half = None if limit is None else max(limit // 2, 1)
+    graph = read_graph(path)
+    axes = _channel_axes(graph)
+    with Runner(path, max_rss=half, threads=threads, optimization=optimization) as runner:
+        given: AnySamples
+        if isinstance(samples, (str, os.PathLike)):
+            given = Samples(samples, runner.inputs)
+        else:
+            given = GivenSamples(list(samples), runner.inputs)
+        if given.count == 0:
+            raise Unsupported(f"{path}: no samples: there are no ranges without any", file=path)
+        candidates = _observed(graph)
+        ports = dict(runner.inputs)
+        ports.update(runner.inner_ports([name for name in candidates if name in graph.producer]))
+        floats = {name: ports[name] for name in candidates if name in ports and ports[name].dtype.kind == "f"}
+        ranges = {name: TensorRange(axes.get(name)) for name in floats}
+        observer = _Observer(runner, given, _LIMIT if half is None else half, progress or _nothing)
+        if floats:
+            for group in observer.groups_of(floats):
+                observer.observe(group, ranges)
+    unseen = [name for name, of in ranges.items() if not of.seen]
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "graph": graph_hash(graph),
+        "samples": given.count,
+        "unseen": sorted(unseen),
+        "tensors": {name: of.values() for name, of in ranges.items() if of.seen},
+    }
+    if output is not None:
+        write_ranges(os.fspath(output), content)
+    return Calibration(given.count, observer.groups, content, unseen)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes of an .onnx file's main graph, and where values go. No bytes of weights are read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator
+
+from .onnx_header import Field, Reader
+
+# Field numbers of schemas/onnx.proto.
+_MODEL_GRAPH = 7
+_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
+_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_DOMAIN = 1, 2, 3, 4, 7
+_TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_NAME = 1, 2, 8
+_SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A node; an optional input that is not given is empty."""
+
+    name: str
+    operator: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        """What the program calls it: its name, or else its first output."""
+        return self.name or next((name for name in self.outputs if name), "")
+
+
+@dataclasses.dataclass(frozen=True)
+class Initializer:
+    """A weight: its name, ONNX's number of its element type, its shape."""
+
+    name: str
+    type: int
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass
+class Graph:
+    """The main graph.
+
+    Attributes
+    ----------
+    nodes : list of Node
+        In the file's order.
+    inputs, outputs : list of str
+        Names; `inputs` without those of initializers.
+    initializers : dict of str to Initializer
+        Without sparse ones.
+    """
+
+    nodes: list[Node]
+    inputs: list[str]
+    outputs: list[str]
+    initializers: dict[str, Initializer]
+
+    def __post_init__(self) -> None:
+        self.producer: dict[str, Node] = {}
+        self.users: dict[str, list[Node]] = defaultdict(list)
+        for node in self.nodes:
+            for name in node.outputs:
+                if name:
+                    self.producer[name] = node
+            for name in dict.fromkeys(node.inputs):
+                if name:
+                    self.users[name].append(node)
+
+
+def _node(reader: Reader, field: Field) -> Node:
+    inputs: list[str] = []
+    outputs: list[str] = []
+    texts = {_NODE_NAME: "", _NODE_OPERATOR: "", _NODE_DOMAIN: ""}
+    for part in reader.fields(field.value, field.end):
+        if part.kind != 2:
+            continue
+        if part.number == _NODE_INPUT:
+            inputs.append(reader.text(part))
+        elif part.number == _NODE_OUTPUT:
+            outputs.append(reader.text(part))
+        elif part.number in texts:
+            texts[part.number] = reader.text(part)
+    return Node(texts[_NODE_NAME], texts[_NODE_OPERATOR], texts[_NODE_DOMAIN], tuple(inputs), tuple(outputs))
+
+
+def _varints(reader: Reader, field: Field) -> Iterator[int]:
+    """A repeated number: one, or packed ones."""
+    if field.kind == 0:
+        yield field.varint
+        return
+    at = field.value
+    while at < field.end:
+        value, at = reader.varint(at, field.end)
+        yield value
+
+
+def _initializer(reader: Reader, field: Field) -> Initializer:
+    name, kind = "", 0
+    shape: list[int] = []
+    for part in reader.fields(field.value, field.end):
+        if part.number == _TENSOR_NAME and part.kind == 2:
+            name = reader.text(part)
+        elif part.number == _TENSOR_TYPE and part.kind == 0:
+            kind = part.varint
+        elif part.number == _TENSOR_DIMS and part.kind in (0, 2):
+            shape += _varints(reader, part)
+    return Initializer(name, kind, tuple(shape))
+
+
+def _value_name(reader: Reader, field: Field) -> str:
+    return next((reader.text(part) for part in reader.fields(field.value, field.end) if part.number == 1), "")
+
+
+def read_graph(path: str) -> Graph:
+    """Reads the main graph of an .onnx file.
+
+    Raises
+    ------
+    NotFound, Malformed
+        If there is no such file, or if it is not an ONNX model.
+    """
+    reader = Reader(path)
+    nodes: list[Node] = []
+    inputs: list[str] = []
+    outputs: list[str] = []
+    initializers: dict[str, Initializer] = {}
+    sparse: set[str] = set()
+    try:
+        for field in reader.fields(0, reader.size):
+            if field.number != _MODEL_GRAPH or field.kind != 2:
+                continue
+            for inner in reader.fields(field.value, field.end):
+                if inner.kind != 2:
+                    continue
+                if inner.number == _GRAPH_NODE:
+                    nodes.append(_node(reader, inner))
+                elif inner.number == _GRAPH_INITIALIZER:
+                    tensor = _initializer(reader, inner)
+                    initializers[tensor.name] = tensor
+                elif inner.number == _SPARSE_INITIALIZER:
+                    for part in reader.fields(inner.value, inner.end):
+                        if part.number == _SPARSE_VALUES and part.kind == 2:
+                            sparse.add(_initializer(reader, part).name)
+                elif inner.number == _GRAPH_INPUT:
+                    inputs.append(_value_name(reader, inner))
+                elif inner.number == _GRAPH_OUTPUT:
+                    outputs.append(_value_name(reader, inner))
+    finally:
+        reader.close()
+    constants = {*initializers, *sparse}
+    return Graph(nodes, [name for name in inputs if name not in constants], outputs, initializers)
+
+
+def graph_hash(graph: Graph) -> str:
+    """Digest of a graph without its weights, as a ranges file has it (docs/quantization.md has the format).
+
+    FNV-1a of 64 bits: it tells models apart, and is no protection against anybody.
+    """
+    fields: list[str] = []
+    for node in graph.nodes:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        fields += ["N", node.name, domain, node.operator, str(len(node.inputs)), *node.inputs]
+        fields += [str(len(node.outputs)), *node.outputs]
+    for tensor in sorted(graph.initializers.values(), key=lambda of: _utf8(of.name)):
+        fields += ["W", tensor.name, str(tensor.type), str(len(tensor.shape)), *map(str, tensor.shape)]
+    fields += ["I", str(len(graph.inputs)), *graph.inputs, "O", str(len(graph.outputs)), *graph.outputs]
+    value = 0xCBF29CE484222325
+    for field in fields:
+        for byte in (*_utf8(field), 0):
+            value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

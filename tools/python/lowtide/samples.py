@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of a model, one sample at a time: from .npz files, or random.
+
+A FILE.npz has an array for each input, of the input's shape (one sample) or with one axis more in front (samples). In a
+folder each .npz file is a sample, in the order of their names; for a model with one input each .npy file as well. Files
+are read sample by sample: memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, Union
+
+import numpy as np
+
+from .errors import Malformed, NotFound, Usage
+from .port import Array, Port, checked_inputs
+
+PathLike = Union[str, "os.PathLike[str]"]
+Sample = dict[str, Array]
+_BROKEN = (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+
+
+def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]], rng: np.random.Generator) -> Sample:
+    """Floats from 0 to 1, 8-bit integers of the whole range, other integers 0 and 1.
+
+    Raises
+    ------
+    Usage
+        For an input of strings.
+    """
+    out = {}
+    for name, port in ports.items():
+        shape = tuple(shapes[name])
+        if port.dtype.kind in "OSU":
+            raise Usage(f"input {name!r} is of strings, which have no random values: give arrays", input=name)
+        if port.dtype.name in ("int8", "uint8"):
+            of = np.iinfo(port.dtype)
+            out[name] = rng.integers(of.min, of.max + 1, shape, port.dtype)
+        elif port.dtype.kind in "biu":
+            out[name] = rng.integers(0, 2, shape).astype(port.dtype)
+        else:
+            out[name] = np.asarray(rng.random(shape)).astype(port.dtype)
+    return out
+
+
+class _Member:
+    """An array of an .npz file, read in pieces."""
+
+    def __init__(self, path: str, archive: zipfile.ZipFile, member: str) -> None:
+        self._path, self.name = path, member[: -len(".npy")]
+        self._file: IO[bytes] = archive.open(member)
+        try:
+            version = np.lib.format.read_magic(self._file)
+            readers: dict[tuple[int, int], Any] = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }
+            if version not in readers:
+                raise ValueError(f"version {version} of the array format")
+            self.shape, self.by_column, self.dtype = readers[version](self._file)
+        except _BROKEN as error:
+            raise self._malformed(error) from error
+        if self.dtype.hasobject:
+            raise Malformed(f"{path}: array {self.name!r} is of Python objects, not of numbers", file=path)
+
+    def _malformed(self, error: Exception) -> Malformed:
+        return Malformed(f"{self._path}: array {self.name!r} cannot be read: {error}", file=self._path)
+
+    def read(self, shape: Sequence[int]) -> Array:
+        """The next elements, as an array of a shape."""
+        count = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
+        try:
+            data = self._file.read(count)
+        except _BROKEN as error:
+            raise self._malformed(error) from error
+        if len(data) < count:
+            raise Malformed(f"{self._path}: array {self.name!r} ends early", file=self._path)
+        array: Array = np.frombuffer(data, self.dtype).reshape(shape, order="F" if self.by_column else "C")
+        return array
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Samples:
+    """Samples for a model.
+
+    Parameters
+    ----------
+    source : path
+        A folder or an .npz file.
+    ports : mapping of str to Port
+        The model's inputs.
+
+    Raises
+    ------
+    NotFound, Malformed, Usage
+        Usage: an array whose name, element type or shape does not fit; the message names the file, the input and both
+        shapes. Each file of a folder is checked when its turn comes.
+    """
+
+    def __init__(self, source: PathLike, ports: Mapping[str, Port]) -> None:
+        self._source, self._ports = os.fspath(source), ports
+        if os.path.isdir(self._source):
+            try:
+                names = sorted(os.listdir(self._source))
+            except OSError as error:
+                raise NotFound(f"{self._source}: cannot be read: {error.strerror}", file=self._source) from error
+            ends = (".npz", ".npy") if len(ports) == 1 else (".npz",)
+            self._files = [os.path.join(self._source, name) for name in names if name.endswith(ends)]
+            if not self._files:
+                raise NotFound(
+                    f"{self._source}: has no file {' or '.join('*' + end for end in ends)}", file=self._source
+                )
+            self.count = len(self._files)
+        else:
+            self._files = []
+            with contextlib.closing(_Archive(self._source, ports)) as archive:
+                self.count = archive.count
+
+    def __iter__(self) -> Iterator[Sample]:
+        if not self._files:
+            with contextlib.closing(_Archive(self._source, self._ports)) as archive:
+                yield from archive
+            return
+        for path in self._files:
+            yield self._of_file(path)
+
+    def _of_file(self, path: str) -> Sample:
+        if path.endswith(".npy"):
+            try:
+                array = np.load(path, allow_pickle=False)
+            except _BROKEN as error:
+                raise Malformed(f"{path}: is not an array of numbers: {error}", file=path) from error
+            return _checked(path, self._ports, {next(iter(self._ports)): array})
+        with contextlib.closing(_Archive(path, self._ports)) as archive:
+            if archive.count != 1 or archive.stacked:
+                name = next(iter(self._ports))
+                raise Usage(
+                    f"{path}: input {name!r} is {self._ports[name]}, not {list(archive.shape_of(name))}: each file of "
+                    "the folder is one sample",
+                    file=path,
+                    input=name,
+                )
+            return next(iter(archive))
+
+
+class _Archive:
+    """An .npz file with one sample or more."""
+
+    def __init__(self, path: str, ports: Mapping[str, Port]) -> None:
+        self._path, self._ports = path, ports
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except OSError as error:
+            raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
+        except (zipfile.BadZipFile, ValueError) as error:
+            raise Malformed(f"{path}: is not an .npz file: {error}", file=path) from error
+        self._members: dict[str, _Member] = {}
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        names = [name for name in self._zip.namelist() if name.endswith(".npy")]
+        given = [name[: -len(".npy")] for name in names]
+        for name in given:
+            if name not in self._ports:
+                raise Usage(
+                    f"{self._path}: array {name!r} is no input of the model; its inputs are "
+                    f"{', '.join(map(repr, self._ports))}",
+                    file=self._path,
+                    input=name,
+                )
+        for name in self._ports:
+            if name not in given:
+                raise Usage(f"{self._path}: no array for input {name!r}", file=self._path, input=name)
+            self._members[name] = _Member(self._path, self._zip, name + ".npy")
+        self.stacked, self.count = False, 1
+        counts: dict[str, int] = {}
+        for name, port in self._ports.items():
+            shape = self.shape_of(name)
+            if len(shape) == len(port.shape) + 1:
+                counts[name] = shape[0]
+        if counts:
+            self.stacked = True
+            for name, port in self._ports.items():
+                if name not in counts or len(set(counts.values())) > 1:
+                    shapes = ", ".join(f"{other!r} {list(self.shape_of(other))}" for other in self._ports)
+                    raise Usage(
+                        f"{self._path}: the inputs do not have the same number of samples in front: {shapes}; input "
+                        f"{name!r} is {port}",
+                        file=self._path,
+                        input=name,
+                    )
+                if self._members[name].by_column and counts[name] > 1:
+                    raise Usage(
+                        f"{self._path}: array {name!r} is in column-major order, so that its samples are not one behind "
+                        "the other; write it with numpy.ascontiguousarray",
+                        file=self._path,
+                        input=name,
+                    )
+            self.count = next(iter(counts.values()))
+            if self.count == 0:
+                raise Usage(f"{self._path}: has no samples", file=self._path)
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        return tuple(self._members[name].shape)
+
+    def __iter__(self) -> Iterator[Sample]:
+        for _ in range(self.count):
+            arrays = {name: of.read(of.shape[1:] if self.stacked else of.shape) for name, of in self._members.items()}
+            yield _checked(self._path, self._ports, arrays)
+
+    def close(self) -> None:
+        for of in self._members.values():
+            of.close()
+        self._zip.close()
+
+
+def _checked(path: str, ports: Mapping[str, Port], arrays: Sample) -> Sample:
+    try:
+        return checked_inputs(ports, arrays)
+    except Usage as error:
+        raise Usage(f"{path}: {error}", file=path, input=error.input) from error
+
+
+class RandomSamples:
+    """The same random samples each time that they are gone through."""
+
+    def __init__(self, count: int, seed: int, ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]) -> None:
+        self.count, self._seed, self._ports, self._shapes = count, seed, ports, shapes
+
+    def __iter__(self) -> Iterator[Sample]:
+        rng = np.random.default_rng(self._seed)
+        for _ in range(self.count):
+            yield random_sample(self._ports, self._shapes, rng)
+
+
+class GivenSamples:
+    """Samples that are in memory."""
+
+    def __init__(self, arrays: Sequence[Mapping[str, Array]], ports: Mapping[str, Port]) -> None:
+        self._arrays = [checked_inputs(ports, of) for of in arrays]
+        self.count = len(self._arrays)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._arrays)
+
+
+AnySamples = Union[Samples, RandomSamples, GivenSamples]

@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verify: a .tflite file against the ONNX model that it was made from, by the numbers of both runtimes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from . import memory
+from .by_operator import ByOperator, Match, OperatorResult, Reference
+from .difference import Difference, Sum
+from .errors import Usage
+from .matching import Candidates, border_order, check_names, quantized, stored, unstored
+from .onnx_graph import Graph, read_graph
+from .port import Array, Extent, Port, unknown_name
+from .runner import Runner
+from .samples import AnySamples, GivenSamples, RandomSamples, Sample, Samples
+from .tflite_graph import TfliteGraph, Value
+from .tflite_header import Header, Signature, read_header
+
+PathLike = Union[str, "os.PathLike[str]"]
+# What values of one run may take where nobody says.
+_LIMIT = 512 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerances:
+    """What a tensor must keep to; None is no bound.
+
+    Attributes
+    ----------
+    rtol, atol : float
+        Tensors of floats: the largest error is at most atol + rtol * (largest magnitude of ONNX Runtime's tensor).
+    min_snr : float or None
+        Tensors of floats and quantized ones: least signal-to-noise ratio in dB. Where it is given, `rtol`, `atol` and
+        `max_steps` bound nothing.
+    max_steps : int
+        Quantized tensors, and other 8-bit and 16-bit integers: most steps that an element is off. Integers of 32 and 64
+        bits and booleans must be equal.
+    min_equal : float
+        Integers: least share of equal elements.
+    """
+
+    rtol: float = 1e-3
+    atol: float = 1e-5
+    min_snr: float | None = None
+    max_steps: int = 1
+    min_equal: float = 0.0
+
+    def judge(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
+        """Why a tensor is outside; empty if it is not."""
+        if difference.not_finite:
+            return f"{difference.not_finite} elements are NaN or infinite on one side only"
+        if self.min_snr is not None and (difference.steps is None or is_quantized):
+            if difference.snr_db < self.min_snr:
+                return f"signal-to-noise {difference.snr_db:.1f} dB, less than {self.min_snr:g}"
+        elif difference.steps is not None:
+            most = self.max_steps if is_quantized or dtype in ("int8", "uint8", "int16", "uint16") else 0
+            if difference.steps.largest > most:
+                return f"{difference.steps.largest} steps off, more than {most}"
+        elif difference.max_abs > self.atol and difference.max_rel > self.rtol:
+            largest = difference.max_abs / difference.max_rel if math.isfinite(difference.max_rel) else 0.0
+            if difference.max_abs > self.atol + self.rtol * largest:
+                return f"largest error {difference.max_abs:.3g}, {difference.max_rel:.2g} of the largest magnitude"
+        if difference.steps is not None and difference.steps.equal < self.min_equal:
+            return f"{difference.steps.equal:.4%} of the elements equal, less than {self.min_equal:.4%}"
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorResult:
+    """An output or an inner tensor over all samples.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the .tflite file.
+    value : str
+        The ONNX value that it was compared with.
+    dtype : str
+        Its element type in the .tflite file.
+    difference : Difference
+    problem : str
+        Why it is outside of the tolerances; empty if it is not.
+    operators : str
+        With by_op: the builtins that computed it.
+    """
+
+    name: str
+    value: str
+    dtype: str
+    difference: Difference
+    problem: str
+    operators: str = ""
+
+    def values(self) -> dict[str, Any]:
+        """For JSON."""
+        out = {
+            "name": self.name,
+            "value": self.value,
+            "dtype": self.dtype,
+            **self.difference.values(),
+            "problem": self.problem,
+        }
+        if self.operators:
+            out["operators"] = self.operators
+        return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Verification:
+    """What `verify` found.
+
+    Attributes
+    ----------
+    passed : bool
+        Whether everything that was compared is within the tolerances.
+    samples : int
+    onnx, tflite : str
+        How the models were run.
+    outputs : list of TensorResult
+    tensors : list of TensorResult
+        With by_tensor and by_op, in the order in which the .tflite file computes them.
+    uncompared : int
+        With by_tensor and by_op: tensors that are no value of the ONNX model.
+    first_difference : TensorResult or None
+        The first of `tensors`, or else of `outputs`, that is outside of the tolerances. By operator, outputs are not
+        judged: single steps of early operators grow on the way.
+    """
+
+    passed: bool
+    samples: int
+    onnx: str
+    tflite: str
+    outputs: list[TensorResult]
+    tensors: list[TensorResult]
+    uncompared: int
+    first_difference: TensorResult | None
+
+    def integers(self) -> dict[str, Any] | None:
+        """All integer tensors together: how many, of how many elements, their shares and the most steps."""
+        found = [of.difference for of in self.tensors if of.difference.steps is not None]
+        elements = sum(of.elements for of in found)
+        if elements == 0:
+            return None
+        steps = [(of.elements / elements, of.steps) for of in found if of.steps is not None]
+        return {
+            "tensors": len(found),
+            "elements": elements,
+            "equal": sum(weight * of.equal for weight, of in steps),
+            "within_1": sum(weight * of.within_1 for weight, of in steps),
+            "within_2": sum(weight * of.within_2 for weight, of in steps),
+            "largest": max(of.largest for _, of in steps),
+        }
+
+    def values(self) -> dict[str, Any]:
+        """For JSON: infinite numbers are None."""
+        first = self.first_difference
+        return {
+            "passed": self.passed,
+            "samples": self.samples,
+            "onnx": self.onnx,
+            "tflite": self.tflite,
+            "outputs": [of.values() for of in self.outputs],
+            "tensors": [of.values() for of in self.tensors],
+            "integers": self.integers(),
+            "uncompared": self.uncompared,
+            "first_difference": None if first is None else first.name,
+        }
+
+
+class _Border:
+    """Inputs and outputs of both models: order of axes, element types."""
+
+    def __init__(self, signature: Signature, graph: TfliteGraph, layouts: Mapping[str, str]) -> None:
+        self._signature, self._graph, self._layouts = signature, graph, layouts
+        names = [name for name, _ in (*signature.inputs, *signature.outputs)]
+        for name, layout in layouts.items():
+            if name not in names:
+                raise unknown_name("input or output", name, names)
+            if layout not in ("nhwc", "nchw"):
+                raise Usage(f"--layout {name}={layout}: the order must be nhwc or nchw")
+
+    def order(self, name: str, shape: Sequence[int], target: Sequence[Extent]) -> tuple[int, ...]:
+        return border_order(name, shape, target, self._layouts.get(name))
+
+    def value(self, name: str) -> Value:
+        return self._graph.values[
+            next(t.index for n, t in (*self._signature.inputs, *self._signature.outputs) if n == name)
+        ]
+
+    def matches(self, shapes: Mapping[str, Sequence[int]]) -> dict[int, Match]:
+        out = {}
+        for name, tensor in (*self._signature.inputs, *self._signature.outputs):
+            if name in shapes:
+                out[tensor.index] = Match(tensor.index, name, self.order(name, shapes[name], tensor.shape))
+        return out
+
+    def given(self, sample: Sample, ports: Mapping[str, Port]) -> Sample:
+        """A sample of the ONNX model as the .tflite file takes it."""
+        out = {}
+        for name, port in ports.items():
+            array = sample[name]
+            order = self.order(name, array.shape, port.shape)
+            out[name] = stored(array, order, [array.shape[i] for i in order], self.value(name), port.dtype)
+        return out
+
+
+class _OutputSum:
+    """An output: in its own type, and as real numbers where it is quantized and ONNX's is not."""
+
+    def __init__(self) -> None:
+        self._own, self._real = Sum(), Sum()
+        self._has_real = False
+
+    def add(self, expected: Array, got: Array, value: Value) -> None:
+        quantization = value.quantization
+        if got.dtype.kind not in "iu" or quantization is None:
+            self._own.add(expected.astype(got.dtype) if expected.dtype.kind != "f" else expected, got)
+            return
+        scale, zero = quantization.over(got.ndim)
+        if expected.dtype.kind == "f":
+            self._has_real = True
+            self._real.add(expected, ((got.astype(np.float64) - zero) * scale).astype(np.float32))
+            expected = quantized(expected, scale, zero, got.dtype)
+        else:
+            expected = stored(expected, tuple(range(expected.ndim)), expected.shape, value, got.dtype)
+        self._own.add(expected, got, scale, zero)
+
+    def result(self) -> Difference:
+        own = self._own.result()
+        return dataclasses.replace(self._real.result(), steps=own.steps) if self._has_real else own
+
+
+def _outputs(
+    reference: Runner, tested: Runner, samples: AnySamples, border: _Border, tolerances: Tolerances
+) -> list[TensorResult]:
+    sums = {name: _OutputSum() for name in reference.outputs}
+    types = {}
+    for sample in samples:
+        expected = reference.run(sample)
+        got = tested.run(border.given(sample, tested.inputs))
+        for name, total in sums.items():
+            array = got[name]
+            order = border.order(name, expected[name].shape, array.shape)
+            total.add(expected[name], unstored(array, order, expected[name].shape), border.value(name))
+            types[name] = array.dtype.name
+    out = []
+    for name, total in sums.items():
+        result = total.result()
+        is_quantized = border.value(name).quantization is not None
+        out.append(TensorResult(name, name, types[name], result, tolerances.judge(result, types[name], is_quantized)))
+    return out
+
+
+def _uncompared(tflite: TfliteGraph, matched: Mapping[int, Match]) -> int:
+    made = [i for op in tflite.operators for i in op.outputs if i >= 0]
+    return sum(i not in matched for i in made)
+
+
+def _by_op(finder: ByOperator, samples: AnySamples, tolerances: Tolerances) -> list[TensorResult]:
+    def of(result: OperatorResult) -> TensorResult:
+        return TensorResult(
+            result.tensor,
+            result.value,
+            result.dtype,
+            result.difference,
+            tolerances.judge(result.difference, result.dtype, result.quantized),
+            result.kinds,
+        )
+
+    return [of(result) for result in finder.compare(samples)]
+
+
+def _by_tensor(
+    finder: ByOperator,
+    tflite: TfliteGraph,
+    reference: Runner,
+    tested: Runner,
+    samples: AnySamples,
+    border: _Border,
+    tolerances: Tolerances,
+    limit: int,
+) -> list[TensorResult]:
+    wanted = [i for group in finder.groups for i in group.outputs]
+    names = {i: tflite.values[i].name for i in wanted}
+    sums = {i: Sum() for i in wanted}
+    fetch = Reference(reference).fetch
+    for part in _parts(tflite, wanted, limit):
+        for sample in samples:
+            expected = fetch(sample, [finder.matches[i].value for i in part])
+            got = tested.run(border.given(sample, tested.inputs), [names[i] for i in part])
+            for i in part:
+                finder.difference(finder.matches[i], expected[finder.matches[i].value], got[names[i]], sums[i])
+    out = []
+    for i in wanted:
+        result, value = sums[i].result(), tflite.values[i]
+        dtype = finder.dtype(i).name
+        is_quantized = value.quantization is not None and result.steps is not None
+        problem = tolerances.judge(result, dtype, is_quantized)
+        out.append(TensorResult(value.name, finder.matches[i].value, dtype, result, problem))
+    return out
+
+
+def _parts(tflite: TfliteGraph, tensors: Sequence[int], limit: int) -> list[list[int]]:
+    parts: list[list[int]] = [[]]
+    size = 0
+    for i in tensors:
+        count = 8 * math.prod(1 if n is None else n for n in tflite.values[i].tensor.shape)
+        if parts[-1] and size + count > limit:
+            parts.append([])
+            size = 0
+        parts[-1].append(i)
+        size += count
+    return parts
+
+
+def resolved_shapes(
+    ports: Mapping[str, Port], given: Mapping[str, Sequence[int]] | None, model: str
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """Shapes for random inputs, and lines on dynamic extents that became 1.
+
+    Raises
+    ------
+    Usage
+        For a name that is no input, or a shape that does not fit.
+    """
+    given = {} if given is None else given
+    for name in given:
+        if name not in ports:
+            raise unknown_name("input", name, ports)
+    shapes, lines = {}, []
+    for name, port in ports.items():
+        shape = tuple(given.get(name, [n if isinstance(n, int) else 1 for n in port.shape]))
+        if len(shape) != len(port.shape) or any(isinstance(n, int) and n != m for n, m in zip(port.shape, shape)):
+            raise Usage(f"{model}: input {name!r} is {port}, not {list(shape)}", input=name)
+        if name not in given and shape != port.shape:
+            lines.append(f"input {name!r} is {port}; dynamic dimensions are 1 here, see --shape")
+        shapes[name] = shape
+    return shapes, lines
+
+
+def _path(name: str, value: object) -> str:
+    path = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(path, str):
+        raise TypeError(f"{name} must be a str or os.PathLike of str, not {type(value).__name__}")
+    return path
+
+
+def _chosen_samples(
+    inputs: PathLike | Mapping[str, Array] | Sequence[Mapping[str, Array]] | None,
+    random: int | None,
+    seed: int,
+    shape: Mapping[str, Sequence[int]] | None,
+    runner: Runner,
+    model: str,
+) -> AnySamples:
+    if inputs is not None:
+        if random is not None:
+            raise Usage("inputs and random are two kinds of samples: give one")
+        if shape:
+            raise Usage("shape is for random numbers, and inputs has the arrays")
+        if isinstance(inputs, (str, os.PathLike)):
+            return Samples(inputs, runner.inputs)
+        return GivenSamples([inputs] if isinstance(inputs, Mapping) else list(inputs), runner.inputs)
+    count = 1 if random is None else random
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"random must be an int, not {type(count).__name__}")
+    if count < 1:
+        raise Usage(f"random is {count}, but must be 1 or more")
+    return RandomSamples(count, seed, runner.inputs, resolved_shapes(runner.inputs, shape, model)[0])
+
+
+def verify(
+    model: PathLike,
+    tflite: PathLike,
+    *,
+    inputs: PathLike | Mapping[str, Array] | Sequence[Mapping[str, Array]] | None = None,
+    random: int | None = None,
+    seed: int = 0,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    layout: Mapping[str, str] | None = None,
+    kernels: str | None = None,
+    optimization: str | None = None,
+    by_tensor: bool = False,
+    by_op: bool = False,
+    rtol: float = Tolerances.rtol,
+    atol: float = Tolerances.atol,
+    min_snr: float | None = None,
+    max_steps: int = Tolerances.max_steps,
+    min_equal: float = Tolerances.min_equal,
+    max_rss: int | str | None = None,
+    threads: int | None = None,
+) -> Verification:
+    """Runs an ONNX model in ONNX Runtime and its .tflite file in LiteRT, and compares the numbers.
+
+    The keywords are the long options of ``lowtide verify``. Inputs and outputs are matched by their names; the .tflite
+    file may have them in ONNX's order of axes or with channels last.
+
+    Parameters
+    ----------
+    model, tflite : path
+        Both models.
+    inputs : path, mapping, or sequence of mappings, optional
+        Samples: a folder or an .npz file (docs/quantization.md), or arrays by input name. Random numbers without it.
+    random : int, optional
+        How many random samples; 1 by default.
+    seed : int
+        Of the random numbers.
+    shape : mapping of str to sequence of int, optional
+        Shapes of dynamic inputs that get random numbers; other dynamic dimensions are 1.
+    layout : mapping of str to str, optional
+        "nhwc" for an input or output that was converted with it, where its extents do not say it.
+    kernels : str, optional
+        "xnnpack", "builtin" or "reference". By default XNNPACK, and the builtin ones where its weights do not fit.
+    optimization : str, optional
+        Of ONNX Runtime: "none", "basic", "extended" or "all". By default the highest whose memory fits.
+    by_tensor : bool
+        Compare inner tensors as well.
+    by_op : bool
+        Compare each operator, given ONNX Runtime's values.
+    rtol, atol, min_snr, max_steps, min_equal
+        The attributes of `Tolerances`.
+    max_rss : int or str, optional
+        Memory that both models and the values to compare may take, in bytes or as "512M".
+    threads : int, optional
+        Threads of one operator.
+
+    Returns
+    -------
+    Verification
+        What was found; `passed` says whether it is within the tolerances.
+
+    Raises
+    ------
+    Error
+        If a model cannot be run, or if the models' inputs and outputs are not the same.
+    TypeError
+        For an argument of a wrong type.
+    """
+    names = (_path("model", model), _path("tflite", tflite))
+    if by_tensor and by_op:
+        raise Usage("by_tensor and by_op are two comparisons: give one")
+    limit = None if max_rss is None else memory.size("max_rss", max_rss)
+    header = read_header(names[1])
+    if header.signatures[0].subgraph != 0:
+        raise Usage(f"{names[1]}: its first signature is not of the main subgraph", file=names[1])
+    half = None if limit is None else max(limit // 3, 1)
+    tolerances = Tolerances(rtol, atol, min_snr, max_steps, min_equal)
+    graph = read_graph(names[0])
+    signature = header.signatures[0]
+    check_names(names[1], signature, graph)
+    with (
+        TfliteGraph(names[1]) as parts,
+        Runner(names[0], max_rss=half, threads=threads, optimization=optimization) as reference,
+    ):
+        samples = _chosen_samples(inputs, random, seed, shape, reference, names[0])
+        border = _Border(signature, parts, {} if layout is None else layout)
+        with Runner(names[1], max_rss=half, threads=threads, kernels=kernels) as tested:
+            choice = tested.choice
+            outputs = _outputs(reference, tested, samples, border, tolerances)
+        tensors: list[TensorResult] = []
+        uncompared = 0
+        if by_op or by_tensor:
+            tensors, uncompared = _inner(
+                graph,
+                parts,
+                header,
+                reference,
+                samples,
+                border,
+                tolerances,
+                by_op=by_op,
+                kernels=kernels,
+                threads=threads,
+                limit=_LIMIT if half is None else half,
+            )
+        onnx = reference.choice
+    first = next((of for of in (tensors if by_op else [*tensors, *outputs]) if of.problem), None)
+    return Verification(first is None, samples.count, onnx, choice, outputs, tensors, uncompared, first)
+
+
+def _inner(
+    graph: Graph,
+    parts: TfliteGraph,
+    header: Header,
+    reference: Runner,
+    samples: AnySamples,
+    border: _Border,
+    tolerances: Tolerances,
+    *,
+    by_op: bool,
+    kernels: str | None,
+    threads: int | None,
+    limit: int,
+) -> tuple[list[TensorResult], int]:
+    sample = next(iter(samples))
+    expected = reference.run(sample)
+    shapes = {name: array.shape for name, array in (*sample.items(), *expected.items())}
+    finder = ByOperator(
+        graph,
+        parts,
+        header,
+        Candidates(graph, parts, header.signatures[0]),
+        Reference(reference),
+        border.matches(shapes),
+        kernels=kernels,
+        threads=threads,
+        limit=limit,
+    )
+    with finder:
+        finder.find(sample)
+        uncompared = _uncompared(parts, finder.matches)
+        if by_op:
+            return _by_op(finder, samples, tolerances), uncompared
+        with Runner(parts.path, max_rss=limit, threads=threads, kernels=kernels) as tested:
+            return (
+                _by_tensor(finder, parts, reference, tested, samples, border, tolerances, limit),
+                uncompared,
+            )

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lowtide verify MODEL.onnx MODEL.tflite: compares the numbers of both runtimes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from .difference import Difference
+from .errors import Different, Io, Usage
+from .litert_session import KERNELS
+from .onnx_session import LEVELS
+from .run_command import begin_log, end_of_output
+from .verification import TensorResult, Tolerances, Verification, verify
+
+_SHOWN = 40
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Usage(f"{message} (try lowtide verify --help)")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    out = _Parser(
+        prog="lowtide verify",
+        description="Compare a .tflite file in LiteRT with its ONNX model in ONNX Runtime, by numbers",
+        epilog="example: lowtide verify model.onnx model.tflite --random 10 --by-op",
+        allow_abbrev=False,
+    )
+    out.add_argument("model", metavar="MODEL.onnx", help="the ONNX model")
+    out.add_argument("tflite", metavar="MODEL.tflite", help="what it was converted to")
+    out.add_argument("--inputs", metavar="DIR|FILE.npz", help="samples by input name; random numbers without it")
+    out.add_argument("--random", type=int, metavar="N", help="samples of random numbers (default: 1)")
+    out.add_argument("--seed", type=int, metavar="INT", default=0, help="of the random numbers (default: 0)")
+    out.add_argument(
+        "--shape",
+        metavar="INPUT=1,3,512,512",
+        action="append",
+        default=[],
+        help="shape of a dynamic input that gets random numbers; may be repeated",
+    )
+    out.add_argument(
+        "--layout",
+        metavar="NAME=nhwc",
+        action="append",
+        default=[],
+        help="layout that an input or output was converted with, where its extents do not say it; may be repeated",
+    )
+    out.add_argument("--kernels", choices=KERNELS, help="kernels of LiteRT (default: xnnpack)")
+    out.add_argument("--optimization", choices=tuple(LEVELS), help="optimisation level of ONNX Runtime")
+    inner = out.add_mutually_exclusive_group()
+    inner.add_argument("--by-tensor", action="store_true", help="compare inner tensors as well")
+    inner.add_argument("--by-op", action="store_true", help="compare each operator, given ONNX Runtime's values")
+    default = Tolerances()
+    out.add_argument(
+        "--rtol",
+        type=float,
+        metavar="X",
+        default=default.rtol,
+        help=f"largest error of floats, as a share of the largest magnitude (default: {default.rtol:g})",
+    )
+    out.add_argument(
+        "--atol",
+        type=float,
+        metavar="X",
+        default=default.atol,
+        help=f"errors of floats that are allowed besides (default: {default.atol:g})",
+    )
+    out.add_argument(
+        "--min-snr",
+        type=float,
+        metavar="DB",
+        help="least signal-to-noise ratio of floats and quantized tensors, in place of --rtol, --atol and --max-steps",
+    )
+    out.add_argument(
+        "--max-steps",
+        type=int,
+        metavar="INT",
+        default=default.max_steps,
+        help=f"most steps that a quantized element is off (default: {default.max_steps})",
+    )
+    out.add_argument(
+        "--min-equal",
+        type=float,
+        metavar="SHARE",
+        default=default.min_equal,
+        help=f"least share of equal elements of an integer tensor, 0 to 1 (default: {default.min_equal:g})",
+    )
+    out.add_argument(
+        "--max-rss", metavar="SIZE", help="memory that models and values may take; K, M, G are powers of 1024"
+    )
+    out.add_argument("--threads", type=int, metavar="INT", help="threads of one operator (default: 2)")
+    out.add_argument("--json", metavar="FILE", help="write everything to this file; - is standard output")
+    out.add_argument("--verbose", action="store_true", help="print what the runtimes log, and every tensor")
+    return out
+
+
+def shapes_of(texts: Sequence[str]) -> dict[str, list[int]]:
+    """--shape INPUT=1,3,512,512 as shapes by name."""
+    out = {}
+    for text in texts:
+        name, _, extents = text.rpartition("=")
+        try:
+            out[name] = [int(n) for n in extents.split(",")] if extents else []
+        except ValueError:
+            raise Usage(f"--shape {name}: {extents!r} is not a list of extents such as 1,3,512,512") from None
+        if not name or any(n < 0 for n in out[name]):
+            raise Usage(f"--shape {text}: is not INPUT=EXTENTS such as x=1,3,512,512")
+    return out
+
+
+def _layouts(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.rpartition("=") for text in texts]
+    return {name: order for name, _, order in pairs}
+
+
+def _number(value: float, form: str) -> str:
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return format(value, form)
+
+
+def difference_text(of: Difference) -> str:
+    """A difference on one line."""
+    snr = "equal" if math.isinf(of.snr_db) and of.snr_db > 0 else f"{_number(of.snr_db, '.1f')} dB"
+    parts = [
+        f"error max {_number(of.max_abs, '.3g')} mean {_number(of.mean_abs, '.3g')}",
+        f"relative max {_number(of.max_rel, '.3g')} mean {_number(of.mean_rel, '.3g')}",
+        snr,
+    ]
+    if of.steps is not None:
+        steps = of.steps
+        parts.append(
+            f"steps: {steps.equal:.4%} equal, {steps.within_1:.4%} within 1, {steps.within_2:.4%} within 2, "
+            f"largest {steps.largest}"
+        )
+    if of.argmax is not None:
+        parts.append(f"arg-max {of.argmax:.4%}")
+    if of.not_finite:
+        parts.append(f"{of.not_finite} not finite on one side")
+    return ", ".join(parts)
+
+
+def _line(of: TensorResult) -> str:
+    where = f"{of.operators} -> {of.name}" if of.operators else of.name
+    value = "" if of.value == of.name else f" (ONNX {of.value})"
+    problem = f"  OUTSIDE: {of.problem}" if of.problem else ""
+    return f"  {where}{value}  {of.dtype}: {difference_text(of.difference)}{problem}"
+
+
+def text(found: Verification, by_op: bool, every: bool) -> list[str]:
+    """What the command prints."""
+    lines = [found.onnx, found.tflite, f"{found.samples} sample{'s' if found.samples > 1 else ''}", "outputs:"]
+    lines += [_line(of) for of in found.outputs]
+    if found.tensors:
+        outside = [of for of in found.tensors if of.problem]
+        lines.append(
+            f"{'operators, given the values of ONNX Runtime' if by_op else 'inner tensors'}: {len(found.tensors)} compared, "
+            f"{len(outside)} outside of the tolerances, {found.uncompared} tensors are no value of the ONNX model"
+        )
+        integers = found.integers()
+        if integers is not None:
+            lines.append(
+                f"  integers: {integers['tensors']} tensors, {integers['equal']:.4%} of {integers['elements']} elements equal, "
+                f"{integers['within_1']:.4%} within 1 step, largest {integers['largest']}"
+            )
+        shown = found.tensors if every else outside[:_SHOWN]
+        lines += [_line(of) for of in shown]
+        if not every and len(outside) > len(shown):
+            lines.append(f"  and {len(outside) - len(shown)} more (--verbose, --json)")
+    return lines
+
+
+def _write(path: str, values: dict[str, Any]) -> None:
+    content = json.dumps(values, indent=2, allow_nan=False) + "\n"
+    if path == "-":
+        print(content, end="")
+        return
+    try:
+        pathlib.Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+
+
+def main(argv: Sequence[str]) -> int:
+    """``lowtide verify``; errors are raised, Different among them."""
+    arguments = parser().parse_args(argv)
+    begin_log(arguments.verbose)
+    found = verify(
+        arguments.model,
+        arguments.tflite,
+        inputs=arguments.inputs,
+        random=arguments.random,
+        seed=arguments.seed,
+        shape=shapes_of(arguments.shape),
+        layout=_layouts(arguments.layout),
+        kernels=arguments.kernels,
+        optimization=arguments.optimization,
+        by_tensor=arguments.by_tensor,
+        by_op=arguments.by_op,
+        rtol=arguments.rtol,
+        atol=arguments.atol,
+        min_snr=arguments.min_snr,
+        max_steps=arguments.max_steps,
+        min_equal=arguments.min_equal,
+        max_rss=arguments.max_rss,
+        threads=arguments.threads,
+    )
+    if arguments.json is not None:
+        _write(arguments.json, found.values())
+    if arguments.json != "-":
+        print("\n".join(text(found, arguments.by_op, arguments.verbose)))
+    first = found.first_difference
+    if first is not None:
+        raise Different(f"{arguments.tflite}: {first.name!r} ({first.dtype}): {first.problem}", file=arguments.tflite)
+    end_of_output()
+    return 0
