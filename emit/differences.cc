@@ -57,6 +57,12 @@ std::vector<std::string> signature(const tfl::Subgraph& graph, const std::vector
   return out;
 }
 
+std::vector<std::string> keys(const tfl::Model& model) {
+  std::vector<std::string> out;
+  for (const tfl::Signature& signature : model.signatures) out.push_back(signature.key);
+  return out;
+}
+
 class Differences {
  public:
   explicit Differences(size_t most) : most_(most) {}
@@ -132,6 +138,7 @@ std::vector<std::string> graph_differences(const tfl::Model& expected, const tfl
     compare_operators(ours, theirs, out);
     compare_tensors(ours, theirs, out);
   }
+  if (keys(expected) != keys(found)) out.add("the signatures are {}, expected {}", keys(found), keys(expected));
   return std::move(out).lines();
 }
 

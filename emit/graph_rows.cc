@@ -240,7 +240,7 @@ class ListedRows {
             if (!attributes.ends_with('{')) attributes += ',';
             append_json_string(attributes, name);
             attributes += ':';
-            append_json_string(attributes, value);
+            append_json_string(attributes, value.text);
           }
         append_key(row, "attributes");
         row += attributes + "}";

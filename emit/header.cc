@@ -11,6 +11,7 @@
 
 #include "emit/builtins/table.h"
 #include "emit/tensor_names.h"
+#include "emit/tflite_notes.h"
 #include "layout/core/builtin.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
@@ -69,12 +70,13 @@ class HeaderBuilder {
   void build();
 
  private:
-  flatbuffers::Offset<tflite::SubGraph> subgraph(const Graph& graph);
+  flatbuffers::Offset<tflite::SubGraph> subgraph(size_t index);
   flatbuffers::Offset<tflite::Tensor> tensor(const Value& value, const std::string& name);
   flatbuffers::Offset<tflite::QuantizationParameters> quantization(const Value& value);
   flatbuffers::Offset<tflite::Operator> operation(const Graph& graph, const Op& op,
                                                   const std::vector<int32_t>& tensor_of);
-  flatbuffers::Offset<tflite::SignatureDef> signature(const Graph& graph, const std::vector<int32_t>& tensor_of);
+  flatbuffers::Offset<tflite::SignatureDef> signature(const Graph& graph, uint32_t index, const std::string& key,
+                                                      const std::vector<int32_t>& tensor_of);
   uint32_t constant_buffer(const Value& value, const std::string& name);
   uint32_t external_id(const Value& value) const;
   Offsets<tflite::ExternalBufferGroup> external_groups();
@@ -106,7 +108,9 @@ void HeaderBuilder::count_tables(uint64_t more) {
 // One payload for each recipe: tensors that share a recipe share their bytes. A constant without elements has an empty
 // vector in the header: without any, runtimes would take it for a computed tensor.
 uint32_t HeaderBuilder::constant_buffer(const Value& value, const std::string& name) {
-  auto [it, fresh] = buffer_of_.try_emplace(value.constant.get(), static_cast<uint32_t>(buffers_.size()));
+  const auto other = model_.stored_with.find(value.constant.get());
+  const stream::Recipe* bytes_of = other == model_.stored_with.end() ? value.constant.get() : other->second;
+  auto [it, fresh] = buffer_of_.try_emplace(bytes_of, static_cast<uint32_t>(buffers_.size()));
   if (!fresh) return it->second;
   count_tables(1);
   uint64_t bytes = value.constant->bytes();
@@ -249,7 +253,8 @@ void check_graph(const Graph& graph, bool main) {
     fail("the graph's inputs and outputs are not all named");
 }
 
-flatbuffers::Offset<tflite::SignatureDef> HeaderBuilder::signature(const Graph& graph,
+flatbuffers::Offset<tflite::SignatureDef> HeaderBuilder::signature(const Graph& graph, uint32_t index,
+                                                                   const std::string& key,
                                                                    const std::vector<int32_t>& tensor_of) {
   auto maps = [&](const std::vector<ValueId>& ids, const std::vector<std::string>& names) {
     Offsets<tflite::TensorMap> out;
@@ -261,11 +266,13 @@ flatbuffers::Offset<tflite::SignatureDef> HeaderBuilder::signature(const Graph& 
   Offsets<tflite::TensorMap> inputs = maps(graph.inputs, graph.input_names);
   Offsets<tflite::TensorMap> outputs = maps(graph.outputs, graph.output_names);
   count_tables(inputs.size() + outputs.size());
-  return tflite::CreateSignatureDefDirect(fbb_, &inputs, &outputs, "serving_default", 0);
+  return tflite::CreateSignatureDefDirect(fbb_, &inputs, &outputs, key.c_str(), index);
 }
 
-flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(const Graph& graph) {
-  bool main = &graph == model_.graphs[0].get();
+flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(size_t index) {
+  const Graph& graph = *model_.graphs[index];
+  const auto key = model_.signatures.find(index);
+  const bool main = model_.signatures.empty() ? index == 0 : key != model_.signatures.end();
   check_graph(graph, main);
   std::vector<std::string> names = tensor_names(graph);
   std::vector<int32_t> tensor_of(graph.values.size(), -1);
@@ -289,7 +296,9 @@ flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(const Graph& graph
     return out;
   };
   std::vector<int32_t> inputs = indices(graph.inputs), outputs = indices(graph.outputs);
-  if (main) signatures_.push_back(signature(graph, tensor_of));
+  if (main)
+    signatures_.push_back(signature(graph, static_cast<uint32_t>(index),
+                                    model_.signatures.empty() ? "serving_default" : key->second, tensor_of));
   return tflite::CreateSubGraphDirect(fbb_, &tensors, &inputs, &outputs, &operators,
                                       graph.name.empty() ? "main" : graph.name.c_str());
 }
@@ -308,12 +317,20 @@ Offsets<tflite::Metadata> HeaderBuilder::metadata() {
     auto bytes = reinterpret_cast<const uint8_t*>(kOutside.data());
     out.push_back(tflite::CreateMetadataDirect(fbb_, "buffer_location", header_buffer({bytes, kOutside.size()})));
   }
+  if (model_.notes) {
+    out.push_back(tflite::CreateMetadataDirect(fbb_, "TFLITE_METADATA", header_buffer(metadata_buffer(model_))));
+    if (!model_.notes->onnx.empty()) {
+      const std::string props = onnx_props(*model_.notes);
+      const auto* bytes = reinterpret_cast<const uint8_t*>(props.data());
+      out.push_back(tflite::CreateMetadataDirect(fbb_, kOnnxPropsEntry, header_buffer({bytes, props.size()})));
+    }
+  }
   return out;
 }
 
 void HeaderBuilder::build() {
   Offsets<tflite::SubGraph> subgraphs;
-  for (const auto& graph : model_.graphs) subgraphs.push_back(subgraph(*graph));
+  for (size_t i = 0; i < model_.graphs.size(); ++i) subgraphs.push_back(subgraph(i));
   Offsets<tflite::Metadata> notes = metadata();
   Offsets<tflite::ExternalBufferGroup> groups = external_groups();
   Offsets<tflite::ExternalBuffer> external = external_buffers();

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <type_traits>
 
 #include "emit/json_text.h"
 #include "emit/report.h"
@@ -50,7 +52,7 @@ std::string op_line(const ListedOp& op) {
   for (size_t i = 0; i < op.inputs.size(); ++i)
     out += (i ? ", " : "") + (op.inputs[i].empty() ? std::string("-") : op.inputs[i]);
   out += ")";
-  for (const auto& [name, value] : op.attributes) out += fmt::format(" {}={}", name, value);
+  for (const auto& [name, value] : op.attributes) out += fmt::format(" {}={}", name, value.text);
   return line(out + (op.name.empty() ? "" : fmt::format("  # {}", op.name)));
 }
 
@@ -82,11 +84,33 @@ Json tensors_json(const std::vector<ListedTensor>& tensors, bool constants) {
   return out;
 }
 
+// Numbers as JSON has them: NaN and infinities are text.
+Json number_json(double number) { return std::isfinite(number) ? Json(number) : Json(fmt::format("{}", number)); }
+
+Json plain_json(const ListedValue& value) {
+  return std::visit(
+      [&](const auto& plain) -> Json {
+        using Plain = std::decay_t<decltype(plain)>;
+        if constexpr (std::is_same_v<Plain, std::monostate>) {
+          return value.text;
+        } else if constexpr (std::is_same_v<Plain, double>) {
+          return number_json(plain);
+        } else if constexpr (std::is_same_v<Plain, std::vector<double>>) {
+          Json out = Json::array();
+          for (const double number : plain) out.push_back(number_json(number));
+          return out;
+        } else {
+          return plain;
+        }
+      },
+      value.plain);
+}
+
 Json graph_json(const ListedGraph& graph) {
   Json ops = Json::array();
   for (const ListedOp& op : graph.ops) {
     Json attributes = Json::object();
-    for (const auto& [name, value] : op.attributes) attributes[name] = value;
+    for (const auto& [name, value] : op.attributes) attributes[name] = plain_json(value);
     ops.push_back({{"op", op.op},
                    {"name", op.name},
                    {"inputs", op.inputs},
@@ -105,7 +129,7 @@ Json graph_json(const ListedGraph& graph) {
 
 std::string listing_text(const Listing& listing) {
   std::string out = listing.format + "\n";
-  for (const auto& [name, value] : listing.facts) out += line(fmt::format("  {}: {}", name, value));
+  for (const auto& [name, value] : listing.facts) out += line(fmt::format("  {}: {}", name, value.text));
   uint64_t bytes = 0;
   size_t constants = 0;
   for (const ListedGraph& graph : listing.graphs) {
@@ -120,7 +144,7 @@ std::string listing_text(const Listing& listing) {
 
 std::string listing_json(const Listing& listing) {
   Json facts = Json::object(), graphs = Json::array();
-  for (const auto& [name, value] : listing.facts) facts[name] = value;
+  for (const auto& [name, value] : listing.facts) facts[name] = plain_json(value);
   for (const ListedGraph& graph : listing.graphs) graphs.push_back(graph_json(graph));
   Json json = {{"format", listing.format}, {"facts", facts}, {"graphs", graphs}, {"totals", totals(listing)}};
   return json_text(json);

@@ -2,7 +2,11 @@
 // Lists a model of either format, or one that is being converted, as text or JSON.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "layout/core/graph.h"
 #include "stream/onnx/model.h"
@@ -15,12 +19,25 @@ struct ListedTensor {
   std::vector<std::string> shape;  // extents, or names of symbols
   uint64_t bytes = 0;              // constants only
 };
+// A fact or an attribute: as text, and for JSON as what it is.
+struct ListedValue {
+  using Plain = std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, std::vector<int64_t>,
+                             std::vector<double>, std::vector<std::string>>;
+  std::string text;
+  Plain plain;  // std::monostate: the text
+
+  ListedValue(std::string shown) : text(std::move(shown)) {}
+  ListedValue(const char* shown) : text(shown) {}
+  ListedValue(std::string shown, Plain value) : text(std::move(shown)), plain(std::move(value)) {}
+  ListedValue(uint64_t number) : text(std::to_string(number)), plain(number) {}
+  ListedValue(int64_t number) : text(std::to_string(number)), plain(number) {}
+};
 struct ListedOp {
   std::string op;    // "Conv", "CONV_2D", "com.microsoft.Gelu"
   std::string name;  // may be empty
   std::vector<std::string> inputs, outputs;
-  std::vector<ListedTensor> results;                            // what is known of the outputs
-  std::vector<std::pair<std::string, std::string>> attributes;  // name, value as text
+  std::vector<ListedTensor> results;  // what is known of the outputs
+  std::vector<std::pair<std::string, ListedValue>> attributes;
 };
 struct ListedGraph {
   std::string name;
@@ -29,7 +46,7 @@ struct ListedGraph {
 };
 struct Listing {
   std::string format;                                      // "ONNX", "TFLite", "core"
-  std::vector<std::pair<std::string, std::string>> facts;  // versions, producers, sizes
+  std::vector<std::pair<std::string, ListedValue>> facts;  // versions, producers, sizes
   std::vector<ListedGraph> graphs;
 };
 
@@ -38,6 +55,7 @@ Listing listing(const tfl::Model& model);
 Listing listing(const core::Model& model);
 
 std::string listing_text(const Listing& listing);
+// As schemas/inspect.schema.json says.
 std::string listing_json(const Listing& listing);
 
 }  // namespace lowtide::emit

@@ -2,6 +2,8 @@
 // The listings of an ONNX model, of a core model, and of a TFLite file.
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
 #include <set>
 #include <string_view>
 
@@ -43,22 +45,43 @@ ListedTensor listed(const onnx::Tensor& tensor) {
   return out;
 }
 
-std::string text(const onnx::Attribute& attribute) {
+// The double that prints as the float does.
+double shortest(float number) {
+  if (!std::isfinite(number)) return static_cast<double>(number);
+  const std::string digits = fmt::format("{}", number);
+  double out = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  return out;
+}
+std::vector<double> shortest(const std::vector<float>& numbers) {
+  std::vector<double> out;
+  for (const float number : numbers) out.push_back(shortest(number));
+  return out;
+}
+
+// A list, whose elements are given where they are shown.
+template <typename T, typename U>
+ListedValue list_value(const std::vector<T>& shown, const std::vector<U>& plain) {
+  if (shown.size() > kShownElements) return numbers(shown);
+  return {numbers(shown), ListedValue::Plain(plain)};
+}
+
+ListedValue listed_value(const onnx::Attribute& attribute) {
   using Type = onnx::Attribute::Type;
   if (!attribute.reference.empty()) return "@" + attribute.reference;
   switch (attribute.type) {
     case Type::kFloat:
-      return fmt::format("{}", attribute.f);
+      return {fmt::format("{}", attribute.f), shortest(attribute.f)};
     case Type::kInt:
-      return std::to_string(attribute.i);
+      return attribute.i;
     case Type::kString:
-      return fmt::format("\"{}\"", attribute.s);
+      return {fmt::format("\"{}\"", attribute.s), attribute.s};
     case Type::kFloats:
-      return numbers(attribute.floats);
+      return list_value(attribute.floats, shortest(attribute.floats));
     case Type::kInts:
-      return numbers(attribute.ints);
+      return list_value(attribute.ints, attribute.ints);
     case Type::kStrings:
-      return numbers(attribute.strings);
+      return list_value(attribute.strings, attribute.strings);
     case Type::kTensor: {
       ListedTensor tensor = listed(attribute.tensors.at(0));
       return fmt::format("{}[{}]", tensor.dtype, fmt::join(tensor.shape, ","));
@@ -76,7 +99,8 @@ ListedOp listed(const onnx::Node& node) {
   out.name = node.name;
   out.inputs = node.inputs;
   out.outputs = node.outputs;
-  for (const onnx::Attribute& attribute : node.attributes) out.attributes.emplace_back(attribute.name, text(attribute));
+  for (const onnx::Attribute& attribute : node.attributes)
+    out.attributes.emplace_back(attribute.name, listed_value(attribute));
   return out;
 }
 
@@ -128,15 +152,17 @@ ListedTensor listed(const tfl::Tensor& tensor) {
   return out;
 }
 
-std::string text(const tfl::Option& option) {
+ListedValue listed_value(const tfl::Option& option) {
   if (!option.enumerator.empty()) return option.enumerator;
   struct Visitor {
-    std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(int64_t value) const { return std::to_string(value); }
-    std::string operator()(double value) const { return fmt::format("{}", static_cast<float>(value)); }
-    std::string operator()(const std::string& value) const { return fmt::format("\"{}\"", value); }
-    std::string operator()(const std::vector<int64_t>& value) const { return numbers(value); }
-    std::string operator()(const std::vector<double>& value) const { return numbers(value); }
+    ListedValue operator()(bool value) const { return {value ? "true" : "false", value}; }
+    ListedValue operator()(int64_t value) const { return value; }
+    ListedValue operator()(double value) const {
+      return {fmt::format("{}", static_cast<float>(value)), shortest(static_cast<float>(value))};
+    }
+    ListedValue operator()(const std::string& value) const { return {fmt::format("\"{}\"", value), value}; }
+    ListedValue operator()(const std::vector<int64_t>& value) const { return list_value(value, value); }
+    ListedValue operator()(const std::vector<double>& value) const { return list_value(value, value); }
   };
   return std::visit(Visitor(), option.value);
 }
@@ -150,9 +176,11 @@ ListedOp listed(const tfl::Subgraph& graph, const tfl::Operator& op) {
     out.outputs.push_back(tensor.name);
     out.results.push_back(listed(tensor));
   }
-  if (op.version != 1) out.attributes.emplace_back("version", std::to_string(op.version));
-  for (const tfl::Option& option : op.options) out.attributes.emplace_back(option.name, text(option));
-  if (op.custom_bytes > 0) out.attributes.emplace_back("custom_options", fmt::format("{} bytes", op.custom_bytes));
+  if (op.version != 1) out.attributes.emplace_back("version", int64_t{op.version});
+  for (const tfl::Option& option : op.options) out.attributes.emplace_back(option.name, listed_value(option));
+  if (op.custom_bytes > 0)
+    out.attributes.emplace_back("custom_options",
+                                ListedValue(fmt::format("{} bytes", op.custom_bytes), op.custom_bytes));
   return out;
 }
 
@@ -161,15 +189,15 @@ ListedOp listed(const tfl::Subgraph& graph, const tfl::Operator& op) {
 Listing listing(const onnx::Model& model) {
   Listing out;
   out.format = "ONNX";
-  out.facts.emplace_back("IR version", std::to_string(model.ir_version));
+  out.facts.emplace_back("IR version", model.ir_version);
   for (const auto& [domain, version] : model.opsets)
-    out.facts.emplace_back("opset " + (domain.empty() ? "ai.onnx" : domain), std::to_string(version));
+    out.facts.emplace_back("opset " + (domain.empty() ? "ai.onnx" : domain), version);
   if (!model.producer_name.empty())
     out.facts.emplace_back("producer", model.producer_version.empty()
                                            ? model.producer_name
                                            : model.producer_name + " " + model.producer_version);
-  out.facts.emplace_back("file bytes", std::to_string(model.file_bytes));
-  out.facts.emplace_back("external bytes", std::to_string(model.external_bytes));
+  out.facts.emplace_back("file bytes", model.file_bytes);
+  out.facts.emplace_back("external bytes", model.external_bytes);
   for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
   add_graph(model.graph, out.graphs);
   if (model.ir_version < kFirstIrWithSeparateInitializers) out.graphs[0].inputs = real_inputs(model.graph);
@@ -219,9 +247,9 @@ Listing listing(const core::Model& model) {
 Listing listing(const tfl::Model& model) {
   Listing out;
   out.format = "TFLite";
-  out.facts.emplace_back("schema version", std::to_string(model.version));
+  out.facts.emplace_back("schema version", uint64_t{model.version});
   out.facts.emplace_back("description", model.description);
-  out.facts.emplace_back("file bytes", std::to_string(model.file_bytes));
+  out.facts.emplace_back("file bytes", model.file_bytes);
   out.facts.emplace_back("buffers", model.external_buffers ? "behind the flatbuffer" : "inline");
   for (const tfl::ExternalFile& file : model.external_files)
     out.facts.emplace_back("weights in " + file.name,

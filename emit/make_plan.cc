@@ -7,6 +7,7 @@
 
 #include "emit/header.h"
 #include "emit/in_place.h"
+#include "emit/tflite_notes.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 
@@ -35,6 +36,7 @@ void patch_buffers(Plan& plan) {
   std::byte* base = plan.header.data();
   const auto* buffers = flatbuffers::GetRoot<tflite::Model>(base)->buffers();
   for (const Payload& payload : plan.payloads) {
+    if (payload.buffer == 0) continue;
     const auto* table = reinterpret_cast<const flatbuffers::Table*>(buffers->Get(payload.buffer));
     auto field = [&](uint16_t slot) {
       return static_cast<uint64_t>(reinterpret_cast<const std::byte*>(table->GetAddressOf(slot)) - base);
@@ -50,12 +52,29 @@ void patch_buffers(Plan& plan) {
   }
 }
 
+// The archive with the labels as a payload of no buffer.
+Payload archive_payload(const std::string& labels, uint64_t position, uint16_t comment) {
+  std::vector<std::byte> bytes = label_archive(labels, position, comment);
+  const auto size = static_cast<int64_t>(bytes.size());
+  auto recipe = stream::recipe::inline_lanes(std::move(bytes), stream::DType::kUint8, {size});
+  return {.recipe = std::move(recipe), .bytes = static_cast<uint64_t>(size), .tensor = std::string(kLabelFile)};
+}
+
 Plan make_plan(const core::Model& model, const WriteOptions& options, bool external) {
   Plan plan;
   plan.external = external;
   if (options.in_place) choose_in_place(model, *options.in_place, plan);
   build_header(model, plan);
+  const bool has_labels = model.notes && !model.notes->labels.empty();
+  // Bytes of the archive do not depend on its position.
+  if (has_labels) plan.payloads.push_back(archive_payload(model.notes->labels, 0, 0));
   place_payloads(plan);
+  if (has_labels) {
+    Payload& archive = plan.payloads.back();
+    const uint64_t position = archive.position, end = position + archive.bytes;
+    archive = archive_payload(model.notes->labels, position, static_cast<uint16_t>(plan.file_bytes - end));
+    archive.position = position;
+  }
   return plan;
 }
 

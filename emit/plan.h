@@ -40,12 +40,14 @@ struct WriteOptions {
   std::optional<int> zstd_level = {};  // compress the file (compressed.h)
   // Set for --verify-output: each constant is read back from the disk before the output gets its name (verify.h).
   std::function<void(const VerifiedTensor&)> on_verified = {};
+  // Set for -o -: the finished file is copied to this descriptor, and gets no name.
+  std::optional<int> copy_to = {};
 };
 
 struct Payload {
   stream::RecipeRef recipe;
   uint64_t bytes = 0;
-  uint32_t buffer = 0;    // index into Model.buffers
+  uint32_t buffer = 0;    // index into Model.buffers; 0: of none (the archive of tflite_notes.h)
   uint64_t position = 0;  // of its first byte in the file; a multiple of 16
   std::string tensor;     // the first tensor that uses it, for messages
 };

@@ -2,8 +2,13 @@
 #include "emit/tflite_writer.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <set>
+#include <vector>
 
 #include "emit/back_to_front.h"
 #include "emit/compressed.h"
@@ -12,6 +17,7 @@
 #include "stream/error.h"
 #include "stream/file/out_file.h"
 #include "stream/file/seekable_source.h"
+#include "stream/file/system_call.h"
 #include "stream/progress.h"
 
 namespace lowtide::emit {
@@ -54,6 +60,25 @@ void write_plain(const Plan& plan, stream::OutFile& out, stream::Budget& budget,
   if (options.progress) options.progress->begin("writing", plan.file_bytes - plan.header.size());
   pour_payloads(plan, out, budget, options);
   out.write_at(0, plan.header);
+}
+
+// Of the finished temporary, to a pipe, say.
+void copy_to(int descriptor, stream::OutFile& out) {
+  constexpr size_t kPiece = size_t{256} << 10;
+  const auto written = stream::open_file(out.temporary(), stream::Access::kRead);
+  std::vector<std::byte> piece(kPiece);
+  for (uint64_t at = 0; at < written->size();) {
+    const auto some = std::span(piece).first(std::min<uint64_t>(kPiece, written->size() - at));
+    written->read_at(at, some);
+    at += some.size();
+    for (std::span<const std::byte> rest = some; !rest.empty();) {
+      const ssize_t done = stream::uninterrupted([&] { return write(descriptor, rest.data(), rest.size()); });
+      if (done < 0)
+        throw stream::Error(stream::is_no_space(errno) ? stream::Code::kNoSpace : stream::Code::kIo,
+                            fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+      rest = rest.subspan(static_cast<size_t>(done));
+    }
+  }
 }
 
 // No space is reserved: the compressed size is not known.
@@ -102,7 +127,11 @@ WriteResult write_tflite(const Plan& plan, const std::filesystem::path& path, st
   }
   if (options.on_verified) verify_output(plan, out, budget, options);
   for (const stream::Source* source : sources(plan)) source->check_unchanged();
-  out.commit();
+  if (options.copy_to) {
+    copy_to(*options.copy_to, out);
+  } else {
+    out.commit();
+  }
   return result;
 }
 

@@ -113,6 +113,21 @@ VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream
   return out;
 }
 
+std::string digest_of(const stream::RecipeRef& constant, stream::Budget& budget, Progress* progress) {
+  const uint64_t window = std::clamp(budget.available() / 8 / 4096 * 4096, kMinWindow, kMaxWindow);
+  const auto bytes = budget.take(window, "comparing");
+  stream::Pourer recipe(constant, budget);
+  const uint64_t elements = constant->elements(), step = recipe.good_count(window / 2);
+  Digest digest;
+  for (uint64_t first = 0; first < elements; first += step) {
+    const uint64_t count = std::min(step, elements - first), here = stream::file_bytes(constant->dtype, count);
+    recipe.read_file_bytes(first, count, bytes.data());
+    digest.add(bytes.data(), here);
+    if (progress) progress->advance(here);
+  }
+  return digest.hexadecimal();
+}
+
 bool has_header_of(const Plan& plan, const stream::Source& file) {
   if (file.size() != plan.file_bytes) return false;
   std::array<std::byte, 16 * 1024> window;
@@ -125,11 +140,13 @@ bool has_header_of(const Plan& plan, const stream::Source& file) {
   return true;
 }
 
-uint64_t least_for_verifying(const Plan& plan) {
+uint64_t least_for_comparing(uint64_t scratch) {
   constexpr uint64_t kStored = 64 * 1024;  // tiles for reading back, and rounding to pages
-  const uint64_t tiles = least_scratch(plan) + kStored;
+  const uint64_t tiles = scratch + kStored;
   return std::max(tiles / 3 * 4, tiles + 2 * kMinWindow);
 }
+
+uint64_t least_for_verifying(const Plan& plan) { return least_for_comparing(least_scratch(plan)); }
 
 void verify_payloads(const Plan& plan, const std::shared_ptr<stream::Source>& written, stream::Budget& budget,
                      Progress* progress, const OnVerified& on_verified) {

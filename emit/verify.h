@@ -29,6 +29,11 @@ using OnVerified = std::function<void(const VerifiedTensor&)>;
 VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream::RecipeRef& written,
                                  stream::Budget& budget, Progress* progress);
 
+// The digest of a constant's bytes alone.
+std::string digest_of(const stream::RecipeRef& constant, stream::Budget& budget, Progress* progress);
+// The smallest budget for both, where the recipes of two constants need `scratch` together.
+uint64_t least_for_comparing(uint64_t scratch);
+
 // The smallest budget for verify_payloads.
 uint64_t least_for_verifying(const Plan& plan);
 // Compares the header and all payloads of a plan, by ascending position, with a file. Throws Error(kMalformed) when the

@@ -29,6 +29,7 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   ConvertResult result;
   result.model = std::make_unique<core::Model>(budget);
   core::Model& core_model = *result.model;
+  if (!options.signature.empty()) core_model.signatures[0] = options.signature;
   // Graphs of branches and loop bodies go through the same passes as the main graph; their inputs and outputs keep
   // ONNX's axis order.
   auto each = [&](auto pass) {

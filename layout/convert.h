@@ -21,6 +21,7 @@ namespace lowtide::layout {
 struct ConvertOptions {
   std::map<std::string, core::Shape> shapes;   // --shape: input name -> static shape
   std::map<std::string, std::string> layouts;  // --layout: input or output name -> "nchw" (ONNX's order) or "nhwc"
+  std::string signature;                       // name of the main graph's signature; empty: the default
   WeightOptions weights;                       // --weights
   std::optional<core::DType> border;           // --io: i8, u8 or f32 inputs and outputs of a quantized model
   bool require_integer = false;                // --require-integer: refuse every op that is computed in floats

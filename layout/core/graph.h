@@ -7,14 +7,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "layout/core/model_notes.h"
 #include "layout/core/options.h"
 #include "layout/core/symbols.h"
 #include "stream/file/budget.h"
@@ -137,6 +140,10 @@ struct Model {
   std::vector<std::unique_ptr<Graph>> graphs;
   std::string description;
   std::vector<std::string> onnx_operators{""};  // the names that Graph::origin_operators refers to
+  std::map<size_t, std::string> signatures;     // of graphs that have one; empty: graph 0 has serving_default
+  // Recipes whose bytes are those of another one, which is stored for both (emit/equal_constants.h).
+  std::unordered_map<const stream::Recipe*, const stream::Recipe*> stored_with;
+  std::optional<ModelNotes> notes;  // nullopt: no metadata is written
 };
 
 }  // namespace lowtide::core

@@ -38,10 +38,15 @@ core::Shape input_shape(const onnx::ValueInfo& info, const std::map<std::string,
     if (info.dims.size() != given->second.size())
       throw Error(Code::kUsage, fmt::format("--shape {}: the input has rank {}, not {}", info.name, info.dims.size(),
                                             given->second.size()));
-    for (size_t i = 0; i < info.dims.size(); ++i)
-      if (info.dims[i].value >= 0 && info.dims[i].value != given->second[i])
-        throw Error(Code::kUsage, fmt::format("--shape {}: axis {} is {} in the model and cannot become {}", info.name,
-                                              i, info.dims[i].value, given->second[i]));
+    for (size_t i = 0; i < info.dims.size(); ++i) {
+      const int64_t fixed = info.dims[i].value, wanted = given->second[i];
+      if (fixed < 0 || fixed == wanted || (i == 0 && fixed > 0 && wanted > 0)) continue;
+      throw Error(
+          Code::kUsage,
+          fmt::format("--shape {}: axis {} is {} in the model and cannot become {}; only the batch, axis 0, of a "
+                      "fixed shape can be changed",
+                      info.name, i, fixed, wanted));
+    }
     return given->second;
   }
   if (!info.has_shape)

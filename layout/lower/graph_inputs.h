@@ -17,8 +17,8 @@ inline bool is_half(core::DType dtype) { return dtype == core::DType::kFloat16 |
 void check_listed(const onnx::ValueInfo& info, const core::Value& initializer);
 
 // The shape of an input that `shapes` (by name) may override. A dimension without a number becomes the symbol of its
-// name, or one of its own. Throws Error(kUsage) where `shapes` contradicts the file, Error(kUnsupported) for an input
-// without a shape.
+// name, or one of its own. Throws Error(kUsage) where `shapes` contradicts the file (axis 0 may become another batch),
+// Error(kUnsupported) for an input without a shape.
 core::Shape input_shape(const onnx::ValueInfo& info, const std::map<std::string, core::Shape>& shapes,
                         core::Symbols& symbols);
 

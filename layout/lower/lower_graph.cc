@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "layout/core/subgraphs.h"
+#include "layout/lower/batch_change.h"
 #include "layout/lower/graph_inputs.h"
 #include "layout/lower/judgement.h"
 #include "layout/lower/lowering.h"
@@ -100,8 +101,9 @@ bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == '
 
 class GraphLowering : public Surroundings {
  public:
-  GraphLowering(const onnx::Model& source, core::Model& target)
-      : source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_) {}
+  // `batch` may be null.
+  GraphLowering(const onnx::Model& source, core::Model& target, BatchChange* batch)
+      : source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_), batch_(batch) {}
 
   Judgement judgement;
   NewerParts newer;
@@ -124,7 +126,7 @@ class GraphLowering : public Surroundings {
 
   void lower_nodes(const onnx::Graph& graph, Scope& scope) {
     Meanwhile inside(scope_, &scope);
-    for (const onnx::Node* node : in_order(graph)) lower_node(*node, scope);
+    for (const onnx::Node* node : layout::in_order(graph)) lower_node(*node, scope);
   }
 
   std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) override {
@@ -334,25 +336,41 @@ class GraphLowering : public Surroundings {
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
       check_types(*row, inputs);
       Meanwhile doubt(in_doubt_, in_doubt);
+      const std::optional<size_t> place = begin_batch(node, inputs);
       Lowering lowering(*builder_, node, version, std::move(inputs), *this);
       row->lower(lowering);
       lowering.finish();
+      if (place) batch_->end(*place, *builder_, lowering.outputs());
       give_outputs(node, lowering, scope, in_doubt);
       newer.look_at(node, version);
     } catch (const core::UnknownType&) {
       leave_open(node, scope);
     } catch (Unsupported& refused) {
-      refused.add_place(where);
-      refused.add_place({.file = source_.path});
-      judgement.refuse(node, refused);
-      look_through_subgraphs(node);
-      give_stand_ins(node, scope);
+      refuse(node, refused, where, scope);
     } catch (Error& error) {
       // What the file declares may be wrong, and a branch that does not fit may never be taken.
       if (in_doubt && error.code() == Code::kMalformed) return leave_open(node, scope);
+      if (batch_ && batch_->following() && error.code() == Code::kMalformed) {
+        Unsupported refused(fmt::format("it does not follow the new batch: {}", error.text()));
+        return refuse(node, refused, where, scope);
+      }
       error.add_place(where);
       throw;
     }
+  }
+
+  void refuse(const onnx::Node& node, Unsupported& refused, const stream::Where& where, Scope& scope) {
+    refused.add_place(where);
+    refused.add_place({.file = source_.path});
+    judgement.refuse(node, refused);
+    look_through_subgraphs(node);
+    give_stand_ins(node, scope);
+  }
+
+  // Once a node is refused, others may be lowered in another order than in the record.
+  std::optional<size_t> begin_batch(const onnx::Node& node, std::vector<Val>& inputs) {
+    if (!batch_ || judgement.refusals() > 0 || judgement.open() > 0) return std::nullopt;
+    return batch_->begin(node, *builder_, inputs);
   }
 
   void give_outputs(const onnx::Node& node, const Lowering& lowering, Scope& scope, bool in_doubt) {
@@ -422,6 +440,7 @@ class GraphLowering : public Surroundings {
   core::Model& target_;
   Builder main_;
   Builder* builder_;  // of the graph that nodes go to
+  BatchChange* batch_;
   Scope* scope_ = nullptr;
   std::unordered_map<std::string, uint32_t> operator_numbers_;
   int depth_ = 0;
@@ -432,13 +451,11 @@ class GraphLowering : public Surroundings {
   std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs that were lowered, or begun
 };
 
-}  // namespace
-
-LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        core::Model& target) {
+LowerResult lower_with(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes, core::Model& target,
+                       BatchChange* batch) {
   target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
   core::Graph& graph = *target.graphs[0];
-  GraphLowering lowering(model, target);
+  GraphLowering lowering(model, target, batch);
   Scope scope{.graph = model.graph};
   graph.name = model.graph.name;
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
@@ -483,6 +500,22 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
     graph.output_names.push_back(info.name);
   }
   return {lowering.judgement.refused(), lowering.judgement.not_judged(), lowering.newer.notes()};
+}
+
+}  // namespace
+
+LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
+                        core::Model& target) {
+  const auto file_shapes = shapes_of_file(model, shapes);
+  if (!file_shapes) return lower_with(model, shapes, target, nullptr);
+  BatchChange batch;
+  {
+    core::Model before(target.budget);
+    LowerResult result = lower_with(model, *file_shapes, before, &batch);
+    if (!result.refused.empty()) return result;
+  }
+  batch.follow();
+  return lower_with(model, shapes, target, &batch);
 }
 
 }  // namespace lowtide::layout

@@ -22,8 +22,8 @@ struct LowerResult {
 };
 
 // Makes the graphs of `target`, the main one first, from `model`, whose functions must have been inlined. `shapes`
-// overrides the shapes of inputs by name. Throws Error for a malformed model, an input without a usable shape, an
-// unknown name in `shapes`.
+// overrides the shapes of inputs by name: dynamic dimensions, and the batch (batch_change.h). Throws Error for a
+// malformed model, an input without a usable shape, an unknown name in `shapes`.
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
                         core::Model& target);
 

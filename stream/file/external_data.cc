@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <mutex>
 #include <string_view>
@@ -30,7 +31,10 @@ constexpr int kOpenFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFO
 }
 
 [[noreturn]] void fail(const std::string& location, int error) {
-  if (error == ELOOP) unsafe(location, "a symbolic link (copy the files beside the model, e.g. with cp -L)");
+  if (error == ELOOP)
+    unsafe(location,
+           "a symbolic link (copy the files beside the model, e.g. with cp -L, or allow links inside "
+           "one folder with --follow-links)");
   if (error == EXDEV) unsafe(location, "leads out of the model's folder");
   throw Error(opening_code(error),
               fmt::format("external data '{}' cannot be opened: {}{}", location, std::strerror(error),
@@ -57,10 +61,10 @@ std::vector<std::string> components(const std::string& location) {
 }
 
 // A descriptor, or -1 with errno; ENOSYS when there is no such call here.
-int open_by_kernel(int folder, const std::string& location) {
+int open_by_kernel(int folder, const std::string& location, bool follows_links) {
   open_how how = {};
-  how.flags = static_cast<uint64_t>(kOpenFlags);
-  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  how.flags = static_cast<uint64_t>(follows_links ? kOpenFlags & ~O_NOFOLLOW : kOpenFlags);
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (follows_links ? 0 : RESOLVE_NO_SYMLINKS);
   constexpr int kTries = 16;  // EAGAIN: something was renamed meanwhile
   long number = -1;
   for (int i = 0; i < kTries; ++i) {
@@ -92,16 +96,60 @@ int open_by_walk(int folder, const std::vector<std::string>& parts) {
   return -1;
 }
 
-}  // namespace
+// Follows links by their text, a component at a time, and never above `root`. A descriptor, or -1 with errno.
+int follow_by_walk(int root, const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  int links = 0;
+  std::vector<std::shared_ptr<const Descriptor>> folders;  // below the root, the one we are in last
+  std::vector<std::string> left;                           // of the path, the next component last
+  auto push = [&](const std::string& text) {
+    std::vector<std::string> parts;
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find('/', begin), text.size());
+      parts.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    left.insert(left.end(), parts.rbegin(), parts.rend());
+  };
+  auto fail_with = [](int error) {
+    errno = error;
+    return -1;
+  };
+  push(path);
+  while (!left.empty()) {
+    const std::string part = std::move(left.back());
+    left.pop_back();
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      if (folders.empty()) return fail_with(EXDEV);
+      folders.pop_back();
+      continue;
+    }
+    const int here = folders.empty() ? root : folders.back()->number();
+    const int number = uninterrupted([&] { return openat(here, part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC); });
+    if (number < 0) return -1;
+    auto found = std::make_shared<Descriptor>(number);
+    struct stat info = {};
+    if (fstat(number, &info) != 0) return -1;
+    if (S_ISLNK(info.st_mode)) {
+      std::string target(PATH_MAX, '\0');
+      const ssize_t length = readlinkat(number, "", target.data(), target.size());
+      if (length <= 0) return fail_with(length < 0 ? errno : ENOENT);
+      if (++links > kMostLinks) return fail_with(ELOOP);
+      if (target.front() == '/') return fail_with(EXDEV);
+      push(target.substr(0, static_cast<size_t>(length)));
+    } else if (S_ISDIR(info.st_mode)) {
+      folders.push_back(std::move(found));
+    } else if (!left.empty()) {
+      return fail_with(ENOTDIR);  // also a slash behind a file
+    } else {
+      return uninterrupted([&] { return openat(here, part.c_str(), kOpenFlags); });
+    }
+  }
+  return folders.empty() ? fail_with(EISDIR) : dup(folders.back()->number());
+}
 
-std::shared_ptr<const Descriptor> open_below(int folder, const std::string& location, Resolver resolver) {
-  const std::vector<std::string> parts = components(location);
-  int number = -1;
-  errno = ENOSYS;
-  if (resolver == Resolver::kKernel) number = open_by_kernel(folder, location);
-  // EPERM: containers of older make forbid calls that they do not know.
-  if (number < 0 && (errno == ENOSYS || errno == EPERM)) number = open_by_walk(folder, parts);
-  if (number < 0) fail(location, errno);
+std::shared_ptr<const Descriptor> checked_file(const std::string& location, int number) {
   auto file = std::make_shared<Descriptor>(number);
   struct stat info = {};
   if (fstat(number, &info) != 0) fail(location, errno);
@@ -110,16 +158,44 @@ std::shared_ptr<const Descriptor> open_below(int folder, const std::string& loca
   return file;
 }
 
+}  // namespace
+
+std::shared_ptr<const Descriptor> open_below(int folder, const std::string& location, Resolver resolver) {
+  const std::vector<std::string> parts = components(location);
+  int number = -1;
+  errno = ENOSYS;
+  if (resolver == Resolver::kKernel) number = open_by_kernel(folder, location, false);
+  // EPERM: containers of older make forbid calls that they do not know.
+  if (number < 0 && (errno == ENOSYS || errno == EPERM)) number = open_by_walk(folder, parts);
+  if (number < 0) fail(location, errno);
+  return checked_file(location, number);
+}
+
+std::shared_ptr<const Descriptor> open_within(int root, const std::string& folder, const std::string& location,
+                                              Resolver resolver) {
+  components(location);  // the location itself stays below the model's folder by its text
+  const std::string path = folder + "/" + location;
+  int number = -1;
+  errno = ENOSYS;
+  if (resolver == Resolver::kKernel) number = open_by_kernel(root, path, true);
+  if (number < 0 && (errno == ENOSYS || errno == EPERM)) number = follow_by_walk(root, path);
+  if (number < 0 && errno == EXDEV) unsafe(location, "a symbolic link that leads out of the folder of --follow-links");
+  if (number < 0 && errno == ELOOP) unsafe(location, "too many symbolic links");
+  if (number < 0) fail(location, errno);
+  return checked_file(location, number);
+}
+
 // The model's folder and the descriptors of the files that were read last.
 class ExternalFiles::Folder {
  public:
-  explicit Folder(const std::filesystem::path& path) : path_(path) {
-    const int number = uninterrupted([&] { return ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); });
-    if (number < 0) {
-      throw Error(opening_code(errno), fmt::format("cannot be opened: {}", std::strerror(errno)),
-                  {.file = path.string()});
+  Folder(const std::filesystem::path& path, const std::filesystem::path& follow)
+      : path_(path), follows_links_(!follow.empty()) {
+    if (follows_links_) {
+      inside_ = relative_to(path, follow);
+      folder_ = open_folder(follow);
+    } else {
+      folder_ = open_folder(path);
     }
-    folder_ = std::make_shared<Descriptor>(number);
   }
 
   std::string name_of(const std::string& location) const { return (path_ / location).string(); }
@@ -131,7 +207,8 @@ class ExternalFiles::Folder {
     auto it = std::find_if(open_.begin(), open_.end(), [&](const Open& open) { return open.location == location; });
     if (it == open_.end()) {
       if (open_.size() == kMaxOpen) open_.pop_back();
-      auto descriptor = open_below(folder_->number(), location);
+      auto descriptor =
+          follows_links_ ? open_within(folder_->number(), inside_, location) : open_below(folder_->number(), location);
       check(descriptor->number());
       it = open_.insert(open_.end(), {location, std::move(descriptor)});
     }
@@ -144,8 +221,30 @@ class ExternalFiles::Folder {
     std::string location;
     std::shared_ptr<const Descriptor> descriptor;
   };
+
+  static std::shared_ptr<const Descriptor> open_folder(const std::filesystem::path& path) {
+    const int number = uninterrupted([&] { return ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); });
+    if (number < 0) {
+      throw Error(opening_code(errno), fmt::format("cannot be opened: {}", std::strerror(errno)),
+                  {.file = path.string()});
+    }
+    return std::make_shared<Descriptor>(number);
+  }
+
+  static std::string relative_to(const std::filesystem::path& path, const std::filesystem::path& root) {
+    std::error_code none, other;
+    const std::filesystem::path inside =
+        std::filesystem::canonical(path, none).lexically_relative(std::filesystem::canonical(root, other));
+    if (none || other || inside.empty() || *inside.begin() == "..")
+      throw Error(Code::kUnsafePath, fmt::format("the model's folder {} is not inside it", path.string()),
+                  {.file = root.string()});
+    return inside.string();
+  }
+
   std::filesystem::path path_;
-  std::shared_ptr<const Descriptor> folder_;
+  bool follows_links_;
+  std::string inside_;                        // with links followed: path_, relative to the folder that is open
+  std::shared_ptr<const Descriptor> folder_;  // path_, or the folder in which links are followed
   std::mutex mutex_;
   std::vector<Open> open_;  // the one used last in front
 };
@@ -195,8 +294,9 @@ class ExternalFiles::File final : public Source {
   mutable ReadAhead ahead_;
 };
 
-ExternalFiles::ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget, Access access)
-    : folder_(std::make_shared<Folder>(folder)), spill_(spill), budget_(budget), access_(access) {}
+ExternalFiles::ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget, Access access,
+                             const std::filesystem::path& follow)
+    : folder_(std::make_shared<Folder>(folder, follow)), spill_(spill), budget_(budget), access_(access) {}
 
 std::shared_ptr<Source> ExternalFiles::open(const std::string& location) {
   auto it = files_.find(location);

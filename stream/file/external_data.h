@@ -26,13 +26,20 @@ enum class Resolver { kKernel, kWalk };  // openat2, or a walk by openat where t
 // Opens `location` below the folder that `folder` is a descriptor of. Throws Error(kUnsafePath, kNotFound).
 std::shared_ptr<const Descriptor> open_below(int folder, const std::string& location,
                                              Resolver resolver = Resolver::kKernel);
+// The same with symbolic links followed, as long as they stay inside the folder `root`: `folder` is the model's folder,
+// relative to it. A link with an absolute target leads out.
+std::shared_ptr<const Descriptor> open_within(int root, const std::string& folder, const std::string& location,
+                                              Resolver resolver = Resolver::kKernel);
 
 class ExternalFiles {
  public:
   // Descriptors that all files of one model hold together: a process that may have 64 has room for others.
   static constexpr size_t kMaxOpen = 32;
 
-  ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget, Access access = Access::kMap);
+  // `follow`: the folder inside which symbolic links are followed; empty: they are refused. Throws Error(kUnsafePath)
+  // where the model's folder is not inside it.
+  ExternalFiles(const std::filesystem::path& folder, Spill& spill, Budget& budget, Access access = Access::kMap,
+                const std::filesystem::path& follow = {});
   // The file at `location`; the same source for the same location. A file that ends in .zst is decompressed, and
   // `location`.zst stands in for a file that is not there. Throws Error.
   std::shared_ptr<Source> open(const std::string& location);

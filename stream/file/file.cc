@@ -81,15 +81,18 @@ std::shared_ptr<Source> open_file(const std::filesystem::path& path, Access acce
     throw Error(opening_code(errno), fmt::format("cannot be opened: {}", std::strerror(errno)),
                 {.file = path.string()});
   }
-  auto file = std::make_shared<Descriptor>(number);
+  return open_descriptor(std::make_shared<Descriptor>(number), path.string(), access);
+}
+
+std::shared_ptr<Source> open_descriptor(std::shared_ptr<const Descriptor> file, std::string name, Access access) {
   struct stat info = {};
-  if (fstat(number, &info) != 0)
-    throw Error(Code::kIo, fmt::format("cannot be looked at: {}", std::strerror(errno)), {.file = path.string()});
+  if (fstat(file->number(), &info) != 0)
+    throw Error(Code::kIo, fmt::format("cannot be looked at: {}", std::strerror(errno)), {.file = name});
   if (!S_ISREG(info.st_mode)) {
     throw Error(Code::kUnsafePath, S_ISDIR(info.st_mode) ? "a folder, not a file" : "not a regular file",
-                {.file = path.string()});
+                {.file = name});
   }
-  return std::make_shared<FileSource>(std::move(file), path.string(), access);
+  return std::make_shared<FileSource>(std::move(file), std::move(name), access);
 }
 
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name) {

@@ -42,6 +42,9 @@ struct Identity {
 
 // Regular files only (no device, pipe, folder). Throws Error(kNotFound, kUnsafePath, kIo).
 std::shared_ptr<Source> open_file(const std::filesystem::path& path, Access access = Access::kMap);
+// The same for a regular file that is open for reading; `name` is for messages.
+std::shared_ptr<Source> open_descriptor(std::shared_ptr<const Descriptor> file, std::string name,
+                                        Access access = Access::kMap);
 std::shared_ptr<Source> memory_source(std::vector<std::byte> bytes, std::string name);
 // True when both paths lead to one existing file, also through links.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);

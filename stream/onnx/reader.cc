@@ -12,6 +12,7 @@
 #include "schemas/onnx.pb.h"
 #include "stream/error.h"
 #include "stream/file/known_formats.h"
+#include "stream/file/standard_input.h"
 #include "stream/file/zstd_source.h"
 #include "stream/onnx/parser.h"
 
@@ -71,20 +72,27 @@ void check_first_tag(std::span<const std::byte> first, const std::string& name) 
 
 std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? "" : std::move(domain); }
 
+std::string shown_path(const std::filesystem::path& path) {
+  return path == "-" ? std::string(kStandardInput) : path.string();
+}
+
 onnx::Model read_onnx(const std::filesystem::path& path, Budget& budget, const SpillOptions& spill_options,
-                      Access access) {
-  Spill spill(spill_options);
-  std::shared_ptr<Source> source = open_file(path, access);
-  if (path.extension() == ".zst") {
+                      Access access, const std::filesystem::path& follow) {
+  Spill spill(spill_options), piped(spill_options);
+  const bool is_standard = path == "-";
+  const std::string name = shown_path(path);
+  std::shared_ptr<Source> source = is_standard ? open_standard_input(piped, access) : open_file(path, access);
+  if (is_standard ? begins_like_zstd(*source) : path.extension() == ".zst") {
     source = decompress(*source, spill, budget, [&](std::span<const std::byte> first) {
-      refuse_other_formats(first, kOnnxModel, path.string());
-      check_first_tag(first, path.string());
+      refuse_other_formats(first, kOnnxModel, name);
+      check_first_tag(first, name);
     });
   } else {
-    refuse_other_formats(first_bytes(*source), kOnnxModel, path.string());
+    refuse_other_formats(first_bytes(*source), kOnnxModel, name);
   }
-  ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget, access);
-  return parse(std::move(source), &files, path.string(), budget);
+  if (is_standard) return parse(std::move(source), nullptr, name, budget);
+  ExternalFiles files(path.has_parent_path() ? path.parent_path() : ".", spill, budget, access, follow);
+  return parse(std::move(source), &files, name, budget);
 }
 
 onnx::Model read_onnx(std::shared_ptr<Source> source, const std::filesystem::path& folder, Budget& budget) {

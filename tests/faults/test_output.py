@@ -128,10 +128,11 @@ def test_folder_that_is_read_only(tmp_path):
 
 
 def test_output_that_is_a_folder(tmp_path):
+    """A file of the model's name is written into it; where that is a folder too, nothing is."""
     model = save(tmp_path / "m.onnx")
-    (tmp_path / "m.tflite").mkdir()
-    one_line(converter.convert(model, tmp_path / "m.tflite"))
-    assert not list((tmp_path / "m.tflite").iterdir())
+    (tmp_path / "out/m.tflite").mkdir(parents=True)
+    one_line(converter.convert(model, tmp_path / "out"))
+    assert not list((tmp_path / "out/m.tflite").iterdir())
 
 
 def test_file_size_limit(tmp_path):

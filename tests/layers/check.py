@@ -53,7 +53,7 @@ PLAIN = {
 }
 # What a whole layer may include of another, where that is not all of it.
 ONLY = {("emit", "layout"): "layout/core/"}
-GENERATED = {"schemas/onnx.pb.h", "schemas/tflite_generated.h"}
+GENERATED = {"schemas/onnx.pb.h", "schemas/tflite_generated.h", "schemas/tflite_metadata_generated.h"}
 MEANINGLESS = {"util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"}
 LONGEST = 800
 LICENCE = "SPDX-License-Identifier: Apache-2.0"

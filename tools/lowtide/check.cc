@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lowtide check: is this TFLite file what this ONNX model converts to?
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <memory>
@@ -115,6 +116,9 @@ void check_model(const CheckCommand& options) {
   limit.allow_graph(options.input);  // of both files
   const Findings findings = compare_with(planned.plan, options, budget, bar);
   bar.finish();
+  spdlog::info("compared {} with what {} converts to: {} constants, {} of them damaged, {} differences of the graph",
+               stream::printable(options.tflite), stream::printable(options.input), findings.constants.size(),
+               findings.damaged(), findings.graph.size());
   print_findings(options, findings);
   if (!findings.graph.empty() || findings.damaged() > 0)
     throw stream::Error(stream::Code::kDifferent,

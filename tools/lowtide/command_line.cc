@@ -115,10 +115,46 @@ void add_errors_option(CLI::App& command) {
       ->group(kMessageOptions);
 }
 
+// Of one model: what it takes, and what is written about it.
+void add_interface_options(CLI::App& command, ConversionOptions& options) {
+  command.add_option("--signature", options.signature, "name of the signature (default: serving_default)")
+      ->type_name("NAME");
+  repeated_option(command.add_option("--input-uint8", options.raw_images,
+                                     "an input takes raw images, numbers from 0 to 255, and the model computes (x - "
+                                     "mean) / std itself (may be repeated)"),
+                  "INPUT");
+  command
+      .add_option("--mean", options.mean,
+                  "of --input-uint8: one number, or one for each channel (default: 0). Without --input-uint8, metadata "
+                  "says that the application must normalize")
+      ->type_name("N,...");
+  command.add_option("--std", options.std, "the same for the divisor (default: 1)")->type_name("N,...");
+  file_option(command.add_option("--labels", options.labels,
+                                 "a text file with a label in each line, stored with the output whose last axis has as "
+                                 "many elements"));
+  command.add_flag("--metadata", options.metadata,
+                   "write TFLite metadata, and keep the ONNX model's metadata_props (implied by --labels, --mean and "
+                   "--std)");
+}
+
 void add_conversion_options(CLI::App& command, ConversionOptions& options) {
-  file_option(command.add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
-  repeated_option(command.add_option("--shape", options.shapes, "fix the shape of a dynamic input (may be repeated)"),
-                  "INPUT=1,3,512,512");
+  repeated_option(
+      command.add_option("--shape", options.shapes,
+                         "fix the shape of a dynamic input, or change the batch of a fixed one (may be repeated)"),
+      "INPUT=1,3,512,512");
+  repeated_option(
+      command.add_option("--dim", options.dims, "fix a dynamic dimension of inputs by its name (may be repeated)"),
+      "NAME=1");
+  repeated_option(command.add_option("--const", options.constants,
+                                     "freeze an input to a number, a list such as 1,2,3, or the contents of a .npy "
+                                     "file: it is no input of the output's (may be repeated)"),
+                  "INPUT=VALUE");
+  repeated_option(command
+                      .add_option("--outputs", options.outputs,
+                                  "the values that are outputs, instead of the model's own; what they do not need "
+                                  "is left out (may be repeated)")
+                      ->delimiter(','),
+                  "NAME,...");
   repeated_option(command.add_option("--layout", options.layouts,
                                      "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw) (may "
                                      "be repeated)"),
@@ -172,25 +208,34 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                 {"int8", "uint8", "float", "mmap", "pread"}, "MODE")
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
-  command.add_flag("--quiet", options.quiet, "print errors only")->group(kMessageOptions);
+  file_option(command.add_option("--follow-links", options.follow_links,
+                                 "follow symbolic links of external data, as long as they stay inside this folder"))
+      ->type_name("DIR");
+  command.add_flag("-q,--quiet", options.quiet, "print errors only")->group(kMessageOptions);
+  command.add_flag("-v,--verbose", options.verbose, "print what is done: files, and each pass with its time")
+      ->excludes(command.get_option("--quiet"))
+      ->group(kMessageOptions);
+  file_option(command.add_option("--log", options.log, "append what is done to this file, with times and levels"))
+      ->group(kMessageOptions);
   add_errors_option(command);
 }
 
 CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
-  CLI::App* command = app.add_subcommand("convert", "Convert an ONNX model to TFLite.");
+  CLI::App* command = app.add_subcommand("convert", "Convert ONNX models to TFLite.");
+  file_option(command->add_option("model", options.inputs, "the ONNX models (.onnx or .onnx.zst); - is standard input"))
+      ->required();
   file_option(command->add_option("-o,--output", options.output,
-                                  "the file to write (default: the model's name with .tflite, beside it); compressed "
-                                  "if the name ends in .zst"));
+                                  "the file to write (default: the model's name with .tflite, beside it), compressed "
+                                  "if the name ends in .zst; or a folder for files of such names; - is standard "
+                                  "output"));
   add_conversion_options(*command, options);
+  add_interface_options(*command, options);
   number_option(
       command->add_option("--zstd-level", options.zstd_level, "compression level of a .tflite.zst (default: 3)"), 1,
       19);
   command->add_flag("--verify-output", options.verify,
                     "read the file back from the disk, compare each weight with the model's, and print digests");
   command->add_flag("--dry-run", options.dry_run, "convert and print the sizes, but write nothing");
-  command->add_flag("--verbose", options.verbose, "print each pass and its time")
-      ->excludes(command->get_option("--quiet"))
-      ->group(kMessageOptions);
   file_option(command->add_option("--report", options.report,
                                   "write what was done, or which nodes cannot be converted, to this file: .json, "
                                   ".html for a page, or .nodes.json for Model Explorer"))
@@ -207,14 +252,34 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       "  lowtide convert model.onnx\n"
       "  lowtide convert model.onnx -o out/model.tflite --max-rss 64M\n"
       "  lowtide convert model.onnx --shape image=1,3,512,512 --layout image=nhwc\n"
+      "  lowtide convert encoder.onnx decoder.onnx -o out/\n"
       "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.html");
+  return command;
+}
+
+CLI::App* add_merge(CLI::App& app, MergeCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      "merge", "Convert several ONNX models to one TFLite file with a signature each; equal weights are stored once.");
+  command->add_option("model", options.models, "the ONNX models and the names of their signatures: NAME=MODEL.onnx")
+      ->required();
+  file_option(
+      command->add_option("-o,--output", options.output, "the file to write; compressed if the name ends in .zst"))
+      ->required();
+  add_conversion_options(*command, options);
+  command->footer(
+      "Options with the name of an input, output or dimension have the signature in front.\n\n"
+      "Examples:\n"
+      "  lowtide merge encode=encoder.onnx decode=decoder.onnx -o model.tflite\n"
+      "  lowtide merge encode=a.onnx decode=b.onnx -o m.tflite --dim encode:batch=1");
   return command;
 }
 
 CLI::App* add_check(CLI::App& app, CheckCommand& options) {
   CLI::App* command = app.add_subcommand(
       "check", "Compare a TFLite file, down to each byte of its weights, with what an ONNX model converts to.");
+  file_option(command->add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
   add_conversion_options(*command, options);
+  add_interface_options(*command, options);
   file_option(command->add_option("tflite", options.tflite, "the file to check (.tflite or .tflite.zst)"))->required();
   command->footer(
       "Give the options that the conversion was given.\n\n"
@@ -273,7 +338,7 @@ CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
                     "1x1 kernels, which need no transposing (conv-stack and one-tensor)");
   command->add_flag("--sparse", spec.sparse,
                     "external weights whose files are sparse after their first values: a large model on a small disk");
-  command->add_flag("--quiet", options.quiet, "print nothing");
+  command->add_flag("-q,--quiet", options.quiet, "print nothing");
   command->footer(
       "Examples:\n"
       "  lowtide make-model unet -o unet.onnx\n"
@@ -370,7 +435,8 @@ class HelpText : public CLI::Formatter {
     if (app.get_parent() == nullptr) return out + " COMMAND [OPTIONS]";
     out += " " + app.get_name();
     for (const CLI::Option* option : app.get_options())
-      if (option->get_positional()) out += " " + upper_case(option->get_name());
+      if (option->get_positional())
+        out += " " + upper_case(option->get_name()) + (option->get_expected_max() > 1 ? "..." : "");
     for (const CLI::Option* option : app.get_options())
       if (option->nonpositional() && option->get_required()) out += fmt::format(" {} FILE", option->get_name());
     return out + " [OPTIONS]";
@@ -547,6 +613,25 @@ void check_command_name(const std::vector<std::string>& commands, const std::vec
                           meant.empty() ? fmt::format(" (commands: {})", fmt::join(commands, ", ")) : meant));
 }
 
+// "-verbose": CLI11 would take it for -v and others.
+void check_dashes(const std::vector<std::string>& arguments, const CLI::App& command) {
+  constexpr size_t kShortest = 4;  // "-v", "-qv"
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return;
+    const bool is_one_dash = argument.size() >= kShortest && argument[0] == '-' && argument[1] != '-';
+    if (!is_one_dash || argument[1] == 'o') continue;
+    if (!stream::nearest_name(argument.substr(1, argument.find('=') - 1), long_names(command)).empty())
+      unknown_option(argument, command, command);
+  }
+}
+
+// `lowtide convert m.onnx m.tflite`
+void check_models(const ConvertCommand& convert) {
+  for (const std::string& input : convert.inputs)
+    if (convert.inputs.size() > 1 && (input.ends_with(".tflite") || input.ends_with(".tflite.zst")))
+      usage_error(fmt::format("unexpected argument '{}'; the output is given as -o {}", input, input));
+}
+
 // `lowtide help convert` is `lowtide convert --help`.
 void replace_help(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] != "help") return;
@@ -574,6 +659,7 @@ Command parse_command_line(int argc, const char* const* argv) {
       "  lowtide inspect model.tflite\n"
       "  lowtide convert --help                      all options of a command");
   ConvertCommand convert;
+  MergeCommand merge;
   CheckCommand check;
   InspectCommand inspect;
   MakeModelCommand make_model;
@@ -581,6 +667,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   DoctorCommand doctor;
   DocsCommand docs;
   CLI::App* convert_app = add_convert(app, convert);
+  CLI::App* merge_app = add_merge(app, merge);
   CLI::App* check_app = add_check(app, check);
   CLI::App* inspect_app = add_inspect(app, inspect);
   CLI::App* make_model_app = add_make_model(app, make_model);
@@ -588,7 +675,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   CLI::App* doctor_app = add_doctor(app, doctor);
   CLI::App* docs_app = add_generate_docs(app, docs);
   std::vector<std::string> commands;
-  for (CLI::App* command : {convert_app, check_app, inspect_app, make_model_app, ops_app, doctor_app}) {
+  for (CLI::App* command : {convert_app, merge_app, check_app, inspect_app, make_model_app, ops_app, doctor_app}) {
     command->group("Commands");
     commands.push_back(command->get_name());
   }
@@ -597,6 +684,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   convert.arguments = inspect.arguments = arguments;
   replace_help(arguments);
   check_command_name(commands, arguments);
+  if (!is_option(arguments[0])) check_dashes(arguments, *app.get_subcommand(arguments[0]));
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);
@@ -607,7 +695,11 @@ Command parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     explain(app, error);
   }
-  if (convert_app->parsed()) return convert;
+  if (convert_app->parsed()) {
+    check_models(convert);
+    return convert;
+  }
+  if (merge_app->parsed()) return merge;
   if (check_app->parsed()) return check;
   if (inspect_app->parsed()) return inspect;
   if (ops_app->parsed()) return ops;

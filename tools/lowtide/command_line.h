@@ -18,10 +18,19 @@ namespace lowtide::tools {
 // Options that decide the result of a conversion, common to `convert` and `check`.
 struct ConversionOptions {
   std::string input;
-  std::vector<std::string> shapes, layouts;   // "NAME=VALUE" as given
+  std::vector<std::string> shapes, layouts;  // "NAME=VALUE" as given
+  std::vector<std::string> dims, constants;  // the same, of --dim and --const
+  std::vector<std::string> outputs;          // names; empty: the model's own
+  std::string signature;                     // its name; empty: the default
+  std::vector<std::string> raw_images;       // --input-uint8: names of inputs
+  std::string mean, std;                     // lists of numbers; empty: not given
+  std::string labels;                        // a file; empty: none
+  bool metadata = false;
+  std::string follow_links;                   // a folder; empty: links are refused
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";
-  bool external = false, quiet = false;
+  bool external = false, quiet = false, verbose = false;
+  std::string log;               // a file; empty: none
   bool require_integer = false;  // refuse what is computed in floats
   std::string border;            // the type of inputs and outputs of a quantized model; empty: as in the model
   uint64_t max_rss = 0;          // bytes; 0: not given
@@ -31,11 +40,18 @@ struct ConversionOptions {
 };
 
 struct ConvertCommand : ConversionOptions {
+  std::vector<std::string> inputs;         // `input` is one of them, or "-" for standard input, while it is converted
   std::string output, report, dump_after;  // empty: not given
   std::vector<std::string> arguments;      // all, as given
-  bool dry_run = false, verbose = false, verify = false;
+  bool dry_run = false, verify = false;
   int zstd_level = 3;
   int progress_fd = -1;  // -1: not given
+};
+
+// Options with names of inputs, outputs and dimensions have the signature in front: "encode:x=1,3".
+struct MergeCommand : ConversionOptions {
+  std::vector<std::string> models;  // "SIGNATURE=PATH"
+  std::string output;
 };
 
 struct CheckCommand : ConversionOptions {
@@ -76,8 +92,8 @@ struct Answer {
   std::string text;
 };
 
-using Command = std::variant<Answer, ConvertCommand, CheckCommand, InspectCommand, MakeModelCommand, OpsCommand,
-                             DoctorCommand, DocsCommand>;
+using Command = std::variant<Answer, ConvertCommand, MergeCommand, CheckCommand, InspectCommand, MakeModelCommand,
+                             OpsCommand, DoctorCommand, DocsCommand>;
 
 // Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
 Command parse_command_line(int argc, const char* const* argv);

@@ -3,11 +3,16 @@
 // converted.
 #pragma once
 
+#include <functional>
+
 #include "tools/lowtide/command_line.h"
 
 namespace lowtide::tools {
 
-void convert_model(const ConvertCommand& command);
+// Of several models, those that fail are told by `failed`, which returns the exit status of the exception in flight;
+// the others are converted. Returns the first such status, or 0. A single model's error is thrown.
+int convert_models(const ConvertCommand& command, const std::function<int()>& failed);
+void merge(const MergeCommand& command);
 void check_model(const CheckCommand& command);
 void inspect_model(const InspectCommand& command);
 void make_test_model(const MakeModelCommand& command);

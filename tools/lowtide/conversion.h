@@ -12,6 +12,7 @@
 #include "emit/plan.h"
 #include "emit/refusal.h"
 #include "layout/convert.h"
+#include "stream/file/budget.h"
 #include "stream/onnx/model.h"
 #include "stream/progress.h"
 #include "tools/lowtide/command_line.h"
@@ -39,6 +40,15 @@ struct Planned {
   uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
   uint64_t budget_peak = 0;
 };
+// Reads the model and converts it to TFLite's operators, within `budget`, which outlives the result. Throws
+// stream::Error, and emit::Refusal when nodes cannot be converted.
+struct Converted {
+  layout::ConvertResult result;
+  uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
+};
+Converted convert_graph(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
+                        const MemoryLimit& limit, stream::Budget& budget);
+
 // Reads the model, converts it to TFLite's operators, and plans a file in `folder`. The memory of both graphs is freed.
 // Throws stream::Error, and emit::Refusal when nodes cannot be converted.
 Planned plan_conversion(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,

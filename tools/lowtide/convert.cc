@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // lowtide convert: ONNX to TFLite.
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "emit/events.h"
@@ -19,10 +21,12 @@
 #include "stream/file/file.h"
 #include "stream/file/known_formats.h"
 #include "stream/nearest_name.h"
+#include "stream/onnx/reader.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/conversion_report.h"
+#include "tools/lowtide/data_limit.h"
 #include "tools/lowtide/messages.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/report_file.h"
@@ -68,11 +72,61 @@ void check_pass_name(const std::string& name, const std::vector<std::string>& pa
                           fmt::join(passes, ", ")));
 }
 
-// -o, or the path of the input with .tflite.
-fs::path output_path(const ConvertCommand& options) {
-  fs::path input = options.input;
+// The input's name with .tflite.
+fs::path output_name(const std::string& given) {
+  fs::path input = given;
   if (input.extension() == ".zst") input.replace_extension();
-  return options.output.empty() ? input.replace_extension(".tflite") : fs::path(options.output);
+  return input.replace_extension(".tflite");
+}
+
+bool is_folder(const std::string& output) {
+  std::error_code none;
+  return output.ends_with('/') || fs::is_directory(output, none);
+}
+
+// -o, or a file named like the input, beside it or in the folder that -o names.
+fs::path output_path(const ConvertCommand& options) {
+  const bool has_name = !options.output.empty() && !is_folder(options.output);
+  if (options.input == "-" && !has_name)
+    usage_error("a model from standard input has no name: name the output with -o FILE");
+  if (has_name) return options.output;
+  const fs::path name = output_name(options.input);
+  return options.output.empty() ? name : options.output / name.filename();
+}
+
+// What several models, standard input and standard output do not go with.
+void check_streams(const ConvertCommand& options) {
+  const bool to_stdout = options.output == "-";
+  if (options.inputs.size() > 1) {
+    if (!options.output.empty() && !is_folder(options.output))
+      usage_error(fmt::format("{} models need a folder as output, and {} is none{}", options.inputs.size(),
+                              options.output, fs::exists(options.output) ? "" : "; make it first"));
+    if (!options.report.empty()) usage_error("--report takes one model");
+    if (options.progress_fd >= 0) usage_error("--progress-fd takes one model");
+    std::map<fs::path, std::string> outputs;
+    for (const std::string& input : options.inputs) {
+      ConvertCommand one = options;
+      one.input = input;
+      const auto [other, is_new] = outputs.emplace(output_path(one), input);
+      if (!is_new)
+        usage_error(fmt::format("{} and {} have one output: {}", other->second, input, other->first.string()));
+    }
+  }
+  if (to_stdout && !options.dump_after.empty()) usage_error("--dump-after prints to standard output, as -o - does");
+  if (to_stdout && isatty(STDOUT_FILENO) == 1)
+    usage_error("standard output is a terminal, which cannot show a TFLite file");
+  const bool has_stream =
+      to_stdout || std::find(options.inputs.begin(), options.inputs.end(), "-") != options.inputs.end();
+  if (has_stream && weight_form(options.weights) == WeightForm::kInPlace)
+    usage_error("--weights in-place needs files with names as input and output");
+  if (!options.follow_links.empty() && weight_form(options.weights) == WeightForm::kInPlace)
+    usage_error("--weights in-place and --follow-links exclude each other: runtimes do not follow links");
+}
+
+// Where the temporary file of -o - is made: as of other temporaries, because /tmp may be memory.
+fs::path stdout_folder() {
+  const char* named = std::getenv("TMPDIR");
+  return named != nullptr && *named != '\0' ? named : "/var/tmp";
 }
 
 // True when both paths name one file, which need not exist.
@@ -98,12 +152,14 @@ void check_suffix(const fs::path& output) {
 
 void check_paths(const ConvertCommand& options, const fs::path& output) {
   check_suffix(output);
-  if (fs::path(options.input) == output || stream::same_file(options.input, output)) {
+  if (options.input != "-" && (fs::path(options.input) == output || stream::same_file(options.input, output))) {
     // The most common reason is that the input is a TFLite model.
     const auto input = stream::open_file(options.input);
     stream::refuse_other_formats(stream::first_bytes(*input), stream::kOnnxModel, options.input);
     usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
   }
+  if (!options.log.empty() && one_place(options.log, output))
+    usage_error(fmt::format("the log {} is the output", options.log));
   if (options.report.empty()) return;
   if (stream::same_file(options.input, options.report) || one_place(options.report, output))
     usage_error(fmt::format("the report {} is the input or the output", options.report));
@@ -123,6 +179,7 @@ void write_output(const ConvertCommand& options, const emit::Plan& plan, const f
   emit::WriteOptions write;
   write.threads = report.threads;
   write.progress = &bar;
+  if (options.output == "-") write.copy_to = STDOUT_FILENO;
   if (output.extension() == ".zst") write.zstd_level = options.zstd_level;
   if (options.verify) write.on_verified = [&](const VerifiedTensor& tensor) { watch.verified.push_back(tensor); };
   Budget budget(limit.writing_budget(least_budget(plan, write), write.threads));
@@ -149,6 +206,9 @@ Watchers watchers_of(const ConvertCommand& options, const fs::path& output, Prog
   out.progress = &bar;
   out.on_read = [&](const onnx::Model& model) {
     check_sources(model, output, options.report);
+    spdlog::info("read {}: {} nodes, {} initializers, {} bytes in {} files", stream::printable(model.path),
+                 model.graph.nodes.size(), model.graph.initializers.size(), model.file_bytes + model.external_bytes,
+                 model.sources.size());
     watch.marks.sample();
     watch.marks.end_phase("read");
     if (watch.report) watch.report->on_read(model);
@@ -164,19 +224,11 @@ Watchers watchers_of(const ConvertCommand& options, const fs::path& output, Prog
   return out;
 }
 
-void log_to_stderr() {
-  spdlog::set_default_logger(spdlog::stderr_logger_st("lowtide"));
-  spdlog::set_pattern("%v");
-  spdlog::set_level(spdlog::level::debug);
-}
-
-}  // namespace
-
 void convert_model(const ConvertCommand& options) {
   auto begun = std::chrono::steady_clock::now();
-  if (options.verbose) log_to_stderr();
   Watch watch;
-  fs::path output = output_path(options);
+  const bool to_stdout = options.output == "-";
+  const fs::path output = to_stdout ? stdout_folder() / "stdout.tflite" : output_path(options);
   check_paths(options, output);
   if (options.progress_fd >= 0) check_progress_fd(options.progress_fd);
   if (!options.report.empty()) {
@@ -190,8 +242,8 @@ void convert_model(const ConvertCommand& options) {
   check_pass_name(options.dump_after, watch.passes);
 
   emit::Report report;
-  report.input = options.input;
-  report.output = output.string();
+  report.input = stream::shown_path(options.input);
+  report.output = to_stdout ? "standard output" : output.string();
   report.dry_run = options.dry_run;
   report.in_place = weight_form(options.weights) == WeightForm::kInPlace;
   report.shrinks = weight_form(options.weights) == WeightForm::kHalf ||
@@ -208,20 +260,49 @@ void convert_model(const ConvertCommand& options) {
   try {
     write_output(options, planned.plan, output, limit, bar, watch, report);
   } catch (Error& error) {
-    error.add_place({.file = options.input});
+    error.add_place({.file = report.input});
     throw;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   report.peak_rss = resident().peak;
+  for (const std::string& note : report.notes) spdlog::warn("{}", stream::printable(note));
+  spdlog::info("{} {}: {} operators, {} bytes, {:.3f} s, peak RSS {}", options.dry_run ? "planned" : "wrote",
+               stream::printable(report.output), report.written.operators, report.written.file_bytes, report.seconds,
+               emit::memory_size(report.peak_rss));
   report.peak_anonymous = watch.marks.anonymous();
   report.peak_file = watch.marks.file();
   report.verified_tensors = watch.verified.size();
   if (!options.quiet) {
-    for (const VerifiedTensor& tensor : watch.verified) fmt::print("{}", digest_line(tensor));
-    fmt::print("{}", report_text(report));
+    std::FILE* to = to_stdout ? stderr : stdout;
+    for (const VerifiedTensor& tensor : watch.verified) fmt::print(to, "{}", digest_line(tensor));
+    fmt::print(to, "{}", report_text(report));
   }
   if (watch.report) watch.report->write(report, watch.marks, watch.verified);
   if (options.progress_fd >= 0) write_event(options.progress_fd, done_line(report));
+}
+
+}  // namespace
+
+int convert_models(const ConvertCommand& command, const std::function<int()>& failed) {
+  check_streams(command);
+  const DataLimit at_start;
+  int status = 0;
+  for (const std::string& input : command.inputs) {
+    ConvertCommand options = command;
+    options.input = input;
+    if (command.inputs.size() == 1) {
+      convert_model(options);
+      continue;
+    }
+    at_start.restore();  // a model before it has set its own
+    try {
+      convert_model(options);
+    } catch (...) {
+      const int its_status = failed();
+      if (status == 0) status = its_status;
+    }
+  }
+  return status;
 }
 
 }  // namespace lowtide::tools

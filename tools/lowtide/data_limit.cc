@@ -11,6 +11,8 @@ namespace lowtide::tools {
 
 DataLimit::DataLimit() { getrlimit(RLIMIT_DATA, &started_with_); }
 
+void DataLimit::restore() const { setrlimit(RLIMIT_DATA, &started_with_); }
+
 void DataLimit::leave(uint64_t more) const {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they allocate beside what they watch
   const uint64_t used = resident().data;

@@ -17,6 +17,8 @@ class DataLimit {
   // Allows `more` bytes in addition to those in use, unless the process was started with a lower limit. Does nothing
   // where the kernel does not tell how much is in use.
   void leave(uint64_t more) const;
+  // The limit of the construction, for the next of several models.
+  void restore() const;
 
  private:
   rlimit started_with_ = {RLIM_INFINITY, RLIM_INFINITY};

@@ -19,6 +19,7 @@
 #include "stream/error.h"
 #include "stream/file/temporary.h"
 #include "tools/lowtide/commands.h"
+#include "tools/lowtide/log.h"
 #include "tools/lowtide/messages.h"
 
 namespace {
@@ -30,6 +31,7 @@ using lowtide::tools::Messages;
 
 // `text` and `json` end with a newline. By stdio, which does not throw when stderr cannot be written.
 int fail(const Messages& messages, Code code, const std::string& text, const std::string& json) {
+  lowtide::tools::log_error(text.substr(0, text.find('\n')));
   if (messages.json)
     std::fputs(json.c_str(), stderr);
   else
@@ -87,34 +89,10 @@ void keep_heap_small() {
   mallopt(M_MXFAST, 0);  // otherwise every large request visits all small blocks that were freed: a sixth of the time
 }
 
-// Each command's function takes its own options.
-struct Run {
-  void operator()(const lowtide::tools::Answer& answer) const { fmt::print("{}", answer.text); }
-  void operator()(const lowtide::tools::ConvertCommand& command) const { convert_model(command); }
-  void operator()(const lowtide::tools::CheckCommand& command) const { check_model(command); }
-  void operator()(const lowtide::tools::InspectCommand& command) const { inspect_model(command); }
-  void operator()(const lowtide::tools::MakeModelCommand& command) const { make_test_model(command); }
-  void operator()(const lowtide::tools::OpsCommand& command) const { list_operators(command); }
-  void operator()(const lowtide::tools::DoctorCommand& command) const { examine_machine(command); }
-  void operator()(const lowtide::tools::DocsCommand& command) const { generate_docs(command); }
-};
-
-void run(int argc, char** argv) {
-  std::visit(Run(), lowtide::tools::parse_command_line(argc, argv));
-  if (std::fflush(stdout) != 0)
-    throw Error(Code::kIo, fmt::format("standard output cannot be written: {}", std::strerror(errno)));
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  open_standard_streams();
-  keep_heap_small();
-  handle_signals();
-  const Messages messages = lowtide::tools::find_messages(argc, argv);
+// Tells the exception in flight; returns the exit status of its kind.
+int fail_with_current(const Messages& messages) {
   try {
-    run(argc, argv);
-    return 0;
+    throw;
   } catch (const lowtide::emit::Refusal& refusal) {
     return fail(messages, Code::kUnsupported, refusal_text(refusal), refusal_line(refusal));
   } catch (const Error& error) {
@@ -129,5 +107,69 @@ int main(int argc, char** argv) {
     return fail(messages, Error(Code::kBudget, "out of memory: see ulimit -v and -d, and --max-rss"));
   } catch (const std::exception& error) {
     return fail(messages, Error(Code::kInternal, error.what()));
+  }
+}
+
+// Each command's function takes its own options. The exit status is returned.
+struct Run {
+  const Messages& messages;
+  int operator()(const lowtide::tools::Answer& answer) const {
+    fmt::print("{}", answer.text);
+    return 0;
+  }
+  int operator()(const lowtide::tools::ConvertCommand& command) const {
+    lowtide::tools::start_log(command.verbose, command.log);
+    return convert_models(command, [this] { return fail_with_current(messages); });
+  }
+  int operator()(const lowtide::tools::MergeCommand& command) const {
+    lowtide::tools::start_log(command.verbose, command.log);
+    merge(command);
+    return 0;
+  }
+  int operator()(const lowtide::tools::CheckCommand& command) const {
+    lowtide::tools::start_log(command.verbose, command.log);
+    check_model(command);
+    return 0;
+  }
+  int operator()(const lowtide::tools::InspectCommand& command) const {
+    inspect_model(command);
+    return 0;
+  }
+  int operator()(const lowtide::tools::MakeModelCommand& command) const {
+    make_test_model(command);
+    return 0;
+  }
+  int operator()(const lowtide::tools::OpsCommand& command) const {
+    list_operators(command);
+    return 0;
+  }
+  int operator()(const lowtide::tools::DoctorCommand& command) const {
+    examine_machine(command);
+    return 0;
+  }
+  int operator()(const lowtide::tools::DocsCommand& command) const {
+    generate_docs(command);
+    return 0;
+  }
+};
+
+int run(int argc, char** argv, const Messages& messages) {
+  const int status = std::visit(Run{messages}, lowtide::tools::parse_command_line(argc, argv));
+  if (std::fflush(stdout) != 0)
+    throw Error(Code::kIo, fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_streams();
+  keep_heap_small();
+  handle_signals();
+  const Messages messages = lowtide::tools::find_messages(argc, argv);
+  try {
+    return run(argc, argv, messages);
+  } catch (...) {
+    return fail_with_current(messages);
   }
 }

@@ -107,6 +107,39 @@ TEST_F(ExternalData, PathsOutsideTheFolderAreRefused) {
   expect_refused(Code::kUnsafePath, "no location", {{"length", "4"}});
 }
 
+TEST_F(ExternalData, LinksAreFollowedInsideOneFolder) {
+  namespace fs = std::filesystem;
+  const fs::path cache = folder_ / "cache";
+  fs::create_directories(cache / "blobs");
+  fs::create_directories(cache / "snapshots/1");
+  std::ofstream(cache / "blobs/a") << "data";
+  std::ofstream(folder_ / "secret") << "data";
+  auto link = [&](const char* target, const char* name) { fs::create_symlink(target, cache / "snapshots/1" / name); };
+  link("../../blobs/a", "good");
+  link("good", "twice");
+  link("../../blobs", "folder");
+  link("../../../secret", "out");
+  link("../../blobs/../../cache/blobs/a", "out-and-in");
+  link((cache / "blobs/a").c_str(), "absolute");
+  link("round", "round");
+  link("../../blobs/none", "dangling");
+  link("good/", "slash");
+  const int root = open(cache.c_str(), O_PATH | O_DIRECTORY);
+  Descriptor held(root);
+  for (Resolver resolver : {Resolver::kKernel, Resolver::kWalk}) {
+    auto within = [&](const char* location) { return open_within(root, "snapshots/1", location, resolver); };
+    for (const char* name : {"good", "twice", "folder/a"}) EXPECT_GE(within(name)->number(), 0) << name;
+    for (const char* name : {"out", "out-and-in", "absolute"})
+      expect_error(Code::kUnsafePath, "leads out of the folder", [&] { within(name); });
+    expect_error(Code::kUnsafePath, "too many symbolic links", [&] { within("round"); });
+    expect_error(Code::kUnsafePath, "not a regular file", [&] { within("folder"); });
+    expect_error(Code::kUnsafePath, "leads out of the model's folder", [&] { within("../../blobs/a"); });
+    expect_error(Code::kNotFound, "", [&] { within("dangling"); });
+    expect_error(Code::kNotFound, "", [&] { within("good/x"); });
+    expect_error(Code::kNotFound, "", [&] { within("slash"); });
+  }
+}
+
 TEST_F(ExternalData, TheFallbackWithoutOpenat2RefusesTheSamePaths) {
   int root = open((folder_ / "model").c_str(), O_PATH | O_DIRECTORY);
   Descriptor held(root);

@@ -71,6 +71,16 @@ TEST_F(DataLimits, TheLimitMayBeLoweredAndRaised) {
   }));
 }
 
+TEST_F(DataLimits, TheInitialLimitIsRestored) {
+  EXPECT_TRUE(in_child([] {
+    const DataLimit at_start;
+    DataLimit().leave(8 * kMiB);
+    const bool small = can_allocate(32 * kMiB);
+    at_start.restore();
+    return !small && can_allocate(32 * kMiB);
+  }));
+}
+
 TEST_F(DataLimits, NeverExceedsTheInitialLimit) {
   EXPECT_TRUE(in_child([] {
     DataLimit().leave(16 * kMiB);

@@ -119,6 +119,37 @@ def _shapes(value: object) -> list[str]:
     return lines
 
 
+def _dims(value: object) -> list[str]:
+    return [key + "=" + _number(f"dim[{key!r}]", extent) for key, extent in _mapping("dim", value).items()]
+
+
+def _scalar(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) or hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        return repr(float(value))
+    return _number(name, value)
+
+
+def _numbers(name: str, value: object) -> list[str]:
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(value))]
+    return [_scalar(name, value)]
+
+
+def _constants(value: object) -> list[str]:
+    lines = []
+    for key, constant in _mapping("const", value).items():
+        name = f"const[{key!r}]"
+        if isinstance(constant, (str, os.PathLike)):
+            lines.append(key + "=" + _path(name, constant))
+        elif isinstance(constant, Sequence):
+            lines.append(key + "=" + ",".join(_scalar(f"{name}[{i}]", number) for i, number in enumerate(constant)))
+        else:
+            lines.append(key + "=" + _scalar(name, constant))
+    return lines
+
+
 def _layouts(value: object) -> list[str]:
     return [key + "=" + _text(f"layout[{key!r}]", order) for key, order in _mapping("layout", value).items()]
 
@@ -128,6 +159,14 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
     forms: dict[str, Callable[[str, Any], list[str]]] = {
         "max_rss": lambda name, value: [_size(name, value)],
         "shape": lambda name, value: _shapes(value),
+        "dim": lambda name, value: _dims(value),
+        "const": lambda name, value: _constants(value),
+        "outputs": _texts,
+        "input_uint8": _texts,
+        "mean": lambda name, value: _numbers(name, value),
+        "std": lambda name, value: _numbers(name, value),
+        "labels": lambda name, value: [_path(name, value)],
+        "signature": lambda name, value: [_text(name, value)],
         "layout": lambda name, value: _layouts(value),
         "threads": lambda name, value: [_number(name, value)],
         "weights": lambda name, value: [_text(name, value)],
@@ -139,6 +178,8 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "report": lambda name, value: [_path(name, value)],
         "html": lambda name, value: [_path(name, value)],
         "output": lambda name, value: [_path(name, value)],
+        "log": lambda name, value: [_path(name, value)],
+        "follow_links": lambda name, value: [_path(name, value)],
         "dump_after": lambda name, value: [_text(name, value)],
     }
     out: list[str] = []
@@ -280,6 +321,15 @@ def convert(
     *,
     max_rss: int | str | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
+    dim: Mapping[str, int] | None = None,
+    const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
+    outputs: str | Sequence[str] | None = None,
+    input_uint8: str | Sequence[str] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    labels: PathLike | None = None,
+    metadata: bool = False,
+    signature: str | None = None,
     layout: Mapping[str, str] | None = None,
     threads: int | None = None,
     weights: str | None = None,
@@ -288,6 +338,8 @@ def convert(
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
     io: str | None = None,
+    follow_links: PathLike | None = None,
+    log: PathLike | None = None,
     zstd_level: int | None = None,
     verify_output: bool = False,
     dry_run: bool = False,
@@ -309,7 +361,23 @@ def convert(
     max_rss : int or str, optional
         Resident memory of the program in bytes, or as text such as "64M".
     shape : mapping of str to sequence of int, optional
-        Shapes of dynamic inputs.
+        Shapes of inputs: of dynamic ones, or with another batch.
+    dim : mapping of str to int, optional
+        Extents of dynamic dimensions of inputs, by their names.
+    const : mapping, optional
+        Inputs to freeze: to a number, a sequence of numbers, or the contents of a .npy file.
+    outputs : str or sequence of str, optional
+        The values that are outputs, instead of the model's own.
+    input_uint8 : str or sequence of str, optional
+        Inputs that take raw images; the model computes (x - mean) / std itself.
+    mean, std : float or sequence of float, optional
+        One number, or one for each channel. Without `input_uint8` they are written into the metadata only.
+    labels : path, optional
+        Text file with a label in each line, stored with the output that it names.
+    metadata : bool
+        Write TFLite metadata, and keep the ONNX model's metadata_props.
+    signature : str, optional
+        Name of the signature.
     layout : mapping of str to str, optional
         "nhwc" or "nchw" for an input or output.
     threads : int, optional
@@ -324,6 +392,10 @@ def convert(
         Refuse .zst input that decompresses to more than so many times its size; 0 is no limit.
     io : str, optional
         How the model's files are read: "mmap" or "pread".
+    follow_links : path, optional
+        Folder inside which symbolic links of external data are followed.
+    log : path, optional
+        File to which log lines are appended.
     zstd_level : int, optional
         How hard to compress a .tflite.zst.
     verify_output : bool
@@ -422,6 +494,15 @@ def check(
     *,
     max_rss: int | str | None = None,
     shape: Mapping[str, Sequence[int]] | None = None,
+    dim: Mapping[str, int] | None = None,
+    const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
+    outputs: str | Sequence[str] | None = None,
+    input_uint8: str | Sequence[str] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    labels: PathLike | None = None,
+    metadata: bool = False,
+    signature: str | None = None,
     layout: Mapping[str, str] | None = None,
     threads: int | None = None,
     weights: str | None = None,
@@ -430,6 +511,8 @@ def check(
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
     io: str | None = None,
+    follow_links: PathLike | None = None,
+    log: PathLike | None = None,
 ) -> None:
     """Compares a TFLite file, to the last byte of each weight, with what an ONNX model converts to.
 

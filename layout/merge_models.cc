@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/merge_models.h"
+
+#include <variant>
+
+namespace lowtide::layout {
+
+std::unique_ptr<core::Model> merge_models(std::vector<Part>& parts, stream::Budget& budget) {
+  auto out = std::make_unique<core::Model>(budget);
+  for (Part& part : parts) {
+    const auto first = static_cast<int>(out->graphs.size());
+    out->signatures[out->graphs.size()] = part.signature;
+    for (auto& graph : part.model->graphs) {
+      for (core::Op& op : graph->ops)
+        if (auto* subgraphs = std::get_if<core::SubgraphOptions>(&op.options)) {
+          subgraphs->first += first;
+          subgraphs->second += first;
+        }
+      out->graphs.push_back(std::move(graph));
+    }
+    part.model->graphs.clear();
+  }
+  return out;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--shape with another batch than the file's: the result is what the model exported with that batch computes."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.oracle.test_interface import value
+from tests.oracle.test_interface_options import agree, real_model, refusal
+from tests.support import converter, judge
+from tests.support.tflite_file import read_tflite
+
+
+def weights(**shapes):
+    rng = np.random.default_rng(3)
+    return {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def numbers(*values):
+    return np.array(values, np.int64)
+
+
+def model(path, nodes, x_shape, constants, outputs=("y",), opset=17):
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", x_shape)],
+        [value(name, None) for name in outputs],
+        initializer=[numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
+    return path
+
+
+def node(kind, inputs, output, **attributes):
+    return helper.make_node(kind, inputs, [output], name=f"the_{output}", **attributes)
+
+
+# Each takes the batch and gives the nodes, the shape of x and the constants, as an exporter would write them for it.
+
+
+def classifier(n):
+    return (
+        [
+            node("Conv", ["x", "w"], "c", pads=[1, 1, 1, 1]),
+            node("Relu", ["c"], "r"),
+            node("MaxPool", ["r"], "p", kernel_shape=[2, 2], strides=[2, 2]),
+            node("Reshape", ["p", "flat"], "f"),
+            node("Gemm", ["f", "v"], "g"),
+            node("Softmax", ["g"], "y", axis=1),
+        ],
+        [n, 3, 8, 6],
+        {"flat": numbers(n, -1)} | weights(w=(5, 3, 3, 3), v=(60, 7)),
+    )
+
+
+def attention(n):
+    def heads(name, w):
+        return [
+            node("MatMul", ["rows", w], name + "0"),
+            node("Reshape", [name + "0", "divided"], name + "1"),
+            node("Transpose", [name + "1"], name, perm=[0, 2, 1, 3]),
+        ]
+
+    return (
+        [
+            node("Reshape", ["x", "merged"], "rows"),
+            *heads("q", "wq"),
+            *heads("k", "wk"),
+            *heads("v", "wv"),
+            node("Transpose", ["k"], "kt", perm=[0, 1, 3, 2]),
+            node("MatMul", ["q", "kt"], "s"),
+            node("Softmax", ["s"], "a", axis=-1),
+            node("MatMul", ["a", "v"], "o"),
+            node("Transpose", ["o"], "ot", perm=[0, 2, 1, 3]),
+            node("Reshape", ["ot", "back"], "y"),
+        ],
+        [n, 5, 12],
+        {"merged": numbers(-1, 12), "divided": numbers(n, 5, 3, 4), "back": numbers(n, 5, 12)}
+        | weights(wq=(12, 12), wk=(12, 12), wv=(12, 12)),
+    )
+
+
+def shapes_computed(n):
+    return (
+        [
+            node("Shape", ["x"], "s"),
+            node("Gather", ["s", "zero"], "b"),
+            node("Concat", ["b", "rest"], "target", axis=0),
+            node("Reshape", ["x", "target"], "r"),
+            node("Reshape", ["r", "copies"], "y"),
+        ],
+        [n, 4, 6],
+        {"zero": numbers(0), "rest": numbers(-1, 2), "copies": numbers(0, 3, -1)},
+    )
+
+
+def resized(n):
+    return (
+        [
+            node("Conv", ["x", "w"], "c"),
+            node("Resize", ["c", "", "", "sizes"], "r", mode="linear", coordinate_transformation_mode="half_pixel"),
+            node("Slice", ["r", "starts", "ends", "axes"], "y"),
+        ],
+        [n, 3, 5, 7],
+        {"sizes": numbers(n, 2, 10, 14), "starts": numbers(1), "ends": numbers(9), "axes": numbers(2)}
+        | weights(w=(2, 3, 1, 1)),
+    )
+
+
+def flattened(n):
+    return (
+        [
+            node("Flatten", ["x"], "f", axis=1),
+            node("MatMul", ["f", "w"], "m"),
+            node("Unsqueeze", ["m", "last"], "u"),
+            node("Squeeze", ["u", "last"], "s"),
+            node("ReduceMean", ["s"], "mean", axes=[1], keepdims=1),
+            node("Sub", ["s", "mean"], "y"),
+        ],
+        [n, 3, 4],
+        {"last": numbers(2)} | weights(w=(12, 5)),
+    )
+
+
+@pytest.mark.parametrize("before, batch", [(1, 4), (1, 2), (2, 3), (4, 1)])
+@pytest.mark.parametrize("make", [classifier, attention, shapes_computed, resized, flattened])
+def test_the_batch_is_changed(make, before, batch, tmp_path, litert, lowtide):
+    if make is attention and before != 1:
+        pytest.skip("rows of several samples are divided again: refused, see below")
+    path = model(tmp_path / "m.onnx", *make(before))
+    exported = model(tmp_path / "exported.onnx", *make(batch))
+    extents = [batch, *make(batch)[1][1:]]
+    done = converter.convert(path, tmp_path / "m.tflite", ["--shape=x=" + ",".join(map(str, extents))])
+    assert done.status == "converted", done
+    arrays = {"x": np.random.default_rng(0).uniform(-1, 1, extents).astype(np.float32)}
+    expected = judge.reference(exported, arrays)
+    assert read_tflite(tmp_path / "m.tflite").outputs[0].shape == expected["y"].shape
+    agree(tmp_path / "m.tflite", arrays, expected, litert)
+    # The same bytes as the conversion of that export.
+    assert converter.run("check", exported, tmp_path / "m.tflite").returncode == 0
+
+
+# What a batch of 1 hides: (nodes, constants, a word of the refusal); x is [1, 3, 4].
+REFUSED = {
+    "merged into another axis": ([node("Reshape", ["x", "s"], "y")], {"s": numbers(3, 4)}, "constant and holds the batch"),
+    "a transpose by reshape": ([node("Reshape", ["x", "s"], "y")], {"s": numbers(3, 1, 4)}, "constant and holds the batch"),
+    "moved behind": (
+        [node("Transpose", ["x"], "t", perm=[1, 0, 2]), node("Reshape", ["t", "s"], "y")],
+        {"s": numbers(-1, 4)},
+        "constant and holds the batch",
+    ),
+    "a one behind": ([node("Reshape", ["x", "s"], "y")], {"s": numbers(-1, 1, 4)}, "constant and holds the batch"),
+    "squeezed": ([node("Squeeze", ["x", "s"], "y")], {"s": numbers(0)}, "does not follow the new batch"),
+    "squeezed without axes": ([node("Squeeze", ["x"], "y")], {}, "with the batch of the file"),
+    "a token of the batch": (
+        [node("Concat", ["t", "x"], "y", axis=1)],
+        weights(t=(1, 1, 4)),
+        "does not follow the new batch",
+    ),
+    "the first of the batch": ([node("Gather", ["x", "i"], "y", axis=0)], {"i": np.array(0)}, "constant indices along the batch"),
+    "a slice of the batch": (
+        [node("Slice", ["x", "z", "o", "z"], "y")],
+        {"z": numbers(0), "o": numbers(1)},
+        "stays 1 along the batch",
+    ),
+    "flattened with what is before": (
+        [node("Transpose", ["x"], "t", perm=[1, 0, 2]), node("Flatten", ["t"], "y", axis=2)],
+        {},
+        "merges the batch, axis 1, with the axes before it",
+    ),
+    "the state of a recurrence": (
+        [
+            node("Transpose", ["x"], "t", perm=[1, 0, 2]),
+            helper.make_node("GRU", ["t", "w", "r", "", "", "h"], ["y", ""], name="the_y", hidden_size=2),
+        ],
+        weights(w=(1, 6, 4), r=(1, 6, 2), h=(1, 1, 2)),
+        "does not follow the new batch",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_batch_in_a_constant_is_refused_with_its_node(what, tmp_path, lowtide):
+    nodes, constants, words = REFUSED[what]
+    path = model(tmp_path / "m.onnx", nodes, [1, 3, 4], constants)
+    assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
+    text = refusal(path, tmp_path, "--shape=x=4,3,4")
+    assert words in text and "node 'the_" in text and "[unsupported]" in text, text
+
+
+def test_rows_of_several_samples_are_not_divided_again(tmp_path, lowtide):
+    """[2*5, 12] -> [2, 5, ...]: of [2, 5] and [5, 2] only the exporter knows which it was."""
+    path = model(tmp_path / "m.onnx", *attention(2))
+    done = converter.convert(path, tmp_path / "m.tflite", ["--shape=x=4,5,12"])
+    assert done.status == "refused" and "the_q1" in done.stderr, done
+    assert "its shape [2,5,3,4] is constant and holds the batch: its input is [20,12], and was [10,12]" in done.stderr
+
+
+def test_only_the_batch_of_a_fixed_shape_can_change(tmp_path, lowtide):
+    path = model(tmp_path / "m.onnx", *classifier(1))
+    assert "axis 2 is 8 in the model and cannot become 9; only the batch, axis 0" in refusal(
+        path, tmp_path, "--shape=x=1,3,9,6"
+    )
+    assert "axis 0 is 1 in the model and cannot become 0" in refusal(path, tmp_path, "--shape=x=0,3,8,6")
+
+
+def test_a_branch_follows(tmp_path, litert, lowtide):
+    def make(n):
+        then = helper.make_graph([node("Reshape", ["x", "flat"], "t")], "then", [], [value("t", None)])
+        other = helper.make_graph([node("Flatten", ["x"], "e", axis=1)], "else", [], [value("e", None)])
+        return (
+            [
+                node("ReduceSum", ["x"], "sum", keepdims=0),
+                node("Greater", ["sum", "zero"], "c"),
+                node("If", ["c"], "y", then_branch=then, else_branch=other),
+            ],
+            [n, 3, 4],
+            {"flat": numbers(n, 12), "zero": np.array(0, np.float32)},
+        )
+
+    path = model(tmp_path / "m.onnx", *make(1))
+    done = converter.convert(path, tmp_path / "m.tflite", ["--shape=x=4,3,4"])
+    assert done.status == "converted", done
+    exported = model(tmp_path / "exported.onnx", *make(4))
+    for sign in (1, -1):
+        arrays = {"x": sign * np.random.default_rng(0).uniform(0, 1, (4, 3, 4)).astype(np.float32)}
+        agree(tmp_path / "m.tflite", arrays, judge.reference(exported, arrays), litert)
+
+
+# Of models that treat samples one by one, ONNX Runtime's answers to the samples are the answer to the batch.
+REAL = [
+    "dtln__model_1",
+    "hyperlpr__y5fu_320x_sim",
+    "ipne__AGLLNet_256x256",
+    "ipne__LightWeightPersonDetector",
+    "ipne__deeplab_v3_1_default_1",
+    "ipne__sci_180x320",
+    "onnx2tf__GroupNormalization_21",
+    "onnx__light_squeezenet",
+    "ort__mnist",
+    "portrait__deeplab_dm05_513",
+    "ultraface__version-RFB-320",
+    "ultraface__version-RFB-320_simplified",
+]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_models(name, tmp_path, litert, lowtide):
+    path = real_model(name + ".onnx")
+    graph = onnx.load(path).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    arrays, rng = {}, np.random.default_rng(0)
+    for info in graph.input:
+        if info.name not in constants:
+            extents = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+            arrays[info.name] = rng.uniform(0, 1, [3, *extents[1:]]).astype(np.float32)
+    options = [f"--shape={key}=" + ",".join(map(str, array.shape)) for key, array in arrays.items()]
+    done = converter.convert(path, tmp_path / "m.tflite", options)
+    assert done.status == "converted", done
+    samples = [judge.reference(path, {key: array[i : i + 1] for key, array in arrays.items()}) for i in range(3)]
+    expected = {key: np.concatenate([sample[key] for sample in samples]) for key in samples[0]}
+    agree(tmp_path / "m.tflite", arrays, expected, litert)
