@@ -239,7 +239,7 @@ class Worker {
       const auto* extent = stream::recipe::plain_extent(*payload.recipe);
       uint64_t inside = stream::file_bytes(payload.recipe->dtype, piece.first);
       out_.copy_from(*extent->source, extent->stretches[0].offset + inside, payload.position + inside,
-                     stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span(), &budget_);
+                     stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span());
     });
     if (piece.first == 0) write_prefix(payload);
   }

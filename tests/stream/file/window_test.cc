@@ -97,11 +97,6 @@ TEST(Window, IsZerosAndAnErrorWhenTheFileShrinks) {
   expect_error(Code::kIo, (folder / "a").string(), [&] { window.check(); });
   other.check();  // its page is there still
   EXPECT_EQ(window_text(other), window_pattern(kFilePageBytes));
-  // A system call that reads such a page fails without a signal.
-  OutFile out(folder / "out", 8 * kFilePageBytes);
-  std::vector<std::byte> scratch(kFilePageBytes);
-  expect_error(Code::kIo, "became shorter",
-               [&] { out.copy_from(*source, 0, 0, 8 * kFilePageBytes, scratch, &budget); });
 }
 
 TEST(Window, CannotBeginInAFileThatHasShrunk) {
