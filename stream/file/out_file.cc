@@ -192,6 +192,11 @@ void OutFile::copy_data(const Source& source, uint64_t source_offset, uint64_t o
   }
 }
 
+void OutFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
+  check_inside("read", offset, bytes.size());
+  read_fully(temporary_->descriptor(), offset, bytes, path_.string());
+}
+
 void OutFile::to_disk() {
   if (uninterrupted([&] { return fdatasync(temporary_->descriptor()); }) != 0) fail("writing to the disk", errno);
   posix_fadvise(temporary_->descriptor(), 0, 0, POSIX_FADV_DONTNEED);

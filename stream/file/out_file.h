@@ -36,6 +36,11 @@ class OutFile {
   // Held for many small writes by one thread: the file system lets one thread at a time write to a file, and threads
   // that compete for it at every call slow each other down.
   [[nodiscard]] std::unique_lock<std::mutex> turn_to_write() { return std::unique_lock(writing_); }
+  // What was written there before. Throws Error(kIo).
+  void read_at(uint64_t offset, std::span<std::byte> bytes) const;
+  // True when the kernel need not write any of it to the disk before the end, and all of it is data: then what is
+  // written at first may be something else.
+  bool stays_in_memory() const { return !is_handed_over_ && data_ == size_; }
   // What was written is on the disk then, and is read from there: for verifying it.
   void to_disk();
   // What turned out smaller than planned ends here.
