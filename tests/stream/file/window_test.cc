@@ -110,9 +110,6 @@ TEST(Window, CannotBeginInAFileThatHasShrunk) {
 }
 
 TEST(Window, FaultsOfManyThreadsAtOnce) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer takes the handler's mapping of zeros for a write that races with the reads";
-#endif
   ScratchFolder folder;
   constexpr int kThreads = 8, kRounds = 20;
   Budget budget(64 * kMebibyte);
