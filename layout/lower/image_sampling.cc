@@ -78,7 +78,7 @@ TapSet taps_of(Builder& b, Val at, Sampling mode) {
 }
 
 // [N, Q, axes, taps] -> [N, Q, taps ^ axes]: one value for each combination of taps.
-Val crossed(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) {
+Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(x);
   std::vector<Val> parts = b.split(x, std::vector<int64_t>(axes, 1), 2);
@@ -130,7 +130,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   const bool zeros = sampler.outside == Outside::kZeros;
   Val parts = b.mul(b.cast(places, DType::kInt32), for_axes(b, in_order(steps, sampler), DType::kInt32));
   if (zeros) parts = b.select(b.equal(places, set.places), parts, b.scalar(kOutside, DType::kInt32));
-  Val rows = crossed(lo, parts, axes, taps, false);
+  Val rows = crossed_taps(lo, parts, axes, taps, false);
   if (first) rows = b.add(rows, unsqueeze_axes(lo, first, {lo.rank(first)}));
   if (zeros) {
     rows = b.maximum(b.add(rows, b.scalar(1, DType::kInt32)), b.scalar(0, DType::kInt32));
@@ -138,7 +138,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   }
   Val values = b.gather(image, rows, 0);  // [N, Q, taps, C]
   if (!set.weights) return squeeze_axes(lo, values, {2});
-  Val weights = unsqueeze_axes(lo, crossed(lo, set.weights, axes, taps, true), {3});
+  Val weights = unsqueeze_axes(lo, crossed_taps(lo, set.weights, axes, taps, true), {3});
   Val weighted = b.mul(values, b.cast(weights, dtype));
   return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{2}, false);
 }

@@ -13,9 +13,9 @@
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kStretchBytes = uint64_t{16} << 20;   // what a thread takes at a time
-constexpr uint64_t kTileBytes = uint64_t{256} << 10;     // stays in the second-level cache
-constexpr uint64_t kBytesPerThread = uint64_t{2} << 20;  // a tile, and those of the recipe
+constexpr uint64_t kStretchBytes = uint64_t{16} << 20;        // what a thread takes at a time
+constexpr uint64_t kMeasuredTileBytes = uint64_t{256} << 10;  // stays in the second-level cache
+constexpr uint64_t kBytesPerThread = uint64_t{2} << 20;       // a tile, and those of the recipe
 
 // Where only the largest counts, the order does not: what merely moves elements is left out, and the axis is followed
 // to where it comes from. So a weight that is transposed for the file is read here as it lies.
@@ -86,7 +86,7 @@ class Measuring {
 
   void work(Budget& budget) {
     try {
-      Budget::Lease tile = budget.take(kTileBytes, "measuring weights");
+      Budget::Lease tile = budget.take(kMeasuredTileBytes, "measuring weights");
       while (auto job = next()) run(*job, tile, budget);
     } catch (...) {
       std::lock_guard lock(mutex_);

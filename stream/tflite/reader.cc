@@ -40,7 +40,7 @@ bool check_data_bytes(const tfl::Tensor& tensor) {
 }
 
 // The folder of the model's other files; empty when the source is not a file.
-std::filesystem::path folder_of(const Source& source) {
+std::filesystem::path folder_of_source(const Source& source) {
   const std::filesystem::path path = source.path();
   return path.empty() || path.has_parent_path() ? path.parent_path() : ".";
 }
@@ -54,7 +54,7 @@ class TfliteReader {
         codes_(root.tables(tflite::Model::VT_OPERATOR_CODES)),
         buffers_(root.tables(tflite::Model::VT_BUFFERS)),
         subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)),
-        external_(root, folder_of(*source_), budget) {}
+        external_(root, folder_of_source(*source_), budget) {}
   tfl::Model read();
 
  private:
