@@ -16,7 +16,7 @@
 #include "stream/file/workers.h"
 #include "stream/progress.h"
 #include "stream/recipe/blocks.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::emit {
 namespace {
@@ -33,7 +33,7 @@ constexpr uint64_t kBytesPerThread = uint64_t{6} << 20;
 
 // Whether its bytes are copied from a file unchanged, without holes.
 bool is_copied(const Payload& payload) {
-  return payload.bytes >= kMinCopy && stream::recipe::plain_extent(*payload.recipe);
+  return payload.bytes >= kMinCopy && stream::recipe::plain_stored(*payload.recipe);
 }
 
 // Elements [first, first + count) of a payload.
@@ -130,7 +130,7 @@ class TaskQueue {
       left_ = blocks_->count();
     } else {
       const uint64_t bytes = stream::is_scattered(payload().recipe, chunk_bytes_) ? block_bytes_ : chunk_bytes_;
-      uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(bytes);
+      uint64_t good = stream::RecipeReader(payload().recipe, budget_).good_count(bytes);
       step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, bytes));
     }
     return true;
@@ -208,26 +208,26 @@ class TaskQueue {
   uint64_t running_ = 0;  // tasks that are assigned and not done
 };
 
-// The Pourer of the last payload.
-template <typename Pourer>
+// The RecipeReader of the last payload.
+template <typename RecipeReader>
 class Last {
  public:
-  Pourer& of(size_t payload, const stream::RecipeRef& recipe, Budget& budget) {
-    if (!pourer_ || payload != payload_) {
-      pourer_.reset();  // frees its tiles before the next one takes its own
-      pourer_ = std::make_unique<Pourer>(recipe, budget);
+  RecipeReader& of(size_t payload, const stream::RecipeRef& recipe, Budget& budget) {
+    if (!reader_ || payload != payload_) {
+      reader_.reset();  // frees its tiles before the next one takes its own
+      reader_ = std::make_unique<RecipeReader>(recipe, budget);
       payload_ = payload;
     }
-    return *pourer_;
+    return *reader_;
   }
-  void clear() { pourer_.reset(); }
+  void clear() { reader_.reset(); }
 
  private:
-  std::unique_ptr<Pourer> pourer_;
+  std::unique_ptr<RecipeReader> reader_;
   size_t payload_ = 0;
 };
 
-// The state of one thread: its buffer and Pourers.
+// The state of one thread: its buffer and readers.
 class Worker {
  public:
   Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t buffer_bytes, Progress* progress)
@@ -304,7 +304,7 @@ class Worker {
         uint64_t position = payload.position + stream::file_bytes(payload.recipe->dtype, piece.first);
         if (piece.first == 0) put_prefix(payload, base + (position - chunk.begin));
         if (piece.count > 0)
-          pourer(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - chunk.begin));
+          reader(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - chunk.begin));
       });
     }
     out_.write_at(chunk.begin, {base, bytes});
@@ -314,9 +314,9 @@ class Worker {
     const Piece& piece = chunk.pieces[0];
     const Payload& payload = plan_.payloads[piece.payload];
     named(payload, [&] {
-      const auto* extent = stream::recipe::plain_extent(*payload.recipe);
+      const auto* stored = stream::recipe::plain_stored(*payload.recipe);
       uint64_t inside = stream::file_bytes(payload.recipe->dtype, piece.first);
-      out_.copy_from(*extent->source, extent->stretches[0].offset + inside, payload.position + inside,
+      out_.copy_from(*stored->source, stored->file_runs[0].offset + inside, payload.position + inside,
                      stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span());
     });
     if (piece.first == 0) write_prefix(payload);
@@ -336,7 +336,7 @@ class Worker {
     std::memcpy(data - sizeof length, &length, sizeof length);
   }
 
-  stream::Pourer& pourer(size_t payload) {
+  stream::RecipeReader& reader(size_t payload) {
     blocks_.clear();
     return chunks_.of(payload, plan_.payloads[payload].recipe, budget_);
   }
@@ -357,11 +357,11 @@ class Worker {
   Budget::Lease buffer_;
   bool was_large_ = false;  // more of the buffer is resident than chunks need
   Progress* progress_;
-  Last<stream::Pourer> chunks_;
-  Last<stream::BoxPourer> blocks_;  // only one of the two has tiles
+  Last<stream::RecipeReader> chunks_;
+  Last<stream::BoxReader> blocks_;  // only one of the two has tiles
 };
 
-uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_pouring(plan)); }
+uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_writing(plan)); }
 
 // At most a quarter; the rest is for tiles and windows.
 uint64_t part_of(uint64_t share, uint64_t most) { return std::clamp(share / 4 / 4096 * 4096, kMinChunk, most); }
@@ -372,10 +372,10 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
   uint64_t begin = 0;  // of the data before the next hole
   for (const Payload& payload : plan.payloads) {
     if (!is_copied(payload)) continue;
-    const auto* extent = stream::recipe::plain_extent(*payload.recipe);
-    const uint64_t from = extent->stretches[0].offset, to = from + payload.bytes;
+    const auto* stored = stream::recipe::plain_stored(*payload.recipe);
+    const uint64_t from = stored->file_runs[0].offset, to = from + payload.bytes;
     for (uint64_t at = from; at < to;) {
-      const stream::Range hole = extent->source->next_hole(at, to);
+      const stream::Range hole = stored->source->next_hole(at, to);
       at = hole.end;
       if (hole.bytes() == 0) continue;
       const uint64_t end = payload.position + (hole.begin - from);
@@ -386,13 +386,13 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
   if (plan.file_bytes > begin) visit({begin, plan.file_bytes});
 }
 
-uint64_t least_for_pouring(const Plan& plan) {
+uint64_t least_for_writing(const Plan& plan) {
   constexpr uint64_t kPages = 4 * 4096;  // leases are rounded up to pages
   const uint64_t tiles = least_scratch(plan) + kPages;
   return std::max(tiles / 3 * 4, tiles + kMinChunk) + kPages;
 }
 
-void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
+void write_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
   const uint64_t per_thread = bytes_per_thread(plan);
   const uint64_t share = stream::share_of(budget, per_thread, options.threads);
   const uint64_t chunk = part_of(share, kMaxChunk), block = part_of(share, kMaxBlock);

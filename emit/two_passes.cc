@@ -53,7 +53,7 @@ std::optional<TwoPasses> two_passes_of(const stream::RecipeRef& recipe, uint64_t
   return passes;
 }
 
-void write_band(const TwoPasses& passes, uint64_t index, stream::BoxPourer& reader, std::span<std::byte> buffer,
+void write_band(const TwoPasses& passes, uint64_t index, stream::BoxReader& reader, std::span<std::byte> buffer,
                 stream::OutFile& out) {
   const uint64_t rows = dim_of(passes, 0), lane = lane_of(passes);
   const Part columns = part_of_axis(dim_of(passes, 1), passes.band_columns, index);

@@ -19,8 +19,8 @@
 #include <span>
 
 #include "stream/file/out_file.h"
-#include "stream/recipe/pour.h"
 #include "stream/recipe/recipe.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::emit {
 
@@ -46,7 +46,7 @@ std::optional<TwoPasses> two_passes_of(const stream::RecipeRef& recipe, uint64_t
                                        uint64_t band_bytes, uint64_t chunk_bytes);
 
 // First pass: band `index`, read by a reader of `passes.recipe`, goes to its place in the space.
-void write_band(const TwoPasses& passes, uint64_t index, stream::BoxPourer& reader, std::span<std::byte> buffer,
+void write_band(const TwoPasses& passes, uint64_t index, stream::BoxReader& reader, std::span<std::byte> buffer,
                 stream::OutFile& out);
 // Second pass, when all bands are written: chunk `index` of the result. Returns its bytes.
 uint64_t write_chunk(const TwoPasses& passes, uint64_t index, std::span<std::byte> buffer, stream::OutFile& out);

@@ -20,7 +20,7 @@ using core::Val;
 stream::RecipeRef stored_matrix(const core::Value& weights) {
   if (!weights.constant || weights.quantization) return nullptr;
   stream::RecipeRef matrix = stream::recipe::permute(weights.constant, {1, 0});
-  return stream::in_place_extent(*matrix) || stream::reads_halves_in_place(*matrix) ? matrix : nullptr;
+  return stream::stored_in_place(*matrix) || stream::reads_halves_in_place(*matrix) ? matrix : nullptr;
 }
 
 Val with_activation(Builder& b, Val x, Activation activation) {

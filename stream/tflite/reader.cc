@@ -121,7 +121,7 @@ void TfliteReader::read_external(uint32_t id, tfl::Tensor& out) {
   out.data_bytes = file_bytes(out.dtype, elements);
   const ExternalBuffers::Place place = external_.place(id, out.data_bytes);
   if (!place.source) return;
-  out.data = recipe::extent(place.source, {{place.offset, out.data_bytes, elements}}, out.dtype, out.shape);
+  out.data = recipe::stored(place.source, {{place.offset, out.data_bytes, elements}}, out.dtype, out.shape);
 }
 
 void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
@@ -136,7 +136,7 @@ void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
   out.has_data = true;
   out.data_bytes = bytes.bytes;
   if (!check_data_bytes(out)) return;
-  out.data = recipe::extent(source_, {{bytes.offset, bytes.bytes, element_count(out.shape)}}, out.dtype, out.shape);
+  out.data = recipe::stored(source_, {{bytes.offset, bytes.bytes, element_count(out.shape)}}, out.dtype, out.shape);
 }
 
 void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {

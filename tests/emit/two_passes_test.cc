@@ -77,13 +77,13 @@ TEST_F(TwoPassesFile, TheSecondPassGivesTheResult) {
   ASSERT_TRUE(passes);
   stream::OutFile out(folder_ / "out", 2 * kMebi + bytes);
   std::vector<std::byte> buffer(std::max(passes->band_bytes(), passes->chunk_buffer_bytes())), whole(bytes);
-  stream::BoxPourer reader(matrix, budget);
+  stream::BoxReader reader(matrix, budget);
   for (uint64_t i = 0; i < passes->bands(); ++i) write_band(*passes, i, reader, buffer, out);
   uint64_t written = 0;
   for (uint64_t i = passes->chunks(); i-- > 0;) written += write_chunk(*passes, i, buffer, out);
   EXPECT_EQ(written, bytes);
   out.commit();
-  stream::Pourer(matrix, budget).read(0, matrix->elements(), whole.data());
+  stream::RecipeReader(matrix, budget).read(0, matrix->elements(), whole.data());
   const std::string text = text_of(folder_ / "out");
   EXPECT_TRUE(text.substr(2 * kMebi) == std::string_view(reinterpret_cast<const char*>(whole.data()), bytes));
 }
@@ -149,7 +149,7 @@ TEST_F(TwoPassesFile, AnErrorInOneThreadEndsAll) {
     for (int threads : {1, 2, 5}) {
       auto source = std::make_shared<FailingAtLast>(kRows * kColumns * 4, last);
       const RecipeRef stored_matrix =
-          stream::recipe::extent(source, {{.offset = 0, .bytes = kRows * kColumns * 4, .elements = kRows * kColumns}},
+          stream::recipe::stored(source, {{.offset = 0, .bytes = kRows * kColumns * 4, .elements = kRows * kColumns}},
                                  DType::kFloat32, {kColumns, kRows});
       const Made made = matrices(stream::recipe::permute(stored_matrix, {1, 0}));
       WriteOptions options;

@@ -15,7 +15,7 @@
 
 #include "stream/file/out_file.h"
 #include "stream/onnx/reader.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 #include "tests/stream/scratch.h"
 
 namespace lowtide::stream {
@@ -281,7 +281,7 @@ RecipeRef recipe_of_some_steps(std::mt19937& random, const std::shared_ptr<Sourc
     dims.back() = std::max<Dim>(dims.back() / 2, 1);
     bytes = file_bytes(dtype, element_count(dims));
   }
-  RecipeRef out = recipe::extent(
+  RecipeRef out = recipe::stored(
       source, {{.offset = random() % (source->size() - bytes), .bytes = bytes, .elements = element_count(dims)}}, dtype,
       dims);
   for (int step = below(4); step >= 0; --step) {
@@ -333,8 +333,8 @@ TEST(Access, BothWaysOfReadingGiveEqualBytes) {
       Budget budget(limit);
       const uint64_t lane = static_cast<uint64_t>(lane_bytes(a->dtype)), bytes = a->elements() * lane;
       std::vector<std::byte> by_map(bytes), by_read(bytes);
-      Pourer(a, budget).read(0, a->elements(), by_map.data());
-      Pourer(b, budget).read(0, b->elements(), by_read.data());
+      RecipeReader(a, budget).read(0, a->elements(), by_map.data());
+      RecipeReader(b, budget).read(0, b->elements(), by_read.data());
       ASSERT_TRUE(by_map == by_read) << "seed " << seed << ", budget " << limit;
       EXPECT_EQ(budget.available(), limit);
     }
@@ -347,12 +347,12 @@ TEST(Access, FaultsInARecipeAreErrorsOfTheFile) {
   auto source = open_file(folder / "a");
   Budget budget(8 * kMebibyte);
   RecipeRef stored =
-      recipe::extent(source, {{.offset = 3, .bytes = kMebibyte, .elements = kMebibyte / 4}}, DType::kInt32, {512, 512});
+      recipe::stored(source, {{.offset = 3, .bytes = kMebibyte, .elements = kMebibyte / 4}}, DType::kInt32, {512, 512});
   RecipeRef divided = recipe::binary(Binary::kDiv, recipe::permute(stored, {1, 0}), recipe::permute(stored, {1, 0}));
   std::filesystem::resize_file(folder / "a", kFilePageBytes);
   std::vector<std::byte> out(kMebibyte);
   for (const RecipeRef& recipe : {recipe::permute(stored, {1, 0}), divided})
-    EXPECT_EQ(code_of([&] { Pourer(recipe, budget).read(0, kMebibyte / 4, out.data()); }), Code::kIo);
+    EXPECT_EQ(code_of([&] { RecipeReader(recipe, budget).read(0, kMebibyte / 4, out.data()); }), Code::kIo);
   EXPECT_EQ(code_of([&] { read_onnx(source, {}, budget); }), Code::kIo);
 }
 
