@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader for each step of a recipe. Where they are: extent_reader.cc, reduce_reader.cc, shape_readers.cc (moving
+// One reader for each step of a recipe. Where they are: stored_reader.cc, reduce_reader.cc, shape_readers.cc (moving
 // elements), arithmetic_readers.cc (computing), make_reader.cc (the constants).
 #pragma once
 
