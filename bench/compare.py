@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Lowtide with others, in turns, in one run: only ratios mean something on a shared machine.
 
-    bench/compare.py cp --size 8G [--kind plain|transposed|matrices] [--rounds 5] [--cold] [--folder DIR]
-    bench/compare.py limit --size 4G [--kind plain|transposed|matrices] [--rounds 5] [--cold] [--folder DIR]
+    bench/compare.py cp --size 8G [--kind plain|transposed|matrices] [--rounds 5] [--seed 1] [--cold] [--folder DIR]
+    bench/compare.py limit --size 4G [--kind plain|transposed|matrices] [--rounds 5] [--seed 1] [--cold] [--folder DIR]
                            [--write docs/performance.md]
     bench/compare.py peers [MODEL ...] [--base PYTHON3.12] ...
     bench/compare.py quality MODEL.onnx ... --onnx2tf PATH [--python PATH] [--rounds 7]
@@ -13,11 +13,16 @@ no transpose (1x1 kernels), `transposed` ones all do (3x3), `matrices` are produ
 turn the disk is left in peace: what was written is synced, the outputs are removed. With --cold the inputs are dropped
 from the page cache too (no root needed).
 
-`limit`: the same beside a bound that does not depend on the disk's mood: bench/limit/ideal_copier.cc, a program of forty
-lines that only copies the bytes, as fast as this system can. It is compiled here (c++, or $CXX). In turns: the ideal
-copier, the conversion with --io mmap, with --io pread, and `cp`. CPU seconds are printed too: on a machine that is busy
-with other work they say more than wall time. With --write the row of this kind, size and state is put into the page's
-table, and the machine above it.
+`limit`: the same beside a bound that does not depend on the disk: bench/limit/ideal_copier.cc, a small program that only
+copies the bytes, as fast as this system can. It is compiled here (c++, or $CXX). In turns: the ideal copier in its two
+forms (mapped windows, and pread into a small buffer; the one with the lower minimum is "the ideal"), the conversion with
+--io mmap, with --io pread, and `cp`. With --write the row of this kind, size and state is put into the page's table, and
+the machine above it.
+
+Both run the programs of a round in random order (--seed), because what ran before changes how long the next one takes,
+and print two ratios: of the least times (use this one when other work runs on the machine) and the median of the rounds'.
+A virtual machine that reports free memory to its host gets it back at 0.1 to 2 s/GB, whatever the program; only about
+1 GiB waits unreported. The machine's description says when that is so: use sizes below 1G there.
 
 `quality`: operators, TRANSPOSEs, and LiteRT's latency with 2 threads (median, in turns) of both converters' results.
 onnx2tf is to be found in an environment of its own (`python3.12 -m venv ENV && ENV/bin/pip install onnx2tf==2.6.9`, then
@@ -28,6 +33,7 @@ needs ai-edge-litert (build/venv/bin/python).
 import argparse
 import os
 import pathlib
+import random
 import shutil
 import statistics
 import subprocess
@@ -39,7 +45,17 @@ if not __package__:  # run by its path: again as a module, so that the others of
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     os.execv(sys.executable, [sys.executable, "-m", "bench.compare", *sys.argv[1:]])
 
-from bench.measure import LOWTIDE, ROOT, latencies, load, machine, operators, run_once, spread
+from bench.measure import (
+    LOWTIDE,
+    ROOT,
+    OthersWork,
+    latencies,
+    load,
+    machine,
+    operators,
+    reports_free_pages,
+    run_once,
+)
 
 KINDS = {"plain": ["conv-stack", "--plain"], "transposed": ["conv-stack"], "matrices": ["matmul-stack"]}
 
@@ -104,17 +120,17 @@ class Files:
         return f"{self.options.kind} weights, {self.options.size}, {'cold' if self.options.cold else 'warm'}"
 
 
-def in_turns(files, commands, rounds):
-    """Wall and CPU seconds of each command in each round. Who goes first changes, so that none always meets the disk that
-    a certain other one has just left."""
-    names = list(commands)
-    times = {name: [] for name in names}
-    for turn in range(rounds):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+def in_turns(files, commands, options):
+    """Wall and CPU seconds of each command in each round, the commands of a round in random order."""
+    order, draw = list(commands), random.Random(options.seed)
+    times = {name: [] for name in commands}
+    for turn in range(options.rounds):
+        draw.shuffle(order)
+        for name in order:
             times[name].append(files.run(commands[name]))
         print(
             f"round {turn + 1}: "
-            + "   ".join(f"{name} {times[name][-1][0]:6.2f} s ({times[name][-1][1]:.2f} of CPU)" for name in names)
+            + "   ".join(f"{name} {runs[-1][0]:6.2f} s ({runs[-1][1]:.2f} of CPU)" for name, runs in times.items())
             + f"   {load()}",
             flush=True,
         )
@@ -122,15 +138,34 @@ def in_turns(files, commands, rounds):
     return times
 
 
-def ratios(times, ours, theirs, which=0):
-    return [a[which] / b[which] for a, b in zip(times[ours], times[theirs])]
+class Ratio:
+    """Of two programs' times: `least` of their least ones, `median` (and `low`, `high`) of the rounds'."""
+
+    def __init__(self, ours, theirs, which=0):
+        pairs = [a[which] / b[which] for a, b in zip(ours, theirs)]
+        self.least = min(run[which] for run in ours) / min(run[which] for run in theirs)
+        self.median, self.low, self.high = statistics.median(pairs), min(pairs), max(pairs)
+
+    def __str__(self):
+        return f"{self.least:.2f} (least), {self.median:.2f} (median of rounds; {self.low:.2f} to {self.high:.2f})"
+
+    def cell(self):
+        return f"{self.least:.2f}, {self.median:.2f}"
+
+
+def begin(options):
+    files = Files(options)
+    print(machine(files.folder))
+    if reports_free_pages() and sum(path.stat().st_size for path in files.inputs) >= 1 << 30:
+        print("note: this size is above what waits unreported; use --size 512M or less")
+    return files
 
 
 def compare_cp(options):
-    files = Files(options)
-    print(machine(files.folder))
-    times = in_turns(files, {"convert": files.convert(), "cp": files.copy()}, options.rounds)
-    print(f"{files.title()}: convert / cp = {spread(ratios(times, 'convert', 'cp'))}")
+    files = begin(options)
+    others = OthersWork()
+    times = in_turns(files, {"convert": files.convert(), "cp": files.copy()}, options)
+    print(f"{files.title()}: convert / cp = {Ratio(times['convert'], times['cp'])}; others used {others}")
 
 
 def ideal_copier(folder):
@@ -141,32 +176,34 @@ def ideal_copier(folder):
 
 
 def compare_limit(options):
-    files = Files(options)
-    print(machine(files.folder))
-    ideal = [ideal_copier(files.folder), files.inputs[1], files.copies[1], *(["cold"] if options.cold else [])]
-    times = in_turns(
-        files,
-        {"ideal": ideal, "mmap": files.convert("mmap"), "pread": files.convert("pread"), "cp": files.copy()},
-        options.rounds,
-    )
+    files = begin(options)
+    copier, cold = ideal_copier(files.folder), ["cold"] if options.cold else []
+    forms = {f"ideal {form}": [copier, files.inputs[1], files.copies[1], form, *cold] for form in ("mmap", "pread")}
+    conversions = {form: files.convert(form) for form in ("mmap", "pread")}
+    others = OthersWork()
+    times = in_turns(files, {**forms, **conversions, "cp": files.copy()}, options)
+    used = str(others)
+    ideal = min(forms, key=lambda form: min(times[form]))
     print(
-        f"{files.title()}, {options.threads} threads; seconds: "
-        + ", ".join(f"{name} {statistics.median(wall for wall, _ in runs):.2f}" for name, runs in times.items())
+        f"{files.title()}, {options.threads} threads, others used {used}; seconds, least and median: "
+        + ", ".join(
+            f"{name} {min(runs)[0]:.3f} {statistics.median(wall for wall, _ in runs):.3f}"
+            for name, runs in times.items()
+        )
     )
-    pairs = (("mmap", "ideal"), ("pread", "ideal"), ("mmap", "cp"), ("pread", "cp"), ("mmap", "pread"))
-    for ours, theirs in pairs:
-        cpu = spread(ratios(times, ours, theirs, 1))
-        print(f"  {ours} / {theirs} = {spread(ratios(times, ours, theirs))}, in CPU time {cpu}")
+    pairs = [("mmap", ideal), ("pread", ideal), ("mmap", "cp"), ("pread", "cp"), ("mmap", "pread")]
+    found = [Ratio(times[ours], times[theirs]) for ours, theirs in pairs]
+    for (ours, theirs), ratio in zip(pairs, found):
+        print(f"  {ours} / {theirs} = {ratio}, in CPU time {Ratio(times[ours], times[theirs], 1)}")
     if options.write:
-        cells = [short_spread(ratios(times, *pair)) for pair in pairs if pair != ("pread", "cp")]
-        write_row(options.write, machine(files.folder), files.title(), cells)
+        ideal_seconds = f"{ideal.split()[1]}, {min(times[ideal])[0]:.2f} s"
+        cells = [str(options.rounds), ideal_seconds, *(ratio.cell() for ratio in found), used]
+        write_row(options.write, machine(files.folder, with_load=False), files.title(), cells)
 
 
 BEGIN, END = "<!-- bench/compare.py limit writes from here -->\n", "<!-- bench/compare.py limit: to here -->\n"
-
-
-def short_spread(values):
-    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+COLUMNS = ["weights", "rounds", "the ideal", "mmap / ideal", "pread / ideal", "mmap / cp", "pread / cp", "mmap / pread"]
+COLUMNS.append("other work")
 
 
 def write_row(page, where, title, cells):
@@ -176,13 +213,12 @@ def write_row(page, where, title, cells):
     rows = dict(
         line.strip("| \n").split(" | ", 1) for line in old.splitlines() if line.startswith("| ") and "---" not in line
     )
-    rows.pop("weights", None)
+    rows.pop(COLUMNS[0], None)
     rows[title] = " | ".join(cells)
-    head = "| weights | mmap / ideal | pread / ideal | mmap / cp | mmap / pread |\n|---|---:|---:|---:|---:|\n"
+    head = f"| {' | '.join(COLUMNS)} |\n|---{'|---:' * (len(COLUMNS) - 1)}|\n"
     table = head + "".join(f"| {name} | {row} |\n" for name, row in sorted(rows.items()))
-    page.write_text(
-        f"{before}{BEGIN}\nMedians, least and most, on: {' '.join(where.splitlines())}.\n\n{table}\n{END}{after}"
-    )
+    text = "Two ratios each: of the least times, and the median of the rounds'. *Other work* is what else used the processors"
+    page.write_text(f"{before}{BEGIN}\n{text} meanwhile. On: {' '.join(where.splitlines())}.\n\n{table}\n{END}{after}")
 
 
 def compare_quality(options):
@@ -230,6 +266,7 @@ def main():
         command.add_argument("--kind", choices=KINDS, default="plain")
         command.add_argument("--rounds", type=int, default=5)
         command.add_argument("--threads", type=int, default=2)
+        command.add_argument("--seed", type=int, default=1, help="of the order in which the programs of a round run")
         command.add_argument("--cold", action="store_true")
         command.add_argument("--folder", default="build/compare")
         if run is compare_limit:

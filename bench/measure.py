@@ -6,7 +6,6 @@ import json
 import os
 import pathlib
 import resource
-import statistics
 import subprocess
 import time
 
@@ -46,10 +45,6 @@ def seconds(command, outputs, inputs, cold):
     return run_once(command, outputs, inputs, cold)[0]
 
 
-def spread(ratios):
-    return f"{statistics.median(ratios):.2f} (median of {len(ratios)}; {min(ratios):.2f} to {max(ratios):.2f})"
-
-
 def first_line(path):
     try:
         return pathlib.Path(path).read_text().split("\n", 1)[0].strip()
@@ -57,7 +52,31 @@ def first_line(path):
         return ""
 
 
-def machine(folder):
+def reports_free_pages():
+    """Whether the system gives free memory back to a host, so that to use it again takes time (Linux as a guest)."""
+    return pathlib.Path("/sys/module/page_reporting").is_dir()
+
+
+class OthersWork:
+    """The share of all processors that went elsewhere since it was made: other programs, the kernel, the host."""
+
+    def __init__(self):
+        self.begin = self.now()
+
+    @staticmethod
+    def now():
+        # user nice system idle iowait irq softirq steal
+        ticks = [int(word) for word in first_line("/proc/stat").split()[1:9]]
+        used = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+        own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return time.monotonic(), used - sum(usage.ru_utime + usage.ru_stime for usage in own)
+
+    def __str__(self):
+        (start, before), (end, after) = self.begin, self.now()
+        return f"{max(0.0, (after - before) / (end - start) / os.cpu_count()):.0%}"
+
+
+def machine(folder, with_load=True):
     """Cores, memory, the disk and file system of a folder, and what else runs: without them a time says nothing."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = subprocess.run(["findmnt", "-no", "SOURCE,FSTYPE,OPTIONS", "-T", folder], capture_output=True, text=True)
@@ -72,8 +91,9 @@ def machine(folder):
     )
     return (
         f"{os.cpu_count()} cores, {memory / 2**30:.0f} GiB, Linux {os.uname().release} ({limits})\n"
-        f"disk {source} ({model}, {turning}, read_ahead_kb {first_line(queue / 'read_ahead_kb')}), {kind} ({options})\n"
-        f"{load()}"
+        f"disk {source} ({model}, {turning}, read_ahead_kb {first_line(queue / 'read_ahead_kb')}), {kind} ({options})"
+        + ("\nfree memory is reported to the host: sizes below 1 GiB are comparable" if reports_free_pages() else "")
+        + (f"\n{load()}" if with_load else "")
     )
 
 

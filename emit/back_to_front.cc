@@ -4,17 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <variant>
 
+#include "emit/two_passes.h"
 #include "stream/error.h"
 #include "stream/file/workers.h"
 #include "stream/progress.h"
 #include "stream/recipe/blocks.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::emit {
 namespace {
@@ -31,7 +33,7 @@ constexpr uint64_t kBytesPerThread = uint64_t{6} << 20;
 
 // Whether its bytes are copied from a file unchanged, without holes.
 bool is_copied(const Payload& payload) {
-  return payload.bytes >= kMinCopy && stream::recipe::plain_extent(*payload.recipe);
+  return payload.bytes >= kMinCopy && stream::recipe::plain_stored(*payload.recipe);
 }
 
 // Elements [first, first + count) of a payload.
@@ -50,23 +52,59 @@ struct Block {
   stream::RecipeRef recipe;
   stream::Box box;
 };
-using Task = std::variant<Chunk, Block>;
+// A band, or in the second pass a chunk, of a matrix that is transposed in two passes.
+struct PassPart {
+  size_t payload;
+  TwoPasses passes;
+  bool is_second;
+  uint64_t index;
+};
+using Task = std::variant<Chunk, Block, PassPart>;
 
 // Divides the file into tasks, from its end to its front.
 class TaskQueue {
  public:
-  TaskQueue(const Plan& plan, uint64_t chunk_bytes, uint64_t block_bytes, Budget& budget)
+  TaskQueue(const Plan& plan, stream::OutFile& out, uint64_t chunk_bytes, uint64_t block_bytes, Budget& budget)
       : plan_(plan),
+        out_(out),
         chunk_bytes_(chunk_bytes),
         block_bytes_(block_bytes),
         budget_(budget),
         next_(plan.payloads.size()) {}
 
+  // Nothing when all tasks are given out, or one has failed. Waits at the end of a pass until its tasks are done.
+  // Throws Error(kIo, kNoSpace).
   std::optional<Task> next() {
-    std::lock_guard lock(mutex_);
-    if (left_ == 0 && !open_next()) return std::nullopt;
+    std::unique_lock lock(mutex_);
+    while (!is_failed_ && passes_ && left_ == 0) {
+      if (running_ > 0) {
+        changed_.wait(lock);
+      } else if (is_second_) {
+        clear_gaps();
+        passes_.reset();
+      } else {
+        is_second_ = true;
+        left_ = passes_->chunks();
+      }
+    }
+    if (is_failed_ || (left_ == 0 && !open_next())) return std::nullopt;
+    ++running_;
+    if (passes_) return PassPart{next_, *passes_, is_second_, --left_};
     if (blocks_) return next_block();
     return step_ ? next_part() : gather_small_payloads();
+  }
+
+  // To be called after each task.
+  void done() {
+    std::lock_guard lock(mutex_);
+    --running_;
+    changed_.notify_all();
+  }
+  // Lets all threads end.
+  void fail() {
+    std::lock_guard lock(mutex_);
+    is_failed_ = true;
+    changed_.notify_all();
   }
 
  private:
@@ -85,14 +123,35 @@ class TaskQueue {
     const stream::Recipe& recipe = *payload().recipe;
     if (copied()) {
       step_ = elements_in(recipe, kCopyChunk);
+    } else if ((passes_ = two_passes())) {
+      is_second_ = false;
+      left_ = passes_->bands();
     } else if ((blocks_ = stream::blocks_of(payload().recipe, block_bytes_, payload().position))) {
       left_ = blocks_->count();
     } else {
       const uint64_t bytes = stream::is_scattered(payload().recipe, chunk_bytes_) ? block_bytes_ : chunk_bytes_;
-      uint64_t good = stream::Pourer(payload().recipe, budget_).good_count(bytes);
+      uint64_t good = stream::RecipeReader(payload().recipe, budget_).good_count(bytes);
       step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, bytes));
     }
     return true;
+  }
+
+  std::optional<TwoPasses> two_passes() const {
+    if (!out_.stays_in_memory()) return std::nullopt;
+    const stream::Range space{plan_.payloads[0].position - plan_.prefix(), payload().position - plan_.prefix()};
+    return two_passes_of(payload().recipe, payload().position, space, chunk_bytes_, block_bytes_ / 3 * 2);
+  }
+
+  // What is between the payloads in front is not written again.
+  void clear_gaps() {
+    static constexpr std::array<std::byte, 2 * kPayloadAlignment> kZeros{};
+    for (size_t i = next_; i > 0; --i) {
+      const Payload &before = plan_.payloads[i - 1], &behind = plan_.payloads[i];
+      const uint64_t begin = before.position + before.bytes, end = behind.position - plan_.prefix();
+      if (end <= passes_->space) return;
+      for (uint64_t at = begin; at < end; at += kZeros.size())
+        out_.write_at(at, std::span(kZeros).first(std::min<uint64_t>(kZeros.size(), end - at)));
+    }
   }
 
   // Elements are divided in multiples of this, so that packed elements are divided at byte boundaries.
@@ -135,35 +194,40 @@ class TaskQueue {
   }
 
   const Plan& plan_;
+  stream::OutFile& out_;
   uint64_t chunk_bytes_, block_bytes_;
   Budget& budget_;
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
   size_t next_;        // the current payload; those after it are assigned
-  uint64_t left_ = 0;  // its elements or blocks that are not assigned yet
+  uint64_t left_ = 0;  // its elements, blocks, or parts of a pass that are not assigned yet
   uint64_t step_ = 0;  // elements per chunk; 0: it is small
   std::optional<stream::Blocks> blocks_;
-  std::mutex mutex_;
+  std::optional<TwoPasses> passes_;
+  bool is_second_ = false, is_failed_ = false;
+  uint64_t running_ = 0;  // tasks that are assigned and not done
 };
 
-// The Pourer of the last payload.
-template <typename Pourer>
+// The RecipeReader of the last payload.
+template <typename RecipeReader>
 class Last {
  public:
-  Pourer& of(size_t payload, const stream::RecipeRef& recipe, Budget& budget) {
-    if (!pourer_ || payload != payload_) {
-      pourer_.reset();  // frees its tiles before the next one takes its own
-      pourer_ = std::make_unique<Pourer>(recipe, budget);
+  RecipeReader& of(size_t payload, const stream::RecipeRef& recipe, Budget& budget) {
+    if (!reader_ || payload != payload_) {
+      reader_.reset();  // frees its tiles before the next one takes its own
+      reader_ = std::make_unique<RecipeReader>(recipe, budget);
       payload_ = payload;
     }
-    return *pourer_;
+    return *reader_;
   }
-  void clear() { pourer_.reset(); }
+  void clear() { reader_.reset(); }
 
  private:
-  std::unique_ptr<Pourer> pourer_;
+  std::unique_ptr<RecipeReader> reader_;
   size_t payload_ = 0;
 };
 
-// The state of one thread: its buffer and Pourers.
+// The state of one thread: its buffer and readers.
 class Worker {
  public:
   Worker(const Plan& plan, stream::OutFile& out, Budget& budget, uint64_t buffer_bytes, Progress* progress)
@@ -174,11 +238,10 @@ class Worker {
         progress_(progress) {}
 
   // Returns when everything is written or another thread has failed.
-  void run(TaskQueue& tasks, const std::atomic<bool>& failed) {
-    while (!failed) {
-      std::optional<Task> task = tasks.next();
-      if (!task) return;
+  void run(TaskQueue& tasks) {
+    while (std::optional<Task> task = tasks.next()) {
       const uint64_t bytes = std::visit([this](const auto& some) { return put(some); }, *task);
+      tasks.done();
       if (progress_) progress_->advance(bytes);
     }
   }
@@ -208,6 +271,21 @@ class Worker {
     return block.box.elements() * lane;
   }
 
+  uint64_t put(const PassPart& part) {
+    const Payload& payload = plan_.payloads[part.payload];
+    fill_up_to(part.is_second ? part.passes.chunk_buffer_bytes() : part.passes.band_bytes());
+    if (part.is_second) {
+      blocks_.clear();
+      if (part.index == 0) write_prefix(payload);
+      return write_chunk(part.passes, part.index, buffer_.span(), out_);
+    }
+    named(payload, [&] {
+      chunks_.clear();
+      write_band(part.passes, part.index, blocks_.of(part.payload, part.passes.recipe, budget_), buffer_.span(), out_);
+    });
+    return 0;
+  }
+
   // To be called before so many bytes of the buffer are used. Only large ones use all of it, and map nothing beside it.
   void fill_up_to(uint64_t bytes) {
     const bool is_large = bytes > kMaxChunk;
@@ -226,7 +304,7 @@ class Worker {
         uint64_t position = payload.position + stream::file_bytes(payload.recipe->dtype, piece.first);
         if (piece.first == 0) put_prefix(payload, base + (position - chunk.begin));
         if (piece.count > 0)
-          pourer(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - chunk.begin));
+          reader(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - chunk.begin));
       });
     }
     out_.write_at(chunk.begin, {base, bytes});
@@ -236,10 +314,10 @@ class Worker {
     const Piece& piece = chunk.pieces[0];
     const Payload& payload = plan_.payloads[piece.payload];
     named(payload, [&] {
-      const auto* extent = stream::recipe::plain_extent(*payload.recipe);
+      const auto* stored = stream::recipe::plain_stored(*payload.recipe);
       uint64_t inside = stream::file_bytes(payload.recipe->dtype, piece.first);
-      out_.copy_from(*extent->source, extent->stretches[0].offset + inside, payload.position + inside,
-                     stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span(), &budget_);
+      out_.copy_from(*stored->source, stored->file_runs[0].offset + inside, payload.position + inside,
+                     stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span());
     });
     if (piece.first == 0) write_prefix(payload);
   }
@@ -258,7 +336,7 @@ class Worker {
     std::memcpy(data - sizeof length, &length, sizeof length);
   }
 
-  stream::Pourer& pourer(size_t payload) {
+  stream::RecipeReader& reader(size_t payload) {
     blocks_.clear();
     return chunks_.of(payload, plan_.payloads[payload].recipe, budget_);
   }
@@ -279,11 +357,11 @@ class Worker {
   Budget::Lease buffer_;
   bool was_large_ = false;  // more of the buffer is resident than chunks need
   Progress* progress_;
-  Last<stream::Pourer> chunks_;
-  Last<stream::BoxPourer> blocks_;  // only one of the two has tiles
+  Last<stream::RecipeReader> chunks_;
+  Last<stream::BoxReader> blocks_;  // only one of the two has tiles
 };
 
-uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_pouring(plan)); }
+uint64_t bytes_per_thread(const Plan& plan) { return std::max(kBytesPerThread, least_for_writing(plan)); }
 
 // At most a quarter; the rest is for tiles and windows.
 uint64_t part_of(uint64_t share, uint64_t most) { return std::clamp(share / 4 / 4096 * 4096, kMinChunk, most); }
@@ -294,10 +372,10 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
   uint64_t begin = 0;  // of the data before the next hole
   for (const Payload& payload : plan.payloads) {
     if (!is_copied(payload)) continue;
-    const auto* extent = stream::recipe::plain_extent(*payload.recipe);
-    const uint64_t from = extent->stretches[0].offset, to = from + payload.bytes;
+    const auto* stored = stream::recipe::plain_stored(*payload.recipe);
+    const uint64_t from = stored->file_runs[0].offset, to = from + payload.bytes;
     for (uint64_t at = from; at < to;) {
-      const stream::Range hole = extent->source->next_hole(at, to);
+      const stream::Range hole = stored->source->next_hole(at, to);
       at = hole.end;
       if (hole.bytes() == 0) continue;
       const uint64_t end = payload.position + (hole.begin - from);
@@ -308,24 +386,23 @@ void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& v
   if (plan.file_bytes > begin) visit({begin, plan.file_bytes});
 }
 
-uint64_t least_for_pouring(const Plan& plan) {
+uint64_t least_for_writing(const Plan& plan) {
   constexpr uint64_t kPages = 4 * 4096;  // leases are rounded up to pages
   const uint64_t tiles = least_scratch(plan) + kPages;
   return std::max(tiles / 3 * 4, tiles + kMinChunk) + kPages;
 }
 
-void pour_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
+void write_payloads(const Plan& plan, stream::OutFile& out, Budget& budget, const WriteOptions& options) {
   const uint64_t per_thread = bytes_per_thread(plan);
   const uint64_t share = stream::share_of(budget, per_thread, options.threads);
   const uint64_t chunk = part_of(share, kMaxChunk), block = part_of(share, kMaxBlock);
   Budget scout(share);
-  TaskQueue tasks(plan, chunk, block, scout);
-  std::atomic<bool> failed = false;
+  TaskQueue tasks(plan, out, chunk, block, scout);
   stream::run_workers(budget, per_thread, options.threads, [&](Budget& own) {
     try {
-      Worker(plan, out, own, block, options.progress).run(tasks, failed);
+      Worker(plan, out, own, block, options.progress).run(tasks);
     } catch (...) {
-      failed = true;
+      tasks.fail();
       throw;
     }
   });

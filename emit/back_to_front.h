@@ -17,10 +17,10 @@ namespace lowtide::emit {
 // Visits the ranges of the file with data, in order; the others are holes of inputs that are copied as holes.
 void for_each_data(const Plan& plan, const std::function<void(stream::Range)>& visit);
 
-// The smallest budget for pour_payloads.
-uint64_t least_for_pouring(const Plan& plan);
+// The smallest budget for write_payloads.
+uint64_t least_for_writing(const Plan& plan);
 // Threads share what is free in the budget. Throws the errors of sources, recipes and the output, with the name of the
 // tensor. The header is not written here.
-void pour_payloads(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options);
+void write_payloads(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options);
 
 }  // namespace lowtide::emit

@@ -153,8 +153,8 @@ std::vector<ConstantPair> constants_of_both(const tfl::Model& expected, const tf
       auto it = ours.find(tensor.name);
       if (!tensor.data || it == ours.end() || !it->second->data) continue;
       if (tensor.dtype != it->second->dtype || tensor.shape != it->second->shape) continue;
-      const auto* extent = stream::recipe::plain_extent(*tensor.data);
-      if (extent && !seen.emplace(extent->source.get(), extent->stretches[0].offset).second) continue;
+      const auto* stored = stream::recipe::plain_stored(*tensor.data);
+      if (stored && !seen.emplace(stored->source.get(), stored->file_runs[0].offset).second) continue;
       out.push_back({tensor.name, it->second->data, tensor.data});
     }
   }

@@ -25,10 +25,10 @@ constexpr uint64_t kReadPastEnd = 16;
 
 struct Candidate {
   stream::RecipeRef recipe;
-  const stream::step::Extent* extent = nullptr;
+  const stream::step::Stored* stored = nullptr;
   bool read_exactly = true;  // no user reads past its end
 
-  uint64_t offset() const { return extent->stretches[0].offset; }
+  uint64_t offset() const { return stored->file_runs[0].offset; }
   uint64_t end() const { return offset() + recipe->bytes(); }
 };
 
@@ -38,10 +38,10 @@ std::vector<Candidate> stored_constants(const core::Model& model) {
   std::unordered_map<const stream::Recipe*, size_t> index_of;
   auto meet = [&](const core::Value& value, bool exactly) {
     if (!value.constant) return;
-    const auto* extent = stream::stored_extent(*value.constant);
-    if (!extent) return;
+    const auto* stored = stream::stored_in_file(*value.constant);
+    if (!stored) return;
     auto [it, fresh] = index_of.try_emplace(value.constant.get(), out.size());
-    if (fresh) out.push_back({value.constant, extent});
+    if (fresh) out.push_back({value.constant, stored});
     out[it->second].read_exactly &= exactly;
   };
   for (const auto& graph : model.graphs) {
@@ -59,7 +59,7 @@ uint64_t mapped_length(const Candidate& candidate) {
   const uint64_t end = candidate.end(), bytes = candidate.recipe->bytes();
   const uint64_t left_of_page = (kSmallestPage - end % kSmallestPage) % kSmallestPage;
   if (candidate.read_exactly || left_of_page >= kReadPastEnd) return bytes;
-  return candidate.extent->source->size() - end >= kReadPastEnd ? bytes + kReadPastEnd : 0;
+  return candidate.stored->source->size() - end >= kReadPastEnd ? bytes + kReadPastEnd : 0;
 }
 
 // Keeps the largest candidates, in their order.
@@ -123,14 +123,14 @@ class Files {
 void choose_in_place(const core::Model& model, const fs::path& folder, Plan& plan) {
   std::vector<Candidate> candidates = stored_constants(model);
   std::erase_if(candidates, [&](const Candidate& candidate) {
-    if (stream::in_place_extent(*candidate.recipe)) return mapped_length(candidate) == 0;
+    if (stream::stored_in_place(*candidate.recipe)) return mapped_length(candidate) == 0;
     plan.unaligned_bytes += candidate.recipe->bytes();
     return true;
   });
   limit(candidates);
   Files files(folder, plan);
   for (const Candidate& candidate : candidates) {
-    const uint32_t file = files.index(*candidate.extent->source);
+    const uint32_t file = files.index(*candidate.stored->source);
     plan.files[file].bytes += candidate.recipe->bytes();
     plan.in_place.push_back({candidate.recipe, file, candidate.offset(), mapped_length(candidate)});
   }

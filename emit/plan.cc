@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::emit {
 

@@ -49,7 +49,7 @@ void PlannedFile::read_payload(size_t index, uint64_t begin, uint64_t end, std::
   const auto bits = static_cast<uint64_t>(stream::bits(payload.recipe->dtype));
   auto read = [&](uint64_t from, uint64_t to, std::byte* into) {  // `from` is whole, `to` is whole or the end
     uint64_t first = from * 8 / bits, last = to == payload.bytes ? payload.recipe->elements() : to * 8 / bits;
-    pourer(index).read_file_bytes(first, last - first, into);
+    reader(index).read_file_bytes(first, last - first, into);
   };
   auto read_part = [&](uint64_t from, uint64_t to) {  // within one grain
     std::array<std::byte, kGrain> grain;
@@ -69,13 +69,13 @@ void PlannedFile::read_payload(size_t index, uint64_t begin, uint64_t end, std::
   }
 }
 
-stream::Pourer& PlannedFile::pourer(size_t payload) const {
-  if (!pourer_ || pourer_of_ != payload) {
-    pourer_.reset();  // frees its tiles before the next one takes its own
-    pourer_ = std::make_unique<stream::Pourer>(plan_.payloads[payload].recipe, budget_);
-    pourer_of_ = payload;
+stream::RecipeReader& PlannedFile::reader(size_t payload) const {
+  if (!reader_ || reader_of_ != payload) {
+    reader_.reset();  // frees its tiles before the next one takes its own
+    reader_ = std::make_unique<stream::RecipeReader>(plan_.payloads[payload].recipe, budget_);
+    reader_of_ = payload;
   }
-  return *pourer_;
+  return *reader_;
 }
 
 }  // namespace lowtide::emit

@@ -12,7 +12,7 @@
 #include "emit/plan.h"
 #include "stream/file/budget.h"
 #include "stream/file/file.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::emit {
 
@@ -29,14 +29,14 @@ class PlannedFile final : public stream::Source {
 
  private:
   void read_payload(size_t payload, uint64_t begin, uint64_t end, std::byte* out) const;
-  stream::Pourer& pourer(size_t payload) const;
+  stream::RecipeReader& reader(size_t payload) const;
 
   const Plan& plan_;
   stream::Budget& budget_;
   std::string name_;
-  mutable std::mutex mutex_;  // guards the pourer of the payload that was read last
-  mutable std::unique_ptr<stream::Pourer> pourer_;
-  mutable size_t pourer_of_ = 0;
+  mutable std::mutex mutex_;  // guards the reader of the payload that was read last
+  mutable std::unique_ptr<stream::RecipeReader> reader_;
+  mutable size_t reader_of_ = 0;
 };
 
 }  // namespace lowtide::emit

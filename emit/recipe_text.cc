@@ -63,10 +63,10 @@ struct StepText {
   std::string typed() const {
     return fmt::format("{}{}", stream::dtype_name(recipe.dtype), stream::to_string(recipe.dims));
   }
-  std::string operator()(const step::Extent& s) const {
+  std::string operator()(const step::Stored& s) const {
     const std::string name = std::filesystem::path(s.source->name()).filename().string();
-    if (s.stretches.size() == 1) return fmt::format("{} from {} at byte {}", typed(), name, s.stretches[0].offset);
-    return fmt::format("{} from {} in {} parts", typed(), name, s.stretches.size());
+    if (s.file_runs.size() == 1) return fmt::format("{} from {} at byte {}", typed(), name, s.file_runs[0].offset);
+    return fmt::format("{} from {} in {} parts", typed(), name, s.file_runs.size());
   }
   std::string operator()(const step::Inline&) const { return fmt::format("{} computed at conversion", typed()); }
   std::string operator()(const step::Fill&) const { return fmt::format("{} of equal elements", typed()); }
@@ -120,14 +120,14 @@ std::string recipe_text(const Recipe& recipe) {
     steps.resize(kShownSteps);
     steps.push_back(fmt::format("and {} more steps", hidden));
   }
-  if (steps.size() == 1 && std::holds_alternative<step::Extent>(recipe.step)) steps.emplace_back("unchanged");
+  if (steps.size() == 1 && std::holds_alternative<step::Stored>(recipe.step)) steps.emplace_back("unchanged");
   return fmt::format("{}", fmt::join(steps, ", "));
 }
 
 stream::DType type_in_file(const Recipe& recipe) {
   const Recipe* at = &recipe;
   while (!at->from.empty()) at = &main_operand(*at);
-  return std::holds_alternative<step::Extent>(at->step) ? at->dtype : stream::DType::kUndefined;
+  return std::holds_alternative<step::Stored>(at->step) ? at->dtype : stream::DType::kUndefined;
 }
 
 }  // namespace lowtide::emit

@@ -34,7 +34,7 @@ std::set<const stream::Source*> sources(const Plan& plan) {
     const stream::Recipe* recipe = open.back();
     open.pop_back();
     if (!seen.insert(recipe).second) continue;
-    if (const auto* extent = std::get_if<stream::step::Extent>(&recipe->step)) out.insert(extent->source.get());
+    if (const auto* stored = std::get_if<stream::step::Stored>(&recipe->step)) out.insert(stored->source.get());
     for (const auto& input : recipe->from) open.push_back(input.get());
   }
   return out;
@@ -58,7 +58,7 @@ void verify_output(const Plan& plan, stream::OutFile& out, stream::Budget& budge
 void write_plain(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const WriteOptions& options) {
   for_each_data(plan, [&](stream::Range range) { out.reserve(range); });
   if (options.progress) options.progress->begin("writing", plan.file_bytes - plan.header.size());
-  pour_payloads(plan, out, budget, options);
+  write_payloads(plan, out, budget, options);
   out.write_at(0, plan.header);
 }
 
@@ -108,7 +108,7 @@ WriteResult summary(const Plan& plan) {
 }
 
 uint64_t least_budget(const Plan& plan, const WriteOptions& options) {
-  uint64_t least = options.zstd_level ? least_for_compressing(plan, *options.zstd_level) : least_for_pouring(plan);
+  uint64_t least = options.zstd_level ? least_for_compressing(plan, *options.zstd_level) : least_for_writing(plan);
   if (!options.on_verified) return least;
   uint64_t reading = 0;
   if (options.zstd_level) reading = stream::least_for_seekable(plan.file_bytes / kFrameBytes + 1, kFrameBytes);

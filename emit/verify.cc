@@ -14,7 +14,7 @@
 #include "stream/printable.h"
 #include "stream/progress.h"
 #include "stream/recipe/blocks.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::emit {
 namespace {
@@ -57,7 +57,7 @@ struct Windows {
 std::optional<uint64_t> difference_in_blocks(const stream::Blocks& blocks, const stream::RecipeRef& written,
                                              const Windows& windows, stream::Budget& budget) {
   const stream::Shape& dims = blocks.recipe->dims;
-  stream::BoxPourer recipe(blocks.recipe, budget), file(stream::recipe::reshape(written, dims), budget);
+  stream::BoxReader recipe(blocks.recipe, budget), file(stream::recipe::reshape(written, dims), budget);
   const auto lane = static_cast<uint64_t>(stream::lane_bytes(written->dtype));
   std::optional<uint64_t> first_of_all;
   for (uint64_t i = 0; i < blocks.count(); ++i) {
@@ -94,9 +94,9 @@ VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream
   if (blocks) out.difference = difference_in_blocks(*blocks, written, windows, budget);
 
   Digest digest;
-  std::optional<stream::Pourer> recipe;  // takes tiles first: it may need most of the budget
+  std::optional<stream::RecipeReader> recipe;  // takes tiles first: it may need most of the budget
   if (!blocks) recipe.emplace(expected, budget);
-  stream::Pourer file(written, budget);
+  stream::RecipeReader file(written, budget);
   const uint64_t step = (recipe ? *recipe : file).good_count(window / 2);
   for (uint64_t first = 0; first < elements; first += step) {
     const uint64_t count = std::min(step, elements - first), bytes = stream::file_bytes(written->dtype, count);
@@ -156,7 +156,7 @@ void verify_payloads(const Plan& plan, const std::shared_ptr<stream::Source>& wr
   if (progress) progress->begin("verifying", plan.payload_bytes);
   for (const Payload& payload : plan.payloads) {
     const stream::Recipe& recipe = *payload.recipe;
-    stream::RecipeRef stored = stream::recipe::extent(
+    stream::RecipeRef stored = stream::recipe::stored(
         written, {{.offset = payload.position, .bytes = payload.bytes, .elements = recipe.elements()}}, recipe.dtype,
         recipe.dims);
     VerifiedTensor verified = compare_constants(payload.recipe, stored, budget, progress);

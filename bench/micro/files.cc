@@ -47,13 +47,13 @@ void walk(benchmark::State& state) {
 BENCHMARK(walk)->Name("read/protobuf walk, nodes only")->UseManualTime();
 
 void write_back_to_front(benchmark::State& state) {
-  const auto stretch = static_cast<uint64_t>(state.range(0)) << 20;
+  const auto file_run = static_cast<uint64_t>(state.range(0)) << 20;
   constexpr uint64_t kBytes = uint64_t{256} << 20;
   Folder folder;
-  std::vector<std::byte> data(stretch, std::byte{5});
+  std::vector<std::byte> data(file_run, std::byte{5});
   against_memcpy(state, kBytes, [&] {
     stream::OutFile out(folder.path() / "out", kBytes);
-    for (uint64_t end = kBytes; end > 0; end -= stretch) out.write_at(end - stretch, data);
+    for (uint64_t end = kBytes; end > 0; end -= file_run) out.write_at(end - file_run, data);
     out.commit();
   });
 }

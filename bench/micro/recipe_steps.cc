@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every step of a recipe by itself, over weights of 16 MiB in memory, poured as the writer does.
+// Every step of a recipe by itself, over weights of 16 MiB in memory, read as the writer does.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include "bench/uniform.h"
 #include "stream/file/budget.h"
 #include "stream/file/file.h"
-#include "stream/recipe/pour.h"
 #include "stream/recipe/recipe.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::bench {
 namespace {
@@ -21,7 +21,7 @@ namespace recipe = stream::recipe;
 using stream::DType;
 using stream::RecipeRef;
 
-constexpr uint64_t kStretch = uint64_t{4} << 20;
+constexpr uint64_t kAtOnce = uint64_t{4} << 20;
 constexpr int64_t kRows = 1024, kColumns = 4096;
 
 RecipeRef weights() {
@@ -31,7 +31,7 @@ RecipeRef weights() {
     std::vector<std::byte> bytes(values.size() * sizeof(float));
     std::memcpy(bytes.data(), values.data(), bytes.size());
     const uint64_t size = bytes.size();
-    return recipe::extent(stream::memory_source(std::move(bytes), "weights"),
+    return recipe::stored(stream::memory_source(std::move(bytes), "weights"),
                           {{.bytes = size, .elements = values.size()}}, DType::kFloat32, {kRows, kColumns});
   }();
   return stored;
@@ -40,15 +40,15 @@ RecipeRef weights() {
 RecipeRef per_row() { return recipe::slice(weights(), {0, 0}, {kRows, 1}, {1, 1}); }
 
 // Ratios are by the bytes that come out.
-void pour(benchmark::State& state, const std::function<RecipeRef()>& make) {
+void run_recipe(benchmark::State& state, const std::function<RecipeRef()>& make) {
   RecipeRef made = make();
   stream::Budget budget(uint64_t{64} << 20);
-  stream::Pourer pourer(made, budget);
-  std::vector<std::byte> out(kStretch + 64);
-  const uint64_t elements = made->elements(), step = pourer.good_count(kStretch);
+  stream::RecipeReader reader(made, budget);
+  std::vector<std::byte> out(kAtOnce + 64);
+  const uint64_t elements = made->elements(), step = reader.good_count(kAtOnce);
   against_memcpy(state, made->bytes(), [&] {
     for (uint64_t first = 0; first < elements; first += step)
-      pourer.read_file_bytes(first, std::min(step, elements - first), out.data());
+      reader.read_file_bytes(first, std::min(step, elements - first), out.data());
   });
 }
 
@@ -63,7 +63,7 @@ const std::vector<float>& scales() {
 }
 
 const Case kCases[] = {
-    {"extent", weights},
+    {"stored", weights},
     {"fill",
      [] {
        return recipe::fill_value(1, DType::kFloat32, {kRows, kColumns});
@@ -118,14 +118,14 @@ void reduce(benchmark::State& state, stream::Reduction op, int axis) {
   std::vector<std::byte> out(made->bytes());
   against_memcpy(state, weights()->bytes(), [&] {
     stream::Budget budget(uint64_t{64} << 20);
-    stream::Pourer(made, budget).read(0, made->elements(), out.data());
+    stream::RecipeReader(made, budget).read(0, made->elements(), out.data());
   });
 }
 
 [[maybe_unused]] const bool registered = [] {
   for (const Case& c : kCases)
     benchmark::RegisterBenchmark(fmt::format("step/{}", c.name).c_str(), [&c](benchmark::State& state) {
-      pour(state, c.make);
+      run_recipe(state, c.make);
     })->UseManualTime();
   for (auto [name, op] : {std::pair{"sum", stream::Reduction::kSum}, std::pair{"max", stream::Reduction::kMax}})
     for (int axis : {0, 1})

@@ -9,8 +9,8 @@
 #include "bench/micro/against_memcpy.h"
 #include "stream/file/budget.h"
 #include "stream/file/file.h"
-#include "stream/recipe/pour.h"
 #include "stream/recipe/recipe.h"
+#include "stream/recipe/recipe_reader.h"
 #include "stream/recipe/transpose.h"
 
 namespace lowtide::bench {
@@ -19,20 +19,20 @@ namespace {
 using stream::DType;
 using stream::RecipeRef;
 
-constexpr uint64_t kStretch = uint64_t{4} << 20;  // what the writer asks for at a time
+constexpr uint64_t kAtOnce = uint64_t{4} << 20;  // what the writer asks for at a time
 constexpr uint64_t kBudget = uint64_t{64} << 20;
 
 void transposed(benchmark::State& state, DType dtype, const stream::Shape& dims, const stream::Perm& perm) {
   const uint64_t elements = stream::element_count(dims), bytes = stream::file_bytes(dtype, elements);
   auto source = stream::memory_source(std::vector<std::byte>(bytes, std::byte{3}), "weights");
-  RecipeRef stored = stream::recipe::extent(source, {{.bytes = bytes, .elements = elements}}, dtype, dims);
+  RecipeRef stored = stream::recipe::stored(source, {{.bytes = bytes, .elements = elements}}, dtype, dims);
   stream::Budget budget(kBudget);
-  stream::Pourer pourer(stream::recipe::permute(stored, perm), budget);
-  std::vector<std::byte> out(kStretch + 64);
-  const uint64_t step = pourer.good_count(kStretch);
+  stream::RecipeReader reader(stream::recipe::permute(stored, perm), budget);
+  std::vector<std::byte> out(kAtOnce + 64);
+  const uint64_t step = reader.good_count(kAtOnce);
   against_memcpy(state, bytes, [&] {
     for (uint64_t first = 0; first < elements; first += step)
-      pourer.read_file_bytes(first, std::min(step, elements - first), out.data());
+      reader.read_file_bytes(first, std::min(step, elements - first), out.data());
   });
 }
 

@@ -10,7 +10,7 @@
 #include "layout/core/builtin.h"
 #include "layout/core/integer_constant.h"
 #include "stream/error.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::core {
 namespace {

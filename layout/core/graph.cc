@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "stream/error.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::core {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <variant>
 
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::core {
 namespace {

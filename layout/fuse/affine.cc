@@ -90,7 +90,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
 }
 
 // The channels reshaped to broadcast along the input axis of the weights.
-RecipeRef along(const RecipeRef& channels, const FoldTarget& target, int rank) {
+RecipeRef broadcast_along_axis(const RecipeRef& channels, const FoldTarget& target, int rank) {
   core::Shape shape(static_cast<size_t>(rank), 1);
   shape[static_cast<size_t>(*target.where.input_axis)] = channels->dims[0];
   return recipe::reshape(channels, shape);
@@ -108,9 +108,10 @@ bool scale_into_next(Rewriter& rewriter, OpId id) {
   if (!site) return false;
   for (const FoldTarget& target : site->targets) {
     const core::Value weights = rewriter.value(rewriter.op(target.op).inputs[target.where.weights]);
-    set_constant(rewriter, target.op, target.where.weights,
-                 recipe::binary(Binary::kMul, weights.constant, along(site->channels, target, weights.rank())),
-                 weights.name);
+    set_constant(
+        rewriter, target.op, target.where.weights,
+        recipe::binary(Binary::kMul, weights.constant, broadcast_along_axis(site->channels, target, weights.rank())),
+        weights.name);
   }
   rewriter.replace(rewriter.op(id).outputs[0], site->data, rewriter.op(site->targets[0].op).origin);
   return true;
@@ -125,7 +126,8 @@ bool shift_into_next(Rewriter& rewriter, OpId id) {
     std::vector<int> axes;
     for (int axis = 0; axis < weights.rank(); ++axis)
       if (axis != *target.where.output_axis) axes.push_back(axis);
-    RecipeRef shifted = recipe::binary(Binary::kMul, weights.constant, along(site->channels, target, weights.rank()));
+    RecipeRef shifted =
+        recipe::binary(Binary::kMul, weights.constant, broadcast_along_axis(site->channels, target, weights.rank()));
     const core::Dim outputs = weights.shape[static_cast<size_t>(*target.where.output_axis)];
     RecipeRef sum = recipe::reshape(recipe::reduce(stream::Reduction::kSum, shifted, axes), {outputs});
     const bool has_bias = core::has_input(op, target.where.bias);

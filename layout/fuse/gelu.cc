@@ -33,7 +33,7 @@ std::optional<ValueId> product_below(Rewriter& rewriter, ValueId one_plus, Value
   return std::nullopt;
 }
 
-bool finish(Rewriter& rewriter, OpId inner, ValueId x, bool approximate) {
+bool replace_by_gelu(Rewriter& rewriter, OpId inner, ValueId x, bool approximate) {
   const ValueId value = rewriter.op(inner).outputs[0];
   const OpId add = sole_user(rewriter, value, Kind::kAdd);
   if (add < 0) return false;
@@ -50,7 +50,7 @@ bool finish(Rewriter& rewriter, OpId inner, ValueId x, bool approximate) {
 
 bool exact_gelu(Rewriter& rewriter, OpId id) {
   auto x = scaled(rewriter, rewriter.op(id).inputs[0], std::sqrt(0.5));
-  return x && finish(rewriter, id, *x, false);
+  return x && replace_by_gelu(rewriter, id, *x, false);
 }
 
 bool is_cube(Rewriter& rewriter, ValueId id, ValueId x) {
@@ -72,7 +72,7 @@ bool tanh_gelu(Rewriter& rewriter, OpId id) {
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId x = add->inputs[side];
     auto cube = scaled(rewriter, add->inputs[1 - side], 0.044715);
-    if (cube && is_cube(rewriter, *cube, x)) return finish(rewriter, id, x, true);
+    if (cube && is_cube(rewriter, *cube, x)) return replace_by_gelu(rewriter, id, x, true);
   }
   return false;
 }

@@ -55,7 +55,7 @@ bool make(Rewriter& rewriter, OpId id, ValueId x) {
 }
 
 // x * hard_sigmoid(x)
-bool product(Rewriter& rewriter, OpId id) {
+bool hard_swish_product(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   if (std::get<core::BinaryOptions>(op.options).activation != Activation::kNone) return false;
   for (size_t side : {size_t{0}, size_t{1}})
@@ -76,7 +76,7 @@ bool quotient(Rewriter& rewriter, OpId id) {
   return false;
 }
 
-constexpr std::array kHardSwishRules = {FuseRule{Kind::kMul, product}, FuseRule{Kind::kMul, quotient},
+constexpr std::array kHardSwishRules = {FuseRule{Kind::kMul, hard_swish_product}, FuseRule{Kind::kMul, quotient},
                                         FuseRule{Kind::kDiv, quotient}};
 
 }  // namespace

@@ -25,7 +25,7 @@ bool is_foldable_factor(Rewriter& rewriter, ValueId constant, bool divides) {
 
 // The constant as a vector with one element per channel, if it varies along the last axis of `shape` (the op's result)
 // only; else null.
-RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape, bool divides) {
+RecipeRef scale_per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape, bool divides) {
   const core::Value& value = rewriter.value(constant);
   if (!value.is_constant() || shape.empty() || !stream::is_static(shape.back())) return nullptr;
   if (value.rank() > static_cast<int>(shape.size())) return nullptr;
@@ -65,7 +65,7 @@ std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
     if (!where) return std::nullopt;
     // The op must not broadcast the data to a larger shape.
     if (rewriter.value(op.outputs[0]).shape != rewriter.value(data).shape) return std::nullopt;
-    RecipeRef channels = per_channel(rewriter, constant, rewriter.value(data).shape, op.kind == Kind::kDiv);
+    RecipeRef channels = scale_per_channel(rewriter, constant, rewriter.value(data).shape, op.kind == Kind::kDiv);
     if (!channels) return std::nullopt;
     return ScaleSite{producer, where, constant, std::move(channels), side == 1};
   }
@@ -86,7 +86,7 @@ void set_bias(Rewriter& rewriter, OpId producer, const core::Weights& where, Rec
   rewriter.set_input(producer, where.bias, made);
 }
 
-void finish(Rewriter& rewriter, OpId id, OpId producer) {
+void remove_scale(Rewriter& rewriter, OpId id, OpId producer) {
   const Op& op = rewriter.op(id);
   const ValueId made = rewriter.op(producer).outputs[0], out = op.outputs[0];
   std::string name = rewriter.value(out).name;
@@ -120,7 +120,7 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
   rewriter.note_new_ops();
   rewriter.set_input(site->producer, site->where->weights, made);
   if (has_bias) set_bias(rewriter, site->producer, *site->where, recipe::binary(op, bias, site->channels));
-  finish(rewriter, id, site->producer);
+  remove_scale(rewriter, id, site->producer);
   return true;
 }
 
@@ -134,7 +134,7 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   if (!bias) return false;
   set_bias(rewriter, site->producer, *site->where,
            recipe::binary(subtracts ? Binary::kSub : Binary::kAdd, bias, site->channels));
-  finish(rewriter, id, site->producer);
+  remove_scale(rewriter, id, site->producer);
   return true;
 }
 

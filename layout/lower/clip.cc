@@ -12,7 +12,7 @@ namespace lowtide::layout {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 struct Limit {
@@ -40,11 +40,11 @@ Limit limit_attribute(Lowering& lo, const char* name) {
 
 void drop_unlimited(Limit& limit, DType dtype, double sign) {
   if (!limit.number || !stream::is_float(dtype)) return;
-  const double largest = dtype == DType::kFloat64 ? kInfinity : kLargestFloat;
+  const double largest = dtype == DType::kFloat64 ? kUnlimited : kLargestFloat;
   if (*limit.number * sign >= largest) limit = {};
 }
 
-Val as_scalar(Lowering& lo, const Limit& limit, Val like) {
+Val limit_scalar(Lowering& lo, const Limit& limit, Val like) {
   return limit.at_run_time ? limit.at_run_time : lo.b.scalar_like(*limit.number, like);
 }
 
@@ -77,8 +77,8 @@ void lower_clip(Lowering& lo) {
   drop_unlimited(high, lo.dtype(x), 1);
   if (stream::is_float(lo.dtype(x)))
     if (auto kernel = fused(low, high)) return lo.output(0, (lo.b.*kernel)(x));
-  if (low.number || low.at_run_time) x = lo.b.maximum(x, as_scalar(lo, low, x));
-  if (high.number || high.at_run_time) x = lo.b.minimum(x, as_scalar(lo, high, x));
+  if (low.number || low.at_run_time) x = lo.b.maximum(x, limit_scalar(lo, low, x));
+  if (high.number || high.at_run_time) x = lo.b.minimum(x, limit_scalar(lo, high, x));
   lo.output(0, x);
 }
 

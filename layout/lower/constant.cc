@@ -4,7 +4,7 @@
 
 #include "layout/lower/shapes_and_indices.h"
 #include "layout/lower/sparse.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {

@@ -196,7 +196,7 @@ bool extends_past_full(Lowering& lo, std::span<const Crop> crops) {
   });
 }
 
-Val cropped(Lowering& lo, Val y, std::span<const Crop> crops) {
+Val cropped_output(Lowering& lo, Val y, std::span<const Crop> crops) {
   const size_t rank = static_cast<size_t>(lo.rank(y));
   std::vector<int64_t> begin(rank, 0), none(rank, 0), after(rank, 0);
   std::vector<Dim> size(rank, -1);
@@ -253,7 +253,7 @@ void lower_conv_transpose(Lowering& lo) {
   const bool same = std::all_of(crops.begin(), crops.end(), [&](const Crop& crop) { return fits_same(lo, crop); });
   const bool late_bias = bias && !same && extends_past_full(lo, crops);
   Val y = grouped_transposed_conv(lo, x, weights, late_bias ? Val{} : bias, crops, same, group);
-  if (!same) y = cropped(lo, y, crops);
+  if (!same) y = cropped_output(lo, y, crops);
   if (late_bias) y = b.add(y, bias);
   lo.output(0, from_image(lo, y, spatial));
 }

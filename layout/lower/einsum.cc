@@ -154,7 +154,7 @@ Labels joined(std::initializer_list<Labels> lists) {
 }
 
 // Combines two operands; the labels in `needed` are kept.
-Operand combined(Lowering& lo, Operand a, Operand b, const std::set<Label>& needed) {
+Operand combined_operands(Lowering& lo, Operand a, Operand b, const std::set<Label>& needed) {
   Labels shared, summed, left, right;
   for (Label label : a.labels) (!b.has(label) ? left : needed.contains(label) ? shared : summed).push_back(label);
   for (Label label : b.labels)
@@ -236,7 +236,7 @@ void lower_einsum(Lowering& lo) {
       std::set<Label> needed = later;
       needed.insert(all.labels.begin(), all.labels.end());
       sum_out(lo, operands[i], needed);
-      all = combined(lo, all, operands[i], later);
+      all = combined_operands(lo, all, operands[i], later);
     }
     sum_out(lo, all, later);
   }

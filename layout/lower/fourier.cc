@@ -19,8 +19,8 @@ using stream::Binary;
 using stream::RecipeRef;
 using stream::Unary;
 
-constexpr int64_t kLongest = 1 << 20;
-constexpr int64_t kMostElements = 1 << 28;  // of a matrix: 1 GiB in the file
+constexpr int64_t kLongestTransform = 1 << 20;
+constexpr int64_t kMostMatrixElements = 1 << 28;  // of a matrix: 1 GiB in the file
 
 struct Transform {
   int64_t length;       // of the transform
@@ -35,7 +35,7 @@ RecipeRef doubles(const std::vector<double>& numbers, Shape dims) {
 }
 
 void check_size(Lowering& lo, const Transform& of) {
-  if (of.rows * of.frequencies > kMostElements / 4)
+  if (of.rows * of.frequencies > kMostMatrixElements / 4)
     lo.unsupported(fmt::format("a transform of length {} is not supported: its matrix would have {} elements",
                                of.length, 4 * of.rows * of.frequencies),
                    "transform a shorter signal");
@@ -64,8 +64,8 @@ RecipeRef matrix(const Transform& of) {
 
 int64_t need_one(Lowering& lo, size_t i, const char* what, int64_t least) {
   const std::vector<int64_t> value = lo.need_ints(lo.input(i), what);
-  if (value.size() != 1 || value[0] < least || value[0] > kLongest)
-    lo.malformed(fmt::format("'{}' must be a number from {} to {}", what, least, kLongest));
+  if (value.size() != 1 || value[0] < least || value[0] > kLongestTransform)
+    lo.malformed(fmt::format("'{}' must be a number from {} to {}", what, least, kLongestTransform));
   return value[0];
 }
 
@@ -124,8 +124,9 @@ void lower_dft(Lowering& lo) {
 
   const int64_t present = lo.need_static(b.dim(x, axis), "the signal's length");
   const int64_t length = lo.has_input(1) ? need_one(lo, 1, "dft_length", 1) : present;
-  if (length < 1 || length > kLongest)
-    lo.unsupported(fmt::format("a transform of length {} is not supported; the longest is {}", length, kLongest));
+  if (length < 1 || length > kLongestTransform)
+    lo.unsupported(
+        fmt::format("a transform of length {} is not supported; the longest is {}", length, kLongestTransform));
   const Transform of{length, std::min(present, length), parts_of(lo, x), frequencies_of(length, onesided), inverse};
   if (onesided && of.parts == 2) lo.malformed("a onesided transform needs a real signal");
   check_size(lo, of);
@@ -167,8 +168,9 @@ void lower_stft(Lowering& lo) {
     length = lo.need_static(window ? b.dim(window, 0) : b.dim(x, 1), "the length of a frame");
   if (window && (lo.rank(window) != 1 || lo.need_static(b.dim(window, 0), "the window's length") != length))
     lo.malformed(fmt::format("the window must have rank 1 and the frame's length {}", length));
-  if (length < 1 || length > kLongest)
-    lo.unsupported(fmt::format("frames of {} elements are not supported; the longest is {}", length, kLongest));
+  if (length < 1 || length > kLongestTransform)
+    lo.unsupported(
+        fmt::format("frames of {} elements are not supported; the longest is {}", length, kLongestTransform));
   const Transform of{length, length, parts_of(lo, x), frequencies_of(length, onesided), false};
 
   check_size(lo, of);

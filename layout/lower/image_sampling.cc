@@ -31,21 +31,23 @@ Val for_taps(Builder& b, std::initializer_list<float> numbers) {
   return b.constant(stream::recipe::floats(list, {static_cast<Dim>(list.size())}));
 }
 
-struct Borders {
+struct BorderRule {
   Val low, last;   // 0 and size - 1
   Val min, range;  // the interval of the reflection
 };
 
-Borders borders_of(Builder& b, const Sampler& sampler) {
+BorderRule borders_of(Builder& b, const Sampler& sampler) {
   Val size = for_axes(b, in_order(sampler.sizes, sampler), DType::kFloat32), last = b.sub(size, 1);
   return {b.scalar(0, DType::kFloat32), last, b.scalar(sampler.align_corners ? 0 : -0.5, DType::kFloat32),
           sampler.align_corners ? last : size};
 }
 
-Val clamped(Builder& b, Val at, const Borders& borders) { return b.minimum(b.maximum(at, borders.low), borders.last); }
+Val clamped(Builder& b, Val at, const BorderRule& borders) {
+  return b.minimum(b.maximum(at, borders.low), borders.last);
+}
 
 // Reflects positions into min .. min + range (a triangle wave). An axis with range 0 has one element, at min.
-Val reflected(Builder& b, Val at, const Borders& borders) {
+Val reflected(Builder& b, Val at, const BorderRule& borders) {
   Val period = b.maximum(b.mul(borders.range, 2), b.scalar(1, DType::kFloat32));
   Val phase = b.floor_mod(b.abs(b.sub(at, borders.min)), period);
   return b.add(borders.min, b.sub(borders.range, b.abs(b.sub(phase, borders.range))));
@@ -53,7 +55,7 @@ Val reflected(Builder& b, Val at, const Borders& borders) {
 
 // Taps are computed around the unchanged position, and each is then moved inside. Positions far outside see only zeros
 // or the border; they are clamped so that they fit an i32. For reflections the position itself is reflected.
-Val clamped_near(Builder& b, Val at, const Sampler& sampler, const Borders& borders) {
+Val clamped_near(Builder& b, Val at, const Sampler& sampler, const BorderRule& borders) {
   if (sampler.outside == Outside::kReflection) return reflected(b, at, borders);
   const Val most = b.add(borders.last, 3);
   return b.minimum(b.maximum(at, b.scalar(-3, DType::kFloat32)), most);
@@ -79,7 +81,7 @@ TapSet taps_of(Builder& b, Val at, Sampling mode) {
 }
 
 // [N, Q, axes, taps] -> [N, Q, taps ^ axes]: one value for each combination of taps.
-Val crossed(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) {
+Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(x);
   std::vector<Val> parts = b.split(x, std::vector<int64_t>(axes, 1), 2);
@@ -117,7 +119,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   Builder& b = lo.b;
   const size_t axes = sampler.sizes.size();
   const int64_t taps = sampler.mode == Sampling::kNearest ? 1 : sampler.mode == Sampling::kLinear ? 2 : 4;
-  const Borders borders = borders_of(b, sampler);
+  const BorderRule borders = borders_of(b, sampler);
   const DType dtype = lo.dtype(image);
   at = unsqueeze_axes(lo, at, {3});
   // In mode nearest the position is rounded before it is moved inside.
@@ -133,7 +135,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   const Val rows_of_step = for_axes(b, in_order(steps, sampler), DType::kInt32);
   Val parts = b.mul(b.cast(places, DType::kInt32), rows_of_step);
   if (zeros) parts = b.select(b.equal(places, set.places), parts, b.scalar(kOutside, DType::kInt32));
-  Val rows = crossed(lo, parts, axes, taps, false);
+  Val rows = crossed_taps(lo, parts, axes, taps, false);
   if (first) rows = b.add(rows, unsqueeze_axes(lo, first, {lo.rank(first)}));
   if (zeros) {
     rows = b.maximum(b.add(rows, b.scalar(1, DType::kInt32)), b.scalar(0, DType::kInt32));
@@ -141,7 +143,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   }
   Val values = b.gather(image, rows, 0);  // [N, Q, taps, C]
   if (!set.weights) return squeeze_axes(lo, values, {2});
-  Val weights = unsqueeze_axes(lo, crossed(lo, set.weights, axes, taps, true), {3});
+  Val weights = unsqueeze_axes(lo, crossed_taps(lo, set.weights, axes, taps, true), {3});
   Val weighted = b.mul(values, b.cast(weights, dtype));
   return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{2}, false);
 }

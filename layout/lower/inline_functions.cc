@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMostDepth = 64;
 // 30 functions of which each calls the next one twice would expand to 10^9 nodes.
-constexpr uint64_t kMostNodes = 2'000'000;
+constexpr uint64_t kMostInlinedNodes = 2'000'000;
 
 std::string name_of(const Function& function) { return fmt::format("{}.{}", function.domain, function.name); }
 
@@ -79,7 +79,7 @@ class Inliner {
   }
 
   void append(Node node, std::vector<Node>& out) {
-    if (++nodes_ > kMostNodes) too_many_nodes();
+    if (++nodes_ > kMostInlinedNodes) too_many_nodes();
     for (Attribute& attribute : node.attributes)
       for (auto& below : attribute.graphs) below = std::make_shared<Graph>(inlined(*below));
     auto found = functions_.find(Key{node.domain, node.op_type, node.overload});
@@ -108,13 +108,13 @@ class Inliner {
         for (const auto& below : attribute.graphs) count += expanded_nodes(below->nodes, depth);
       if (auto called = functions_.find(Key{node.domain, node.op_type, node.overload}); called != functions_.end())
         count += expanded_nodes(*called->second, depth + 1);
-      count = std::min(count, kMostNodes + 1);  // no overflow
+      count = std::min(count, kMostInlinedNodes + 1);  // no overflow
     }
     return count;
   }
 
   [[noreturn]] static void too_many_nodes() {
-    throw Error(Code::kMalformed, fmt::format("the model's functions expand to more than {} nodes", kMostNodes));
+    throw Error(Code::kMalformed, fmt::format("the model's functions expand to more than {} nodes", kMostInlinedNodes));
   }
 
   void expand(const Node& call, const Function& function, std::vector<Node>& out) {
@@ -122,7 +122,7 @@ class Inliner {
       throw Error(Code::kMalformed, "the function calls itself, directly or through other functions");
     if (calling_.size() >= kMostDepth)
       throw Error(Code::kMalformed, fmt::format("calls of functions are nested more than {} deep", kMostDepth));
-    if (calling_.empty() && nodes_ + expanded_nodes(function, 0) > kMostNodes) too_many_nodes();
+    if (calling_.empty() && nodes_ + expanded_nodes(function, 0) > kMostInlinedNodes) too_many_nodes();
     check_call(call, function);
     calling_.push_back(&function);
     FunctionScope scope;

@@ -22,7 +22,7 @@ struct Loop {
 };
 
 Val add_row_axis(Lowering& lo, Val v) { return lo.b.unsqueeze(v, std::vector<int>{0}); }
-Val as_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
+Val reshaped_to_scalar(Builder& b, Val v) { return b.reshape(v, {}); }
 
 // The shape in which the body takes the iteration number (input 0) or the condition (1).
 Shape counter_shape(const onnx::Graph& body, size_t input) {
@@ -54,7 +54,7 @@ std::vector<ScanOutput> scan_outputs(Lowering& lo, const Loop& loop) {
 
 // The carried values and the used scan outputs; nullopt when the number of iterations is known at run time only or too
 // large.
-std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
+std::optional<std::vector<Val>> unrolled_loop(Lowering& lo, const Loop& loop) {
   std::optional<int64_t> trips;
   if (loop.trips) {
     auto known = lo.ints(loop.trips);
@@ -84,12 +84,12 @@ std::optional<std::vector<Val>> unrolled(Lowering& lo, const Loop& loop) {
 }
 
 // State of the WHILE: the iteration number, the condition, the carried values, the scan outputs so far.
-std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
+std::vector<Val> loop_at_run_time(Lowering& lo, const Loop& loop) {
   if (!loop.trips && !loop.condition)
     lo.unsupported("a Loop without trip count and initial condition is supported only if it can be unrolled");
-  const Val trips = loop.trips ? as_scalar(lo.b, lo.b.cast(loop.trips, DType::kInt64)) : Val{};
+  const Val trips = loop.trips ? reshaped_to_scalar(lo.b, lo.b.cast(loop.trips, DType::kInt64)) : Val{};
   const Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
-  std::vector<Val> begin{lo.b.scalar(0, DType::kInt64), as_scalar(lo.b, condition)};
+  std::vector<Val> begin{lo.b.scalar(0, DType::kInt64), reshaped_to_scalar(lo.b, condition)};
   begin.insert(begin.end(), loop.state.begin(), loop.state.end());
   const std::vector<ScanOutput> scans = scan_outputs(lo, loop);
   for (const ScanOutput& scan : scans) begin.push_back(scan.initial);
@@ -103,7 +103,7 @@ std::vector<Val> at_run_time(Lowering& lo, const Loop& loop) {
     const size_t first_scan = 2 + loop.carried;
     const std::vector<Val> inputs = body_inputs(b, loop.body, now[0], now[1], now.subspan(2, loop.carried));
     const std::vector<Val> out = lo.around.lower_into(subgraph, loop.body, inputs);
-    std::vector<Val> next{b.add(now[0], 1), as_scalar(b, out[0])};
+    std::vector<Val> next{b.add(now[0], 1), reshaped_to_scalar(b, out[0])};
     next.insert(next.end(), out.begin() + 1, out.begin() + 1 + static_cast<std::ptrdiff_t>(loop.carried));
     for (size_t i = 0; i < scans.size(); ++i)
       next.push_back(append_row(b, scans[i], now[first_scan + i], out[1 + loop.carried + loop.wanted[i]]));
@@ -132,8 +132,8 @@ void lower_loop(Lowering& lo) {
   for (size_t i = 0; i < carried; ++i) loop.state.push_back(lo.input(i + 2));
   for (size_t i = 0; i < loop.scans; ++i)
     if (lo.wants_output(carried + i)) loop.wanted.push_back(i);
-  auto known = unrolled(lo, loop);
-  const std::vector<Val> out = known ? *known : at_run_time(lo, loop);
+  auto known = unrolled_loop(lo, loop);
+  const std::vector<Val> out = known ? *known : loop_at_run_time(lo, loop);
   for (size_t i = 0; i < carried; ++i) lo.output(i, out[i]);
   for (size_t i = 0; i < loop.wanted.size(); ++i) lo.output(carried + loop.wanted[i], out[carried + i]);
 }

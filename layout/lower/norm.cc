@@ -19,7 +19,7 @@ namespace lowtide::layout {
 namespace {
 
 // [C] as [1, C, 1, ...], to broadcast over x [N, C, ...].
-Val per_channel(Lowering& lo, Val v, Val x) {
+Val broadcast_per_channel(Lowering& lo, Val v, Val x) {
   check_per_channel(lo, v, lo.b.dim(x, 1));
   Shape shape(static_cast<size_t>(lo.rank(x)), 1);
   shape[1] = lo.b.dim(v, 0);
@@ -58,9 +58,9 @@ void lower_training_batch_norm(Lowering& lo, Val x, float epsilon) {
   std::vector<int> axes = {0};
   for (int axis : axes_from(2, lo.rank(x))) axes.push_back(axis);
   const Moments m = moments(lo, x, axes);
-  const Val scale = per_channel(lo, lo.input(1), x);
+  const Val scale = broadcast_per_channel(lo, lo.input(1), x);
   Val y = b.mul(m.centered, b.mul(inverse_deviation(lo, m.variance, epsilon), scale));
-  lo.output(0, b.add(y, per_channel(lo, lo.input(2), x)));
+  lo.output(0, b.add(y, broadcast_per_channel(lo, lo.input(2), x)));
   const Shape channels = {lo.b.dim(x, 1)};
   const std::array<Val, 2> batch = {b.reshape(m.mean, channels), b.reshape(m.variance, channels)};
   for (size_t i = 0; i < 2; ++i)
@@ -150,7 +150,7 @@ void lower_batch_normalization(Lowering& lo) {
   for (Val* v : {&scale, &shift, &mean, &variance}) {
     if (lo.dtype(*v) != lo.dtype(variance)) *v = b.cast(*v, lo.dtype(variance));
     if (spatial) {
-      *v = per_channel(lo, *v, x);
+      *v = broadcast_per_channel(lo, *v, x);
     } else {  // [C, spatial...]: per element
       Shape shape = lo.shape(*v);
       shape.insert(shape.begin(), 1);
@@ -172,7 +172,7 @@ void lower_instance_normalization(Lowering& lo) {
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const Moments m = moments(lo, x, axes_from(2, rank));
   Val factor = inverse_deviation(lo, m.variance, epsilon);
-  Val scale = per_channel(lo, lo.input(1), x), shift = per_channel(lo, lo.input(2), x);
+  Val scale = broadcast_per_channel(lo, lo.input(1), x), shift = broadcast_per_channel(lo, lo.input(2), x);
   if (!is_filled(lo, scale, 1)) factor = b.mul(factor, scale);
   Val y = b.mul(m.centered, factor);
   lo.output(0, is_filled(lo, shift, 0) ? y : b.add(y, shift));
@@ -190,8 +190,8 @@ void lower_group_normalization(Lowering& lo) {
   const Shape shape = lo.shape(x);
   Val y = b.cast(group_normalized(lo, b.cast(x, stash), groups, epsilon), lo.dtype(x));
   if (lo.opset() >= 21) y = b.reshape(y, shape);
-  shift = per_channel(lo, shift, y);
-  y = b.add(b.mul(y, per_channel(lo, scale, y)), shift);
+  shift = broadcast_per_channel(lo, shift, y);
+  y = b.add(b.mul(y, broadcast_per_channel(lo, scale, y)), shift);
   lo.output(0, b.reshape(y, shape));
 }
 

@@ -35,7 +35,7 @@ Border listed_border(Lowering& lo, Val x, const std::vector<int64_t>& pads, cons
 }
 
 // Crops x by the negative pads and sets them to 0.
-Val cropped(Lowering& lo, Val x, Border& border) {
+Val cropped_border(Lowering& lo, Val x, Border& border) {
   constexpr int64_t kToTheEnd = INT32_MAX;
   std::vector<int64_t> begin, end, stride(border.before.size(), 1);
   bool any = false;
@@ -188,7 +188,7 @@ void lower_pad(Lowering& lo) {
     return;
   }
   Border border = listed_border(lo, x, *pads, axes);
-  x = cropped(lo, x, border);
+  x = cropped_border(lo, x, border);
   if (mode == "constant")
     lo.output(0, constant_border(lo, x, border, value));
   else if (mode == "reflect")

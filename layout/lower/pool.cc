@@ -56,7 +56,7 @@ core::PoolOptions pool_options(Padding padding, const WindowAxis& h, const Windo
 
 bool does_nothing(const WindowAxis& axis) { return axis.kernel == 1 && axis.stride == 1 && axis.fits_valid; }
 
-std::vector<WindowAxis> read_pool(Lowering& lo, Val x) {
+std::vector<WindowAxis> read_pool_axes(Lowering& lo, Val x) {
   const int spatial = lo.rank(x) - 2;
   if (spatial < 1) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
   if (spatial > 3) lo.unsupported(fmt::format("pooling over {} axes is not supported: the most is 3", spatial));
@@ -73,7 +73,7 @@ std::vector<WindowAxis> read_pool(Lowering& lo, Val x) {
 // ---- maxima ----
 
 // The padding value of a maximum: the lowest number.
-double lowest(Lowering& lo, DType dtype) {
+double lowest_padding(Lowering& lo, DType dtype) {
   if (stream::is_float(dtype)) return -std::numeric_limits<double>::infinity();
   switch (dtype) {
     case DType::kInt8:
@@ -95,7 +95,7 @@ double lowest(Lowering& lo, DType dtype) {
 }
 
 // Whether x cannot be negative. Then a maximum can be padded with zeros, by the simpler PAD.
-bool never_negative(const core::Graph& graph, core::ValueId id) {
+bool can_pad_with_zeros(const core::Graph& graph, core::ValueId id) {
   for (;;) {
     const core::OpId producer = graph.at(id).producer;
     if (producer < 0) return false;
@@ -159,7 +159,7 @@ Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
   }
   const std::array<WindowAxis, 2> axes = {h, w};
   const Padding padding =
-      choose_padding(lo, x, axes, 1, never_negative(lo.b.graph, x.id) ? 0 : lowest(lo, lo.dtype(x)));
+      choose_padding(lo, x, axes, 1, can_pad_with_zeros(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x)));
   return lo.b.max_pool_2d(x, pool_options(padding, h, w));
 }
 
@@ -329,7 +329,7 @@ Val max_pool(Lowering& lo, Val x, const std::vector<WindowAxis>& axes) {
 }  // namespace
 
 Val average_pool(Lowering& lo, Val x) {
-  const std::vector<WindowAxis> axes = read_pool(lo, x);
+  const std::vector<WindowAxis> axes = read_pool_axes(lo, x);
   const bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
   return over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
     return average_pool_image(lo, image, h, w, include_pad);
@@ -338,7 +338,7 @@ Val average_pool(Lowering& lo, Val x) {
 
 void lower_max_pool(Lowering& lo) {
   Val x = lo.input(0);
-  const std::vector<WindowAxis> axes = read_pool(lo, x);
+  const std::vector<WindowAxis> axes = read_pool_axes(lo, x);
   const int64_t storage_order = lo.attr_i("storage_order", 0);
   if (storage_order != 0 && storage_order != 1)
     lo.malformed(fmt::format("attribute 'storage_order' must be 0 or 1; it is {}", storage_order));
@@ -349,14 +349,14 @@ void lower_max_pool(Lowering& lo) {
 // com.microsoft: on channels-last integers.
 void lower_nhwc_max_pool(Lowering& lo) {
   Val x = channels_first(lo, lo.input(0));
-  lo.output(0, channels_last(lo, max_pool(lo, x, read_pool(lo, x))));
+  lo.output(0, channels_last(lo, max_pool(lo, x, read_pool_axes(lo, x))));
 }
 
 void lower_average_pool(Lowering& lo) { lo.output(0, average_pool(lo, lo.input(0))); }
 
 void lower_lp_pool(Lowering& lo) {
   Val x = lo.input(0);
-  const std::vector<WindowAxis> axes = read_pool(lo, x);
+  const std::vector<WindowAxis> axes = read_pool_axes(lo, x);
   const double p = read_p(lo);
   Val sum = over_images(lo, to_power(lo, x, p), axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
     return does_nothing(h) && does_nothing(w) ? image : weighted_sum(lo, image, h, w, 1);

@@ -126,7 +126,7 @@ bool same(const core::Quantization& a, const core::Quantization& b) {
   return a.scale == b.scale && a.zero_point == b.zero_point;
 }
 
-DType output_type(Lowering& lo, DType otherwise) {
+DType output_type_or(Lowering& lo, DType otherwise) {
   const int64_t number = lo.attr_i("output_dtype", 0);
   if (number == 0) return otherwise;
   auto known = stream::onnx_dtype(number);
@@ -219,7 +219,7 @@ void lower_quantize_linear(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.b.cast(lo.input(0), DType::kFloat32);
   Grid grid = read_grid(lo, x);
-  const DType asked = output_type(lo, DType::kUndefined);
+  const DType asked = output_type_or(lo, DType::kUndefined);
   const DType precision = lo.attr_dtype("precision", DType::kFloat32);
   const DType to = grid.zero ? lo.dtype(grid.zero) : asked != DType::kUndefined ? asked : DType::kUint8;
   if (!is_quantized_type(to)) refuse_type(lo, to);
@@ -240,7 +240,7 @@ void lower_dequantize_linear(Lowering& lo) {
   const DType from = lo.dtype(x);
   if (!is_quantized_type(from) && from != DType::kInt32) refuse_type(lo, from);
   Grid grid = read_grid(lo, x);
-  const DType to = output_type(lo, lo.dtype(grid.scale));
+  const DType to = output_type_or(lo, lo.dtype(grid.scale));
   if (!stream::is_float(to)) refuse_type(lo, to);
   if (const auto parameters = whole_tensor(grid, from); parameters && !b.is_constant(x))
     return lo.output(0, b.cast(real_of(lo, x, *parameters), to));

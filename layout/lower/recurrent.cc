@@ -103,7 +103,7 @@ void check_shape(Lowering& lo, Val v, std::initializer_list<Dim> wanted, const c
                              stream::to_string(shape)));
 }
 
-void read_lengths(Lowering& lo, Layer& layer) {
+void read_sequence_lengths(Lowering& lo, Layer& layer) {
   if (!lo.has_input(4)) return;
   Val lengths = lo.input(4);
   check_shape(lo, lengths, {layer.batch}, "sequence_lens");
@@ -156,7 +156,7 @@ Layer read_layer(Lowering& lo, const RecurrentForm& form) {
   check_shape(lo, w, {count, height, lo.b.dim(layer.x, 2)}, "W");
   check_shape(lo, r, {count, height, layer.hidden}, "R");
   if (lo.has_input(3)) check_shape(lo, lo.input(3), {count, 2 * height}, "B");
-  read_lengths(lo, layer);
+  read_sequence_lengths(lo, layer);
   const std::vector<Nonlinearity> functions = read_functions(lo, form, reverse.size());
   // ONNX Runtime treats the largest float as no clip.
   const float clip = lo.attr_f("clip", 0);
@@ -205,8 +205,8 @@ Val masked_step(Place& place, const Cell& cell, Val live, Val x, std::vector<Val
   return out;
 }
 
-DirectionOutput unrolled(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x,
-                         std::vector<Val> state) {
+DirectionOutput unrolled_cell(Lowering& lo, const Layer& layer, const Cell& cell, bool reverse, Val x,
+                              std::vector<Val> state) {
   Builder& b = lo.b;
   Place place{b, [](Val v) { return v; }};
   const std::vector<Val> parts =
@@ -261,8 +261,8 @@ DirectionOutput run_direction(Lowering& lo, const Layer& layer, const RecurrentF
     // Without an initial state the first step has fewer ops, but a loop and a mask need one.
     state.push_back(initial || !(loops || layer.lengths) ? initial : zeros(lo, layer));
   }
-  DirectionOutput output =
-      loops ? looped(lo, layer, cell, d.reverse, x, state) : unrolled(lo, layer, cell, d.reverse, x, std::move(state));
+  DirectionOutput output = loops ? looped(lo, layer, cell, d.reverse, x, state)
+                                 : unrolled_cell(lo, layer, cell, d.reverse, x, std::move(state));
   if (layer.lengths && !(layer.least_length && *layer.least_length > 0)) {
     Val any = b.greater(layer.lengths, b.i32_scalar(0));
     for (Val& last : output.last) last = b.select(any, last, b.scalar_like(0, last));

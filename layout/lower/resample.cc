@@ -35,7 +35,7 @@ float original(Transform transform, float x, const ResampledAxis& axis) {
   return (x + 0.5f) / axis.scale - 0.5f;
 }
 
-int64_t nearest(NearestMode mode, float x, bool shrinks) {
+int64_t nearest_index(NearestMode mode, float x, bool shrinks) {
   switch (mode) {
     case NearestMode::kSimple:
       return static_cast<int64_t>(shrinks ? std::ceil(x) : std::trunc(x));
@@ -108,7 +108,7 @@ std::vector<Taps> onnx_taps(const Resampling& how, const ResampledAxis& axis) {
     // Far outside only the border contributes; clamping keeps the loops short.
     x = std::clamp(x, -2 * last - 8, 3 * last + 8);
     if (how.interpolation == Interpolation::kNearest) {
-      taps.taps = {{std::clamp<int64_t>(nearest(how.nearest, x, axis.scale < 1), 0, axis.in - 1), 1.0f}};
+      taps.taps = {{std::clamp<int64_t>(nearest_index(how.nearest, x, axis.scale < 1), 0, axis.in - 1), 1.0f}};
     } else {
       if (how.interpolation == Interpolation::kLinear && !how.antialias) x = std::clamp(x, 0.0f, last);
       taps.taps = filtered(how, axis, x);

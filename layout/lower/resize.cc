@@ -17,7 +17,7 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr Dim kLongest = 1 << 16;            // the positions of an axis are held in memory
+constexpr Dim kLongestResized = 1 << 16;     // the positions of an axis are held in memory
 constexpr int64_t kLargestMatrix = 1 << 18;  // elements of an interpolation matrix; larger ones are mostly zeros
 constexpr size_t kMostGathers = 64;
 constexpr KernelSetting kSettings[] = {{false, false}, {false, true}, {true, false}};
@@ -178,9 +178,9 @@ void check(Lowering& lo, const ResizePlan& plan, Val x) {
   for (const ResizeAxis& axis : plan.axes) {
     if (axis.changes && (axis.in == 0 || axis.out == 0))
       lo.unsupported("resizing an axis from or to 0 elements is not supported");
-    if (axis.changes && axis.known() && std::max(axis.in, axis.out) > kLongest)
+    if (axis.changes && axis.known() && std::max(axis.in, axis.out) > kLongestResized)
       lo.unsupported(fmt::format("resizing an axis of {} to {} elements is not supported: the most is {}", axis.in,
-                                 axis.out, kLongest));
+                                 axis.out, kLongestResized));
     const float exact = axis.scale * static_cast<float>(axis.in);
     if (axis.known() && axis.changes && axis.from_scale && !nearest && plan.how.transform == Transform::kAlignCorners &&
         axis.out > 1 && exact != static_cast<float>(axis.out))
@@ -229,7 +229,7 @@ Val resampled(Lowering& lo, const ResizePlan& plan, Val x) {
   return x;
 }
 
-void finish(Lowering& lo, const ResizePlan& plan, Val x) {
+void finish_resize(Lowering& lo, const ResizePlan& plan, Val x) {
   check(lo, plan, x);
   const DType dtype = lo.dtype(x);
   const bool nearest = plan.how.interpolation == Interpolation::kNearest;
@@ -245,12 +245,12 @@ void finish(Lowering& lo, const ResizePlan& plan, Val x) {
 
 void lower_resize(Lowering& lo) {
   Val x = lo.input(0);
-  finish(lo, read_resize(lo, x), x);
+  finish_resize(lo, read_resize(lo, x), x);
 }
 
 void lower_upsample(Lowering& lo) {
   Val x = lo.input(0);
-  finish(lo, read_upsample(lo, x), x);
+  finish_resize(lo, read_upsample(lo, x), x);
 }
 
 }  // namespace lowtide::layout

@@ -12,7 +12,7 @@
 namespace lowtide::layout {
 namespace {
 
-Interpolation read_mode(Lowering& lo) {
+Interpolation read_interpolation(Lowering& lo) {
   const std::string mode = lo.attr_s("mode", "nearest");
   if (mode == "nearest") return Interpolation::kNearest;
   if (mode == "linear" || mode == "bilinear" || mode == "trilinear") return Interpolation::kLinear;
@@ -128,7 +128,7 @@ void set_scales(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, co
 
 ResizePlan start_plan(Lowering& lo, Val x) {
   ResizePlan plan;
-  plan.how.interpolation = read_mode(lo);
+  plan.how.interpolation = read_interpolation(lo);
   for (Dim dim : lo.shape(x)) plan.axes.push_back({.in = dim, .out = dim});
   return plan;
 }

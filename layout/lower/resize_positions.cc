@@ -21,7 +21,7 @@ Sizes sizes_of(Lowering& lo, const ResizeAxis& axis) {
 }
 
 // The result's positions in the input, f32 [out].
-Val positions(Lowering& lo, Transform transform, const ResizeAxis& axis, const Sizes& sizes) {
+Val input_positions(Lowering& lo, Transform transform, const ResizeAxis& axis, const Sizes& sizes) {
   Builder& b = lo.b;
   Val i = b.cast(iota(lo, axis.out, DType::kInt32), DType::kFloat32);
   auto half_pixel = [&] { return b.sub(b.div(b.add(i, 0.5), sizes.scale), 0.5); };
@@ -53,7 +53,7 @@ Val positions(Lowering& lo, Transform transform, const ResizeAxis& axis, const S
                  "fix the inputs' shapes with --shape INPUT=...");
 }
 
-Val nearest(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, Val at) {
+Val nearest_positions(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis, Val at) {
   Builder& b = lo.b;
   switch (plan.how.nearest) {
     case NearestMode::kFloor:
@@ -82,8 +82,8 @@ Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int at_axis
   Val last = b.sub(sizes.in, 1), zero = b.scalar(0, DType::kFloat32);
   auto inside = [&](Val v) { return b.minimum(b.maximum(v, zero), last); };
   auto picked = [&](Val v) { return b.gather(x, b.cast(v, DType::kInt32), at_axis); };
-  Val at = positions(lo, plan.how.transform, axis, sizes);
-  if (plan.how.interpolation == Interpolation::kNearest) return picked(inside(nearest(lo, plan, axis, at)));
+  Val at = input_positions(lo, plan.how.transform, axis, sizes);
+  if (plan.how.interpolation == Interpolation::kNearest) return picked(inside(nearest_positions(lo, plan, axis, at)));
   at = inside(at);
   Val low = b.floor(at);
   Val part = b.sub(at, low);

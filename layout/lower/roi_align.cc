@@ -94,7 +94,7 @@ Val repeated(Lowering& lo, Val along, bool rows, Dim other) {
 }
 
 // [rois, rows] times [rois, columns] as [rois, rows * columns, 1].
-Val crossed(Lowering& lo, Val rows, Val columns, Dim regions, Dim count) {
+Val crossed_samples(Lowering& lo, Val rows, Val columns, Dim regions, Dim count) {
   columns = unsqueeze_axes(lo, columns, {1});
   Val product = lo.b.mul(unsqueeze_axes(lo, rows, {2}), columns);
   return reshape_to(lo, product, std::vector<Dim>{regions, count, 1});
@@ -143,10 +143,10 @@ void lower_roi_align(Lowering& lo) {
   const bool largest = mode == "max";
   Val values = sampled(lo, rows.image, first, at,
                        {.mode = Sampling::kLinear, .outside = Outside::kBorder, .largest = largest, .sizes = sizes});
-  values = b.mul(values, b.cast(crossed(lo, y.valid, w.valid, count, positions), lo.dtype(values)));
+  values = b.mul(values, b.cast(crossed_samples(lo, y.valid, w.valid, count, positions), lo.dtype(values)));
   Val zero = b.scalar_like(0, values);
   if (y.exists) {
-    Val exists = b.greater(crossed(lo, y.exists, w.exists, count, positions), b.scalar(0, DType::kFloat32));
+    Val exists = b.greater(crossed_samples(lo, y.exists, w.exists, count, positions), b.scalar(0, DType::kFloat32));
     values = b.select(exists, values, largest ? b.scalar_like(std::numeric_limits<float>::lowest(), values) : zero);
   }
   values = reshape_to(lo, values, std::vector<Dim>{count, height, y.most, width, w.most, shape[1]});

@@ -47,7 +47,7 @@ std::vector<Val> slices_of(Lowering& lo, Val x, const Scanned& how, int64_t leng
   return slices;
 }
 
-std::vector<Val> unrolled(Lowering& lo, const Scan& scan) {
+std::vector<Val> unrolled_scan(Lowering& lo, const Scan& scan) {
   std::vector<std::vector<Val>> slices;
   for (size_t i = 0; i < scan.inputs.size(); ++i)
     slices.push_back(slices_of(lo, scan.inputs[i], scan.in[i], scan.length));
@@ -70,7 +70,7 @@ std::vector<Val> unrolled(Lowering& lo, const Scan& scan) {
 }
 
 // State of the WHILE: the iteration number, the carried values, the scan outputs so far.
-std::vector<Val> at_run_time(Lowering& lo, const Scan& scan) {
+std::vector<Val> scan_at_run_time(Lowering& lo, const Scan& scan) {
   const Val length = lo.b.reshape(lo.b.dims(std::vector<Dim>{scan.length}), {});
   auto position = [&](core::SubgraphBuilder& subgraph, Val step, bool reverse) {
     Builder& b = subgraph.b();
@@ -126,7 +126,7 @@ std::vector<Val> run(Lowering& lo, Scan& scan) {
     if (i == 0 || stream::is_static(own)) scan.length = own;
   }
   const bool known = stream::is_static(scan.length) && scan.length > 0 && can_unroll(scan.body, scan.length);
-  return known ? unrolled(lo, scan) : at_run_time(lo, scan);
+  return known ? unrolled_scan(lo, scan) : scan_at_run_time(lo, scan);
 }
 
 std::vector<Scanned> read_scanned(Lowering& lo, const char* axes, const char* directions, size_t count) {

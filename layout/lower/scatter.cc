@@ -50,7 +50,7 @@ Val reduced(Lowering& lo, const UpdateRows& rows, Kind segments, Kind join) {
   return lo.b.select(rows_with_update(lo, rows), joined, rows.data);
 }
 
-Val combined(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
+Val combined_updates(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
   if (reduction == "none") {
     const Val updates = scattered(lo, rows, rows.updates, rows.width);
     return lo.b.select(rows_with_update(lo, rows), updates, rows.data);
@@ -156,7 +156,7 @@ void lower_scatter_nd(Lowering& lo) {
   const Dim matrix[] = {rows.count, rows.width}, changed[] = {rows.updated, rows.width};
   rows.data = reshape_to(lo, data, matrix);
   rows.updates = reshape_to(lo, updates, changed);
-  lo.output(0, reshape_to(lo, combined(lo, rows, reduction), dims));
+  lo.output(0, reshape_to(lo, combined_updates(lo, rows, reduction), dims));
 }
 
 void lower_scatter_elements(Lowering& lo) {
@@ -193,7 +193,7 @@ void lower_scatter_elements(Lowering& lo) {
   rows.indices = reshape_to(lo, place, list);
   rows.data = reshape_to(lo, data, column);
   rows.updates = reshape_to(lo, updates, changed);
-  lo.output(0, reshape_to(lo, combined(lo, rows, reduction), dims));
+  lo.output(0, reshape_to(lo, combined_updates(lo, rows, reduction), dims));
 }
 
 // A key-value cache: each sample of the batch is updated at its own position.
@@ -233,7 +233,7 @@ void lower_tensor_scatter(Lowering& lo) {
   rows.indices = reshape_to(lo, row, list);
   rows.data = reshape_to(lo, cache, matrix);
   rows.updates = reshape_to(lo, update, changed);
-  lo.output(0, reshape_to(lo, combined(lo, rows, "none"), dims));
+  lo.output(0, reshape_to(lo, combined_updates(lo, rows, "none"), dims));
 }
 
 }  // namespace lowtide::layout

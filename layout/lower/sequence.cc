@@ -48,9 +48,9 @@ size_t need_position(Lowering& lo, Val v, size_t count, size_t end) {
   return static_cast<size_t>(at);
 }
 
-constexpr int64_t kMostElements = 4096;  // each is an output of a SPLIT
+constexpr int64_t kMostSequenceElements = 4096;  // each is an output of a SPLIT
 
-constexpr size_t kMostNodes = 20000;  // that a SequenceMap may be unrolled to
+constexpr size_t kMostUnrolledNodes = 20000;  // that a SequenceMap may be unrolled to
 
 // The sizes given by `split`: a list, or one size for all pieces but the last.
 std::vector<int64_t> piece_sizes(Lowering& lo, Val split, int64_t axis_size) {
@@ -58,9 +58,9 @@ std::vector<int64_t> piece_sizes(Lowering& lo, Val split, int64_t axis_size) {
   if (lo.rank(split) == 0) {
     const int64_t each = sizes[0];
     if (each < 1) lo.malformed(fmt::format("input 'split' must be positive; it is {}", each));
-    if (axis_size / each >= kMostElements)
-      lo.unsupported(
-          fmt::format("a sequence of {} elements is not supported: the most is {}", axis_size / each, kMostElements));
+    if (axis_size / each >= kMostSequenceElements)
+      lo.unsupported(fmt::format("a sequence of {} elements is not supported: the most is {}", axis_size / each,
+                                 kMostSequenceElements));
     sizes.assign(static_cast<size_t>(axis_size / each), each);
     if (axis_size % each != 0) sizes.push_back(axis_size % each);
   }
@@ -152,10 +152,10 @@ void lower_sequence_map(Lowering& lo) {
     lo.malformed("attribute 'body' is missing or not a graph");
   const size_t count = elements_of(lo, lo.input(0)).size();
   const size_t nodes = std::max<size_t>(1, body->graphs[0]->nodes.size());
-  if (count > kMostNodes / nodes)
+  if (count > kMostUnrolledNodes / nodes)
     lo.unsupported(
         fmt::format("a SequenceMap with a body of {} nodes over {} elements is not supported: the most is {} nodes",
-                    nodes, count, kMostNodes));
+                    nodes, count, kMostUnrolledNodes));
   std::vector<std::vector<Val>> made(lo.output_count());
   for (size_t i = 0; i < count; ++i) {
     std::vector<Val> inputs;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {

@@ -19,7 +19,7 @@ Perm to_last(int axis, int rank) {
 }
 
 template <typename F>
-Val along(Builder& b, Val x, int axis, F&& function) {
+Val along_last_axis(Builder& b, Val x, int axis, F&& function) {
   const Perm perm = to_last(axis, b.rank(x));
   return b.transpose(function(b.transpose(x, perm)), stream::inverse(perm));
 }
@@ -31,7 +31,7 @@ Val along_axis(Lowering& lo, Val x, int64_t opset, F&& function) {
   const bool flattens = opset < 13;
   const int64_t given = lo.attr_i("axis", flattens ? 1 : -1);
   if (lo.rank(x) == 0) return b.reshape(function(b.reshape(x, {1})), Shape{});
-  if (!flattens) return along(b, x, lo.axis(given, lo.rank(x)), function);
+  if (!flattens) return along_last_axis(b, x, lo.axis(given, lo.rank(x)), function);
 
   // One past the last axis is allowed: rows of one element.
   const int rank = lo.rank(x);
@@ -39,7 +39,7 @@ Val along_axis(Lowering& lo, Val x, int64_t opset, F&& function) {
   std::vector<int> long_axes;  // the axes of a row with more than one element
   for (int i = first; i < rank; ++i)
     if (b.dim(x, i) != 1) long_axes.push_back(i);
-  if (long_axes.size() == 1) return along(b, x, long_axes[0], function);
+  if (long_axes.size() == 1) return along_last_axis(b, x, long_axes[0], function);
   const Shape shape = lo.shape(x);
   Shape rows(shape.begin(), shape.begin() + first);
   rows.push_back(b.graph.symbols.product(std::span(shape).subspan(static_cast<size_t>(first))));

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "stream/error.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 

@@ -32,7 +32,7 @@ std::vector<int64_t> need_list(Lowering& lo, const char* name) {
   return *list;
 }
 
-std::vector<Grams> read_pool(Lowering& lo, const std::vector<int64_t>& places, const std::vector<float>& weights) {
+std::vector<Grams> read_grams(Lowering& lo, const std::vector<int64_t>& places, const std::vector<float>& weights) {
   if (lo.has_attr("pool_strings"))
     lo.unsupported("n-grams of strings are not supported: TFLite has no kernels for strings");
   const std::vector<int64_t> pool = need_list(lo, "pool_int64s"), starts = need_list(lo, "ngram_counts");
@@ -110,7 +110,7 @@ void lower_tf_idf_vectorizer(Lowering& lo) {
   if (skips > kMostSkips)
     lo.unsupported(fmt::format("max_skip_count {} is not supported: the most is {}", skips, kMostSkips));
   const int64_t size = *most + 1;
-  const std::vector<Grams> pool = read_pool(lo, places, read_weights(lo, mode, places));
+  const std::vector<Grams> pool = read_grams(lo, places, read_weights(lo, mode, places));
   if (lo.rank(x) > 2) lo.malformed(fmt::format("the input must have rank 2 or less; it has rank {}", lo.rank(x)));
   const bool batched = lo.rank(x) == 2;
   const Dim rows = batched ? b.dim(x, 0) : 1;

@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "layout/core/integer_constant.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {

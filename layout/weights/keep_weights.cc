@@ -20,10 +20,10 @@ using core::Val;
 stream::RecipeRef stored_matrix(const core::Value& weights) {
   if (!weights.constant || weights.quantization) return nullptr;
   stream::RecipeRef matrix = stream::recipe::permute(weights.constant, {1, 0});
-  return stream::in_place_extent(*matrix) || stream::reads_halves_in_place(*matrix) ? matrix : nullptr;
+  return stream::stored_in_place(*matrix) || stream::reads_halves_in_place(*matrix) ? matrix : nullptr;
 }
 
-Val activated(Builder& b, Val x, Activation activation) {
+Val with_activation(Builder& b, Val x, Activation activation) {
   switch (activation) {
     case Activation::kNone:
       return x;
@@ -48,14 +48,15 @@ Val rows(Builder& b, Val x) {
 }
 
 // Absent when the op must not be changed.
-Val product(Builder& b, const Op& op) {
+Val kept_matmul(Builder& b, const Op& op) {
   const auto& options = std::get<core::FullyConnectedOptions>(op.options);
   const Val x{op.inputs[0]}, bias{op.inputs.size() > 2 ? op.inputs[2] : core::kAbsent};
   const stream::RecipeRef matrix = stored_matrix(b.graph.at(op.inputs[1]));
   if (!matrix || b.rank(x) < 2 || (b.rank(x) > 2 && !options.keep_num_dims)) return {};
   b.origin = op.origin;
   Val y = b.batch_matmul(rows(b, x), b.constant(matrix, b.graph.at(op.inputs[1]).name));
-  y = bias ? b.op(Kind::kAdd, {y, bias}, core::BinaryOptions{options.activation}) : activated(b, y, options.activation);
+  y = bias ? b.op(Kind::kAdd, {y, bias}, core::BinaryOptions{options.activation})
+           : with_activation(b, y, options.activation);
   return b.reshape(y, b.graph.at(op.outputs[0]).shape);
 }
 
@@ -67,7 +68,7 @@ void keep_weights(core::Graph& graph) {
   for (size_t i = 0; i < op_count; ++i) {
     if (graph.ops[i].kind != Kind::kFullyConnected) continue;
     const Op op = graph.ops[i];
-    const Val made = product(b, op);
+    const Val made = kept_matmul(b, op);
     if (!made) continue;
     graph.at(made.id).name = std::exchange(graph.at(op.outputs[0]).name, {});
     graph.ops[i].kind = Kind::kDead;

@@ -12,16 +12,16 @@ WeightNames::WeightNames(const onnx::Model& model) {
 }
 
 WeightNames::Place WeightNames::place(const stream::Recipe& leaf) {
-  if (const auto* extent = std::get_if<stream::step::Extent>(&leaf.step); extent && !extent->stretches.empty())
-    return {extent->source.get(), extent->stretches[0].offset};
+  if (const auto* stored = std::get_if<stream::step::Stored>(&leaf.step); stored && !stored->file_runs.empty())
+    return {stored->source.get(), stored->file_runs[0].offset};
   return {&leaf, 0};
 }
 
 void WeightNames::add(const onnx::Tensor& tensor, const std::string& name) {
   if (!tensor.data || name.empty()) return;
   uint64_t bytes = tensor.data->bytes();
-  if (const auto* extent = std::get_if<stream::step::Extent>(&tensor.data->step))
-    bytes = extent->stretches.empty() ? 0 : extent->stretches[0].bytes;
+  if (const auto* stored = std::get_if<stream::step::Stored>(&tensor.data->step))
+    bytes = stored->file_runs.empty() ? 0 : stored->file_runs[0].bytes;
   names_.emplace(place(*tensor.data), Named{bytes, name});
 }
 

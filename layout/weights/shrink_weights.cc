@@ -375,7 +375,7 @@ void choose_form(Weight& weight, WeightForm form, stream::Budget& budget) {
   if (weight.wanted && form == WeightForm::kHalf && can_be_halves(weight)) weight.dtype = DType::kFloat16;
 }
 
-void count(const Weight& weight, core::ShrunkWeights& report) {
+void count_weight(const Weight& weight, core::ShrunkWeights& report) {
   ++(!weight.stored                    ? report.f32
      : weight.dtype == DType::kFloat16 ? report.f16
      : weight.dtype == DType::kInt4    ? report.int4
@@ -410,7 +410,7 @@ core::ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, 
   for (Weight& weight : weights) choose_form(weight, options.form, model.budget);
   measure(weights, model, options, report);
   rewrite(weights);
-  for (const Weight& weight : weights) count(weight, report);
+  for (const Weight& weight : weights) count_weight(weight, report);
   return report;
 }
 

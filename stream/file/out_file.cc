@@ -25,7 +25,6 @@
 #include "stream/error.h"
 #include "stream/file/dirty_limit.h"
 #include "stream/file/system_call.h"
-#include "stream/file/window.h"
 
 namespace lowtide::stream {
 namespace {
@@ -33,8 +32,9 @@ namespace {
 // Smaller writes are left to the kernel; larger ones are gathered until so many bytes are worth a call.
 constexpr uint64_t kLeastHandedOver = 256 * 1024;
 constexpr uint64_t kHandOverBytes = 8 * 1024 * 1024;
-// A window of a copy. As large as the largest pages of the page cache, and like them at multiples of its size.
-constexpr uint64_t kCopyWindow = 2 * 1024 * 1024;
+// A piece of a copy. It is read into a buffer that stays in the processor's cache, and written from there: to map it
+// costs as much as that copy, and the write then reads from memory (docs/decisions/reading-and-writing.md).
+constexpr uint64_t kCopyPiece = 1024 * 1024;
 // How much stays cached, so that the disk is done with a range before it is dropped.
 constexpr uint64_t kCachedBytes = 256 * 1024 * 1024;
 
@@ -170,47 +170,31 @@ void OutFile::write_back(Range range) {
 }
 
 void OutFile::copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                        std::span<std::byte> scratch, Budget* windows) {
+                        std::span<std::byte> scratch) {
   check_range(source_offset, bytes, source.size(), source.name());
   check_inside("copy", offset, bytes);
   for (uint64_t done = 0; done < bytes;) {
     const Range hole = source.next_hole(source_offset + done, source_offset + bytes);
-    copy_data(source, source_offset + done, offset + done, hole.begin - source_offset - done, scratch, windows);
+    copy_data(source, source_offset + done, offset + done, hole.begin - source_offset - done, scratch);
     done = hole.end - source_offset;
   }
 }
 
 void OutFile::copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                        std::span<std::byte> scratch, Budget* windows) {
+                        std::span<std::byte> scratch) {
   while (bytes > 0) {
-    const uint64_t end = source_offset + bytes;
-    const uint64_t window = end - std::max((end - 1) / kCopyWindow * kCopyWindow, source_offset);
-    source.will_read(end - window, window);
-    if (windows != nullptr && copy_window(source, end - window, offset + bytes - window, window, *windows)) {
-      bytes -= window;
-      continue;
-    }
-    const uint64_t part = std::min<uint64_t>(scratch.size(), window);
-    const auto piece = scratch.first(part);
-    source.read_at(end - part, piece);
-    write_at(offset + bytes - part, piece);
-    bytes -= part;
+    const uint64_t end = source_offset + bytes, most = std::min<uint64_t>(scratch.size(), kCopyPiece);
+    const auto piece = scratch.first(end - std::max((end - 1) / most * most, source_offset));
+    source.will_read(end - piece.size(), piece.size());
+    source.read_at(end - piece.size(), piece);
+    bytes -= piece.size();
+    write_at(offset + bytes, piece);
   }
 }
 
-// False when there is no window.
-bool OutFile::copy_window(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                          Budget& windows) {
-  const Window window = source.window(source_offset, bytes, windows);
-  if (!window) return false;
-  const int error = [&] {
-    const auto turn = turn_to_write();  // the next window is mapped by another thread meanwhile
-    return write_some(offset, window.span());
-  }();
-  if (error == EFAULT) window.fail();
-  if (error != 0) fail("writing", error);
-  window.check();
-  return true;
+void OutFile::read_at(uint64_t offset, std::span<std::byte> bytes) const {
+  check_inside("read", offset, bytes.size());
+  read_fully(temporary_->descriptor(), offset, bytes, path_.string());
 }
 
 void OutFile::to_disk() {

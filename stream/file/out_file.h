@@ -30,13 +30,17 @@ class OutFile {
 
   void reserve(Range range);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  // Holes stay holes. Copies from mapped windows, from the end to the front, where the source is mapped and `windows`
-  // has room for one; else through `scratch`, which must have a byte at least.
+  // Holes stay holes. Copies from the end to the front through `scratch` (a byte at least, at most 1 MiB is used).
   void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                 std::span<std::byte> scratch, Budget* windows = nullptr);
+                 std::span<std::byte> scratch);
   // Held for many small writes by one thread: the file system lets one thread at a time write to a file, and threads
   // that compete for it at every call slow each other down.
   [[nodiscard]] std::unique_lock<std::mutex> turn_to_write() { return std::unique_lock(writing_); }
+  // What was written there before. Throws Error(kIo).
+  void read_at(uint64_t offset, std::span<std::byte> bytes) const;
+  // True when the kernel need not write any of it to the disk before the end, and all of it is data: then what is
+  // written at first may be something else.
+  bool stays_in_memory() const { return !is_handed_over_ && data_ == size_; }
   // What was written is on the disk then, and is read from there: for verifying it.
   void to_disk();
   // What turned out smaller than planned ends here.
@@ -51,8 +55,7 @@ class OutFile {
   void hand_over(Range range);
   void write_back(Range range);
   void copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
-                 std::span<std::byte> scratch, Budget* windows);
-  bool copy_window(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes, Budget& windows);
+                 std::span<std::byte> scratch);
   void check_inside(const char* what, uint64_t offset, uint64_t bytes) const;
   [[noreturn]] void fail(const char* doing, int error) const;
 

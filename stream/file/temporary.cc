@@ -30,27 +30,27 @@ namespace fs = std::filesystem;
 
 // The temporaries that exist now. Global because a signal handler is given nothing to find them by, and of fixed size
 // because it must not allocate. A temporary beyond the table is still removed by its destructor.
-struct Slot {
+struct TemporarySlot {
   enum State : int { kFree, kTaken, kReady };
   std::atomic<int> state = kFree;
   char path[PATH_MAX];
 };
-std::array<Slot, 16> slots;
+std::array<TemporarySlot, 16> slots;
 
 int remember(const std::string& path) {
   if (path.size() >= PATH_MAX) return -1;
   for (size_t i = 0; i < slots.size(); ++i) {
-    int expected = Slot::kFree;
-    if (!slots[i].state.compare_exchange_strong(expected, Slot::kTaken)) continue;
+    int expected = TemporarySlot::kFree;
+    if (!slots[i].state.compare_exchange_strong(expected, TemporarySlot::kTaken)) continue;
     std::memcpy(slots[i].path, path.c_str(), path.size() + 1);
-    slots[i].state = Slot::kReady;
+    slots[i].state = TemporarySlot::kReady;
     return static_cast<int>(i);
   }
   return -1;
 }
 
 void forget(int slot) {
-  if (slot >= 0) slots[static_cast<size_t>(slot)].state = Slot::kFree;
+  if (slot >= 0) slots[static_cast<size_t>(slot)].state = TemporarySlot::kFree;
 }
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
@@ -106,8 +106,8 @@ void remove_dead(const fs::path& folder, const std::string& prefix) {
 }  // namespace
 
 void remove_temporaries() noexcept {
-  for (Slot& slot : slots)
-    if (slot.state == Slot::kReady) unlink(slot.path);
+  for (TemporarySlot& slot : slots)
+    if (slot.state == TemporarySlot::kReady) unlink(slot.path);
 }
 
 Temporary::Temporary(const fs::path& output) : output_(output) {

@@ -8,11 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "stream/error.h"
-#include "stream/file/system_call.h"
 
 namespace lowtide::stream {
 namespace {
@@ -22,19 +20,17 @@ uint64_t system_page() {
   return page;
 }
 
-#ifndef MADV_POPULATE_READ
-constexpr int MADV_POPULATE_READ = 22;  // Linux 5.14; the headers may be older than the kernel
-#endif
+// What one fault maps of pages that are in the page cache (fault_around_bytes of the kernel). A fault for each of these
+// costs less than MADV_POPULATE_READ, which looks at every page, and other threads map meanwhile.
+constexpr uint64_t kFaultAround = 64 * 1024;
 
-// Maps every page of a window; 0, or the errno of what could not be read.
-int populate(void* pages, size_t bytes) {
-  if (uninterrupted([&] { return madvise(pages, bytes, MADV_POPULATE_READ); }) == 0) return 0;
-  if (errno == EFAULT || errno == EHWPOISON || errno == EIO) return EIO;
-  // An older kernel. The handler sees to a fault.
-  for (size_t at = 0; at < bytes; at += system_page()) {
-    static_cast<void>(*(static_cast<const volatile std::byte*>(pages) + at));
-  }
-  return 0;
+// Maps the pages of a window. What cannot be read is a fault, which is the guard's; the last page shows whether the
+// file became shorter. What a fault did not map, because it was not in the page cache or the kernel maps less at once,
+// is mapped when it is used.
+void populate(const void* pages, size_t bytes) {
+  const auto* begin = static_cast<const volatile std::byte*>(pages);
+  for (size_t at = 0; at < bytes; at += kFaultAround) static_cast<void>(begin[at]);
+  static_cast<void>(begin[bytes - 1]);
 }
 
 // How much is asked for beyond what is read now: enough to keep a disk busy.
@@ -76,10 +72,7 @@ void Window::swap(Window& other) noexcept {
 }
 
 void Window::check() const {
-  if (pages_ != nullptr && FaultGuard::faulted(slot_)) fail();
-}
-
-void Window::fail() const {
+  if (pages_ == nullptr || !FaultGuard::faulted(slot_)) return;
   throw Error(Code::kIo, "a mapped page cannot be read: the file became shorter, or the disk failed",
               {.file = source_->name(), .offset = offset_});
 }
@@ -111,7 +104,7 @@ Window map_window(const Source& source, int descriptor, uint64_t offset, uint64_
   window.bytes_ = bytes;
   window.source_ = &source;
   window.offset_ = offset;
-  if (populate(pages, length) != 0) window.fail();
+  populate(pages, length);
   window.check();
   return window;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A window on a file: some of its pages, mapped read-only and populated at once, until the window is destroyed.
 //
-// Populated, because one call that maps a thousand pages costs less than a copy of them, and a thousand faults cost
-// more (figures are in docs/decisions/reading-and-writing.md). Charged to a budget, because mapped pages are resident.
+// Populated, because a fault for each page costs more than one for 16 of them (figures are in
+// docs/decisions/reading-and-writing.md). Charged to a budget, because mapped pages are resident.
 //
 // The trap: a page can still become unreadable while it is mapped: another process truncates the file, the kernel has
 // dropped the page and the disk fails. Then the window reads as zeros (fault_guard.h), and check() throws. Whoever
@@ -46,8 +46,6 @@ class Window {
   }
   // Throws Error(kIo) when a page of the window could not be read since it was mapped.
   void check() const;
-  // The same when the caller knows it already, from a system call that failed with EFAULT.
-  [[noreturn]] void fail() const;
 
   // Bytes that are charged for a window, whole pages.
   static uint64_t cost(uint64_t offset, uint64_t bytes);

@@ -21,7 +21,7 @@ namespace pb = ::onnx;
 namespace {
 
 // A tensor in more pieces than this is refused: the pieces would take too much memory.
-constexpr size_t kMaxStretches = 64 * 1024;
+constexpr size_t kMaxFileRuns = 64 * 1024;
 
 // The typed field that holds a data type.
 int typed_field_of(DType dtype) {
@@ -77,7 +77,7 @@ uint64_t decimal(const std::string& key, const std::string& text, const Wire& wi
 struct OnnxParser::TensorFields {
   Range raw;
   int typed_field = 0;  // the field with elements; 0: none
-  std::vector<Stretch> stretches;
+  std::vector<FileRun> file_runs;
   size_t strings = 0;
   bool is_external = false;
   std::string location;
@@ -266,16 +266,16 @@ void OnnxParser::typed_data(Message& field, TensorFields& fields) {
   const bool is_float = field.field() == pb::TensorProto::kFloatDataFieldNumber;
   const bool is_double = field.field() == pb::TensorProto::kDoubleDataFieldNumber;
   const uint8_t width = is_float ? 4 : is_double ? 8 : 0;
-  Stretch stretch;
+  FileRun file_run;
   if (field.has_length()) {
     const Range run = field.body();
     if (run.bytes() == 0) return;
     if (width != 0 && run.bytes() % width != 0)
       field.fail("the length of packed numbers is not a multiple of their width");
-    stretch = {.offset = run.begin,
-               .bytes = run.bytes(),
-               .elements = width != 0 ? run.bytes() / width : wire_.count_varints(run),
-               .encoding = width != 0 ? Encoding::kRaw : Encoding::kVarint};
+    file_run = {.offset = run.begin,
+                .bytes = run.bytes(),
+                .elements = width != 0 ? run.bytes() / width : wire_.count_varints(run),
+                .encoding = width != 0 ? Encoding::kRaw : Encoding::kVarint};
   } else {
     if (width != 0) {
       field.check_fixed(width);
@@ -283,26 +283,26 @@ void OnnxParser::typed_data(Message& field, TensorFields& fields) {
       field.varint();
     }
     if (field.value_offset() - field.offset() != 1) field.fail("the field's tag is not encoded in its shortest form");
-    stretch = {.offset = field.offset(),
-               .bytes = field.end_offset() - field.offset(),
-               .elements = 1,
-               .encoding = Encoding::kTagged,
-               .width = width};
+    file_run = {.offset = field.offset(),
+                .bytes = field.end_offset() - field.offset(),
+                .elements = 1,
+                .encoding = Encoding::kTagged,
+                .width = width};
   }
   if (fields.typed_field != 0 && fields.typed_field != field.field()) field.fail("has elements in more than one field");
   fields.typed_field = field.field();
-  if (!fields.stretches.empty()) {
-    Stretch& last = fields.stretches.back();
-    if (last.encoding == Encoding::kTagged && stretch.encoding == Encoding::kTagged &&
-        last.offset + last.bytes == stretch.offset) {
-      last.bytes += stretch.bytes;
+  if (!fields.file_runs.empty()) {
+    FileRun& last = fields.file_runs.back();
+    if (last.encoding == Encoding::kTagged && file_run.encoding == Encoding::kTagged &&
+        last.offset + last.bytes == file_run.offset) {
+      last.bytes += file_run.bytes;
       ++last.elements;
       return;
     }
   }
-  if (fields.stretches.size() == kMaxStretches)
-    field.fail(fmt::format("has its elements in more than {} pieces", kMaxStretches));
-  fields.stretches.push_back(stretch);
+  if (fields.file_runs.size() == kMaxFileRuns)
+    field.fail(fmt::format("has its elements in more than {} pieces", kMaxFileRuns));
+  fields.file_runs.push_back(file_run);
 }
 
 void OnnxParser::external_entry(Range body, TensorFields& fields) {
@@ -346,7 +346,7 @@ void OnnxParser::set_data(onnx::Tensor& tensor, TensorFields& fields, uint64_t o
     tensor.data = recipe::inline_lanes({}, tensor.dtype, tensor.dims);
     return;
   }
-  tensor.data = recipe::extent(source_, {Stretch{.offset = fields.raw.begin, .bytes = bytes, .elements = elements}},
+  tensor.data = recipe::stored(source_, {FileRun{.offset = fields.raw.begin, .bytes = bytes, .elements = elements}},
                                tensor.dtype, tensor.dims);
 }
 
@@ -372,7 +372,7 @@ void OnnxParser::set_external(onnx::Tensor& tensor, const TensorFields& fields, 
     tensor.data = recipe::inline_lanes({}, tensor.dtype, tensor.dims);
     return;
   }
-  tensor.data = recipe::extent(std::move(file), {Stretch{.offset = begin, .bytes = bytes, .elements = elements}},
+  tensor.data = recipe::stored(std::move(file), {FileRun{.offset = begin, .bytes = bytes, .elements = elements}},
                                tensor.dtype, tensor.dims);
 }
 
@@ -385,7 +385,7 @@ void OnnxParser::set_typed(onnx::Tensor& tensor, TensorFields& fields, uint64_t 
   const bool is_complex = tensor.dtype == DType::kComplex64 || tensor.dtype == DType::kComplex128;
   const bool is_4_bit = bits(tensor.dtype) == 4;
   uint64_t numbers = tensor.strings.size();
-  for (const Stretch& stretch : fields.stretches) numbers += stretch.elements;
+  for (const FileRun& file_run : fields.file_runs) numbers += file_run.elements;
   const uint64_t wanted = is_complex ? checked_mul(elements, 2) : is_4_bit ? elements / 2 + elements % 2 : elements;
   if (numbers != wanted) {
     wire_.fail(offset, fmt::format("{} {} needs {} numbers, but {} has {}", dtype_name(tensor.dtype),
@@ -393,18 +393,18 @@ void OnnxParser::set_typed(onnx::Tensor& tensor, TensorFields& fields, uint64_t 
   }
   if (tensor.dtype == DType::kString) return;
   if (is_complex) {
-    for (Stretch& stretch : fields.stretches) {
-      if (stretch.encoding != Encoding::kRaw || stretch.elements % 2 != 0) {
+    for (FileRun& file_run : fields.file_runs) {
+      if (file_run.encoding != Encoding::kRaw || file_run.elements % 2 != 0) {
         wire_.fail(offset, "complex numbers must be in packed pairs");
       }
-      stretch.elements /= 2;
+      file_run.elements /= 2;
     }
   }
   if (is_4_bit) {  // with an odd number of elements half of the last number is unused
-    for (Stretch& stretch : fields.stretches) stretch.elements *= 2;
-    if (!fields.stretches.empty()) fields.stretches.back().elements -= elements % 2;
+    for (FileRun& file_run : fields.file_runs) file_run.elements *= 2;
+    if (!fields.file_runs.empty()) fields.file_runs.back().elements -= elements % 2;
   }
-  tensor.data = recipe::extent(source_, std::move(fields.stretches), tensor.dtype, tensor.dims);
+  tensor.data = recipe::stored(source_, std::move(fields.file_runs), tensor.dtype, tensor.dims);
 }
 
 }  // namespace lowtide::stream

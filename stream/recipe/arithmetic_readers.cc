@@ -11,10 +11,10 @@
 namespace lowtide::stream {
 namespace {
 
-class UnaryReader : public Reader {
+class UnaryReader : public StepReader {
  public:
-  UnaryReader(const Recipe& recipe, const step::Unary& step, ReaderRef input, Scratch& scratch)
-      : Reader(recipe), op_(step.op), input_(std::move(input)), scratch_(scratch) {}
+  UnaryReader(const Recipe& recipe, const step::Unary& step, StepReaderRef input, Scratch& scratch)
+      : StepReader(recipe), op_(step.op), input_(std::move(input)), scratch_(scratch) {}
   void read(const Box& box, std::byte* out) override {
     for_each_piece(box, scratch_.fits(lane_), [&](const Box& piece, uint64_t offset) {
       input_->read(piece, at(out, offset));
@@ -24,14 +24,14 @@ class UnaryReader : public Reader {
 
  private:
   stream::Unary op_;
-  ReaderRef input_;
+  StepReaderRef input_;
   Scratch& scratch_;
 };
 
-class CastReader : public Reader {
+class CastReader : public StepReader {
  public:
-  CastReader(const Recipe& recipe, ReaderRef input, Scratch& scratch)
-      : Reader(recipe), input_(std::move(input)), scratch_(scratch) {}
+  CastReader(const Recipe& recipe, StepReaderRef input, Scratch& scratch)
+      : StepReader(recipe), input_(std::move(input)), scratch_(scratch) {}
   void read(const Box& box, std::byte* out) override {
     Tile tile(scratch_);
     for_each_piece(box, scratch_.fits(input_->lane()), [&](const Box& piece, uint64_t offset) {
@@ -40,16 +40,16 @@ class CastReader : public Reader {
   }
 
  private:
-  ReaderRef input_;
+  StepReaderRef input_;
   Scratch& scratch_;
 };
 
 // Quantize and Dequantize: runs of elements that share one scale, or rows of channels.
-class ScaleReader : public Reader {
+class ScaleReader : public StepReader {
  public:
   template <typename Step>
-  ScaleReader(const Recipe& recipe, const Step& step, ReaderRef input, Scratch& scratch)
-      : Reader(recipe),
+  ScaleReader(const Recipe& recipe, const Step& step, StepReaderRef input, Scratch& scratch)
+      : StepReader(recipe),
         quantizes_(std::is_same_v<Step, step::Quantize>),
         scale_(step.scale),
         zero_(step.zero),
@@ -102,14 +102,14 @@ class ScaleReader : public Reader {
   const std::vector<int64_t>& zero_;
   bool one_zero_;
   int axis_;
-  ReaderRef input_;
+  StepReaderRef input_;
   Scratch& scratch_;
 };
 
-class BinaryReader : public Reader {
+class BinaryReader : public StepReader {
  public:
-  BinaryReader(const Recipe& recipe, const step::Binary& step, ReaderRef a, ReaderRef b, Scratch& scratch)
-      : Reader(recipe), op_(step.op), a_(std::move(a)), b_(std::move(b)), scratch_(scratch) {}
+  BinaryReader(const Recipe& recipe, const step::Binary& step, StepReaderRef a, StepReaderRef b, Scratch& scratch)
+      : StepReader(recipe), op_(step.op), a_(std::move(a)), b_(std::move(b)), scratch_(scratch) {}
   void read(const Box& box, std::byte* out) override {
     Tile left(scratch_), right(scratch_);
     for_each_piece(box, scratch_.fits(a_->lane()), [&](const Box& piece, uint64_t offset) {
@@ -124,14 +124,18 @@ class BinaryReader : public Reader {
 
  private:
   stream::Binary op_;
-  ReaderRef a_, b_;
+  StepReaderRef a_, b_;
   Scratch& scratch_;
 };
 
-class SelectReader : public Reader {
+class SelectReader : public StepReader {
  public:
-  SelectReader(const Recipe& recipe, ReaderRef condition, ReaderRef yes, ReaderRef no, Scratch& scratch)
-      : Reader(recipe), condition_(std::move(condition)), yes_(std::move(yes)), no_(std::move(no)), scratch_(scratch) {}
+  SelectReader(const Recipe& recipe, StepReaderRef condition, StepReaderRef yes, StepReaderRef no, Scratch& scratch)
+      : StepReader(recipe),
+        condition_(std::move(condition)),
+        yes_(std::move(yes)),
+        no_(std::move(no)),
+        scratch_(scratch) {}
   void read(const Box& box, std::byte* out) override {
     Tile condition(scratch_), yes(scratch_), no(scratch_);
     for_each_piece(box, scratch_.fits(lane_), [&](const Box& piece, uint64_t offset) {
@@ -145,33 +149,37 @@ class SelectReader : public Reader {
   }
 
  private:
-  ReaderRef condition_, yes_, no_;
+  StepReaderRef condition_, yes_, no_;
   Scratch& scratch_;
 };
 
 }  // namespace
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Unary& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Unary& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<UnaryReader>(recipe, step, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Cast&, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Cast&, const StepReaders& from, Scratch& scratch) {
   return std::make_shared<CastReader>(recipe, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Quantize& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Quantize& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<ScaleReader>(recipe, step, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Dequantize& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Dequantize& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<ScaleReader>(recipe, step, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Binary& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Binary& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<BinaryReader>(recipe, step, from[0], from[1], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Select&, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Select&, const StepReaders& from, Scratch& scratch) {
   return std::make_shared<SelectReader>(recipe, from[0], from[1], from[2], scratch);
 }
 

@@ -8,14 +8,14 @@
 
 #include "stream/error.h"
 #include "stream/file/workers.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::stream {
 namespace {
 
-constexpr uint64_t kStretchBytes = uint64_t{16} << 20;   // what a thread takes at a time
-constexpr uint64_t kTileBytes = uint64_t{256} << 10;     // stays in the second-level cache
-constexpr uint64_t kBytesPerThread = uint64_t{2} << 20;  // a tile, and those of the recipe
+constexpr uint64_t kBytesAtOnce = uint64_t{16} << 20;         // what a thread takes at a time
+constexpr uint64_t kMeasuredTileBytes = uint64_t{256} << 10;  // stays in the second-level cache
+constexpr uint64_t kBytesPerThread = uint64_t{2} << 20;       // a tile, and those of the recipe
 
 // Where only the largest counts, the order does not: what merely moves elements is left out, and the axis is followed
 // to where it comes from. So a weight that is transposed for the file is read here as it lies.
@@ -86,7 +86,7 @@ class Measuring {
 
   void work(Budget& budget) {
     try {
-      Budget::Lease tile = budget.take(kTileBytes, "measuring weights");
+      Budget::Lease tile = budget.take(kMeasuredTileBytes, "measuring weights");
       while (auto job = next()) run(*job, tile, budget);
     } catch (...) {
       std::lock_guard lock(mutex_);
@@ -109,7 +109,7 @@ class Measuring {
     std::lock_guard lock(mutex_);
     if (which_ == inputs_.size()) return std::nullopt;
     const uint64_t elements = inputs_[which_]->elements();
-    const Job job{which_, first_, std::min(kStretchBytes / sizeof(float), elements - first_)};
+    const Job job{which_, first_, std::min(kBytesAtOnce / sizeof(float), elements - first_)};
     first_ += job.count;
     if (first_ == elements) {
       ++which_;
@@ -127,11 +127,11 @@ class Measuring {
       for (size_t i = static_cast<size_t>(axes_[job.which]) + 1; i < input->dims.size(); ++i)
         inner *= static_cast<uint64_t>(input->dims[i]);
     std::vector<int32_t> most(most_[job.which].size(), 0);
-    Pourer pourer(input, budget);
-    const uint64_t step = std::min(pourer.good_count(tile.size()), tile.size() / sizeof(float));
+    RecipeReader reader(input, budget);
+    const uint64_t step = std::min(reader.good_count(tile.size()), tile.size() / sizeof(float));
     for (uint64_t done = 0, part; done < job.count; done += part) {
       part = std::min(step, job.count - done);
-      pourer.read(job.first + done, part, tile.data());
+      reader.read(job.first + done, part, tile.data());
       scan(reinterpret_cast<const float*>(tile.data()), job.first + done, part, inner, most);
       if (progress_) progress_->advance(part * sizeof(float));
     }

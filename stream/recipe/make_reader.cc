@@ -6,34 +6,34 @@
 #include <utility>
 
 #include "stream/recipe/elementwise.h"
-#include "stream/recipe/reader.h"
+#include "stream/recipe/step_reader.h"
 #include "stream/recipe/step_readers.h"
 
 namespace lowtide::stream {
 namespace {
 
-class InlineReader : public Reader {
+class InlineReader : public StepReader {
  public:
-  InlineReader(const Recipe& recipe, const step::Inline& step) : Reader(recipe), lanes_(step.lanes) {}
+  InlineReader(const Recipe& recipe, const step::Inline& step) : StepReader(recipe), lanes_(step.lanes) {}
   void read(const Box& box, std::byte* out) override { copy_runs(box, lanes_.data(), out); }
 
  private:
   const std::vector<std::byte>& lanes_;
 };
 
-class FillReader : public Reader {
+class FillReader : public StepReader {
  public:
-  FillReader(const Recipe& recipe, const step::Fill& step) : Reader(recipe), value_(step.lane) {}
+  FillReader(const Recipe& recipe, const step::Fill& step) : StepReader(recipe), value_(step.lane) {}
   void read(const Box& box, std::byte* out) override { fill_lanes(value_, out, box.elements()); }
 
  private:
   const std::vector<std::byte>& value_;
 };
 
-class IotaReader : public Reader {
+class IotaReader : public StepReader {
  public:
   IotaReader(const Recipe& recipe, const step::Iota& step)
-      : Reader(recipe), start_(static_cast<uint64_t>(step.start)), delta_(static_cast<uint64_t>(step.delta)) {}
+      : StepReader(recipe), start_(static_cast<uint64_t>(step.start)), delta_(static_cast<uint64_t>(step.delta)) {}
   void read(const Box& box, std::byte* out) override {
     for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
       for (uint64_t i = first; i < first + count; ++i, out += lane_) {
@@ -48,10 +48,10 @@ class IotaReader : public Reader {
 };
 
 // A result that is worked out whole at the first read.
-class KeptReader : public Reader {
+class KeptReader : public StepReader {
  public:
-  KeptReader(const Recipe& recipe, ReaderRef input, std::byte* lanes)
-      : Reader(recipe), input_(std::move(input)), lanes_(lanes) {}
+  KeptReader(const Recipe& recipe, StepReaderRef input, std::byte* lanes)
+      : StepReader(recipe), input_(std::move(input)), lanes_(lanes) {}
   void read(const Box& box, std::byte* out) override {
     if (input_) {
       input_->read(whole(dims_), lanes_);
@@ -61,7 +61,7 @@ class KeptReader : public Reader {
   }
 
  private:
-  ReaderRef input_;  // null when it has been read
+  StepReaderRef input_;  // null when it has been read
   std::byte* lanes_;
 };
 
@@ -97,10 +97,10 @@ Needs collect_needs(const Recipe& recipe, std::unordered_map<const Recipe*, Need
 class Builder {
  public:
   explicit Builder(Scratch& scratch) : scratch_(scratch) {}
-  ReaderRef build(const Recipe& recipe) {
-    ReaderRef& reader = built_[&recipe];
+  StepReaderRef build(const Recipe& recipe) {
+    StepReaderRef& reader = built_[&recipe];
     if (reader) return reader;
-    Readers from;
+    StepReaders from;
     for (const RecipeRef& input : recipe.from) {
       from.push_back(build(*input));
       if (is_kept(recipe, *input))
@@ -112,7 +112,7 @@ class Builder {
 
  private:
   Scratch& scratch_;
-  std::unordered_map<const Recipe*, ReaderRef> built_;
+  std::unordered_map<const Recipe*, StepReaderRef> built_;
 };
 
 }  // namespace
@@ -153,9 +153,10 @@ Box operand_box(const Box& box, const Shape& dims) {
   return part;
 }
 
-Reader::Reader(const Recipe& recipe) : dims_(recipe.dims), dtype_(recipe.dtype), lane_(lane_bytes(recipe.dtype)) {}
+StepReader::StepReader(const Recipe& recipe)
+    : dims_(recipe.dims), dtype_(recipe.dtype), lane_(lane_bytes(recipe.dtype)) {}
 
-const std::byte* Reader::lanes(const Box& box, std::byte* tile) {
+const std::byte* StepReader::lanes(const Box& box, std::byte* tile) {
   const std::byte* viewed = view(box);
   if (viewed != nullptr && reinterpret_cast<uintptr_t>(viewed) % static_cast<uintptr_t>(std::min(lane_, 8)) == 0)
     return viewed;
@@ -163,7 +164,7 @@ const std::byte* Reader::lanes(const Box& box, std::byte* tile) {
   return tile;
 }
 
-void Reader::copy_runs(const Box& box, const std::byte* lanes, std::byte* out) const {
+void StepReader::copy_runs(const Box& box, const std::byte* lanes, std::byte* out) const {
   for_each_run(box, dims_, [&](uint64_t first, uint64_t count) {
     uint64_t bytes = count * static_cast<uint64_t>(lane_);
     std::memcpy(out, lanes + first * static_cast<uint64_t>(lane_), bytes);
@@ -176,17 +177,17 @@ Needs needs_of(const Recipe& recipe) {
   return collect_needs(recipe, known);
 }
 
-ReaderRef make_reader(const Recipe& recipe, Scratch& scratch) { return Builder(scratch).build(recipe); }
+StepReaderRef make_reader(const Recipe& recipe, Scratch& scratch) { return Builder(scratch).build(recipe); }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Inline& step, const Readers&, Scratch&) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Inline& step, const StepReaders&, Scratch&) {
   return std::make_shared<InlineReader>(recipe, step);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Fill& step, const Readers&, Scratch&) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Fill& step, const StepReaders&, Scratch&) {
   return std::make_shared<FillReader>(recipe, step);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Iota& step, const Readers&, Scratch&) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Iota& step, const StepReaders&, Scratch&) {
   return std::make_shared<IotaReader>(recipe, step);
 }
 

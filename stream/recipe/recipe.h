@@ -2,13 +2,13 @@
 // A constant tensor as a recipe: where its bytes lie and what is still to be done to them (design.md section 1).
 //
 // What changes each element by itself stands below a permutation: so the permutation is run last, on the large
-// stretches that are written, and a matrix is read in few strips.
+// ranges that are written, and a matrix is read in few strips.
 //
 // Recipes are immutable and shared; a step costs a few hundred bytes however large the tensor is. Nothing here reads
-// data: pour.h runs recipes. Every function returns the simplest equal recipe (an identity permutation returns its
-// argument, two permutations become one, a cast to the same type vanishes, a fill stays a fill).
+// data: recipe_reader.h runs recipes. Every function returns the simplest equal recipe (an identity permutation returns
+// its argument, two permutations become one, a cast to the same type vanishes, a fill stays a fill).
 //
-//     extent(file) -- permute {0,2,3,1} -- binary * -- cast f16        a folded convolution weight may look like this
+//     stored(file) -- permute {0,2,3,1} -- binary * -- cast f16        a folded convolution weight may look like this
 //                                            |
 //                     inline scale -- reshape
 #pragma once
@@ -30,17 +30,18 @@ class Source;  // file.h: random access to the bytes of one file
 struct Recipe;
 using RecipeRef = std::shared_ptr<const Recipe>;
 
-// How the elements of a stretch of a file are written down.
+// How the elements of a run of a file are written down.
 enum class Encoding : uint8_t {
   kRaw,     // little-endian elements, one after the other; 4-bit types packed
   kVarint,  // protobuf varints, one after the other (packed int32_data, int64_data, uint64_data)
   kFixed,   // fixed-width words, one after the other, wider than the element (not used by today's ONNX fields)
   kTagged,  // protobuf, not packed: each element stands behind a one-byte tag
 };
-// A stretch of a file. `width` is the wire size of one element: 0 for a varint, 4 or 8 for a fixed one (kTagged only).
-// In int32_data and uint64_data narrow types stand as whole numbers: the element is the low bits of what is read. Only
-// 2-bit and 4-bit types are packed there too: one word holds a byte of them. (`elements` always counts elements.)
-struct Stretch {
+// A run of bytes of a file. `width` is the wire size of one element: 0 for a varint, 4 or 8 for a fixed one (kTagged
+// only). In int32_data and uint64_data narrow types stand as whole numbers: the element is the low bits of what is
+// read. Only 2-bit and 4-bit types are packed there too: one word holds a byte of them. (`elements` always counts
+// elements.)
+struct FileRun {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t elements = 0;
@@ -96,9 +97,9 @@ enum class Binary : uint8_t {
 enum class Reduction : uint8_t { kSum, kProd, kMin, kMax };
 
 namespace step {
-struct Extent {
+struct Stored {
   std::shared_ptr<Source> source;
-  std::vector<Stretch> stretches;
+  std::vector<FileRun> file_runs;
 };  // together they hold all elements
 struct Inline {
   std::vector<std::byte> lanes;
@@ -152,7 +153,7 @@ struct Reduce {
 };  // keeps the axes, as extent 1
 }  // namespace step
 
-using Step = std::variant<step::Extent, step::Inline, step::Fill, step::Iota, step::Permute, step::Reshape, step::Cast,
+using Step = std::variant<step::Stored, step::Inline, step::Fill, step::Iota, step::Permute, step::Reshape, step::Cast,
                           step::Slice, step::Concat, step::Broadcast, step::Pad, step::Gather, step::Unary,
                           step::Binary, step::Select, step::Quantize, step::Dequantize, step::Reduce>;
 
@@ -179,8 +180,8 @@ namespace recipe {
 // The steps of what several recipes make together: concatenated ones give elements of one of them each.
 int steps_of(std::span<const RecipeRef> from, bool concatenated);
 
-// Throws Error(kMalformed) when the stretches do not hold exactly the elements of dims.
-RecipeRef extent(std::shared_ptr<Source> source, std::vector<Stretch> stretches, DType dtype, Shape dims);
+// Throws Error(kMalformed) when the runs do not hold exactly the elements of dims.
+RecipeRef stored(std::shared_ptr<Source> source, std::vector<FileRun> file_runs, DType dtype, Shape dims);
 RecipeRef inline_lanes(std::vector<std::byte> lanes, DType dtype, Shape dims);
 template <typename T>
 RecipeRef values(std::span<const T> elements, DType dtype, Shape dims) {
@@ -215,9 +216,9 @@ RecipeRef reduce(Reduction op, RecipeRef input, std::vector<int> axes);
 // numpy's two-way broadcasting of two static shapes; throws Error(kMalformed) when they do not fit.
 Shape broadcast_shape(std::span<const Dim> a, std::span<const Dim> b);
 
-// Non-null when the tensor's bytes are one raw stretch of a file with no step to do: it can be copied or named in
+// Non-null when the tensor's bytes are one raw run of a file with no step to do: it can be copied or named in
 // place.
-const step::Extent* plain_extent(const Recipe& recipe);
+const step::Stored* plain_stored(const Recipe& recipe);
 
 }  // namespace recipe
 }  // namespace lowtide::stream

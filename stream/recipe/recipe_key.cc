@@ -34,14 +34,14 @@ class Text {
 
 struct Writer {
   Text& out;
-  void operator()(const step::Extent& s) const {
+  void operator()(const step::Stored& s) const {
     out.number(reinterpret_cast<uintptr_t>(s.source.get()));
-    for (const Stretch& stretch : s.stretches)
-      out.number(stretch.offset)
-          .number(stretch.bytes)
-          .number(stretch.elements)
-          .number(stretch.encoding)
-          .number(stretch.width);
+    for (const FileRun& file_run : s.file_runs)
+      out.number(file_run.offset)
+          .number(file_run.bytes)
+          .number(file_run.elements)
+          .number(file_run.encoding)
+          .number(file_run.width);
   }
   void operator()(const step::Inline& s) const { out.list(s.lanes); }
   void operator()(const step::Fill& s) const { out.list(s.lane); }
@@ -65,45 +65,45 @@ struct Writer {
 }  // namespace
 
 bool RecipeKeys::same_bytes(const Recipe& a, const Recipe& b) {
-  const step::Extent &x = *recipe::raw_extent(a), &y = *recipe::raw_extent(b);
+  const step::Stored &x = *recipe::raw_stored(a), &y = *recipe::raw_stored(b);
   constexpr uint64_t kTile = 64 << 10;
   const uint64_t total = a.bytes();
   Budget::Lease lease = budget_.take(2 * kTile, "comparing constants");
   for (uint64_t at = 0; at < total; at += kTile) {
     const uint64_t count = std::min(kTile, total - at);
     std::span<std::byte> left = lease.span().subspan(0, count), right = lease.span().subspan(kTile, count);
-    x.source->read_at(x.stretches[0].offset + at, left);
-    y.source->read_at(y.stretches[0].offset + at, right);
+    x.source->read_at(x.file_runs[0].offset + at, left);
+    y.source->read_at(y.file_runs[0].offset + at, right);
     if (std::memcmp(left.data(), right.data(), count) != 0) return false;
   }
   return true;
 }
 
-int RecipeKeys::extent_number(const RecipeRef& recipe) {
-  const step::Extent& extent = *recipe::raw_extent(*recipe);
+int RecipeKeys::stored_number(const RecipeRef& recipe) {
+  const step::Stored& stored = *recipe::raw_stored(*recipe);
   const uint64_t bytes = recipe->bytes();
   std::vector<std::byte> begin(std::min<uint64_t>(bytes, 1024));
-  extent.source->read_at(extent.stretches[0].offset, begin);
+  stored.source->read_at(stored.file_runs[0].offset, begin);
   std::vector<Place>& alike = places_[{bytes, XXH3_64bits(begin.data(), begin.size())}];
   // Bounds for files made to be compared for ever: what lies beyond them is merely stored twice.
   constexpr size_t kMostCompared = 8;
   constexpr uint64_t kLargestCompared = uint64_t{1} << 30;
   const bool worth = bytes <= kLargestCompared;
   for (size_t i = 0; i < std::min(alike.size(), kMostCompared); ++i) {
-    const step::Extent& other = *recipe::raw_extent(*alike[i].recipe);
-    const bool same_place = other.source == extent.source && other.stretches[0].offset == extent.stretches[0].offset;
+    const step::Stored& other = *recipe::raw_stored(*alike[i].recipe);
+    const bool same_place = other.source == stored.source && other.file_runs[0].offset == stored.file_runs[0].offset;
     if (same_place || (worth && same_bytes(*alike[i].recipe, *recipe))) return alike[i].number;
   }
-  alike.push_back({recipe, extents_});
-  return extents_++;
+  alike.push_back({recipe, next_number_});
+  return next_number_++;
 }
 
 int RecipeKeys::key(const RecipeRef& recipe) {
   if (auto it = known_.find(recipe.get()); it != known_.end()) return it->second;
   Text out;
   out.number(recipe->dtype).list(recipe->dims).number(recipe->step.index());
-  if (recipe::raw_extent(*recipe)) {
-    out.number(extent_number(recipe));
+  if (recipe::raw_stored(*recipe)) {
+    out.number(stored_number(recipe));
   } else {
     std::visit(Writer{out}, recipe->step);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Equal recipes, found without reading a weight: two recipes get the same number when they do the same steps to the
-// same bytes. Inline bytes are compared, extents by their place in the file.
+// same bytes. Inline bytes are compared, stored ones by their place in the file.
 #pragma once
 
 #include <map>
@@ -22,15 +22,15 @@ class RecipeKeys {
 
  private:
   struct Place {
-    RecipeRef recipe;  // a plain extent
+    RecipeRef recipe;  // stored as it is
     int number;
   };
-  int extent_number(const RecipeRef& recipe);
+  int stored_number(const RecipeRef& recipe);
   bool same_bytes(const Recipe& a, const Recipe& b);
 
   Budget& budget_;
   std::map<std::pair<uint64_t, uint64_t>, std::vector<Place>> places_;  // by length and a hash of the first bytes
-  int extents_ = 0;
+  int next_number_ = 0;
   std::unordered_map<const Recipe*, int> known_;  // the same object need not be looked at again
   std::map<std::string, int> keys_;
   std::vector<RecipeRef> kept_;  // so that addresses in known_ stay theirs

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recipes that everything begins with: stretches of files, and constants.
+// The recipes that everything begins with: runs of files, and constants.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,38 +24,38 @@ Where place(const Source& source, uint64_t offset) {
   return where;
 }
 
-void check_stretch(const Source& source, const Stretch& stretch, DType dtype) {
-  uint64_t end = checked_add(stretch.offset, stretch.bytes);
+void check_file_run(const Source& source, const FileRun& file_run, DType dtype) {
+  uint64_t end = checked_add(file_run.offset, file_run.bytes);
   auto refuse = [&](std::string text) {
-    throw Error(Code::kMalformed, std::move(text), place(source, stretch.offset));
+    throw Error(Code::kMalformed, std::move(text), place(source, file_run.offset));
   };
   if (end > source.size())
-    refuse(fmt::format("{} bytes of tensor data end {} bytes behind the end of the file", stretch.bytes,
+    refuse(fmt::format("{} bytes of tensor data end {} bytes behind the end of the file", file_run.bytes,
                        end - source.size()));
   auto per_word = static_cast<uint64_t>(bits(dtype) < 8 ? 8 / bits(dtype) : 1);
-  uint64_t words = stretch.elements / per_word + (stretch.elements % per_word != 0);
+  uint64_t words = file_run.elements / per_word + (file_run.elements % per_word != 0);
   uint64_t least = words, most = words;
-  switch (stretch.encoding) {
+  switch (file_run.encoding) {
     case Encoding::kRaw:
-      least = most = file_bytes(dtype, stretch.elements);
+      least = most = file_bytes(dtype, file_run.elements);
       break;
     case Encoding::kFixed:
-      least = most = checked_mul(words, stretch.width);
+      least = most = checked_mul(words, file_run.width);
       break;
     case Encoding::kVarint:
       most = checked_mul(words, 10);
       break;
     case Encoding::kTagged:
-      least = checked_mul(words, stretch.width ? 1u + stretch.width : 2u);
-      most = checked_mul(words, stretch.width ? 1u + stretch.width : 11u);
+      least = checked_mul(words, file_run.width ? 1u + file_run.width : 2u);
+      most = checked_mul(words, file_run.width ? 1u + file_run.width : 11u);
   }
-  if (stretch.bytes < least || stretch.bytes > most)
-    refuse(
-        fmt::format("{} bytes of data for {} elements of type {}", stretch.bytes, stretch.elements, dtype_name(dtype)));
-  bool fixed = stretch.encoding == Encoding::kFixed || (stretch.encoding == Encoding::kTagged && stretch.width);
-  if (fixed && (stretch.width < lane_bytes(dtype) || stretch.width > 8))
-    refuse(fmt::format("words of {} bytes for elements of type {}", stretch.width, dtype_name(dtype)));
-  if (stretch.encoding != Encoding::kRaw && !fixed && lane_bytes(dtype) > 8)
+  if (file_run.bytes < least || file_run.bytes > most)
+    refuse(fmt::format("{} bytes of data for {} elements of type {}", file_run.bytes, file_run.elements,
+                       dtype_name(dtype)));
+  bool fixed = file_run.encoding == Encoding::kFixed || (file_run.encoding == Encoding::kTagged && file_run.width);
+  if (fixed && (file_run.width < lane_bytes(dtype) || file_run.width > 8))
+    refuse(fmt::format("words of {} bytes for elements of type {}", file_run.width, dtype_name(dtype)));
+  if (file_run.encoding != Encoding::kRaw && !fixed && lane_bytes(dtype) > 8)
     refuse(fmt::format("varints for elements of type {}", dtype_name(dtype)));
 }
 
@@ -94,19 +94,19 @@ bool fits(int64_t value, DType dtype) {
   return value >= 0 && (width == 64 || value < (int64_t{1} << width));
 }
 
-RecipeRef extent(std::shared_ptr<Source> source, std::vector<Stretch> stretches, DType dtype, Shape dims) {
+RecipeRef stored(std::shared_ptr<Source> source, std::vector<FileRun> file_runs, DType dtype, Shape dims) {
   if (lane_bytes(dtype) == 0)
     throw Error(Code::kUnsupported, fmt::format("data of type {} in a file", dtype_name(dtype)));
   uint64_t held = 0;
-  for (const Stretch& stretch : stretches) {
-    check_stretch(*source, stretch, dtype);
-    held = checked_add(held, stretch.elements);
+  for (const FileRun& file_run : file_runs) {
+    check_file_run(*source, file_run, dtype);
+    held = checked_add(held, file_run.elements);
   }
   if (held != element_count(dims))
     throw Error(Code::kMalformed, fmt::format("{} elements of data for shape {}", held, to_string(dims)),
-                place(*source, stretches.empty() ? 0 : stretches[0].offset));
-  std::erase_if(stretches, [](const Stretch& stretch) { return stretch.elements == 0; });
-  return make(dtype, std::move(dims), step::Extent{std::move(source), std::move(stretches)});
+                place(*source, file_runs.empty() ? 0 : file_runs[0].offset));
+  std::erase_if(file_runs, [](const FileRun& file_run) { return file_run.elements == 0; });
+  return make(dtype, std::move(dims), step::Stored{std::move(source), std::move(file_runs)});
 }
 
 RecipeRef inline_lanes(std::vector<std::byte> lanes, DType dtype, Shape dims) {
@@ -164,14 +164,14 @@ RecipeRef iota(int64_t start, int64_t delta, DType dtype, int64_t count) {
   return make(dtype, {count}, step::Iota{start, delta});
 }
 
-const step::Extent* raw_extent(const Recipe& recipe) {
-  auto* extent = std::get_if<step::Extent>(&recipe.step);
-  bool raw = extent && extent->stretches.size() == 1 && extent->stretches[0].encoding == Encoding::kRaw;
-  return raw ? extent : nullptr;
+const step::Stored* raw_stored(const Recipe& recipe) {
+  auto* stored = std::get_if<step::Stored>(&recipe.step);
+  bool raw = stored && stored->file_runs.size() == 1 && stored->file_runs[0].encoding == Encoding::kRaw;
+  return raw ? stored : nullptr;
 }
 
-const step::Extent* plain_extent(const Recipe& recipe) {
-  return recipe.dtype == DType::kBool ? nullptr : raw_extent(recipe);
+const step::Stored* plain_stored(const Recipe& recipe) {
+  return recipe.dtype == DType::kBool ? nullptr : raw_stored(recipe);
 }
 
 }  // namespace lowtide::stream::recipe

@@ -78,11 +78,11 @@ void check_scales(const RecipeRef& input, const std::vector<float>& scale, const
       malformed(fmt::format("zero point {} does not fit type {}", point, dtype_name(quantized)));
 }
 
-// A slice of a file's bytes that are one stretch themselves; null otherwise.
-RecipeRef part_of_extent(const RecipeRef& input, const std::vector<int64_t>& begin, const Shape& size,
+// A slice of a file's bytes that are one run themselves; null otherwise.
+RecipeRef part_of_stored(const RecipeRef& input, const std::vector<int64_t>& begin, const Shape& size,
                          const std::vector<int64_t>& stride) {
-  const step::Extent* extent = plain_extent(*input);
-  if (!extent || bits(input->dtype) % 8 != 0) return nullptr;
+  const step::Stored* stored = plain_stored(*input);
+  if (!stored || bits(input->dtype) % 8 != 0) return nullptr;
   uint64_t first = 0, inner = 1;  // in elements
   bool is_whole = true;           // all axes after this one are
   for (size_t i = size.size(); i-- > 0;) {
@@ -92,7 +92,7 @@ RecipeRef part_of_extent(const RecipeRef& input, const std::vector<int64_t>& beg
     is_whole = is_whole && size[i] == input->dims[i];
   }
   const uint64_t width = static_cast<uint64_t>(bits(input->dtype)) / 8, elements = element_count(size);
-  return recipe::extent(extent->source, {{extent->stretches[0].offset + first * width, elements * width, elements}},
+  return recipe::stored(stored->source, {{stored->file_runs[0].offset + first * width, elements * width, elements}},
                         input->dtype, size);
 }
 
@@ -126,7 +126,7 @@ RecipeRef reshape(RecipeRef input, Shape dims) {
   if (element_count(dims) != input->elements())
     malformed(fmt::format("shape {} cannot become {}", to_string(input->dims), to_string(dims)));
   DType dtype = input->dtype;
-  if (as<step::Extent>(input) || as<step::Fill>(input) || as<step::Iota>(input))
+  if (as<step::Stored>(input) || as<step::Fill>(input) || as<step::Iota>(input))
     return make(dtype, std::move(dims), input->step);
   if (per_element(input)) return same_step(input, reshape(input->from[0], std::move(dims)));
   if (as<step::Reshape>(input)) return reshape(input->from[0], std::move(dims));
@@ -172,7 +172,7 @@ RecipeRef slice(RecipeRef input, std::vector<int64_t> begin, std::vector<int64_t
   if (empty) return fill(Lane(static_cast<size_t>(lane_bytes(dtype))), dtype, std::move(size));
   if (everything) return input;
   if (const Lane* lane = fill_lane(input)) return fill(*lane, dtype, std::move(size));
-  if (RecipeRef part = part_of_extent(input, begin, size, stride)) return part;
+  if (RecipeRef part = part_of_stored(input, begin, size, stride)) return part;
   if (auto* range = as<step::Iota>(input); range && axes == 1) {
     auto start = static_cast<uint64_t>(range->start), delta = static_cast<uint64_t>(range->delta);
     return iota(static_cast<int64_t>(start + delta * static_cast<uint64_t>(begin[0])),

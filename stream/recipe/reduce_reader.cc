@@ -105,10 +105,10 @@ T narrowed(W sum) {
   }
 }
 
-class ReduceReader : public Reader {
+class ReduceReader : public StepReader {
  public:
-  ReduceReader(const Recipe& recipe, const step::Reduce& step, ReaderRef input, Scratch& scratch)
-      : Reader(recipe), op_(step.op), axes_(step.axes), input_(std::move(input)), scratch_(scratch) {}
+  ReduceReader(const Recipe& recipe, const step::Reduce& step, StepReaderRef input, Scratch& scratch)
+      : StepReader(recipe), op_(step.op), axes_(step.axes), input_(std::move(input)), scratch_(scratch) {}
 
   void read(const Box& box, std::byte* out) override {
     with_lanes(dtype_, [&](auto type) {
@@ -152,13 +152,14 @@ class ReduceReader : public Reader {
 
   Reduction op_;
   const std::vector<int>& axes_;
-  ReaderRef input_;
+  StepReaderRef input_;
   Scratch& scratch_;
 };
 
 }  // namespace
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Reduce& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Reduce& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<ReduceReader>(recipe, step, from[0], scratch);
 }
 

@@ -24,10 +24,10 @@ uint64_t dot(const Shape& position, const Shape& strides) {
 }
 
 // Spreads the input over the output: all of it where it is mapped, else pieces that are read in the input's order.
-class PermuteReader : public Reader {
+class PermuteReader : public StepReader {
  public:
-  PermuteReader(const Recipe& recipe, const step::Permute& step, ReaderRef input, Scratch& scratch)
-      : Reader(recipe), perm_(step.perm), input_(std::move(input)), scratch_(scratch) {}
+  PermuteReader(const Recipe& recipe, const step::Permute& step, StepReaderRef input, Scratch& scratch)
+      : StepReader(recipe), perm_(step.perm), input_(std::move(input)), scratch_(scratch) {}
   void read(const Box& box, std::byte* out) override {
     Shape out_strides = dense_strides(box.size);
     Box from = box;
@@ -50,15 +50,15 @@ class PermuteReader : public Reader {
 
  private:
   const Perm& perm_;
-  ReaderRef input_;
+  StepReaderRef input_;
   Scratch& scratch_;
 };
 
 // The axes of both shapes fall into groups of equal product. Where the box is contiguous within every group, and its
 // image a box, one read does; else each run of the box is read by itself.
-class ReshapeReader : public Reader {
+class ReshapeReader : public StepReader {
  public:
-  ReshapeReader(const Recipe& recipe, ReaderRef input) : Reader(recipe), input_(std::move(input)) {
+  ReshapeReader(const Recipe& recipe, StepReaderRef input) : StepReader(recipe), input_(std::move(input)) {
     const Shape& from = input_->dims();
     for (size_t i = 0, j = 0; i < dims_.size() || j < from.size();) {
       Group group{i, i, j, j};
@@ -133,13 +133,13 @@ class ReshapeReader : public Reader {
   }
 
   std::vector<Group> groups_;
-  ReaderRef input_;
+  StepReaderRef input_;
 };
 
-class BroadcastReader : public Reader {
+class BroadcastReader : public StepReader {
  public:
-  BroadcastReader(const Recipe& recipe, ReaderRef input, Scratch& scratch)
-      : Reader(recipe), input_(std::move(input)), scratch_(scratch) {}
+  BroadcastReader(const Recipe& recipe, StepReaderRef input, Scratch& scratch)
+      : StepReader(recipe), input_(std::move(input)), scratch_(scratch) {}
   void read(const Box& box, std::byte* out) override {
     Tile tile(scratch_);
     for_each_piece(box, scratch_.fits(lane_), [&](const Box& piece, uint64_t offset) {
@@ -150,17 +150,17 @@ class BroadcastReader : public Reader {
   }
 
  private:
-  ReaderRef input_;
+  StepReaderRef input_;
   Scratch& scratch_;
 };
 
 // Steps whose box is put together from boxes of their inputs, each moved by a distance along the axes.
-class AssemblingReader : public Reader {
+class AssemblingReader : public StepReader {
  protected:
-  AssemblingReader(const Recipe& recipe, Scratch& scratch) : Reader(recipe), scratch_(scratch) {}
+  AssemblingReader(const Recipe& recipe, Scratch& scratch) : StepReader(recipe), scratch_(scratch) {}
 
   // Reads `from` of the input and puts it at `position` of the dense copy of a box of extents `size`.
-  void assemble(Reader& input, const Box& from, const Shape& position, const Shape& size, std::byte* out) {
+  void assemble(StepReader& input, const Box& from, const Shape& position, const Shape& size, std::byte* out) {
     Shape strides = dense_strides(size);
     if (contiguous(from.size, size)) {
       input.read(from, at(out, dot(position, strides)));
@@ -189,10 +189,10 @@ class AssemblingReader : public Reader {
 
 class ConcatReader : public AssemblingReader {
  public:
-  ConcatReader(const Recipe& recipe, const step::Concat& step, std::vector<ReaderRef> inputs, Scratch& scratch)
+  ConcatReader(const Recipe& recipe, const step::Concat& step, std::vector<StepReaderRef> inputs, Scratch& scratch)
       : AssemblingReader(recipe, scratch), axis_(static_cast<size_t>(step.axis)), inputs_(std::move(inputs)) {
     int64_t first = 0;
-    for (const ReaderRef& input : inputs_) {
+    for (const StepReaderRef& input : inputs_) {
       firsts_.push_back(first);
       first += input->dims()[axis_];
     }
@@ -213,13 +213,13 @@ class ConcatReader : public AssemblingReader {
 
  private:
   size_t axis_;
-  std::vector<ReaderRef> inputs_;
+  std::vector<StepReaderRef> inputs_;
   std::vector<int64_t> firsts_;
 };
 
 class PadReader : public AssemblingReader {
  public:
-  PadReader(const Recipe& recipe, const step::Pad& step, ReaderRef input, Scratch& scratch)
+  PadReader(const Recipe& recipe, const step::Pad& step, StepReaderRef input, Scratch& scratch)
       : AssemblingReader(recipe, scratch), before_(step.before), value_(step.lane), input_(std::move(input)) {}
   void read(const Box& box, std::byte* out) override {
     Box from = box;
@@ -240,12 +240,12 @@ class PadReader : public AssemblingReader {
  private:
   const std::vector<int64_t>& before_;
   const std::vector<std::byte>& value_;
-  ReaderRef input_;
+  StepReaderRef input_;
 };
 
 class GatherReader : public AssemblingReader {
  public:
-  GatherReader(const Recipe& recipe, const step::Gather& step, ReaderRef input, Scratch& scratch)
+  GatherReader(const Recipe& recipe, const step::Gather& step, StepReaderRef input, Scratch& scratch)
       : AssemblingReader(recipe, scratch),
         axis_(static_cast<size_t>(step.axis)),
         indices_(step.indices),
@@ -266,14 +266,14 @@ class GatherReader : public AssemblingReader {
  private:
   size_t axis_;
   const std::vector<int64_t>& indices_;
-  ReaderRef input_;
+  StepReaderRef input_;
 };
 
 // Strided axes are read whole, from their first to their last element, where that wastes little; else index by index.
-class SliceReader : public Reader {
+class SliceReader : public StepReader {
  public:
-  SliceReader(const Recipe& recipe, const step::Slice& step, ReaderRef input, Scratch& scratch)
-      : Reader(recipe), begin_(step.begin), stride_(step.stride), input_(std::move(input)), scratch_(scratch) {}
+  SliceReader(const Recipe& recipe, const step::Slice& step, StepReaderRef input, Scratch& scratch)
+      : StepReader(recipe), begin_(step.begin), stride_(step.stride), input_(std::move(input)), scratch_(scratch) {}
   void read(const Box& box, std::byte* out) override {
     Box from = span(box);
     if (from.size == box.size && forward(box)) return input_->read(from, out);
@@ -328,37 +328,42 @@ class SliceReader : public Reader {
   }
 
   const std::vector<int64_t>&begin_, &stride_;
-  ReaderRef input_;
+  StepReaderRef input_;
   Scratch& scratch_;
 };
 
 }  // namespace
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Permute& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Permute& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<PermuteReader>(recipe, step, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Reshape&, const Readers& from, Scratch&) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Reshape&, const StepReaders& from, Scratch&) {
   return std::make_shared<ReshapeReader>(recipe, from[0]);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Broadcast&, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Broadcast&, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<BroadcastReader>(recipe, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Concat& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Concat& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<ConcatReader>(recipe, step, from, scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Pad& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Pad& step, const StepReaders& from, Scratch& scratch) {
   return std::make_shared<PadReader>(recipe, step, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Gather& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Gather& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<GatherReader>(recipe, step, from[0], scratch);
 }
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Slice& step, const Readers& from, Scratch& scratch) {
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Slice& step, const StepReaders& from,
+                               Scratch& scratch) {
   return std::make_shared<SliceReader>(recipe, step, from[0], scratch);
 }
 

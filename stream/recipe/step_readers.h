@@ -1,35 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader for each step of a recipe. Where they are: extent_reader.cc, reduce_reader.cc, shape_readers.cc (moving
+// One reader for each step of a recipe. Where they are: stored_reader.cc, reduce_reader.cc, shape_readers.cc (moving
 // elements), arithmetic_readers.cc (computing), make_reader.cc (the constants).
 #pragma once
 
 #include <type_traits>
 #include <vector>
 
-#include "stream/recipe/reader.h"
+#include "stream/recipe/step_reader.h"
 
 namespace lowtide::stream {
 
-using Readers = std::vector<ReaderRef>;
+using StepReaders = std::vector<StepReaderRef>;
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Extent& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Inline& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Fill& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Iota& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Permute& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Reshape& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Cast& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Slice& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Concat& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Broadcast& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Pad& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Gather& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Unary& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Binary& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Select& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Quantize& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Dequantize& step, const Readers& from, Scratch& scratch);
-ReaderRef make_step_reader(const Recipe& recipe, const step::Reduce& step, const Readers& from, Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Stored& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Inline& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Fill& step, const StepReaders& from, Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Iota& step, const StepReaders& from, Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Permute& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Reshape& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Cast& step, const StepReaders& from, Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Slice& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Concat& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Broadcast& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Pad& step, const StepReaders& from, Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Gather& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Unary& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Binary& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Select& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Quantize& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Dequantize& step, const StepReaders& from,
+                               Scratch& scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Reduce& step, const StepReaders& from,
+                               Scratch& scratch);
 
 // Tiles that a step holds while it reads its inputs.
 template <typename Step>
@@ -37,7 +51,7 @@ constexpr uint64_t tiles_held() {
   using std::is_same_v;
   if (is_same_v<Step, step::Inline> || is_same_v<Step, step::Fill> || is_same_v<Step, step::Iota>) return 0;
   if (is_same_v<Step, step::Reshape> || is_same_v<Step, step::Unary>) return 0;
-  if (is_same_v<Step, step::Extent>) return 2;  // a span of rows, and encoded bytes
+  if (is_same_v<Step, step::Stored>) return 2;  // a span of rows, and encoded bytes
   if (is_same_v<Step, step::Reduce>) return 2;  // accumulators, and input
   if (is_same_v<Step, step::Binary>) return 2;
   if (is_same_v<Step, step::Select>) return 3;

@@ -61,6 +61,14 @@ void plane(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride, int
 constexpr int64_t kBlock = 8;
 
 #if defined(__x86_64__)
+// A mapped source is in memory and not in a cache. Where rows are short, as those of filters, a block is a run of it,
+// and the processor's own prefetching ends at each page: so what comes a page later is asked for.
+constexpr int64_t kShortRow = 128, kPrefetchAhead = 4096, kCacheLine = 64;
+void prefetch_rows(const std::byte* src, int64_t src_stride) {
+  if (src_stride > kShortRow) return;
+  for (int64_t at = 0; at < kBlock * src_stride; at += kCacheLine) __builtin_prefetch(src + kPrefetchAhead + at);
+}
+
 // One 8x8 block each. Strides in bytes.
 void block8(const std::byte* src, int64_t src_stride, std::byte* dst, int64_t dst_stride, uint8_t) {
   __m128i r[8];
@@ -148,17 +156,21 @@ template <typename T>
 __attribute__((target("avx2"))) void blocks_avx2(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride,
                                                  int64_t rows, int64_t columns) {
   for (int64_t j = 0; j < columns; j += kBlock)
-    for (int64_t i = 0; i < rows; i += kBlock)
+    for (int64_t i = 0; i < rows; i += kBlock) {
+      if (j == 0) prefetch_rows(src.bytes(i * src_stride), src_stride * int64_t{sizeof(T)});
       block8(src.bytes(i * src_stride + j), src_stride * int64_t{sizeof(T)},
              reinterpret_cast<std::byte*>(dst + j * dst_stride + i), dst_stride * int64_t{sizeof(T)}, T{});
+    }
 }
 
 template <typename T>
 void blocks_sse2(Unaligned<T> src, int64_t src_stride, T* dst, int64_t dst_stride, int64_t rows, int64_t columns) {
   for (int64_t j = 0; j < columns; j += kBlock)
-    for (int64_t i = 0; i < rows; i += kBlock)
+    for (int64_t i = 0; i < rows; i += kBlock) {
+      if (j == 0) prefetch_rows(src.bytes(i * src_stride), src_stride * int64_t{sizeof(T)});
       block8(src.bytes(i * src_stride + j), src_stride * int64_t{sizeof(T)},
              reinterpret_cast<std::byte*>(dst + j * dst_stride + i), dst_stride * int64_t{sizeof(T)}, T{});
+    }
 }
 #endif
 

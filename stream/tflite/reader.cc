@@ -40,7 +40,7 @@ bool check_data_bytes(const tfl::Tensor& tensor) {
 }
 
 // The folder of the model's other files; empty when the source is not a file.
-std::filesystem::path folder_of(const Source& source) {
+std::filesystem::path folder_of_source(const Source& source) {
   const std::filesystem::path path = source.path();
   return path.empty() || path.has_parent_path() ? path.parent_path() : ".";
 }
@@ -54,7 +54,7 @@ class TfliteReader {
         codes_(root.tables(tflite::Model::VT_OPERATOR_CODES)),
         buffers_(root.tables(tflite::Model::VT_BUFFERS)),
         subgraphs_(root.tables(tflite::Model::VT_SUBGRAPHS)),
-        external_(root, folder_of(*source_), budget) {}
+        external_(root, folder_of_source(*source_), budget) {}
   tfl::Model read();
 
  private:
@@ -121,7 +121,7 @@ void TfliteReader::read_external(uint32_t id, tfl::Tensor& out) {
   out.data_bytes = file_bytes(out.dtype, elements);
   const ExternalBuffers::Place place = external_.place(id, out.data_bytes);
   if (!place.source) return;
-  out.data = recipe::extent(place.source, {{place.offset, out.data_bytes, elements}}, out.dtype, out.shape);
+  out.data = recipe::stored(place.source, {{place.offset, out.data_bytes, elements}}, out.dtype, out.shape);
 }
 
 void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
@@ -136,7 +136,7 @@ void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
   out.has_data = true;
   out.data_bytes = bytes.bytes;
   if (!check_data_bytes(out)) return;
-  out.data = recipe::extent(source_, {{bytes.offset, bytes.bytes, element_count(out.shape)}}, out.dtype, out.shape);
+  out.data = recipe::stored(source_, {{bytes.offset, bytes.bytes, element_count(out.shape)}}, out.dtype, out.shape);
 }
 
 void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {

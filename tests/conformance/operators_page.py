@@ -38,8 +38,10 @@ def operator_of(case, folder):
 def short_reason(text):
     """A refusal without what belongs to one case only: the file, names of nodes and tensors, the closing code.
 
-    Unsupported nodes come as a headline, then for each reason a line "Op: reason (2 nodes)" and one of node names.
+    Unsupported nodes come as a headline, then for each reason a line "Op: reason (2 nodes)" and one of node names. A line
+    may follow on nodes that could not be judged.
     """
+    text = re.sub(r" \| \d+ nodes? behind (?:it|these) could not be judged.*", "", text)
     parts = [match[1] for part in text.split(" | ") if (match := re.match(r"(.*) \(\d+ nodes?\)$", part))]
     text = "; ".join(parts) or text
     text = re.sub(r"^(lowtide: )?(\S*\.onnx: )?", "", text)

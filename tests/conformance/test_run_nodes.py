@@ -111,6 +111,8 @@ def test_expanded_cases_belong_to_their_operator():
 
 
 def test_reasons_are_shortened_to_what_cases_share():
+    text = "model.onnx: node 'n' (Foo): not here [unsupported] | 23 nodes behind it could not be judged | a, b, c"
+    assert operators_page.short_reason(text) == "Foo: not here"
     assert (
         operators_page.short_reason("/x/model.onnx: node 'n' (Foo), attribute 'k': too long [unsupported]")
         == "Foo: attribute 'k': too long"

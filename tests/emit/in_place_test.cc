@@ -38,7 +38,7 @@ class InPlaceFiles : public testing::Test {
   }
   void use(std::shared_ptr<stream::Source> source, uint64_t offset, uint64_t bytes, Kind kind = Kind::kAdd) {
     const auto elements = static_cast<int64_t>(bytes / 4);
-    auto recipe = stream::recipe::extent(std::move(source), {{.offset = offset, .bytes = bytes, .elements = bytes / 4}},
+    auto recipe = stream::recipe::stored(std::move(source), {{.offset = offset, .bytes = bytes, .elements = bytes / 4}},
                                          DType::kFloat32, {elements});
     made_.op(kind, {x_, made_.graph->add_constant(std::move(recipe))}, core::BinaryOptions{}, DType::kFloat32,
              {elements});

@@ -56,7 +56,7 @@ inline stream::RecipeRef stored(const std::vector<float>& values, core::Shape sh
   std::vector<std::byte> bytes(values.size() * sizeof(float) + 3);  // an odd offset
   std::memcpy(bytes.data() + 3, values.data(), values.size() * sizeof(float));
   uint64_t length = values.size() * sizeof(float);
-  return stream::recipe::extent(stream::memory_source(std::move(bytes), "weights"),
+  return stream::recipe::stored(stream::memory_source(std::move(bytes), "weights"),
                                 {{.offset = 3, .bytes = length, .elements = values.size()}}, core::DType::kFloat32,
                                 std::move(shape));
 }

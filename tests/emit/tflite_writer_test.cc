@@ -11,7 +11,7 @@
 #include "emit/verify.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 #include "stream/tflite/reader.h"
 #include "tests/emit/models.h"
 
@@ -323,7 +323,7 @@ TEST_F(TfliteWriter, AFailingSourceLeavesNoFileAndNamesTheTensor) {
   Made m;
   core::ValueId x = m.input(DType::kFloat32, {100}, "x");
   core::ValueId w = m.graph->add_constant(
-      stream::recipe::extent(std::make_shared<Broken>(), {{.offset = 0, .bytes = 400, .elements = 100}},
+      stream::recipe::stored(std::make_shared<Broken>(), {{.offset = 0, .bytes = 400, .elements = 100}},
                              DType::kFloat32, {100}),
       "w17");
   m.output(m.op(Kind::kAdd, {x, w}, core::BinaryOptions{}, DType::kFloat32, {100}), "y");

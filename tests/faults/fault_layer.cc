@@ -139,26 +139,6 @@ Outcome judge(const char* call, int descriptor) {
   return judge(call, std::string_view(path, static_cast<size_t>(std::max(bytes, 0L))));
 }
 
-// What of the folder's files is mapped, as far as it is known: the last mappings.
-struct Mapped {
-  std::atomic<const std::byte*> begin = nullptr;
-  size_t bytes = 0;
-  char path[PATH_MAX] = {};
-};
-Mapped g_mapped[16];
-std::atomic<size_t> g_mappings = 0;
-
-std::string_view mapped_path(const void* address) {
-  const auto* at = static_cast<const std::byte*>(address);
-  const size_t last = g_mappings.load();
-  for (size_t i = 0; i < std::size(g_mapped); ++i) {  // the youngest first: an address may be used again
-    const Mapped& mapped = g_mapped[(last - 1 - i) % std::size(g_mapped)];
-    const std::byte* begin = mapped.begin.load();
-    if (begin != nullptr && at >= begin && at < begin + mapped.bytes) return mapped.path;
-  }
-  return {};
-}
-
 std::string absolute(const char* path) {
   if (*path == '/') return path;
   char folder[PATH_MAX];
@@ -236,25 +216,8 @@ void* mmap(void* address, size_t bytes, int protection, int flags, int descripto
   if (outcome == Outcome::kFail) return MAP_FAILED;
   void* pages = reinterpret_cast<void*>(raw(SYS_mmap, address, bytes, protection, flags, descriptor, offset));
   if (descriptor < 0 || pages == MAP_FAILED) return pages;
-  Mapped& mapped = g_mapped[g_mappings.load() % std::size(g_mapped)];
-  char link[64];
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  const long length = raw(SYS_readlinkat, AT_FDCWD, link, mapped.path, sizeof mapped.path - 1);
-  mapped.path[std::max(length, 0L)] = '\0';
-  mapped.bytes = bytes;
-  mapped.begin = static_cast<const std::byte*>(pages);
-  ++g_mappings;
   if (outcome == Outcome::kThenShrink) change_target();
   return pages;
-}
-
-int madvise(void* address, size_t bytes, int advice) noexcept {
-  const std::string_view path = mapped_path(address);
-  const Outcome outcome = path.empty() ? Outcome::kGoOn : judge("madvise", path);
-  if (outcome == Outcome::kFail) return -1;
-  const auto result = static_cast<int>(raw(SYS_madvise, address, bytes, advice));
-  if (outcome == Outcome::kThenShrink) change_target();
-  return result;
 }
 
 ssize_t write(int descriptor, const void* from, size_t bytes) {

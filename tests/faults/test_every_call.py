@@ -34,7 +34,7 @@ def may_pass(call):
 def plain(request, tmp_path_factory):
     made = Bench(tmp_path_factory.mktemp("faults"), ("--io", request.param))
     assert len(made.calls) > 60, made.calls
-    assert any(call.name == "madvise" for call in made.calls) == (request.param == "mmap")
+    assert any(call.name == "mmap" for call in made.calls) == (request.param == "mmap")
     return made
 
 
@@ -67,9 +67,7 @@ def check(bench, run, call, error):
     """`call` failed with `error`."""
     expected_names = {*INPUTS, bench.output}
     if run.status == 0:
-        # An error that says nothing of the file is that of a kernel without this call: the pages are touched instead.
-        is_unknown = call.name == "madvise" and error != "EIO"
-        assert may_pass(call) or is_unknown, "it says that nothing was wrong"
+        assert may_pass(call), "it says that nothing was wrong"
         assert run.output == bench.good and not run.stderr
         if "--report" in bench.options:
             json.loads((run.folder / "r.json").read_text())
@@ -124,7 +122,6 @@ def test_disk_stays_full(bench, record_property):
                 "openat2",
                 "read",
                 "pread",
-                "madvise",
                 "write",
                 "pwrite",
                 "fallocate",
@@ -177,9 +174,7 @@ def test_input_changes(plain, target, change, record_property):
         1
     ]  # noted: size, time
     read_last = max(
-        call.number
-        for call in bench.calls
-        if call.path.endswith(target) and call.name in ("pread", "fstat", "mmap", "madvise")
+        call.number for call in bench.calls if call.path.endswith(target) and call.name in ("pread", "fstat", "mmap")
     )
 
     def one(call):
@@ -206,9 +201,9 @@ def test_input_changes(plain, target, change, record_property):
 
 @pytest.mark.parametrize("target", INPUTS)
 def test_mapped_pages_disappear(plain, target, record_property):
-    """The file is cut behind a call that mapped a part of it, or read it in: what comes next are SIGBUS and EFAULT."""
+    """The file is cut behind a call that mapped a part of it: what comes next is SIGBUS."""
     bench = plain
-    calls = [call for call in bench.calls if call.name in ("mmap", "madvise") and call.path.endswith(target)]
+    calls = [call for call in bench.calls if call.name == "mmap" and call.path.endswith(target)]
     assert bool(calls) == ("mmap" in bench.options and not target.endswith(".zst"))
 
     def one(call):
@@ -234,9 +229,7 @@ def test_inspected_file_shrinks(file, tmp_path, record_property):
     def one(call):
         run = bench.run(f"{call.number}", f"{call.number}:truncate", listed, command=["inspect", listed])
         assert run.status in (
-            (IO, MALFORMED)
-            if any(c.name in ("pread", "mmap", "madvise") for c in calls[call.number - 1 :])
-            else (0, IO)
+            (IO, MALFORMED) if any(c.name in ("pread", "mmap") for c in calls[call.number - 1 :]) else (0, IO)
         ), (run.status, run.stderr)
         assert len(run.stderr.splitlines()) == (run.status != 0)
 

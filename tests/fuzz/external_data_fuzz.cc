@@ -17,7 +17,7 @@
 #include "schemas/onnx.pb.h"
 #include "stream/file/external_data.h"
 #include "stream/onnx/reader.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -143,7 +143,7 @@ void check_elements(const lowtide::onnx::Tensor& tensor, stream::Budget& budget)
   const uint64_t elements = tensor.data->elements();
   if (elements > kFileBytes) fuzz::finding("more elements than the file has bytes");
   std::vector<std::byte> lanes(elements);
-  stream::Pourer(tensor.data, budget).read(0, elements, lanes.data());
+  stream::RecipeReader(tensor.data, budget).read(0, elements, lanes.data());
   for (std::byte lane : lanes)
     if (lane != static_cast<std::byte>(kInside)) fuzz::finding("bytes that are not of a file in the folder");
 }

@@ -3,48 +3,48 @@
 // tensor in it, in any encoding.
 #include "emit/listing.h"
 #include "stream/onnx/reader.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 #include "tests/fuzz/target.h"
 
 namespace {
 
 using namespace lowtide;
 
-constexpr uint64_t kPoured = 16 * 1024;  // of each end of a large tensor
+constexpr uint64_t kReadAtOnce = 16 * 1024;  // of each end of a large tensor
 
-void pour(const onnx::Tensor& tensor, stream::Budget& budget) {
+void read_all(const onnx::Tensor& tensor, stream::Budget& budget) {
   if (!tensor.data) return;
   const uint64_t elements = tensor.data->elements();
-  std::vector<std::byte> lanes(kPoured * stream::lane_bytes(tensor.dtype));
+  std::vector<std::byte> lanes(kReadAtOnce * stream::lane_bytes(tensor.dtype));
   fuzz::only_errors([&] {
-    if (elements <= kPoured) {
+    if (elements <= kReadAtOnce) {
       stream::evaluate(tensor.data, budget);
       return;
     }
-    stream::Pourer pourer(tensor.data, budget);
-    pourer.read(elements - kPoured, kPoured, lanes.data());
-    pourer.read_file_bytes(0, kPoured, lanes.data());
+    stream::RecipeReader reader(tensor.data, budget);
+    reader.read(elements - kReadAtOnce, kReadAtOnce, lanes.data());
+    reader.read_file_bytes(0, kReadAtOnce, lanes.data());
   });
 }
-void pour(const onnx::SparseTensor& tensor, stream::Budget& budget) {
-  pour(tensor.values, budget);
-  pour(tensor.indices, budget);
+void read_all(const onnx::SparseTensor& tensor, stream::Budget& budget) {
+  read_all(tensor.values, budget);
+  read_all(tensor.indices, budget);
 }
 
-void pour(const onnx::Graph& graph, stream::Budget& budget);
-void pour(const onnx::Attribute& attribute, stream::Budget& budget) {
-  for (const auto& tensor : attribute.tensors) pour(tensor, budget);
-  for (const auto& tensor : attribute.sparse) pour(tensor, budget);
-  for (const auto& graph : attribute.graphs) pour(*graph, budget);
+void read_all(const onnx::Graph& graph, stream::Budget& budget);
+void read_all(const onnx::Attribute& attribute, stream::Budget& budget) {
+  for (const auto& tensor : attribute.tensors) read_all(tensor, budget);
+  for (const auto& tensor : attribute.sparse) read_all(tensor, budget);
+  for (const auto& graph : attribute.graphs) read_all(*graph, budget);
 }
-void pour(const std::vector<onnx::Node>& nodes, stream::Budget& budget) {
+void read_all(const std::vector<onnx::Node>& nodes, stream::Budget& budget) {
   for (const auto& node : nodes)
-    for (const auto& attribute : node.attributes) pour(attribute, budget);
+    for (const auto& attribute : node.attributes) read_all(attribute, budget);
 }
-void pour(const onnx::Graph& graph, stream::Budget& budget) {
-  for (const auto& tensor : graph.initializers) pour(tensor, budget);
-  for (const auto& tensor : graph.sparse_initializers) pour(tensor, budget);
-  pour(graph.nodes, budget);
+void read_all(const onnx::Graph& graph, stream::Budget& budget) {
+  for (const auto& tensor : graph.initializers) read_all(tensor, budget);
+  for (const auto& tensor : graph.sparse_initializers) read_all(tensor, budget);
+  read_all(graph.nodes, budget);
 }
 
 }  // namespace
@@ -56,10 +56,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     emit::Listing listing = emit::listing(model);
     emit::listing_text(listing);
     emit::listing_json(listing);
-    pour(model.graph, budget);
+    read_all(model.graph, budget);
     for (const auto& function : model.functions) {
-      pour(function.nodes, budget);
-      for (const auto& attribute : function.attribute_defaults) pour(attribute, budget);
+      read_all(function.nodes, budget);
+      for (const auto& attribute : function.attribute_defaults) read_all(attribute, budget);
     }
   });
   return 0;

@@ -3,7 +3,7 @@
 // verifier accepts too.
 #include "emit/listing.h"
 #include "schemas/tflite_generated.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 #include "stream/tflite/reader.h"
 #include "tests/fuzz/target.h"
 
@@ -11,14 +11,14 @@ namespace {
 
 using namespace lowtide;
 
-constexpr uint64_t kPoured = 1024;
+constexpr uint64_t kReadAtOnce = 1024;
 
-void pour(const tfl::Tensor& tensor) {
+void read_all(const tfl::Tensor& tensor) {
   if (!tensor.data) return;
   stream::Budget budget(fuzz::kBudget);
-  const uint64_t count = std::min(tensor.data->elements(), kPoured);
+  const uint64_t count = std::min(tensor.data->elements(), kReadAtOnce);
   std::vector<std::byte> lanes(count * stream::lane_bytes(tensor.dtype));
-  fuzz::only_errors([&] { stream::Pourer(tensor.data, budget).read(0, count, lanes.data()); });
+  fuzz::only_errors([&] { stream::RecipeReader(tensor.data, budget).read(0, count, lanes.data()); });
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     emit::listing_text(listing);
     emit::listing_json(listing);
     for (const auto& subgraph : model.subgraphs)
-      for (const auto& tensor : subgraph.tensors) pour(tensor);
+      for (const auto& tensor : subgraph.tensors) read_all(tensor);
   });
   if (!done) return 0;
   // Aligned, as the verifier requires.

@@ -4,9 +4,10 @@
     python3 tests/layers/check.py
 
 Includes point left only (stream <- layout <- emit <- tools; bench stands on stream; within stream and layout by
-FOLDERS below), no two files include each other, includes name a file from the root, headers say `#pragma once` and open
-no namespace, files open with the licence and a comment, no file is longer than 800 lines or has a name that says
-nothing, no unfinished work is marked, and the sources are formatted. The last line is `N passed, N failed`: one for each rule.
+FOLDERS below), no two files include each other, includes name a file from the root, no two files of a library define
+one name in anonymous namespaces, headers say `#pragma once` and open no namespace, files open with the licence and a
+comment, no file is longer than 800 lines or has a name that says nothing, no unfinished work is marked, and the sources
+are formatted. The last line is `N passed, N failed`: one for each rule.
 """
 
 import pathlib
@@ -14,6 +15,8 @@ import re
 import shutil
 import subprocess
 import sys
+
+from anonymous_names import defined_names
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -57,6 +60,9 @@ GENERATED = {"schemas/onnx.pb.h", "schemas/tflite_generated.h", "schemas/tflite_
 MEANINGLESS = {"util", "utils", "common", "misc", "helper", "helpers", "manager", "managers"}
 LONGEST = 800
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
+# Sources of a library, which are compiled in batches; these folders of it are programs of their own.
+LIBRARIES = ("stream/", "layout/", "emit/", "bench/", "tools/lowtide/")
+PROGRAMS = ("bench/micro/", "bench/limit/", "tools/lowtide/main.cc")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -178,6 +184,21 @@ def using_declarations_are_used():
                 yield f"{path} declares '{name}' and does not use it"
 
 
+def anonymous_names_are_of_one_file():
+    """Files of one library are compiled together: two that define one name do not compile, or one calls the other's."""
+    places = {}
+    for path in CPP:
+        library = next((library for library in LIBRARIES if str(path).startswith(library)), None)
+        if path.suffix == ".cc" and library and not str(path).startswith(PROGRAMS):
+            for namespace, name, meaning in defined_names(TEXT[path]):
+                places.setdefault((library, namespace, name), []).append((str(path), meaning))
+    for (_, namespace, name), found in sorted(places.items()):
+        is_one_alias = found[0][1] and all(meaning == found[0][1] for _, meaning in found)
+        if len({path for path, _ in found}) > 1 and not is_one_alias:
+            files = " and ".join(sorted({path for path, _ in found}))
+            yield f"{files} define '{name}' in an anonymous namespace of {namespace}: rename one"
+
+
 def headers_are_guarded():
     for path in CPP:
         if path.suffix == ".h" and "#pragma once" not in TEXT[path]:
@@ -260,6 +281,7 @@ RULES = [
     includes_name_a_file_from_the_root,
     includes_name_headers,
     using_declarations_are_used,
+    anonymous_names_are_of_one_file,
     headers_are_guarded,
     headers_open_no_namespace,
     files_name_their_licence,

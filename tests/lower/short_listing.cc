@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "stream/dtype.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::golden {
 namespace {
@@ -53,7 +53,7 @@ std::string constant(const tfl::Tensor& tensor, stream::Budget& budget) {
                        fmt::join(stream::evaluate_ints(tensor.data, budget), ","));
   }
   std::vector<std::byte> lanes(count * static_cast<uint64_t>(stream::lane_bytes(tensor.dtype)));
-  stream::Pourer(tensor.data, budget).read(0, count, lanes.data());
+  stream::RecipeReader(tensor.data, budget).read(0, count, lanes.data());
   return fmt::format("{}#{:08x}", typed(tensor), XXH64(lanes.data(), lanes.size(), 0) & 0xffffffff);
 }
 

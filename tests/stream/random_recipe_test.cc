@@ -13,9 +13,9 @@
 
 #include "stream/file/file.h"
 #include "stream/recipe/magnitude.h"
-#include "stream/recipe/pour.h"
-#include "stream/recipe/reader.h"
 #include "stream/recipe/recipe.h"
+#include "stream/recipe/recipe_reader.h"
+#include "stream/recipe/step_reader.h"
 #include "tests/stream/recipe/tiles.h"
 
 namespace lowtide::stream {
@@ -207,18 +207,18 @@ Sample RandomRecipes::leaf(const Shape& dims) {
     std::iota(array.values.begin(), array.values.end(), -4);
     return {recipe::reshape(recipe::iota(-4, 1, dtype, count), dims), array};
   }
-  // A file of one to three stretches, each in its own encoding, with other bytes between them.
+  // A file of one to three runs, each in its own encoding, with other bytes between them.
   std::vector<std::byte> bytes(static_cast<size_t>(below(5)), std::byte{0xee});
-  std::vector<Stretch> stretches;
+  std::vector<FileRun> file_runs;
   for (int64_t first = 0; first < count;) {
-    int64_t part = stretches.size() == 2 ? count - first : 1 + below(count - first);
-    Stretch stretch{bytes.size(), 0, static_cast<uint64_t>(part), Encoding::kRaw, 0};
+    int64_t part = file_runs.size() == 2 ? count - first : 1 + below(count - first);
+    FileRun file_run{bytes.size(), 0, static_cast<uint64_t>(part), Encoding::kRaw, 0};
     bool is_float = dtype == DType::kFloat32 || dtype == DType::kFloat64;
     if (int64_t form = below(4); form == 1 && !is_float) {
-      stretch.encoding = Encoding::kVarint;
+      file_run.encoding = Encoding::kVarint;
     } else if (form == 2) {
-      stretch.encoding = Encoding::kTagged;
-      stretch.width = is_float || below(2) ? static_cast<uint8_t>(dtype == DType::kFloat32 ? 4 : 8) : 0;
+      file_run.encoding = Encoding::kTagged;
+      file_run.width = is_float || below(2) ? static_cast<uint8_t>(dtype == DType::kFloat32 ? 4 : 8) : 0;
     }
     int64_t per_word = dtype == DType::kInt4 ? 2 : 1;
     for (int64_t i = first; i < first + part; i += per_word) {
@@ -227,25 +227,25 @@ Sample RandomRecipes::leaf(const Shape& dims) {
         int64_t high = i + 1 < first + part ? static_cast<int64_t>(array.values[static_cast<size_t>(i) + 1]) : 0;
         word = (word & 15) | (high & 15) << 4;
       }
-      if (stretch.encoding == Encoding::kTagged) bytes.push_back(std::byte{0x2a});
-      if (stretch.encoding != Encoding::kRaw && stretch.width == 0) {
+      if (file_run.encoding == Encoding::kTagged) bytes.push_back(std::byte{0x2a});
+      if (file_run.encoding != Encoding::kRaw && file_run.width == 0) {
         append_varint(bytes, static_cast<uint64_t>(word));
       } else if (per_word == 2) {
-        if (stretch.encoding == Encoding::kRaw) append(bytes, static_cast<int8_t>(word));
-        if (stretch.encoding == Encoding::kTagged) append(bytes, word);
-      } else if (stretch.encoding == Encoding::kTagged && !is_float) {
+        if (file_run.encoding == Encoding::kRaw) append(bytes, static_cast<int8_t>(word));
+        if (file_run.encoding == Encoding::kTagged) append(bytes, word);
+      } else if (file_run.encoding == Encoding::kTagged && !is_float) {
         append(bytes, word);
       } else {
         std::vector<std::byte> one = lane(array.values[static_cast<size_t>(i)], dtype);
         bytes.insert(bytes.end(), one.begin(), one.end());
       }
     }
-    stretch.bytes = bytes.size() - stretch.offset;
-    stretches.push_back(stretch);
+    file_run.bytes = bytes.size() - file_run.offset;
+    file_runs.push_back(file_run);
     bytes.resize(bytes.size() + static_cast<size_t>(below(3)), std::byte{0xee});
     first += part;
   }
-  return {recipe::extent(memory_source(bytes, "weights"), stretches, dtype, dims), array};
+  return {recipe::stored(memory_source(bytes, "weights"), file_runs, dtype, dims), array};
 }
 
 Sample RandomRecipes::step(Sample input) {
@@ -513,19 +513,19 @@ Sample RandomRecipes::reduce(Sample input) {
 
 std::vector<std::byte> read_all(const RecipeRef& recipe, uint64_t limit, uint64_t bytes) {
   Budget budget(limit);
-  Pourer pourer(recipe, budget);
+  RecipeReader reader(recipe, budget);
   auto lane = static_cast<uint64_t>(lane_bytes(recipe->dtype));
   std::vector<std::byte> out(recipe->elements() * lane);
   for (uint64_t first = 0; first < recipe->elements();) {
-    uint64_t count = std::min(pourer.good_count(bytes), recipe->elements() - first);
+    uint64_t count = std::min(reader.good_count(bytes), recipe->elements() - first);
     EXPECT_GT(count, 0u);
-    pourer.read(first, count, out.data() + first * lane);
+    reader.read(first, count, out.data() + first * lane);
     first += count;
   }
   return out;
 }
 
-TEST(Pour, RandomRecipesMatchIndexArithmetic) {
+TEST(RecipeReader, RandomRecipesMatchIndexArithmetic) {
   for (uint32_t seed = 0; seed < 1500; ++seed) {
     RandomRecipes random(seed);
     Sample sample = random.next(1 + static_cast<int>(seed % 7));
@@ -540,13 +540,13 @@ TEST(Pour, RandomRecipesMatchIndexArithmetic) {
     ASSERT_EQ(read_all(sample.recipe, (least_scratch(*sample.recipe) + kPage - 1) / kPage * kPage, 100), lanes);
     // Any range, in any order.
     Budget budget(kMiB);
-    Pourer pourer(sample.recipe, budget);
+    RecipeReader reader(sample.recipe, budget);
     auto lane = static_cast<uint64_t>(lane_bytes(sample.recipe->dtype)), elements = sample.recipe->elements();
     for (int i = 0; i < 4; ++i) {
       auto first = static_cast<uint64_t>(random.below(static_cast<int64_t>(elements)));
       auto count = static_cast<uint64_t>(random.below(static_cast<int64_t>(elements - first + 1)));
       std::vector<std::byte> part(count * lane);
-      pourer.read(first, count, part.data());
+      reader.read(first, count, part.data());
       ASSERT_TRUE(std::equal(part.begin(), part.end(), lanes.data() + first * lane)) << first << " " << count;
     }
   }

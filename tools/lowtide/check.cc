@@ -55,9 +55,9 @@ class Recipes {
     for (const emit::Payload& payload : plan.payloads) at_.emplace(payload.position, payload.recipe);
   }
   RecipeRef of(const RecipeRef& constant) const {
-    const auto* extent = stream::recipe::plain_extent(*constant);
-    if (!extent || extent->source.get() != planned_) return constant;
-    const auto found = at_.find(extent->stretches[0].offset);
+    const auto* stored = stream::recipe::plain_stored(*constant);
+    if (!stored || stored->source.get() != planned_) return constant;
+    const auto found = at_.find(stored->file_runs[0].offset);
     if (found == at_.end() || found->second->dtype != constant->dtype ||
         found->second->elements() != constant->elements())
       return constant;

@@ -34,7 +34,7 @@ void write_page(const InspectCommand& options, const emit::Listing& listing) {
   values["input"] = options.path;
   values["format"] = listing.format;
   nlohmann::ordered_json facts = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : listing.facts) facts[name] = value;
+  for (const auto& [name, value] : listing.facts) facts[name] = value.text;
   values["facts"] = std::move(facts);
   emit::PackedText graphs;
   emit::add_graph_rows(listing, graphs);

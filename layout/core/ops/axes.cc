@@ -7,7 +7,7 @@
 
 #include "layout/core/dim_requirements.h"
 #include "stream/error.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::core {
 namespace {

@@ -48,7 +48,7 @@ Dim windows(const OpView& op, Padding padding, Axis axis) {
   return out;
 }
 
-// Extent of an axis of the weights: they may be computed at run time, but their shape is static.
+// Stored of an axis of the weights: they may be computed at run time, but their shape is static.
 int64_t weight_extent(const OpView& op, size_t input, size_t axis) {
   Dim dim = op.shape(input)[axis];
   if (!stream::is_static(dim))

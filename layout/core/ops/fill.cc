@@ -12,7 +12,7 @@
 #include "layout/core/ops/axes.h"
 #include "layout/core/ops/rows.h"
 #include "stream/error.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::core {
 namespace {

@@ -72,7 +72,7 @@ Val mask_to_add(Lowering& lo, Val mask, const Heads& h) {
   return b.select(allowed, b.scalar_like(0, h.q), b.scalar_like(filter, h.q));
 }
 
-double lowest(DType dtype) {
+double lowest_number(DType dtype) {
   return dtype == DType::kFloat16 ? -65504.0 : static_cast<double>(std::numeric_limits<float>::lowest());
 }
 
@@ -85,7 +85,7 @@ Val without_later_keys(Lowering& lo, Val added, const Heads& h) {
         "unidirectional attention with different numbers of queries and keys is not supported: in ONNX Runtime's "
         "CPU kernel the last query sees every key");
   Val before = unsqueeze_axes(lo, causal_mask(lo, queries, keys, h.past), {0, 1});
-  return b.select(before, added ? added : b.scalar_like(0, h.q), b.scalar(lowest(lo.dtype(h.q)), lo.dtype(h.q)));
+  return b.select(before, added ? added : b.scalar_like(0, h.q), b.scalar(lowest_number(lo.dtype(h.q)), lo.dtype(h.q)));
 }
 
 // The attention of the heads, [B, S, heads * Dv], by the attributes that both operators have.
@@ -107,7 +107,7 @@ Val attend(Lowering& lo, const Heads& h, Val mask, Val bias) {
   return reshape_to(lo, y, std::vector<Dim>{shape[0], shape[1], b.graph.symbols.mul(shape[3], b.dim(h.q, 1))});
 }
 
-int64_t read_heads(Lowering& lo) {
+int64_t read_num_heads(Lowering& lo) {
   const int64_t heads = lo.need_attr_i("num_heads");
   if (heads < 1) lo.malformed(fmt::format("attribute 'num_heads' must be positive; it is {}", heads));
   return heads;
@@ -140,7 +140,7 @@ std::vector<int64_t> hidden_sizes(Lowering& lo, Val weights) {
 }
 
 // Splits [B, L, heads, parts, D] into `parts` tensors [B, L, heads * D].
-std::vector<Val> unpacked(Lowering& lo, Val packed, int64_t heads, int64_t parts) {
+std::vector<Val> unpacked_heads(Lowering& lo, Val packed, int64_t heads, int64_t parts) {
   const Shape shape = lo.shape(packed);
   if (known_to_differ(shape[2], heads) || known_to_differ(shape[3], parts))
     lo.malformed(fmt::format("packed queries, keys or values must have shape [B, L, {}, {}, D]; the shape is {}", heads,
@@ -152,7 +152,7 @@ std::vector<Val> unpacked(Lowering& lo, Val packed, int64_t heads, int64_t parts
 }
 
 // Query, key and value of MultiHeadAttention.
-std::vector<Val> unpacked(Lowering& lo, int64_t heads) {
+std::vector<Val> unpacked_heads(Lowering& lo, int64_t heads) {
   const Val query = lo.input(0);
   const bool whole = lo.rank(query) == 5;  // all three packed in one tensor
   if (!whole && lo.rank(query) != 3)
@@ -161,15 +161,15 @@ std::vector<Val> unpacked(Lowering& lo, int64_t heads) {
   if ((whole && lo.has_input(1)) || lo.has_input(2))
     lo.malformed("packed queries, keys or values must not be given together with separate ones");
   if (lo.has_input(6)) lo.unsupported("packed queries, keys or values together with past_key are not supported");
-  if (whole) return unpacked(lo, query, heads, 3);
-  const std::vector<Val> both = unpacked(lo, lo.input(1), heads, 2);
+  if (whole) return unpacked_heads(lo, query, heads, 3);
+  const std::vector<Val> both = unpacked_heads(lo, lo.input(1), heads, 2);
   return {query, both[0], both[1]};
 }
 
 // `merged` is the product of the input and the merged weights plus bias. mask, past and bias may be absent.
 void attend_merged(Lowering& lo, Val merged, Val weights, Val mask, Val past, Val bias) {
   Builder& b = lo.b;
-  const int64_t heads = read_heads(lo);
+  const int64_t heads = read_num_heads(lo);
   if (lo.attr_i("do_rotary", 0) != 0) lo.unsupported("rotary embedding inside Attention (do_rotary) is not supported");
   if (lo.attr_i("past_present_share_buffer", 0) != 0)
     lo.unsupported("a shared buffer of past and present (past_present_share_buffer) is not supported");
@@ -221,11 +221,11 @@ void lower_qattention(Lowering& lo) {
 // alone [B, S, heads, 3, D / heads], or the key with the value [B, L, heads, 2, D / heads].
 void lower_multi_head_attention(Lowering& lo) {
   Builder& b = lo.b;
-  const int64_t heads = read_heads(lo);
+  const int64_t heads = read_num_heads(lo);
   if (lo.has_input(8) || lo.has_input(9))
     lo.unsupported("a shared buffer of past and present (past_sequence_length) is not supported");
   if (lo.wants_output(3)) lo.unsupported("the scores as an output (qk) are not supported");
-  std::vector<Val> in = unpacked(lo, heads);
+  std::vector<Val> in = unpacked_heads(lo, heads);
   const bool cached = lo.rank(in[1]) == 4;
   if (cached != (lo.rank(in[2]) == 4)) lo.malformed("key and value must have the same rank");
   if (cached && (known_to_differ(b.dim(in[1], 1), heads) || known_to_differ(b.dim(in[2], 1), heads)))

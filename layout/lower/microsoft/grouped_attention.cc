@@ -42,7 +42,7 @@ void refuse_unsupported_features(Lowering& lo) {
   lo.ignore_attr("qk_norm_epsilon");     // of norms, whose inputs are refused
 }
 
-void read_heads(Lowering& lo, Grouped& g) {
+void read_grouped_heads(Lowering& lo, Grouped& g) {
   g.heads = lo.need_attr_i("num_heads");
   g.kv_heads = lo.need_attr_i("kv_num_heads");
   if (g.heads < 1 || g.kv_heads < 1 || g.heads % g.kv_heads != 0)
@@ -85,7 +85,7 @@ void read_lengths(Lowering& lo, Grouped& g) {
 
 // [B or 1, S]: the position of each token. For a prompt only the first element of position_ids is used, and the others
 // count up from it.
-Val positions(Lowering& lo, const Grouped& g) {
+Val query_positions(Lowering& lo, const Grouped& g) {
   Builder& b = lo.b;
   Val steps = iota(lo, g.tokens, DType::kInt32);
   if (!lo.has_input(9)) return b.add(steps, unsqueeze_axes(lo, g.before, {1}));
@@ -100,7 +100,7 @@ void rotate(Lowering& lo, Grouped& g) {
   Builder& b = lo.b;
   const bool interleaved = lo.attr_i("rotary_interleaved", 0) == 1;
   if (lo.attr_i("do_rotary", 0) != 1) return;
-  Val at = positions(lo, g);
+  Val at = query_positions(lo, g);
   Rotation rotation{.cosine = b.gather(lo.input(7), at, 0),
                     .sine = b.gather(lo.input(8), at, 0),
                     .rotated_size = 2 * lo.need_static(b.dim(lo.input(7), 1), "the number of angles"),
@@ -150,7 +150,7 @@ Val bias(Lowering& lo, const Grouped& g) {
 
 // Softmax along the last axis. head_sink and smooth_softmax add a score without a value, one for each head or 0, which
 // reduces the other weights.
-Val weights(Lowering& lo, Val scores) {
+Val attention_weights(Lowering& lo, Val scores) {
   Builder& b = lo.b;
   const bool smooth = lo.attr_i("smooth_softmax", -1) == 1;
   if (!smooth && !lo.has_input(11)) return b.softmax(scores);
@@ -174,7 +174,7 @@ void lower_group_query_attention(Lowering& lo) {
   Builder& b = lo.b;
   refuse_unsupported_features(lo);
   Grouped g;
-  read_heads(lo, g);
+  read_grouped_heads(lo, g);
   read_lengths(lo, g);
   rotate(lo, g);
   Val k = present(lo, g, lo.optional_input(3), g.k), v = present(lo, g, lo.optional_input(4), g.v);
@@ -189,8 +189,8 @@ void lower_group_query_attention(Lowering& lo) {
   const float cap = lo.attr_f("softcap", 0);
   if (cap > 0) scores = b.mul(b.tanh(b.div(scores, cap)), cap);
   if (lo.has_input(10)) scores = b.add(scores, bias(lo, g));
-  scores =
-      weights(lo, b.select(visible(lo, g), scores, b.scalar_like(-std::numeric_limits<double>::infinity(), scores)));
+  scores = attention_weights(
+      lo, b.select(visible(lo, g), scores, b.scalar_like(-std::numeric_limits<double>::infinity(), scores)));
   Val y = b.batch_matmul(reshape_to(lo, scores, std::vector<Dim>{batch, g.kv_heads, rows, g.capacity}), v);
   y = b.transpose(reshape_to(lo, y, std::vector<Dim>{batch, g.heads, g.tokens, width}), {0, 2, 1, 3});
   lo.output(0, reshape_to(lo, y, std::vector<Dim>{batch, g.tokens, g.heads * width}));

@@ -33,7 +33,7 @@ RecipeRef shaped(Lowering& lo, RecipeRef tensor, Shape shape, const char* what) 
 }
 
 // Bytes [rows, bytes] -> f32 [rows, bytes * 8 / bits], the lowest bits of a byte first.
-RecipeRef unpacked(const RecipeRef& bytes, int bits) {
+RecipeRef unpacked_bits(const RecipeRef& bytes, int bits) {
   const Shape rows = bytes->dims;
   auto byte = [&](double value) { return recipe::fill_value(value, DType::kUint8, {}); };
   std::vector<RecipeRef> parts;
@@ -75,7 +75,7 @@ RecipeRef zero_points(Lowering& lo, const Blocks& blocks) {
     zero = recipe::cast(zero, DType::kFloat32);
   } else if (zero->dtype == DType::kUint8) {
     const int64_t row_bytes = (blocks.count * blocks.bits + 7) / 8;
-    zero = unpacked(shaped(lo, zero, {blocks.rows, row_bytes}, "zero_points"), blocks.bits);
+    zero = unpacked_bits(shaped(lo, zero, {blocks.rows, row_bytes}, "zero_points"), blocks.bits);
     zero = recipe::slice(zero, {0, 0}, {blocks.rows, blocks.count}, {1, 1});
   } else {
     lo.unsupported(fmt::format("zero points of {} are not supported", dtype_name(zero->dtype)));
@@ -83,14 +83,14 @@ RecipeRef zero_points(Lowering& lo, const Blocks& blocks) {
   return shaped(lo, zero, {blocks.rows, blocks.count, 1}, "zero_points");
 }
 
-RecipeRef weights(Lowering& lo, const Blocks& blocks) {
+RecipeRef float_weights(Lowering& lo, const Blocks& blocks) {
   RecipeRef packed = need_constant(lo, lo.input(1), "B");
   if (packed->dtype != DType::kUint8)
     lo.unsupported(fmt::format("packed weights of {} are not supported", dtype_name(packed->dtype)));
   const int64_t width = blocks.count * blocks.size;
   packed = shaped(lo, packed, {blocks.rows, width * blocks.bits / 8}, "B");
   RecipeRef scale = recipe::cast(need_constant(lo, lo.input(2), "scales"), DType::kFloat32);
-  RecipeRef made = recipe::reshape(unpacked(packed, blocks.bits), {blocks.rows, blocks.count, blocks.size});
+  RecipeRef made = recipe::reshape(unpacked_bits(packed, blocks.bits), {blocks.rows, blocks.count, blocks.size});
   made = recipe::binary(Binary::kSub, made, zero_points(lo, blocks));
   made = recipe::binary(Binary::kMul, made, shaped(lo, scale, {blocks.rows, blocks.count, 1}, "scales"));
   return recipe::slice(recipe::reshape(made, {blocks.rows, width}), {0, 0}, {blocks.rows, blocks.columns}, {1, 1});
@@ -106,7 +106,7 @@ RecipeRef numbers(Lowering& lo, size_t input, const char* what, int bits, Dim co
   Shape shape = given->dims;
   const int64_t bytes = shape.back(), rows = bytes == 0 ? 0 : given->elements() / bytes;
   shape.back() = columns;
-  RecipeRef all = unpacked(recipe::reshape(given, {rows, bytes}), bits);
+  RecipeRef all = unpacked_bits(recipe::reshape(given, {rows, bytes}), bits);
   if (columns > all->dims[1])
     lo.malformed(fmt::format("'{}' must have {} columns; it has {}", what, columns, all->dims[1]));
   return recipe::reshape(recipe::slice(all, {0, 0}, {rows, columns}, {1, 1}), shape);
@@ -166,7 +166,7 @@ void lower_matmul_nbits(Lowering& lo) {
   if (lo.has_input(4)) lo.unsupported("reordered groups (g_idx) are not supported", "export the weights without g_idx");
   Val bias = lo.optional_input(5);
   if (bias) bias = b.cast(bias, DType::kFloat32);
-  const Val y = b.fully_connected(b.cast(x, DType::kFloat32), b.constant(weights(lo, blocks)), bias, true);
+  const Val y = b.fully_connected(b.cast(x, DType::kFloat32), b.constant(float_weights(lo, blocks)), bias, true);
   lo.output(0, b.cast(y, lo.dtype(x)));
 }
 

@@ -13,7 +13,7 @@ namespace lowtide::layout {
 namespace {
 
 // [B or 1, S]: the position of every token, from all positions or from the first one.
-Val positions(Lowering& lo, Val ids, Dim length) {
+Val token_positions(Lowering& lo, Val ids, Dim length) {
   if (lo.rank(ids) == 2) {
     if (lo.b.dim(ids, 1) == length) return ids;
     if (lo.b.dim(ids, 1) != 1) return ids;
@@ -60,7 +60,7 @@ void lower_ms_rotary_embedding(Lowering& lo) {
       lo.malformed(fmt::format("the hidden size {} must be a multiple of the head size {} given by the caches", width,
                                rotation.rotated_size));
   }
-  Val at = positions(lo, lo.input(1), lo.b.dim(x, flat ? 1 : 2));
+  Val at = token_positions(lo, lo.input(1), lo.b.dim(x, flat ? 1 : 2));
   for (Val* cache : {&rotation.cosine, &rotation.sine}) *cache = lo.b.gather(*cache, at, 0);
   lo.output(0, rotary_embedding(lo, x, rotation));
 }

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {

@@ -58,8 +58,8 @@ class ExternalData : public ::testing::Test {
   }
 
   static std::string text(const onnx::Tensor& tensor) {
-    const step::Extent* extent = recipe::plain_extent(*tensor.data);
-    return read_text(*extent->source, extent->stretches[0].offset, extent->stretches[0].bytes);
+    const step::Stored* stored = recipe::plain_stored(*tensor.data);
+    return read_text(*stored->source, stored->file_runs[0].offset, stored->file_runs[0].bytes);
   }
 
   ScratchFolder folder_;

@@ -197,8 +197,8 @@ TEST_F(Zstd, ModelsAndTheirExternalFiles) {
   EXPECT_EQ(got.file_bytes, model.ByteSizeLong());
   std::vector<std::string> read;
   for (const onnx::Tensor& tensor : got.graph.initializers) {
-    const step::Extent* extent = recipe::plain_extent(*tensor.data);
-    read.push_back(read_text(*extent->source, extent->stretches[0].offset, extent->stretches[0].bytes));
+    const step::Stored* stored = recipe::plain_stored(*tensor.data);
+    read.push_back(read_text(*stored->source, stored->file_runs[0].offset, stored->file_runs[0].bytes));
   }
   EXPECT_EQ(read, (std::vector<std::string>{"23456", "cdefg", "CDEFG"}));
   std::filesystem::remove(place / "a.bin.zst");

@@ -423,12 +423,12 @@ TEST(OnnxReader, ReadsOneProtobufOfMoreThanFourGigabytesInLittleMemory) {
   EXPECT_LT(process_status("VmRSS:"), before + (4 << 20));
   EXPECT_EQ(got.file_bytes, file_head.size() + kBytes + tail.size());
   ASSERT_EQ(got.graph.initializers.size(), 2u);
-  const step::Extent* huge = recipe::plain_extent(*got.graph.initializers[0].data);
+  const step::Stored* huge = recipe::plain_stored(*got.graph.initializers[0].data);
   ASSERT_NE(huge, nullptr);
-  EXPECT_EQ(huge->stretches[0].bytes, kBytes);
-  EXPECT_EQ(huge->stretches[0].offset, file_head.size());
-  const step::Extent* after = recipe::plain_extent(*got.graph.initializers[1].data);
-  EXPECT_EQ(read_text(*after->source, after->stretches[0].offset, 3), "abc");
+  EXPECT_EQ(huge->file_runs[0].bytes, kBytes);
+  EXPECT_EQ(huge->file_runs[0].offset, file_head.size());
+  const step::Stored* after = recipe::plain_stored(*got.graph.initializers[1].data);
+  EXPECT_EQ(read_text(*after->source, after->file_runs[0].offset, 3), "abc");
   EXPECT_EQ(got.graph.nodes.at(0).op_type, "Op");
 }
 

@@ -6,7 +6,7 @@
 
 #include "schemas/onnx.pb.h"
 #include "stream/onnx/reader.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 #include "tests/stream/scratch.h"
 
 namespace lowtide::stream {
@@ -40,12 +40,12 @@ onnx::Tensor read_tensor(const std::string& bytes) {
 }
 onnx::Tensor read_tensor(const TensorProto& tensor) { return read_tensor(tensor.SerializeAsString()); }
 
-const step::Extent& extent_of(const onnx::Tensor& tensor) { return std::get<step::Extent>(tensor.data->step); }
+const step::Stored& stored_of(const onnx::Tensor& tensor) { return std::get<step::Stored>(tensor.data->step); }
 
-// The bytes of a stretch, as they stand in the file.
-std::string bytes_of(const onnx::Tensor& tensor, size_t stretch = 0) {
-  const step::Extent& extent = extent_of(tensor);
-  return read_text(*extent.source, extent.stretches.at(stretch).offset, extent.stretches.at(stretch).bytes);
+// The bytes of a run, as they are in the file.
+std::string bytes_of(const onnx::Tensor& tensor, size_t file_run = 0) {
+  const step::Stored& stored = stored_of(tensor);
+  return read_text(*stored.source, stored.file_runs.at(file_run).offset, stored.file_runs.at(file_run).bytes);
 }
 
 template <typename T>
@@ -61,14 +61,14 @@ TensorProto proto(TensorProto::DataType type, const std::vector<int64_t>& dims) 
   return tensor;
 }
 
-TEST(OnnxTensor, RawDataIsAnExtent) {
+TEST(OnnxTensor, RawDataIsStored) {
   TensorProto t = proto(TensorProto::FLOAT16, {2, 3});
   t.set_raw_data("abcdefghijkl");
   onnx::Tensor read = read_tensor(t);
   EXPECT_EQ(read.name, "w");
   EXPECT_EQ(read.dtype, DType::kFloat16);
   EXPECT_EQ(read.dims, (Shape{2, 3}));
-  EXPECT_NE(recipe::plain_extent(*read.data), nullptr);
+  EXPECT_NE(recipe::plain_stored(*read.data), nullptr);
   EXPECT_EQ(bytes_of(read), "abcdefghijkl");
 }
 
@@ -118,7 +118,7 @@ TEST(OnnxTensor, EveryDataTypeHasItsSize) {
 TEST(OnnxTensor, BooleanBytesBecomeZeroAndOne) {
   TensorProto t = proto(TensorProto::BOOL, {3});
   t.set_raw_data(std::string("\0\1\2", 3));
-  EXPECT_EQ(recipe::plain_extent(*read_tensor(t).data), nullptr);  // to be copied as it is
+  EXPECT_EQ(recipe::plain_stored(*read_tensor(t).data), nullptr);  // to be copied as it is
   Budget budget(1 << 20);
   EXPECT_EQ(evaluate_ints(read_tensor(t).data, budget), (std::vector<int64_t>{0, 1, 1}));
 }
@@ -126,7 +126,7 @@ TEST(OnnxTensor, BooleanBytesBecomeZeroAndOne) {
 TEST(OnnxTensor, PackedTypedFields) {
   TensorProto f = proto(TensorProto::FLOAT, {3});
   for (float v : {1.5F, -2.0F, 3.0F}) f.add_float_data(v);
-  EXPECT_NE(recipe::plain_extent(*read_tensor(f).data), nullptr);
+  EXPECT_NE(recipe::plain_stored(*read_tensor(f).data), nullptr);
   EXPECT_EQ(bytes_of(read_tensor(f)), bytes_of_values<float>({1.5F, -2.0F, 3.0F}));
 
   TensorProto d = proto(TensorProto::DOUBLE, {2});
@@ -135,14 +135,14 @@ TEST(OnnxTensor, PackedTypedFields) {
 
   TensorProto c = proto(TensorProto::COMPLEX64, {2});
   for (float v : {1.0F, 2.0F, 3.0F, 4.0F}) c.add_float_data(v);
-  EXPECT_EQ(extent_of(read_tensor(c)).stretches.at(0).elements, 2u);
+  EXPECT_EQ(stored_of(read_tensor(c)).file_runs.at(0).elements, 2u);
 
   TensorProto i = proto(TensorProto::INT64, {3});
   for (int64_t v : {int64_t{-1}, int64_t{300}, std::numeric_limits<int64_t>::min()}) i.add_int64_data(v);
   onnx::Tensor read = read_tensor(i);
-  EXPECT_EQ(extent_of(read).stretches.at(0).encoding, Encoding::kVarint);
-  EXPECT_EQ(extent_of(read).stretches.at(0).elements, 3u);
-  EXPECT_EQ(extent_of(read).stretches.at(0).bytes, 10u + 2u + 10u);
+  EXPECT_EQ(stored_of(read).file_runs.at(0).encoding, Encoding::kVarint);
+  EXPECT_EQ(stored_of(read).file_runs.at(0).elements, 3u);
+  EXPECT_EQ(stored_of(read).file_runs.at(0).bytes, 10u + 2u + 10u);
 
   for (auto type : {TensorProto::INT32, TensorProto::INT16, TensorProto::INT8, TensorProto::UINT16, TensorProto::UINT8,
                     TensorProto::BOOL, TensorProto::FLOAT16, TensorProto::BFLOAT16, TensorProto::FLOAT8E5M2}) {
@@ -161,7 +161,7 @@ TEST(OnnxTensor, HalfBytesStandTwoToANumber) {
   for (auto type : {TensorProto::INT4, TensorProto::UINT4, TensorProto::FLOAT4E2M1}) {
     TensorProto n = proto(type, {5});
     for (int v : {0x21, 0x43, 0x05}) n.add_int32_data(v);
-    EXPECT_EQ(extent_of(read_tensor(n)).stretches.at(0).elements, 5u);
+    EXPECT_EQ(stored_of(read_tensor(n)).file_runs.at(0).elements, 5u);
     n.add_int32_data(1);
     expect_error(Code::kMalformed, "needs 3 numbers, but int32_data has 4", [&] { read_tensor(n); });
   }
@@ -180,27 +180,27 @@ TEST(OnnxTensor, UnpackedAndChunkedTypedFields) {
   std::string head = proto(TensorProto::FLOAT, {5}).SerializeAsString();
   onnx::Tensor f =
       read_tensor(chunk(4, two) + head + chunk(4, "") + tagged(4, 5, one) + tagged(4, 5, one) + chunk(4, one));
-  ASSERT_EQ(extent_of(f).stretches.size(), 3u);
+  ASSERT_EQ(stored_of(f).file_runs.size(), 3u);
   EXPECT_EQ(bytes_of(f, 0), two);
-  EXPECT_EQ(extent_of(f).stretches[1].encoding, Encoding::kTagged);
-  EXPECT_EQ(extent_of(f).stretches[1].width, 4);
-  EXPECT_EQ(extent_of(f).stretches[1].elements, 2u);
+  EXPECT_EQ(stored_of(f).file_runs[1].encoding, Encoding::kTagged);
+  EXPECT_EQ(stored_of(f).file_runs[1].width, 4);
+  EXPECT_EQ(stored_of(f).file_runs[1].elements, 2u);
   EXPECT_EQ(bytes_of(f, 1), tagged(4, 5, one) + tagged(4, 5, one));
   EXPECT_EQ(bytes_of(f, 2), one);
 
   head = proto(TensorProto::INT64, {4}).SerializeAsString();
   onnx::Tensor i = read_tensor(head + tagged(7, 0, "\x05") + tagged(7, 0, "\xac\x02") + chunk(7, "\x01\xac\x02"));
-  ASSERT_EQ(extent_of(i).stretches.size(), 2u);
-  EXPECT_EQ(extent_of(i).stretches[0].width, 0);
-  EXPECT_EQ(extent_of(i).stretches[0].elements, 2u);
-  EXPECT_EQ(extent_of(i).stretches[1].elements, 2u);
+  ASSERT_EQ(stored_of(i).file_runs.size(), 2u);
+  EXPECT_EQ(stored_of(i).file_runs[0].width, 0);
+  EXPECT_EQ(stored_of(i).file_runs[0].elements, 2u);
+  EXPECT_EQ(stored_of(i).file_runs[1].elements, 2u);
 
   // dims are not packed by protobuf's writers, and may be
   std::string packed_dims = chunk(1, "\x02\x03") + "\x10\x03" + chunk(9, "abcdef");
   EXPECT_EQ(read_tensor(packed_dims).dims, (Shape{2, 3}));
 }
 
-// Read, laid out as an extent, and run: the numbers that the writer put in.
+// Read, placed as stored elements, and run: the numbers that the writer put in.
 TEST(OnnxTensor, NumbersComeBack) {
   Budget budget(4 << 20);
   auto ints = [&](const onnx::Tensor& tensor) { return evaluate_ints(tensor.data, budget); };

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "stream/file/file.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::stream {
 namespace {
@@ -15,7 +15,7 @@ RecipeRef stored(const Shape& dims, DType dtype = DType::kFloat32) {
   const uint64_t elements = element_count(dims), length = file_bytes(dtype, elements);
   std::vector<std::byte> bytes(length);
   for (size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
-  return recipe::extent(memory_source(std::move(bytes), "weights"), {{.bytes = length, .elements = elements}}, dtype,
+  return recipe::stored(memory_source(std::move(bytes), "weights"), {{.bytes = length, .elements = elements}}, dtype,
                         dims);
 }
 
@@ -32,14 +32,14 @@ void expect_whole(const RecipeRef& recipe, uint64_t bytes) {
   const auto lane = static_cast<uint64_t>(lane_bytes(recipe->dtype));
   std::vector<std::byte> expected(recipe->elements() * lane), made(expected.size(), std::byte{0xaa});
   Budget budget(8 << 20);
-  Pourer(recipe, budget).read(0, recipe->elements(), expected.data());
+  RecipeReader(recipe, budget).read(0, recipe->elements(), expected.data());
   std::vector<std::byte> lanes(bytes);
   uint64_t elements = 0;
   for (uint64_t i = 0; i < blocks->count(); ++i) {
     const Box box = blocks->at(i);
     ASSERT_LE(box.elements() * lane, bytes);
     elements += box.elements();
-    BoxPourer(blocks->recipe, budget).read(box, lanes.data());
+    BoxReader(blocks->recipe, budget).read(box, lanes.data());
     const std::byte* row = lanes.data();
     for_each_run(box, blocks->recipe->dims, [&](uint64_t first, uint64_t count) {
       std::memcpy(made.data() + first * lane, row, count * lane);

@@ -16,8 +16,8 @@ namespace {
 // Floats that are stored in a "file".
 RecipeRef stored(const std::vector<float>& values, Shape dims) {
   auto bytes = std::as_bytes(std::span(values));
-  Stretch all{.offset = 0, .bytes = bytes.size(), .elements = values.size()};
-  return recipe::extent(memory_source({bytes.begin(), bytes.end()}, "weights"), {all}, DType::kFloat32,
+  FileRun all{.offset = 0, .bytes = bytes.size(), .elements = values.size()};
+  return recipe::stored(memory_source({bytes.begin(), bytes.end()}, "weights"), {all}, DType::kFloat32,
                         std::move(dims));
 }
 
@@ -83,7 +83,7 @@ struct BrokenDisk : Source {
 };
 
 TEST(Measure, AnErrorInOneThreadReachesTheCaller) {
-  RecipeRef w = recipe::extent(std::make_shared<BrokenDisk>(), {{.offset = 0, .bytes = 4000, .elements = 1000}},
+  RecipeRef w = recipe::stored(std::make_shared<BrokenDisk>(), {{.offset = 0, .bytes = 4000, .elements = 1000}},
                                DType::kFloat32, {1000});
   for (int threads : {1, 3}) {
     Budget budget(16 << 20);

@@ -18,31 +18,31 @@ struct Keys : testing::Test {
     out.back() = static_cast<std::byte>(last);
     return out;
   }
-  static RecipeRef extent(std::shared_ptr<Source> source, uint64_t offset, int64_t elements) {
+  static RecipeRef stored(std::shared_ptr<Source> source, uint64_t offset, int64_t elements) {
     const uint64_t size = static_cast<uint64_t>(elements) * 4;
-    return recipe::extent(std::move(source), {{offset, size, static_cast<uint64_t>(elements)}}, DType::kFloat32,
+    return recipe::stored(std::move(source), {{offset, size, static_cast<uint64_t>(elements)}}, DType::kFloat32,
                           {elements});
   }
 };
 
 TEST_F(Keys, EqualBytesAtDifferentOffsetsAreEqual) {
   auto one = memory_source(bytes(400000, 1), "one"), same = memory_source(bytes(400000, 1), "same");
-  EXPECT_EQ(keys.key(extent(one, 0, 100000)), keys.key(extent(same, 0, 100000)));
-  EXPECT_EQ(keys.key(recipe::permute(recipe::reshape(extent(one, 0, 100000), {100, 1000}), {1, 0})),
-            keys.key(recipe::permute(recipe::reshape(extent(same, 0, 100000), {100, 1000}), {1, 0})));
+  EXPECT_EQ(keys.key(stored(one, 0, 100000)), keys.key(stored(same, 0, 100000)));
+  EXPECT_EQ(keys.key(recipe::permute(recipe::reshape(stored(one, 0, 100000), {100, 1000}), {1, 0})),
+            keys.key(recipe::permute(recipe::reshape(stored(same, 0, 100000), {100, 1000}), {1, 0})));
 }
 
 TEST_F(Keys, ADifferentLastByteGivesAnotherKey) {
   auto one = memory_source(bytes(400000, 1), "one"), other = memory_source(bytes(400000, 2), "other");
-  EXPECT_NE(keys.key(extent(one, 0, 100000)), keys.key(extent(other, 0, 100000)));
+  EXPECT_NE(keys.key(stored(one, 0, 100000)), keys.key(stored(other, 0, 100000)));
 }
 
 TEST_F(Keys, ShapesTypesAndStepsChangeTheKey) {
   auto one = memory_source(bytes(400000, 1), "one");
-  RecipeRef a = extent(one, 0, 100000);
+  RecipeRef a = stored(one, 0, 100000);
   EXPECT_NE(keys.key(a), keys.key(recipe::reshape(a, {100, 1000})));
   EXPECT_NE(keys.key(recipe::unary(Unary::kNeg, a)), keys.key(recipe::unary(Unary::kAbs, a)));
-  EXPECT_NE(keys.key(extent(one, 0, 1000)), keys.key(extent(one, 0, 1001)));
+  EXPECT_NE(keys.key(stored(one, 0, 1000)), keys.key(stored(one, 0, 1001)));
   EXPECT_EQ(budget.available(), budget.limit());
 }
 

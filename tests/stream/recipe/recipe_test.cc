@@ -20,7 +20,7 @@ std::shared_ptr<Source> file(uint64_t bytes) { return memory_source(std::vector<
 
 RecipeRef weights(const Shape& dims, DType dtype = DType::kFloat32) {
   uint64_t bytes = file_bytes(dtype, element_count(dims));
-  return recipe::extent(file(bytes), {{0, bytes, element_count(dims), Encoding::kRaw, 0}}, dtype, dims);
+  return recipe::stored(file(bytes), {{0, bytes, element_count(dims), Encoding::kRaw, 0}}, dtype, dims);
 }
 
 template <typename Step>
@@ -43,7 +43,7 @@ TEST(Recipe, PermutationsMergeAndIdentitiesAreRemoved) {
   RecipeRef twice = recipe::permute(once, {3, 0, 1, 2});
   EXPECT_EQ(std::get<step::Permute>(twice->step).perm, (Perm{1, 0, 2, 3}));
   EXPECT_EQ(twice->from[0], w);
-  EXPECT_TRUE(is<step::Extent>(recipe::permute(weights({4, 1, 6}), {1, 0, 2})));
+  EXPECT_TRUE(is<step::Stored>(recipe::permute(weights({4, 1, 6}), {1, 0, 2})));
 }
 
 TEST(Recipe, ShapeStepsMoveBelowElementwiseSteps) {
@@ -52,7 +52,7 @@ TEST(Recipe, ShapeStepsMoveBelowElementwiseSteps) {
   EXPECT_EQ(recipe::permute(cast, {1, 2, 0})->from[0], w);
   RecipeRef flat = recipe::reshape(recipe::unary(Unary::kNeg, w), {30});
   EXPECT_TRUE(is<step::Unary>(flat));
-  EXPECT_TRUE(is<step::Extent>(flat->from[0]));
+  EXPECT_TRUE(is<step::Stored>(flat->from[0]));
   RecipeRef permuted = recipe::permute(w, {2, 1, 0});
   RecipeRef shaped = recipe::reshape(recipe::reshape(permuted, {6, 5}), {3, 10});
   EXPECT_TRUE(is<step::Reshape>(shaped));
@@ -128,19 +128,19 @@ TEST(Recipe, ConcatenationsOfOneInputAreRemoved) {
   EXPECT_EQ(recipe::reduce(Reduction::kSum, w, {}), w);
 }
 
-TEST(Recipe, PlainExtents) {
-  EXPECT_NE(recipe::plain_extent(*recipe::reshape(weights({2, 3}), {6})), nullptr);
-  EXPECT_EQ(recipe::plain_extent(*recipe::permute(weights({2, 3}), {1, 0})), nullptr);
-  Stretch half{0, 12, 3, Encoding::kRaw, 0}, rest{12, 12, 3, Encoding::kRaw, 0};
-  EXPECT_EQ(recipe::plain_extent(*recipe::extent(file(24), {half, rest}, DType::kFloat32, {6})), nullptr);
+TEST(Recipe, PlainStored) {
+  EXPECT_NE(recipe::plain_stored(*recipe::reshape(weights({2, 3}), {6})), nullptr);
+  EXPECT_EQ(recipe::plain_stored(*recipe::permute(weights({2, 3}), {1, 0})), nullptr);
+  FileRun half{0, 12, 3, Encoding::kRaw, 0}, rest{12, 12, 3, Encoding::kRaw, 0};
+  EXPECT_EQ(recipe::plain_stored(*recipe::stored(file(24), {half, rest}, DType::kFloat32, {6})), nullptr);
 }
 
-TEST(Recipe, SlicesOfWholeRowsAreExtents) {
-  RecipeRef w = recipe::extent(file(4 + 4 * 60), {{4, 240, 60, Encoding::kRaw, 0}}, DType::kFloat32, {3, 4, 5});
+TEST(Recipe, SlicesOfWholeRowsAreStored) {
+  RecipeRef w = recipe::stored(file(4 + 4 * 60), {{4, 240, 60, Encoding::kRaw, 0}}, DType::kFloat32, {3, 4, 5});
   auto place = [&](std::vector<int64_t> begin, Shape size, std::vector<int64_t> stride) {
     const RecipeRef sliced = recipe::slice(w, begin, size, stride);
-    const step::Extent* part = recipe::plain_extent(*sliced);
-    return part ? std::pair(part->stretches[0].offset, part->stretches[0].bytes) : std::pair(uint64_t{0}, uint64_t{0});
+    const step::Stored* part = recipe::plain_stored(*sliced);
+    return part ? std::pair(part->file_runs[0].offset, part->file_runs[0].bytes) : std::pair(uint64_t{0}, uint64_t{0});
   };
   using Place = std::pair<uint64_t, uint64_t>;
   EXPECT_EQ(place({1, 0, 0}, {2, 4, 5}, {1, 1, 1}), Place(4 + 80, 160));
@@ -152,8 +152,8 @@ TEST(Recipe, SlicesOfWholeRowsAreExtents) {
   EXPECT_EQ(place({0, 0, 0}, {3, 4, 4}, {1, 1, 1}), Place());
 }
 
-TEST(Recipe, ExtentsMustHoldTheElements) {
-  auto make = [](Stretch stretch, DType dtype, Shape dims) { recipe::extent(file(100), {stretch}, dtype, dims); };
+TEST(Recipe, StoredDataMustHoldTheElements) {
+  auto make = [](FileRun file_run, DType dtype, Shape dims) { recipe::stored(file(100), {file_run}, dtype, dims); };
   make({4, 96, 24, Encoding::kRaw, 0}, DType::kFloat32, {24});
   make({0, 4, 7, Encoding::kRaw, 0}, DType::kInt4, {7});
   expect_error(Code::kMalformed, "behind the end of the file", [&] {

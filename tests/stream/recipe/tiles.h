@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "stream/recipe/reader.h"
+#include "stream/recipe/step_reader.h"
 
 namespace lowtide::stream {
 

@@ -3,7 +3,7 @@
 
 ``lowtide convert --progress-fd N`` writes to the file descriptor N, one JSON object a line:
 
-    {"event": "progress", "phase": "pour", "done": 1048576, "total": 4194304, "resident": 9437184}
+    {"event": "progress", "phase": "writing", "done": 1048576, "total": 4194304, "resident": 9437184}
     {"event": "done", "report": {...}}                        the last line of a conversion that succeeds
     {"event": "error", "kind": "malformed", "status": 6, "message": "...", ...}     of one that fails
 

@@ -32,7 +32,7 @@ TEST_F(MatmulTraits, BatchAxesBroadcast) {
   EXPECT_EQ(b.shape(b.batch_matmul(input({n, 4, 5}), input({3, 5, 7}))), (Shape{3, 4, 7}));
 }
 
-TEST_F(MatmulTraits, WrongExtentsAreMalformed) {
+TEST_F(MatmulTraits, WrongPlacesAreMalformed) {
   EXPECT_THROW(b.batch_matmul(input({2, 4, 5}), input({2, 6, 7})), stream::Error);
   EXPECT_THROW(b.batch_matmul(input({2, 4, 5}), input({3, 5, 7})), stream::Error);
   EXPECT_THROW(b.batch_matmul(input({5}), input({5, 7})), stream::Error);

@@ -9,7 +9,7 @@
 #include "layout/core/builder.h"
 #include "layout/core/builtin.h"
 #include "stream/error.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::core {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recipe made ready to run: a tree of readers, one for each step, that read boxes of their tensor on demand.
 //
-//     Pourer -> Reshape -> Permute -> Binary -> Extent -> a mapped window, or pread
+//     RecipeReader -> Reshape -> Permute -> Binary -> Stored -> a mapped window, or pread
 //                                        '----> Inline          each asks the next for the box it needs, tile by tile
 //
 // A box whose lanes stand one after the other in a file needs no copy: view() gives them where they are mapped.
@@ -68,10 +68,10 @@ class Tile {
   std::byte* data_;
 };
 
-class Reader {
+class StepReader {
  public:
-  explicit Reader(const Recipe& recipe);
-  virtual ~Reader() = default;
+  explicit StepReader(const Recipe& recipe);
+  virtual ~StepReader() = default;
   // Writes the box (not empty, inside the tensor) to `out`, dense and row-major, one lane an element. `out` is aligned
   // to the lane and does not overlap the tiles that `read` may take.
   virtual void read(const Box& box, std::byte* out) = 0;
@@ -99,7 +99,7 @@ class Reader {
   int lane_;
 };
 
-using ReaderRef = std::shared_ptr<Reader>;
+using StepReaderRef = std::shared_ptr<StepReader>;
 
 // The scratch that a recipe needs. `largest` is the size in bytes of its largest step. `kept`: a small operand of a
 // large step (the scale of a channel, a reduction) is worked out once and kept, not once for each tile.
@@ -110,6 +110,6 @@ struct Needs {
 };
 Needs needs_of(const Recipe& recipe);
 // Steps shared by several others are built once. `recipe` outlives the reader.
-ReaderRef make_reader(const Recipe& recipe, Scratch& scratch);
+StepReaderRef make_reader(const Recipe& recipe, Scratch& scratch);
 
 }  // namespace lowtide::stream

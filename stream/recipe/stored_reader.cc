@@ -29,11 +29,11 @@ constexpr uint64_t kCheckpointWords = 16 * 1024;   // words between two checkpoi
 constexpr uint64_t kMaxCheckpoints = 4096;         // or more, so that an index stays below 32 KiB
 constexpr size_t kMaxRuns = 1024;                  // runs gathered into one span
 
-// Bytes of a stretch, in order from `offset`, through a small window.
+// Bytes of a run, in order from `offset`, through a small window.
 class Bytes {
  public:
-  Bytes(const Source& source, const Stretch& stretch, std::byte* window, uint64_t window_bytes)
-      : source_(source), stretch_(stretch), window_(window), capacity_(window_bytes) {}
+  Bytes(const Source& source, const FileRun& file_run, std::byte* window, uint64_t window_bytes)
+      : source_(source), file_run_(file_run), window_(window), capacity_(window_bytes) {}
   void seek(uint64_t offset) {
     next_ = offset;
     filled_ = used_ = 0;
@@ -46,22 +46,22 @@ class Bytes {
   [[noreturn]] void malformed(const char* text) const {
     Where where;
     where.file = source_.name();
-    where.offset = stretch_.offset + offset();
+    where.offset = file_run_.offset + offset();
     throw Error(Code::kMalformed, text, where);
   }
 
  private:
   void fill() {
-    uint64_t rest = stretch_.bytes - next_;
+    uint64_t rest = file_run_.bytes - next_;
     if (rest == 0) malformed("tensor data end in the middle of an element");
     used_ = 0;
     filled_ = std::min(rest, capacity_);
-    source_.read_at(stretch_.offset + next_, {window_, filled_});
+    source_.read_at(file_run_.offset + next_, {window_, filled_});
     next_ += filled_;
   }
 
   const Source& source_;
-  const Stretch& stretch_;
+  const FileRun& file_run_;
   std::byte* window_;
   uint64_t capacity_;
   uint64_t next_ = 0, filled_ = 0, used_ = 0;  // offset behind the window; bytes in it; bytes of it used
@@ -77,28 +77,28 @@ uint64_t varint(Bytes& bytes) {
   bytes.malformed("a number of more than ten bytes in tensor data");
 }
 
-// Where decoding of a stretch of varints can start.
+// Where decoding of a run of varints can start.
 struct Index {
   uint64_t interval = 0;
   std::vector<uint64_t> offsets;            // of words 0, interval, 2 * interval, ...
   uint64_t next_word = 0, next_offset = 0;  // where the last read ended
 };
 
-class ExtentReader : public Reader {
+class StoredReader : public StepReader {
  public:
-  ExtentReader(const Recipe& recipe, const step::Extent& extent, Scratch& scratch)
-      : Reader(recipe),
-        source_(*extent.source),
-        stretches_(extent.stretches),
-        indexes_(stretches_.size()),
+  StoredReader(const Recipe& recipe, const step::Stored& stored, Scratch& scratch)
+      : StepReader(recipe),
+        source_(*stored.source),
+        file_runs_(stored.file_runs),
+        indexes_(file_runs_.size()),
         scratch_(scratch),
         per_word_(bits(dtype_) < 8 ? 8 / static_cast<uint64_t>(bits(dtype_)) : 1) {
     uint64_t first = 0;
     bool varints = false;
-    for (const Stretch& stretch : stretches_) {
+    for (const FileRun& file_run : file_runs_) {
       firsts_.push_back(first);
-      first += stretch.elements;
-      varints = varints || is_varint(stretch);
+      first += file_run.elements;
+      varints = varints || is_varint(file_run);
     }
     max_gap_ = varints ? kCheckpointWords : kMaxGapBytes / static_cast<uint64_t>(lane_);
   }
@@ -107,11 +107,11 @@ class ExtentReader : public Reader {
     if (bits(dtype_) < 8 || dtype_ == DType::kBool) return nullptr;  // their bytes are not their lanes
     const std::optional<Run> run = one_run(box, dims_);
     if (!run) return nullptr;
-    const size_t index = stretch_of(run->first);
-    const Stretch& stretch = stretches_[index];
+    const size_t index = file_run_of(run->first);
+    const FileRun& file_run = file_runs_[index];
     const uint64_t skip = run->first - firsts_[index], lane = static_cast<uint64_t>(lane_);
-    const uint64_t offset = stretch.offset + skip * lane, bytes = run->count * lane;
-    if (stretch.encoding != Encoding::kRaw || run->count > stretch.elements - skip || bytes < kLeastMapped)
+    const uint64_t offset = file_run.offset + skip * lane, bytes = run->count * lane;
+    if (file_run.encoding != Encoding::kRaw || run->count > file_run.elements - skip || bytes < kLeastMapped)
       return nullptr;
     source_.will_read(offset, bytes);
     return scratch_.window(source_, offset, bytes);
@@ -130,18 +130,18 @@ class ExtentReader : public Reader {
   }
 
  private:
-  static bool is_varint(const Stretch& stretch) {
-    return stretch.encoding == Encoding::kVarint || (stretch.encoding == Encoding::kTagged && stretch.width == 0);
+  static bool is_varint(const FileRun& file_run) {
+    return file_run.encoding == Encoding::kVarint || (file_run.encoding == Encoding::kTagged && file_run.width == 0);
   }
 
-  size_t stretch_of(uint64_t element) const {
+  size_t file_run_of(uint64_t element) const {
     return static_cast<size_t>(std::upper_bound(firsts_.begin(), firsts_.end(), element) - firsts_.begin()) - 1;
   }
 
   // Asks for a large box, rows apart included, before it is read piece by piece.
   void expect(const Box& box) const {
     const auto lane = static_cast<uint64_t>(lane_);
-    if (stretches_.size() != 1 || stretches_[0].encoding != Encoding::kRaw || box.elements() * lane < kLeastMapped)
+    if (file_runs_.size() != 1 || file_runs_[0].encoding != Encoding::kRaw || box.elements() * lane < kLeastMapped)
       return;
     const Shape strides = dense_strides(dims_);
     uint64_t first = 0, last = 0;
@@ -150,7 +150,7 @@ class ExtentReader : public Reader {
       last += static_cast<uint64_t>((box.begin[i] + box.size[i] - 1) * strides[i]);
     }
     const uint64_t bytes = file_bytes(dtype_, last + 1 - first);
-    if (bytes <= kMostAhead) source_.will_read(stretches_[0].offset + file_bytes(dtype_, first), bytes);
+    if (bytes <= kMostAhead) source_.will_read(file_runs_[0].offset + file_bytes(dtype_, first), bytes);
   }
 
   bool joins(uint64_t first, uint64_t count) const {
@@ -199,37 +199,37 @@ class ExtentReader : public Reader {
   }
 
   void read_flat(uint64_t first, uint64_t count, std::byte* out) {
-    for (size_t index = stretch_of(first); count > 0; ++index) {
-      const Stretch& stretch = stretches_[index];
-      uint64_t skip = first - firsts_[index], part = std::min(count, stretch.elements - skip);
-      read_stretch(index, skip, part, out);
+    for (size_t index = file_run_of(first); count > 0; ++index) {
+      const FileRun& file_run = file_runs_[index];
+      uint64_t skip = first - firsts_[index], part = std::min(count, file_run.elements - skip);
+      read_file_run(index, skip, part, out);
       first += part;
       count -= part;
       out = at(out, part);
     }
   }
 
-  void read_stretch(size_t index, uint64_t first, uint64_t count, std::byte* out) {
-    const Stretch& stretch = stretches_[index];
-    if (stretch.encoding == Encoding::kRaw) {
-      if (bits(dtype_) < 8) return read_packed(stretch, first, count, out);
+  void read_file_run(size_t index, uint64_t first, uint64_t count, std::byte* out) {
+    const FileRun& file_run = file_runs_[index];
+    if (file_run.encoding == Encoding::kRaw) {
+      if (bits(dtype_) < 8) return read_packed(file_run, first, count, out);
       auto lane = static_cast<uint64_t>(lane_);
-      source_.read_at(stretch.offset + first * lane, {out, count * lane});
+      source_.read_at(file_run.offset + first * lane, {out, count * lane});
       if (dtype_ == DType::kBool)
         std::transform(out, out + count, out, [](std::byte b) { return b != std::byte{} ? std::byte{1} : b; });
       return;
     }
-    if (is_varint(stretch)) return read_varints(index, first, count, out);
-    read_words(stretch, first, count, out);
+    if (is_varint(file_run)) return read_varints(index, first, count, out);
+    read_words(file_run, first, count, out);
   }
 
-  void read_packed(const Stretch& stretch, uint64_t first, uint64_t count, std::byte* out) {
+  void read_packed(const FileRun& file_run, uint64_t first, uint64_t count, std::byte* out) {
     Tile packed(scratch_);
     while (count > 0) {
       uint64_t skip = first % per_word_;
       uint64_t part = std::min(count, scratch_.tile_bytes() * per_word_ - skip);
       uint64_t bytes = (skip + part + per_word_ - 1) / per_word_;
-      source_.read_at(stretch.offset + first / per_word_, {packed.data(), bytes});
+      source_.read_at(file_run.offset + first / per_word_, {packed.data(), bytes});
       elementwise::unpack(dtype_, packed, skip, out, part);
       first += part;
       count -= part;
@@ -238,23 +238,23 @@ class ExtentReader : public Reader {
   }
 
   // Words of fixed width, each behind a tag or not.
-  void read_words(const Stretch& stretch, uint64_t first, uint64_t count, std::byte* out) {
-    uint64_t tag = stretch.encoding == Encoding::kTagged ? 1 : 0, width = tag + stretch.width;
+  void read_words(const FileRun& file_run, uint64_t first, uint64_t count, std::byte* out) {
+    uint64_t tag = file_run.encoding == Encoding::kTagged ? 1 : 0, width = tag + file_run.width;
     Tile words(scratch_);
     uint64_t most = scratch_.tile_bytes() / width, end = first + count;
     for (uint64_t word = first / per_word_; word * per_word_ < end;) {
       uint64_t part = std::min(most, (end + per_word_ - 1) / per_word_ - word);
-      source_.read_at(stretch.offset + word * width, {words.data(), part * width});
+      source_.read_at(file_run.offset + word * width, {words.data(), part * width});
       for (uint64_t i = 0; i < part; ++i, ++word) put(words + i * width + tag, word, first, end, out);
     }
   }
 
   void read_varints(size_t index, uint64_t first, uint64_t count, std::byte* out) {
-    const Stretch& stretch = stretches_[index];
-    bool tagged = stretch.encoding == Encoding::kTagged;
-    uint64_t words = (stretch.elements + per_word_ - 1) / per_word_, end = first + count;
+    const FileRun& file_run = file_runs_[index];
+    bool tagged = file_run.encoding == Encoding::kTagged;
+    uint64_t words = (file_run.elements + per_word_ - 1) / per_word_, end = first + count;
     Tile window(scratch_);
-    Bytes bytes(source_, stretch, window, scratch_.tile_bytes());
+    Bytes bytes(source_, file_run, window, scratch_.tile_bytes());
     Index& known = indexes_[index];
     uint64_t word = start(known, words, first / per_word_);
     bytes.seek(known.next_offset);
@@ -267,7 +267,7 @@ class ExtentReader : public Reader {
     }
     known.next_word = word;
     known.next_offset = bytes.offset();
-    if (word == words && known.next_offset != stretch.bytes)
+    if (word == words && known.next_offset != file_run.bytes)
       bytes.malformed("tensor data go on behind their last element");
   }
 
@@ -296,8 +296,8 @@ class ExtentReader : public Reader {
   }
 
   const Source& source_;
-  const std::vector<Stretch>& stretches_;
-  std::vector<uint64_t> firsts_;  // element at which each stretch begins
+  const std::vector<FileRun>& file_runs_;
+  std::vector<uint64_t> firsts_;  // element at which each run begins
   std::vector<Index> indexes_;
   Scratch& scratch_;
   uint64_t per_word_, max_gap_;
@@ -307,8 +307,8 @@ class ExtentReader : public Reader {
 
 }  // namespace
 
-ReaderRef make_step_reader(const Recipe& recipe, const step::Extent& step, const Readers&, Scratch& scratch) {
-  return std::make_shared<ExtentReader>(recipe, step, scratch);
+StepReaderRef make_step_reader(const Recipe& recipe, const step::Stored& step, const StepReaders&, Scratch& scratch) {
+  return std::make_shared<StoredReader>(recipe, step, scratch);
 }
 
 }  // namespace lowtide::stream

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "stream/error.h"
 #include "stream/recipe/elementwise.h"
-#include "stream/recipe/reader.h"
+#include "stream/recipe/step_reader.h"
 
 namespace lowtide::stream {
 namespace {
@@ -34,7 +34,7 @@ Needs with_packing(Needs needs, DType dtype) {
 
 // Reads a box by way of mapped windows, none of which stays open. What a window could not give is an error, and so is
 // what was computed from the zeros in its place.
-void read_box(Reader& reader, Scratch& scratch, const Box& box, std::byte* out) {
+void read_box(StepReader& reader, Scratch& scratch, const Box& box, std::byte* out) {
   try {
     reader.read(box, out);
   } catch (const Error&) {
@@ -47,7 +47,7 @@ void read_box(Reader& reader, Scratch& scratch, const Box& box, std::byte* out) 
 }  // namespace
 
 // The flat range is a box of the tensor reshaped to one axis.
-struct Pourer::Impl {
+struct RecipeReader::Impl {
   Impl(const RecipeRef& original, Budget& budget)
       : dims(original->dims),
         recipe(recipe::reshape(original, {static_cast<int64_t>(original->elements())})),
@@ -74,15 +74,15 @@ struct Pourer::Impl {
   RecipeRef recipe;
   Needs needs;
   Scratch scratch;
-  ReaderRef reader;
+  StepReaderRef reader;
   Budget& owner;
   Budget::Lease aligned, unpacked;  // taken when they are first needed
 };
 
-Pourer::Pourer(const RecipeRef& recipe, Budget& budget) : impl_(std::make_unique<Impl>(recipe, budget)) {}
-Pourer::~Pourer() = default;
+RecipeReader::RecipeReader(const RecipeRef& recipe, Budget& budget) : impl_(std::make_unique<Impl>(recipe, budget)) {}
+RecipeReader::~RecipeReader() = default;
 
-void Pourer::read(uint64_t first, uint64_t count, std::byte* lanes) {
+void RecipeReader::read(uint64_t first, uint64_t count, std::byte* lanes) {
   uint64_t elements = impl_->recipe->elements();
   if (first > elements || count > elements - first) throw Error(Code::kInternal, "a read behind the end of a tensor");
   if (count == 0) return;
@@ -91,7 +91,7 @@ void Pourer::read(uint64_t first, uint64_t count, std::byte* lanes) {
   aligned ? impl_->read_box(first, count, lanes) : impl_->read_misaligned(first, count, lanes);
 }
 
-void Pourer::read_file_bytes(uint64_t first, uint64_t count, std::byte* out) {
+void RecipeReader::read_file_bytes(uint64_t first, uint64_t count, std::byte* out) {
   DType dtype = impl_->recipe->dtype;
   if (bits(dtype) >= 8) return read(first, count, out);
   auto per_byte = static_cast<uint64_t>(8 / bits(dtype));
@@ -113,7 +113,7 @@ void Pourer::read_file_bytes(uint64_t first, uint64_t count, std::byte* out) {
   }
 }
 
-uint64_t Pourer::good_count(uint64_t bytes) const {
+uint64_t RecipeReader::good_count(uint64_t bytes) const {
   uint64_t elements = impl_->recipe->elements();
   auto lane = static_cast<uint64_t>(lane_bytes(impl_->recipe->dtype));
   uint64_t most = std::max<uint64_t>(bytes / lane, 1);
@@ -131,7 +131,7 @@ uint64_t Pourer::good_count(uint64_t bytes) const {
   return std::min(std::max(most / unit, uint64_t{1}) * unit, elements);
 }
 
-struct BoxPourer::Impl {
+struct BoxReader::Impl {
   Impl(RecipeRef original, Budget& budget)
       : recipe(std::move(original)),
         needs(needs_of(*recipe)),
@@ -141,13 +141,13 @@ struct BoxPourer::Impl {
   RecipeRef recipe;
   Needs needs;
   Scratch scratch;
-  ReaderRef reader;
+  StepReaderRef reader;
 };
 
-BoxPourer::BoxPourer(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
-BoxPourer::~BoxPourer() = default;
+BoxReader::BoxReader(RecipeRef recipe, Budget& budget) : impl_(std::make_unique<Impl>(std::move(recipe), budget)) {}
+BoxReader::~BoxReader() = default;
 
-void BoxPourer::read(const Box& box, std::byte* lanes) { read_box(*impl_->reader, impl_->scratch, box, lanes); }
+void BoxReader::read(const Box& box, std::byte* lanes) { read_box(*impl_->reader, impl_->scratch, box, lanes); }
 
 uint64_t least_scratch(const Recipe& recipe) {
   const Needs needs = with_packing(needs_of(recipe), recipe.dtype);
@@ -159,7 +159,7 @@ bool is_small(const Recipe& recipe) { return recipe.elements() <= kSmallElements
 std::vector<std::byte> evaluate(const RecipeRef& recipe, Budget& budget) {
   if (!is_small(*recipe)) throw Error(Code::kInternal, "a large constant is evaluated early");
   std::vector<std::byte> lanes(recipe->elements() * static_cast<uint64_t>(lane_bytes(recipe->dtype)));
-  Pourer(recipe, budget).read(0, recipe->elements(), lanes.data());
+  RecipeReader(recipe, budget).read(0, recipe->elements(), lanes.data());
   return lanes;
 }
 

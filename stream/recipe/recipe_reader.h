@@ -17,12 +17,12 @@
 namespace lowtide::stream {
 
 // Reads ranges of a recipe's flat, row-major elements. Takes its scratch tiles from the budget.
-class Pourer {
+class RecipeReader {
  public:
-  Pourer(const RecipeRef& recipe, Budget& budget);
-  ~Pourer();
-  Pourer(const Pourer&) = delete;
-  Pourer& operator=(const Pourer&) = delete;
+  RecipeReader(const RecipeRef& recipe, Budget& budget);
+  ~RecipeReader();
+  RecipeReader(const RecipeReader&) = delete;
+  RecipeReader& operator=(const RecipeReader&) = delete;
 
   // Elements [first, first + count) into `lanes` (count * lane_bytes(dtype) bytes), in any order of calls. Slower, and
   // with a further tile, when `lanes` is not aligned to the lane. One thread at a time.
@@ -40,12 +40,12 @@ class Pourer {
 };
 
 // Reads boxes of a recipe's dims, not empty, as dense lanes; `lanes` is aligned to the lane. One thread at a time.
-class BoxPourer {
+class BoxReader {
  public:
-  BoxPourer(RecipeRef recipe, Budget& budget);
-  ~BoxPourer();
-  BoxPourer(const BoxPourer&) = delete;
-  BoxPourer& operator=(const BoxPourer&) = delete;
+  BoxReader(RecipeRef recipe, Budget& budget);
+  ~BoxReader();
+  BoxReader(const BoxReader&) = delete;
+  BoxReader& operator=(const BoxReader&) = delete;
 
   void read(const Box& box, std::byte* lanes);
 
@@ -54,7 +54,7 @@ class BoxPourer {
   std::unique_ptr<Impl> impl_;
 };
 
-// The least that a pourer of this recipe takes from its budget.
+// The least that a reader of this recipe takes from its budget.
 uint64_t least_scratch(const Recipe& recipe);
 
 bool is_small(const Recipe& recipe);  // at most kSmallElements

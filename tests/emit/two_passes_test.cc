@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "emit/two_passes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+
+#include "emit/tflite_writer.h"
+#include "emit/verify.h"
+#include "stream/error.h"
+#include "tests/emit/models.h"
+
+namespace lowtide::emit {
+namespace {
+
+namespace fs = std::filesystem;
+using core::DType;
+using core::Kind;
+using stream::RecipeRef;
+
+constexpr uint64_t kMebi = uint64_t{1} << 20;
+
+RecipeRef transposed_ramp(int64_t rows, int64_t columns) {
+  const auto elements = static_cast<size_t>(rows * columns);
+  return stream::recipe::permute(stored(ramp(elements, 1, 1e-3F), {columns, rows}), {1, 0});
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class TwoPassesFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::path(testing::TempDir()) / "two_passes" / testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  fs::path folder_;
+};
+
+TEST(TwoPasses, AreForMatricesWithSpaceInFront) {
+  const RecipeRef matrix = transposed_ramp(700, 601);
+  const uint64_t bytes = 700 * 601 * 4;
+  const auto made = [&](const RecipeRef& recipe, stream::Range space) {
+    return two_passes_of(recipe, 5 * kMebi, space, kMebi, 2 * kMebi);
+  };
+  const std::optional<TwoPasses> passes = made(matrix, {100, 100 + bytes});
+  ASSERT_TRUE(passes);
+  EXPECT_EQ(passes->space, 100);
+  EXPECT_EQ(passes->bytes(), bytes);
+  EXPECT_LE(passes->band_bytes(), kMebi);
+  EXPECT_EQ(passes->bands(), 2);
+  EXPECT_EQ(passes->chunks(), 2);
+  EXPECT_LE(passes->chunk_buffer_bytes(), 2 * kMebi);
+  EXPECT_EQ(made(matrix, {0, 4 * kMebi})->space % 4096, 0);
+  EXPECT_LE(made(matrix, {0, 4 * kMebi})->space + bytes, 4 * kMebi);
+  EXPECT_TRUE(made(stream::recipe::reshape(matrix, {7, 100, 601}), {0, 4 * kMebi}));
+  EXPECT_FALSE(made(matrix, {100, 99 + bytes}));
+  EXPECT_FALSE(made(matrix, {100, 0}));
+  EXPECT_FALSE(made(stream::recipe::permute(matrix, {1, 0}), {0, 4 * kMebi}));  // not transposed
+  EXPECT_FALSE(made(transposed_ramp(4001, 61), {0, 4 * kMebi}));                // a chunk has long rows of the input
+  EXPECT_FALSE(made(transposed_ramp(50001, 13), {0, 4 * kMebi}));               // a band has short rows
+  EXPECT_FALSE(two_passes_of(matrix, 5 * kMebi, {0, 4 * kMebi}, 32 << 10, 32 << 10));
+}
+
+TEST_F(TwoPassesFile, TheSecondPassGivesTheResult) {
+  const RecipeRef matrix = transposed_ramp(700, 601);
+  const uint64_t bytes = matrix->elements() * 4;
+  stream::Budget budget(8 * kMebi);
+  const std::optional<TwoPasses> passes = two_passes_of(matrix, 2 * kMebi, {0, 2 * kMebi}, 200'000, 300'000);
+  ASSERT_TRUE(passes);
+  stream::OutFile out(folder_ / "out", 2 * kMebi + bytes);
+  std::vector<std::byte> buffer(std::max(passes->band_bytes(), passes->chunk_buffer_bytes())), whole(bytes);
+  stream::BoxReader reader(matrix, budget);
+  for (uint64_t i = 0; i < passes->bands(); ++i) write_band(*passes, i, reader, buffer, out);
+  uint64_t written = 0;
+  for (uint64_t i = passes->chunks(); i-- > 0;) written += write_chunk(*passes, i, buffer, out);
+  EXPECT_EQ(written, bytes);
+  out.commit();
+  stream::RecipeReader(matrix, budget).read(0, matrix->elements(), whole.data());
+  const std::string text = text_of(folder_ / "out");
+  EXPECT_TRUE(text.substr(2 * kMebi) == std::string_view(reinterpret_cast<const char*>(whole.data()), bytes));
+}
+
+// Matrices of odd sizes, with gaps behind them, small constants, and one that is copied.
+Made matrices(const RecipeRef& behind = transposed_ramp(703, 611)) {
+  Made m;
+  const auto add = [&](const RecipeRef& recipe) {
+    m.op(Kind::kAbs, {m.graph->add_constant(recipe)}, core::NoOptions{}, recipe->dtype, recipe->dims);
+  };
+  add(stored(ramp(7, 1, 1), {7}));
+  add(transposed_ramp(701, 607));
+  add(stored(ramp(3, 2, 1), {3}));
+  add(stored(ramp(100'003, 2, 1), {100'003}));
+  add(stream::recipe::cast(transposed_ramp(1403, 609), DType::kFloat16));
+  add(stream::recipe::permute(stream::recipe::cast(stored(ramp(1501 * 1003, 3, 1e-4F), {1501, 1003}), DType::kFloat16),
+                              {1, 0}));
+  add(stored(ramp(5, 2, 1), {5}));
+  add(transposed_ramp(699, 605));
+  add(behind);
+  m.output(m.op(Kind::kAbs, {m.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}), "y");
+  return m;
+}
+
+TEST_F(TwoPassesFile, ModelsAreTheSameForEveryBudgetAndNumberOfThreads) {
+  const Made made = matrices();
+  const auto write = [&](bool external, int threads, uint64_t bytes) {
+    WriteOptions options;
+    options.external_buffers = external;
+    options.threads = threads;
+    if (threads == 3) options.on_verified = [](const VerifiedTensor& tensor) { EXPECT_FALSE(tensor.difference); };
+    stream::Budget budget(bytes);
+    write_tflite(*made.model, folder_ / "m.tflite", budget, options);
+    EXPECT_LE(budget.high_water(), bytes);
+    return text_of(folder_ / "m.tflite");
+  };
+  for (bool external : {false, true}) {
+    const std::string expected = write(external, 1, 256 << 10);  // chunks too small for two passes
+    for (uint64_t bytes : {kMebi, 8 * kMebi, 32 * kMebi})
+      for (int threads : {1, 3}) {
+        EXPECT_TRUE(write(external, threads, bytes) == expected) << bytes << " bytes, " << threads << " threads";
+      }
+  }
+}
+
+// Fails at its `last` read: in a band, while other threads wait for the end of the pass or have one of their own.
+struct FailingAtLast : stream::Source {
+  FailingAtLast(uint64_t bytes, int last) : bytes_(bytes), left_(last) {}
+  uint64_t size() const override { return bytes_; }
+  const std::string& name() const override { return name_; }
+  void read_at(uint64_t, std::span<std::byte> out) const override {
+    if (--left_ <= 0) throw stream::Error(stream::Code::kIo, "the disk is gone");
+    std::fill(out.begin(), out.end(), std::byte{});
+  }
+  uint64_t bytes_;
+  mutable std::atomic<int> left_;
+  std::string name_ = "failing";
+};
+
+TEST_F(TwoPassesFile, AnErrorInOneThreadEndsAll) {
+  constexpr int64_t kRows = 703, kColumns = 611;
+  for (int last : {1, 2, 3, 5, 7})
+    for (int threads : {1, 2, 5}) {
+      auto source = std::make_shared<FailingAtLast>(kRows * kColumns * 4, last);
+      const RecipeRef stored_matrix =
+          stream::recipe::stored(source, {{.offset = 0, .bytes = kRows * kColumns * 4, .elements = kRows * kColumns}},
+                                 DType::kFloat32, {kColumns, kRows});
+      const Made made = matrices(stream::recipe::permute(stored_matrix, {1, 0}));
+      WriteOptions options;
+      options.threads = threads;
+      stream::Budget budget(32 * kMebi);
+      try {
+        write_tflite(*made.model, folder_ / "m.tflite", budget, options);
+        FAIL();
+      } catch (const stream::Error& error) {
+        EXPECT_THAT(error.what(), testing::HasSubstr("the disk is gone"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("tensor '"));
+      }
+      EXPECT_TRUE(fs::is_empty(folder_));
+    }
+}
+
+}  // namespace
+}  // namespace lowtide::emit
