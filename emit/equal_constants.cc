@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "emit/verify.h"
-#include "stream/recipe/pour.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::emit {
 namespace {

@@ -116,7 +116,7 @@ VerifiedTensor compare_constants(const stream::RecipeRef& expected, const stream
 std::string digest_of(const stream::RecipeRef& constant, stream::Budget& budget, Progress* progress) {
   const uint64_t window = std::clamp(budget.available() / 8 / 4096 * 4096, kMinWindow, kMaxWindow);
   const auto bytes = budget.take(window, "comparing");
-  stream::Pourer recipe(constant, budget);
+  stream::RecipeReader recipe(constant, budget);
   const uint64_t elements = constant->elements(), step = recipe.good_count(window / 2);
   Digest digest;
   for (uint64_t first = 0; first < elements; first += step) {

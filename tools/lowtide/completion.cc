@@ -9,7 +9,7 @@ namespace {
 
 enum class Values { kNone, kChoices, kFiles, kFolders, kOther };
 
-Values values_of(const OptionDescription& option) {
+Values values_of_option(const OptionDescription& option) {
   if (!option.takes_value()) return Values::kNone;
   if (!option.choices.empty()) return Values::kChoices;
   if (option.type == "FILE") return Values::kFiles;
@@ -56,7 +56,7 @@ std::string command_names(const ProgramDescription& program) {
 // ---- bash ----
 
 std::string bash_action(const OptionDescription& option) {
-  switch (values_of(option)) {
+  switch (values_of_option(option)) {
     case Values::kChoices:
       return fmt::format("_lowtide_words '{}'", fmt::join(option.choices, " "));
     case Values::kFiles:
@@ -144,7 +144,7 @@ std::string zsh_text(const std::string& text) {
 
 std::string zsh_values(const OptionDescription& option) {
   const std::string head = fmt::format(":{}:", zsh_text(option.is_positional() ? option.argument : option.type));
-  switch (values_of(option)) {
+  switch (values_of_option(option)) {
     case Values::kNone:
       return {};
     case Values::kChoices:
@@ -182,7 +182,7 @@ std::string zsh_command(const CommandDescription& command) {
 std::string fish_text(const std::string& text) { return "'" + replaced(first_words(text), "\\'", "\\") + "'"; }
 
 std::string fish_values(const OptionDescription& option) {
-  switch (values_of(option)) {
+  switch (values_of_option(option)) {
     case Values::kNone:
       return {};
     case Values::kChoices:
@@ -265,11 +265,11 @@ std::string fish_completion(const ProgramDescription& program) {
     for (const OptionDescription& option : command.options) {
       if (!option.is_positional())
         out += fish_option(condition, option);
-      else if (values_of(option) == Values::kFiles)
+      else if (values_of_option(option) == Values::kFiles)
         out += fmt::format("complete -c lowtide -n '{}' -F\n", condition);
-      else if (values_of(option) == Values::kFolders)
+      else if (values_of_option(option) == Values::kFolders)
         out += fmt::format("complete -c lowtide -n '{}' -a '(__fish_complete_directories)'\n", condition);
-      else if (values_of(option) == Values::kChoices)
+      else if (values_of_option(option) == Values::kChoices)
         out += fmt::format("complete -c lowtide -n '{}' -a '{}'\n", condition, fmt::join(option.choices, " "));
     }
   }

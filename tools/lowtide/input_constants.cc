@@ -166,7 +166,7 @@ RecipeRef from_npy(onnx::Model& model, const std::string& path) {
     bad_npy(path,
             fmt::format("it has {} bytes of elements; its shape needs {}", source->size() - prefix - length, bytes));
   model.sources.push_back(source);
-  return stream::recipe::extent(std::move(source), {{.offset = prefix + length, .bytes = bytes, .elements = elements}},
+  return stream::recipe::stored(std::move(source), {{.offset = prefix + length, .bytes = bytes, .elements = elements}},
                                 type->dtype, std::move(shape));
 }
 
