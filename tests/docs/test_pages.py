@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of README.md and docs: blocks marked `sh` run, in the order of their page, in a folder of their own.
 
-Blocks without a mark are not run: they build, install or need a mirror, and the check does those itself. The page docs/python.md,
-whose blocks are Python too, has its own test (tests/python/test_docs.py).
+Blocks without a mark are not run: they build, install or need a mirror, and the check does those itself. Pages whose blocks
+are Python too have their own test (tests/python/test_docs.py).
 """
 
 import os
@@ -16,7 +16,8 @@ import pytest
 from tests.support import converter
 
 ROOT = converter.ROOT
-PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.name != "python.md"]
+OWN_TEST = {"python.md", "quantization.md"}
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.name not in OWN_TEST]
 
 
 def blocks(page):

@@ -197,7 +197,9 @@ def test_inspection(network):
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
         report = read(network / "i.html")
         listed = json.loads(converter.run("inspect", model, "--json", cwd=network).stdout)
-        assert report["format"] == listed["format"] and report["facts"] == listed["facts"]
+        assert report["format"] == listed["format"] and report["facts"] == {
+            name: str(value) for name, value in listed["facts"].items()
+        }
         assert [op["op"] for op in report["graphs"][0]["operators"]] == [
             op["op"] for op in listed["graphs"][0]["operators"]
         ]

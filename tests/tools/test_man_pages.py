@@ -45,10 +45,10 @@ def test_no_warnings(pages):
 def test_a_page_has_what_help_has(command, pages):
     text = formatted(pages / f"lowtide-{command}.1")
     lines = converter.run(command, "--help").stdout.splitlines()
-    options = {name for line in lines for name in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", line)}
+    options = {name for line in lines for name in re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)", line)}
     assert len(options) >= 3
     assert not {name for name in options if not re.search(rf"{name}\b", text)}
-    assert re.search(r"\bNAME\n +lowtide-" + command + " - ", text)
+    assert re.search(r"\bNAME\n +lowtide-" + command + " +- +", text)
     examples = [line for line in lines[lines.index("Examples:") + 1 :] if line]
     assert all(line.strip() in text for line in examples)
     first = next(line for line in lines if line.startswith("Usage: "))

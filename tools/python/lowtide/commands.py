@@ -174,7 +174,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "weights_exclude": _texts,
         "zstd_level": lambda name, value: [_number(name, value)],
         "max_zstd_ratio": lambda name, value: [_number(name, value)],
-        "io": lambda name, value: [_text(name, value)],
+        "io": _texts,
         "report": lambda name, value: [_path(name, value)],
         "html": lambda name, value: [_path(name, value)],
         "output": lambda name, value: [_path(name, value)],
@@ -337,7 +337,8 @@ def convert(
     weights_exclude: str | Sequence[str] | None = None,
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
-    io: str | None = None,
+    io: str | Sequence[str] | None = None,
+    require_integer: bool = False,
     follow_links: PathLike | None = None,
     log: PathLike | None = None,
     zstd_level: int | None = None,
@@ -390,8 +391,11 @@ def convert(
         Weights behind the flatbuffer whatever the size.
     max_zstd_ratio : int, optional
         Refuse .zst input that decompresses to more than so many times its size; 0 is no limit.
-    io : str, optional
-        How the model's files are read: "mmap" or "pread".
+    io : str or sequence of str, optional
+        "int8", "uint8" or "float": the type of a quantized model's inputs and outputs. "mmap" or "pread": how the
+        model's files are read.
+    require_integer : bool
+        Refuse a model of which an operator is computed in floats.
     follow_links : path, optional
         Folder inside which symbolic links of external data are followed.
     log : path, optional
@@ -510,7 +514,8 @@ def check(
     weights_exclude: str | Sequence[str] | None = None,
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
-    io: str | None = None,
+    io: str | Sequence[str] | None = None,
+    require_integer: bool = False,
     follow_links: PathLike | None = None,
     log: PathLike | None = None,
 ) -> None:
