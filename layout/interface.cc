@@ -222,7 +222,7 @@ void take_raw_images(onnx::Model& model, const RawImages& images) {
     auto constant = [&](const char* what, const std::vector<float>& values) {
       stream::Shape shape(input.dims.size(), 1);
       if (values.size() > 1) shape[channel_axis(input, values.size())] = static_cast<int64_t>(values.size());
-      const std::string label = fmt::format("{}/{}", name, what);
+      std::string label = fmt::format("{}/{}", name, what);
       graph.initializers.push_back({.name = label,
                                     .dtype = stream::DType::kFloat32,
                                     .dims = shape,

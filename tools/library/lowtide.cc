@@ -167,10 +167,9 @@ Planned plan(const fs::path& model, const fs::path& output, const ConvertOptions
   if (!converted.refused.empty()) {
     std::vector<RefusedNode> nodes;
     for (const stream::Unsupported& refused : converted.refused) nodes.push_back(refused_node(refused));
-    throw Error(ErrorKind::kUnsupported,
-                fmt::format("{}: {} nodes cannot be converted; the first: {}", model.string(), nodes.size(),
-                            message_of(converted.refused.front())),
-                std::move(nodes));
+    std::string text = fmt::format("{}: {} nodes cannot be converted; the first: {}", model.string(), nodes.size(),
+                                   message_of(converted.refused.front()));
+    throw Error(ErrorKind::kUnsupported, std::move(text), std::move(nodes));
   }
   out.conversion.notes = std::move(converted.notes);
   emit::WriteOptions write;

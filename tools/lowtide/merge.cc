@@ -71,7 +71,7 @@ std::vector<std::string> of_model(const std::string& option, const std::vector<s
 
 ConversionOptions options_of(const MergeCommand& command, const std::vector<NamedModel>& models,
                              const NamedModel& model) {
-  ConversionOptions options = command;
+  ConversionOptions options = static_cast<const ConversionOptions&>(command);
   options.input = model.path;
   options.shapes = of_model("--shape", command.shapes, models, model);
   options.layouts = of_model("--layout", command.layouts, models, model);
