@@ -22,7 +22,7 @@ struct IntegerConstant {
   bool all_zero_points_fit() const;  // the type of the integers
 };
 
-// Nullopt when the recipe is no dequantized integers, or has steps between that change elements.
+// Nullopt when the elements are not dequantized integers, or a step behind that changes them.
 // Reads zero points, at most stream::kSmallElements.
 std::optional<IntegerConstant> integer_constant(const stream::RecipeRef& floats, stream::Budget& budget);
 

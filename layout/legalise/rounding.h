@@ -2,7 +2,7 @@
 // QUANTIZE and DEQUANTIZE written out as the formula that ONNX defines: divide, round half to even, keep in range, add
 // the zero point. The kernels multiply by the inverse, round halves in different ways, and turn infinities into 0: off
 // by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), and
-// in graphs of which nothing is computed in integers, where exact numbers cost nothing else.
+// in graphs without integer kernels.
 #pragma once
 
 #include <map>

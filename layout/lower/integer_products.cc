@@ -57,6 +57,11 @@ IntegerOperand integer_operand(Lowering& lo, Val x, Val zero, int axis) {
   const Val numbers = as_floats(lo, x);
   if (!zero) return {numbers, std::max(-all.least, all.most)};
   if (lo.dtype(zero) != lo.dtype(x)) lo.malformed("an operand and its zero point must have the same type");
+  if (lo.rank(zero) == 1) {
+    const Dim count = lo.b.dim(zero, 0), extent = lo.b.dim(x, axis);
+    if (stream::is_static(count) && stream::is_static(extent) && count != 1 && count != extent)
+      lo.malformed(fmt::format("there are {} zero points for an axis of {} elements", count, extent));
+  }
   Range zeros = all;
   if (auto known = lo.numbers(zero); known && !known->empty()) {
     const auto [least, most] = std::minmax_element(known->begin(), known->end());
@@ -150,6 +155,8 @@ RealWeights real_weights(Lowering& lo, size_t at, size_t bias_at, float data_sca
   const auto scale = lo.numbers(lo.input(at + 1));
   const auto zero = lo.has_input(at + 2) ? lo.numbers(lo.input(at + 2)) : std::optional(std::vector<double>{0});
   if (!b.is_constant(weights) || !scale || !zero || scale->empty() || zero->empty()) return {};
+  if (lo.has_input(at + 2) && lo.dtype(lo.input(at + 2)) != lo.dtype(weights)) return {};
+  if (scale->size() > 1 && zero->size() > 1 && scale->size() != zero->size()) return {};
   const Val bias = lo.optional_input(bias_at);
   if (bias && (!b.is_constant(bias) || lo.dtype(bias) != DType::kInt32 || lo.rank(bias) != 1)) return {};
   const Dim channels = lo.b.dim(weights, axis);

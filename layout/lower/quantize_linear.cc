@@ -49,7 +49,7 @@ void check_scales(Lowering& lo, Val x, const Grid& grid) {
   for (size_t i = 0; i < grid.known_scale->size(); ++i) {
     const auto scale = static_cast<float>((*grid.known_scale)[i]);
     const bool is_zero_weight = scale == 0 && lo.b.is_constant(x);
-    const bool is_small_weight = lo.b.is_constant(x) && scale > 0;
+    const bool is_small_weight = lo.b.is_constant(x) && scale > 0 && std::isfinite(scale);
     if ((scale > 0 && std::isnormal(scale)) || is_zero_weight || is_small_weight) continue;
     lo.malformed(fmt::format("input 1 ('{}') must be a positive number, and not subnormal; element {} is {}",
                              lo.node.inputs[1], i, scale));

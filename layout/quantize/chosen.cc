@@ -22,6 +22,13 @@ bool is_data(const Op& op, size_t input) {
   return core::has_input(op, input) && core::builtin(op.kind).inputs[input] == Role::kData;
 }
 
+// Whether the limits of a fused activation are on every grid: 0 is, 6 may be between two steps.
+bool is_limited_on_the_grid(const Op& op) {
+  if (core::builtin(op.kind).activation == core::kNoActivation) return true;
+  const core::Activation activation = core::fused_activation(op);
+  return activation == core::Activation::kNone || activation == core::Activation::kRelu;
+}
+
 // Whether each element of a constant is on the grid, to the last bit.
 bool is_on_grid(Rewriter& rewriter, ValueId constant, const TensorGrid& grid) {
   if (const auto integers = core::integer_constant(rewriter.value(constant).constant, rewriter.graph.budget)) {
@@ -86,7 +93,7 @@ ValueId push_one(Rewriter& rewriter, Kind kind, ValueId in, DType dtype, const c
 
 bool choose_integers(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
-  if (!chooses(op)) return false;
+  if (!chooses(op) || !is_limited_on_the_grid(op)) return false;
   rewriter.b.origin = op.origin;
   std::optional<TensorGrid> grid;
   std::vector<ValueId> roots(op.inputs.size(), core::kAbsent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A constant tensor as a recipe: where its bytes lie and what is still to be done to them (design.md section 1).
+// A constant tensor as a recipe: where its bytes are and what is still to be done to them (docs/architecture.md).
 //
 // What changes each element by itself stands below a permutation: so the permutation is run last, on the large
 // ranges that are written, and a matrix is read in few strips.
@@ -170,7 +170,7 @@ struct Recipe {
   uint64_t bytes() const { return file_bytes(dtype, elements()); }
 };
 
-// A tensor of at most this many elements may be evaluated while the graph is laid out (design.md section 1).
+// A tensor of at most this many elements may be evaluated while passes run, because they read shapes and axes.
 inline constexpr uint64_t kSmallElements = 64 * 1024;
 // Constructors throw Error(kUnsupported) beyond these steps.
 inline constexpr int kMaxSteps = 256;

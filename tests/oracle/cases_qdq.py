@@ -266,6 +266,19 @@ MOVES = {
     "gather": ("r = Gather<axis=1>(a, k)", ["[2,3,5]"], "[2,2,5]", {"k": np.array([2, 0], np.int64)}),
     "tile": ("r = Tile(a, k)", ["[2,3,5]"], "[2,6,15]", {"k": np.array([1, 2, 3], np.int64)}),
     "depth_to_space": ("r = DepthToSpace<blocksize=2>(a)", ["[1,8,3,5]"], "[1,2,6,10]", {}),
+    "unsqueeze": ("r = Unsqueeze(a, k)", ["[2,3,5]"], "[2,1,3,5]", {"k": np.array([1], np.int64)}),
+    "squeeze": ("r = Squeeze(a, k)", ["[2,1,5]"], "[2,5]", {"k": np.array([1], np.int64)}),
+    "expand": ("r = Expand(a, k)", ["[2,1,5]"], "[3,2,4,5]", {"k": np.array([3, 2, 4, 5], np.int64)}),
+    "where": ("r = Where(k, a, p)", ["[2,3,5]"], "[2,3,5]", {"k": np.arange(15).reshape(3, 5) % 2 == 0, "p": f(0)}),
+    "reverse": (
+        "r = Slice(a, k, e, x, t)",
+        ["[2,3,5]"],
+        "[2,3,5]",
+        {name: np.array([value], np.int64) for name, value in (("k", -1), ("e", -6), ("x", 2), ("t", -1))},
+    ),
+    "gather_nd": ("r = GatherND(a, k)", ["[2,3,5]"], "[2,5]", {"k": np.array([[1, 2], [0, 1]], np.int64)}),
+    "space_to_depth": ("r = SpaceToDepth<blocksize=2>(a)", ["[1,3,4,6]"], "[1,12,2,3]", {}),
+    "reflect": ('r = Pad<mode="reflect">(a, k)', ["[2,3,5]"], "[2,5,6]", {"k": np.array([0, 1, 0, 0, 1, 1], np.int64)}),
     "maximum": ("r = Max(a, k)", ["[2,3,5]"], "[2,3,5]", {"k": f(-0.5)}),
 }
 for name, (op, shapes, output, values) in MOVES.items():
@@ -321,5 +334,17 @@ CASES.append(
         outputs="float[3,8] r",
         ranges={"aq": (0, 256), "bq": (0, 256)},
         tolerance=0.06,  # one step of 0.0513 in about 10
+    )
+)
+# The limit 6 is between two steps of the data: MAX_POOL_2D with RELU6 on integers would give a step in its place.
+CASES.append(
+    Case(
+        "qdq/limit_between_two_steps",
+        "int8[1,3,7,8] x",
+        "d = DequantizeLinear(x, s, z) p = MaxPool<kernel_shape=[2,2]>(d) r = Clip(p, l, h)",
+        {"s": f(0.0731), "z": np.int8(11), "l": f(0), "h": f(6)},
+        outputs="float[1,3,6,7] r",
+        ranges={"x": (-128, 128)},
+        tolerance=1e-6,
     )
 )
