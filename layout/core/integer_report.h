@@ -19,6 +19,13 @@ struct IntegerReport {
   uint64_t operators = 0;  // that read and give integers with scales; conversions are not counted
   uint64_t rescales = 0;   // QUANTIZEs from integers to integers
   std::vector<FloatIsland> islands;
+
+  // Of several models that are written to one file.
+  IntegerReport& operator+=(const IntegerReport& other) {
+    operators += other.operators, rescales += other.rescales;
+    islands.insert(islands.end(), other.islands.begin(), other.islands.end());
+    return *this;
+  }
 };
 
 }  // namespace lowtide::core

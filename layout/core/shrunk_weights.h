@@ -18,6 +18,15 @@ struct ShrunkWeights {
   // are f32 in the output, mostly because something was computed with them, and the bytes that this takes.
   uint64_t as_stored = 0, as_stored_bytes = 0;
   uint64_t widened = 0, widened_bytes = 0;
+
+  // Of several models that are written to one file.
+  ShrunkWeights& operator+=(const ShrunkWeights& other) {
+    f16 += other.f16, int8 += other.int8, int4 += other.int4, f32 += other.f32;
+    kept.insert(kept.end(), other.kept.begin(), other.kept.end());
+    as_stored += other.as_stored, as_stored_bytes += other.as_stored_bytes;
+    widened += other.widened, widened_bytes += other.widened_bytes;
+    return *this;
+  }
 };
 
 }  // namespace lowtide::core

@@ -2,6 +2,7 @@
 """lowtide merge: each signature of the one file gives what the separate conversion gives, in both of LiteRT's runtimes."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.oracle.test_interface import value
-from tests.support import converter, judge
+from tests.support import converter, json_schema, judge
 from tests.support.limits import limited
 from tests.support.tflite_file import read_tflite
 
@@ -207,6 +208,53 @@ def test_options_are_of_one_model(tmp_path, lowtide):
     np.testing.assert_array_equal(got["y"], np.float32([1, 2, 3]) - x)
 
 
+def test_the_report_has_all_models(pair, tmp_path, lowtide):
+    report = tmp_path / "report.json"
+    done = merged(tmp_path, f"encode={pair[0]}", f"decode={pair[1]}", f"--report={report}", "--verify-output")
+    values = json.loads(report.read_text())
+    schema = json.loads((converter.ROOT / "schemas/report.schema.json").read_text())
+    assert json_schema.faults(values, schema) == []
+    operators = {node["operator"] for graph in values["graphs"] for node in graph["nodes"]}
+    assert operators >= {"MatMul", "Exp", "Neg", "If"}, operators
+    assert [(m["signature"], m["input"], m["nodes"]) for m in values["models"]] == [
+        ("encode", str(pair[0]), 2),
+        ("decode", str(pair[1]), 4),
+    ]
+    assert values["operators_before"] == {"Add": 1, "Exp": 1, "If": 1, "MatMul": 3, "Neg": 1, "Relu": 1}
+    assert values["nodes"] == 6 and values["output_bytes"] == (tmp_path / "m.tflite").stat().st_size
+    assert {digest["tensor"] for digest in values["digests"]} and "1 constants, 8.2 kB" in done.stdout
+    assert sum(values["operators_after"].values()) == values["operators"] == sum(
+        len(graph["operators"]) for graph in values["graphs"]
+    )  # fmt: skip
+    page = tmp_path / "report.html"
+    merged(tmp_path, f"encode={pair[0]}", f"decode={pair[1]}", f"--report={page}")
+    assert "signature" in page.read_text()
+
+
+def test_a_dry_run_writes_nothing(pair, tmp_path, lowtide):
+    planned = merged(tmp_path, f"encode={pair[0]}", f"decode={pair[1]}", "--dry-run").stdout
+    assert not (tmp_path / "m.tflite").exists()
+    written = merged(tmp_path, f"encode={pair[0]}", f"decode={pair[1]}").stdout
+    size = re.compile(r"operators, .*")
+    assert size.findall(planned) == size.findall(written) != []
+
+
+def test_refused_nodes_are_reported(pair, tmp_path, lowtide):
+    foreign = graph(
+        tmp_path / "foreign.onnx",
+        [helper.make_node("Unknown", ["x"], ["y"], "odd", domain="org.example")],
+        [value("x", [2, 3])],
+        [value("y", [2, 3])],
+        [],
+    )
+    report = tmp_path / "report.json"
+    done = merged(tmp_path, f"a={pair[0]}", f"b={foreign}", f"--report={report}", status=8)
+    values = json.loads(report.read_text())
+    assert values["kind"] == "refusal" and values["input"] == str(foreign), done
+    assert [node["operator"] for node in values["refused"]] == ["org.example.Unknown"]
+    assert not (tmp_path / "m.tflite").exists()
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
@@ -231,7 +279,7 @@ def test_what_is_refused(arguments, words, pair, tmp_path, lowtide):
 def test_the_output_may_be_neither_model(pair, tmp_path, lowtide):
     before = pair[0].read_bytes()
     done = converter.run("merge", f"a={pair[0]}", f"b={pair[1]}", "-o", pair[0])
-    assert done.returncode == 2 and "holds weights of" in done.stderr and pair[0].read_bytes() == before
+    assert done.returncode == 2 and "is the input; give another name" in done.stderr and pair[0].read_bytes() == before
 
 
 def test_the_file_has_both_signatures(pair, tmp_path, lowtide):

@@ -35,12 +35,12 @@ def script(path, body):
     return path
 
 
-@pytest.mark.parametrize("command", ["convert", "check", "inspect"])
+@pytest.mark.parametrize("command", ["convert", "merge", "check", "inspect"])
 def test_keywords_are_the_long_options(command, program):
     help_text = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
     options = set(re.findall(r"^ +(?:-\w, ?)?--([a-z][a-z0-9-]*)", help_text, re.MULTILINE))
     parameters = set(inspect.signature(getattr(lowtide, command)).parameters)
-    keywords = {name.replace("_", "-") for name in parameters - {"model", "tflite", "file", "progress"}}
+    keywords = {name.replace("_", "-") for name in parameters - {"model", "models", "tflite", "file", "progress"}}
     assert keywords == options - NOT_KEYWORDS - OF_THE_CALL
 
 
@@ -63,6 +63,31 @@ def test_the_same_bytes_as_the_program(model, tmp_path, program):
         [program, "convert", model, "-o", tmp_path / "b.tflite", "--quiet", "--external-buffers"], check=True
     )
     assert (tmp_path / "a.tflite").read_bytes() == (tmp_path / "b.tflite").read_bytes()
+
+
+def test_merge(model, tmp_path, program):
+    other = models.product(tmp_path / "other.onnx", np.full((3, 5), 2, np.float32))
+    seen = []
+    done = lowtide.merge(
+        {"first": model, "second": other},
+        tmp_path / "m.tflite",
+        verify_output=True,
+        report=tmp_path / "report.json",
+        progress=seen.append,
+    )
+    assert done.output == tmp_path / "m.tflite" and done.report["verified_tensors"] == 2
+    assert [graph["name"] for graph in lowtide.inspect(done.output)["graphs"]] and len(seen) > 0
+    assert json.loads((tmp_path / "report.json").read_text())["output_bytes"] == done.output.stat().st_size
+    subprocess.run(
+        [program, "merge", f"first={model}", f"second={other}", "-o", tmp_path / "p.tflite", "-q"], check=True
+    )
+    assert (tmp_path / "p.tflite").read_bytes() == done.output.read_bytes()
+    planned = lowtide.merge({"first": model, "second": other}, tmp_path / "none.tflite", dry_run=True)
+    assert planned.output is None and not (tmp_path / "none.tflite").exists()
+    with pytest.raises(lowtide.Usage, match="two models or more"):
+        lowtide.merge({"first": model}, tmp_path / "none.tflite")
+    with pytest.raises(TypeError, match=r"models\['first'\] must be a path"):
+        lowtide.merge({"first": 3}, tmp_path / "none.tflite")
 
 
 def test_names_by_default(model):

@@ -220,6 +220,22 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
   add_errors_option(command);
 }
 
+void add_output_options(CLI::App& command, OutputOptions& options) {
+  number_option(
+      command.add_option("--zstd-level", options.zstd_level, "compression level of a .tflite.zst (default: 3)"), 1, 19);
+  command.add_flag("--verify-output", options.verify,
+                   "read the file back from the disk, compare each weight with the model's, and print digests");
+  command.add_flag("--dry-run", options.dry_run, "convert and print the sizes, but write nothing");
+  file_option(command.add_option("--report", options.report,
+                                 "write what was done, or which nodes cannot be converted, to this file: .json, "
+                                 ".html for a page, or .nodes.json for Model Explorer"))
+      ->group(kMessageOptions);
+  number_option(command.add_option("--progress-fd", options.progress_fd,
+                                   "write progress, the result and errors to this file descriptor, as lines of JSON"),
+                0, INT32_MAX)
+      ->group(kMessageOptions);
+}
+
 CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
   CLI::App* command = app.add_subcommand("convert", "Convert ONNX models to TFLite.");
   file_option(command->add_option("model", options.inputs, "the ONNX models (.onnx or .onnx.zst); - is standard input"))
@@ -230,20 +246,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
                                   "output"));
   add_conversion_options(*command, options);
   add_interface_options(*command, options);
-  number_option(
-      command->add_option("--zstd-level", options.zstd_level, "compression level of a .tflite.zst (default: 3)"), 1,
-      19);
-  command->add_flag("--verify-output", options.verify,
-                    "read the file back from the disk, compare each weight with the model's, and print digests");
-  command->add_flag("--dry-run", options.dry_run, "convert and print the sizes, but write nothing");
-  file_option(command->add_option("--report", options.report,
-                                  "write what was done, or which nodes cannot be converted, to this file: .json, "
-                                  ".html for a page, or .nodes.json for Model Explorer"))
-      ->group(kMessageOptions);
-  number_option(command->add_option("--progress-fd", options.progress_fd,
-                                    "write progress, the result and errors to this file descriptor, as lines of JSON"),
-                0, INT32_MAX)
-      ->group(kMessageOptions);
+  add_output_options(*command, options);
   command->add_option("--dump-after", options.dump_after, "print the graph after this pass, such as lower")
       ->type_name("PASS")
       ->group(kMessageOptions);
@@ -266,6 +269,7 @@ CLI::App* add_merge(CLI::App& app, MergeCommand& options) {
       command->add_option("-o,--output", options.output, "the file to write; compressed if the name ends in .zst"))
       ->required();
   add_conversion_options(*command, options);
+  add_output_options(*command, options);
   command->footer(
       "Options with the name of an input, output or dimension have the signature in front.\n\n"
       "Examples:\n"
@@ -681,7 +685,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   }
 
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  convert.arguments = inspect.arguments = arguments;
+  convert.arguments = merge.arguments = inspect.arguments = arguments;
   replace_help(arguments);
   check_command_name(commands, arguments);
   if (!is_option(arguments[0])) check_dashes(arguments, *app.get_subcommand(arguments[0]));

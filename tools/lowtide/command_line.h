@@ -39,19 +39,23 @@ struct ConversionOptions {
   stream::Access access = stream::Access::kMap;
 };
 
-struct ConvertCommand : ConversionOptions {
-  std::vector<std::string> inputs;         // `input` is one of them, or "-" for standard input, while it is converted
-  std::string output, report, dump_after;  // empty: not given
-  std::vector<std::string> arguments;      // all, as given
+// How the TFLite file is written and what is said of it, common to `convert` and `merge`.
+struct OutputOptions {
+  std::string output, report;          // empty: not given
+  std::vector<std::string> arguments;  // all, as given
   bool dry_run = false, verify = false;
   int zstd_level = 3;
   int progress_fd = -1;  // -1: not given
 };
 
+struct ConvertCommand : ConversionOptions, OutputOptions {
+  std::vector<std::string> inputs;  // `input` is one of them, or "-" for standard input, while it is converted
+  std::string dump_after;           // empty: not given
+};
+
 // Options with names of inputs, outputs and dimensions have the signature in front: "encode:x=1,3".
-struct MergeCommand : ConversionOptions {
+struct MergeCommand : ConversionOptions, OutputOptions {
   std::vector<std::string> models;  // "SIGNATURE=PATH"
-  std::string output;
 };
 
 struct CheckCommand : ConversionOptions {

@@ -54,12 +54,25 @@ Json report_heading(const char* kind, const std::vector<std::string>& arguments)
   return {{"version", kReportVersion}, {"kind", kind}, {"command_line", std::move(command)}};
 }
 
-ConversionReport::ConversionReport(const ConvertCommand& command)
-    : command_(command), form_(report_form(command.report)), versions_(Json::object()) {}
+ConversionReport::ConversionReport(const OutputOptions& command)
+    : command_(command),
+      form_(report_form(command.report)),
+      versions_(Json::object()),
+      models_(Json::array()),
+      before_(Json::object()) {}
 
-void ConversionReport::on_read(const onnx::Model& model) {
-  versions_ = emit::model_versions(model);
-  before_ = emit::operator_counts(model);
+void ConversionReport::on_read(const onnx::Model& model, const std::string& signature) {
+  const Json counts = emit::operator_counts(model);
+  for (const auto& [name, count] : counts.items())
+    before_[name] = before_.value(name, uint64_t{0}) + count.get<uint64_t>();
+  if (signature.empty()) {
+    versions_ = emit::model_versions(model);
+  } else {
+    models_.push_back({{"signature", signature},
+                       {"input", model.path},
+                       {"nodes", model.graph.nodes.size()},
+                       {"versions", emit::model_versions(model)}});
+  }
 }
 
 void ConversionReport::after_pass(std::string_view pass, const core::Model& model) {
@@ -81,6 +94,7 @@ Json ConversionReport::heading(const char* kind) const {
   Json out = report_heading(kind, command_.arguments);
   out["versions"] = {{"lowtide", LOWTIDE_VERSION}};
   out["versions"].update(versions_);
+  if (!models_.empty()) out["models"] = models_;
   return out;
 }
 

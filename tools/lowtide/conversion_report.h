@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "emit/packed_text.h"
@@ -22,9 +23,10 @@ namespace lowtide::tools {
 class ConversionReport {
  public:
   // Of a command that has --report. Throws stream::Error(kUsage) for a name of unknown form.
-  explicit ConversionReport(const ConvertCommand& command);
+  explicit ConversionReport(const OutputOptions& command);
 
-  void on_read(const onnx::Model& model);
+  // `signature` says which one of several models this is; empty for a single model.
+  void on_read(const onnx::Model& model, const std::string& signature = {});
   void after_pass(std::string_view pass, const core::Model& model);
   void on_planned(core::Model& model, const emit::Plan& plan);
 
@@ -35,10 +37,10 @@ class ConversionReport {
  private:
   nlohmann::ordered_json heading(const char* kind) const;
 
-  const ConvertCommand& command_;
+  const OutputOptions& command_;
   ReportForm form_;
   core::OriginTrace trace_;
-  nlohmann::ordered_json versions_, before_, details_;
+  nlohmann::ordered_json versions_, models_, before_, details_;
   emit::PackedText graphs_;
 };
 

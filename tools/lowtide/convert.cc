@@ -4,59 +4,38 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <optional>
 
-#include "emit/events.h"
 #include "emit/listing.h"
 #include "emit/report.h"
 #include "emit/tflite_writer.h"
-#include "emit/verify.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
-#include "stream/file/known_formats.h"
 #include "stream/nearest_name.h"
-#include "stream/onnx/reader.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
-#include "tools/lowtide/conversion_report.h"
 #include "tools/lowtide/data_limit.h"
-#include "tools/lowtide/messages.h"
-#include "tools/lowtide/progress_bar.h"
-#include "tools/lowtide/report_file.h"
-#include "tools/lowtide/resident.h"
+#include "tools/lowtide/output_run.h"
 #include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using emit::VerifiedTensor;
 using layout::WeightForm;
-using stream::Budget;
 using stream::Error;
 
-// Collected while the conversion runs.
-struct Watch {
-  ResidentMarks marks;
-  std::vector<std::string> passes;  // their names, as they ran
-  std::vector<VerifiedTensor> verified;
-  std::optional<ConversionReport> report;  // with --report
-};
-
-AfterPass after_pass(const ConvertCommand& options, Watch& watch) {
+AfterPass after_pass(const ConvertCommand& options, OutputRun& run, std::vector<std::string>& passes) {
   auto begun = std::chrono::steady_clock::now();
-  return [begun, &watch, dump = options.dump_after](std::string_view pass, const core::Model& model) {
-    watch.marks.sample();
-    watch.marks.end_phase(pass);
-    watch.passes.emplace_back(pass);
-    if (watch.report) watch.report->after_pass(pass, model);
+  return [begun, &run, &passes, dump = options.dump_after](std::string_view pass, const core::Model& model) {
+    run.marks.sample();
+    run.marks.end_phase(pass);
+    passes.emplace_back(pass);
+    if (run.report_file) run.report_file->after_pass(pass, model);
     size_t ops = 0;
     for (const auto& graph : model.graphs) ops += graph->ops.size();
     spdlog::debug("{:8.1f} ms  {}: {} operators",
@@ -129,126 +108,56 @@ fs::path stdout_folder() {
   return named != nullptr && *named != '\0' ? named : "/var/tmp";
 }
 
-// True when both paths name one file, which need not exist.
-bool one_place(const fs::path& a, const fs::path& b) {
-  std::error_code first, second;
-  return stream::same_file(a, b) ||
-         fs::weakly_canonical(fs::absolute(a), first) == fs::weakly_canonical(fs::absolute(b), second);
-}
-
-// The name m.tflite.gz would say that the file is compressed, which it is not.
-void check_suffix(const fs::path& output) {
-  constexpr std::string_view kCompressions[] = {".gz", ".tgz", ".bz2", ".xz",  ".lzma", ".lz4",
-                                                ".br", ".zip", ".7z",  ".tar", ".zstd", ".zst"};
-  std::string suffix = output.extension().string();
-  if (suffix == ".zst") return;
-  std::transform(suffix.begin(), suffix.end(), suffix.begin(),
-                 [](unsigned char letter) { return std::tolower(letter); });
-  if (std::find(std::begin(kCompressions), std::end(kCompressions), suffix) == std::end(kCompressions)) return;
-  fs::path compressed = output;
-  usage_error(fmt::format("the output {} would not be compressed as its name says; lowtide compresses to .zst: -o {}",
-                          output.string(), compressed.replace_extension(".zst").string()));
-}
-
-void check_paths(const ConvertCommand& options, const fs::path& output) {
-  check_suffix(output);
-  if (options.input != "-" && (fs::path(options.input) == output || stream::same_file(options.input, output))) {
-    // The most common reason is that the input is a TFLite model.
-    const auto input = stream::open_file(options.input);
-    stream::refuse_other_formats(stream::first_bytes(*input), stream::kOnnxModel, options.input);
-    usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
-  }
-  if (!options.log.empty() && one_place(options.log, output))
-    usage_error(fmt::format("the log {} is the output", options.log));
-  if (options.report.empty()) return;
-  if (stream::same_file(options.input, options.report) || one_place(options.report, output))
-    usage_error(fmt::format("the report {} is the input or the output", options.report));
-  check_can_be_written("report", options.report);  // before the conversion, not after it
-}
-
-// Neither the output nor the report may replace a file that the weights are read from.
-void check_sources(const onnx::Model& model, const fs::path& output, const fs::path& report) {
-  for (const auto& source : model.sources)
-    for (const auto& [what, path] : {std::pair{"output", output}, std::pair{"report", report}})
-      if (stream::same_file(source->name(), path))
-        usage_error(fmt::format("the {} {} holds weights of the model", what, path.string()));
-}
-
-void write_output(const ConvertCommand& options, const emit::Plan& plan, const fs::path& output, MemoryLimit& limit,
-                  ProgressBar& bar, Watch& watch, emit::Report& report) {
-  emit::WriteOptions write;
-  write.threads = report.threads;
-  write.progress = &bar;
-  if (options.output == "-") write.copy_to = STDOUT_FILENO;
-  if (output.extension() == ".zst") write.zstd_level = options.zstd_level;
-  if (options.verify) write.on_verified = [&](const VerifiedTensor& tensor) { watch.verified.push_back(tensor); };
-  Budget budget(limit.writing_budget(least_budget(plan, write), write.threads));
-  report.max_rss = limit.bytes();
-  report.written = options.dry_run ? summary(plan) : write_tflite(plan, output, budget, write);
-  bar.finish();
-  watch.marks.sample();
-  report.budget_peak = std::max(report.budget_peak, budget.high_water());
-}
-
 // The report also lists nodes that cannot be converted.
 Planned plan_or_report(const ConvertCommand& options, const fs::path& folder, const Watchers& watchers,
-                       const MemoryLimit& limit, Watch& watch) {
+                       const MemoryLimit& limit, const OutputRun& run) {
   try {
     return plan_conversion(options, folder, watchers, limit);
   } catch (const emit::Refusal& refusal) {
-    if (watch.report) watch.report->write(refusal);
+    if (run.report_file) run.report_file->write(refusal);
     throw;
   }
 }
 
-Watchers watchers_of(const ConvertCommand& options, const fs::path& output, ProgressBar& bar, Watch& watch) {
+Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<std::string>& passes) {
   Watchers out;
-  out.progress = &bar;
+  out.progress = &run.bar;
   out.on_read = [&](const onnx::Model& model) {
-    check_sources(model, output, options.report);
+    run.check_sources(model);
     spdlog::info("read {}: {} nodes, {} initializers, {} bytes in {} files", stream::printable(model.path),
                  model.graph.nodes.size(), model.graph.initializers.size(), model.file_bytes + model.external_bytes,
                  model.sources.size());
-    watch.marks.sample();
-    watch.marks.end_phase("read");
-    if (watch.report) watch.report->on_read(model);
+    run.marks.sample();
+    run.marks.end_phase("read");
+    if (run.report_file) run.report_file->on_read(model);
   };
-  out.after_pass = after_pass(options, watch);
+  out.after_pass = after_pass(options, run, passes);
   out.on_planned = [&](core::Model& model, const emit::Plan& plan) {
-    watch.marks.sample();
-    watch.marks.end_phase("plan");
-    if (!watch.report) return;
-    watch.report->on_planned(model, plan);
-    watch.marks.end_phase("report");
+    run.marks.sample();
+    run.marks.end_phase("plan");
+    if (!run.report_file) return;
+    run.report_file->on_planned(model, plan);
+    run.marks.end_phase("report");
   };
   return out;
 }
 
 void convert_model(const ConvertCommand& options) {
-  auto begun = std::chrono::steady_clock::now();
-  Watch watch;
   const bool to_stdout = options.output == "-";
   const fs::path output = to_stdout ? stdout_folder() / "stdout.tflite" : output_path(options);
-  check_paths(options, output);
-  if (options.progress_fd >= 0) check_progress_fd(options.progress_fd);
-  if (!options.report.empty()) {
-    watch.report.emplace(options);
-    watch.marks.keep_history();
-  }
-  ProgressBar bar(options.quiet, watch.marks, options.progress_fd);
-  const Watchers watchers = watchers_of(options, output, bar, watch);
+  OutputRun run(options, options.quiet, output);
+  run.begin({options.input}, options.log);
+  std::vector<std::string> passes;  // their names, as they ran
+  const Watchers watchers = watchers_of(options, run, passes);
   MemoryLimit limit(options.max_rss);
-  Planned planned = plan_or_report(options, output.parent_path(), watchers, limit, watch);
-  check_pass_name(options.dump_after, watch.passes);
+  Planned planned = plan_or_report(options, output.parent_path(), watchers, limit, run);
+  check_pass_name(options.dump_after, passes);
 
   emit::Report report;
   report.input = stream::shown_path(options.input);
   report.output = to_stdout ? "standard output" : output.string();
-  report.dry_run = options.dry_run;
   report.in_place = weight_form(options.weights) == WeightForm::kInPlace;
-  report.shrinks = weight_form(options.weights) == WeightForm::kHalf ||
-                   weight_form(options.weights) == WeightForm::kInt8 ||
-                   weight_form(options.weights) == WeightForm::kInt4;
+  report.shrinks = shrinks(weight_form(options.weights));
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
   report.integers = std::move(planned.integers);
@@ -257,28 +166,15 @@ void convert_model(const ConvertCommand& options) {
   report.input_bytes = planned.input_bytes;
   report.nodes = planned.nodes;
   report.budget_peak = planned.budget_peak;
+  emit::WriteOptions write;
+  if (to_stdout) write.copy_to = STDOUT_FILENO;
   try {
-    write_output(options, planned.plan, output, limit, bar, watch, report);
+    run.write(planned.plan, write, limit, report);
   } catch (Error& error) {
     error.add_place({.file = report.input});
     throw;
   }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  report.peak_rss = resident().peak;
-  for (const std::string& note : report.notes) spdlog::warn("{}", stream::printable(note));
-  spdlog::info("{} {}: {} operators, {} bytes, {:.3f} s, peak RSS {}", options.dry_run ? "planned" : "wrote",
-               stream::printable(report.output), report.written.operators, report.written.file_bytes, report.seconds,
-               emit::memory_size(report.peak_rss));
-  report.peak_anonymous = watch.marks.anonymous();
-  report.peak_file = watch.marks.file();
-  report.verified_tensors = watch.verified.size();
-  if (!options.quiet) {
-    std::FILE* to = to_stdout ? stderr : stdout;
-    for (const VerifiedTensor& tensor : watch.verified) fmt::print(to, "{}", digest_line(tensor));
-    fmt::print(to, "{}", report_text(report));
-  }
-  if (watch.report) watch.report->write(report, watch.marks, watch.verified);
-  if (options.progress_fd >= 0) write_event(options.progress_fd, done_line(report));
+  run.tell(report);
 }
 
 }  // namespace

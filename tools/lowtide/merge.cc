@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -21,8 +20,7 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
-#include "tools/lowtide/progress_bar.h"
-#include "tools/lowtide/resident.h"
+#include "tools/lowtide/output_run.h"
 #include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
@@ -81,77 +79,94 @@ ConversionOptions options_of(const MergeCommand& command, const std::vector<Name
   return options;
 }
 
+// One of the models as a part of the file, its graphs within `budget`. What is known of it is added to `report`.
+layout::Part convert_part(const MergeCommand& command, const std::vector<NamedModel>& models, const NamedModel& model,
+                          OutputRun& run, const MemoryLimit& limit, Budget& budget, emit::Report& report) {
+  Watchers watchers;
+  watchers.progress = &run.bar;
+  watchers.on_read = [&](const onnx::Model& read) {
+    run.check_sources(read);
+    run.marks.sample();
+    run.marks.end_phase(model.signature + ": read");
+    if (run.report_file) run.report_file->on_read(read, model.signature);
+  };
+  watchers.after_pass = [&](std::string_view pass, const core::Model& graphs) {
+    run.marks.sample();
+    run.marks.end_phase(fmt::format("{}: {}", model.signature, pass));
+    if (run.report_file) run.report_file->after_pass(pass, graphs);
+  };
+  const fs::path folder = fs::path(command.output).parent_path();
+  Converted converted = convert_graph(options_of(command, models, model), folder, watchers, limit, budget);
+  report.input += (report.input.empty() ? "" : ", ") + model.path;
+  report.input_bytes += converted.input_bytes;
+  report.nodes += converted.nodes;
+  report.weights += converted.result.weights;
+  report.integers += converted.result.integers;
+  spdlog::info("converted {} ({}): {} nodes", stream::printable(model.path), stream::printable(model.signature),
+               converted.nodes);
+  for (std::string& note : converted.result.notes) report.notes.push_back(model.signature + ": " + note);
+  return {model.signature, std::move(converted.result.model)};
+}
+
+// The report also lists nodes that cannot be converted, of the first model that has any.
+std::vector<layout::Part> parts_or_report(const MergeCommand& command, const std::vector<NamedModel>& models,
+                                          OutputRun& run, const MemoryLimit& limit, Budget& budget,
+                                          emit::Report& report) {
+  std::vector<layout::Part> out;
+  try {
+    for (const NamedModel& model : models)
+      out.push_back(convert_part(command, models, model, run, limit, budget, report));
+  } catch (const emit::Refusal& refusal) {
+    if (run.report_file) run.report_file->write(refusal);
+    throw;
+  }
+  return out;
+}
+
 }  // namespace
 
 void merge(const MergeCommand& command) {
-  const auto begun = std::chrono::steady_clock::now();
   const std::vector<NamedModel> models = named_models(command);
   const fs::path output = command.output;
   if (weight_form(command.weights) == layout::WeightForm::kInPlace)
     usage_error("--weights in-place is for single models");
-  ResidentMarks marks;
-  ProgressBar bar(command.quiet, marks);
+  if (command.output == "-") usage_error("merge writes a file: give its name with -o FILE");
+  OutputRun run(command, command.quiet, output);
+  std::vector<std::string> inputs;
+  for (const NamedModel& model : models) inputs.push_back(model.path);
+  run.begin(inputs, command.log);
   MemoryLimit limit(command.max_rss);
   emit::Report report;
   report.weight_form = command.weights;
+  report.shrinks = shrinks(weight_form(command.weights));
   report.output = output.string();
   report.threads = thread_count(command);
   emit::EqualConstants equal;
   emit::Plan plan;
   emit::WriteOptions write;
   write.external_buffers = command.external;
-  write.threads = report.threads;
-  write.progress = &bar;
-  if (output.extension() == ".zst") write.zstd_level = 3;
   {
     Budget budget(limit.graph_budget());
-    std::vector<layout::Part> parts;
-    for (const NamedModel& model : models) {
-      Watchers watchers;
-      watchers.progress = &bar;
-      watchers.after_pass = [&](std::string_view, const core::Model&) { marks.sample(); };
-      watchers.on_read = [&](const onnx::Model& read) {
-        for (const auto& source : read.sources)
-          if (stream::same_file(source->name(), output))
-            usage_error(fmt::format("the output {} holds weights of {}", output.string(), model.path));
-      };
-      Converted converted =
-          convert_graph(options_of(command, models, model), output.parent_path(), watchers, limit, budget);
-      report.input += (report.input.empty() ? "" : ", ") + model.path;
-      report.input_bytes += converted.input_bytes;
-      report.nodes += converted.nodes;
-      spdlog::info("converted {} ({}): {} nodes", stream::printable(model.path), stream::printable(model.signature),
-                   converted.nodes);
-      for (std::string& note : converted.result.notes) report.notes.push_back(std::move(note));
-      parts.push_back({model.signature, std::move(converted.result.model)});
-    }
+    std::vector<layout::Part> parts = parts_or_report(command, models, run, limit, budget, report);
     const auto merged = layout::merge_models(parts, budget);
     {
       const uint64_t least = emit::least_for_equal_constants(*merged);
       Budget comparing(limit.writing_budget(least, 1));
-      equal = emit::find_equal_constants(*merged, comparing, &bar);
+      equal = emit::find_equal_constants(*merged, comparing, &run.bar);
       report.budget_peak = comparing.high_water();
     }
+    run.marks.end_phase("find equal constants");
     limit.allow_graph(models[0].path);  // the header is another copy of the graphs
     plan = plan_tflite(*merged, write);
     report.budget_peak = std::max(report.budget_peak, budget.high_water());
+    run.marks.end_phase("plan");
+    if (run.report_file) run.report_file->on_planned(*merged, plan);
   }
   malloc_trim(0);
-  Budget budget(limit.writing_budget(least_budget(plan, write), write.threads));
-  report.max_rss = limit.bytes();
-  report.written = write_tflite(plan, output, budget, write);
-  bar.finish();
-  marks.sample();
-  report.budget_peak = std::max(report.budget_peak, budget.high_water());
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  report.peak_rss = resident().peak;
-  report.peak_anonymous = marks.anonymous();
-  report.peak_file = marks.file();
-  spdlog::info("wrote {}: {} bytes, {} constants of {} bytes stored with an equal one",
-               stream::printable(report.output), report.written.file_bytes, equal.constants, equal.bytes);
-  if (command.quiet) return;
-  fmt::print("{}", report_text(report));
-  fmt::print("{} constants, {}, are stored with an equal one\n", equal.constants, emit::file_size(equal.bytes));
+  run.write(plan, write, limit, report);
+  spdlog::info("{} constants of {} bytes are stored with an equal one", equal.constants, equal.bytes);
+  run.tell(report, fmt::format("{} constants, {}, are stored with an equal one\n", equal.constants,
+                               emit::file_size(equal.bytes)));
 }
 
 }  // namespace lowtide::tools

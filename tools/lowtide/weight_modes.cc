@@ -22,4 +22,8 @@ std::vector<std::string> weight_modes() {
 
 WeightForm weight_form(const std::string& mode) { return kWeights.at(mode); }
 
+bool shrinks(WeightForm form) {
+  return form == WeightForm::kHalf || form == WeightForm::kInt8 || form == WeightForm::kInt4;
+}
+
 }  // namespace lowtide::tools

@@ -12,5 +12,7 @@ namespace lowtide::tools {
 std::vector<std::string> weight_modes();
 // `mode` is one of weight_modes().
 layout::WeightForm weight_form(const std::string& mode);
+// True where weights get fewer bits than the model gives them.
+bool shrinks(layout::WeightForm form);
 
 }  // namespace lowtide::tools

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowtide: converts ONNX models to TFLite in little memory, and runs both.
 
-`convert`, `inspect` and `check` call the program `lowtide`, which the package carries. `Runner` runs a model in LiteRT
+`convert`, `merge`, `inspect` and `check` call the program `lowtide`, which the package carries. `Runner` runs a model in LiteRT
 or ONNX Runtime; `verify` compares a .tflite file with its ONNX model; `calibrate` finds the ranges of tensors. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
 
 Calling the program needs nothing but Python's own library: numpy is imported with the first use of what runs models.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .commands import Conversion, check, convert, convert_async, inspect
+from .commands import Conversion, check, convert, convert_async, inspect, merge
 from .errors import (
     Budget,
     Different,
@@ -68,6 +68,7 @@ __all__ = [
     "convert_async",
     "find_program",
     "inspect",
+    "merge",
     "verify",
 ]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""convert, inspect and check: the program's commands as functions. Keyword names are the long options."""
+"""convert, merge, inspect and check: the program's commands as functions. Keyword names are the long options."""
 
 from __future__ import annotations
 
@@ -247,27 +247,29 @@ def _add_nodes(error: Unsupported, report: PathLike) -> None:
     error.file = error.file or values.get("input")
 
 
-class _ConvertCall:
-    """One call of `convert`, whose child another thread may interrupt."""
+class _WritingCall:
+    """One call of a command that writes a TFLite file; another thread may interrupt its child."""
 
-    def __init__(self, model: object, options: dict[str, Any], progress: Callable[[Progress], None] | None) -> None:
-        if not isinstance(model, (str, os.PathLike, SerializableModel)):
-            raise TypeError(
-                f"model must be a path (str or os.PathLike) or an onnx.ModelProto, not {type(model).__name__}"
-            )
+    command: str
+
+    def __init__(self, options: dict[str, Any], progress: Callable[[Progress], None] | None) -> None:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, not {type(progress).__name__}")
-        self._model, self._options, self._progress = model, options, progress
+        self._options, self._progress = options, progress
         self._extra = _arguments(options)
         self._program = examine(find_program())
         if progress is not None and "progress-fd" not in self._program.options:
             raise Usage(
                 f"progress is not offered by {self._program.path} (version {self._program.version}): "
-                "its convert has no --progress-fd"
+                f"its {self.command} has no --progress-fd"
             )
         self._done: Done | None = None
         self._child: Child | None = None
         self._stopped = False
+
+    def _models(self, stack: contextlib.ExitStack) -> list[str]:
+        """The models as arguments; files that are made for them live as long as `stack`."""
+        raise NotImplementedError
 
     def interrupt(self) -> None:
         self._stopped = True
@@ -286,8 +288,7 @@ class _ConvertCall:
 
     def run(self) -> Conversion:
         with contextlib.ExitStack() as stack:
-            model = stack.enter_context(_as_file(self._model, self._options["output"]))
-            arguments = ["convert", _positional(model), "--quiet", *self._extra]
+            arguments = [self.command, *self._models(stack), "--quiet", *self._extra]
             report = self._options["report"]
             # The figures come with the last line of --progress-fd; a program that has none writes them to a file.
             listens = "progress-fd" in self._program.options
@@ -312,7 +313,36 @@ class _ConvertCall:
             else:
                 raise Internal("the program did not write the line 'done' to --progress-fd")
         output = None if self._options["dry_run"] else pathlib.Path(values["output"])
-        return Conversion(output, values, finished.stdout if self._options["dump_after"] is not None else "")
+        return Conversion(output, values, finished.stdout if self._options.get("dump_after") is not None else "")
+
+
+class _ConvertCall(_WritingCall):
+    command = "convert"
+
+    def __init__(self, model: object, options: dict[str, Any], progress: Callable[[Progress], None] | None) -> None:
+        if not isinstance(model, (str, os.PathLike, SerializableModel)):
+            raise TypeError(
+                f"model must be a path (str or os.PathLike) or an onnx.ModelProto, not {type(model).__name__}"
+            )
+        self._model = model
+        super().__init__(options, progress)
+
+    def _models(self, stack: contextlib.ExitStack) -> list[str]:
+        return [_positional(stack.enter_context(_as_file(self._model, self._options["output"])))]
+
+
+class _MergeCall(_WritingCall):
+    command = "merge"
+
+    def __init__(self, models: object, options: dict[str, Any], progress: Callable[[Progress], None] | None) -> None:
+        self._given = [
+            _text("a key of models", name) + "=" + _path(f"models[{name!r}]", path)
+            for name, path in _mapping("models", models).items()
+        ]
+        super().__init__(options, progress)
+
+    def _models(self, stack: contextlib.ExitStack) -> list[str]:
+        return self._given
 
 
 def convert(
@@ -458,6 +488,60 @@ def _prepared(model: PathLike | SerializableModel, output: PathLike | None, **op
     merged: dict[str, Any] = {"output": output, **defaults, **options}
     progress = merged.pop("progress")
     return _ConvertCall(model, merged, progress)
+
+
+def merge(
+    models: Mapping[str, PathLike],
+    output: PathLike,
+    *,
+    max_rss: int | str | None = None,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    dim: Mapping[str, int] | None = None,
+    const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
+    outputs: str | Sequence[str] | None = None,
+    layout: Mapping[str, str] | None = None,
+    threads: int | None = None,
+    weights: str | None = None,
+    weights_include: str | Sequence[str] | None = None,
+    weights_exclude: str | Sequence[str] | None = None,
+    external_buffers: bool = False,
+    max_zstd_ratio: int | None = None,
+    io: str | Sequence[str] | None = None,
+    require_integer: bool = False,
+    follow_links: PathLike | None = None,
+    log: PathLike | None = None,
+    zstd_level: int | None = None,
+    verify_output: bool = False,
+    dry_run: bool = False,
+    report: PathLike | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Conversion:
+    """Converts several ONNX models to one TFLite file, a signature each; equal weights are stored once.
+
+    The keywords are the long options of ``lowtide merge`` and mean what they mean for `convert`. Names of inputs,
+    outputs and dimensions have the signature in front: ``shape={"encode:x": (1, 3)}``.
+
+    Parameters
+    ----------
+    models : mapping of str to path
+        The models by the names of their signatures, at least two.
+    output : path
+        Where to write.
+
+    Returns
+    -------
+    Conversion
+        Where the file is, and the report.
+
+    Raises
+    ------
+    Error, TypeError
+        As `convert`.
+    """
+    options = dict(locals())
+    for name in ("models", "progress"):
+        del options[name]
+    return _MergeCall(models, options, progress).run()
 
 
 def inspect(file: PathLike, *, html: PathLike | None = None, max_zstd_ratio: int | None = None) -> dict[str, Any]:
