@@ -15,6 +15,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/nearest_name.h"
+#include "stream/onnx/reader.h"
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
