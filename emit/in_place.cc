@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "emit/in_place.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 
+#include "emit/file_names.h"
 #include "layout/core/builtin.h"
-#include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/recipe/in_place.h"
 
@@ -80,40 +78,19 @@ void limit(std::vector<Candidate>& candidates) {
   });
 }
 
-// A folder's path without links, for comparison.
-fs::path resolved(const fs::path& folder) {
-  std::error_code error;
-  fs::path out = fs::canonical(folder.empty() ? fs::path(".") : folder, error);
-  if (error)
-    throw stream::Error(stream::Code::kNotFound, fmt::format("cannot be opened: {}", error.message()),
-                        {.file = folder.string()});
-  return out;
-}
-
-// The names of files as LiteRT resolves them: relative to the folder of the model.
+// Numbers the files with constants in place.
 class Files {
  public:
-  Files(const fs::path& folder, Plan& plan) : folder_(resolved(folder)), plan_(plan) {}
+  Files(const fs::path& folder, Plan& plan) : names_(folder), plan_(plan) {}
 
   uint32_t index(const stream::Source& source) {
     auto [it, fresh] = index_of_.try_emplace(&source, static_cast<uint32_t>(plan_.files.size()));
-    if (fresh) plan_.files.push_back({name(source.path()), 0});
+    if (fresh) plan_.files.push_back({names_.name(source.path()), 0});
     return it->second;
   }
 
  private:
-  // The last component is not resolved, even if it is a link: LiteRT opens the file by this name.
-  std::string name(const fs::path& path) const {
-    const fs::path file = resolved(path.parent_path()) / path.filename();
-    const fs::path below = file.lexically_relative(folder_);
-    if (below.empty() || *below.begin() == "..")
-      throw stream::Error(stream::Code::kUsage, fmt::format("with --weights in-place the output must be in the folder "
-                                                            "of {} or above it: choose an output path in {} with -o",
-                                                            file.string(), file.parent_path().string()));
-    return below.string();
-  }
-
-  fs::path folder_;
+  FileNames names_;
   Plan& plan_;
   std::map<const stream::Source*, uint32_t> index_of_;
 };

@@ -114,6 +114,7 @@ void OnnxParser::check_names(const onnx::Graph& graph, uint64_t offset) {
 onnx::Node OnnxParser::node(Range body) {
   onnx::Node node;
   node.offset = body.begin;
+  node.place = body;
   try {
     node_fields(body, node);
     if (node.op_type.empty()) wire_.fail(body.begin, "the node has no operator (op_type)");
@@ -292,6 +293,7 @@ void OnnxParser::resolve_type(Attribute& attribute, unsigned seen, uint64_t offs
 
 ValueInfo OnnxParser::value_info(Range body) {
   ValueInfo value;
+  value.place = body;
   try {
     Message m(wire_, body);
     while (m.next()) {

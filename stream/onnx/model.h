@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "stream/file/source.h"
 #include "stream/recipe/recipe.h"
 
 namespace lowtide::onnx {
@@ -44,6 +45,9 @@ struct ValueInfo {
   DType dtype = DType::kUndefined;
   bool has_shape = false;
   std::vector<Dimension> dims;
+  // Of its message in the model's file, Model::sources[0]: a writer copies it from there, so whoever changes the value
+  // info clears this. The same for nodes and functions.
+  stream::Range place = {};
 };
 
 struct Graph;
@@ -91,7 +95,8 @@ struct Node {
   std::vector<std::string> outputs;  // "" = not used
   std::vector<Attribute> attributes;
   uint64_t offset = 0;  // byte offset of the NodeProto in the file
-  int64_t opset = 0;    // of its domain, for a node from a function; 0: the model's
+  stream::Range place = {};
+  int64_t opset = 0;  // of its domain, for a node from a function; 0: the model's
 
   const Attribute* find(std::string_view attribute) const;
   // The name for messages: its own, or its first output when it has none.
@@ -112,6 +117,7 @@ struct Function {
   std::vector<Attribute> attribute_defaults;
   std::vector<Node> nodes;
   std::map<std::string, int64_t> opsets;
+  stream::Range place = {};
 };
 
 struct Model {
@@ -125,7 +131,7 @@ struct Model {
   std::vector<Function> functions;
   uint64_t file_bytes = 0;                               // of the .onnx itself (decompressed)
   uint64_t external_bytes = 0;                           // of tensors in external files
-  std::vector<std::shared_ptr<stream::Source>> sources;  // every file the model reads from
+  std::vector<std::shared_ptr<stream::Source>> sources;  // every file the model reads from; the .onnx itself first
 };
 
 }  // namespace lowtide::onnx

@@ -189,6 +189,7 @@ std::pair<std::string, std::string> OnnxParser::key_value(Range body) {
 
 onnx::Function OnnxParser::function(Range body) {
   onnx::Function function;
+  function.place = body;
   in_function_ = true;
   Message m(wire_, body);
   while (m.next()) {
