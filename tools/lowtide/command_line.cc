@@ -293,6 +293,46 @@ CLI::App* add_check(CLI::App& app, CheckCommand& options) {
   return command;
 }
 
+CLI::App* add_extract(CLI::App& app, ExtractCommand& options) {
+  CLI::App* command = app.add_subcommand(
+      "extract", "Write the part of an ONNX model between values as an ONNX model, in the same little memory.");
+  file_option(command->add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
+  repeated_option(command
+                      ->add_option("--from", options.from,
+                                   "the values that are inputs of the part (may be repeated; default: the model's "
+                                   "inputs, as far as the part needs them)")
+                      ->delimiter(','),
+                  "NAME,...");
+  repeated_option(
+      command->add_option("--to", options.to, "the values that are its outputs (may be repeated)")->delimiter(','),
+      "NAME,...")
+      ->required();
+  file_option(command->add_option("-o,--output", options.output, "the model to write"))->required();
+  repeated_option(command->add_option("--value", options.values,
+                                      "the type of one of these values, where the model does not declare it; ? is an "
+                                      "unknown dimension (may be repeated)"),
+                  "NAME=f32[1,n,?]");
+  choice_option(command->add_option("--weights", options.weights,
+                                    "copy (the default), or in-place: the part refers to the weights in the model's "
+                                    "own files, and must be in their folder"),
+                {"copy", "in-place"}, "HOW")
+      ->group(kWeightOptions);
+  command
+      ->add_flag("--external-data", options.external_data,
+                 "write weights to FILE.data, as is always done when the model would be larger than 2 GiB")
+      ->group(kWeightOptions);
+  size_option(command->add_option("--max-rss", options.max_rss, "limit of resident memory (default: 32M)"))
+      ->group(kResourceOptions);
+  add_zstd_ratio(*command, options.max_zstd_ratio);
+  command->add_flag("-q,--quiet", options.quiet, "print errors only")->group(kMessageOptions);
+  add_errors_option(*command);
+  command->footer(
+      "Examples:\n"
+      "  lowtide extract model.onnx --from hidden --to scores -o head.onnx\n"
+      "  lowtide extract model.onnx --to hidden -o part.onnx --weights in-place");
+  return command;
+}
+
 CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
   CLI::App* command = app.add_subcommand("inspect", "List an ONNX or TFLite model: operators, tensors, sizes.");
   file_option(command->add_option("file", options.path, "the model (.onnx or .tflite, or either with .zst)"))
@@ -665,6 +705,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   ConvertCommand convert;
   MergeCommand merge;
   CheckCommand check;
+  ExtractCommand extract;
   InspectCommand inspect;
   MakeModelCommand make_model;
   OpsCommand ops;
@@ -673,13 +714,15 @@ Command parse_command_line(int argc, const char* const* argv) {
   CLI::App* convert_app = add_convert(app, convert);
   CLI::App* merge_app = add_merge(app, merge);
   CLI::App* check_app = add_check(app, check);
+  CLI::App* extract_app = add_extract(app, extract);
   CLI::App* inspect_app = add_inspect(app, inspect);
   CLI::App* make_model_app = add_make_model(app, make_model);
   CLI::App* ops_app = add_ops(app, ops);
   CLI::App* doctor_app = add_doctor(app, doctor);
   CLI::App* docs_app = add_generate_docs(app, docs);
   std::vector<std::string> commands;
-  for (CLI::App* command : {convert_app, merge_app, check_app, inspect_app, make_model_app, ops_app, doctor_app}) {
+  for (CLI::App* command :
+       {convert_app, merge_app, check_app, extract_app, inspect_app, make_model_app, ops_app, doctor_app}) {
     command->group("Commands");
     commands.push_back(command->get_name());
   }
@@ -705,6 +748,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   }
   if (merge_app->parsed()) return merge;
   if (check_app->parsed()) return check;
+  if (extract_app->parsed()) return extract;
   if (inspect_app->parsed()) return inspect;
   if (ops_app->parsed()) return ops;
   if (doctor_app->parsed()) return doctor;

@@ -62,6 +62,16 @@ struct CheckCommand : ConversionOptions {
   std::string tflite;
 };
 
+struct ExtractCommand {
+  std::string input, output;
+  std::vector<std::string> from, to;  // names of values; from: empty: the model's inputs
+  std::vector<std::string> values;    // "NAME=f32[1,n,?]" as given
+  std::string weights = "copy";
+  bool external_data = false, quiet = false;
+  uint64_t max_rss = 0;  // bytes; 0: not given
+  uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
+};
+
 struct InspectCommand {
   std::string path, html;              // html: empty when not given
   std::vector<std::string> arguments;  // all, as given
@@ -96,8 +106,8 @@ struct Answer {
   std::string text;
 };
 
-using Command = std::variant<Answer, ConvertCommand, MergeCommand, CheckCommand, InspectCommand, MakeModelCommand,
-                             OpsCommand, DoctorCommand, DocsCommand>;
+using Command = std::variant<Answer, ConvertCommand, MergeCommand, CheckCommand, ExtractCommand, InspectCommand,
+                             MakeModelCommand, OpsCommand, DoctorCommand, DocsCommand>;
 
 // Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
 Command parse_command_line(int argc, const char* const* argv);

@@ -131,6 +131,10 @@ struct Run {
     check_model(command);
     return 0;
   }
+  int operator()(const lowtide::tools::ExtractCommand& command) const {
+    extract_model(command);
+    return 0;
+  }
   int operator()(const lowtide::tools::InspectCommand& command) const {
     inspect_model(command);
     return 0;

@@ -147,7 +147,7 @@ std::string man_page(const ProgramDescription& program) {
   std::string see_also = ".SH SEE ALSO\n";
   for (const CommandDescription& command : program.commands) {
     out += fmt::format(".TP\n\\fB{}\\fR\n{}", roff(command.name), roff_lines(command.text));
-    see_also += fmt::format("{}.BR lowtide\\-{} (1)", command.name == program.commands.front().name ? "" : ",\n",
+    see_also += fmt::format("{}.BR \\%lowtide\\-{} (1)", command.name == program.commands.front().name ? "" : ",\n",
                             roff(command.name));
   }
   return out + option_sections(whole) + status_section() + example_section(whole) + see_also + "\n";

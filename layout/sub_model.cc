@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/sub_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "stream/error.h"
+#include "stream/nearest_name.h"
+
+namespace lowtide::layout {
+namespace {
+
+using onnx::ValueInfo;
+using stream::Code;
+using stream::Error;
+using Names = std::unordered_set<std::string_view>;
+
+// The first IR version in which initializers need not be inputs.
+constexpr int64_t kFirstIrWithFreeInitializers = 4;
+
+[[noreturn]] void usage(std::string text) { throw Error(Code::kUsage, std::move(text)); }
+
+void add_values_used(const onnx::Node& node, std::vector<std::string_view>& out);
+
+// What a body uses of the graphs around it.
+void add_values_captured(const onnx::Graph& body, std::vector<std::string_view>& out) {
+  Names own;
+  for (const ValueInfo& input : body.inputs) own.insert(input.name);
+  for (const onnx::Tensor& tensor : body.initializers) own.insert(tensor.name);
+  for (const onnx::SparseTensor& tensor : body.sparse_initializers) own.insert(tensor.values.name);
+  std::vector<std::string_view> used;
+  for (const onnx::Node& node : body.nodes) {
+    own.insert(node.outputs.begin(), node.outputs.end());
+    add_values_used(node, used);
+  }
+  for (const ValueInfo& output : body.outputs) used.emplace_back(output.name);
+  std::copy_if(used.begin(), used.end(), std::back_inserter(out),
+               [&](std::string_view name) { return !own.contains(name); });
+}
+
+void add_values_used(const onnx::Node& node, std::vector<std::string_view>& out) {
+  for (const std::string& name : node.inputs)
+    if (!name.empty()) out.emplace_back(name);
+  for (const onnx::Attribute& attribute : node.attributes)
+    for (const auto& body : attribute.graphs) add_values_captured(*body, out);
+}
+
+using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
+
+// Visits the functions that nodes call, each of which may call others.
+class Calls {
+ public:
+  explicit Calls(const onnx::Model& model) : model_(model), called_(model.functions.size()) {
+    for (size_t i = 0; i < model.functions.size(); ++i) {
+      const onnx::Function& function = model.functions[i];
+      keys_.emplace_back(FunctionKey{function.domain, function.name, function.overload}, i);
+    }
+  }
+  void visit(const std::vector<onnx::Node>& nodes) {
+    for (const onnx::Node& node : nodes) {
+      for (const auto& [key, index] : keys_)
+        if (!called_[index] && key == FunctionKey{node.domain, node.op_type, node.overload}) {
+          called_[index] = true;
+          visit(model_.functions[index].nodes);
+        }
+      for (const onnx::Attribute& attribute : node.attributes)
+        for (const auto& body : attribute.graphs) visit(body->nodes);
+    }
+  }
+  std::vector<onnx::Function> functions() const {
+    std::vector<onnx::Function> out;
+    for (size_t i = 0; i < called_.size(); ++i)
+      if (called_[i]) out.push_back(model_.functions[i]);
+    return out;
+  }
+
+ private:
+  const onnx::Model& model_;
+  std::vector<std::pair<FunctionKey, size_t>> keys_;
+  std::vector<bool> called_;
+};
+
+bool has_type(const ValueInfo& info) {
+  const bool is_tensor = info.type == ValueInfo::Type::kTensor || info.type == ValueInfo::Type::kSparseTensor;
+  return info.type != ValueInfo::Type::kNone && (!is_tensor || info.dtype != stream::DType::kUndefined);
+}
+
+class Cutter {
+ public:
+  Cutter(const onnx::Model& model, const PartEnds& ends) : model_(model), graph_(model.graph), ends_(ends) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      for (const std::string& name : graph_.nodes[i].outputs)
+        if (!name.empty()) producers_.emplace(name, i);
+    for (const onnx::Tensor& tensor : graph_.initializers) constants_.insert(tensor.name);
+    for (const onnx::SparseTensor& tensor : graph_.sparse_initializers) constants_.insert(tensor.values.name);
+    for (const ValueInfo& input : graph_.inputs) inputs_.emplace(input.name, &input);
+    for (const auto* list : {&graph_.inputs, &graph_.outputs, &graph_.value_info})
+      for (const ValueInfo& info : *list)
+        if (has_type(info)) types_.emplace(info.name, &info);
+  }
+
+  onnx::Model part() {
+    check_names("--from", ends_.from);
+    check_names("--to", ends_.to);
+    if (ends_.to.empty()) usage("--to: names of values are missing");
+    check_types();
+    find_needed();
+    onnx::Model out;
+    out.path = model_.path;
+    out.ir_version = model_.ir_version;
+    out.producer_name = model_.producer_name;
+    out.producer_version = model_.producer_version;
+    out.domain = model_.domain;
+    out.model_version = model_.model_version;
+    out.doc_string = model_.doc_string;
+    out.opsets = model_.opsets;
+    out.metadata = model_.metadata;
+    out.sources = model_.sources;
+    out.graph = graph();
+    Calls calls(model_);
+    calls.visit(out.graph.nodes);
+    out.functions = calls.functions();
+    return out;
+  }
+
+ private:
+  bool is_known(const std::string& name) const {
+    return producers_.contains(name) || constants_.contains(name) || inputs_.contains(name);
+  }
+
+  std::vector<std::string> value_names() const {
+    std::vector<std::string> out;
+    for (const ValueInfo& input : graph_.inputs) out.push_back(input.name);
+    for (const onnx::Node& node : graph_.nodes)
+      for (const std::string& name : node.outputs)
+        if (!name.empty()) out.push_back(name);
+    out.insert(out.end(), constants_.begin(), constants_.end());
+    return out;
+  }
+
+  // The node in whose body a value is, or null.
+  static const onnx::Node* owner(const std::vector<onnx::Node>& nodes, const std::string& name) {
+    for (const onnx::Node& node : nodes)
+      for (const onnx::Attribute& attribute : node.attributes)
+        for (const auto& body : attribute.graphs) {
+          auto makes = [&](const onnx::Node& inner) {
+            return std::find(inner.outputs.begin(), inner.outputs.end(), name) != inner.outputs.end();
+          };
+          if (std::any_of(body->nodes.begin(), body->nodes.end(), makes) || owner(body->nodes, name)) return &node;
+        }
+    return nullptr;
+  }
+
+  void check_names(const char* option, const std::vector<std::string>& names) const {
+    Names seen;
+    for (const std::string& name : names) {
+      if (name.empty()) usage(fmt::format("{}: a name is empty", option));
+      if (!seen.insert(name).second) usage(fmt::format("{}: '{}' is given twice", option, name));
+      if (is_known(name)) continue;
+      if (const onnx::Node* node = owner(graph_.nodes, name))
+        usage(
+            fmt::format("{}: '{}' is inside the body of node '{}' ({}); a model is cut between values of its main "
+                        "graph",
+                        option, name, node->label(), node->op_type));
+      const std::vector<std::string> known = value_names();
+      usage(fmt::format("{}: no value has the name '{}'{} (values: {})", option, name,
+                        stream::did_you_mean(name, known), stream::listed(known)));
+    }
+  }
+
+  void check_types() const {
+    for (const auto& [name, type] : ends_.types) {
+      auto has = [&, &wanted = name](const std::vector<std::string>& names) {
+        return std::find(names.begin(), names.end(), wanted) != names.end();
+      };
+      if (!has(ends_.from) && !has(ends_.to))
+        usage(fmt::format("--value {}: it is neither in --from nor in --to", name));
+      if (types_.contains(name)) usage(fmt::format("--value {}: the model declares the type of this value", name));
+    }
+  }
+
+  // What the outputs need, back to the inputs of the part.
+  void find_needed() {
+    const Names given(ends_.from.begin(), ends_.from.end());
+    Names seen;
+    is_kept_.resize(graph_.nodes.size());
+    std::vector<std::string_view> open(ends_.to.begin(), ends_.to.end());
+    while (!open.empty()) {
+      const std::string_view name = open.back();
+      open.pop_back();
+      if (given.contains(name) || !seen.insert(name).second) continue;
+      if (const auto producer = producers_.find(name); producer != producers_.end()) {
+        if (is_kept_[producer->second]) continue;
+        is_kept_[producer->second] = true;
+        add_values_used(graph_.nodes[producer->second], open);
+      } else if (constants_.contains(name)) {
+        used_constants_.insert(name);
+      } else if (inputs_.contains(name)) {
+        used_inputs_.insert(name);
+      } else {
+        throw Error(Code::kMalformed, fmt::format("value '{}' is used, and nothing makes it", name),
+                    {.file = model_.path});
+      }
+    }
+    if (ends_.from.empty() || used_inputs_.empty()) return;
+    std::vector<std::string> missing;
+    for (const ValueInfo& input : graph_.inputs)
+      if (used_inputs_.contains(input.name)) missing.push_back(input.name);
+    usage(fmt::format("the outputs also need inputs of the model that --from does not name: {}",
+                      stream::listed(missing)));
+  }
+
+  ValueInfo declared(const char* option, const std::string& name) const {
+    if (const auto known = types_.find(name); known != types_.end()) return *known->second;
+    if (const auto given = ends_.types.find(name); given != ends_.types.end()) return given->second;
+    for (const onnx::Tensor& tensor : graph_.initializers) {
+      if (tensor.name != name) continue;
+      ValueInfo out;
+      out.name = name;
+      out.type = ValueInfo::Type::kTensor;
+      out.dtype = tensor.dtype;
+      out.has_shape = true;
+      for (const int64_t dim : tensor.dims) out.dims.push_back({dim, ""});
+      return out;
+    }
+    usage(
+        fmt::format("{}: the model does not declare the type of '{}' (it has no value_info of it): give it as "
+                    "--value '{}=f32[1,3,?]'",
+                    option, name, name));
+  }
+
+  onnx::Graph graph() const {
+    onnx::Graph out;
+    out.name = graph_.name;
+    for (const std::string& name : ends_.from) out.inputs.push_back(declared("--from", name));
+    for (const ValueInfo& input : graph_.inputs) {
+      const bool is_listed = used_constants_.contains(input.name) && model_.ir_version < kFirstIrWithFreeInitializers;
+      if (used_inputs_.contains(input.name) || is_listed) out.inputs.push_back(input);
+    }
+    for (const std::string& name : ends_.to) out.outputs.push_back(declared("--to", name));
+    Names named(ends_.from.begin(), ends_.from.end());
+    named.insert(ends_.to.begin(), ends_.to.end());
+    Names made;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (!is_kept_[i]) continue;
+      out.nodes.push_back(graph_.nodes[i]);
+      made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
+      rename_given(out.nodes.back());
+    }
+    for (const ValueInfo& info : graph_.value_info)
+      if (made.contains(info.name) && !named.contains(info.name)) out.value_info.push_back(info);
+    for (const onnx::Tensor& tensor : graph_.initializers)
+      if (used_constants_.contains(tensor.name)) out.initializers.push_back(tensor);
+    for (const onnx::SparseTensor& tensor : graph_.sparse_initializers)
+      if (used_constants_.contains(tensor.values.name)) out.sparse_initializers.push_back(tensor);
+    return out;
+  }
+
+  // A node may also make a value that is an input of the part: under a name that nobody uses.
+  void rename_given(onnx::Node& node) const {
+    for (std::string& name : node.outputs) {
+      if (name.empty() || std::find(ends_.from.begin(), ends_.from.end(), name) == ends_.from.end()) continue;
+      std::string unused = name + "_unused";
+      while (is_known(unused)) unused += '_';
+      name = unused;
+      node.place = {};
+    }
+  }
+
+  const onnx::Model& model_;
+  const onnx::Graph& graph_;
+  const PartEnds& ends_;
+  std::unordered_map<std::string_view, size_t> producers_;
+  Names constants_;
+  std::unordered_map<std::string_view, const ValueInfo*> inputs_, types_;
+  std::vector<bool> is_kept_;
+  Names used_constants_, used_inputs_;
+};
+
+}  // namespace
+
+onnx::Model sub_model(const onnx::Model& model, const PartEnds& ends) { return Cutter(model, ends).part(); }
+
+}  // namespace lowtide::layout

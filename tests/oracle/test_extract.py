@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lowtide extract`, judged by onnx's own extract_model, its checker, and ONNX Runtime on the whole model.
+
+A part is right when it computes, from the values that the whole model has at its beginning, those at its end.
+"""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.support import converter
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program():
+    return converter.program()
+
+
+def extract(model, begin, end, out, *options):
+    names = [f"--from={','.join(begin)}"] if begin else []
+    return converter.run("extract", model, *names, f"--to={','.join(end)}", "-o", out, *options)
+
+
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def tensor(name, shape, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def weight(name, *shape):
+    rng = np.random.default_rng(len(name) + sum(shape))
+    return numpy_helper.from_array(rng.uniform(-1, 1, shape).astype(np.float32), name)
+
+
+def write(path, nodes, inputs, outputs, initializers, infer=True, ir_version=8, **options):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
+    domains = {node.domain for node in nodes} - {""}
+    imports = [helper.make_opsetid("", 17), *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=ir_version, **options)
+    if infer:
+        model = onnx.shape_inference.infer_shapes(model)
+    onnx.save(model, path)
+    return path
+
+
+def chain(path, **options):
+    """x[b,3,8,9] -> Conv c -> Relu r -> Split s, t -> Mul m, with a second input k and a weight in float_data."""
+    typed = helper.make_tensor("bias", TensorProto.FLOAT, [4], [0.5, -1, 2, 0.25])
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "bias"], ["c"], name="conv", pads=[1, 1, 1, 1], doc_string="kept"),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Split", ["r", "parts"], ["s", "t"], axis=1),
+        helper.make_node("Mul", ["s", "k"], ["m"]),
+        helper.make_node("Sub", ["m", "t"], ["y"]),
+    ]
+    parts = numpy_helper.from_array(np.array([2, 2], np.int64), "parts")
+    inputs = [tensor("x", ["b", 3, 8, 9]), tensor("k", [8, 9])]
+    initializers = [weight("w", 4, 3, 3, 3), typed, parts]
+    return write(path, nodes, inputs, [tensor("y", ["b", 2, 8, 9])], initializers, **options)
+
+
+def control_flow(path):
+    """Bodies that use values of the main graph: h in an If, h and a weight in a Loop."""
+    then_body = helper.make_graph([helper.make_node("Add", ["h", "w"], ["t"])], "then", [], [tensor("t", [5])])
+    else_body = helper.make_graph([helper.make_node("Neg", ["h"], ["e"])], "else", [], [tensor("e", [5])])
+    loop_body = helper.make_graph(
+        [
+            helper.make_node("Add", ["state", "h"], ["next"]),
+            helper.make_node("Identity", ["go"], ["goes"]),
+        ],
+        "body",
+        [tensor("i", [], TensorProto.INT64), tensor("go", [], TensorProto.BOOL), tensor("state", [5])],
+        [tensor("goes", [], TensorProto.BOOL), tensor("next", [5])],
+    )
+    nodes = [
+        helper.make_node("Sin", ["x"], ["h"]),
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "zero"], ["cond"]),
+        helper.make_node("If", ["cond"], ["chosen"], then_branch=then_body, else_branch=else_body),
+        helper.make_node("Loop", ["count", "", "chosen"], ["y"], body=loop_body),
+    ]
+    constants = [weight("w", 5), numpy_helper.from_array(np.float32(0), "zero")]
+    constants.append(numpy_helper.from_array(np.int64(3), "count"))
+    return write(path, nodes, [tensor("x", [5])], [tensor("y", [5])], constants)
+
+
+def values_of(path, names):
+    """What the whole model computes for random inputs: all inputs and these values."""
+    model = onnx.load(path)
+    declared = {v.name: v for v in [*model.graph.value_info, *model.graph.input, *model.graph.output]}
+    model.graph.output.extend(declared[n] for n in names if n not in {v.name for v in model.graph.output})
+    constants = {t.name for t in model.graph.initializer}
+    rng = np.random.default_rng(3)
+    feed = {}
+    for value in model.graph.input:
+        if value.name not in constants:
+            dims = [d.dim_value or 2 for d in value.type.tensor_type.shape.dim]
+            feed[value.name] = rng.uniform(-1, 1, dims).astype(np.float32)
+    whole = path.with_suffix(".whole.onnx")
+    onnx.save(model, whole)
+    made = dict(zip(names, session(whole).run(names, feed)))
+    whole.unlink()
+    return {**feed, **made}
+
+
+def check_part(path, part, begin, end):
+    """The checker takes it, and it computes what the whole model does."""
+    onnx.checker.check_model(str(part), full_check=True)
+    values = values_of(path, [name for name in {*begin, *end} if name not in ("x", "k")])
+    run = session(part)
+    assert [value.name for value in run.get_outputs()] == list(end)
+    found = run.run(None, {value.name: values[value.name] for value in run.get_inputs()})
+    for name, array in zip(end, found):
+        np.testing.assert_array_equal(array, values[name], err_msg=name)
+
+
+CUTS = [
+    (["x", "k"], ["y"]),
+    (["r", "k"], ["y"]),
+    (["x"], ["r"]),
+    (["x"], ["c", "t"]),
+    (["s", "t", "k"], ["y"]),
+    (["c", "k"], ["m", "t"]),
+    ([], ["m"]),
+    ([], ["r"]),
+]
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--external-data"], ["--weights", "in-place"]], ids=["inline", "beside", "in_place"]
+)
+@pytest.mark.parametrize("begin, end", CUTS)
+def test_parts_equal_those_of_onnx(tmp_path, begin, end, options):
+    path, part = chain(tmp_path / "m.onnx"), tmp_path / "part.onnx"
+    done = extract(path, begin, end, part, *options)
+    assert done.returncode == 0, done.stderr
+    names = begin or [v.name for v in onnx.load(part).graph.input]
+    expected = onnx.utils.Extractor(onnx.load(path)).extract_model(list(names), list(end)).graph
+    found = onnx.load(part).graph
+    assert list(found.node) == list(expected.node)
+    assert list(found.input) == list(expected.input) and list(found.output) == list(expected.output)
+    arrays = {t.name: numpy_helper.to_array(t) for t in expected.initializer}
+    assert {t.name for t in found.initializer} == set(arrays)
+    for t in found.initializer:
+        np.testing.assert_array_equal(numpy_helper.to_array(t), arrays[t.name])
+    check_part(path, part, begin, end)
+
+
+@pytest.mark.parametrize(
+    "begin, end", [(["h", "cond"], ["y"]), (["h", "cond"], ["chosen"]), (["chosen", "h"], ["y"]), ([], ["chosen"])]
+)
+def test_values_that_bodies_use_are_inputs(tmp_path, begin, end):
+    path, part = control_flow(tmp_path / "m.onnx"), tmp_path / "part.onnx"
+    assert extract(path, begin, end, part).returncode == 0
+    check_part(path, part, begin, end)
+
+
+def test_a_value_that_a_body_uses_is_missing(tmp_path):
+    done = extract(control_flow(tmp_path / "m.onnx"), ["cond"], ["chosen"], tmp_path / "part.onnx")
+    assert done.returncode == 2
+    assert "the outputs also need inputs of the model that --from does not name: x" in done.stderr
+
+
+# The node that makes s and t is needed for t, and s is an input: the node's s gets another name.
+def test_a_value_that_is_given_is_not_made(tmp_path):
+    path, part = chain(tmp_path / "m.onnx"), tmp_path / "part.onnx"
+    begin, end = ["s", "r", "k"], ["y"]
+    assert extract(path, begin, end, part).returncode == 0
+    assert list(onnx.load(part).graph.node[0].output) == ["s_unused", "t"]
+    check_part(path, part, begin, end)
+
+
+def test_functions_that_are_called_are_kept(tmp_path):
+    def function(name, op, *calls):
+        nodes = [helper.make_node(op, ["a"], ["b"], domain="own" if calls else "")]
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+        return helper.make_function("own", name, ["a"], ["b"], nodes, imports)
+
+    nodes = [
+        helper.make_node("Outer", ["x"], ["u"], domain="own"),
+        helper.make_node("Other", ["u"], ["v"], domain="own"),
+        helper.make_node("Neg", ["v"], ["y"]),
+    ]
+    functions = [function("Inner", "Sin"), function("Outer", "Inner", True), function("Other", "Cos")]
+    options = {"functions": functions, "infer": True}
+    path = write(tmp_path / "m.onnx", nodes, [tensor("x", [5])], [tensor("y", [5])], [], **options)
+    done = extract(
+        path, ["x"], ["u"], tmp_path / "part.onnx", *([] if declares(path, "u") else ["--value", "u=f32[5]"])
+    )
+    assert done.returncode == 0, done.stderr
+    part = onnx.load(tmp_path / "part.onnx")
+    assert [f.name for f in part.functions] == ["Inner", "Outer"]
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_allclose(session(tmp_path / "part.onnx").run(None, {"x": x})[0], np.sin(x), rtol=1e-6)
+
+
+def declares(path, name):
+    return any(value.name == name for value in onnx.load(path).graph.value_info)
+
+
+def test_undeclared_types_are_asked_for(tmp_path):
+    path, part = chain(tmp_path / "m.onnx", infer=False), tmp_path / "part.onnx"
+    done = extract(path, ["r", "k"], ["y"], part)
+    assert done.returncode == 2 and "give it as --value 'r=f32[1,3,?]'" in done.stderr
+    assert extract(path, ["r", "k"], ["y"], part, "--value", "r=f32[n,4,8,?]").returncode == 0
+    dims = onnx.load(part).graph.input[0].type.tensor_type.shape.dim
+    assert [d.dim_param or d.dim_value for d in dims] == ["n", 4, 8, 0]
+    x = np.ones((2, 4, 8, 9), np.float32)
+    assert session(part).run(None, {"r": x, "k": np.ones((8, 9), np.float32)})[0].shape == (2, 2, 8, 9)
+
+
+# Files of IR version 3 list initializers as inputs.
+def test_old_files(tmp_path):
+    initializers = [weight("w", 5, 7)]
+    inputs = [tensor("x", [3, 5]), tensor("w", [5, 7])]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Neg", ["m"], ["y"])]
+    path = write(tmp_path / "m.onnx", nodes, inputs, [tensor("y", [3, 7])], initializers, ir_version=3)
+    part = tmp_path / "part.onnx"
+    assert extract(path, ["x"], ["m"], part).returncode == 0
+    assert [v.name for v in onnx.load(part).graph.input] == ["x", "w"]
+    check_part(path, part, ["x"], ["m"])
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_in_place(tmp_path, inline):
+    """Nothing is copied; the part refers to bytes of the model, or of its external data."""
+    nodes = [helper.make_node("MatMul", ["x", "v"], ["c"]), helper.make_node("MatMul", ["c", "w"], ["y"])]
+    initializers = [weight("v", 5, 3000), weight("w", 3000, 40)]
+    path = write(tmp_path / "m.onnx", nodes, [tensor("x", [3, 5])], [tensor("y", [3, 40])], initializers)
+    if not inline:
+        onnx.save(onnx.load(path), path, save_as_external_data=True, location="m.bin", size_threshold=0)
+    part = tmp_path / "part.onnx"
+    assert extract(path, ["c"], ["y"], part, "--weights", "in-place").returncode == 0
+    assert part.stat().st_size < 1000 and not (tmp_path / "part.onnx.data").exists()
+    (stored,) = onnx.load(part, load_external_data=False).graph.initializer
+    entries = {entry.key: entry.value for entry in stored.external_data}
+    assert entries["location"] == ("m.onnx" if inline else "m.bin") and entries["length"] == str(3000 * 40 * 4)
+    check_part(path, part, ["c"], ["y"])
+    (tmp_path / "sub").mkdir()
+    done = extract(path, ["c"], ["y"], tmp_path / "sub/part.onnx", "--weights", "in-place")
+    assert done.returncode == 2 and f"choose an output path in {tmp_path} with -o" in done.stderr
+    assert not list((tmp_path / "sub").iterdir())
+    assert extract(path, ["c"], ["y"], tmp_path / "sub/part.onnx").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "begin, end, options, text",
+    [
+        (["X"], ["y"], [], "--from: no value has the name 'X'; did you mean 'x'? (values: x, k, c, "),
+        (["x"], ["yy"], [], "--to: no value has the name 'yy'; did you mean 'y'?"),
+        (["x", "x"], ["r"], [], "--from: 'x' is given twice"),
+        (["x"], ["y"], [], "inputs of the model that --from does not name: k"),
+        (["r"], ["c"], [], "inputs of the model that --from does not name: x"),
+        (["x"], ["r"], ["--value", "r=f32[1]"], "--value r: the model declares the type"),
+        (["x"], ["r"], ["--value", "c=f32[1]"], "--value c: it is neither in --from nor in --to"),
+        (["x"], ["r"], ["--value", "r=f33[1]"], "'f33' is no element type; did you mean 'f32'?"),
+        (["x"], ["r"], ["--value", "r=f32"], "'f32' is not of the form f32[1,n,?]"),
+        (["x"], ["r"], ["--value", "r=f32[-1]"], "'-1' is neither an extent, nor a name, nor ?"),
+        (["x"], ["r"], ["--weights", "in-place", "--external-data"], "exclude each other"),
+    ],
+)
+def test_refused(tmp_path, begin, end, options, text):
+    path = chain(tmp_path / "m.onnx")
+    done = extract(path, begin, end, tmp_path / "part.onnx", *options)
+    assert done.returncode == 2 and text in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "part.onnx").exists()
+
+
+def test_a_value_in_a_body(tmp_path):
+    done = extract(control_flow(tmp_path / "m.onnx"), [], ["e"], tmp_path / "part.onnx")
+    assert done.returncode == 2 and "'e' is inside the body of node 'chosen' (If)" in done.stderr
+
+
+def test_files_that_are_needed_are_kept(tmp_path):
+    path = chain(tmp_path / "m.onnx")
+    before = path.read_bytes()
+    done = extract(path, [], ["r"], path)
+    assert done.returncode == 2 and "is the input" in done.stderr and path.read_bytes() == before
+
+
+def test_memory_does_not_grow_with_the_weights(tmp_path):
+    """1.5 GB in a sparse file: less than 32 MiB, also where they are copied."""
+    made = converter.run(
+        "make-model", "conv-stack", "--size", "1500M", "--external", "--sparse", "-o", tmp_path / "m.onnx"
+    )
+    assert made.returncode == 0, made.stderr
+    graph = onnx.load(tmp_path / "m.onnx", load_external_data=False).graph
+    end = graph.output[0].name
+    for options in ([], ["--weights", "in-place"]):
+        done = extract(tmp_path / "m.onnx", [], [end], tmp_path / "part.onnx", *options, "--max-rss", "32M")
+        assert done.returncode == 0, done.stderr
+        peak = float(done.stdout.split("peak RSS ")[1].split()[0])
+        assert peak < 32, done.stdout
+        part = onnx.load(tmp_path / "part.onnx", load_external_data=False)
+        assert len(part.graph.initializer) == len(graph.initializer)
