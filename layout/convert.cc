@@ -52,7 +52,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   LowerResult lowered = lower_graph(source, options.shapes, core_model);
   result.refused = std::move(lowered.refused);
   result.not_judged = std::move(lowered.not_judged);
-  result.notes = std::move(lowered.notes);
+  result.notes = std::move(model.notes);
+  result.notes.insert(result.notes.end(), lowered.notes.begin(), lowered.notes.end());
   // From here on the ONNX graph is only needed for patterns that select weights by name.
   if (options.weights.include.empty() && options.weights.exclude.empty()) source.graph = {};
   if (!result.refused.empty()) return result;

@@ -23,9 +23,11 @@ void lower_dropout(Lowering& lo) {
     if (!idle) lo.unsupported("training mode is not supported: the result is random", "export the model for inference");
   }
   lo.output(0, x);
-  // Nothing is dropped: the mask is all true (before opset 10 it has the data's dtype).
-  if (lo.wants_output(1))
-    lo.output(1, filled_with(lo, lo.shape(x), lo.b.scalar(1, lo.opset() < 10 ? lo.dtype(x) : DType::kBool)));
+  if (!lo.wants_output(1)) return;
+  // Nothing is dropped: the mask is all true. Before opset 12 the standard leaves it open in inference, and ONNX
+  // Runtime (providers/cpu/nn/dropout_op.h) fills it with zeros; before opset 10 it has the data's dtype.
+  const int kept = lo.opset() < 12 ? 0 : 1;
+  lo.output(1, filled_with(lo, lo.shape(x), lo.b.scalar(kept, lo.opset() < 10 ? lo.dtype(x) : DType::kBool)));
 }
 
 }  // namespace lowtide::layout

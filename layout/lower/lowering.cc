@@ -98,6 +98,12 @@ std::vector<int> Lowering::axes(const std::vector<int64_t>& axes, int rank) cons
   }
   return out;
 }
+std::vector<int> Lowering::axis_set(const std::vector<int64_t>& axes, int rank) const {
+  std::vector<int> out;
+  for (int64_t one : axes)
+    if (const int normal = axis(one, rank); std::count(out.begin(), out.end(), normal) == 0) out.push_back(normal);
+  return out;
+}
 
 const onnx::Attribute* Lowering::typed(std::string_view name, Type type) {
   read_.emplace(name);

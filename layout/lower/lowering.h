@@ -86,6 +86,8 @@ class Lowering {
   int axis(int64_t axis, int rank) const;
   // Normalised, in the same order; throws kMalformed for duplicates.
   std::vector<int> axes(const std::vector<int64_t>& axes, int rank) const;
+  // The same for operators that take a set of axes, where ONNX Runtime lets one be listed again: each counts once.
+  std::vector<int> axis_set(const std::vector<int64_t>& axes, int rank) const;
 
   // ---- attributes; throw kMalformed for another type ----
   bool has_attr(std::string_view name) const { return node.find(name) != nullptr; }

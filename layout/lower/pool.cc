@@ -62,7 +62,7 @@ std::vector<WindowAxis> read_pool_axes(Lowering& lo, Val x) {
   if (spatial > 3) lo.unsupported(fmt::format("pooling over {} axes is not supported: the most is 3", spatial));
   const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
   const int64_t ceil_mode = lo.attr_i("ceil_mode", 0);
-  std::vector<WindowAxis> axes = read_window(lo, sizes, std::nullopt, ceil_mode != 0);
+  std::vector<WindowAxis> axes = read_window(lo, sizes, std::nullopt, ceil_mode != 0, ShortWindow::kOne);
   for (const WindowAxis& axis : axes)
     if (axis.before >= axis.effective_kernel() || axis.declared_after >= axis.effective_kernel())
       lo.malformed(fmt::format("pads must be smaller than the window of {}; they are {} and {}",

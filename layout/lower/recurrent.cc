@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cctype>
 #include <limits>
+#include <optional>
+#include <string_view>
 
 #include "layout/core/subgraphs.h"
 #include "layout/lower/subgraph.h"
@@ -25,22 +27,35 @@ namespace {
 // large: XNNPACK keeps a packed copy of R for every FULLY_CONNECTED.
 constexpr int64_t kMostUnrolled = 32;
 
-// Which constants an activation takes, and their defaults (ONNX Runtime's table).
+// Which constants an activation takes, and their defaults. Those without a default must be listed by the model: the
+// standard has values for them, but ONNX Runtime 1.31 computes with zeros (docs/decisions/disputed-semantics.md).
 struct FunctionRow {
   std::string_view name;
   bool has_alpha, has_beta;
-  double alpha, beta;
+  std::optional<double> alpha = 0, beta = 0;
 };
-constexpr FunctionRow kFunctions[] = {{"affine", true, true, 1, 0},           {"elu", true, false, 1, 0},
-                                      {"hardsigmoid", true, true, 0.2f, 0.5}, {"leakyrelu", true, false, 0.01f, 0},
-                                      {"relu", false, false, 0, 0},           {"scaledtanh", true, true, 1, 1},
-                                      {"sigmoid", false, false, 0, 0},        {"softplus", false, false, 0, 0},
-                                      {"softsign", false, false, 0, 0},       {"tanh", false, false, 0, 0},
-                                      {"thresholdedrelu", true, false, 1, 0}};
+constexpr std::optional<double> kDisputed;
+constexpr FunctionRow kFunctions[] = {{"affine", true, true, kDisputed, kDisputed},
+                                      {"elu", true, false, 1},
+                                      {"hardsigmoid", true, true, 0.2f, 0.5},
+                                      {"leakyrelu", true, false, 0.01f},
+                                      {"relu", false, false},
+                                      {"scaledtanh", true, true, kDisputed, kDisputed},
+                                      {"sigmoid", false, false},
+                                      {"softplus", false, false},
+                                      {"softsign", false, false},
+                                      {"tanh", false, false},
+                                      {"thresholdedrelu", true, false, kDisputed}};
 
 // The model lists constants only for the functions that take them.
-double next_constant(const std::vector<float>& given, size_t& at, double otherwise) {
-  return at < given.size() ? static_cast<double>(given[at++]) : otherwise;
+double next_constant(Lowering& lo, const char* list, std::string_view function, const std::vector<float>& given,
+                     size_t& at, const std::optional<double>& otherwise) {
+  if (at < given.size()) return static_cast<double>(given[at++]);
+  if (!otherwise)
+    lo.unsupported(fmt::format("the activation '{}' has no constant in '{}', and runtimes disagree about the default",
+                               function, list),
+                   fmt::format("list its constant in '{}'", list));
+  return *otherwise;
 }
 
 std::vector<Nonlinearity> read_functions(Lowering& lo, const RecurrentForm& form, size_t directions) {
@@ -64,8 +79,8 @@ std::vector<Nonlinearity> read_functions(Lowering& lo, const RecurrentForm& form
     const auto* row = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                    [&](const FunctionRow& one) { return one.name == name; });
     if (row == std::end(kFunctions)) lo.unsupported(fmt::format("the activation '{}' is not supported", name));
-    out.push_back({name, row->has_alpha ? next_constant(alphas, alpha, row->alpha) : 0,
-                   row->has_beta ? next_constant(betas, beta, row->beta) : 0});
+    out.push_back({name, row->has_alpha ? next_constant(lo, "activation_alpha", name, alphas, alpha, row->alpha) : 0,
+                   row->has_beta ? next_constant(lo, "activation_beta", name, betas, beta, row->beta) : 0});
   }
   // Some exporters list a constant for every function: then it is ambiguous which function has which.
   if ((alpha > 0 && alpha < alphas.size()) || (beta > 0 && beta < betas.size()))

@@ -53,7 +53,7 @@ Reduced read(Lowering& lo, int64_t axes_input_since) {
   }
   r.noop = r.noop && (!axes || axes->empty());
   if (r.noop) return r;
-  r.axes = axes && !axes->empty() ? lo.axes(*axes, lo.rank(r.x)) : axes_from(0, lo.rank(r.x));
+  r.axes = axes && !axes->empty() ? lo.axis_set(*axes, lo.rank(r.x)) : axes_from(0, lo.rank(r.x));
   return r;
 }
 

@@ -136,7 +136,7 @@ void lower_squeeze(Lowering& lo) {
     axes = lo.need_ints(lo.input(1), "axes");
   std::vector<int> drop;
   if (axes) {
-    drop = lo.axes(*axes, lo.rank(x));
+    drop = lo.axis_set(*axes, lo.rank(x));
   } else {
     for (int axis = 0; axis < lo.rank(x); ++axis) {
       if (lo.need_static(lo.b.dim(x, axis), "a dimension that Squeeze without axes may remove") == 1)

@@ -68,7 +68,13 @@ Dim ceil_count(Lowering& lo, core::Symbols& symbols, const WindowAxis& axis) {
   return starts_after ? out : symbols.add(out, 1);
 }
 
-void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode) {
+// True where the only window is longer than the axis with its pads, but by less than a stride. ONNX Runtime divides
+// towards zero when it counts the windows of a pool, so that there is one.
+bool is_short(const WindowAxis& axis, int64_t plus) {
+  return !core::is_symbol(axis.size) && axis.size + plus < 0 && axis.size + plus > -axis.stride && axis.size > 0;
+}
+
+void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, ShortWindow short_window) {
   core::Symbols& symbols = lo.b.graph.symbols;
   std::optional<int64_t> total = same_total(symbols, axis);
   const Dim same_count = floor_of(symbols, axis.size, axis.stride - 1, axis.stride);
@@ -87,6 +93,7 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode) {
     const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
     axis.out =
         ceil_mode ? ceil_count(lo, symbols, axis) : symbols.add(floor_of(symbols, axis.size, plus, axis.stride), 1);
+    if (short_window == ShortWindow::kOne && is_short(axis, plus)) axis.out = 1;
   }
   if (!core::is_symbol(axis.out) && axis.out < 1 && axis.size != 0)
     lo.malformed(fmt::format("a window of {} elements is larger than an axis of {} elements with pads {} and {}",
@@ -103,7 +110,8 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode) {
 }  // namespace
 
 std::vector<WindowAxis> read_window(Lowering& lo, std::span<const Dim> sizes,
-                                    std::optional<std::vector<int64_t>> weights, bool ceil_mode) {
+                                    std::optional<std::vector<int64_t>> weights, bool ceil_mode,
+                                    ShortWindow short_window) {
   const size_t count = sizes.size();
   if (!weights && !lo.has_attr("kernel_shape")) lo.malformed("attribute 'kernel_shape' is missing");
   std::vector<int64_t> kernel = lo.attr_ints("kernel_shape").value_or(weights.value_or(std::vector<int64_t>()));
@@ -127,7 +135,7 @@ std::vector<WindowAxis> read_window(Lowering& lo, std::span<const Dim> sizes,
                .size = sizes[i],
                .before = pads[i],
                .declared_after = pads[count + i]};
-    place(lo, axes[i], auto_pad, ceil_mode);
+    place(lo, axes[i], auto_pad, ceil_mode, short_window);
   }
   return axes;
 }

@@ -26,10 +26,15 @@ struct WindowAxis {
   int64_t effective_kernel() const { return (kernel - 1) * dilation + 1; }
 };
 
+// What becomes of a window that is longer than an axis with its pads, by less than a stride. Pools have one window
+// there (ONNX Runtime's pool_attributes.h divides towards zero), convolutions refuse it.
+enum class ShortWindow { kMalformed, kOne };
+
 // Reads kernel_shape, strides, dilations, pads and auto_pad for axes of these sizes, which may be symbols. `weights`:
 // the spatial shape of the weights; without it kernel_shape is required. Throws where a static size is needed.
 std::vector<WindowAxis> read_window(Lowering& lo, std::span<const Dim> sizes,
-                                    std::optional<std::vector<int64_t>> weights, bool ceil_mode = false);
+                                    std::optional<std::vector<int64_t>> weights, bool ceil_mode = false,
+                                    ShortWindow short_window = ShortWindow::kMalformed);
 
 // Chooses TFLite's padding for these axes of x, which start at `first_axis`. If neither SAME nor VALID fits, x is
 // padded with `value`, and the padding is VALID.

@@ -127,6 +127,7 @@ struct Model {
   int64_t model_version = 0;
   std::map<std::string, int64_t> opsets;  // domain ("" for ai.onnx) -> version
   std::map<std::string, std::string> metadata;
+  std::vector<std::string> notes;  // for the user: what the file says that was read in one of several ways
   Graph graph;
   std::vector<Function> functions;
   uint64_t file_bytes = 0;                               // of the .onnx itself (decompressed)

@@ -31,7 +31,9 @@ class OnnxParser {
   struct TensorFields;  // tensor.cc: where the elements of a tensor are, in each of the forms
 
   // reader.cc
-  void opset(Range body, std::map<std::string, int64_t>& opsets);
+  // Of a model, a domain that is imported again replaces the version and is noted, as ONNX Runtime does it; of a
+  // function (no `notes`) that is an error.
+  void opset(Range body, std::map<std::string, int64_t>& opsets, std::vector<std::string>* notes);
   std::pair<std::string, std::string> key_value(Range body);
   onnx::Function function(Range body);
   void check_functions(const std::vector<onnx::Function>& functions);

@@ -128,7 +128,7 @@ onnx::Model OnnxParser::model() {
         model.doc_string = m.text();
         break;
       case pb::ModelProto::kOpsetImportFieldNumber:
-        opset(m.body(), model.opsets);
+        opset(m.body(), model.opsets, &model.notes);
         break;
       case pb::ModelProto::kMetadataPropsFieldNumber: {
         auto [key, value] = key_value(m.body());
@@ -147,10 +147,11 @@ onnx::Model OnnxParser::model() {
     }
   }
   if (model.ir_version <= 0) wire_.fail(0, "the file has no ir_version: it is not an ONNX model");
-  if (model.ir_version > pb::IR_VERSION) {
-    throw Error(Code::kUnsupported, fmt::format("ir_version {} is not supported; the newest supported one is {}",
-                                                model.ir_version, static_cast<int>(pb::IR_VERSION)));
-  }
+  // All that the model uses must be known: operators and attributes are looked at one by one.
+  if (model.ir_version > pb::IR_VERSION)
+    model.notes.push_back(
+        fmt::format("ir_version {} is newer than {}, the newest that is known: the file was read as {}",
+                    model.ir_version, static_cast<int>(pb::IR_VERSION), static_cast<int>(pb::IR_VERSION)));
   if (!has_graph) wire_.fail(0, "the model has no graph (is the file truncated?)");
   if (model.opsets.empty()) {
     if (model.ir_version >= kFirstIrWithOpsets) wire_.fail(0, "the model has no opset_import (is the file truncated?)");
@@ -161,7 +162,7 @@ onnx::Model OnnxParser::model() {
   return model;
 }
 
-void OnnxParser::opset(Range body, std::map<std::string, int64_t>& opsets) {
+void OnnxParser::opset(Range body, std::map<std::string, int64_t>& opsets, std::vector<std::string>* notes) {
   std::string domain;
   int64_t version = 0;
   Message m(wire_, body);
@@ -172,9 +173,16 @@ void OnnxParser::opset(Range body, std::map<std::string, int64_t>& opsets) {
   domain = canonical_domain(std::move(domain));
   if (version <= 0)
     wire_.fail(body.begin, fmt::format("opset_import of domain '{}' has the invalid version {}", domain, version));
-  if (opsets.emplace(domain, version).first->second != version) {
-    wire_.fail(body.begin, fmt::format("domain '{}' is imported twice, with different versions", domain));
-  }
+  int64_t& known = opsets.emplace(domain, version).first->second;
+  if (known == version) return;
+  const std::string name = domain.empty() ? "ai.onnx" : domain;
+  if (notes == nullptr)
+    wire_.fail(body.begin, fmt::format("domain '{}' is imported twice, with different versions", name));
+  notes->push_back(
+      fmt::format("domain '{}' is imported with opset {} and again with opset {}: the last one counts, as in "
+                  "ONNX Runtime",
+                  name, known, version));
+  known = version;
 }
 
 std::pair<std::string, std::string> OnnxParser::key_value(Range body) {
@@ -219,7 +227,7 @@ onnx::Function OnnxParser::function(Range body) {
         function.nodes.push_back(node(m.body()));
         break;
       case pb::FunctionProto::kOpsetImportFieldNumber:
-        opset(m.body(), function.opsets);
+        opset(m.body(), function.opsets, nullptr);
         break;
       default:
         break;

@@ -234,7 +234,7 @@ case(
     outputs="int64[A] y, int64[12] b",
 )
 
-# ReverseSequence, CenterCropPad, Dropout
+# ReverseSequence, CenterCropPad, Dropout, Squeeze, Slice
 case(
     "reverse_sequence/time_first",
     "float[5,3,2] x, int64[3] n",
@@ -250,6 +250,20 @@ case(
 case("center_crop_pad/both", "float[7,4,5] x", "y = CenterCropPad(x, s)", {"s": i64(4, 9, 5)}, opset=18)
 case("center_crop_pad/axes", "float[2,7,4] x", "y = CenterCropPad<axes=[1,-1]>(x, s)", {"s": i64(10, 1)}, opset=18)
 case("dropout/opset_7", "float[2,3] x", "y = Dropout<ratio=0.3>(x)", opset=7)
+# In inference ONNX Runtime fills the mask with zeros before opset 12, and with ones since.
+for opset in (7, 10, 12):
+    outputs = f"y, {'float' if opset < 10 else 'bool'}[2,3] m"
+    case(f"dropout/mask_opset_{opset}", "float[2,3] x", "y, m = Dropout(x)", opset=opset, outputs=outputs)
+# A set of axes may list one again; steps beyond the axis and beyond 32 bits take one element.
+case("squeeze/axis_twice", "float[2,1,3,1] x", "y = Squeeze(x, a)", {"a": i64(1, -3, 1)})
+case("squeeze/axis_twice_opset_11", "float[2,1,3,1] x", "y = Squeeze<axes=[3,-1]>(x)", opset=11)
+for step in (-(2**31), -(2**63), 2**31, 2**63 - 1):
+    case(
+        f"slice/step_{step}",
+        "float[2,5] x",
+        "y = Slice(x, s, e, a, t)",
+        {"s": i64(1 if step > 0 else -2), "e": i64(99 if step > 0 else -99), "a": i64(1), "t": i64(step)},
+    )
 case(
     "dropout/mask",
     "float[2,3] x",

@@ -62,6 +62,12 @@ for operator in ("MaxPool", "AveragePool"):
         "kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1",
         outputs="float[1,3,2,3] y",
     )
+    # A window that is longer than the axis by less than a stride: ONNX Runtime's division makes one window of it.
+    both("short_axis", (2, 3, 1, 9), "kernel_shape=[2,3], strides=[2,2]", outputs="float[2,3,1,4] y")
+    both(
+        "short_axis_pads", (2, 3, 2, 9), "kernel_shape=[5,3], strides=[3,2], pads=[1,0,0,0]", outputs="float[2,3,1,4] y"
+    )
+    both("short_axis_1d", (2, 3, 3), "kernel_shape=[5], strides=[4]", outputs="float[2,3,1] y")
     both("1d", (2, 3, 10), "kernel_shape=[3], strides=[2], pads=[1,0]")
     both("1d_ceil", (2, 3, 10), "kernel_shape=[3], strides=[2], ceil_mode=1")
     both("1d_same_lower", (2, 3, 10), 'kernel_shape=[4], strides=[3], auto_pad="SAME_LOWER"')

@@ -63,6 +63,8 @@ for operator in REDUCTIONS:
         reduction(operator, "middle_keepdims_0" + o, "2,3,4,5", [1], keepdims=0, opset=opset)
         reduction(operator, "negative_keepdims_1" + o, "2,3,4,5", [-1, -3], keepdims=1, opset=opset)
     reduction(operator, "first", "2,3,4", [0], keepdims=0)
+    reduction(operator, "axis_twice", "2,3,4", [1, -2, 2, 1], keepdims=0)
+    reduction(operator, "axis_twice_keepdims_1", "2,3,4", [1, -2], keepdims=1, opset=18)
     reduction(operator, "5d", "2,3,4,5,6", [1, 3], keepdims=0)
     reduction(operator, "opset_7", "2,3,4", [1], opset=7)
     reduction(

@@ -99,6 +99,39 @@ def test_note_and_answer(name, tmp_path, litert, lowtide):
     assert verdict.passed, str(verdict)
 
 
+def judged(tmp_path, litert, model):
+    """The notes of a conversion that answers as ONNX Runtime does."""
+    path, tflite, report = (tmp_path / f for f in ("model.onnx", "model.tflite", "report.json"))
+    onnx.save(model, path)
+    conversion = converter.convert(path, tflite, ["--report", report])
+    assert conversion.status == "converted", conversion.reason
+    arrays = random_inputs(model)
+    verdict = judge.judge_outputs(
+        tflite, arrays, judge.reference(model.SerializeToString(), arrays), RangeTolerance(), litert
+    )
+    assert verdict.passed, str(verdict)
+    return json.loads(report.read_text())["notes"]
+
+
+# Softmax of opset 11 sums over two axes here, that of opset 13 over one.
+@pytest.mark.parametrize("domains", [("", ""), ("", "ai.onnx"), ("ai.onnx", "")])
+@pytest.mark.parametrize("versions", [(11, 13), (13, 11)])
+def test_the_last_import_of_a_domain_counts(domains, versions, tmp_path, litert, lowtide):
+    made = model("g (float[2,3,4] x) => (float[2,3,4] y) { y = Softmax<axis=1>(x) }", versions[0])
+    made.opset_import[0].domain = domains[0]
+    made.opset_import.append(helper.make_opsetid(domains[1], versions[1]))
+    assert judged(tmp_path, litert, made) == [
+        f"domain 'ai.onnx' is imported with opset {versions[0]} and again with opset {versions[1]}: "
+        "the last one counts, as in ONNX Runtime"
+    ]
+
+
+def test_a_newer_file_format_is_noted(tmp_path, litert, lowtide):
+    made = model("g (float[2,3] x) => (float[2,3] y) { y = Celu(x) }", 12)
+    made.ir_version = onnx.IR_VERSION + 1
+    assert [note[:10] for note in judged(tmp_path, litert, made)] == ["ir_version"]
+
+
 def test_quiet_prints_no_notes(tmp_path, lowtide):
     path = tmp_path / "model.onnx"
     onnx.save(model(*NEWER["operator"][:2]), path)

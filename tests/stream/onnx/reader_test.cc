@@ -276,15 +276,8 @@ TEST(OnnxReader, ModelsThatContradictThemselvesAreErrors) {
     expect_error(code, part, [&] { read(m); });
   };
   refused("no ir_version", [](auto* m) { m->clear_ir_version(); });
-  refused(
-      "ir_version 99 is not supported", [](auto* m) { m->set_ir_version(99); }, Code::kUnsupported);
   refused("no graph", [](auto* m) { m->clear_graph(); });
   refused("no opset_import", [](auto* m) { m->clear_opset_import(); });
-  refused("domain '' is imported twice", [](auto* m) {
-    auto* opset = m->add_opset_import();
-    opset->set_domain("ai.onnx");
-    opset->set_version(20);
-  });
   refused("has the invalid version -1", [](auto* m) { m->mutable_opset_import(0)->set_version(-1); });
   refused("two initializers are named 'w'", [](auto* m) {
     for (int i = 0; i < 2; ++i) set_tensor(m->mutable_graph()->add_initializer(), "w", "abc");
@@ -300,6 +293,27 @@ TEST(OnnxReader, ModelsThatContradictThemselvesAreErrors) {
   old.clear_opset_import();
   old.set_ir_version(2);
   EXPECT_EQ(read(old).opsets.at(""), 1);
+}
+
+TEST(OnnxReader, WhatIsReadInOneOfSeveralWaysIsNoted) {
+  pb::ModelProto newer = minimal();
+  newer.set_ir_version(99);
+  onnx::Model got = read(newer);
+  ASSERT_EQ(got.notes.size(), 1);
+  EXPECT_NE(got.notes[0].find("ir_version 99 is newer than"), std::string::npos);
+
+  pb::ModelProto twice = minimal();
+  auto* opset = twice.add_opset_import();
+  opset->set_domain("ai.onnx");
+  opset->set_version(20);
+  got = read(twice);
+  EXPECT_EQ(got.opsets.at(""), 20);  // the last one
+  ASSERT_EQ(got.notes.size(), 1);
+  EXPECT_EQ(
+      got.notes[0],
+      "domain 'ai.onnx' is imported with opset 21 and again with opset 20: the last one counts, as in ONNX Runtime");
+  opset->set_version(21);
+  EXPECT_TRUE(read(twice).notes.empty());
 }
 
 TEST(OnnxReader, AGitLfsPointerIsNamed) {
