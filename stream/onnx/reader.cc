@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <new>
 #include <set>
 #include <span>
@@ -147,6 +148,10 @@ onnx::Model OnnxParser::model() {
     }
   }
   if (model.ir_version <= 0) wire_.fail(0, "the file has no ir_version: it is not an ONNX model");
+  // IR versions are counted; larger numbers are kept for versions of another form (ONNX's IR.md).
+  if (model.ir_version > std::numeric_limits<int32_t>::max())
+    throw Error(Code::kUnsupported, fmt::format("ir_version {} is not supported: the newest known one is {}",
+                                                model.ir_version, static_cast<int>(pb::IR_VERSION)));
   // All that the model uses must be known: operators and attributes are looked at one by one.
   if (model.ir_version > pb::IR_VERSION)
     model.notes.push_back(

@@ -132,11 +132,6 @@ def opset_zero(m):
     m.opset_import[0].version = 0
 
 
-@broken("malformed", "imported twice")
-def two_opsets_of_one_domain(m):
-    m.opset_import.append(helper.make_opsetid("ai.onnx", 12))  # the other name of the same domain
-
-
 @broken("malformed", "opset")
 def opset_of_another_domain_only(m):
     m.opset_import[0].domain = "com.microsoft"
