@@ -10,9 +10,11 @@
 #include <unordered_map>
 
 #include "emit/builtins/table.h"
+#include "emit/custom_operators.h"
 #include "emit/tensor_names.h"
 #include "emit/tflite_notes.h"
 #include "layout/core/builtin.h"
+#include "layout/core/custom_operator.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 #include "stream/tflite/dtype.h"
@@ -62,7 +64,8 @@ size_t scales_bytes(const core::Model& model) {
 
 class HeaderBuilder {
  public:
-  HeaderBuilder(const core::Model& model, Plan& plan) : model_(model), plan_(plan), fbb_(scales_bytes(model)) {
+  HeaderBuilder(const core::Model& model, Plan& plan)
+      : model_(model), plan_(plan), fbb_(scales_bytes(model)), custom_names_(model) {
     buffers_.push_back(tflite::CreateBuffer(fbb_));
     for (const InPlace& constant : plan.in_place)
       external_id_of_.emplace(constant.recipe.get(), kExternalId | static_cast<uint32_t>(external_id_of_.size()));
@@ -83,6 +86,8 @@ class HeaderBuilder {
   Offsets<tflite::ExternalBuffer> external_buffers();
   uint32_t header_buffer(std::span<const uint8_t> bytes);
   uint32_t operator_code(const Graph& graph, const Op& op);
+  uint32_t custom_code(const core::CustomOperator& custom);
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> custom_options(const Op& op);
   Offsets<tflite::Metadata> metadata();
   void count_tables(uint64_t more);
 
@@ -93,6 +98,8 @@ class HeaderBuilder {
   Offsets<tflite::OperatorCode> codes_;
   Offsets<tflite::SignatureDef> signatures_;
   std::map<std::pair<Kind, int>, uint32_t> code_of_;
+  CustomNames custom_names_;
+  std::map<std::string, uint32_t> custom_code_of_;
   std::unordered_map<const stream::Recipe*, uint32_t> buffer_of_, external_id_of_;
   std::string_view runtime_;  // the oldest that can run the model
   uint64_t tables_ = 0;
@@ -190,7 +197,17 @@ flatbuffers::Offset<tflite::Tensor> HeaderBuilder::tensor(const Value& value, co
                                     symbolic ? &signature : nullptr, true, nullptr, external);
 }
 
+uint32_t HeaderBuilder::custom_code(const core::CustomOperator& custom) {
+  const std::string& name = custom_names_.of(custom);
+  auto [it, fresh] = custom_code_of_.try_emplace(name, static_cast<uint32_t>(codes_.size()));
+  if (fresh)
+    codes_.push_back(tflite::CreateOperatorCodeDirect(fbb_, static_cast<int8_t>(Kind::kCustom), name.c_str(),
+                                                      custom.version, tflite::BuiltinOperator::CUSTOM));
+  return it->second;
+}
+
 uint32_t HeaderBuilder::operator_code(const Graph& graph, const Op& op) {
+  if (const auto* custom = std::get_if<core::CustomOptions>(&op.options)) return custom_code(*custom->described);
   int version = op_version(graph, op);
   auto [it, fresh] = code_of_.try_emplace({op.kind, version}, static_cast<uint32_t>(codes_.size()));
   if (!fresh) return it->second;
@@ -218,7 +235,16 @@ flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& grap
   // One after the other: the order in which a compiler evaluates arguments would decide about the bytes.
   const auto made_outputs = fbb_.CreateVector(outputs);
   const auto made_inputs = fbb_.CreateVector(inputs);
-  return tflite::CreateOperator(fbb_, code, made_inputs, made_outputs, options.type, options.table);
+  return tflite::CreateOperator(fbb_, code, made_inputs, made_outputs, options.type, options.table, custom_options(op));
+}
+
+// Kernels read numbers of up to eight bytes in place.
+flatbuffers::Offset<flatbuffers::Vector<uint8_t>> HeaderBuilder::custom_options(const Op& op) {
+  const auto* custom = std::get_if<core::CustomOptions>(&op.options);
+  if (!custom) return 0;
+  const std::vector<uint8_t>& bytes = custom->described->attributes;
+  fbb_.ForceVectorAlignment(bytes.size(), sizeof(uint8_t), sizeof(uint64_t));
+  return fbb_.CreateVector(bytes);
 }
 
 // What the writer needs of a graph: ops in an order in which they can run, and for the main graph outputs that are
@@ -341,6 +367,7 @@ void HeaderBuilder::build() {
               tflite::ModelIdentifier());
   auto bytes = std::as_bytes(std::span(fbb_.GetBufferPointer(), fbb_.GetSize()));
   plan_.header.assign(bytes.begin(), bytes.end());
+  plan_.custom = custom_names_.uses();
 }
 
 }  // namespace

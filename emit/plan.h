@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "emit/custom_operators.h"
 #include "layout/core/graph.h"
 #include "stream/progress.h"
 #include "stream/recipe/recipe.h"
@@ -75,6 +76,7 @@ struct Plan {
   uint64_t payload_bytes = 0;  // of the payloads alone, without padding
   uint64_t tensors = 0, operators = 0, transposes = 0;
   std::string min_runtime;  // the oldest that can run the model
+  std::vector<CustomUse> custom;
 
   // Bytes of the length word in front of a payload.
   uint64_t prefix() const { return external ? 0 : 4; }

@@ -137,6 +137,8 @@ std::string report_text(const Report& report) {
   if (report.shrinks) out += weights_text(report);
   out += stored_halves_text(report.weights);
   out += integers_text(report.integers);
+  if (!report.custom.empty())
+    out += "custom operators, for which the application brings kernels:\n" + custom_text(report.custom);
   for (const std::string& note : report.notes) out += "note: " + stream::printable(note) + "\n";
   out += fmt::format("peak RSS {} ({} anonymous, {} file)", memory_size(report.peak_rss),
                      memory_size(report.peak_anonymous), memory_size(report.peak_file));
@@ -179,6 +181,7 @@ nlohmann::ordered_json report_values(const Report& report) {
        {{"operators", report.integers.operators},
         {"rescales", report.integers.rescales},
         {"float_islands", islands_values(report.integers)}}},
+      {"custom_operators", custom_values(report.custom)},
       {"notes", report.notes},
       {"nodes", report.nodes},
       {"operators", w.operators},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "emit/custom_operators.h"
 #include "emit/tflite_writer.h"
 #include "layout/core/integer_report.h"
 #include "layout/core/shrunk_weights.h"
@@ -20,6 +21,7 @@ struct Report {
   bool shrinks = false;                // or to be stored in fewer bits
   core::ShrunkWeights weights;         // what came of that
   core::IntegerReport integers;        // of a quantized model
+  std::vector<CustomUse> custom;       // operators whose kernels the application brings
   std::vector<std::string> notes;      // what was taken although the model's opset does not have it
   uint64_t input_bytes = 0;            // the model and what it names in external files
   uint64_t nodes = 0;                  // ONNX nodes of the main graph

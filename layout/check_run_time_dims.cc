@@ -17,9 +17,6 @@ bool has_symbols(const core::Graph& graph, const core::Op& op) {
                      [&](core::ValueId id) { return id != core::kAbsent && !stream::is_static(graph.at(id).shape); });
 }
 
-// The types of what runs graphs, and of lists of tensors, are not inferred.
-bool has_requirements(const core::Op& op) { return !core::runs_graphs(op) && op.kind != Kind::kTensorList; }
-
 }  // namespace
 
 void check_run_time_dims(core::Graph& graph) {
@@ -28,7 +25,7 @@ void check_run_time_dims(core::Graph& graph) {
     requirements.begin(op);
     if (op.kind == Kind::kReshape)
       requirements.same_elements(graph.at(op.inputs[0]).shape, graph.at(op.outputs[0]).shape);
-    if (!has_requirements(op) || !has_symbols(graph, op)) continue;
+    if (!core::is_inferred(op) || !has_symbols(graph, op)) continue;
     // Inferring the types again goes through all that the operator requires of its inputs.
     core::OpView view{graph, op.kind, op.inputs, op.options, static_cast<int>(op.outputs.size())};
     view.requirements = &requirements;

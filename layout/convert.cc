@@ -49,7 +49,7 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   onnx::Model& source = has_functions ? inlined : model;
   if (has_functions) model.graph = {};
   // ONNX nodes become core ops, in ONNX's axis order. Later passes know no ONNX.
-  LowerResult lowered = lower_graph(source, options.shapes, core_model);
+  LowerResult lowered = lower_graph(source, options.shapes, options.custom, core_model);
   result.refused = std::move(lowered.refused);
   result.not_judged = std::move(lowered.not_judged);
   result.notes = std::move(model.notes);

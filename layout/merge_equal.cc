@@ -21,7 +21,8 @@ bool same_quantization(const core::Value& a, const core::Value& b) {
           a.quantization->axis == b.quantization->axis);
 }
 
-bool mergeable(const Op& op) { return op.kind != Kind::kDead && !core::runs_graphs(op); }
+// A custom operator may give other results each time that it runs.
+bool mergeable(const Op& op) { return op.kind != Kind::kDead && op.kind != Kind::kCustom && !core::runs_graphs(op); }
 
 class Merging {
  public:

@@ -11,4 +11,6 @@ namespace lowtide::stream {
 // the terminal.
 std::string printable(std::string_view text);
 
+bool is_utf8(std::string_view text);
+
 }  // namespace lowtide::stream

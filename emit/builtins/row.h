@@ -169,5 +169,6 @@ std::span<const BuiltinForm> fill_forms();
 std::span<const BuiltinForm> conv_forms();
 std::span<const BuiltinForm> matmul_forms();
 std::span<const BuiltinForm> control_forms();
+std::span<const BuiltinForm> custom_forms();
 
 }  // namespace lowtide::emit

@@ -248,5 +248,6 @@ std::span<const Builtin> fill_builtins();         // ops/fill.cc: FILL, RANGE, T
 std::span<const Builtin> conv_builtins();         // ops/conv.cc: convolutions, pools, resizes, blocks
 std::span<const Builtin> matmul_builtins();       // ops/matmul.cc: FULLY_CONNECTED, BATCH_MATMUL
 std::span<const Builtin> control_builtins();      // ops/control.cc: IF, WHILE, lists of tensors
+std::span<const Builtin> custom_builtins();       // ops/custom.cc: CUSTOM
 
 }  // namespace lowtide::core

@@ -82,6 +82,10 @@ inline constexpr uint64_t kContentsElements = 4096;
 inline bool has_input(const Op& op, size_t i) { return i < op.inputs.size() && op.inputs[i] != kAbsent; }
 // Whether the op is control flow: its options name graphs of the model.
 inline bool runs_graphs(const Op& op) { return std::holds_alternative<SubgraphOptions>(op.options); }
+// Whether the types of the op's results follow from its inputs, by its row.
+inline bool is_inferred(const Op& op) {
+  return !runs_graphs(op) && op.kind != Kind::kTensorList && op.kind != Kind::kCustom;
+}
 
 class Graph {
  public:

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <variant>
 #include <vector>
 
 #include "stream/dtype.h"
 
 namespace lowtide::core {
+
+struct CustomOperator;
 
 using stream::DType;
 
@@ -150,10 +153,17 @@ struct SubgraphOptions {
   bool operator==(const SubgraphOptions&) const = default;
 };
 
-using Options = std::variant<NoOptions, BinaryOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions,
-                             FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions,
-                             GatherOptions, IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions,
-                             SplitOptions, PackOptions, LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions,
-                             MirrorPadOptions, OneHotOptions, LrnOptions, ReverseSequenceOptions, SubgraphOptions>;
+// CUSTOM (custom_operator.h). Two options are equal when they share what they describe.
+struct CustomOptions {
+  std::shared_ptr<const CustomOperator> described;
+  bool operator==(const CustomOptions&) const = default;
+};
+
+using Options =
+    std::variant<NoOptions, BinaryOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions,
+                 FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions, GatherOptions,
+                 IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions, SplitOptions, PackOptions,
+                 LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions, MirrorPadOptions, OneHotOptions,
+                 LrnOptions, ReverseSequenceOptions, SubgraphOptions, CustomOptions>;
 
 }  // namespace lowtide::core

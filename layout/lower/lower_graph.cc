@@ -12,6 +12,7 @@
 
 #include "layout/core/subgraphs.h"
 #include "layout/lower/batch_change.h"
+#include "layout/lower/custom_operators.h"
 #include "layout/lower/graph_inputs.h"
 #include "layout/lower/judgement.h"
 #include "layout/lower/lowering.h"
@@ -102,11 +103,12 @@ bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == '
 class GraphLowering : public Surroundings {
  public:
   // `batch` may be null.
-  GraphLowering(const onnx::Model& source, core::Model& target, BatchChange* batch)
-      : source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_), batch_(batch) {}
+  GraphLowering(const onnx::Model& source, core::Model& target, BatchChange* batch, const CustomChoice& choice)
+      : custom(choice), source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_), batch_(batch) {}
 
   Judgement judgement;
   NewerParts newer;
+  CustomOperators custom;
 
   void add_initializers(const onnx::Graph& graph, Scope& scope) {
     for (const onnx::Tensor& tensor : graph.initializers) {
@@ -327,22 +329,26 @@ class GraphLowering : public Surroundings {
     bool in_doubt = false;
     try {
       const LowerRow* row = find_lowering(node.domain, node.op_type);
-      if (!row) throw Unsupported("the operator is not known");
+      const bool is_named = custom.names(node);
+      if (!row && !is_named && !custom.takes_refused())
+        throw Unsupported("the operator is not known", "with '--custom-ops allow' it becomes a custom operator");
       std::vector<Val> inputs = inputs_of(node, scope);
-      check_arity(node, *row);
+      if (row) check_arity(node, *row);
+      check_attribute_names(node);
       const int64_t version = opset(node);
       in_doubt = relies_on_declared(node, scope);
       builder_->graph.add_origin(node.label(), operator_number(where.op));
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
-      check_types(*row, inputs);
+      if (row) check_types(*row, inputs);
       Meanwhile doubt(in_doubt_, in_doubt);
       const std::optional<size_t> place = begin_batch(node, inputs);
-      Lowering lowering(*builder_, node, version, std::move(inputs), *this);
-      row->lower(lowering);
-      lowering.finish();
-      if (place) batch_->end(*place, *builder_, lowering.outputs());
-      give_outputs(node, lowering, scope, in_doubt);
-      newer.look_at(node, version);
+      std::optional<std::vector<Val>> outputs;
+      if (row && !is_named) outputs = lowered(node, *row, version, inputs);
+      const bool is_custom = !outputs;
+      if (is_custom) outputs = as_custom(node, is_named ? row : nullptr, version, inputs, scope);
+      if (place) batch_->end(*place, *builder_, *outputs);
+      give_outputs(node, *outputs, scope, in_doubt);
+      if (!is_custom) newer.look_at(node, version);
     } catch (const core::UnknownType&) {
       leave_open(node, scope);
     } catch (Unsupported& refused) {
@@ -359,6 +365,82 @@ class GraphLowering : public Surroundings {
     }
   }
 
+  // By the operator's own function; nullopt where it refuses the node, which then becomes a custom operator.
+  std::optional<std::vector<Val>> lowered(const onnx::Node& node, const LowerRow& row, int64_t version,
+                                          const std::vector<Val>& inputs) {
+    const bool is_last = !custom.takes_refused() || holds_graphs(node);
+    try {
+      Lowering lowering(*builder_, node, version, inputs, *this);
+      row.lower(lowering);
+      lowering.finish();
+      return lowering.outputs();
+    } catch (const Unsupported& refused) {
+      if (is_last) throw;
+      refused_for_custom_ = refused.reason();
+      return std::nullopt;
+    }
+  }
+
+  static bool holds_graphs(const onnx::Node& node) {
+    return std::any_of(node.attributes.begin(), node.attributes.end(),
+                       [](const onnx::Attribute& attribute) { return !attribute.graphs.empty(); });
+  }
+
+  // `row`, where given, tells the types of the outputs: what it adds to the graph is not used.
+  std::vector<Val> as_custom(const onnx::Node& node, const LowerRow* row, int64_t version,
+                             const std::vector<Val>& inputs, const Scope& scope) {
+    const std::string reason = std::exchange(refused_for_custom_, {});
+    try {
+      return custom.add(*builder_, node, version, inputs, known_outputs(node, row, version, inputs, scope));
+    } catch (const Unsupported& refused) {
+      if (reason.empty()) throw;
+      throw Unsupported(fmt::format("{}; as a custom operator: {}", reason, refused.reason()), refused.hint());
+    }
+  }
+
+  // By ONNX's rules where they are known here, else as the file declares them.
+  KnownOutputs known_outputs(const onnx::Node& node, const LowerRow* row, int64_t version,
+                             const std::vector<Val>& inputs, const Scope& scope) {
+    KnownOutputs known = outputs_by_onnx(*builder_, node, inputs);
+    known.resize(node.outputs.size());
+    if (row && !holds_graphs(node)) {
+      try {
+        Lowering lowering(*builder_, node, version, inputs, *this);
+        row->lower(lowering);
+        lowering.finish();
+        for (size_t i = 0; i < node.outputs.size(); ++i)
+          if (const Val v = lowering.outputs()[i]; v && !is_unknown(v))
+            known[i] = CustomOutput{builder_->dtype(v), builder_->shape(v)};
+      } catch (const Unsupported&) {  // then the file has to declare them
+      }
+    }
+    // What the file declares is of its own batch.
+    if (batch_ && batch_->following()) return known;
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (const ValueInfo* info = known[i] || node.outputs[i].empty() ? nullptr : declared(node.outputs[i], scope);
+          info && info->has_shape && info->dtype != core::DType::kUndefined)
+        known[i] = CustomOutput{info->dtype, symbolic_shape(*info)};
+    return known;
+  }
+
+  // A name that no input has stands for one extent wherever the file declares it.
+  core::Shape symbolic_shape(const ValueInfo& info) {
+    core::Shape shape;
+    for (const onnx::Dimension& dim : info.dims) {
+      auto named = named_dims_.find(dim.symbol);
+      if (dim.value >= 0) {
+        shape.push_back(dim.value);
+      } else if (dim.symbol.empty() || dim.symbol == "?" || (named != named_dims_.end() && !named->second)) {
+        shape.push_back(target_.symbols.fresh(info.name));
+      } else {
+        if (named == named_dims_.end())
+          named = named_dims_.emplace(dim.symbol, target_.symbols.fresh(dim.symbol)).first;
+        shape.push_back(*named->second);
+      }
+    }
+    return shape;
+  }
+
   void refuse(const onnx::Node& node, Unsupported& refused, const stream::Where& where, Scope& scope) {
     refused.add_place(where);
     refused.add_place({.file = source_.path});
@@ -373,11 +455,11 @@ class GraphLowering : public Surroundings {
     return batch_->begin(node, *builder_, inputs);
   }
 
-  void give_outputs(const onnx::Node& node, const Lowering& lowering, Scope& scope, bool in_doubt) {
+  void give_outputs(const onnx::Node& node, const std::vector<Val>& outputs, Scope& scope, bool in_doubt) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const std::string& name = node.outputs[i];
       if (name.empty()) continue;
-      Val out = widened(lowering.outputs()[i]);
+      Val out = widened(outputs[i]);
       core::Value& value = builder_->graph.at(out.id);
       if (value.name.empty() && !value.is_constant()) value.name = name;
       scope.add(name, out);
@@ -395,6 +477,9 @@ class GraphLowering : public Surroundings {
     if (row.max_outputs >= 0 && static_cast<int>(node.outputs.size()) > row.max_outputs)
       throw Error(Code::kMalformed,
                   fmt::format("it has {} outputs, at most {} are allowed", node.outputs.size(), row.max_outputs));
+  }
+
+  static void check_attribute_names(const onnx::Node& node) {
     std::set<std::string_view> names;
     for (const onnx::Attribute& attribute : node.attributes)
       if (!names.insert(attribute.name).second)
@@ -445,17 +530,18 @@ class GraphLowering : public Surroundings {
   std::unordered_map<std::string, uint32_t> operator_numbers_;
   int depth_ = 0;
   int64_t inner_nodes_ = 0;
-  bool in_doubt_ = false;  // types of values may be wrong or unknown: what does not fit is no error
+  std::string refused_for_custom_;  // why the node that becomes a custom operator has no other form
+  bool in_doubt_ = false;           // types of values may be wrong or unknown: what does not fit is no error
   std::unordered_map<std::string, std::optional<core::Dim>> named_dims_;  // nullopt: inputs contradict each other
   std::unordered_map<const onnx::Graph*, std::unordered_map<std::string_view, const ValueInfo*>> declared_;
   std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs that were lowered, or begun
 };
 
-LowerResult lower_with(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes, core::Model& target,
-                       BatchChange* batch) {
+LowerResult lower_with(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
+                       const CustomChoice& custom, core::Model& target, BatchChange* batch) {
   target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
   core::Graph& graph = *target.graphs[0];
-  GraphLowering lowering(model, target, batch);
+  GraphLowering lowering(model, target, batch, custom);
   Scope scope{.graph = model.graph};
   graph.name = model.graph.name;
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
@@ -499,23 +585,26 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
     graph.outputs.push_back(lowering.as_declared(found, info).id);
     graph.output_names.push_back(info.name);
   }
-  return {lowering.judgement.refused(), lowering.judgement.not_judged(), lowering.newer.notes()};
+  std::vector<std::string> notes = lowering.newer.notes();
+  if (lowering.judgement.refusals() == 0)
+    for (std::string& note : lowering.custom.notes()) notes.push_back(std::move(note));
+  return {lowering.judgement.refused(), lowering.judgement.not_judged(), std::move(notes)};
 }
 
 }  // namespace
 
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        core::Model& target) {
+                        const CustomChoice& custom, core::Model& target) {
   const auto file_shapes = shapes_of_file(model, shapes);
-  if (!file_shapes) return lower_with(model, shapes, target, nullptr);
+  if (!file_shapes) return lower_with(model, shapes, custom, target, nullptr);
   BatchChange batch;
   {
     core::Model before(target.budget);
-    LowerResult result = lower_with(model, *file_shapes, before, &batch);
+    LowerResult result = lower_with(model, *file_shapes, custom, before, &batch);
     if (!result.refused.empty()) return result;
   }
   batch.follow();
-  return lower_with(model, shapes, target, &batch);
+  return lower_with(model, shapes, custom, target, &batch);
 }
 
 }  // namespace lowtide::layout

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/lower/custom_operators.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
 
@@ -22,9 +23,10 @@ struct LowerResult {
 };
 
 // Makes the graphs of `target`, the main one first, from `model`, whose functions must have been inlined. `shapes`
-// overrides the shapes of inputs by name: dynamic dimensions, and the batch (batch_change.h). Throws Error for a
+// overrides the shapes of inputs by name: dynamic dimensions, and the batch (batch_change.h). `custom` says which nodes
+// become custom operators. Throws Error for a
 // malformed model, an input without a usable shape, an unknown name in `shapes`.
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        core::Model& target);
+                        const CustomChoice& custom, core::Model& target);
 
 }  // namespace lowtide::layout

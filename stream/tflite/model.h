@@ -53,7 +53,8 @@ struct Operator {
   std::vector<int32_t> inputs, outputs, intermediates;  // tensors; -1: absent (inputs only)
   std::string options_table;                            // "Conv2DOptions"; empty when there is none
   std::vector<Option> options;
-  uint64_t custom_bytes = 0;
+  uint64_t custom_bytes = 0;                                   // of a custom operator's options
+  std::shared_ptr<const std::vector<uint8_t>> custom_options;  // null: none, or too large to be kept
 };
 
 struct Subgraph {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <set>
 
@@ -21,7 +22,8 @@ namespace lowtide::stream {
 namespace {
 
 constexpr size_t kShortMetadata = 64;
-constexpr uint32_t kVersion = 3;  // the only version of files with the identifier TFL3
+constexpr uint64_t kMostCustomOptions = uint64_t{4} << 20;  // bytes of all that are kept
+constexpr uint32_t kVersion = 3;                            // the only version of files with the identifier TFL3
 
 [[noreturn]] void malformed(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
 
@@ -69,6 +71,7 @@ class TfliteReader {
   void read_data(const TableView& from, tfl::Tensor& tensor);
   void read_external(uint32_t id, tfl::Tensor& tensor);
   tfl::Operator operation(const TableView& from, uint64_t tensors);
+  std::shared_ptr<const std::vector<uint8_t>> custom_options(uint64_t offset, uint64_t bytes);
   void note_calls(const tfl::Operator& op);
   void check_order(const tfl::Subgraph& graph);
   void check_calls();
@@ -84,6 +87,8 @@ class TfliteReader {
   TableView root_;
   TablesView codes_, buffers_, subgraphs_;
   ExternalBuffers external_;
+  std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<const std::vector<uint8_t>>> custom_options_;  // by place
+  uint64_t custom_options_bytes_ = 0;
   std::vector<std::set<uint32_t>> calls_;  // by subgraph: the subgraphs that its operators call
   tfl::Model model_;
 };
@@ -224,6 +229,18 @@ void TfliteReader::note_calls(const tfl::Operator& op) {
   }
 }
 
+// Operators may share one place; those of a damaged file may name many that overlap.
+std::shared_ptr<const std::vector<uint8_t>> TfliteReader::custom_options(uint64_t offset, uint64_t bytes) {
+  auto [known, is_new] = custom_options_.try_emplace({offset, bytes});
+  if (!is_new) return known->second;
+  if (bytes > kMostCustomOptions - custom_options_bytes_) return nullptr;
+  custom_options_bytes_ += bytes;
+  std::vector<uint8_t> out(bytes);
+  source_->read_at(offset, std::as_writable_bytes(std::span(out)));
+  known->second = std::make_shared<const std::vector<uint8_t>>(std::move(out));
+  return known->second;
+}
+
 tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
   using tflite::Operator;
   using tflite::OperatorCode;
@@ -244,12 +261,15 @@ tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
   out.inputs = indices(from, Operator::VT_INPUTS, tensors, true);
   out.outputs = indices(from, Operator::VT_OUTPUTS, tensors, false);
   out.intermediates = indices(from, Operator::VT_INTERMEDIATES, tensors, true);
-  out.custom_bytes = from.vector(Operator::VT_CUSTOM_OPTIONS, 1).value_or(VectorPlace()).count;
+  VectorPlace options = from.vector(Operator::VT_CUSTOM_OPTIONS, 1).value_or(VectorPlace());
+  out.custom_bytes = options.count;
   const auto large = from.number<uint64_t>(Operator::VT_LARGE_CUSTOM_OPTIONS_OFFSET);
   if (large > 1) {
     out.custom_bytes = from.number<uint64_t>(Operator::VT_LARGE_CUSTOM_OPTIONS_SIZE);
     check_range(large, out.custom_bytes, source_->size(), source_->name());
+    options.offset = large;
   }
+  if (out.custom_bytes > 0) out.custom_options = custom_options(options.offset, out.custom_bytes);
   read_options(from, out);
   note_calls(out);
   return out;

@@ -40,4 +40,9 @@ emit::Listing listing_of_file(const std::filesystem::path& path, uint64_t max_zs
   return emit::listing(model);
 }
 
+std::vector<emit::CustomUse> custom_operators_of_file(const std::filesystem::path& path, uint64_t max_zstd_ratio) {
+  stream::Budget budget(kInspectBudget);
+  return emit::custom_uses(stream::read_tflite(path, budget, {.max_ratio = max_zstd_ratio}));
+}
+
 }  // namespace lowtide::tools

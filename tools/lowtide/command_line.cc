@@ -95,6 +95,7 @@ CLI::Option* repeated_option(CLI::Option* option, const std::string& type) {
 // ---- Commands ----
 
 constexpr const char* kWeightOptions = "Weights";
+constexpr const char* kCustomOptions = "Custom operators";
 constexpr const char* kResourceOptions = "Limits";
 constexpr const char* kMessageOptions = "Messages";
 
@@ -184,6 +185,15 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       .add_flag("--require-integer", options.require_integer,
                 "refuse a model of which an operator is computed in floats, and list those operators")
       ->group(kWeightOptions);
+  command
+      .add_option("--custom-ops", options.custom_ops,
+                  "allow: nodes that cannot be converted become custom operators, for which the application brings "
+                  "kernels; allow=Op,domain:Op: all nodes of these operators do")
+      ->type_name("allow")
+      ->group(kCustomOptions);
+  file_option(command.add_option("--custom-ops-map", options.custom_ops_map,
+                                 "a JSON file with names, versions, axis orders and output shapes of custom operators"))
+      ->group(kCustomOptions);
   size_option(command.add_option("--max-rss", options.max_rss,
                                  "limit of resident memory, such as 64M or 0.5G (powers of 1024; default: 32M, more "
                                  "for very large graphs)"))
@@ -338,6 +348,8 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
   file_option(command->add_option("file", options.path, "the model (.onnx or .tflite, or either with .zst)"))
       ->required();
   command->add_flag("--json", options.json, "print JSON");
+  command->add_flag("--custom", options.custom,
+                    "list the custom operators of a TFLite model: names, attributes, tensors");
   file_option(command->add_option("--html", options.html, "write a page with sizes and the graph to this file"));
   add_errors_option(*command);
   add_zstd_ratio(*command, options.max_zstd_ratio);
@@ -345,6 +357,7 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
       "Examples:\n"
       "  lowtide inspect model.onnx | less\n"
       "  lowtide inspect --json model.tflite > model.json\n"
+      "  lowtide inspect --custom model.tflite\n"
       "  lowtide inspect model.tflite --html model.html");
   return command;
 }

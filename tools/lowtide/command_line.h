@@ -30,11 +30,12 @@ struct ConversionOptions {
   std::vector<std::string> include, exclude;  // patterns of weights' names
   std::string weights = "stored";
   bool external = false, quiet = false, verbose = false;
-  std::string log;               // a file; empty: none
-  bool require_integer = false;  // refuse what is computed in floats
-  std::string border;            // the type of inputs and outputs of a quantized model; empty: as in the model
-  uint64_t max_rss = 0;          // bytes; 0: not given
-  int threads = 0;               // 0: not given
+  std::string log;                         // a file; empty: none
+  bool require_integer = false;            // refuse what is computed in floats
+  std::string custom_ops, custom_ops_map;  // "allow=Clamp,my.ops:Clip", a file; empty: not given
+  std::string border;    // the type of inputs and outputs of a quantized model; empty: as in the model
+  uint64_t max_rss = 0;  // bytes; 0: not given
+  int threads = 0;       // 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;  // 0: no limit
   stream::Access access = stream::Access::kMap;
 };
@@ -75,7 +76,7 @@ struct ExtractCommand {
 struct InspectCommand {
   std::string path, html;              // html: empty when not given
   std::vector<std::string> arguments;  // all, as given
-  bool json = false;
+  bool json = false, custom = false;
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
 };
 

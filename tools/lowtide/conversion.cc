@@ -11,6 +11,7 @@
 #include "emit/make_plan.h"
 #include "stream/error.h"
 #include "stream/onnx/reader.h"
+#include "tools/library/custom_choice.h"
 #include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/weight_modes.h"
 
@@ -25,6 +26,7 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   layout::ConvertOptions out;
   set_interface(options, out);
   out.require_integer = options.require_integer;
+  out.custom = custom_choice(options.custom_ops, options.custom_ops_map);
   if (!options.border.empty())
     out.border = options.border == "int8"    ? stream::DType::kInt8
                  : options.border == "uint8" ? stream::DType::kUint8

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "emit/custom_operators.h"
 #include "emit/graph_rows.h"
+#include "emit/json_text.h"
 #include "emit/listing.h"
 #include "stream/file/file.h"
 #include "tools/library/model_listing.h"
@@ -41,9 +43,19 @@ void write_page(const InspectCommand& options, const emit::Listing& listing) {
   write_report(options.html, ReportForm::kHtml, values, graphs);
 }
 
+void list_custom(const InspectCommand& options) {
+  if (!options.html.empty()) usage_error("--custom and --html exclude each other");
+  const std::vector<emit::CustomUse> uses = custom_operators_of_file(options.path, options.max_zstd_ratio);
+  if (options.json)
+    fmt::print("{}", emit::json_text(emit::custom_values(uses)));
+  else
+    fmt::print("custom operators: {}\n{}", uses.size(), emit::custom_text(uses));
+}
+
 }  // namespace
 
 void inspect_model(const InspectCommand& options) {
+  if (options.custom) return list_custom(options);
   if (!options.html.empty()) check_page_path(options);
   const emit::Listing listing =
       listing_of_file(options.path, options.max_zstd_ratio,

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUSTOM. Its name, its version and its options are not in the schema's union (emit/header.cc writes them).
+#include "emit/builtins/row.h"
+
+namespace lowtide::emit {
+namespace {
+
+constexpr BuiltinForm kCustomForms[] = {
+    {Kind::kCustom, no_table, kOneVersion, {"1.5.0"}},
+};
+
+}  // namespace
+
+std::span<const BuiltinForm> custom_forms() { return kCustomForms; }
+
+}  // namespace lowtide::emit
