@@ -199,6 +199,7 @@ flatbuffers::Offset<tflite::Tensor> HeaderBuilder::tensor(const Value& value, co
 
 uint32_t HeaderBuilder::custom_code(const core::CustomOperator& custom) {
   const std::string& name = custom_names_.of(custom);
+  runtime_ = newer_runtime(runtime_, first_runtime(Kind::kCustom, 1));
   auto [it, fresh] = custom_code_of_.try_emplace(name, static_cast<uint32_t>(codes_.size()));
   if (fresh)
     codes_.push_back(tflite::CreateOperatorCodeDirect(fbb_, static_cast<int8_t>(Kind::kCustom), name.c_str(),

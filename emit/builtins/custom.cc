@@ -5,8 +5,11 @@
 namespace lowtide::emit {
 namespace {
 
+// The options are bytes beside the table of builtins.
+OptionsTable no_builtin_options(FlatBufferBuilder&, const Graph&, const Op&) { return {}; }
+
 constexpr BuiltinForm kCustomForms[] = {
-    {Kind::kCustom, no_table, kOneVersion, {"1.5.0"}},
+    {Kind::kCustom, no_builtin_options, kOneVersion, {"1.5.0"}},
 };
 
 }  // namespace

@@ -15,7 +15,6 @@ struct CustomOperator {
   // Each element of the results depends on the elements at the same place only (scalars aside): any axis order does, as
   // long as all data is stored in the same one.
   bool any_axis_order = false;
-  bool takes_integers = false;  // the kernel computes on quantized tensors
 };
 
 }  // namespace lowtide::core

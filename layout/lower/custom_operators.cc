@@ -148,7 +148,6 @@ std::vector<Val> CustomOperators::add(Builder& b, const onnx::Node& node, int64_
   described->name = mapped.name.empty() ? node.op_type : mapped.name;
   described->version = mapped.version;
   described->any_axis_order = mapped.any_axis_order;
-  described->takes_integers = mapped.takes_integers;
   if (described->name.starts_with("Flex"))
     throw Unsupported(fmt::format("TFLite takes the name '{}' for an operator of TensorFlow", described->name),
                       "a mapping of --custom-ops-map can give another: \"name\"");

@@ -41,7 +41,7 @@ struct CustomMapping {
   OperatorName of;
   std::string name;  // in the TFLite file; empty: the operator's own
   int32_t version = 1;
-  bool any_axis_order = false, takes_integers = false;
+  bool any_axis_order = false;
   std::vector<std::string> attributes_as_inputs;
   std::vector<OutputRule> outputs;  // empty: the model or ONNX's rules say it
 };

@@ -235,6 +235,7 @@ std::string reason_for_floats(Rewriter& rewriter, OpId id) {
     if (core::has_input(op, i) && row.inputs[i] == Role::kData)
       from_integers = from_integers || dequantized(rewriter, op.inputs[i]) != core::kAbsent;
   if (!from_integers) return {};
+  if (op.kind == Kind::kCustom) return "it is a custom operator, which is not said to take integers";
   if (row.integers == Integers::kNone)
     return fmt::format("LiteRT has no exact integer kernel of {}", kind_name(op.kind));
   if (row.integers == Integers::kChosen) return "its data is on different grids, or no kernel takes its type and rank";

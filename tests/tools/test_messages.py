@@ -22,6 +22,7 @@ from tests.tools.test_command_line import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "schemas/report.schema.json").read_text())
+HINT = "with '--custom-ops allow' it becomes a custom operator"
 
 
 def value(name, shape=(1, 3, 4, 5)):
@@ -130,7 +131,7 @@ def test_refused_nodes_are_grouped(tmp_path):
         and lines[0] == "lowtide: m.onnx: 28 nodes cannot be converted, for 3 reasons [unsupported]"
     ), done
     assert [line for line in lines if re.match("  [^ ]", line)] == [
-        f"  com.acme.{name}: the operator is not known ({count})"
+        f"  com.acme.{name}: the operator is not known; {HINT} ({count})"
         for name, count in {"B": "25 nodes", "A": "2 nodes", "C": "1 node"}.items()
     ]
     assert lines[2:13] == [f"    B_{i}" for i in range(10)] + ["    and 15 more"]
@@ -143,7 +144,7 @@ def test_refused_nodes_are_grouped(tmp_path):
         "operator": "com.acme.B",
         "place": "",
         "reason": "the operator is not known",
-        "hint": "",
+        "hint": HINT,
     }
 
 
@@ -155,7 +156,7 @@ def test_nodes_that_could_not_be_judged_are_named(tmp_path):
     save(tmp_path / "m.onnx", nodes, [value("x")], [value("y", None)])
     done = run(tmp_path, "convert", "m.onnx", "--report", "r.json")
     assert done.returncode == 8 and done.stderr.splitlines() == [
-        "lowtide: m.onnx: node 'first' (com.acme.A): the operator is not known [unsupported]",
+        f"lowtide: m.onnx: node 'first' (com.acme.A): the operator is not known; {HINT} [unsupported]",
         "  1 node behind it could not be judged",
         "    behind (Relu)",
     ], done
@@ -169,7 +170,8 @@ def test_one_refused_node_is_one_line(tmp_path):
     done = run(tmp_path, "convert", "m.onnx", "--report", "r.json")
     assert (
         done.returncode == 8
-        and done.stderr == "lowtide: m.onnx: node 'A_0' (com.acme.A): the operator is not known [unsupported]\n"
+        and done.stderr
+        == f"lowtide: m.onnx: node 'A_0' (com.acme.A): the operator is not known; {HINT} [unsupported]\n"
     ), done
     report = json.loads((tmp_path / "r.json").read_text())
     assert json_schema.faults(report, SCHEMA) == []

@@ -88,10 +88,6 @@ class Entry {
     if (!json_.is_string()) fail("it is no text");
     return json_.get<std::string>();
   }
-  bool truth() const {
-    if (!json_.is_boolean()) fail("it is neither true nor false");
-    return json_.get<bool>();
-  }
   bool is_number() const { return json_.is_number_integer(); }
   int64_t number(int64_t least, int64_t most) const {
     // Of an unsigned number above the most, get() would give a negative one.
@@ -151,7 +147,7 @@ layout::OutputRule output_rule(const Entry& entry) {
 }
 
 CustomMapping mapping(const Entry& entry) {
-  entry.need_keys({"operator", "name", "version", "axis_order", "integers", "attributes_as_inputs", "outputs"});
+  entry.need_keys({"operator", "name", "version", "axis_order", "attributes_as_inputs", "outputs"});
   CustomMapping out;
   out.of = layout::operator_name(entry.at("operator").text());
   if (!is_name(out.of)) entry.at("operator").fail("the operator has no name");
@@ -166,7 +162,6 @@ CustomMapping mapping(const Entry& entry) {
       entry.at("axis_order").fail(fmt::format("'{}' is neither onnx nor any", order));
     out.any_axis_order = order == "any";
   }
-  if (entry.has("integers")) out.takes_integers = entry.at("integers").truth();
   if (entry.has("attributes_as_inputs"))
     for (const Entry& one : entry.at("attributes_as_inputs").list()) out.attributes_as_inputs.push_back(one.text());
   if (entry.has("outputs"))

@@ -15,6 +15,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/onnx/reader.h"
+#include "tools/library/custom_choice.h"
 #include "tools/library/model_listing.h"
 
 namespace lowtide {
@@ -133,6 +134,7 @@ layout::ConvertOptions layout_options(const ConvertOptions& options, stream::Pro
       options.weights == Weights::kF16 || options.weights == Weights::kInt8 || options.weights == Weights::kInt4;
   if (!shrinks && !(options.weights_include.empty() && options.weights_exclude.empty()))
     wrong_option("weights_include and weights_exclude need Weights::kF16, kInt8 or kInt4");
+  out.custom = tools::custom_choice(options.custom_ops, options.custom_ops_map.string());
   out.weights.threads = options.threads;
   out.weights.progress = &progress;
   return out;

@@ -47,7 +47,7 @@ void list_custom(const InspectCommand& options) {
   if (!options.html.empty()) usage_error("--custom and --html exclude each other");
   const std::vector<emit::CustomUse> uses = custom_operators_of_file(options.path, options.max_zstd_ratio);
   if (options.json)
-    fmt::print("{}", emit::json_text(emit::custom_values(uses)));
+    fmt::print("{}", emit::json_text({{"custom_operators", emit::custom_values(uses)}}));
   else
     fmt::print("custom operators: {}\n{}", uses.size(), emit::custom_text(uses));
 }

@@ -81,6 +81,10 @@ struct ConvertOptions {
   Weights weights = Weights::kStored;
   std::vector<std::string> weights_include, weights_exclude;  // patterns of names, for kF16, kInt8 and kInt4
   bool external_buffers = false;  // weights behind the flatbuffer, as always in files over 2 GiB
+  // "allow" or "allow=Op,domain:Op": nodes that become custom operators, for which the application brings kernels. The
+  // map is a JSON file (docs/custom-operators.md). Both may be empty.
+  std::string custom_ops;
+  std::filesystem::path custom_ops_map;
   // Bytes for tiles and windows, beside the graph (some KiB for each node). 0: 8 MiB, or more where a model needs more.
   std::uint64_t budget = 0;
   int threads = 2;                      // 1 to 256; the output is the same for any number

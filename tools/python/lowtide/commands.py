@@ -172,6 +172,8 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "weights": lambda name, value: [_text(name, value)],
         "weights_include": _texts,
         "weights_exclude": _texts,
+        "custom_ops": lambda name, value: [_text(name, value)],
+        "custom_ops_map": lambda name, value: [_path(name, value)],
         "zstd_level": lambda name, value: [_number(name, value)],
         "max_zstd_ratio": lambda name, value: [_number(name, value)],
         "io": _texts,
@@ -369,6 +371,8 @@ def convert(
     max_zstd_ratio: int | None = None,
     io: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    custom_ops: str | None = None,
+    custom_ops_map: PathLike | None = None,
     follow_links: PathLike | None = None,
     log: PathLike | None = None,
     zstd_level: int | None = None,
@@ -426,6 +430,10 @@ def convert(
         model's files are read.
     require_integer : bool
         Refuse a model of which an operator is computed in floats.
+    custom_ops : str, optional
+        "allow" or "allow=Op,domain:Op": nodes that become custom operators, for which the application brings kernels.
+    custom_ops_map : path, optional
+        A JSON file with names, versions, axis orders and output shapes of custom operators.
     follow_links : path, optional
         Folder inside which symbolic links of external data are followed.
     log : path, optional
@@ -508,6 +516,8 @@ def merge(
     max_zstd_ratio: int | None = None,
     io: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    custom_ops: str | None = None,
+    custom_ops_map: PathLike | None = None,
     follow_links: PathLike | None = None,
     log: PathLike | None = None,
     zstd_level: int | None = None,
@@ -544,13 +554,17 @@ def merge(
     return _MergeCall(models, options, progress).run()
 
 
-def inspect(file: PathLike, *, html: PathLike | None = None, max_zstd_ratio: int | None = None) -> dict[str, Any]:
+def inspect(
+    file: PathLike, *, custom: bool = False, html: PathLike | None = None, max_zstd_ratio: int | None = None
+) -> dict[str, Any]:
     """Lists a model: operators, tensors, sizes.
 
     Parameters
     ----------
     file : path
         .onnx or .tflite, or either with .zst.
+    custom : bool
+        List the custom operators of a TFLite model instead.
     html : path, optional
         A page with sizes and the graph is written to this file, whose name ends in .html.
     max_zstd_ratio : int, optional
@@ -567,7 +581,7 @@ def inspect(file: PathLike, *, html: PathLike | None = None, max_zstd_ratio: int
         As `convert`.
     """
     path = _positional(_path("file", file))
-    extra = _arguments({"html": html, "max_zstd_ratio": max_zstd_ratio})
+    extra = _arguments({"custom": custom, "html": html, "max_zstd_ratio": max_zstd_ratio})
     program = examine(find_program())
     finished = _run(program, _child(program, ["inspect", "--json", path, *extra]))
     listing = json.loads(finished.stdout)
@@ -600,6 +614,8 @@ def check(
     max_zstd_ratio: int | None = None,
     io: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    custom_ops: str | None = None,
+    custom_ops_map: PathLike | None = None,
     follow_links: PathLike | None = None,
     log: PathLike | None = None,
 ) -> None:
