@@ -10,6 +10,7 @@ _KNOWN = {
     "description",
     "type",
     "minimum",
+    "maximum",
     "enum",
     "items",
     "properties",
@@ -33,6 +34,8 @@ def faults(value, schema, place="report"):
     found = []
     if "minimum" in schema and value < schema["minimum"]:
         found.append(f"{place} is {value}, less than {schema['minimum']}")
+    if "maximum" in schema and value > schema["maximum"]:
+        found.append(f"{place} is {value}, more than {schema['maximum']}")
     if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
         found.append(f"{place} is {value}, not more than {schema['exclusiveMinimum']}")
     if "const" in schema and value != schema["const"]:
