@@ -158,7 +158,6 @@ void merge(const MergeCommand& command) {
     run.marks.end_phase("find equal constants");
     limit.allow_graph(models[0].path);  // the header is another copy of the graphs
     plan = plan_tflite(*merged, write);
-    report.custom = plan.custom;
     report.budget_peak = std::max(report.budget_peak, budget.high_water());
     run.marks.end_phase("plan");
     if (run.report_file) run.report_file->on_planned(*merged, plan);

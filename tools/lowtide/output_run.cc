@@ -91,6 +91,7 @@ void OutputRun::write(const emit::Plan& plan, emit::WriteOptions extra, MemoryLi
   if (options_.verify) write.on_verified = [&](const VerifiedTensor& tensor) { verified_.push_back(tensor); };
   Budget budget(limit.writing_budget(least_budget(plan, write), write.threads));
   report.max_rss = limit.bytes();
+  report.custom = plan.custom;
   report.dry_run = options_.dry_run;
   report.written = options_.dry_run ? summary(plan) : write_tflite(plan, output_, budget, write);
   bar.finish();
