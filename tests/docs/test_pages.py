@@ -35,12 +35,16 @@ def tour(tmp_path):
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lowtide "$@"\n')
     shim.chmod(0o755)
+    python = tmp_path / "bin/python3"  # with the packages of the tests
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
     (tmp_path / "work").mkdir()
     return tmp_path / "work", {
         **os.environ,
         "PATH": os.pathsep.join([str(shim.parent), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT / "tools/python"),
         "LOWTIDE": str(converter.program()),
+        "LOWTIDE_SOURCE": str(ROOT),
     }
 
 
