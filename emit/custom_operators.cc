@@ -59,7 +59,7 @@ Json json_of(const FlexValue& from) {
   return std::visit(Visitor(), from.value);
 }
 
-constexpr size_t kShownElements = 16;
+constexpr size_t kShownItems = 16;
 
 std::string text_of(const FlexValue& from) {
   struct Visitor {
@@ -76,7 +76,7 @@ std::string text_of(const FlexValue& from) {
     std::string operator()(const FlexValue::Blob& blob) const { return fmt::format("{} bytes", blob.bytes.size()); }
     std::string operator()(const FlexValue::List& list) const {
       std::vector<std::string> parts;
-      for (size_t i = 0; i < std::min(list.size(), kShownElements); ++i) parts.push_back(text_of(list[i]));
+      for (size_t i = 0; i < std::min(list.size(), kShownItems); ++i) parts.push_back(text_of(list[i]));
       if (list.size() > parts.size()) parts.push_back(fmt::format("and {} more", list.size() - parts.size()));
       return fmt::format("[{}]", fmt::join(parts, ", "));
     }
@@ -107,7 +107,7 @@ Options options_of(const CustomUse& use) {
   }
 }
 
-std::string line(size_t columns, const std::string& text) {
+std::string indented_line(size_t columns, const std::string& text) {
   return std::string(columns, ' ') + stream::printable(text) + "\n";
 }
 
@@ -169,14 +169,15 @@ std::string custom_text(const std::vector<CustomUse>& uses) {
   std::string out;
   for (const CustomUse& use : uses) {
     const Options options = options_of(use);
-    out += line(2, fmt::format("{} version {}", use.name, use.version));
-    if (!options.problem.empty()) out += line(4, options.problem);
-    for (const auto& [key, value] : options.attributes) out += line(4, fmt::format("{} = {}", key, text_of(value)));
-    const size_t shown = std::min(use.nodes.size(), kShownElements);
+    out += indented_line(2, fmt::format("{} version {}", use.name, use.version));
+    if (!options.problem.empty()) out += indented_line(4, options.problem);
+    for (const auto& [key, value] : options.attributes)
+      out += indented_line(4, fmt::format("{} = {}", key, text_of(value)));
+    const size_t shown = std::min(use.nodes.size(), kShownItems);
     std::string nodes =
         fmt::format("{}", fmt::join(use.nodes.begin(), use.nodes.begin() + static_cast<long>(shown), ", "));
     if (shown < use.nodes.size()) nodes += fmt::format(" and {} more", use.nodes.size() - shown);
-    out += line(4, fmt::format("{} node{}: {}", use.nodes.size(), use.nodes.size() == 1 ? "" : "s", nodes));
+    out += indented_line(4, fmt::format("{} node{}: {}", use.nodes.size(), use.nodes.size() == 1 ? "" : "s", nodes));
   }
   return out;
 }

@@ -69,8 +69,8 @@ core::Dim extent_of(Builder& b, const Extent& extent, const std::vector<Val>& in
 }
 
 // The mapping's rule first, then what is known besides.
-CustomOutput output_type(Builder& b, const OutputRule& rule, const std::optional<CustomOutput>& known,
-                         const std::vector<Val>& inputs, const std::string& output) {
+CustomOutput custom_output(Builder& b, const OutputRule& rule, const std::optional<CustomOutput>& known,
+                           const std::vector<Val>& inputs, const std::string& output) {
   CustomOutput out;
   bool has_shape = false;
   if (known) {
@@ -169,9 +169,9 @@ std::vector<Val> CustomOperators::add(Builder& b, const onnx::Node& node, int64_
   while (count > 1 && node.outputs[count - 1].empty()) --count;
   std::vector<CustomOutput> types;
   for (size_t i = 0; i < count; ++i)
-    types.push_back(output_type(b, i < mapped.outputs.size() ? mapped.outputs[i] : OutputRule(),
-                                i < known.size() ? known[i] : std::nullopt, inputs,
-                                node.outputs[i].empty() ? fmt::format("{}", i) : node.outputs[i]));
+    types.push_back(custom_output(b, i < mapped.outputs.size() ? mapped.outputs[i] : OutputRule(),
+                                  i < known.size() ? known[i] : std::nullopt, inputs,
+                                  node.outputs[i].empty() ? fmt::format("{}", i) : node.outputs[i]));
   std::vector<Val> out;
   for (CustomOutput& type : types) {
     const core::ValueId id = b.graph.add_value(type.dtype, std::move(type.shape));

@@ -45,7 +45,7 @@ enum class FlexType : uint8_t {
 }
 
 // A value: where its bytes, or the offset to them, stand, how many these are, and what they are.
-struct Place {
+struct FlexPlace {
   size_t at = 0;
   size_t width = 1;  // of what stands at `at`
   FlexType type = FlexType::kNull;
@@ -69,7 +69,7 @@ class FlexReader {
  private:
   static bool is_width(size_t width) { return width == 1 || width == 2 || width == 4 || width == 8; }
 
-  static Place place(size_t at, size_t width, uint8_t packed) {
+  static FlexPlace place(size_t at, size_t width, uint8_t packed) {
     return {at, width, static_cast<FlexType>(packed >> 2), size_t{1} << (packed & 3)};
   }
 
@@ -129,7 +129,7 @@ class FlexReader {
     return text(at, static_cast<size_t>(static_cast<const uint8_t*>(end) - bytes_.data()) - at);
   }
 
-  FlexValue value(const Place& p, int depth) {
+  FlexValue value(const FlexPlace& p, int depth) {
     if (depth > kMostDepth) no_flexbuffer(fmt::format("it is nested deeper than {}", kMostDepth));
     if (++values_ > kMostValues) no_flexbuffer(fmt::format("it has more than {} values", kMostValues));
     switch (p.type) {
@@ -207,7 +207,7 @@ class FlexReader {
   }
 
   // Lists of one type; those of two to four numbers have no count.
-  FlexValue typed_list(size_t at, const Place& p, int depth) {
+  FlexValue typed_list(size_t at, const FlexPlace& p, int depth) {
     const auto type = static_cast<uint8_t>(p.type);
     FlexType of = FlexType::kNull;
     size_t elements = 0;

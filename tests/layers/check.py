@@ -154,10 +154,12 @@ def files_do_not_include_each_other():
         yield from visit(name)
 
 
+# Examples are copied out of the tree: their files stand beside each other.
 def includes_name_a_file_from_the_root():
     for path in CPP:
         for target in INCLUDE.findall(TEXT[path]):
-            if target not in GENERATED and not (ROOT / target).is_file():
+            beside = path.parts[0] == "examples" and (ROOT / path.parent / target).is_file()
+            if target not in GENERATED and not beside and not (ROOT / target).is_file():
                 yield f"{path} includes {target}, which is no file from the root"
 
 
