@@ -2,6 +2,8 @@
 // What the operators compute, apart from how a runtime calls them.
 #pragma once
 
+// Reading numbers from text, which needs FlatBuffers' library otherwise, is not used: the header is enough.
+#define FLATBUFFERS_LOCALE_INDEPENDENT 0
 #include <flatbuffers/flexbuffers.h>
 
 #include <cmath>
