@@ -101,7 +101,7 @@ void OutputRun::write(const emit::Plan& plan, emit::WriteOptions extra, MemoryLi
 
 void OutputRun::tell(emit::Report& report, const std::string& more) {
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-  report.peak_rss = resident().peak;
+  report.peak_rss = std::max(resident().peak, marks.highest());
   for (const std::string& note : report.notes) spdlog::warn("{}", stream::printable(note));
   spdlog::info("{} {}: {} operators, {} bytes, {:.3f} s, peak RSS {}", options_.dry_run ? "planned" : "wrote",
                stream::printable(report.output), report.written.operators, report.written.file_bytes, report.seconds,

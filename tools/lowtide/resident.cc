@@ -46,6 +46,7 @@ Resident ResidentMarks::sample() {
   Resident seen = resident();
   anonymous_ = std::max(anonymous_, seen.anonymous);
   file_ = std::max(file_, seen.file);
+  highest_ = std::max({highest_, seen.peak, seen.anonymous + seen.file});
   if (has_history_) keep({now(), seen.anonymous, seen.file});
   return seen;
 }

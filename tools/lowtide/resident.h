@@ -45,6 +45,8 @@ class ResidentMarks {
   Resident sample();  // takes one and returns it
   uint64_t anonymous() const { return anonymous_; }
   uint64_t file() const { return file_; }
+  // Of the sum. VmHWM may be some KiB less: the kernel updates it from counters of which each processor keeps a part.
+  uint64_t highest() const { return highest_; }
 
   // The phase that began at the end of the one before.
   void end_phase(std::string_view name);
@@ -60,7 +62,7 @@ class ResidentMarks {
   void keep(const MemorySample& sample);
 
   Clock::time_point start_;
-  uint64_t anonymous_ = 0, file_ = 0;
+  uint64_t anonymous_ = 0, file_ = 0, highest_ = 0;
   bool has_history_ = false;
   std::vector<MemorySample> samples_;
   double interval_ = 0, interval_end_ = 0;  // seconds
