@@ -23,6 +23,8 @@ std::string_view kind_name(Kind kind) {
       return "ERF";
     case Kind::kTensorList:
       return "TENSOR_LIST";
+    case Kind::kChannelsFirst:
+      return "CHANNELS_FIRST";
     case Kind::kDead:
       return "DEAD";
   }

@@ -37,7 +37,9 @@ enum class Kind : int16_t {
   // with builtins (legalise/expand_erf.h).
   kErf = 240,  // builtin codes are below
   kTensorList =
-      241,     // tensors that ONNX has in a sequence (lower/sequence.cc); the lowering of its users takes them out
+      241,  // tensors that ONNX has in a sequence (lower/sequence.cc); the lowering of its users takes them out
+  // An image op in ONNX's axis order, while a graph is on its way to ONNX (raise/channels_first.h).
+  kChannelsFirst = 242,
   kDead = -1,  // an op that a pass took out; tidy() removes it
 };
 std::string_view kind_name(Kind kind);  // "CONV_2D"

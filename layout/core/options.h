@@ -152,6 +152,14 @@ struct SubgraphOptions {
   int first = 0, second = 0;
   bool operator==(const SubgraphOptions&) const = default;
 };
+// CHANNELS_FIRST: the schema's code of the image op, and its own options.
+struct ChannelsFirstOptions {
+  int16_t code = 0;
+  std::variant<NoOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions, ResizeOptions, BlockOptions,
+               LrnOptions>
+      options;
+  bool operator==(const ChannelsFirstOptions&) const = default;
+};
 
 // CUSTOM (custom_operator.h). Two options are equal when they share what they describe.
 struct CustomOptions {
@@ -164,6 +172,6 @@ using Options =
                  FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions, GatherOptions,
                  IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions, SplitOptions, PackOptions,
                  LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions, MirrorPadOptions, OneHotOptions,
-                 LrnOptions, ReverseSequenceOptions, SubgraphOptions, CustomOptions>;
+                 LrnOptions, ReverseSequenceOptions, SubgraphOptions, CustomOptions, ChannelsFirstOptions>;
 
 }  // namespace lowtide::core

@@ -113,7 +113,11 @@ class ProposalCut {
         } else {
           core::Builder builder(graph_);
           builder.origin = origin;
-          core::Val lifted = builder.lift({in_order(held.base, held.order, origin)}, static_cast<int>(move.size()));
+          const ValueId own = in_order(held.base, held.order, origin);
+          const core::Val lifted = builder.lift({own}, static_cast<int>(move.size()));
+          std::optional<core::Quantization> quantization = graph_.at(own).quantization;
+          if (quantization) quantization->axis += static_cast<int>(move.size()) - graph_.at(own).rank();
+          graph_.at(lifted.id).quantization = std::move(quantization);
           now = permuted_value(graph_, lifted.id, move, true, origin);
         }
         graph_.ops[i].inputs[slot] = now;

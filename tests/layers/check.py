@@ -41,6 +41,7 @@ FOLDERS = {
     "layout/quantize": {"layout/core"},
     "layout/legalise": {"layout/core"},
     "layout/weights": {"layout/core"},
+    "layout/raise": {"layout/core"},
 }
 # Files at a layer's root that its folders may include: what the whole layer uses.
 PLAIN = {

@@ -62,7 +62,6 @@ FORMATS = {
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file"),
     "html": (b"<!DOCTYPE html><html>", "an HTML page"),
     "ort": (b"\x18\0\0\0ORTM" + bytes(40), "a model in ONNX Runtime's own format"),
-    "tflite": (pack(good_tflite()), "a TFLite model, not an ONNX model"),
 }
 
 
@@ -74,11 +73,20 @@ def test_another_format_is_named(name, tmp_path):
     assert done.returncode == 6 and f"m.onnx: the file is {words}" in done.stderr and done.stderr.count("\n") == 1, done
 
 
+def test_the_direction_is_that_of_the_content(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(pack(good_tflite()))
+    done = run(tmp_path, "convert", "m.onnx")
+    assert done.returncode == 2 and "the output m.onnx is the input; give another name with -o" in done.stderr, done
+    done = run(tmp_path, "convert", "m.onnx", "-o", "n.tflite")
+    assert done.returncode == 2 and "-o n.onnx" in done.stderr, done
+    done = run(tmp_path, "convert", "m.onnx", "-o", "n.onnx", "--shape", "x=2,3")
+    assert done.returncode == 2 and "--shape is for ONNX models" in done.stderr, done
+    relu(tmp_path / "r.onnx")
+    done = run(tmp_path, "convert", "r.onnx", "--opset", "18")
+    assert done.returncode == 2 and "--opset and --external-data are for TFLite models" in done.stderr, done
+
+
 def test_a_tflite_model_is_not_called_the_output(tmp_path):
-    (tmp_path / "m.tflite").write_bytes(pack(good_tflite()))
-    for arguments in (["m.tflite"], ["m.tflite", "-o", "n.tflite"]):
-        done = run(tmp_path, "convert", *arguments)
-        assert done.returncode == 6 and "the file is a TFLite model, not an ONNX model" in done.stderr, done
     relu(tmp_path / "n.tflite")
     done = run(tmp_path, "convert", "n.tflite")
     assert done.returncode == 2 and "the output n.tflite is the input; give another name with -o" in done.stderr, done

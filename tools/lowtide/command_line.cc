@@ -157,8 +157,8 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                       ->delimiter(','),
                   "NAME,...");
   repeated_option(command.add_option("--layout", options.layouts,
-                                     "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw) (may "
-                                     "be repeated)"),
+                                     "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw), or "
+                                     "the other way round where the model is TFLite (may be repeated)"),
                   "NAME=nhwc");
   choice_option(command.add_option("--weights", options.weights,
                                    "how weights are stored: stored (the default): in f16 where the ONNX model has f16, "
@@ -247,16 +247,30 @@ void add_output_options(CLI::App& command, OutputOptions& options) {
 }
 
 CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
-  CLI::App* command = app.add_subcommand("convert", "Convert ONNX models to TFLite.");
-  file_option(command->add_option("model", options.inputs, "the ONNX models (.onnx or .onnx.zst); - is standard input"))
+  CLI::App* command = app.add_subcommand("convert", "Convert ONNX models to TFLite, and TFLite models to ONNX.");
+  file_option(
+      command->add_option("model", options.inputs,
+                          "the models (.onnx, .tflite, or either with .zst); - is standard input, which must be "
+                          "ONNX"))
       ->required();
-  file_option(command->add_option("-o,--output", options.output,
-                                  "the file to write (default: the model's name with .tflite, beside it), compressed "
-                                  "if the name ends in .zst; or a folder for files of such names; - is standard "
-                                  "output"));
+  file_option(command->add_option(
+      "-o,--output", options.output,
+      "the file to write (default: the model's name with .tflite or .onnx, beside it), "
+      "compressed if the name ends in .tflite.zst; or a folder for files of such names; - is standard "
+      "output"));
   add_conversion_options(*command, options);
   add_interface_options(*command, options);
   add_output_options(*command, options);
+  constexpr const char* kOnnxOptions = "TFLite to ONNX";
+  number_option(command->add_option("--opset", options.opset,
+                                    "opset of the ONNX model, 17 to 21 (default: 17, or 21 where integers of 4 or 16 "
+                                    "bits are quantized)"),
+                17, 21)
+      ->group(kOnnxOptions);
+  command
+      ->add_flag("--external-data", options.external_data,
+                 "write weights into a file beside the ONNX model, as is always done for models over 2 GiB")
+      ->group(kOnnxOptions);
   command->add_option("--dump-after", options.dump_after, "print the graph after this pass, such as lower")
       ->type_name("PASS")
       ->group(kMessageOptions);
@@ -266,6 +280,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       "  lowtide convert model.onnx -o out/model.tflite --max-rss 64M\n"
       "  lowtide convert model.onnx --shape image=1,3,512,512 --layout image=nhwc\n"
       "  lowtide convert encoder.onnx decoder.onnx -o out/\n"
+      "  lowtide convert model.tflite -o model.onnx --opset 18\n"
       "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.html");
   return command;
 }

@@ -52,6 +52,8 @@ struct OutputOptions {
 struct ConvertCommand : ConversionOptions, OutputOptions {
   std::vector<std::string> inputs;  // `input` is one of them, or "-" for standard input, while it is converted
   std::string dump_after;           // empty: not given
+  int64_t opset = 0;                // of an ONNX output; 0: not given
+  bool external_data = false;
 };
 
 // Options with names of inputs, outputs and dimensions have the signature in front: "encode:x=1,3".

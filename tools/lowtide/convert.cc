@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lowtide convert: ONNX to TFLite.
+// lowtide convert: ONNX to TFLite. The other direction: convert_to_onnx.h.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -19,6 +19,7 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
+#include "tools/lowtide/convert_to_onnx.h"
 #include "tools/lowtide/data_limit.h"
 #include "tools/lowtide/output_run.h"
 #include "tools/lowtide/weight_modes.h"
@@ -52,11 +53,11 @@ void check_pass_name(const std::string& name, const std::vector<std::string>& pa
                           fmt::join(passes, ", ")));
 }
 
-// The input's name with .tflite.
+// The input's name with the extension of the other format.
 fs::path output_name(const std::string& given) {
   fs::path input = given;
   if (input.extension() == ".zst") input.replace_extension();
-  return input.replace_extension(".tflite");
+  return input.replace_extension(is_tflite(given) ? ".onnx" : ".tflite");
 }
 
 bool is_folder(const std::string& output) {
@@ -144,6 +145,9 @@ Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<
 }
 
 void convert_model(const ConvertCommand& options) {
+  if (is_tflite(options.input)) return convert_to_onnx(options, output_path(options));
+  if (options.opset != 0 || options.external_data)
+    usage_error("--opset and --external-data are for TFLite models, which become ONNX");
   const bool to_stdout = options.output == "-";
   const fs::path output = to_stdout ? stdout_folder() / "stdout.tflite" : output_path(options);
   OutputRun run(options, options.quiet, output);

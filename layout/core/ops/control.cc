@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that are not built by inference: IF and WHILE (subgraphs.cc knows what the graphs inside give), and the list of
-// tensors that exists while a graph is lowered. The graphs of IF and WHILE get their axis orders each alone, so the ops
-// are fixed to theirs.
+// tensors that exists while a graph is lowered, and the image op in ONNX's order on the way to ONNX. The graphs of IF
+// and WHILE get their axis orders each alone, so the ops are fixed to theirs.
 #include "layout/core/ops/checks.h"
 #include "layout/core/ops/rows.h"
 #include "stream/error.h"
@@ -18,7 +18,8 @@ constexpr Builtin uninferred(Kind kind) {
                    Roles::all(kOther));
 }
 
-constexpr std::array kControlRows = {uninferred(Kind::kIf), uninferred(Kind::kWhile), uninferred(Kind::kTensorList)};
+constexpr std::array kControlRows = {uninferred(Kind::kIf), uninferred(Kind::kWhile), uninferred(Kind::kTensorList),
+                                     uninferred(Kind::kChannelsFirst)};
 
 }  // namespace
 

@@ -18,7 +18,7 @@ constexpr Kind kBuiltins[] = {
 #undef LOWTIDE_KIND
 };
 // Kinds of ops that exist only between two passes: they have no place in a file.
-constexpr Kind kIntermediate[] = {Kind::kErf, Kind::kTensorList};
+constexpr Kind kIntermediate[] = {Kind::kErf, Kind::kTensorList, Kind::kChannelsFirst};
 
 // Whether a row can be made without a field.
 template <typename T>

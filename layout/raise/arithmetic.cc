@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise arithmetic, comparisons, conversions between element types.
+//
+// The traps: TFLite's FLOOR_DIV and FLOOR_MOD round down, ONNX's Div of integers towards zero. CAST of a float beyond
+// the range of its target saturates in LiteRT and is undefined in ONNX.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "layout/raise/families.h"
+#include "layout/raise/raising.h"
+
+namespace lowtide::layout {
+namespace {
+
+bool is_real(const Raising& r, size_t i) { return stream::is_float(r.in(i).dtype) || r.in(i).quantization.has_value(); }
+
+// A node of the same name and number of inputs.
+template <const char* kType>
+void raise_node(Raising& r) {
+  Names inputs;
+  for (size_t i = 0; i < r.op.inputs.size(); ++i) inputs.push_back(r.real(i));
+  r.give(r.node(kType, std::move(inputs)));
+}
+
+template <const char* kType>
+void raise_activated(Raising& r) {
+  r.give_activated(r.node(kType, {r.real(0), r.real(1)}), r.options<core::BinaryOptions>().activation);
+}
+
+void raise_rsqrt(Raising& r) { r.give(r.node("Reciprocal", {r.node("Sqrt", {r.real(0)})})); }
+
+void raise_square(Raising& r) {
+  const std::string x = r.real(0);
+  r.give(r.node("Mul", {x, x}));
+}
+
+std::string python_modulo(Raising& r, const std::string& a, const std::string& b) {
+  if (!is_real(r, 0)) return r.node("Mod", {a, b});  // integers: the divisor's sign
+  const std::string rest = r.node("Mod", {a, b}, {attribute("fmod", int64_t{1})});
+  const std::string zero = r.scalar(0, DType::kFloat32);
+  const std::string differs = r.node("Xor", {r.node("Less", {rest, zero}), r.node("Less", {b, zero})});
+  const std::string is_zero = r.node("Equal", {rest, zero});
+  const std::string moves = r.node("And", {differs, r.node("Not", {is_zero})});
+  return r.node("Where", {moves, r.node("Add", {rest, b}), rest});
+}
+
+void raise_floor_mod(Raising& r) { r.give(python_modulo(r, r.real(0), r.real(1))); }
+
+void raise_floor_div(Raising& r) {
+  const std::string a = r.real(0), b = r.real(1);
+  if (is_real(r, 0)) return r.give(r.node("Floor", {r.node("Div", {a, b})}));
+  r.give(r.node("Div", {r.node("Sub", {a, python_modulo(r, a, b)}), b}));
+}
+
+void raise_not_equal(Raising& r) { r.give(r.node("Not", {r.node("Equal", {r.real(0), r.real(1)})})); }
+
+void raise_select(Raising& r) { r.give_data(r.node("Where", {r.stored(0), r.data(1), r.data(2)})); }
+
+// The limits of an integer type as doubles, which hold those of 32 bits exactly.
+struct Saturation {
+  double low, high;
+};
+Saturation saturation(DType to) {
+  const int bits = stream::bits(to);
+  if (stream::is_signed_int(to)) return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
+  return {0, std::ldexp(1.0, bits) - 1};
+}
+
+// Of the stored integers: LiteRT does not look at scales here.
+void raise_cast(Raising& r) {
+  const DType from = r.in(0).dtype, to = r.out().dtype;
+  std::string x = r.stored(0);
+  if (from == to) return r.give_stored(r.node("Identity", {x}));
+  if (stream::is_float(from) && stream::is_integer(to)) {
+    constexpr int kExact = 32;
+    if (stream::bits(to) > kExact) return r.give_stored(r.cast(x, to));
+    const Saturation limits = saturation(to);
+    x = r.cast(x, DType::kFloat64);
+    x = r.node("Clip", {x, r.scalar(limits.low, DType::kFloat64), r.scalar(limits.high, DType::kFloat64)});
+  }
+  r.give_stored(r.cast(x, to));
+}
+
+void raise_quantize(Raising& r) {
+  if (!r.out().quantization) r.unsupported("the result has no scale");
+  r.give(r.real(0));
+}
+
+// Not through real(): other ops may read the same integers.
+void raise_dequantize(Raising& r) {
+  const core::Value& x = r.in(0);
+  if (x.dtype == DType::kFloat16) return r.give(r.cast(r.stored(0), DType::kFloat32));
+  if (!x.quantization) r.unsupported(fmt::format("the {} input has no scale", stream::dtype_name(x.dtype)));
+  r.give(r.onnx.dequantized(r.stored(0), *x.quantization, x.dtype, false));
+}
+
+#define LOWTIDE_ONNX_TYPE(name) constexpr char k##name[] = #name
+LOWTIDE_ONNX_TYPE(Abs);
+LOWTIDE_ONNX_TYPE(Neg);
+LOWTIDE_ONNX_TYPE(Exp);
+LOWTIDE_ONNX_TYPE(Log);
+LOWTIDE_ONNX_TYPE(Sqrt);
+LOWTIDE_ONNX_TYPE(Sin);
+LOWTIDE_ONNX_TYPE(Cos);
+LOWTIDE_ONNX_TYPE(Floor);
+LOWTIDE_ONNX_TYPE(Ceil);
+LOWTIDE_ONNX_TYPE(Round);
+LOWTIDE_ONNX_TYPE(Sign);
+LOWTIDE_ONNX_TYPE(Not);
+LOWTIDE_ONNX_TYPE(Add);
+LOWTIDE_ONNX_TYPE(Sub);
+LOWTIDE_ONNX_TYPE(Mul);
+LOWTIDE_ONNX_TYPE(Div);
+LOWTIDE_ONNX_TYPE(Max);
+LOWTIDE_ONNX_TYPE(Min);
+LOWTIDE_ONNX_TYPE(Pow);
+LOWTIDE_ONNX_TYPE(Equal);
+LOWTIDE_ONNX_TYPE(Less);
+LOWTIDE_ONNX_TYPE(LessOrEqual);
+LOWTIDE_ONNX_TYPE(Greater);
+LOWTIDE_ONNX_TYPE(GreaterOrEqual);
+LOWTIDE_ONNX_TYPE(And);
+LOWTIDE_ONNX_TYPE(Or);
+#undef LOWTIDE_ONNX_TYPE
+
+constexpr RaiseRow kArithmetic[] = {
+    {Kind::kAbs, 1, 1, raise_node<kAbs>},
+    {Kind::kNeg, 1, 1, raise_node<kNeg>},
+    {Kind::kExp, 1, 1, raise_node<kExp>},
+    {Kind::kLog, 1, 1, raise_node<kLog>},
+    {Kind::kSqrt, 1, 1, raise_node<kSqrt>},
+    {Kind::kRsqrt, 1, 1, raise_rsqrt},
+    {Kind::kSquare, 1, 1, raise_square},
+    {Kind::kSin, 1, 1, raise_node<kSin>},
+    {Kind::kCos, 1, 1, raise_node<kCos>},
+    {Kind::kFloor, 1, 1, raise_node<kFloor>},
+    {Kind::kCeil, 1, 1, raise_node<kCeil>},
+    {Kind::kRound, 1, 1, raise_node<kRound>},
+    {Kind::kSign, 1, 1, raise_node<kSign>},
+    {Kind::kLogicalNot, 1, 1, raise_node<kNot>},
+    {Kind::kAdd, 2, 2, raise_activated<kAdd>},
+    {Kind::kSub, 2, 2, raise_activated<kSub>},
+    {Kind::kMul, 2, 2, raise_activated<kMul>},
+    {Kind::kDiv, 2, 2, raise_activated<kDiv>},
+    {Kind::kFloorDiv, 2, 2, raise_floor_div},
+    {Kind::kFloorMod, 2, 2, raise_floor_mod},
+    {Kind::kMaximum, 2, 2, raise_node<kMax>},
+    {Kind::kMinimum, 2, 2, raise_node<kMin>},
+    {Kind::kPow, 2, 2, raise_node<kPow>},
+    {Kind::kEqual, 2, 2, raise_node<kEqual>},
+    {Kind::kNotEqual, 2, 2, raise_not_equal},
+    {Kind::kLess, 2, 2, raise_node<kLess>},
+    {Kind::kLessEqual, 2, 2, raise_node<kLessOrEqual>},
+    {Kind::kGreater, 2, 2, raise_node<kGreater>},
+    {Kind::kGreaterEqual, 2, 2, raise_node<kGreaterOrEqual>},
+    {Kind::kLogicalAnd, 2, 2, raise_node<kAnd>},
+    {Kind::kLogicalOr, 2, 2, raise_node<kOr>},
+    {Kind::kSelectV2, 3, 3, raise_select},
+    {Kind::kCast, 1, 1, raise_cast},
+    {Kind::kQuantize, 1, 1, raise_quantize},
+    {Kind::kDequantize, 1, 1, raise_dequantize},
+};
+
+}  // namespace
+
+std::span<const RaiseRow> raised_arithmetic() { return kArithmetic; }
+
+}  // namespace lowtide::layout

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// TFLite's image ops work on NHWC, ONNX's on NCHW. Each becomes TRANSPOSE, CHANNELS_FIRST, TRANSPOSE, with its weights
+// in ONNX's order; settle_layouts then decides where transposes stay.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "layout/core/graph.h"
+
+namespace lowtide::layout {
+
+void to_channels_first(core::Graph& graph);
+
+// Inputs and outputs, by name, that get ONNX's order where the value is "nchw"; "nhwc" leaves them as they are. Throws
+// Error(kUsage).
+void pin_channels_first(core::Graph& graph, const std::map<std::string, std::string>& layouts);
+
+}  // namespace lowtide::layout

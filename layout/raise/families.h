@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of the table by family. Each is written in <family>.cc beside this file.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "layout/raise/row.h"
+
+namespace lowtide::layout {
+
+std::span<const RaiseRow> raised_arithmetic();   // arithmetic.cc: elementwise, comparisons, conversions
+std::span<const RaiseRow> raised_activations();  // activations.cc
+std::span<const RaiseRow> raised_images();       // images.cc: convolutions, pools, resizes, blocks
+std::span<const RaiseRow> raised_products();     // products.cc: FULLY_CONNECTED, BATCH_MATMUL
+std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, slices, pads, gathers
+std::span<const RaiseRow> raised_reductions();   // reductions.cc: sums, ARG_MAX, SOFTMAX, TOPK_V2
+
+// The bias of a product as numbers: integers have the scale of the data times that of the weights, whatever the file
+// says, because the kernels do not look at it. An empty name when it is absent.
+std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias);
+
+}  // namespace lowtide::layout

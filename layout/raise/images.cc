@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// The image ops, which are in ONNX's axis order here (channels_first.h).
+//
+// The traps: SAME pads unevenly, the smaller half first, and by the size of the image; TRANSPOSE_CONV derives its pads
+// from the shape of its result; average pools divide by the elements inside; a window's activation is part of the op.
+// Source of the semantics: LiteRT's tflite/kernels (padding.h, transpose_conv.cc, resize_*.cc).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "layout/raise/families.h"
+#include "layout/raise/raising.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Dim;
+using core::Padding;
+
+// A window along one axis.
+struct WindowSize {
+  Dim image;
+  int64_t filter, stride, dilation;
+};
+
+int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Elements that SAME adds on both sides together.
+int64_t missing(int64_t windows, const WindowSize& axis, int64_t elements) {
+  return std::max<int64_t>(0, (windows - 1) * axis.stride + (axis.filter - 1) * axis.dilation + 1 - elements);
+}
+
+struct WindowAttributes {
+  Attributes attributes;  // kernel_shape, strides, dilations, and pads or auto_pad
+  bool has_pads = false;
+};
+
+WindowAttributes window_attributes(std::span<const WindowSize> axes, Padding padding, bool dilates) {
+  std::vector<int64_t> kernel, strides, dilations, before, after;
+  bool is_static = true;
+  for (const WindowSize& axis : axes) {
+    kernel.push_back(axis.filter);
+    strides.push_back(axis.stride);
+    dilations.push_back(axis.dilation);
+    is_static = is_static && stream::is_static(axis.image);
+    if (padding != Padding::kSame || !is_static) continue;
+    const int64_t total = missing(ceil_of(axis.image, axis.stride), axis, axis.image);
+    before.push_back(total / 2);
+    after.push_back(total - total / 2);
+  }
+  WindowAttributes out;
+  out.attributes = {attribute("kernel_shape", kernel), attribute("strides", strides)};
+  if (dilates) out.attributes.push_back(attribute("dilations", dilations));
+  if (padding != Padding::kSame) return out;
+  if (!is_static) {
+    // The same rule, applied when the size is known.
+    out.attributes.push_back(attribute("auto_pad", std::string_view("SAME_UPPER")));
+    out.has_pads = true;
+    return out;
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  out.has_pads = std::any_of(before.begin(), before.end(), [](int64_t pad) { return pad > 0; });
+  if (out.has_pads) out.attributes.push_back(attribute("pads", before));
+  return out;
+}
+
+Names with_bias(Raising& r, Names inputs, size_t data, size_t weights, size_t bias) {
+  if (r.has(bias)) inputs.push_back(raised_bias(r, data, weights, bias));
+  return inputs;
+}
+
+// Weights are [out, in / groups, spatial...].
+void convolution(Raising& r, std::span<const int64_t> strides, std::span<const int64_t> dilations, Padding padding,
+                 Activation activation) {
+  const Shape &image = r.in(0).shape, &weights = r.in(1).shape;
+  std::vector<WindowSize> axes;
+  for (size_t i = 0; i < strides.size(); ++i)
+    axes.push_back(
+        {image[i + 2], r.need_static(weights[i + 2], "the shape of the weights is"), strides[i], dilations[i]});
+  Attributes attributes = window_attributes(axes, padding, true).attributes;
+  const int64_t channels = r.need_static(image[1], "the number of channels is");
+  attributes.push_back(attribute("group", channels / weights[1]));
+  r.give_activated(r.node("Conv", with_bias(r, {r.real(0), r.real(1)}, 0, 1, 2), std::move(attributes)), activation);
+}
+
+void raise_conv_2d(Raising& r) {
+  const auto& o = r.options<core::Conv2dOptions>();
+  const int64_t strides[] = {o.stride_h, o.stride_w}, dilations[] = {o.dilation_h, o.dilation_w};
+  convolution(r, strides, dilations, o.padding, o.activation);
+}
+
+void raise_conv_3d(Raising& r) {
+  const auto& o = r.options<core::Conv3dOptions>();
+  const int64_t strides[] = {o.stride_d, o.stride_h, o.stride_w};
+  const int64_t dilations[] = {o.dilation_d, o.dilation_h, o.dilation_w};
+  convolution(r, strides, dilations, o.padding, o.activation);
+}
+
+// Input 0 is the shape of the result, which is that of the value. The pads are those of the convolution that would make
+// the data of the result; what they leave over at the end is cut off, or added as zeros.
+void raise_transpose_conv(Raising& r) {
+  const auto& o = r.options<core::TransposeConvOptions>();
+  const Shape &image = r.in(2).shape, &weights = r.in(1).shape, &result = r.out().shape;
+  const int64_t strides[] = {o.stride_h, o.stride_w};
+  std::vector<int64_t> kernel, before, after, extra;
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t size = r.need_static(image[i + 2], "the size of the image is");
+    const int64_t made = r.need_static(result[i + 2], "the shape of the result is");
+    const WindowSize axis{size, r.need_static(weights[i + 2], "the shape of the weights is"), strides[i], 1};
+    const int64_t total = o.padding == Padding::kSame ? missing(ceil_of(made, axis.stride), axis, made) : 0;
+    const int64_t rest = axis.stride * (size - 1) + axis.filter - total / 2 - made;
+    if (-rest >= axis.stride && rest < 0)
+      r.unsupported(
+          fmt::format("a result of {} elements from {} is larger than ONNX's ConvTranspose can make", made, size));
+    kernel.push_back(axis.filter);
+    before.push_back(total / 2);
+    after.push_back(std::max<int64_t>(0, rest));
+    extra.push_back(std::max<int64_t>(0, -rest));
+  }
+  before.insert(before.end(), after.begin(), after.end());
+  Attributes attributes = {attribute("kernel_shape", kernel), attribute("strides", {strides[0], strides[1]}),
+                           attribute("pads", before), attribute("output_padding", extra)};
+  r.give_activated(r.node("ConvTranspose", with_bias(r, {r.real(2), r.real(1)}, 2, 1, 3), std::move(attributes)),
+                   o.activation);
+}
+
+WindowAttributes pool_attributes(Raising& r) {
+  const auto& o = r.options<core::PoolOptions>();
+  const Shape& image = r.in(0).shape;
+  const WindowSize axes[] = {{image[2], o.filter_h, o.stride_h, 1}, {image[3], o.filter_w, o.stride_w, 1}};
+  return window_attributes(axes, o.padding, false);
+}
+
+void raise_average_pool(Raising& r) {
+  WindowAttributes window = pool_attributes(r);
+  if (window.has_pads) window.attributes.push_back(attribute("count_include_pad", int64_t{0}));
+  r.give_activated(r.node("AveragePool", {r.real(0)}, std::move(window.attributes)),
+                   r.options<core::PoolOptions>().activation);
+}
+
+void raise_max_pool(Raising& r) {
+  Attributes attributes = pool_attributes(r).attributes;
+  const Activation activation = r.options<core::PoolOptions>().activation;
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8};
+  if (activation == Activation::kNone && r.moves_stored(kTypes))
+    return r.give_stored(r.node("MaxPool", {r.stored(0)}, std::move(attributes)));
+  r.give_activated(r.node("MaxPool", {r.real(0)}, std::move(attributes)), activation);
+}
+
+// Inputs of Resize: the image, no region, no scales, the sizes.
+Names resize_inputs(Raising& r, const std::string& image) {
+  const Shape& shape = r.out().shape;
+  if (!stream::is_static(shape[2]) || !stream::is_static(shape[3])) r.unsupported("a size known at run time only");
+  if (stream::is_static(shape)) return {image, "", "", r.int64_list(shape)};
+  const std::string all = r.node("Shape", {image});
+  const std::string front = r.node("Slice", {all, r.int64_list({0}), r.int64_list({2})});
+  return {image, "", "",
+          r.node("Concat", {front, r.int64_list({shape[2], shape[3]})}, {attribute("axis", int64_t{0})})};
+}
+
+std::string_view coordinates(Raising& r) {
+  const auto& o = r.options<core::ResizeOptions>();
+  if (o.align_corners && o.half_pixel_centers) r.unsupported("align_corners and half_pixel_centers are both set");
+  return o.align_corners ? "align_corners" : o.half_pixel_centers ? "half_pixel" : "asymmetric";
+}
+
+void raise_resize_bilinear(Raising& r) {
+  r.give(r.node(
+      "Resize", resize_inputs(r, r.real(0)),
+      {attribute("mode", std::string_view("linear")), attribute("coordinate_transformation_mode", coordinates(r))}));
+}
+
+void raise_resize_nearest(Raising& r) {
+  const std::string_view mode = coordinates(r);
+  const std::string_view rounding = mode == "asymmetric" ? "floor" : "round_prefer_ceil";
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8};
+  const bool stored = r.moves_stored(kTypes);
+  const std::string made =
+      r.node("Resize", resize_inputs(r, stored ? r.stored(0) : r.real(0)),
+             {attribute("mode", std::string_view("nearest")), attribute("coordinate_transformation_mode", mode),
+              attribute("nearest_mode", rounding)});
+  stored ? r.give_stored(made) : r.give(made);
+}
+
+// ONNX Runtime's kernels of these take floats.
+void raise_space_to_depth(Raising& r) {
+  r.give(r.node("SpaceToDepth", {r.real(0)},
+                {attribute("blocksize", int64_t{r.options<core::BlockOptions>().block_size})}));
+}
+void raise_depth_to_space(Raising& r) {
+  r.give(r.node("DepthToSpace", {r.real(0)},
+                {attribute("blocksize", int64_t{r.options<core::BlockOptions>().block_size}),
+                 attribute("mode", std::string_view("DCR"))}));
+}
+
+// ONNX divides alpha by the size of the window, TFLite does not.
+void raise_lrn(Raising& r) {
+  const auto& o = r.options<core::LrnOptions>();
+  constexpr int kMostRadius = 1 << 20;
+  if (o.radius < 0 || o.radius > kMostRadius) r.unsupported(fmt::format("radius {} is not supported", o.radius));
+  const int64_t size = 2 * int64_t{o.radius} + 1;
+  r.give(r.node("LRN", {r.real(0)},
+                {attribute("size", size), attribute("alpha", o.alpha * static_cast<float>(size)),
+                 attribute("beta", o.beta), attribute("bias", o.bias)}));
+}
+
+constexpr RaiseRow kImages[] = {
+    {Kind::kConv2d, 2, 3, raise_conv_2d},
+    {Kind::kDepthwiseConv2d, 2, 3, raise_conv_2d},
+    {Kind::kConv3d, 2, 3, raise_conv_3d},
+    {Kind::kTransposeConv, 3, 4, raise_transpose_conv},
+    {Kind::kAveragePool2d, 1, 1, raise_average_pool},
+    {Kind::kMaxPool2d, 1, 1, raise_max_pool},
+    {Kind::kResizeBilinear, 2, 2, raise_resize_bilinear},
+    {Kind::kResizeNearestNeighbor, 2, 2, raise_resize_nearest},
+    {Kind::kSpaceToDepth, 1, 1, raise_space_to_depth},
+    {Kind::kDepthToSpace, 1, 1, raise_depth_to_space},
+    {Kind::kLocalResponseNormalization, 1, 1, raise_lrn},
+};
+
+}  // namespace
+
+std::span<const RaiseRow> raised_images() { return kImages; }
+
+std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias) {
+  const core::Value& value = r.in(bias);
+  if (!stream::is_integer(value.dtype)) return r.real(bias);
+  const auto &x = r.in(data).quantization, &w = r.in(weights).quantization;
+  if (!x || !w || x->scale.size() != 1) r.unsupported("an integer bias beside data or weights without a scale");
+  core::Quantization product{.scale = w->scale, .zero_point = {}, .axis = 0};
+  for (float& scale : product.scale) scale *= x->scale[0];
+  if (value.rank() != 1) r.unsupported("an integer bias whose rank is not 1");
+  if (product.scale.size() > 1 && static_cast<core::Dim>(product.scale.size()) != value.shape[0])
+    r.unsupported(fmt::format("{} scales for {} elements of the bias", product.scale.size(), value.shape[0]));
+  if (value.dtype == DType::kInt32) return r.onnx.dequantized(r.stored(bias), product, value.dtype, true);
+  // DequantizeLinear takes integers up to 32 bits.
+  if (!value.is_constant()) r.unsupported("a bias of 64 bits that is computed at run time");
+  const int axis = product.scale.size() > 1 ? 0 : -1;
+  return r.onnx.initializer(stream::recipe::dequantize(value.constant, product.scale, {}, axis), value.name);
+}
+
+}  // namespace lowtide::layout

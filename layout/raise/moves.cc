@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that only move elements: of quantized tensors they move the integers.
+//
+// The traps: begins and ends that masks replace; a mirror that repeats the border has no mode in ONNX; ONE_HOT of a
+// negative index is all off in TFLite and counts from the end in ONNX; pads of integers are filled with the zero point.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "layout/core/builtin.h"
+#include "layout/raise/families.h"
+#include "layout/raise/raising.h"
+
+namespace lowtide::layout {
+namespace {
+
+namespace recipe = stream::recipe;
+
+constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max();
+
+int64_t from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+// ---- shapes ----
+
+void raise_reshape(Raising& r) {
+  const Shape& shape = r.out().shape;
+  const bool has_zero = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  Attributes attributes;
+  if (has_zero) attributes.push_back(attribute("allowzero", int64_t{1}));
+  r.give_data(r.node("Reshape", {r.data(0), r.reshape_target(shape, 1)}, std::move(attributes)));
+}
+
+void raise_squeeze(Raising& r) {
+  const core::Value& x = r.in(0);
+  std::vector<int64_t> axes;
+  for (int32_t axis : r.options<core::SqueezeOptions>().dims) axes.push_back(from_front(axis, x.rank()));
+  if (axes.empty())
+    for (size_t axis = 0; axis < x.shape.size(); ++axis)
+      if (x.shape[axis] == 1) axes.push_back(static_cast<int64_t>(axis));
+  r.give_data(axes.empty() ? r.data(0) : r.node("Squeeze", {r.data(0), r.int64_list(axes)}));
+}
+
+void raise_expand_dims(Raising& r) {
+  const std::vector<int64_t> axes = r.need_ints(1, "an axis");
+  r.give_data(r.node("Unsqueeze", {r.data(0), r.int64_list(axes)}));
+}
+
+void raise_shape(Raising& r) {
+  const std::string shape = r.node("Shape", {r.stored(0)});
+  r.give_stored(r.out().dtype == DType::kInt64 ? shape : r.cast(shape, r.out().dtype));
+}
+
+void raise_transpose(Raising& r) {
+  r.give_data(r.node("Transpose", {r.data(0)}, {attribute("perm", r.need_ints(1, "a permutation"))}));
+}
+
+void raise_pack(Raising& r) {
+  const int64_t axis = r.options<core::PackOptions>().axis;
+  const std::string axes = r.int64_list({axis});
+  Names parts;
+  for (size_t i = 0; i < r.op.inputs.size(); ++i) parts.push_back(r.node("Unsqueeze", {r.data(i), axes}));
+  r.give_data(r.node("Concat", std::move(parts), {attribute("axis", axis)}));
+}
+
+// The parts of a Split, each through `last`, as the outputs.
+template <typename Last>
+void give_parts(Raising& r, const std::string& x, const std::vector<int64_t>& sizes, int64_t axis, Last last) {
+  const Names parts = r.onnx.nodes("Split", {x, r.int64_list(sizes)}, sizes.size(), {attribute("axis", axis)});
+  for (size_t i = 0; i < parts.size(); ++i) r.give_data(last(parts[i]), i);
+}
+
+void raise_unpack(Raising& r) {
+  const int64_t axis = r.options<core::PackOptions>().axis;
+  const std::string axes = r.int64_list({axis});
+  if (r.op.outputs.size() == 1) return r.give_data(r.node("Squeeze", {r.data(0), axes}));
+  give_parts(r, r.data(0), std::vector<int64_t>(r.op.outputs.size(), 1), axis, [&](const std::string& part) {
+    return r.node("Squeeze", {part, axes});
+  });
+}
+
+void raise_concatenation(Raising& r) {
+  const auto& o = r.options<core::ConcatOptions>();
+  const bool stored = r.moves_stored() && o.activation == Activation::kNone;
+  Names parts;
+  for (size_t i = 0; i < r.op.inputs.size(); ++i) parts.push_back(stored ? r.stored(i) : r.real(i));
+  const std::string made = r.node("Concat", std::move(parts), {attribute("axis", int64_t{o.axis})});
+  stored ? r.give_stored(made) : r.give_activated(made, o.activation);
+}
+
+void split_into_outputs(Raising& r, size_t data, int64_t axis) {
+  std::vector<int64_t> sizes;
+  for (core::ValueId id : r.op.outputs)
+    sizes.push_back(r.need_static(r.graph.at(id).shape[static_cast<size_t>(axis)], "the size of a part is"));
+  if (sizes.size() == 1) return r.give_data(r.data(data));
+  // Renaming the node's outputs one by one would hide them, so each has an Identity, which runtimes remove.
+  give_parts(r, r.data(data), sizes, axis, [&](const std::string& part) { return r.node("Identity", {part}); });
+}
+
+void raise_split(Raising& r) { split_into_outputs(r, 1, from_front(r.need_ints(0, "an axis").at(0), r.in(1).rank())); }
+void raise_split_v(Raising& r) {
+  split_into_outputs(r, 0, from_front(r.need_ints(2, "an axis").at(0), r.in(0).rank()));
+}
+
+// ---- slices ----
+
+// A Slice over all axes.
+std::string sliced(Raising& r, const std::string& x, const std::vector<int64_t>& starts,
+                   const std::vector<int64_t>& ends, const std::vector<int64_t>& steps) {
+  std::vector<int64_t> axes(starts.size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  return r.node("Slice", {x, r.int64_list(starts), r.int64_list(ends), r.int64_list(axes), r.int64_list(steps)});
+}
+
+void raise_slice(Raising& r) {
+  const auto begin = r.ints(1), size = r.ints(2);
+  if (begin && size) {
+    std::vector<int64_t> ends;
+    for (size_t i = 0; i < begin->size(); ++i) ends.push_back((*size)[i] < 0 ? kToTheEnd : (*begin)[i] + (*size)[i]);
+    return r.give_data(sliced(r, r.data(0), *begin, ends, std::vector<int64_t>(ends.size(), 1)));
+  }
+  // A size of -1 reaches to the end.
+  const std::string from = r.int64_input(1), extents = r.int64_input(2);
+  const std::string is_open = r.node("Less", {extents, r.scalar(0, DType::kInt64)});
+  const std::string far = r.int64_list({kToTheEnd});
+  const std::string to = r.node("Where", {is_open, far, r.node("Add", {from, extents})});
+  r.give_data(r.node("Slice", {r.data(0), from, to}));
+}
+
+void raise_strided_slice(Raising& r) {
+  const auto& o = r.options<core::StridedSliceOptions>();
+  const std::vector<int64_t> begin = r.need_ints(1, "a begin"), end = r.need_ints(2, "an end"),
+                             stride = r.need_ints(3, "a stride");
+  std::vector<int64_t> starts, ends, steps, dropped;
+  for (size_t i = 0; i < begin.size(); ++i) {
+    const bool forward = stride[i] > 0;
+    const auto masked = [&](int mask) { return i < 32 && (static_cast<uint32_t>(mask) >> i & 1) != 0; };
+    if (masked(o.shrink_axis_mask)) {
+      starts.push_back(begin[i]);
+      ends.push_back(begin[i] == -1 ? kToTheEnd : begin[i] + 1);
+      steps.push_back(1);
+      dropped.push_back(static_cast<int64_t>(i));
+      continue;
+    }
+    starts.push_back(masked(o.begin_mask) ? (forward ? 0 : kToTheEnd) : begin[i]);
+    ends.push_back(masked(o.end_mask) ? (forward ? kToTheEnd : -kToTheEnd) : end[i]);
+    steps.push_back(stride[i]);
+  }
+  std::string made = sliced(r, r.data(0), starts, ends, steps);
+  if (!dropped.empty()) made = r.node("Squeeze", {made, r.int64_list(dropped)});
+  r.give_data(made);
+}
+
+void raise_reverse(Raising& r) {
+  std::vector<int64_t> axes = r.need_ints(1, "axes");
+  for (int64_t& axis : axes) axis = from_front(axis, r.in(0).rank());
+  const size_t count = axes.size();
+  r.give_data(r.node("Slice", {r.data(0), r.int64_list(std::vector<int64_t>(count, kToTheEnd)),
+                               r.int64_list(std::vector<int64_t>(count, -kToTheEnd)), r.int64_list(axes),
+                               r.int64_list(std::vector<int64_t>(count, -1))}));
+}
+
+void raise_reverse_sequence(Raising& r) {
+  const auto& o = r.options<core::ReverseSequenceOptions>();
+  const int last = std::max(o.batch_axis, o.sequence_axis);
+  if (last != 1 || o.batch_axis == o.sequence_axis)
+    r.unsupported(fmt::format("axes {} and {}: ONNX reverses along axes 0 and 1", o.batch_axis, o.sequence_axis));
+  r.give_data(
+      r.node("ReverseSequence", {r.data(0), r.int64_input(1)},
+             {attribute("batch_axis", int64_t{o.batch_axis}), attribute("time_axis", int64_t{o.sequence_axis})}));
+}
+
+// ---- pads ----
+
+// [[before, after], ...] as [before..., after...].
+std::string pad_list(Raising& r) {
+  if (const auto known = r.ints(1)) {
+    std::vector<int64_t> list;
+    for (size_t side = 0; side < 2; ++side)
+      for (size_t i = side; i < known->size(); i += 2) list.push_back((*known)[i]);
+    return r.int64_list(list);
+  }
+  const std::string sides = r.node("Transpose", {r.int64_input(1)}, {attribute("perm", {1, 0})});
+  return r.node("Reshape", {sides, r.int64_list({-1})});
+}
+
+// ONNX Runtime's Pad has these types.
+constexpr DType kPadded[] = {DType::kFloat32, DType::kInt32, DType::kInt64, DType::kInt8, DType::kUint8, DType::kBool};
+
+void raise_pad(Raising& r) {
+  const bool stored = r.moves_stored(kPadded);
+  const bool has_value = r.has(2);
+  std::string value;
+  if (has_value) {
+    value = r.node("Reshape", {stored ? r.stored(2) : r.real(2), r.int64_list(std::span<const int64_t>())});
+  } else if (stored) {
+    const auto& quantization = r.in(0).quantization;
+    const bool has_zero = quantization && !quantization->zero_point.empty();
+    value = r.scalar(has_zero ? static_cast<double>(quantization->zero_point[0]) : 0, r.in(0).dtype);
+  } else {
+    value = r.scalar(0, r.in(0).quantization ? DType::kFloat32 : r.in(0).dtype);
+  }
+  const std::string made = r.node("Pad", {stored ? r.stored(0) : r.real(0), pad_list(r), value});
+  stored ? r.give_stored(made) : r.give(made);
+}
+
+// The places that a mirror which repeats the border reads along an axis.
+std::vector<int64_t> mirrored(int64_t extent, int64_t before, int64_t after) {
+  std::vector<int64_t> out;
+  for (int64_t i = before - 1; i >= 0; --i) out.push_back(i);
+  for (int64_t i = 0; i < extent; ++i) out.push_back(i);
+  for (int64_t i = 0; i < after; ++i) out.push_back(extent - 1 - i);
+  return out;
+}
+
+void raise_mirror_pad(Raising& r) {
+  if (!r.options<core::MirrorPadOptions>().symmetric) {
+    const bool stored = r.moves_stored(kPadded);
+    const std::string made = r.node("Pad", {stored ? r.stored(0) : r.real(0), pad_list(r)},
+                                    {attribute("mode", std::string_view("reflect"))});
+    return stored ? r.give_stored(made) : r.give(made);
+  }
+  const std::vector<int64_t> pads = r.need_ints(1, "paddings");
+  constexpr int64_t kMostPlaces = 1 << 20;
+  std::string made = r.data(0);
+  for (size_t axis = 0; axis < r.in(0).shape.size(); ++axis) {
+    const int64_t before = pads[2 * axis], after = pads[2 * axis + 1];
+    if (before == 0 && after == 0) continue;
+    const int64_t extent = r.need_static(r.in(0).shape[axis], "the size of an axis that is mirrored is");
+    if (before < 0 || after < 0 || before > extent || after > extent || extent > kMostPlaces)
+      r.unsupported(fmt::format("{} and {} mirrored elements of an axis of {}", before, after, extent));
+    made = r.node("Gather", {made, r.int64_list(mirrored(extent, before, after))},
+                  {attribute("axis", static_cast<int64_t>(axis))});
+  }
+  r.give_data(made);
+}
+
+// ---- gathers ----
+
+void raise_gather(Raising& r) {
+  const auto& o = r.options<core::GatherOptions>();
+  if (o.batch_dims == 0)
+    return r.give_data(r.node("Gather", {r.data(0), r.stored(1)}, {attribute("axis", int64_t{o.axis})}));
+  if (o.axis != o.batch_dims)
+    r.unsupported(fmt::format("axis {} behind batch_dims {} is not supported", o.axis, o.batch_dims));
+  const std::string places = r.node("Unsqueeze", {r.int64_input(1), r.int64_list({-1})});
+  r.give_data(r.node("GatherND", {r.data(0), places}, {attribute("batch_dims", int64_t{o.batch_dims})}));
+}
+
+void raise_gather_nd(Raising& r) { r.give_data(r.node("GatherND", {r.data(0), r.int64_input(1)})); }
+
+void raise_embedding_lookup(Raising& r) {
+  const bool stored = r.in(1).dtype == r.out().dtype && r.moves_stored();
+  const std::string made =
+      r.node("Gather", {stored ? r.stored(1) : r.real(1), r.stored(0)}, {attribute("axis", int64_t{0})});
+  stored ? r.give_stored(made) : r.give(made);
+}
+
+void raise_one_hot(Raising& r) {
+  const std::string depth = r.node("Reshape", {r.int64_input(1), r.int64_list(std::span<const int64_t>())});
+  const std::string places = r.int64_input(0);
+  const std::string is_negative = r.node("Less", {places, r.scalar(0, DType::kInt64)});
+  const std::string inside = r.node("Where", {is_negative, depth, places});
+  const std::string one = r.int64_list({1});
+  const std::string both = r.node("Concat", {r.node("Reshape", {r.data(3), one}), r.node("Reshape", {r.data(2), one})},
+                                  {attribute("axis", int64_t{0})});
+  r.give_data(
+      r.node("OneHot", {inside, depth, both}, {attribute("axis", int64_t{r.options<core::OneHotOptions>().axis})}));
+}
+
+void raise_where(Raising& r) {
+  r.give_stored(r.node("Transpose", {r.node("NonZero", {r.stored(0)})}, {attribute("perm", {1, 0})}));
+}
+
+// ---- repeated elements ----
+
+void raise_tile(Raising& r) { r.give_data(r.node("Tile", {r.data(0), r.int64_input(1)})); }
+void raise_broadcast_to(Raising& r) { r.give_data(r.node("Expand", {r.data(0), r.int64_input(1)})); }
+void raise_fill(Raising& r) { r.give_data(r.node("Expand", {r.data(1), r.int64_input(0)})); }
+
+void raise_range(Raising& r) {
+  if (r.out().quantization) r.unsupported("a quantized result is not supported");
+  Names inputs;
+  for (size_t i = 0; i < 3; ++i) inputs.push_back(r.in(i).rank() == 0 ? r.stored(i) : r.reshaped(r.stored(i), {}));
+  r.give_stored(r.node("Range", std::move(inputs)));
+}
+
+constexpr RaiseRow kMoves[] = {
+    {Kind::kReshape, 2, 2, raise_reshape},
+    {Kind::kSqueeze, 1, 1, raise_squeeze},
+    {Kind::kExpandDims, 2, 2, raise_expand_dims},
+    {Kind::kShape, 1, 1, raise_shape},
+    {Kind::kTranspose, 2, 2, raise_transpose},
+    {Kind::kPack, 1, RaiseRow::kAnyNumber, raise_pack},
+    {Kind::kUnpack, 1, 1, raise_unpack},
+    {Kind::kConcatenation, 1, RaiseRow::kAnyNumber, raise_concatenation},
+    {Kind::kSplit, 2, 2, raise_split},
+    {Kind::kSplitV, 3, 3, raise_split_v},
+    {Kind::kSlice, 3, 3, raise_slice},
+    {Kind::kStridedSlice, 4, 4, raise_strided_slice},
+    {Kind::kReverseV2, 2, 2, raise_reverse},
+    {Kind::kReverseSequence, 2, 2, raise_reverse_sequence},
+    {Kind::kPad, 2, 2, raise_pad},
+    {Kind::kPadv2, 3, 3, raise_pad},
+    {Kind::kMirrorPad, 2, 2, raise_mirror_pad},
+    {Kind::kGather, 2, 2, raise_gather},
+    {Kind::kGatherNd, 2, 2, raise_gather_nd},
+    {Kind::kEmbeddingLookup, 2, 2, raise_embedding_lookup},
+    {Kind::kOneHot, 4, 4, raise_one_hot},
+    {Kind::kWhere, 1, 1, raise_where},
+    {Kind::kTile, 2, 2, raise_tile},
+    {Kind::kBroadcastTo, 2, 2, raise_broadcast_to},
+    {Kind::kFill, 2, 2, raise_fill},
+    {Kind::kRange, 3, 3, raise_range},
+};
+
+}  // namespace
+
+std::span<const RaiseRow> raised_moves() { return kMoves; }
+
+}  // namespace lowtide::layout

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// FULLY_CONNECTED and BATCH_MATMUL.
+//
+// The trap: FULLY_CONNECTED flattens its data in TFLite's axis order, and keep_num_dims decides the shape of the result
+// alone. A quantized product is a Gemm on two axes, the only form for which ONNX Runtime has an integer kernel with a
+// bias; its Reshapes stand outside of QuantizeLinear and DequantizeLinear.
+#include <fmt/format.h>
+
+#include "layout/raise/families.h"
+#include "layout/raise/raising.h"
+
+namespace lowtide::layout {
+namespace {
+
+// The data as [rows, columns].
+std::string flattened(Raising& r, const Shape& shape, int64_t columns) {
+  const core::Value& x = r.in(0);
+  if (x.rank() == 2 && x.shape[1] == columns) return r.real(0);
+  const Shape wanted = {stream::is_static(shape) ? static_cast<core::Dim>(stream::element_count(shape)) / columns : -1,
+                        columns};
+  const std::string flat = r.node("Reshape", {r.stored(0), r.int64_list(wanted)});
+  if (!x.quantization) return flat;
+  return r.onnx.dequantized(flat, *x.quantization, x.dtype, false);
+}
+
+void raise_fully_connected(Raising& r) {
+  const auto& o = r.options<core::FullyConnectedOptions>();
+  const core::Value& x = r.in(0);
+  const int64_t units = r.need_static(r.in(1).shape[0], "the shape of the weights is");
+  const int64_t columns = r.need_static(r.in(1).shape[1], "the shape of the weights is");
+  if (columns < 1) r.unsupported("weights without columns");
+  if (x.quantization && x.quantization->scale.size() != 1) r.unsupported("data with a scale for each index of an axis");
+  Names inputs = {flattened(r, x.shape, columns), r.real(1)};
+  if (r.has(2)) inputs.push_back(raised_bias(r, 0, 1, 2));
+  const std::string product = r.node("Gemm", std::move(inputs), {attribute("transB", int64_t{1})});
+  const core::Value& result = r.out();
+  // As [.., units]: of the integers, so that nothing stands in the group.
+  int unknown = 0;
+  for (core::Dim dim : result.shape) unknown += core::is_symbol(dim) ? 1 : 0;
+  if (unknown > 1 && result.rank() != 2)
+    r.unsupported("a result of which several dimensions are known at run time only");
+  r.give_activated_as(product, o.activation, units);
+}
+
+// With the last two axes exchanged.
+std::string adjoint(Raising& r, size_t i, bool exchanged) {
+  if (!exchanged) return r.real(i);
+  const core::Value& value = r.in(i);
+  if (value.quantization && value.quantization->scale.size() != 1)
+    r.unsupported("an operand with a scale for each index of an axis");
+  std::vector<int64_t> perm(value.shape.size());
+  for (size_t axis = 0; axis < perm.size(); ++axis) perm[axis] = static_cast<int64_t>(axis);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  const std::string moved = r.node("Transpose", {r.stored(i)}, {attribute("perm", perm)});
+  return value.quantization ? r.onnx.dequantized(moved, *value.quantization, value.dtype, false) : moved;
+}
+
+void raise_batch_matmul(Raising& r) {
+  const auto& o = r.options<core::BatchMatmulOptions>();
+  r.give(r.node("MatMul", {adjoint(r, 0, o.adj_x), adjoint(r, 1, o.adj_y)}));
+}
+
+constexpr RaiseRow kProducts[] = {
+    {Kind::kFullyConnected, 2, 3, raise_fully_connected},
+    {Kind::kBatchMatmul, 2, 2, raise_batch_matmul},
+};
+
+}  // namespace
+
+std::span<const RaiseRow> raised_products() { return kProducts; }
+
+}  // namespace lowtide::layout

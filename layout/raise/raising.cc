@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/raise/raising.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "layout/core/builtin.h"
+#include "stream/error.h"
+#include "stream/printable.h"
+
+namespace lowtide::layout {
+namespace {
+
+namespace recipe = stream::recipe;
+
+struct Limits {
+  int64_t low, high;
+};
+Limits limits_of(DType dtype) {
+  const int bits = stream::bits(dtype);
+  if (stream::is_signed_int(dtype)) return {-(int64_t{1} << (bits - 1)), (int64_t{1} << (bits - 1)) - 1};
+  return {0, (int64_t{1} << bits) - 1};
+}
+
+bool same_scales(const std::optional<core::Quantization>& a, const std::optional<core::Quantization>& b) {
+  if (a.has_value() != b.has_value()) return false;
+  return !a || (a->scale == b->scale && a->zero_point == b->zero_point && (a->scale.size() < 2 || a->axis == b->axis));
+}
+
+}  // namespace
+
+onnx::Attribute attribute(std::string_view name, int64_t value) {
+  onnx::Attribute out;
+  out.name = name;
+  out.type = onnx::Attribute::Type::kInt;
+  out.i = value;
+  return out;
+}
+onnx::Attribute attribute(std::string_view name, float value) {
+  onnx::Attribute out;
+  out.name = name;
+  out.type = onnx::Attribute::Type::kFloat;
+  out.f = value;
+  return out;
+}
+onnx::Attribute attribute(std::string_view name, std::string_view value) {
+  onnx::Attribute out;
+  out.name = name;
+  out.type = onnx::Attribute::Type::kString;
+  out.s = value;
+  return out;
+}
+onnx::Attribute attribute(std::string_view name, std::vector<int64_t> values) {
+  onnx::Attribute out;
+  out.name = name;
+  out.type = onnx::Attribute::Type::kInts;
+  out.ints = std::move(values);
+  return out;
+}
+
+int64_t onnx_type(DType dtype) {
+  constexpr int64_t kMost = 64;
+  for (int64_t number = 1; number < kMost; ++number)
+    if (stream::onnx_dtype(number) == dtype) return number;
+  throw stream::Unsupported(fmt::format("ONNX has no type {}", stream::dtype_name(dtype)));
+}
+
+OnnxGraph::OnnxGraph(core::Graph& core_graph, onnx::Graph& made, int64_t opset_version)
+    : graph(core_graph),
+      out(made),
+      opset(opset_version),
+      stored_(core_graph.values.size()),
+      real_(core_graph.values.size()) {
+  // The names of inputs and outputs come first: no other tensor may take them.
+  taken_.insert("");
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    stored_[static_cast<size_t>(graph.inputs[i])] = graph.input_names[i] = unique(graph.input_names[i]);
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    graph.output_names[i] = unique(graph.output_names[i]);
+    std::string& name = stored_[static_cast<size_t>(graph.outputs[i])];
+    const Value& value = graph.at(graph.outputs[i]);
+    if (name.empty() && value.producer >= 0) name = graph.output_names[i];
+  }
+}
+
+// Names of a TFLite file are any bytes, ONNX's are text.
+std::string OnnxGraph::unique(std::string name) {
+  name = stream::printable(name);
+  if (taken_.insert(name).second) return name;
+  for (size_t i = 2;; ++i) {
+    std::string other = fmt::format("{}_{}", name.empty() ? "t" : name, i);
+    if (taken_.insert(other).second) return other;
+  }
+}
+
+std::string OnnxGraph::fresh(std::string_view hint) { return unique(fmt::format("{}_{}", hint, fresh_++)); }
+
+std::string OnnxGraph::initializer(stream::RecipeRef data, std::string_view hint) {
+  onnx::Tensor tensor;
+  tensor.name = unique(std::string(hint));
+  tensor.dtype = data->dtype;
+  tensor.dims = data->dims;
+  tensor.data = std::move(data);
+  out.initializers.push_back(std::move(tensor));
+  return out.initializers.back().name;
+}
+
+std::string OnnxGraph::stored(ValueId id) {
+  std::string& name = stored_[static_cast<size_t>(id)];
+  if (!name.empty()) return name;
+  const Value& value = graph.at(id);
+  const std::string hint = value.name.empty() ? "t" : value.name;
+  return name = value.is_constant() ? initializer(value.constant, hint) : unique(hint);
+}
+
+std::string OnnxGraph::real(ValueId id) {
+  const Value& value = graph.at(id);
+  if (!value.quantization) return stored(id);
+  std::string& name = real_[static_cast<size_t>(id)];
+  if (!name.empty()) return name;
+  name = dequantized(stored(id), *value.quantization, value.dtype, false);
+  shared_ = out.nodes.size();
+  return name;
+}
+
+OnnxGraph::Parameters OnnxGraph::parameters(const core::Quantization& quantization, DType dtype, bool has_zero_point) {
+  std::vector<int64_t> zeros = quantization.zero_point;
+  if (zeros.empty()) zeros.assign(quantization.scale.size(), 0);
+  auto [it, is_new] = parameters_.try_emplace(
+      {quantization.scale, {has_zero_point ? zeros : std::vector<int64_t>(), static_cast<int>(dtype)}});
+  if (!is_new) return it->second;
+  Shape shape;
+  if (quantization.scale.size() > 1) shape = {static_cast<core::Dim>(quantization.scale.size())};
+  it->second.scale = initializer(recipe::floats(quantization.scale, shape), "scale");
+  if (has_zero_point) it->second.zero_point = initializer(recipe::ints(zeros, dtype, shape), "zero_point");
+  return it->second;
+}
+
+std::string OnnxGraph::dequantized(const std::string& name, const core::Quantization& quantization, DType dtype,
+                                   bool is_bias) {
+  const Parameters made = parameters(quantization, dtype, !is_bias);
+  Names inputs = {name, made.scale};
+  if (!is_bias) inputs.push_back(made.zero_point);
+  Attributes attributes;
+  if (quantization.scale.size() > 1) attributes.push_back(attribute("axis", int64_t{quantization.axis}));
+  return node("DequantizeLinear", std::move(inputs), std::move(attributes));
+}
+
+std::string OnnxGraph::quantized(const std::string& name, const core::Quantization& quantization, DType dtype) {
+  for (float scale : quantization.scale)
+    if (!(scale > 0)) throw stream::Unsupported("a result with the scale 0 has no form in ONNX");
+  const Parameters made = parameters(quantization, dtype, true);
+  Attributes attributes;
+  if (quantization.scale.size() > 1) attributes.push_back(attribute("axis", int64_t{quantization.axis}));
+  return node("QuantizeLinear", {name, made.scale, made.zero_point}, std::move(attributes));
+}
+
+Names OnnxGraph::nodes(std::string_view type, Names inputs, size_t outputs, Attributes attributes) {
+  onnx::Node made;
+  made.op_type = type;
+  made.name = unique(fmt::format("{}_{}", type, out.nodes.size()));
+  made.inputs = std::move(inputs);
+  for (size_t i = 0; i < outputs; ++i) made.outputs.push_back(fresh(type));
+  made.attributes = std::move(attributes);
+  out.nodes.push_back(std::move(made));
+  return out.nodes.back().outputs;
+}
+
+std::string OnnxGraph::node(std::string_view type, Names inputs, Attributes attributes) {
+  return nodes(type, std::move(inputs), 1, std::move(attributes))[0];
+}
+
+void OnnxGraph::define(ValueId id, const std::string& name) {
+  const std::string wanted = stored(id);
+  if (!out.nodes.empty())
+    for (std::string& output : out.nodes.back().outputs)
+      if (output == name && out.nodes.size() != shared_) {
+        output = wanted;
+        return;
+      }
+  onnx::Node made;
+  made.op_type = "Identity";
+  made.name = unique(fmt::format("Identity_{}", out.nodes.size()));
+  made.inputs = {name};
+  made.outputs = {wanted};
+  out.nodes.push_back(std::move(made));
+}
+
+// ---- one op ----
+
+void Raising::unsupported(std::string reason, std::string hint) const {
+  throw stream::Unsupported(std::move(reason), std::move(hint));
+}
+
+std::vector<int64_t> Raising::need_ints(size_t i, std::string_view what) const {
+  auto known = has(i) ? ints(i) : std::nullopt;
+  if (!known) unsupported(fmt::format("{} known at run time only", what));
+  return *known;
+}
+
+int64_t Raising::need_static(core::Dim dim, std::string_view what) const {
+  if (!stream::is_static(dim))
+    unsupported(fmt::format("{} known at run time only", what), "the model's inputs have unknown dimensions");
+  return dim;
+}
+
+bool Raising::moves_stored() const {
+  const core::Roles& roles = core::builtin(kind()).inputs;
+  const Value& result = graph.at(op.outputs[0]);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (op.inputs[i] == core::kAbsent || roles[i] != core::Role::kData) continue;
+    const Value& value = graph.at(op.inputs[i]);
+    if (value.dtype != result.dtype || !same_scales(value.quantization, result.quantization)) return false;
+  }
+  for (ValueId id : op.outputs)
+    if (graph.at(id).dtype != result.dtype || !same_scales(graph.at(id).quantization, result.quantization))
+      return false;
+  // A scale for each index of an axis does not survive a move.
+  return !result.quantization || result.quantization->scale.size() == 1;
+}
+
+bool Raising::moves_stored(std::span<const DType> types) const {
+  return moves_stored() && std::find(types.begin(), types.end(), out().dtype) != types.end();
+}
+
+std::string Raising::int64_input(size_t i) {
+  const Value& value = in(i);
+  if (value.dtype == DType::kInt64) return stored(i);
+  if (value.is_constant()) return onnx.initializer(recipe::cast(value.constant, DType::kInt64), value.name);
+  return cast(stored(i), DType::kInt64);
+}
+
+std::string Raising::int64_list(std::span<const int64_t> values) {
+  return onnx.initializer(recipe::ints(values, DType::kInt64, {static_cast<core::Dim>(values.size())}), "list");
+}
+
+std::string Raising::scalar(double value, DType dtype) {
+  return onnx.initializer(recipe::fill_value(value, dtype, {}), "constant");
+}
+
+std::string Raising::reshape_target(const Shape& shape, std::optional<size_t> computed_by) {
+  Shape target = shape;
+  int unknown = 0;
+  for (core::Dim& dim : target)
+    if (core::is_symbol(dim)) {
+      dim = -1;
+      ++unknown;
+    }
+  if (unknown <= 1) return int64_list(target);
+  if (!computed_by) unsupported("a shape of which several dimensions are known at run time only");
+  return int64_input(*computed_by);
+}
+
+std::string Raising::reshaped(const std::string& name, const Shape& shape) {
+  const bool has_zero = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  Attributes attributes;
+  if (has_zero) attributes.push_back(attribute("allowzero", int64_t{1}));
+  return node("Reshape", {name, reshape_target(shape, std::nullopt)}, std::move(attributes));
+}
+
+std::string Raising::cast(const std::string& name, DType to) {
+  return node("Cast", {name}, {attribute("to", onnx_type(to))});
+}
+
+void Raising::give(const std::string& name, size_t output) {
+  const Value& value = graph.at(op.outputs[output]);
+  onnx.define(op.outputs[output], value.quantization ? onnx.quantized(name, *value.quantization, value.dtype) : name);
+}
+
+// Whether the integers of the result end before these limits do.
+bool Raising::clamps_anyway(double low, double high) const {
+  const Value& value = out();
+  if (!value.quantization || value.quantization->scale.size() != 1) return false;
+  const double scale = value.quantization->scale[0];
+  const double zero =
+      value.quantization->zero_point.empty() ? 0.0 : static_cast<double>(value.quantization->zero_point[0]);
+  const Limits limits = limits_of(value.dtype);
+  if (!(scale > 0)) return false;
+  return std::nearbyint(low / scale) + zero <= static_cast<double>(limits.low) &&
+         std::nearbyint(high / scale) + zero >= static_cast<double>(limits.high);
+}
+
+std::string Raising::activated(const std::string& name, Activation activation) {
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  double low = 0, high = kNoLimit;
+  switch (activation) {
+    case Activation::kNone:
+      return name;
+    case Activation::kRelu:
+      break;
+    case Activation::kReluN1To1:
+      low = -1, high = 1;
+      break;
+    case Activation::kRelu6:
+      high = 6;
+      break;
+  }
+  if (clamps_anyway(low, high)) return name;
+  if (activation == Activation::kRelu) return node("Relu", {name});
+  const DType dtype = out().quantization ? DType::kFloat32 : out().dtype;
+  return node("Clip", {name, scalar(low, dtype), scalar(high, dtype)});
+}
+
+void Raising::give_activated(const std::string& name, Activation activation) { give(activated(name, activation)); }
+
+void Raising::give_activated_as(const std::string& name, Activation activation, int64_t units) {
+  const std::string numbers = activated(name, activation);
+  const Value& value = out();
+  const bool fits = value.rank() == 2 && value.shape[1] == units;
+  if (fits) return give(numbers);
+  give_stored(
+      reshaped(value.quantization ? onnx.quantized(numbers, *value.quantization, value.dtype) : numbers, value.shape));
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the functions of the table (table.h) write an op with: its inputs as names of ONNX tensors, nodes, its outputs.
+//
+// Integers that stand for real numbers are seen in two ways. real() gives the numbers, through a DequantizeLinear, and
+// give() takes numbers and quantizes them; data() and give_data() leave the integers as they are where an op only moves
+// elements between tensors of one scale. Nothing stands between a DequantizeLinear and the node that it belongs to, so
+// that ONNX Runtime finds the groups that it has integer kernels for.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "layout/core/graph.h"
+#include "stream/onnx/model.h"
+
+namespace lowtide::layout {
+
+using core::Activation;
+using core::DType;
+using core::Kind;
+using core::Shape;
+using core::Value;
+using core::ValueId;
+
+onnx::Attribute attribute(std::string_view name, int64_t value);
+onnx::Attribute attribute(std::string_view name, float value);
+onnx::Attribute attribute(std::string_view name, std::string_view value);
+onnx::Attribute attribute(std::string_view name, std::vector<int64_t> values);
+
+using Names = std::vector<std::string>;
+using Attributes = std::vector<onnx::Attribute>;
+
+// Names of ONNX tensors, initializers and nodes of one graph.
+class OnnxGraph {
+ public:
+  OnnxGraph(core::Graph& graph, onnx::Graph& out, int64_t opset_version);
+
+  core::Graph& graph;
+  onnx::Graph& out;
+  const int64_t opset;
+
+  // The tensor of a value as it is stored; adds the initializer of a constant.
+  std::string stored(ValueId id);
+  // The tensor of its numbers: dequantized where the value is quantized.
+  std::string real(ValueId id);
+  std::string fresh(std::string_view hint);
+  std::string initializer(stream::RecipeRef data, std::string_view hint);
+  std::string node(std::string_view type, Names inputs, Attributes attributes = {});
+  Names nodes(std::string_view type, Names inputs, size_t outputs, Attributes attributes = {});
+  // The value is the tensor `name`: the last node's output takes its name, or an Identity is added.
+  void define(ValueId id, const std::string& name);
+  std::string dequantized(const std::string& name, const core::Quantization& quantization, DType dtype, bool is_bias);
+  std::string quantized(const std::string& name, const core::Quantization& quantization, DType dtype);
+
+ private:
+  struct Parameters {
+    std::string scale, zero_point;
+  };
+  Parameters parameters(const core::Quantization& quantization, DType dtype, bool has_zero_point);
+  std::string unique(std::string name);
+
+  std::set<std::string> taken_;
+  std::vector<std::string> stored_, real_;  // by value; empty: not made yet
+  std::map<std::pair<std::vector<float>, std::pair<std::vector<int64_t>, int>>, Parameters> parameters_;
+  size_t fresh_ = 0;
+  size_t shared_ = 0;  // nodes when the last one was a DequantizeLinear that other ops may read as well
+};
+
+// One op that is written.
+class Raising {
+ public:
+  Raising(OnnxGraph& target, const core::Op& written) : onnx(target), graph(target.graph), op(written) {}
+  OnnxGraph& onnx;
+  core::Graph& graph;
+  const core::Op& op;
+
+  // The builtin, for an image op in ONNX's axis order too.
+  Kind kind() const {
+    const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
+    return image ? static_cast<Kind>(image->code) : op.kind;
+  }
+  bool has(size_t i) const { return core::has_input(op, i); }
+  const Value& in(size_t i) const { return graph.at(op.inputs[i]); }
+  const Value& out(size_t i = 0) const { return graph.at(op.outputs[i]); }
+  template <typename T>
+  const T& options() const {
+    if (const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options))
+      if constexpr (std::is_constructible_v<decltype(image->options), T>) return std::get<T>(image->options);
+    return std::get<T>(op.options);
+  }
+  std::optional<std::vector<int64_t>> ints(size_t i) const { return graph.ints(op.inputs[i]); }
+  // Refuses an input that is computed at run time.
+  std::vector<int64_t> need_ints(size_t i, std::string_view what) const;
+  // Refuses a dimension that is known at run time only.
+  int64_t need_static(core::Dim dim, std::string_view what) const;
+
+  std::string real(size_t i) { return onnx.real(op.inputs[i]); }
+  std::string stored(size_t i) { return onnx.stored(op.inputs[i]); }
+  // As data that is only moved: the stored integers where all listed inputs and outputs have one scale.
+  std::string data(size_t i) { return moves_stored() ? stored(i) : real(i); }
+  bool moves_stored() const;
+  // For nodes that have fewer element types than ONNX gives them: `types` are those that ONNX Runtime takes.
+  bool moves_stored(std::span<const DType> types) const;
+
+  // An input of indices or shapes as i64, of its own rank.
+  std::string int64_input(size_t i);
+  std::string int64_list(std::span<const int64_t> values);
+  std::string int64_list(std::initializer_list<int64_t> values) {
+    return int64_list(std::span(values.begin(), values.size()));
+  }
+  std::string scalar(double value, DType dtype);
+  // The target of a Reshape to this shape; computed from input `i`, an i32 list, where several dimensions are unknown.
+  std::string reshape_target(const Shape& shape, std::optional<size_t> computed_by);
+
+  std::string node(std::string_view type, Names inputs, Attributes attributes = {}) {
+    return onnx.node(type, std::move(inputs), std::move(attributes));
+  }
+  // A Reshape to a static shape, or one with a single unknown dimension.
+  std::string reshaped(const std::string& name, const Shape& shape);
+  std::string cast(const std::string& name, DType to);
+
+  // An output as numbers, as stored, and as what data() gave.
+  void give(const std::string& name, size_t output = 0);
+  void give_stored(const std::string& name, size_t output = 0) { onnx.define(op.outputs[output], name); }
+  void give_data(const std::string& name, size_t output = 0) {
+    moves_stored() ? give_stored(name, output) : give(name, output);
+  }
+  // With the activation of TFLite's kernel. One that the output's integers cannot show is left out.
+  void give_activated(const std::string& name, Activation activation);
+
+  // The same, and the result is then reshaped from [rows, units] to its own shape.
+  void give_activated_as(const std::string& name, Activation activation, int64_t units);
+
+  [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
+
+ private:
+  bool clamps_anyway(double low, double high) const;
+  std::string activated(const std::string& name, Activation activation);
+};
+
+// ONNX's number of an element type. Throws Unsupported where it has none.
+int64_t onnx_type(DType dtype);
+
+}  // namespace lowtide::layout

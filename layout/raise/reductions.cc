@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions, ARG_MAX, CUMSUM, SOFTMAX, TOPK_V2.
+//
+// The traps: an empty list of axes reduces nothing in TFLite and everything in ONNX; up to opset 17 all reductions but
+// ReduceSum have their axes as an attribute.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "layout/raise/families.h"
+#include "layout/raise/raising.h"
+
+namespace lowtide::layout {
+namespace {
+
+constexpr int64_t kOpsetOfAxesAsInput = 18;
+
+std::vector<int64_t> reduced_axes(Raising& r) {
+  const int rank = r.in(0).rank();
+  std::set<int64_t> axes;
+  for (int64_t axis : r.need_ints(1, "axes")) axes.insert(axis < 0 ? axis + rank : axis);
+  return {axes.begin(), axes.end()};
+}
+
+std::string reduced_along(Raising& r, std::string_view type, const std::string& x, const std::vector<int64_t>& axes) {
+  Names inputs = {x};
+  Attributes attributes = {attribute("keepdims", int64_t{r.options<core::ReduceOptions>().keep_dims})};
+  if (type == "ReduceSum" || r.onnx.opset >= kOpsetOfAxesAsInput)
+    inputs.push_back(r.int64_list(axes));
+  else
+    attributes.push_back(attribute("axes", axes));
+  return r.node(type, std::move(inputs), std::move(attributes));
+}
+
+template <const char* kType>
+void raise_reduction(Raising& r) {
+  const std::vector<int64_t> axes = reduced_axes(r);
+  const bool is_real = stream::is_float(r.in(0).dtype) || r.in(0).quantization;
+  if (r.op.kind == Kind::kMean && !is_real) r.unsupported("the mean of integers, whose rounding ONNX does not define");
+  r.give(axes.empty() ? r.real(0) : reduced_along(r, kType, r.real(0), axes));
+}
+
+// Of truth values, which ONNX's reductions do not take.
+template <const char* kType>
+void raise_logical_reduction(Raising& r) {
+  const std::vector<int64_t> axes = reduced_axes(r);
+  if (axes.empty()) return r.give_stored(r.stored(0));
+  r.give_stored(r.cast(reduced_along(r, kType, r.cast(r.stored(0), DType::kInt32), axes), DType::kBool));
+}
+
+template <const char* kType>
+void raise_arg(Raising& r) {
+  int64_t axis = r.need_ints(1, "an axis").at(0);
+  if (axis < 0) axis += r.in(0).rank();
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt32, DType::kInt8, DType::kUint8};
+  const bool is_stored = std::find(std::begin(kTypes), std::end(kTypes), r.in(0).dtype) != std::end(kTypes);
+  if (!is_stored && !r.in(0).quantization)
+    r.unsupported(fmt::format("{} data are not supported", stream::dtype_name(r.in(0).dtype)));
+  const std::string found = r.node(kType, {is_stored ? r.stored(0) : r.real(0)},
+                                   {attribute("axis", axis), attribute("keepdims", int64_t{0})});
+  r.give_stored(r.out().dtype == DType::kInt64 ? found : r.cast(found, r.out().dtype));
+}
+
+void raise_cumsum(Raising& r) {
+  const auto& o = r.options<core::CumsumOptions>();
+  r.give(r.node("CumSum", {r.real(0), r.int64_input(1)},
+                {attribute("exclusive", int64_t{o.exclusive}), attribute("reverse", int64_t{o.reverse})}));
+}
+
+void raise_softmax(Raising& r) {
+  const float beta = r.options<core::SoftmaxOptions>().beta;
+  std::string x = r.real(0);
+  if (beta != 1) x = r.node("Mul", {x, r.scalar(beta, DType::kFloat32)});
+  r.give(r.node("Softmax", {x}, {attribute("axis", int64_t{-1})}));
+}
+
+void raise_log_softmax(Raising& r) { r.give(r.node("LogSoftmax", {r.real(0)}, {attribute("axis", int64_t{-1})})); }
+
+void raise_top_k(Raising& r) {
+  const std::string count = r.node("Reshape", {r.int64_input(1), r.int64_list({1})});
+  const Names made = r.onnx.nodes("TopK", {r.real(0), count}, 2, {attribute("axis", int64_t{-1})});
+  const bool is_wide = r.out(1).dtype == DType::kInt64;
+  // The second output of the node is given first: a Cast or a rename of that node would hide it.
+  r.give(r.node("Identity", {made[0]}));
+  r.give_stored(is_wide ? r.node("Identity", {made[1]}) : r.cast(made[1], r.out(1).dtype), 1);
+}
+
+constexpr char kReduceSum[] = "ReduceSum", kReduceMean[] = "ReduceMean", kReduceMax[] = "ReduceMax",
+               kReduceMin[] = "ReduceMin", kReduceProd[] = "ReduceProd", kArgMax[] = "ArgMax", kArgMin[] = "ArgMin";
+
+constexpr RaiseRow kReductions[] = {
+    {Kind::kSum, 2, 2, raise_reduction<kReduceSum>},
+    {Kind::kMean, 2, 2, raise_reduction<kReduceMean>},
+    {Kind::kReduceMax, 2, 2, raise_reduction<kReduceMax>},
+    {Kind::kReduceMin, 2, 2, raise_reduction<kReduceMin>},
+    {Kind::kReduceProd, 2, 2, raise_reduction<kReduceProd>},
+    {Kind::kReduceAny, 2, 2, raise_logical_reduction<kReduceMax>},
+    {Kind::kReduceAll, 2, 2, raise_logical_reduction<kReduceMin>},
+    {Kind::kArgMax, 2, 2, raise_arg<kArgMax>},
+    {Kind::kArgMin, 2, 2, raise_arg<kArgMin>},
+    {Kind::kCumsum, 2, 2, raise_cumsum},
+    {Kind::kSoftmax, 1, 1, raise_softmax},
+    {Kind::kLogSoftmax, 1, 1, raise_log_softmax},
+    {Kind::kTopkV2, 2, 2, raise_top_k},
+};
+
+}  // namespace
+
+std::span<const RaiseRow> raised_reductions() { return kReductions; }
+
+}  // namespace lowtide::layout

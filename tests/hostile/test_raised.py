@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broken TFLite files that are converted to ONNX. What is wrong with the file alone is in test_tflite.py; here operators
+contradict their options, inputs or shapes. Each is one line with the operator and its tensors, and nothing is written."""
+
+import struct
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from tests.hostile.good_tflite import buffer, good_tflite, opcode, operator, pack, tensor
+from tests.hostile.refusal import BrokenFiles, refuse_to_raise, run
+
+broken = BrokenFiles()
+
+
+def test_the_good_model_is_converted(tmp_path):
+    path = tmp_path / "good.tflite"
+    path.write_bytes(pack(good_tflite()))
+    done = run(["convert", path, "-o", tmp_path / "m.onnx"])
+    assert done.returncode == 0 and (tmp_path / "m.onnx").is_file(), done.stderr
+
+
+def options(op, name, **fields):
+    op.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+    op.builtinOptions = getattr(schema, name + "T")()
+    for field, value in fields.items():
+        assert hasattr(op.builtinOptions, field)
+        setattr(op.builtinOptions, field, value)
+
+
+def constant(m, name, values, kind):
+    m.buffers.append(buffer(values.tobytes()))
+    m.subgraphs[0].tensors.append(tensor(name, values.shape, len(m.buffers) - 1, kind))
+    return len(m.subgraphs[0].tensors) - 1
+
+
+def ints(m, values):
+    return constant(m, "list", np.asarray(values, np.int32), schema.TensorType.INT32)
+
+
+def second(m, builtin, inputs, shape, table=None, kind=schema.TensorType.FLOAT32, **fields):
+    """Makes the model's second operator this one, with the output y of this shape. Tensor 3 is t[2,4]."""
+    m.operatorCodes[1] = opcode(builtin)
+    made = operator(1, inputs, (4,))
+    if table:
+        options(made, table, **fields)
+    m.subgraphs[0].operators[1] = made
+    m.subgraphs[0].tensors[4].shape, m.subgraphs[0].tensors[4].type = list(shape), kind
+    return made
+
+
+B = schema.BuiltinOperator
+
+
+@broken("malformed", "0: t", "FULLY_CONNECTED", "options of another operator: Conv2DOptions")
+def options_of_another_operator(m):
+    options(m.subgraphs[0].operators[0], "Conv2DOptions")
+
+
+@broken("malformed", "0: t", "it has no options")
+def no_options(m):
+    m.subgraphs[0].operators[0].builtinOptionsType, m.subgraphs[0].operators[0].builtinOptions = 0, None
+
+
+@broken("malformed", "0: t", "fused_activation_function is 77")
+def activation_that_is_none(m):
+    m.subgraphs[0].operators[0].builtinOptions.fusedActivationFunction = 77
+
+
+@broken("unsupported", "0: t", "fused activation TANH")
+def activation_that_no_kernel_has(m):
+    m.subgraphs[0].operators[0].builtinOptions.fusedActivationFunction = 4
+
+
+@broken("unsupported", "0: t", "SHUFFLED4x16INT8")
+def shuffled_weights(m):
+    m.subgraphs[0].operators[0].builtinOptions.weightsFormat = 1
+
+
+@broken("malformed", "FULLY_CONNECTED needs its input 1")
+def weights_that_are_absent(m):
+    m.subgraphs[0].operators[0].inputs = [0, -1, 2]
+
+
+@broken("malformed", "it has 4 inputs, more than 3")
+def too_many_inputs(m):
+    m.subgraphs[0].operators[0].inputs = [0, 1, 2, 2]
+
+
+@broken("malformed", "it has 2 outputs in place of 1")
+def too_many_outputs(m):
+    m.subgraphs[0].tensors.append(tensor("z", (2, 4)))
+    m.subgraphs[0].operators[1].outputs = [4, 5]
+
+
+@broken("malformed", "it has no output")
+def no_output(m):
+    m.subgraphs[0].operators.append(operator(1, (3,), ()))
+
+
+@broken("malformed", "output 't' has shape [2,5], but the operator gives [2,4]")
+def shape_that_the_operator_does_not_give(m):
+    m.subgraphs[0].tensors[3].shape = [2, 5]
+
+
+@broken("unsupported", "output 'y' is INT32, but the operator's result is f32")
+def type_that_the_operator_does_not_give(m):
+    m.subgraphs[0].tensors[4].type = schema.TensorType.INT32
+
+
+def quantize(m, scale, zero):
+    made = m.subgraphs[0].tensors[1]
+    made.type = schema.TensorType.INT8
+    made.quantization = schema.QuantizationParametersT()
+    made.quantization.scale, made.quantization.zeroPoint = np.float32(scale), np.int64(zero)
+    m.buffers.append(buffer(bytes(12)))
+    made.buffer = len(m.buffers) - 1
+
+
+@broken("malformed", "the_weights", "scale -1")
+def negative_scale(m):
+    quantize(m, [-1.0], [0])
+
+
+@broken("malformed", "the_weights", "scale nan")
+def scale_that_is_not_a_number(m):
+    quantize(m, [float("nan")], [0])
+
+
+@broken("malformed", "the_weights", "zero point 200")
+def zero_point_outside_of_its_type(m):
+    quantize(m, [0.5], [200])
+
+
+@broken("malformed", "1: y", "axis 2 is outside a tensor of rank 2")
+def axis_of_concatenation(m):
+    second(m, B.CONCATENATION, (3, 3), (2, 8), "ConcatenationOptions", axis=2)
+
+
+@broken("malformed", "axis -2147483648 is outside")
+def axis_of_the_smallest_number(m):
+    second(m, B.PACK, (3, 3), (2, 2, 4), "PackOptions", axis=-(2**31), valuesCount=2)
+
+
+@broken("malformed", "one of its inputs is absent")
+def absent_part(m):
+    second(m, B.CONCATENATION, (3, -1), (2, 8), "ConcatenationOptions", axis=1)
+
+
+@broken("malformed", "batch_dims 2 does not fit axis 1")
+def batch_dims_behind_the_axis(m):
+    second(m, B.GATHER, (3, ints(m, [[0], [1]])), (2, 4), "GatherOptions", axis=1, batchDims=2)
+
+
+@broken("malformed", "TRANSPOSE", "1: y")
+def permutation_that_is_none(m):
+    second(m, B.TRANSPOSE, (3, ints(m, [0, 0])), (2, 2))
+
+
+@broken("malformed", "TRANSPOSE", "1: y")
+def permutation_that_is_too_long(m):
+    second(m, B.TRANSPOSE, (3, ints(m, [1, 0, 2])), (4, 2))
+
+
+@broken("malformed", "RESHAPE", "cannot be reshaped")
+def reshape_to_other_elements(m):
+    second(m, B.RESHAPE, (3, ints(m, [3, 3])), (3, 3))
+
+
+@broken("malformed", "RESHAPE has neither an input nor an option")
+def reshape_without_a_shape(m):
+    second(m, B.RESHAPE, (3,), (8,))
+
+
+@broken("malformed", "option stride_h is -1")
+def negative_stride(m):
+    second(m, B.MAX_POOL_2D, (3,), (2, 4), "Pool2DOptions", strideH=-1, strideW=1, filterHeight=1, filterWidth=1)
+
+
+@broken("malformed", "MAX_POOL_2D", "rank 2, not 4")
+def pool_of_a_matrix(m):
+    second(m, B.MAX_POOL_2D, (3,), (2, 4), "Pool2DOptions", strideH=1, strideW=1, filterHeight=1, filterWidth=1)
+
+
+@broken("malformed", "option padding is 5")
+def padding_that_is_none(m):
+    second(m, B.MAX_POOL_2D, (3,), (2, 4), "Pool2DOptions", padding=5, strideH=1, strideW=1)
+
+
+@broken("malformed", "num_splits")
+def split_into_nothing(m):
+    second(m, B.SPLIT, (ints(m, 0), 3), (2, 4), "SplitOptions", numSplits=0)
+
+
+@broken("malformed", "a block has the size 0")
+def block_of_nothing(m):
+    second(m, B.SPACE_TO_BATCH_ND, (3, ints(m, [0]), ints(m, [[0, 0]])), (2, 4))
+
+
+@broken("malformed", "blocks and", "do not fit rank 2")
+def blocks_of_more_axes_than_there_are(m):
+    second(m, B.BATCH_TO_SPACE_ND, (3, ints(m, [1, 1, 1]), ints(m, [[0, 0]] * 3)), (2, 4))
+
+
+@broken("malformed", "crops are larger than the data")
+def crops_of_more_than_there_is(m):
+    second(m, B.BATCH_TO_SPACE_ND, (3, ints(m, [1]), ints(m, [[3, 3]])), (2, 4))
+
+
+@broken("malformed", "a border has the size -3")
+def negative_border(m):
+    second(m, B.SPACE_TO_BATCH_ND, (3, ints(m, [1]), ints(m, [[-3, 0]])), (2, 4))
+
+
+@broken("malformed", "the input 'x' is listed twice")
+def input_listed_twice(m):
+    m.subgraphs[0].inputs = [0, 0]
+
+
+@broken("unsupported", "1: y", "CUSTOM_THING", "custom operator")
+def custom_operator(m):
+    m.operatorCodes[1] = opcode(B.CUSTOM, "CUSTOM_THING")
+
+
+@broken("unsupported", "1: y", "BUILTIN_99999")
+def builtin_of_the_future(m):
+    m.operatorCodes[1] = opcode(99999)
+
+
+@broken("unsupported", "1: y", "HASHTABLE", "inputs 't'")
+def builtin_without_a_form(m):
+    m.operatorCodes[1] = opcode(B.HASHTABLE)
+
+
+@broken("unsupported", "'the_bias' is a variable")
+def variable(m):
+    m.subgraphs[0].tensors[2].isVariable, m.subgraphs[0].tensors[2].buffer = True, 0
+
+
+@broken("unsupported", "'the_weights'", "sparse")
+def sparse_weights(m):
+    m.subgraphs[0].tensors[1].sparsity = schema.SparsityParametersT()
+
+
+@broken("unsupported", "several signatures")
+def signatures_of_two_graphs(m):
+    other = good_tflite()
+    m.subgraphs.append(other.subgraphs[0])
+    other.signatureDefs[0].subgraphIndex, other.signatureDefs[0].signatureKey = 1, "other"
+    m.signatureDefs.append(other.signatureDefs[0])
+
+
+@pytest.mark.parametrize(("damage", "kind", "words"), broken.rows, ids=broken.ids())
+def test_broken(damage, kind, words, tmp_path):
+    model = good_tflite()
+    damage(model)
+    path = tmp_path / "broken.tflite"
+    path.write_bytes(pack(model))
+    refuse_to_raise(path, kind, words)
+
+
+def test_all_refused_operators_are_listed(tmp_path):
+    model = good_tflite()
+    model.operatorCodes[1] = opcode(B.HASHTABLE)
+    custom_operator(model)
+    options(model.subgraphs[0].operators[0], "FullyConnectedOptions", weightsFormat=1)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(pack(model))
+    done = run(["convert", path, "-o", tmp_path / "m.onnx"])
+    assert done.returncode == 8 and "2 nodes cannot be converted" in done.stderr, done.stderr
+    assert "0: t" in done.stderr and "1: y" in done.stderr
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_truncated_file_leaves_the_output_alone(tmp_path):
+    path, output = tmp_path / "m.tflite", tmp_path / "m.onnx"
+    data = pack(good_tflite())
+    output.write_bytes(b"as it was")
+    for length in range(8, len(data), max(1, len(data) // 40)):
+        path.write_bytes(data[:length])
+        done = run(["convert", path, "-o", output])
+        assert done.returncode in (0, 6, 8), (length, done.stderr)
+        if done.returncode:
+            assert output.read_bytes() == b"as it was" and done.stderr.count("\n") == 1
+        else:
+            output.write_bytes(b"as it was")
+
+
+def test_names_that_are_no_text(tmp_path):
+    model = good_tflite()
+    data = pack(model)
+    place = data.index(b"the_weights")
+    struct.pack_into("3s", data, place, b"\xff\xfe\n")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(data)
+    done = run(["convert", path, "-o", tmp_path / "m.onnx"])
+    assert done.returncode == 0, done.stderr
+    assert rb"\xff\xfe\x0a_weights" in (tmp_path / "m.onnx").read_bytes()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiteRT's results of a TFLite file against ONNX Runtime's of what it was raised to, on the same inputs. The file must pass
+onnx.checker with full shape inference. Floats agree within 1e-4 of the range; integers that stand for numbers within
+two steps; all other integers are equal."""
+
+import numpy as np
+import onnx
+import onnxruntime
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from tests.support import converter
+
+TOLERANCE, STEPS = 1e-4, 2
+
+
+def inputs_for(details, seed=0):
+    random = np.random.default_rng(seed)
+    out = []
+    for detail in details:
+        shape, kind = detail["shape"], detail["dtype"]
+        if kind == np.bool_:
+            out.append(random.integers(0, 2, shape).astype(bool))
+        elif np.issubdtype(kind, np.floating):
+            out.append((random.random(shape) * 4 - 2).astype(kind))
+        else:
+            low, high = (np.iinfo(kind).min, np.iinfo(kind).max) if np.iinfo(kind).bits <= 16 else (0, 4)
+            out.append(random.integers(low, high, shape, endpoint=True).astype(kind))
+    return out
+
+
+def run_litert(path, values=None):
+    interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    interpreter.allocate_tensors()
+    details = interpreter.get_input_details()
+    values = inputs_for(details) if values is None else values
+    for detail, value in zip(details, values, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    outputs = [
+        (d["name"], interpreter.get_tensor(d["index"]), d["quantization"]) for d in interpreter.get_output_details()
+    ]
+    return [d["name"] for d in details], values, outputs
+
+
+def raised(path, options=()):
+    """Converts; returns the ONNX model, checked."""
+    output = path.with_suffix(".onnx")
+    done = converter.run("convert", path, "-o", output, *options)
+    assert done.returncode == 0, done.stderr
+    onnx.checker.check_model(str(output), full_check=True)
+    return onnx.load(output)
+
+
+def run_onnx(path, names, values):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options)
+    assert [port.name for port in session.get_inputs()] == names
+    return dict(
+        zip(
+            [port.name for port in session.get_outputs()],
+            session.run(None, dict(zip(names, values, strict=True))),
+            strict=True,
+        )
+    )
+
+
+def agrees(path, options=(), values=None):
+    """Judges; returns the ONNX model for further looks at it."""
+    model = raised(path, options)
+    names, values, wanted = run_litert(path, values)
+    made = run_onnx(path.with_suffix(".onnx"), names, values)
+    assert list(made) == [name for name, _, _ in wanted]
+    for name, expected, (scale, _) in wanted:
+        got = made[name]
+        assert got.dtype == expected.dtype and got.shape == expected.shape, (name, got.dtype, got.shape, expected.shape)
+        if np.issubdtype(expected.dtype, np.floating):
+            extent = np.ptp(expected.astype(np.float64)) if expected.size else 0
+            assert np.allclose(got, expected, rtol=0, atol=TOLERANCE * max(extent, 1e-6)), name
+        elif scale:
+            apart = np.abs(got.astype(np.int64) - expected.astype(np.int64))
+            assert np.mean(apart <= STEPS) >= 0.999, (name, apart.max())
+        else:
+            assert np.array_equal(got, expected), name
+    return model
+
+
+def operators(model):
+    return [node.op_type for node in model.graph.node]

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized TFLite models become QDQ: ONNX Runtime finds integer kernels, and its integers agree with LiteRT's."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from tests.raised.judge_raised import agrees, operators, raised, run_litert, run_onnx
+from tests.raised.tflite_models import Model
+from tests.support import converter
+
+X = {"scale": 0.05, "zero": 3}
+Y = {"scale": 0.3, "zero": -7}
+
+
+def weights(*shape, kind=np.int8):
+    info = np.iinfo(kind)
+    return np.random.default_rng(7).integers(info.min, info.max, shape, endpoint=True)
+
+
+def bias(count):
+    return np.random.default_rng(8).integers(-3000, 3000, count)
+
+
+def conv(m, x, activation=0, per_channel=True, **output):
+    scales = {"scale": [0.01, 0.02, 0.005, 0.03, 0.015]} if per_channel else {"scale": 0.02}
+    w = m.constant(weights(5, 3, 2, 3), "i8", **scales)
+    b = m.constant(bias(5), "i32", scale=np.asarray(scales["scale"]) * X["scale"])
+    fields = {"padding": 0, "strideH": 2, "strideW": 1, "fusedActivationFunction": activation}
+    return m.op("CONV_2D", [x, w, b], (1, 4, 8, 5), "i8", ("Conv2DOptions", fields), version=3, **(Y | output))
+
+
+def optimized(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(path.with_suffix(".optimized.onnx"))
+    onnxruntime.InferenceSession(str(path.with_suffix(".onnx")), options)
+    return operators(onnx.load(path.with_suffix(".optimized.onnx")))
+
+
+@pytest.mark.parametrize("activation", [0, 1, 3])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_convolution(activation, per_channel, tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [conv(m, m.input((1, 7, 8, 3), "i8", **X), activation, per_channel)])
+    agrees(tmp_path / "m.tflite")
+    assert "QLinearConv" in optimized(tmp_path / "m.tflite")
+
+
+def test_activation_that_the_integers_show_is_left_out(tmp_path):
+    m = Model()
+    x = m.input((1, 7, 8, 3), "i8", **X)
+    y = conv(m, x, 3, scale=6 / 255, zero=-128)
+    m.write(tmp_path / "m.tflite", [y])
+    assert not {"Clip", "Relu"} & set(operators(agrees(tmp_path / "m.tflite")))
+
+
+def test_uint8_depthwise(tmp_path):
+    m = Model()
+    x = m.input((1, 7, 8, 3), "u8", scale=0.05, zero=120)
+    w = m.constant(weights(1, 3, 2, 6, kind=np.uint8), "u8", scale=0.02, zero=131)
+    b = m.constant(bias(6), "i32", scale=0.001)
+    fields = {"padding": 0, "strideH": 1, "strideW": 2, "depthMultiplier": 2}
+    y = m.op(
+        "DEPTHWISE_CONV_2D", [x, w, b], (1, 7, 4, 6), "u8", ("DepthwiseConv2DOptions", fields), scale=0.2, zero=128
+    )
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+    assert "QLinearConv" in optimized(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("shape", [(4, 30), (2, 3, 5, 6)])
+def test_fully_connected(shape, tmp_path):
+    m = Model()
+    columns = 30 if len(shape) == 2 else 15
+    rows = int(np.prod(shape)) // columns
+    w = m.constant(weights(7, columns), "i8", scale=0.01)
+    b = m.constant(bias(7), "i32", scale=0.0005)
+    y = m.op(
+        "FULLY_CONNECTED",
+        [m.input(shape, "i8", **X), w, b],
+        (rows, 7),
+        "i8",
+        ("FullyConnectedOptions", {}),
+        version=4,
+        **Y,
+    )
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+    assert "QGemm" in optimized(tmp_path / "m.tflite")
+
+
+def test_the_bias_scale_of_the_file_is_not_used(tmp_path):
+    """The kernels take the product of the other scales."""
+    m = Model()
+    w = m.constant(weights(5, 3, 2, 3), "i8", scale=0.02)
+    b = m.constant(bias(5), "i32", scale=77.0)
+    fields = {"padding": 1, "strideH": 1, "strideW": 1}
+    x = m.input((1, 7, 8, 3), "i8", **X)
+    y = m.op("CONV_2D", [x, w, b], (1, 5, 7, 5), "i8", ("Conv2DOptions", fields), version=3, **Y)
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
+def test_moves_keep_the_integers(tmp_path):
+    m = Model()
+    x = m.input((1, 4, 6, 3), "i8", **X)
+    pooled = m.op(
+        "MAX_POOL_2D",
+        [x],
+        (1, 2, 3, 3),
+        "i8",
+        ("Pool2DOptions", {"padding": 1, "strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2}),
+        version=2,
+        **X,
+    )
+    padded = m.op(
+        "PAD", [pooled, m.constant([[0, 0], [1, 0], [0, 2], [0, 0]], "i32")], (1, 3, 5, 3), "i8", version=2, **X
+    )
+    joined = m.op(
+        "CONCATENATION", [padded, padded], (1, 3, 5, 6), "i8", ("ConcatenationOptions", {"axis": 3}), version=2, **X
+    )
+    flat = m.op("RESHAPE", [joined, m.constant([9, 10], "i32")], (9, 10), "i8", **X)
+    m.write(tmp_path / "m.tflite", [flat])
+    model = agrees(tmp_path / "m.tflite")
+    assert not {"QuantizeLinear", "DequantizeLinear"} & set(operators(model))
+    names, values, wanted = run_litert(tmp_path / "m.tflite")
+    made = run_onnx(tmp_path / "m.onnx", names, values)
+    assert np.array_equal(made[wanted[0][0]], wanted[0][1])
+
+
+def test_arithmetic_on_scales_of_their_own(tmp_path):
+    m = Model()
+    a, b = m.input((4, 6), "i8", **X), m.input((4, 6), "i8", scale=0.02, zero=-9)
+    outputs = [
+        m.op("ADD", [a, b], (4, 6), "i8", ("AddOptions", {"fusedActivationFunction": 1}), version=2, **Y),
+        m.op("MUL", [a, b], (4, 6), "i8", ("MulOptions", {}), version=2, **Y),
+        m.op("LOGISTIC", [a], (4, 6), "i8", version=2, scale=1 / 256, zero=-128),
+        m.op("TANH", [a], (4, 6), "i8", version=2, scale=1 / 128, zero=0),
+        m.op("QUANTIZE", [a], (4, 6), "i8", version=1, **Y),
+        m.op("DEQUANTIZE", [b], (4, 6), version=2),
+    ]
+    m.write(tmp_path / "m.tflite", outputs)
+    agrees(tmp_path / "m.tflite")
+
+
+def test_int16_needs_opset_21(tmp_path):
+    m = Model()
+    x = m.input((4, 6), "i16", scale=0.001)
+    m.write(
+        tmp_path / "m.tflite",
+        [m.op("ADD", [x, x], (4, 6), "i16", ("AddOptions", {"potScaleInt16": False}), version=3, scale=0.002)],
+    )
+    model = agrees(tmp_path / "m.tflite")
+    assert model.opset_import[0].version == 21
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "n.onnx", "--opset", "17")
+    assert done.returncode == 8 and "--opset 21" in done.stderr
+
+
+def test_hybrid_weights_are_dequantized(tmp_path):
+    """LiteRT rounds the data as it runs, so numpy is the judge."""
+    m = Model()
+    integers = weights(7, 6)
+    w = m.constant(integers, "i8", scale=0.01)
+    y = m.op("FULLY_CONNECTED", [m.input((4, 6)), w, -1], (4, 7), options=("FullyConnectedOptions", {}), version=3)
+    m.write(tmp_path / "m.tflite", [y])
+    raised(tmp_path / "m.tflite")
+    x = np.random.default_rng(3).standard_normal((4, 6)).astype(np.float32)
+    made = run_onnx(tmp_path / "m.onnx", ["x0"], [x])
+    assert np.allclose(made[f"t{y}"], x @ (integers * np.float32(0.01)).T, atol=1e-5)

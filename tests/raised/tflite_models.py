@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small TFLite models of one or a few operators, made with the classes that ai-edge-litert ships."""
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+TYPES = {
+    "f32": (schema.TensorType.FLOAT32, np.float32),
+    "f16": (schema.TensorType.FLOAT16, np.float16),
+    "i8": (schema.TensorType.INT8, np.int8),
+    "u8": (schema.TensorType.UINT8, np.uint8),
+    "i16": (schema.TensorType.INT16, np.int16),
+    "i32": (schema.TensorType.INT32, np.int32),
+    "i64": (schema.TensorType.INT64, np.int64),
+    "bool": (schema.TensorType.BOOL, np.bool_),
+}
+
+
+class Model:
+    """Tensors are added by input(), constant() and op(), which return their indices; outputs are named at the end."""
+
+    def __init__(self):
+        self.model = schema.ModelT()
+        self.model.version, self.model.operatorCodes = 3, []
+        self.model.buffers = [schema.BufferT()]
+        self.graph = schema.SubGraphT()
+        self.graph.name, self.graph.tensors, self.graph.operators = "main", [], []
+        self.graph.inputs, self.graph.outputs = [], []
+        self.model.subgraphs = [self.graph]
+
+    def tensor(self, name, shape, kind, scale=None, zero=0, axis=0, buffer=0):
+        made = schema.TensorT()
+        made.name, made.shape, made.type, made.buffer = name, list(shape), TYPES[kind][0], buffer
+        if scale is not None:
+            made.quantization = schema.QuantizationParametersT()
+            scales = np.atleast_1d(np.asarray(scale, np.float32))
+            made.quantization.scale = scales
+            made.quantization.zeroPoint = np.broadcast_to(np.asarray(zero, np.int64), scales.shape).copy()
+            made.quantization.quantizedDimension = axis
+        self.graph.tensors.append(made)
+        return len(self.graph.tensors) - 1
+
+    def input(self, shape, kind="f32", **quantization):
+        index = self.tensor(f"x{len(self.graph.inputs)}", shape, kind, **quantization)
+        self.graph.inputs.append(index)
+        return index
+
+    def constant(self, values, kind="f32", **quantization):
+        values = np.asarray(values, TYPES[kind][1])
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(values.tobytes(), np.uint8)
+        self.model.buffers.append(buffer)
+        number = len(self.graph.tensors)
+        return self.tensor(f"c{number}", values.shape, kind, buffer=len(self.model.buffers) - 1, **quantization)
+
+    def op(self, builtin, inputs, shape, kind="f32", options=None, outputs=1, version=1, **quantization):
+        """`options` is the name of an options table with its fields, such as ("Pool2DOptions", {"strideW": 2})."""
+        code = schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, builtin)
+        code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), version
+        self.model.operatorCodes.append(code)
+        made = schema.OperatorT()
+        made.opcodeIndex, made.inputs = len(self.model.operatorCodes) - 1, list(inputs)
+        shapes = [shape] if outputs == 1 else shape
+        kinds = [kind] if isinstance(kind, str) else kind
+        made.outputs = [
+            self.tensor(f"t{len(self.graph.tensors)}", shapes[i], kinds[i % len(kinds)], **quantization)
+            for i in range(outputs)
+        ]
+        if options:
+            table, fields = options
+            made.builtinOptionsType = getattr(schema.BuiltinOptions, table)
+            made.builtinOptions = getattr(schema, table + "T")()
+            for name, value in fields.items():
+                assert hasattr(made.builtinOptions, name), name
+                setattr(made.builtinOptions, name, value)
+        self.graph.operators.append(made)
+        return made.outputs[0] if outputs == 1 else list(made.outputs)
+
+    def write(self, path, outputs):
+        self.graph.outputs = list(outputs)
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        path.write_bytes(bytes(builder.Output()))

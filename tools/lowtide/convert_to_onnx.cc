@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/lowtide/convert_to_onnx.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "emit/onnx_writer.h"
+#include "emit/refusal.h"
+#include "emit/report.h"
+#include "layout/raise_model.h"
+#include "stream/error.h"
+#include "stream/file/file.h"
+#include "stream/file/known_formats.h"
+#include "stream/printable.h"
+#include "stream/tflite/reader.h"
+#include "tools/lowtide/conversion.h"
+#include "tools/lowtide/interface_options.h"
+#include "tools/lowtide/memory_limit.h"
+#include "tools/lowtide/progress_bar.h"
+#include "tools/lowtide/resident.h"
+
+namespace lowtide::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using stream::Budget;
+using stream::Error;
+
+// What belongs to the other direction.
+void check_options(const ConvertCommand& o, const fs::path& output) {
+  const std::pair<bool, const char*> given[] = {{!o.shapes.empty(), "--shape"},
+                                                {!o.dims.empty(), "--dim"},
+                                                {!o.constants.empty(), "--const"},
+                                                {!o.outputs.empty(), "--outputs"},
+                                                {!o.signature.empty(), "--signature"},
+                                                {!o.raw_images.empty(), "--input-uint8"},
+                                                {!o.mean.empty(), "--mean"},
+                                                {!o.std.empty(), "--std"},
+                                                {!o.labels.empty(), "--labels"},
+                                                {o.metadata, "--metadata"},
+                                                {!o.follow_links.empty(), "--follow-links"},
+                                                {!o.include.empty(), "--weights-include"},
+                                                {!o.exclude.empty(), "--weights-exclude"},
+                                                {o.weights != "stored", "--weights"},
+                                                {o.external, "--external-buffers"},
+                                                {o.require_integer, "--require-integer"},
+                                                {!o.border.empty(), "--io int8, uint8 and float"},
+                                                {!o.report.empty(), "--report"},
+                                                {!o.dump_after.empty(), "--dump-after"},
+                                                {o.verify, "--verify-output"},
+                                                {o.progress_fd >= 0, "--progress-fd"}};
+  for (const auto& [is_given, name] : given)
+    if (is_given) usage_error(fmt::format("{} is for ONNX models; {} is a TFLite model", name, o.input));
+  if (o.output == "-") usage_error("a model that becomes ONNX is not written to standard output: name a file with -o");
+  if (output.extension() == ".zst" || output.extension() == ".tflite")
+    usage_error(fmt::format("the output {} would be an ONNX model, not what its name says: -o {}", output.string(),
+                            fs::path(output).replace_extension(".onnx").string()));
+  if (stream::same_file(o.input, output))
+    usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
+}
+
+// The output must not replace a file that constants are read from.
+void check_files(const onnx::Model& model, const fs::path& output) {
+  fs::path data = output;
+  data += ".data";
+  for (const auto& source : model.sources)
+    for (const fs::path& path : {output, data})
+      if (stream::same_file(source->name(), path))
+        usage_error(fmt::format("the output {} holds weights of the model", path.string()));
+}
+
+layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder, const MemoryLimit& limit,
+                          Budget& budget) {
+  layout::ConvertOptions interface;
+  set_interface(options, interface);
+  layout::RaiseOptions raise;
+  raise.layouts = interface.layouts;
+  if (options.opset != 0) raise.opset = options.opset;
+  limit.allow_graph(options.input);
+  tfl::Model model;
+  try {
+    model = stream::read_tflite(options.input, budget, {.folder = folder, .max_ratio = options.max_zstd_ratio});
+  } catch (const stream::OverBudget& error) {
+    limit.refuse_reading(error.needed());
+  }
+  try {
+    layout::RaiseResult result = layout::raise_model(model, raise, budget);
+    for (const auto& source : result.model.sources) source->check_unchanged();
+    if (!result.refused.empty())
+      throw emit::Refusal{.input = options.input, .nodes = std::move(result.refused), .not_judged = {}};
+    return result;
+  } catch (Error& error) {
+    error.add_place({.file = options.input});
+    throw;
+  }
+}
+
+}  // namespace
+
+bool is_tflite(const std::string& input) {
+  if (input == "-") return false;
+  if (input.ends_with(".zst")) return input.ends_with(".tflite.zst");
+  try {
+    return stream::begins_like_tflite(stream::first_bytes(*stream::open_file(input)));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
+  const auto begun = std::chrono::steady_clock::now();
+  check_options(options, output);
+  ResidentMarks marks;
+  ProgressBar bar(options.quiet, marks, -1);
+  MemoryLimit limit(options.max_rss);
+  layout::RaiseResult raised = [&] {
+    Budget budget(limit.graph_budget());
+    return raise(options, output.parent_path(), limit, budget);
+  }();
+  malloc_trim(0);  // memory of the graphs is returned before tiles are allocated
+  check_files(raised.model, output);
+  emit::OnnxWriteOptions write;
+  if (options.external_data) write.weights = emit::OnnxWriteOptions::Weights::kExternal;
+  write.progress = &bar;
+  write.threads = thread_count(options);
+  try {
+    const emit::OnnxPlan plan = emit::plan_onnx(raised.model, output, write);
+    Budget budget(limit.writing_budget(least_budget(plan), write.threads));
+    const emit::OnnxWriteResult written =
+        options.dry_run ? summary(plan) : write_onnx(plan, raised.model, output, budget, write);
+    spdlog::info("wrote {}: {} bytes", stream::printable(output.string()), written.file_bytes + written.data_bytes);
+  } catch (Error& error) {
+    error.add_place({.file = options.input});
+    throw;
+  }
+  bar.finish();
+  if (options.quiet) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  fmt::print("{} {}: opset {}, {} nodes ({} Transposes), {} initializers, {:.3f} s, peak RSS {}\n",
+             options.dry_run ? "would write" : "wrote", stream::printable(output.string()), raised.model.opsets.at(""),
+             raised.model.graph.nodes.size(), raised.transposes, raised.model.graph.initializers.size(), seconds,
+             emit::memory_size(resident().peak));
+}
+
+}  // namespace lowtide::tools
