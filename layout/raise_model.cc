@@ -129,6 +129,7 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   pin_channels_first(graph, options.layouts);
   to_channels_first(graph);
   if (result.refused.empty()) settle_layouts(graph);
+  merge_transposes(graph);
   graph.tidy();
   drop_unused_values(graph);
   write_nodes(graph, opset, result);

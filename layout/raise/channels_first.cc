@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -92,6 +93,29 @@ void to_channels_first(core::Graph& graph) {
     graph.ops[i] = std::move(made);
     graph.replace_uses(result, permuted_value(graph, first, stream::inverse(perm), false, origin));
   }
+  graph.tidy();
+}
+
+void merge_transposes(core::Graph& graph) {
+  const Orders orders(graph);
+  std::map<std::pair<ValueId, Perm>, ValueId> made;
+  auto merged = [&](ValueId id, uint32_t origin) {
+    const Orders::Held held = orders.held(id);
+    if (held.base == id) return id;
+    const auto [place, is_new] = made.try_emplace({held.base, held.order}, held.base);
+    if (is_new) place->second = permuted_value(graph, held.base, held.order, false, origin);
+    return place->second;
+  };
+  const size_t op_count = graph.ops.size();
+  for (size_t i = 0; i < op_count; ++i) {
+    if (orders.is_view(static_cast<OpId>(i))) continue;
+    for (size_t slot = 0; slot < graph.ops[i].inputs.size(); ++slot)
+      if (const ValueId in = graph.ops[i].inputs[slot]; in != core::kAbsent) {
+        const ValueId now = merged(in, graph.ops[i].origin);
+        graph.ops[i].inputs[slot] = now;
+      }
+  }
+  for (ValueId& output : graph.outputs) output = merged(output, 0);
   graph.tidy();
 }
 

@@ -12,6 +12,10 @@ namespace lowtide::layout {
 
 void to_channels_first(core::Graph& graph);
 
+// Makes one TRANSPOSE of several in a row, and none where they cancel each other out: those of the model stand beside
+// ours.
+void merge_transposes(core::Graph& graph);
+
 // Inputs and outputs, by name, that get ONNX's order where the value is "nchw"; "nhwc" leaves them as they are. Throws
 // Error(kUsage).
 void pin_channels_first(core::Graph& graph, const std::map<std::string, std::string>& layouts);

@@ -281,7 +281,7 @@ def shapes(m):
     thick = m.op("EXPAND_DIMS", [x, m.constant(-1, "i32")], (4, 1, 6, 1))
     turned = m.op("TRANSPOSE", [x, m.constant([2, 0, 1], "i32")], (6, 4, 1))
     tiled = m.op("TILE", [x, m.constant([1, 3, 2], "i32")], (4, 3, 12))
-    wide = m.op("BROADCAST_TO", [x, m.constant([2, 4, 5, 6], "i32")], (2, 4, 5, 6))
+    wide = m.op("BROADCAST_TO", [x, m.constant([2, 4, 5, 6], "i32")], (2, 4, 5, 6), version=2)
     return [flat, thin, thick, turned, tiled, wide]
 
 

@@ -146,7 +146,8 @@ Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<
 
 void convert_model(const ConvertCommand& options) {
   if (is_tflite(options.input)) return convert_to_onnx(options, output_path(options));
-  if (options.opset != 0 || options.external_data)
+  const bool is_there = options.input == "-" || fs::exists(options.input);  // else reading it gives the error
+  if (is_there && (options.opset != 0 || options.external_data))
     usage_error("--opset and --external-data are for TFLite models, which become ONNX");
   const bool to_stdout = options.output == "-";
   const fs::path output = to_stdout ? stdout_folder() / "stdout.tflite" : output_path(options);
