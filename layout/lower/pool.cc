@@ -331,6 +331,9 @@ Val max_pool(Lowering& lo, Val x, const std::vector<WindowAxis>& axes) {
 Val average_pool(Lowering& lo, Val x) {
   const std::vector<WindowAxis> axes = read_pool_axes(lo, x);
   const bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
+  // ONNX Runtime divides by the whole window there, and with ceil_mode by what is inside the pads.
+  if (include_pad && std::any_of(axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.is_short; }))
+    lo.unsupported("count_include_pad with a window that is longer than the axis and its pads is not supported");
   return over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
     return average_pool_image(lo, image, h, w, include_pad);
   });

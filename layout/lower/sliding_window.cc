@@ -93,7 +93,8 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, Sho
     const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
     axis.out =
         ceil_mode ? ceil_count(lo, symbols, axis) : symbols.add(floor_of(symbols, axis.size, plus, axis.stride), 1);
-    if (short_window == ShortWindow::kOne && is_short(axis, plus)) axis.out = 1;
+    axis.is_short = !ceil_mode && short_window == ShortWindow::kOne && is_short(axis, plus);
+    if (axis.is_short) axis.out = 1;
   }
   if (!core::is_symbol(axis.out) && axis.out < 1 && axis.size != 0)
     lo.malformed(fmt::format("a window of {} elements is larger than an axis of {} elements with pads {} and {}",

@@ -22,6 +22,7 @@ struct WindowAxis {
   int64_t declared_after = 0;     // ONNX's pad at the end, which count_include_pad counts
   bool known = true;              // false: SAME of a dynamic size; `before` and `after` are not set
   bool fits_valid = true, fits_same = true;
+  bool is_short = false;  // ShortWindow::kOne: the only window reaches beyond the pads
 
   int64_t effective_kernel() const { return (kernel - 1) * dilation + 1; }
 };

@@ -67,6 +67,12 @@ for operator in ("MaxPool", "AveragePool"):
     both(
         "short_axis_pads", (2, 3, 2, 9), "kernel_shape=[5,3], strides=[3,2], pads=[1,0,0,0]", outputs="float[2,3,1,4] y"
     )
+    both(
+        "short_axis_wide_pads",
+        (2, 3, 1, 5),
+        "kernel_shape=[4,2], strides=[3,2], pads=[1,0,0,1]",
+        outputs="float[2,3,1,3] y",
+    )
     both("short_axis_1d", (2, 3, 3), "kernel_shape=[5], strides=[4]", outputs="float[2,3,1] y")
     both("1d", (2, 3, 10), "kernel_shape=[3], strides=[2], pads=[1,0]")
     both("1d_ceil", (2, 3, 10), "kernel_shape=[3], strides=[2], ceil_mode=1")
@@ -205,3 +211,11 @@ for operator in ("MaxPool", "AveragePool", "LpPool"):
                 shapes={"x": (1, 3, 8, 11)},
             )
         )
+
+pool(
+    "AveragePool",
+    "short_axis_counted_pads",
+    (2, 3, 1, 5),
+    "kernel_shape=[4,2], strides=[3,2], pads=[1,0,0,1], count_include_pad=1",
+    outputs="float[2,3,1,3] y",
+)
