@@ -24,7 +24,7 @@ using Names = std::unordered_set<std::string_view>;
 // The first IR version in which initializers need not be inputs.
 constexpr int64_t kFirstIrWithFreeInitializers = 4;
 
-[[noreturn]] void usage(std::string text) { throw Error(Code::kUsage, std::move(text)); }
+[[noreturn]] void usage(const std::string& text) { throw Error(Code::kUsage, text); }
 
 void add_values_used(const onnx::Node& node, std::vector<std::string_view>& out);
 
@@ -199,14 +199,13 @@ class Cutter {
         if (is_kept_[producer->second]) continue;
         is_kept_[producer->second] = true;
         add_values_used(graph_.nodes[producer->second], open);
-      } else if (constants_.contains(name)) {
-        used_constants_.insert(name);
-      } else if (inputs_.contains(name)) {
-        used_inputs_.insert(name);
-      } else {
+        continue;
+      }
+      const bool is_constant = constants_.contains(name);
+      if (!is_constant && !inputs_.contains(name))
         throw Error(Code::kMalformed, fmt::format("value '{}' is used, and nothing makes it", name),
                     {.file = model_.path});
-      }
+      (is_constant ? used_constants_ : used_inputs_).insert(name);
     }
     if (ends_.from.empty() || used_inputs_.empty()) return;
     std::vector<std::string> missing;
