@@ -16,8 +16,8 @@
 
 #include "layout/core/builder.h"
 #include "layout/core/builtin.h"
+#include "layout/core/cut.h"
 #include "layout/core/orders.h"
-#include "layout/settle/cut.h"
 #include "layout/settle/proposal.h"
 
 namespace lowtide::layout {

@@ -42,6 +42,7 @@ FOLDERS = {
     "layout/legalise": {"layout/core"},
     "layout/weights": {"layout/core"},
     "layout/raise": {"layout/core"},
+    "layout/partition": {"layout/core"},
 }
 # Files at a layer's root that its folders may include: what the whole layer uses.
 PLAIN = {

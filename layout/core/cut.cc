@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layout/settle/cut.h"
+#include "layout/core/cut.h"
 
 // g++ 12 takes an iterator inside Boost's max-flow for uninitialized; it is set before use.
 #ifndef __clang__  // which does not know that warning

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cuts an order of units into pieces that fit in memory, with the fewest bytes at the seams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lowtide::layout {
+
+// What stands at one place of the order.
+struct OrderedUnit {
+  uint64_t weight_bytes = 0;
+  uint64_t activation_bytes = 0;  // of all values that are in memory while it runs
+  uint64_t seam_bytes = 0;        // of the values that a cut in front of it would hand over; of the first: not used
+  bool must_cut = false;          // another runtime begins here
+};
+
+// The places in front of which to cut, ascending, the first one (0) left out. In each piece the weights and the largest
+// activation_bytes are at most `limit` bytes together. Of all such cuts those with the fewest bytes at the seams, and
+// of these the fewest. Throws Error(kBudget) when one unit alone is larger; the text names the smallest limit that
+// would do.
+std::vector<size_t> cut_by_memory(const std::vector<OrderedUnit>& order, uint64_t limit);
+
+}  // namespace lowtide::layout
