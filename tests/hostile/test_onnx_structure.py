@@ -570,7 +570,6 @@ BYTES = {
     "ones": (b"\xff" * 100, "number of more than 10 bytes"),
     "zip": (b"PK\x03\x04 a zip", "a zip archive, not an ONNX model"),
     "png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "protobuf"),
-    "tflite": (b"\x1c\0\0\0TFL3" + b"\0" * 50, "TFLite"),
     "lfs pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n", "git lfs pull"),
     "text": (b"graph(%x : Float) { }", "protobuf"),
     "number of eleven bytes": (b"\x08" + b"\xff" * 10 + b"\x01", "more than 10 bytes"),

@@ -98,7 +98,7 @@ def test_bomb_of_zeros_is_refused_by_its_first_bytes(command, suffix, tmp_path, 
         command
     ]
     if command == "convert":
-        arguments += ["-o", tmp_path / "m.tflite"]
+        arguments += ["-o", tmp_path / ("m.tflite" if suffix == "onnx" else "m.onnx")]
     done = run(["prlimit", "--cpu=2", "--fsize=4096"], command, *arguments)
     assert done.returncode == 6 and done.stderr.count("\n") == 1, done
     assert "bomb" in done.stderr and ("not a protobuf message" in done.stderr or "not a TFLite model" in done.stderr), (

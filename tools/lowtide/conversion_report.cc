@@ -94,7 +94,7 @@ Json ConversionReport::heading(const char* kind) const {
   Json out = report_heading(kind, command_.arguments);
   out["versions"] = {{"lowtide", LOWTIDE_VERSION}};
   out["versions"].update(versions_);
-  if (!models_.empty()) out["models"] = models_;
+  out["models"] = models_;
   return out;
 }
 

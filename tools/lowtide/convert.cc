@@ -53,11 +53,20 @@ void check_pass_name(const std::string& name, const std::vector<std::string>& pa
                           fmt::join(passes, ", ")));
 }
 
+// Of several models, one that cannot be read fails when it is its turn.
+bool seems_tflite(const std::string& input) {
+  try {
+    return is_tflite(input);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 // The input's name with the extension of the other format.
 fs::path output_name(const std::string& given) {
   fs::path input = given;
   if (input.extension() == ".zst") input.replace_extension();
-  return input.replace_extension(is_tflite(given) ? ".onnx" : ".tflite");
+  return input.replace_extension(seems_tflite(given) ? ".onnx" : ".tflite");
 }
 
 bool is_folder(const std::string& output) {
@@ -146,8 +155,7 @@ Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<
 
 void convert_model(const ConvertCommand& options) {
   if (is_tflite(options.input)) return convert_to_onnx(options, output_path(options));
-  const bool is_there = options.input == "-" || fs::exists(options.input);  // else reading it gives the error
-  if (is_there && (options.opset != 0 || options.external_data))
+  if (options.opset != 0 || options.external_data)
     usage_error("--opset and --external-data are for TFLite models, which become ONNX");
   const bool to_stdout = options.output == "-";
   const fs::path output = to_stdout ? stdout_folder() / "stdout.tflite" : output_path(options);

@@ -105,11 +105,7 @@ layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder,
 bool is_tflite(const std::string& input) {
   if (input == "-") return false;
   if (input.ends_with(".zst")) return input.ends_with(".tflite.zst");
-  try {
-    return stream::begins_like_tflite(stream::first_bytes(*stream::open_file(input)));
-  } catch (const Error&) {
-    return false;
-  }
+  return stream::begins_like_tflite(stream::first_bytes(*stream::open_file(input)));
 }
 
 void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {

@@ -39,6 +39,11 @@ class OutputRun {
   // Time and memory are added to `report`, which is told in all forms that were asked for; `more` ends the summary.
   void tell(emit::Report& report, const std::string& more = {});
 
+ private:
+  // Before `marks`, whose clock starts later.
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+
+ public:
   ResidentMarks marks;
   ProgressBar bar;
   std::optional<ConversionReport> report_file;  // with --report
@@ -47,7 +52,6 @@ class OutputRun {
   const OutputOptions& options_;
   bool quiet_;
   std::filesystem::path output_;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::vector<emit::VerifiedTensor> verified_;
 };
 

@@ -175,6 +175,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "custom_ops": lambda name, value: [_text(name, value)],
         "custom_ops_map": lambda name, value: [_path(name, value)],
         "zstd_level": lambda name, value: [_number(name, value)],
+        "opset": lambda name, value: [_number(name, value)],
         "max_zstd_ratio": lambda name, value: [_number(name, value)],
         "io": _texts,
         "report": lambda name, value: [_path(name, value)],
@@ -380,9 +381,11 @@ def convert(
     dry_run: bool = False,
     report: PathLike | None = None,
     dump_after: str | None = None,
+    opset: int | None = None,
+    external_data: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Conversion:
-    """Converts an ONNX model to TFLite.
+    """Converts an ONNX model to TFLite, or a TFLite model to ONNX.
 
     The keywords are the long options of ``lowtide convert``; None and False leave an option out.
 
@@ -448,6 +451,10 @@ def convert(
         Write the report to this file as well: .json, .html, or .nodes.json for Model Explorer.
     dump_after : str, optional
         Name of a pass; the graph after it is `Conversion.listing`.
+    opset : int, optional
+        Of a TFLite model: the opset of the ONNX model, 17 to 21.
+    external_data : bool
+        Of a TFLite model: weights go into a file beside the ONNX model.
     progress : callable, optional
         Takes a `Progress` at most ten times a second. If it raises, the conversion ends and leaves nothing.
 

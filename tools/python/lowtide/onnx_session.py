@@ -149,6 +149,7 @@ class OnnxSession:
     def _load(self, skeleton: Skeleton, forms: list[_Form]) -> tuple[Any, _Form]:
         took = 0
         for form in forms:
+            memory.trim()  # else memory that others have freed before would count as given back by this session
             before = memory.resident()[0]
             session = self._create(skeleton, form)
             memory.trim()  # what loading needed and has freed
