@@ -201,7 +201,7 @@ class FlexReader {
     for (size_t i = 0; i < elements; ++i) {
       const size_t one = keys + i * static_cast<size_t>(key_width);
       std::string name = key(target(one, static_cast<size_t>(key_width)));
-      out.emplace_back(std::move(name), element(at, width, elements, i, depth));
+      out.push_back({std::move(name), element(at, width, elements, i, depth)});
     }
     return {std::move(out)};
   }

@@ -21,9 +21,15 @@ struct FlexValue {
     std::vector<uint8_t> bytes;
   };
   using List = std::vector<FlexValue>;
-  using Map = std::vector<std::pair<std::string, FlexValue>>;  // in the order of the buffer: sorted by key
+  struct Entry;
+  using Map = std::vector<Entry>;  // in the order of the buffer: sorted by key
   // std::monostate: null
   std::variant<std::monostate, bool, int64_t, uint64_t, double, std::string, Blob, List, Map> value;
+};
+
+struct FlexValue::Entry {
+  std::string first;
+  FlexValue second;
 };
 
 // Throws Error(kMalformed) for bytes that are no flexbuffer, or one that is deeper or larger than any options are.
