@@ -14,6 +14,7 @@
 #include "layout/raise/raising.h"
 #include "layout/raise/table.h"
 #include "layout/settle/settle_layouts.h"
+#include "stream/printable.h"
 
 namespace lowtide::layout {
 namespace {
@@ -137,12 +138,13 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   std::stable_sort(result.refused.begin(), result.refused.end(), [](const Unsupported& a, const Unsupported& b) {
     return std::strtoull(a.where().node.c_str(), nullptr, 10) < std::strtoull(b.where().node.c_str(), nullptr, 10);
   });
-  result.model.graph.name = graph.name;
+  result.model.graph.name = stream::printable(graph.name);  // ONNX's texts are UTF-8
   result.model.ir_version = ir_version_of(opset);
   result.model.opsets[""] = opset;
   result.model.producer_name = "lowtide";
-  result.model.doc_string = model.description;
+  result.model.doc_string = stream::printable(model.description);
   result.model.file_bytes = model.file_bytes;
+  for (const tfl::Subgraph& subgraph : model.subgraphs) result.operators += subgraph.operators.size();
   for (const onnx::Tensor& tensor : result.model.graph.initializers) add_sources(tensor.data, result.model.sources);
   for (const onnx::Node& node : result.model.graph.nodes) result.transposes += node.op_type == "Transpose" ? 1 : 0;
   return result;

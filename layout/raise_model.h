@@ -27,6 +27,7 @@ struct RaiseResult {
   onnx::Model model;                         // complete only when nothing was refused
   std::vector<stream::Unsupported> refused;  // every operator that has no form in ONNX
   uint64_t transposes = 0;                   // Transpose nodes of the result
+  uint64_t operators = 0;                    // TFLite operators of the model, over all subgraphs
 };
 
 // Throws Error for a malformed model or options that do not fit it. Memory grows with the number of operators only.

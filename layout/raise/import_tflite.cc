@@ -17,6 +17,7 @@
 #include "layout/raise/table.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
+#include "stream/printable.h"
 
 namespace lowtide::layout {
 namespace {
@@ -159,7 +160,8 @@ class Import {
     need_numbers(from);
     Shape shape = from.shape;
     for (size_t axis = 0; axis < from.shape_signature.size(); ++axis)
-      if (from.shape_signature[axis] < 0) shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", name, axis));
+      if (from.shape_signature[axis] < 0)
+        shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", stream::printable(name), axis));
     const ValueId id = graph_.add_value(from.dtype, std::move(shape), name);
     graph_.at(id).quantization = quantization_of(from);
     scope.values[tensor] = id;

@@ -116,7 +116,12 @@ void raise_slice(Raising& r) {
   const auto begin = r.ints(1), size = r.ints(2);
   if (begin && size) {
     std::vector<int64_t> ends;
-    for (size_t i = 0; i < begin->size(); ++i) ends.push_back((*size)[i] < 0 ? kToTheEnd : (*begin)[i] + (*size)[i]);
+    for (size_t i = 0; i < begin->size(); ++i) {
+      // ONNX counts a negative begin from the end, TFLite does not know one.
+      if ((*begin)[i] < 0) r.unsupported(fmt::format("begin {} is negative", (*begin)[i]));
+      const bool is_far = (*size)[i] < 0 || (*size)[i] > kToTheEnd - (*begin)[i];
+      ends.push_back(is_far ? kToTheEnd : (*begin)[i] + (*size)[i]);
+    }
     return r.give_data(sliced(r, r.data(0), *begin, ends, std::vector<int64_t>(ends.size(), 1)));
   }
   // A size of -1 reaches to the end.
@@ -142,6 +147,10 @@ void raise_strided_slice(Raising& r) {
       dropped.push_back(static_cast<int64_t>(i));
       continue;
     }
+    // Before the first element TFLite has nothing to walk back from, and ONNX begins with the first.
+    const core::Dim extent = r.in(0).shape[i];
+    if (!forward && !masked(o.begin_mask) && begin[i] < -1 && (core::is_symbol(extent) || begin[i] < -extent))
+      r.unsupported(fmt::format("begin {} with a negative stride, of an axis that may be shorter", begin[i]));
     starts.push_back(masked(o.begin_mask) ? (forward ? 0 : kToTheEnd) : begin[i]);
     ends.push_back(masked(o.end_mask) ? (forward ? kToTheEnd : -kToTheEnd) : end[i]);
     steps.push_back(stride[i]);
@@ -188,8 +197,8 @@ std::string pad_list(Raising& r) {
 constexpr DType kPadded[] = {DType::kFloat32, DType::kInt32, DType::kInt64, DType::kInt8, DType::kUint8, DType::kBool};
 
 void raise_pad(Raising& r) {
-  const bool stored = r.moves_stored(kPadded);
   const bool has_value = r.has(2);
+  const bool stored = r.moves_stored(kPadded) && (!has_value || r.same_scale(0, 2));
   std::string value;
   if (has_value) {
     value = r.node("Reshape", {stored ? r.stored(2) : r.real(2), r.int64_list(std::span<const int64_t>())});

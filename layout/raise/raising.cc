@@ -207,6 +207,8 @@ int64_t Raising::need_static(core::Dim dim, std::string_view what) const {
   return dim;
 }
 
+bool Raising::same_scale(size_t a, size_t b) const { return same_scales(in(a).quantization, in(b).quantization); }
+
 bool Raising::moves_stored() const {
   const core::Roles& roles = core::builtin(kind()).inputs;
   const Value& result = graph.at(op.outputs[0]);

@@ -105,6 +105,8 @@ class Raising {
   // As data that is only moved: the stored integers where all listed inputs and outputs have one scale.
   std::string data(size_t i) { return moves_stored() ? stored(i) : real(i); }
   bool moves_stored() const;
+  // Of two inputs: scales and zero points are equal, or neither has any.
+  bool same_scale(size_t a, size_t b) const;
   // For nodes that have fewer element types than ONNX gives them: `types` are those that ONNX Runtime takes.
   bool moves_stored(std::span<const DType> types) const;
 

@@ -90,6 +90,21 @@ def test_merge(model, tmp_path, program):
         lowtide.merge({"first": 3}, tmp_path / "none.tflite")
 
 
+def test_the_way_back(model, tmp_path):
+    lowtide.convert(model, tmp_path / "m.tflite")
+    seen = []
+    done = lowtide.convert(
+        tmp_path / "m.tflite", tmp_path / "back.onnx", opset=18, external_data=True, progress=seen.append
+    )
+    back = onnx.load(tmp_path / "back.onnx")
+    assert done.output == tmp_path / "back.onnx" and back.opset_import[0].version == 18
+    assert done.report["nodes"] == len(back.graph.node) and done.report["operators"] == 1 and seen
+    assert done.report["payload_bytes"] >= 48  # twelve floats; so few stay in the file
+    assert lowtide.convert(tmp_path / "m.tflite").output == tmp_path / "m.onnx"
+    with pytest.raises(lowtide.Usage, match="--custom-ops is for ONNX models"):
+        lowtide.convert(tmp_path / "m.tflite", tmp_path / "other.onnx", custom_ops="allow")
+
+
 def test_names_by_default(model):
     assert lowtide.convert(str(model)).output == model.with_suffix(".tflite")
 

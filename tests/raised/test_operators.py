@@ -6,6 +6,7 @@ import pytest
 
 from tests.raised.judge_raised import agrees, operators, raised, run_litert, run_onnx
 from tests.raised.tflite_models import Model
+from tests.support import converter
 
 CASES = {}
 
@@ -337,6 +338,41 @@ def casts(m):
     truth = m.op("CAST", [x], (4, 5), "bool", options=("CastOptions", {"inDataType": 0, "outDataType": 6}))
     back = m.op("CAST", [whole], (4, 5), "f32", options=("CastOptions", {"inDataType": 2, "outDataType": 0}))
     return [whole, truth, back]
+
+
+@case
+def casts_that_saturate(m):
+    far = m.op("MUL", [m.input((4, 5)), m.constant(3e9)], (4, 5), options=("MulOptions", {}))
+    return [
+        m.op("CAST", [far], (4, 5), kind, options=("CastOptions", {"inDataType": 0, "outDataType": number}))
+        for kind, number in (("i32", 2), ("i8", 9), ("u8", 3))
+    ]
+
+
+@case
+def local_response_normalization(m):
+    fields = {"radius": 2, "bias": 1.5, "alpha": 0.3, "beta": 0.6}
+    options = ("LocalResponseNormalizationOptions", fields)
+    return [m.op("LOCAL_RESPONSE_NORMALIZATION", [m.input((2, 3, 4, 7))], (2, 3, 4, 7), options=options)]
+
+
+@case
+def conv_3d(m):
+    fields = {"padding": SAME, "strideD": 1, "strideH": 2, "strideW": 1, "fusedActivationFunction": RELU}
+    weights, bias = m.constant(random(2, 3, 2, 3, 4)), m.constant(random(4))
+    x = m.input((2, 5, 7, 6, 3))
+    return [m.op("CONV_3D", [x, weights, bias], (2, 5, 4, 6, 4), options=("Conv3DOptions", fields))]
+
+
+def test_a_walk_back_from_before_the_first_element_is_refused(tmp_path):
+    """TFLite gives no element there, ONNX the first one."""
+    m = Model()
+    lists = [m.constant([n], "i32") for n in (-9, -99, -1)]
+    made = m.op("STRIDED_SLICE", [m.input((5,)), *lists], (0,), options=("StridedSliceOptions", {}))
+    m.write(tmp_path / "m.tflite", [made])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "begin -9 with a negative stride" in done.stderr, done
+    assert not (tmp_path / "m.onnx").exists()
 
 
 @pytest.mark.parametrize("name", CASES)

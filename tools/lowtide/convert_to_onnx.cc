@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "emit/events.h"
 #include "emit/onnx_writer.h"
 #include "emit/refusal.h"
 #include "emit/report.h"
@@ -21,6 +22,7 @@
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/memory_limit.h"
+#include "tools/lowtide/messages.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
 
@@ -52,8 +54,9 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
                                                 {!o.border.empty(), "--io int8, uint8 and float"},
                                                 {!o.report.empty(), "--report"},
                                                 {!o.dump_after.empty(), "--dump-after"},
-                                                {o.verify, "--verify-output"},
-                                                {o.progress_fd >= 0, "--progress-fd"}};
+                                                {!o.custom_ops.empty(), "--custom-ops"},
+                                                {!o.custom_ops_map.empty(), "--custom-ops-map"},
+                                                {o.verify, "--verify-output"}};
   for (const auto& [is_given, name] : given)
     if (is_given) usage_error(fmt::format("{} is for ONNX models; {} is a TFLite model", name, o.input));
   if (o.output == "-") usage_error("a model that becomes ONNX is not written to standard output: name a file with -o");
@@ -111,36 +114,60 @@ bool is_tflite(const std::string& input) {
 void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
   const auto begun = std::chrono::steady_clock::now();
   check_options(options, output);
+  if (options.progress_fd >= 0) check_progress_fd(options.progress_fd);
   ResidentMarks marks;
-  ProgressBar bar(options.quiet, marks, -1);
+  ProgressBar bar(options.quiet, marks, options.progress_fd);
   MemoryLimit limit(options.max_rss);
+  emit::Report report;
+  report.input = options.input;
+  report.output = output.string();
+  report.dry_run = options.dry_run;
+  report.threads = thread_count(options);
   layout::RaiseResult raised = [&] {
     Budget budget(limit.graph_budget());
-    return raise(options, output.parent_path(), limit, budget);
+    layout::RaiseResult result = raise(options, output.parent_path(), limit, budget);
+    report.budget_peak = budget.high_water();
+    return result;
   }();
+  marks.sample();
   malloc_trim(0);  // memory of the graphs is returned before tiles are allocated
   check_files(raised.model, output);
   emit::OnnxWriteOptions write;
   if (options.external_data) write.weights = emit::OnnxWriteOptions::Weights::kExternal;
   write.progress = &bar;
-  write.threads = thread_count(options);
+  write.threads = report.threads;
   try {
     const emit::OnnxPlan plan = emit::plan_onnx(raised.model, output, write);
     Budget budget(limit.writing_budget(least_budget(plan), write.threads));
+    report.max_rss = limit.bytes();
     const emit::OnnxWriteResult written =
         options.dry_run ? summary(plan) : write_onnx(plan, raised.model, output, budget, write);
-    spdlog::info("wrote {}: {} bytes", stream::printable(output.string()), written.file_bytes + written.data_bytes);
+    report.budget_peak = std::max(report.budget_peak, budget.high_water());
+    report.written.file_bytes = written.file_bytes + written.data_bytes;
+    spdlog::info("wrote {}: {} bytes", stream::printable(output.string()), report.written.file_bytes);
   } catch (Error& error) {
     error.add_place({.file = options.input});
     throw;
   }
   bar.finish();
+  marks.sample();
+  report.input_bytes = raised.model.file_bytes;
+  report.nodes = raised.model.graph.nodes.size();
+  report.written.operators = raised.operators;
+  report.written.transposes = raised.transposes;
+  report.written.tensors = raised.model.graph.initializers.size();
+  for (const onnx::Tensor& tensor : raised.model.graph.initializers)
+    report.written.payload_bytes += tensor.data->bytes();
+  report.peak_rss = marks.highest();
+  report.peak_anonymous = marks.anonymous();
+  report.peak_file = marks.file();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  if (options.progress_fd >= 0) write_event(options.progress_fd, done_line(report));
   if (options.quiet) return;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   fmt::print("{} {}: opset {}, {} nodes ({} Transposes), {} initializers, {:.3f} s, peak RSS {}\n",
              options.dry_run ? "would write" : "wrote", stream::printable(output.string()), raised.model.opsets.at(""),
-             raised.model.graph.nodes.size(), raised.transposes, raised.model.graph.initializers.size(), seconds,
-             emit::memory_size(resident().peak));
+             raised.model.graph.nodes.size(), raised.transposes, raised.model.graph.initializers.size(), report.seconds,
+             emit::memory_size(report.peak_rss));
 }
 
 }  // namespace lowtide::tools
