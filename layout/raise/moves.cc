@@ -15,8 +15,6 @@
 namespace lowtide::layout {
 namespace {
 
-namespace recipe = stream::recipe;
-
 constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max();
 
 int64_t from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
