@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a report in Chromium, by Playwright, without a network. Skipped where one of both is absent; on Debian:
 
-apt-get install chromium && build/venv/bin/python -m pip install --requirement tests/report/requirements.txt
+tools/install-packages browser && build/venv/bin/python -m pip install --requirement tests/report/requirements.txt
+
+tools/check does both, where it can.
 """
 
 import contextlib
@@ -271,15 +273,14 @@ def test_strange_graphs(browser, tmp_path):
                     assert "a.__proto__" in page.locator("main").inner_text()
 
 
-def test_100_000_operators(browser, tmp_path):
+def test_100_000_operators(browser, tmp_path, record_property):
     done = converter.run("make-model", "many-nodes", "--nodes", "100000", "-o", "m.onnx", cwd=tmp_path)
     assert done.returncode == 0, done
     assert converter.run("inspect", "m.onnx", "--html", "i.html", cwd=tmp_path).returncode == 0
     begun = time.monotonic()
     with opened(browser, tmp_path / "i.html") as page:
-        opened_in = time.monotonic() - begun
-        # 5 s on an idle machine (docs/report.md has the measured time); here others may be at work.
-        assert opened_in < 20
+        # docs/report.md has the time on an idle machine; here others may be at work.
+        record_property("seconds until the page of 100,000 operators is open", round(time.monotonic() - begun, 1))
         assert page.locator(".row").count() < 100
         page.fill("#search", "block24999.silu")
         says(page, "1 of 1")
