@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "layout/core/graph.h"
@@ -33,7 +34,8 @@ class Builder {
  public:
   explicit Builder(Graph& target) : graph(target) {}
   Graph& graph;
-  uint32_t origin = 0;  // given to the ops that follow: index into graph.origins
+  uint32_t origin = 0;                             // given to the ops that follow: index into graph.origins
+  std::unordered_map<Dim, ValueId> computed_dims;  // by run_time_dim
 
   // ---- what is known of a value ----
   // All throw UnknownType for a value of dtype kUndefined, as do the functions that add ops.

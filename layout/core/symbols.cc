@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "stream/error.h"
 
@@ -23,19 +25,34 @@ int64_t mul64(int64_t a, int64_t b) {
   if (__builtin_mul_overflow(a, b, &out) || is_symbol(out)) overflow();
   return out;
 }
-// A file of some hundred bytes can square a formula again and again. Models are far below these limits.
-constexpr size_t kMostParts = 2048;  // of a formula: its terms and their factors
-constexpr size_t kMostPartsOfAll = size_t{1} << 22;
+// A file of some hundred bytes can square a formula again and again. Polynomials beyond these limits are not written
+// out; those of models are far below them.
+constexpr size_t kMostParts = 512;  // of a polynomial: its terms and their factors
+constexpr size_t kMostPartsOfAll = size_t{1} << 20;
 constexpr size_t kMostSteps = size_t{1} << 16;  // of one multiplication
-constexpr size_t kLongestName = 4096;
-[[noreturn]] void too_long() {
-  throw stream::Unsupported("the formula of a dimension is too long", "fix the inputs' shapes with --shape INPUT=...");
+constexpr size_t kMostStepsOfAll = size_t{1} << 23;
+constexpr size_t kMostExtremes = 64;
+constexpr size_t kLongestText = 400;
+
+// Mixes as splitmix64 does.
+uint64_t mixed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
 }
+
 template <typename Poly>
-size_t parts(const Poly& poly) {
+size_t parts_of(const Poly& poly) {
   size_t count = poly.size();
   for (const auto& [monomial, factor] : poly) count += monomial.size();
   return count;
+}
+
+// An order of monomials that multiplication keeps: by degree, then by atoms.
+template <typename Term>
+bool is_smaller(const Term& a, const Term& b) {
+  return a.first.size() != b.first.size() ? a.first.size() < b.first.size() : b.first < a.first;
 }
 
 int64_t floor64(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0); }
@@ -44,49 +61,98 @@ int64_t floor64(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0)
 
 Symbols::Symbols() = default;
 
-Dim Symbols::atom(const std::string& name) {
-  if (name.size() > kLongestName) too_long();
-  auto [it, fresh_name] = atom_ids_.try_emplace(name, static_cast<int>(atoms_.size()));
-  if (fresh_name) atoms_.push_back(name);
-  return intern({{{it->second}, 1}});
+Dim Symbols::atom(Atom atom) {
+  atoms_.push_back(std::move(atom));
+  return intern({{{static_cast<int>(atoms_.size()) - 1}, 1}});
 }
 
-Dim Symbols::atom(const std::string& name, Made made) {
-  Dim dim = atom(name);
-  made_.try_emplace(atom_ids_.at(name), made);
-  return dim;
+Dim Symbols::named(const std::string& name) {
+  auto [it, is_new] = named_.try_emplace(name, 0);
+  if (is_new) it->second = atom({name, std::nullopt, mixed(std::hash<std::string>{}(name)), {}});
+  return it->second;
 }
 
-Dim Symbols::named(const std::string& name) { return atom(name); }
-Dim Symbols::fresh(const std::string& hint) { return atom(fmt::format("{}#{}", hint, fresh_++)); }
+Dim Symbols::fresh(const std::string& hint) {
+  const std::string name = fmt::format("{}#{}", hint, fresh_++);
+  return atom({name, std::nullopt, mixed(std::hash<std::string>{}(name) + 1), {}});
+}
+
+Dim Symbols::made_atom(Made made, std::vector<Dim> extremes) {
+  // Only a division tells its operands apart.
+  const bool divides = made.by == Made::By::kFloorDiv;
+  const Dim first = divides ? made.a : std::min(made.a, made.b), second = divides ? made.b : std::max(made.a, made.b);
+  auto [it, is_new] = made_.try_emplace({made.by, first, second}, 0);
+  if (!is_new) return it->second;
+  const uint64_t by = mixed(static_cast<uint64_t>(made.by) + 2);
+  const uint64_t a = mixed(fingerprint(made.a) ^ by), b = mixed(fingerprint(made.b) ^ by);
+  return it->second = atom({"", made, mixed(divides ? mixed(a) + b : a + b), std::move(extremes)});
+}
+
+const Symbols::Poly* Symbols::symbolic(Dim dim) const {
+  return is_symbol(dim) ? &polys_[static_cast<size_t>(kSymbolBase - dim)] : nullptr;
+}
 
 Symbols::Poly Symbols::poly(Dim dim) const {
-  if (is_symbol(dim)) return polys_[static_cast<size_t>(kSymbolBase - dim)];
+  if (const Poly* found = symbolic(dim)) return *found;
   if (dim == 0) return {};
   return {{{}, dim}};
+}
+
+size_t Symbols::parts(Dim dim) const {
+  const Poly* found = symbolic(dim);
+  return found ? parts_of(*found) : 1;
+}
+
+// The atom that a dimension is; null for other dimensions.
+const Symbols::Atom* Symbols::single(Dim dim) const {
+  const Poly* found = symbolic(dim);
+  if (!found || found->size() != 1 || found->begin()->first.size() != 1 || found->begin()->second != 1) return nullptr;
+  return &atoms_[static_cast<size_t>(found->begin()->first[0])];
+}
+
+uint64_t Symbols::fingerprint(Dim dim) const {
+  if (!is_symbol(dim)) return mixed(static_cast<uint64_t>(dim));
+  if (const Atom* atom = single(dim)) return atom->fingerprint;
+  uint64_t sum = 0;  // atoms and terms stand in the order of their numbers: what is added up does not depend on it
+  for (const auto& [monomial, factor] : *symbolic(dim)) {
+    uint64_t product = 0;
+    for (int id : monomial) product += mixed(atoms_[static_cast<size_t>(id)].fingerprint);
+    sum += mixed(product + mixed(static_cast<uint64_t>(factor)));
+  }
+  return mixed(sum + 1);
 }
 
 Dim Symbols::intern(const Poly& poly) {
   if (poly.empty()) return 0;
   if (poly.size() == 1 && poly.begin()->first.empty()) return poly.begin()->second;
-  const size_t count = parts(poly);
-  if (count > kMostParts || count > kMostPartsOfAll - parts_) too_long();
-  auto [it, fresh_poly] = poly_ids_.try_emplace(poly, static_cast<int>(polys_.size()));
-  if (fresh_poly) {
+  auto [it, is_new] = poly_ids_.try_emplace(poly, static_cast<int>(polys_.size()));
+  if (is_new) {
     polys_.push_back(poly);
-    parts_ += count;
+    parts_ += parts(kSymbolBase - it->second);
   }
   return kSymbolBase - it->second;
 }
 
+// Whether a polynomial of at most this many parts may be made in this many steps; counts them.
+bool Symbols::affords(size_t result_parts, size_t steps) {
+  if (steps > kMostSteps || steps > kMostStepsOfAll - steps_) return false;
+  if (result_parts > kMostPartsOfAll - std::min(parts_, kMostPartsOfAll)) return false;
+  steps_ += steps;
+  return true;
+}
+
 Dim Symbols::add(Dim a, Dim b) {
   if (!is_symbol(a) && !is_symbol(b)) return add64(a, b);
+  if (a == 0 || b == 0) return a == 0 ? b : a;
+  const size_t count = parts(a) + parts(b);
+  if (!affords(count, count)) return made_atom({Made::By::kAdd, a, b});
   Poly sum = poly(a);
   for (const auto& [monomial, factor] : poly(b)) {
     int64_t& slot = sum[monomial];
     slot = add64(slot, factor);
     if (slot == 0) sum.erase(monomial);
   }
+  if (parts_of(sum) > kMostParts) return made_atom({Made::By::kAdd, a, b});
   return intern(sum);
 }
 
@@ -94,9 +160,13 @@ Dim Symbols::sub(Dim a, Dim b) { return add(a, mul(b, -1)); }
 
 Dim Symbols::mul(Dim a, Dim b) {
   if (!is_symbol(a) && !is_symbol(b)) return mul64(a, b);
-  const Poly left = poly(a), right = poly(b);
-  if (left.size() * parts(right) + right.size() * parts(left) > kMostSteps) too_long();
+  if (a == 0 || b == 0) return 0;
+  if (a == 1 || b == 1) return a == 1 ? b : a;
+  const size_t left_size = symbolic(a) ? symbolic(a)->size() : 1, right_size = symbolic(b) ? symbolic(b)->size() : 1;
+  const size_t steps = left_size * parts(b) + right_size * parts(a);
+  if (!affords(std::min(steps, kMostParts), steps)) return made_atom({Made::By::kMul, a, b});
   Poly product;
+  const Poly left = poly(a), right = poly(b);
   for (const auto& [x, fx] : left)
     for (const auto& [y, fy] : right) {
       std::vector<int> monomial = x;
@@ -106,6 +176,7 @@ Dim Symbols::mul(Dim a, Dim b) {
       slot = add64(slot, mul64(fx, fy));
       if (slot == 0) product.erase(monomial);
     }
+  if (parts_of(product) > kMostParts) return made_atom({Made::By::kMul, a, b});
   return intern(product);
 }
 
@@ -119,16 +190,35 @@ std::optional<Dim> Symbols::exact_div(Dim a, Dim b) {
   if (b == 0) return std::nullopt;
   if (a == b) return 1;
   if (!is_symbol(a) && !is_symbol(b)) return a % b == 0 ? std::optional<Dim>(a / b) : std::nullopt;
-  Poly divisor = poly(b);
-  if (divisor.size() != 1) return std::nullopt;
-  const auto& [atoms, factor] = *divisor.begin();
-  Poly quotient;
-  for (const auto& [monomial, coefficient] : poly(a)) {
-    if (coefficient % factor != 0) return std::nullopt;
-    if (!std::includes(monomial.begin(), monomial.end(), atoms.begin(), atoms.end())) return std::nullopt;
-    std::vector<int> rest;
-    std::set_difference(monomial.begin(), monomial.end(), atoms.begin(), atoms.end(), std::back_inserter(rest));
-    quotient[rest] = coefficient / factor;
+  if (const Atom* product = single(a); product && product->made && product->made->by == Made::By::kMul) {
+    if (product->made->a == b) return product->made->b;
+    if (product->made->b == b) return product->made->a;
+  }
+  // Division of polynomials: the divisor's greatest term takes away the greatest that is left, until nothing is left.
+  if (!affords(0, parts(a))) return std::nullopt;
+  const Poly divisor = poly(b);
+  const auto lead = std::max_element(divisor.begin(), divisor.end(), is_smaller<Poly::value_type>);
+  Poly rest = poly(a), quotient;
+  while (!rest.empty()) {
+    const auto greatest =
+        divisor.size() == 1 ? rest.begin() : std::max_element(rest.begin(), rest.end(), is_smaller<Poly::value_type>);
+    const auto [monomial, factor] = *greatest;
+    if (factor % lead->second != 0) return std::nullopt;
+    if (!std::includes(monomial.begin(), monomial.end(), lead->first.begin(), lead->first.end())) return std::nullopt;
+    if (divisor.size() > 1 && !affords(0, rest.size() + parts(b))) return std::nullopt;
+    std::vector<int> times;
+    std::set_difference(monomial.begin(), monomial.end(), lead->first.begin(), lead->first.end(),
+                        std::back_inserter(times));
+    const int64_t many = factor / lead->second;
+    quotient[times] = many;
+    for (const auto& [of, count] : divisor) {
+      std::vector<int> taken;
+      std::merge(of.begin(), of.end(), times.begin(), times.end(), std::back_inserter(taken));
+      int64_t& slot = rest[taken];
+      slot = add64(slot, -mul64(count, many));
+      if (slot == 0) rest.erase(taken);
+    }
+    if (quotient.size() > kMostParts) return std::nullopt;
   }
   return intern(quotient);
 }
@@ -137,23 +227,42 @@ Dim Symbols::floor_div(Dim a, Dim b) {
   if (b == 0) throw stream::Error(stream::Code::kMalformed, "a dimension is divided by zero");
   if (!is_symbol(a) && !is_symbol(b)) return floor64(a, b);
   if (auto exact = exact_div(a, b)) return *exact;
-  return atom(fmt::format("floor(({})/({}))", to_string(a), to_string(b)), {Made::By::kFloorDiv, a, b});
+  return made_atom({Made::By::kFloorDiv, a, b});
 }
 
 Dim Symbols::ceil_div(Dim a, Dim b) { return mul(floor_div(mul(a, -1), b), -1); }
 
 Dim Symbols::mod(Dim a, Dim b) { return sub(a, mul(floor_div(a, b), b)); }
 
+// All that a minimum or maximum is taken of; the dimension itself where it is another one.
+std::vector<Dim> Symbols::extremes_of(Made::By by, Dim dim) const {
+  const Atom* atom = single(dim);
+  if (!atom || !atom->made || atom->made->by != by || atom->extremes.empty()) return {dim};
+  return atom->extremes;
+}
+
+// max(max(a, b), a) is max(a, b): what is taken of the same dimensions is the same atom.
+Dim Symbols::extreme(Made::By by, Dim a, Dim b) {
+  const std::vector<Dim> left = extremes_of(by, a), right = extremes_of(by, b);
+  std::vector<Dim> all;
+  std::set_union(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(all));
+  if (all == left) return a;
+  if (all == right) return b;
+  const Made made{by, a, b};
+  if (all.size() > kMostExtremes) return made_atom(made);
+  auto [it, is_new] = extremes_.try_emplace({by, all}, 0);
+  if (is_new) it->second = made_atom(made, all);
+  return it->second;
+}
+
 Dim Symbols::min(Dim a, Dim b) {
-  if (a == b) return a;
   if (!is_symbol(a) && !is_symbol(b)) return std::min(a, b);
-  return atom(fmt::format("min({},{})", to_string(std::min(a, b)), to_string(std::max(a, b))), {Made::By::kMin, a, b});
+  return extreme(Made::By::kMin, a, b);
 }
 
 Dim Symbols::max(Dim a, Dim b) {
-  if (a == b) return a;
   if (!is_symbol(a) && !is_symbol(b)) return std::max(a, b);
-  return atom(fmt::format("max({},{})", to_string(std::min(a, b)), to_string(std::max(a, b))), {Made::By::kMax, a, b});
+  return extreme(Made::By::kMax, a, b);
 }
 
 std::vector<Symbols::Term> Symbols::terms(Dim dim) const {
@@ -167,24 +276,58 @@ std::vector<Symbols::Term> Symbols::terms(Dim dim) const {
 }
 
 std::optional<Symbols::Made> Symbols::made(Dim dim) const {
-  const Poly atom_poly = poly(dim);
-  if (atom_poly.size() != 1 || atom_poly.begin()->first.size() != 1 || atom_poly.begin()->second != 1)
-    return std::nullopt;
-  auto it = made_.find(atom_poly.begin()->first[0]);
-  return it == made_.end() ? std::nullopt : std::optional(it->second);
+  const Atom* found = single(dim);
+  return found ? found->made : std::nullopt;
 }
 
-std::string Symbols::text(const Poly& poly) const {
-  std::string out;
-  for (const auto& [monomial, factor] : poly) {
-    if (!out.empty()) out += "+";
-    if (monomial.empty() || factor != 1) out += std::to_string(factor);
-    for (size_t i = 0; i < monomial.size(); ++i)
-      out += (i || factor != 1 ? "*" : "") + atoms_[static_cast<size_t>(monomial[i])];
+// Writing stops at the longest text: each level of a formula adds to it, so the depth is bounded too.
+void Symbols::write(std::string& out, const Atom& atom) const {
+  if (out.size() > kLongestText) return;
+  if (!atom.made) {
+    out += atom.name.substr(0, kLongestText);
+    return;
   }
-  return out;
+  const auto [by, a, b] = *atom.made;
+  const bool divides = by == Made::By::kFloorDiv;
+  if (divides) out += "floor(";
+  if (by == Made::By::kMin) out += "min";
+  if (by == Made::By::kMax) out += "max";
+  out += "(";
+  write(out, divides ? a : std::min(a, b));
+  out += divides ? ")/(" : by == Made::By::kAdd ? "+" : by == Made::By::kMul ? ")*(" : ",";
+  write(out, divides ? b : std::max(a, b));
+  out += divides ? "))" : ")";
 }
 
-std::string Symbols::to_string(Dim dim) const { return is_symbol(dim) ? text(poly(dim)) : std::to_string(dim); }
+void Symbols::write(std::string& out, const Poly& poly) const {
+  bool is_first = true;
+  for (const auto& [monomial, factor] : poly) {
+    if (out.size() > kLongestText) return;
+    if (!is_first) out += "+";
+    is_first = false;
+    if (monomial.empty() || factor != 1) out += std::to_string(factor);
+    for (size_t i = 0; i < monomial.size(); ++i) {
+      if (i || factor != 1) out += "*";
+      write(out, atoms_[static_cast<size_t>(monomial[i])]);
+    }
+  }
+}
+
+void Symbols::write(std::string& out, Dim dim) const {
+  if (const Poly* found = symbolic(dim))
+    write(out, *found);
+  else
+    out += std::to_string(dim);
+}
+
+std::string Symbols::to_string(Dim dim) const {
+  std::string out;
+  write(out, dim);
+  if (out.size() <= kLongestText) return out;
+  // A name may be UTF-8: the cut does not divide a character.
+  size_t end = kLongestText;
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;
+  return fmt::format("{}... (formula {})", out.substr(0, end), kSymbolBase - dim);
+}
 
 }  // namespace lowtide::core

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions that are not known at conversion time. A symbolic Dim is a large negative number that names a polynomial
-// over the model's dim_params. Equal expressions are equal numbers: batch * 7 / 7 is batch again.
+// over atoms: the model's dim_params, and what polynomials do not express (divisions, min, max). Equal expressions are
+// equal numbers: batch * 7 / 7 is batch again. A formula is never too long: where a polynomial would be, the sum or
+// the product is an atom of its own, which refers to its two operands. Formulas so share their parts, and time and
+// memory grow with the number of operations, not with the text of the result.
 //
 // The trap: shape tensors contain ordinary negative numbers too (the -1 of a Reshape); is_symbol() tells them apart.
 #pragma once
@@ -9,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "stream/shape.h"
@@ -22,7 +26,7 @@ inline constexpr Dim kSymbolBase = INT64_MIN / 2;
 inline bool is_symbol(Dim dim) { return dim <= kSymbolBase; }
 
 // Hash-conses symbolic dimensions. All functions accept plain numbers and give plain numbers where they can. Plain
-// arithmetic that would overflow throws stream::Error(kMalformed), formulas that are too long stream::Unsupported.
+// arithmetic that would overflow throws stream::Error(kMalformed).
 class Symbols {
  public:
   Symbols();
@@ -39,7 +43,10 @@ class Symbols {
   Dim product(std::span<const Dim> dims);
   // a / b where b is known to divide a, e.g. for the -1 of a Reshape; nullopt when that cannot be shown.
   std::optional<Dim> exact_div(Dim a, Dim b);
-  std::string to_string(Dim dim) const;  // "batch*7"
+  // "batch*7". A long formula is cut after some hundred characters; its number makes the text unique in this object.
+  std::string to_string(Dim dim) const;
+  // Equal for equal formulas over equal names, also in another object whose symbols are numbered differently.
+  uint64_t fingerprint(Dim dim) const;
 
   // What a dimension is made of, for its computation at run time: the sum of factor * product of atoms.
   struct Term {
@@ -49,7 +56,7 @@ class Symbols {
   std::vector<Term> terms(Dim dim) const;
   // How an atom was made; nullopt for the model's own and for fresh ones.
   struct Made {
-    enum class By : uint8_t { kFloorDiv, kMin, kMax } by;
+    enum class By : uint8_t { kFloorDiv, kMin, kMax, kAdd, kMul } by;
     Dim a, b;
   };
   std::optional<Made> made(Dim atom) const;
@@ -57,18 +64,34 @@ class Symbols {
  private:
   // Sum of coefficient x product of atoms (sorted ids).
   using Poly = std::map<std::vector<int>, int64_t>;
+  struct Atom {
+    std::string name;  // empty when it was made
+    std::optional<Made> made;
+    uint64_t fingerprint;
+    std::vector<Dim> extremes;  // of a minimum or maximum: all that it is taken of, sorted
+  };
   Poly poly(Dim dim) const;
+  const Poly* symbolic(Dim dim) const;
+  size_t parts(Dim dim) const;
   Dim intern(const Poly& poly);
-  Dim atom(const std::string& text);
-  Dim atom(const std::string& text, Made made);
-  std::string text(const Poly& poly) const;
+  Dim atom(Atom atom);
+  Dim made_atom(Made made, std::vector<Dim> extremes = {});
+  Dim extreme(Made::By by, Dim a, Dim b);
+  bool affords(size_t result_parts, size_t steps);
+  std::vector<Dim> extremes_of(Made::By by, Dim dim) const;
+  const Atom* single(Dim dim) const;
+  void write(std::string& out, const Poly& poly) const;
+  void write(std::string& out, const Atom& atom) const;
+  void write(std::string& out, Dim dim) const;
 
-  std::vector<std::string> atoms_;
-  std::map<std::string, int> atom_ids_;
-  std::map<int, Made> made_;  // by atom
+  std::vector<Atom> atoms_;
+  std::map<std::string, Dim> named_;
+  std::map<std::tuple<Made::By, Dim, Dim>, Dim> made_;
+  std::map<std::pair<Made::By, std::vector<Dim>>, Dim> extremes_;
   std::vector<Poly> polys_;
   std::map<Poly, int> poly_ids_;
   size_t parts_ = 0;  // of all polynomials
+  size_t steps_ = 0;  // of all multiplications and divisions
   int fresh_ = 0;
 };
 

@@ -21,10 +21,10 @@ using stream::Unsupported;
 
 constexpr const char* kExportHint = "export the model with this batch, or with a dynamic one";
 
-// Symbols of two lowerings are numbered differently; their texts are the same.
+// Symbols of two lowerings are numbered differently; their fingerprints are the same.
 Dim comparable(Dim dim, const core::Symbols& symbols) {
   if (!core::is_symbol(dim)) return dim;
-  return core::kSymbolBase - static_cast<Dim>(std::hash<std::string>{}(symbols.to_string(dim)) >> 3);
+  return core::kSymbolBase - static_cast<Dim>(symbols.fingerprint(dim) >> 3);
 }
 Shape comparable(const Shape& shape, const core::Symbols& symbols) {
   Shape out;
