@@ -31,6 +31,7 @@ constexpr size_t kMostParts = 512;  // of a polynomial: its terms and their fact
 constexpr size_t kMostPartsOfAll = size_t{1} << 20;
 constexpr size_t kMostSteps = size_t{1} << 16;  // of one multiplication
 constexpr size_t kMostStepsOfAll = size_t{1} << 23;
+constexpr size_t kFreeSteps = 64;  // short operations are always done
 constexpr size_t kMostExtremes = 64;
 constexpr size_t kLongestText = 400;
 
@@ -135,16 +136,21 @@ Dim Symbols::intern(const Poly& poly) {
 
 // Whether a polynomial of at most this many parts may be made in this many steps; counts them.
 bool Symbols::affords(size_t result_parts, size_t steps) {
+  if (steps <= kFreeSteps) return true;
   if (steps > kMostSteps || steps > kMostStepsOfAll - steps_) return false;
   if (result_parts > kMostPartsOfAll - std::min(parts_, kMostPartsOfAll)) return false;
   steps_ += steps;
   return true;
 }
 
+// Results of long operations are kept, so that the same operation gives the same result whatever it may cost later.
 Dim Symbols::add(Dim a, Dim b) {
   if (!is_symbol(a) && !is_symbol(b)) return add64(a, b);
   if (a == 0 || b == 0) return a == 0 ? b : a;
+  const std::tuple key{Made::By::kAdd, std::min(a, b), std::max(a, b)};
   const size_t count = parts(a) + parts(b);
+  if (count > kFreeSteps)
+    if (auto known = made_.find(key); known != made_.end()) return known->second;
   if (!affords(count, count)) return made_atom({Made::By::kAdd, a, b});
   Poly sum = poly(a);
   for (const auto& [monomial, factor] : poly(b)) {
@@ -153,7 +159,7 @@ Dim Symbols::add(Dim a, Dim b) {
     if (slot == 0) sum.erase(monomial);
   }
   if (parts_of(sum) > kMostParts) return made_atom({Made::By::kAdd, a, b});
-  return intern(sum);
+  return count > kFreeSteps ? made_[key] = intern(sum) : intern(sum);
 }
 
 Dim Symbols::sub(Dim a, Dim b) { return add(a, mul(b, -1)); }
@@ -164,6 +170,9 @@ Dim Symbols::mul(Dim a, Dim b) {
   if (a == 1 || b == 1) return a == 1 ? b : a;
   const size_t left_size = symbolic(a) ? symbolic(a)->size() : 1, right_size = symbolic(b) ? symbolic(b)->size() : 1;
   const size_t steps = left_size * parts(b) + right_size * parts(a);
+  const std::tuple key{Made::By::kMul, std::min(a, b), std::max(a, b)};
+  if (steps > kFreeSteps)
+    if (auto known = made_.find(key); known != made_.end()) return known->second;
   if (!affords(std::min(steps, kMostParts), steps)) return made_atom({Made::By::kMul, a, b});
   Poly product;
   const Poly left = poly(a), right = poly(b);
@@ -177,7 +186,7 @@ Dim Symbols::mul(Dim a, Dim b) {
       if (slot == 0) product.erase(monomial);
     }
   if (parts_of(product) > kMostParts) return made_atom({Made::By::kMul, a, b});
-  return intern(product);
+  return steps > kFreeSteps ? made_[key] = intern(product) : intern(product);
 }
 
 Dim Symbols::product(std::span<const Dim> dims) {

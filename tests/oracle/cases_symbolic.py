@@ -90,6 +90,18 @@ chain(
     {**NUMBERS, "four": i64(4), "twelve": i64(12)},
     outputs="float[{N},{S},12] y",
 )
+# (h + w + k + 1)^8 mod 7 + 1 has more terms than a polynomial may have. ones: [1, 1]
+chain(
+    "eighth_power",
+    "float[{H},{W},{K}] x",
+    {"H": 2, "W": 3, "K": 4},
+    "s = Shape(x) h = Slice(s, l0, l1) w = Slice(s, l1, l2) k = Slice(s, l2, l3) a = Add(h, w) b = Add(a, k)"
+    " c = Add(b, l1) p = Mul(c, c) q = Mul(p, p) r = Mul(q, q) m = Mod(r, l7) n = Add(m, l1)"
+    " t = Concat<axis=0>(n, h) e = Expand(v, t) u = Concat<axis=0>(h, n) g = Reshape(e, u) z = ReduceSum<keepdims=0>(x)"
+    " y = Add(g, z)",
+    {**NUMBERS, "l7": i64(7), "v": (1, 1)},
+    outputs="float[{H},N] y",
+)
 # TF: Shape -> Cast -> StridedSlice -> Concat -> Cast -> Reshape
 chain(
     "tensorflow_reshape",

@@ -27,3 +27,18 @@ def test_real_model(expected, litert, lowtide):
     else:
         assert verdict.status == "refused", f"expected to be refused ({expected.names}), but {verdict}"
         assert expected.names in verdict.reason
+
+
+# Models whose dimensions have long formulas: converted without --shape, judged at each of these sizes.
+DYNAMIC = {
+    "ort__bert_toy_optimized.onnx": [(2, 7), (1, 5), (3, 8)],
+}
+
+
+@pytest.mark.parametrize("size", sorted({size for sizes in DYNAMIC.values() for size in sizes}))
+@pytest.mark.parametrize("model", sorted(DYNAMIC) if PRESENT else [])
+def test_with_dynamic_dimensions(model, size, litert, lowtide):
+    (expected,) = [e for e in expectations() if e.model == model]
+    shapes = dict.fromkeys(expected.shapes, size)
+    verdict = judge.judge(FOLDER / model, shapes=shapes, fix=False, ranges=expected.ranges, litert=litert)
+    assert verdict.passed, str(verdict)
