@@ -16,6 +16,7 @@ import pytest
 
 import lowtide
 from tests.python import models
+from tests.support import converter
 
 # Options that make no sense here: standard output is not the user's, and inspect always asks for JSON.
 NOT_KEYWORDS = {"help", "quiet", "verbose", "json"}
@@ -360,3 +361,7 @@ def test_no_descriptors_are_left(model):
         with pytest.raises(lowtide.Error):
             lowtide.convert("nothing.onnx")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_the_version_is_the_programs():
+    assert converter.run("--version").stdout == f"lowtide {lowtide.__version__}\n"

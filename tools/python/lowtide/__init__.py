@@ -31,7 +31,7 @@ from .errors import (
     Usage,
 )
 from .events import Progress
-from .program import find_program
+from .program import examine, find_program
 
 if TYPE_CHECKING:
     from .calibration import Calibration, calibrate
@@ -92,6 +92,14 @@ def __getattr__(name: str) -> Any:
 
         need_numpy()
         return getattr(importlib.import_module(f".{_WITH_NUMPY[name]}", __name__), name)
+    if name == "__version__":
+        # The program and the package are one distribution; in a source tree, which pip does not know, the program is asked.
+        import importlib.metadata
+
+        try:
+            return importlib.metadata.version("lowtide")
+        except importlib.metadata.PackageNotFoundError:
+            return examine(find_program()).version
     raise AttributeError(f"module 'lowtide' has no attribute {name!r}")
 
 
