@@ -17,6 +17,8 @@
 
 #include <cmath>
 
+#include "layout/core/block_constant.h"
+
 namespace lowtide::layout {
 
 namespace recipe = stream::recipe;
@@ -111,6 +113,23 @@ Val broadcast_to_data(Lowering& lo, Val v, const Grid& grid, Val x) {
   Shape size = joined;
   size[at] = axis_size;
   return b.slice(b.reshape(b.broadcast_to(b.reshape(v, split), repeated), joined), begin, size);
+}
+
+// A constant with scales by blocks that all have the same size. Null for others.
+stream::RecipeRef floats_of_blocks(Lowering& lo, Val x, const Grid& grid) {
+  Builder& b = lo.b;
+  const bool is_constant = b.is_constant(x) && b.is_constant(grid.scale) && (!grid.zero || b.is_constant(grid.zero));
+  // i32 has more digits than f32: its zero point is subtracted before.
+  if (!is_constant || grid.block <= 0 || stream::bits(lo.dtype(x)) > 16) return nullptr;
+  const Dim extent = b.dim(x, grid.axis);
+  Shape blocks = lo.shape(x);
+  blocks[static_cast<size_t>(grid.axis)] = extent / grid.block;
+  if (extent == 0 || extent % grid.block != 0 || lo.shape(grid.scale) != blocks ||
+      (grid.zero && lo.shape(grid.zero) != blocks))
+    return nullptr;
+  auto floats = [&](Val v) { return recipe::cast(b.graph.at(v.id).constant, DType::kFloat32); };
+  return core::block_floats(b.graph.at(x.id).constant, grid.zero ? floats(grid.zero) : nullptr, floats(grid.scale),
+                            grid.axis, grid.block);
 }
 
 // The value with quantization parameters, if a BITCAST dropped them to make `v`.
@@ -253,6 +272,7 @@ void lower_dequantize_linear(Lowering& lo) {
       lo.malformed(fmt::format("there are {} scales for an axis of {} elements", scale.size(), lo.b.dim(x, axis)));
     return lo.output(0, b.cast(b.constant(recipe::dequantize(b.graph.at(x.id).constant, scale, zero, axis)), to));
   }
+  if (const auto floats = floats_of_blocks(lo, x, grid)) return lo.output(0, b.cast(b.constant(floats), to));
   Val scale = broadcast_to_data(lo, as_floats(lo, grid.scale), grid, x);
   Val level = x;
   // For i32 the zero point is subtracted before the conversion to f32 loses digits.

@@ -10,6 +10,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "layout/core/block_constant.h"
 #include "layout/core/builder.h"
 #include "layout/core/integer_constant.h"
 #include "layout/weights/kernels.h"
@@ -51,6 +52,8 @@ struct Weight {
   RecipeRef stored;          // null: it is stored as f32
   bool is_exact = false;     // `stored` has the model's own f16 elements
   bool is_integers = false;  // `stored` has the model's own integers, which a DEQUANTIZE makes exactly these floats
+  RecipeRef block_zero,
+      block_scale;  // with scales by blocks: what is subtracted behind it (may be null), and multiplied
   std::optional<core::Quantization> quantization;
 };
 
@@ -179,6 +182,39 @@ void keep_integers(Weight& weight, stream::Budget& budget) {
   weight.is_integers = true;
 }
 
+// With scales by blocks, for DEQUANTIZE -> SUB -> MUL -> RESHAPE. Axes of blocks add one: MUL broadcasts over 4.
+void keep_blocks(Weight& weight) {
+  constexpr size_t kMostAxes = 3;
+  if (!can_be_halves(weight) || weight.recipe->dims.size() > kMostAxes) return;
+  auto constant = core::block_constant(weight.recipe);
+  if (!constant) return;
+  RecipeRef integers = constant->integers, zero = constant->zero;
+  int64_t parameter = 0;
+  // There are no unsigned 4 bits in TFLite: 8 is taken from both.
+  if (constexpr int64_t kHalf = 8; integers->dtype == DType::kUint4 && core::has_whole_zeros(*constant)) {
+    integers = core::shifted_integers(integers, -kHalf, DType::kInt4);
+    const auto common = core::common_zero(*constant);
+    zero = common == kHalf ? nullptr
+                           : recipe::binary(stream::Binary::kSub,
+                                            zero ? zero : recipe::fill_value(0, DType::kFloat32, constant->scale->dims),
+                                            recipe::fill_value(kHalf, DType::kFloat32, {}));
+  } else if (integers->dtype == DType::kUint4) {
+    integers = recipe::cast(integers, DType::kUint8);
+  } else if (const auto common = core::common_zero(*constant)) {
+    const bool is_signed = stream::is_signed_int(integers->dtype);
+    const bool fits =
+        stream::bits(integers->dtype) == 8 && *common >= (is_signed ? -128 : 0) && *common <= (is_signed ? 127 : 255);
+    if (fits) parameter = *common;
+    if (fits || *common == 0) zero = nullptr;
+  }
+  weight.stored = std::move(integers);
+  weight.dtype = weight.stored->dtype;
+  weight.quantization = core::Quantization{{1}, {parameter}, 0};
+  weight.is_integers = true;
+  weight.block_zero = std::move(zero);
+  weight.block_scale = constant->scale;
+}
+
 // All users must read the same channels.
 void choose_integers(Weight& weight, bool four_bits) {
   int axis = -1;
@@ -249,7 +285,7 @@ class Reading {
   void change(const Weight& weight, const Use& use) {
     builder_.origin = op_of(use).origin;
     const bool half = weight.dtype == DType::kFloat16;
-    const bool whole = half || (weight.is_integers && weight.quantization->scale.size() == 1);
+    const bool whole = half || (weight.is_integers && !weight.block_scale && weight.quantization->scale.size() == 1);
     if (whole && op_of(use).kind == Kind::kGather && use.input == 0) return gather_stored(weight, use);
     if (weight.is_integers) return read(use, dequantized(weight));
     WeightReading reading = WeightReading::kDequantize;
@@ -274,10 +310,21 @@ class Reading {
   ValueId dequantized(const Weight& weight) {
     auto known = dequantized_.find(weight.stored.get());
     if (known != dequantized_.end()) return known->second;
-    const ValueId floats = graph_.add_value(DType::kFloat32, weight.recipe->dims);
+    ValueId floats = graph_.add_value(DType::kFloat32, weight.stored->dims);
     push(Kind::kDequantize, {stored(weight)}, floats);
+    if (weight.block_scale) floats = of_blocks(weight, Val{floats}).id;
     dequantized_.emplace(weight.stored.get(), floats);
     return floats;
+  }
+
+  // Named, so that listings and reports show which constant they belong to.
+  Val part(const Weight& weight, const RecipeRef& recipe, const char* what) {
+    return Val{graph_.add_constant(recipe, weight.name.empty() ? "" : weight.name + what)};
+  }
+
+  Val of_blocks(const Weight& weight, Val levels) {
+    if (weight.block_zero) levels = builder_.sub(levels, part(weight, weight.block_zero, "/zero"));
+    return builder_.reshape(builder_.mul(levels, part(weight, weight.block_scale, "/scale")), weight.recipe->dims);
   }
 
   // Only the rows that are picked are converted to f32.
@@ -370,6 +417,7 @@ void choose_form(Weight& weight, WeightForm form, stream::Budget& budget) {
     choose_integers(weight, form == WeightForm::kInt4);
   if (weight.dtype != DType::kFloat32) return;
   keep_integers(weight, budget);
+  if (!weight.stored) keep_blocks(weight);
   if (weight.stored) return;
   keep_halves(weight);
   if (weight.wanted && form == WeightForm::kHalf && can_be_halves(weight)) weight.dtype = DType::kFloat16;
@@ -393,7 +441,8 @@ void count_weight(const Weight& weight, core::ShrunkWeights& report) {
 bool any_stored(const core::Model& model) {
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values)
-      if (is_weight(value) && (reads_halves(value.constant) || core::integer_constant(value.constant, graph->budget)))
+      if (is_weight(value) && (reads_halves(value.constant) || core::block_constant(value.constant) ||
+                               core::integer_constant(value.constant, graph->budget)))
         return true;
   return false;
 }

@@ -50,6 +50,55 @@ nbits("8_bits_zero_points", 5, 96, 8, 32, "packed")
 nbits("2_bits_zero_points", 5, 160, 2, 32, "packed")
 nbits("batches", 7, 64, 4, 32, "packed", batch="2,3")
 nbits("larger_than_small", 300, 512, 4, 32, "packed")
+# From 1024 elements on the integers stay in the file, behind DEQUANTIZE, SUB, MUL and RESHAPE.
+nbits("kept_4_bits", 24, 64, 4, 16)
+nbits("kept_4_bits_zero_points", 24, 96, 4, 32, "packed", bias=True)
+nbits("kept_4_bits_zero_points_as_floats", 24, 96, 4, 32, "floats")
+nbits("kept_4_bits_of_one_block", 40, 32, 4, 32)
+nbits("kept_8_bits", 24, 96, 8, 32)
+nbits("kept_8_bits_zero_points", 24, 96, 8, 32, "packed")
+nbits("kept_2_bits_zero_points", 24, 160, 2, 32, "packed")
+
+
+def blocks(name, dtype, shape, axis, block, zero=False, body="y = Add(x, w)", inputs=None, output=None):
+    """DequantizeLinear of a constant with block_size."""
+    rng = np.random.default_rng(13)
+    low, high = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128), "uint8": (0, 256)}[np.dtype(dtype).name]
+    of_blocks = [extent // block if i == axis else extent for i, extent in enumerate(shape)]
+    weights = {
+        "q": rng.integers(low, high, shape).astype(dtype),
+        "s": rng.uniform(0.01, 0.1, of_blocks).astype(np.float32),
+    }
+    if zero:
+        weights["z"] = rng.integers(low, high, of_blocks).astype(dtype)
+    if ", c)" in body:
+        weights["c"] = np.float32([0.75])
+    shape = ",".join(map(str, shape))
+    CASES.append(
+        Case(
+            f"dequantize_blocks/{name}",
+            f"float[{inputs or shape}] x",
+            f"w = DequantizeLinear<axis={axis}, block_size={block}>(q, s{', z' if zero else ''}) {body}",
+            weights,
+            opset=21,
+            outputs=f"float[{output or inputs or shape}] y",
+        )
+    )
+
+
+blocks("int4", ml_dtypes.int4, (24, 64), 1, 16)
+blocks("int4_zero_points", ml_dtypes.int4, (24, 64), 1, 16, True)
+blocks("uint4", ml_dtypes.uint4, (64, 24), 0, 16)
+blocks("uint4_zero_points", ml_dtypes.uint4, (64, 24), 0, 16, True)
+blocks("int8_zero_points", np.int8, (24, 64), 1, 16, True)
+blocks("uint8", np.uint8, (48, 32), 0, 16)
+blocks("three_axes", ml_dtypes.int4, (7, 48, 5), 1, 16, True)
+blocks("four_axes", ml_dtypes.int4, (7, 3, 32, 5), 2, 16, True)
+blocks("blocks_of_one", np.int8, (24, 64), 1, 1, True)
+blocks("one_block", np.int8, (24, 64), 1, 64, True)
+blocks("transposed", ml_dtypes.uint4, (48, 32), 0, 16, True, "t = Transpose(w) y = Add(x, t)", "32,48")
+# ONNX Runtime rounds the data of a MatMul with such weights to 8 bits; not so of one that is scaled.
+blocks("product", ml_dtypes.int4, (64, 24), 0, 16, True, "d = Mul(w, c) y = MatMul(x, d)", "3,64", "3,24")
 
 
 def gather(

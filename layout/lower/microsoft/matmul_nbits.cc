@@ -9,6 +9,7 @@
 
 #include <cmath>
 
+#include "layout/core/block_constant.h"
 #include "layout/lower/quantize_linear.h"
 #include "layout/lower/shapes_and_indices.h"
 
@@ -32,7 +33,7 @@ RecipeRef shaped(Lowering& lo, RecipeRef tensor, Shape shape, const char* what) 
   return recipe::reshape(std::move(tensor), std::move(shape));
 }
 
-// Bytes [rows, bytes] -> f32 [rows, bytes * 8 / bits], the lowest bits of a byte first.
+// Bytes [rows, bytes] -> u8, or u4 for 4 bits, [rows, bytes * 8 / bits], the lowest bits of a byte first.
 RecipeRef unpacked_bits(const RecipeRef& bytes, int bits) {
   const Shape rows = bytes->dims;
   auto byte = [&](double value) { return recipe::fill_value(value, DType::kUint8, {}); };
@@ -42,7 +43,8 @@ RecipeRef unpacked_bits(const RecipeRef& bytes, int bits) {
     part = recipe::binary(Binary::kAnd, part, byte((1 << bits) - 1));
     parts.push_back(recipe::reshape(part, {rows[0], rows[1], 1}));
   }
-  return recipe::cast(recipe::reshape(recipe::concat(parts, 2), {rows[0], rows[1] * 8 / bits}), DType::kFloat32);
+  const RecipeRef numbers = recipe::reshape(recipe::concat(parts, 2), {rows[0], rows[1] * 8 / bits});
+  return bits == 4 ? recipe::cast(numbers, DType::kUint4) : numbers;
 }
 
 struct Blocks {
@@ -66,21 +68,21 @@ Blocks read_blocks(Lowering& lo) {
   return blocks;
 }
 
-// [N, blocks, 1] in f32.
+// [N, blocks] in f32.
 RecipeRef zero_points(Lowering& lo, const Blocks& blocks) {
   const double middle = static_cast<double>(1 << (blocks.bits - 1));
-  if (!lo.has_input(3)) return recipe::fill_value(middle, DType::kFloat32, {1, 1, 1});
+  if (!lo.has_input(3)) return recipe::fill_value(middle, DType::kFloat32, {1, 1});
   RecipeRef zero = need_constant(lo, lo.input(3), "zero_points");
   if (stream::is_float(zero->dtype)) {
     zero = recipe::cast(zero, DType::kFloat32);
   } else if (zero->dtype == DType::kUint8) {
     const int64_t row_bytes = (blocks.count * blocks.bits + 7) / 8;
     zero = unpacked_bits(shaped(lo, zero, {blocks.rows, row_bytes}, "zero_points"), blocks.bits);
-    zero = recipe::slice(zero, {0, 0}, {blocks.rows, blocks.count}, {1, 1});
+    zero = recipe::cast(recipe::slice(zero, {0, 0}, {blocks.rows, blocks.count}, {1, 1}), DType::kFloat32);
   } else {
     lo.unsupported(fmt::format("zero points of {} are not supported", dtype_name(zero->dtype)));
   }
-  return shaped(lo, zero, {blocks.rows, blocks.count, 1}, "zero_points");
+  return shaped(lo, zero, {blocks.rows, blocks.count}, "zero_points");
 }
 
 RecipeRef float_weights(Lowering& lo, const Blocks& blocks) {
@@ -90,10 +92,9 @@ RecipeRef float_weights(Lowering& lo, const Blocks& blocks) {
   const int64_t width = blocks.count * blocks.size;
   packed = shaped(lo, packed, {blocks.rows, width * blocks.bits / 8}, "B");
   RecipeRef scale = recipe::cast(need_constant(lo, lo.input(2), "scales"), DType::kFloat32);
-  RecipeRef made = recipe::reshape(unpacked_bits(packed, blocks.bits), {blocks.rows, blocks.count, blocks.size});
-  made = recipe::binary(Binary::kSub, made, zero_points(lo, blocks));
-  made = recipe::binary(Binary::kMul, made, shaped(lo, scale, {blocks.rows, blocks.count, 1}, "scales"));
-  return recipe::slice(recipe::reshape(made, {blocks.rows, width}), {0, 0}, {blocks.rows, blocks.columns}, {1, 1});
+  const RecipeRef made = core::block_floats(unpacked_bits(packed, blocks.bits), zero_points(lo, blocks),
+                                            shaped(lo, scale, {blocks.rows, blocks.count}, "scales"), 1, blocks.size);
+  return recipe::slice(made, {0, 0}, {blocks.rows, blocks.columns}, {1, 1});
 }
 
 // A table (or the zero points) of GatherBlockQuantized as f32. In bytes several numbers are packed along the last axis,
@@ -106,7 +107,7 @@ RecipeRef numbers(Lowering& lo, size_t input, const char* what, int bits, Dim co
   Shape shape = given->dims;
   const int64_t bytes = shape.back(), rows = bytes == 0 ? 0 : given->elements() / bytes;
   shape.back() = columns;
-  RecipeRef all = unpacked_bits(recipe::reshape(given, {rows, bytes}), bits);
+  RecipeRef all = recipe::cast(unpacked_bits(recipe::reshape(given, {rows, bytes}), bits), DType::kFloat32);
   if (columns > all->dims[1])
     lo.malformed(fmt::format("'{}' must have {} columns; it has {}", what, columns, all->dims[1]));
   return recipe::reshape(recipe::slice(all, {0, 0}, {rows, columns}, {1, 1}), shape);
