@@ -44,7 +44,7 @@ uint64_t mixed(uint64_t x) {
 }
 
 template <typename Poly>
-size_t parts_of(const Poly& poly) {
+size_t part_count(const Poly& poly) {
   size_t count = poly.size();
   for (const auto& [monomial, factor] : poly) count += monomial.size();
   return count;
@@ -101,7 +101,7 @@ Symbols::Poly Symbols::poly(Dim dim) const {
 
 size_t Symbols::parts(Dim dim) const {
   const Poly* found = symbolic(dim);
-  return found ? parts_of(*found) : 1;
+  return found ? part_count(*found) : 1;
 }
 
 // The atom that a dimension is; null for other dimensions.
@@ -158,7 +158,7 @@ Dim Symbols::add(Dim a, Dim b) {
     slot = add64(slot, factor);
     if (slot == 0) sum.erase(monomial);
   }
-  if (parts_of(sum) > kMostParts) return made_atom({Made::By::kAdd, a, b});
+  if (part_count(sum) > kMostParts) return made_atom({Made::By::kAdd, a, b});
   return count > kFreeSteps ? made_[key] = intern(sum) : intern(sum);
 }
 
@@ -185,7 +185,7 @@ Dim Symbols::mul(Dim a, Dim b) {
       slot = add64(slot, mul64(fx, fy));
       if (slot == 0) product.erase(monomial);
     }
-  if (parts_of(product) > kMostParts) return made_atom({Made::By::kMul, a, b});
+  if (part_count(product) > kMostParts) return made_atom({Made::By::kMul, a, b});
   return steps > kFreeSteps ? made_[key] = intern(product) : intern(product);
 }
 
