@@ -184,6 +184,19 @@ ListedOp listed(const tfl::Subgraph& graph, const tfl::Operator& op) {
   return out;
 }
 
+// LiteRT runs such operators; the constant is then never read.
+std::string written_constants(const tfl::Subgraph& graph) {
+  std::vector<std::string> found;
+  size_t count = 0;
+  for (size_t i = 0; i < graph.operators.size(); ++i)
+    for (const int32_t output : graph.operators[i].outputs) {
+      const tfl::Tensor& tensor = graph.tensors[static_cast<size_t>(output)];
+      if (tensor.has_data && ++count <= 3) found.push_back(fmt::format("operator {} writes to '{}'", i, tensor.name));
+    }
+  if (count > found.size()) found.push_back(fmt::format("{} more", count - found.size()));
+  return found.empty() ? "" : fmt::format("operators write to tensors with constant data: {}", fmt::join(found, ", "));
+}
+
 }  // namespace
 
 Listing listing(const onnx::Model& model) {
@@ -255,6 +268,9 @@ Listing listing(const tfl::Model& model) {
     out.facts.emplace_back("weights in " + file.name,
                            fmt::format("{} bytes{}{}", file.bytes, file.problem.empty() ? "" : ", ", file.problem));
   for (const auto& [name, value] : model.metadata) out.facts.emplace_back("metadata " + name, value);
+  for (const tfl::Subgraph& graph : model.subgraphs)
+    if (const std::string note = written_constants(graph); !note.empty())
+      out.facts.emplace_back(fmt::format("note on {}", graph.name.empty() ? "the graph" : graph.name), note);
   for (const tfl::Signature& signature : model.signatures) {
     std::vector<std::string> names;
     for (const auto& input : signature.inputs) names.push_back(input.first);

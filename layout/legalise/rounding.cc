@@ -22,6 +22,40 @@ bool is_computed_in_integers(const core::Graph& graph, const Op& op) {
          graph.at(op.outputs[0]).quantization.has_value();
 }
 
+// Whether a value cannot be zero: a positive number was added to it, as normalisations do.
+bool is_offset(core::Graph& graph, core::ValueId id) {
+  while (graph.at(id).producer >= 0) {
+    const Op& op = graph.ops[static_cast<size_t>(graph.at(id).producer)];
+    if (op.kind == Kind::kExp) return true;
+    if (op.kind == Kind::kAdd)
+      return std::any_of(op.inputs.begin(), op.inputs.end(), [&](core::ValueId input) {
+        const auto numbers = graph.numbers(input);
+        return numbers && std::all_of(numbers->begin(), numbers->end(), [](double number) { return number > 0; });
+      });
+    if (op.kind != Kind::kSqrt && op.kind != Kind::kReshape && op.kind != Kind::kTranspose) return false;
+    id = op.inputs[0];
+  }
+  return graph.at(id).is_constant();
+}
+
+// Whether the result depends on the sign of an operand that is zero.
+bool tells_zeros_apart(core::Graph& graph, const Op& op) {
+  switch (op.kind) {
+    case Kind::kDiv:
+      return stream::is_float(graph.at(op.inputs[0]).dtype) && !is_offset(graph, op.inputs[1]);
+    case Kind::kRsqrt:
+      return !is_offset(graph, op.inputs[0]);
+    case Kind::kPow:
+    case Kind::kAtan2:
+    case Kind::kCustom:
+      return true;
+    case Kind::kBitcast:
+      return graph.at(op.inputs[0]).dtype != graph.at(op.outputs[0]).dtype;
+    default:
+      return false;
+  }
+}
+
 bool has_no_kernel(const core::Value& value) {
   if (!value.quantization) return false;
   const auto& zero = value.quantization->zero_point;
@@ -31,9 +65,11 @@ bool has_no_kernel(const core::Value& value) {
 }  // namespace
 
 Rounding::Rounding(core::Builder& builder)
-    : b_(builder), any_integer_kernel_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(), [&](const Op& op) {
-        return is_computed_in_integers(b_.graph, op);
-      })) {}
+    : b_(builder),
+      any_integer_kernel_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(),
+                                      [&](const Op& op) { return is_computed_in_integers(b_.graph, op); })),
+      zeros_differ_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(),
+                                [&](const Op& op) { return tells_zeros_apart(b_.graph, op); })) {}
 
 bool Rounding::takes(const Op& op) const {
   switch (op.kind) {
@@ -77,6 +113,8 @@ Op Rounding::expand(const Op& op) {
     auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };
     Val level = b_.round(b_.div(Val{op.inputs[0]}, number(parameters.scale[0])));
     level = b_.minimum(b_.maximum(level, number(least - zero)), number(least + count - 1 - zero));
+    // ROUND gives -0 for what is below zero; an integer has no sign of zero.
+    if (zeros_differ_) level = b_.add(level, number(0));
     levels_[op.outputs[0]] = {level, zero == 0 ? level : b_.add(level, number(zero))};
   }
   const core::ValueId quantized = op.kind == Kind::kQuantize ? op.outputs[0] : op.inputs[0];

@@ -29,6 +29,7 @@ class Rounding {
 
   core::Builder& b_;
   bool any_integer_kernel_ = false;
+  bool zeros_differ_ = false;  // some op of the graph gives another result for -0 than for 0
   std::map<core::ValueId, Levels> levels_;
 };
 

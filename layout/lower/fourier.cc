@@ -159,7 +159,9 @@ void lower_stft(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const Val window = lo.optional_input(2);
-  if (lo.rank(x) != 3) lo.malformed(fmt::format("the signal must have rank 3; it has rank {}", lo.rank(x)));
+  // [batch, length], as PyTorch writes real signals, is [batch, length, 1].
+  if (lo.rank(x) == 2) x = unsqueeze_axes(lo, x, {2});
+  if (lo.rank(x) != 3) lo.malformed(fmt::format("the signal must have rank 2 or 3; it has rank {}", lo.rank(x)));
   const bool onesided = lo.attr_i("onesided", 1) != 0;
   int64_t length;
   if (lo.has_input(3))

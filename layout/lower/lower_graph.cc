@@ -178,6 +178,17 @@ class GraphLowering : public Surroundings {
     return narrows ? builder_->cast(v, info.dtype) : v;
   }
 
+  // The extents that the model declares of an output take the place of those that are known only at run time and do
+  // not follow from the inputs. (Where they do, a declaration is often left over from before the inputs were changed.)
+  void take_declared_extents(Val v, const ValueInfo& info) {
+    core::Graph& graph = builder_->graph;
+    core::Value& value = graph.at(v.id);
+    if (!info.has_shape || info.dims.size() != value.shape.size() || value.is_constant()) return;
+    for (size_t i = 0; i < info.dims.size(); ++i)
+      if (core::is_symbol(value.shape[i]) && info.dims[i].value >= 0 && !follows_from_inputs(value.shape[i]))
+        value.shape[i] = info.dims[i].value;
+  }
+
   // What a dimension that the inputs name is, for the types that the file declares of other values.
   void name_dimensions(const ValueInfo& input, const core::Shape& shape) {
     for (size_t i = 0; i < input.dims.size(); ++i) {
@@ -189,6 +200,30 @@ class GraphLowering : public Surroundings {
   }
 
  private:
+  // Whether a dimension of an input is part of the formula.
+  bool follows_from_inputs(core::Dim dim) {
+    const core::Graph& graph = builder_->graph;
+    std::set<core::Dim> given, seen;
+    for (core::ValueId input : graph.inputs)
+      for (core::Dim one : graph.at(input).shape)
+        for (const core::Symbols::Term& term : graph.symbols.terms(one))
+          given.insert(term.atoms.begin(), term.atoms.end());
+    std::vector<core::Dim> pending{dim};
+    while (!pending.empty()) {
+      const core::Dim next = pending.back();
+      pending.pop_back();
+      if (!core::is_symbol(next) || !seen.insert(next).second) continue;
+      if (given.contains(next)) return true;
+      if (const auto made = graph.symbols.made(next)) {
+        pending.insert(pending.end(), {made->a, made->b});
+      } else {
+        for (const core::Symbols::Term& term : graph.symbols.terms(next))
+          pending.insert(pending.end(), term.atoms.begin(), term.atoms.end());
+      }
+    }
+    return false;
+  }
+
   static constexpr int kMaxDepth = 32;
   static constexpr int64_t kMostInnerNodes = 100'000;  // of subgraphs, counted each time that they are laid out
 
@@ -583,6 +618,7 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
     if (!is_tensor || scope.has(info.name, kIsString) || graph.at(found.id).dtype == core::DType::kString)
       throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a numeric tensor", info.name));
     graph.outputs.push_back(lowering.as_declared(found, info).id);
+    if (shapes.empty()) lowering.take_declared_extents({graph.outputs.back()}, info);
     graph.output_names.push_back(info.name);
   }
   std::vector<std::string> notes = lowering.newer.notes();

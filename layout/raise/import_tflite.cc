@@ -240,6 +240,9 @@ class Import {
   }
 
   void operation(SubgraphScope& scope, const tfl::Operator& op, size_t index) {
+    for (const int32_t output : op.outputs)
+      if (const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(output)]; tensor.has_data)
+        malformed_model(fmt::format("it writes to the constant '{}'", tensor.name));
     const auto code = static_cast<BuiltinOperator>(op.code);
     if (code == BuiltinOperator::CUSTOM) throw Unsupported("it is a custom operator", "ONNX has no form of it");
     if (code == BuiltinOperator::STABLEHLO_COMPOSITE) return composite(scope, op, index);

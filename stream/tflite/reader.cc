@@ -275,7 +275,8 @@ tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
   return out;
 }
 
-// Checks that every tensor has one source, and that the operators are in topological order, so there is no cycle.
+// Checks that every tensor has one source, and that the operators are in topological order, so there is no cycle. An
+// operator may write to a constant, as LiteRT runs it: whoever needs the value must look (layout/raise does).
 void TfliteReader::check_order(const tfl::Subgraph& graph) {
   constexpr int64_t kNone = -2, kGiven = -1;  // else the operator that writes it
   std::vector<int64_t> source(graph.tensors.size(), kNone);
@@ -296,7 +297,6 @@ void TfliteReader::check_order(const tfl::Subgraph& graph) {
       const tfl::Tensor& tensor = graph.tensors[static_cast<size_t>(output)];
       const int64_t before = source_of(output);
       if (before >= 0) malformed(fmt::format("operators {} and {} both write tensor '{}'", before, i, tensor.name));
-      if (tensor.has_data) malformed(fmt::format("operator {} writes to the constant '{}'", i, tensor.name));
       if (std::find(graph.inputs.begin(), graph.inputs.end(), output) != graph.inputs.end())
         malformed(fmt::format("operator {} writes to the input '{}'", i, tensor.name));
       source_of(output) = static_cast<int64_t>(i);

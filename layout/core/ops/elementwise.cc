@@ -168,6 +168,22 @@ std::vector<RecipeRef> fold_binary(const OpView& op) {
   return {recipe::binary(kOp, op.recipe(0), op.recipe(1))};
 }
 
+// AND with false and OR with true are known whatever the other operand is.
+template <Kind kKind>
+std::vector<TensorType> infer_logical(const OpView& op) {
+  std::vector<TensorType> out = infer_binary(op);
+  if (op.dtype(0) != DType::kBool || !stream::is_static(out[0].shape) || out[0].shape.size() > 1) return out;
+  const auto count = static_cast<size_t>(stream::element_count(out[0].shape));
+  constexpr Dim kDecides = kKind == Kind::kLogicalOr;
+  for (size_t i = 0; i < 2; ++i) {
+    const std::vector<Dim>* known = op.contents(i);
+    const bool decides = known && !known->empty() && count <= kContentsElements &&
+                         std::all_of(known->begin(), known->end(), [](Dim dim) { return dim == kDecides; });
+    if (decides) out[0].contents.emplace(count, kDecides);
+  }
+  return out;
+}
+
 // ---- select ----
 
 std::vector<TensorType> infer_select(const OpView& op) {
@@ -303,8 +319,8 @@ constexpr std::array kElementwiseRows = {
     comparison(Kind::kLessEqual, fold_binary<B::kLessEqual>, kOrdered),
     comparison(Kind::kGreater, fold_binary<B::kGreater>, kOrdered),
     comparison(Kind::kGreaterEqual, fold_binary<B::kGreaterEqual>, kOrdered),
-    binary(Kind::kLogicalAnd, fold_binary<B::kAnd>, kComputed),
-    binary(Kind::kLogicalOr, fold_binary<B::kOr>, kComputed),
+    binary(Kind::kLogicalAnd, fold_binary<B::kAnd>, kComputed, infer_logical<Kind::kLogicalAnd>),
+    binary(Kind::kLogicalOr, fold_binary<B::kOr>, kComputed, infer_logical<Kind::kLogicalOr>),
     binary(Kind::kBitwiseXor, fold_binary<B::kXor>, kComputed),
     binary(Kind::kRightShift, fold_binary<B::kShiftRight>, kComputed),
     binary(Kind::kStablehloAnd, fold_binary<B::kAnd>, kComputed),
