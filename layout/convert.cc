@@ -115,6 +115,11 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Each output gets its own op and name. Late, because every pass before may merge two of them.
   each([&](core::Graph& graph) { separate_outputs(graph, &graph == core_model.graphs[0].get()); });
   done("separate_outputs");
+  // What the model declares of its outputs, where it says more. Now, because passes infer shapes again.
+  core::Graph& main = *core_model.graphs[0];
+  for (const core::ValueId output : main.outputs)
+    for (core::Dim& dim : main.at(output).shape)
+      if (auto known = lowered.declared_extents.find(dim); known != lowered.declared_extents.end()) dim = known->second;
   // Copies where LiteRT's memory planner would overwrite values that are still needed, in the final graph.
   each(separate_aliases);
   done("separate_aliases");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "layout/core/builtin.h"
 
@@ -98,10 +99,14 @@ Op Rounding::expand(const Op& op) {
     if (known == levels_.end()) {  // integers that the model is given
       const Val stored = b_.cast(Val{op.inputs[0]}, DType::kFloat32);
       const auto zero = static_cast<double>(parameters.zero_point[0]);
-      known = levels_.emplace(op.inputs[0], Levels{b_.sub(stored, zero), stored}).first;
+      known = levels_.emplace(op.inputs[0], Levels{b_.sub(stored, zero), stored, false}).first;
     }
+    // ROUND gives -0 for what is below zero; an integer has no sign of zero.
+    Levels& levels = known->second;
+    if (std::exchange(levels.may_be_minus_zero, false))
+      levels.centred = b_.add(levels.centred, b_.scalar(0, DType::kFloat32));
     last.kind = Kind::kMul;
-    last.inputs = {known->second.centred.id, b_.scalar(scale, DType::kFloat32).id};
+    last.inputs = {levels.centred.id, b_.scalar(scale, DType::kFloat32).id};
     last.options = core::BinaryOptions{};
     return last;
   }
@@ -113,9 +118,7 @@ Op Rounding::expand(const Op& op) {
     auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };
     Val level = b_.round(b_.div(Val{op.inputs[0]}, number(parameters.scale[0])));
     level = b_.minimum(b_.maximum(level, number(least - zero)), number(least + count - 1 - zero));
-    // ROUND gives -0 for what is below zero; an integer has no sign of zero.
-    if (zeros_differ_) level = b_.add(level, number(0));
-    levels_[op.outputs[0]] = {level, zero == 0 ? level : b_.add(level, number(zero))};
+    levels_[op.outputs[0]] = {level, zero == 0 ? level : b_.add(level, number(zero)), zeros_differ_};
   }
   const core::ValueId quantized = op.kind == Kind::kQuantize ? op.outputs[0] : op.inputs[0];
   last.inputs = {levels_.at(quantized).stored.id};

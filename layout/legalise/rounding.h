@@ -25,6 +25,7 @@ class Rounding {
   // A quantized value as floats: round(x / scale), kept in range, and the same with the zero point added.
   struct Levels {
     core::Val centred, stored;
+    bool may_be_minus_zero;  // and an op of the graph would see it
   };
 
   core::Builder& b_;

@@ -63,6 +63,14 @@ struct Scope {
   }
 };
 
+void check_names(const onnx::Graph& graph) {
+  std::unordered_set<std::string_view> names;
+  for (const onnx::Node& node : graph.nodes)
+    for (const std::string& name : node.outputs)
+      if (!name.empty() && !names.insert(name).second)
+        throw Error(Code::kMalformed, fmt::format("the name '{}' is given twice", name));
+}
+
 // Gives a variable another value until the end of the block.
 template <typename T>
 class Meanwhile {
@@ -178,15 +186,14 @@ class GraphLowering : public Surroundings {
     return narrows ? builder_->cast(v, info.dtype) : v;
   }
 
-  // The extents that the model declares of an output take the place of those that are known only at run time and do
-  // not follow from the inputs. (Where they do, a declaration is often left over from before the inputs were changed.)
-  void take_declared_extents(Val v, const ValueInfo& info) {
-    core::Graph& graph = builder_->graph;
-    core::Value& value = graph.at(v.id);
-    if (!info.has_shape || info.dims.size() != value.shape.size() || value.is_constant()) return;
+  // Adds the extents that the model declares of an output to those that are known only at run time and do not follow
+  // from the inputs. (Where they do, a declaration is often left over from before the inputs were changed.)
+  void note_declared_extents(Val v, const ValueInfo& info, std::map<core::Dim, core::Dim>& extents) {
+    const core::Shape& shape = builder_->graph.at(v.id).shape;
+    if (!info.has_shape || info.dims.size() != shape.size()) return;
     for (size_t i = 0; i < info.dims.size(); ++i)
-      if (core::is_symbol(value.shape[i]) && info.dims[i].value >= 0 && !follows_from_inputs(value.shape[i]))
-        value.shape[i] = info.dims[i].value;
+      if (core::is_symbol(shape[i]) && info.dims[i].value >= 0 && !follows_from_inputs(shape[i]))
+        extents.emplace(shape[i], info.dims[i].value);
   }
 
   // What a dimension that the inputs name is, for the types that the file declares of other values.
@@ -323,6 +330,8 @@ class GraphLowering : public Surroundings {
   void count_node() {
     if (depth_ == 0 || ++inner_nodes_ <= kMostInnerNodes) return;
     if (in_doubt_) throw core::UnknownType{};
+    // A body that is malformed is called so whatever its size.
+    for (const Scope* scope = scope_; scope; scope = scope->outer) check_names(scope->graph);
     throw Error(Code::kUnsupported, fmt::format("the loops would be laid out as more than {} nodes", kMostInnerNodes));
   }
 
@@ -610,6 +619,7 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
                   fmt::format("--shape: the model has no input '{}'{} (inputs: {})", name,
                               stream::did_you_mean(name, graph.input_names), stream::listed(graph.input_names)));
   lowering.lower_nodes(model.graph, scope);
+  std::map<core::Dim, core::Dim> declared_extents;
   for (const ValueInfo& info : model.graph.outputs) {
     Val found = scope.find(info.name);
     if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
@@ -618,13 +628,13 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
     if (!is_tensor || scope.has(info.name, kIsString) || graph.at(found.id).dtype == core::DType::kString)
       throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a numeric tensor", info.name));
     graph.outputs.push_back(lowering.as_declared(found, info).id);
-    if (shapes.empty()) lowering.take_declared_extents({graph.outputs.back()}, info);
+    if (shapes.empty()) lowering.note_declared_extents({graph.outputs.back()}, info, declared_extents);
     graph.output_names.push_back(info.name);
   }
   std::vector<std::string> notes = lowering.newer.notes();
   if (lowering.judgement.refusals() == 0)
     for (std::string& note : lowering.custom.notes()) notes.push_back(std::move(note));
-  return {lowering.judgement.refused(), lowering.judgement.not_judged(), std::move(notes)};
+  return {lowering.judgement.refused(), lowering.judgement.not_judged(), std::move(notes), std::move(declared_extents)};
 }
 
 }  // namespace

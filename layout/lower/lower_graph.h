@@ -20,6 +20,8 @@ struct LowerResult {
   // what is certain without the outputs of refused nodes, or with the types that the model declares of them.
   std::vector<stream::Where> not_judged;
   std::vector<std::string> notes;  // what is converted although the model's opset does not have it
+  // Extents of outputs that are known only at run time and do not follow from the inputs, and what the model declares.
+  std::map<core::Dim, core::Dim> declared_extents;
 };
 
 // Makes the graphs of `target`, the main one first, from `model`, whose functions must have been inlined. `shapes`

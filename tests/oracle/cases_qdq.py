@@ -311,6 +311,18 @@ qdq(
     "uint8",
     {"se": f(0.001), "ze": np.uint16(31720)},
 )
+# What rounds to zero from below is +0 as an integer, and so is what is dequantized: its reciprocal is +infinity.
+for dtype, zero in (("int8", 0), ("int8", 3), ("uint8", 7)):
+    CASES.append(
+        Case(
+            f"qdq/sign_of_zero_{dtype}_{zero}",
+            "float[2,3] x",
+            "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) r = Div(one, d) y = Sign(r)",
+            {"s": f(1), "z": np.dtype(dtype).type(zero), "one": np.ones((2, 3), np.float32)},
+            feeds={"x": np.array([[-0.3, 0.3, -2], [2, 0, -0.04]], np.float32)},
+            outputs="float[2,3] y",
+        )
+    )
 # Plain integers are reshaped, then dequantized, sliced and reshaped: three changes of grid at one place.
 CASES.append(
     Case(

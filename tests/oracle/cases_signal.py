@@ -73,6 +73,16 @@ stft(
     {"w": W, "n": np.array(12, np.int64)},
     outputs="float[2,8,7,2] y",
 )
+# PyTorch writes real signals without the last axis.
+stft("signal_of_rank_2", "float[2,50] x", "y = STFT(x, s, w)", {"w": W}, outputs="float[2,8,7,2] y")
+stft(
+    "dynamic_signal_of_rank_2",
+    "float[N,T] x",
+    "y = STFT(x, s, w)",
+    {"w": W},
+    outputs="float[N,F,7,2] y",
+    shapes={"x": [2, 50]},
+)
 stft(
     "dynamic_length",
     "float[N,T,1] x",

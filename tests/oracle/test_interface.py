@@ -38,6 +38,34 @@ def test_names_of_inputs_and_outputs_are_kept(name, tmp_path, litert, lowtide):
     assert verdict.passed, str(verdict)
 
 
+@pytest.mark.parametrize(
+    ("dims", "declared", "signature"),
+    [([6], [1, 5], [1, 5]), ([6], [1, "k"], [1, -1]), (["n"], [1, 5], [1, 5])],
+    ids=["declared", "named", "of a dynamic input"],
+)
+def test_declared_output_shape(dims, declared, signature, tmp_path, litert, lowtide):
+    """The number of positions follows from no input; what the model declares of it is kept."""
+    path = save(
+        tmp_path / "m.onnx",
+        [helper.make_node("NonZero", ["x"], ["n"]), helper.make_node("Cast", ["n"], ["y"], to=TensorProto.FLOAT)],
+        [value("x", dims)],
+        [value("y", declared)],
+    )
+    assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
+    (output,) = read_tflite(tmp_path / "m.tflite").outputs
+    assert list(output.shape) == signature
+    arrays = {"x": np.array([1, 0, 2, 3, 4, 5], np.float32)}
+    verdict = judge.judge_file(path, tmp_path / "m.tflite", arrays=arrays, litert=litert)
+    assert verdict.passed, str(verdict)
+
+
+def test_declared_output_shape_that_contradicts_a_dynamic_input(tmp_path, lowtide):
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", ["n"])], [value("y", [5])])
+    assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
+    (output,) = read_tflite(tmp_path / "m.tflite").outputs
+    assert list(output.shape) == [-1]
+
+
 def test_initializer_that_is_an_input_too_is_a_constant(tmp_path, litert, lowtide):
     """Before IR version 4 every initializer was listed as an input, with the value as its default."""
     weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
