@@ -12,7 +12,7 @@
 #include "layout/raise/channels_first.h"
 #include "layout/raise/import_tflite.h"
 #include "layout/raise/raising.h"
-#include "layout/raise/table.h"
+#include "layout/raise/write_ops.h"
 #include "layout/settle/settle_layouts.h"
 #include "stream/printable.h"
 
@@ -29,19 +29,20 @@ constexpr int64_t kOpsetOfWideIntegers = 21;
 // IR versions by the opsets that came with them. Source: onnx/docs/Versioning.md.
 int64_t ir_version_of(int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 : 10; }
 
-int64_t least_opset(const core::Graph& graph) {
+int64_t least_opset(const core::Model& model) {
   int64_t out = kLeastRaisedOpset;
-  for (const core::Value& value : graph.values) {
-    if (!value.quantization) continue;
-    if (value.dtype == core::DType::kInt2)
-      throw Unsupported("integers of 2 bits are quantized, which no opset up to 21 has");
-    if (stream::bits(value.dtype) != 8) out = kOpsetOfWideIntegers;
-  }
+  for (const auto& graph : model.graphs)
+    for (const core::Value& value : graph->values) {
+      if (!value.quantization) continue;
+      if (value.dtype == core::DType::kInt2)
+        throw Unsupported("integers of 2 bits are quantized, which no opset up to 21 has");
+      if (stream::bits(value.dtype) != 8) out = kOpsetOfWideIntegers;
+    }
   return out;
 }
 
-int64_t chosen_opset(const core::Graph& graph, const RaiseOptions& options) {
-  const int64_t least = least_opset(graph);
+int64_t chosen_opset(const core::Model& model, const RaiseOptions& options) {
+  const int64_t least = least_opset(model);
   if (!options.opset) return least;
   if (*options.opset < kLeastRaisedOpset || *options.opset > kMostRaisedOpset)
     throw Error(Code::kUsage,
@@ -53,44 +54,12 @@ int64_t chosen_opset(const core::Graph& graph, const RaiseOptions& options) {
   return *options.opset;
 }
 
-onnx::ValueInfo port_of(const core::Graph& graph, core::ValueId id, const std::string& name) {
-  const core::Value& value = graph.at(id);
-  onnx::ValueInfo out;
-  out.name = name;
-  out.type = onnx::ValueInfo::Type::kTensor;
-  out.dtype = value.dtype;
-  out.has_shape = true;
-  for (core::Dim dim : value.shape) {
-    onnx::Dimension made;
-    if (stream::is_static(dim))
-      made.value = dim;
-    else
-      made.symbol = graph.symbols.to_string(dim);
-    out.dims.push_back(std::move(made));
-  }
-  return out;
-}
-
-// What is refused is told with the operator's place in the file.
-void add_refused(const core::Graph& graph, const core::Op& op, const Unsupported& reason, RaiseResult& result) {
-  Unsupported refused = reason;
-  const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
-  const auto kind = image ? static_cast<core::Kind>(image->code) : op.kind;
-  refused.add_place({.node = graph.origins[op.origin], .op = std::string(core::kind_name(kind))});
-  result.refused.push_back(std::move(refused));
-}
-
-void write_nodes(core::Graph& graph, int64_t opset, RaiseResult& result) {
+void write_nodes(core::Model& from, int64_t opset, RaiseResult& result) {
   onnx::Graph& out = result.model.graph;
-  OnnxGraph target(graph, out, opset);
-  for (const core::Op& op : graph.ops) {
-    Raising raising(target, op);
-    try {
-      raise_row(raising.kind())->raise(raising);
-    } catch (const Unsupported& error) {
-      add_refused(graph, op, error, result);
-    }
-  }
+  RaisedModel raised{.from = from, .main = out, .refused = result.refused, .opset = opset};
+  OnnxGraph target(raised);
+  const core::Graph& graph = target.graph;
+  write_ops(target);
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     out.inputs.push_back(port_of(graph, graph.inputs[i], graph.input_names[i]));
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
@@ -108,6 +77,28 @@ void write_nodes(core::Graph& graph, int64_t opset, RaiseResult& result) {
   }
 }
 
+// An initializer of an input's name is its default.
+void add_defaults(const std::vector<RaisedState>& states, onnx::Graph& out) {
+  for (const RaisedState& state : states) {
+    onnx::Tensor tensor;
+    tensor.name = out.inputs[state.input].name;
+    tensor.dtype = state.initial->dtype;
+    tensor.dims = state.initial->dims;
+    tensor.data = state.initial;
+    out.initializers.push_back(std::move(tensor));
+  }
+}
+
+uint64_t count_transposes(const onnx::Graph& graph) {
+  uint64_t out = 0;
+  for (const onnx::Node& node : graph.nodes) {
+    out += node.op_type == "Transpose" ? 1 : 0;
+    for (const onnx::Attribute& attribute : node.attributes)
+      for (const auto& inner : attribute.graphs) out += count_transposes(*inner);
+  }
+  return out;
+}
+
 // The files that constants are read from.
 void add_sources(const stream::RecipeRef& recipe, std::vector<std::shared_ptr<stream::Source>>& sources) {
   if (const auto* stored = std::get_if<stream::step::Stored>(&recipe->step))
@@ -121,19 +112,22 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   RaiseResult result;
   core::Model core_model(budget);
   // Operators become core ops as they stand.
-  import_tflite(model, core_model, result.refused);
+  const std::vector<RaisedState> states = import_tflite(model, core_model, result.refused);
   core::Graph& graph = *core_model.graphs[0];
-  graph.tidy();
-  const int64_t opset = chosen_opset(graph, options);
+  for (const auto& one : core_model.graphs) one->tidy();
+  const int64_t opset = chosen_opset(core_model, options);
   // Image ops get ONNX's axis order, each between transposes of its own, and then every value the order that moves the
   // fewest bytes.
   pin_channels_first(graph, options.layouts);
-  to_channels_first(graph);
-  if (result.refused.empty()) settle_layouts(graph);
-  merge_transposes(graph);
-  graph.tidy();
-  drop_unused_values(graph);
-  write_nodes(graph, opset, result);
+  for (const auto& one : core_model.graphs) {
+    to_channels_first(*one);
+    if (result.refused.empty()) settle_layouts(*one);
+    merge_transposes(*one);
+    one->tidy();
+    drop_unused_values(*one);
+  }
+  write_nodes(core_model, opset, result);
+  add_defaults(states, result.model.graph);
   // In the order of the file.
   std::stable_sort(result.refused.begin(), result.refused.end(), [](const Unsupported& a, const Unsupported& b) {
     return std::strtoull(a.where().node.c_str(), nullptr, 10) < std::strtoull(b.where().node.c_str(), nullptr, 10);
@@ -146,7 +140,7 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   result.model.file_bytes = model.file_bytes;
   for (const tfl::Subgraph& subgraph : model.subgraphs) result.operators += subgraph.operators.size();
   for (const onnx::Tensor& tensor : result.model.graph.initializers) add_sources(tensor.data, result.model.sources);
-  for (const onnx::Node& node : result.model.graph.nodes) result.transposes += node.op_type == "Transpose" ? 1 : 0;
+  result.transposes = count_transposes(result.model.graph);
   return result;
 }
 

@@ -14,10 +14,19 @@
 
 namespace lowtide::layout {
 
-// Makes graph 0 of `out` of the model's main subgraph, which is that of its signature. Origins are labelled with the
-// number of the operator and its first output ("12: y"). STABLEHLO_COMPOSITE is replaced by its decomposition.
-// Operators that have no form in ONNX are left out and added to `refused`. Throws Error(kMalformed) for operators whose
-// inputs, options or shapes contradict each other, and Unsupported for models with several signatures.
-void import_tflite(const tfl::Model& model, core::Model& out, std::vector<stream::Unsupported>& refused);
+// An input of graph 0 that holds what the run before left in a variable, and its value at the first run.
+struct RaisedState {
+  size_t input = 0;  // of Graph::inputs
+  stream::RecipeRef initial;
+};
+
+// Makes graph 0 of `out` of the model's main subgraph, which is that of its signature, and one more for each graph that
+// IF or WHILE runs. Origins are labelled with the number of the operator and its first output ("12: y", and "7.12: y"
+// in a subgraph that operator 7 calls). STABLEHLO_COMPOSITE is replaced by its decomposition. A variable becomes an
+// input, and an output "NAME_out" where the model assigns it. Operators that have no form in ONNX are left out and
+// added to `refused`. Throws Error(kMalformed) for operators whose inputs, options or shapes contradict each other, and
+// Unsupported for models with several signatures.
+std::vector<RaisedState> import_tflite(const tfl::Model& model, core::Model& out,
+                                       std::vector<stream::Unsupported>& refused);
 
 }  // namespace lowtide::layout

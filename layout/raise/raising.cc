@@ -68,14 +68,14 @@ int64_t onnx_type(DType dtype) {
   throw stream::Unsupported(fmt::format("ONNX has no type {}", stream::dtype_name(dtype)));
 }
 
-OnnxGraph::OnnxGraph(core::Graph& core_graph, onnx::Graph& made, int64_t opset_version)
-    : graph(core_graph),
-      out(made),
-      opset(opset_version),
-      stored_(core_graph.values.size()),
-      real_(core_graph.values.size()) {
+OnnxGraph::OnnxGraph(RaisedModel& raised)
+    : model(raised),
+      graph(*raised.from.graphs[0]),
+      out(raised.main),
+      opset(raised.opset),
+      stored_(graph.values.size()),
+      real_(graph.values.size()) {
   // The names of inputs and outputs come first: no other tensor may take them.
-  taken_.insert("");
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     stored_[static_cast<size_t>(graph.inputs[i])] = graph.input_names[i] = unique(graph.input_names[i]);
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
@@ -86,26 +86,46 @@ OnnxGraph::OnnxGraph(core::Graph& core_graph, onnx::Graph& made, int64_t opset_v
   }
 }
 
+OnnxGraph::OnnxGraph(RaisedModel& raised, core::Graph& core_graph, onnx::Graph& made,
+                     std::span<const std::string> inputs)
+    : model(raised),
+      graph(core_graph),
+      out(made),
+      opset(raised.opset),
+      stored_(graph.values.size()),
+      real_(graph.values.size()) {
+  for (size_t i = 0; i < inputs.size(); ++i) stored_[static_cast<size_t>(graph.inputs[i])] = inputs[i];
+}
+
 // Names of a TFLite file are any bytes, ONNX's are text.
 std::string OnnxGraph::unique(std::string name) {
   name = stream::printable(name);
-  if (taken_.insert(name).second) return name;
+  if (model.taken.insert(name).second) return name;
   for (size_t i = 2;; ++i) {
     std::string other = fmt::format("{}_{}", name.empty() ? "t" : name, i);
-    if (taken_.insert(other).second) return other;
+    if (model.taken.insert(other).second) return other;
   }
 }
 
-std::string OnnxGraph::fresh(std::string_view hint) { return unique(fmt::format("{}_{}", hint, fresh_++)); }
+std::string OnnxGraph::fresh(std::string_view hint) { return unique(fmt::format("{}_{}", hint, model.fresh++)); }
 
+// Shape inference reads shapes and axes in the graph that uses them. A large constant of an inner graph is in the main
+// one: the condition of a loop is written twice.
 std::string OnnxGraph::initializer(stream::RecipeRef data, std::string_view hint) {
+  constexpr uint64_t kMostInner = 1024;
+  const bool is_outer = &out != &model.main && data->bytes() > kMostInner;
+  const stream::Recipe* const key = data.get();
+  if (is_outer)
+    if (const auto known = model.large.find(key); known != model.large.end()) return known->second;
   onnx::Tensor tensor;
   tensor.name = unique(std::string(hint));
   tensor.dtype = data->dtype;
   tensor.dims = data->dims;
   tensor.data = std::move(data);
-  out.initializers.push_back(std::move(tensor));
-  return out.initializers.back().name;
+  std::vector<onnx::Tensor>& list = (is_outer ? model.main : out).initializers;
+  list.push_back(std::move(tensor));
+  if (is_outer) model.large.emplace(key, list.back().name);
+  return list.back().name;
 }
 
 std::string OnnxGraph::stored(ValueId id) {
@@ -122,7 +142,7 @@ std::string OnnxGraph::real(ValueId id) {
   std::string& name = real_[static_cast<size_t>(id)];
   if (!name.empty()) return name;
   name = dequantized(stored(id), *value.quantization, value.dtype, false);
-  shared_ = out.nodes.size();
+  kept_ = out.nodes.size();
   return name;
 }
 
@@ -177,7 +197,7 @@ void OnnxGraph::define(ValueId id, const std::string& name) {
   const std::string wanted = stored(id);
   if (!out.nodes.empty())
     for (std::string& output : out.nodes.back().outputs)
-      if (output == name && out.nodes.size() != shared_) {
+      if (output == name && out.nodes.size() > kept_) {
         output = wanted;
         return;
       }

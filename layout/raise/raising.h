@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "stream/error.h"
 #include "stream/onnx/model.h"
 
 namespace lowtide::layout {
@@ -36,14 +37,32 @@ onnx::Attribute attribute(std::string_view name, std::vector<int64_t> values);
 using Names = std::vector<std::string>;
 using Attributes = std::vector<onnx::Attribute>;
 
+// What all graphs of one ONNX model share.
+struct RaisedModel {
+  core::Model& from;
+  onnx::Graph& main;
+  std::vector<stream::Unsupported>& refused;
+  int64_t opset;
+  std::set<std::string> taken = {""};  // names: a graph sees those of the graphs around it
+  size_t fresh = 0;
+  std::map<const stream::Recipe*, std::string> large = {};  // constants of inner graphs, which are in the main one
+};
+
 // Names of ONNX tensors, initializers and nodes of one graph.
 class OnnxGraph {
  public:
-  OnnxGraph(core::Graph& graph, onnx::Graph& out, int64_t opset_version);
+  // The model's own graph.
+  explicit OnnxGraph(RaisedModel& raised);
+  // One that an op runs, written to `made`; its inputs are these tensors.
+  OnnxGraph(RaisedModel& raised, core::Graph& core_graph, onnx::Graph& made, std::span<const std::string> inputs);
 
+  RaisedModel& model;
   core::Graph& graph;
   onnx::Graph& out;
   const int64_t opset;
+
+  // Before each op: nodes that are there already keep the names of their outputs.
+  void begin_op() { kept_ = out.nodes.size(); }
 
   // The tensor of a value as it is stored; adds the initializer of a constant.
   std::string stored(ValueId id);
@@ -65,11 +84,9 @@ class OnnxGraph {
   Parameters parameters(const core::Quantization& quantization, DType dtype, bool has_zero_point);
   std::string unique(std::string name);
 
-  std::set<std::string> taken_;
   std::vector<std::string> stored_, real_;  // by value; empty: not made yet
   std::map<std::pair<std::vector<float>, std::pair<std::vector<int64_t>, int>>, Parameters> parameters_;
-  size_t fresh_ = 0;
-  size_t shared_ = 0;  // nodes when the last one was a DequantizeLinear that other ops may read as well
+  size_t kept_ = 0;  // how many nodes have outputs that other ops read by their names
 };
 
 // One op that is written.

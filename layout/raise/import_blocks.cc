@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that are written with others: blocks, SQUARED_DIFFERENCE.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "layout/raise/import_graph.h"
+#include "layout/raise/import_values.h"
+#include "stream/error.h"
+
+namespace lowtide::layout {
+namespace {
+
+using stream::Unsupported;
+
+}  // namespace
+
+void GraphImport::squared_difference(SubgraphScope& scope, const tfl::Operator& op) {
+  const std::vector<ValueId> inputs = values(scope, op.inputs);
+  if (inputs.size() != 2 || op.outputs.size() != 1 || inputs[0] == kAbsent || inputs[1] == kAbsent)
+    malformed_model("SQUARED_DIFFERENCE needs two inputs and one output");
+  const ValueId difference = add_float(Kind::kSub, inputs, core::BinaryOptions{});
+  add(scope, Kind::kMul, {difference, difference}, core::BinaryOptions{}, op.outputs);
+}
+
+ValueId GraphImport::add_moved(Kind kind, ValueId x, ValueId parameter) {
+  const std::optional<core::Quantization> quantization = graph_.at(x).quantization;
+  const DType dtype = graph_.at(x).dtype;
+  const ValueId made = add_float(kind, {x, parameter}, {});
+  graph_.at(made).dtype = dtype;
+  graph_.at(made).quantization = quantization;
+  return made;
+}
+
+ValueId GraphImport::ints(std::span<const int64_t> list) {
+  return graph_.add_ints(list, DType::kInt32, {static_cast<core::Dim>(list.size())});
+}
+
+GraphImport::Blocks GraphImport::blocks_of(SubgraphScope& scope, const tfl::Operator& op) {
+  const std::vector<ValueId> inputs = values(scope, op.inputs);
+  if (inputs.size() != 3 || op.outputs.size() != 1 || std::count(inputs.begin(), inputs.end(), kAbsent) > 0)
+    malformed_model(fmt::format("{} needs three inputs and one output", op.name));
+  const auto block = graph_.ints(inputs[1]), border = graph_.ints(inputs[2]);
+  const Shape shape = graph_.at(inputs[0]).shape;
+  if (!block || !border) throw Unsupported("blocks and borders that are known at run time only");
+  if (shape.empty() || !stream::is_static(std::span(shape).subspan(1)))
+    throw Unsupported("data of which more than the batch is known at run time only");
+  if (block->empty() || block->size() + 1 > shape.size() || border->size() != 2 * block->size())
+    malformed_model(
+        fmt::format("{} blocks and {} borders do not fit rank {}", block->size(), border->size(), shape.size()));
+  for (int64_t size : *block)
+    if (size < 1) malformed_model(fmt::format("a block has the size {}", size));
+  for (int64_t size : *border)
+    if (size < 0) malformed_model(fmt::format("a border has the size {}", size));
+  return {inputs[0], shape, *block, *border};
+}
+
+void GraphImport::space_to_batch(SubgraphScope& scope, const tfl::Operator& op) {
+  const Blocks from = blocks_of(scope, op);
+  std::vector<int64_t> pads(2 * from.shape.size(), 0);
+  std::copy(from.border.begin(), from.border.end(), pads.begin() + 2);
+  const ValueId paddings = graph_.add_ints(pads, DType::kInt32, {static_cast<core::Dim>(from.shape.size()), 2});
+  const ValueId padded = add_moved(Kind::kPad, from.data, paddings);
+  const Shape shape = graph_.at(padded).shape;
+  const size_t count = from.block.size();
+  const bool has_batch = stream::is_static(shape[0]);
+  std::vector<int64_t> divided = {has_batch ? shape[0] : -1}, order, result = divided;
+  for (size_t i = 0; i < count; ++i) {
+    if (shape[i + 1] % from.block[i] != 0)
+      malformed_model(fmt::format("{} padded elements are no multiple of the block {}", shape[i + 1], from.block[i]));
+    divided.insert(divided.end(), {shape[i + 1] / from.block[i], from.block[i]});
+    order.push_back(static_cast<int64_t>(2 * i + 2));
+    if (has_batch) result[0] *= from.block[i];
+    result.push_back(shape[i + 1] / from.block[i]);
+  }
+  order.push_back(0);
+  for (size_t i = 0; i < count; ++i) order.push_back(static_cast<int64_t>(2 * i + 1));
+  for (size_t i = count + 1; i < shape.size(); ++i) {
+    divided.push_back(shape[i]);
+    result.push_back(shape[i]);
+    order.push_back(static_cast<int64_t>(count + i));
+  }
+  const ValueId blocks = add_moved(Kind::kReshape, padded, ints(divided));
+  const ValueId moved = add_moved(Kind::kTranspose, blocks, ints(order));
+  add(scope, Kind::kReshape, {moved, ints(result)}, {}, op.outputs);
+}
+
+void GraphImport::batch_to_space(SubgraphScope& scope, const tfl::Operator& op) {
+  const Blocks from = blocks_of(scope, op);
+  const size_t count = from.block.size();
+  const int64_t places = std::accumulate(from.block.begin(), from.block.end(), int64_t{1}, [](int64_t a, int64_t b) {
+    return static_cast<int64_t>(stream::checked_mul(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+  });
+  const bool has_batch = stream::is_static(from.shape[0]);
+  if (has_batch && from.shape[0] % places != 0)
+    malformed_model(fmt::format("the batch {} is no multiple of the {} places in a block", from.shape[0], places));
+  std::vector<int64_t> divided = from.block, order = {static_cast<int64_t>(count)},
+                       joined = {has_batch ? from.shape[0] / places : -1};
+  divided.push_back(joined[0]);
+  std::vector<int64_t> begin = {0}, size = joined;
+  for (size_t i = 0; i < count; ++i) {
+    divided.push_back(from.shape[i + 1]);
+    order.insert(order.end(), {static_cast<int64_t>(count + 1 + i), static_cast<int64_t>(i)});
+    joined.push_back(from.shape[i + 1] * from.block[i]);
+    begin.push_back(from.border[2 * i]);
+    size.push_back(joined.back() - from.border[2 * i] - from.border[2 * i + 1]);
+    if (size.back() < 0) malformed_model("crops are larger than the data");
+  }
+  for (size_t i = count + 1; i < from.shape.size(); ++i) {
+    divided.push_back(from.shape[i]);
+    order.push_back(static_cast<int64_t>(count + i));
+    joined.push_back(from.shape[i]);
+    begin.push_back(0);
+    size.push_back(from.shape[i]);
+  }
+  const ValueId blocks = add_moved(Kind::kReshape, from.data, ints(divided));
+  const ValueId moved = add_moved(Kind::kTranspose, blocks, ints(order));
+  const ValueId space = add_moved(Kind::kReshape, moved, ints(joined));
+  add(scope, Kind::kSlice, {space, ints(begin), ints(size)}, {}, op.outputs);
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/raise/import_graph.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "layout/raise/import_values.h"
+#include "layout/raise/options.h"
+#include "layout/raise/table.h"
+#include "schemas/tflite_generated.h"
+#include "stream/error.h"
+#include "stream/printable.h"
+
+namespace lowtide::layout {
+namespace {
+
+using stream::Error;
+using stream::Unsupported;
+using tflite::BuiltinOperator;
+
+// A subgraph is imported for each operator that calls it: few bytes of a file could name very many operators.
+constexpr size_t kMostImported = size_t{1} << 22;
+
+// While it exists, quantized values of the list are f32.
+class AsRealNumbers {
+ public:
+  AsRealNumbers(core::Graph& graph, std::span<const ValueId> ids) : graph_(graph) {
+    for (ValueId id : ids) {
+      if (id == kAbsent || !graph.at(id).quantization || graph.at(id).dtype == DType::kFloat32) continue;
+      changed_.emplace_back(id, graph.at(id).dtype);
+      graph.at(id).dtype = DType::kFloat32;
+    }
+  }
+  ~AsRealNumbers() {
+    for (const auto& [id, dtype] : changed_) graph_.at(id).dtype = dtype;
+  }
+  AsRealNumbers(const AsRealNumbers&) = delete;
+  AsRealNumbers& operator=(const AsRealNumbers&) = delete;
+
+ private:
+  core::Graph& graph_;
+  std::vector<std::pair<ValueId, DType>> changed_;
+};
+
+}  // namespace
+
+void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
+  const tfl::Subgraph& from = model_.subgraphs[main];
+  graph_.name = from.name.empty() ? "main" : from.name;
+  SubgraphScope scope{from, std::vector<ValueId>(from.tensors.size(), kNotMade), {}, 0};
+  for (size_t i = 0; i < from.inputs.size(); ++i) add_input(scope, from.inputs[i], signature, i);
+  operators(scope);
+  for (size_t i = 0; i < from.outputs.size(); ++i) {
+    graph_.outputs.push_back(value(scope, from.outputs[i]));
+    const auto tensor = static_cast<uint32_t>(from.outputs[i]);
+    graph_.output_names.push_back(
+        port_name(from.tensors[tensor].name, tensor, signature ? &signature->outputs : nullptr, "output", i));
+  }
+  for (const auto& [key, variable] : variables_) {
+    if (!variable.is_assigned) continue;
+    graph_.outputs.push_back(variable.value);
+    graph_.output_names.push_back(key + "_out");
+  }
+}
+
+void GraphImport::run_called(uint32_t called, std::span<const Given> inputs, std::string label, int depth) {
+  const tfl::Subgraph& from = model_.subgraphs[called];
+  graph_.name = from.name;
+  is_called_ = true;
+  SubgraphScope scope{from, std::vector<ValueId>(from.tensors.size(), kNotMade), std::move(label), depth};
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const tfl::Tensor& wanted = from.tensors[static_cast<size_t>(from.inputs[i])];
+    const Given& given = inputs[i];
+    ValueId& made = scope.values[static_cast<size_t>(from.inputs[i])];
+    if (made != kNotMade)
+      malformed_model(fmt::format("the input '{}' of subgraph {} is listed twice", wanted.name, called));
+    need_numbers(wanted);
+    check_given(given, wanted, called);
+    made = given.constant ? graph_.add_constant(given.constant, wanted.name)
+                          : graph_.add_value(given.type.dtype, given.type.shape, wanted.name);
+    graph_.at(made).quantization = given.quantization;
+    if (given.constant) continue;
+    graph_.inputs.push_back(made);
+    graph_.input_names.push_back(wanted.name);
+  }
+  operators(scope);
+  for (int32_t output : from.outputs) {
+    graph_.outputs.push_back(value(scope, output));
+    graph_.output_names.push_back(from.tensors[static_cast<size_t>(output)].name);
+  }
+}
+
+void GraphImport::check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called) {
+  if (given.type.dtype != wanted.dtype || given.type.shape.size() != wanted.shape.size())
+    throw Unsupported(fmt::format("an input differs in type or rank from '{}' of subgraph {}", wanted.name, called));
+  if (!same_numbers(given.quantization, quantization_of(wanted)))
+    throw Unsupported(fmt::format("an input differs in scale from '{}' of subgraph {}", wanted.name, called));
+}
+
+std::string GraphImport::port_name(const std::string& own, uint32_t tensor, const Ports* ports, const char* what,
+                                   size_t i) {
+  if (!own.empty()) return own;
+  if (ports)
+    for (const auto& [name, index] : *ports)
+      if (index == tensor && !name.empty()) return name;
+  return fmt::format("{}_{}", what, i);
+}
+
+void GraphImport::add_input(SubgraphScope& scope, int32_t index, const tfl::Signature* signature, size_t i) {
+  const auto tensor = static_cast<size_t>(index);
+  const tfl::Tensor& from = scope.from.tensors[tensor];
+  const std::string name =
+      port_name(from.name, static_cast<uint32_t>(index), signature ? &signature->inputs : nullptr, "input", i);
+  if (scope.values[tensor] != kNotMade) malformed_model(fmt::format("the input '{}' is listed twice", name));
+  need_numbers(from);
+  Shape shape = from.shape;
+  for (size_t axis = 0; axis < from.shape_signature.size(); ++axis)
+    if (from.shape_signature[axis] < 0)
+      shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", stream::printable(name), axis));
+  const ValueId id = graph_.add_value(from.dtype, std::move(shape), name);
+  graph_.at(id).quantization = quantization_of(from);
+  scope.values[tensor] = id;
+  graph_.inputs.push_back(id);
+  graph_.input_names.push_back(name);
+}
+
+ValueId GraphImport::value(SubgraphScope& scope, int32_t index) {
+  if (index < 0) return kAbsent;
+  ValueId& made = scope.values[static_cast<size_t>(index)];
+  if (made != kNotMade) return made;
+  const tfl::Tensor& from = scope.from.tensors[static_cast<size_t>(index)];
+  need_numbers(from);
+  stream::RecipeRef data = from.data;
+  const bool is_empty = std::find(from.shape.begin(), from.shape.end(), 0) != from.shape.end();
+  if (!data && from.has_data) throw Unsupported(fmt::format("the data of constant '{}' cannot be read", from.name));
+  if (!data && !is_empty)
+    malformed_model(fmt::format("tensor '{}' is read, but no operator writes it and it has no data", from.name));
+  if (!data) data = stream::recipe::inline_lanes({}, from.dtype, from.shape);
+  const std::optional<core::Quantization> quantization = quantization_of(from);
+  made = graph_.add_constant(std::move(data), from.name);
+  graph_.at(made).quantization = quantization;
+  return made;
+}
+
+std::string GraphImport::names(const SubgraphScope& scope, std::span<const int32_t> tensors) {
+  std::vector<std::string> out;
+  for (int32_t tensor : tensors)
+    out.push_back(tensor < 0 ? "absent" : "'" + scope.from.tensors[static_cast<size_t>(tensor)].name + "'");
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+void GraphImport::operators(SubgraphScope& scope) {
+  shared_.operators += scope.from.operators.size();
+  if (shared_.operators > kMostImported)
+    throw Unsupported(fmt::format("calls of subgraphs expand to more than {} operators", kMostImported));
+  for (size_t i = 0; i < scope.from.operators.size(); ++i) {
+    const tfl::Operator& op = scope.from.operators[i];
+    const std::string output = op.outputs.empty() ? "" : scope.from.tensors[static_cast<size_t>(op.outputs[0])].name;
+    const std::string label = fmt::format("{}{}: {}", scope.label, i, output);
+    graph_.add_origin(label, 0);
+    const stream::Where where{.node = label, .op = op.name, .slot = fmt::format("inputs {}", names(scope, op.inputs))};
+    try {
+      operation(scope, op, i);
+    } catch (Unsupported& error) {
+      error.add_place(where);
+      refused_.push_back(error);
+      use_types_of_file(scope, op);
+    } catch (Error& error) {
+      // Behind a refused operator types are those of the file, which may be wrong.
+      if (!refused_.empty()) {
+        use_types_of_file(scope, op);
+        continue;
+      }
+      error.add_place(where);
+      throw;
+    }
+  }
+}
+
+void GraphImport::use_types_of_file(SubgraphScope& scope, const tfl::Operator& op) {
+  for (int32_t output : op.outputs) {
+    const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(output)];
+    if (scope.values[static_cast<size_t>(output)] >= 0) continue;
+    const ValueId id = graph_.add_value(tensor.dtype, tensor.shape, tensor.name);
+    if (tensor.quantization && !tensor.quantization->other_form) graph_.at(id).quantization = quantization_of(tensor);
+    scope.values[static_cast<size_t>(output)] = id;
+  }
+}
+
+void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_t index) {
+  for (const int32_t output : op.outputs)
+    if (const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(output)]; tensor.has_data)
+      malformed_model(fmt::format("it writes to the constant '{}'", tensor.name));
+  const auto code = static_cast<BuiltinOperator>(op.code);
+  if (code == BuiltinOperator::CUSTOM) throw Unsupported("it is a custom operator", "ONNX has no form of it");
+  if (code == BuiltinOperator::STABLEHLO_COMPOSITE) return composite(scope, op, index);
+  if (code == BuiltinOperator::VAR_HANDLE) return handle(scope, op);
+  if (code == BuiltinOperator::READ_VARIABLE) return read_variable(scope, op);
+  if (code == BuiltinOperator::ASSIGN_VARIABLE) return assign_variable(scope, op);
+  if (code == BuiltinOperator::CALL_ONCE) return call_once(scope, op, index);
+  if (code == BuiltinOperator::IF) return branches(scope, op, index);
+  if (code == BuiltinOperator::WHILE) return loop(scope, op, index);
+  for (int32_t input : op.inputs)
+    if (input >= 0) value(scope, input);
+  if (code == BuiltinOperator::SPACE_TO_BATCH_ND) return space_to_batch(scope, op);
+  if (code == BuiltinOperator::BATCH_TO_SPACE_ND) return batch_to_space(scope, op);
+  if (code == BuiltinOperator::SQUARED_DIFFERENCE) return squared_difference(scope, op);
+  const std::optional<Kind> kind = kind_of_builtin(op.code);
+  const RaiseRow* row = kind ? raise_row(*kind) : nullptr;
+  if (!row) throw Unsupported(fmt::format("{} is not supported in this direction", op.name));
+  std::vector<ValueId> inputs = values(scope, op.inputs);
+  // As LiteRT does: a list of i32, else the option.
+  if (*kind == Kind::kReshape && !(inputs.size() == 2 && is_list(inputs[1]))) {
+    inputs.resize(1, kAbsent);
+    inputs.push_back(shape_option(op));
+  }
+  while (!inputs.empty() && inputs.back() == kAbsent) inputs.pop_back();
+  for (size_t i = 0; i < row->least_inputs; ++i)
+    if (i >= inputs.size() || inputs[i] == kAbsent) malformed_model(fmt::format("{} needs its input {}", op.name, i));
+  if (inputs.size() > row->most_inputs)
+    malformed_model(fmt::format("it has {} inputs, more than {}", inputs.size(), row->most_inputs));
+  if (row->most_inputs == RaiseRow::kAnyNumber)
+    for (ValueId input : inputs)
+      if (input == kAbsent) malformed_model("one of its inputs is absent");
+  if (op.outputs.empty()) malformed_model("it has no output");
+  // Counted from the front, as the rows expect them.
+  Options options = options_of(*kind, op, inputs, scope.from.tensors[static_cast<size_t>(op.outputs[0])].dtype);
+  add(scope, *kind, std::move(inputs), std::move(options), op.outputs);
+}
+
+std::vector<ValueId> GraphImport::values(SubgraphScope& scope, std::span<const int32_t> tensors) {
+  std::vector<ValueId> out;
+  for (int32_t tensor : tensors) out.push_back(value(scope, tensor));
+  return out;
+}
+
+bool GraphImport::is_list(ValueId id) const {
+  return id != kAbsent && graph_.at(id).rank() == 1 && graph_.at(id).dtype == DType::kInt32;
+}
+
+ValueId GraphImport::shape_option(const tfl::Operator& op) {
+  for (const tfl::Option& option : op.options)
+    if (option.name == "new_shape")
+      if (const auto* list = std::get_if<std::vector<int64_t>>(&option.value))
+        return graph_.add_ints(*list, DType::kInt32, {static_cast<core::Dim>(list->size())});
+  malformed_model("RESHAPE has neither an input nor an option with its shape");
+}
+
+int GraphImport::front(int axis, size_t rank, const char* what) const {
+  const int ranks = static_cast<int>(rank);
+  if (axis < -ranks || axis >= ranks)
+    malformed_model(fmt::format("{} {} is outside a tensor of rank {}", what, axis, rank));
+  return axis < 0 ? axis + ranks : axis;
+}
+
+Options GraphImport::options_of(Kind kind, const tfl::Operator& op, std::span<const ValueId> inputs, DType result) {
+  Options out = read_builtin_options(kind, op);
+  auto rank = [&](size_t input) { return graph_.at(inputs[input]).shape.size(); };
+  if (auto* concat = std::get_if<core::ConcatOptions>(&out)) concat->axis = front(concat->axis, rank(0), "axis");
+  if (auto* pack = std::get_if<core::PackOptions>(&out))
+    pack->axis = front(pack->axis, rank(0) + (kind == Kind::kPack ? 1 : 0), "axis");
+  if (auto* gather = std::get_if<core::GatherOptions>(&out)) {
+    gather->axis = front(gather->axis, rank(0), "axis");
+    const int batch = gather->batch_dims;
+    gather->batch_dims = batch < 0 ? batch + static_cast<int>(rank(1)) : batch;
+    if (gather->batch_dims < 0 || gather->batch_dims > gather->axis ||
+        gather->batch_dims > static_cast<int>(std::min(rank(0), rank(1))))
+      malformed_model(
+          fmt::format("batch_dims {} does not fit axis {} and ranks {} and {}", batch, gather->axis, rank(0), rank(1)));
+  }
+  if (kind == Kind::kOneHot)
+    if (auto* one_hot = std::get_if<core::OneHotOptions>(&out); one_hot->axis != -1)
+      one_hot->axis = front(one_hot->axis, rank(0) + 1, "axis");
+  if (auto* reverse = std::get_if<core::ReverseSequenceOptions>(&out)) {
+    reverse->sequence_axis = front(reverse->sequence_axis, rank(0), "seq_dim");
+    reverse->batch_axis = front(reverse->batch_axis, rank(0), "batch_dim");
+  }
+  const bool has_index = kind == Kind::kCast || kind == Kind::kShape || kind == Kind::kArgMax || kind == Kind::kArgMin;
+  if (has_index) out = core::IndexOptions{result};
+  return out;
+}
+
+std::vector<TensorType> GraphImport::infer(Kind kind, std::span<const ValueId> inputs, const Options& options,
+                                           size_t outputs) {
+  const AsRealNumbers real(graph_, inputs);
+  return core::builtin(kind).infer({graph_, kind, inputs, options, static_cast<int>(outputs)});
+}
+
+void GraphImport::check_type(const TensorType& type, const tfl::Tensor& tensor, bool is_quantized) const {
+  const DType expected = is_quantized ? DType::kFloat32 : tensor.dtype;
+  if (type.dtype != expected)
+    throw Unsupported(fmt::format("output '{}' is {}{}, but the operator's result is {}", tensor.name, tensor.type,
+                                  is_quantized ? " with a scale" : "", dtype_name(type.dtype)));
+}
+
+void GraphImport::check_shape(const Shape& shape, const tfl::Tensor& tensor) const {
+  bool fits = shape.size() == tensor.shape.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    const bool is_open = !tensor.shape_signature.empty() && tensor.shape_signature[i] < 0;
+    fits = is_open || core::is_symbol(shape[i]) || shape[i] == tensor.shape[i];
+  }
+  if (!fits)
+    malformed_model(fmt::format("output '{}' has shape {}, but the operator gives {}", tensor.name,
+                                stream::to_string(tensor.shape), stream::to_string(shape)));
+}
+
+void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs, Options options,
+                      std::span<const int32_t> outputs) {
+  const bool converts = kind == Kind::kQuantize || kind == Kind::kDequantize;
+  std::vector<TensorType> types;
+  if (converts)
+    types = {{DType::kFloat32, graph_.at(inputs[0]).shape, std::nullopt}};
+  else
+    types = infer(kind, inputs, options, outputs.size());
+  if (types.size() != outputs.size())
+    malformed_model(fmt::format("it has {} outputs in place of {}", outputs.size(), types.size()));
+  core::Op op{.kind = kind,
+              .inputs = std::move(inputs),
+              .outputs = {},
+              .options = std::move(options),
+              .origin = static_cast<uint32_t>(graph_.origins.size() - 1)};
+  for (size_t i = 0; i < types.size(); ++i) {
+    const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(outputs[i])];
+    need_numbers(tensor);
+    const std::optional<core::Quantization> quantization = quantization_of(tensor);
+    check_type(types[i], tensor, quantization.has_value() && kind != Kind::kCast);
+    check_shape(types[i].shape, tensor);
+    const std::optional<std::vector<core::Dim>>& known = types[i].contents;
+    if (known && types.size() == 1 && stream::is_static(types[i].shape) && !quantization &&
+        std::none_of(known->begin(), known->end(), core::is_symbol)) {
+      // Arithmetic on shapes whose result is known.
+      scope.values[static_cast<size_t>(outputs[0])] = graph_.add_ints(*known, tensor.dtype, types[i].shape);
+      return;
+    }
+    const ValueId id = graph_.add_value(tensor.dtype, std::move(types[i].shape), tensor.name);
+    graph_.at(id).contents = std::move(types[i].contents);
+    graph_.at(id).quantization = quantization;
+    graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
+    op.outputs.push_back(id);
+    scope.values[static_cast<size_t>(outputs[i])] = id;
+  }
+  graph_.ops.push_back(std::move(op));
+}
+
+ValueId GraphImport::add_float(Kind kind, std::vector<ValueId> inputs, Options options) {
+  std::vector<TensorType> types = infer(kind, inputs, options, 1);
+  const ValueId id = graph_.add_value(types[0].dtype, std::move(types[0].shape));
+  graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
+  graph_.ops.push_back({.kind = kind,
+                        .inputs = std::move(inputs),
+                        .outputs = {id},
+                        .options = std::move(options),
+                        .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
+  return id;
+}
+
+}  // namespace lowtide::layout

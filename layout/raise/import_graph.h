@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a core graph of a subgraph of a TFLite file (import_tflite.h says what of). import_graph.cc has operators as
+// such; import_calls.cc those that call subgraphs; import_states.cc variables; import_blocks.cc operators that are
+// written with others.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "layout/core/builtin.h"
+#include "layout/core/graph.h"
+#include "layout/raise/import_tflite.h"
+#include "stream/error.h"
+#include "stream/tflite/model.h"
+
+namespace lowtide::layout {
+
+using core::DType;
+using core::kAbsent;
+using core::Kind;
+using core::Options;
+using core::RecipeRef;
+using core::Shape;
+using core::TensorType;
+using core::ValueId;
+
+inline constexpr ValueId kNotMade = -2;
+
+// A subgraph that is being imported: which value each of its tensors is.
+struct SubgraphScope {
+  const tfl::Subgraph& from;
+  std::vector<ValueId> values;
+  std::string label;  // in front of operators' numbers: empty, or "7." inside the composite 7
+  int depth = 0;
+};
+
+// What all graphs of one model share.
+struct ImportedModel {
+  const tfl::Model& from;
+  core::Model& out;
+  std::vector<stream::Unsupported>& refused;
+  std::vector<RaisedState> states = {};
+  size_t operators = 0;
+};
+
+// One graph of the result: the model's own, or one that IF or WHILE runs.
+class GraphImport {
+ public:
+  explicit GraphImport(ImportedModel& shared)
+      : shared_(shared),
+        model_(shared.from),
+        graph_(*shared.out.graphs.emplace_back(std::make_unique<core::Graph>(shared.out.symbols, shared.out.budget))),
+        refused_(shared.refused) {}
+
+  void run(uint32_t main, const tfl::Signature* signature);
+
+  // A graph that IF or WHILE runs, with inputs of these types. A value that is given is a constant of the graph and no
+  // input of it.
+  struct Given {
+    TensorType type;
+    std::optional<core::Quantization> quantization;
+    RecipeRef constant;
+  };
+  void run_called(uint32_t called, std::span<const Given> inputs, std::string label, int depth);
+
+ private:
+  static void check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called);
+
+  using Ports = std::vector<std::pair<std::string, uint32_t>>;
+
+  // A tensor's own name, or that of the signature where it has none.
+  static std::string port_name(const std::string& own, uint32_t tensor, const Ports* ports, const char* what, size_t i);
+
+  void add_input(SubgraphScope& scope, int32_t index, const tfl::Signature* signature, size_t i);
+
+  ValueId value(SubgraphScope& scope, int32_t index);
+
+  static std::string names(const SubgraphScope& scope, std::span<const int32_t> tensors);
+
+  void operators(SubgraphScope& scope);
+
+  // Of an operator that is refused: so that those behind it are judged too.
+  void use_types_of_file(SubgraphScope& scope, const tfl::Operator& op);
+
+  void operation(SubgraphScope& scope, const tfl::Operator& op, size_t index);
+
+  std::vector<ValueId> values(SubgraphScope& scope, std::span<const int32_t> tensors);
+
+  bool is_list(ValueId id) const;
+
+  // The shape of RESHAPE in files of old converters.
+  ValueId shape_option(const tfl::Operator& op);
+
+  int front(int axis, size_t rank, const char* what) const;
+
+  Options options_of(Kind kind, const tfl::Operator& op, std::span<const ValueId> inputs, DType result);
+
+  std::vector<TensorType> infer(Kind kind, std::span<const ValueId> inputs, const Options& options, size_t outputs);
+
+  // The type of the file in place of what was inferred of real numbers.
+  void check_type(const TensorType& type, const tfl::Tensor& tensor, bool is_quantized) const;
+  void check_shape(const Shape& shape, const tfl::Tensor& tensor) const;
+
+  void add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs, Options options,
+           std::span<const int32_t> outputs);
+
+  // An op between two operators of the file, on floats.
+  ValueId add_float(Kind kind, std::vector<ValueId> inputs, Options options);
+
+  void squared_difference(SubgraphScope& scope, const tfl::Operator& op);
+
+  // An op between two operators of the file that moves elements of a static shape.
+  ValueId add_moved(Kind kind, ValueId x, ValueId parameter);
+  ValueId ints(std::span<const int64_t> list);
+
+  // Data, block shape, and paddings or crops, all but the data constant.
+  struct Blocks {
+    ValueId data;
+    Shape shape;
+    std::vector<int64_t> block, border;
+  };
+  Blocks blocks_of(SubgraphScope& scope, const tfl::Operator& op);
+
+  // Pads, then divides each axis into blocks, whose places come in front of the batch.
+  void space_to_batch(SubgraphScope& scope, const tfl::Operator& op);
+
+  // The reverse, then crops.
+  void batch_to_space(SubgraphScope& scope, const tfl::Operator& op);
+
+  // Its decomposition in its place.
+  void composite(SubgraphScope& scope, const tfl::Operator& op, size_t index);
+
+  // ---- control flow ----
+
+  uint32_t called_by(const SubgraphScope& scope, const tfl::Operator& op, const char* option) const;
+  void check_ports(uint32_t called, size_t inputs, size_t outputs) const;
+  std::vector<ValueId> all_inputs(SubgraphScope& scope, const tfl::Operator& op);
+  Given given(ValueId id) const;
+  // Another graph of the model; its index. The graphs that it calls stand behind it.
+  size_t called_graph(SubgraphScope& scope, uint32_t called, std::span<const Given> inputs, size_t index);
+  const core::Graph& made_graph(size_t index) const;
+
+  // Where two sizes of one axis differ, it is known at run time only. Returns whether something changed.
+  bool widen(Shape& shape, const Shape& other);
+
+  // The op itself, with results of these types.
+  void add_call(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs, core::SubgraphOptions options,
+                std::span<const Given> types, std::span<const int32_t> outputs);
+
+  static Given result_of(const core::Graph& graph, size_t i);
+
+  // IF: the condition, then what both branches get. The op has the inputs that are not constants.
+  void branches(SubgraphScope& scope, const tfl::Operator& op, size_t index);
+
+  // WHILE: the condition's subgraph and the body's, with the same inputs. The op has the values that the body changes,
+  // then those that it only reads; its results are the former.
+  void loop(SubgraphScope& scope, const tfl::Operator& op, size_t index);
+
+  // Condition and body. Sizes that a turn changes become unknown, and the body is imported again. nullopt: refused.
+  std::optional<std::pair<size_t, size_t>> loop_graphs(SubgraphScope& scope, std::pair<uint32_t, uint32_t> called,
+                                                       std::vector<Given>& arguments, std::span<const size_t> carried,
+                                                       size_t index);
+
+  // Puts the inputs that a turn changes in front. Those that are constants are no inputs of the graph.
+  static void order_ports(core::Graph& graph, std::span<const Given> arguments, std::span<const size_t> carried);
+  static void keep_outputs(core::Graph& graph, std::span<const size_t> places);
+
+  // ---- variables ----
+  // A variable is an input of the result, with a default, and an output with the value that the run leaves in it.
+
+  struct Variable {
+    ValueId value = kNotMade;
+    RecipeRef initial;
+    bool is_assigned = false;
+  };
+
+  void handle(SubgraphScope& scope, const tfl::Operator& op);
+  static std::string text_option(const tfl::Operator& op, std::string_view name);
+  // The variable that the operator's first input refers to.
+  std::pair<const std::string, Variable>& variable(const SubgraphScope& scope, const tfl::Operator& op);
+
+  void read_variable(SubgraphScope& scope, const tfl::Operator& op);
+
+  // An input that holds what the run before left. LiteRT begins with zeros: the zero point of i8, and else zero bytes.
+  ValueId add_state(const std::string& name, const tfl::Tensor& tensor, RecipeRef initial);
+
+  void assign_variable(SubgraphScope& scope, const tfl::Operator& op);
+
+  // What runs once, before the first run: it may give variables their first values.
+  void call_once(SubgraphScope& scope, const tfl::Operator& op, size_t index);
+
+  ImportedModel& shared_;
+  const tfl::Model& model_;
+  core::Graph& graph_;
+  std::vector<stream::Unsupported>& refused_;
+  std::map<std::pair<const tfl::Subgraph*, int32_t>, std::string> handles_;  // tensors that refer to variables
+  std::map<std::string, Variable> variables_;
+  bool is_called_ = false;   // by IF or WHILE
+  bool is_initial_ = false;  // in what CALL_ONCE runs
+};
+
+}  // namespace lowtide::layout

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/raise/import_values.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "stream/error.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::DType;
+using core::Kind;
+using stream::Code;
+using stream::Error;
+using stream::Unsupported;
+
+// Integers that stand for real numbers. Wider ones are biases, whose scale follows from the other operands, or indices.
+bool may_be_quantized(DType dtype) {
+  switch (dtype) {
+    case DType::kInt2:
+    case DType::kInt4:
+    case DType::kUint4:
+    case DType::kInt8:
+    case DType::kUint8:
+    case DType::kInt16:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void malformed_model(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
+
+std::optional<Kind> kind_of_builtin(int32_t code) {
+  switch (code) {
+#define LOWTIDE_KIND(schema_name, enumerator, number) \
+  case number:                                        \
+    return Kind::enumerator;
+#include "layout/core/kinds.inc"
+#undef LOWTIDE_KIND
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor) {
+  if (!tensor.quantization || !may_be_quantized(tensor.dtype)) return std::nullopt;
+  const tfl::Quantization& from = *tensor.quantization;
+  if (from.other_form)
+    throw Unsupported(
+        fmt::format("tensor '{}' is quantized in blocks or in another form that is not supported", tensor.name));
+  core::Quantization out{
+      .scale = from.scale, .zero_point = from.zero_point, .axis = from.scale.size() > 1 ? from.axis : 0};
+  for (float scale : out.scale)
+    if (!std::isfinite(scale) || scale < 0)
+      malformed_model(fmt::format("tensor '{}' has the scale {}", tensor.name, scale));
+  const int bits = stream::bits(tensor.dtype);
+  const bool is_signed = stream::is_signed_int(tensor.dtype);
+  const int64_t low = is_signed ? -(int64_t{1} << (bits - 1)) : 0;
+  const int64_t high = is_signed ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
+  for (int64_t zero : out.zero_point)
+    if (zero < low || zero > high)
+      malformed_model(fmt::format("tensor '{}' has the zero point {}, which its type {} does not have", tensor.name,
+                                  zero, tensor.type));
+  return out;
+}
+
+bool same_numbers(const std::optional<core::Quantization>& a, const std::optional<core::Quantization>& b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return a->scale == b->scale && a->zero_point == b->zero_point && a->axis == b->axis;
+}
+
+void need_numbers(const tfl::Tensor& tensor) {
+  if (tensor.is_variable)
+    throw Unsupported(fmt::format("tensor '{}' is a variable, which keeps its value between runs", tensor.name));
+  if (tensor.is_sparse) throw Unsupported(fmt::format("tensor '{}' is stored as a sparse one", tensor.name));
+  if (tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString)
+    throw Unsupported(fmt::format("tensor '{}' has the type {}", tensor.name, tensor.type));
+}
+
+}  // namespace lowtide::layout

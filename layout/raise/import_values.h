@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of a TFLite file as values: their types and scales, checked.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "layout/core/graph.h"
+#include "stream/tflite/model.h"
+
+namespace lowtide::layout {
+
+// The core's name of a builtin; nullopt: it has none.
+std::optional<core::Kind> kind_of_builtin(int32_t code);
+
+// Of integers that stand for real numbers; nullopt for other tensors. Throws Error(kMalformed) for scales and zero
+// points that are none, and Unsupported for a form that core::Quantization does not have.
+std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor);
+// Whether integers stand for the same numbers.
+bool same_numbers(const std::optional<core::Quantization>& a, const std::optional<core::Quantization>& b);
+
+// Refuses a tensor that is not an array of numbers.
+void need_numbers(const tfl::Tensor& tensor);
+
+[[noreturn]] void malformed_model(std::string text);
+
+}  // namespace lowtide::layout
