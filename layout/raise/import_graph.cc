@@ -24,7 +24,7 @@ using stream::Unsupported;
 using tflite::BuiltinOperator;
 
 // A subgraph is imported for each operator that calls it: few bytes of a file could name very many operators.
-constexpr size_t kMostImported = size_t{1} << 22;
+constexpr size_t kMostCalled = size_t{1} << 18;
 
 // While it exists, quantized values of the list are f32.
 class AsRealNumbers {
@@ -155,9 +155,11 @@ std::string GraphImport::names(const SubgraphScope& scope, std::span<const int32
 }
 
 void GraphImport::operators(SubgraphScope& scope) {
-  shared_.operators += scope.from.operators.size();
-  if (shared_.operators > kMostImported)
-    throw Unsupported(fmt::format("calls of subgraphs expand to more than {} operators", kMostImported));
+  // Behind the limit nothing is imported any more, and it is refused once.
+  if (shared_.called_operators > kMostCalled) return;
+  if (scope.depth > 0) shared_.called_operators += scope.from.operators.size();
+  if (shared_.called_operators > kMostCalled)
+    throw Unsupported(fmt::format("calls of subgraphs expand to more than {} operators", kMostCalled));
   for (size_t i = 0; i < scope.from.operators.size(); ++i) {
     const tfl::Operator& op = scope.from.operators[i];
     const std::string output = op.outputs.empty() ? "" : scope.from.tensors[static_cast<size_t>(op.outputs[0])].name;

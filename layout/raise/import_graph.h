@@ -13,7 +13,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/graph.h"
-#include "layout/raise/import_tflite.h"
+#include "layout/raise/import_values.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
@@ -44,7 +44,7 @@ struct ImportedModel {
   core::Model& out;
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
-  size_t operators = 0;
+  size_t called_operators = 0;  // imported for operators that call subgraphs
 };
 
 // One graph of the result: the model's own, or one that IF or WHILE runs.
@@ -58,13 +58,13 @@ class GraphImport {
 
   void run(uint32_t main, const tfl::Signature* signature);
 
-  // A graph that IF or WHILE runs, with inputs of these types. A value that is given is a constant of the graph and no
-  // input of it.
+  // What an input of a called graph is: with a constant it is that constant, and no input of the graph.
   struct Given {
     TensorType type;
     std::optional<core::Quantization> quantization;
     RecipeRef constant;
   };
+  // A graph that IF or WHILE runs.
   void run_called(uint32_t called, std::span<const Given> inputs, std::string label, int depth);
 
  private:

@@ -9,16 +9,11 @@
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/raise/import_values.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
 namespace lowtide::layout {
-
-// An input of graph 0 that holds what the run before left in a variable, and its value at the first run.
-struct RaisedState {
-  size_t input = 0;  // of Graph::inputs
-  stream::RecipeRef initial;
-};
 
 // Makes graph 0 of `out` of the model's main subgraph, which is that of its signature, and one more for each graph that
 // IF or WHILE runs. Origins are labelled with the number of the operator and its first output ("12: y", and "7.12: y"

@@ -19,6 +19,12 @@ std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor);
 // Whether integers stand for the same numbers.
 bool same_numbers(const std::optional<core::Quantization>& a, const std::optional<core::Quantization>& b);
 
+// An input of graph 0 that holds what the run before left in a variable, and its value at the first run.
+struct RaisedState {
+  size_t input = 0;  // of Graph::inputs
+  stream::RecipeRef initial;
+};
+
 // Refuses a tensor that is not an array of numbers.
 void need_numbers(const tfl::Tensor& tensor);
 

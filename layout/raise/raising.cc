@@ -109,22 +109,22 @@ std::string OnnxGraph::unique(std::string name) {
 
 std::string OnnxGraph::fresh(std::string_view hint) { return unique(fmt::format("{}_{}", hint, model.fresh++)); }
 
-// Shape inference reads shapes and axes in the graph that uses them. A large constant of an inner graph is in the main
-// one: the condition of a loop is written twice.
+// Shape inference reads shapes and axes in the graph that uses them, so those of an inner graph stay there. A large
+// constant is in the main graph, once: the condition of a loop is written twice.
 std::string OnnxGraph::initializer(stream::RecipeRef data, std::string_view hint) {
   constexpr uint64_t kMostInner = 1024;
-  const bool is_outer = &out != &model.main && data->bytes() > kMostInner;
+  const bool is_large = data->bytes() > kMostInner;
   const stream::Recipe* const key = data.get();
-  if (is_outer)
+  if (is_large)
     if (const auto known = model.large.find(key); known != model.large.end()) return known->second;
   onnx::Tensor tensor;
   tensor.name = unique(std::string(hint));
   tensor.dtype = data->dtype;
   tensor.dims = data->dims;
   tensor.data = std::move(data);
-  std::vector<onnx::Tensor>& list = (is_outer ? model.main : out).initializers;
+  std::vector<onnx::Tensor>& list = (is_large ? model.main : out).initializers;
   list.push_back(std::move(tensor));
-  if (is_outer) model.large.emplace(key, list.back().name);
+  if (is_large) model.large.emplace(key, list.back().name);
   return list.back().name;
 }
 

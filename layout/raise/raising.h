@@ -45,7 +45,7 @@ struct RaisedModel {
   int64_t opset;
   std::set<std::string> taken = {""};  // names: a graph sees those of the graphs around it
   size_t fresh = 0;
-  std::map<const stream::Recipe*, std::string> large = {};  // constants of inner graphs, which are in the main one
+  std::map<const stream::Recipe*, std::string> large = {};  // constants of all graphs, which are in the main one
 };
 
 // Names of ONNX tensors, initializers and nodes of one graph.

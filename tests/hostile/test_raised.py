@@ -2,6 +2,7 @@
 """Broken TFLite files that are converted to ONNX. What is wrong with the file alone is in test_tflite.py; here operators
 contradict their options, inputs or shapes. Each is one line with the operator and its tensors, and nothing is written."""
 
+import copy
 import struct
 
 import numpy as np
@@ -236,6 +237,78 @@ def builtin_without_a_form(m):
 @broken("unsupported", "'the_bias' is a variable")
 def variable(m):
     m.subgraphs[0].tensors[2].isVariable, m.subgraphs[0].tensors[2].buffer = True, 0
+
+
+def call(m, table, inputs=(3,), kind=schema.TensorType.FLOAT32, ports=((0,), (0,)), **fields):
+    """The second operator calls subgraph 1, whose ports are `ports` of one tensor a[2,4]."""
+    made = schema.SubGraphT()
+    made.name, made.tensors, made.operators = "called", [tensor("a", (2, 4), 0, kind)], []
+    made.inputs, made.outputs = [list(port) for port in ports]
+    m.subgraphs.append(made)
+    second(m, getattr(B, table.removesuffix("Options").upper()), inputs, (2, 4), table, **fields)
+
+
+@broken("malformed", "1: y", "WHILE", "the condition is no bool")
+def condition_that_is_no_bool(m):
+    call(m, "WhileOptions", condSubgraphIndex=1, bodySubgraphIndex=2)
+    other = copy.deepcopy(m.subgraphs[0])
+    other.inputs, other.outputs, other.operators = [3], [4], [operator(2, (3,), (4,))]
+    m.operatorCodes.append(opcode(B.ABS))
+    m.subgraphs.append(other)
+
+
+@broken("unsupported", "1: y", "WHILE", "the body changes no value")
+def loop_that_changes_nothing(m):
+    call(m, "WhileOptions", condSubgraphIndex=1, bodySubgraphIndex=1)
+
+
+@broken("malformed", "1: y", "subgraph 1 has 0 inputs and 1 outputs in place of 1 and 1")
+def loop_with_other_ports(m):
+    call(m, "WhileOptions", ports=((), (0,)), condSubgraphIndex=1, bodySubgraphIndex=1)
+    m.subgraphs[1].tensors[0].buffer = 2
+    m.subgraphs[1].tensors[0].shape = [4]
+
+
+@broken("malformed", "1: y", "IF", "the condition is no bool")
+def branch_by_a_number(m):
+    call(m, "IfOptions", inputs=(3, 3), thenSubgraphIndex=1, elseSubgraphIndex=1)
+
+
+@broken("unsupported", "1: y", "WHILE", "differs in type or rank from 'a'")
+def loop_over_another_type(m):
+    call(m, "WhileOptions", kind=schema.TensorType.INT32, condSubgraphIndex=1, bodySubgraphIndex=1)
+    m.subgraphs[1].outputs = [1]
+    m.subgraphs[1].tensors.append(tensor("b", (2, 4), 0, schema.TensorType.INT32))
+    m.subgraphs[1].operators = [operator(2, (0,), (1,))]
+    m.operatorCodes.append(opcode(B.ABS))
+
+
+@broken("unsupported", "1: y", "READ_VARIABLE", "no VAR_HANDLE")
+def variable_without_a_handle(m):
+    second(m, B.READ_VARIABLE, (3,), (2, 4))
+
+
+def test_calls_that_expand_without_end(tmp_path):
+    """Each of 12 subgraphs calls the next one nine times: 9 ** 12 operators."""
+    model = good_tflite()
+    model.operatorCodes.append(opcode(B.STABLEHLO_COMPOSITE))
+    last = 12
+    for number in range(1, last + 1):
+        graph = schema.SubGraphT()
+        graph.name, graph.inputs, graph.outputs = f"g{number}", [0], [9]
+        graph.tensors = [tensor(f"v{i}", (2, 4)) for i in range(10)]
+        graph.operators = [operator(2 if number < last else 1, (i,), (i + 1,)) for i in range(9)]
+        model.subgraphs.append(graph)
+    model.subgraphs[0].operators[1].opcodeIndex = 2
+    for number, graph in enumerate(model.subgraphs):
+        for made in graph.operators:
+            if made.opcodeIndex == 2:
+                made.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
+                made.builtinOptions2 = schema.StableHLOCompositeOptionsT()
+                made.builtinOptions2.decompositionSubgraphIndex = number + 1
+    path = tmp_path / "m.tflite"
+    path.write_bytes(pack(model))
+    refuse_to_raise(path, "unsupported", ("expand to more than",))
 
 
 @broken("unsupported", "'the_weights'", "sparse")

@@ -28,6 +28,34 @@ def inputs_for(details, seed=0):
     return out
 
 
+def runs_of_litert(path, values):
+    """The outputs of each run in turn, on one interpreter: variables keep their values."""
+    interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    interpreter.allocate_tensors()
+    out = []
+    for inputs in values:
+        for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+        out.append({d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()})
+    return out
+
+
+def runs_of_onnx(path, values, states):
+    """The same; `states` names the input of each output that holds a state. The first run takes the defaults."""
+    session = onnxruntime.InferenceSession(str(path))
+    defaults = [port.name for port in session.get_overridable_initializers()]
+    assert sorted(defaults) == sorted(states.values()), defaults
+    names = [port.name for port in session.get_inputs()]
+    outputs = [port.name for port in session.get_outputs()]
+    out, kept = [], {}
+    for inputs in values:
+        made = dict(zip(outputs, session.run(None, dict(zip(names, inputs, strict=True)) | kept), strict=True))
+        kept = {states[name]: made.pop(name) for name in states}
+        out.append(made)
+    return out
+
+
 def run_litert(path, values=None):
     interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     interpreter.allocate_tensors()

@@ -19,6 +19,7 @@ JUDGED = [
     "coral__mobilenet_v1_0.25_128_quant",
     "coral__mobilenet_v2_1.0_224_quant",
     "coral__split_concat",
+    "dtln__model_1.9332b9",
     "dtln__model_2",
     "litert__attn_vec_einsum",
     "litert__group_norm_2_groups_op",

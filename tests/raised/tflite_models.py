@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small TFLite models of one or a few operators, made with the classes that ai-edge-litert ships."""
 
+import contextlib
+
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -14,6 +16,7 @@ TYPES = {
     "i32": (schema.TensorType.INT32, np.int32),
     "i64": (schema.TensorType.INT64, np.int64),
     "bool": (schema.TensorType.BOOL, np.bool_),
+    "resource": (schema.TensorType.RESOURCE, None),
 }
 
 
@@ -24,10 +27,25 @@ class Model:
         self.model = schema.ModelT()
         self.model.version, self.model.operatorCodes = 3, []
         self.model.buffers = [schema.BufferT()]
-        self.graph = schema.SubGraphT()
-        self.graph.name, self.graph.tensors, self.graph.operators = "main", [], []
-        self.graph.inputs, self.graph.outputs = [], []
-        self.model.subgraphs = [self.graph]
+        self.model.subgraphs = []
+        self.graph = self.new_graph("main")
+
+    def new_graph(self, name):
+        graph = schema.SubGraphT()
+        graph.name, graph.tensors, graph.operators, graph.inputs, graph.outputs = name, [], [], [], []
+        self.model.subgraphs.append(graph)
+        return graph
+
+    @contextlib.contextmanager
+    def subgraph(self):
+        """Inside of it, tensors and operators belong to another subgraph, whose index it gives."""
+        outer = self.graph
+        self.graph = self.new_graph(f"subgraph{len(self.model.subgraphs)}")
+        yield len(self.model.subgraphs) - 1
+        self.graph = outer
+
+    def outputs(self, tensors):
+        self.graph.outputs = list(tensors)
 
     def tensor(self, name, shape, kind, scale=None, zero=0, axis=0, buffer=0):
         made = schema.TensorT()
@@ -42,7 +60,8 @@ class Model:
         return len(self.graph.tensors) - 1
 
     def input(self, shape, kind="f32", **quantization):
-        index = self.tensor(f"x{len(self.graph.inputs)}", shape, kind, **quantization)
+        prefix = "x" if self.graph is self.model.subgraphs[0] else f"{self.graph.name}_x"
+        index = self.tensor(f"{prefix}{len(self.graph.inputs)}", shape, kind, **quantization)
         self.graph.inputs.append(index)
         return index
 
@@ -70,16 +89,19 @@ class Model:
         ]
         if options:
             table, fields = options
-            made.builtinOptionsType = getattr(schema.BuiltinOptions, table)
-            made.builtinOptions = getattr(schema, table + "T")()
+            filled = getattr(schema, table + "T")()
             for name, value in fields.items():
-                assert hasattr(made.builtinOptions, name), name
-                setattr(made.builtinOptions, name, value)
+                assert hasattr(filled, name), name
+                setattr(filled, name, value)
+            if hasattr(schema.BuiltinOptions, table):
+                made.builtinOptionsType, made.builtinOptions = getattr(schema.BuiltinOptions, table), filled
+            else:
+                made.builtinOptions2Type, made.builtinOptions2 = getattr(schema.BuiltinOptions2, table), filled
         self.graph.operators.append(made)
         return made.outputs[0] if outputs == 1 else list(made.outputs)
 
     def write(self, path, outputs):
-        self.graph.outputs = list(outputs)
+        self.outputs(outputs)
         builder = flatbuffers.Builder(1024)
         builder.Finish(self.model.Pack(builder), b"TFL3")
         path.write_bytes(bytes(builder.Output()))
