@@ -18,6 +18,7 @@
 #include "layout/lower/lower_graph.h"
 #include "layout/merge_equal.h"
 #include "layout/quantize/border_types.h"
+#include "layout/quantize/place_grids.h"
 #include "layout/quantize/quantize.h"
 #include "layout/settle/pin_layouts.h"
 #include "layout/settle/settle_layouts.h"
@@ -85,13 +86,24 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Settling and fusing create equal constants and transposes too.
   each(merge_equal);
   done("merge_equal_again");
+  // Floats get the grids that calibration found; then the model is a quantized one as others. What is remembered of
+  // values is by their numbers, so they keep them until float operators are known.
+  std::optional<PlacedGrids> placed;
+  if (options.calibrated) placed = place_grids(*core_model.graphs[0], *options.calibrated, options.weights.progress);
+  if (options.after_pass) options.after_pass("place_grids", core_model);
+  const PlacedGrids* of_main = placed ? &*placed : nullptr;
   // Integers are computed in integer kernels: after layouts are settled and activations are fused, so that kernels and
   // their operands are known.
-  each([&](core::Graph& graph) { quantize(graph, &graph == core_model.graphs[0].get(), result.integers); });
+  each([&](core::Graph& graph) {
+    const bool is_main = &graph == core_model.graphs[0].get();
+    quantize(graph, is_main, result.integers, is_main ? of_main : nullptr);
+  });
   if (options.border) set_border_types(*core_model.graphs[0], *options.border);
   if (options.require_integer)
     each([&](core::Graph& graph) {
-      for (stream::Unsupported& refused : float_operators(graph)) result.refused.push_back(std::move(refused));
+      for (stream::Unsupported& refused :
+           float_operators(graph, &graph == core_model.graphs[0].get() ? of_main : nullptr))
+        result.refused.push_back(std::move(refused));
     });
   if (!result.refused.empty()) return result;
   done("quantize");

@@ -13,6 +13,7 @@
 #include "layout/core/graph.h"
 #include "layout/core/integer_report.h"
 #include "layout/lower/custom_operators.h"
+#include "layout/quantize/calibrated.h"
 #include "layout/weights/shrink_weights.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
@@ -26,6 +27,7 @@ struct ConvertOptions {
   WeightOptions weights;                       // --weights
   std::optional<core::DType> border;           // --io: i8, u8 or f32 inputs and outputs of a quantized model
   bool require_integer = false;                // --require-integer: refuse every op that is computed in floats
+  std::optional<Calibrated> calibrated;        // --quantize, --ranges; checked against the model
   CustomChoice custom;                         // --custom-ops, --custom-ops-map
   std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty
 };

@@ -35,11 +35,11 @@ bool activation_into_producer(Rewriter& rewriter, OpId id) {
   } else if (!(fused == Activation::kRelu6 && wanted == Activation::kRelu)) {
     return false;
   }
-  // The activation's output value remains, with its name.
+  // The activation's output value remains, with its name, or without one: what had the input's name is gone.
   const ValueId out = op.outputs[0];
   std::string name = rewriter.value(out).name;
   rewriter.replace(out, in);
-  if (!name.empty()) rewriter.graph.at(in).name = std::move(name);
+  rewriter.graph.at(in).name = std::move(name);
   return true;
 }
 

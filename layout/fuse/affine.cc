@@ -103,6 +103,20 @@ void set_constant(Rewriter& rewriter, OpId id, size_t slot, RecipeRef made, std:
   rewriter.set_input(id, slot, value);
 }
 
+// A value and its reshapes.
+void forget_scaled_names(Rewriter& rewriter, ValueId id) {
+  rewriter.graph.at(id).name.clear();
+  for (const OpId user : rewriter.users(id))
+    if (rewriter.op(user).kind == Kind::kReshape) forget_scaled_names(rewriter, rewriter.op(user).outputs[0]);
+}
+
+// The op's uses read its data instead, which is another value: it does not get the name.
+void bypass(Rewriter& rewriter, OpId id, const Site& site) {
+  const ValueId out = rewriter.op(id).outputs[0];
+  forget_scaled_names(rewriter, out);
+  rewriter.replace(out, site.data, rewriter.op(site.targets[0].op).origin);
+}
+
 bool scale_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, false);
   if (!site) return false;
@@ -113,7 +127,7 @@ bool scale_into_next(Rewriter& rewriter, OpId id) {
         recipe::binary(Binary::kMul, weights.constant, broadcast_along_axis(site->channels, target, weights.rank())),
         weights.name);
   }
-  rewriter.replace(rewriter.op(id).outputs[0], site->data, rewriter.op(site->targets[0].op).origin);
+  bypass(rewriter, id, *site);
   return true;
 }
 
@@ -134,7 +148,7 @@ bool shift_into_next(Rewriter& rewriter, OpId id) {
     if (has_bias) sum = recipe::binary(Binary::kAdd, rewriter.value(op.inputs[target.where.bias]).constant, sum);
     set_constant(rewriter, target.op, target.where.bias, std::move(sum), {});
   }
-  rewriter.replace(rewriter.op(id).outputs[0], site->data, rewriter.op(site->targets[0].op).origin);
+  bypass(rewriter, id, *site);
   return true;
 }
 

@@ -92,7 +92,8 @@ void remove_scale(Rewriter& rewriter, OpId id, OpId producer) {
   std::string name = rewriter.value(out).name;
   const Activation activation = core::fused_activation(op);
   rewriter.replace(out, made);
-  if (!name.empty()) rewriter.graph.at(made).name = std::move(name);
+  // Also where it has none: what had the producer's name is gone.
+  rewriter.graph.at(made).name = std::move(name);
   // An activation that is fused into this op moves to the producer.
   core::fuse_activation(rewriter.op(producer), activation);
 }
@@ -155,6 +156,18 @@ OpId weights_above(Rewriter& rewriter, ValueId id) {
   return core::has_input(op, where->bias) && !rewriter.is_constant(op.inputs[where->bias]) ? -1 : producer;
 }
 
+// The values from `data` up to the producer's result are multiplied now: they are no longer what their names say.
+void forget_names(Rewriter& rewriter, ValueId data, OpId producer) {
+  for (ValueId id = data;;) {
+    rewriter.graph.at(id).name.clear();
+    const OpId above = rewriter.producer(id);
+    if (above == producer) return;
+    const Op& op = rewriter.op(above);
+    const bool right = op.kind == Kind::kBatchMatmul && weights_above(rewriter, op.inputs[0]) < 0;
+    id = op.inputs[right ? 1 : 0];
+  }
+}
+
 bool scale_upwards(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const bool divides = op.kind == Kind::kDiv;
@@ -168,6 +181,7 @@ bool scale_upwards(Rewriter& rewriter, OpId id) {
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return false;
     const OpId producer = weights_above(rewriter, data);
     if (producer < 0) return false;
+    forget_names(rewriter, data, producer);
     const Op& target = rewriter.op(producer);
     const core::Weights& where = *core::weights_of(target.kind);
     const Binary scale = divides ? Binary::kDiv : Binary::kMul;

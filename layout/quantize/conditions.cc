@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layout/core/builtin.h"
+
 namespace lowtide::layout {
 namespace {
 
@@ -46,16 +48,16 @@ bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std
                      [&](float scale) { return within(static_cast<double>(scale) / result, kLeastSum, reason); });
 }
 
+std::optional<TensorGrid> fixed_grid(Kind kind) {
+  if (kind == Kind::kLogSoftmax) return TensorGrid{DType::kInt8, 16.0F / 256, 127};
+  if (core::builtin(kind).integers != core::Integers::kFixed8) return std::nullopt;
+  return TensorGrid{DType::kInt8, 1.0F / 256, -128};
+}
+
 bool is_fixed_grid(Kind kind, const TensorGrid& result, std::string& reason) {
-  double scale = 1.0 / 256;
-  int64_t zero = -128;
-  if (kind == Kind::kLogSoftmax) {
-    scale = 16.0 / 256;
-    zero = 127;
-  }
-  const TensorGrid fixed = *shifted({DType::kInt8, static_cast<float>(scale), zero}, result.dtype);
+  const TensorGrid fixed = *shifted(*fixed_grid(kind), result.dtype);
   const double tolerance = kind == Kind::kSoftmax ? kNearSoftmax : 0;
-  if (result.zero == fixed.zero && std::fabs(result.scale - scale) <= tolerance * scale) return true;
+  if (result.zero == fixed.zero && std::fabs(result.scale - fixed.scale) <= tolerance * fixed.scale) return true;
   reason = fmt::format("{} gives the scale {} and the zero point {} only; the model has {} and {}", kind_name(kind),
                        fixed.scale, fixed.zero, result.scale, result.zero);
   return false;

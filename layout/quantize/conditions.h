@@ -3,6 +3,7 @@
 // for others, and what neither checks is computed wrongly; docs/decisions/integer-kernels.md has the figures.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ namespace lowtide::layout {
 bool product_fits(Kind kind, float data, const std::vector<float>& weights, float result, std::string& reason);
 // Ops without weights whose kernel rescales its operands.
 bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason);
-// Kernels whose result has one scale and zero point always.
+// The grid, in i8, on which kernels of this kind give their result always; nullopt for other kinds.
+std::optional<TensorGrid> fixed_grid(Kind kind);
+// Whether the result is on that grid.
 bool is_fixed_grid(Kind kind, const TensorGrid& result, std::string& reason);
 
 }  // namespace lowtide::layout

@@ -100,10 +100,27 @@ bool touches_floats(const Graph& graph, const Op& op) {
          std::any_of(op.outputs.begin(), op.outputs.end(), is_float);
 }
 
+// Of a calibrated model, where every op is meant to be computed in integers; empty for an op that touches no floats.
+std::string reason_in_calibrated(Rewriter& rewriter, OpId id, const PlacedGrids& placed) {
+  const Op& op = rewriter.op(id);
+  if (!touches_floats(rewriter.graph, op)) return {};
+  const auto given = placed.reasons.find(op.outputs.empty() ? core::kAbsent : op.outputs[0]);
+  if (given != placed.reasons.end()) return given->second;
+  std::string reason = reason_for_floats(rewriter, id);
+  if (!reason.empty()) return reason;
+  if (core::builtin(op.kind).integers == core::Integers::kNone)
+    return "LiteRT has no exact integer kernel of " + std::string(kind_name(op.kind));
+  return "its data or its result are floats";
+}
+
+std::string reason_of(Rewriter& rewriter, OpId id, const PlacedGrids* placed) {
+  return placed == nullptr ? reason_for_floats(rewriter, id) : reason_in_calibrated(rewriter, id, *placed);
+}
+
 }  // namespace
 
-void quantize(Graph& graph, bool is_main, core::IntegerReport& report) {
-  if (!is_quantized_model(graph)) return;
+void quantize(Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed) {
+  if (placed == nullptr && !is_quantized_model(graph)) return;
   core::apply_rules(graph, rules_of);
   if (is_main) set_grids_at_borders(graph);
   core::apply_rules(graph, rules_of);
@@ -114,14 +131,15 @@ void quantize(Graph& graph, bool is_main, core::IntegerReport& report) {
   for (size_t i = 0; i < ops; ++i) {
     const Op op = graph.ops[i];
     if (is_conversion(op)) continue;
-    std::string reason = reason_for_floats(rewriter, static_cast<OpId>(i));
+    std::string reason = reason_of(rewriter, static_cast<OpId>(i), placed);
     if (!reason.empty())
       report.islands.push_back({graph.origins[op.origin], std::string(kind_name(op.kind)), std::move(reason)});
   }
+  if (placed != nullptr) restore_floats(graph, *placed);
   graph.tidy();
 }
 
-std::vector<stream::Unsupported> float_operators(Graph& graph) {
+std::vector<stream::Unsupported> float_operators(Graph& graph, const PlacedGrids* placed) {
   std::vector<stream::Unsupported> out;
   Rewriter rewriter(graph);
   auto is_among = [](const std::vector<ValueId>& ids, ValueId id) {
@@ -133,10 +151,11 @@ std::vector<stream::Unsupported> float_operators(Graph& graph) {
     if (!touches_floats(graph, op)) continue;
     if (op.kind == Kind::kQuantize && is_among(graph.inputs, op.inputs[0])) continue;
     if (op.kind == Kind::kDequantize && is_among(graph.outputs, op.outputs[0])) continue;
-    std::string reason = is_conversion(op) ? "" : reason_for_floats(rewriter, static_cast<OpId>(i));
+    std::string reason = is_conversion(op) ? "" : reason_of(rewriter, static_cast<OpId>(i), placed);
     if (reason.empty()) reason = is_conversion(op) ? "it converts for an operator in floats" : "its data are floats";
     stream::Unsupported refused("it is not computed in integers: " + reason,
-                                "leave out --require-integer, or quantize the operator in the model");
+                                placed == nullptr ? "leave out --require-integer, or quantize the operator in the model"
+                                                  : "leave out --require-integer, or write the operator in others");
     refused.add_place({.node = graph.origins[op.origin], .op = std::string(kind_name(op.kind))});
     out.push_back(std::move(refused));
   }

@@ -8,16 +8,18 @@
 
 #include "layout/core/graph.h"
 #include "layout/core/integer_report.h"
+#include "layout/quantize/place_grids.h"
 #include "stream/error.h"
 
 namespace lowtide::layout {
 
 // Run when axis orders are settled and ops are fused. `is_main`: the inputs and outputs are those of the model, and may
-// get scales. Adds to the report.
-void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report);
+// get scales. Adds to the report. `placed`, of a model that calibration quantizes: every op in floats is reported, not
+// only those whose data comes from integers, and reads its floats again.
+void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed = nullptr);
 
 // For models that must be computed in integers: every op that reads or gives floats, with the reason, but for QUANTIZE
-// of the model's inputs and DEQUANTIZE to its outputs.
-std::vector<stream::Unsupported> float_operators(core::Graph& graph);
+// of the model's inputs and DEQUANTIZE to its outputs. `placed` may be null.
+std::vector<stream::Unsupported> float_operators(core::Graph& graph, const PlacedGrids* placed = nullptr);
 
 }  // namespace lowtide::layout

@@ -18,6 +18,7 @@
 #include "layout/core/builtin.h"
 #include "layout/core/cut.h"
 #include "layout/core/orders.h"
+#include "layout/core/rewriter.h"
 #include "layout/settle/proposal.h"
 
 namespace lowtide::layout {
@@ -98,6 +99,8 @@ class ProposalCut {
     };
     for (size_t i = 0; i < op_count; ++i) {
       if (orders_.is_view(static_cast<OpId>(i))) {
+        const ValueId view = graph_.ops[i].outputs[0];
+        core::keep_name(graph_, view, stored[static_cast<size_t>(orders_.held(view).base)]);
         graph_.ops[i].kind = Kind::kDead;
         continue;
       }

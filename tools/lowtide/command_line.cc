@@ -5,8 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -15,86 +13,14 @@
 #include "bench/models.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
+#include "tools/lowtide/option_values.h"
 #include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
 namespace {
 
-// ---- What values look like ----
-
-// Bytes of "64M" or "0.5G": powers of 1024, with or without "iB" or "B" behind the letter. Nothing when it is no size,
-// or less than a byte.
-std::optional<uint64_t> bytes_of(std::string_view text) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  if (error != std::errc() || text.front() == '-') return std::nullopt;
-  std::string_view unit(rest, static_cast<size_t>(end - rest));
-  constexpr std::string_view kUnits = "KMGT";
-  const size_t power = unit.empty() ? kUnits.npos : kUnits.find(static_cast<char>(unit[0] & ~0x20));
-  if (power != kUnits.npos) {
-    number = std::ldexp(number, 10 * (static_cast<int>(power) + 1));
-    unit.remove_prefix(1);
-    if (unit.starts_with('i')) unit.remove_prefix(1);
-  }
-  if (unit == "B" || unit == "b") unit = {};
-  constexpr double kMost = 0x1p63;
-  if (!unit.empty() || !(number >= 1 && number < kMost)) return std::nullopt;
-  return static_cast<uint64_t>(number);
-}
-
-CLI::Option* size_option(CLI::Option* option) {
-  CLI::Validator to_bytes(
-      [](std::string& text) {
-        const std::optional<uint64_t> bytes = bytes_of(text);
-        if (!bytes) return fmt::format("'{}' is not a size such as 64M or 0.5G", text);
-        text = std::to_string(*bytes);
-        return std::string();
-      },
-      "");
-  return option->transform(to_bytes)->type_name("SIZE");
-}
-
-// A name that is not empty, as an unset variable of a script would make it.
-CLI::Option* file_option(CLI::Option* option) {
-  CLI::Validator not_empty([](std::string& text) { return text.empty() ? "the file name is empty" : std::string(); },
-                           "");
-  return option->check(not_empty)->type_name("FILE");
-}
-
-CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most) {
-  CLI::Validator in_range(
-      [=](std::string& text) {
-        uint64_t number = 0;
-        const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        if (error == std::errc() && rest == text.data() + text.size() && number >= least && number <= most)
-          return std::string();
-        return most == UINT64_MAX ? fmt::format("'{}' is not a whole number from {} on", text, least)
-                                  : fmt::format("'{}' is not a whole number from {} to {}", text, least, most);
-      },
-      "");
-  return option->check(in_range)->type_name("N");
-}
-
-CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& names, const std::string& type) {
-  CLI::Validator known(
-      [names](std::string& text) {
-        if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
-        return fmt::format("'{}' is not one of {}{}", text, fmt::join(names, ", "), stream::did_you_mean(text, names));
-      },
-      "");
-  known.name(fmt::format("{}", fmt::join(names, " ")));  // where described() finds them
-  return option->check(known)->type_name(type);
-}
-
-// One value each time that it is given.
-CLI::Option* repeated_option(CLI::Option* option, const std::string& type) {
-  return option->type_name(type)->allow_extra_args(false);
-}
-
-// ---- Commands ----
-
 constexpr const char* kWeightOptions = "Weights";
+constexpr const char* kQuantizeOptions = "Calibrated integers";
 constexpr const char* kCustomOptions = "Custom operators";
 constexpr const char* kResourceOptions = "Limits";
 constexpr const char* kMessageOptions = "Messages";
@@ -116,8 +42,33 @@ void add_errors_option(CLI::App& command) {
       ->group(kMessageOptions);
 }
 
+void add_quantize_options(CLI::App& command, ConversionOptions& options) {
+  choice_option(command.add_option("--quantize", options.quantize,
+                                   "int8: compute a model of floats in integers, with the ranges of --ranges; "
+                                   "int16x8: activations of 16 bits, weights of 8"),
+                {"int8", "int16x8"}, "TYPE")
+      ->group(kQuantizeOptions);
+  file_option(command.add_option("--ranges", options.ranges,
+                                 "of --quantize: the ranges of the model's tensors, written by lowtide calibrate"))
+      ->group(kQuantizeOptions);
+  command
+      .add_option("--range", options.range,
+                  "how a tensor's range is chosen from what calibration saw: mse (the default): the least error; "
+                  "minmax: all of it; percentile:P: the middle P percent of the values")
+      ->type_name("METHOD")
+      ->group(kQuantizeOptions);
+  command.add_flag("--per-tensor", options.per_tensor, "one scale for all channels of a weight, with --quantize")
+      ->group(kQuantizeOptions);
+  repeated_option(command.add_option("--keep-float", options.keep_float,
+                                     "leave nodes whose name, or whose output's name, matches in floats, with "
+                                     "--quantize (may be repeated)"),
+                  "PATTERN")
+      ->group(kQuantizeOptions);
+}
+
 // Of one model: what it takes, and what is written about it.
 void add_interface_options(CLI::App& command, ConversionOptions& options) {
+  add_quantize_options(command, options);
   command.add_option("--signature", options.signature, "name of the signature (default: serving_default)")
       ->type_name("NAME");
   repeated_option(command.add_option("--input-uint8", options.raw_images,
@@ -280,6 +231,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       "  lowtide convert model.onnx -o out/model.tflite --max-rss 64M\n"
       "  lowtide convert model.onnx --shape image=1,3,512,512 --layout image=nhwc\n"
       "  lowtide convert encoder.onnx decoder.onnx -o out/\n"
+      "  lowtide convert model.onnx --quantize int8 --ranges ranges.json\n"
       "  lowtide convert model.tflite -o model.onnx --opset 18\n"
       "  lowtide convert model.onnx.zst -o model.tflite.zst --weights int8 --report report.html");
   return command;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line as plain data: one struct of options for each command, and the function that fills one of them.
-// command_line.cc is the only file that includes CLI11.
+// Only command_line.cc and option_values.* include CLI11.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,9 @@ struct ConversionOptions {
   std::string weights = "stored";
   bool external = false, quiet = false, verbose = false;
   std::string log;                         // a file; empty: none
+  std::string quantize, ranges, range;     // "int8" or "int16x8", a file, "mse"; empty: not given
+  bool per_tensor = false;                 // one scale for all channels of a weight
+  std::vector<std::string> keep_float;     // patterns of names of nodes and of their outputs
   bool require_integer = false;            // refuse what is computed in floats
   std::string custom_ops, custom_ops_map;  // "allow=Clamp,my.ops:Clip", a file; empty: not given
   std::string border;    // the type of inputs and outputs of a quantized model; empty: as in the model

@@ -12,6 +12,7 @@
 #include "stream/error.h"
 #include "stream/onnx/reader.h"
 #include "tools/library/custom_choice.h"
+#include "tools/library/ranges_file.h"
 #include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/weight_modes.h"
 
@@ -20,6 +21,7 @@ namespace {
 
 using layout::WeightForm;
 using stream::Budget;
+using stream::DType;
 using stream::Error;
 
 layout::ConvertOptions layout_options(const ConversionOptions& options) {
@@ -52,6 +54,33 @@ onnx::Model read_within(const ConversionOptions& options, const std::filesystem:
   }
 }
 
+// --quantize and what goes with it.
+std::optional<layout::Calibrated> calibrated(const ConversionOptions& options, const layout::WeightOptions& weights) {
+  if (options.quantize.empty()) {
+    const char* given = !options.ranges.empty()       ? "--ranges"
+                        : !options.range.empty()      ? "--range"
+                        : options.per_tensor          ? "--per-tensor"
+                        : !options.keep_float.empty() ? "--keep-float"
+                                                      : nullptr;
+    if (given != nullptr) usage_error(fmt::format("{} needs --quantize int8 or int16x8", given));
+    return std::nullopt;
+  }
+  if (options.ranges.empty())
+    usage_error(fmt::format("--quantize {} needs --ranges FILE, which lowtide calibrate writes", options.quantize));
+  if (weights.form != WeightForm::kStored && weights.form != WeightForm::kFloat && weights.form != WeightForm::kHalf)
+    usage_error(fmt::format("--quantize and --weights {} exclude each other", options.weights));
+  if (!options.raw_images.empty() || !options.constants.empty())
+    usage_error(fmt::format("--quantize and {} exclude each other: calibration saw the model's own inputs",
+                            options.constants.empty() ? "--input-uint8" : "--const"));
+  const DType activations = options.quantize == "int8" ? DType::kInt8 : DType::kInt16;
+  const layout::RangeChoice choice = range_choice(options.range.empty() ? "mse" : options.range);
+  layout::Calibrated out = read_ranges(options.ranges, choice, activations);
+  out.per_tensor = options.per_tensor;
+  out.keep_float = options.keep_float;
+  out.threads = weights.threads;
+  return out;
+}
+
 }  // namespace
 
 int thread_count(const ConversionOptions& options) {
@@ -63,6 +92,7 @@ Converted convert_graph(const ConversionOptions& options, const std::filesystem:
                         const MemoryLimit& limit, Budget& budget) {
   layout::ConvertOptions layout = layout_options(options);
   layout.weights.progress = watchers.progress;
+  layout.calibrated = calibrated(options, layout.weights);
   Converted out;
   try {
     limit.allow_graph(options.input);
@@ -71,6 +101,7 @@ Converted convert_graph(const ConversionOptions& options, const std::filesystem:
       budget.set_limit(limit.graph_budget());  // it becomes smaller as the graph grows
       if (watchers.after_pass) watchers.after_pass(pass, model);
     };
+    if (layout.calibrated) layout::check_calibrated(*layout.calibrated, onnx.graph);
     edit_interface(options, layout.shapes, onnx);
     std::optional<core::ModelNotes> notes = model_notes(options, onnx);
     if (watchers.on_read) watchers.on_read(onnx);

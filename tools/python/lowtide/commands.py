@@ -172,6 +172,10 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "weights": lambda name, value: [_text(name, value)],
         "weights_include": _texts,
         "weights_exclude": _texts,
+        "quantize": lambda name, value: [_text(name, value)],
+        "ranges": lambda name, value: [_path(name, value)],
+        "range": lambda name, value: [_text(name, value)],
+        "keep_float": _texts,
         "custom_ops": lambda name, value: [_text(name, value)],
         "custom_ops_map": lambda name, value: [_path(name, value)],
         "zstd_level": lambda name, value: [_number(name, value)],
@@ -371,6 +375,11 @@ def convert(
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
     io: str | Sequence[str] | None = None,
+    quantize: str | None = None,
+    ranges: PathLike | None = None,
+    range: str | None = None,
+    per_tensor: bool = False,
+    keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,
@@ -431,6 +440,16 @@ def convert(
     io : str or sequence of str, optional
         "int8", "uint8" or "float": the type of a quantized model's inputs and outputs. "mmap" or "pread": how the
         model's files are read.
+    quantize : str, optional
+        "int8" or "int16x8": compute a model of floats in integers.
+    ranges : path, optional
+        Of `quantize`: what `calibrate` wrote.
+    range : str, optional
+        How ranges are chosen: "mse" (the default), "minmax", or "percentile:99.9".
+    per_tensor : bool
+        One scale for all channels of a weight.
+    keep_float : str or sequence of str, optional
+        Patterns of names of nodes, or of their outputs, that stay in floats.
     require_integer : bool
         Refuse a model of which an operator is computed in floats.
     custom_ops : str, optional
@@ -620,6 +639,11 @@ def check(
     external_buffers: bool = False,
     max_zstd_ratio: int | None = None,
     io: str | Sequence[str] | None = None,
+    quantize: str | None = None,
+    ranges: PathLike | None = None,
+    range: str | None = None,
+    per_tensor: bool = False,
+    keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trap: a channel of tiny weights and an ordinary bias, which trained networks have many of. At the scale of its
+// own weights the bias would not fit 32 bits, so the scale gets a lower bound.
+#include "layout/quantize/calibrated_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "layout/core/builtin.h"
+#include "layout/core/integer_constant.h"
+#include "stream/recipe/magnitude.h"
+#include "stream/recipe/recipe_reader.h"
+
+namespace lowtide::layout {
+namespace {
+
+namespace recipe = stream::recipe;
+
+constexpr double kMostWeight = 127;       // of i8, symmetric
+constexpr double kMostBias = 0x1p30;      // of i32, with a bit to spare
+constexpr double kLeastFactor = 0x1p-24;  // from sums to the result: less would vanish anyway
+
+bool is_float_constant(const core::Value& value) { return value.is_constant() && value.dtype == DType::kFloat32; }
+
+// The model's own integers, as models of quantized weights have them, are kept.
+bool has_usable_integers(const core::Value& value, stream::Budget& budget) {
+  if (std::holds_alternative<stream::step::Fill>(value.constant->step)) return false;
+  const auto stored = core::integer_constant(value.constant, budget);
+  return stored && stored->integers->dtype == DType::kInt8 && stored->all_zero_points_are(0);
+}
+
+}  // namespace
+
+int CalibratedWeights::scale_axis(const Op& op) const {
+  const core::Weights* where = core::weights_of(op.kind);
+  return where != nullptr && !calibrated_.per_tensor ? *where->output_axis : -1;
+}
+
+bool CalibratedWeights::is_wanted(const Op& op, size_t input) const {
+  if (!core::has_input(op, input) || !is_float_constant(graph_.at(op.inputs[input]))) return false;
+  if (const core::Weights* where = core::weights_of(op.kind))
+    return input == *where->weights && !has_usable_integers(graph_.at(op.inputs[input]), graph_.budget);
+  const core::Builtin& row = core::builtin(op.kind);
+  return row.integers != core::Integers::kChosen && is_data_input(op, input);
+}
+
+void CalibratedWeights::want(OpId id) {
+  const Op& op = graph_.ops[static_cast<size_t>(id)];
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!is_wanted(op, i)) continue;
+    const stream::RecipeRef& recipe = graph_.at(op.inputs[i]).constant;
+    found_.try_emplace({recipe.get(), scale_axis(op)}, Found{recipe, {}});
+  }
+}
+
+void CalibratedWeights::measure(stream::Progress* progress) {
+  std::vector<stream::Magnitude> measured;
+  for (const auto& [key, found] : found_) measured.push_back({.input = found.recipe, .axis = key.second, .found = {}});
+  if (measured.empty()) return;
+  stream::measure(measured, graph_.budget, calibrated_.threads, progress);
+  size_t i = 0;
+  for (auto& [key, found] : found_) found.magnitudes = std::move(measured[i++].found);
+}
+
+const CalibratedWeights::Found* CalibratedWeights::found(const Op& op, size_t input) const {
+  const auto it = found_.find({graph_.at(op.inputs[input]).constant.get(), scale_axis(op)});
+  return it == found_.end() ? nullptr : &it->second;
+}
+
+std::string CalibratedWeights::reason_against(OpId id) const {
+  const Op& op = graph_.ops[static_cast<size_t>(id)];
+  if (const core::Weights* where = core::weights_of(op.kind)) {
+    if (!graph_.at(op.inputs[*where->weights]).is_constant()) return "the weights are computed at run time";
+    if (core::has_input(op, *where->bias)) {
+      const core::Value& bias = graph_.at(op.inputs[*where->bias]);
+      if (!bias.is_constant()) return "the bias is computed at run time";
+      if (!stream::is_small(*bias.constant)) return "the bias has too many elements";
+    }
+  }
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!is_wanted(op, i)) continue;
+    for (const float magnitude : found(op, i)->magnitudes)
+      if (!std::isfinite(magnitude)) return "its weights have infinite or NaN elements";
+  }
+  return {};
+}
+
+void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGrid& result) {
+  const Op op = graph_.ops[static_cast<size_t>(id)];
+  const core::Weights* where = core::weights_of(op.kind);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!is_wanted(op, i)) continue;
+    const std::vector<float>& magnitudes = found(op, i)->magnitudes;
+    if (where == nullptr) {
+      const double most = magnitudes[0];
+      const auto range = constant_range(graph_, op.inputs[i], nullptr);
+      const TensorGrid grid = grid_over(range ? *range : Interval{-most, most}, data.dtype);
+      set(id, i, {grid.scale}, {grid.zero}, grid.dtype, -1);
+      continue;
+    }
+    std::vector<double> biases;
+    if (core::has_input(op, *where->bias)) biases = *graph_.numbers(op.inputs[*where->bias]);
+    const double least =
+        std::max(kLeastFactor * result.scale / data.scale, static_cast<double>(std::numeric_limits<float>::min()));
+    std::vector<float> scale;
+    for (size_t channel = 0; channel < magnitudes.size(); ++channel) {
+      double own = std::max(magnitudes[channel] / kMostWeight, least);
+      auto make_room = [&](double bias) { own = std::max(own, std::fabs(bias) / (data.scale * kMostBias)); };
+      if (magnitudes.size() == biases.size())
+        make_room(biases[channel]);
+      else
+        std::for_each(biases.begin(), biases.end(), make_room);
+      scale.push_back(static_cast<float>(own));
+    }
+    const int axis = scale.size() == 1 ? -1 : scale_axis(op);
+    set(id, i, std::move(scale), {}, DType::kInt8, axis);
+  }
+}
+
+void CalibratedWeights::set(OpId id, size_t input, std::vector<float> scale, std::vector<int64_t> zero, DType dtype,
+                            int axis) {
+  const core::Value& value = graph_.at(graph_.ops[static_cast<size_t>(id)].inputs[input]);
+  const stream::RecipeRef before = value.constant;
+  std::string name = value.name;
+  const stream::RecipeRef after =
+      recipe::dequantize(recipe::quantize(before, dtype, scale, zero, axis), scale, zero, axis);
+  floats.emplace(after.get(), before);
+  const ValueId made = graph_.add_constant(after, std::move(name));
+  graph_.ops[static_cast<size_t>(id)].inputs[input] = made;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Float constants as integers: weights symmetric, with a scale for each channel or one, other operands with one scale
+// and zero point. Their largest magnitudes are found in one pass over their bytes; nothing else of them is kept.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "layout/quantize/known_ranges.h"
+#include "stream/progress.h"
+
+namespace lowtide::layout {
+
+class CalibratedWeights {
+ public:
+  CalibratedWeights(Graph& graph, const Calibrated& calibrated) : graph_(graph), calibrated_(calibrated) {}
+
+  // Weights and constant operands of the op are measured; does nothing for others. Call it for all ops, then measure().
+  void want(OpId op);
+  void measure(stream::Progress* progress);
+  // Why the op's constants cannot be integers; empty when they can.
+  std::string reason_against(OpId op) const;
+
+  // Makes the op's constants integers behind a DEQUANTIZE that is a step of their recipes. `data` and `result`: the
+  // grids of an op with weights; they bound the scales from below, so that the bias fits 32 bits.
+  void replace(OpId op, const TensorGrid& data, const TensorGrid& result);
+
+  // What was replaced: the floats by the new recipes.
+  std::map<const stream::Recipe*, stream::RecipeRef> floats;
+
+ private:
+  using Key = std::pair<const stream::Recipe*, int>;  // a constant and the axis of its scales; -1: one scale
+  struct Found {
+    stream::RecipeRef recipe;
+    std::vector<float> magnitudes;
+  };
+
+  int scale_axis(const Op& op) const;
+  const Found* found(const Op& op, size_t input) const;
+  bool is_wanted(const Op& op, size_t input) const;
+  void set(OpId op, size_t input, std::vector<float> scale, std::vector<int64_t> zero, DType dtype, int axis);
+
+  Graph& graph_;
+  const Calibrated& calibrated_;
+  std::map<Key, Found> found_;
+};
+
+}  // namespace lowtide::layout

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/quantize/place_grids.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "layout/core/builtin.h"
+#include "layout/quantize/calibrated_weights.h"
+#include "layout/quantize/conditions.h"
+#include "layout/quantize/known_ranges.h"
+#include "stream/error.h"
+#include "stream/printable.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Integers;
+using stream::Code;
+using stream::Error;
+
+enum class Part : uint8_t {
+  kFloat,
+  kChooses,   // gives elements of its data: in integers where its neighbours are
+  kComputes,  // in an integer kernel
+};
+
+// Sets of values that share one grid.
+class Groups {
+ public:
+  explicit Groups(size_t count) : parent_(count) { std::iota(parent_.begin(), parent_.end(), ValueId{0}); }
+  ValueId of(ValueId id) {
+    while (parent_[static_cast<size_t>(id)] != id) {
+      ValueId& up = parent_[static_cast<size_t>(id)];
+      up = parent_[static_cast<size_t>(up)];
+      id = up;
+    }
+    return id;
+  }
+  void unite(ValueId a, ValueId b) { parent_[static_cast<size_t>(of(a))] = of(b); }
+
+ private:
+  std::vector<ValueId> parent_;
+};
+
+class Placing {
+ public:
+  Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress)
+      : graph_(graph),
+        calibrated_(calibrated),
+        weights_(graph, calibrated),
+        progress_(progress),
+        parts_(graph.ops.size(), Part::kFloat),
+        groups_(graph.values.size()) {}
+
+  PlacedGrids run() {
+    refuse_quantized();
+    find_parts();
+    ranges_ = known_ranges(graph_, calibrated_);
+    leave_without_ranges();
+    find_groups();
+    choose_grids();
+    place();
+    out_.floats = std::move(weights_.floats);
+    return std::move(out_);
+  }
+
+ private:
+  struct Group {
+    bool computes = false;  // an integer kernel reads or writes a value of it
+    bool is_fixed = true;   // everything in it comes from kernels that give one grid always
+    std::optional<Interval> interval;
+    TensorGrid grid;
+  };
+
+  size_t op_count() const { return parts_.size(); }
+  Part& part(OpId id) { return parts_[static_cast<size_t>(id)]; }
+  const Op& op(OpId id) const { return graph_.ops[static_cast<size_t>(id)]; }
+
+  void refuse_quantized() const {
+    for (const Op& one : graph_.ops)
+      if (one.kind == Kind::kQuantize || one.kind == Kind::kDequantize)
+        throw Error(Code::kUsage, fmt::format("--quantize: the model is quantized already, at the node '{}'",
+                                              stream::printable(graph_.origins[one.origin])));
+  }
+
+  // ---- which ops ----
+
+  // Ops that the user wants in floats.
+  std::vector<bool> kept() const {
+    std::vector<bool> out(op_count(), false);
+    auto matches = [](const std::string& pattern, const std::string& name) {
+      return !name.empty() && fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+    };
+    for (const std::string& pattern : calibrated_.keep_float) {
+      bool any = false;
+      std::set<uint32_t> origins;
+      for (size_t i = 0; i < graph_.origins.size(); ++i)
+        if (matches(pattern, graph_.origins[i])) origins.insert(static_cast<uint32_t>(i));
+      for (const auto& [removed, into] : graph_.fused_origins)
+        if (origins.contains(removed)) origins.insert(into);
+      for (size_t i = 0; i < op_count(); ++i) {
+        const Op& one = graph_.ops[i];
+        const bool chosen =
+            origins.contains(one.origin) || std::any_of(one.outputs.begin(), one.outputs.end(), [&](ValueId id) {
+              return id != core::kAbsent && matches(pattern, graph_.at(id).name);
+            });
+        out[i] = out[i] || chosen;
+        any = any || chosen;
+      }
+      if (!any)
+        throw Error(Code::kUsage, fmt::format("--keep-float '{}' matches no node and no output of one", pattern));
+    }
+    return out;
+  }
+
+  void find_parts() {
+    const std::vector<bool> keep = kept();
+    for (size_t i = 0; i < op_count(); ++i) {
+      const auto id = static_cast<OpId>(i);
+      parts_[i] = keep[i] ? Part::kFloat : part_of_kind(id);
+      if (keep[i]) give_reason(id, "--keep-float names it");
+      if (parts_[i] == Part::kComputes) weights_.want(id);
+    }
+    weights_.measure(progress_);
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] != Part::kComputes) continue;
+      std::string reason = weights_.reason_against(static_cast<OpId>(i));
+      if (!reason.empty()) leave(static_cast<OpId>(i), std::move(reason));
+    }
+  }
+
+  Part part_of_kind(OpId id) {
+    const Op& one = op(id);
+    const core::Builtin& row = core::builtin(one.kind);
+    const DType dtype = calibrated_.activations;
+    if (row.integers == Integers::kNone || one.outputs.empty()) return Part::kFloat;
+    if (data_inputs(graph_, one).empty() || data_outputs(graph_, one).empty()) return Part::kFloat;
+    const bool of_8_bits = row.integers == Integers::kRescaled8 || row.integers == Integers::kFixed8;
+    if (of_8_bits && dtype != DType::kInt8) {
+      give_reason(id, fmt::format("the {} kernel of {} is not exact", dtype_name(dtype), kind_name(one.kind)));
+      return Part::kFloat;
+    }
+    const bool chooses = row.integers == Integers::kChosen;
+    const bool one_scale = chooses || row.integers == Integers::kOneScale;
+    if (!integer_kernel_takes(graph_, one, dtype, one_scale)) {
+      give_reason(id, fmt::format("no kernel of {} takes {} of rank {}", kind_name(one.kind), dtype_name(dtype),
+                                  graph_.at(one.outputs[0]).rank()));
+      return Part::kFloat;
+    }
+    if (!chooses) return one.outputs.size() == 1 ? Part::kComputes : Part::kFloat;
+    for (size_t i = 0; i < one.inputs.size(); ++i) {
+      if (!is_data_input(one, i) || !graph_.at(one.inputs[i]).is_constant()) continue;
+      bool all_finite = true;
+      const auto range = constant_range(graph_, one.inputs[i], &all_finite);
+      if (range && (all_finite || one.kind == Kind::kPadv2)) continue;
+      if (!range && one.kind == Kind::kPadv2) continue;
+      give_reason(id, "a constant among its data is large or not finite");
+      return Part::kFloat;
+    }
+    return Part::kChooses;
+  }
+
+  void give_reason(OpId id, std::string reason) { out_.reasons.emplace(op(id).outputs[0], std::move(reason)); }
+  void leave(OpId id, std::string reason) {
+    part(id) = Part::kFloat;
+    give_reason(id, std::move(reason));
+  }
+
+  // ---- ranges ----
+
+  bool is_known(ValueId id) const { return ranges_[static_cast<size_t>(id)].has_value(); }
+
+  // The name by which the ranges file would know it, or the tensor that its elements come from.
+  std::string name_of(ValueId id) const {
+    while (graph_.at(id).name.empty() && graph_.at(id).producer >= 0) {
+      const std::vector<ValueId> data = data_inputs(graph_, op(graph_.at(id).producer));
+      if (core::builtin(op(graph_.at(id).producer).kind).integers != Integers::kChosen || data.size() != 1) break;
+      id = data[0];
+    }
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      if (graph_.inputs[i] == id) return graph_.input_names[i];
+    return graph_.at(id).name;
+  }
+
+  void leave_without_ranges() {
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] == Part::kFloat) continue;
+      std::vector<ValueId> data = data_inputs(graph_, graph_.ops[i]);
+      const std::vector<ValueId> results = data_outputs(graph_, graph_.ops[i]);
+      data.insert(data.end(), results.begin(), results.end());
+      const auto unknown = std::find_if(data.begin(), data.end(), [&](ValueId id) { return !is_known(id); });
+      if (unknown == data.end()) continue;
+      for (const ValueId id : data)
+        if (parts_[i] == Part::kComputes && !is_known(id)) refuse_unseen(id);
+      const bool is_result = std::find(results.begin(), results.end(), *unknown) != results.end();
+      leave(static_cast<OpId>(i),
+            fmt::format("{} is a tensor that the conversion made, of which calibration has no range",
+                        is_result ? "its result" : "its data"));
+    }
+  }
+
+  void refuse_unseen(ValueId id) const {
+    const std::string name = name_of(id);
+    const bool unseen = calibrated_.unseen.contains(name);
+    if (!unseen && !calibrated_.missing.contains(name)) return;
+    throw Error(Code::kMalformed,
+                fmt::format("the tensor '{}' {}: calibrate with samples that reach it, or give --keep-float",
+                            stream::printable(name), unseen ? "had no finite value in any sample" : "has no range"),
+                {.file = calibrated_.file});
+  }
+
+  // ---- grids ----
+
+  bool shares_one_grid(size_t i) const {
+    return parts_[i] == Part::kChooses ||
+           (parts_[i] == Part::kComputes && core::builtin(graph_.ops[i].kind).integers == Integers::kOneScale);
+  }
+
+  Group& group(ValueId id) { return by_root_[groups_.of(id)]; }
+
+  void find_groups() {
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (!shares_one_grid(i)) continue;
+      const std::vector<ValueId> results = data_outputs(graph_, graph_.ops[i]);
+      for (const ValueId in : data_inputs(graph_, graph_.ops[i])) groups_.unite(in, results[0]);
+      for (const ValueId out : results) groups_.unite(out, results[0]);
+    }
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] != Part::kComputes) continue;
+      for (const ValueId in : data_inputs(graph_, graph_.ops[i])) group(in).computes = true;
+      for (const ValueId out : data_outputs(graph_, graph_.ops[i])) group(out).computes = true;
+    }
+  }
+
+  std::optional<TensorGrid> fixed_of(ValueId id) const {
+    const OpId producer = graph_.at(id).producer;
+    if (producer < 0 || static_cast<size_t>(producer) >= op_count()) return std::nullopt;
+    return parts_[static_cast<size_t>(producer)] == Part::kComputes ? fixed_grid(op(producer).kind) : std::nullopt;
+  }
+
+  void choose_grids() {
+    for (size_t v = 0; v < ranges_.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (!ranges_[v]) continue;
+      Group& own = group(id);
+      if (!own.computes) continue;
+      own.interval = own.interval ? unite(*own.interval, *ranges_[v]) : *ranges_[v];
+      const OpId producer = graph_.at(id).producer;
+      if (producer >= 0 && shares_one_grid(static_cast<size_t>(producer))) continue;
+      const auto fixed = fixed_of(id);
+      own.is_fixed = own.is_fixed && fixed && (own.grid.dtype == DType::kUndefined || own.grid == *fixed);
+      if (fixed) own.grid = *fixed;
+    }
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] != Part::kChooses) continue;
+      Group& own = group(data_outputs(graph_, graph_.ops[i])[0]);
+      for (size_t slot = 0; own.computes && slot < graph_.ops[i].inputs.size(); ++slot) {
+        const ValueId in = graph_.ops[i].inputs[slot];
+        if (!is_data_input(graph_.ops[i], slot) || !graph_.at(in).is_constant()) continue;
+        if (const auto range = constant_range(graph_, in, nullptr)) own.interval = unite(*own.interval, *range);
+      }
+    }
+    for (auto& [root, own] : by_root_)
+      if (own.computes && !own.is_fixed) own.grid = grid_over(*own.interval, calibrated_.activations);
+    for (size_t i = 0; i < op_count(); ++i)
+      if (parts_[i] == Part::kChooses && !group(data_outputs(graph_, graph_.ops[i])[0]).computes)
+        parts_[i] = Part::kFloat;
+  }
+
+  // That of the integers that the producer gives: a kernel with a fixed grid gives its own.
+  TensorGrid grid_of_result(ValueId id) {
+    const auto fixed = fixed_of(id);
+    return fixed ? *fixed : group(id).grid;
+  }
+
+  // ---- the graph ----
+
+  ValueId push(Kind kind, ValueId from, DType dtype, uint32_t origin) {
+    const core::Shape shape = graph_.at(from).shape;
+    const ValueId made = graph_.add_value(dtype, shape);
+    graph_.at(made).producer = static_cast<OpId>(graph_.ops.size());
+    graph_.ops.push_back(
+        {.kind = kind, .inputs = {from}, .outputs = {made}, .options = core::IndexOptions{dtype}, .origin = origin});
+    return made;
+  }
+
+  // The value, rounded to the grid, as floats again.
+  ValueId rounded(ValueId floats, const TensorGrid& grid, uint32_t origin, std::string name) {
+    const ValueId integers = push(Kind::kQuantize, floats, grid.dtype, origin);
+    graph_.at(integers).quantization = quantization_of(grid);
+    graph_.at(integers).name = std::move(name);
+    return push(Kind::kDequantize, integers, DType::kFloat32, origin);
+  }
+
+  void place() {
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (parts_[i] != Part::kComputes) continue;
+      const Op& one = graph_.ops[i];
+      weights_.replace(static_cast<OpId>(i), grid_of_result(data_inputs(graph_, one)[0]),
+                       grid_of_result(data_outputs(graph_, one)[0]));
+    }
+    const auto users = graph_.users();
+    for (size_t v = 0; v < ranges_.size(); ++v)
+      if (ranges_[v] && group(static_cast<ValueId>(v)).computes) place_on(static_cast<ValueId>(v), users[v]);
+    graph_.tidy();
+  }
+
+  void place_on(ValueId id, const std::vector<OpId>& users) {
+    const OpId producer = graph_.at(id).producer;
+    const bool is_integer = producer >= 0 && part(producer) != Part::kFloat;
+    auto reads_integers = [&](OpId user) { return part(user) != Part::kFloat; };
+    if (!is_integer && std::none_of(users.begin(), users.end(), reads_integers)) return;
+    const uint32_t origin = producer >= 0 ? op(producer).origin : op(users[0]).origin;
+    const TensorGrid grid = grid_of_result(id), shared = group(id).grid;
+    // The name goes to the integers: they are what the kernel gives.
+    std::string name = is_integer ? std::exchange(graph_.at(id).name, {}) : std::string();
+    const ValueId own = rounded(id, grid, origin, std::move(name));
+    ValueId other = core::kAbsent;
+    for (const OpId user : users) {
+      if (!is_integer && !reads_integers(user)) continue;
+      const bool needs_shared = grid != shared && shares_one_grid(static_cast<size_t>(user));
+      if (needs_shared && other == core::kAbsent) other = rounded(own, shared, origin, {});
+      Op& reader = graph_.ops[static_cast<size_t>(user)];
+      for (size_t i = 0; i < reader.inputs.size(); ++i)
+        if (reader.inputs[i] == id && (is_integer || is_data_input(reader, i)))
+          reader.inputs[i] = needs_shared ? other : own;
+    }
+    if (is_integer) std::replace(graph_.outputs.begin(), graph_.outputs.end(), id, own);
+  }
+
+  Graph& graph_;
+  const Calibrated& calibrated_;
+  CalibratedWeights weights_;
+  stream::Progress* progress_;
+  std::vector<Part> parts_;  // of the ops that the graph had
+  Groups groups_;
+  std::map<ValueId, Group> by_root_;
+  std::vector<std::optional<Interval>> ranges_;
+  PlacedGrids out_;
+};
+
+}  // namespace
+
+PlacedGrids place_grids(core::Graph& graph, const Calibrated& calibrated, stream::Progress* progress) {
+  graph.tidy();
+  return Placing(graph, calibrated, progress).run();
+}
+
+void restore_floats(core::Graph& graph, const PlacedGrids& placed) {
+  std::map<const stream::Recipe*, ValueId> made;
+  for (size_t i = 0; i < graph.ops.size(); ++i)
+    for (size_t slot = 0; slot < graph.ops[i].inputs.size(); ++slot) {
+      const ValueId in = graph.ops[i].inputs[slot];
+      if (in == core::kAbsent || !graph.at(in).is_constant()) continue;
+      const stream::Recipe* recipe = graph.at(in).constant.get();
+      const auto known = placed.floats.find(recipe);
+      if (known == placed.floats.end()) continue;
+      std::string name = graph.at(in).name;
+      const auto [it, is_new] = made.try_emplace(recipe, core::kAbsent);
+      if (is_new) it->second = graph.add_constant(known->second, std::move(name));
+      graph.ops[i].inputs[slot] = it->second;
+    }
+  graph.tidy();
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts QUANTIZE and DEQUANTIZE on the values of a graph of floats, on grids that calibration found, and makes its
+// weights integers. So it becomes a quantized model as others are, and quantize.h draws it into integer kernels.
+//
+//     x -- CONV_2D(W) -- y      ->      x -- Q - DQ -- CONV_2D(DQ(Q(W))) -- Q - DQ -- y
+//
+// Tensors of ops that need one scale (CONCATENATION, MAX_POOL_2D, RESHAPE, ...) get one grid, over all their ranges.
+// What no integer kernel computes stays float, and so do values between two such ops.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layout/quantize/calibrated.h"
+#include "stream/progress.h"
+
+namespace lowtide::layout {
+
+// What is to be known after integer kernels are chosen.
+struct PlacedGrids {
+  // Why ops were left in floats, by their first results.
+  std::map<ValueId, std::string> reasons;
+  // The floats behind constants that were made integers, by their recipes.
+  std::map<const stream::Recipe*, stream::RecipeRef> floats;
+};
+
+// Weights are read here once, for their largest magnitudes. Throws Error(kMalformed) with the name of a tensor that
+// calibration did not see, Error(kUsage) for a pattern of keep_float that matches nothing and for a model that is
+// quantized already.
+PlacedGrids place_grids(core::Graph& graph, const Calibrated& calibrated, stream::Progress* progress);
+
+// After quantize(): ops that are in floats nevertheless read their floats again.
+void restore_floats(core::Graph& graph, const PlacedGrids& placed);
+
+}  // namespace lowtide::layout

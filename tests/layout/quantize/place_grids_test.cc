@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// On which values grids are placed, and which. What the networks then compute is judged by running them
+// (tests/python/test_quantize.py).
+#include "layout/quantize/place_grids.h"
+
+#include <gtest/gtest.h>
+
+#include "layout/quantize/quantize.h"
+#include "stream/error.h"
+#include "tests/layout/built_graph.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::DType;
+using core::Kind;
+using core::Val;
+namespace recipe = stream::recipe;
+
+struct Calibrating : BuiltGraph {
+  Val input(core::Shape shape, const std::string& name, Interval interval) {
+    const Val x{graph.add_value(DType::kFloat32, std::move(shape), name)};
+    graph.inputs.push_back(x.id);
+    graph.input_names.push_back(name);
+    calibrated.tensors[name] = {interval, {}};
+    return x;
+  }
+  Val named(Val x, const std::string& name, Interval interval) {
+    graph.at(x.id).name = name;
+    calibrated.tensors[name] = {interval, {}};
+    return x;
+  }
+  Val weights(core::Shape shape, std::vector<float> elements) {
+    return b.constant(recipe::floats(elements, std::move(shape)));
+  }
+  // The kinds of ops after both passes.
+  std::vector<Kind> run(std::vector<Val> outputs) {
+    for (Val v : outputs) {
+      graph.outputs.push_back(v.id);
+      graph.output_names.push_back("out" + std::to_string(graph.outputs.size()));
+    }
+    const PlacedGrids placed = place_grids(graph, calibrated, nullptr);
+    quantize(graph, true, report, &placed);
+    std::vector<Kind> kinds;
+    for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
+    return kinds;
+  }
+  const core::Value& result(size_t op) { return graph.at(graph.ops[op].outputs[0]); }
+  const core::Quantization& grid(size_t op) { return *result(op).quantization; }
+  Calibrated calibrated;
+  core::IntegerReport report;
+};
+using KindList = std::vector<Kind>;
+
+TEST_F(Calibrating, AProductHasAScaleForEachChannel) {
+  const Val x = input({4, 2}, "x", {-1, 1.55});
+  const Val y =
+      named(b.fully_connected(x, weights({3, 2}, {1, -2, 0, 0, 1e-9f, 5e-9f}), weights({3}, {0.5f, 0.25f, 3.0f}), true),
+            "y", {-2.55, 0});
+  EXPECT_EQ(run({y}), (KindList{Kind::kQuantize, Kind::kFullyConnected, Kind::kDequantize}));
+  EXPECT_FLOAT_EQ(grid(0).scale[0], 0.01f);
+  EXPECT_EQ(grid(0).zero_point[0], -28);
+  EXPECT_EQ(grid(1).zero_point[0], 127);
+  EXPECT_EQ(result(1).name, "y");
+  const core::Quantization& of_weights = *graph.at(graph.ops[1].inputs[1]).quantization;
+  EXPECT_FLOAT_EQ(of_weights.scale[0], 2.0f / 127);
+  EXPECT_EQ(of_weights.axis, 0);
+  // Zeros and tiny weights: the bias fits 32 bits.
+  EXPECT_GT(of_weights.scale[1], 0);
+  EXPECT_LE(3.0 / (0.01 * of_weights.scale[2]), 0x1p30 * 1.001);
+  EXPECT_EQ(graph.at(graph.ops[1].inputs[2]).dtype, DType::kInt32);
+  EXPECT_EQ(report.operators, 1u);
+}
+
+TEST_F(Calibrating, AConcatenationGetsTheUnionOfItsRanges) {
+  const Val a = named(b.tanh(input({2, 3}, "a", {-1, 1})), "ta", {-0.5, 0.25});
+  const Val c = named(b.hard_swish(input({2, 5}, "c", {-1, 1})), "tc", {0, 2.05});
+  const Val y = b.concat({a, c}, 1);
+  EXPECT_EQ(run({y}), (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kTanh, Kind::kHardSwish, Kind::kConcatenation,
+                                Kind::kDequantize}));
+  for (const size_t op : {size_t{2}, size_t{3}, size_t{4}}) {
+    EXPECT_FLOAT_EQ(grid(op).scale[0], 0.01f);
+    EXPECT_EQ(grid(op).zero_point[0], -78);
+  }
+}
+
+TEST_F(Calibrating, AFixedScaleMeetsAnotherThroughAQuantize) {
+  const Val a = b.logistic(input({2, 3}, "a", {-1, 1}));
+  const Val c = named(b.hard_swish(input({2, 5}, "c", {-1, 1})), "tc", {-2, 2});
+  run({b.concat({a, c}, 1)});
+  EXPECT_EQ(report.rescales, 1u);
+  EXPECT_EQ(report.operators, 3u);
+  EXPECT_TRUE(report.islands.empty());
+}
+
+TEST_F(Calibrating, OnlyFixedScalesKeepTheirs) {
+  const Val a = b.logistic(input({2, 3}, "a", {-1, 1})), c = b.logistic(input({2, 5}, "c", {-3, 1}));
+  run({b.concat({a, c}, 1)});
+  EXPECT_EQ(report.rescales, 0u);
+  EXPECT_FLOAT_EQ(grid(4).scale[0], 1.0f / 256);
+}
+
+TEST_F(Calibrating, ATensorWithoutANameGetsARangeOnlyWhereItFollows) {
+  const Val x = input({2, 6}, "x", {-1, 1});
+  const Val moved = b.reshape(x, {3, 4});
+  const Val unknown = b.add(moved, moved);
+  EXPECT_EQ(run({b.tanh(moved), b.tanh(unknown)}), (KindList{Kind::kQuantize, Kind::kReshape, Kind::kDequantize,
+                                                             Kind::kAdd, Kind::kTanh, Kind::kTanh, Kind::kDequantize}));
+  ASSERT_EQ(report.islands.size(), 2u);
+  EXPECT_EQ(report.islands[0].reason,
+            "its result is a tensor that the conversion made, of which calibration has no range");
+  EXPECT_EQ(report.islands[1].reason,
+            "its data is a tensor that the conversion made, of which calibration has no range");
+}
+
+TEST_F(Calibrating, ValuesBetweenOpsInFloatsStay) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-1, 1});
+  const Val root = named(b.sqrt(x), "root", {0, 1});
+  const Val sine = named(b.sin(root), "sine", {0, 1});
+  EXPECT_EQ(run({named(b.tanh(sine), "y", {-1, 1})}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize, Kind::kSqrt, Kind::kSin, Kind::kQuantize,
+                      Kind::kTanh, Kind::kDequantize}));
+  EXPECT_EQ(report.islands.size(), 2u);
+}
+
+TEST_F(Calibrating, WhatIsKeptInFloatsReadsFloatWeights) {
+  graph.add_origin("head", 0);
+  const Val x = input({4, 2}, "x", {-1, 1});
+  b.origin = 1;
+  const Val y = named(b.fully_connected(x, weights({3, 2}, {1, 2, 3, 4, 5, 6}), {}, true), "y", {-2, 2});
+  calibrated.keep_float = {"he*"};
+  EXPECT_EQ(run({y}), (KindList{Kind::kFullyConnected}));
+  EXPECT_EQ(graph.numbers(graph.ops[0].inputs[1]), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(report.islands[0].reason, "--keep-float names it");
+}
+
+TEST_F(Calibrating, AnUnseenTensorIsNamed) {
+  const Val x = input({4, 2}, "x", {-1, 1});
+  const Val y = b.tanh(b.hard_swish(x));
+  graph.at(graph.ops[0].outputs[0]).name = "h";
+  calibrated.unseen.insert("h");
+  try {
+    run({y});
+    FAIL();
+  } catch (const stream::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'h' had no finite value in any sample"), std::string::npos);
+  }
+}
+
+TEST_F(Calibrating, SixteenBitsHaveNoZeroPoint) {
+  calibrated.activations = DType::kInt16;
+  const Val x = input({4, 2}, "x", {-1, 0.5});
+  const Val y =
+      named(b.fully_connected(x, weights({3, 2}, {1, 2, 3, 4, 5, 6}), weights({3}, {1, 2, 3}), true), "y", {0, 3});
+  EXPECT_EQ(run({y}), (KindList{Kind::kQuantize, Kind::kFullyConnected, Kind::kDequantize}));
+  EXPECT_FLOAT_EQ(grid(0).scale[0], 1.0f / 32767);
+  EXPECT_EQ(grid(1).zero_point[0], 0);
+  EXPECT_EQ(graph.at(graph.ops[1].inputs[2]).dtype, DType::kInt64);
+}
+
+}  // namespace
+}  // namespace lowtide::layout

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""convert --quantize: calibrated networks run in integers and are near ONNX Runtime's floats; wrong ranges files."""
+
+import json
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import lowtide
+from tests.python import models
+
+RNG = np.random.default_rng(11)
+
+
+def weights(*shape, spread=1.0):
+    return (spread * RNG.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+
+def net(path):
+    """Convolutions (one in groups by channel), sums, a concatenation, pools, a product and a softmax; no two alike."""
+    by_channel = np.array([1, 0.01, 4, 0, 2, 0.5, 1, 0.1], np.float32).reshape(8, 1, 1, 1)
+    tensors = {
+        "w1": weights(8, 3, 3, 3) * by_channel,
+        "b1": RNG.normal(size=8).astype(np.float32),
+        "w2": weights(8, 1, 3, 3, spread=2),
+        "b2": np.zeros(8, np.float32),
+        "w3": weights(8, 8, 1, 1),
+        "w4": weights(5, 16, 3, 3),
+        "b4": RNG.normal(size=5).astype(np.float32),
+        "w5": weights(45, 7),
+        "b5": RNG.normal(size=7).astype(np.float32),
+        "k": np.linspace(-0.5, 0.5, 8, dtype=np.float32).reshape(8, 1, 1),
+        "flat": np.array([1, 45]),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["c1"], name="conv1", pads=[1, 1, 1, 1]),
+        node("Relu", ["c1"], ["r1"]),
+        node("Conv", ["r1", "w2", "b2"], ["c2"], name="conv2", group=8, pads=[1, 1, 1, 1]),
+        node("Clip", ["c2", "zero", "six"], ["r2"]),
+        node("Conv", ["r2", "w3"], ["c3"], name="conv3"),
+        node("Add", ["c3", "r1"], ["s"], name="sum"),
+        node("Mul", ["s", "k"], ["m"], name="times"),
+        node("Concat", ["m", "r2"], ["cat"], name="cat", axis=1),
+        node("MaxPool", ["cat"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["p", "w4", "b4"], ["c4"], name="conv4", pads=[1, 1, 1, 1]),
+        node("AveragePool", ["c4"], ["a"], kernel_shape=[2, 4], strides=[2, 4]),
+        node("Reshape", ["a", "flat"], ["f"]),
+        node("Gemm", ["f", "w5", "b5"], ["g"], name="product"),
+        node("Softmax", ["g"], ["y"], name="softmax"),
+    ]
+    tensors |= {"zero": np.float32(0), "six": np.float32(6)}
+    inputs = [models.value("x", "float32", [1, 3, 12, 24])]
+    outputs = [models.value("y", "float32", [1, 7]), models.value("c4", "float32", [1, 5, 6, 12])]
+    return models.save(path, nodes, inputs, outputs, tensors)
+
+
+def sample(seed):
+    return {"x": np.random.default_rng(seed).normal(size=(1, 3, 12, 24)).astype(np.float32)}
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibrated")
+    model = net(folder / "m.onnx")
+    lowtide.calibrate(model, folder / "ranges.json", samples=[sample(i) for i in range(6)])
+    return model, folder / "ranges.json"
+
+
+def snr(model, tflite, kernels):
+    """Of the worst output, in dB; samples that calibration did not see."""
+    signal, noise = {}, {}
+    with lowtide.Runner(model) as reference, lowtide.Runner(tflite, kernels=kernels) as tested:
+        for seed in range(100, 108):
+            expected = reference.run(sample(seed))
+            for name, got in tested.run(sample(seed)).items():
+                error = expected[name].astype(np.float64) - got.reshape(expected[name].shape)
+                signal[name] = signal.get(name, 0) + np.square(expected[name]).sum()
+                noise[name] = noise.get(name, 0) + np.square(error).sum()
+    return min(10 * np.log10(signal[name] / noise[name]) for name in signal)
+
+
+@pytest.mark.parametrize("kernels", ["xnnpack", "builtin", "reference"])
+@pytest.mark.parametrize(
+    "options, least",
+    [
+        ({}, 25),
+        ({"range": "minmax"}, 25),
+        ({"range": "percentile:99.99"}, 25),
+        ({"per_tensor": True}, 18),
+    ],
+)
+def test_a_network_in_eight_bits(calibrated, tmp_path, options, least, kernels):
+    model, ranges = calibrated
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=ranges, **options)
+
+    assert done.report["integers"]["float_islands"] == []
+    found = snr(model, done.output, kernels)
+    print(options, kernels, found)
+    assert found >= least
+
+
+def test_sixteen_bits(calibrated, tmp_path):
+    model, ranges = calibrated
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int16x8", ranges=ranges)
+    assert [island["operator"] for island in done.report["integers"]["float_islands"]] == ["SOFTMAX"]
+    for kernels in ("xnnpack", "builtin", "reference"):
+        assert snr(model, done.output, kernels) >= 35, kernels
+
+
+def test_what_stays_float_has_its_floats(calibrated, tmp_path):
+    model, ranges = calibrated
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=ranges, keep_float=["conv4", "c3"])
+    islands = {island["node"]: island["reason"] for island in done.report["integers"]["float_islands"]}
+    assert islands == {"conv4": "--keep-float names it", "conv3": "--keep-float names it"}
+    assert snr(model, done.output, "xnnpack") > 24
+    everything = lowtide.convert(model, tmp_path / "f.tflite", quantize="int8", ranges=ranges, keep_float="*")
+    assert snr(model, everything.output, "xnnpack") > 100
+
+
+def test_integers_at_the_border(calibrated, tmp_path):
+    model, ranges = calibrated
+    done = lowtide.convert(
+        model, tmp_path / "m.tflite", quantize="int8", ranges=ranges, range="minmax", io="int8", require_integer=True
+    )
+    with lowtide.Runner(done.output) as runner, lowtide.Runner(model) as reference:
+        ports = [*runner.inputs.values(), *runner.outputs.values()]
+        assert [port.dtype for port in ports] == [np.int8] * 3
+        x = sample(100)["x"]
+        # Softmax has the scale 1/256; that of the input is told by the largest value of the samples.
+        scale = (max(sample(i)["x"].max() for i in range(6)) - min(sample(i)["x"].min() for i in range(6))) / 255
+        zero = np.round(-128 - min(sample(i)["x"].min() for i in range(6)) / scale)
+        y = runner.run({"x": np.clip(np.round(x / scale) + zero, -128, 127).astype(np.int8)})["y"]
+        assert np.abs((y.astype(np.int32) + 128) / 256 - reference.run({"x": x})["y"]).max() < 0.05
+
+
+def test_a_tensor_that_no_sample_reached(tmp_path):
+    model = net(tmp_path / "m.onnx")
+    nothing = {"x": np.full((1, 3, 12, 24), np.nan, np.float32)}
+    lowtide.calibrate(model, tmp_path / "r.json", samples=[nothing])
+    with pytest.raises(lowtide.Malformed, match="the tensor 'x' had no finite value in any sample"):
+        lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json")
+    assert not (tmp_path / "m.tflite").exists()
+
+
+def changed(change):
+    """A wrong file: the right one after `change`, or the text that it returns."""
+
+    def write(path, content):
+        content = json.loads(json.dumps(content))
+        text = change(content)
+        path.write_text(text if isinstance(text, str) else json.dumps(content))
+
+    return write
+
+
+def in_tensor(**fields):
+    return changed(lambda c: c["tensors"]["r1"].update(fields))
+
+
+def in_histogram(**fields):
+    return changed(lambda c: c["tensors"]["r1"]["histogram"].update(fields))
+
+
+HOSTILE = {
+    "empty": (changed(lambda c: " "), "it is no JSON"),
+    "cut": (changed(lambda c: json.dumps(c)[:-30]), "it is no JSON"),
+    "list": (changed(lambda c: "[1]"), "it is no file of lowtide calibrate"),
+    "format": (changed(lambda c: c.update(format="x")), "format: 'x' is not lowtide-ranges"),
+    "version": (changed(lambda c: c.update(version=2)), "version 2 of the format, and this program knows 1"),
+    "no version": (changed(lambda c: c.pop("version") and None), "'version' is missing"),
+    "another model": (changed(lambda c: c.update(graph="0123456789abcdef")), "those of another model"),
+    "digest": (changed(lambda c: c.update(graph="xyz")), "'xyz' is no digest"),
+    "unknown key": (changed(lambda c: c.update(sample=1)), "'sample' is not known; did you mean 'samples'"),
+    "unknown tensor": (
+        changed(lambda c: c["tensors"].update(r11=c["tensors"]["r1"])),
+        "the model computes no tensor 'r11'; did you mean 'r1'",
+    ),
+    "unknown unseen": (changed(lambda c: c["unseen"].append("nobody")), "the model computes no tensor 'nobody'"),
+    "missing tensor": (changed(lambda c: c["tensors"].pop("r1") and None), "the tensor 'r1' has no range"),
+    "least above largest": (in_tensor(min=5.5, max=2), "tensor 'r1': its least value 5.5 is above its largest, 2"),
+    "NaN": (in_tensor(min=float("nan")), "tensor 'r1': min: it is no JSON"),
+    "infinity": (changed(lambda c: json.dumps(c).replace('"max": ', '"max": 1e999, "max": ', 1)), "too large"),
+    "beyond f32": (in_tensor(max=1e300), r"tensor 'r1': max: 1e\+?300 is no number of f32"),
+    "text": (in_tensor(max="1"), "tensor 'r1': max: the text '1' is not what stands here"),
+    "null": (in_tensor(max=None), "tensor 'r1': max: null is not what stands here"),
+    "deep": (in_tensor(histogram=[[[[]]]]), "tensor 'r1': histogram: a list is not what stands here"),
+    "key of a tensor": (in_tensor(mean=1), "tensor 'r1': 'mean' is not known"),
+    "width": (in_histogram(width=0), "tensor 'r1': histogram.width: 0 is not above 0"),
+    "negative count": (in_histogram(counts=[3, -1]), "tensor 'r1': histogram.counts: -1 is no count"),
+    "no counts": (in_histogram(counts=[0]), "tensor 'r1': histogram.counts: there is no value in any bin"),
+    "many bins": (in_histogram(counts=[1] * 2049), "tensor 'r1': histogram: it has more than 2048 bins"),
+    "many values": (in_histogram(counts=[1 << 50]), "tensor 'r1': histogram.counts: .* values of 13824 elements"),
+    "overflow": (in_histogram(counts=[(1 << 64) - 1]), "values are too many"),
+    "means": (in_tensor(channel_mean=[1.0], channel_axis=-1), "tensor 'r1': channel_axis: -1 is no count"),
+    "twice": (
+        changed(lambda c: json.dumps(c).replace('"min": ', '"min": 0, "min": ', 1)),
+        "'min' is given twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_wrong_ranges_files(calibrated, tmp_path, name):
+    model, ranges = calibrated
+    write, words = HOSTILE[name]
+    write(tmp_path / "wrong.json", json.loads(ranges.read_text()))
+    with pytest.raises(lowtide.Malformed, match=words) as caught:
+        lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "wrong.json")
+    assert caught.value.file == str(tmp_path / "wrong.json") and "\n" not in str(caught.value).strip()
+    assert not (tmp_path / "m.tflite").exists()
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"quantize": "int8"}, "--quantize int8 needs --ranges FILE"),
+        ({"ranges": "r.json"}, "--ranges needs --quantize"),
+        ({"range": "mse"}, "--range needs --quantize"),
+        ({"quantize": "int9"}, "'int9' is not one of int8, int16x8"),
+        ({"quantize": "int8", "ranges": "r.json", "range": "percentile:3"}, "--range: 'percentile:3' is none of mse"),
+        ({"quantize": "int8", "ranges": "r.json", "weights": "int8"}, "--quantize and --weights int8 exclude"),
+        ({"quantize": "int8", "ranges": "r.json", "const": {"x": 1}}, "--quantize and --const exclude"),
+        ({"quantize": "int8", "ranges": "RIGHT", "keep_float": "nobody"}, "--keep-float 'nobody' matches no node"),
+    ],
+)
+def test_options_that_do_not_fit(calibrated, tmp_path, options, words):
+    model, ranges = calibrated
+    if options.get("ranges") == "RIGHT":
+        options = {**options, "ranges": ranges}
+    with pytest.raises(lowtide.Usage, match=words):
+        lowtide.convert(model, tmp_path / "m.tflite", **options)
+    assert not (tmp_path / "m.tflite").exists()

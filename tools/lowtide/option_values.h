@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of values that options take: each function checks an option's value and names its kind in help texts. For
+// command_line.cc only.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lowtide::tools {
+
+// Bytes, given as "64M" or "0.5G" (powers of 1024).
+CLI::Option* size_option(CLI::Option* option);
+// A name that is not empty, as an unset variable of a script would make it.
+CLI::Option* file_option(CLI::Option* option);
+CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most);
+CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& names, const std::string& type);
+// One value each time that it is given.
+CLI::Option* repeated_option(CLI::Option* option, const std::string& type);
+
+}  // namespace lowtide::tools
