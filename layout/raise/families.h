@@ -16,6 +16,7 @@ std::span<const RaiseRow> raised_products();     // products.cc: FULLY_CONNECTED
 std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, slices, pads, gathers
 std::span<const RaiseRow> raised_reductions();   // reductions.cc: sums, ARG_MAX, SOFTMAX, TOPK_V2
 std::span<const RaiseRow> raised_control();      // control_flow.cc: IF, WHILE
+std::span<const RaiseRow> raised_stateful();     // stateful.cc: LSTM, RNN, SVDF and their sequences
 
 // The bias of a product as numbers: integers have the scale of the data times that of the weights, whatever the file
 // says, because the kernels do not look at it. An empty name when it is absent.

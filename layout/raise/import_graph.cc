@@ -205,6 +205,7 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
   if (code == BuiltinOperator::READ_VARIABLE) return read_variable(scope, op);
   if (code == BuiltinOperator::ASSIGN_VARIABLE) return assign_variable(scope, op);
   if (code == BuiltinOperator::CALL_ONCE) return call_once(scope, op, index);
+  if (is_stateful(op.code)) return stateful(scope, op);
   if (code == BuiltinOperator::IF) return branches(scope, op, index);
   if (code == BuiltinOperator::WHILE) return loop(scope, op, index);
   for (int32_t input : op.inputs)

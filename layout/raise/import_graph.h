@@ -30,6 +30,9 @@ using core::ValueId;
 
 inline constexpr ValueId kNotMade = -2;
 
+// Whether GraphImport::stateful takes a builtin.
+bool is_stateful(int32_t code);
+
 // A subgraph that is being imported: which value each of its tensors is.
 struct SubgraphScope {
   const tfl::Subgraph& from;
@@ -189,6 +192,9 @@ class GraphImport {
   ValueId add_state(const std::string& name, const tfl::Tensor& tensor, RecipeRef initial);
 
   void assign_variable(SubgraphScope& scope, const tfl::Operator& op);
+
+  // LSTM, RNN, SVDF and their sequences (import_stateful.cc).
+  void stateful(SubgraphScope& scope, const tfl::Operator& op);
 
   // What runs once, before the first run: it may give variables their first values.
   void call_once(SubgraphScope& scope, const tfl::Operator& op, size_t index);

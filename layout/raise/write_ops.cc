@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/raise/write_ops.h"
 
+#include "layout/core/custom_operator.h"
 #include "layout/raise/table.h"
 #include "stream/error.h"
 
@@ -15,7 +16,9 @@ void add_refused(const core::Graph& graph, const core::Op& op, const Unsupported
   Unsupported refused = reason;
   const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
   const auto kind = image ? static_cast<core::Kind>(image->code) : op.kind;
-  refused.add_place({.node = graph.origins[op.origin], .op = std::string(core::kind_name(kind))});
+  const auto* custom = std::get_if<core::CustomOptions>(&op.options);
+  const std::string name = custom ? custom->described->name : std::string(core::kind_name(kind));
+  refused.add_place({.node = graph.origins[op.origin], .op = name});
   list.push_back(std::move(refused));
 }
 

@@ -288,6 +288,64 @@ def variable_without_a_handle(m):
     second(m, B.READ_VARIABLE, (3,), (2, 4))
 
 
+def svdf(m, rank=1, **change):
+    """The second operator: t[2,4], features [6,4], memory [6,5], no bias, a state [2,30]."""
+    features = constant(m, "features", np.zeros((6, 4), np.float32), schema.TensorType.FLOAT32)
+    memory = constant(m, "memory", np.zeros((6, 5), np.float32), schema.TensorType.FLOAT32)
+    m.subgraphs[0].tensors.append(tensor("state", change.get("state", (2, 30))))
+    state = len(m.subgraphs[0].tensors) - 1
+    m.subgraphs[0].tensors[state].isVariable = True
+    inputs = change.get("inputs", lambda *all: all)(3, features, memory, -1, state)
+    second(m, B.SVDF, inputs, change.get("result", (2, 6)), "SVDFOptions", rank=rank)
+    return state
+
+
+@broken("malformed", "1: y", "SVDF", "6 filters are no multiple of rank 4")
+def filters_that_are_no_multiple(m):
+    svdf(m, rank=4)
+
+
+@broken("malformed", "1: y", "6 filters are no multiple of rank 0")
+def rank_of_nothing(m):
+    svdf(m, rank=0)
+
+
+@broken("malformed", "1: y", "input 4 has the shape [2,29] in place of [2,30]")
+def state_of_another_size(m):
+    svdf(m, state=(2, 29))
+
+
+@broken("malformed", "1: y", "the batch of the data is not that of the state")
+def state_of_another_batch(m):
+    svdf(m, state=(3, 30))
+
+
+@broken("unsupported", "1: y", "its state 'state' is no variable")
+def state_that_is_no_variable(m):
+    m.subgraphs[0].tensors[svdf(m)].isVariable = False
+    m.subgraphs[0].inputs = [0, len(m.subgraphs[0].tensors) - 1]
+
+
+@broken("malformed", "1: y", "SVDF", "it needs its input 2")
+def memory_that_is_absent(m):
+    svdf(m, inputs=lambda x, features, memory, bias, state: (x, features, -1, bias, state))
+
+
+@broken("malformed", "1: y", "it has 6 inputs, more than 5")
+def svdf_with_too_many_inputs(m):
+    svdf(m, inputs=lambda *inputs: (*inputs, 3))
+
+
+@broken("malformed", "1: y", "output 'y' has shape [2,7], but the operator gives [2,6]")
+def svdf_with_another_result(m):
+    svdf(m, result=(2, 7))
+
+
+@broken("malformed", "1: y", "UNIDIRECTIONAL_SEQUENCE_LSTM", "it needs its input 18")
+def lstm_without_a_state(m):
+    second(m, B.UNIDIRECTIONAL_SEQUENCE_LSTM, (3,), (2, 4), "UnidirectionalSequenceLSTMOptions")
+
+
 def test_calls_that_expand_without_end(tmp_path):
     """Each of 12 subgraphs calls the next one nine times: 9 ** 12 operators."""
     model = good_tflite()

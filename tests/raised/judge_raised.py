@@ -11,6 +11,7 @@ from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from tests.support import converter
 
 TOLERANCE, STEPS = 1e-4, 2
+MODELS = converter.ROOT.parent / "shared/models/tflite"
 
 
 def inputs_for(details, seed=0):

@@ -65,6 +65,13 @@ class Model:
         self.graph.inputs.append(index)
         return index
 
+    def variable(self, shape, kind="f32", **quantization):
+        """Keeps its value between runs."""
+        number = len(self.graph.tensors)
+        index = self.tensor(f"s{number}", shape, kind, **quantization)
+        self.graph.tensors[index].isVariable = True
+        return index
+
     def constant(self, values, kind="f32", **quantization):
         values = np.asarray(values, TYPES[kind][1])
         buffer = schema.BufferT()

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators whose kernels keep a state between runs: their variable tensors become inputs and outputs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "layout/raise/import_graph.h"
+#include "layout/raise/import_values.h"
+#include "layout/raise/options.h"
+#include "layout/raise/stateful.h"
+#include "schemas/tflite_generated.h"
+#include "stream/error.h"
+
+namespace lowtide::layout {
+namespace {
+
+using stream::Unsupported;
+using tflite::BuiltinOperator;
+
+float real_option(const tfl::Operator& op, std::string_view name) {
+  for (const tfl::Option& option : op.options)
+    if (option.name == name)
+      if (const auto* value = std::get_if<double>(&option.value)) return static_cast<float>(*value);
+  return 0;
+}
+bool flag_option(const tfl::Operator& op, std::string_view name) {
+  for (const tfl::Option& option : op.options)
+    if (option.name == name)
+      if (const auto* value = std::get_if<bool>(&option.value)) return *value;
+  return false;
+}
+
+// The inputs of an operator with the shapes that they must have.
+class StatefulInputs {
+ public:
+  StatefulInputs(const core::Graph& graph, const std::vector<ValueId>& inputs) : graph_(graph), inputs_(inputs) {}
+  bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != kAbsent; }
+  const core::Value& at(size_t i) const {
+    if (!has(i)) malformed_model(fmt::format("it needs its input {}", i));
+    return graph_.at(inputs_[i]);
+  }
+  void expect(size_t i, const Shape& shape) const {
+    if (at(i).shape != shape)
+      malformed_model(fmt::format("input {} has the shape {} in place of {}", i, stream::to_string(at(i).shape),
+                                  stream::to_string(shape)));
+    const bool is_real = at(i).dtype == DType::kFloat32 || at(i).quantization || at(i).dtype == DType::kInt32;
+    if (!is_real) throw Unsupported(fmt::format("input {} has the type {}", i, stream::dtype_name(at(i).dtype)));
+  }
+  void expect_if_there(size_t i, const Shape& shape) const {
+    if (has(i)) expect(i, shape);
+  }
+  core::Dim extent(size_t i, size_t rank, size_t axis) const {
+    if (at(i).shape.size() != rank)
+      malformed_model(fmt::format("input {} has rank {} in place of {}", i, at(i).shape.size(), rank));
+    return at(i).shape[axis];
+  }
+
+ private:
+  const core::Graph& graph_;
+  const std::vector<ValueId>& inputs_;
+};
+
+constexpr size_t kLstmInputs = 24;
+
+// Of the integer kernel only the plain form: what the others round is not known to agree.
+void check_integer_lstm(const StatefulInputs& in, const tfl::Operator& op) {
+  if (in.at(0).dtype == DType::kFloat32) return;
+  constexpr std::array kOther = {9, 10, 11, 16, 17, 20, 21, 22, 23};
+  const bool is_plain =
+      std::none_of(kOther.begin(), kOther.end(), [&](int i) { return in.has(static_cast<size_t>(i)); });
+  if (!is_plain || !in.has(1) || in.at(0).dtype != DType::kInt8 || in.at(19).dtype != DType::kInt16 ||
+      op.intermediates.size() != 5)
+    throw Unsupported(
+        "on integers only the form with i8 data, an i16 cell, and no peephole, projection, normalization or coupled "
+        "gates is supported");
+}
+
+void check_lstm(const StatefulInputs& in, const tfl::Operator& op, size_t rank) {
+  const core::Dim inputs = in.extent(0, rank, rank - 1), cells = in.extent(2, 2, 0), outputs = in.extent(6, 2, 1);
+  for (size_t gate = 1; gate < 4; ++gate) {
+    in.expect(1 + gate, {cells, inputs});
+    in.expect(5 + gate, {cells, outputs});
+    in.expect(12 + gate, {cells});
+  }
+  if (in.has(1) != in.has(5)) malformed_model("the input gate has one of its weights only");
+  if (in.has(1)) in.expect(12, {cells});
+  in.expect_if_there(1, {cells, inputs});
+  in.expect_if_there(5, {cells, outputs});
+  for (size_t i : {9, 10, 11, 20, 21, 22, 23}) in.expect_if_there(i, {cells});
+  if (in.has(9) != (in.has(10) && in.has(1)) || in.has(10) != in.has(11))
+    malformed_model("some of the peephole weights are absent");
+  if (in.has(20) != (in.has(21) && in.has(1)) || in.has(21) != in.has(22) || in.has(21) != in.has(23))
+    malformed_model("some of the normalization's factors are absent");
+  in.expect_if_there(16, {outputs, cells});
+  in.expect_if_there(17, {outputs});
+  if (!in.has(16) && cells != outputs) malformed_model("the recurrent weights do not fit the cells");
+  if (in.has(17) && !in.has(16)) malformed_model("a projection has a bias, but no weights");
+  in.extent(18, 2, 0);
+  in.expect(18, {in.at(18).shape[0], outputs});
+  in.expect(19, {in.at(18).shape[0], cells});
+  check_integer_lstm(in, op);
+}
+
+void check_rnn(const StatefulInputs& in, size_t rank) {
+  const core::Dim inputs = in.extent(0, rank, rank - 1), units = in.extent(1, 2, 0);
+  in.expect(1, {units, inputs});
+  in.expect(2, {units, units});
+  in.expect(3, {units});
+  in.extent(4, 2, 0);
+  in.expect(4, {in.at(4).shape[0], units});
+}
+
+void check_svdf(const StatefulInputs& in, int rank) {
+  const core::Dim inputs = in.extent(0, 2, 1), filters = in.extent(1, 2, 0), memory = in.extent(2, 2, 1);
+  if (rank < 1 || filters % rank != 0)
+    malformed_model(fmt::format("{} filters are no multiple of rank {}", filters, rank));
+  in.expect(1, {filters, inputs});
+  in.expect(2, {filters, memory});
+  in.expect_if_there(3, {filters / rank});
+  in.extent(4, 2, 0);
+  in.expect(4, {in.at(4).shape[0], filters * memory});
+}
+
+struct StatefulForm {
+  const char* table;
+  size_t inputs;
+  std::vector<size_t> states;
+  bool is_sequence;
+};
+StatefulForm form_of(BuiltinOperator code) {
+  switch (code) {
+    case BuiltinOperator::LSTM:
+      return {"LSTMOptions", kLstmInputs, {18, 19}, false};
+    case BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM:
+      return {"UnidirectionalSequenceLSTMOptions", kLstmInputs, {18, 19}, true};
+    case BuiltinOperator::RNN:
+      return {"RNNOptions", 5, {4}, false};
+    case BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_RNN:
+      return {"SequenceRNNOptions", 5, {4}, true};
+    default:
+      return {"SVDFOptions", 5, {4}, false};
+  }
+}
+
+}  // namespace
+
+bool is_stateful(int32_t code) {
+  const auto builtin = static_cast<BuiltinOperator>(code);
+  return builtin == BuiltinOperator::LSTM || builtin == BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM ||
+         builtin == BuiltinOperator::RNN || builtin == BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_RNN ||
+         builtin == BuiltinOperator::SVDF;
+}
+
+void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
+  const auto code = static_cast<BuiltinOperator>(op.code);
+  const StatefulForm form = form_of(code);
+  if (op.options_table != form.table) malformed_model(fmt::format("it has no {}", form.table));
+  if (int_option(op, "kernel_type") != 0) throw Unsupported("the basic kernel of LSTM is not supported");
+  if (op.outputs.size() != 1) malformed_model("it needs one output");
+  if (op.inputs.size() > form.inputs)
+    malformed_model(fmt::format("it has {} inputs, more than {}", op.inputs.size(), form.inputs));
+  if (is_called_) throw Unsupported("a state inside of IF or WHILE is not supported");
+  // Its variables, each of which belongs to this operator alone.
+  std::vector<ValueId> inputs(op.inputs.size(), kAbsent);
+  std::vector<Variable*> held;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_state = std::find(form.states.begin(), form.states.end(), i) != form.states.end();
+    inputs[i] = is_state ? kAbsent : value(scope, op.inputs[i]);
+  }
+  for (size_t i : form.states) {
+    if (i >= op.inputs.size() || op.inputs[i] < 0) malformed_model(fmt::format("it needs its input {}", i));
+    const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.inputs[i])];
+    if (!tensor.is_variable) throw Unsupported(fmt::format("its state '{}' is no variable", tensor.name));
+    const auto [place, is_new] = variables_.try_emplace(tensor.name);
+    if (!is_new) throw Unsupported(fmt::format("the state '{}' is used by another operator", tensor.name));
+    place->second.value = inputs[i] = add_state(tensor.name, tensor, nullptr);
+    held.push_back(&place->second);
+  }
+  const auto made = std::make_shared<StatefulOperator>();
+  made->name = op.name;
+  made->activation = int_option(op, "fused_activation_function");
+  made->cell_clip = real_option(op, "cell_clip");
+  made->proj_clip = real_option(op, "proj_clip");
+  made->is_sequence = form.is_sequence;
+  made->time_major = flag_option(op, "time_major");
+  made->rank = int_option(op, "rank");
+  const StatefulInputs in(graph_, inputs);
+  const size_t rank = form.is_sequence ? 3 : 2;
+  const bool is_lstm = form.inputs == kLstmInputs;
+  is_lstm ? check_lstm(in, op, rank) : code == BuiltinOperator::SVDF ? check_svdf(in, made->rank) : check_rnn(in, rank);
+  if (!is_lstm && in.at(0).dtype != DType::kFloat32) throw Unsupported("on integers it is not supported");
+  // The batch is the state's.
+  const core::Dim batch = in.at(form.states[0]).shape[0];
+  const size_t batch_axis = form.is_sequence && made->time_major ? 1 : 0;
+  if (in.at(0).shape[batch_axis] != batch) malformed_model("the batch of the data is not that of the state");
+  if (is_lstm && in.at(0).quantization) {
+    const tfl::Tensor& hidden = scope.from.tensors[static_cast<size_t>(op.intermediates[4])];
+    if (!same_numbers(quantization_of(hidden), in.at(18).quantization))
+      throw Unsupported("the state has another scale than the result of a step");
+  }
+  Shape shape = in.at(0).shape;
+  shape.back() = code == BuiltinOperator::SVDF ? in.at(1).shape[0] / made->rank : in.at(form.states[0]).shape[1];
+  const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
+  need_numbers(tensor);
+  check_shape(shape, tensor);
+  const std::optional<core::Quantization> quantization = quantization_of(tensor);
+  if (tensor.dtype != in.at(0).dtype || quantization.has_value() != in.at(0).quantization.has_value())
+    throw Unsupported(fmt::format("output '{}' is {}, and the data is not", tensor.name, tensor.type));
+  core::Op core_op{.kind = Kind::kCustom,
+                   .inputs = inputs,
+                   .outputs = {},
+                   .options = core::CustomOptions{made},
+                   .origin = static_cast<uint32_t>(graph_.origins.size() - 1)};
+  auto add_output = [&](DType dtype, Shape dims, std::optional<core::Quantization> scales, const std::string& name) {
+    const ValueId id = graph_.add_value(dtype, std::move(dims), name);
+    graph_.at(id).quantization = std::move(scales);
+    graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
+    core_op.outputs.push_back(id);
+    return id;
+  };
+  scope.values[static_cast<size_t>(op.outputs[0])] = add_output(tensor.dtype, shape, quantization, tensor.name);
+  for (size_t i = 0; i < held.size(); ++i) {
+    const core::Value before = graph_.at(inputs[form.states[i]]);
+    held[i]->value = add_output(before.dtype, before.shape, before.quantization, {});
+    held[i]->is_assigned = true;
+  }
+  graph_.ops.push_back(std::move(core_op));
+}
+
+}  // namespace lowtide::layout

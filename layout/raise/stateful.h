@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators whose kernels keep a state between runs (LSTM, RNN, SVDF and their sequences), on their way to ONNX: a
+// CUSTOM op of the core graph, which no pass looks into. Behind the results of the file it has the new states.
+#pragma once
+
+#include <optional>
+
+#include "layout/core/custom_operator.h"
+#include "layout/core/graph.h"
+
+namespace lowtide::layout {
+
+struct StatefulOperator : core::CustomOperator {
+  int activation = 0;  // the schema's ActivationFunctionType
+  float cell_clip = 0, proj_clip = 0;
+  bool is_sequence = false;  // the data has an axis of time
+  bool time_major = false;   // it is the first axis, not the second
+  int rank = 0;              // of SVDF
+};
+
+}  // namespace lowtide::layout

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM, RNN and SVDF: states become inputs with zeros as their default, and outputs. LiteRT is the judge, over three runs
+in a row on one interpreter."""
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.raised.judge_raised import MODELS, raised, runs_of_litert, runs_of_onnx
+from tests.raised.tflite_models import Model
+from tests.support import converter
+
+RELU, RELU6, TANH = 1, 3, 4
+BATCH, TIME, INPUTS, CELLS, OUTPUTS = 2, 6, 5, 7, 4
+
+
+def numbers(seed, *shape, spread=0.6):
+    return (np.random.default_rng(seed).standard_normal(shape) * spread).astype(np.float32)
+
+
+def agrees_over_runs(path, shape, states, tolerance=1e-5):
+    """`states` is the number of states."""
+    model = raised(path)
+    names = [port.name for port in model.graph.input][1:]
+    assert len(names) == states and [port.name for port in model.graph.output][1:] == [f"{n}_out" for n in names]
+    values = [[numbers(seed, *shape, spread=2)] for seed in range(3)]
+    wanted = runs_of_litert(path, values)
+    made = runs_of_onnx(path.with_suffix(".onnx"), values, {f"{name}_out": name for name in names})
+    for run, (a, b) in enumerate(zip(wanted, made, strict=True)):
+        assert list(a) == list(b)
+        for name, expected in a.items():
+            assert expected.shape == b[name].shape and expected.dtype == b[name].dtype
+            assert np.allclose(expected, b[name], rtol=0, atol=tolerance), (run, name, np.abs(expected - b[name]).max())
+    first = runs_of_litert(path, values[1:2])[0]
+    assert not all(np.allclose(first[name], wanted[1][name]) for name in first), "the state does nothing"
+    return model
+
+
+def lstm(m, kind, shape, time_major=False, coupled=False, peephole=False, projected=False, normalized=False, **fields):
+    outputs = OUTPUTS if projected else CELLS
+    seeds = iter(range(100))
+
+    def constant(*dims, used=True, spread=0.6):
+        seed = next(seeds)
+        return m.constant(numbers(seed, *dims, spread=spread)) if used else -1
+
+    inputs = [m.input(shape)]
+    inputs += [constant(CELLS, INPUTS, used=gate > 0 or not coupled) for gate in range(4)]
+    inputs += [constant(CELLS, outputs, used=gate > 0 or not coupled) for gate in range(4)]
+    inputs += [constant(CELLS, used=peephole and not (coupled and gate == 0)) for gate in range(3)]
+    inputs += [constant(CELLS, used=gate > 0 or not coupled) for gate in range(4)]
+    inputs += [constant(outputs, CELLS, used=projected), constant(outputs, used=projected)]
+    inputs += [m.variable((BATCH, outputs)), m.variable((BATCH, CELLS))]
+    if normalized:
+        inputs += [constant(CELLS, used=gate > 0 or not coupled) for gate in range(4)]
+    table = "LSTMOptions" if kind == "LSTM" else "UnidirectionalSequenceLSTMOptions"
+    fields = {"fusedActivationFunction": TANH, "cellClip": 0.0, "projClip": 0.0} | fields
+    if time_major:
+        fields["timeMajor"] = True
+    return m.op(kind, inputs, (*shape[:-1], outputs), options=(table, fields))
+
+
+FORMS = {
+    "plain": {},
+    "clipped": {"cellClip": 0.4},
+    "time_major": {"time_major": True},
+    "coupled": {"coupled": True},
+    "peephole": {"peephole": True},
+    "projected": {"projected": True, "projClip": 0.3},
+    "normalized": {"normalized": True},
+    "relu": {"fusedActivationFunction": RELU, "cellClip": 3.0},
+    "all": {"coupled": True, "peephole": True, "projected": True, "normalized": True, "cellClip": 0.7},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_sequence_lstm(form, tmp_path):
+    m = Model()
+    shape = (TIME, BATCH, INPUTS) if "time_major" in FORMS[form] else (BATCH, TIME, INPUTS)
+    m.write(tmp_path / "m.tflite", [lstm(m, "UNIDIRECTIONAL_SEQUENCE_LSTM", shape, **FORMS[form])])
+    agrees_over_runs(tmp_path / "m.tflite", shape, 2)
+
+
+@pytest.mark.parametrize("form", ["plain", "clipped", "all"])
+def test_one_step_of_lstm(form, tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [lstm(m, "LSTM", (BATCH, INPUTS), **FORMS[form])])
+    agrees_over_runs(tmp_path / "m.tflite", (BATCH, INPUTS), 2)
+
+
+@pytest.mark.parametrize("time_major", [None, False, True])
+@pytest.mark.parametrize("activation", [TANH, RELU6])
+def test_rnn(time_major, activation, tmp_path):
+    shape = {None: (BATCH, INPUTS), False: (BATCH, TIME, INPUTS), True: (TIME, BATCH, INPUTS)}[time_major]
+    m = Model()
+    inputs = [m.input(shape), m.constant(numbers(1, CELLS, INPUTS)), m.constant(numbers(2, CELLS, CELLS, spread=0.3))]
+    inputs += [m.constant(numbers(3, CELLS)), m.variable((BATCH, CELLS))]
+    fields = {"fusedActivationFunction": activation}
+    if time_major is None:
+        kind, table = "RNN", "RNNOptions"
+    else:
+        kind, table = "UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions"
+        fields["timeMajor"] = time_major
+    m.write(tmp_path / "m.tflite", [m.op(kind, inputs, (*shape[:-1], CELLS), options=(table, fields))])
+    agrees_over_runs(tmp_path / "m.tflite", shape, 1)
+
+
+@pytest.mark.parametrize(("rank", "activation"), [(1, 0), (2, RELU)])
+def test_svdf(rank, activation, tmp_path):
+    m = Model()
+    filters, memory = 6, 8
+    inputs = [
+        m.input((BATCH, INPUTS)),
+        m.constant(numbers(1, filters, INPUTS)),
+        m.constant(numbers(2, filters, memory)),
+    ]
+    inputs += [m.constant(numbers(3, filters // rank)), m.variable((BATCH, filters * memory))]
+    options = ("SVDFOptions", {"rank": rank, "fusedActivationFunction": activation})
+    m.write(tmp_path / "m.tflite", [m.op("SVDF", inputs, (BATCH, filters // rank), options=options)])
+    agrees_over_runs(tmp_path / "m.tflite", (BATCH, INPUTS), 1)
+
+
+def test_a_sequence_is_one_scan(tmp_path):
+    m = Model()
+    shape = (BATCH, TIME, INPUTS)
+    m.write(tmp_path / "m.tflite", [lstm(m, "UNIDIRECTIONAL_SEQUENCE_LSTM", shape)])
+    kinds = [node.op_type for node in raised(tmp_path / "m.tflite").graph.node]
+    # The products of the data with the weights of the four gates stand before it.
+    assert kinds.count("Scan") == 1 and kinds.count("MatMul") == 4
+
+
+def test_an_activation_that_is_not_known_is_refused(tmp_path):
+    m = Model()
+    sign_bit = {"fusedActivationFunction": 5}
+    m.write(tmp_path / "m.tflite", [lstm(m, "UNIDIRECTIONAL_SEQUENCE_LSTM", (BATCH, TIME, INPUTS), **sign_bit)])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "its activation is not supported" in done.stderr, done
+    assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in done.stderr and not (tmp_path / "m.onnx").exists()
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason="../shared/models is absent")
+def test_integers(tmp_path):
+    """A keyword spotter with an integer LSTM of 49 steps, over three runs."""
+    (source,) = MODELS.rglob("tflm__micro_speech_lstm.tflite")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(source.read_bytes())
+    model = raised(path)
+    assert model.opset_import[0].version == 21 and onnx.TensorProto.INT16 in [
+        port.type.tensor_type.elem_type for port in model.graph.input
+    ]
+    random = np.random.default_rng(0)
+    values = [[random.integers(-128, 127, (1, 49, 257), endpoint=True).astype(np.int8)] for _ in range(3)]
+    names = [port.name for port in model.graph.input][1:]
+    made = runs_of_onnx(tmp_path / "m.onnx", values, {f"{name}_out": name for name in names})
+    for a, b in zip(runs_of_litert(path, values), made, strict=True):
+        for name, expected in a.items():
+            assert np.abs(expected.astype(int) - b[name].astype(int)).max() <= 2, (expected, b[name])
