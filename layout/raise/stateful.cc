@@ -56,8 +56,8 @@ class Step {
 std::string turned_weights(Raising& r, size_t i) {
   const Value& value = r.in(i);
   const stream::Perm perm = {1, 0};
-  const std::string turned = value.is_constant() ? r.onnx.initializer(recipe::permute(value.constant, perm), value.name)
-                                                 : r.node("Transpose", {r.stored(i)}, {attribute("perm", {1, 0})});
+  std::string turned = value.is_constant() ? r.onnx.initializer(recipe::permute(value.constant, perm), value.name)
+                                           : r.node("Transpose", {r.stored(i)}, {attribute("perm", {1, 0})});
   if (!value.quantization) return turned;
   core::Quantization scales = *value.quantization;
   if (scales.scale.size() > 1) scales.axis = 1 - scales.axis;
