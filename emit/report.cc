@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -112,6 +113,29 @@ nlohmann::ordered_json islands_values(const core::IntegerReport& integers) {
   return out;
 }
 
+// Which nodes are computed in fewer bits than the model says: one line.
+std::string narrowed_text(const std::vector<core::NarrowedNode>& nodes) {
+  std::map<std::pair<stream::DType, stream::DType>, std::pair<size_t, const core::NarrowedNode*>> kinds;
+  for (const core::NarrowedNode& node : nodes) {
+    auto& [count, first] = kinds.try_emplace({node.from, node.to}, 0, &node).first->second;
+    ++count;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [types, found] : kinds)
+    parts.push_back(fmt::format("{} node{} of {} in {} (first: {} '{}')", found.first, found.first == 1 ? "" : "s",
+                                dtype_name(types.first), dtype_name(types.second), found.second->op,
+                                stream::printable(found.second->node)));
+  return parts.empty() ? "" : fmt::format("computed in fewer bits: {}\n", fmt::join(parts, ", "));
+}
+
+nlohmann::ordered_json narrowed_values(const std::vector<core::NarrowedNode>& nodes) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const core::NarrowedNode& node : nodes)
+    out.push_back(
+        {{"node", node.node}, {"operator", node.op}, {"from", dtype_name(node.from)}, {"to", dtype_name(node.to)}});
+  return out;
+}
+
 const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }
 
 }  // namespace
@@ -137,6 +161,7 @@ std::string report_text(const Report& report) {
   if (report.shrinks) out += weights_text(report);
   out += stored_halves_text(report.weights);
   out += integers_text(report.integers);
+  out += narrowed_text(report.narrowed);
   if (!report.custom.empty())
     out += "custom operators, for which the application brings kernels:\n" + custom_text(report.custom);
   for (const std::string& note : report.notes) out += "note: " + stream::printable(note) + "\n";
@@ -181,6 +206,7 @@ nlohmann::ordered_json report_values(const Report& report) {
        {{"operators", report.integers.operators},
         {"rescales", report.integers.rescales},
         {"float_islands", islands_values(report.integers)}}},
+      {"narrowed_nodes", narrowed_values(report.narrowed)},
       {"custom_operators", custom_values(report.custom)},
       {"notes", report.notes},
       {"nodes", report.nodes},

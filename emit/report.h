@@ -9,6 +9,7 @@
 #include "emit/custom_operators.h"
 #include "emit/tflite_writer.h"
 #include "layout/core/integer_report.h"
+#include "layout/core/narrowed_node.h"
 #include "layout/core/shrunk_weights.h"
 
 namespace lowtide::emit {
@@ -16,15 +17,16 @@ namespace lowtide::emit {
 struct Report {
   std::string input, output;  // paths as given
   bool dry_run = false;
-  std::string weight_form = "stored";  // as asked for
-  bool in_place = false;               // weights were to stay where they are
-  bool shrinks = false;                // or to be stored in fewer bits
-  core::ShrunkWeights weights;         // what came of that
-  core::IntegerReport integers;        // of a quantized model
-  std::vector<CustomUse> custom;       // operators whose kernels the application brings
-  std::vector<std::string> notes;      // what was taken although the model's opset does not have it
-  uint64_t input_bytes = 0;            // the model and what it names in external files
-  uint64_t nodes = 0;                  // ONNX nodes of the main graph
+  std::string weight_form = "stored";        // as asked for
+  bool in_place = false;                     // weights were to stay where they are
+  bool shrinks = false;                      // or to be stored in fewer bits
+  core::ShrunkWeights weights;               // what came of that
+  core::IntegerReport integers;              // of a quantized model
+  std::vector<CustomUse> custom;             // operators whose kernels the application brings
+  std::vector<core::NarrowedNode> narrowed;  // nodes that are computed in fewer bits than the model says
+  std::vector<std::string> notes;            // what was taken although the model's opset does not have it
+  uint64_t input_bytes = 0;                  // the model and what it names in external files
+  uint64_t nodes = 0;                        // ONNX nodes of the main graph
   WriteResult written;
   double seconds = 0;
   uint64_t max_rss = 0;      // the limit that was asked for

@@ -17,6 +17,7 @@
 #include "layout/lower/inline_functions.h"
 #include "layout/lower/lower_graph.h"
 #include "layout/merge_equal.h"
+#include "layout/narrowed_nodes.h"
 #include "layout/quantize/border_types.h"
 #include "layout/quantize/place_grids.h"
 #include "layout/quantize/quantize.h"
@@ -116,8 +117,14 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // What kernels require: a bias, element types, ranks. Late, because the casts and reshapes that it adds between ops
   // would hide them from the passes above.
   each([&](core::Graph& graph) {
-    for (const stream::Unsupported& refused : legalise(graph)) result.refused.push_back(refused);
+    NarrowedTypes narrowed;
+    for (const stream::Unsupported& refused : legalise(graph, &narrowed)) result.refused.push_back(refused);
+    for (core::NarrowedNode& node : narrowed_nodes(core_model, graph, narrowed))
+      result.narrowed.push_back(std::move(node));
   });
+  if (options.strict_types)
+    for (stream::Unsupported& refused : refused_for_their_types(result.narrowed))
+      result.refused.push_back(std::move(refused));
   if (!result.refused.empty()) return result;
   done("legalise");
   // The types in which weights are stored: when ops, types and layouts are final, because each kernel has rules of its

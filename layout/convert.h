@@ -12,6 +12,7 @@
 
 #include "layout/core/graph.h"
 #include "layout/core/integer_report.h"
+#include "layout/core/narrowed_node.h"
 #include "layout/lower/custom_operators.h"
 #include "layout/quantize/calibrated.h"
 #include "layout/weights/shrink_weights.h"
@@ -28,6 +29,7 @@ struct ConvertOptions {
   std::optional<core::DType> border;           // --io: i8, u8 or f32 inputs and outputs of a quantized model
   bool require_integer = false;                // --require-integer: refuse every op that is computed in floats
   std::optional<Calibrated> calibrated;        // --quantize, --ranges; checked against the model
+  bool strict_types = false;                   // --strict-types: refuse every node that is computed in fewer bits
   CustomChoice custom;                         // --custom-ops, --custom-ops-map
   std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty
 };
@@ -38,7 +40,8 @@ struct ConvertResult {
   std::vector<stream::Where> not_judged;     // nodes behind those that could not be judged: their names and operators
   std::vector<std::string> notes;            // operators and attributes that are newer than the model's opset
   core::ShrunkWeights weights;
-  core::IntegerReport integers;  // of a quantized model
+  core::IntegerReport integers;              // of a quantized model
+  std::vector<core::NarrowedNode> narrowed;  // nodes that are computed in fewer bits than the model says
 };
 
 // Throws Error for a malformed model or options that do not fit it. Memory grows with the number of nodes only; the

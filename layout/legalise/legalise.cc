@@ -34,7 +34,8 @@ namespace {
 
 class Legaliser {
  public:
-  explicit Legaliser(Graph& graph) : graph_(graph), builder_(graph), rounding_(builder_) {}
+  Legaliser(Graph& graph, NarrowedTypes* narrowed)
+      : graph_(graph), builder_(graph), rounding_(builder_), narrowed_(narrowed) {}
 
   std::vector<Unsupported> run() {
     std::vector<Op> ops = std::exchange(graph_.ops, {});
@@ -119,6 +120,9 @@ class Legaliser {
     if (!type)
       throw Unsupported(fmt::format("no kernel of {} takes {}", kind_name(op.kind), dtype_name(own)),
                         "cast its inputs to float in the model");
+    const bool narrows = (own == DType::kFloat64 && type->dtype == DType::kFloat32) ||
+                         (own == DType::kInt64 && type->dtype == DType::kInt32);
+    if (narrows && narrowed_) narrowed_->emplace(op.origin, own, type->dtype);
     const core::Builtin& row = core::builtin(op.kind);
     if (type->dtype == own && row.numbers == core::Numbers::kMoved)
       if (auto narrow = known_narrow(op)) type->dtype = *narrow;
@@ -251,6 +255,7 @@ class Legaliser {
   Graph& graph_;
   core::Builder builder_;
   Rounding rounding_;
+  NarrowedTypes* narrowed_;  // may be null
   std::vector<Unsupported> refused_;
   std::map<std::tuple<ValueId, DType, Passage>, ValueId> passed_;
   std::map<ValueId, ValueId> narrow_;  // a value -> the same numbers as they were computed, in a narrower type
@@ -258,9 +263,9 @@ class Legaliser {
 
 }  // namespace
 
-std::vector<Unsupported> legalise(Graph& graph) {
+std::vector<Unsupported> legalise(Graph& graph, NarrowedTypes* narrowed) {
   add_zero_biases(graph);
-  return Legaliser(graph).run();
+  return Legaliser(graph, narrowed).run();
 }
 
 }  // namespace lowtide::layout

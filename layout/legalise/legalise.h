@@ -7,6 +7,8 @@
 // The trap: a kernel does not refuse all that it cannot do. Some types run and give wrong numbers.
 #pragma once
 
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "layout/core/graph.h"
@@ -14,11 +16,15 @@
 
 namespace lowtide::layout {
 
+// What was computed in i64 or f64 and is computed in i32 or f32 now: the op's origin, from, to.
+using NarrowedTypes = std::set<std::tuple<uint32_t, core::DType, core::DType>>;
+
 // Every op whose type or rank no kernel takes and that cannot be turned into one is returned, with its node and reason.
 //
 // Types: narrow integers are computed in i32 and cast back, which wraps as they do; u32 in i64; u64 as the bits of i64
 // where that is the same; i64 and f64, where no kernel takes them, are narrowed to i32 and f32: numbers that do not fit
-// lose their upper half or their digits. Values between two narrowed ops stay narrow.
-std::vector<stream::Unsupported> legalise(core::Graph& graph);
+// lose their upper half or their digits: these are added to `narrowed`, unless it is null. Values between two narrowed
+// ops stay narrow.
+std::vector<stream::Unsupported> legalise(core::Graph& graph, NarrowedTypes* narrowed = nullptr);
 
 }  // namespace lowtide::layout

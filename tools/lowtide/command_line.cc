@@ -137,6 +137,11 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                 "refuse a model of which an operator is computed in floats, and list those operators")
       ->group(kWeightOptions);
   command
+      .add_flag("--strict-types", options.strict_types,
+                "refuse a model of which a node is computed in fewer bits than it says (f64 in f32, i64 in i32), and "
+                "list those nodes")
+      ->group(kWeightOptions);
+  command
       .add_option("--custom-ops", options.custom_ops,
                   "allow: nodes that cannot be converted become custom operators, for which the application brings "
                   "kernels; allow=Op,domain:Op: all nodes of these operators do")

@@ -28,6 +28,7 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   layout::ConvertOptions out;
   set_interface(options, out);
   out.require_integer = options.require_integer;
+  out.strict_types = options.strict_types;
   out.custom = custom_choice(options.custom_ops, options.custom_ops_map);
   if (!options.border.empty())
     out.border = options.border == "int8"    ? stream::DType::kInt8
@@ -133,6 +134,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.notes = std::move(converted.result.notes);
     out.weights = std::move(converted.result.weights);
     out.integers = std::move(converted.result.integers);
+    out.narrowed = std::move(converted.result.narrowed);
     emit::WriteOptions write;
     write.external_buffers = options.external;
     if (weight_form(options.weights) == WeightForm::kInPlace) write.in_place = folder;

@@ -36,8 +36,9 @@ struct Planned {
   emit::Plan plan;
   core::ShrunkWeights weights;
   core::IntegerReport integers;
-  std::vector<std::string> notes;       // layout::ConvertResult::notes
-  uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
+  std::vector<core::NarrowedNode> narrowed;  // layout::ConvertResult::narrowed
+  std::vector<std::string> notes;            // layout::ConvertResult::notes
+  uint64_t input_bytes = 0, nodes = 0;       // of the ONNX model
   uint64_t budget_peak = 0;
 };
 // Reads the model and converts it to TFLite's operators, within `budget`, which outlives the result. Throws

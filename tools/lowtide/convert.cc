@@ -175,6 +175,7 @@ void convert_model(const ConvertCommand& options) {
   report.weight_form = options.weights;
   report.weights = std::move(planned.weights);
   report.integers = std::move(planned.integers);
+  report.narrowed = std::move(planned.narrowed);
   report.notes = std::move(planned.notes);
   report.threads = thread_count(options);
   report.input_bytes = planned.input_bytes;

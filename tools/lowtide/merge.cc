@@ -102,6 +102,7 @@ layout::Part convert_part(const MergeCommand& command, const std::vector<NamedMo
   report.nodes += converted.nodes;
   report.weights += converted.result.weights;
   report.integers += converted.result.integers;
+  report.narrowed.insert(report.narrowed.end(), converted.result.narrowed.begin(), converted.result.narrowed.end());
   spdlog::info("converted {} ({}): {} nodes", stream::printable(model.path), stream::printable(model.signature),
                converted.nodes);
   for (std::string& note : converted.result.notes) report.notes.push_back(model.signature + ": " + note);

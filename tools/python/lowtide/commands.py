@@ -381,6 +381,7 @@ def convert(
     per_tensor: bool = False,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    strict_types: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,
     follow_links: PathLike | None = None,
@@ -452,6 +453,8 @@ def convert(
         Patterns of names of nodes, or of their outputs, that stay in floats.
     require_integer : bool
         Refuse a model of which an operator is computed in floats.
+    strict_types : bool
+        Refuse a model of which a node is computed in fewer bits than it says: f64 in f32, or i64 in i32.
     custom_ops : str, optional
         "allow" or "allow=Op,domain:Op": nodes that become custom operators, for which the application brings kernels.
     custom_ops_map : path, optional
@@ -542,6 +545,7 @@ def merge(
     max_zstd_ratio: int | None = None,
     io: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    strict_types: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,
     follow_links: PathLike | None = None,
@@ -645,6 +649,7 @@ def check(
     per_tensor: bool = False,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    strict_types: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,
     follow_links: PathLike | None = None,
