@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 #include "stream/error.h"
 #include "stream/recipe/recipe_reader.h"
@@ -89,6 +90,16 @@ std::optional<std::vector<double>> Graph::numbers(ValueId id) {
   return stream::evaluate_doubles(at(id).constant, budget);
 }
 
+// What is only read in another order of axes keeps the name that its transposed form had.
+static void keep_names(Graph& graph, const std::vector<char>& live) {
+  for (size_t i = graph.ops.size(); i-- > 0;) {
+    const Op& op = graph.ops[i];
+    if (live[i] || op.kind != Kind::kTranspose || graph.at(op.outputs[0]).name.empty()) continue;
+    Value& source = graph.at(op.inputs[0]);
+    if (source.name.empty() && !source.is_constant()) source.name = std::exchange(graph.at(op.outputs[0]).name, {});
+  }
+}
+
 void Graph::tidy() {
   for (Value& value : values) value.producer = -1;
   for (size_t i = 0; i < ops.size(); ++i)
@@ -108,6 +119,8 @@ void Graph::tidy() {
     live[op] = 1;
     for (ValueId in : ops[op].inputs) pending.push_back(in);
   }
+
+  keep_names(*this, live);
 
   // Kahn's order, the smallest old position first. The users of op i are at [first[i], first[i + 1]) of `users_of`:
   // two arrays, because a vector for each op would be most of the time that a graph of 100,000 takes.
