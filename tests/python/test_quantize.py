@@ -101,6 +101,20 @@ def test_a_network_in_eight_bits(calibrated, tmp_path, options, least, kernels):
     assert found >= least
 
 
+def test_a_tensor_between_two_convolutions_keeps_its_range(tmp_path):
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["between"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["between", "b"], ["y"]),
+    ]
+    tensors = {"a": weights(5, 3, 3, 3), "b": weights(7, 5, 2, 2)}
+    ports = [models.value("x", "float32", [1, 3, 12, 24])], [models.value("y", "float32", [1, 7, 11, 23])]
+    model = models.save(tmp_path / "m.onnx", nodes, *ports, tensors)
+    lowtide.calibrate(model, tmp_path / "r.json", samples=[sample(i) for i in range(4)])
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json")
+    assert done.report["integers"]["float_islands"] == []
+    assert snr(model, done.output, "xnnpack") > 30
+
+
 def test_sixteen_bits(calibrated, tmp_path):
     model, ranges = calibrated
     done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int16x8", ranges=ranges)
