@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "layout/values_used.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 
@@ -25,31 +26,6 @@ using Names = std::unordered_set<std::string_view>;
 constexpr int64_t kFirstIrWithFreeInitializers = 4;
 
 [[noreturn]] void usage(const std::string& text) { throw Error(Code::kUsage, text); }
-
-void add_values_used(const onnx::Node& node, std::vector<std::string_view>& out);
-
-// What a body uses of the graphs around it.
-void add_values_captured(const onnx::Graph& body, std::vector<std::string_view>& out) {
-  Names own;
-  for (const ValueInfo& input : body.inputs) own.insert(input.name);
-  for (const onnx::Tensor& tensor : body.initializers) own.insert(tensor.name);
-  for (const onnx::SparseTensor& tensor : body.sparse_initializers) own.insert(tensor.values.name);
-  std::vector<std::string_view> used;
-  for (const onnx::Node& node : body.nodes) {
-    own.insert(node.outputs.begin(), node.outputs.end());
-    add_values_used(node, used);
-  }
-  for (const ValueInfo& output : body.outputs) used.emplace_back(output.name);
-  std::copy_if(used.begin(), used.end(), std::back_inserter(out),
-               [&](std::string_view name) { return !own.contains(name); });
-}
-
-void add_values_used(const onnx::Node& node, std::vector<std::string_view>& out) {
-  for (const std::string& name : node.inputs)
-    if (!name.empty()) out.emplace_back(name);
-  for (const onnx::Attribute& attribute : node.attributes)
-    for (const auto& body : attribute.graphs) add_values_captured(*body, out);
-}
 
 using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
 

@@ -26,36 +26,36 @@ class AttributeMap {
 
   // The value without its key.
   void write() {
-    using Type = Attribute::Type;
+    using Form = Attribute::Type;
     switch (attribute_.type) {
-      case Type::kFloat:
+      case Form::kFloat:
         return fbb_.Float(attribute_.f);
-      case Type::kInt:
+      case Form::kInt:
         return fbb_.Int(attribute_.i);
-      case Type::kString:
+      case Form::kString:
         return text(attribute_.s);
-      case Type::kFloats:
+      case Form::kFloats:
         return numbers(attribute_.floats);
-      case Type::kInts:
+      case Form::kInts:
         return numbers(attribute_.ints);
-      case Type::kStrings:
+      case Form::kStrings:
         return texts(attribute_.strings);
-      case Type::kTensor:
+      case Form::kTensor:
         return tensor(attribute_.tensors.at(0));
-      case Type::kTensors:
+      case Form::kTensors:
         return list(attribute_.tensors, [&](const onnx::Tensor& one) { tensor(one); });
-      case Type::kSparseTensor:
+      case Form::kSparseTensor:
         return sparse(attribute_.sparse.at(0));
-      case Type::kSparseTensors:
+      case Form::kSparseTensors:
         return list(attribute_.sparse, [&](const onnx::SparseTensor& one) { sparse(one); });
-      case Type::kTypeProto:
+      case Form::kTypeProto:
         return type(attribute_.types.at(0));
-      case Type::kTypeProtos:
+      case Form::kTypeProtos:
         return list(attribute_.types, [&](const onnx::ValueInfo& one) { type(one); });
-      case Type::kGraph:
-      case Type::kGraphs:
+      case Form::kGraph:
+      case Form::kGraphs:
         refuse("is a graph, which a custom operator cannot hold");
-      case Type::kUndefined:
+      case Form::kUndefined:
         break;
     }
     refuse("has no type");

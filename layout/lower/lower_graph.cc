@@ -581,8 +581,31 @@ class GraphLowering : public Surroundings {
   std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs that were lowered, or begun
 };
 
+// A symbol's formula, in a form that no symbol of another lowering has by chance: those that have no name have '#'.
+onnx::Dimension dimension_of(core::Dim dim, const core::Symbols& symbols) {
+  if (!core::is_symbol(dim)) return {dim, ""};
+  std::string formula = symbols.to_string(dim);
+  std::replace(formula.begin(), formula.end(), '#', '!');
+  return {-1, std::move(formula)};
+}
+
+ValueType type_of(core::Graph& graph, Val v) {
+  ValueType out;
+  const core::Value& value = graph.at(v.id);
+  out.is_list = value.producer >= 0 && graph.ops[static_cast<size_t>(value.producer)].kind == core::Kind::kTensorList;
+  if (out.is_list) return out;
+  out.dtype = value.dtype;
+  for (const core::Dim dim : value.shape) out.dims.push_back(dimension_of(dim, graph.symbols));
+  const bool may_be_known = !stream::is_float(value.dtype) && stream::is_static(value.shape);
+  if (!may_be_known) return out;
+  const core::Shape shape = value.shape;
+  if (const auto elements = graph.ints(v.id)) out.integers = stream::recipe::ints(*elements, out.dtype, shape);
+  return out;
+}
+
 LowerResult lower_with(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                       const CustomChoice& custom, core::Model& target, BatchChange* batch) {
+                       const CustomChoice& custom, core::Model& target, BatchChange* batch,
+                       ValueTypes* types = nullptr) {
   target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
   core::Graph& graph = *target.graphs[0];
   GraphLowering lowering(model, target, batch, custom);
@@ -620,6 +643,9 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
                               stream::did_you_mean(name, graph.input_names), stream::listed(graph.input_names)));
   lowering.lower_nodes(model.graph, scope);
   std::map<core::Dim, core::Dim> declared_extents;
+  if (types)
+    for (const auto& [name, v] : scope.names)
+      if (v && graph.at(v.id).dtype != core::DType::kUndefined) types->emplace(name, type_of(graph, v));
   for (const ValueInfo& info : model.graph.outputs) {
     Val found = scope.find(info.name);
     if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
@@ -640,9 +666,9 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
 }  // namespace
 
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        const CustomChoice& custom, core::Model& target) {
+                        const CustomChoice& custom, core::Model& target, ValueTypes* types) {
   const auto file_shapes = shapes_of_file(model, shapes);
-  if (!file_shapes) return lower_with(model, shapes, custom, target, nullptr);
+  if (!file_shapes) return lower_with(model, shapes, custom, target, nullptr, types);
   BatchChange batch;
   {
     core::Model before(target.budget);
@@ -650,7 +676,7 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
     if (!result.refused.empty()) return result;
   }
   batch.follow();
-  return lower_with(model, shapes, custom, target, &batch);
+  return lower_with(model, shapes, custom, target, &batch, types);
 }
 
 }  // namespace lowtide::layout

@@ -9,6 +9,7 @@
 
 #include "layout/core/graph.h"
 #include "layout/lower/custom_operators.h"
+#include "layout/lower/value_types.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
 
@@ -26,9 +27,9 @@ struct LowerResult {
 
 // Makes the graphs of `target`, the main one first, from `model`, whose functions must have been inlined. `shapes`
 // overrides the shapes of inputs by name: dynamic dimensions, and the batch (batch_change.h). `custom` says which nodes
-// become custom operators. Throws Error for a
+// become custom operators. `types`, if given, gets what is known of each value. Throws Error for a
 // malformed model, an input without a usable shape, an unknown name in `shapes`.
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        const CustomChoice& custom, core::Model& target);
+                        const CustomChoice& custom, core::Model& target, ValueTypes* types = nullptr);
 
 }  // namespace lowtide::layout

@@ -36,12 +36,14 @@ def script(path, body):
     return path
 
 
-@pytest.mark.parametrize("command", ["convert", "merge", "check", "inspect"])
+@pytest.mark.parametrize("command", ["convert", "merge", "check", "inspect", "extract", "partition"])
 def test_keywords_are_the_long_options(command, program):
     help_text = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
     options = set(re.findall(r"^ +(?:-\w, ?)?--([a-z][a-z0-9-]*)", help_text, re.MULTILINE))
     parameters = set(inspect.signature(getattr(lowtide, command)).parameters)
-    keywords = {name.replace("_", "-") for name in parameters - {"model", "models", "tflite", "file", "progress"}}
+    keywords = {
+        name.rstrip("_").replace("_", "-") for name in parameters - {"model", "models", "tflite", "file", "progress"}
+    }
     assert keywords == options - NOT_KEYWORDS - OF_THE_CALL
 
 
@@ -104,6 +106,21 @@ def test_the_way_back(model, tmp_path):
     assert lowtide.convert(tmp_path / "m.tflite").output == tmp_path / "m.onnx"
     with pytest.raises(lowtide.Usage, match="--custom-ops is for ONNX models"):
         lowtide.convert(tmp_path / "m.tflite", tmp_path / "other.onnx", custom_ops="allow")
+
+
+def test_extract_and_partition(model, tmp_path):
+    part = lowtide.extract(model, tmp_path / "part.onnx", to=["y"], from_=["x"])
+    assert part.read_bytes() and [value.name for value in onnx.load(part).graph.input] == ["x"]
+    done = lowtide.partition(model, tmp_path / "pieces", prefer="fewest", max_rss="64M", penalty=2.5)
+    assert [piece["file"] for piece in done.manifest["pieces"]] == ["0.tflite"] and "0  tflite" in done.listing
+    x = np.ones([n or 1 for n in lowtide.Runner(done.output).inputs["x"].shape], np.float32)
+    with lowtide.Runner(done.output) as pieces, lowtide.Runner(model) as whole:
+        np.testing.assert_allclose(pieces.run({"x": x})["y"], whole.run({"x": x})["y"], rtol=1e-5)
+    planned = lowtide.partition(model, exclude_op="MatMul", dry_run=True)
+    assert planned.output is None and "--exclude-op" in planned.listing
+    assert lowtide.partition(model).output == tmp_path / "m.pieces"
+    with pytest.raises(lowtide.Usage, match="did you mean 'MatMul'"):
+        lowtide.partition(model, tmp_path / "none", exclude_op="MatMull")
 
 
 def test_names_by_default(model):

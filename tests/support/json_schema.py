@@ -3,7 +3,15 @@
 
 import re
 
-_TYPES = {"string": str, "boolean": bool, "integer": int, "array": list, "object": dict, "number": (int, float)}
+_TYPES = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "array": list,
+    "object": dict,
+    "number": (int, float),
+    "null": type(None),
+}
 _KNOWN = {
     "$schema",
     "title",

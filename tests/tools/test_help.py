@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from tests.tools.test_command_line import run
 
-COMMANDS = ["convert", "merge", "check", "extract", "inspect", "make-model", "ops", "doctor"]
+COMMANDS = ["convert", "merge", "check", "extract", "partition", "inspect", "make-model", "ops", "doctor"]
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -14,33 +13,13 @@
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 #include "tools/lowtide/option_values.h"
+#include "tools/lowtide/partition_options.h"
 #include "tools/lowtide/weight_modes.h"
 
 namespace lowtide::tools {
 namespace {
 
-constexpr const char* kWeightOptions = "Weights";
 constexpr const char* kQuantizeOptions = "Calibrated integers";
-constexpr const char* kCustomOptions = "Custom operators";
-constexpr const char* kResourceOptions = "Limits";
-constexpr const char* kMessageOptions = "Messages";
-
-void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio) {
-  number_option(command.add_option("--max-zstd-ratio", max_ratio,
-                                   fmt::format("refuse .zst input that decompresses to more than N times its size "
-                                               "(default: {}; 0: no limit)",
-                                               stream::kMaxZstdRatio)),
-                0, UINT64_MAX)
-      ->group(kResourceOptions);
-}
-
-// What it means is found by find_messages(), which also sees command lines that cannot be parsed.
-void add_errors_option(CLI::App& command) {
-  choice_option(command.add_option_function<std::string>(
-                    "--errors", [](const std::string&) {}, "how errors are printed: text (the default) or json"),
-                {"text", "json"}, "FORM")
-      ->group(kMessageOptions);
-}
 
 void add_quantize_options(CLI::App& command, ConversionOptions& options) {
   choice_option(command.add_option("--quantize", options.quantize,
@@ -691,6 +670,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   MergeCommand merge;
   CheckCommand check;
   ExtractCommand extract;
+  PartitionCommand partition;
   InspectCommand inspect;
   MakeModelCommand make_model;
   OpsCommand ops;
@@ -700,14 +680,15 @@ Command parse_command_line(int argc, const char* const* argv) {
   CLI::App* merge_app = add_merge(app, merge);
   CLI::App* check_app = add_check(app, check);
   CLI::App* extract_app = add_extract(app, extract);
+  CLI::App* partition_app = add_partition(app, partition);
   CLI::App* inspect_app = add_inspect(app, inspect);
   CLI::App* make_model_app = add_make_model(app, make_model);
   CLI::App* ops_app = add_ops(app, ops);
   CLI::App* doctor_app = add_doctor(app, doctor);
   CLI::App* docs_app = add_generate_docs(app, docs);
   std::vector<std::string> commands;
-  for (CLI::App* command :
-       {convert_app, merge_app, check_app, extract_app, inspect_app, make_model_app, ops_app, doctor_app}) {
+  for (CLI::App* command : {convert_app, merge_app, check_app, extract_app, partition_app, inspect_app, make_model_app,
+                            ops_app, doctor_app}) {
     command->group("Commands");
     commands.push_back(command->get_name());
   }
@@ -734,6 +715,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   if (merge_app->parsed()) return merge;
   if (check_app->parsed()) return check;
   if (extract_app->parsed()) return extract;
+  if (partition_app->parsed()) return partition;
   if (inspect_app->parsed()) return inspect;
   if (ops_app->parsed()) return ops;
   if (doctor_app->parsed()) return doctor;

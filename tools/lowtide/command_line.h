@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line as plain data: one struct of options for each command, and the function that fills one of them.
-// Only command_line.cc and option_values.* include CLI11.
+// Only command_line.cc, partition_options.cc and option_values.* include CLI11.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "bench/model_spec.h"
 #include "stream/file/file.h"
 #include "stream/file/zstd_source.h"
+#include "tools/lowtide/partition_command.h"
 #include "tools/lowtide/program_description.h"
 
 namespace lowtide::tools {
@@ -113,8 +114,8 @@ struct Answer {
   std::string text;
 };
 
-using Command = std::variant<Answer, ConvertCommand, MergeCommand, CheckCommand, ExtractCommand, InspectCommand,
-                             MakeModelCommand, OpsCommand, DoctorCommand, DocsCommand>;
+using Command = std::variant<Answer, ConvertCommand, MergeCommand, CheckCommand, ExtractCommand, PartitionCommand,
+                             InspectCommand, MakeModelCommand, OpsCommand, DoctorCommand, DocsCommand>;
 
 // Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
 Command parse_command_line(int argc, const char* const* argv);

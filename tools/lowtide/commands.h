@@ -15,6 +15,7 @@ int convert_models(const ConvertCommand& command, const std::function<int()>& fa
 void merge(const MergeCommand& command);
 void check_model(const CheckCommand& command);
 void extract_model(const ExtractCommand& command);
+void partition_model(const PartitionCommand& command);
 void inspect_model(const InspectCommand& command);
 void make_test_model(const MakeModelCommand& command);
 void list_operators(const OpsCommand& command);

@@ -18,6 +18,7 @@
 #include "emit/refusal.h"
 #include "stream/error.h"
 #include "stream/file/temporary.h"
+#include "stream/file/temporary_folder.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/log.h"
 #include "tools/lowtide/messages.h"
@@ -57,6 +58,7 @@ void open_standard_streams() {
 // Ctrl-C and SIGTERM leave no temporary file.
 void interrupted(int) {
   lowtide::stream::remove_temporaries();
+  lowtide::stream::remove_temporary_folder();
   // On a terminal the cursor may be at the end of the progress bar.
   constexpr char kText[] = "\nlowtide: interrupted [interrupted]\n";
   const int skipped = isatty(STDERR_FILENO) == 1 ? 0 : 1;
@@ -67,6 +69,7 @@ void interrupted(int) {
 // `lowtide inspect FILE | head`: the reader has closed the pipe, and SIGPIPE ends the program as it does others.
 void unread(int signal) {
   lowtide::stream::remove_temporaries();
+  lowtide::stream::remove_temporary_folder();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -133,6 +136,10 @@ struct Run {
   }
   int operator()(const lowtide::tools::ExtractCommand& command) const {
     extract_model(command);
+    return 0;
+  }
+  int operator()(const lowtide::tools::PartitionCommand& command) const {
+    partition_model(command);
     return 0;
   }
   int operator()(const lowtide::tools::InspectCommand& command) const {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 
+#include "stream/file/zstd_source.h"
 #include "stream/nearest_name.h"
 
 namespace lowtide::tools {
@@ -82,6 +83,23 @@ CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& 
 
 CLI::Option* repeated_option(CLI::Option* option, const std::string& type) {
   return option->type_name(type)->allow_extra_args(false);
+}
+
+void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio) {
+  number_option(command.add_option("--max-zstd-ratio", max_ratio,
+                                   fmt::format("refuse .zst input that decompresses to more than N times its size "
+                                               "(default: {}; 0: no limit)",
+                                               stream::kMaxZstdRatio)),
+                0, UINT64_MAX)
+      ->group(kResourceOptions);
+}
+
+// What it means is found by find_messages(), which also sees command lines that cannot be parsed.
+void add_errors_option(CLI::App& command) {
+  choice_option(command.add_option_function<std::string>(
+                    "--errors", [](const std::string&) {}, "how errors are printed: text (the default) or json"),
+                {"text", "json"}, "FORM")
+      ->group(kMessageOptions);
 }
 
 }  // namespace lowtide::tools

@@ -19,4 +19,14 @@ CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& 
 // One value each time that it is given.
 CLI::Option* repeated_option(CLI::Option* option, const std::string& type);
 
+// Groups of options in help texts.
+inline constexpr const char* kWeightOptions = "Weights";
+inline constexpr const char* kCustomOptions = "Custom operators";
+inline constexpr const char* kResourceOptions = "Limits";
+inline constexpr const char* kMessageOptions = "Messages";
+
+void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio);
+// --errors. What it means is found by find_messages(), which also sees command lines that cannot be parsed.
+void add_errors_option(CLI::App& command);
+
 }  // namespace lowtide::tools

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowtide: converts ONNX models to TFLite in little memory, and runs both.
 
-`convert`, `merge`, `inspect` and `check` call the program `lowtide`, which the package carries. `Runner` runs a model in LiteRT
+`convert`, `merge`, `partition`, `extract`, `inspect` and `check` call the program `lowtide`, which the package carries. `Runner` runs a model in LiteRT
 or ONNX Runtime; `verify` compares a .tflite file with its ONNX model; `calibrate` finds the ranges of tensors. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
 
 Calling the program needs nothing but Python's own library: numpy is imported with the first use of what runs models.
@@ -31,6 +31,7 @@ from .errors import (
     Usage,
 )
 from .events import Progress
+from .parts import Partition, extract, partition
 from .program import examine, find_program
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ __all__ = [
     "Malformed",
     "NoSpace",
     "NotFound",
+    "Partition",
     "Port",
     "ProgramMissing",
     "Progress",
@@ -66,9 +68,11 @@ __all__ = [
     "check",
     "convert",
     "convert_async",
+    "extract",
     "find_program",
     "inspect",
     "merge",
+    "partition",
     "verify",
 ]
 

@@ -188,6 +188,16 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "log": lambda name, value: [_path(name, value)],
         "follow_links": lambda name, value: [_path(name, value)],
         "dump_after": lambda name, value: [_text(name, value)],
+        "target": lambda name, value: [_path(name, value)],
+        "prefer": lambda name, value: [_text(name, value)],
+        "max_piece": lambda name, value: [_size(name, value)],
+        "max_pieces": lambda name, value: [_number(name, value)],
+        "penalty": lambda name, value: [_scalar(name, value)],
+        "exclude_op": _texts,
+        "exclude_node": _texts,
+        "value": lambda name, value: [f"{key}={_text(name, of)}" for key, of in _mapping(name, value).items()],
+        "from": _texts,
+        "to": _texts,
     }
     out: list[str] = []
     for name, value in given.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lowtide run MODEL: runs a model once or more, and shows its outputs, its time and its memory."""
+"""lowtide run MODEL: runs a model, or a folder of pieces, once or more, and shows outputs, time and memory."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     out = _Parser(
         prog="lowtide run",
-        description="Run a .tflite or .onnx model and show its outputs, time and memory",
+        description="Run a .tflite or .onnx model, or a folder of pieces, and show its outputs, time and memory",
         epilog="example: lowtide run model.tflite --inputs x.npz --save y.npz --max-rss 512M",
         allow_abbrev=False,
     )
-    out.add_argument("model", metavar="FILE", help="the model (.tflite or .onnx)")
+    out.add_argument(
+        "model", metavar="FILE", help="the model (.tflite or .onnx), or a folder that lowtide partition made"
+    )
     out.add_argument("--inputs", metavar="FILE", help="arrays by input name (.npz); random numbers without it")
     out.add_argument("--seed", type=int, metavar="INT", default=0, help="of the random numbers (default: 0)")
     out.add_argument(
@@ -62,8 +64,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument(
         "--profile",
         action="store_true",
-        help="show memory while loading and running, and for .onnx the operators that take longest",
+        help="show memory while loading and running, for .onnx the operators that take longest, for pieces their times",
     )
+    out.add_argument("--trace", metavar="FILE", help="write times of pieces as trace events, for ui.perfetto.dev")
     out.add_argument("--max-rss", metavar="SIZE", help="memory that the model may take; K, M, G are powers of 1024")
     out.add_argument("--threads", type=int, metavar="INT", help="threads of one operator (default: 2)")
     out.add_argument("--cache", metavar="DIR", help="keep packed weights in this folder for the next time (.tflite)")
@@ -213,6 +216,11 @@ def _text(values: dict[str, Any]) -> list[str]:
         lines.append(
             f"{phase}: at most {memory.in_mib(of['peak_anonymous'])} anonymous, {memory.in_mib(of['peak_file'])} file"
         )
+    for of in values.get("pieces", []):
+        lines.append(
+            f"  piece {of['piece']:<3} {of['runtime']:<6} {of['nodes']:5} nodes  load {of['load_seconds'] * 1e3:9.3f} ms  "
+            f"run {of['run_seconds'] * 1e3:9.3f} ms  check {of['check_seconds'] * 1e3:9.3f} ms  {of['made_bytes']} bytes made"
+        )
     for of in values.get("operators", []):
         lines.append(f"  {of['seconds'] * 1e3:10.3f} ms  {of['operator']}  ({of['calls']} calls)")
     lines.append(f"peak RSS {memory.in_mib(values['peak_rss'])}")
@@ -223,7 +231,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command; what it found as values for JSON."""
     if arguments.repeat < 1:
         raise Usage("--repeat must be 1 or more")
-    is_onnx = model_kind(arguments.model) == "onnx"
+    kind = model_kind(arguments.model)
+    is_onnx, is_divided = kind == "onnx", kind == "pieces"
+    if arguments.trace is not None and not is_divided:
+        raise Usage("--trace is for folders of pieces")
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         profile = os.path.join(folder, "profile") if arguments.profile and is_onnx else None
         begun = time.perf_counter()
@@ -257,6 +268,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             }
             if arguments.profile:
                 values["memory"] = {"loading": loading.values(), "running": running.values()}
+            if is_divided and (arguments.profile or arguments.trace is not None):
+                values["pieces"] = runner.pieces_profile(arguments.trace)
             if profile is not None:
                 values["operators"] = _operators(runner.end_profile())
         if arguments.save is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runner: a .tflite or .onnx model behind one interface."""
+"""Runner: a .tflite or .onnx model, or a folder of pieces, behind one interface."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from . import memory
 from .errors import Malformed, NotFound, Usage
 from .litert_session import KERNELS, LitertSession
 from .onnx_session import LEVELS, OnnxSession
+from .pieces_session import PiecesSession
 from .port import Array, Port, Session, checked_inputs, checked_outputs
 
 LOGGER = logging.getLogger("lowtide")
@@ -25,7 +26,9 @@ def default_threads() -> int:
 
 
 def model_kind(path: str) -> str:
-    """ "tflite" by the identifier in the file, else "onnx": that format has none."""
+    """ "tflite" by the identifier in the file, else "onnx": that format has none. "pieces" for a folder."""
+    if os.path.isdir(path):
+        return "pieces"
     try:
         with open(path, "rb") as file:
             head = file.read(8)
@@ -43,12 +46,13 @@ class Runner:
 
     A .tflite file runs in LiteRT (package ai-edge-litert), an .onnx file in ONNX Runtime (package onnxruntime). How
     weights are kept is chosen by what fits; `choice` tells it. Each run is on its own: variable tensors of a .tflite
-    file are reset before it. A Runner may be used from several threads; its runs come one after the other.
+    file are reset before it. A folder that `partition` has made runs piece after piece: values that pass between its
+    pieces are inner tensors. A Runner may be used from several threads; its runs come one after the other.
 
     Parameters
     ----------
     path : str or os.PathLike
-        The model.
+        The model, or a folder of pieces with manifest.json.
     max_rss : int or str, optional
         Memory that the model may take in this process, in bytes or as "512M". Anonymous memory counts: pages of
         mapped files come on top, and the system takes them back when memory is short. By default half of what the
@@ -110,11 +114,21 @@ class Runner:
         _check_choice("optimization", optimization, tuple(LEVELS))
         for_tflite: dict[str, object] = {"kernels": kernels, "signature": signature, "cache": cache}
         for_onnx: dict[str, object] = {"optimization": optimization, "profile": profile}
-        foreign = for_onnx if kind == "tflite" else for_tflite
+        foreign = {"tflite": for_onnx, "onnx": for_tflite, "pieces": {"signature": signature, "profile": profile}}[kind]
         for option, value in foreign.items():
             if value is not None:
-                raise Usage(f"{name}: {option} is not for .{kind} files")
-        if kind == "tflite":
+                of = "folders of pieces" if kind == "pieces" else f".{kind} files"
+                raise Usage(f"{name}: {option} is not for {of}")
+        if kind == "pieces":
+            self._session = PiecesSession(
+                name,
+                max_rss=limit,
+                threads=count,
+                kernels=kernels,
+                optimization=optimization,
+                cache=None if cache is None else os.fspath(cache),
+            )
+        elif kind == "tflite":
             self._session = LitertSession(
                 name,
                 max_rss=limit,
@@ -207,6 +221,18 @@ class Runner:
                 memory.in_mib(took),
                 memory.in_mib(self._limit),
             )
+
+    def pieces_profile(self, trace: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
+        """Of a folder of pieces: for each piece the time to load it, to run it and to check its results, and bytes.
+
+        `trace` is a file that gets the same as trace events, which https://ui.perfetto.dev shows.
+        """
+        session = self._open()
+        if not isinstance(session, PiecesSession):
+            raise Usage("the model is not a folder of pieces")
+        if trace is not None:
+            session.write_trace(os.fspath(trace))
+        return session.profile()
 
     def end_profile(self) -> str:
         """Ends profiling and returns the path of ONNX Runtime's profile (JSON, trace events)."""

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/divide_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "layout/lower/node_order.h"
+#include "layout/marked_nodes.h"
+#include "layout/model_units.h"
+#include "layout/partition/by_memory.h"
+#include "layout/partition/cheapest.h"
+#include "layout/partition/fewer_parts.h"
+#include "layout/partition/fewest.h"
+#include "layout/sub_model.h"
+#include "layout/values_used.h"
+
+namespace lowtide::layout {
+namespace {
+
+using onnx::ValueInfo;
+using stream::Code;
+using stream::Error;
+using Prefer = DivideOptions::Prefer;
+
+constexpr size_t kNoPiece = SIZE_MAX;
+// Measured: a call of ONNX Runtime and one of LiteRT, with their copies (picoseconds).
+constexpr uint64_t kPerSwitch = 20'000'000, kPerByte = 200;
+// Of the minimum cuts, whose time grows faster than their size.
+constexpr size_t kMostVariables = 2000;
+
+class Divider {
+ public:
+  Divider(onnx::Model&& model, const DivideOptions& options, stream::Budget& budget) : options_(options) {
+    types_ = find_types(model, options.types, budget);
+    out_.model = std::move(model);
+    out_.undeclared = types_.undeclared;
+    reasons_ = types_.reasons;
+    if (options.takes_onnx) reasons_.assign(reasons_.size(), "");
+    for (size_t i = 0; i < graph().nodes.size(); ++i) {
+      const onnx::Node& node = graph().nodes[i];
+      out_.nodes.push_back({node.label(), full_name(node), kNoPiece, ""});
+      if (!reasons_[i].empty() || !options.refuse) continue;
+      reasons_[i] = options.refuse(node, types_);
+    }
+    declare_types();
+    put_integers();
+    for (size_t i = 0; i < graph().nodes.size(); ++i)
+      for (const std::string& name : graph().nodes[i].outputs)
+        if (!name.empty()) maker_.emplace(name, i);
+  }
+
+  DividedModel divide() {
+    do {
+      units_ = make_units(out_.model, types_, reasons_, {.penalty = options_.penalty});
+      choose();
+      make_pieces();
+    } while (!all_convert());
+    tell();
+    return std::move(out_);
+  }
+
+ private:
+  onnx::Graph& graph() { return out_.model.graph; }
+
+  // What is known of the types is written into the model: pieces take them from there.
+  void declare_types() {
+    std::unordered_set<std::string> outputs;
+    for (ValueInfo& info : graph().outputs) {
+      outputs.insert(info.name);
+      if (const auto type = types_.values.find(info.name); type != types_.values.end() && !info.has_shape) {
+        info = type->second;
+        info.place = {};
+      }
+    }
+    std::vector<ValueInfo> kept;
+    for (ValueInfo& info : graph().value_info)
+      if (!types_.values.contains(info.name)) kept.push_back(std::move(info));
+    for (const onnx::Node& node : graph().nodes)
+      for (const std::string& name : node.outputs)
+        if (const auto type = types_.values.find(name); type != types_.values.end() && !outputs.contains(name)) {
+          kept.push_back(type->second);
+          kept.back().place = {};
+        }
+    graph().value_info = std::move(kept);
+  }
+
+  // Integers that are known become initializers: what uses them needs no piece that computes them.
+  void put_integers() {
+    std::set<std::string> taken;
+    for (const ValueInfo& info : graph().outputs) taken.insert(info.name);
+    std::set<std::string> names;
+    for (const onnx::Tensor& tensor : graph().initializers) names.insert(tensor.name);
+    for (const onnx::Node& node : graph().nodes) names.insert(node.outputs.begin(), node.outputs.end());
+    for (onnx::Node& node : graph().nodes) {
+      for (std::string& name : node.outputs) {
+        const auto known = types_.integers.find(name);
+        if (name.empty() || known == types_.integers.end() || taken.contains(name)) continue;
+        onnx::Tensor tensor{name, types_.values.at(name).dtype, {}, known->second, {}};
+        for (const onnx::Dimension& dim : types_.values.at(name).dims) tensor.dims.push_back(dim.value);
+        graph().initializers.push_back(std::move(tensor));
+        std::string other = name + "_computed";
+        while (!names.insert(other).second) other += '_';
+        types_.values.emplace(other, types_.values.at(name));
+        name = other;
+        node.place = {};
+      }
+    }
+  }
+
+  // ---- Division ----
+
+  static uint64_t total(const UnitGraph& graph, const Division& division, PieceRuntime runtime) {
+    uint64_t work = 0;
+    for (size_t unit = 0; unit < graph.units.size(); ++unit)
+      if (division.runtime(division.piece[unit]) == runtime) work += graph.units[unit].in(PieceRuntime::kOnnx);
+    return work;
+  }
+
+  void choose() {
+    const UnitGraph& graph = units_.graph;
+    division_ = {};
+    out_.certificate.clear();
+    out_.fewest = 0;
+    if (graph.units.empty()) return;
+    const FewestPieces fewest = fewest_pieces(graph);
+    out_.fewest = fewest.division.pieces;
+    for (const std::vector<size_t>& path : fewest.paths) {
+      out_.certificate.emplace_back();
+      for (const size_t unit : path) out_.certificate.back().push_back(out_.nodes[units_.nodes[unit].front()].name);
+    }
+    const size_t most = options_.max_pieces > 0 ? options_.max_pieces : graph.units.size() + 1;
+    if (options_.prefer != Prefer::kCheap && most < out_.fewest)
+      throw Error(Code::kUsage, fmt::format("--max-pieces {}: at least {} pieces are needed when all that the target "
+                                            "can run is there; --prefer cheap leaves some of it to ONNX",
+                                            options_.max_pieces, out_.fewest));
+    if (options_.prefer == Prefer::kCheap) {
+      division_ = division_of_fewer_parts(graph, {kPerSwitch, kPerByte}, most);
+      improve(graph, {kPerSwitch, kPerByte}, most);
+      return;
+    }
+    division_ = fewest.division;
+    UnitGraph fixed = graph;
+    for (Unit& unit : fixed.units)
+      if (unit.in_target()) unit.work[static_cast<size_t>(PieceRuntime::kOnnx)] = kCannotRun;
+    const bool is_fewest = options_.prefer == Prefer::kFewest;
+    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, is_fewest ? out_.fewest : most);
+  }
+
+  // By the exact method, as far as its minimum cuts are small enough.
+  void improve(const UnitGraph& graph, const DivisionCosts& costs, size_t most) {
+    const uint64_t cost = cost_of(graph, division_, costs);
+    uint64_t least = 0;
+    for (const Unit& unit : graph.units) least += std::min(unit.work[0], unit.work[1]);
+    // More pieces than these cost more for their borders alone.
+    if (costs.per_switch > 0) most = std::min<size_t>(most, (cost - least) / costs.per_switch + 1);
+    most = std::min(most, 1 + kMostVariables / graph.units.size());
+    if (most < 2) return;
+    Division cheapest = cheapest_division(graph, costs, most);
+    if (cheapest.pieces > 0 && cost_of(graph, cheapest, costs) < cost) division_ = std::move(cheapest);
+  }
+
+  // ---- Pieces ----
+
+  void make_pieces() {
+    out_.pieces.clear();
+    const std::vector<size_t> order = unit_order();
+    std::vector<size_t> begins = {0};
+    if (options_.max_piece > 0) {
+      for (const size_t cut : cut_by_memory(in_memory(order), options_.max_piece)) begins.push_back(cut);
+    } else {
+      for (size_t place = 1; place < order.size(); ++place)
+        if (division_.piece[order[place]] != division_.piece[order[place - 1]]) begins.push_back(place);
+    }
+    piece_of_.assign(graph().nodes.size(), kNoPiece);
+    for (size_t i = 0; i < begins.size() && !order.empty(); ++i) {
+      ModelPiece piece;
+      piece.runtime = division_.runtime(division_.piece[order[begins[i]]]);
+      for (size_t place = begins[i]; place < (i + 1 < begins.size() ? begins[i + 1] : order.size()); ++place)
+        for (const size_t node : units_.nodes[order[place]]) {
+          piece.nodes.push_back(node);
+          piece_of_[node] = i;
+        }
+      std::sort(piece.nodes.begin(), piece.nodes.end());
+      out_.pieces.push_back(std::move(piece));
+    }
+    if (out_.pieces.empty()) out_.pieces.emplace_back();
+    find_borders();
+    if (options_.max_pieces > 0 && out_.pieces.size() > options_.max_pieces)
+      throw Error(Code::kUsage, fmt::format("--max-pieces {}: with --max-piece {} pieces are needed",
+                                            options_.max_pieces, out_.pieces.size()));
+  }
+
+  // Units are numbered in an order in which they can run.
+  std::vector<size_t> unit_order() const {
+    std::vector<size_t> order(units_.graph.units.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return division_.piece[a] < division_.piece[b]; });
+    return order;
+  }
+
+  std::vector<OrderedUnit> in_memory(const std::vector<size_t>& order) {
+    std::vector<size_t> place(order.size());
+    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+    std::vector<OrderedUnit> out(order.size());
+    for (size_t i = 0; i < order.size(); ++i) {
+      out[i].must_cut = i > 0 && division_.piece[order[i]] != division_.piece[order[i - 1]];
+      std::set<std::string_view> used, made;
+      for (const size_t node : units_.nodes[order[i]]) {
+        std::vector<std::string_view> values;
+        add_constants_used(node, values);
+        used.insert(values.begin(), values.end());
+        for (const std::string& name : graph().nodes[node].outputs)
+          if (const auto type = types_.values.find(name); type != types_.values.end() && made.insert(name).second)
+            out[i].activation_bytes += bytes_of(type->second);
+      }
+      for (const onnx::Tensor& tensor : graph().initializers)
+        if (used.contains(tensor.name) && tensor.data) out[i].weight_bytes += tensor.data->bytes();
+    }
+    for (const SeamValue& value : units_.graph.values) {
+      size_t last = place[value.producer];
+      for (const size_t user : value.users) last = std::max(last, place[user]);
+      for (size_t i = place[value.producer] + 1; i <= last; ++i) {
+        out[i].activation_bytes += value.bytes;
+        out[i].seam_bytes += value.bytes;
+      }
+    }
+    return out;
+  }
+
+  // All values that a node uses, and those that constant nodes in front of it use.
+  void add_constants_used(size_t node, std::vector<std::string_view>& out) const {
+    std::vector<std::string_view> open;
+    add_values_used(out_.model.graph.nodes[node], open);
+    while (!open.empty()) {
+      const std::string_view value = open.back();
+      open.pop_back();
+      out.push_back(value);
+      const auto maker = maker_.find(value);
+      if (maker != maker_.end() && units_.unit[maker->second] == kNoUnit)
+        add_values_used(out_.model.graph.nodes[maker->second], open);
+    }
+  }
+
+  void find_borders() {
+    std::vector<std::set<std::string>> outputs(out_.pieces.size());
+    std::unordered_set<std::string> model_inputs;
+    std::unordered_map<std::string_view, uint64_t> weights;
+    for (const onnx::Tensor& tensor : graph().initializers)
+      weights.emplace(tensor.name, tensor.data ? tensor.data->bytes() : 0);
+    for (const ValueInfo& info : graph().inputs)
+      if (!weights.contains(info.name)) model_inputs.insert(info.name);
+    for (size_t i = 0; i < out_.pieces.size(); ++i) {
+      ModelPiece& piece = out_.pieces[i];
+      std::unordered_set<std::string_view> seen;
+      std::vector<std::string_view> values;
+      for (const size_t node : piece.nodes) add_constants_used(node, values);
+      for (const std::string_view value : values) {
+        if (!seen.insert(value).second) continue;
+        if (const auto weight = weights.find(value); weight != weights.end()) piece.weight_bytes += weight->second;
+        const auto maker = maker_.find(value);
+        const size_t from = maker == maker_.end() ? kNoPiece : piece_of_[maker->second];
+        if (from == i || (from == kNoPiece && !model_inputs.contains(std::string(value)))) continue;
+        piece.inputs.emplace_back(value);
+        if (from != kNoPiece) outputs[from].emplace(value);
+      }
+    }
+    // Initializers that are outputs are made by the last piece.
+    for (const ValueInfo& info : graph().outputs) {
+      if (model_inputs.contains(info.name)) continue;
+      const auto maker = maker_.find(info.name);
+      const bool is_made = maker != maker_.end() && piece_of_[maker->second] != kNoPiece;
+      outputs[is_made ? piece_of_[maker->second] : out_.pieces.size() - 1].insert(info.name);
+    }
+    for (size_t i = 0; i < out_.pieces.size(); ++i) order_outputs(outputs[i], out_.pieces[i]);
+  }
+
+  // The model's outputs first, in the model's order; then others in the order in which they are made.
+  void order_outputs(std::set<std::string>& names, ModelPiece& piece) {
+    for (const ValueInfo& info : graph().outputs)
+      if (names.erase(info.name) > 0) piece.outputs.push_back(info.name);
+    for (const size_t node : piece.nodes)
+      for (const std::string& name : graph().nodes[node].outputs)
+        if (names.erase(name) > 0) piece.outputs.push_back(name);
+  }
+
+  // ---- Converting ----
+
+  bool all_convert() {
+    bool all = true;
+    if (options_.takes_onnx) return all;
+    for (const ModelPiece& piece : out_.pieces) {
+      if (piece.runtime != PieceRuntime::kTarget || done_.contains(piece.nodes)) continue;
+      if (convert(piece))
+        done_.insert(piece.nodes);
+      else
+        all = false;
+    }
+    return all;
+  }
+
+  bool convert(const ModelPiece& piece) {
+    std::vector<std::pair<std::optional<size_t>, std::string>> refused;
+    try {
+      for (const stream::Unsupported& node : options_.convert(piece_model(out_, piece, true)))
+        refused.emplace_back(number_of(node.where().node), without_marks(node.reason()));
+    } catch (const Error& error) {
+      if (error.code() != Code::kUnsupported && error.code() != Code::kMalformed) throw;
+      refused.emplace_back(number_of(error.where().node), without_marks(error.text()));
+    }
+    for (const auto& [number, reason] : refused) {
+      const bool is_news = number && *number < reasons_.size() && reasons_[*number].empty();
+      if (is_news) reasons_[*number] = reason;
+    }
+    if (refused.empty()) return true;
+    // A reason without a node, or of one that is refused already: of the piece as a whole.
+    const bool has_news =
+        std::any_of(piece.nodes.begin(), piece.nodes.end(), [&](size_t node) { return !reasons_[node].empty(); }) ||
+        std::any_of(refused.begin(), refused.end(), [](const auto& some) { return some.first; });
+    const bool is_whole = std::any_of(refused.begin(), refused.end(), [](const auto& some) { return !some.first; });
+    if (is_whole || !has_news)
+      for (const size_t node : piece.nodes)
+        if (reasons_[node].empty()) reasons_[node] = refused.front().second;
+    return false;
+  }
+
+  // ---- The result ----
+
+  void tell() {
+    for (size_t i = 0; i < out_.nodes.size(); ++i) {
+      NodePlace& place = out_.nodes[i];
+      place.piece = piece_of_[i];
+      place.reason = reasons_[i];
+      if (!units_.is_used[i])
+        place.reason = is_computed_anyway(i) ? "its result is known at conversion" : "no output of the model needs it";
+      else if (place.piece == kNoPiece)
+        place.reason = "it is computed from constants: each piece that uses it has a copy";
+      else if (place.reason.empty() && out_.pieces[place.piece].runtime == PieceRuntime::kOnnx)
+        place.reason = unit_reason(i);
+    }
+    const uint64_t inside = total(units_.graph, division_, PieceRuntime::kTarget);
+    const uint64_t outside = total(units_.graph, division_, PieceRuntime::kOnnx);
+    out_.work_in_target =
+        inside + outside > 0 ? static_cast<double>(inside) / static_cast<double>(inside + outside) : 0;
+    std::set<std::string> names;
+    for (const ModelPiece& piece : out_.pieces) {
+      names.insert(piece.inputs.begin(), piece.inputs.end());
+      names.insert(piece.outputs.begin(), piece.outputs.end());
+    }
+    for (const std::string& name : names)
+      if (const auto type = types_.values.find(name); type != types_.values.end()) out_.values.emplace(*type);
+  }
+
+  bool is_computed_anyway(size_t node) {
+    const auto& outputs = graph().nodes[node].outputs;
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [](const std::string& name) { return name.find("_computed") != std::string::npos; });
+  }
+
+  std::string unit_reason(size_t node) const {
+    for (const size_t other : units_.nodes[units_.unit[node]])
+      if (!reasons_[other].empty()) return fmt::format("it stays with node '{}'", out_.nodes[other].name);
+    return "in the target it would cost more than it saves";
+  }
+
+  const DivideOptions& options_;
+  ModelTypes types_;
+  std::vector<std::string> reasons_;  // of each node: why it is not in the target
+  std::unordered_map<std::string_view, size_t> maker_;
+  ModelUnits units_;
+  Division division_;
+  std::vector<size_t> piece_of_;  // of each node
+  std::set<std::vector<size_t>> done_;
+  DividedModel out_;
+};
+
+}  // namespace
+
+DividedModel divide_model(onnx::Model model, const DivideOptions& options, stream::Budget& budget) {
+  return Divider(std::move(model), options, budget).divide();
+}
+
+onnx::Model piece_model(const DividedModel& divided, const ModelPiece& piece, bool with_marks) {
+  const PartEnds ends{piece.inputs, piece.outputs, {}};
+  onnx::Model out = sub_model(divided.model, ends);
+  if (!with_marks) return out;
+  std::unordered_map<std::string_view, size_t> numbers;  // by a value that a node makes
+  for (size_t i = 0; i < divided.model.graph.nodes.size(); ++i)
+    for (const std::string& name : divided.model.graph.nodes[i].outputs)
+      if (!name.empty()) numbers.emplace(name, i);
+  for (onnx::Node& node : out.graph.nodes)
+    for (const std::string& name : node.outputs)
+      if (const auto number = numbers.find(name); number != numbers.end()) {
+        node = marked(node, number->second);
+        break;
+      }
+  return out;
+}
+
+}  // namespace lowtide::layout

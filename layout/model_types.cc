@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/model_types.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+
+#include "layout/half_values.h"
+#include "layout/lower/graph_inputs.h"
+#include "layout/lower/inline_functions.h"
+#include "layout/lower/lower_graph.h"
+#include "layout/lower/node_order.h"
+#include "layout/marked_nodes.h"
+#include "layout/values_used.h"
+#include "stream/error.h"
+#include "stream/nearest_name.h"
+
+namespace lowtide::layout {
+namespace {
+
+using onnx::ValueInfo;
+using stream::Code;
+using stream::DType;
+using stream::Error;
+
+bool is_tensor(const ValueInfo& info) {
+  return info.type == ValueInfo::Type::kTensor && info.dtype != DType::kUndefined;
+}
+
+// Whether the lowering can begin with it.
+bool is_typed(const ValueInfo& info) { return is_tensor(info) && info.has_shape && info.dtype != DType::kString; }
+
+class Typing {
+ public:
+  Typing(const onnx::Model& model, const std::map<std::string, ValueInfo>& given, stream::Budget& budget)
+      : model_(model), graph_(model.graph), given_(given), budget_(budget) {
+    for (const onnx::Node* node : in_order(graph_)) order_.push_back(static_cast<size_t>(node - graph_.nodes.data()));
+    for (const auto* list : {&graph_.outputs, &graph_.value_info})
+      for (const ValueInfo& info : *list)
+        if (info.type != ValueInfo::Type::kNone) declared_.emplace(info.name, &info);
+    for (const onnx::Tensor& tensor : graph_.initializers) constants_.emplace(tensor.name, tensor.data != nullptr);
+    for (const onnx::SparseTensor& tensor : graph_.sparse_initializers) constants_.emplace(tensor.values.name, true);
+    for (const onnx::Node& node : graph_.nodes) made_.insert(node.outputs.begin(), node.outputs.end());
+    out_.reasons.resize(graph_.nodes.size());
+  }
+
+  ModelTypes find() {
+    check_given();
+    while (!lower()) {
+    }
+    collect();
+    return std::move(out_);
+  }
+
+ private:
+  void check_given() const {
+    for (const auto& [name, info] : given_) {
+      if (made_.contains(name)) continue;
+      std::vector<std::string> names(made_.begin(), made_.end());
+      std::sort(names.begin(), names.end());
+      throw Error(Code::kUsage, fmt::format("--value {}: no node makes a value of this name{}", name,
+                                            stream::did_you_mean(name, names)));
+    }
+  }
+
+  // What somebody declares of a node's output; null where nobody does.
+  const ValueInfo* declared(const std::string& name) const {
+    if (const auto found = declared_.find(name); found != declared_.end() && is_typed(*found->second))
+      return found->second;
+    if (const auto found = given_.find(name); found != given_.end()) return &found->second;
+    if (const auto found = declared_.find(name); found != declared_.end()) return found->second;
+    return nullptr;
+  }
+
+  static std::string why_unknown(const std::string& name, const ValueInfo* info) {
+    if (info && info->type != ValueInfo::Type::kNone && info->type != ValueInfo::Type::kTensor)
+      return fmt::format("its input '{}' is no tensor", name);
+    if (info && info->dtype == DType::kString) return fmt::format("its input '{}' is a string tensor", name);
+    return fmt::format("the type of its input '{}' is not known", name);
+  }
+
+  // The part of the model that can be lowered, as far as is known now.
+  onnx::Model part() {
+    onnx::Model out;
+    out.path = model_.path;
+    out.ir_version = model_.ir_version;
+    out.opsets = model_.opsets;
+    out.functions = model_.functions;
+    out.graph.name = graph_.name;
+    out.graph.initializers = graph_.initializers;
+    out.graph.sparse_initializers = graph_.sparse_initializers;
+    std::unordered_map<std::string_view, std::string> missing;  // values that cannot be used, and why
+    for (const ValueInfo& info : graph_.inputs) {
+      if (constants_.contains(info.name) || is_typed(info))
+        out.graph.inputs.push_back(info);
+      else
+        missing.emplace(info.name, why_unknown(info.name, &info));
+    }
+    for (const auto& [name, is_numeric] : constants_)
+      if (!is_numeric) missing.emplace(name, fmt::format("its input '{}' is a string tensor", name));
+    waits_.assign(graph_.nodes.size(), "");
+    unknown_.clear();
+    for (const size_t i : order_) {
+      const onnx::Node& node = graph_.nodes[i];
+      std::vector<std::string_view> used;
+      add_values_used(node, used);
+      if (out_.reasons[i].empty())
+        for (const std::string_view name : used)
+          if (const auto found = missing.find(name); found != missing.end() && waits_[i].empty()) {
+            waits_[i] = found->second;
+            if (unknown_.contains(found->first)) unknown_[found->first] = true;
+          }
+      if (out_.reasons[i].empty() && waits_[i].empty()) {
+        out.graph.nodes.push_back(marked(node, i));
+        continue;
+      }
+      for (const std::string& name : node.outputs) {
+        if (name.empty()) continue;
+        const ValueInfo* info = declared(name);
+        if (info && is_typed(*info)) {
+          out.graph.inputs.push_back(*info);
+          out.graph.inputs.back().name = name;
+          continue;
+        }
+        missing.emplace(name, why_unknown(name, info));
+        if (!out_.reasons[i].empty() &&
+            !(info && (info->type != ValueInfo::Type::kTensor || info->dtype == DType::kString)))
+          unknown_.emplace(name, false);
+      }
+    }
+    return out;
+  }
+
+  // False: some nodes were refused, and without them there is more to be said of others.
+  bool lower() {
+    onnx::Model lowered = part();
+    found_.clear();
+    try {
+      if (!lowered.functions.empty()) lowered = inline_functions(lowered);
+      core::Model target(budget_);
+      const LowerResult result = lower_graph(lowered, {}, {}, target, &found_);
+      for (const stream::Unsupported& refused : result.refused)
+        refuse(number_of(refused.where().node), refused.reason());
+      return result.refused.empty();
+    } catch (const Error& error) {
+      const bool is_judgement = error.code() == Code::kUnsupported || (refused_ && error.code() == Code::kMalformed);
+      if (!is_judgement) {
+        stream::Where where = error.where();
+        where.node = without_marks(where.node);
+        throw Error(error.code(), without_marks(error.text()), where);
+      }
+      const std::optional<size_t> number = number_of(error.where().node);
+      refuse(number, error.text());
+      return !number;
+    }
+  }
+
+  // Without a number: every node that is left.
+  void refuse(std::optional<size_t> number, const std::string& reason) {
+    refused_ = true;
+    const std::string text = without_marks(reason);
+    if (number) {
+      out_.reasons[*number] = text;
+      return;
+    }
+    for (std::string& other : out_.reasons)
+      if (other.empty()) other = text;
+  }
+
+  void collect() {
+    HalfValues halves(model_);
+    for (const ValueInfo& info : graph_.inputs)
+      if (is_tensor(info)) out_.values.emplace(info.name, info);
+    for (const size_t i : order_) {
+      const onnx::Node& node = graph_.nodes[i];
+      const bool may_be_half = halves.may_make(node);
+      for (const std::string& name : node.outputs) {
+        if (name.empty()) continue;
+        const auto found = found_.find(name);
+        const bool is_lowered = out_.reasons[i].empty() && waits_[i].empty() && found != found_.end();
+        std::optional<ValueInfo> info = type_of(name, is_lowered ? &found->second : nullptr, may_be_half);
+        if (may_be_half && (!info || is_half(info->dtype))) halves.add(name);
+        if (is_lowered && !found->second.is_list && found->second.integers)
+          out_.integers.emplace(name, found->second.integers);
+        if (info) out_.values.emplace(name, std::move(*info));
+      }
+    }
+    for (size_t i = 0; i < waits_.size(); ++i)
+      if (out_.reasons[i].empty()) out_.reasons[i] = waits_[i];
+    for (const auto& [name, is_wanted] : unknown_)
+      if (is_wanted) out_.undeclared.emplace_back(name);
+    std::sort(out_.undeclared.begin(), out_.undeclared.end());
+  }
+
+  std::optional<ValueInfo> type_of(const std::string& name, const ValueType* lowered, bool may_be_half) const {
+    const ValueInfo* info = declared(name);
+    const bool is_declared = info && is_tensor(*info);
+    if (info && info->type != ValueInfo::Type::kTensor) return std::nullopt;
+    if (lowered && lowered->is_list) return std::nullopt;
+    ValueInfo out;
+    out.name = name;
+    out.type = ValueInfo::Type::kTensor;
+    if (is_declared) {
+      out.dtype = info->dtype;
+      out.has_shape = info->has_shape;
+      out.dims = info->dims;
+    }
+    if (!lowered) return is_declared ? std::optional(out) : std::nullopt;
+    out.has_shape = true;
+    out.dims = lowered->dims;
+    if (!is_declared) {
+      out.dtype = lowered->dtype;
+      if (may_be_half && lowered->dtype == DType::kFloat32) return std::nullopt;
+      return out;
+    }
+    const bool is_widened = lowered->dtype == DType::kFloat32 && is_half(info->dtype) && may_be_half;
+    if (info->dtype != lowered->dtype && !is_widened)
+      throw Error(given_.contains(name) ? Code::kUsage : Code::kMalformed,
+                  fmt::format("the value '{}' is declared to be {}, and is {}", name, stream::dtype_name(info->dtype),
+                              stream::dtype_name(lowered->dtype)),
+                  {.file = model_.path});
+    return out;
+  }
+
+  const onnx::Model& model_;
+  const onnx::Graph& graph_;
+  const std::map<std::string, ValueInfo>& given_;
+  stream::Budget& budget_;
+  std::vector<size_t> order_;
+  std::unordered_map<std::string_view, const ValueInfo*> declared_;
+  std::unordered_map<std::string_view, bool> constants_;  // by name: whether it is numeric
+  std::unordered_set<std::string> made_;
+  std::vector<std::string> waits_;                      // for each node: which input is missing
+  std::unordered_map<std::string_view, bool> unknown_;  // outputs of refused nodes: whether somebody needs their types
+  bool refused_ = false;
+  ValueTypes found_;
+  ModelTypes out_;
+};
+
+}  // namespace
+
+ModelTypes find_types(const onnx::Model& model, const std::map<std::string, ValueInfo>& given, stream::Budget& budget) {
+  return Typing(model, given, budget).find();
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Folders of pieces from strangers: each thing that is wrong is an error of one line, of the kind that it should be."""
+
+import copy
+import json
+import os
+import shutil
+
+import pytest
+
+import lowtide
+from tests.partition import models
+from tests.support import converter
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    mixed = models.convolutions()
+    path = mixed.save(folder / "m.onnx")
+    assert converter.run("partition", path, "-o", folder / "pieces", *mixed.options).returncode == 0
+    return folder / "pieces", mixed
+
+
+@pytest.fixture
+def pieces(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "pieces")
+    return tmp_path / "pieces"
+
+
+def put(*path_and_value):
+    *path, value = path_and_value
+
+    def change(manifest):
+        at = manifest
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = value
+
+    return change
+
+
+def drop(*path):
+    def change(manifest):
+        at = manifest
+        for key in path[:-1]:
+            at = at[key]
+        del at[path[-1]]
+
+    return change
+
+
+def value_named(name, field, value):
+    def change(manifest):
+        next(of for of in manifest["values"] if of["name"] == name)[field] = value
+
+    return change
+
+
+def cycle(manifest):
+    """The first piece uses what the last one makes."""
+    manifest["pieces"][0]["inputs"].append("y")
+
+
+def without_producer(manifest):
+    manifest["pieces"][1]["outputs"] = []
+
+
+def made_twice(manifest):
+    manifest["pieces"][2]["outputs"].append("b")
+
+
+def reversed_pieces(manifest):
+    manifest["pieces"].reverse()
+
+
+MANIFESTS = {
+    "version": (put("version", 2), lowtide.Malformed, "has version 2; this lowtide reads version 1"),
+    "no version": (drop("version"), lowtide.Malformed, "has version None"),
+    "format": (put("format", "other"), lowtide.Malformed, "is not the manifest of a divided model"),
+    "unknown field": (put("more", 1), lowtide.Malformed, "unknown field 'more'"),
+    "missing field": (drop("pieces", 0, "sha256"), lowtide.Malformed, "piece 0 has no field 'sha256'"),
+    "pieces are no list": (put("pieces", {}), lowtide.Malformed, "pieces is not a list"),
+    "piece is no object": (put("pieces", 0, 3), lowtide.Malformed, "piece 0 is not an object"),
+    "name is no text": (put("pieces", 0, "file", 3), lowtide.Malformed, "is not a string"),
+    "name above": (put("pieces", 0, "file", "../0.tflite"), lowtide.UnsafePath, "no plain name"),
+    "name of a parent": (put("pieces", 0, "file", ".."), lowtide.UnsafePath, "no plain name"),
+    "absolute name": (put("pieces", 0, "file", "/etc/passwd"), lowtide.UnsafePath, "no plain name"),
+    "name in a folder": (put("pieces", 0, "file", "a/0.tflite"), lowtide.UnsafePath, "no plain name"),
+    "empty name": (put("pieces", 0, "file", ""), lowtide.UnsafePath, "no plain name"),
+    "name with a null": (put("pieces", 0, "file", "0.tflite\0"), lowtide.UnsafePath, "no plain name"),
+    "name with a backslash": (put("pieces", 0, "file", "..\\0.tflite"), lowtide.UnsafePath, "no plain name"),
+    "the manifest as a piece": (put("pieces", 0, "file", "manifest.json"), lowtide.UnsafePath, "no plain name"),
+    "data above": (
+        put("pieces", 0, "data", [{"file": "../x", "bytes": 1, "sha256": "0" * 64}]),
+        lowtide.UnsafePath,
+        "no plain name",
+    ),
+    "missing piece": (put("pieces", 0, "file", "9.tflite"), lowtide.NotFound, "9.tflite"),
+    "digest": (put("pieces", 0, "sha256", "0" * 64), lowtide.Malformed, "another digest"),
+    "short digest": (put("pieces", 0, "sha256", "0" * 63), lowtide.Malformed, "not 64 hexadecimal digits"),
+    "no digest": (put("pieces", 0, "sha256", None), lowtide.Malformed, "is not a string"),
+    "size": (put("pieces", 0, "bytes", 3), lowtide.Malformed, "the manifest says 3"),
+    "negative size": (put("pieces", 0, "bytes", -1), lowtide.Malformed, "not a whole number"),
+    "size is a truth": (put("pieces", 0, "bytes", True), lowtide.Malformed, "not a whole number"),
+    "runtime": (put("pieces", 0, "runtime", "tensorrt"), lowtide.Malformed, "unknown runtime 'tensorrt'"),
+    "other runtime": (put("pieces", 0, "runtime", "onnx"), lowtide.Malformed, "its file is '0.tflite'"),
+    "cycle": (cycle, lowtide.Malformed, "uses 'y', which only a later piece makes"),
+    "no producer": (without_producer, lowtide.Malformed, "which nothing makes"),
+    "made twice": (made_twice, lowtide.Malformed, "which is there already"),
+    "order": (reversed_pieces, lowtide.Malformed, "which only a later piece makes"),
+    "other producer": (value_named("c", "producer", 0), lowtide.Malformed, "not those that values names"),
+    "other last user": (value_named("b", "last_user", 0), lowtide.Malformed, "not those that values names"),
+    "seam dtype": (value_named("c", "dtype", "f64"), lowtide.Malformed, "'c' is float32 in piece"),
+    "unknown dtype": (value_named("c", "dtype", "f33"), lowtide.Malformed, "unknown dtype 'f33'"),
+    "axis order": (value_named("c", "axis_order", "nhwc"), lowtide.Malformed, "unknown axis order 'nhwc'"),
+    "shape": (value_named("c", "shape", [1, -2]), lowtide.Malformed, "neither an extent, nor a name, nor null"),
+    "seam shape": (value_named("c", "shape", [2, 4, 9, 12]), lowtide.Unsupported, "the pieces were made for"),
+    "seam rank": (value_named("c", "shape", [2, 4, 9]), lowtide.Unsupported, "the pieces were made for"),
+    "value not listed": (put("values", []), lowtide.Malformed, "values does not have it"),
+    "input dtype": (put("inputs", 0, "dtype", "f16"), lowtide.Usage, "input 'x' is float16"),
+    "unknown output": (put("outputs", 0, "name", "z"), lowtide.Malformed, "no piece makes the output 'z'"),
+    "input of a piece": (put("pieces", 0, "inputs", []), lowtide.Malformed, "do not have the same inputs"),
+    "no pieces": (put("pieces", []), lowtide.Malformed, "there are no pieces"),
+}
+
+
+def run(folder, feed):
+    with lowtide.Runner(folder) as runner:
+        runner.run(feed)
+
+
+@pytest.mark.parametrize("case", MANIFESTS)
+def test_manifests(case, pieces, whole):
+    change, kind, words = MANIFESTS[case]
+    manifest = json.loads((pieces / "manifest.json").read_text())
+    before = copy.deepcopy(manifest)
+    change(manifest)
+    assert manifest != before
+    (pieces / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(kind) as caught:
+        run(pieces, whole[1].feed)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+TEXTS = {
+    "empty": b"",
+    "not JSON": b"{",
+    "not UTF-8": b'{"format": "\xff"}',
+    "a list": b"[]",
+    "a field twice": b'{"format": "lowtide-manifest", "format": "lowtide-manifest"}',
+    "deep": b"[" * 200_000,
+    "no number": b'{"format": "lowtide-manifest", "version": NaN}',
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_texts(case, pieces, whole):
+    (pieces / "manifest.json").write_bytes(TEXTS[case])
+    with pytest.raises(lowtide.Malformed) as caught:
+        run(pieces, whole[1].feed)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_large_manifest(pieces, whole):
+    with open(pieces / "manifest.json", "r+b") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(lowtide.Malformed, match="larger than 64 MiB"):
+        run(pieces, whole[1].feed)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "0.tflite", "1.onnx"])
+def test_links(name, pieces, whole, tmp_path):
+    os.rename(pieces / name, tmp_path / name)
+    os.symlink(tmp_path / name, pieces / name)
+    with pytest.raises(lowtide.UnsafePath, match="symbolic link"):
+        run(pieces, whole[1].feed)
+
+
+def test_folders_and_pipes(pieces, whole):
+    os.remove(pieces / "1.onnx")
+    os.mkdir(pieces / "1.onnx")
+    with pytest.raises(lowtide.UnsafePath, match="not a regular file"):
+        run(pieces, whole[1].feed)
+    os.rmdir(pieces / "1.onnx")
+    os.mkfifo(pieces / "1.onnx")
+    with pytest.raises(lowtide.UnsafePath, match="not a regular file"):
+        run(pieces, whole[1].feed)
+
+
+def test_a_changed_piece(pieces, whole):
+    content = bytearray((pieces / "0.tflite").read_bytes())
+    content[-20] ^= 1
+    (pieces / "0.tflite").write_bytes(content)
+    with pytest.raises(lowtide.Malformed, match="another digest"):
+        run(pieces, whole[1].feed)
+
+
+def test_a_folder_without_a_manifest(tmp_path):
+    with pytest.raises(lowtide.NotFound, match=r"manifest\.json"):
+        lowtide.Runner(tmp_path)
+
+
+def test_options_of_single_models(pieces):
+    with pytest.raises(lowtide.Usage, match="signature is not for folders of pieces"):
+        lowtide.Runner(pieces, signature="x")

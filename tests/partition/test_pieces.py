@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of mixed operators in pieces, judged by ONNX Runtime on the whole model: 1e-5 of the range of an output, and
+exactly where it is of integers or strings."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import lowtide
+from tests.oracle.real_models import FOLDER
+from tests.partition import models
+from tests.support import converter, json_schema
+
+SCHEMA = json.loads((converter.ROOT / "schemas/manifest.schema.json").read_text())
+TOLERANCE = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch):
+    monkeypatch.setenv("LOWTIDE", str(converter.program()))
+
+
+def partition(model, folder, *options):
+    done = converter.run("partition", model, "-o", folder, *options)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def whole(path, feed):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [value.name for value in session.get_outputs()]
+    return dict(zip(names, session.run(names, feed)))
+
+
+def agree(found, expected, tolerance=TOLERANCE):
+    assert list(found) == list(expected)
+    for name, right in expected.items():
+        array = found[name]
+        assert array.shape == right.shape and array.dtype == right.dtype, name
+        if right.dtype.kind != "f":
+            np.testing.assert_array_equal(array, right, err_msg=name)
+            continue
+        span = max(float(np.ptp(right)), float(np.abs(right).max()), 1e-30)
+        assert float(np.abs(array.astype(np.float64) - right).max()) <= tolerance * span, name
+
+
+def read(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert json_schema.faults(manifest, SCHEMA, "manifest") == []
+    return manifest
+
+
+@pytest.mark.parametrize("name", models.MIXED)
+def test_mixed_models(name, tmp_path):
+    mixed = models.MIXED[name]()
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", *mixed.options)
+    manifest = read(tmp_path / "pieces")
+    assert "".join(piece["runtime"][0] for piece in manifest["pieces"]) == mixed.pieces
+    # Halves: TFLite computes in f32 between its borders, ONNX Runtime rounds after each operator.
+    tolerance = 2e-3 if name == "halves" else TOLERANCE
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        for _ in range(2):
+            agree(runner.run(mixed.feed), whole(path, mixed.feed), tolerance)
+    for piece in manifest["pieces"]:
+        if piece["runtime"] == "onnx":
+            onnx.checker.check_model(str(tmp_path / "pieces" / piece["file"]))
+    files = {piece["file"] for piece in manifest["pieces"]} | {
+        data["file"] for piece in manifest["pieces"] for data in piece["data"]
+    }
+    assert {path.name for path in (tmp_path / "pieces").iterdir()} == files | {"manifest.json"}
+    assert [node["op"].split(".")[-1] for node in manifest["nodes"]] == [node.op_type for node in mixed.nodes]
+
+
+@pytest.mark.parametrize("prefer", ["cheap", "fewest", "coverage"])
+@pytest.mark.parametrize("more", [(), ("--max-piece", "8K"), ("--penalty", "0")])
+def test_every_division_computes_the_same(prefer, more, tmp_path):
+    mixed = models.convolutions(options=("--exclude-op", "Sin"))
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", *mixed.options, "--prefer", prefer, *more)
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+def test_one_runtime(tmp_path):
+    mixed = models.convolutions()
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "all")
+    assert [piece["file"] for piece in read(tmp_path / "all")["pieces"]] == ["0.tflite"]
+    every = [f"--exclude-op={name}" for name in {node.op_type for node in mixed.nodes}]
+    shown = partition(path, tmp_path / "none", *every)
+    assert "note: nothing is in tflite" in shown
+    assert [piece["file"] for piece in read(tmp_path / "none")["pieces"]] == ["0.onnx"]
+    for folder in ("all", "none"):
+        with lowtide.Runner(tmp_path / folder) as runner:
+            agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+def test_what_to_declare(tmp_path):
+    mixed = models.inverse()
+    mixed.value_info = []
+    path = mixed.save(tmp_path / "m.onnx")
+    shown = partition(path, tmp_path / "pieces", "--prefer", "fewest")
+    assert "declare them with --value NAME=f32[1,n,?]: b\n" in shown
+    assert [piece["runtime"] for piece in read(tmp_path / "pieces")["pieces"]] == ["tflite", "onnx"]
+    reasons = {node["name"]: node["reason"] for node in read(tmp_path / "pieces")["nodes"]}
+    assert reasons["Relu_c"] == "the type of its input 'b' is not known"
+    partition(path, tmp_path / "more", "--prefer", "fewest", "--value", "b=f32[2,5,5]")
+    assert [piece["runtime"] for piece in read(tmp_path / "more")["pieces"]] == ["tflite", "onnx", "tflite"]
+    wrong = converter.run("partition", path, "-o", tmp_path / "wrong", "--value", "a=f64[2,5,5]")
+    assert wrong.returncode == 2 and "'a' is declared to be f64, and is f32" in wrong.stderr
+    assert not (tmp_path / "wrong").exists()
+
+
+def test_a_wrong_declaration_is_an_error_and_no_wrong_result(tmp_path):
+    mixed = models.inverse()
+    mixed.value_info = []
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", "--prefer", "fewest", "--value", "b=f64[2,5,5]")
+    with pytest.raises(lowtide.Error), lowtide.Runner(tmp_path / "pieces") as runner:
+        runner.run(mixed.feed)
+    partition(path, tmp_path / "shape", "--prefer", "fewest", "--value", "b=f32[2,5,6]")
+    with pytest.raises(lowtide.Error), lowtide.Runner(tmp_path / "shape") as runner:
+        runner.run(mixed.feed)
+
+
+def test_the_certificate(tmp_path):
+    mixed = models.convolutions()
+    path = mixed.save(tmp_path / "m.onnx")
+    shown = converter.run("partition", path, "--dry-run", *mixed.options).stdout
+    assert "with all in tflite that it can run: 3 pieces" in shown and "Relu_b -> Sin_c -> Conv_d" in shown
+    assert "1 x Sin: its operator is excluded by --exclude-op: Sin_c" in shown
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m.onnx"]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--exclude-op", "Sinn"], "--exclude-op: the model has no 'Sinn'; did you mean 'Sin'?"),
+        (["--exclude-node", "sin_c"], "--exclude-node: the model has no 'sin_c'; did you mean 'Sin_c'?"),
+        (["--value", "nothing=f32[1]"], "--value nothing: no node makes a value of this name"),
+        (["--exclude-op", "Sin", "--prefer", "fewest", "--max-pieces", "2"], "at least 3 pieces are needed"),
+        (["--max-piece", "100"], "a limit of"),
+        (["--penalty", "x"], "'x' is not a number from 0 to 1000"),
+        (["--prefer", "best"], "'best' is not one of cheap, fewest, coverage"),
+        (["-o", "/proc/pieces"], "/proc/pieces"),
+        (["-o", "m.onnx"], "something that is no folder is there"),
+        (["-o", "."], "the output needs a name of its own"),
+        (["-o", "full"], "the folder is not empty"),
+        (["-o", "no/folder"], "No such file"),
+        (["--max-rss", "1M"], "--max-rss"),
+    ],
+)
+def test_bad_options(options, words, tmp_path):
+    models.convolutions().save(tmp_path / "m.onnx")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/file").write_text("kept")
+    done = converter.run("partition", "m.onnx", *options, cwd=tmp_path)
+    assert done.returncode not in (0, 1, 11) and done.stderr.count("\n") == 1 and words in done.stderr, done
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["full", "m.onnx"]
+
+
+def test_nothing_is_left_behind_after_an_interrupt(tmp_path):
+    converter.run(
+        "make-model", "conv-stack", "--size", "512M", "--external", "--sparse", "-o", tmp_path / "m.onnx", "-q"
+    )
+    before = sorted(entry.name for entry in tmp_path.iterdir())
+    child = subprocess.Popen(
+        [converter.program(), "partition", tmp_path / "m.onnx", "-o", tmp_path / "pieces", "--penalty", "0"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 60
+    while time.monotonic() < end and child.poll() is None:
+        if any(entry.name.startswith(".pieces.lowtide-") and os.listdir(entry) for entry in tmp_path.iterdir()):
+            break
+        time.sleep(0.001)
+    child.send_signal(signal.SIGINT)
+    child.wait(timeout=60)
+    left = sorted(entry.name for entry in tmp_path.iterdir())
+    assert left == before or (child.returncode == 0 and left == sorted([*before, "pieces"]))
+
+
+def test_memory_is_not_that_of_the_weights(tmp_path):
+    converter.run(
+        "make-model", "conv-stack", "--size", "256M", "--external", "--sparse", "-o", tmp_path / "m.onnx", "-q"
+    )
+    shown = partition(tmp_path / "m.onnx", tmp_path / "pieces", "--max-piece", "100M", "--max-rss", "32M")
+    assert len(read(tmp_path / "pieces")["pieces"]) > 2
+    assert float(shown.split("peak RSS ")[1].split()[0]) <= 32, shown
+
+
+def test_limited_memory_closes_pieces(tmp_path):
+    mixed = models.convolutions()
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", *mixed.options)
+    with lowtide.Runner(tmp_path / "pieces", max_rss="512M") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+        profile = runner.pieces_profile(tmp_path / "trace.json")
+        assert [row["runs"] for row in profile] == [1, 1, 1] and all(row["run_seconds"] > 0 for row in profile)
+        assert set(runner.tensors) == {"b", "c", "f"} & set(runner.tensors) and "c" in runner.tensors
+        assert list(runner.run(mixed.feed, ["c"])) == ["c"]
+        assert [row["runs"] for row in runner.pieces_profile()] == [2, 2, 1]  # the last one is not needed
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    assert {event["name"] for event in trace["traceEvents"]} == {"thread_name", "load", "run", "check"}
+    with pytest.raises(lowtide.Budget, match="piece 0 does not fit"):
+        lowtide.Runner(tmp_path / "pieces", max_rss=1)
+
+
+REAL = {
+    "silero-vad__silero_vad.onnx": ([], {"input": (1, 512), "state": (2, 1, 128), "sr": ()}),
+    "ort__mnist.onnx": (["--exclude-op", "MaxPool"], {}),
+    "onnx__light_squeezenet.onnx": (["--exclude-op", "Concat"], {}),
+    "ultraface__version-slim-320_without_postprocessing.onnx": (["--exclude-op", "Transpose"], {}),
+}
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no real models in {FOLDER}: none is divided")
+@pytest.mark.parametrize("name", REAL)
+def test_real_models(name, tmp_path):
+    options, shapes = REAL[name]
+    partition(FOLDER / name, tmp_path / "pieces", *options, "--prefer", "coverage")
+    rng = np.random.default_rng(3)
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        feed = {}
+        for port in runner.inputs.values():
+            shape = shapes.get(port.name, [n if isinstance(n, int) else 1 for n in port.shape])
+            feed[port.name] = np.asarray(16000 if port.name == "sr" else rng.random(shape)).astype(port.dtype)
+        agree(runner.run(feed), whole(FOLDER / name, feed))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--target: what a description allows, the shipped ones, and what is wrong in one."""
+
+import copy
+import json
+import pathlib
+import re
+
+import onnxruntime
+import pytest
+
+import lowtide
+from tests.partition import models
+from tests.partition.test_pieces import agree, partition, read, whole
+from tests.support import converter, json_schema
+
+SCHEMA = json.loads((converter.ROOT / "schemas/target.schema.json").read_text())
+SHIPPED = converter.ROOT / "tools/lowtide/targets"
+
+
+@pytest.fixture(autouse=True)
+def program(monkeypatch):
+    monkeypatch.setenv("LOWTIDE", str(converter.program()))
+
+
+def target(**more):
+    operators = [{"op": name} for name in ("Relu", "MaxPool", "GlobalAveragePool", "Add")]
+    return {"format": "lowtide-target", "version": 1, "name": "tiny", "operators": operators, **more}
+
+
+def written(folder, content):
+    path = folder / "tiny.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def where(folder):
+    manifest = read(folder)
+    inside = [piece["in_target"] for piece in manifest["pieces"]]
+    return {node["name"]: inside[node["piece"]] for node in manifest["nodes"] if node["piece"] is not None}
+
+
+@pytest.mark.parametrize("writes", ["tflite", "onnx"])
+def test_a_target(writes, tmp_path):
+    mixed = models.convolutions()
+    path = mixed.save(tmp_path / "m.onnx")
+    description = target(writes=writes)
+    assert json_schema.faults(description, SCHEMA, "target") == []
+    options = ("--target", written(tmp_path, description), "--prefer", "fewest")
+    partition(path, tmp_path / "pieces", *options)
+    places = where(tmp_path / "pieces")
+    assert {name for name, inside in places.items() if inside} == {
+        "Relu_b",
+        "MaxPool_e",
+        "GlobalAveragePool_f",
+        "Add_y",
+    }
+    manifest = read(tmp_path / "pieces")
+    assert manifest["target"] == "tiny"
+    assert {piece["runtime"] for piece in manifest["pieces"] if piece["in_target"]} == {writes}
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+# Conditions on Conv_a: x f32[2,3,9,11], w constant, pads 1, no other attributes; and whether they hold.
+CONDITIONS = [
+    ({"inputs": [{"at": 1, "constant": True}]}, True),
+    ({"inputs": [{"at": 0, "constant": True}]}, False),
+    ({"inputs": [{"at": 0, "dtypes": ["f32", "i8"]}]}, True),
+    ({"inputs": [{"at": "each", "dtypes": ["i8"]}]}, False),
+    ({"inputs": [{"at": 0, "rank": [4, 4]}]}, True),
+    ({"inputs": [{"at": 0, "rank": [1, 3]}]}, False),
+    ({"inputs": [{"at": 1, "extents": [3, 4]}]}, True),
+    ({"inputs": [{"at": 0, "extents": [1, 10]}]}, False),
+    ({"inputs": [{"at": 0, "wide_rank": [4, 4]}]}, True),
+    ({"inputs": [{"at": 0, "wide_rank": [0, 3]}]}, False),
+    ({"outputs": [{"at": 0, "rank": [4, 4]}]}, True),
+    ({"input_count": [2, 2]}, True),
+    ({"input_count": [3, 3]}, False),
+    ({"output_count": [2, 2]}, False),
+    ({"attributes": [{"name": "pads", "values": [1]}]}, True),
+    ({"attributes": [{"name": "pads", "range": [2, 3]}]}, False),
+    ({"attributes": [{"name": "group", "values": [1], "default": 1}]}, True),
+    ({"attributes": [{"name": "group", "values": [2], "default": 1}]}, False),
+    ({"attributes": [{"name": "group", "values": [2]}]}, True),  # it is absent, and no default is given
+    ({"attributes": [{"name": "auto_pad", "values": ["VALID"], "default": "NOTSET"}]}, False),
+]
+
+
+@pytest.mark.parametrize("condition, holds", CONDITIONS)
+def test_conditions(condition, holds, tmp_path):
+    path = models.convolutions().save(tmp_path / "m.onnx")
+    description = target(operators=[{"op": "Relu"}, {"op": "Conv", **condition}])
+    assert json_schema.faults(description, SCHEMA, "target") == []
+    options = ("--target", written(tmp_path, description), "--prefer", "fewest")
+    partition(path, tmp_path / "pieces", *options)
+    assert where(tmp_path / "pieces")["Conv_a"] == holds
+
+
+def test_one_of_several_entries(tmp_path):
+    path = models.convolutions().save(tmp_path / "m.onnx")
+    entries = [{"op": "Conv", "attributes": [{"name": "pads", "values": [value]}]} for value in (5, 1)]
+    partition(path, tmp_path / "p", "--target", written(tmp_path, target(operators=entries)), "--prefer", "fewest")
+    assert where(tmp_path / "p")["Conv_a"] and not where(tmp_path / "p")["Relu_b"]
+
+
+@pytest.mark.parametrize("name", ["coreml", "nnapi", "tidl"])
+def test_shipped_targets(name, tmp_path):
+    description = json.loads((SHIPPED / f"{name}.json").read_text())
+    assert json_schema.faults(description, SCHEMA, "target") == []
+    assert all(entry.get("source") for entry in description["operators"])
+    mixed = models.convolutions()
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", "--target", name, "--prefer", "coverage")
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+@pytest.mark.parametrize(
+    "name, file", [("nnapi", "nnapi_supported_ops"), ("coreml", "coreml_supported_neuralnetwork_ops")]
+)
+def test_the_lists_of_onnx_runtime(name, file):
+    """A target has the operators of its source, and no others."""
+    page = pathlib.Path(onnxruntime.__file__).parent / f"tools/mobile_helpers/{file}.md"
+    listed = {(domain, op) for domain, op in re.findall(r"^\|([\w.]+)[:.](\w+)\|", page.read_text(), re.MULTILINE)}
+    listed = {op if domain == "ai.onnx" else f"{domain}.{op}" for domain, op in listed}
+    assert {entry["op"] for entry in json.loads((SHIPPED / f"{name}.json").read_text())["operators"]} == listed
+
+
+def put(*path_and_value):
+    *path, value = path_and_value
+
+    def change(content):
+        at = content
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = value
+
+    return change
+
+
+BAD = {
+    "version": (put("version", 2), "it has version 2"),
+    "format": (put("format", "x"), "it is not the description of a target"),
+    "unknown field": (put("operator", []), "unknown field 'operator'; did you mean 'operators'?"),
+    "no list": (put("operators", {}), "'operators' is not a list"),
+    "unknown operator": (put("operators", 0, "op", "Rellu"), "no operator 'Rellu'; did you mean 'Relu'?"),
+    "no operator": (put("operators", 0, {}), "has no field 'op'"),
+    "unknown key": (put("operators", 0, "atributes", []), "unknown field 'atributes'; did you mean 'attributes'?"),
+    "unknown condition": (put("operators", 0, "inputs", [{"at": 0, "ranks": [1, 2]}]), "did you mean 'rank'?"),
+    "no place": (put("operators", 0, "inputs", [{"rank": [1, 2]}]), "has no field 'at'"),
+    "negative place": (put("operators", 0, "inputs", [{"at": -1}]), "no whole number that it can be"),
+    "empty range": (put("operators", 0, "inputs", [{"at": 0, "rank": [3, 2]}]), "from 3 to 2: nothing is in it"),
+    "ranks contradict": (
+        put("operators", 0, "inputs", [{"at": 0, "rank": [1, 2], "wide_rank": [3, 4]}]),
+        "rank and wide_rank contradict each other",
+    ),
+    "values out of range": (
+        put("operators", 0, "attributes", [{"name": "axis", "range": [1, 2], "values": [3]}]),
+        "none of 'values' is in 'range'",
+    ),
+    "mixed values": (put("operators", 0, "attributes", [{"name": "a", "values": [3, "x"]}]), "texts and numbers"),
+    "no values": (put("operators", 0, "attributes", [{"name": "a", "values": []}]), "lists nothing"),
+    "dtype": (put("operators", 0, "inputs", [{"at": 0, "dtypes": ["f33"]}]), "'f33' is no element type"),
+    "writes": (put("writes", "tensorrt"), "'writes' is 'tensorrt', not tflite or onnx"),
+    "pieces": (put("max_pieces", 0), "no whole number that it can be"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_descriptions(case, tmp_path):
+    change, words = BAD[case]
+    path = models.convolutions().save(tmp_path / "m.onnx")
+    content = copy.deepcopy(target())
+    change(content)
+    done = converter.run("partition", path, "--dry-run", "--target", written(tmp_path, content))
+    assert done.returncode == 6 and words in done.stderr and done.stderr.count("\n") == 1, done
+    assert json_schema.faults(target(), SCHEMA, "target") == []
+
+
+def test_bad_names(tmp_path):
+    path = models.convolutions().save(tmp_path / "m.onnx")
+    done = converter.run("partition", path, "--dry-run", "--target", "nnap")
+    assert done.returncode == 2 and "did you mean 'nnapi'?" in done.stderr
+    assert converter.run("partition", path, "--dry-run", "--target", tmp_path / "none.json").returncode == 3
+    (tmp_path / "text.json").write_text("{")
+    assert "it is not JSON" in converter.run("partition", path, "--dry-run", "--target", tmp_path / "text.json").stderr
+
+
+def test_at_most_so_many_pieces(tmp_path):
+    mixed = models.Mixed(
+        [models.node("Relu" if i % 2 else "Neg", f"v{i}", f"v{i + 1}") for i in range(12)],
+        [models.typed("v0", [3, 4])],
+        [models.typed("v12", [3, 4])],
+        {"v0": models.numbers(3, 4)},
+    )
+    path = mixed.save(tmp_path / "m.onnx")
+    description = written(tmp_path, target(max_pieces=2))
+    partition(path, tmp_path / "p", "--target", description, "--penalty", "1000")
+    assert sum(piece["in_target"] for piece in read(tmp_path / "p")["pieces"]) <= 2
+    done = converter.run("partition", path, "--dry-run", "--target", description, "--prefer", "fewest")
+    assert done.returncode == 2 and "pieces are needed" in done.stderr

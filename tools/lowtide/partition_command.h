@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of `lowtide partition` as plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "stream/file/zstd_source.h"
+
+namespace lowtide::tools {
+
+struct PartitionCommand {
+  std::string input, output;  // output: empty: not given
+  std::string prefer = "cheap";
+  uint64_t max_piece = 0, max_pieces = 0;  // bytes, a number; 0: not given
+  double penalty = 2;
+  std::string target;                                   // a name or a file; empty: TFLite
+  std::vector<std::string> exclude_ops, exclude_nodes;  // names
+  std::vector<std::string> values;                      // "NAME=f32[1,n,?]" as given
+  bool dry_run = false, quiet = false;
+  uint64_t max_rss = 0;  // bytes; 0: not given
+  uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
+};
+
+}  // namespace lowtide::tools

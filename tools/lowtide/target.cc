@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/lowtide/target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+
+#include "layout/lower/node_order.h"
+#include "layout/lower/table.h"
+#include "layout/values_used.h"
+#include "stream/dtype.h"
+#include "stream/error.h"
+#include "stream/file/file.h"
+#include "stream/nearest_name.h"
+#include "tools/lowtide/command_line.h"
+#include "tools/lowtide/shipped_targets.h"
+
+namespace lowtide::tools {
+namespace {
+
+using nlohmann::json;
+using onnx::ValueInfo;
+using stream::Code;
+using stream::DType;
+using stream::Error;
+using Range = Target::Range;
+
+constexpr uint64_t kMostTargetBytes = uint64_t{4} << 20;
+constexpr int kTargetVersion = 1;
+
+// Reads a description, field by field.
+class TargetReader {
+ public:
+  explicit TargetReader(std::string file) : file_(std::move(file)) {}
+
+  Target read(const std::string& text) const {
+    json whole;
+    try {
+      whole = json::parse(text);
+    } catch (const json::exception& error) {
+      fail(fmt::format("it is not JSON: {}", error.what()));
+    }
+    check("the target", whole, {"format", "version", "name", "source", "writes", "max_pieces", "operators"},
+          {"format", "version", "name", "operators"});
+    if (whole["format"] != "lowtide-target") fail("it is not the description of a target");
+    if (whole["version"] != kTargetVersion)
+      fail(fmt::format("it has version {}; this lowtide reads version {}", whole["version"].dump(), kTargetVersion));
+    Target out;
+    out.name = word("name", whole["name"]);
+    if (whole.contains("source")) word("source", whole["source"]);
+    if (whole.contains("writes")) {
+      const std::string writes = word("writes", whole["writes"]);
+      if (writes != "tflite" && writes != "onnx") fail(fmt::format("'writes' is '{}', not tflite or onnx", writes));
+      out.writes_tflite = writes == "tflite";
+    }
+    if (whole.contains("max_pieces"))
+      out.max_pieces = static_cast<size_t>(number("max_pieces", whole["max_pieces"], 1));
+    if (!whole["operators"].is_array()) fail("'operators' is not a list");
+    for (const json& item : whole["operators"]) add_entry(item, out);
+    return out;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& text) const { throw Error(Code::kMalformed, text, {.file = file_}); }
+
+  void check(const std::string& what, const json& value, std::initializer_list<const char*> known,
+             std::initializer_list<const char*> needed) const {
+    if (!value.is_object()) fail(fmt::format("{} is not an object", what));
+    const std::vector<std::string> names(known.begin(), known.end());
+    for (const auto& [key, ignored] : value.items())
+      if (std::find(names.begin(), names.end(), key) == names.end())
+        fail(fmt::format("{} has an unknown field '{}'{}", what, key, stream::did_you_mean(key, names)));
+    for (const char* name : needed)
+      if (!value.contains(name)) fail(fmt::format("{} has no field '{}'", what, name));
+  }
+  std::string word(const std::string& what, const json& value) const {
+    if (!value.is_string()) fail(fmt::format("{} is not a text", what));
+    return value.get<std::string>();
+  }
+  int64_t number(const std::string& what, const json& value, int64_t least = INT64_MIN) const {
+    if (!value.is_number_integer() || value.get<int64_t>() < least)
+      fail(fmt::format("{} is no whole number that it can be", what));
+    return value.get<int64_t>();
+  }
+  Range range(const std::string& what, const json& value, int64_t least = INT64_MIN) const {
+    if (!value.is_array() || value.size() != 2) fail(fmt::format("{} is not [least, most]", what));
+    const Range out{number(what, value[0], least), number(what, value[1], least)};
+    if (out.least > out.most) fail(fmt::format("{} is from {} to {}: nothing is in it", what, out.least, out.most));
+    return out;
+  }
+
+  void add_entry(const json& item, Target& target) const {
+    check("an operator", item, {"op", "source", "inputs", "outputs", "input_count", "output_count", "attributes"},
+          {"op"});
+    const std::string op = word("'op'", item["op"]);
+    check_operator(op);
+    Target::Entry entry;
+    if (item.contains("source")) entry.source = word("'source'", item["source"]);
+    if (item.contains("input_count")) entry.input_count = range(op + ": input_count", item["input_count"], 0);
+    if (item.contains("output_count")) entry.output_count = range(op + ": output_count", item["output_count"], 0);
+    for (const auto& [name, list] : {std::pair{"inputs", &entry.inputs}, std::pair{"outputs", &entry.outputs}}) {
+      if (!item.contains(name)) continue;
+      if (!item[name].is_array()) fail(fmt::format("{}: '{}' is not a list", op, name));
+      for (const json& some : item[name]) list->push_back(operand(fmt::format("{}: {}", op, name), some));
+    }
+    if (item.contains("attributes")) {
+      if (!item["attributes"].is_array()) fail(fmt::format("{}: 'attributes' is not a list", op));
+      for (const json& some : item["attributes"]) entry.attributes.push_back(attribute(op, some));
+    }
+    target.operators[op].push_back(std::move(entry));
+  }
+
+  // Any operator of a foreign domain; of ai.onnx those that are known.
+  void check_operator(const std::string& op) const {
+    if (op.find('.') != op.npos) return;
+    std::vector<std::string> names = {"Dropout", "Upsample", "Scatter", "GroupNormalization", "Optional"};
+    for (const layout::LowerRow& row : layout::lowerings())
+      if (row.domain.empty()) names.emplace_back(row.op);
+    if (std::find(names.begin(), names.end(), op) == names.end())
+      fail(fmt::format("ai.onnx has no operator '{}'{}", op, stream::did_you_mean(op, names)));
+  }
+
+  Target::Operand operand(const std::string& what, const json& value) const {
+    check(what, value, {"at", "constant", "dtypes", "rank", "wide_rank", "extents"}, {"at"});
+    Target::Operand out;
+    if (value["at"] != "each") out.at = static_cast<size_t>(number(what + ": 'at'", value["at"], 0));
+    if (value.contains("constant")) {
+      if (!value["constant"].is_boolean()) fail(fmt::format("{}: 'constant' is neither true nor false", what));
+      out.constant = value["constant"].get<bool>();
+    }
+    if (value.contains("dtypes")) {
+      if (!value["dtypes"].is_array() || value["dtypes"].empty()) fail(fmt::format("{}: 'dtypes' lists nothing", what));
+      for (const json& name : value["dtypes"]) out.dtypes.push_back(dtype(what, word(what, name)));
+    }
+    if (value.contains("rank")) out.rank = range(what + ": rank", value["rank"], 0);
+    if (value.contains("wide_rank")) out.wide_rank = range(what + ": wide_rank", value["wide_rank"], 0);
+    if (value.contains("extents")) out.extents = range(what + ": extents", value["extents"], 0);
+    if (out.rank && out.wide_rank && out.wide_rank->least > out.rank->most)
+      fail(fmt::format("{}: rank and wide_rank contradict each other", what));
+    return out;
+  }
+
+  DType dtype(const std::string& what, const std::string& name) const {
+    for (int i = 0; i < static_cast<int>(DType::kUndefined); ++i)
+      if (stream::dtype_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
+    fail(fmt::format("{}: '{}' is no element type", what, name));
+  }
+
+  Target::Attribute attribute(const std::string& op, const json& value) const {
+    check(op + ": an attribute", value, {"name", "range", "values", "default"}, {"name"});
+    Target::Attribute out;
+    out.name = word(op + ": 'name'", value["name"]);
+    const std::string what = fmt::format("{}: attribute '{}'", op, out.name);
+    if (value.contains("range")) out.range = range(what, value["range"]);
+    if (value.contains("values")) {
+      if (!value["values"].is_array() || value["values"].empty()) fail(fmt::format("{}: 'values' lists nothing", what));
+      for (const json& some : value["values"]) {
+        if (some.is_string())
+          out.texts.push_back(some.get<std::string>());
+        else
+          out.numbers.push_back(number(what, some));
+      }
+      if (!out.texts.empty() && !out.numbers.empty()) fail(fmt::format("{}: 'values' has texts and numbers", what));
+    }
+    if (out.range && !out.texts.empty()) fail(fmt::format("{}: a range is of numbers, and 'values' are texts", what));
+    if (out.range && !out.numbers.empty() && std::none_of(out.numbers.begin(), out.numbers.end(), [&](int64_t some) {
+          return some >= out.range->least && some <= out.range->most;
+        }))
+      fail(fmt::format("{}: none of 'values' is in 'range'", what));
+    if (value.contains("default")) {
+      if (value["default"].is_string())
+        out.text = value["default"].get<std::string>();
+      else
+        out.number = number(what, value["default"]);
+    }
+    return out;
+  }
+
+  std::string file_;
+};
+
+bool is_in(const Range& range, int64_t number) { return number >= range.least && number <= range.most; }
+
+std::string misfit_of(const Target::Attribute& rule, const onnx::Node& node) {
+  const onnx::Attribute* given = node.find(rule.name);
+  std::vector<int64_t> numbers;
+  std::optional<std::string> text;
+  if (given == nullptr) {
+    if (rule.number) numbers = {*rule.number};
+    text = rule.text;
+  } else if (given->type == onnx::Attribute::Type::kInt) {
+    numbers = {given->i};
+  } else if (given->type == onnx::Attribute::Type::kInts) {
+    numbers = given->ints;
+  } else if (given->type == onnx::Attribute::Type::kString) {
+    text = given->s;
+  } else if (given->type == onnx::Attribute::Type::kFloat && std::floor(given->f) == given->f &&
+             std::abs(given->f) < 1e9) {
+    numbers = {static_cast<int64_t>(given->f)};
+  } else {
+    return fmt::format("its attribute '{}' has another form", rule.name);
+  }
+  for (const int64_t number : numbers) {
+    const bool listed =
+        rule.numbers.empty() || std::find(rule.numbers.begin(), rule.numbers.end(), number) != rule.numbers.end();
+    if (!listed || (rule.range && !is_in(*rule.range, number)) || !rule.texts.empty())
+      return fmt::format("its attribute '{}' has {}", rule.name, number);
+  }
+  const bool other_text =
+      text && (!rule.numbers.empty() || rule.range ||
+               (!rule.texts.empty() && std::find(rule.texts.begin(), rule.texts.end(), *text) == rule.texts.end()));
+  return other_text ? fmt::format("its attribute '{}' is '{}'", rule.name, *text) : "";
+}
+
+}  // namespace
+
+Target read_target(const std::string& name_or_path) {
+  std::vector<std::string> names;
+  for (const ShippedTarget& shipped : shipped_targets()) {
+    if (shipped.name == name_or_path) return TargetReader(name_or_path).read(std::string(shipped.json));
+    names.emplace_back(shipped.name);
+  }
+  if (!name_or_path.ends_with(".json"))
+    usage_error(fmt::format("--target: '{}' is neither a file FILE.json nor one of {}{}", name_or_path,
+                            fmt::join(names, ", "), stream::did_you_mean(name_or_path, names)));
+  const auto source = stream::open_file(name_or_path);
+  if (source->size() > kMostTargetBytes)
+    throw Error(Code::kMalformed, fmt::format("a target's description has at most {} MiB", kMostTargetBytes >> 20),
+                {.file = name_or_path});
+  std::string text(source->size(), '\0');
+  source->read_at(0, std::as_writable_bytes(std::span(text)));
+  return TargetReader(name_or_path).read(text);
+}
+
+struct TargetRules::Facts {
+  const layout::ModelTypes& types;
+  const std::map<std::string, ValueInfo>& constants;
+
+  bool is_constant(const std::string& value) const {
+    return constants.contains(value) || types.integers.contains(value);
+  }
+  const ValueInfo* type(const std::string& value) const {
+    if (const auto found = types.values.find(value); found != types.values.end()) return &found->second;
+    const auto found = constants.find(value);
+    return found != constants.end() && found->second.dtype != DType::kUndefined ? &found->second : nullptr;
+  }
+};
+
+TargetRules::TargetRules(const Target& target, const onnx::Model& model) : target_(target) {
+  for (const onnx::Tensor& tensor : model.graph.initializers) {
+    ValueInfo info;
+    info.name = tensor.name;
+    info.type = ValueInfo::Type::kTensor;
+    info.dtype = tensor.dtype;
+    info.has_shape = true;
+    for (const int64_t dim : tensor.dims) info.dims.push_back({dim, ""});
+    constants_.emplace(tensor.name, std::move(info));
+  }
+  for (const onnx::Node* node : layout::in_order(model.graph)) {
+    std::vector<std::string_view> used;
+    layout::add_values_used(*node, used);
+    if (!std::all_of(used.begin(), used.end(),
+                     [&](std::string_view value) { return constants_.contains(std::string(value)); }))
+      continue;
+    for (const std::string& name : node->outputs) constants_.emplace(name, ValueInfo());
+  }
+}
+
+std::string TargetRules::refuse(const onnx::Node& node, const layout::ModelTypes& types) const {
+  const auto entries = target_.operators.find(layout::full_name(node));
+  if (entries == target_.operators.end()) return fmt::format("{} does not have the operator", target_.name);
+  const Facts facts{types, constants_};
+  std::string first;
+  for (const Target::Entry& entry : entries->second) {
+    const std::string reason = misfit(entry, node, facts);
+    if (reason.empty()) return {};
+    if (first.empty()) first = fmt::format("{}: {}", target_.name, reason);
+  }
+  return first;
+}
+
+std::string TargetRules::misfit(const Target::Entry& entry, const onnx::Node& node, const Facts& facts) const {
+  const auto inputs = static_cast<int64_t>(node.inputs.size()), outputs = static_cast<int64_t>(node.outputs.size());
+  if (entry.input_count && !is_in(*entry.input_count, inputs)) return fmt::format("it has {} inputs", inputs);
+  if (entry.output_count && !is_in(*entry.output_count, outputs)) return fmt::format("it has {} outputs", outputs);
+  for (const Target::Attribute& rule : entry.attributes)
+    if (std::string reason = misfit_of(rule, node); !reason.empty()) return reason;
+  for (const auto& [rules, values] : {std::pair{&entry.inputs, &node.inputs}, std::pair{&entry.outputs, &node.outputs}})
+    for (const Target::Operand& rule : *rules)
+      for (size_t i = 0; i < values->size(); ++i)
+        if (rule.at.value_or(i) == i && !(*values)[i].empty())
+          if (std::string reason = misfit(rule, (*values)[i], facts); !reason.empty()) return reason;
+  return {};
+}
+
+std::string TargetRules::misfit(const Target::Operand& rule, const std::string& value, const Facts& facts) const {
+  if (rule.constant && *rule.constant != facts.is_constant(value))
+    return fmt::format("'{}' is {}constant", value, *rule.constant ? "not " : "");
+  if (rule.dtypes.empty() && !rule.rank && !rule.wide_rank && !rule.extents) return {};
+  const ValueInfo* type = facts.type(value);
+  if (type == nullptr) return fmt::format("the type of '{}' is not known", value);
+  if (!rule.dtypes.empty() && std::find(rule.dtypes.begin(), rule.dtypes.end(), type->dtype) == rule.dtypes.end())
+    return fmt::format("'{}' is {}", value, stream::dtype_name(type->dtype));
+  if (!rule.rank && !rule.wide_rank && !rule.extents) return {};
+  if (!type->has_shape) return fmt::format("the shape of '{}' is not known", value);
+  const auto rank = static_cast<int64_t>(type->dims.size());
+  if (rule.rank && !is_in(*rule.rank, rank)) return fmt::format("'{}' has rank {}", value, rank);
+  int64_t wide = 0;
+  for (const onnx::Dimension& dim : type->dims) {
+    if (dim.value != 1) ++wide;
+    if (!rule.extents) continue;
+    if (dim.value < 0) return fmt::format("an extent of '{}' is not fixed", value);
+    if (!is_in(*rule.extents, dim.value)) return fmt::format("'{}' has an extent of {}", value, dim.value);
+  }
+  if (rule.wide_rank && !is_in(*rule.wide_rank, wide))
+    return fmt::format("'{}' has {} dimensions that are not 1", value, wide);
+  return {};
+}
+
+}  // namespace lowtide::tools

@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manifest of a divided model, as `lowtide partition` writes it (schemas/manifest.schema.json).
+
+The folder may come from a stranger: names must stay in it, files must be what the manifest says, and every value must
+be made before it is used. What is not as the schema says is an error, and nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .errors import Io, Malformed, NotFound, UnsafePath, Unsupported
+from .port import Extent, Port, dtype_of
+
+NAME = "manifest.json"
+VERSION = 1
+MOST_BYTES = 64 << 20
+RUNTIMES = ("tflite", "onnx")
+_TILE = 1 << 20
+_DTYPES = {
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "i4": "int4",
+    "u4": "uint4",
+    "i8": "int8",
+    "u8": "uint8",
+    "i16": "int16",
+    "u16": "uint16",
+    "i32": "int32",
+    "u32": "uint32",
+    "i64": "int64",
+    "u64": "uint64",
+    "bool": "bool",
+    "string": "object",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """A file of the folder."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A model of the folder, with the names of the values that it takes and makes."""
+
+    runtime: str
+    file: File
+    data: tuple[File, ...]
+    nodes: int
+    weight_bytes: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Value:
+    """A value between pieces. `port.shape` is None where even the rank is not known."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[Extent, ...] | None
+    producer: int
+    last_user: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """A folder of pieces in the order in which they run."""
+
+    folder: str
+    model: str
+    inputs: Mapping[str, Port]
+    outputs: Mapping[str, Port]
+    pieces: tuple[Piece, ...]
+    values: Mapping[str, Value]
+
+
+class _Reader:
+    """The parts of a manifest, each checked."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def fail(self, text: str) -> Malformed:
+        return Malformed(f"{self._path}: {text}", file=self._path)
+
+    def fields(self, what: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.fail(f"{what} is not an object")
+        for name in names:
+            if name not in value:
+                raise self.fail(f"{what} has no field {name!r}")
+        for name in value:
+            if name not in names:
+                raise self.fail(f"{what} has an unknown field {name!r}")
+        return value
+
+    def items(self, what: str, value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.fail(f"{what} is not a list")
+        return value
+
+    def text(self, what: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise self.fail(f"{what} is not a string")
+        return value
+
+    def number(self, what: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
+            raise self.fail(f"{what} is not a whole number from 0 on")
+        return value
+
+    def names(self, what: str, value: Any) -> tuple[str, ...]:
+        names = tuple(self.text(f"a name in {what}", name) for name in self.items(what, value))
+        if len(set(names)) < len(names):
+            raise self.fail(f"{what} has a name twice")
+        return names
+
+    def shape(self, what: str, value: Any) -> tuple[Extent, ...] | None:
+        if value is None:
+            return None
+        out: list[Extent] = []
+        for extent in self.items(f"the shape of {what}", value):
+            is_extent = isinstance(extent, int) and not isinstance(extent, bool) and 0 <= extent < 1 << 62
+            if extent is not None and not is_extent and not (isinstance(extent, str) and extent):
+                raise self.fail(f"the shape of {what} has {extent!r}, which is neither an extent, nor a name, nor null")
+            out.append(extent)
+        return tuple(out)
+
+    def type(self, what: str, of: dict[str, Any]) -> tuple[np.dtype[Any], tuple[Extent, ...] | None]:
+        name = self.text(f"the dtype of {what}", of["dtype"])
+        if name not in _DTYPES:
+            raise self.fail(f"{what} has an unknown dtype {name!r}")
+        if of["axis_order"] != "onnx":
+            raise self.fail(f"{what} has an unknown axis order {of['axis_order']!r}")
+        try:
+            return dtype_of(_DTYPES[name], what), self.shape(what, of["shape"])
+        except Unsupported as error:
+            raise Unsupported(f"{self._path}: {error}", file=self._path) from error
+
+    def ports(self, what: str, value: Any) -> dict[str, Port]:
+        out: dict[str, Port] = {}
+        for item in self.items(what, value):
+            of = self.fields(f"an entry of {what}", item, ("name", "dtype", "shape", "axis_order"))
+            name = self.text(f"a name in {what}", of["name"])
+            if name in out:
+                raise self.fail(f"{what} has {name!r} twice")
+            dtype, shape = self.type(repr(name), of)
+            # A model may leave the rank of an output open; then pieces tell it when they run.
+            out[name] = Port(name, dtype, shape if shape is not None else ("...",))
+        return out
+
+    def file(self, what: str, name: Any, size: Any, digest: Any) -> File:
+        name = self.text(f"the name of {what}", name)
+        size = self.number(f"the size of {what}", size)
+        digest = self.text(f"the digest of {what}", digest)
+        if not re.fullmatch(r"[0-9a-f]{64}", digest):
+            raise self.fail(f"the digest of {what} is not 64 hexadecimal digits")
+        if name in ("", ".", "..", NAME) or re.search(r"[/\\\x00-\x1f]", name):
+            raise UnsafePath(f"{self._path}: {what} has the name {name!r}, which is no plain name", file=self._path)
+        return File(name, size, digest)
+
+    def piece(self, index: int, value: Any) -> Piece:
+        what = f"piece {index}"
+        fields = (
+            "runtime",
+            "in_target",
+            "file",
+            "bytes",
+            "sha256",
+            "data",
+            "nodes",
+            "weight_bytes",
+            "inputs",
+            "outputs",
+        )
+        of = self.fields(what, value, fields)
+        if of["runtime"] not in RUNTIMES:
+            raise self.fail(f"{what} has an unknown runtime {of['runtime']!r}")
+        if not isinstance(of["in_target"], bool):
+            raise self.fail(f"in_target of {what} is neither true nor false")
+        data = []
+        for item in self.items(f"the data of {what}", of["data"]):
+            some = self.fields(f"a data file of {what}", item, ("file", "bytes", "sha256"))
+            data.append(self.file(f"a data file of {what}", some["file"], some["bytes"], some["sha256"]))
+        file = self.file(what, of["file"], of["bytes"], of["sha256"])
+        if not file.name.endswith("." + of["runtime"]):
+            raise self.fail(f"{what} is for {of['runtime']}, and its file is {file.name!r}")
+        return Piece(
+            of["runtime"],
+            file,
+            tuple(data),
+            self.number(f"the nodes of {what}", of["nodes"]),
+            self.number(f"the weight bytes of {what}", of["weight_bytes"]),
+            self.names(f"the inputs of {what}", of["inputs"]),
+            self.names(f"the outputs of {what}", of["outputs"]),
+        )
+
+    def values(self, value: Any) -> dict[str, Value]:
+        out: dict[str, Value] = {}
+        for item in self.items("values", value):
+            fields = ("name", "dtype", "shape", "axis_order", "producer", "last_user")
+            of = self.fields("an entry of values", item, fields)
+            name = self.text("a name in values", of["name"])
+            if name in out:
+                raise self.fail(f"values has {name!r} twice")
+            dtype, shape = self.type(repr(name), of)
+            out[name] = Value(
+                dtype,
+                shape,
+                self.number(f"the producer of {name!r}", of["producer"]),
+                self.number(f"the last user of {name!r}", of["last_user"]),
+            )
+        return out
+
+    def check_order(self, manifest: Manifest) -> None:
+        """Each value is made once, before it is used, and the manifest says where."""
+        made: dict[str, int] = {}
+        last: dict[str, int] = {}
+        for index, piece in enumerate(manifest.pieces):
+            for name in piece.inputs:
+                if name not in made and name not in manifest.inputs:
+                    later = any(name in other.outputs for other in manifest.pieces[index:])
+                    why = "which only a later piece makes" if later else "which nothing makes"
+                    raise self.fail(f"piece {index} uses {name!r}, {why}")
+                if name in made:
+                    last[name] = index
+            for name in piece.outputs:
+                if name in made or name in manifest.inputs:
+                    raise self.fail(f"piece {index} makes {name!r}, which is there already")
+                made[name] = index
+        for name, value in manifest.values.items():
+            if made.get(name) != value.producer or last.get(name) != value.last_user:
+                raise self.fail(f"the pieces that make and use {name!r} last are not those that values names")
+        for name in last:
+            if name not in manifest.values:
+                raise self.fail(f"{name!r} is passed between pieces, and values does not have it")
+        for name in manifest.outputs:
+            if name not in made and name not in manifest.inputs:
+                raise self.fail(f"no piece makes the output {name!r}")
+
+
+def _regular_file(folder: str, name: str, what: str) -> os.stat_result:
+    """What is at a name that has been checked, without following links."""
+    path = os.path.join(folder, name)
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        raise NotFound(f"{path}: {what} cannot be opened: {error.strerror}", file=path) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafePath(f"{path}: {what} is a symbolic link", file=path)
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafePath(f"{path}: {what} is not a regular file", file=path)
+    return found
+
+
+def check_file(folder: str, file: File) -> None:
+    """That a file is the one that the manifest was written for.
+
+    Raises
+    ------
+    NotFound, UnsafePath, Malformed
+    """
+    found = _regular_file(folder, file.name, "a file of the divided model")
+    path = os.path.join(folder, file.name)
+    if found.st_size != file.bytes:
+        raise Malformed(f"{path}: has {found.st_size} bytes, and the manifest says {file.bytes}", file=path)
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as opened:
+            while tile := opened.read(_TILE):
+                digest.update(tile)
+    except OSError as error:
+        raise Io(f"{path}: cannot be read: {error.strerror}", file=path) from error
+    if digest.hexdigest() != file.sha256:
+        raise Malformed(f"{path}: is not the file that the manifest was written for: another digest", file=path)
+
+
+def read_manifest(folder: str) -> Manifest:
+    """The manifest of a folder, checked; the files of its pieces are not looked at.
+
+    Raises
+    ------
+    NotFound, UnsafePath, Malformed
+    """
+    path = os.path.join(folder, NAME)
+    if _regular_file(folder, NAME, "the manifest of a divided model").st_size > MOST_BYTES:
+        raise Malformed(f"{path}: is larger than {MOST_BYTES >> 20} MiB", file=path)
+    reader = _Reader(path)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        whole = json.loads(text.decode("utf-8"), object_pairs_hook=_without_doubles)
+    except OSError as error:
+        raise Io(f"{path}: cannot be read: {error.strerror}", file=path) from error
+    except (ValueError, RecursionError) as error:
+        raise reader.fail(f"is not JSON: {' '.join(str(error).split())}") from error
+    if not isinstance(whole, dict) or whole.get("format") != "lowtide-manifest":
+        raise reader.fail("is not the manifest of a divided model")
+    if whole.get("version") != VERSION:
+        raise reader.fail(f"has version {whole.get('version')!r}; this lowtide reads version {VERSION}")
+    fields = ("format", "version", "producer", "model", "target", "inputs", "outputs", "pieces", "values", "nodes")
+    of = reader.fields("the manifest", whole, fields)
+    reader.items("nodes", of["nodes"])
+    reader.text("target", of["target"])
+    manifest = Manifest(
+        folder,
+        reader.text("model", of["model"]),
+        reader.ports("inputs", of["inputs"]),
+        reader.ports("outputs", of["outputs"]),
+        tuple(reader.piece(i, piece) for i, piece in enumerate(reader.items("pieces", of["pieces"]))),
+        reader.values(of["values"]),
+    )
+    if not manifest.pieces:
+        raise reader.fail("there are no pieces")
+    reader.check_order(manifest)
+    return manifest
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise ValueError("an object has a field twice")
+    return out

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model that `lowtide partition` has divided, piece after piece.
+
+Values go from piece to piece by name, and are freed after their last use. A piece is loaded when it is needed; with a
+limit of memory the pieces that were not used for the longest time are closed for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import memory
+from .errors import Budget, Io, Malformed, Unsupported
+from .litert_session import LitertSession
+from .manifest import Manifest, Piece, check_file, read_manifest
+from .onnx_session import OnnxSession
+from .port import Array, Port, Session
+
+
+@dataclasses.dataclass
+class Event:
+    """What was done with a piece or a value, in seconds since the start of the session."""
+
+    what: str  # "load", "run" or "check"
+    piece: int
+    begin: float
+    seconds: float
+    bytes: int
+
+
+class PiecesSession:
+    """`port.Session` over a folder of pieces.
+
+    Parameters
+    ----------
+    folder : str
+        With manifest.json.
+    max_rss : int or None
+        Anonymous memory that all pieces together may take, in bytes. If given, each piece is loaded once at the start.
+    threads : int
+        Threads of one operator.
+    kernels, optimization : str or None
+        As of LitertSession and OnnxSession.
+    cache : str or None
+        As of LitertSession.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        max_rss: int | None,
+        threads: int,
+        kernels: str | None = None,
+        optimization: str | None = None,
+        cache: str | None = None,
+    ) -> None:
+        self._manifest: Manifest = read_manifest(folder)
+        self._limit, self._threads = max_rss, threads
+        self._kernels, self._optimization, self._cache = kernels, optimization, cache
+        self._start = time.perf_counter()
+        self.events: list[Event] = []
+        self._sessions: dict[int, Session] = {}  # by piece; the one used last is the last
+        self._taken: dict[int, int] = {}  # bytes
+        files = {file.name: file for piece in self._manifest.pieces for file in (piece.file, *piece.data)}
+        for file in files.values():
+            check_file(folder, file)
+        last = {name: value.last_user for name, value in self._manifest.values.items()}
+        self._freed: list[list[str]] = [[] for _ in self._manifest.pieces]
+        for name, index in last.items():
+            if name not in self._manifest.outputs:
+                self._freed[index].append(name)
+        if max_rss is not None:
+            for index in range(len(self._manifest.pieces)):
+                self._session(index)
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        return self._manifest.inputs
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        return self._manifest.outputs
+
+    @property
+    def tensors(self) -> Sequence[str]:
+        return [name for name in self._manifest.values if name not in self._manifest.outputs]
+
+    @property
+    def choice(self) -> str:
+        runtimes = [piece.runtime for piece in self._manifest.pieces]
+        counts = [
+            f"{runtimes.count(name)} in {text}" for name, text in (("tflite", "LiteRT"), ("onnx", "ONNX Runtime"))
+        ]
+        return f"{len(runtimes)} piece{'s' if len(runtimes) != 1 else ''}, {', '.join(counts)}"
+
+    def _note(self, what: str, piece: int, begun: float, count: int) -> None:
+        now = time.perf_counter()
+        self.events.append(Event(what, piece, begun - self._start, now - begun, count))
+
+    # ---- Loading ----
+
+    def _session(self, index: int) -> Session:
+        if index in self._sessions:
+            self._sessions[index] = self._sessions.pop(index)
+            return self._sessions[index]
+        begun = time.perf_counter()
+        session = self._loaded(index)
+        self._sessions[index] = session
+        self._check_ports(index, session)
+        self._note("load", index, begun, self._manifest.pieces[index].weight_bytes)
+        return session
+
+    def _loaded(self, index: int) -> Session:
+        """In what the other pieces leave; they are closed one by one if that is too little."""
+        while True:
+            left = None if self._limit is None else self._limit - sum(self._taken.values())
+            try:
+                if left is not None and left <= 0:
+                    raise Budget("no memory is left")
+                before = memory.resident()[0]
+                session = self._opened(self._manifest.pieces[index], left)
+                self._taken[index] = max(0, memory.resident()[0] - before)
+                return session
+            except Budget as error:
+                if not self._sessions:
+                    raise Budget(f"{self._manifest.folder}: piece {index} does not fit: {error}") from error
+                self._close(next(iter(self._sessions)))
+
+    def _opened(self, piece: Piece, left: int | None) -> Session:
+        path = os.path.join(self._manifest.folder, piece.file.name)
+        if piece.runtime == "tflite":
+            return LitertSession(
+                path, max_rss=left, threads=self._threads, kernels=self._kernels, signature=None, cache=self._cache
+            )
+        return OnnxSession(path, max_rss=left, threads=self._threads, optimization=self._optimization)
+
+    def _close(self, index: int) -> None:
+        self._sessions.pop(index).close()
+        self._taken.pop(index, None)
+        memory.trim()
+
+    def _check_ports(self, index: int, session: Session) -> None:
+        """A piece takes and makes what the manifest says."""
+        piece = self._manifest.pieces[index]
+        for what, names, ports in (("input", piece.inputs, session.inputs), ("output", piece.outputs, session.outputs)):
+            if set(names) != set(ports):
+                other = sorted(set(names) ^ set(ports))[0]
+                raise self._malformed(f"piece {index} and the manifest do not have the same {what}s: {other!r}")
+            for name in names:
+                if ports[name].dtype != self._dtype(name):
+                    raise self._malformed(
+                        f"{name!r} is {ports[name].dtype.name} in piece {index}, and {self._dtype(name).name} in the manifest"
+                    )
+
+    def _malformed(self, text: str) -> Malformed:
+        return Malformed(f"{self._manifest.folder}: {text}", file=self._manifest.folder)
+
+    def _dtype(self, name: str) -> np.dtype[Any]:
+        for ports in (self._manifest.inputs, self._manifest.outputs):
+            if name in ports:
+                return ports[name].dtype
+        return self._manifest.values[name].dtype
+
+    # ---- Running ----
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
+        values: dict[str, Array] = dict(inputs)
+        extents: dict[str, tuple[int, str]] = {}
+        for name, port in self._manifest.inputs.items():
+            self._check_shape(name, port.shape, inputs[name], extents)
+        wanted = set(outputs)
+        needed = self._needed(wanted)
+        for index, piece in enumerate(self._manifest.pieces):
+            if index in needed:
+                session = self._session(index)
+                begun = time.perf_counter()
+                given = {name: values[name] for name in session.inputs}
+                made = session.run(given, [name for name in session.outputs if name in piece.outputs])
+                self._note("run", index, begun, sum(array.nbytes for array in made.values()))
+                begun = time.perf_counter()
+                for name, array in made.items():
+                    values[name] = self._checked(index, name, array, extents)
+                self._note("check", index, begun, sum(array.nbytes for array in made.values()))
+            for name in self._freed[index]:
+                if name not in wanted:
+                    values.pop(name, None)
+        # An output that is an input: an array of its own, as of any session.
+        return {name: np.array(values[name]) if name in inputs else values[name] for name in outputs}
+
+    def _needed(self, wanted: set[str]) -> set[int]:
+        """Pieces without which the outputs cannot be made."""
+        names, needed = set(wanted), set()
+        for index in range(len(self._manifest.pieces) - 1, -1, -1):
+            piece = self._manifest.pieces[index]
+            if names & set(piece.outputs):
+                needed.add(index)
+                names |= set(piece.inputs)
+        return needed
+
+    def _checked(self, index: int, name: str, array: Array, extents: dict[str, tuple[int, str]]) -> Array:
+        dtype = self._dtype(name)
+        is_text = dtype == np.dtype(object) and array.dtype.kind in "OU"
+        if array.dtype != dtype and not is_text:
+            raise Unsupported(f"piece {index} makes {name!r} as {array.dtype.name}, and the manifest says {dtype.name}")
+        value = self._manifest.values.get(name)
+        if value is not None and value.shape is not None:
+            self._check_shape(name, value.shape, array, extents)
+        return np.ascontiguousarray(array).reshape(array.shape)
+
+    def _check_shape(self, name: str, shape: Sequence[Any], array: Array, extents: dict[str, tuple[int, str]]) -> None:
+        fits = len(shape) == array.ndim and all(
+            not isinstance(extent, int) or extent == given for extent, given in zip(shape, array.shape)
+        )
+        if not fits:
+            wanted = ", ".join("?" if extent is None else str(extent) for extent in shape)
+            raise Unsupported(f"{name!r} has the shape {list(array.shape)}, and the pieces were made for [{wanted}]")
+        for extent, given in zip(shape, array.shape):
+            if isinstance(extent, str):
+                first, where = extents.setdefault(extent, (given, name))
+                if first != given:
+                    raise Unsupported(f"dimension {extent!r} is {given} in {name!r}, but {first} in {where!r}")
+
+    # ---- What it took ----
+
+    def profile(self) -> list[dict[str, Any]]:
+        """For each piece the seconds that loading, running and checking its results took, and bytes."""
+        rows = []
+        for index, piece in enumerate(self._manifest.pieces):
+            row: dict[str, Any] = {"piece": index, "runtime": piece.runtime, "nodes": piece.nodes}
+            for what in ("load", "run", "check"):
+                events = [event for event in self.events if event.piece == index and event.what == what]
+                row[f"{what}_seconds"] = sum(event.seconds for event in events)
+            runs = [event for event in self.events if event.piece == index and event.what == "run"]
+            row["runs"] = len(runs)
+            row["weight_bytes"] = piece.weight_bytes
+            row["made_bytes"] = runs[-1].bytes if runs else 0
+            rows.append(row)
+        return rows
+
+    def write_trace(self, path: str) -> None:
+        """Trace events for https://ui.perfetto.dev: each piece is a thread.
+
+        Raises
+        ------
+        Io
+            If the file cannot be written.
+        """
+        events: list[dict[str, Any]] = [
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": f"piece {i} ({piece.runtime})"}}
+            for i, piece in enumerate(self._manifest.pieces)
+        ]
+        events += [
+            {
+                "ph": "X",
+                "name": event.what,
+                "pid": 1,
+                "tid": event.piece,
+                "ts": event.begin * 1e6,
+                "dur": event.seconds * 1e6,
+                "args": {"bytes": event.bytes},
+            }
+            for event in self.events
+        ]
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
+        except OSError as error:
+            raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+
+    def close(self) -> None:
+        for index in list(self._sessions):
+            self._close(index)
