@@ -114,7 +114,8 @@ class Runner:
         _check_choice("optimization", optimization, tuple(LEVELS))
         for_tflite: dict[str, object] = {"kernels": kernels, "signature": signature, "cache": cache}
         for_onnx: dict[str, object] = {"optimization": optimization, "profile": profile}
-        foreign = {"tflite": for_onnx, "onnx": for_tflite, "pieces": {"signature": signature, "profile": profile}}[kind]
+        for_neither: dict[str, object] = {"signature": signature, "profile": profile}
+        foreign = {"tflite": for_onnx, "onnx": for_tflite, "pieces": for_neither}[kind]
         for option, value in foreign.items():
             if value is not None:
                 of = "folders of pieces" if kind == "pieces" else f".{kind} files"
