@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "layout/core/custom_operator.h"
 #include "layout/core/graph.h"
 #include "layout/drop_unused_values.h"
+#include "layout/raise/blocks_of_weights.h"
 #include "layout/raise/channels_first.h"
 #include "layout/raise/import_tflite.h"
 #include "layout/raise/raising.h"
@@ -31,6 +33,13 @@ int64_t ir_version_of(int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 
 
 int64_t least_opset(const core::Model& model) {
   int64_t out = kLeastRaisedOpset;
+  // DequantizeLinear has blocks since then too.
+  const auto has_blocks = [](const core::Op& op) {
+    const auto* custom = std::get_if<core::CustomOptions>(&op.options);
+    return custom != nullptr && custom->described->name == kBlockDequantize;
+  };
+  for (const auto& graph : model.graphs)
+    if (std::any_of(graph->ops.begin(), graph->ops.end(), has_blocks)) out = kOpsetOfWideIntegers;
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values) {
       if (!value.quantization) continue;
@@ -49,7 +58,8 @@ int64_t chosen_opset(const core::Model& model, const RaiseOptions& options) {
                 fmt::format("--opset {}: from {} to {}", *options.opset, kLeastRaisedOpset, kMostRaisedOpset));
   if (*options.opset < least)
     throw Unsupported(
-        fmt::format("the model quantizes integers of 4 or 16 bits, which opset {} does not have", *options.opset),
+        fmt::format("the model quantizes integers of 4 or 16 bits, or in blocks, which opset {} does not have",
+                    *options.opset),
         fmt::format("use --opset {}", least));
   return *options.opset;
 }

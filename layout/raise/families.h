@@ -16,10 +16,13 @@ std::span<const RaiseRow> raised_products();     // products.cc: FULLY_CONNECTED
 std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, slices, pads, gathers
 std::span<const RaiseRow> raised_reductions();   // reductions.cc: sums, ARG_MAX, SOFTMAX, TOPK_V2
 std::span<const RaiseRow> raised_control();      // control_flow.cc: IF, WHILE
-std::span<const RaiseRow> raised_stateful();     // stateful.cc: LSTM, RNN, SVDF and their sequences
+std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTOM on this way
 
 // The bias of a product as numbers: integers have the scale of the data times that of the weights, whatever the file
 // says, because the kernels do not look at it. An empty name when it is absent.
 std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias);
+
+// LSTM, RNN, SVDF and their sequences (stateful.h).
+void raise_stateful(Raising& r);
 
 }  // namespace lowtide::layout

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that are written with others: blocks, SQUARED_DIFFERENCE.
+// Blocks: operators and weights that are written with other operators. SQUARED_DIFFERENCE too.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
+#include "layout/raise/blocks_of_weights.h"
 #include "layout/raise/import_graph.h"
 #include "layout/raise/import_values.h"
 #include "stream/error.h"
@@ -15,6 +17,40 @@ namespace {
 using stream::Unsupported;
 
 }  // namespace
+
+ValueId GraphImport::value_in_blocks(SubgraphScope& scope, const tfl::Tensor& tensor) {
+  const tfl::Quantization& q = *tensor.quantization;
+  const bool has_type = tensor.dtype == DType::kInt4 || tensor.dtype == DType::kInt8;
+  if (!has_type || tensor.shape.size() != 2)
+    throw Unsupported(fmt::format("tensor '{}' is quantized in blocks, and {} of rank {}, not a matrix of INT4 or INT8",
+                                  tensor.name, tensor.type, tensor.shape.size()));
+  if (q.block_zero_points >= 0)
+    throw Unsupported(fmt::format("tensor '{}' has a zero point for each block", tensor.name));
+  const core::Dim columns = tensor.shape[1];
+  if (q.block_size < 1 || columns % q.block_size != 0)
+    malformed_model(fmt::format("tensor '{}' has blocks of {} in rows of {}", tensor.name, q.block_size, columns));
+  if (q.block_scales < 0 || static_cast<size_t>(q.block_scales) >= scope.from.tensors.size())
+    malformed_model(fmt::format("the scales of tensor '{}', tensor {}, do not exist", tensor.name, q.block_scales));
+  const tfl::Tensor& scales = scope.from.tensors[static_cast<size_t>(q.block_scales)];
+  const Shape wanted = {tensor.shape[0], columns / q.block_size};
+  const bool is_real = scales.dtype == DType::kFloat16 || scales.dtype == DType::kFloat32;
+  if (!scales.data || !is_real || scales.shape != wanted)
+    malformed_model(fmt::format("the scales of tensor '{}' are no constant numbers of shape {}", tensor.name,
+                                stream::to_string(wanted)));
+  const auto made = std::make_shared<BlockDequantize>();
+  made->name = kBlockDequantize;
+  made->block_size = q.block_size;
+  const ValueId integers = graph_.add_constant(tensor.data, tensor.name);
+  const ValueId factors = graph_.add_constant(stream::recipe::cast(scales.data, DType::kFloat32), scales.name);
+  const ValueId id = graph_.add_value(DType::kFloat32, tensor.shape);
+  graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
+  graph_.ops.push_back({.kind = Kind::kCustom,
+                        .inputs = {integers, factors},
+                        .outputs = {id},
+                        .options = core::CustomOptions{made},
+                        .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
+  return id;
+}
 
 void GraphImport::squared_difference(SubgraphScope& scope, const tfl::Operator& op) {
   const std::vector<ValueId> inputs = values(scope, op.inputs);

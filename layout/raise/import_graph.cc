@@ -140,6 +140,10 @@ ValueId GraphImport::value(SubgraphScope& scope, int32_t index) {
   if (!data && from.has_data) throw Unsupported(fmt::format("the data of constant '{}' cannot be read", from.name));
   if (!data && !is_empty)
     malformed_model(fmt::format("tensor '{}' is read, but no operator writes it and it has no data", from.name));
+  if (data && from.quantization && from.quantization->block_size != 0) {
+    const ValueId numbers = value_in_blocks(scope, from);
+    return scope.values[static_cast<size_t>(index)] = numbers;
+  }
   if (!data) data = stream::recipe::inline_lanes({}, from.dtype, from.shape);
   const std::optional<core::Quantization> quantization = quantization_of(from);
   made = graph_.add_constant(std::move(data), from.name);

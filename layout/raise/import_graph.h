@@ -193,6 +193,9 @@ class GraphImport {
 
   void assign_variable(SubgraphScope& scope, const tfl::Operator& op);
 
+  // The numbers of weights with a scale for each block (import_blocks.cc).
+  ValueId value_in_blocks(SubgraphScope& scope, const tfl::Tensor& tensor);
+
   // LSTM, RNN, SVDF and their sequences (import_stateful.cc).
   void stateful(SubgraphScope& scope, const tfl::Operator& op);
 

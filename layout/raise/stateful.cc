@@ -240,18 +240,12 @@ void raise_svdf(Raising& r, const StatefulOperator& o) {
   r.give(r.reshaped(all, {batch, filters * memory}), 1);
 }
 
+}  // namespace
+
 void raise_stateful(Raising& r) {
   const auto& o = static_cast<const StatefulOperator&>(*r.options<core::CustomOptions>().described);
   if (o.name == "SVDF") return raise_svdf(r, o);
   o.name.ends_with("LSTM") ? raise_lstm(r, o) : raise_rnn(r, o);
 }
-
-constexpr RaiseRow kStateful[] = {
-    {Kind::kCustom, 1, RaiseRow::kAnyNumber, raise_stateful},
-};
-
-}  // namespace
-
-std::span<const RaiseRow> raised_stateful() { return kStateful; }
 
 }  // namespace lowtide::layout

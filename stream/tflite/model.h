@@ -22,7 +22,10 @@ struct Quantization {
   std::vector<float> min, max, scale;
   std::vector<int64_t> zero_point;
   int axis = 0;
-  bool other_form = false;  // block-wise, multi-axis or custom, which this struct does not describe
+  bool other_form = false;  // block-wise, multi-axis or custom, which the fields above do not describe
+  // Block-wise: tensors of the same subgraph with a scale, and a zero point, for each block of the last axis. Not
+  // checked; -1: none.
+  int32_t block_scales = -1, block_zero_points = -1, block_size = 0;
 };
 
 struct Tensor {

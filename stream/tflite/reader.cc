@@ -170,6 +170,13 @@ void TfliteReader::read_quantization(const TableView& from, tfl::Tensor& out) {
   q.scale = table->numbers<float>(QuantizationParameters::VT_SCALE);
   q.other_form = table->number<uint8_t>(QuantizationParameters::VT_DETAILS_TYPE) != 0;
   if (q.scale.empty() && !q.other_form) return;
+  if (table->number<tflite::QuantizationDetails>(QuantizationParameters::VT_DETAILS_TYPE) ==
+      tflite::QuantizationDetails::BlockwiseQuantization)
+    if (const auto blocks = table->table(QuantizationParameters::VT_DETAILS)) {
+      q.block_scales = blocks->number<int32_t>(tflite::BlockwiseQuantization::VT_SCALES);
+      q.block_zero_points = blocks->number<int32_t>(tflite::BlockwiseQuantization::VT_ZERO_POINTS);
+      q.block_size = blocks->number<int32_t>(tflite::BlockwiseQuantization::VT_BLOCK_SIZE);
+    }
   q.min = table->numbers<float>(QuantizationParameters::VT_MIN);
   q.max = table->numbers<float>(QuantizationParameters::VT_MAX);
   q.zero_point = table->numbers<int64_t>(QuantizationParameters::VT_ZERO_POINT);

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights with a scale for each block of their last axis, on their way to ONNX: a CUSTOM op of the core graph makes
+// numbers of the integers [units, inputs] and the scales [units, inputs / block_size].
+#pragma once
+
+#include <cstdint>
+
+#include "layout/core/custom_operator.h"
+
+namespace lowtide::layout {
+
+inline constexpr const char* kBlockDequantize = "BLOCK_DEQUANTIZE";
+
+struct BlockDequantize : core::CustomOperator {
+  int64_t block_size = 0;
+};
+
+}  // namespace lowtide::layout
