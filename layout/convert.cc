@@ -3,6 +3,7 @@
 // what another one did.
 #include "layout/convert.h"
 
+#include <memory>
 #include <utility>
 
 #include "layout/check_run_time_dims.h"
@@ -18,6 +19,8 @@
 #include "layout/lower/lower_graph.h"
 #include "layout/merge_equal.h"
 #include "layout/narrowed_nodes.h"
+#include "layout/plain/few_axes.h"
+#include "layout/plain/plain.h"
 #include "layout/quantize/border_types.h"
 #include "layout/quantize/place_grids.h"
 #include "layout/quantize/quantize.h"
@@ -26,6 +29,22 @@
 #include "layout/weights/keep_weights.h"
 
 namespace lowtide::layout {
+namespace {
+
+// At most four axes, where that takes no more ops: RESHAPEs that are left would cost a little.
+void fewer_axes_where_free(std::unique_ptr<core::Graph>& graph) {
+  if (!has_many_axes(*graph)) return;
+  auto fewer = std::make_unique<core::Graph>(*graph);
+  few_axes(*fewer);
+  fuse(*fewer);
+  merge_equal(*fewer);
+  fuse(*graph);
+  merge_equal(*graph);
+  for (core::Graph* each : {fewer.get(), graph.get()}) each->tidy();
+  if (fewer->ops.size() <= graph->ops.size()) graph = std::move(fewer);
+}
+
+}  // namespace
 
 ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream::Budget& budget) {
   ConvertResult result;
@@ -78,6 +97,11 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Every value gets the axis order that moves the fewest bytes at run time.
   each(settle_layouts);
   done("settle_layouts");
+  // The forms of ops that most runtimes take, where they cost nothing. Between settling, which decides on axis orders,
+  // and the merging of reshapes.
+  each(plain_forms);
+  for (auto& graph : core_model.graphs) fewer_axes_where_free(graph);
+  done("plain_forms");
   // Once more, for ops that are adjacent now: pads before convolutions, several reshapes.
   each(fuse);
   done("fuse_again");

@@ -297,6 +297,22 @@ Val Builder::broadcast_to(Val x, std::span<const Dim> wanted) {
   return out;
 }
 
+Val Builder::tile_to(Val x, std::span<const Dim> wanted) {
+  const size_t added = wanted.size() - shape(x).size();
+  Shape lifted(added, 1);
+  lifted.insert(lifted.end(), shape(x).begin(), shape(x).end());
+  std::vector<int64_t> repeats;
+  for (size_t axis = 0; axis < wanted.size(); ++axis) {
+    const bool repeated = lifted[axis] == 1 && wanted[axis] != 1;
+    if (!repeated && lifted[axis] != wanted[axis]) return {};
+    repeats.push_back(repeated ? wanted[axis] : 1);
+  }
+  if (!stream::is_static(repeats) || std::count_if(lifted.begin(), lifted.end(), is_symbol) > 1) return {};
+  const Val out = tile(reshape(x, lifted), repeats);
+  if (!is_constant(out)) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
+  return out;
+}
+
 Val Builder::reverse(Val x, std::span<const int> axes) {
   // The kernel takes one axis or several neighbouring ones: one at a time always works.
   Val out = x;

@@ -151,6 +151,9 @@ class Builder {
   Val mirror_pad(Val x, std::span<const int64_t> before, std::span<const int64_t> after, bool symmetric);
   Val tile(Val x, std::span<const int64_t> repeats);
   Val broadcast_to(Val x, std::span<const Dim> shape);
+  // The same by a TILE, whose kernel is faster. Absent where a dimension may or may not be 1 at run time, or where a
+  // number of repetitions is known at run time only.
+  Val tile_to(Val x, std::span<const Dim> shape);
   Val reverse(Val x, std::span<const int> axes);
   Val gather(Val x, Val indices, int axis, int batch_dims = 0) {
     return op(Kind::kGather, {x, indices}, GatherOptions{axis, batch_dims});

@@ -25,6 +25,7 @@ struct FuseRule {
 
 std::span<const FuseRule> transpose_rules();      // transpose.cc: behind ops to be fused, merged with each other
 std::span<const FuseRule> matmul_rules();         // matmul.cc: flatten into weights, transpose into an adj flag
+std::span<const FuseRule> split_heads_rules();    // split_heads.cc: queries, keys and values before heads are moved
 std::span<const FuseRule> pixel_shuffle_rules();  // pixel_shuffle.cc: to DEPTH_TO_SPACE
 std::span<const FuseRule> lead_axes_rules();      // lead_axes.cc: a reshape behind last-axis ops
 std::span<const FuseRule> merged_axes_rules();    // merged_axes.cc: unmerges axes that are reduced

@@ -236,7 +236,10 @@ class Legaliser {
   void fit_broadcast(Op& op, const core::KernelLimits& limits) {
     if (!core::builtin(op.kind).broadcasts || limits.broadcast_rank > 0) return;
     const core::Shape full = graph_.at(op.outputs[0]).shape;
-    for (ValueId& in : op.inputs) in = builder_.broadcast_to(Val{in}, full).id;
+    for (ValueId& in : op.inputs) {
+      const Val tiled = builder_.tile_to(Val{in}, full);
+      in = tiled ? tiled.id : builder_.broadcast_to(Val{in}, full).id;
+    }
   }
 
   // RESHAPE into a value that is in the graph already.

@@ -38,6 +38,7 @@ FOLDERS = {
     "layout/lower": {"layout/core"},
     "layout/fuse": {"layout/core"},
     "layout/settle": {"layout/core"},
+    "layout/plain": {"layout/core"},
     "layout/quantize": {"layout/core"},
     "layout/legalise": {"layout/core"},
     "layout/weights": {"layout/core"},

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes the parts of a product apart before its heads are moved, as attention writes queries, keys and values:
+//
+//     [B,N,3*H*D] -> RESHAPE [B,N,3,H,D] -> TRANSPOSE [3,B,H,N,D] -> GATHER 0, 1, 2        five axes
+//     [B,N,3*H*D] -> SPLIT, for each part RESHAPE [B,N,H,D] -> TRANSPOSE [B,H,N,D]         four
+//
+// As many bytes are moved, but each part's own TRANSPOSE can merge with those behind it. Before layouts are settled, so
+// that they see these.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "layout/core/reshape_groups.h"
+#include "layout/fuse/rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Dim;
+using core::Perm;
+using core::Shape;
+
+// What a user picks of the transposed value: one place of `axis`, or all of them one by one.
+struct Pick {
+  OpId user;
+  int axis;
+  std::optional<int64_t> place;
+};
+
+std::optional<Pick> pick_of(Rewriter& rewriter, OpId user, ValueId picked) {
+  const Op& op = rewriter.op(user);
+  const core::Value& data = rewriter.value(picked);
+  if (op.kind == Kind::kGather && op.inputs[0] == picked && op.inputs[1] != picked) {
+    const auto& options = std::get<core::GatherOptions>(op.options);
+    auto index = rewriter.graph.ints(op.inputs[1]);
+    if (!index || options.batch_dims != 0 || rewriter.value(op.inputs[1]).rank() != 0) return std::nullopt;
+    return Pick{user, options.axis < 0 ? options.axis + data.rank() : options.axis, (*index)[0]};
+  }
+  if (op.kind == Kind::kSplit && op.inputs[1] == picked) {
+    auto axis = rewriter.graph.ints(op.inputs[0]);
+    if (!axis) return std::nullopt;
+    const auto at = static_cast<int>((*axis)[0] < 0 ? (*axis)[0] + data.rank() : (*axis)[0]);
+    if (data.shape[static_cast<size_t>(at)] != static_cast<Dim>(op.outputs.size())) return std::nullopt;
+    return Pick{user, at, std::nullopt};
+  }
+  return std::nullopt;
+}
+
+// The axis of the RESHAPE's input of which the parts are consecutive pieces, and the length of a piece.
+struct Pieces {
+  int axis;
+  int64_t length;
+};
+
+std::optional<Pieces> pieces_of(core::Symbols& symbols, const Shape& whole, const Shape& apart, int axis) {
+  for (const core::ReshapeGroup& group : core::reshape_groups(symbols, whole, apart)) {
+    const auto at = std::find(group.out.begin(), group.out.end(), axis);
+    if (at == group.out.end()) continue;
+    auto extent = [&](int a) { return apart[static_cast<size_t>(a)]; };
+    if (group.in.size() != 1 || !std::all_of(group.out.begin(), at, [&](int a) { return extent(a) == 1; }))
+      return std::nullopt;
+    int64_t length = 1;
+    for (auto inner = at + 1; inner != group.out.end(); ++inner) {
+      if (core::is_symbol(extent(*inner))) return std::nullopt;
+      length *= extent(*inner);
+    }
+    if (whole[static_cast<size_t>(group.in[0])] != length * extent(axis)) return std::nullopt;
+    return Pieces{group.in[0], length};
+  }
+  return std::nullopt;
+}
+
+bool split_heads(Rewriter& rewriter, OpId id) {
+  const Op turn = rewriter.op(id);
+  const OpId reshape = rewriter.sole_producer(turn.inputs[0], Kind::kReshape);
+  auto perm = rewriter.graph.ints(turn.inputs[1]);
+  const ValueId moved = turn.outputs[0];
+  const std::vector<OpId> users = rewriter.users(moved);
+  if (reshape < 0 || !perm || users.empty() || rewriter.uses(moved) != static_cast<int>(users.size())) return false;
+  std::vector<Pick> picks;
+  for (OpId user : users) {
+    auto pick = pick_of(rewriter, user, moved);
+    if (!pick || (!picks.empty() && pick->axis != picks[0].axis)) return false;
+    picks.push_back(*pick);
+  }
+  const ValueId source = rewriter.op(reshape).inputs[0];
+  const core::Value whole = rewriter.value(source), apart = rewriter.value(turn.inputs[0]);  // values are added below
+  const auto taken = static_cast<int>((*perm)[static_cast<size_t>(picks[0].axis)]);
+  const Dim count = apart.shape[static_cast<size_t>(taken)];
+  if (whole.is_constant() || whole.quantization || apart.quantization || core::is_symbol(count) || count < 2)
+    return false;
+  auto pieces = pieces_of(rewriter.graph.symbols, whole.shape, apart.shape, taken);
+  Shape part_shape = apart.shape;
+  part_shape.erase(part_shape.begin() + taken);
+  if (!pieces || std::count_if(part_shape.begin(), part_shape.end(), core::is_symbol) > 1) return false;
+  std::vector<bool> wanted(static_cast<size_t>(count), false);
+  for (const Pick& pick : picks) {
+    if (pick.place && (*pick.place < 0 || *pick.place >= count)) return false;
+    if (pick.place) wanted[static_cast<size_t>(*pick.place)] = true;
+    if (!pick.place) wanted.assign(wanted.size(), true);
+  }
+  Perm order;
+  for (int64_t axis : *perm)
+    if (axis != taken) order.push_back(static_cast<int>(axis > taken ? axis - 1 : axis));
+
+  // All parts: one SPLIT. Some of them: SLICEs.
+  rewriter.b.origin = turn.origin;
+  std::vector<Val> parts;
+  if (std::all_of(wanted.begin(), wanted.end(), [](bool is_wanted) { return is_wanted; })) {
+    const std::vector<int64_t> lengths(wanted.size(), pieces->length);
+    parts = rewriter.b.split({source}, lengths, pieces->axis);
+  } else {
+    const size_t rank = whole.shape.size();
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      std::vector<int64_t> begin(rank, 0), size(rank, -1);
+      begin[static_cast<size_t>(pieces->axis)] = static_cast<int64_t>(i) * pieces->length;
+      size[static_cast<size_t>(pieces->axis)] = pieces->length;
+      parts.push_back(wanted[i] ? rewriter.b.slice({source}, begin, size) : Val{});
+    }
+  }
+  for (Val& part : parts)
+    if (part) part = rewriter.b.transpose(rewriter.b.reshape(part, part_shape), order);
+  for (const Pick& pick : picks) {
+    const std::vector<ValueId> outputs = rewriter.op(pick.user).outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const size_t place = pick.place ? static_cast<size_t>(*pick.place) : i;
+      const Shape shape = rewriter.value(outputs[i]).shape;
+      const Val made = rewriter.b.reshape(parts[place], shape);
+      rewriter.note_new_ops();
+      rewriter.replace(outputs[i], made.id);
+    }
+  }
+  return true;
+}
+
+constexpr std::array kSplitHeadsRules = {FuseRule{Kind::kTranspose, split_heads}};
+
+}  // namespace
+
+std::span<const FuseRule> split_heads_rules() { return kSplitHeadsRules; }
+
+}  // namespace lowtide::layout

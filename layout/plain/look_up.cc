@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// GATHER of consecutive constant places is a SLICE; any other GATHER gets its indices as a list:
+//
+//     GATHER [V,D] by [B,S]      RESHAPE ids [B*S], GATHER [B*S,D], RESHAPE [B,S,D]
+//
+// Where the RESHAPE would have to compute dimensions at run time, GATHER stays.
+#include <array>
+
+#include "layout/plain/rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::Dim;
+using core::Shape;
+
+struct LookUp {
+  Val data, indices;
+  int axis;
+};
+
+// No batch axes, no scales per axis: they would have to move with the axis.
+std::optional<LookUp> plain_gather(Rewriter& rewriter, const Op& op) {
+  const auto& options = std::get<core::GatherOptions>(op.options);
+  const core::Value& data = rewriter.value(op.inputs[0]);
+  if (options.batch_dims != 0 || (data.quantization && data.quantization->scale.size() > 1)) return std::nullopt;
+  const int axis = options.axis < 0 ? options.axis + data.rank() : options.axis;
+  return LookUp{{op.inputs[0]}, {op.inputs[1]}, axis};
+}
+
+// Results between two ops that share the scale of the data.
+Val with_scale_of(Rewriter& rewriter, Val made, Val data) {
+  if (!rewriter.is_constant(made.id)) rewriter.graph.at(made.id).quantization = rewriter.value(data.id).quantization;
+  return made;
+}
+
+bool slice_instead(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  auto look_up = plain_gather(rewriter, op);
+  auto places = rewriter.graph.ints(op.inputs[1]);
+  if (!look_up || !places || places->empty() || rewriter.is_constant(op.inputs[0])) return false;
+  for (size_t i = 1; i < places->size(); ++i)
+    if ((*places)[i] != (*places)[i - 1] + 1) return false;
+  const Shape shape = rewriter.value(op.outputs[0]).shape;
+  if (!can_reshape_to(shape)) return false;
+  std::vector<int64_t> begin(rewriter.value(op.inputs[0]).shape.size(), 0);
+  std::vector<Dim> size(begin.size(), -1);
+  begin[static_cast<size_t>(look_up->axis)] = places->front();
+  size[static_cast<size_t>(look_up->axis)] = static_cast<Dim>(places->size());
+  rewriter.b.origin = op.origin;
+  Val made = with_scale_of(rewriter, rewriter.b.slice(look_up->data, begin, size), look_up->data);
+  if (made == look_up->data && rewriter.value(made.id).shape == shape) return false;  // an output may be an input then
+  replace_result(rewriter, op.outputs[0], rewriter.b.reshape(made, shape));
+  return true;
+}
+
+bool list_the_indices(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  auto look_up = plain_gather(rewriter, op);
+  if (!look_up || rewriter.value(op.inputs[1]).rank() == 1) return false;
+  const Shape shape = rewriter.value(op.outputs[0]).shape;
+  if (!can_reshape_to(shape)) return false;
+  rewriter.b.origin = op.origin;
+  const Dim count[] = {rewriter.graph.symbols.product(rewriter.value(op.inputs[1]).shape)};
+  const Val list = rewriter.b.reshape(look_up->indices, count);
+  const Val rows = with_scale_of(rewriter, rewriter.b.gather(look_up->data, list, look_up->axis), look_up->data);
+  replace_result(rewriter, op.outputs[0], rewriter.b.reshape(rows, shape));
+  return true;
+}
+
+constexpr std::array kLookUpRules = {PlainRule{Kind::kGather, slice_instead},
+                                     PlainRule{Kind::kGather, list_the_indices}};
+
+}  // namespace
+
+std::span<const PlainRule> look_up_rules() { return kLookUpRules; }
+
+}  // namespace lowtide::layout

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Phase: ops are written in the forms that most runtimes take, where a processor computes them as fast or faster. GPU
+// delegates look up rows by a list of indices only, slice rather than gather a constant place, know no BROADCAST_TO and
+// no tensor of more than four axes (docs/gpu.md).
+//
+// After layouts are settled, because axis orders decide which axes are next to each other; before the second `fuse`,
+// which merges the RESHAPEs that it leaves.
+#pragma once
+
+#include "layout/core/graph.h"
+
+namespace lowtide::layout {
+
+void plain_forms(core::Graph& graph);
+
+}  // namespace lowtide::layout

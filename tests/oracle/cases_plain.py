@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms that most runtimes take (layout/plain): lists of indices, slices, TILE, at most four axes."""
+
+import numpy as np
+
+from tests.support.case import Case, f32, i64
+
+LOOK_UP = [
+    Case(
+        "plain/ids_of_two_axes",
+        "int32[2,7] ids",
+        "e = Gather(table, ids) y = Add(e, p)",
+        {"table": (11, 5), "p": (7, 5)},
+        ranges={"ids": (-11, 11)},
+    ),
+    Case(
+        "plain/ids_dynamic",
+        "int64[N,7] ids",
+        "y = Gather(table, ids)",
+        {"table": (11, 5)},
+        shapes={"ids": (3, 7)},
+        ranges={"ids": (-11, 11)},
+    ),
+    Case(
+        "plain/ids_two_dynamic",
+        "int64[N,M] ids",
+        "y = Gather(table, ids)",
+        {"table": (11, 5)},
+        shapes={"ids": (3, 7)},
+        ranges={"ids": (0, 11)},
+    ),
+    Case("plain/one_id", "int64 id, float[4,6,3] x", "y = Gather<axis=1>(x, id)", feeds=None, ranges={"id": (0, 6)}),
+    Case("plain/constant_place", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": np.int64(-2)}),
+    Case("plain/constant_run", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": i64(2, 3, 4)}),
+    Case("plain/constant_table", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": i64(2, 5, 0, 3).reshape(2, 2)}),
+    Case(
+        "plain/constant_place_dynamic",
+        "float[N,6,M] x",
+        "y = Gather<axis=1>(x, i)",
+        {"i": np.int64(2)},
+        shapes={"x": (4, 6, 3)},
+    ),
+]
+
+REPEAT = [
+    Case(
+        "plain/heads_repeated",
+        "float[1,2,9,8] k",
+        "u = Unsqueeze(k, a) e = Expand(u, s) y = Reshape(e, t)",
+        {"a": i64(2), "s": i64(1, 2, 3, 9, 8), "t": i64(1, 6, 9, 8)},
+    ),
+    Case("plain/expand_lifts", "float[3,1] x", "y = Expand(x, s)", {"s": i64(2, 4, 3, 5)}),
+    Case("plain/expand_bool", "bool[3,1] x", "y = Expand(x, s)", {"s": i64(4, 3, 5)}),
+    Case(
+        "plain/expand_beside_dynamic",
+        "float[N,1,3] x",
+        "y = Expand(x, s)",
+        {"s": i64(1, 4, 3)},
+        shapes={"x": (2, 1, 3)},
+    ),
+    Case("plain/expand_scalar", "float x", "y = Expand(x, s)", {"s": i64(4, 3)}),
+]
+
+AXES = [
+    Case(
+        "plain/windows",
+        "float[2,21,15,4] x",
+        "a = Reshape(x, s) t = Transpose<perm=[0,1,3,2,4,5]>(a) w = Reshape(t, n) m = MatMul(w, k) "
+        "r = Reshape(m, u) b = Transpose<perm=[0,1,3,2,4,5]>(r) y = Reshape(b, v)",
+        {
+            "s": i64(2, 3, 7, 3, 5, 4),
+            "n": i64(-1, 35, 4),
+            "k": (4, 6),
+            "u": i64(2, 3, 3, 7, 5, 6),
+            "v": i64(2, 21, 15, 6),
+        },
+    ),
+    Case(
+        "plain/qkv_of_one",
+        "float[1,7,12] x",
+        "m = MatMul(x, w) r = Reshape(m, s) t = Transpose<perm=[2,0,3,1,4]>(r) q = Gather<axis=0>(t, i) "
+        "k = Gather<axis=0>(t, j) v = Gather<axis=0>(t, l) z = Transpose<perm=[0,1,3,2]>(k) a = MatMul(q, z) "
+        "p = Softmax<axis=-1>(a) y = MatMul(p, v)",
+        {
+            "w": (12, 30),
+            "s": i64(1, 7, 3, 2, 5),
+            "i": np.int64(0),
+            "j": np.int64(1),
+            "l": np.int64(2),
+        },
+    ),
+    Case(
+        "plain/qkv_of_two",
+        "float[2,7,12] x",
+        "m = MatMul(x, w) r = Reshape(m, s) t = Transpose<perm=[2,0,3,1,4]>(r) q = Gather<axis=0>(t, i) "
+        "k = Gather<axis=0>(t, j) v = Gather<axis=0>(t, l) z = Transpose<perm=[0,1,3,2]>(k) a = MatMul(q, z) "
+        "p = Softmax<axis=-1>(a) y = MatMul(p, v)",
+        {
+            "w": (12, 90),
+            "s": i64(2, 7, 3, 6, 5),
+            "i": np.int64(0),
+            "j": np.int64(1),
+            "l": np.int64(2),
+        },
+    ),
+    Case(
+        "plain/qkv_unbound",
+        "float[2,7,12] x",
+        "m = MatMul(x, w) r = Reshape(m, s) t = Transpose<perm=[2,0,3,1,4]>(r) q, k, v = Split<axis=0>(t) "
+        "z = Transpose<perm=[0,1,2,4,3]>(k) a = MatMul(q, z) p = Softmax<axis=-1>(a) y = MatMul(p, v)",
+        {"w": (12, 90), "s": i64(2, 7, 3, 6, 5)},
+    ),
+    Case(
+        "plain/boxes",
+        "float[1,21,9,6] x",
+        "r = Reshape(x, s) t = Transpose<perm=[0,1,3,4,2]>(r) g = Sigmoid(t) a = Slice(g, z, two, last) "
+        "m = Mul(a, scale) n = Add(m, grid) c = Slice(g, two, end, last) d = Concat<axis=-1>(n, c) y = Reshape(d, u)",
+        {
+            "s": i64(1, 3, 7, 9, 6),
+            "z": i64(0),
+            "two": i64(2),
+            "end": i64(7),
+            "last": i64(4),
+            "scale": f32(1.5),
+            "grid": (1, 3, 9, 6, 2),
+            "u": i64(1, -1, 7),
+        },
+    ),
+    Case(
+        "plain/five_axes_of_one",
+        "float[1,6,1,5,3] x",
+        "e = Exp(x) s = Slice(e, z, two, axis) r = ReduceSum(s, a) y = Mul(r, half)",
+        {"z": i64(1), "two": i64(5), "axis": i64(1), "a": i64(3), "half": np.float32(0.5)},
+    ),
+    Case(
+        "plain/gather_of_five_axes",
+        "float[2,3,4,5,6] x, int64[7] i",
+        "e = Exp(x) y = Gather<axis=3>(e, i)",
+        ranges={"i": (0, 5)},
+    ),
+    Case(
+        "plain/six_axes_dynamic",
+        "float[N,21,15,4] x",
+        "a = Reshape(x, s) t = Transpose<perm=[0,1,3,2,4,5]>(a) y = Reshape(t, n)",
+        {"s": i64(-1, 3, 7, 3, 5, 4), "n": i64(-1, 35, 4)},
+        shapes={"x": (2, 21, 15, 4)},
+    ),
+]
+
+CASES = LOOK_UP + REPEAT + AXES

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that LiteRT's GPU delegate must take whole, and compute as ONNX Runtime does (docs/gpu.md).
+
+The delegate runs on SwiftShader, a GPU in software; without it the tests are skipped, with a line that says what is missing.
+"""
+
+import onnx
+import pytest
+
+from tests.oracle.all_cases import CASES
+from tests.oracle.real_models import FOLDER
+from tests.support import converter, gpu, judge
+from tests.support.compare import RangeTolerance, compare
+from tests.support.inputs import load_structure, random_inputs
+
+WHOLE = (
+    "plain/ids_of_two_axes",
+    "plain/constant_place",
+    "plain/constant_run",
+    "plain/heads_repeated",
+    "plain/windows",
+    "plain/qkv_of_one",
+)
+REAL = (
+    "ort__mnist",
+    "ipne__face_detection_yunet_120x160",
+    "ultraface__version-slim-320_without_postprocessing",
+    "dtln__model_1",
+)
+
+pytestmark = pytest.mark.skipif(bool(gpu.absent()), reason=str(gpu.absent()))
+
+
+def judge_on_gpu(model, folder, arrays, options=(), f32=True, tolerance=RangeTolerance()):
+    tflite = folder / "model.tflite"
+    conversion = converter.convert(model, tflite, options)
+    assert conversion.status == "converted", conversion.reason
+    answer = gpu.delegate(tflite, arrays, f32)
+    assert answer.whole, f"{answer}: {'; '.join(answer.reasons)}"
+    for name, expected in judge.reference(model, arrays).items():
+        difference = compare(expected, answer.outputs[name], tolerance)
+        assert not difference.fault, f"{name} {difference.fault}"
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_case_is_taken_whole(name, tmp_path):
+    case = next(case for case in CASES if case.name == name)
+    model = case.model()
+    onnx.save(model, tmp_path / "model.onnx")
+    judge_on_gpu(tmp_path / "model.onnx", tmp_path, random_inputs(model, case.shapes, case.ranges))
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_model_is_taken_whole(name, tmp_path):
+    model = FOLDER / f"{name}.onnx"
+    if not model.is_file():
+        pytest.skip(f"{model} is not there: the collection of models is not on this machine")
+    judge_on_gpu(model, tmp_path, random_inputs(load_structure(model), {}, {}))
+
+
+def test_half_precision(tmp_path):
+    """What the delegate may compute in 16 bits is near the result, and not as near as 32 bits are asked to be."""
+    case = next(case for case in CASES if case.name == "plain/windows")
+    model = case.model()
+    onnx.save(model, tmp_path / "model.onnx")
+    arrays = random_inputs(model, case.shapes, case.ranges)
+    judge_on_gpu(tmp_path / "model.onnx", tmp_path, arrays, f32=False, tolerance=RangeTolerance(5e-3))

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LiteRT's GPU delegate on a GPU in software: which operators it takes, and what it computes.
+
+    python -m tests.support.gpu MODEL.tflite...
+
+The delegate is WebGPU's in the ai-edge-litert wheel; the Vulkan driver is SwiftShader, which Debian's package `chromium`
+holds (with `libvulkan1`). `absent()` says what is missing. The delegate runs in a child process: a driver may crash, and
+the delegate tells its decision only in what it prints.
+"""
+
+import ctypes
+import dataclasses
+import os
+import pathlib
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from tests.support.tflite_file import read_tflite
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DRIVER = pathlib.Path(os.environ.get("LOWTIDE_VULKAN_DRIVER", "/usr/lib/chromium/vk_swiftshader_icd.json"))
+
+_HEADER = "Following operations are not supported by GPU delegate:"
+_SPLIT = re.compile(
+    r"^(No|\d+) operations will run on the GPU, and (?:all|the remaining) (\d+) operations", re.MULTILINE
+)
+
+
+@dataclasses.dataclass
+class Delegation:
+    """What the delegate took of a file. `reasons`: its own lines "OPERATOR: reason", each once, not counted."""
+
+    taken: int
+    operators: int
+    reasons: tuple = ()
+    fault: str = ""  # why the delegate gave up, where it gave no decision, or what running gave instead of results
+    outputs: dict | None = None  # {name: array} where inputs were given and the file was taken whole
+
+    @property
+    def whole(self):
+        return self.taken == self.operators and not self.fault
+
+    def __str__(self):
+        count = "whole" if self.whole else f"{self.taken} of {self.operators}"
+        return f"{count} ({self.fault})" if self.fault else count
+
+
+def absent():
+    """What is missing to ask the delegate, as one line; None when all is there."""
+    if not DRIVER.is_file():
+        return f"no SwiftShader: {DRIVER} is not there (apt-get install chromium libvulkan1)"
+    try:
+        ctypes.CDLL("libvulkan.so.1")
+    except OSError:
+        return "no Vulkan loader: libvulkan.so.1 is not there (apt-get install libvulkan1)"
+    return None
+
+
+def _last_line(log):
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("INFO", "WARNING"))]
+    return lines[-1][:200] if lines else "nothing printed"
+
+
+def delegate(path, inputs=None, f32=True, seconds=300):
+    """Gives the file to the delegate, alone: no operator may stay on the processor. With `inputs` {name: array}, a
+    file that is taken whole is run. `f32`: computed in 32 bits; otherwise the delegate may use 16."""
+    operators = sum(read_tflite(path).operators.values())
+    with tempfile.TemporaryDirectory(prefix="lowtide-gpu-") as folder:
+        asked, answered = pathlib.Path(folder) / "asked", pathlib.Path(folder) / "answered"
+        asked.write_bytes(pickle.dumps((os.path.abspath(path), inputs, f32)))
+        environment = {
+            **os.environ,
+            "VK_ICD_FILENAMES": str(DRIVER),
+            "VK_DRIVER_FILES": str(DRIVER),
+            "XDG_RUNTIME_DIR": folder,
+            "PYTHONPATH": str(ROOT),
+        }
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.support.gpu", "--child", str(asked), str(answered)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=seconds,
+                env=environment,
+                cwd=ROOT,
+            )
+        except subprocess.TimeoutExpired:
+            return Delegation(0, operators, fault=f"no answer after {seconds} s")
+        log = done.stdout.decode("utf-8", "replace")
+        answer = pickle.loads(answered.read_bytes()) if answered.is_file() else {}
+    reasons, taken = (), None
+    if _HEADER in log:
+        said = log.split(_HEADER, 1)[1]
+        found = _SPLIT.search(said)
+        if found:
+            reasons = tuple(line.strip() for line in said[: found.start()].splitlines() if line.strip())
+            taken = 0 if found[1] == "No" else int(found[1])
+    if answer.get("loaded"):
+        return Delegation(operators, operators, reasons, answer.get("fault", ""), answer.get("outputs"))
+    if taken is not None and taken < operators:
+        return Delegation(taken, operators, reasons)
+    return Delegation(taken or 0, operators, reasons, answer.get("fault") or _last_line(log))
+
+
+def _run(asked):
+    """In the child."""
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+    from ai_edge_litert.options import GpuOptions, Options
+
+    path, inputs, f32 = asked
+    options = Options(hardware_accelerators=HardwareAccelerator.GPU, gpu_options=GpuOptions(enforce_f32=f32))
+    model = CompiledModel.from_file(path, options=options)
+    if inputs is None:
+        return None
+    key = "serving_default"
+    fed = {name: model.create_input_buffer_by_name(key, name) for name in model.get_input_tensor_details(key)}
+    details = model.get_output_tensor_details(key)
+    got = {name: model.create_output_buffer_by_name(key, name) for name in details}
+    for name, buffer in fed.items():
+        buffer.write(np.ascontiguousarray(inputs[name]))
+    model.run_by_name(key, fed, got)
+    return {
+        name: got[name].read(int(np.prod(of["shape"])), np.dtype(of["dtype"])).reshape(of["shape"])
+        for name, of in details.items()
+    }
+
+
+def _child(asked, answered):
+    answer = {"loaded": False}
+    try:
+        asked = pickle.loads(pathlib.Path(asked).read_bytes())
+        _run((asked[0], None, asked[2]))
+        answer["loaded"] = True
+        answer["outputs"] = _run(asked)
+    except Exception as error:  # whatever LiteRT raises is the answer
+        answer["fault"] = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
+    pathlib.Path(answered).write_bytes(pickle.dumps(answer))
+    sys.stdout.flush()
+    os._exit(0)  # destructors of drivers have nothing to say that matters here
+
+
+def main():
+    if sys.argv[1:2] == ["--child"]:
+        _child(*sys.argv[2:])
+    if reason := absent():
+        sys.exit(reason)
+    for path in sys.argv[1:]:
+        answer = delegate(path)
+        print(f"{path}: {answer}", *(f"    {reason}" for reason in answer.reasons), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
