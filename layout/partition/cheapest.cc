@@ -53,6 +53,14 @@ Division labelled(const UnitGraph& graph, const DivisionCosts& costs, size_t pie
   return out;
 }
 
+// With fewer pieces than a graph needs whose units cannot run in ONNX, the cut has to break an order.
+bool keeps_order(const UnitGraph& graph, const Division& division) {
+  return std::all_of(graph.values.begin(), graph.values.end(), [&](const SeamValue& value) {
+    return std::all_of(value.users.begin(), value.users.end(),
+                       [&](size_t user) { return division.piece[value.producer] <= division.piece[user]; });
+  });
+}
+
 // Without pieces that have no units: their neighbours are of one runtime, and become one.
 void close_gaps(Division& division) {
   std::vector<bool> has_units(division.pieces);
@@ -102,6 +110,7 @@ Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, s
   for (size_t pieces = 1; pieces <= most && (pieces - 1) * costs.per_switch + least_work < best_cost; ++pieces)
     for (const PieceRuntime first : {PieceRuntime::kTarget, PieceRuntime::kOnnx}) {
       Division division = labelled(graph, costs, pieces, first);
+      if (!keeps_order(graph, division)) continue;
       close_gaps(division);
       const uint64_t cost = cost_of(graph, division, costs);
       if (cost >= best_cost) continue;

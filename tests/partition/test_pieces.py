@@ -92,6 +92,23 @@ def test_every_division_computes_the_same(prefer, more, tmp_path):
         agree(runner.run(mixed.feed), whole(path, mixed.feed))
 
 
+@pytest.mark.parametrize("prefer", ["fewest", "coverage"])
+def test_values_between_pieces_go_forward(prefer, tmp_path):
+    """More pieces than the least that the exact method tries: seven units of each runtime in turn."""
+    names = ["Relu", "Neg"] * 7
+    mixed = models.Mixed(
+        [models.node(name, f"v{i}", f"v{i + 1}") for i, name in enumerate(names)],
+        [models.typed("v0", [3, 4])],
+        [models.typed("v14", [3, 4])],
+        {"v0": models.numbers(3, 4)},
+    )
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", "--prefer", prefer, "--exclude-op", "Neg")
+    assert len(read(tmp_path / "pieces")["pieces"]) == 14
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
 def test_one_runtime(tmp_path):
     mixed = models.convolutions()
     path = mixed.save(tmp_path / "m.onnx")
