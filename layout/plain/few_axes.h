@@ -3,8 +3,8 @@
 // to which the op does the same are merged, by RESHAPEs in front and behind. Between two such ops, and beside the
 // model's own RESHAPEs, these merge into one or vanish:
 //
-//     [B,H,W,C] -> RESHAPE [B,H/7,7,W/7,7,C] -> TRANSPOSE -> RESHAPE [n,49,C]        six axes, as exporters write windows
-//     [B,H,W,C] -> RESHAPE [B*H/7,7,W/7,7*C] -> TRANSPOSE (0,2,1,3) -> RESHAPE [n,49,C]
+//     [B,H,W,C] -> RESHAPE [B,H/7,7,W/7,7,C] -> TRANSPOSE -> RESHAPE [n,49,C]        six axes, as exporters write
+//     windows [B,H,W,C] -> RESHAPE [B*H/7,7,W/7,7*C] -> TRANSPOSE (0,2,1,3) -> RESHAPE [n,49,C]
 //
 // GPU delegates take at most four axes, and TRANSPOSE is faster with fewer.
 #pragma once
