@@ -98,8 +98,9 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   each(settle_layouts);
   done("settle_layouts");
   // The forms of ops that most runtimes take, where they cost nothing. Between settling, which decides on axis orders,
-  // and the merging of reshapes.
-  each(plain_forms);
+  // and the merging of reshapes. Not in bodies of control flow: no GPU delegate takes them, and an op more counts
+  // there.
+  plain_forms(*core_model.graphs[0]);
   for (auto& graph : core_model.graphs) fewer_axes_where_free(graph);
   done("plain_forms");
   // Once more, for ops that are adjacent now: pads before convolutions, several reshapes.
