@@ -114,12 +114,12 @@ void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGri
       scale.push_back(static_cast<float>(own));
     }
     const int axis = scale.size() == 1 ? -1 : scale_axis(op);
-    set(id, i, std::move(scale), {}, DType::kInt8, axis);
+    set(id, i, scale, {}, DType::kInt8, axis);
   }
 }
 
-void CalibratedWeights::set(OpId id, size_t input, std::vector<float> scale, std::vector<int64_t> zero, DType dtype,
-                            int axis) {
+void CalibratedWeights::set(OpId id, size_t input, const std::vector<float>& scale, const std::vector<int64_t>& zero,
+                            DType dtype, int axis) {
   const core::Value& value = graph_.at(graph_.ops[static_cast<size_t>(id)].inputs[input]);
   const stream::RecipeRef before = value.constant;
   std::string name = value.name;

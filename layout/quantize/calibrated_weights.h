@@ -40,7 +40,8 @@ class CalibratedWeights {
   int scale_axis(const Op& op) const;
   const Found* found(const Op& op, size_t input) const;
   bool is_wanted(const Op& op, size_t input) const;
-  void set(OpId op, size_t input, std::vector<float> scale, std::vector<int64_t> zero, DType dtype, int axis);
+  void set(OpId op, size_t input, const std::vector<float>& scale, const std::vector<int64_t>& zero, DType dtype,
+           int axis);
 
   Graph& graph_;
   const Calibrated& calibrated_;
