@@ -230,7 +230,8 @@ def test_limited_memory_closes_pieces(tmp_path):
         assert [row["runs"] for row in runner.pieces_profile()] == [2, 2, 1]  # the last one is not needed
     trace = json.loads((tmp_path / "trace.json").read_text())
     assert {event["name"] for event in trace["traceEvents"]} == {"thread_name", "load", "run", "check"}
-    with pytest.raises(lowtide.Budget, match="piece 0 does not fit"):
+    # Which one is found first depends on what the runtime has loaded before in this process.
+    with pytest.raises(lowtide.Budget, match="piece [0-9] does not fit"):
         lowtide.Runner(tmp_path / "pieces", max_rss=1)
 
 
