@@ -55,7 +55,7 @@ def tflite_of(model, folder, shapes, options, program=None):
     output = folder / f"{model.stem}.tflite"
     flags = [f"--shape={name}={','.join(map(str, dims))}" for name, dims in shapes.items()]
     if program:
-        command = [program, "convert", str(model), "-o", str(output), "--force", "-q", *flags]
+        command = [program, "convert", str(model), "-o", str(output), "-q", *flags]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return (output, "") if done.returncode == 0 else (None, done.stderr.strip()[:200])
     done = converter.convert(model, output, [*flags, *options])
