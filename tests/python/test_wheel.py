@@ -4,6 +4,7 @@
 Building compiles the static program into build/wheel, which takes some minutes the first time and seconds later.
 """
 
+import fcntl
 import os
 import pathlib
 import re
@@ -30,14 +31,18 @@ def wheel(tmp_path_factory):
         "CCACHE_BASEDIR": str(ROOT),
         "CCACHE_NOHASHDIR": "1",
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", out, "."],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=3600,
-    )
+    (ROOT / "build").mkdir(exist_ok=True)
+    # Two workers of pytest may be given tests of this file: both would build in build/wheel.
+    with open(ROOT / "build/wheel.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", out, "."],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=3600,
+        )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     (file,) = out.iterdir()
     return file
