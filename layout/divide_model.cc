@@ -49,6 +49,7 @@ class Divider {
       if (!reasons_[i].empty() || !options.refuse) continue;
       reasons_[i] = options.refuse(node, types_);
     }
+    is_known_.assign(graph().nodes.size(), false);
     declare_types();
     put_integers();
     for (size_t i = 0; i < graph().nodes.size(); ++i)
@@ -98,7 +99,8 @@ class Divider {
     std::set<std::string> names;
     for (const onnx::Tensor& tensor : graph().initializers) names.insert(tensor.name);
     for (const onnx::Node& node : graph().nodes) names.insert(node.outputs.begin(), node.outputs.end());
-    for (onnx::Node& node : graph().nodes) {
+    for (size_t i = 0; i < graph().nodes.size(); ++i) {
+      onnx::Node& node = graph().nodes[i];
       for (std::string& name : node.outputs) {
         const auto known = types_.integers.find(name);
         if (name.empty() || known == types_.integers.end() || taken.contains(name)) continue;
@@ -110,6 +112,7 @@ class Divider {
         types_.values.emplace(other, types_.values.at(name));
         name = other;
         node.place = {};
+        is_known_[i] = true;
       }
     }
   }
@@ -339,7 +342,7 @@ class Divider {
       place.piece = piece_of_[i];
       place.reason = reasons_[i];
       if (!units_.is_used[i])
-        place.reason = is_computed_anyway(i) ? "its result is known at conversion" : "no output of the model needs it";
+        place.reason = is_known_[i] ? "its result is known at conversion" : "no output of the model needs it";
       else if (place.piece == kNoPiece)
         place.reason = "it is computed from constants: each piece that uses it has a copy";
       else if (place.reason.empty() && out_.pieces[place.piece].runtime == PieceRuntime::kOnnx)
@@ -358,12 +361,6 @@ class Divider {
       if (const auto type = types_.values.find(name); type != types_.values.end()) out_.values.emplace(*type);
   }
 
-  bool is_computed_anyway(size_t node) {
-    const auto& outputs = graph().nodes[node].outputs;
-    return std::any_of(outputs.begin(), outputs.end(),
-                       [](const std::string& name) { return name.find("_computed") != std::string::npos; });
-  }
-
   std::string unit_reason(size_t node) const {
     for (const size_t other : units_.nodes[units_.unit[node]])
       if (!reasons_[other].empty()) return fmt::format("it stays with node '{}'", out_.nodes[other].name);
@@ -373,6 +370,7 @@ class Divider {
   const DivideOptions& options_;
   ModelTypes types_;
   std::vector<std::string> reasons_;  // of each node: why it is not in the target
+  std::vector<bool> is_known_;        // of each node: a result of it became an initializer
   std::unordered_map<std::string_view, size_t> maker_;
   ModelUnits units_;
   Division division_;

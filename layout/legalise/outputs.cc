@@ -7,6 +7,17 @@
 #include "layout/core/builder.h"
 
 namespace lowtide::layout {
+namespace {
+
+// XNNPACK takes the DEQUANTIZE of a constant for a weight of the ops that read it, and computes no output with it.
+bool is_dequantized_constant(const core::Graph& graph, core::ValueId id) {
+  const core::OpId producer = graph.at(id).producer;
+  if (producer < 0) return false;
+  const core::Op& op = graph.ops[static_cast<size_t>(producer)];
+  return op.kind == core::Kind::kDequantize && graph.at(op.inputs[0]).is_constant();
+}
+
+}  // namespace
 
 void separate_outputs(core::Graph& graph, bool is_main) {
   core::Builder builder(graph);
@@ -16,7 +27,8 @@ void separate_outputs(core::Graph& graph, bool is_main) {
     // Kernels of control flow copy the results of their graphs: constants, and state that a loop does not change.
     if (!is_main && graph.at(output).is_constant()) continue;
     if (!is_main && i < graph.inputs.size() && output == graph.inputs[i] && seen.insert(output).second) continue;
-    const bool made = graph.at(output).producer >= 0 && !graph.at(output).is_constant();
+    const bool made =
+        graph.at(output).producer >= 0 && !graph.at(output).is_constant() && !is_dequantized_constant(graph, output);
     if (!made || !seen.insert(output).second) {
       // Not Builder::reshape, which leaves out a reshape to the same shape.
       const core::Value source = graph.at(output);

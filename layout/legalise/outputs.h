@@ -7,8 +7,9 @@
 
 namespace lowtide::layout {
 
-// Copies (by a RESHAPE to the same shape) every output that no op makes or that is an output already, and names the
-// outputs' values as ONNX does. Graphs other than the main one may give constants, and inputs at their own position.
+// Copies (by a RESHAPE to the same shape) every output that no op makes, that is an output already, or that is a
+// constant behind a DEQUANTIZE, and names the outputs' values as ONNX does. Graphs other than the main one may give
+// constants, and inputs at their own position.
 void separate_outputs(core::Graph& graph, bool is_main);
 
 }  // namespace lowtide::layout

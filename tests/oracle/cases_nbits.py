@@ -96,6 +96,16 @@ blocks("three_axes", ml_dtypes.int4, (7, 48, 5), 1, 16, True)
 blocks("four_axes", ml_dtypes.int4, (7, 3, 32, 5), 2, 16, True)
 blocks("blocks_of_one", np.int8, (24, 64), 1, 1, True)
 blocks("one_block", np.int8, (24, 64), 1, 64, True)
+# XNNPACK computes no output by the DEQUANTIZE of a constant.
+CASES.append(
+    Case(
+        "dequantize_blocks/constant_output",
+        "float[1,8,9,11] x",
+        "w = DequantizeLinear(q, s) y = Conv(x, w)",
+        {"q": np.random.default_rng(14).integers(-127, 128, (16, 8, 5, 5)).astype(np.int8), "s": np.float32(0.02)},
+        outputs="float[16,8,5,5] w, float[1,16,5,7] y",
+    )
+)
 blocks("transposed", ml_dtypes.uint4, (48, 32), 0, 16, True, "t = Transpose(w) y = Add(x, t)", "32,48")
 # ONNX Runtime rounds the data of a MatMul with such weights to 8 bits; not so of one that is scaled.
 blocks("product", ml_dtypes.int4, (64, 24), 0, 16, True, "d = Mul(w, c) y = MatMul(x, d)", "3,64", "3,24")
