@@ -64,7 +64,7 @@ def bare(**more):
 
 def pythons():
     """This Python, and others of the machine that are new enough."""
-    found = {f"{sys.version_info[0]}.{sys.version_info[1]}": pathlib.pathlib.Path(sys.executable)}
+    found = {f"{sys.version_info[0]}.{sys.version_info[1]}": pathlib.Path(sys.executable)}
     for path in sorted(
         pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv")).glob("versions/3.*/bin/python")
     ):
