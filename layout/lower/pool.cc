@@ -158,8 +158,9 @@ Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
     x = gather_taps(lo, x, h, 1);
   }
   const std::array<WindowAxis, 2> axes = {h, w};
-  const Padding padding =
-      choose_padding(lo, x, axes, 1, can_pad_with_zeros(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x)));
+  const double border = can_pad_with_zeros(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x));
+  x = lengthen_image(lo, x, h, w, border);
+  const Padding padding = choose_padding(lo, x, axes, 1, border);
   return lo.b.max_pool_2d(x, pool_options(padding, h, w));
 }
 
@@ -227,6 +228,7 @@ Val weighted_sum(Lowering& lo, Val x, const WindowAxis& h, const WindowAxis& w, 
   Builder& b = lo.b;
   const int64_t channels = lo.need_static(lo.b.dim(x, 3), "the number of channels that are pooled");
   const std::array<WindowAxis, 2> axes = {h, w};
+  x = lengthen_image(lo, x, h, w, 0);
   const Padding padding = choose_padding(lo, x, axes, 1, 0);
   core::Conv2dOptions options{.padding = padding,
                               .stride_h = static_cast<int>(h.stride),
@@ -272,10 +274,13 @@ Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool inc
   if (does_nothing(h) && does_nothing(w)) return x;
   Builder& b = lo.b;
   const bool dilated = h.dilation > 1 || w.dilation > 1;
-  const bool valid = h.fits_valid && w.fits_valid;
+  // An average that does not count pads does not count the elements of a lengthened axis either.
+  const bool lengthened = (h.lengthened != 0 || w.lengthened != 0) && !include_pad;
+  const bool valid = h.fits_valid && w.fits_valid && !lengthened;
   // The kernel's divisor, the number of elements inside, is the right one.
-  if (!dilated && (valid || (!include_pad && h.fits_same && w.fits_same)))
-    return b.average_pool_2d(x, pool_options(valid ? Padding::kValid : Padding::kSame, h, w));
+  if (!dilated && (valid || (!include_pad && !lengthened && h.fits_same && w.fits_same)))
+    return b.average_pool_2d(lengthen_image(lo, x, h, w, 0),
+                             pool_options(valid ? Padding::kValid : Padding::kSame, h, w));
   for (const WindowAxis& axis : {h, w})
     if (!axis.known) lo.need_static(axis.size, "the size of an axis with auto_pad and a stride");
   auto over_all_taps = [&](Val image) {
@@ -283,13 +288,17 @@ Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool inc
     WindowAxis ph = h, pw = w;
     ph.fits_same = pw.fits_same = false;  // SAME would divide by the elements inside
     const std::array<WindowAxis, 2> axes = {ph, pw};
+    image = lengthen_image(lo, image, h, w, 0);
     const Padding padding = choose_padding(lo, image, axes, 1, 0);
     return b.average_pool_2d(image, pool_options(padding, h, w));
   };
   Val y = over_all_taps(x);
   // The number of taps inside is known at run time only: it is the same pool of an image of ones.
-  if (!include_pad && (core::is_symbol(h.size) || core::is_symbol(w.size)))
-    return b.div(y, over_all_taps(filled_with(lo, std::vector<Dim>{1, h.size, w.size, 1}, b.scalar_like(1, x))));
+  if (!include_pad && (core::is_symbol(h.size) || core::is_symbol(w.size))) {
+    core::Symbols& symbols = b.graph.symbols;
+    const std::vector<Dim> inside = {1, symbols.sub(h.size, h.lengthened), symbols.sub(w.size, w.lengthened), 1};
+    return b.div(y, over_all_taps(filled_with(lo, inside, b.scalar_like(1, x))));
+  }
   Val row = correction(lo, h, include_pad, lo.dtype(x), {1, core::is_symbol(h.out) ? 1 : h.out, 1, 1});
   Val column = correction(lo, w, include_pad, lo.dtype(x), {1, 1, core::is_symbol(w.out) ? 1 : w.out, 1});
   if (row && column) return b.mul(y, b.mul(row, column));

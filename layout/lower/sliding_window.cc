@@ -5,12 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <numeric>
 
 #include "layout/lower/attributes.h"
 
 namespace lowtide::layout {
 namespace {
+
+constexpr int64_t kMostListed = 1 << 20;  // elements of a list whose length is what matters
 
 enum class AutoPad { kNotSet, kValid, kSameUpper, kSameLower };
 
@@ -74,8 +78,31 @@ bool is_short(const WindowAxis& axis, int64_t plus) {
   return !core::is_symbol(axis.size) && axis.size + plus < 0 && axis.size + plus > -axis.stride && axis.size > 0;
 }
 
+// The elements that an axis must have, without its pads, to hold a window.
+int64_t needed_size(const WindowAxis& axis) { return axis.effective_kernel() - axis.before - axis.declared_after; }
+
+// True where a size cannot be less than `least`: it is positive, and a multiple of something that is not.
+bool is_at_least(const core::Symbols& symbols, Dim size, int64_t least) {
+  int64_t divisor = 0;
+  for (const core::Symbols::Term& term : symbols.terms(size)) divisor = std::gcd(divisor, term.factor);
+  return divisor >= least;
+}
+
+// Lengthens an axis of unknown size that may be too short by less than a stride; one that is shorter still has no
+// window, as in ONNX Runtime.
+void lengthen(core::Symbols& symbols, WindowAxis& axis) {
+  const int64_t needed = needed_size(axis);
+  if (!core::is_symbol(axis.size) || needed < 2 || axis.stride < 2 || is_at_least(symbols, axis.size, needed)) return;
+  Dim longer = symbols.max(axis.size, needed);
+  if (needed > axis.stride) longer = symbols.min(longer, symbols.add(axis.size, axis.stride - 1));
+  axis.lengthened = symbols.sub(longer, axis.size);
+  axis.size = longer;
+}
+
 void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, ShortWindow short_window) {
   core::Symbols& symbols = lo.b.graph.symbols;
+  const bool is_same = auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower;
+  if (short_window == ShortWindow::kOne && !ceil_mode && !is_same) lengthen(symbols, axis);
   std::optional<int64_t> total = same_total(symbols, axis);
   const Dim same_count = floor_of(symbols, axis.size, axis.stride - 1, axis.stride);
   if (auto_pad == AutoPad::kSameLower && !total) {
@@ -85,7 +112,7 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, Sho
     axis.out = same_count;
     return;
   }
-  if (auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower) {
+  if (is_same) {
     axis.before = auto_pad == AutoPad::kSameUpper ? *total / 2 : *total - *total / 2;
     axis.declared_after = *total - axis.before;
     axis.out = same_count;
@@ -152,6 +179,41 @@ Padding choose_padding(Lowering& lo, Val& x, std::span<const WindowAxis> axes, s
   }
   x = lo.b.pad(x, before, after, value);
   return Padding::kValid;
+}
+
+Val lengthen_image(Lowering& lo, Val image, const WindowAxis& h, const WindowAxis& w, double border) {
+  if (h.lengthened == 0 && w.lengthened == 0) return image;
+  // Only ops whose results LiteRT computes when it allocates tensors (SHAPE, STRIDED_SLICE, GATHER): so the image keeps
+  // a shape that is known then, and the ops behind it stay with XNNPACK. A list of as many elements as are needed,
+  // without as many as there are, has as many as are missing; one with two axes tells both at once.
+  Builder& b = lo.b;
+  const std::array<const WindowAxis*, 2> axes = {&h, &w};
+  Shape listed = {1, 1, 1, 1}, missing = {0, 0, 0, 0};
+  core::StridedSliceOptions options{.begin_mask = 0b1001};
+  std::vector<int64_t> most(4, std::numeric_limits<int32_t>::max());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i]->lengthened == 0) {
+      options.begin_mask |= 1 << (i + 1);
+      continue;
+    }
+    listed[i + 1] = needed_size(*axes[i]);
+    missing[i + 1] = axes[i]->lengthened;
+    options.end_mask |= 1 << (i + 1);
+    most[i + 1] = axes[i]->stride - 1;
+  }
+  if (listed[1] > kMostListed / listed[2])
+    lo.unsupported(fmt::format("windows of {} x {} elements over axes whose sizes are not known are not supported",
+                               listed[1], listed[2]),
+                   "give the input's shape with --shape");
+  const std::vector<int64_t> zeros(4, 0), ones(4, 1);
+  Val list = b.op(Kind::kStridedSlice,
+                  {b.filled(0, DType::kInt8, listed), b.shape_of(image), b.i32(zeros), b.i32(ones)}, options);
+  if (listed[1] > most[1] + 1 || listed[2] > most[2] + 1) list = b.strided_slice(list, zeros, most, ones);
+  b.graph.at(list.id).shape = missing;
+  const std::vector<int64_t> behind = {0, 0, 0, 1, 0, 2, 0, 3};  // none before, on each axis
+  Val table = b.gather(b.shape_of(list), Val{b.graph.add_ints(behind, DType::kInt32, {4, 2})}, 0);
+  return border == 0 ? b.op(Kind::kPad, {image, table})
+                     : b.op(Kind::kPadv2, {image, table, b.scalar_like(border, image)});
 }
 
 Val to_image(Lowering& lo, Val x) {

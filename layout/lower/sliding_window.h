@@ -18,6 +18,7 @@ namespace lowtide::layout {
 struct WindowAxis {
   int64_t kernel = 1, stride = 1, dilation = 1;
   Dim size = 1, out = 1;
+  Dim lengthened = 0;             // so much of `size` is not in the input (ShortWindow)
   int64_t before = 0, after = 0;  // with a PAD by these, VALID gives `out` windows
   int64_t declared_after = 0;     // ONNX's pad at the end, which count_include_pad counts
   bool known = true;              // false: SAME of a dynamic size; `before` and `after` are not set
@@ -28,7 +29,8 @@ struct WindowAxis {
 };
 
 // What becomes of a window that is longer than an axis with its pads, by less than a stride. Pools have one window
-// there (ONNX Runtime's pool_attributes.h divides towards zero), convolutions refuse it.
+// there (ONNX Runtime's pool_attributes.h divides towards zero), convolutions refuse it. An axis that is known at run
+// time only may or may not be so short: it is taken to be lengthened to hold the window (lengthen_image).
 enum class ShortWindow { kMalformed, kOne };
 
 // Reads kernel_shape, strides, dilations, pads and auto_pad for axes of these sizes, which may be symbols. `weights`:
@@ -40,6 +42,10 @@ std::vector<WindowAxis> read_window(Lowering& lo, std::span<const Dim> sizes,
 // Chooses TFLite's padding for these axes of x, which start at `first_axis`. If neither SAME nor VALID fits, x is
 // padded with `value`, and the padding is VALID.
 Padding choose_padding(Lowering& lo, Val& x, std::span<const WindowAxis> axes, size_t first_axis, double value);
+
+// An image [N, H, W, C] with as many elements of `border` behind it as its axes are lengthened by. Their number is
+// known at run time: none, but for the smallest images. Nothing where no axis is lengthened.
+Val lengthen_image(Lowering& lo, Val image, const WindowAxis& h, const WindowAxis& w, double border);
 
 // [N, C, spatial...] -> NHWC or NDHWC; with one spatial axis [N, C, W] -> [N, 1, W, C].
 Val to_image(Lowering& lo, Val x);

@@ -92,6 +92,68 @@ for operator in ("MaxPool", "AveragePool"):
         )
     )
 
+# The same where the size is known at run time only: no element is missing, one or several.
+for operator, attribute in [
+    ("MaxPool", ""),
+    ("AveragePool", ""),
+    ("AveragePool", ", count_include_pad=1"),
+    ("LpPool", ""),
+]:
+    suffix = "_counted" if attribute else ""
+    for name, sizes, window in [
+        ("short", ((1, 1), (1, 5), (6, 1), (7, 4)), "kernel_shape=[2,2], strides=[2,2]"),
+        ("short_one_axis", ((1, 9), (2, 7), (3, 8)), "kernel_shape=[3,2], strides=[3,1]"),
+        ("short_wide", ((2, 2), (3, 2), (2, 6), (8, 9)), "kernel_shape=[3,3], strides=[2,2]"),
+        ("short_pads", ((1, 2), (2, 3), (5, 9)), "kernel_shape=[4,4], strides=[3,3], pads=[1,0,0,1]"),
+        ("short_valid", ((2, 1), (4, 7)), 'kernel_shape=[4,3], strides=[4,3], auto_pad="VALID"'),
+    ]:
+        for h, w in sizes:
+            if operator == "LpPool" and "pads" in name:
+                continue
+            CASES.append(
+                Case(
+                    f"{operator.lower().replace('pool', '_pool')}/dynamic_{name}{suffix}_{h}_{w}",
+                    "float[N,3,H,W] x",
+                    f"y = {operator}<{window}{attribute}>(x)",
+                    opset=13,
+                    shapes={"x": (2, 3, h, w)},
+                )
+            )
+    for w in (1, 3, 8):
+        CASES.append(
+            Case(
+                f"{operator.lower().replace('pool', '_pool')}/dynamic_short_1d{suffix}_{w}",
+                "float[2,3,W] x",
+                f"y = {operator}<kernel_shape=[4], strides=[4]{attribute}>(x)",
+                opset=13,
+                shapes={"x": (2, 3, w)},
+            )
+        )
+        CASES.append(
+            Case(
+                f"{operator.lower().replace('pool', '_pool')}/dynamic_short_3d{suffix}_{w}",
+                "float[1,3,D,5,W] x",
+                f"y = {operator}<kernel_shape=[2,2,4], strides=[2,2,4]{attribute}>(x)",
+                opset=13,
+                shapes={"x": (1, 3, (w + 1) // 2, 5, w)},
+            )
+        )
+# Four in a row, as networks have them: the first that is short may be any of them.
+for h, w in ((1, 40), (9, 3), (17, 5)):
+    CASES.append(
+        Case(
+            f"max_pool/dynamic_short_chain_{h}_{w}",
+            "float[1,2,H,W] x",
+            """a = MaxPool<kernel_shape=[2,2], strides=[2,2]>(x)
+            b = Relu(a)
+            c = MaxPool<kernel_shape=[2,2], strides=[2,2]>(b)
+            d = AveragePool<kernel_shape=[2,2], strides=[2,2]>(c)
+            y = MaxPool<kernel_shape=[2,1], strides=[2,1]>(d)""",
+            opset=13,
+            shapes={"x": (1, 2, h, w)},
+        )
+    )
+
 # What only one of them has.
 for name, x, attributes in [
     ("2d", (1, 3, 11, 13), "kernel_shape=[3,2], dilations=[2,3]"),
