@@ -29,6 +29,7 @@ struct Calibrated {
 
   DType activations = DType::kInt8;     // or i16
   bool per_tensor = false;              // one scale for all channels of a weight
+  bool correct_biases = true;           // by the means of the data's channels
   std::vector<std::string> keep_float;  // patterns as of fnmatch(3) for names of nodes and of their outputs
   int threads = 1;
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "layout/core/builtin.h"
+#include "layout/quantize/bias_correction.h"
 #include "layout/quantize/calibrated_weights.h"
 #include "layout/quantize/conditions.h"
 #include "layout/quantize/known_ranges.h"
@@ -299,11 +300,13 @@ class Placing {
   }
 
   void place() {
+    BiasCorrection correction(graph_, calibrated_, weights_.floats);
     for (size_t i = 0; i < op_count(); ++i) {
       if (parts_[i] != Part::kComputes) continue;
       const Op& one = graph_.ops[i];
       weights_.replace(static_cast<OpId>(i), grid_of_result(data_inputs(graph_, one)[0]),
                        grid_of_result(data_outputs(graph_, one)[0]));
+      if (calibrated_.correct_biases) correction.correct(static_cast<OpId>(i));
     }
     const auto users = graph_.users();
     for (size_t v = 0; v < ranges_.size(); ++v)

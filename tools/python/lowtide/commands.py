@@ -175,6 +175,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "quantize": lambda name, value: [_text(name, value)],
         "ranges": lambda name, value: [_path(name, value)],
         "range": lambda name, value: [_text(name, value)],
+        "correct": lambda name, value: [_text(name, value)],
         "keep_float": _texts,
         "custom_ops": lambda name, value: [_text(name, value)],
         "custom_ops_map": lambda name, value: [_path(name, value)],
@@ -389,6 +390,7 @@ def convert(
     ranges: PathLike | None = None,
     range: str | None = None,
     per_tensor: bool = False,
+    correct: str | None = None,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
     strict_types: bool = False,
@@ -459,6 +461,8 @@ def convert(
         How ranges are chosen: "mse" (the default), "minmax", or "percentile:99.9".
     per_tensor : bool
         One scale for all channels of a weight.
+    correct : str, optional
+        "means" (the default): what rounded weights add to results on average is taken off the biases; or "none".
     keep_float : str or sequence of str, optional
         Patterns of names of nodes, or of their outputs, that stay in floats.
     require_integer : bool
@@ -657,6 +661,7 @@ def check(
     ranges: PathLike | None = None,
     range: str | None = None,
     per_tensor: bool = False,
+    correct: str | None = None,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
     strict_types: bool = False,

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sums are recipes over the weights, which stream by; only the sums themselves are kept.
+//
+// Not for TRANSPOSE_CONV: how many of its taps meet an element of the data depends on the place.
+// Source of the method: Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", 2019.
+#include "layout/quantize/bias_correction.h"
+
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "layout/core/builtin.h"
+#include "stream/recipe/recipe_reader.h"
+
+namespace lowtide::layout {
+namespace {
+
+namespace recipe = stream::recipe;
+using stream::Dim;
+using stream::RecipeRef;
+using stream::Shape;
+
+// The means of the data's channels as they meet the weights; absent for kernels that are not corrected.
+struct Operand {
+  size_t channels;  // of the data
+  Shape listed;     // of the list of means,
+  Shape repeated;   // repeated for the results that the same channels make,
+  Shape along;      // and as an operand of the weights
+};
+
+std::optional<Operand> operand_of(const Op& op, const Shape& data, const Shape& weights) {
+  if (data.empty() || core::is_symbol(data.back())) return std::nullopt;
+  const Dim channels = data.back();
+  switch (op.kind) {
+    case Kind::kFullyConnected:
+      if (weights[1] != channels) return std::nullopt;  // several axes are one there
+      return Operand{static_cast<size_t>(channels), {1, channels}, {1, channels}, {1, channels}};
+    case Kind::kDepthwiseConv2d: {
+      const Dim results = weights[3];
+      if (channels == 0 || results % channels != 0) return std::nullopt;
+      return Operand{static_cast<size_t>(channels), {channels, 1}, {channels, results / channels}, {1, 1, 1, results}};
+    }
+    case Kind::kConv2d: {
+      const Dim results = weights[0], own = weights[3];
+      if (own == 0 || channels % own != 0 || results % (channels / own) != 0) return std::nullopt;
+      const Dim groups = channels / own;
+      return Operand{
+          static_cast<size_t>(channels), {groups, 1, own}, {groups, results / groups, own}, {results, 1, 1, own}};
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+const std::vector<float>* BiasCorrection::means_of(ValueId data, size_t channels) const {
+  for (;;) {
+    std::string name = graph_.at(data).name;
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      if (graph_.inputs[i] == data) name = graph_.input_names[i];
+    if (const auto it = calibrated_.tensors.find(name); it != calibrated_.tensors.end())
+      return it->second.channel_means.size() == channels ? &it->second.channel_means : nullptr;
+    const core::OpId producer = graph_.at(data).producer;
+    if (producer < 0) return nullptr;
+    // The border of an image is a small part of it.
+    const Op& op = graph_.ops[static_cast<size_t>(producer)];
+    if (op.kind != Kind::kPad && op.kind != Kind::kTranspose) return nullptr;
+    data = op.inputs[0];
+  }
+}
+
+void BiasCorrection::correct(OpId id) {
+  Op& op = graph_.ops[static_cast<size_t>(id)];
+  const core::Weights* where = core::weights_of(op.kind);
+  if (where == nullptr) return;
+  const core::Value& weights = graph_.at(op.inputs[*where->weights]);
+  const auto floats = floats_.find(weights.constant.get());
+  if (floats == floats_.end()) return;
+  const auto operand = operand_of(op, graph_.at(op.inputs[*where->data]).shape, weights.shape);
+  const std::vector<float>* means = operand ? means_of(op.inputs[*where->data], operand->channels) : nullptr;
+  if (means == nullptr) return;
+
+  const RecipeRef mean =
+      recipe::reshape(recipe::broadcast(recipe::floats(*means, operand->listed), operand->repeated), operand->along);
+  const RecipeRef added = recipe::binary(stream::Binary::kSub, weights.constant, floats->second);
+  std::vector<int> axes;
+  for (int axis = 0; axis < weights.rank(); ++axis)
+    if (axis != *where->output_axis) axes.push_back(axis);
+  const RecipeRef sums =
+      recipe::reduce(stream::Reduction::kSum, recipe::binary(stream::Binary::kMul, added, mean), axes);
+  const std::vector<std::byte> bytes = stream::evaluate(sums, graph_.budget);
+  const auto count = static_cast<size_t>(weights.shape[static_cast<size_t>(*where->output_axis)]);
+  std::vector<float> bias(count, 0);
+  std::memcpy(bias.data(), bytes.data(), count * sizeof(float));
+
+  RecipeRef before = recipe::fill_value(0, DType::kFloat32, {static_cast<Dim>(count)});
+  std::string name;
+  std::optional<std::vector<double>> numbers;
+  if (core::has_input(op, *where->bias)) {
+    const core::Value& value = graph_.at(op.inputs[*where->bias]);
+    before = value.constant;
+    name = value.name;
+    numbers = graph_.numbers(op.inputs[*where->bias]);
+    if (!numbers || numbers->size() != count) return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    bias[i] = static_cast<float>((numbers ? (*numbers)[i] : 0.0) - bias[i]);
+    if (!std::isfinite(bias[i])) return;
+  }
+  const RecipeRef after = recipe::floats(bias, {static_cast<Dim>(count)});
+  floats_.emplace(after.get(), before);
+  const ValueId made = graph_.add_constant(after, std::move(name));
+  Op& corrected = graph_.ops[static_cast<size_t>(id)];
+  if (corrected.inputs.size() <= *where->bias) corrected.inputs.resize(*where->bias + 1, core::kAbsent);
+  corrected.inputs[*where->bias] = made;
+}
+
+}  // namespace lowtide::layout
