@@ -17,8 +17,10 @@ namespace lowtide::layout {
 
 // Of one tensor.
 struct CalibratedTensor {
-  Interval interval;                 // that its integers represent: chosen, with 0 inside
-  std::vector<float> channel_means;  // along the tensor's channels; empty: not known
+  Interval seen;      // from the least to the largest value
+  Interval interval;  // that its integers represent: chosen, with 0 inside
+  // Along the tensor's channels; empty: not known.
+  std::vector<float> channel_means, channel_lows, channel_highs;
 };
 
 struct Calibrated {
@@ -29,7 +31,8 @@ struct Calibrated {
 
   DType activations = DType::kInt8;     // or i16
   bool per_tensor = false;              // one scale for all channels of a weight
-  bool correct_biases = true;           // by the means of the data's channels
+  bool equalize = true;                 // channels of neighbouring convolutions (equalize.h)
+  bool correct_biases = true;           // by the means of the data's channels (bias_correction.h)
   std::vector<std::string> keep_float;  // patterns as of fnmatch(3) for names of nodes and of their outputs
   int threads = 1;
 

@@ -14,6 +14,7 @@
 #include "layout/quantize/bias_correction.h"
 #include "layout/quantize/calibrated_weights.h"
 #include "layout/quantize/conditions.h"
+#include "layout/quantize/equalize.h"
 #include "layout/quantize/known_ranges.h"
 #include "stream/error.h"
 #include "stream/printable.h"
@@ -60,7 +61,6 @@ class Placing {
         groups_(graph.values.size()) {}
 
   PlacedGrids run() {
-    refuse_quantized();
     find_parts();
     ranges_ = known_ranges(graph_, calibrated_);
     leave_without_ranges();
@@ -82,13 +82,6 @@ class Placing {
   size_t op_count() const { return parts_.size(); }
   Part& part(OpId id) { return parts_[static_cast<size_t>(id)]; }
   const Op& op(OpId id) const { return graph_.ops[static_cast<size_t>(id)]; }
-
-  void refuse_quantized() const {
-    for (const Op& one : graph_.ops)
-      if (one.kind == Kind::kQuantize || one.kind == Kind::kDequantize)
-        throw Error(Code::kUsage, fmt::format("--quantize: the model is quantized already, at the node '{}'",
-                                              stream::printable(graph_.origins[one.origin])));
-  }
 
   // ---- which ops ----
 
@@ -348,10 +341,19 @@ class Placing {
   PlacedGrids out_;
 };
 
+void refuse_quantized(const Graph& graph) {
+  for (const Op& one : graph.ops)
+    if (one.kind == Kind::kQuantize || one.kind == Kind::kDequantize)
+      throw Error(Code::kUsage, fmt::format("--quantize: the model is quantized already, at the node '{}'",
+                                            stream::printable(graph.origins[one.origin])));
+}
+
 }  // namespace
 
-PlacedGrids place_grids(core::Graph& graph, const Calibrated& calibrated, stream::Progress* progress) {
+PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress) {
   graph.tidy();
+  refuse_quantized(graph);
+  if (calibrated.equalize) equalize(graph, calibrated, progress);
   return Placing(graph, calibrated, progress).run();
 }
 

@@ -25,10 +25,10 @@ struct PlacedGrids {
   std::map<const stream::Recipe*, stream::RecipeRef> floats;
 };
 
-// Weights are read here once, for their largest magnitudes. Throws Error(kMalformed) with the name of a tensor that
-// calibration did not see, Error(kUsage) for a pattern of keep_float that matches nothing and for a model that is
-// quantized already.
-PlacedGrids place_grids(core::Graph& graph, const Calibrated& calibrated, stream::Progress* progress);
+// Weights are read here up to three times: to equalize them, for their largest magnitudes, and to correct biases.
+// Throws Error(kMalformed) with the name of a tensor that calibration did not see, Error(kUsage) for a pattern of
+// keep_float that matches nothing and for a model that is quantized already.
+PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress);
 
 // After quantize(): ops that are in floats nevertheless read their floats again.
 void restore_floats(core::Graph& graph, const PlacedGrids& placed);

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -88,12 +89,12 @@ struct Entry {
   std::optional<double> least, most, low, width;
   std::optional<uint64_t> elements, not_finite, channel_axis;
   std::vector<uint64_t> counts;
-  std::vector<float> means;
+  std::map<std::string, std::vector<float>> channels;  // channel_mean, channel_min, channel_max
   std::set<std::string> keys;
 };
 
 // The levels of the file: { tensors: { NAME: { histogram: { counts: [...] } } } }.
-enum class Level { kStart, kFile, kUnseen, kTensors, kTensor, kHistogram, kCounts, kMeans, kEnd };
+enum class Level { kStart, kFile, kUnseen, kTensors, kTensor, kHistogram, kCounts, kChannels, kEnd };
 
 class Events : public nlohmann::json_sax<Json> {
  public:
@@ -162,8 +163,9 @@ class Events : public nlohmann::json_sax<Json> {
       return true;
     }
     static const std::vector<std::string> kFileKeys = {"format", "version", "graph", "samples", "unseen", "tensors"};
-    static const std::vector<std::string> kTensorKeys = {"min",       "max",          "elements",    "not_finite",
-                                                         "histogram", "channel_axis", "channel_mean"};
+    static const std::vector<std::string> kTensorKeys = {"min",          "max",         "elements",
+                                                         "not_finite",   "histogram",   "channel_axis",
+                                                         "channel_mean", "channel_min", "channel_max"};
     static const std::vector<std::string> kHistogramKeys = {"low", "width", "counts"};
     const auto& known = level_ == Level::kFile ? kFileKeys : level_ == Level::kTensor ? kTensorKeys : kHistogramKeys;
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -198,8 +200,8 @@ class Events : public nlohmann::json_sax<Json> {
       level_ = Level::kUnseen;
     else if (level_ == Level::kHistogram && key_ == "counts")
       level_ = Level::kCounts;
-    else if (level_ == Level::kTensor && key_ == "channel_mean")
-      level_ = Level::kMeans;
+    else if (level_ == Level::kTensor && key_.starts_with("channel_") && key_ != "channel_axis")
+      level_ = Level::kChannels;
     else
       wrong("a list");
     return true;
@@ -223,8 +225,8 @@ class Events : public nlohmann::json_sax<Json> {
 
   // "tensor 'x': min: "
   std::string place(bool with_key) const {
-    const bool in_tensor =
-        level_ == Level::kTensor || level_ == Level::kHistogram || level_ == Level::kCounts || level_ == Level::kMeans;
+    const bool in_tensor = level_ == Level::kTensor || level_ == Level::kHistogram || level_ == Level::kCounts ||
+                           level_ == Level::kChannels;
     std::string out = in_tensor ? fmt::format("tensor '{}': ", shown(tensor_)) : "";
     const bool in_histogram = level_ == Level::kHistogram || level_ == Level::kCounts;
     if (with_key && level_ != Level::kStart && level_ != Level::kTensors)
@@ -275,10 +277,10 @@ class Events : public nlohmann::json_sax<Json> {
           fail_tensor(fmt::format("histogram: it has more than {} bins", kMostBins));
         entry_.counts.push_back(counted());
         return true;
-      case Level::kMeans:
-        if (entry_.means.size() == kMostChannels)
-          fail_tensor(fmt::format("channel_mean: it has more than {} channels", kMostChannels));
-        entry_.means.push_back(static_cast<float>(real()));
+      case Level::kChannels:
+        if (entry_.channels[key_].size() == kMostChannels)
+          fail_tensor(fmt::format("{}: it has more than {} channels", key_, kMostChannels));
+        entry_.channels[key_].push_back(static_cast<float>(real()));
         return true;
       default:
         break;
@@ -309,12 +311,33 @@ class Events : public nlohmann::json_sax<Json> {
     if (total > *e.elements) fail_tensor(fmt::format("histogram.counts: {} values of {} elements", total, *e.elements));
     const double high = *e.low + *e.width * static_cast<double>(e.counts.size());
     if (!(std::fabs(high) <= 2 * kMostMagnitude)) fail_tensor(fmt::format("histogram: its end {} is too large", high));
-    if (e.keys.contains("channel_mean") && !e.channel_axis) fail_tensor("'channel_axis' is missing");
+    check_channels();
     constexpr int64_t kSteps8 = 255, kSteps16 = 65534;
     const layout::Observed seen{*e.least, *e.most, *e.low, *e.width, e.counts};
-    out_.tensors.emplace(
-        tensor_, CalibratedTensor{
-                     layout::choose_range(seen, choice_, is_symmetric_ ? kSteps16 : kSteps8, is_symmetric_), e.means});
+    CalibratedTensor tensor;
+    tensor.seen = {*e.least, *e.most};
+    tensor.interval = layout::choose_range(seen, choice_, is_symmetric_ ? kSteps16 : kSteps8, is_symmetric_);
+    tensor.channel_means = std::move(entry_.channels["channel_mean"]);
+    tensor.channel_lows = std::move(entry_.channels["channel_min"]);
+    tensor.channel_highs = std::move(entry_.channels["channel_max"]);
+    out_.tensors.emplace(tensor_, std::move(tensor));
+  }
+
+  void check_channels() const {
+    std::optional<size_t> count;
+    for (const auto& [key, list] : entry_.channels) {
+      if (!entry_.channel_axis) fail_tensor("'channel_axis' is missing");
+      if (count && *count != list.size())
+        fail_tensor(fmt::format("{}: {} channels, and {} in another list", key, list.size(), *count));
+      count = list.size();
+    }
+    const auto lows = entry_.channels.find("channel_min"), highs = entry_.channels.find("channel_max");
+    if ((lows == entry_.channels.end()) != (highs == entry_.channels.end()))
+      fail_tensor("'channel_min' and 'channel_max' go together");
+    for (size_t i = 0; lows != entry_.channels.end() && i < lows->second.size(); ++i)
+      if (lows->second[i] > highs->second[i])
+        fail_tensor(
+            fmt::format("channel_min: {} is above the largest of the channel, {}", lows->second[i], highs->second[i]));
   }
 
   const std::string path_;

@@ -38,6 +38,11 @@ void add_quantize_options(CLI::App& command, ConversionOptions& options) {
       ->group(kQuantizeOptions);
   command.add_flag("--per-tensor", options.per_tensor, "one scale for all channels of a weight, with --quantize")
       ->group(kQuantizeOptions);
+  choice_option(command.add_option("--equalize", options.equalize,
+                                   "of --quantize: channels (the default) scales the channels between two convolutions "
+                                   "so that one scale serves all; none leaves them as they are"),
+                {"channels", "none"}, "METHOD")
+      ->group(kQuantizeOptions);
   choice_option(command.add_option("--correct", options.correct,
                                    "of --quantize: means (the default) takes what rounded weights add to results on "
                                    "average off the biases; none leaves biases as they are"),

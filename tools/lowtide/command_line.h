@@ -34,6 +34,7 @@ struct ConversionOptions {
   std::string log;                         // a file; empty: none
   std::string quantize, ranges, range;     // "int8" or "int16x8", a file, "mse"; empty: not given
   bool per_tensor = false;                 // one scale for all channels of a weight
+  std::string equalize;                    // "channels" or "none"; empty: not given
   std::string correct;                     // "means" or "none"; empty: not given
   std::vector<std::string> keep_float;     // patterns of names of nodes and of their outputs
   bool require_integer = false;            // refuse what is computed in floats

@@ -61,6 +61,7 @@ std::optional<layout::Calibrated> calibrated(const ConversionOptions& options, c
     const char* given = !options.ranges.empty()       ? "--ranges"
                         : !options.range.empty()      ? "--range"
                         : options.per_tensor          ? "--per-tensor"
+                        : !options.equalize.empty()   ? "--equalize"
                         : !options.correct.empty()    ? "--correct"
                         : !options.keep_float.empty() ? "--keep-float"
                                                       : nullptr;
@@ -78,6 +79,7 @@ std::optional<layout::Calibrated> calibrated(const ConversionOptions& options, c
   const layout::RangeChoice choice = range_choice(options.range.empty() ? "mse" : options.range);
   layout::Calibrated out = read_ranges(options.ranges, choice, activations);
   out.per_tensor = options.per_tensor;
+  out.equalize = options.equalize != "none";
   out.correct_biases = options.correct != "none";
   out.keep_float = options.keep_float;
   out.threads = weights.threads;

@@ -175,6 +175,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "quantize": lambda name, value: [_text(name, value)],
         "ranges": lambda name, value: [_path(name, value)],
         "range": lambda name, value: [_text(name, value)],
+        "equalize": lambda name, value: [_text(name, value)],
         "correct": lambda name, value: [_text(name, value)],
         "keep_float": _texts,
         "custom_ops": lambda name, value: [_text(name, value)],
@@ -390,6 +391,7 @@ def convert(
     ranges: PathLike | None = None,
     range: str | None = None,
     per_tensor: bool = False,
+    equalize: str | None = None,
     correct: str | None = None,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
@@ -461,6 +463,8 @@ def convert(
         How ranges are chosen: "mse" (the default), "minmax", or "percentile:99.9".
     per_tensor : bool
         One scale for all channels of a weight.
+    equalize : str, optional
+        "channels" (the default): the channels between two convolutions are scaled so that one scale serves all; or "none".
     correct : str, optional
         "means" (the default): what rounded weights add to results on average is taken off the biases; or "none".
     keep_float : str or sequence of str, optional
@@ -661,6 +665,7 @@ def check(
     ranges: PathLike | None = None,
     range: str | None = None,
     per_tensor: bool = False,
+    equalize: str | None = None,
     correct: str | None = None,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,

@@ -118,6 +118,8 @@ class TensorRange:
         self.elements = self.not_finite = 0
         self._histogram = Histogram()
         self._sums: Array | None = None
+        self._lows: Array | None = None
+        self._highs: Array | None = None
         self._count = 0
 
     @property
@@ -149,7 +151,10 @@ class TensorRange:
         sums = np.asarray(array.sum(axis=others, dtype=np.float64))
         if self._sums is not None and self._sums.shape != sums.shape:
             return
+        lows, highs = np.asarray(array.min(axis=others)), np.asarray(array.max(axis=others))
         self._sums = sums if self._sums is None else self._sums + sums
+        self._lows = lows if self._lows is None else np.minimum(self._lows, lows)
+        self._highs = highs if self._highs is None else np.maximum(self._highs, highs)
         self._count += array.size // array.shape[axis]
 
     def values(self) -> dict[str, Any]:
@@ -165,6 +170,9 @@ class TensorRange:
         if self._sums is not None and np.isfinite(self._sums).all():
             out["channel_axis"] = self._axis
             out["channel_mean"] = [float(of) for of in self._sums / self._count]
+            if self._lows is not None and self._highs is not None:
+                out["channel_min"] = [float(of) for of in self._lows]
+                out["channel_max"] = [float(of) for of in self._highs]
         return out
 
 
