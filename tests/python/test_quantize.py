@@ -89,6 +89,8 @@ def snr(model, tflite, kernels):
         ({"range": "minmax"}, 25),
         ({"range": "percentile:99.99"}, 25),
         ({"per_tensor": True}, 18),
+        ({"equalize": "none"}, 25),
+        ({"correct": "none"}, 25),
     ],
 )
 def test_a_network_in_eight_bits(calibrated, tmp_path, options, least, kernels):
@@ -208,6 +210,12 @@ HOSTILE = {
     "many values": (in_histogram(counts=[1 << 50]), "tensor 'r1': histogram.counts: .* values of 13824 elements"),
     "overflow": (in_histogram(counts=[(1 << 64) - 1]), "values are too many"),
     "means": (in_tensor(channel_mean=[1.0], channel_axis=-1), "tensor 'r1': channel_axis: -1 is no count"),
+    "channels": (
+        changed(lambda c: c["tensors"]["r1"].pop("channel_min") and None),
+        "tensor 'r1': 'channel_min' and 'channel_max' go together",
+    ),
+    "few channels": (in_tensor(channel_mean=[1.0]), "tensor 'r1': channel_mean: 1 channels, and 8 in another list"),
+    "channel ranges": (in_tensor(channel_min=[99.0] * 8), "tensor 'r1': channel_min: 99 is above the largest"),
     "twice": (
         changed(lambda c: json.dumps(c).replace('"min": ', '"min": 0, "min": ', 1)),
         "'min' is given twice",
@@ -232,6 +240,9 @@ def test_wrong_ranges_files(calibrated, tmp_path, name):
         ({"quantize": "int8"}, "--quantize int8 needs --ranges FILE"),
         ({"ranges": "r.json"}, "--ranges needs --quantize"),
         ({"range": "mse"}, "--range needs --quantize"),
+        ({"correct": "means"}, "--correct needs --quantize"),
+        ({"equalize": "none"}, "--equalize needs --quantize"),
+        ({"quantize": "int8", "ranges": "r.json", "correct": "all"}, "'all' is not one of means, none"),
         ({"quantize": "int9"}, "'int9' is not one of int8, int16x8"),
         ({"quantize": "int8", "ranges": "r.json", "range": "percentile:3"}, "--range: 'percentile:3' is none of mse"),
         ({"quantize": "int8", "ranges": "r.json", "weights": "int8"}, "--quantize and --weights int8 exclude"),
