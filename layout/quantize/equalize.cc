@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct Pair {
   std::string tensor;  // between them
 };
 
-bool is_float_constant(const Graph& graph, const Op& op, size_t input) {
+bool is_scalable_constant(const Graph& graph, const Op& op, size_t input) {
   return core::has_input(op, input) && graph.at(op.inputs[input]).is_constant() &&
          graph.at(op.inputs[input]).dtype == DType::kFloat32;
 }
@@ -39,7 +40,7 @@ bool has_scalable_weights(const Graph& graph, const Op& op) {
   if (op.kind != Kind::kConv2d && op.kind != Kind::kDepthwiseConv2d && op.kind != Kind::kFullyConnected) return false;
   const core::Weights& where = *core::weights_of(op.kind);
   const bool has_bias = core::has_input(op, *where.bias);
-  return is_float_constant(graph, op, *where.weights) && (!has_bias || is_float_constant(graph, op, *where.bias));
+  return is_scalable_constant(graph, op, *where.weights) && (!has_bias || is_scalable_constant(graph, op, *where.bias));
 }
 
 // The weights' channels that are read are along their last axis, one for each channel of the data.

@@ -4,6 +4,7 @@
 #include "tools/library/ranges_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -93,13 +94,44 @@ struct Entry {
   std::set<std::string> keys;
 };
 
-// The levels of the file: { tensors: { NAME: { histogram: { counts: [...] } } } }.
-enum class Level { kStart, kFile, kUnseen, kTensors, kTensor, kHistogram, kCounts, kChannels, kEnd };
+std::optional<RangeChoice> range_choice_of(const std::string& text) {
+  constexpr std::string_view kPercentile = "percentile:";
+  if (text == "mse") return RangeChoice{.method = RangeChoice::Method::kLeastError};
+  if (text == "minmax") return RangeChoice{.method = RangeChoice::Method::kMinMax};
+  if (!text.starts_with(kPercentile)) return std::nullopt;
+  double percent = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + kPercentile.size(), end, percent, std::chars_format::fixed);
+  if (error != std::errc() || rest != end || !(percent > 50 && percent <= 100)) return std::nullopt;
+  return RangeChoice{.method = RangeChoice::Method::kPercentile, .percent = percent};
+}
+
+RangeChoice range_choice(const std::string& text) {
+  if (const auto choice = range_choice_of(text)) return *choice;
+  throw Error(
+      Code::kUsage,
+      fmt::format("--range: '{}' is none of mse, minmax and percentile:P, with P above 50 and at most 100", text));
+}
+
+// The levels of the file: { choice: { decibels: {...} }, tensors: { NAME: { histogram: { counts: [...] } } } }.
+enum class Level {
+  kStart,
+  kFile,
+  kUnseen,
+  kTensors,
+  kTensor,
+  kHistogram,
+  kCounts,
+  kChannels,
+  kChoice,
+  kDecibels,
+  kEnd
+};
 
 class Events : public nlohmann::json_sax<Json> {
  public:
-  Events(std::string path, RangeChoice choice, stream::DType activations)
-      : path_(std::move(path)), choice_(choice), is_symmetric_(activations == stream::DType::kInt16) {
+  Events(std::string path, QuantizeSettings given, stream::DType activations)
+      : path_(std::move(path)), given_(std::move(given)), is_symmetric_(activations == stream::DType::kInt16) {
     out_.file = path_;
     out_.activations = activations;
   }
@@ -132,6 +164,10 @@ class Events : public nlohmann::json_sax<Json> {
           fail(fmt::format("graph: '{}' is no digest of 16 hexadecimal digits", shown(value)));
         out_.graph = value;
         return true;
+      case Level::kChoice:
+        if (key_ == "samples" || key_ == "decibels") break;
+        chosen_[key_] = value;
+        return true;
       case Level::kUnseen:
         out_.unseen.insert(value);
         return true;
@@ -144,8 +180,12 @@ class Events : public nlohmann::json_sax<Json> {
   bool start_object(size_t) override {
     if (level_ == Level::kStart)
       level_ = Level::kFile;
+    else if (level_ == Level::kFile && key_ == "choice")
+      level_ = Level::kChoice;
+    else if (level_ == Level::kChoice && key_ == "decibels")
+      level_ = Level::kDecibels;
     else if (level_ == Level::kFile && key_ == "tensors")
-      level_ = Level::kTensors;
+      level_ = Level::kTensors, settle();
     else if (level_ == Level::kTensors)
       level_ = Level::kTensor, entry_ = {};
     else if (level_ == Level::kTensor && key_ == "histogram")
@@ -162,16 +202,27 @@ class Events : public nlohmann::json_sax<Json> {
       if (out_.tensors.contains(name)) fail(fmt::format("the tensor '{}' is given twice", shown(name)));
       return true;
     }
-    static const std::vector<std::string> kFileKeys = {"format", "version", "graph", "samples", "unseen", "tensors"};
+    if (level_ == Level::kDecibels) return true;  // for people
+    static const std::vector<std::string> kFileKeys = {"format", "version", "graph",  "samples",
+                                                       "unseen", "choice",  "tensors"};
+    static const std::vector<std::string> kChoiceKeys = {"quantize", "range",   "equalize",
+                                                         "correct",  "samples", "decibels"};
     static const std::vector<std::string> kTensorKeys = {"min",          "max",         "elements",
                                                          "not_finite",   "histogram",   "channel_axis",
                                                          "channel_mean", "channel_min", "channel_max"};
     static const std::vector<std::string> kHistogramKeys = {"low", "width", "counts"};
-    const auto& known = level_ == Level::kFile ? kFileKeys : level_ == Level::kTensor ? kTensorKeys : kHistogramKeys;
+    const auto& known = level_ == Level::kFile     ? kFileKeys
+                        : level_ == Level::kChoice ? kChoiceKeys
+                        : level_ == Level::kTensor ? kTensorKeys
+                                                   : kHistogramKeys;
     if (std::find(known.begin(), known.end(), name) == known.end())
       fail(fmt::format("{}'{}' is not known{}", place(false), shown(name), stream::did_you_mean(name, known)));
-    const std::string whole = (level_ == Level::kHistogram ? "histogram." : "") + name;
-    if (!(level_ == Level::kFile ? keys_ : entry_.keys).insert(whole).second)
+    const std::string whole = (level_ == Level::kHistogram ? "histogram."
+                               : level_ == Level::kChoice  ? "choice."
+                                                           : "") +
+                              name;
+    const bool is_of_file = level_ == Level::kFile || level_ == Level::kChoice;
+    if (!(is_of_file ? keys_ : entry_.keys).insert(whole).second)
       fail(fmt::format("{}'{}' is given twice", place(false), name));
     return true;
   }
@@ -185,6 +236,13 @@ class Events : public nlohmann::json_sax<Json> {
       case Level::kTensor:
         finish_tensor();
         level_ = Level::kTensors;
+        break;
+      case Level::kDecibels:
+        level_ = Level::kChoice;
+        break;
+      case Level::kChoice:
+        finish_choice();
+        level_ = Level::kFile;
         break;
       case Level::kTensors:
         level_ = Level::kFile;
@@ -230,7 +288,11 @@ class Events : public nlohmann::json_sax<Json> {
     std::string out = in_tensor ? fmt::format("tensor '{}': ", shown(tensor_)) : "";
     const bool in_histogram = level_ == Level::kHistogram || level_ == Level::kCounts;
     if (with_key && level_ != Level::kStart && level_ != Level::kTensors)
-      out += fmt::format("{}{}: ", in_histogram ? "histogram." : "", shown(key_));
+      out += fmt::format("{}{}: ",
+                         in_histogram               ? "histogram."
+                         : level_ == Level::kChoice ? "choice."
+                                                    : "",
+                         shown(key_));
     return out;
   }
   [[noreturn]] void fail(std::string text) const { throw Error(Code::kMalformed, std::move(text), {.file = path_}); }
@@ -268,6 +330,12 @@ class Events : public nlohmann::json_sax<Json> {
         if (key_ == "not_finite") return set(entry_.not_finite, counted());
         if (key_ == "channel_axis") return set(entry_.channel_axis, counted());
         break;
+      case Level::kChoice:
+        if (key_ != "samples") break;
+        counted();
+        return true;
+      case Level::kDecibels:
+        return true;
       case Level::kHistogram:
         if (key_ == "low") return set(entry_.low, real());
         if (key_ == "width") return set(entry_.width, real());
@@ -291,6 +359,35 @@ class Events : public nlohmann::json_sax<Json> {
   static bool set(std::optional<T>& field, T value) {
     field = value;
     return true;
+  }
+
+  void finish_choice() {
+    if (keys_.contains("tensors")) fail("'choice' must stand before 'tensors'");
+    for (const char* key : {"quantize", "range", "equalize", "correct"})
+      if (!chosen_.contains(key)) fail(fmt::format("choice: '{}' is missing", key));
+    const std::string of = is_symmetric_ ? "int16x8" : "int8";
+    check_word("quantize", {"int8", "int16x8"});
+    check_word("equalize", {"channels", "none"});
+    check_word("correct", {"means", "none"});
+    if (!range_choice_of(chosen_["range"]))
+      fail(fmt::format("choice.range: '{}' is no method", shown(chosen_["range"])));
+    if (chosen_["quantize"] != of) chosen_.clear();  // what is best for another type
+  }
+  void check_word(const std::string& key, std::initializer_list<std::string_view> known) {
+    if (std::find(known.begin(), known.end(), chosen_[key]) == known.end())
+      fail(fmt::format("choice.{}: '{}' is not one of {}", key, shown(chosen_[key]), fmt::join(known, ", ")));
+  }
+
+  // What is given goes before what the file has chosen, and that before the defaults. Histograms need it.
+  void settle() {
+    auto of = [&](const std::string& given, const char* key, const char* otherwise) {
+      if (!given.empty()) return given;
+      const auto chosen = chosen_.find(key);
+      return chosen == chosen_.end() ? std::string(otherwise) : chosen->second;
+    };
+    choice_ = range_choice(of(given_.range, "range", "mse"));
+    out_.equalize = of(given_.equalize, "equalize", "channels") == "channels";
+    out_.correct_biases = of(given_.correct, "correct", "means") == "means";
   }
 
   void finish_tensor() {
@@ -341,8 +438,10 @@ class Events : public nlohmann::json_sax<Json> {
   }
 
   const std::string path_;
-  const RangeChoice choice_;
+  const QuantizeSettings given_;
   const bool is_symmetric_;
+  RangeChoice choice_;
+  std::map<std::string, std::string> chosen_;
   layout::Calibrated out_;
   Level level_ = Level::kStart;
   std::string key_, tensor_;
@@ -352,29 +451,13 @@ class Events : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-RangeChoice range_choice(const std::string& text) {
-  constexpr std::string_view kPercentile = "percentile:";
-  if (text == "mse") return {.method = RangeChoice::Method::kLeastError};
-  if (text == "minmax") return {.method = RangeChoice::Method::kMinMax};
-  if (text.starts_with(kPercentile)) {
-    double percent = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] =
-        std::from_chars(text.data() + kPercentile.size(), end, percent, std::chars_format::fixed);
-    if (error == std::errc() && rest == end && percent > 50 && percent <= 100)
-      return {.method = RangeChoice::Method::kPercentile, .percent = percent};
-  }
-  throw Error(
-      Code::kUsage,
-      fmt::format("--range: '{}' is none of mse, minmax and percentile:P, with P above 50 and at most 100", text));
-}
-
-layout::Calibrated read_ranges(const std::string& path, RangeChoice choice, stream::DType activations) {
+layout::Calibrated read_ranges(const std::string& path, const QuantizeSettings& given, stream::DType activations) {
+  if (!given.range.empty()) range_choice(given.range);
   const auto source = stream::open_file(path);
   if (source->size() > kMostBytes)
     throw Error(Code::kMalformed, fmt::format("a ranges file has at most {} bytes", kMostBytes), {.file = path});
   Bytes bytes(*source);
-  Events events(path, choice, activations);
+  Events events(path, given, activations);
   Json::sax_parse(ByteIterator(&bytes), ByteIterator(), &events);
   return events.take();
 }

@@ -32,20 +32,23 @@ void add_quantize_options(CLI::App& command, ConversionOptions& options) {
       ->group(kQuantizeOptions);
   command
       .add_option("--range", options.range,
-                  "how a tensor's range is chosen from what calibration saw: mse (the default): the least error; "
+                  "how a tensor's range is chosen from what calibration saw, instead of what the ranges file "
+                  "says is best (without it mse): mse: the least error; "
                   "minmax: all of it; percentile:P: the middle P percent of the values")
       ->type_name("METHOD")
       ->group(kQuantizeOptions);
   command.add_flag("--per-tensor", options.per_tensor, "one scale for all channels of a weight, with --quantize")
       ->group(kQuantizeOptions);
   choice_option(command.add_option("--equalize", options.equalize,
-                                   "of --quantize: channels (the default) scales the channels between two convolutions "
-                                   "so that one scale serves all; none leaves them as they are"),
+                                   "of --quantize, instead of what the ranges file says is best (without it channels): "
+                                   "channels: scale the channels between two convolutions so that one scale serves "
+                                   "all; none: leave them as they are"),
                 {"channels", "none"}, "METHOD")
       ->group(kQuantizeOptions);
   choice_option(command.add_option("--correct", options.correct,
-                                   "of --quantize: means (the default) takes what rounded weights add to results on "
-                                   "average off the biases; none leaves biases as they are"),
+                                   "of --quantize, instead of what the ranges file says is best (without it means): "
+                                   "means: take what rounded weights add to results on average off the biases; none: "
+                                   "leave biases as they are"),
                 {"means", "none"}, "METHOD")
       ->group(kQuantizeOptions);
   repeated_option(command.add_option("--keep-float", options.keep_float,

@@ -76,11 +76,8 @@ std::optional<layout::Calibrated> calibrated(const ConversionOptions& options, c
     usage_error(fmt::format("--quantize and {} exclude each other: calibration saw the model's own inputs",
                             options.constants.empty() ? "--input-uint8" : "--const"));
   const DType activations = options.quantize == "int8" ? DType::kInt8 : DType::kInt16;
-  const layout::RangeChoice choice = range_choice(options.range.empty() ? "mse" : options.range);
-  layout::Calibrated out = read_ranges(options.ranges, choice, activations);
+  layout::Calibrated out = read_ranges(options.ranges, {options.range, options.equalize, options.correct}, activations);
   out.per_tensor = options.per_tensor;
-  out.equalize = options.equalize != "none";
-  out.correct_biases = options.correct != "none";
   out.keep_float = options.keep_float;
   out.threads = weights.threads;
   return out;

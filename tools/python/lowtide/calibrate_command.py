@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from . import memory
-from .calibration import calibrate
+from .calibration import Calibration, calibrate
+from .choice import SETTINGS
 from .errors import Usage
 from .onnx_session import LEVELS
 from .run_command import begin_log, end_of_output
@@ -43,9 +45,36 @@ def parser() -> argparse.ArgumentParser:
     )
     out.add_argument("--threads", type=int, metavar="INT", help="threads of one operator (default: 2)")
     out.add_argument("--optimization", choices=tuple(LEVELS), help="optimisation level of ONNX Runtime")
+    out.add_argument(
+        "--choose",
+        choices=("int8", "int16x8", "none"),
+        help="hold a quarter of the samples back, and try on them which settings of convert --quantize are best for this type "
+        "(default: int8, with four samples or more)",
+    )
     out.add_argument("--quiet", action="store_true", help="print nothing")
     out.add_argument("--verbose", action="store_true", help="print what the runtime logs, and all names")
     return out
+
+
+def _show_choice(done: int, of: int) -> None:
+    if sys.stderr.isatty():
+        print(
+            f"\r\033[Ksettings tried: {done} of {of}" if done < of else "\r\033[K", end="", file=sys.stderr, flush=True
+        )
+
+
+def _print_choice(found: Calibration) -> None:
+    if found.note:
+        print(f"note: {found.note}")
+    chosen = found.content.get("choice")
+    if chosen:
+        figures = chosen["decibels"]
+        best = " ".join(f"{key}={chosen[key]}" for key in SETTINGS)
+        held = "1 sample" if chosen["samples"] == 1 else f"{chosen['samples']} samples"
+        print(
+            f"best of {len(figures)} settings for {chosen['quantize']}, on {held} held back: {best}, {figures[best]:.1f} dB "
+            f"(the worst: {min(figures.values()):.1f})"
+        )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,6 +92,8 @@ def main(argv: Sequence[str]) -> int:
         max_rss=arguments.max_rss,
         threads=arguments.threads,
         optimization=arguments.optimization,
+        choose=arguments.choose,
+        choice_progress=None if arguments.quiet else _show_choice,
     )
     if not arguments.quiet:
         print(
@@ -70,6 +101,7 @@ def main(argv: Sequence[str]) -> int:
             f"sample{'s' if found.samples > 1 else ''}, {found.runs} run{'s' if found.runs > 1 else ''} of each, "
             f"peak RSS {memory.in_mib(memory.resident()[2])}"
         )
+        _print_choice(found)
         if found.unseen:
             shown = found.unseen if arguments.verbose else found.unseen[:_SHOWN]
             more = f" and {len(found.unseen) - len(shown)} more" if len(found.unseen) > len(shown) else ""

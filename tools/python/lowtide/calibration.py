@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Union
 
-from . import memory
-from .errors import Unsupported
+from . import choice, memory
+from .errors import Malformed, RuntimeMissing, Unsupported, Usage
 from .onnx_graph import Graph, graph_hash, read_graph
 from .port import Array, Port
 from .ranges import FORMAT, VERSION, TensorRange, write_ranges
@@ -53,12 +53,15 @@ class Calibration:
         The ranges file (docs/quantization.md).
     unseen : list of str
         Tensors of floats that had no finite value in any sample, and are not in the file's `tensors`.
+    note : str or None
+        Why the file says nothing of the best settings, where that was not asked for.
     """
 
     samples: int
     runs: int
     content: dict[str, Any]
     unseen: list[str]
+    note: str | None = None
 
 
 def _observed(graph: Graph) -> list[str]:
@@ -106,9 +109,16 @@ def _symbols(ports: Mapping[str, Port], sample: Sample) -> dict[str, int]:
 class _Observer:
     """Runs samples for groups of tensors."""
 
-    def __init__(self, runner: Runner, samples: AnySamples, limit: int, progress: Callable[[int, int], None]) -> None:
+    def __init__(
+        self, runner: Runner, samples: AnySamples | choice.Part, limit: int, progress: Callable[[int, int], None]
+    ) -> None:
         self._runner, self._samples, self._limit, self._progress = runner, samples, limit, progress
-        self.groups = 0
+        self._groups: list[list[str]] = []
+
+    @property
+    def groups(self) -> int:
+        """How many groups were observed."""
+        return len(self._groups)
 
     def groups_of(self, ports: Mapping[str, Port]) -> list[list[str]]:
         """Tensors in groups that fit, in the model's order."""
@@ -135,13 +145,19 @@ class _Observer:
                 break
             self._progress(self.groups, done)
         else:
-            self.groups += 1
+            self._groups.append(names)
             return
         for name in names:
             ranges[name].reset()
         half = len(names) // 2
         for part in (names[:half], names[half:]):
             self.observe(part, ranges)
+
+    def add(self, samples: choice.Part, ranges: dict[str, TensorRange]) -> None:
+        """Runs more samples, for the groups that were observed."""
+        for names in self._groups:
+            for sample in samples:
+                self._run(sample, names, ranges)
 
     def _run(self, sample: Sample, names: list[str], ranges: dict[str, TensorRange]) -> int:
         size = 0
@@ -152,6 +168,17 @@ class _Observer:
             size += _COPIES * array.nbytes
             ranges[name].add(array)
         return size
+
+
+def _content(graph: Graph, ranges: Mapping[str, TensorRange], samples: int) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "graph": graph_hash(graph),
+        "samples": samples,
+        "unseen": sorted(name for name, of in ranges.items() if not of.seen),
+        "tensors": {name: of.values() for name, of in ranges.items() if of.seen},
+    }
 
 
 def _nothing(group: int, sample: int) -> None:
@@ -166,7 +193,9 @@ def calibrate(
     max_rss: int | str | None = None,
     threads: int | None = None,
     optimization: str | None = None,
+    choose: str | None = None,
     progress: Callable[[int, int], None] | None = None,
+    choice_progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
     """Finds the ranges of the tensors of an ONNX model.
 
@@ -186,8 +215,14 @@ def calibrate(
         Threads of one operator.
     optimization : str, optional
         Of ONNX Runtime: "none", "basic", "extended" or "all".
+    choose : str, optional
+        "int8" (the default) or "int16x8": one of four samples is held back, all settings of `convert` are tried on
+        those with LiteRT, and the file says which is best. "none" does without. With fewer than four samples, without
+        LiteRT, or for a model that cannot be quantized there is no choice, and `Calibration.note` says why.
     progress : callable, optional
         Called after each run with the number of the group and of the sample.
+    choice_progress : callable, optional
+        Called with the number of settings that were tried, and of all.
 
     Returns
     -------
@@ -204,6 +239,8 @@ def calibrate(
     path = os.fspath(model)
     if not isinstance(path, str):
         raise TypeError(f"model must be a str or os.PathLike of str, not {type(model).__name__}")
+    if choose not in (None, "none", *choice.TYPES):
+        raise Usage(f"choose must be one of none, {', '.join(choice.TYPES)}, not {choose!r}")
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
     half = None if limit is None else max(limit // 2, 1)
     graph = read_graph(path)
@@ -221,19 +258,36 @@ def calibrate(
         ports.update(runner.inner_ports([name for name in candidates if name in graph.producer]))
         floats = {name: ports[name] for name in candidates if name in ports and ports[name].dtype.kind == "f"}
         ranges = {name: TensorRange(axes.get(name)) for name in floats}
-        observer = _Observer(runner, given, _LIMIT if half is None else half, progress or _nothing)
+        chooses = choose != "none" and given.count >= choice.EVERY
+        first = choice.Part(given, held_back=False) if chooses else given
+        observer = _Observer(runner, first, _LIMIT if half is None else half, progress or _nothing)
         if floats:
             for group in observer.groups_of(floats):
                 observer.observe(group, ranges)
-    unseen = [name for name, of in ranges.items() if not of.seen]
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "graph": graph_hash(graph),
-        "samples": given.count,
-        "unseen": sorted(unseen),
-        "tensors": {name: of.values() for name, of in ranges.items() if of.seen},
-    }
+        content = _content(graph, ranges, given.count)
+        note = None if chooses or choose == "none" else f"fewer than {choice.EVERY} samples: no settings were tried"
+        if chooses:
+            try:
+                chosen = choice.choose(
+                    path,
+                    content,
+                    choose or "int8",
+                    given,
+                    runner,
+                    max_rss=half,
+                    threads=threads,
+                    progress=choice_progress or _nothing,
+                )
+                note = None if chosen else "the model has no output of floats: no settings were tried"
+            except (RuntimeMissing, Unsupported, Malformed, Usage) as error:
+                if choose is not None:
+                    raise
+                chosen, note = None, f"no settings were tried: {error}"
+            observer.add(choice.Part(given, held_back=True), ranges)
+            content = _content(graph, ranges, given.count)
+            if chosen:
+                content["choice"] = chosen
+    unseen = content["unseen"]
     if output is not None:
         write_ranges(os.fspath(output), content)
-    return Calibration(given.count, observer.groups, content, unseen)
+    return Calibration(given.count, observer.groups, content, unseen, note)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which settings of ``convert --quantize`` suit a network: all are tried on samples that calibration did not use.
+
+No setting is best for every network: corrected biases help most of them and harm some, and the best range depends on the
+tails of the data. Each setting is converted and run by LiteRT; the measure is the worst output's signal to noise
+against ONNX Runtime's floats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import numpy as np
+
+from .commands import convert
+from .difference import Sum
+from .port import Array
+from .ranges import write_ranges
+from .runner import Runner
+from .samples import AnySamples, Sample
+
+TYPES = ("int8", "int16x8")
+# The first of equals is taken, so the defaults of convert come first.
+SETTINGS = {
+    "range": ("mse", "percentile:99.99", "minmax"),
+    "equalize": ("channels", "none"),
+    "correct": ("means", "none"),
+}
+# One of so many samples is held back.
+EVERY = 4
+_MOST = 300.0  # decibels of a file that is exact
+
+
+class Part:
+    """Samples of which some are left out."""
+
+    def __init__(self, samples: AnySamples, held_back: bool) -> None:
+        self._samples, self._held_back = samples, held_back
+        held = samples.count // EVERY
+        self.count = held if held_back else samples.count - held
+
+    def __iter__(self) -> Iterator[Sample]:
+        for i, sample in enumerate(self._samples):
+            if (i % EVERY == EVERY - 1) == self._held_back:
+                yield sample
+
+
+def settings() -> Iterator[dict[str, str]]:
+    """All combinations, the defaults first."""
+    for values in itertools.product(*SETTINGS.values()):
+        yield dict(zip(SETTINGS, values))
+
+
+def count() -> int:
+    """How many `settings` there are."""
+    return math.prod(len(values) for values in SETTINGS.values())
+
+
+def _spelled(setting: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in setting.items())
+
+
+class _Expected:
+    """What the float model gives for the samples, on disk: memory does not grow with their number."""
+
+    def __init__(self, folder: str, reference: Runner, samples: Part) -> None:
+        self._folder, self.names = folder, [n for n, of in reference.outputs.items() if of.dtype.kind == "f"]
+        for i, sample in enumerate(samples):
+            outputs = reference.run(sample, self.names)
+            # By number: names of tensors are no names of files.
+            np.savez(self._path(i), *[outputs[name] for name in self.names])
+
+    def _path(self, i: int) -> str:
+        return os.path.join(self._folder, f"{i}.npz")
+
+    def of(self, i: int) -> dict[str, Array]:
+        with np.load(self._path(i)) as stored:
+            return {name: stored[f"arr_{j}"] for j, name in enumerate(self.names)}
+
+
+def _decibels(tflite: str, expected: _Expected, samples: Part, max_rss: int | None, threads: int | None) -> float:
+    """Of the worst output."""
+    sums = {name: Sum() for name in expected.names}
+    with Runner(tflite, max_rss=max_rss, threads=threads) as tested:
+        for i, sample in enumerate(samples):
+            outputs = tested.run(sample)
+            for name, floats in expected.of(i).items():
+                sums[name].add(floats, np.asarray(outputs[name]).reshape(floats.shape))
+    worst = min(of.result().snr_db for of in sums.values())
+    return max(-_MOST, min(_MOST, worst))
+
+
+def choose(
+    model: str,
+    content: dict[str, Any],
+    quantize: str,
+    samples: AnySamples,
+    reference: Runner,
+    *,
+    max_rss: int | None,
+    threads: int | None,
+    progress: Callable[[int, int], None],
+) -> dict[str, Any] | None:
+    """Tries all settings.
+
+    Parameters
+    ----------
+    content : dict
+        Ranges of the samples that are not held back.
+    quantize : str
+        One of `TYPES`.
+    reference : Runner
+        The model in ONNX Runtime.
+    progress : callable
+        Takes how many settings are done, and of how many.
+
+    Returns
+    -------
+    dict or None
+        For the ranges file, docs/quantization.md. None: the model has no output of floats.
+
+    Raises
+    ------
+    Error
+        If the model cannot be converted, or LiteRT is not there.
+    """
+    held = Part(samples, held_back=True)
+    tried: dict[str, float] = {}
+    same: dict[bytes, float] = {}
+    best: dict[str, str] = {}
+    with tempfile.TemporaryDirectory(prefix="lowtide-calibrate-") as folder:
+        ranges, tflite = os.path.join(folder, "ranges.json"), os.path.join(folder, "model.tflite")
+        write_ranges(ranges, content)
+        expected = _Expected(folder, reference, held)
+        if not expected.names:
+            return None
+        for done, setting in enumerate(settings()):
+            progress(done, count())
+            convert(model, tflite, quantize=quantize, ranges=ranges, threads=threads, **setting)  # type: ignore[arg-type]
+            digest = _digest(tflite)
+            if digest not in same:
+                same[digest] = _decibels(tflite, expected, held, max_rss, threads)
+            tried[_spelled(setting)] = round(same[digest], 2)
+            if not best or tried[_spelled(setting)] > tried[_spelled(best)]:
+                best = setting
+    progress(count(), count())
+    return {"quantize": quantize, **best, "samples": held.count, "decibels": tried}
+
+
+def _digest(path: str) -> bytes:
+    out = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            out.update(block)
+    return out.digest()
