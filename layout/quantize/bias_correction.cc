@@ -21,30 +21,31 @@ using stream::RecipeRef;
 using stream::Shape;
 
 // The means of the data's channels as they meet the weights; absent for kernels that are not corrected.
-struct Operand {
+struct MeanOperand {
   size_t channels;  // of the data
   Shape listed;     // of the list of means,
   Shape repeated;   // repeated for the results that the same channels make,
   Shape along;      // and as an operand of the weights
 };
 
-std::optional<Operand> operand_of(const Op& op, const Shape& data, const Shape& weights) {
+std::optional<MeanOperand> operand_of(const Op& op, const Shape& data, const Shape& weights) {
   if (data.empty() || core::is_symbol(data.back())) return std::nullopt;
   const Dim channels = data.back();
   switch (op.kind) {
     case Kind::kFullyConnected:
       if (weights[1] != channels) return std::nullopt;  // several axes are one there
-      return Operand{static_cast<size_t>(channels), {1, channels}, {1, channels}, {1, channels}};
+      return MeanOperand{static_cast<size_t>(channels), {1, channels}, {1, channels}, {1, channels}};
     case Kind::kDepthwiseConv2d: {
       const Dim results = weights[3];
       if (channels == 0 || results % channels != 0) return std::nullopt;
-      return Operand{static_cast<size_t>(channels), {channels, 1}, {channels, results / channels}, {1, 1, 1, results}};
+      return MeanOperand{
+          static_cast<size_t>(channels), {channels, 1}, {channels, results / channels}, {1, 1, 1, results}};
     }
     case Kind::kConv2d: {
       const Dim results = weights[0], own = weights[3];
       if (own == 0 || channels % own != 0 || results % (channels / own) != 0) return std::nullopt;
       const Dim groups = channels / own;
-      return Operand{
+      return MeanOperand{
           static_cast<size_t>(channels), {groups, 1, own}, {groups, results / groups, own}, {results, 1, 1, own}};
     }
     default:
