@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "layout/core/custom_operator.h"
 #include "layout/core/graph.h"
 #include "layout/drop_unused_values.h"
-#include "layout/raise/blocks_of_weights.h"
 #include "layout/raise/channels_first.h"
 #include "layout/raise/import_tflite.h"
+#include "layout/raise/raised_operator.h"
 #include "layout/raise/raising.h"
 #include "layout/raise/write_ops.h"
 #include "layout/settle/settle_layouts.h"
@@ -33,13 +32,10 @@ int64_t ir_version_of(int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 
 
 int64_t least_opset(const core::Model& model) {
   int64_t out = kLeastRaisedOpset;
-  // DequantizeLinear has blocks since then too.
-  const auto has_blocks = [](const core::Op& op) {
-    const auto* custom = std::get_if<core::CustomOptions>(&op.options);
-    return custom != nullptr && custom->described->name == kBlockDequantize;
-  };
   for (const auto& graph : model.graphs)
-    if (std::any_of(graph->ops.begin(), graph->ops.end(), has_blocks)) out = kOpsetOfWideIntegers;
+    for (const core::Op& op : graph->ops)
+      if (const auto* custom = std::get_if<core::CustomOptions>(&op.options))
+        out = std::max(out, static_cast<const RaisedOperator&>(*custom->described).least_opset);
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values) {
       if (!value.quantization) continue;
@@ -70,6 +66,7 @@ void write_nodes(core::Model& from, int64_t opset, RaiseResult& result) {
   OnnxGraph target(raised);
   const core::Graph& graph = target.graph;
   write_ops(target);
+  for (const std::string& domain : raised.domains) result.model.opsets[domain] = 1;
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     out.inputs.push_back(port_of(graph, graph.inputs[i], graph.input_names[i]));
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
@@ -122,7 +119,8 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   RaiseResult result;
   core::Model core_model(budget);
   // Operators become core ops as they stand.
-  const std::vector<RaisedState> states = import_tflite(model, core_model, result.refused);
+  const std::vector<RaisedState> states = import_tflite(model, core_model, options.custom, result.refused);
+  result.notes = options.custom.notes(model);
   core::Graph& graph = *core_model.graphs[0];
   for (const auto& one : core_model.graphs) one->tidy();
   const int64_t opset = chosen_opset(core_model, options);

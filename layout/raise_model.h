@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/raise/kept_operators.h"
 #include "stream/error.h"
 #include "stream/file/budget.h"
 #include "stream/onnx/model.h"
@@ -21,11 +22,13 @@ struct RaiseOptions {
   std::optional<int64_t> opset;  // nullopt: 17, or 21 where integers of 4 or 16 bits are quantized
   // --layout: input or output name -> "nhwc" (TFLite's order) or "nchw"
   std::map<std::string, std::string> layouts;
+  KeptOperators custom;  // --custom-ops
 };
 
 struct RaiseResult {
   onnx::Model model;                         // complete only when nothing was refused
   std::vector<stream::Unsupported> refused;  // every operator that has no form in ONNX
+  std::vector<std::string> notes;            // what the user should know of a model that was converted
   uint64_t transposes = 0;                   // Transpose nodes of the result
   uint64_t operators = 0;                    // TFLite operators of the model, over all subgraphs
 };

@@ -5,13 +5,11 @@
 
 #include <cstdint>
 
-#include "layout/core/custom_operator.h"
+#include "layout/raise/raised_operator.h"
 
 namespace lowtide::layout {
 
-inline constexpr const char* kBlockDequantize = "BLOCK_DEQUANTIZE";
-
-struct BlockDequantize : core::CustomOperator {
+struct BlockDequantize : RaisedOperator {
   int64_t block_size = 0;
 };
 

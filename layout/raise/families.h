@@ -22,7 +22,12 @@ std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTO
 // says, because the kernels do not look at it. An empty name when it is absent.
 std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias);
 
-// LSTM, RNN, SVDF and their sequences (stateful.h).
-void raise_stateful(Raising& r);
+// The functions of RaisedOperator.
+void raise_stateful(Raising& r);           // stateful.cc: LSTM, RNN, SVDF and their sequences
+void raise_blocks_of_weights(Raising& r);  // custom_ops.cc
+void raise_detection(Raising& r);          // detection.cc: TFLite_Detection_PostProcess
+void raise_pool_with_places(Raising& r);   // unpooling.cc: MaxPoolingWithArgmax2D
+void raise_unpooling(Raising& r);          // unpooling.cc: MaxUnpooling2D
+void raise_foreign(Raising& r);            // foreign_operator.cc: any other operator, in a domain of its own
 
 }  // namespace lowtide::layout

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "layout/raise/blocks_of_weights.h"
+#include "layout/raise/families.h"
 #include "layout/raise/import_graph.h"
 #include "layout/raise/import_values.h"
 #include "stream/error.h"
@@ -15,6 +16,8 @@ namespace lowtide::layout {
 namespace {
 
 using stream::Unsupported;
+
+constexpr int64_t kOpsetOfBlocks = 21;
 
 }  // namespace
 
@@ -38,7 +41,9 @@ ValueId GraphImport::value_in_blocks(SubgraphScope& scope, const tfl::Tensor& te
     malformed_model(fmt::format("the scales of tensor '{}' are no constant numbers of shape {}", tensor.name,
                                 stream::to_string(wanted)));
   const auto made = std::make_shared<BlockDequantize>();
-  made->name = kBlockDequantize;
+  made->name = "BLOCK_DEQUANTIZE";
+  made->raise = raise_blocks_of_weights;
+  made->least_opset = kOpsetOfBlocks;
   made->block_size = q.block_size;
   const ValueId integers = graph_.add_constant(tensor.data, tensor.name);
   const ValueId factors = graph_.add_constant(stream::recipe::cast(scales.data, DType::kFloat32), scales.name);

@@ -203,7 +203,7 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
     if (const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(output)]; tensor.has_data)
       malformed_model(fmt::format("it writes to the constant '{}'", tensor.name));
   const auto code = static_cast<BuiltinOperator>(op.code);
-  if (code == BuiltinOperator::CUSTOM) throw Unsupported("it is a custom operator", "ONNX has no form of it");
+  if (code == BuiltinOperator::CUSTOM) return custom(scope, op);
   if (code == BuiltinOperator::STABLEHLO_COMPOSITE) return composite(scope, op, index);
   if (code == BuiltinOperator::VAR_HANDLE) return handle(scope, op);
   if (code == BuiltinOperator::READ_VARIABLE) return read_variable(scope, op);

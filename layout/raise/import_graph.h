@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a core graph of a subgraph of a TFLite file (import_tflite.h says what of). import_graph.cc has operators as
-// such; import_calls.cc those that call subgraphs; import_states.cc variables; import_blocks.cc operators that are
-// written with others.
+// such; import_custom.cc custom ones; import_calls.cc those that call subgraphs; import_states.cc variables;
+// import_blocks.cc operators that are written with others.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,8 @@
 #include "layout/core/builtin.h"
 #include "layout/core/graph.h"
 #include "layout/raise/import_values.h"
+#include "layout/raise/kept_operators.h"
+#include "layout/raise/raised_operator.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
@@ -45,6 +48,7 @@ struct SubgraphScope {
 struct ImportedModel {
   const tfl::Model& from;
   core::Model& out;
+  const KeptOperators& kept;
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
   size_t called_operators = 0;  // imported for operators that call subgraphs
@@ -195,6 +199,25 @@ class GraphImport {
 
   // The numbers of weights with a scale for each block (import_blocks.cc).
   ValueId value_in_blocks(SubgraphScope& scope, const tfl::Tensor& tensor);
+
+  // ---- custom operators (import_custom.cc) ----
+
+  void custom(SubgraphScope& scope, const tfl::Operator& op);
+  // Those that have a form in ONNX. False: it is none of them.
+  bool known_custom(SubgraphScope& scope, const tfl::Operator& op);
+  void detection(SubgraphScope& scope, const tfl::Operator& op);
+  void transpose_conv_with_bias(SubgraphScope& scope, const tfl::Operator& op);
+  void pool_with_places(SubgraphScope& scope, const tfl::Operator& op);
+  void unpooling(SubgraphScope& scope, const tfl::Operator& op);
+  // As a node of a domain of its own.
+  void foreign(SubgraphScope& scope, const tfl::Operator& op);
+  // Adds the CUSTOM op, with values of these types as its results.
+  std::vector<ValueId> add_custom(std::shared_ptr<const RaisedOperator> described, std::vector<ValueId> inputs,
+                                  std::span<const TensorType> types);
+  // Exactly this many f32 inputs and outputs, none of them absent or quantized.
+  std::vector<ValueId> float_inputs(SubgraphScope& scope, const tfl::Operator& op, size_t inputs, size_t outputs);
+  // f32 in the file too. The name and the value are the output's.
+  void define_output(SubgraphScope& scope, const tfl::Operator& op, size_t output, ValueId made);
 
   // LSTM, RNN, SVDF and their sequences (import_stateful.cc).
   void stateful(SubgraphScope& scope, const tfl::Operator& op);

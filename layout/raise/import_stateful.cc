@@ -6,6 +6,7 @@
 #include <array>
 #include <memory>
 
+#include "layout/raise/families.h"
 #include "layout/raise/import_graph.h"
 #include "layout/raise/import_values.h"
 #include "layout/raise/options.h"
@@ -180,6 +181,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   }
   const auto made = std::make_shared<StatefulOperator>();
   made->name = op.name;
+  made->raise = raise_stateful;
   made->activation = int_option(op, "fused_activation_function");
   made->cell_clip = real_option(op, "cell_clip");
   made->proj_clip = real_option(op, "proj_clip");

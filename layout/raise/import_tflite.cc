@@ -10,7 +10,7 @@
 
 namespace lowtide::layout {
 
-std::vector<RaisedState> import_tflite(const tfl::Model& model, core::Model& out,
+std::vector<RaisedState> import_tflite(const tfl::Model& model, core::Model& out, const KeptOperators& kept,
                                        std::vector<stream::Unsupported>& refused) {
   const tfl::Signature* signature = model.signatures.empty() ? nullptr : &model.signatures[0];
   const uint32_t main = signature ? signature->subgraph : 0;
@@ -19,7 +19,7 @@ std::vector<RaisedState> import_tflite(const tfl::Model& model, core::Model& out
       throw stream::Unsupported(
           fmt::format("the model has several signatures ('{}', '{}', ...); an ONNX model has one graph", signature->key,
                       other.key));
-  ImportedModel shared{model, out, refused};
+  ImportedModel shared{model, out, kept, refused};
   GraphImport(shared).run(main, signature);
   return std::move(shared.states);
 }

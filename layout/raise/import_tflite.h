@@ -10,6 +10,7 @@
 
 #include "layout/core/graph.h"
 #include "layout/raise/import_values.h"
+#include "layout/raise/kept_operators.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
@@ -18,10 +19,10 @@ namespace lowtide::layout {
 // Makes graph 0 of `out` of the model's main subgraph, which is that of its signature, and one more for each graph that
 // IF or WHILE runs. Origins are labelled with the number of the operator and its first output ("12: y", and "7.12: y"
 // in a subgraph that operator 7 calls). STABLEHLO_COMPOSITE is replaced by its decomposition. A variable becomes an
-// input, and an output "NAME_out" where the model assigns it. Operators that have no form in ONNX are left out and
-// added to `refused`. Throws Error(kMalformed) for operators whose inputs, options or shapes contradict each other, and
-// Unsupported for models with several signatures.
-std::vector<RaisedState> import_tflite(const tfl::Model& model, core::Model& out,
+// input, and an output "NAME_out" where the model assigns it. Custom operators that `kept` takes stay what they are.
+// Operators that have no form in ONNX are left out and added to `refused`. Throws Error(kMalformed) for operators whose
+// inputs, options or shapes contradict each other, and Unsupported for models with several signatures.
+std::vector<RaisedState> import_tflite(const tfl::Model& model, core::Model& out, const KeptOperators& kept,
                                        std::vector<stream::Unsupported>& refused);
 
 }  // namespace lowtide::layout

@@ -44,6 +44,7 @@ struct RaisedModel {
   std::vector<stream::Unsupported>& refused;
   int64_t opset;
   std::set<std::string> taken = {""};  // names: a graph sees those of the graphs around it
+  std::set<std::string> domains = {};  // of nodes that are not ONNX's own
   size_t fresh = 0;
   std::map<const stream::Recipe*, std::string> large = {};  // constants of all graphs, which are in the main one
 };

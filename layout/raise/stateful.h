@@ -5,12 +5,12 @@
 
 #include <optional>
 
-#include "layout/core/custom_operator.h"
 #include "layout/core/graph.h"
+#include "layout/raise/raised_operator.h"
 
 namespace lowtide::layout {
 
-struct StatefulOperator : core::CustomOperator {
+struct StatefulOperator : RaisedOperator {
   int activation = 0;  // the schema's ActivationFunctionType
   float cell_clip = 0, proj_clip = 0;
   bool is_sequence = false;  // the data has an axis of time

@@ -6,6 +6,7 @@ import contextlib
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
+from flatbuffers import flexbuffers
 
 TYPES = {
     "f32": (schema.TensorType.FLOAT32, np.float32),
@@ -106,6 +107,20 @@ class Model:
                 made.builtinOptions2Type, made.builtinOptions2 = getattr(schema.BuiltinOptions2, table), filled
         self.graph.operators.append(made)
         return made.outputs[0] if outputs == 1 else list(made.outputs)
+
+    def custom(self, name, inputs, shapes, options=b"", kind="f32", **quantization):
+        """Its outputs' indices. `options` are bytes, or a dictionary for a flexbuffer map."""
+        code = schema.OperatorCodeT()
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+        code.customCode, code.version = name, 1
+        self.model.operatorCodes.append(code)
+        made = schema.OperatorT()
+        made.opcodeIndex, made.inputs = len(self.model.operatorCodes) - 1, list(inputs)
+        made.outputs = [self.tensor(f"t{len(self.graph.tensors)}", shape, kind, **quantization) for shape in shapes]
+        data = flexbuffers.Dumps(options) if isinstance(options, dict) else options
+        made.customOptions = np.frombuffer(bytes(data), np.uint8)
+        self.graph.operators.append(made)
+        return list(made.outputs)
 
     def write(self, path, outputs):
         self.outputs(outputs)

@@ -19,6 +19,7 @@
 #include "stream/file/known_formats.h"
 #include "stream/printable.h"
 #include "stream/tflite/reader.h"
+#include "tools/library/custom_choice.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/memory_limit.h"
@@ -55,7 +56,6 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
                                                 {!o.border.empty(), "--io int8, uint8 and float"},
                                                 {!o.report.empty(), "--report"},
                                                 {!o.dump_after.empty(), "--dump-after"},
-                                                {!o.custom_ops.empty(), "--custom-ops"},
                                                 {!o.custom_ops_map.empty(), "--custom-ops-map"},
                                                 {o.verify, "--verify-output"}};
   for (const auto& [is_given, name] : given)
@@ -66,6 +66,18 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
                             fs::path(output).replace_extension(".onnx").string()));
   if (stream::same_file(o.input, output))
     usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
+}
+
+// Names in TFLite files have no domain; that of the nodes that they become may be given.
+layout::KeptOperators kept_operators(const std::string& allowed) {
+  const layout::CustomChoice choice = custom_choice(allowed, {});
+  layout::KeptOperators out{.all = choice.all, .named = {}};
+  for (const layout::OperatorName& name : choice.named) {
+    if (name.domain.value_or(layout::kKeptDomain) != layout::kKeptDomain)
+      usage_error(fmt::format("--custom-ops: operators of a TFLite model have no domain '{}'", *name.domain));
+    out.named.insert(name.op);
+  }
+  return out;
 }
 
 // The output must not replace a file that constants are read from.
@@ -85,6 +97,7 @@ layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder,
   layout::RaiseOptions raise;
   raise.layouts = interface.layouts;
   if (options.opset != 0) raise.opset = options.opset;
+  raise.custom = kept_operators(options.custom_ops);
   limit.allow_graph(options.input);
   tfl::Model model;
   try {
@@ -152,6 +165,7 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
   }
   bar.finish();
   marks.sample();
+  report.notes = raised.notes;
   report.input_bytes = raised.model.file_bytes;
   report.nodes = raised.model.graph.nodes.size();
   report.written.operators = raised.operators;
@@ -169,6 +183,7 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
              options.dry_run ? "would write" : "wrote", stream::printable(output.string()), raised.model.opsets.at(""),
              raised.model.graph.nodes.size(), raised.transposes, raised.model.graph.initializers.size(), report.seconds,
              emit::memory_size(report.peak_rss));
+  for (const std::string& note : report.notes) fmt::print("note: {}\n", stream::printable(note));
 }
 
 }  // namespace lowtide::tools

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows that slide over an image: what ONNX's Conv, pools and ConvTranspose are told of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "layout/core/options.h"
+#include "layout/raise/raising.h"
+
+namespace lowtide::layout {
+
+// A window along one axis.
+struct WindowSize {
+  core::Dim image;
+  int64_t filter, stride, dilation;
+};
+
+int64_t ceil_of(int64_t a, int64_t b);
+
+// Elements that SAME adds on both sides together.
+int64_t missing(int64_t windows, const WindowSize& axis, int64_t elements);
+
+struct WindowAttributes {
+  Attributes attributes;  // kernel_shape, strides, dilations, and pads or auto_pad
+  bool has_pads = false;
+};
+
+// SAME of a size that is known at run time only becomes auto_pad.
+WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Padding padding, bool dilates);
+
+}  // namespace lowtide::layout
