@@ -23,6 +23,7 @@ struct FuseRule {
   Rule rule;
 };
 
+std::span<const FuseRule> identity_rules();       // identity.cc: ops that give an operand back
 std::span<const FuseRule> transpose_rules();      // transpose.cc: behind ops to be fused, merged with each other
 std::span<const FuseRule> matmul_rules();         // matmul.cc: flatten into weights, transpose into an adj flag
 std::span<const FuseRule> split_heads_rules();    // split_heads.cc: queries, keys and values before heads are moved
