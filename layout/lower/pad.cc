@@ -137,22 +137,65 @@ Val edge_border(Lowering& lo, Val x, const Border& border) {
   return x;
 }
 
-// Pads or axes known at run time only, in mode constant.
-Val run_time_border(Lowering& lo, Val x, Val pads, Val axes, Val value) {
+// Where the pads, or the axes that they are of, are known at run time only: before and after each axis of x, i32.
+struct RunTimeBorder {
+  Val before, after;
+};
+
+RunTimeBorder run_time_border(Lowering& lo, Val x, Val pads, Val axes) {
+  Builder& b = lo.b;
   pads = as_i32_clamped(lo, pads);
-  Val table;
+  const Dim rank = lo.rank(x), count = axes ? lo.need_static(b.dim(axes, 0), "the number of axes") : rank;
+  const int64_t first[] = {0}, second[] = {count};
+  const Dim size[] = {count};
+  RunTimeBorder out{b.slice(pads, first, size), b.slice(pads, second, size)};
   if (axes) {
-    const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
-    const int64_t first[] = {0}, second[] = {count};
-    const Dim size[] = {count};
-    axes = lo.b.cast(axes, DType::kInt32);
-    Val before = scattered_to_axes(lo, lo.b.slice(pads, first, size), axes, lo.rank(x), 0);
-    Val after = scattered_to_axes(lo, lo.b.slice(pads, second, size), axes, lo.rank(x), 0);
-    table = lo.b.pack(std::vector<Val>{before, after}, 1);
-  } else {
-    table = lo.b.transpose(lo.b.reshape(pads, {2, lo.rank(x)}), {1, 0});
+    axes = b.cast(axes, DType::kInt32);
+    out.before = scattered_to_axes(lo, out.before, axes, lo.rank(x), 0);
+    out.after = scattered_to_axes(lo, out.after, axes, lo.rank(x), 0);
   }
+  return out;
+}
+
+Val constant_run_time_border(Lowering& lo, Val x, const RunTimeBorder& border, Val value) {
+  Val table = lo.b.pack(std::vector<Val>{border.before, border.after}, 1);
   return value ? lo.b.op(Kind::kPadv2, {x, table, as_scalar(lo, value)}) : lo.b.op(Kind::kPad, {x, table});
+}
+
+// Position j of an axis of n elements, which may be outside of it, to the one inside whose element stands there.
+Val source_at_run_time(Builder& b, const std::string& mode, Val j, Val n) {
+  Val last = b.sub(n, b.i32_scalar(1));
+  if (mode == "edge") return b.minimum(b.maximum(j, b.i32_scalar(0)), last);
+  if (mode == "wrap") return b.floor_mod(j, n);
+  // reflect: there and back again, the ends once each.
+  Val period = b.mul(last, b.i32_scalar(2));
+  Val place = b.floor_mod(j, b.maximum(period, b.i32_scalar(1)));
+  return b.minimum(place, b.sub(period, place));
+}
+
+// Negative pads crop first; the border is that of what is left.
+Val gathered_run_time_border(Lowering& lo, Val x, const RunTimeBorder& border, const std::string& mode) {
+  Builder& b = lo.b;
+  Val zero = b.i32_scalar(0), one = b.i32_scalar(1);
+  Val front = b.maximum(b.neg(border.before), zero), back = b.maximum(b.neg(border.after), zero);
+  Val left = b.sub(b.sub(b.dims(lo.shape(x)), front), back);
+  Val start = b.neg(b.maximum(border.before, zero)), limit = b.add(left, b.maximum(border.after, zero));
+  for (int axis = 0; axis < lo.rank(x); ++axis) {
+    auto of = [&](Val list) {
+      const int64_t at[] = {axis};
+      const Dim size[] = {1};
+      return b.reshape(b.slice(list, at, size), {});
+    };
+    Val j = b.range(of(start), of(limit), one);
+    x = b.gather(x, b.add(source_at_run_time(b, mode, j, of(left)), of(front)), axis);
+  }
+  return x;
+}
+
+void check_mode(Lowering& lo, const std::string& mode) {
+  if (mode == "constant" || mode == "reflect" || mode == "edge" || (mode == "wrap" && lo.opset() >= 19)) return;
+  lo.malformed("attribute 'mode' has the value '" + mode + "', which is unknown at opset " +
+               std::to_string(lo.opset()));
 }
 
 }  // namespace
@@ -160,6 +203,7 @@ Val run_time_border(Lowering& lo, Val x, Val pads, Val axes, Val value) {
 void lower_pad(Lowering& lo) {
   Val x = lo.input(0), value;
   const std::string mode = lo.attr_s("mode", "constant");
+  check_mode(lo, mode);
   std::vector<int> axes(static_cast<size_t>(lo.rank(x)));
   for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int>(i);
   std::optional<std::vector<int64_t>> pads;
@@ -175,10 +219,9 @@ void lower_pad(Lowering& lo) {
     pads = lo.ints(lo.input(1));
     const auto listed = lo.has_input(3) ? lo.ints(lo.input(3)) : std::nullopt;
     if (!pads || (lo.has_input(3) && !listed)) {
-      if (mode != "constant")
-        lo.unsupported("mode '" + mode + "' with pads that are computed at run time is not supported",
-                       "make 'pads' an initializer");
-      lo.output(0, run_time_border(lo, x, lo.input(1), lo.optional_input(3), value));
+      const RunTimeBorder border = run_time_border(lo, x, lo.input(1), lo.optional_input(3));
+      lo.output(0, mode == "constant" ? constant_run_time_border(lo, x, border, value)
+                                      : gathered_run_time_border(lo, x, border, mode));
       return;
     }
     if (listed) axes = lo.axes(*listed, lo.rank(x));
@@ -195,11 +238,8 @@ void lower_pad(Lowering& lo) {
     lo.output(0, reflect_border(lo, x, border));
   else if (mode == "edge")
     lo.output(0, edge_border(lo, x, border));
-  else if (mode == "wrap" && lo.opset() >= 19)
-    lo.output(0, gathered_border(lo, x, border, wrap_source));
   else
-    lo.malformed("attribute 'mode' has the value '" + mode + "', which is unknown at opset " +
-                 std::to_string(lo.opset()));
+    lo.output(0, gathered_border(lo, x, border, wrap_source));
 }
 
 }  // namespace lowtide::layout

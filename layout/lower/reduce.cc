@@ -24,15 +24,6 @@ struct Reduced {
   bool noop = false;  // reduces nothing
 };
 
-// For axes known at run time only. The kernels' results for no elements and for no axes differ from ONNX's.
-Val run_time_axes(Lowering& lo, Val axes, Val x) {
-  const Shape& shape = lo.shape(x);
-  if (std::count(shape.begin(), shape.end(), 0) > 0)
-    lo.unsupported("a reduction of an empty tensor over axes that are computed at run time is not supported",
-                   "make the axes an initializer");
-  return lo.b.cast(axes, DType::kInt32);
-}
-
 Reduced read(Lowering& lo, int64_t axes_input_since) {
   Reduced r{.x = lo.input(0)};
   r.keep_dims = lo.attr_i("keepdims", 1) != 0;
@@ -42,7 +33,7 @@ Reduced read(Lowering& lo, int64_t axes_input_since) {
     if (lo.has_input(1)) {
       axes = lo.ints(lo.input(1));
       if (!axes && lo.shape(lo.input(1)) == Shape{0}) axes.emplace();
-      if (!axes) r.run_time_axes = run_time_axes(lo, lo.input(1), r.x);
+      if (!axes) r.run_time_axes = lo.b.cast(lo.input(1), DType::kInt32);
     }
   } else {
     axes = lo.attr_ints("axes");
@@ -77,7 +68,14 @@ Shape reduced_shape(Builder& b, const Reduced& r) {
 // Sets the output of a reduction over no elements, for which the kernels' results differ from ONNX's. False when there
 // may be elements.
 bool output_of_empty(Lowering& lo, const Reduced& r, Val value) {
-  if (r.noop || r.run_time_axes) return false;
+  if (r.noop) return false;
+  const Shape& shape = lo.shape(r.x);
+  if (r.run_time_axes && std::count(shape.begin(), shape.end(), 0) > 0) {
+    // The kernels are right in the shape of the result, and wrong or silent in its elements.
+    lo.output(0, lo.b.fill(lo.b.shape_of(reduce(lo.b, Kind::kSum, r, lo.b.cast(r.x, DType::kInt32))), value));
+    return true;
+  }
+  if (r.run_time_axes) return false;
   const bool empty = std::any_of(r.axes.begin(), r.axes.end(), [&](int axis) { return lo.b.dim(r.x, axis) == 0; });
   if (empty) lo.output(0, lo.b.broadcast_to(value, reduced_shape(lo.b, r)));
   return empty;
@@ -176,8 +174,6 @@ void lower_reduce_log_sum_exp(Lowering& lo) {
   Reduced r = read(lo, kAxesInput);
   if (output_of_empty(lo, r, -kInfinity)) return;
   if (r.noop) return lo.output(0, r.x);
-  if (r.run_time_axes && !r.keep_dims)
-    lo.unsupported("keepdims = 0 with axes that are computed at run time is not supported");
   const DType dtype = lo.dtype(r.x);
   Val x = stream::is_float(dtype) ? r.x : b.cast(r.x, DType::kFloat32);
   constexpr double kLargest = std::numeric_limits<float>::max();
@@ -185,7 +181,10 @@ void lower_reduce_log_sum_exp(Lowering& lo) {
   largest = b.minimum(b.maximum(largest, b.scalar_like(-kLargest, x)), b.scalar_like(kLargest, x));
   Val sum = reduce(b, Kind::kSum, r, b.exp(b.sub(x, largest)), true);
   Val made = b.add(b.log(sum), largest);
-  if (!r.keep_dims) made = b.reshape(made, reduced_shape(b, r));
+  if (!r.keep_dims && r.run_time_axes)
+    made = b.op(Kind::kReshape, {made, b.shape_of(reduce(b, Kind::kSum, r, x, false))});
+  else if (!r.keep_dims)
+    made = b.reshape(made, reduced_shape(b, r));
   lo.output(0, b.cast(made, dtype));
 }
 

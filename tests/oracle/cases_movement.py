@@ -281,6 +281,35 @@ case(
     feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "p": i64(1, 0, 2, 3)},
     outputs="float[A,B] y",
 )
+for mode, pads in [
+    ("reflect", (1, 0, 2, 3)),
+    ("edge", (4, 0, 2, 9)),
+    ("edge", (-1, 2, 3, -2)),
+    ("wrap", (3, 0, 1, 4)),
+    ("wrap", (-1, 3, 2, -1)),
+    ("reflect", (-1, 2, 1, -2)),
+]:
+    case(
+        f"pad/run_time_{mode}_{'_'.join(map(str, pads)).replace('-', 'm')}",
+        "float[3,5] x, int64[4] p",
+        f'y = Pad<mode="{mode}">(x, p)',
+        opset=19,
+        feeds={"x": np.arange(15, dtype=np.float32).reshape(3, 5), "p": i64(*pads)},
+        outputs="float[A,B] y",
+    )
+case(
+    "pad/run_time_reflect_of_an_image",
+    "float[1,3,6,7] x, int64[4] p, int64[2] a",
+    'c = Conv(x, w) y = Pad<mode="reflect">(c, p, , a)',
+    {"w": (4, 3, 2, 3)},
+    opset=18,
+    feeds={
+        "x": np.random.default_rng(8).normal(size=(1, 3, 6, 7)).astype(np.float32),
+        "p": i64(1, 3, 2, 0),
+        "a": i64(-1, 2),
+    },
+    outputs="float[1,4,A,B] y",
+)
 case("pad/reflect_beyond", "float[2,3] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 2)})
 case("pad/wrap_beyond", "float[2,3] x", 'y = Pad<mode="wrap">(x, p)', {"p": i64(0, 3, 0, 2)}, opset=19)
 case("pad/edge_negative", "float[5,6] x", 'y = Pad<mode="edge">(x, p)', {"p": i64(-1, 2, 3, -2)})

@@ -126,6 +126,38 @@ CASES += [
         feeds={"x": np.random.default_rng(5).uniform(-1, 1, (2, 3, 4)).astype(np.float32), "axes": i64(1)},
         outputs="float[P,Q,R] y",
     ),
+    Case(
+        "reduce_log_sum_exp/axes_at_run_time_dropped",
+        "float[2,3,4] x, int64[2] axes",
+        "y = ReduceLogSumExp<keepdims=0>(x, axes)",
+        opset=18,
+        feeds={"x": np.random.default_rng(5).uniform(-1, 1, (2, 3, 4)).astype(np.float32), "axes": i64(2, 0)},
+        outputs="float[P] y",
+    ),
+    *(
+        Case(
+            f"reduce_{name}/nothing_at_run_time_{axis}{'' if keep else '_dropped'}",
+            "float[2,0,4] x, int64[1] axes",
+            f"y = Reduce{operator}<keepdims={keep}>(x, axes)",
+            opset=20,
+            feeds={"x": np.zeros((2, 0, 4), np.float32), "axes": i64(axis)},
+            outputs="float[P,Q,R] y" if keep else "float[P,Q] y",
+        )
+        for name, operator in (("sum", "Sum"), ("prod", "Prod"), ("max", "Max"), ("log_sum", "LogSum"))
+        for axis in (1, 2)
+        for keep in (0, 1)
+    ),
+    *(
+        Case(
+            f"cum_sum/axis_at_run_time_{axis}".replace("-", "m"),
+            "float[1,3,5,6] x, int64 axis",
+            "c = Conv(x, w) y = CumSum<exclusive=1, reverse=1>(c, axis)",
+            {"w": (4, 3, 2, 3)},
+            opset=14,
+            feeds={"x": np.random.default_rng(9).normal(size=(1, 3, 5, 6)).astype(np.float32), "axis": np.array(axis)},
+        )
+        for axis in (1, 3, -2)
+    ),
     Case("reduce_max/float16", "float16[2,3,4] x", "y = ReduceMax<axes=[1]>(x)"),
     Case("reduce_max/uint8", "uint8[2,3,4] x", "y = ReduceMax<axes=[1]>(x)", ranges={"x": (0, 250)}),
     Case(

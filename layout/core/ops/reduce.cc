@@ -127,7 +127,7 @@ void rewrite_axes(Graph& graph, Op& op, const Movement& movement) {
 // CUMSUM: shape is kept, the axis moves.
 std::optional<Movement> commute_cumsum(const OpView& op, std::span<const ValueId> outputs, Slot slot,
                                        const Perm& perm) {
-  if (!slot.output && slot.index != 0) return std::nullopt;
+  if ((!slot.output && slot.index != 0) || !op.ints(1)) return std::nullopt;
   return follow_first(op, outputs, {false, 0}, perm);
 }
 
