@@ -55,13 +55,14 @@ std::optional<MeanOperand> operand_of(const Op& op, const Shape& data, const Sha
 
 }  // namespace
 
-const std::vector<float>* BiasCorrection::means_of(ValueId data, size_t channels) const {
+// The tensor whose means the data has.
+const CalibratedTensor* BiasCorrection::tensor_of(ValueId data, size_t channels) const {
   for (;;) {
     std::string name = graph_.at(data).name;
     for (size_t i = 0; i < graph_.inputs.size(); ++i)
       if (graph_.inputs[i] == data) name = graph_.input_names[i];
     if (const auto it = calibrated_.tensors.find(name); it != calibrated_.tensors.end())
-      return it->second.channel_means.size() == channels ? &it->second.channel_means : nullptr;
+      return it->second.channel_means.size() == channels ? &it->second : nullptr;
     const core::OpId producer = graph_.at(data).producer;
     if (producer < 0) return nullptr;
     // The border of an image is a small part of it.
@@ -79,17 +80,22 @@ void BiasCorrection::correct(OpId id) {
   const auto floats = floats_.find(weights.constant.get());
   if (floats == floats_.end()) return;
   const auto operand = operand_of(op, graph_.at(op.inputs[*where->data]).shape, weights.shape);
-  const std::vector<float>* means = operand ? means_of(op.inputs[*where->data], operand->channels) : nullptr;
-  if (means == nullptr) return;
+  const CalibratedTensor* data = operand ? tensor_of(op.inputs[*where->data], operand->channels) : nullptr;
+  if (data == nullptr) return;
 
-  const RecipeRef mean =
-      recipe::reshape(recipe::broadcast(recipe::floats(*means, operand->listed), operand->repeated), operand->along);
-  const RecipeRef added = recipe::binary(stream::Binary::kSub, weights.constant, floats->second);
+  auto weighted = [&](const RecipeRef& by, const std::vector<float>& channels) {
+    const RecipeRef along = recipe::reshape(
+        recipe::broadcast(recipe::floats(channels, operand->listed), operand->repeated), operand->along);
+    return recipe::binary(stream::Binary::kMul, by, along);
+  };
+  RecipeRef added =
+      weighted(recipe::binary(stream::Binary::kSub, weights.constant, floats->second), data->channel_means);
+  if (!data->channel_shifts.empty())
+    added = recipe::binary(stream::Binary::kAdd, added, weighted(weights.constant, data->channel_shifts));
   std::vector<int> axes;
   for (int axis = 0; axis < weights.rank(); ++axis)
     if (axis != *where->output_axis) axes.push_back(axis);
-  const RecipeRef sums =
-      recipe::reduce(stream::Reduction::kSum, recipe::binary(stream::Binary::kMul, added, mean), axes);
+  const RecipeRef sums = recipe::reduce(stream::Reduction::kSum, added, axes);
   const std::vector<std::byte> bytes = stream::evaluate(sums, graph_.budget);
   const auto count = static_cast<size_t>(weights.shape[static_cast<size_t>(*where->output_axis)]);
   std::vector<float> bias(count, 0);

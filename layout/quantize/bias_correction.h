@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What rounding the weights adds to an operator's results on average, taken off its bias again:
 // b' = b - sum over the data's channels and the taps of (rounded w - w) * E[x].
+//
+// Where it is known by how much the data's means are off, d = E[x of integers] - E[x], that is taken off as well:
+// sum of rounded w * d.
 #pragma once
 
 #include <map>
@@ -19,7 +22,7 @@ class BiasCorrection {
   void correct(OpId op);
 
  private:
-  const std::vector<float>* means_of(ValueId data, size_t channels) const;
+  const CalibratedTensor* tensor_of(ValueId data, size_t channels) const;
 
   Graph& graph_;
   const Calibrated& calibrated_;

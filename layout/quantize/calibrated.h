@@ -21,6 +21,8 @@ struct CalibratedTensor {
   Interval interval;  // that its integers represent: chosen, with 0 inside
   // Along the tensor's channels; empty: not known.
   std::vector<float> channel_means, channel_lows, channel_highs;
+  // How far the means are off in the network of integers whose layers before are corrected; empty: not known.
+  std::vector<float> channel_shifts;
 };
 
 struct Calibrated {

@@ -154,6 +154,7 @@ class Equalizing {
     Interval seen;
     for (size_t i = 0; i < factors.size(); ++i) {
       if (!tensor.channel_means.empty()) tensor.channel_means[i] /= factors[i];
+      if (!tensor.channel_shifts.empty()) tensor.channel_shifts[i] /= factors[i];
       tensor.channel_lows[i] /= factors[i];
       tensor.channel_highs[i] /= factors[i];
       seen = unite(seen, {tensor.channel_lows[i], tensor.channel_highs[i]});

@@ -90,7 +90,7 @@ struct Entry {
   std::optional<double> least, most, low, width;
   std::optional<uint64_t> elements, not_finite, channel_axis;
   std::vector<uint64_t> counts;
-  std::map<std::string, std::vector<float>> channels;  // channel_mean, channel_min, channel_max
+  std::map<std::string, std::vector<float>> channels;  // channel_mean, channel_min, channel_max, channel_shift
   std::set<std::string> keys;
 };
 
@@ -138,6 +138,10 @@ class Events : public nlohmann::json_sax<Json> {
   layout::Calibrated take() {
     for (const char* key : {"format", "version", "graph", "samples", "unseen", "tensors"})
       if (!keys_.contains(key)) fail(fmt::format("'{}' is missing", key));
+    if (uses_shifts_ && !has_shifts_)
+      throw Error(Code::kUsage,
+                  "--correct layers: no tensor of the ranges file has a 'channel_shift'; calibrate with --layers",
+                  {.file = path_});
     return std::move(out_);
   }
 
@@ -207,9 +211,9 @@ class Events : public nlohmann::json_sax<Json> {
                                                        "unseen", "choice",  "tensors"};
     static const std::vector<std::string> kChoiceKeys = {"quantize", "range",   "equalize",
                                                          "correct",  "samples", "decibels"};
-    static const std::vector<std::string> kTensorKeys = {"min",          "max",         "elements",
-                                                         "not_finite",   "histogram",   "channel_axis",
-                                                         "channel_mean", "channel_min", "channel_max"};
+    static const std::vector<std::string> kTensorKeys = {"min",         "max",          "elements",     "not_finite",
+                                                         "histogram",   "channel_axis", "channel_mean", "channel_min",
+                                                         "channel_max", "channel_shift"};
     static const std::vector<std::string> kHistogramKeys = {"low", "width", "counts"};
     const auto& known = level_ == Level::kFile     ? kFileKeys
                         : level_ == Level::kChoice ? kChoiceKeys
@@ -368,7 +372,7 @@ class Events : public nlohmann::json_sax<Json> {
     const std::string of = is_symmetric_ ? "int16x8" : "int8";
     check_word("quantize", {"int8", "int16x8"});
     check_word("equalize", {"channels", "none"});
-    check_word("correct", {"means", "none"});
+    check_word("correct", {"means", "layers", "none"});
     if (!range_choice_of(chosen_["range"]))
       fail(fmt::format("choice.range: '{}' is no method", shown(chosen_["range"])));
     if (chosen_["quantize"] != of) chosen_.clear();  // what is best for another type
@@ -387,7 +391,9 @@ class Events : public nlohmann::json_sax<Json> {
     };
     choice_ = range_choice(of(given_.range, "range", "mse"));
     out_.equalize = of(given_.equalize, "equalize", "channels") == "channels";
-    out_.correct_biases = of(given_.correct, "correct", "means") == "means";
+    const std::string correct = of(given_.correct, "correct", "means");
+    out_.correct_biases = correct != "none";
+    uses_shifts_ = correct == "layers";
   }
 
   void finish_tensor() {
@@ -417,6 +423,8 @@ class Events : public nlohmann::json_sax<Json> {
     tensor.channel_means = std::move(entry_.channels["channel_mean"]);
     tensor.channel_lows = std::move(entry_.channels["channel_min"]);
     tensor.channel_highs = std::move(entry_.channels["channel_max"]);
+    if (uses_shifts_) tensor.channel_shifts = std::move(entry_.channels["channel_shift"]);
+    has_shifts_ = has_shifts_ || !tensor.channel_shifts.empty();
     out_.tensors.emplace(tensor_, std::move(tensor));
   }
 
@@ -443,6 +451,7 @@ class Events : public nlohmann::json_sax<Json> {
   RangeChoice choice_;
   std::map<std::string, std::string> chosen_;
   layout::Calibrated out_;
+  bool uses_shifts_ = false, has_shifts_ = false;
   Level level_ = Level::kStart;
   std::string key_, tensor_;
   std::set<std::string> keys_;

@@ -35,7 +35,7 @@ struct ConversionOptions {
   std::string quantize, ranges, range;     // "int8" or "int16x8", a file, "mse"; empty: not given
   bool per_tensor = false;                 // one scale for all channels of a weight
   std::string equalize;                    // "channels" or "none"; empty: not given
-  std::string correct;                     // "means" or "none"; empty: not given
+  std::string correct;                     // "means", "layers" or "none"; empty: not given
   std::vector<std::string> keep_float;     // patterns of names of nodes and of their outputs
   bool require_integer = false;            // refuse what is computed in floats
   bool strict_types = false;               // refuse what is computed in fewer bits

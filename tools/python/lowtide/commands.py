@@ -466,7 +466,8 @@ def convert(
     equalize : str, optional
         "channels" (the default): the channels between two convolutions are scaled so that one scale serves all; or "none".
     correct : str, optional
-        "means" (the default): what rounded weights add to results on average is taken off the biases; or "none".
+        "means" (the default): what rounded weights add to results on average is taken off the biases;
+        "layers": what the layers before add too, as `calibrate` with `layers` measured it; or "none".
     keep_float : str or sequence of str, optional
         Patterns of names of nodes, or of their outputs, that stay in floats.
     require_integer : bool
