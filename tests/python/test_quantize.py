@@ -214,6 +214,10 @@ HOSTILE = {
         changed(lambda c: c["tensors"]["r1"].pop("channel_min") and None),
         "tensor 'r1': 'channel_min' and 'channel_max' go together",
     ),
+    "shifts": (
+        in_tensor(channel_shift=[0.5]),
+        "tensor 'r1': channel_shift: 1 channels, and 8 in another list",
+    ),
     "few channels": (in_tensor(channel_mean=[1.0]), "tensor 'r1': channel_mean: 1 channels, and 8 in another list"),
     "channel ranges": (in_tensor(channel_min=[99.0] * 8), "tensor 'r1': channel_min: 99 is above the largest"),
     "twice": (
@@ -242,11 +246,15 @@ def test_wrong_ranges_files(calibrated, tmp_path, name):
         ({"range": "mse"}, "--range needs --quantize"),
         ({"correct": "means"}, "--correct needs --quantize"),
         ({"equalize": "none"}, "--equalize needs --quantize"),
-        ({"quantize": "int8", "ranges": "r.json", "correct": "all"}, "'all' is not one of means, none"),
+        ({"quantize": "int8", "ranges": "r.json", "correct": "all"}, "'all' is not one of means, layers, none"),
         ({"quantize": "int9"}, "'int9' is not one of int8, int16x8"),
         ({"quantize": "int8", "ranges": "r.json", "range": "percentile:3"}, "--range: 'percentile:3' is none of mse"),
         ({"quantize": "int8", "ranges": "r.json", "weights": "int8"}, "--quantize and --weights int8 exclude"),
         ({"quantize": "int8", "ranges": "r.json", "const": {"x": 1}}, "--quantize and --const exclude"),
+        (
+            {"quantize": "int8", "ranges": "RIGHT", "correct": "layers"},
+            "has a 'channel_shift'; calibrate with --correct-la",
+        ),
         ({"quantize": "int8", "ranges": "RIGHT", "keep_float": "nobody"}, "--keep-float 'nobody' matches no node"),
     ],
 )

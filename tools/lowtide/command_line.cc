@@ -48,8 +48,8 @@ void add_quantize_options(CLI::App& command, ConversionOptions& options) {
   choice_option(command.add_option("--correct", options.correct,
                                    "of --quantize, instead of what the ranges file says is best (without it means): "
                                    "means: take what rounded weights add to results on average off the biases; "
-                                   "layers: take off what the layers before add too, as lowtide calibrate --layers "
-                                   "measured it; none: leave biases as they are"),
+                                   "layers: take off what the layers before add too, as lowtide calibrate "
+                                   "--correct-layers measured it; none: leave biases as they are"),
                 {"means", "layers", "none"}, "METHOD")
       ->group(kQuantizeOptions);
   repeated_option(command.add_option("--keep-float", options.keep_float,

@@ -51,16 +51,28 @@ def parser() -> argparse.ArgumentParser:
         help="hold a quarter of the samples back, and try on them which settings of convert --quantize are best for this type "
         "(default: int8, with four samples or more)",
     )
+    out.add_argument(
+        "--correct-layers",
+        action="store_true",
+        help="measure what convert --correct layers needs, and choose it if it is better (a conversion and some runs for each layer)",
+    )
     out.add_argument("--quiet", action="store_true", help="print nothing")
     out.add_argument("--verbose", action="store_true", help="print what the runtime logs, and all names")
     return out
 
 
-def _show_choice(done: int, of: int) -> None:
-    if sys.stderr.isatty():
-        print(
-            f"\r\033[Ksettings tried: {done} of {of}" if done < of else "\r\033[K", end="", file=sys.stderr, flush=True
-        )
+class _Progress:
+    """The line of progress: settings, and after them layers."""
+
+    def __init__(self) -> None:
+        self._what = "settings tried"
+
+    def __call__(self, done: int, of: int) -> None:
+        if sys.stderr.isatty():
+            text = f"{self._what}: {done} of {of}" if done < of else ""
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        if done == of:
+            self._what = "layers corrected"
 
 
 def _print_choice(found: Calibration) -> None:
@@ -93,7 +105,8 @@ def main(argv: Sequence[str]) -> int:
         threads=arguments.threads,
         optimization=arguments.optimization,
         choose=arguments.choose,
-        choice_progress=None if arguments.quiet else _show_choice,
+        correct_layers=arguments.correct_layers,
+        choice_progress=None if arguments.quiet else _Progress(),
     )
     if not arguments.quiet:
         print(

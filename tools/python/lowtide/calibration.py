@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Union
 
-from . import choice, memory
+from . import choice, layers, memory
 from .errors import Malformed, RuntimeMissing, Unsupported, Usage
 from .onnx_graph import Graph, graph_hash, read_graph
 from .port import Array, Port
@@ -194,6 +194,7 @@ def calibrate(
     threads: int | None = None,
     optimization: str | None = None,
     choose: str | None = None,
+    correct_layers: bool = False,
     progress: Callable[[int, int], None] | None = None,
     choice_progress: Callable[[int, int], None] | None = None,
 ) -> Calibration:
@@ -219,10 +220,13 @@ def calibrate(
         "int8" (the default) or "int16x8": one of four samples is held back, all settings of `convert` are tried on
         those with LiteRT, and the file says which is best. "none" does without. With fewer than four samples, without
         LiteRT, or for a model that cannot be quantized there is no choice, and `Calibration.note` says why.
+    correct_layers : bool
+        Measure what `convert` needs to correct one layer after the other (`correct="layers"`), with the best settings,
+        and choose it if it is better. It takes a conversion and some runs for each layer.
     progress : callable, optional
         Called after each run with the number of the group and of the sample.
     choice_progress : callable, optional
-        Called with the number of settings that were tried, and of all.
+        Called with the number of settings that were tried, and of all; then with the number of layers, and of all.
 
     Returns
     -------
@@ -241,6 +245,8 @@ def calibrate(
         raise TypeError(f"model must be a str or os.PathLike of str, not {type(model).__name__}")
     if choose not in (None, "none", *choice.TYPES):
         raise Usage(f"choose must be one of none, {', '.join(choice.TYPES)}, not {choose!r}")
+    if correct_layers and choose == "none":
+        raise Usage("correct_layers needs the choice of settings: choose must be int8 or int16x8")
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
     half = None if limit is None else max(limit // 2, 1)
     graph = read_graph(path)
@@ -258,6 +264,10 @@ def calibrate(
         ports.update(runner.inner_ports([name for name in candidates if name in graph.producer]))
         floats = {name: ports[name] for name in candidates if name in ports and ports[name].dtype.kind == "f"}
         ranges = {name: TensorRange(axes.get(name)) for name in floats}
+        if correct_layers and given.count < choice.EVERY:
+            raise Usage(
+                f"correct_layers needs {choice.EVERY} samples or more, because one of {choice.EVERY} is held back"
+            )
         chooses = choose != "none" and given.count >= choice.EVERY
         first = choice.Part(given, held_back=False) if chooses else given
         observer = _Observer(runner, first, _LIMIT if half is None else half, progress or _nothing)
@@ -276,17 +286,18 @@ def calibrate(
                     runner,
                     max_rss=half,
                     threads=threads,
+                    with_layers=correct_layers,
                     progress=choice_progress or _nothing,
                 )
                 note = None if chosen else "the model has no output of floats: no settings were tried"
             except (RuntimeMissing, Unsupported, Malformed, Usage) as error:
-                if choose is not None:
+                if choose is not None or correct_layers:
                     raise
                 chosen, note = None, f"no settings were tried: {error}"
             observer.add(choice.Part(given, held_back=True), ranges)
             content = _content(graph, ranges, given.count)
             if chosen:
-                content["choice"] = chosen
+                content = {**layers.with_shifts(content, chosen.shifts), "choice": chosen.content}
     unseen = content["unseen"]
     if output is not None:
         write_ranges(os.fspath(output), content)

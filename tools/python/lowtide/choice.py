@@ -8,6 +8,7 @@ against ONNX Runtime's floats.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import math
@@ -18,6 +19,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from . import layers
 from .commands import convert
 from .difference import Sum
 from .port import Array
@@ -66,6 +68,14 @@ def _spelled(setting: dict[str, str]) -> str:
     return " ".join(f"{key}={value}" for key, value in setting.items())
 
 
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The best settings, for the ranges file (docs/quantization.md), and `channel_shift` by tensor if it was measured."""
+
+    content: dict[str, Any]
+    shifts: dict[str, list[float]]
+
+
 class _Expected:
     """What the float model gives for the samples, on disk: memory does not grow with their number."""
 
@@ -105,8 +115,9 @@ def choose(
     *,
     max_rss: int | None,
     threads: int | None,
+    with_layers: bool,
     progress: Callable[[int, int], None],
-) -> dict[str, Any] | None:
+) -> Choice | None:
     """Tries all settings.
 
     Parameters
@@ -117,13 +128,15 @@ def choose(
         One of `TYPES`.
     reference : Runner
         The model in ONNX Runtime.
+    with_layers : bool
+        Try the best setting with biases corrected one layer after the other too (layers.py).
     progress : callable
-        Takes how many settings are done, and of how many.
+        Takes how many settings are done, and of how many; then how many layers.
 
     Returns
     -------
-    dict or None
-        For the ranges file, docs/quantization.md. None: the model has no output of floats.
+    Choice or None
+        None: the model has no output of floats.
 
     Raises
     ------
@@ -140,17 +153,29 @@ def choose(
         expected = _Expected(folder, reference, held)
         if not expected.names:
             return None
-        for done, setting in enumerate(settings()):
-            progress(done, count())
+
+        def attempt(setting: dict[str, str]) -> dict[str, str]:
+            """The better one of the best before and this."""
             convert(model, tflite, quantize=quantize, ranges=ranges, threads=threads, **setting)  # type: ignore[arg-type]
             digest = _digest(tflite)
             if digest not in same:
                 same[digest] = _decibels(tflite, expected, held, max_rss, threads)
             tried[_spelled(setting)] = round(same[digest], 2)
-            if not best or tried[_spelled(setting)] > tried[_spelled(best)]:
-                best = setting
-    progress(count(), count())
-    return {"quantize": quantize, **best, "samples": held.count, "decibels": tried}
+            return setting if not best or tried[_spelled(setting)] > tried[_spelled(best)] else best
+
+        for done, setting in enumerate(settings()):
+            progress(done, count())
+            best = attempt(setting)
+        progress(count(), count())
+        shifts: dict[str, list[float]] = {}
+        if with_layers:
+            of = {"quantize": quantize, "range": best["range"], "equalize": best["equalize"]}
+            used = Part(samples, held_back=False)
+            shifts = layers.measure(model, content, of, used, max_rss=max_rss, threads=threads, progress=progress)
+        if shifts:
+            write_ranges(ranges, layers.with_shifts(content, shifts))
+            best = attempt({**best, "correct": "layers"})
+    return Choice({"quantize": quantize, **best, "samples": held.count, "decibels": tried}, shifts)
 
 
 def _digest(path: str) -> bytes:

@@ -467,7 +467,7 @@ def convert(
         "channels" (the default): the channels between two convolutions are scaled so that one scale serves all; or "none".
     correct : str, optional
         "means" (the default): what rounded weights add to results on average is taken off the biases;
-        "layers": what the layers before add too, as `calibrate` with `layers` measured it; or "none".
+        "layers": what the layers before add too, as `calibrate` with `correct_layers` measured it; or "none".
     keep_float : str or sequence of str, optional
         Patterns of names of nodes, or of their outputs, that stay in floats.
     require_integer : bool

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Callable
 
 import numpy as np
@@ -56,11 +56,29 @@ def _read_tensors(path: str, known: Mapping[str, Any]) -> dict[str, Value]:
     return out
 
 
+def with_shifts(content: dict[str, Any], shifts: Mapping[str, list[float]]) -> dict[str, Any]:
+    """A ranges file with `channel_shift` of tensors."""
+    tensors = dict(content["tensors"])
+    for name, shift in shifts.items():
+        tensors[name] = {**tensors[name], "channel_shift": shift}
+    return {**content, "tensors": tensors}
+
+
+class _First:
+    """At most `MOST_SAMPLES` samples, read anew each time: they may be large."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def __iter__(self) -> Iterator[Sample]:
+        return itertools.islice(iter(self._samples), MOST_SAMPLES)
+
+
 class _Channels:
     """Of a tensor over all samples: the mean and the largest magnitude by channel."""
 
     def __init__(self) -> None:
-        self._sum, self._count, self.most = 0.0 * np.zeros(1), 0, np.zeros(1)
+        self._sum, self._count, self.most = np.zeros(1), 0, np.zeros(1)
 
     def add(self, array: Array, value: Value) -> None:
         floats = array.astype(np.float64).reshape(-1, array.shape[-1])
@@ -84,10 +102,7 @@ class _Network:
 
     def convert(self, shifts: Mapping[str, list[float]], **options: Any) -> None:
         """With corrected biases; shifts may be of some layers only."""
-        tensors = dict(self._content["tensors"])
-        for name, shift in shifts.items():
-            tensors[name] = {**tensors[name], "channel_shift": shift}
-        write_ranges(self._ranges, {**self._content, "tensors": tensors})
+        write_ranges(self._ranges, with_shifts(self._content, shifts))
         correct = "layers" if shifts else "means"
         convert(self._model, self.tflite, ranges=self._ranges, correct=correct, **self._settings, **options)
 
@@ -105,7 +120,7 @@ class _Network:
 def _factors(known: Mapping[str, Any], found: _Channels) -> Array:
     """ONNX's values over those of the file of floats, whose channels may be scaled (--equalize channels)."""
     most = np.maximum(np.abs(known["channel_min"]), np.abs(known["channel_max"]))
-    return np.divide(most, found.most, out=np.ones_like(most), where=found.most > 0)
+    return np.asarray(np.divide(most, found.most, out=np.ones_like(most), where=found.most > 0))
 
 
 def measure(
@@ -127,7 +142,7 @@ def measure(
     settings : dict
         Options of `convert`: quantize, range and equalize.
     samples : iterable
-        At most `MOST_SAMPLES` of them are run for each layer.
+        It is iterated once for each layer. At most `MOST_SAMPLES` of them are run for each layer.
     progress : callable
         Takes how many layers are done, and of how many.
 
@@ -136,7 +151,7 @@ def measure(
     dict
         `channel_shift` of tensors, in the units of ONNX's values.
     """
-    given = list(itertools.islice(samples, MOST_SAMPLES))
+    given = _First(samples)
     known = content["tensors"]
     with tempfile.TemporaryDirectory(prefix="lowtide-calibrate-") as folder:
         network = _Network(folder, model, content, settings, max_rss=max_rss, threads=threads)
