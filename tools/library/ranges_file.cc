@@ -139,9 +139,10 @@ class Events : public nlohmann::json_sax<Json> {
     for (const char* key : {"format", "version", "graph", "samples", "unseen", "tensors"})
       if (!keys_.contains(key)) fail(fmt::format("'{}' is missing", key));
     if (uses_shifts_ && !has_shifts_)
-      throw Error(Code::kUsage,
-                  "--correct layers: no tensor of the ranges file has a 'channel_shift'; calibrate with --correct-layers",
-                  {.file = path_});
+      throw Error(
+          Code::kUsage,
+          "--correct layers: no tensor of the ranges file has a 'channel_shift'; calibrate with --correct-layers",
+          {.file = path_});
     return std::move(out_);
   }
 

@@ -19,8 +19,8 @@ struct QuantizeSettings {
 
 // The intervals for activations of type `activations`: i8 or i16. The file is read piece by piece, and of a histogram
 // only the interval is kept, so memory grows with the number of tensors only. Throws Error(kMalformed) with the tensor
-// and the value that is wrong, Error(kUsage) for a range that is no method and for "layers" where the file has no shifts
-// of channels, and the errors of reading.
+// and the value that is wrong, Error(kUsage) for a range that is no method and for "layers" where the file has no
+// shifts of channels, and the errors of reading.
 layout::Calibrated read_ranges(const std::string& path, const QuantizeSettings& given, stream::DType activations);
 
 }  // namespace lowtide::tools
