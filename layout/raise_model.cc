@@ -27,17 +27,24 @@ using stream::Unsupported;
 // QuantizeLinear takes integers of 4 and 16 bits since opset 21.
 constexpr int64_t kOpsetOfWideIntegers = 21;
 
+// Up to 17 all reductions but ReduceSum have their axes as an attribute.
+constexpr int64_t kOpsetOfComputedAxes = 18;
+
 // IR versions by the opsets that came with them. Source: onnx/docs/Versioning.md.
 int64_t ir_version_of(int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 : 10; }
 
 int64_t least_opset(const core::Model& model) {
   int64_t out = kLeastRaisedOpset;
   for (const auto& graph : model.graphs)
-    for (const core::Op& op : graph->ops)
+    for (const core::Op& op : graph->ops) {
       if (const auto* custom = std::get_if<core::CustomOptions>(&op.options))
         out = std::max(out, static_cast<const RaisedOperator&>(*custom->described).least_opset);
+      const bool reduces = std::holds_alternative<core::ReduceOptions>(op.options) && op.kind != core::Kind::kSum;
+      if (reduces && !graph->ints(op.inputs[1])) out = std::max(out, kOpsetOfComputedAxes);
+    }
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values) {
+      if (value.dtype == core::DType::kInt4 || value.dtype == core::DType::kUint4) out = kOpsetOfWideIntegers;
       if (!value.quantization) continue;
       if (value.dtype == core::DType::kInt2)
         throw Unsupported("integers of 2 bits are quantized, which no opset up to 21 has");
@@ -54,7 +61,8 @@ int64_t chosen_opset(const core::Model& model, const RaiseOptions& options) {
                 fmt::format("--opset {}: from {} to {}", *options.opset, kLeastRaisedOpset, kMostRaisedOpset));
   if (*options.opset < least)
     throw Unsupported(
-        fmt::format("the model quantizes integers of 4 or 16 bits, or in blocks, which opset {} does not have",
+        fmt::format("the model has integers of 4 bits, quantizes those of 16 bits or in blocks, or reduces along axes "
+                    "that it computes, which opset {} does not have",
                     *options.opset),
         fmt::format("use --opset {}", least));
   return *options.opset;

@@ -5,6 +5,7 @@
 // the range of its target saturates in LiteRT and is undefined in ONNX.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "layout/raise/families.h"
@@ -21,6 +22,32 @@ void raise_node(Raising& r) {
   Names inputs;
   for (size_t i = 0; i < r.op.inputs.size(); ++i) inputs.push_back(r.real(i));
   r.give(r.node(kType, std::move(inputs)));
+}
+
+// ONNX Runtime's Max and Min have no narrow integers.
+template <const char* kType>
+void raise_extreme(Raising& r) {
+  const DType dtype = r.in(0).dtype;
+  if (is_real(r, 0) || stream::bits(dtype) >= 32) return raise_node<kType>(r);
+  const Names inputs = {r.cast(r.stored(0), DType::kInt32), r.cast(r.stored(1), DType::kInt32)};
+  r.give_stored(r.cast(r.node(kType, inputs), dtype));
+}
+
+// The same bits as another integer type, which is what Cast gives beyond the range of its target.
+void raise_bitcast(Raising& r) {
+  const DType from = r.in(0).dtype, to = r.out().dtype;
+  if (from == to) return r.give_stored(r.node("Identity", {r.stored(0)}));
+  if (!stream::is_integer(from) || !stream::is_integer(to))
+    r.unsupported(fmt::format("the bits of {} as {}, which no operator gives", dtype_name(from), dtype_name(to)));
+  r.give_stored(r.cast(r.stored(0), to));
+}
+
+// Of y and x = 1.
+void raise_atan2(Raising& r) {
+  const auto x = r.graph.numbers(r.op.inputs[1]);
+  const bool is_one = x && std::all_of(x->begin(), x->end(), [](double one) { return one == 1; });
+  if (!is_one || r.in(0).shape != r.out().shape) r.unsupported("ATAN2 of two tensors; ONNX has Atan only");
+  r.give(r.node("Atan", {r.real(0)}));
 }
 
 template <const char* kType>
@@ -145,8 +172,8 @@ constexpr RaiseRow kArithmetic[] = {
     {Kind::kDiv, 2, 2, raise_activated<kDiv>},
     {Kind::kFloorDiv, 2, 2, raise_floor_div},
     {Kind::kFloorMod, 2, 2, raise_floor_mod},
-    {Kind::kMaximum, 2, 2, raise_node<kMax>},
-    {Kind::kMinimum, 2, 2, raise_node<kMin>},
+    {Kind::kMaximum, 2, 2, raise_extreme<kMax>},
+    {Kind::kMinimum, 2, 2, raise_extreme<kMin>},
     {Kind::kPow, 2, 2, raise_node<kPow>},
     {Kind::kEqual, 2, 2, raise_node<kEqual>},
     {Kind::kNotEqual, 2, 2, raise_not_equal},
@@ -158,6 +185,8 @@ constexpr RaiseRow kArithmetic[] = {
     {Kind::kLogicalOr, 2, 2, raise_node<kOr>},
     {Kind::kSelectV2, 3, 3, raise_select},
     {Kind::kCast, 1, 1, raise_cast},
+    {Kind::kBitcast, 1, 1, raise_bitcast},
+    {Kind::kAtan2, 2, 2, raise_atan2},
     {Kind::kQuantize, 1, 1, raise_quantize},
     {Kind::kDequantize, 1, 1, raise_dequantize},
 };

@@ -65,10 +65,12 @@ void GraphImport::squared_difference(SubgraphScope& scope, const tfl::Operator& 
   add(scope, Kind::kMul, {difference, difference}, core::BinaryOptions{}, op.outputs);
 }
 
-ValueId GraphImport::add_moved(Kind kind, ValueId x, ValueId parameter) {
-  const std::optional<core::Quantization> quantization = graph_.at(x).quantization;
-  const DType dtype = graph_.at(x).dtype;
-  const ValueId made = add_float(kind, {x, parameter}, {});
+ValueId GraphImport::add_moved(Kind kind, ValueId x, ValueId parameter) { return add_moved(kind, {x, parameter}, {}); }
+
+ValueId GraphImport::add_moved(Kind kind, std::vector<ValueId> inputs, Options options) {
+  const std::optional<core::Quantization> quantization = graph_.at(inputs[0]).quantization;
+  const DType dtype = graph_.at(inputs[0]).dtype;
+  const ValueId made = add_float(kind, std::move(inputs), std::move(options));
   graph_.at(made).dtype = dtype;
   graph_.at(made).quantization = quantization;
   return made;

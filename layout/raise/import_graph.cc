@@ -47,6 +47,13 @@ class AsRealNumbers {
   std::vector<std::pair<ValueId, DType>> changed_;
 };
 
+// Of integers as they are stored: their scales are not looked at.
+TensorType as_other_bits(const core::Value& from, DType to) {
+  if (stream::bits(from.dtype) != stream::bits(to))
+    throw Unsupported(fmt::format("the bits of {} as those of {}", dtype_name(from.dtype), dtype_name(to)));
+  return {to, from.shape, std::nullopt};
+}
+
 }  // namespace
 
 void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
@@ -214,6 +221,9 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
   if (code == BuiltinOperator::WHILE) return loop(scope, op, index);
   for (int32_t input : op.inputs)
     if (input >= 0) value(scope, input);
+  const bool has_other_axes = code == BuiltinOperator::STRIDED_SLICE &&
+                              (int_option(op, "ellipsis_mask") != 0 || int_option(op, "new_axis_mask") != 0);
+  if (has_other_axes) return slice_with_other_axes(scope, op);
   if (code == BuiltinOperator::SPACE_TO_BATCH_ND) return space_to_batch(scope, op);
   if (code == BuiltinOperator::BATCH_TO_SPACE_ND) return batch_to_space(scope, op);
   if (code == BuiltinOperator::SQUARED_DIFFERENCE) return squared_difference(scope, op);
@@ -287,7 +297,8 @@ Options GraphImport::options_of(Kind kind, const tfl::Operator& op, std::span<co
     reverse->sequence_axis = front(reverse->sequence_axis, rank(0), "seq_dim");
     reverse->batch_axis = front(reverse->batch_axis, rank(0), "batch_dim");
   }
-  const bool has_index = kind == Kind::kCast || kind == Kind::kShape || kind == Kind::kArgMax || kind == Kind::kArgMin;
+  const bool has_index = kind == Kind::kCast || kind == Kind::kShape || kind == Kind::kArgMax ||
+                         kind == Kind::kArgMin || kind == Kind::kBitcast;
   if (has_index) out = core::IndexOptions{result};
   return out;
 }
@@ -322,6 +333,8 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
   std::vector<TensorType> types;
   if (converts)
     types = {{DType::kFloat32, graph_.at(inputs[0]).shape, std::nullopt}};
+  else if (kind == Kind::kBitcast)
+    types = {as_other_bits(graph_.at(inputs[0]), std::get<core::IndexOptions>(options).dtype)};
   else
     types = infer(kind, inputs, options, outputs.size());
   if (types.size() != outputs.size())
@@ -335,7 +348,7 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
     const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(outputs[i])];
     need_numbers(tensor);
     const std::optional<core::Quantization> quantization = quantization_of(tensor);
-    check_type(types[i], tensor, quantization.has_value() && kind != Kind::kCast);
+    check_type(types[i], tensor, quantization.has_value() && kind != Kind::kCast && kind != Kind::kBitcast);
     check_shape(types[i].shape, tensor);
     const std::optional<std::vector<core::Dim>>& known = types[i].contents;
     if (known && types.size() == 1 && stream::is_static(types[i].shape) && !quantization &&

@@ -122,6 +122,7 @@ class GraphImport {
 
   // An op between two operators of the file that moves elements of a static shape.
   ValueId add_moved(Kind kind, ValueId x, ValueId parameter);
+  ValueId add_moved(Kind kind, std::vector<ValueId> inputs, Options options);
   ValueId ints(std::span<const int64_t> list);
 
   // Data, block shape, and paddings or crops, all but the data constant.
@@ -137,6 +138,9 @@ class GraphImport {
 
   // The reverse, then crops.
   void batch_to_space(SubgraphScope& scope, const tfl::Operator& op);
+
+  // STRIDED_SLICE with an ellipsis or new axes: a slice of all axes, and EXPAND_DIMS.
+  void slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op);
 
   // Its decomposition in its place.
   void composite(SubgraphScope& scope, const tfl::Operator& op, size_t index);

@@ -23,7 +23,9 @@ int64_t from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axi
 
 void raise_reshape(Raising& r) {
   const Shape& shape = r.out().shape;
-  const bool has_zero = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  // A 0 that is computed is one, too.
+  const bool is_computed = std::count_if(shape.begin(), shape.end(), core::is_symbol) > 1;
+  const bool has_zero = is_computed || std::find(shape.begin(), shape.end(), 0) != shape.end();
   Attributes attributes;
   if (has_zero) attributes.push_back(attribute("allowzero", int64_t{1}));
   r.give_data(r.node("Reshape", {r.data(0), r.reshape_target(shape, 1)}, std::move(attributes)));
@@ -264,6 +266,8 @@ void raise_embedding_lookup(Raising& r) {
 }
 
 void raise_one_hot(Raising& r) {
+  if (stream::is_float(r.out().dtype) && r.out().dtype != DType::kFloat32)
+    r.unsupported(fmt::format("values of {}", dtype_name(r.out().dtype)));
   const std::string depth = r.node("Reshape", {r.int64_input(1), r.int64_list(std::span<const int64_t>())});
   const std::string places = r.int64_input(0);
   const std::string is_negative = r.node("Less", {places, r.scalar(0, DType::kInt64)});
@@ -271,8 +275,45 @@ void raise_one_hot(Raising& r) {
   const std::string one = r.int64_list({1});
   const std::string both = r.node("Concat", {r.node("Reshape", {r.data(3), one}), r.node("Reshape", {r.data(2), one})},
                                   {attribute("axis", int64_t{0})});
-  r.give_data(
-      r.node("OneHot", {inside, depth, both}, {attribute("axis", int64_t{r.options<core::OneHotOptions>().axis})}));
+  // ONNX Runtime's kernels with indices of 64 bits have these values.
+  const DType dtype = r.out().dtype;
+  const bool has_kernel = r.out().quantization || dtype == DType::kFloat32 || dtype == DType::kInt64;
+  const std::string made = r.node("OneHot", {inside, depth, has_kernel ? both : r.cast(both, DType::kInt64)},
+                                  {attribute("axis", int64_t{r.options<core::OneHotOptions>().axis})});
+  r.give_data(has_kernel ? made : r.cast(made, dtype));
+}
+
+// Into zeros; what comes to one place is added.
+void raise_scatter_nd(Raising& r) {
+  if (r.out().quantization) r.unsupported("quantized data: its zeros are not the numbers' zero");
+  const DType dtype = r.out().dtype;
+  const bool has_kernel = dtype == DType::kFloat32 || dtype == DType::kInt32 || dtype == DType::kInt64;
+  const DType computed = has_kernel ? dtype : stream::is_float(dtype) ? DType::kFloat32 : DType::kInt64;
+  const std::string updates = has_kernel ? r.stored(1) : r.cast(r.stored(1), computed);
+  const std::string zeros = r.node("Expand", {r.scalar(0, computed), r.int64_input(2)});
+  const std::string made =
+      r.node("ScatterND", {zeros, r.int64_input(0), updates}, {attribute("reduction", std::string_view("add"))});
+  r.give_stored(has_kernel ? made : r.cast(made, dtype));
+}
+
+// Along one axis: what is before, the update, what is behind. The place is moved so that the update fits.
+void raise_dynamic_update_slice(Raising& r) {
+  const Shape &whole = r.in(0).shape, &part = r.in(1).shape;
+  std::vector<size_t> narrow;
+  for (size_t axis = 0; axis < whole.size(); ++axis)
+    if (whole[axis] != part[axis]) narrow.push_back(axis);
+  if (narrow.empty()) return r.give_data(r.node("Identity", {r.data(1)}));
+  if (narrow.size() > 1) r.unsupported("an update that is smaller along several axes");
+  const auto axis = static_cast<int64_t>(narrow[0]);
+  const int64_t extent = r.need_static(part[narrow[0]], "the size of the update is");
+  const int64_t last = r.need_static(whole[narrow[0]], "the size of the data is") - extent;
+  const std::string axes = r.int64_list({axis}), data = r.data(0);
+  const std::string given = r.node("Slice", {r.int64_input(2), axes, r.int64_list({axis + 1})});
+  const std::string begin = r.node("Min", {r.node("Max", {given, r.int64_list({0})}), r.int64_list({last})});
+  const std::string end = r.node("Add", {begin, r.int64_list({extent})});
+  const std::string before = r.node("Slice", {data, r.int64_list({0}), begin, axes});
+  const std::string behind = r.node("Slice", {data, end, r.int64_list({kToTheEnd}), axes});
+  r.give_data(r.node("Concat", {before, r.data(1), behind}, {attribute("axis", axis)}));
 }
 
 void raise_where(Raising& r) {
@@ -314,6 +355,8 @@ constexpr RaiseRow kMoves[] = {
     {Kind::kGatherNd, 2, 2, raise_gather_nd},
     {Kind::kEmbeddingLookup, 2, 2, raise_embedding_lookup},
     {Kind::kOneHot, 4, 4, raise_one_hot},
+    {Kind::kScatterNd, 3, 3, raise_scatter_nd},
+    {Kind::kDynamicUpdateSlice, 3, 3, raise_dynamic_update_slice},
     {Kind::kWhere, 1, 1, raise_where},
     {Kind::kTile, 2, 2, raise_tile},
     {Kind::kBroadcastTo, 2, 2, raise_broadcast_to},

@@ -69,11 +69,6 @@ class OptionFields {
                                             find_option(op_, "fused_activation_function")->enumerator));
     return static_cast<core::Activation>(value);
   }
-  // Refuses an option that says more than the struct can.
-  void need_zero(std::string_view name) const {
-    if (const int value = number(name); value != 0)
-      throw stream::Unsupported(fmt::format("{} {} is not supported", name, value));
-  }
 
  private:
   const tfl::Operator& op_;
@@ -129,7 +124,6 @@ Options fully_connected(const tfl::Operator& op) {
 
 Options strided_slice(const tfl::Operator& op) {
   const OptionFields o(op, "StridedSliceOptions");
-  for (const char* name : {"ellipsis_mask", "new_axis_mask"}) o.need_zero(name);
   if (o.flag("offset")) throw stream::Unsupported("option offset is not supported");
   return core::StridedSliceOptions{.begin_mask = o.number("begin_mask"),
                                    .end_mask = o.number("end_mask"),

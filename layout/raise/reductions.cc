@@ -33,8 +33,20 @@ std::string reduced_along(Raising& r, std::string_view type, const std::string& 
   return r.node(type, std::move(inputs), std::move(attributes));
 }
 
+// Axes that the model computes; an empty list reduces nothing.
+std::string reduced_along_computed(Raising& r, std::string_view type, const std::string& x) {
+  return r.node(type, {x, r.int64_input(1)},
+                {attribute("keepdims", int64_t{r.options<core::ReduceOptions>().keep_dims}),
+                 attribute("noop_with_empty_axes", int64_t{1})});
+}
+
 template <const char* kType>
 void raise_reduction(Raising& r) {
+  if (!r.ints(1)) {
+    if (stream::is_integer(r.in(0).dtype) && !r.in(0).quantization && r.op.kind == Kind::kMean)
+      r.unsupported("the mean of integers, whose rounding ONNX does not define");
+    return r.give(reduced_along_computed(r, kType, r.real(0)));
+  }
   const std::vector<int64_t> axes = reduced_axes(r);
   const bool is_real = stream::is_float(r.in(0).dtype) || r.in(0).quantization;
   if (r.op.kind == Kind::kMean && !is_real) r.unsupported("the mean of integers, whose rounding ONNX does not define");
@@ -44,6 +56,8 @@ void raise_reduction(Raising& r) {
 // Of truth values, which ONNX's reductions do not take.
 template <const char* kType>
 void raise_logical_reduction(Raising& r) {
+  if (!r.ints(1))
+    return r.give_stored(r.cast(reduced_along_computed(r, kType, r.cast(r.stored(0), DType::kInt32)), DType::kBool));
   const std::vector<int64_t> axes = reduced_axes(r);
   if (axes.empty()) return r.give_stored(r.stored(0));
   r.give_stored(r.cast(reduced_along(r, kType, r.cast(r.stored(0), DType::kInt32), axes), DType::kBool));

@@ -18,7 +18,11 @@ import tarfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "corpus"
 NAMES = ("onnx", "tflite_reader", "external_data", "zstd")
-OF_TARGET = {"convert": "onnx", "onnx_reader": "onnx"}  # other targets have an archive of their own name
+OF_TARGET = {
+    "convert": "onnx",
+    "onnx_reader": "onnx",
+    "raise": "tflite_reader",
+}  # other targets have an archive of their own name
 
 
 def read(name):

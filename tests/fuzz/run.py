@@ -31,8 +31,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "fuzz" / "tests" / "fuzz"
 TARGETS = sorted(path.stem.removesuffix("_fuzz") for path in HERE.glob("*_fuzz.cc"))
-SHARE = collections.defaultdict(lambda: 1, convert=6, onnx_reader=2, zstd=0.5, external_data=0.5)
-LARGEST = {"convert": 16384, "onnx_reader": 16384, "tflite_reader": 16384, "zstd": 4096, "external_data": 512}
+SHARE = collections.defaultdict(lambda: 1, convert=6, onnx_reader=2, **{"raise": 3}, zstd=0.5, external_data=0.5)
+LARGEST = {
+    "convert": 16384,
+    "onnx_reader": 16384,
+    "tflite_reader": 16384,
+    "raise": 16384,
+    "zstd": 4096,
+    "external_data": 512,
+}
 SLOW = 10  # CPU seconds
 LIMITS = ["-malloc_limit_mb=256", "-rss_limit_mb=1024", "-timeout=120", f"-report_slow_units={SLOW}"]
 ENVIRONMENT = {

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite to ONNX, operator by operator: every trap has a case. LiteRT is the judge. All dimensions differ."""
 
+import subprocess
+
 import numpy as np
+import onnx
 import pytest
 
 from tests.raised.judge_raised import agrees, operators, raised, run_litert, run_onnx
@@ -362,6 +365,122 @@ def conv_3d(m):
     weights, bias = m.constant(random(2, 3, 2, 3, 4)), m.constant(random(4))
     x = m.input((2, 5, 7, 6, 3))
     return [m.op("CONV_3D", [x, weights, bias], (2, 5, 4, 6, 4), options=("Conv3DOptions", fields))]
+
+
+@pytest.mark.parametrize(
+    ("masks", "lists", "shape"),
+    [
+        ({"ellipsisMask": 2}, [(1, 0, 2), (4, 0, 5), (2, 1, 1)], (2, 6, 3)),
+        ({"ellipsisMask": 1, "shrinkAxisMask": 2}, [(0, 3), (0, 4), (1, 1)], (5, 6)),
+        ({"newAxisMask": 2}, [(1, 0, 2), (4, 0, 5), (1, 1, 1)], (3, 1, 3, 7)),
+        ({"newAxisMask": 5, "ellipsisMask": 2}, [(0, 0, 0, 1), (0, 0, 0, 6), (1, 1, 1, 2)], (1, 5, 6, 1, 3)),
+        (
+            {"newAxisMask": 9, "shrinkAxisMask": 2, "endMask": 4},
+            [(0, 2, 1, 0), (0, 3, 0, 0), (1, 1, 3, 1)],
+            (1, 2, 1, 7),
+        ),
+    ],
+)
+def test_strided_slice_with_other_axes(masks, lists, shape, tmp_path):
+    m = Model()
+    constants = [m.constant(values, "i32") for values in lists]
+    y = m.op("STRIDED_SLICE", [m.input((5, 6, 7)), *constants], shape, options=("StridedSliceOptions", masks))
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("begin", [1, -4, 99])
+def test_update_of_a_slice(axis, begin, tmp_path):
+    m = Model()
+    part = [5, 6, 7]
+    part[axis] = 3
+    at = m.op("ADD", [m.input((3,), "i32"), m.constant([0, 0, 0], "i32")], (3,), "i32", options=("AddOptions", {}))
+    y = m.op("DYNAMIC_UPDATE_SLICE", [m.input((5, 6, 7)), m.input(part), at], (5, 6, 7))
+    m.write(tmp_path / "m.tflite", [y])
+    begins = np.zeros(3, np.int32)
+    begins[axis] = begin
+    agrees(tmp_path / "m.tflite", values=[begins, random(5, 6, 7), random(*part)])
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32", "i64", "i8", "u8"])
+def test_scatter(kind, tmp_path):
+    m = Model()
+    places = m.constant([[1, 2], [4, 0], [1, 2], [0, 1]], "i32")
+    y = m.op("SCATTER_ND", [places, m.input((4, 7), kind), m.constant([5, 3, 7], "i32")], (5, 3, 7), kind)
+    m.write(tmp_path / "m.tflite", [y])
+    numbers = (
+        np.random.default_rng(1)
+        .integers(0, 60, (4, 7))
+        .astype(random(1).dtype if kind == "f32" else f"{'u' if kind[0] == 'u' else ''}int{kind[1:]}")
+    )
+    agrees(tmp_path / "m.tflite", values=[numbers])
+
+
+@pytest.mark.parametrize("kind", ["SUM", "MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"])
+def test_axes_that_the_model_computes(kind, tmp_path):
+    m = Model()
+    y = m.op(
+        kind, [m.input((2, 3, 5)), m.input((2,), "i32")], (1, 3, 1), options=("ReducerOptions", {"keepDims": True})
+    )
+    m.graph.tensors[y].shapeSignature = [-1, -1, -1]
+    m.write(tmp_path / "m.tflite", [y])
+    model = agrees(tmp_path / "m.tflite", values=[random(2, 3, 5), np.asarray([0, -1], np.int32)])
+    assert model.opset_import[0].version == (17 if kind == "SUM" else 18)
+    if kind != "SUM":
+        done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx", "--opset", 17)
+        assert done.returncode == 8 and "use --opset 18" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["MAXIMUM", "MINIMUM"])
+def test_narrow_integers(kind, tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [m.op(kind, [m.input((3, 5), "i16"), m.input((3, 5), "i16")], (3, 5), "i16")])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32", "i64", "i8", "bool"])
+def test_one_hot_values(kind, tmp_path):
+    m = Model()
+    values = [m.constant(n, kind) for n in (1, 0)]
+    inputs = [m.input((3, 4), "i32"), m.constant(5, "i32"), *values]
+    m.write(tmp_path / "m.tflite", [m.op("ONE_HOT", inputs, (3, 4, 5), kind, options=("OneHotOptions", {"axis": -1}))])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize(("kind", "other"), [("i8", "u8"), ("u8", "i8"), ("i32", "i32")])
+def test_bits_of_another_integer(kind, other, tmp_path):
+    m = Model()
+    y = m.op("BITCAST", [m.input((3, 5), kind)], (3, 5), other, options=("BitcastOptions", {}))
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
+def test_bits_of_another_kind_of_number_are_refused(tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [m.op("BITCAST", [m.input((3, 5))], (3, 5), "i32", options=("BitcastOptions", {}))])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "the bits of f32 as i32" in done.stderr, done.stderr
+
+
+def test_arc_tangent(tmp_path):
+    m = Model()
+    x = m.input((3, 5))
+    m.write(tmp_path / "m.tflite", [m.op("ATAN2", [x, m.constant(1.0)], (3, 5))])
+    assert operators(agrees(tmp_path / "m.tflite")) == ["Atan"]
+    m = Model()
+    m.write(tmp_path / "n.tflite", [m.op("ATAN2", [m.input((3, 5)), m.input((3, 5))], (3, 5))])
+    done = converter.run("convert", tmp_path / "n.tflite", "-o", tmp_path / "n.onnx")
+    assert done.returncode == 8 and "ATAN2 of two tensors" in done.stderr
+
+
+def test_compressed_by_another_name(tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [m.op("ABS", [m.input((3, 5))], (3, 5))])
+    subprocess.run(["zstd", "-q", tmp_path / "m.tflite", "-o", tmp_path / "model.zst"], check=True)
+    done = converter.run("convert", tmp_path / "model.zst")
+    assert done.returncode == 0, done.stderr
+    assert operators(onnx.load(tmp_path / "model.onnx")) == ["Abs"]
 
 
 def test_a_walk_back_from_before_the_first_element_is_refused(tmp_path):

@@ -17,6 +17,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/file/known_formats.h"
+#include "stream/file/zstd_source.h"
 #include "stream/printable.h"
 #include "stream/tflite/reader.h"
 #include "tools/library/custom_choice.h"
@@ -33,6 +34,9 @@ namespace {
 namespace fs = std::filesystem;
 using stream::Budget;
 using stream::Error;
+
+// To decompress the first bytes of a model.
+constexpr uint64_t kBeginningBudget = uint64_t{16} << 20;
 
 // What belongs to the other direction.
 void check_options(const ConvertCommand& o, const fs::path& output) {
@@ -121,8 +125,16 @@ layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder,
 
 bool is_tflite(const std::string& input) {
   if (input == "-") return false;
-  if (input.ends_with(".zst")) return input.ends_with(".tflite.zst");
-  return stream::begins_like_tflite(stream::first_bytes(*stream::open_file(input)));
+  const auto source = stream::open_file(input);
+  if (!input.ends_with(".zst")) return stream::begins_like_tflite(stream::first_bytes(*source));
+  // What is damaged is told by the reader, which the name chooses then.
+  try {
+    Budget budget(kBeginningBudget);
+    const auto first = stream::first_decompressed_bytes(*source, budget);
+    if (stream::begins_like_tflite(first) || stream::begins_like_onnx(first)) return stream::begins_like_tflite(first);
+  } catch (const Error&) {
+  }
+  return input.ends_with(".tflite.zst");
 }
 
 void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {

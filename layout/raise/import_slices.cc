@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// STRIDED_SLICE whose lists have places that are no axes of the data: an ellipsis stands for all axes that are not
+// listed, and a new axis for none. Source of the semantics: LiteRT's tflite/kernels/strided_slice.cc.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "layout/raise/import_graph.h"
+#include "layout/raise/import_values.h"
+#include "layout/raise/options.h"
+#include "stream/error.h"
+
+namespace lowtide::layout {
+namespace {
+
+using stream::Unsupported;
+
+constexpr size_t kMostListed = 16;
+
+// The same slice with a place for each axis of the data.
+struct AllAxes {
+  std::vector<int64_t> begin, end, stride;
+  core::StridedSliceOptions options;
+
+  void add(int64_t from, int64_t to, int64_t step, bool open_begin, bool open_end, bool shrinks) {
+    const int bit = 1 << begin.size();
+    begin.push_back(from);
+    end.push_back(to);
+    stride.push_back(step);
+    if (open_begin) options.begin_mask |= bit;
+    if (open_end) options.end_mask |= bit;
+    if (shrinks) options.shrink_axis_mask |= bit;
+  }
+  void add_whole() { add(0, 0, 1, true, true, false); }
+};
+
+}  // namespace
+
+void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op) {
+  const std::vector<ValueId> inputs = all_inputs(scope, op);
+  if (inputs.size() != 4 || op.outputs.size() != 1) malformed_model("STRIDED_SLICE needs four inputs and one output");
+  const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
+  if (!begin || !end || !stride) throw Unsupported("an ellipsis or a new axis, and a begin known at run time only");
+  const size_t listed = begin->size(), rank = graph_.at(inputs[0]).shape.size();
+  if (end->size() != listed || stride->size() != listed || listed > kMostListed)
+    malformed_model(fmt::format("lists of {}, {} and {} places", listed, end->size(), stride->size()));
+  const auto from = std::get<core::StridedSliceOptions>(read_builtin_options(Kind::kStridedSlice, op));
+  const int ellipsis = int_option(op, "ellipsis_mask"), news = int_option(op, "new_axis_mask");
+  const auto has = [](int mask, size_t i) { return (static_cast<uint32_t>(mask) >> i & 1) != 0; };
+  size_t taken = 0;  // axes of the data that are listed
+  for (size_t i = 0; i < listed; ++i) taken += has(ellipsis, i) || has(news, i) ? 0 : 1;
+  if (taken > rank) malformed_model(fmt::format("{} axes are listed of data of rank {}", taken, rank));
+  AllAxes all;
+  std::vector<int64_t> added;  // new axes, by their places in the result
+  int64_t made = 0;
+  bool had_ellipsis = false;
+  for (size_t i = 0; i < listed; ++i) {
+    if (has(ellipsis, i)) {
+      if (had_ellipsis) malformed_model("ellipsis_mask has several bits");
+      had_ellipsis = true;
+      for (size_t axis = taken; axis < rank; ++axis, ++made) all.add_whole();
+    } else if (has(news, i)) {
+      added.push_back(made++);
+    } else {
+      const bool shrinks = has(from.shrink_axis_mask, i);
+      all.add((*begin)[i], (*end)[i], (*stride)[i], has(from.begin_mask, i), has(from.end_mask, i), shrinks);
+      made += shrinks ? 0 : 1;
+    }
+  }
+  while (all.begin.size() < rank) all.add_whole();
+  std::vector<ValueId> parts = {inputs[0], ints(all.begin), ints(all.end), ints(all.stride)};
+  if (added.empty()) return add(scope, Kind::kStridedSlice, std::move(parts), all.options, op.outputs);
+  ValueId x = add_moved(Kind::kStridedSlice, std::move(parts), all.options);
+  for (size_t i = 0; i + 1 < added.size(); ++i) x = add_moved(Kind::kExpandDims, x, ints(std::vector{added[i]}));
+  add(scope, Kind::kExpandDims, {x, ints(std::vector{added.back()})}, {}, op.outputs);
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""There and back: counts, and what went wrong.
+
+    python -m tests.raised.round_trips nodes  [--filter TEXT] [--every N] [--jobs N]    # ONNX -> TFLite -> ONNX, the node suite
+    python -m tests.raised.round_trips models [--filter TEXT]                           # the same, the shared models
+    python -m tests.raised.round_trips tflite [--filter TEXT]                           # TFLite -> ONNX -> TFLite
+
+ONNX Runtime runs the model and what came back on the same inputs. Of the node suite those cases are taken that convert
+(tests/conformance/passing.txt); the outputs that a case gives are right too. Outcomes: pass;
+refused (the way back has no form for an operator; it says which); wrong. The way from TFLite compares operators: at most
+1.1 times as many, and as many that compute on integers, by kind.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+import onnx
+import onnxruntime
+from ai_edge_litert import schema_py_generated as schema
+
+from tests.conformance import run_nodes
+from tests.support import converter
+from tests.support.compare import ElementTolerance, RangeTolerance, compare
+from tests.support.inputs import random_inputs
+
+SHARED = converter.ROOT.parent / "shared/models"
+MOST_OPERATORS = 1.1
+LIMIT = 60.0
+
+
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def outputs_of(path, inputs):
+    """By name. Inputs that the model does not have are left out: some are not used."""
+    runtime = session(path)
+    known = {port.name for port in runtime.get_inputs()}
+    names = [port.name for port in runtime.get_outputs()]
+    values = runtime.run(names, {name: value for name, value in inputs.items() if name in known})
+    return dict(zip(names, values, strict=True))
+
+
+def there_and_back(source, folder):
+    """What came back, or (None, status, reason)."""
+    tflite, back = folder / "there.tflite", folder / "back.onnx"
+    for start, end in ((source, tflite), (tflite, back)):
+        done = converter.convert(start, end, ["--quiet"], LIMIT)
+        if done.status != "converted":
+            reason = done.reason.replace(str(folder), "")
+            is_way_back = end is back
+            return (
+                None,
+                ("refused" if done.status == "refused" and is_way_back else "skipped" if not is_way_back else "wrong"),
+                reason,
+            )
+    return back, "", ""
+
+
+def agrees(source, inputs, expected, tolerance):
+    """(status, reason). `expected` is what to expect where ONNX Runtime does not run the source."""
+    with tempfile.TemporaryDirectory(prefix="lowtide-trip-") as folder:
+        try:
+            wanted = outputs_of(source, inputs)
+        except Exception as error:
+            if expected is None:
+                return "skipped", f"ONNX Runtime does not run it: {error}"
+            wanted = expected
+        if "bfloat16" in {str(value.dtype) for value in [*inputs.values(), *wanted.values()]}:
+            return "skipped", "numpy and ONNX Runtime do not exchange bfloat16"
+        back, status, reason = there_and_back(source, pathlib.Path(folder))
+        if back is None:
+            return status, reason
+        try:
+            onnx.checker.check_model(str(back), full_check=True)
+            made = outputs_of(back, inputs)
+        except Exception as error:
+            return "wrong", str(error).replace("\n", " ")[:200]
+        for name, value in wanted.items():
+            if name not in made:
+                return "wrong", f"output {name} is missing"
+            fault = compare(value, made[name], tolerance).fault
+            # Of some cases ONNX Runtime computes something else than the case expects, and than ONNX's text says.
+            if fault and (expected is None or compare(expected[name], made[name], tolerance).fault):
+                return "wrong", f"output {name} {fault}"
+    return "pass", ""
+
+
+def node_trip(entry):
+    mode, case = entry.split()
+    model, inputs, expected = run_nodes.load_case(case)
+    if mode == "frozen":
+        model = run_nodes.freeze(model, inputs) or model
+    with tempfile.TemporaryDirectory(prefix="lowtide-trip-") as folder:
+        source = pathlib.Path(folder) / "model.onnx"
+        onnx.save(model, str(source))
+        return entry, *agrees(source, inputs, expected, ElementTolerance())
+
+
+def model_trip(path):
+    model = onnx.load(path)
+    return path.stem, *agrees(path, random_inputs(model), None, RangeTolerance(steps=2))
+
+
+def operators_of(path):
+    """All operators by kind, and those that compute on integers of 8 or 16 bits with a scale."""
+    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    names = {value: name for name, value in vars(schema.BuiltinOperator).items() if isinstance(value, int)}
+    narrow = {schema.TensorType.INT8, schema.TensorType.UINT8, schema.TensorType.INT16}
+    kinds, integers = collections.Counter(), collections.Counter()
+    for graph in model.subgraphs:
+        for operator in graph.operators or []:
+            code = model.operatorCodes[operator.opcodeIndex]
+            kind = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
+            # A hybrid's weights come back as the DEQUANTIZE of a constant.
+            if kind == "DEQUANTIZE" and len(model.buffers[graph.tensors[operator.inputs[0]].buffer].data or ()) > 0:
+                continue
+            kinds[kind] += 1
+            tensors = [graph.tensors[i] for i in [*operator.inputs, *operator.outputs] if i >= 0]
+            data = [t for t in (tensors[0], tensors[-1]) if t.type in narrow and t.quantization is not None]
+            if len(data) == 2:
+                integers[kind] += 1
+    return kinds, integers
+
+
+# What computes on integers; ops that only move elements may be fewer or more.
+KERNELS = (
+    "CONV_2D",
+    "DEPTHWISE_CONV_2D",
+    "FULLY_CONNECTED",
+    "TRANSPOSE_CONV",
+    "ADD",
+    "MUL",
+    "AVERAGE_POOL_2D",
+    "MEAN",
+    "SOFTMAX",
+    "LOGISTIC",
+)
+
+
+def tflite_trip(path):
+    with tempfile.TemporaryDirectory(prefix="lowtide-trip-") as name:
+        folder = pathlib.Path(name)
+        middle, back = folder / "there.onnx", folder / "back.tflite"
+        for start, end in ((path, middle), (middle, back)):
+            done = converter.convert(start, end, ["--quiet"], LIMIT)
+            if done.status != "converted":
+                return path.stem, ("refused" if end is middle else "wrong"), done.reason
+        before, integers = operators_of(path)
+        after, integers_after = operators_of(back)
+        lost = [
+            f"{kind} {integers[kind]} -> {integers_after[kind]}"
+            for kind in KERNELS
+            if integers[kind] != integers_after[kind]
+        ]
+        ratio = sum(after.values()) / sum(before.values())
+        counts = f"{sum(before.values())} -> {sum(after.values())} operators"
+        if ratio > MOST_OPERATORS or lost:
+            more = [f"{kind} +{n}" for kind, n in (after - before).most_common(6)]
+            return path.stem, "wrong", f"{counts}; integer kernels: {', '.join(lost) or 'equal'}; {', '.join(more)}"
+        return path.stem, "pass", counts
+
+
+def run(function, items, jobs):
+    with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(function, items, chunksize=8 if len(items) > 100 else 1))
+
+
+def items_of(way, text, every):
+    if way == "nodes":
+        return [entry for entry in run_nodes.read_list(run_nodes.PASSING) if text in entry][::every], node_trip
+    folder, ending, function = ("tflite", "tflite", tflite_trip) if way == "tflite" else ("onnx*", "onnx", model_trip)
+    return [path for path in sorted(SHARED.glob(f"{folder}/*.{ending}")) if text in path.name][::every], function
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Round trips between ONNX and TFLite.")
+    parser.add_argument("way", choices=("nodes", "models", "tflite"))
+    parser.add_argument("--filter", default="", help="only names that contain this")
+    parser.add_argument("--every", type=int, default=1, help="each Nth only")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--verbose", action="store_true", help="print all")
+    args = parser.parse_args()
+    start = time.monotonic()
+    items, function = items_of(args.way, args.filter, args.every)
+    outcomes = run(function, items, args.jobs)
+    for name, status, reason in outcomes:
+        if args.verbose or status == "wrong":
+            print(f"{status}: {name}: {reason}")
+    counts = collections.Counter(status for _, status, _ in outcomes)
+    print(f"{time.monotonic() - start:.0f} s: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items())))
+    return 1 if counts["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
