@@ -13,6 +13,7 @@
 #include "layout/raise/import_tflite.h"
 #include "layout/raise/raised_operator.h"
 #include "layout/raise/raising.h"
+#include "layout/raise/refused_by_litert.h"
 #include "layout/raise/write_ops.h"
 #include "layout/settle/settle_layouts.h"
 #include "stream/printable.h"
@@ -129,6 +130,7 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   // Operators become core ops as they stand.
   const std::vector<RaisedState> states = import_tflite(model, core_model, options.custom, result.refused);
   result.notes = options.custom.notes(model);
+  for (std::string& note : refused_by_litert(model)) result.notes.push_back(std::move(note));
   core::Graph& graph = *core_model.graphs[0];
   for (const auto& one : core_model.graphs) one->tidy();
   const int64_t opset = chosen_opset(core_model, options);

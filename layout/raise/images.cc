@@ -95,7 +95,7 @@ void raise_max_pool(Raising& r) {
   Attributes attributes = pool_attributes(r).attributes;
   const Activation activation = r.options<core::PoolOptions>().activation;
   constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8};
-  if (activation == Activation::kNone && r.moves_stored(kTypes))
+  if (activation == Activation::kNone && !r.is_quantized() && r.moves_stored(kTypes))
     return r.give_stored(r.node("MaxPool", {r.stored(0)}, std::move(attributes)));
   r.give_activated(r.node("MaxPool", {r.real(0)}, std::move(attributes)), activation);
 }

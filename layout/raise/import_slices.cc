@@ -16,7 +16,7 @@ namespace {
 
 using stream::Unsupported;
 
-constexpr size_t kMostListed = 16;
+constexpr size_t kMostPlacesListed = 16;
 
 // The same slice with a place for each axis of the data.
 struct AllAxes {
@@ -43,7 +43,7 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
   if (!begin || !end || !stride) throw Unsupported("an ellipsis or a new axis, and a begin known at run time only");
   const size_t listed = begin->size(), rank = graph_.at(inputs[0]).shape.size();
-  if (end->size() != listed || stride->size() != listed || listed > kMostListed)
+  if (end->size() != listed || stride->size() != listed || listed > kMostPlacesListed)
     malformed_model(fmt::format("lists of {}, {} and {} places", listed, end->size(), stride->size()));
   const auto from = std::get<core::StridedSliceOptions>(read_builtin_options(Kind::kStridedSlice, op));
   const int ellipsis = int_option(op, "ellipsis_mask"), news = int_option(op, "new_axis_mask");

@@ -28,7 +28,10 @@ void raise_reshape(Raising& r) {
   const bool has_zero = is_computed || std::find(shape.begin(), shape.end(), 0) != shape.end();
   Attributes attributes;
   if (has_zero) attributes.push_back(attribute("allowzero", int64_t{1}));
-  r.give_data(r.node("Reshape", {r.data(0), r.reshape_target(shape, 1)}, std::move(attributes)));
+  const bool stored = r.moves_stored() && !r.is_quantized();
+  const std::string made =
+      r.node("Reshape", {stored ? r.stored(0) : r.real(0), r.reshape_target(shape, 1)}, std::move(attributes));
+  stored ? r.give_stored(made) : r.give(made);
 }
 
 void raise_squeeze(Raising& r) {
@@ -198,14 +201,12 @@ constexpr DType kPadded[] = {DType::kFloat32, DType::kInt32, DType::kInt64, DTyp
 
 void raise_pad(Raising& r) {
   const bool has_value = r.has(2);
-  const bool stored = r.moves_stored(kPadded) && (!has_value || r.same_scale(0, 2));
+  const bool stored = r.moves_stored(kPadded) && !r.is_quantized();
   std::string value;
   if (has_value) {
     value = r.node("Reshape", {stored ? r.stored(2) : r.real(2), r.int64_list(std::span<const int64_t>())});
   } else if (stored) {
-    const auto& quantization = r.in(0).quantization;
-    const bool has_zero = quantization && !quantization->zero_point.empty();
-    value = r.scalar(has_zero ? static_cast<double>(quantization->zero_point[0]) : 0, r.in(0).dtype);
+    value = r.scalar(0, r.in(0).dtype);
   } else {
     value = r.scalar(0, r.in(0).quantization ? DType::kFloat32 : r.in(0).dtype);
   }

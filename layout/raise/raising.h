@@ -123,6 +123,9 @@ class Raising {
   // As data that is only moved: the stored integers where all listed inputs and outputs have one scale.
   std::string data(size_t i) { return moves_stored() ? stored(i) : real(i); }
   bool moves_stored() const;
+  // Whether the result's integers of 8 bits stand for numbers. Runtimes look for groups of DequantizeLinear, an op and
+  // QuantizeLinear, those that only move elements too, and compute them on the integers.
+  bool is_quantized() const { return out().quantization && stream::bits(out().dtype) == 8; }
   // Of two inputs: scales and zero points are equal, or neither has any.
   bool same_scale(size_t a, size_t b) const;
   // For nodes that have fewer element types than ONNX gives them: `types` are those that ONNX Runtime takes.

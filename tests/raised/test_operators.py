@@ -466,7 +466,7 @@ def test_bits_of_another_kind_of_number_are_refused(tmp_path):
 def test_arc_tangent(tmp_path):
     m = Model()
     x = m.input((3, 5))
-    m.write(tmp_path / "m.tflite", [m.op("ATAN2", [x, m.constant(1.0)], (3, 5))])
+    m.write(tmp_path / "m.tflite", [m.op("ATAN2", [x, m.constant(np.ones((3, 5)))], (3, 5))])
     assert operators(agrees(tmp_path / "m.tflite")) == ["Atan"]
     m = Model()
     m.write(tmp_path / "n.tflite", [m.op("ATAN2", [m.input((3, 5)), m.input((3, 5))], (3, 5))])

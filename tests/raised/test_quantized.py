@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized TFLite models become QDQ: ONNX Runtime finds integer kernels, and its integers agree with LiteRT's."""
 
+import collections
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from tests.raised.judge_raised import agrees, operators, raised, run_litert, run_onnx
+from tests.raised.judge_raised import MODELS, agrees, operators, raised, run_litert, run_onnx
+from tests.raised.round_trips import operators_of
 from tests.raised.tflite_models import Model
 from tests.support import converter
 
@@ -123,8 +126,7 @@ def test_moves_keep_the_integers(tmp_path):
     )
     flat = m.op("RESHAPE", [joined, m.constant([9, 10], "i32")], (9, 10), "i8", **X)
     m.write(tmp_path / "m.tflite", [flat])
-    model = agrees(tmp_path / "m.tflite")
-    assert not {"QuantizeLinear", "DequantizeLinear"} & set(operators(model))
+    agrees(tmp_path / "m.tflite")
     names, values, wanted = run_litert(tmp_path / "m.tflite")
     made = run_onnx(tmp_path / "m.onnx", names, values)
     assert np.array_equal(made[wanted[0][0]], wanted[0][1])
@@ -197,3 +199,27 @@ def test_weights_with_a_scale_for_each_block(kind, tmp_path):
     (made,) = run_onnx(tmp_path / "m.onnx", ["x0"], [values]).values()
     weights = integers * np.repeat(scales.astype(np.float64), size, axis=1)
     assert np.allclose(made, values @ weights.T, rtol=0, atol=1e-4)
+
+
+UINT8 = [
+    "coral__deeplab_mobilenet_edgetpu_slim_cityscapes_quant",
+    "coral__deeplabv3_mnv2_dm05_pascal_quant",
+    "coral__mobilenet_v1_0.25_128_quant",
+    "coral__mobilenet_v2_1.0_224_quant",
+    "onnx2tflite__cifar10_model",
+]
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason="../shared/models is absent")
+@pytest.mark.parametrize("name", UINT8)
+def test_uint8_networks_are_computed_on_integers(name, tmp_path):
+    """Each convolution and product is a node on integers after ONNX Runtime's optimisation, with no transpose between."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes((MODELS / f"{name}.tflite").read_bytes())
+    model = raised(path)
+    kinds, _ = operators_of(path)
+    made = collections.Counter(optimized(path))
+    assert made["QLinearConv"] == kinds["CONV_2D"] + kinds["DEPTHWISE_CONV_2D"] > 0
+    assert made["QGemm"] == kinds["FULLY_CONNECTED"] and not {"Conv", "Gemm", "MatMul"} & set(made)
+    # At the input; in front of a flattening.
+    assert operators(model).count("Transpose") == 1 + kinds["FULLY_CONNECTED"]
