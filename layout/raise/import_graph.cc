@@ -236,6 +236,8 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
     inputs.resize(1, kAbsent);
     inputs.push_back(shape_option(op));
   }
+  if (*kind == Kind::kTranspose && inputs.size() == 2 && inputs[0] != kAbsent && inputs[1] != kAbsent)
+    inputs[1] = from_the_front(inputs[1], graph_.at(inputs[0]).shape.size());
   while (!inputs.empty() && inputs.back() == kAbsent) inputs.pop_back();
   for (size_t i = 0; i < row->least_inputs; ++i)
     if (i >= inputs.size() || inputs[i] == kAbsent) malformed_model(fmt::format("{} needs its input {}", op.name, i));
@@ -254,6 +256,14 @@ std::vector<ValueId> GraphImport::values(SubgraphScope& scope, std::span<const i
   std::vector<ValueId> out;
   for (int32_t tensor : tensors) out.push_back(value(scope, tensor));
   return out;
+}
+
+ValueId GraphImport::from_the_front(ValueId axes, size_t rank) {
+  std::optional<std::vector<int64_t>> list = graph_.ints(axes);
+  if (!list || std::none_of(list->begin(), list->end(), [](int64_t axis) { return axis < 0; })) return axes;
+  for (int64_t& axis : *list)
+    if (axis < 0) axis += static_cast<int64_t>(rank);
+  return ints(*list);
 }
 
 bool GraphImport::is_list(ValueId id) const {

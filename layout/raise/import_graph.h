@@ -99,6 +99,9 @@ class GraphImport {
 
   bool is_list(ValueId id) const;
 
+  // A list of axes, none of which counts from the end. What is computed at run time stays as it is.
+  ValueId from_the_front(ValueId axes, size_t rank);
+
   // The shape of RESHAPE in files of old converters.
   ValueId shape_option(const tfl::Operator& op);
 

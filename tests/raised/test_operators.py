@@ -389,6 +389,13 @@ def test_strided_slice_with_other_axes(masks, lists, shape, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
+def test_permutation_that_counts_from_the_end(tmp_path):
+    m = Model()
+    x = m.op("TRANSPOSE", [m.input((2, 5, 7, 3)), m.constant([0, -1, 1, 2], "i32")], (2, 3, 5, 7))
+    m.write(tmp_path / "m.tflite", [m.op("ABS", [x], (2, 3, 5, 7))])
+    agrees(tmp_path / "m.tflite")
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("begin", [1, -4, 99])
 def test_update_of_a_slice(axis, begin, tmp_path):
