@@ -136,6 +136,16 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
       std::none_of(types[0].contents->begin(), types[0].contents->end(), is_symbol))
     return {constant(recipe::ints(*types[0].contents, types[0].dtype, types[0].shape))};
 
+  // Nothing is computed of results without elements: some kernels crash (SOFTMAX), XNNPACK gives other shapes.
+  const bool are_empty = !types.empty() && std::all_of(types.begin(), types.end(), [](const TensorType& type) {
+    return (stream::is_float(type.dtype) || stream::is_integer(type.dtype) || type.dtype == DType::kBool) &&
+           std::find(type.shape.begin(), type.shape.end(), 0) != type.shape.end() && stream::is_static(type.shape);
+  });
+  if (are_empty) {
+    for (const TensorType& type : types) out.push_back(constant(recipe::fill_value(0, type.dtype, type.shape)));
+    return out;
+  }
+
   Op op{.kind = kind, .inputs = std::move(ids), .outputs = {}, .options = std::move(options), .origin = origin};
   auto id = static_cast<OpId>(graph.ops.size());
   for (TensorType& type : types) {

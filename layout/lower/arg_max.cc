@@ -21,7 +21,7 @@ void lower_arg(Lowering& lo, bool largest) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const int axis = lo.axis(lo.attr_i("axis", 0), lo.rank(x));
-  const bool keep_dims = lo.attr_i("keepdims", 1) != 0;
+  const bool keep_dims = lo.attr_i("keepdims", 1) == 1;
   const bool last_of_equals = lo.opset() >= 12 && lo.attr_i("select_last_index", 0) != 0;
   if (last_of_equals) x = b.reverse(x, {&axis, 1});
   const DType dtype = lo.dtype(x);

@@ -173,7 +173,7 @@ void lower_attention(Lowering& lo) {
   stages[0] = scores;
   Masking masking;
   if (lo.has_input(3)) read_mask(lo, masking, lo.input(3), keys[2]);
-  if (lo.attr_i("is_causal", 0) != 0) allow(lo, masking, causal_mask(lo, queries[2], keys[2], past));
+  if (lo.attr_i("is_causal", 0) == 1) allow(lo, masking, causal_mask(lo, queries[2], keys[2], past));
   if (lo.has_input(6)) {
     Val used = b.cast(lo.input(6), DType::kInt32);
     used = unsqueeze_axes(lo, used, {1, 2, 3});

@@ -59,12 +59,10 @@ void lower_gather_elements(Lowering& lo) {
     const auto a = static_cast<size_t>(i);
     const Dim have = lo.shape(data)[a], used = lo.shape(indices)[a];
     if (i == axis || have == used) continue;
-    if (core::is_symbol(have) != core::is_symbol(used))
-      lo.need_static(core::is_symbol(have) ? have : used, "a dimension other than that of 'axis'");
-    if (!core::is_symbol(have) && used > have)
+    if (!core::is_symbol(have) && !core::is_symbol(used) && used > have)
       lo.malformed("axis " + std::to_string(i) + " of the indices has " + std::to_string(used) +
                    " elements, that of the data only " + std::to_string(have));
-    if (!core::is_symbol(have)) size[a] = used;
+    size[a] = used;
   }
   data = lo.b.slice(data, begin, size);
   const Perm perm = to_the_end(axis, rank);

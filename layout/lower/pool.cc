@@ -61,8 +61,12 @@ std::vector<WindowAxis> read_pool_axes(Lowering& lo, Val x) {
   if (spatial < 1) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", lo.rank(x)));
   if (spatial > 3) lo.unsupported(fmt::format("pooling over {} axes is not supported: the most is 3", spatial));
   const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
-  const int64_t ceil_mode = lo.attr_i("ceil_mode", 0);
-  std::vector<WindowAxis> axes = read_window(lo, sizes, std::nullopt, ceil_mode != 0, ShortWindow::kOne);
+  const bool ceil_mode = lo.attr_i("ceil_mode", 0) == 1;  // any other number is 0 to ONNX Runtime
+  std::vector<WindowAxis> axes = read_window(lo, sizes, std::nullopt, ceil_mode, ShortWindow::kOne);
+  const bool dilated = std::any_of(axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.dilation > 1; });
+  if (dilated && lo.attr_s("auto_pad", "NOTSET").starts_with("SAME"))
+    lo.unsupported("auto_pad SAME with dilations is not supported: ONNX Runtime pads as if there were none",
+                   "give 'pads' instead");
   for (const WindowAxis& axis : axes)
     if (axis.before >= axis.effective_kernel() || axis.declared_after >= axis.effective_kernel())
       lo.malformed(fmt::format("pads must be smaller than the window of {}; they are {} and {}",
@@ -338,11 +342,22 @@ Val max_pool(Lowering& lo, Val x, const std::vector<WindowAxis>& axes) {
 }  // namespace
 
 Val average_pool(Lowering& lo, Val x) {
-  const std::vector<WindowAxis> axes = read_pool_axes(lo, x);
-  const bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
-  // ONNX Runtime divides by the whole window there, and with ceil_mode by what is inside the pads.
-  if (include_pad && std::any_of(axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.is_short; }))
-    lo.unsupported("count_include_pad with a window that is longer than the axis and its pads is not supported");
+  std::vector<WindowAxis> axes = read_pool_axes(lo, x);
+  bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
+  // Of a window that is longer than the axis and its pads, ONNX Runtime counts all of it before opset 19, and from then
+  // on what is inside the pads; with ceil_mode always the latter.
+  if (include_pad && std::any_of(axes.begin(), axes.end(),
+                                 [](const WindowAxis& axis) { return axis.is_short || axis.lengthened != 0; })) {
+    const bool has_pads = std::any_of(
+        axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.before != 0 || axis.declared_after != 0; });
+    if (lo.opset() >= 19 && has_pads)
+      lo.unsupported(
+          "count_include_pad with pads and a window that may be longer than the axis and its pads is not supported",
+          "fix the inputs' shapes with --shape INPUT=...");
+    if (lo.opset() >= 19) include_pad = false;
+    for (WindowAxis& axis : axes)
+      if (axis.is_short && include_pad) axis.declared_after = axis.after;
+  }
   return over_images(lo, x, axes, [&](Val image, const WindowAxis& h, const WindowAxis& w) {
     return average_pool_image(lo, image, h, w, include_pad);
   });

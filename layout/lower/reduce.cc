@@ -26,10 +26,10 @@ struct Reduced {
 
 Reduced read(Lowering& lo, int64_t axes_input_since) {
   Reduced r{.x = lo.input(0)};
-  r.keep_dims = lo.attr_i("keepdims", 1) != 0;
+  r.keep_dims = lo.attr_i("keepdims", 1) == 1;  // any other number is 0 to ONNX Runtime, here and below
   std::optional<std::vector<int64_t>> axes;
   if (lo.opset() >= axes_input_since) {
-    r.noop = lo.attr_i("noop_with_empty_axes", 0) != 0;
+    r.noop = lo.attr_i("noop_with_empty_axes", 0) == 1;
     if (lo.has_input(1)) {
       axes = lo.ints(lo.input(1));
       if (!axes && lo.shape(lo.input(1)) == Shape{0}) axes.emplace();

@@ -135,7 +135,7 @@ void lower_squeeze(Lowering& lo) {
   else if (lo.has_input(1))
     axes = lo.need_ints(lo.input(1), "axes");
   std::vector<int> drop;
-  if (axes) {
+  if (axes && !axes->empty()) {
     drop = lo.axis_set(*axes, lo.rank(x));
   } else {
     for (int axis = 0; axis < lo.rank(x); ++axis) {

@@ -105,7 +105,7 @@ void unique_slices(Lowering& lo, Val x, int axis, bool sorted) {
 
 void lower_unique(Lowering& lo) {
   Val x = lo.input(0);
-  const bool sorted = lo.attr_i("sorted", 1) != 0;
+  const bool sorted = lo.attr_i("sorted", 1) == 1;
   if (!lo.has_attr("axis")) return unique_elements(lo, x, sorted);
   const int axis = lo.axis(lo.need_attr_i("axis"), lo.rank(x));
   if (lo.rank(x) == 1)

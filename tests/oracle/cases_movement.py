@@ -310,6 +310,26 @@ case(
     },
     outputs="float[1,4,A,B] y",
 )
+case(
+    "gather_elements/other_dimensions",
+    "float[A,4,B] x, int32[C,5,D] i",
+    "y = GatherElements<axis=1>(x, i)",
+    feeds={
+        "x": np.random.default_rng(8).normal(size=(3, 4, 6)).astype(np.float32),
+        "i": np.random.default_rng(9).integers(-4, 4, (2, 5, 4)).astype(np.int32),
+    },
+    outputs="float[C,5,D] y",
+)
+case(
+    "gather_elements/a_fixed_dimension",
+    "float[A,4,6] x, int64[2,5,B] i",
+    "y = GatherElements<axis=1>(x, i)",
+    feeds={
+        "x": np.random.default_rng(8).normal(size=(3, 4, 6)).astype(np.float32),
+        "i": np.random.default_rng(9).integers(-4, 4, (2, 5, 4)),
+    },
+    outputs="float[2,5,B] y",
+)
 case("pad/reflect_beyond", "float[2,3] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 2)})
 case("pad/wrap_beyond", "float[2,3] x", 'y = Pad<mode="wrap">(x, p)', {"p": i64(0, 3, 0, 2)}, opset=19)
 case("pad/edge_negative", "float[5,6] x", 'y = Pad<mode="edge">(x, p)', {"p": i64(-1, 2, 3, -2)})

@@ -138,6 +138,26 @@ for operator, attribute in [
                 shapes={"x": (1, 3, (w + 1) // 2, 5, w)},
             )
         )
+# From opset 19 on, ONNX Runtime counts what is inside the pads.
+for h, w in ((1, 1), (1, 5), (7, 4)):
+    CASES.append(
+        Case(
+            f"average_pool/dynamic_short_counted_opset_19_{h}_{w}",
+            "float[N,3,H,W] x",
+            "y = AveragePool<kernel_shape=[2,2], strides=[2,2], count_include_pad=1>(x)",
+            opset=19,
+            shapes={"x": (2, 3, h, w)},
+        )
+    )
+for opset, attributes in ((13, "pads=[1,0,0,0], "), (17, ""), (20, "")):
+    pool(
+        "AveragePool",
+        f"short_axis_counted_opset_{opset}",
+        (2, 3, 2, 9),
+        f"kernel_shape=[5,3], strides=[4,2], {attributes}count_include_pad=1",
+        opset=opset,
+        outputs="float[2,3,1,4] y",
+    )
 # Four in a row, as networks have them: the first that is short may be any of them.
 for h, w in ((1, 40), (9, 3), (17, 5)):
     CASES.append(
