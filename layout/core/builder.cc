@@ -136,11 +136,15 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
       std::none_of(types[0].contents->begin(), types[0].contents->end(), is_symbol))
     return {constant(recipe::ints(*types[0].contents, types[0].dtype, types[0].shape))};
 
-  // Nothing is computed of results without elements: some kernels crash (SOFTMAX), XNNPACK gives other shapes.
-  const bool are_empty = !types.empty() && std::all_of(types.begin(), types.end(), [](const TensorType& type) {
-    return (stream::is_float(type.dtype) || stream::is_integer(type.dtype) || type.dtype == DType::kBool) &&
-           std::find(type.shape.begin(), type.shape.end(), 0) != type.shape.end() && stream::is_static(type.shape);
-  });
+  // Nothing is computed of results without elements: some kernels crash (SOFTMAX), XNNPACK gives other shapes. Only
+  // where all extents are known: inference takes one that is not to be at least 1.
+  const bool all_known = std::all_of(
+      ids.begin(), ids.end(), [&](ValueId id) { return id == kAbsent || stream::is_static(graph.at(id).shape); });
+  const bool are_empty =
+      all_known && !types.empty() && std::all_of(types.begin(), types.end(), [](const TensorType& type) {
+        return (stream::is_float(type.dtype) || stream::is_integer(type.dtype) || type.dtype == DType::kBool) &&
+               std::find(type.shape.begin(), type.shape.end(), 0) != type.shape.end() && stream::is_static(type.shape);
+      });
   if (are_empty) {
     for (const TensorType& type : types) out.push_back(constant(recipe::fill_value(0, type.dtype, type.shape)));
     return out;
