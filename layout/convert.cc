@@ -20,6 +20,7 @@
 #include "layout/merge_equal.h"
 #include "layout/narrowed_nodes.h"
 #include "layout/plain/few_axes.h"
+#include "layout/plain/gpu_forms.h"
 #include "layout/plain/plain.h"
 #include "layout/quantize/border_types.h"
 #include "layout/quantize/place_grids.h"
@@ -101,6 +102,10 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // and the merging of reshapes. Not in bodies of control flow: no GPU delegate takes them, and an op more counts
   // there.
   plain_forms(*core_model.graphs[0]);
+  if (options.for_gpu) {
+    few_axes(*core_model.graphs[0]);
+    gpu_forms(*core_model.graphs[0]);
+  }
   for (auto& graph : core_model.graphs) fewer_axes_where_free(graph);
   done("plain_forms");
   // Once more, for ops that are adjacent now: pads before convolutions, several reshapes.
@@ -109,6 +114,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // ERF, which no kernel computes, is replaced by builtins: after fusing, which looks for patterns that contain it.
   each(expand_erf);
   done("expand_erf");
+  // Activations that a GPU delegate does not take as fusing left them.
+  if (options.for_gpu) gpu_activations(*core_model.graphs[0]);
   // Settling and fusing create equal constants and transposes too.
   each(merge_equal);
   done("merge_equal_again");

@@ -29,6 +29,7 @@ struct ConvertOptions {
   std::optional<core::DType> border;           // --io: i8, u8 or f32 inputs and outputs of a quantized model
   bool require_integer = false;                // --require-integer: refuse every op that is computed in floats
   std::optional<Calibrated> calibrated;        // --quantize, --ranges; checked against the model
+  bool for_gpu = false;                        // --for gpu: forms that GPU delegates take, at a processor's cost
   bool strict_types = false;                   // --strict-types: refuse every node that is computed in fewer bits
   CustomChoice custom;                         // --custom-ops, --custom-ops-map
   std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty

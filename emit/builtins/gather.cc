@@ -12,9 +12,11 @@ OptionsTable gather_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) 
   return table_of(tflite::BuiltinOptions::GatherOptions, tflite::CreateGatherOptions(fbb, o.axis, o.batch_dims));
 }
 
-OptionsTable one_hot_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {
+// The last axis as -1: GPU delegates know it as that.
+OptionsTable one_hot_options(FlatBufferBuilder& fbb, const Graph& graph, const Op& op) {
   const auto& o = options_of<core::OneHotOptions>(op);
-  return table_of(tflite::BuiltinOptions::OneHotOptions, tflite::CreateOneHotOptions(fbb, o.axis));
+  const int axis = o.axis == graph.at(op.inputs[0]).rank() ? -1 : o.axis;
+  return table_of(tflite::BuiltinOptions::OneHotOptions, tflite::CreateOneHotOptions(fbb, axis));
 }
 
 OptionsTable unique_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {

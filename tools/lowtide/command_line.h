@@ -39,6 +39,7 @@ struct ConversionOptions {
   std::vector<std::string> keep_float;     // patterns of names of nodes and of their outputs
   bool require_integer = false;            // refuse what is computed in floats
   bool strict_types = false;               // refuse what is computed in fewer bits
+  std::string made_for;                    // "gpu"; empty: a processor
   std::string custom_ops, custom_ops_map;  // "allow=Clamp,my.ops:Clip", a file; empty: not given
   std::string border;    // the type of inputs and outputs of a quantized model; empty: as in the model
   uint64_t max_rss = 0;  // bytes; 0: not given

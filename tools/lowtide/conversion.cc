@@ -29,6 +29,7 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   set_interface(options, out);
   out.require_integer = options.require_integer;
   out.strict_types = options.strict_types;
+  out.for_gpu = options.made_for == "gpu";
   out.custom = custom_choice(options.custom_ops, options.custom_ops_map);
   if (!options.border.empty())
     out.border = options.border == "int8"    ? stream::DType::kInt8

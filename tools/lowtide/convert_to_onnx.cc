@@ -57,6 +57,7 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
                                                 {o.external, "--external-buffers"},
                                                 {o.require_integer, "--require-integer"},
                                                 {o.strict_types, "--strict-types"},
+                                                {!o.made_for.empty(), "--for"},
                                                 {!o.border.empty(), "--io int8, uint8 and float"},
                                                 {!o.report.empty(), "--report"},
                                                 {!o.dump_after.empty(), "--dump-after"},

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/plain/gpu_forms.h"
+
+#include <map>
+#include <vector>
+
+#include "layout/plain/gpu_ids.h"
+#include "layout/plain/gpu_rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+void apply_families(core::Graph& graph, std::initializer_list<std::span<const PlainRule>> families) {
+  std::map<Kind, std::vector<Rule>> rules;
+  for (std::span<const PlainRule> family : families)
+    for (const PlainRule& row : family) rules[row.kind].push_back(row.rule);
+  core::apply_rules(graph, [&](Kind kind) {
+    auto found = rules.find(kind);
+    return found == rules.end() ? std::span<const Rule>() : std::span<const Rule>(found->second);
+  });
+}
+
+}  // namespace
+
+bool is_float(Rewriter& rewriter, ValueId id) {
+  return rewriter.value(id).dtype == core::DType::kFloat32 && !rewriter.value(id).quantization;
+}
+
+void gpu_forms(core::Graph& graph) {
+  narrow_ids(graph);
+  apply_families(graph, {gpu_transpose_rules(), gpu_shape_rules(), gpu_math_rules()});
+}
+
+void gpu_activations(core::Graph& graph) { apply_families(graph, {gpu_activation_rules()}); }
+
+}  // namespace lowtide::layout

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `--for gpu` writes otherwise (docs/gpu.md): forms that LiteRT's GPU delegate takes and that cost a processor
+// something. Each rule says what the delegate says of the form that it replaces.
+#pragma once
+
+#include "layout/core/graph.h"
+
+namespace lowtide::layout {
+
+// Before the last fusing, which merges the RESHAPEs that it leaves.
+void gpu_forms(core::Graph& graph);
+
+// After it: activations that the delegate does not take as they were fused.
+void gpu_activations(core::Graph& graph);
+
+}  // namespace lowtide::layout

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids of 64 bits: indices that inputs give, made positive and looked up, become i32 together with the inputs that give
+// them. An index into a table is less than 2^31. The delegate: "Tensor type(INT64) is not supported.", and "Only accept
+// INT32 indices".
+#include "layout/plain/gpu_ids.h"
+
+#include <algorithm>
+#include <set>
+
+#include "layout/core/builder.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::DType;
+using core::Graph;
+using core::Kind;
+using core::Op;
+using core::ValueId;
+
+bool fits(Graph& graph, ValueId id) {
+  if (!graph.at(id).is_constant()) return false;
+  const auto elements = graph.ints(id);
+  return elements &&
+         std::all_of(elements->begin(), elements->end(), [](int64_t e) { return e >= INT32_MIN && e <= INT32_MAX; });
+}
+
+// The values of 64 bits that only carry ids: made from ids of inputs, and used by ids, by look-ups and by casts.
+class Ids {
+ public:
+  explicit Ids(Graph& graph) : graph_(graph), users_(graph.users()) {
+    for (size_t id = 0; id < graph.values.size(); ++id)
+      if (graph.values[id].dtype == DType::kInt64 && !graph.values[id].is_constant() && !graph.values[id].quantization)
+        ids_.insert(static_cast<ValueId>(id));
+    for (ValueId out : graph.outputs) ids_.erase(out);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto at = ids_.begin(); at != ids_.end();) {
+        const bool stays = is_made_of_ids(*at) && is_used_as_id(*at);
+        changed = changed || !stays;
+        at = stays ? std::next(at) : ids_.erase(at);
+      }
+    }
+  }
+
+  void narrow() {
+    core::Builder b(graph_);
+    for (ValueId id : ids_) graph_.at(id).dtype = DType::kInt32;
+    const size_t count = graph_.ops.size();
+    for (size_t i = 0; i < count; ++i) {
+      const bool has_ids = std::any_of(graph_.ops[i].inputs.begin(), graph_.ops[i].inputs.end(),
+                                       [&](ValueId in) { return ids_.contains(in); });
+      if (graph_.ops[i].kind == Kind::kDead || !has_ids || graph_.ops[i].kind == Kind::kGather) continue;
+      b.origin = graph_.ops[i].origin;
+      for (size_t slot = 0; slot < graph_.ops[i].inputs.size(); ++slot) {
+        const ValueId in = graph_.ops[i].inputs[slot];
+        if (in == core::kAbsent || graph_.at(in).dtype != DType::kInt64 || !graph_.at(in).is_constant()) continue;
+        const ValueId narrow = b.cast({in}, DType::kInt32).id;
+        graph_.ops[i].inputs[slot] = narrow;
+      }
+    }
+    // Casts that change nothing now.
+    for (size_t i = 0; i < count; ++i) {
+      Op& op = graph_.ops[i];
+      if (op.kind != Kind::kCast || !ids_.contains(op.inputs[0]) || graph_.at(op.outputs[0]).dtype != DType::kInt32)
+        continue;
+      if (std::find(graph_.outputs.begin(), graph_.outputs.end(), op.outputs[0]) != graph_.outputs.end()) continue;
+      op.kind = Kind::kDead;
+      const ValueId from = op.outputs[0], to = op.inputs[0];
+      graph_.replace_uses(from, to);
+    }
+  }
+
+ private:
+  static bool is_carried(Kind kind) { return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2; }
+
+  bool is_id(ValueId id) const { return id != core::kAbsent && (ids_.contains(id) || fits(graph_, id)); }
+
+  // Operands of 64 bits are ids too; shapes and conditions have other types.
+  bool operands_are_ids(const Op& op) const {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const bool is_shape = op.kind == Kind::kReshape && i == 1;
+      if (!is_shape && op.inputs[i] != core::kAbsent && graph_.at(op.inputs[i]).dtype == DType::kInt64 &&
+          !is_id(op.inputs[i]))
+        return false;
+    }
+    return true;
+  }
+
+  bool is_made_of_ids(ValueId id) const {
+    const core::OpId producer = graph_.at(id).producer;
+    if (producer < 0) return std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end();
+    const Op& op = graph_.ops[static_cast<size_t>(producer)];
+    return is_carried(op.kind) && operands_are_ids(op);
+  }
+
+  bool is_used_as_id(ValueId id) const {
+    const auto& users = users_[static_cast<size_t>(id)];
+    return std::all_of(users.begin(), users.end(), [&](core::OpId user) {
+      const Op& op = graph_.ops[static_cast<size_t>(user)];
+      if (op.kind == Kind::kDead) return true;
+      if (op.kind == Kind::kGather) return op.inputs[1] == id && op.inputs[0] != id;
+      if (op.kind == Kind::kCast) return true;
+      if (op.kind == Kind::kLess) return operands_are_ids(op);
+      return is_carried(op.kind) && ids_.contains(op.outputs[0]) && operands_are_ids(op);
+    });
+  }
+
+  Graph& graph_;
+  std::vector<std::vector<core::OpId>> users_;
+  std::set<ValueId> ids_;
+};
+
+}  // namespace
+
+void narrow_ids(Graph& graph) {
+  graph.tidy();
+  Ids(graph).narrow();
+  graph.tidy();
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "layout/core/graph.h"
+
+namespace lowtide::layout {
+
+// Inputs of 64 bits that only give ids and masks, and what carries these to look-ups and casts, become i32.
+void narrow_ids(core::Graph& graph);
+
+}  // namespace lowtide::layout
