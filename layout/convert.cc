@@ -3,6 +3,8 @@
 // what another one did.
 #include "layout/convert.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <utility>
 
@@ -104,7 +106,9 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   plain_forms(*core_model.graphs[0]);
   if (options.for_gpu) {
     few_axes(*core_model.graphs[0]);
-    gpu_forms(*core_model.graphs[0]);
+    for (const std::string& name : gpu_forms(*core_model.graphs[0]))
+      result.notes.push_back(
+          fmt::format("input '{}' takes i32, where the model has i64: GPU delegates know no i64", name));
   }
   for (auto& graph : core_model.graphs) fewer_axes_where_free(graph);
   done("plain_forms");

@@ -26,9 +26,10 @@ bool is_float(Rewriter& rewriter, ValueId id) {
   return rewriter.value(id).dtype == core::DType::kFloat32 && !rewriter.value(id).quantization;
 }
 
-void gpu_forms(core::Graph& graph) {
-  narrow_ids(graph);
+std::vector<std::string> gpu_forms(core::Graph& graph) {
+  std::vector<std::string> narrowed = narrow_ids(graph);
   apply_families(graph, {gpu_transpose_rules(), gpu_shape_rules(), gpu_math_rules()});
+  return narrowed;
 }
 
 void gpu_activations(core::Graph& graph) { apply_families(graph, {gpu_activation_rules()}); }

@@ -3,12 +3,16 @@
 // something. Each rule says what the delegate says of the form that it replaces.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "layout/core/graph.h"
 
 namespace lowtide::layout {
 
-// Before the last fusing, which merges the RESHAPEs that it leaves.
-void gpu_forms(core::Graph& graph);
+// Before the last fusing, which merges the RESHAPEs that it leaves. Returns the names of inputs that took i64 and take
+// i32 now.
+std::vector<std::string> gpu_forms(core::Graph& graph);
 
 // After it: activations that the delegate does not take as they were fused.
 void gpu_activations(core::Graph& graph);

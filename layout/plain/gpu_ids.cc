@@ -113,10 +113,16 @@ class Ids {
 
 }  // namespace
 
-void narrow_ids(Graph& graph) {
+std::vector<std::string> narrow_ids(Graph& graph) {
   graph.tidy();
+  std::vector<bool> was_wide;
+  for (ValueId in : graph.inputs) was_wide.push_back(graph.at(in).dtype == DType::kInt64);
   Ids(graph).narrow();
   graph.tidy();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    if (was_wide[i] && graph.at(graph.inputs[i]).dtype == DType::kInt32) names.push_back(graph.input_names[i]);
+  return names;
 }
 
 }  // namespace lowtide::layout

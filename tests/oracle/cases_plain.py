@@ -29,6 +29,13 @@ LOOK_UP = [
         shapes={"ids": (3, 7)},
         ranges={"ids": (0, 11)},
     ),
+    Case(
+        "plain/ids_of_64_bits",
+        "int64[2,7] ids, int64[2,7] mask",
+        "e = Gather(table, ids) c = Cast<to=1>(mask) u = Unsqueeze(c, last) y = Mul(e, u)",
+        {"table": (11, 5), "last": i64(2)},
+        ranges={"ids": (-11, 11), "mask": (0, 2)},
+    ),
     Case("plain/one_id", "int64 id, float[4,6,3] x", "y = Gather<axis=1>(x, id)", feeds=None, ranges={"id": (0, 6)}),
     Case("plain/constant_place", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": np.int64(-2)}),
     Case("plain/constant_run", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": i64(2, 3, 4)}),
@@ -147,4 +154,69 @@ AXES = [
     ),
 ]
 
-CASES = LOOK_UP + REPEAT + AXES
+FOLDED = [
+    Case(
+        "plain/first_state",
+        "float[3,5] x",
+        "p = MatMul(a, w) y = Add(x, p)",
+        {"a": (3, 4), "w": (4, 5)},
+    ),
+    Case(
+        "plain/one_hot_last",
+        "int32[3,7] ids",
+        "h = OneHot<axis=-1>(ids, depth, values) y = MatMul(h, w)",
+        {"depth": np.int64(11), "values": f32(0.25, 2), "w": (11, 5)},
+        ranges={"ids": (-11, 11)},
+    ),
+]
+
+# What --for gpu writes otherwise: test_for_gpu.py and test_gpu.py convert these with it.
+FOR_GPU = [
+    Case("plain/hard_sigmoid", "float[1,3,5,7] x", "h = HardSigmoid<alpha=0.3,beta=0.4>(x) y = Mul(x, h)"),
+    Case(
+        "plain/transposed_relu",
+        "float[1,3,5,7] x",
+        "c = ConvTranspose<strides=[2,2]>(x, w, b) r = Relu(c) d = ConvTranspose<strides=[2,2]>(r, v) "
+        "y = Clip(d, zero, six)",
+        {"w": (3, 4, 3, 3), "b": (4,), "v": (4, 2, 2, 2), "zero": np.float32(0), "six": np.float32(6)},
+    ),
+    Case("plain/log_softmax", "float[2,7,5] x", "y = LogSoftmax<axis=-1>(x)", ranges={"x": (-90, 90)}),
+    Case(
+        "plain/response",
+        "float[1,7,4,5] x",
+        "y = LRN<size=5,alpha=0.3,beta=0.75,bias=1.5>(x)",
+        ranges={"x": (-4, 4)},
+    ),
+    Case("plain/response_three", "float[2,6,4,5] x", "y = LRN<size=3,alpha=0.3,beta=0.5,bias=2.0>(x)"),
+    Case("plain/reflected", "float[3,11] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 3)}),
+    Case("plain/padded_list", "float[11] x", "p = Pad(x, n, v) y = Mul(p, p)", {"n": i64(2, 3), "v": np.float32(-1.5)}),
+    Case(
+        "plain/floor_of_all",
+        "float[1,3,7] x",
+        "m = ReduceMax<keepdims=0>(x) f = Sub(m, range) y = Max(x, f)",
+        {"range": np.float32(0.5)},
+    ),
+    Case(
+        "plain/shuffled_input",
+        "float[1,12,7,9] x",
+        "r = Reshape(x, s) t = Transpose<perm=[0,1,4,2,5,3]>(r) y = Reshape(t, u)",
+        {"s": i64(1, 3, 2, 2, 7, 9), "u": i64(1, 3, 14, 18)},
+    ),
+    Case(
+        "plain/six_axes",
+        "float[2,3,4,5,6,7] x",
+        "e = Exp(x) y = Transpose<perm=[5,3,1,4,2,0]>(e)",
+    ),
+    Case(
+        "plain/masked_rows",
+        "float[1,2,5,7] s",
+        "m = Add(s, mask) p = Softmax<axis=-1>(m) n = IsNaN(p) z = Where(n, zero, p) y = MatMul(z, v)",
+        {
+            "mask": np.where(np.arange(5)[:, None] == 2, -np.inf, np.zeros((5, 7))).astype(np.float32),
+            "zero": np.float32(0),
+            "v": (1, 2, 7, 3),
+        },
+    ),
+]
+
+CASES = LOOK_UP + REPEAT + AXES + FOLDED + FOR_GPU

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operator cases without pytest: fast, and what fails gathered by reason. For work on a family of operators.
 
-    python -m tests.oracle.run_cases [FILTER...] [--jobs 2] [--rows]
+    python -m tests.oracle.run_cases [FILTER...] [--jobs 2] [--option=--for=gpu] [--rows]
 
 A filter is part of a case's name ("conv/", "softmax/4d"). `--rows` prints rows for refused.tsv; each needs its
 reason written by a person: a refusal is right only where LiteRT's builtins cannot express the case.
@@ -22,12 +22,12 @@ from tests.support.litert import Litert
 _litert = None
 
 
-def run(index):
+def run(index, options):
     global _litert
     if _litert is None:
         _litert = Litert(time_limit=60)
     with tempfile.TemporaryDirectory(prefix="lowtide-case-") as folder:
-        verdict = judge_case(CASES[index], pathlib.Path(folder), _litert, quiet=True)
+        verdict = judge_case(CASES[index], pathlib.Path(folder), _litert, quiet=True, options=options)
         return verdict.status, verdict.reason.replace(folder + "/", "")
 
 
@@ -35,12 +35,16 @@ def main():
     parser = argparse.ArgumentParser(description="Run operator cases.")
     parser.add_argument("filter", nargs="*")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--option", action="append", default=[], help="passed on to lowtide convert, as --option=--x=y")
     parser.add_argument("--rows", action="store_true", help="print rows for refused.tsv")
     args = parser.parse_args()
     converter.program()
     chosen = [i for i, case in enumerate(CASES) if not args.filter or any(text in case.name for text in args.filter)]
     with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
-        results = {CASES[i].name: result for i, result in zip(chosen, pool.map(run, chosen, chunksize=8), strict=True)}
+        results = {
+            CASES[i].name: result
+            for i, result in zip(chosen, pool.map(run, chosen, [args.option] * len(chosen), chunksize=8), strict=True)
+        }
     counts = collections.Counter(status for status, _ in results.values())
     groups = collections.defaultdict(list)  # equal outcomes with equal reasons, such as one bug that hits a family
     failed = 0

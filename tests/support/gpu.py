@@ -120,11 +120,12 @@ def _run(asked):
     if inputs is None:
         return None
     key = "serving_default"
-    fed = {name: model.create_input_buffer_by_name(key, name) for name in model.get_input_tensor_details(key)}
+    wanted = model.get_input_tensor_details(key)
+    fed = {name: model.create_input_buffer_by_name(key, name) for name in wanted}
     details = model.get_output_tensor_details(key)
     got = {name: model.create_output_buffer_by_name(key, name) for name in details}
     for name, buffer in fed.items():
-        buffer.write(np.ascontiguousarray(inputs[name]))
+        buffer.write(np.ascontiguousarray(inputs[name], np.dtype(wanted[name]["dtype"])))
     model.run_by_name(key, fed, got)
     return {
         name: got[name].read(int(np.prod(of["shape"])), np.dtype(of["dtype"])).reshape(of["shape"])

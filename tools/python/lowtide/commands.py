@@ -168,6 +168,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "labels": lambda name, value: [_path(name, value)],
         "signature": lambda name, value: [_text(name, value)],
         "layout": lambda name, value: _layouts(value),
+        "for": lambda name, value: [_text(name, value)],
         "threads": lambda name, value: [_number(name, value)],
         "weights": lambda name, value: [_text(name, value)],
         "weights_include": _texts,
@@ -202,7 +203,8 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "to": _texts,
     }
     out: list[str] = []
-    for name, value in given.items():
+    for keyword, value in given.items():
+        name = keyword.rstrip("_")  # for_ and from_ are words of Python
         option = "--" + name.replace("_", "-")
         if value is None:
             continue
@@ -380,6 +382,7 @@ def convert(
     metadata: bool = False,
     signature: str | None = None,
     layout: Mapping[str, str] | None = None,
+    for_: str | None = None,
     threads: int | None = None,
     weights: str | None = None,
     weights_include: str | Sequence[str] | None = None,
@@ -442,6 +445,8 @@ def convert(
         Name of the signature.
     layout : mapping of str to str, optional
         "nhwc" or "nchw" for an input or output.
+    for_ : str, optional
+        "gpu": operators are also written in forms that a GPU delegate takes and that cost a processor something.
     threads : int, optional
         Threads that write weights.
     weights : str, optional
@@ -556,6 +561,7 @@ def merge(
     const: Mapping[str, float | Sequence[float] | PathLike] | None = None,
     outputs: str | Sequence[str] | None = None,
     layout: Mapping[str, str] | None = None,
+    for_: str | None = None,
     threads: int | None = None,
     weights: str | None = None,
     weights_include: str | Sequence[str] | None = None,
@@ -655,6 +661,7 @@ def check(
     metadata: bool = False,
     signature: str | None = None,
     layout: Mapping[str, str] | None = None,
+    for_: str | None = None,
     threads: int | None = None,
     weights: str | None = None,
     weights_include: str | Sequence[str] | None = None,
