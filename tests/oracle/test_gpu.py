@@ -51,7 +51,8 @@ def case_on_gpu(name, tmp_path, options):
     case = next(case for case in CASES if case.name == name)
     model = case.model()
     onnx.save(model, tmp_path / "model.onnx")
-    judge_on_gpu(tmp_path / "model.onnx", tmp_path, random_inputs(model, case.shapes, case.ranges), options)
+    arrays = case.feeds or random_inputs(model, case.shapes, case.ranges)
+    judge_on_gpu(tmp_path / "model.onnx", tmp_path, arrays, options)
 
 
 @pytest.mark.parametrize("name", WHOLE)
