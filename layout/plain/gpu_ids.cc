@@ -18,7 +18,7 @@ using core::Kind;
 using core::Op;
 using core::ValueId;
 
-bool fits(Graph& graph, ValueId id) {
+bool fits_i32(Graph& graph, ValueId id) {
   if (!graph.at(id).is_constant()) return false;
   const auto elements = graph.ints(id);
   return elements &&
@@ -74,7 +74,7 @@ class Ids {
  private:
   static bool is_carried(Kind kind) { return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2; }
 
-  bool is_id(ValueId id) const { return id != core::kAbsent && (ids_.contains(id) || fits(graph_, id)); }
+  bool is_id(ValueId id) const { return id != core::kAbsent && (ids_.contains(id) || fits_i32(graph_, id)); }
 
   // Operands of 64 bits are ids too; shapes and conditions have other types.
   bool operands_are_ids(const Op& op) const {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ids and masks of 64 bits become i32 (--for gpu).
 #pragma once
 
 #include <string>

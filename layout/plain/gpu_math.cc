@@ -12,7 +12,7 @@ namespace {
 
 using core::Shape;
 
-constexpr int kLast[] = {-1};
+constexpr int kOverChannels[] = {-1};
 
 // x - max - log(sum(exp(x - max))) over the last axis: LiteRT's kernel and ONNX Runtime compute the same.
 bool expand_log_softmax(Rewriter& rewriter, OpId id) {
@@ -21,8 +21,8 @@ bool expand_log_softmax(Rewriter& rewriter, OpId id) {
   if (!is_float(rewriter, op.inputs[0])) return false;
   b.origin = op.origin;
   const Val x{op.inputs[0]};
-  const Val shifted = b.sub(x, b.reduce_max(x, kLast, true));
-  replace_result(rewriter, op.outputs[0], b.sub(shifted, b.log(b.sum(b.exp(shifted), kLast, true))));
+  const Val shifted = b.sub(x, b.reduce_max(x, kOverChannels, true));
+  replace_result(rewriter, op.outputs[0], b.sub(shifted, b.log(b.sum(b.exp(shifted), kOverChannels, true))));
   return true;
 }
 

@@ -18,7 +18,7 @@ using core::Dim;
 using core::Perm;
 using core::Shape;
 
-constexpr size_t kBlocks = 4, kMostAxes = 6;  // six axes have 720 orders
+constexpr size_t kBlocks = 4, kMostMovedAxes = 6;  // six axes have 720 orders
 
 // One TRANSPOSE: the lengths of the blocks, and their order behind it.
 struct BlockMove {
@@ -92,7 +92,7 @@ bool transpose_in_steps(Rewriter& rewriter, OpId id) {
   for (int64_t axis : *perm)
     if (place[static_cast<size_t>(axis)] >= 0) wanted.push_back(place[static_cast<size_t>(axis)]);
   const Shape result = rewriter.value(op.outputs[0]).shape;
-  if (wanted.size() <= kBlocks || wanted.size() > kMostAxes || !can_reshape_to(full)) return false;
+  if (wanted.size() <= kBlocks || wanted.size() > kMostMovedAxes || !can_reshape_to(full)) return false;
   rewriter.b.origin = op.origin;
   Val x{op.inputs[0]};
   Perm axes(wanted.size());
