@@ -39,10 +39,10 @@ TEST_F(ScaleRules, AConstantMinusAValueIsNotAnOffset) {
 TEST_F(ScaleRules, OtherAxesAndLargerShapesStay) {
   Val c = conv(input({1, 5, 7, 4}), 3);
   const Kinds stays{{Kind::kConv2d, 1}, {Kind::kMul, 1}};
-  EXPECT_EQ(fused(b.mul(c, ones({7, 1}))), stays);
-  EXPECT_EQ(fused(b.mul(c, ones({7, 3}))), stays);
-  EXPECT_EQ(fused(b.mul(c, ones({2, 1, 1, 3}))), stays);
-  EXPECT_EQ(fused(b.mul(conv(input({1, 5, 7, 4}), 1), ones({6}))), stays);
+  EXPECT_EQ(fused(b.mul(c, counted({7, 1}))), stays);
+  EXPECT_EQ(fused(b.mul(c, counted({7, 3}))), stays);
+  EXPECT_EQ(fused(b.mul(c, counted({2, 1, 1, 3}))), stays);
+  EXPECT_EQ(fused(b.mul(conv(input({1, 5, 7, 4}), 1), counted({6}))), stays);
 }
 
 TEST_F(ScaleRules, AnActivationInBetweenPreventsFolding) {

@@ -22,12 +22,12 @@ struct Calibrating : BuiltGraph {
     const Val x{graph.add_value(DType::kFloat32, std::move(shape), name)};
     graph.inputs.push_back(x.id);
     graph.input_names.push_back(name);
-    calibrated.tensors[name] = {interval, {}};
+    calibrated.tensors[name].interval = interval;
     return x;
   }
   Val named(Val x, const std::string& name, Interval interval) {
     graph.at(x.id).name = name;
-    calibrated.tensors[name] = {interval, {}};
+    calibrated.tensors[name].interval = interval;
     return x;
   }
   Val weights(core::Shape shape, std::vector<float> elements) {
