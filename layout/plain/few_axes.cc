@@ -24,6 +24,7 @@ using core::Role;
 using core::Shape;
 
 constexpr int kFewAxes = 4;
+constexpr int kMostReshaped = 8;  // RESHAPE takes no more axes; legalise() knows what to do with them
 
 int highest_rank(const core::Graph& graph, const Op& op) {
   const core::Builtin& row = core::builtin(op.kind);
@@ -191,7 +192,8 @@ bool fewer_axes(Rewriter& rewriter, OpId id) {
   core::Graph& graph = rewriter.graph;
   const Op old = rewriter.op(id);
   if (old.kind == Kind::kReshape || !core::kernel_limits(old.kind)) return false;
-  if (highest_rank(graph, old) <= kFewAxes || has_scales_per_axis(graph, old)) return false;
+  const int rank = highest_rank(graph, old);
+  if (rank <= kFewAxes || rank > kMostReshaped || has_scales_per_axis(graph, old)) return false;
   for (ValueId value : old.inputs)
     if (value != kAbsent && !can_reshape_to(graph.at(value).shape)) return false;
   for (ValueId value : old.outputs)

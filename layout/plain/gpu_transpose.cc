@@ -19,6 +19,7 @@ using core::Perm;
 using core::Shape;
 
 constexpr size_t kBlocks = 4, kMostMovedAxes = 6;  // six axes have 720 orders
+constexpr size_t kMostReshapedAxes = 8;            // of RESHAPE
 
 // One TRANSPOSE: the lengths of the blocks, and their order behind it.
 struct BlockMove {
@@ -80,7 +81,8 @@ bool transpose_in_steps(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   auto perm = rewriter.graph.ints(op.inputs[1]);
   const Shape full = rewriter.value(op.inputs[0]).shape;
-  if (!perm || full.size() <= kBlocks || rewriter.value(op.outputs[0]).quantization) return false;
+  if (!perm || full.size() <= kBlocks || full.size() > kMostReshapedAxes || rewriter.value(op.outputs[0]).quantization)
+    return false;
   std::vector<int> place(full.size(), -1);  // of an axis among those that are longer than 1
   Shape extents;
   for (size_t axis = 0; axis < full.size(); ++axis) {

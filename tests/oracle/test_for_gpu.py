@@ -30,6 +30,12 @@ def test_same_numbers(case, tmp_path, litert):
     assert verdict.passed, str(verdict)
 
 
+@pytest.mark.parametrize("name", ["rank/add_of_nine", "rank/transpose_of_nine", "rank/where_of_nine"])
+def test_nothing_is_refused_for_it(name, tmp_path, litert):
+    verdict = judge_case(next(case for case in CASES if case.name == name), tmp_path, litert, options=["--for=gpu"])
+    assert verdict.passed, str(verdict)
+
+
 @pytest.mark.parametrize("name", GONE)
 def test_operators(name, tmp_path):
     onnx.save(next(case for case in FOR_GPU if case.name == name).model(), tmp_path / "m.onnx")

@@ -104,8 +104,8 @@ def test_the_way_back(model, tmp_path):
     assert done.report["nodes"] == len(back.graph.node) and done.report["operators"] == 1 and seen
     assert done.report["payload_bytes"] >= 48  # twelve floats; so few stay in the file
     assert lowtide.convert(tmp_path / "m.tflite").output == tmp_path / "m.onnx"
-    with pytest.raises(lowtide.Usage, match="--custom-ops is for ONNX models"):
-        lowtide.convert(tmp_path / "m.tflite", tmp_path / "other.onnx", custom_ops="allow")
+    with pytest.raises(lowtide.Usage, match="--custom-ops-map is for ONNX models"):
+        lowtide.convert(tmp_path / "m.tflite", tmp_path / "other.onnx", custom_ops_map=tmp_path / "map.json")
 
 
 def test_extract_and_partition(model, tmp_path):
