@@ -174,6 +174,95 @@ def sequence():
     )
 
 
+def built():
+    """A sequence of two convolutions' results, of which one is taken at run time."""
+    return Mixed(
+        [
+            node("Conv", "x,w", "a"),
+            node("Conv", "x,u", "b"),
+            node("SequenceConstruct", "a,b", "both"),
+            node("SequenceAt", "both,which", "c"),
+            node("Conv", "c,v", "d"),
+            node("Relu", "d", "y"),
+        ],
+        [typed("x", [2, 3, 7, 9]), typed("which", [], INT64)],
+        [typed("y", [2, 5, 5, 6])],
+        {"x": numbers(2, 3, 7, 9), "which": np.array(1)},
+        [weight("w", 6, 3, 3, 2), weight("u", 6, 3, 3, 2), weight("v", 5, 6, 1, 3)],
+        ("--prefer", "fewest", "--value", "c=f32[2,6,5,8]"),
+    )
+
+
+def glued():
+    """Channels are divided as an input says, and put beside each other; a copy of the parts loses one, at run time too."""
+    return Mixed(
+        [
+            node("Conv", "x,w", "a"),
+            node("SplitToSequence", "a,parts", "many", axis=1),
+            node("SequenceErase", "many,which", "fewer"),
+            node("ConcatFromSequence", "many", "b", axis=1),
+            node("ConcatFromSequence", "fewer", "c", axis=1),
+            node("Conv", "b,v", "d"),
+            node("Conv", "c,u", "e"),
+            node("Add", "d,e", "y"),
+        ],
+        [typed("x", [2, 3, 7, 9]), typed("parts", [3], INT64), typed("which", [], INT64)],
+        [typed("y", [2, 5, 5, 8])],
+        {"x": numbers(2, 3, 7, 9), "parts": np.array([1, 2, 3]), "which": np.array(1)},
+        [weight("w", 6, 3, 3, 2), weight("v", 5, 6, 1, 1), weight("u", 5, 4, 1, 1)],
+        ("--prefer", "fewest", "--value", "b=f32[2,6,5,8]", "--value", "c=f32[2,4,5,8]"),
+    )
+
+
+def eights():
+    """A block of f8 between two convolutions: no kernel of TFLite has the type, and it does not pass between pieces."""
+    zero = helper.make_tensor("zero", TensorProto.FLOAT8E4M3FN, [], [0.0])
+    return Mixed(
+        [
+            node("Conv", "x,w", "a"),
+            node("Sigmoid", "a", "b"),
+            node("QuantizeLinear", "b,scale,zero", "q"),
+            node("DequantizeLinear", "q,scale,zero", "c"),
+            node("Conv", "c,v", "d"),
+            node("MaxPool", "d", "e", kernel_shape=[2, 3]),
+            node("Relu", "e", "y"),
+        ],
+        [typed("x", [2, 3, 7, 9])],
+        [typed("y", [2, 5, 4, 4])],
+        {"x": numbers(2, 3, 7, 9)},
+        [weight("w", 4, 3, 3, 2), weight("v", 5, 4, 1, 3), numpy_helper.from_array(np.float32(0.02), "scale"), zero],
+        ("--prefer", "fewest", "--value", "c=f32[2,4,5,8]"),
+        opset=19,
+    )
+
+
+def answers():
+    """A network whose classes are looked up as strings."""
+    return Mixed(
+        [
+            node("Conv", "x,w", "a"),
+            node("GlobalAveragePool", "a", "b"),
+            node("Flatten", "b", "scores"),
+            node("ArgMax", "scores", "best", axis=1, keepdims=0),
+            node(
+                "LabelEncoder",
+                "best",
+                "y",
+                domain="ai.onnx.ml",
+                keys_int64s=[0, 1, 3],
+                values_strings=["ebb", "flood", "slack"],
+                default_string="unknown",
+            ),
+        ],
+        [typed("x", [5, 3, 7, 9])],
+        [typed("y", [5], STRING), typed("scores", [5, 4])],
+        {"x": numbers(5, 3, 7, 9)},
+        [weight("w", 4, 3, 3, 2)],
+        ("--prefer", "fewest"),
+        "to",
+    )
+
+
 def branches():
     """An If whose bodies use a value, a weight and, one body deeper, another value of the main graph; Det is refused."""
     inner = helper.make_graph([node("Mul", "h,k", "deep")], "inner", [], [typed("deep", [5])])
@@ -276,5 +365,19 @@ def quantized():
 
 MIXED = {
     make.__name__: make
-    for make in (convolutions, trees, words, inverse, sequence, branches, borders, halves, quantized)
+    for make in (
+        convolutions,
+        trees,
+        words,
+        answers,
+        inverse,
+        sequence,
+        built,
+        glued,
+        eights,
+        branches,
+        borders,
+        halves,
+        quantized,
+    )
 }

@@ -15,6 +15,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.options import CpuOptions, Options
+from onnx import helper
 
 import lowtide
 from lowtide import litert_session, memory, tflite_header, weight_cache
@@ -137,6 +138,27 @@ def test_dynamic_shapes(tmp_path):
             for rows in (1, 7, 300, 2):
                 x = RNG.random((rows, 48), dtype=np.float32)
                 np.testing.assert_allclose(runner.run({"x": x})["y"], np.maximum(x @ A, 0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernels", ["xnnpack", "builtin", "reference"])
+def test_extents_that_a_kernel_refuses_at_one(kernels, tmp_path):
+    """An axis of 1, which stands in the file for one that is not fixed, has nothing to reflect: planned with the first run."""
+    path = models.save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Pad", ["x", "by"], ["y"], mode="reflect")],
+        [models.value("x", "float32", ["rows", 5])],
+        [models.value("y", "float32", None)],
+        {"by": np.array([2, 0, 3, 1])},
+    )
+    given = np.arange(20, dtype=np.float32).reshape(4, 5)
+    with lowtide.Runner(models.converted(path), kernels=kernels) as runner:
+        for rows in (4, 1, 4):
+            if rows == 1:
+                with pytest.raises(lowtide.Unsupported, match="LiteRT cannot run the model.*addings"):
+                    runner.run({"x": given[:1]})
+                continue
+            expected = np.pad(given, ((2, 3), (0, 1)), mode="reflect")
+            np.testing.assert_array_equal(runner.run({"x": given})["y"], expected)
 
 
 @pytest.mark.parametrize(

@@ -73,18 +73,30 @@ class _Interpreted:
 
     def __init__(self, module: Any, path: str, signature: Signature, kernels: str, threads: int, keep: bool) -> None:
         resolver = {"xnnpack": "BUILTIN", "builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # keeping all tensors is meant
-            self._model = module.Interpreter(
-                model_path=path,
-                num_threads=threads,
-                experimental_preserve_all_tensors=keep,
-                experimental_op_resolver_type=getattr(module.OpResolverType, resolver[kernels]),
-            )
+
+        def make() -> Any:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # keeping all tensors is meant
+                return module.Interpreter(
+                    model_path=path,
+                    num_threads=threads,
+                    experimental_preserve_all_tensors=keep,
+                    experimental_op_resolver_type=getattr(module.OpResolverType, resolver[kernels]),
+                )
+
+        self._model = make()
         self._signature = signature
         self._shapes: dict[int, tuple[int, ...]] = {}
+        self._is_planned = False
         if signature.subgraph == 0:
-            self._model.allocate_tensors()
+            try:
+                self._model.allocate_tensors()
+                self._is_planned = True
+            except RuntimeError:
+                # Extents that are not fixed are 1 in the file, which some kernels refuse: the first run has the true ones.
+                if all(isinstance(extent, int) for _, tensor in signature.inputs for extent in tensor.shape):
+                    raise
+                self._model = make()
             for _, tensor in signature.inputs:
                 self._shapes[tensor.index] = self._shape(tensor.index)
 
@@ -97,14 +109,14 @@ class _Interpreted:
             runner = self._model.get_signature_runner(self._signature.key)
             every = runner(**{name: _handed_over(array) for name, array in inputs.items()})
             return {name: _taken(every[name], dtype) for name, (_, dtype) in outputs.items()}
-        resized = False
         for name, tensor in self._signature.inputs:
             if self._shapes[tensor.index] != inputs[name].shape:
                 self._model.resize_tensor_input(tensor.index, inputs[name].shape)
                 self._shapes[tensor.index] = inputs[name].shape
-                resized = True
-        if resized:
+                self._is_planned = False
+        if not self._is_planned:
             self._model.allocate_tensors()
+            self._is_planned = True
         for name, tensor in self._signature.inputs:
             self._model.set_tensor(tensor.index, _handed_over(inputs[name]))
         self._model.invoke()
