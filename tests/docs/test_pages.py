@@ -16,7 +16,7 @@ import pytest
 from tests.support import converter
 
 ROOT = converter.ROOT
-OWN_TEST = {"python.md", "quantization.md"}
+OWN_TEST = {"partition.md", "python.md", "quantization.md"}
 PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if page.name not in OWN_TEST]
 
 
@@ -63,7 +63,12 @@ def test_the_readme_has_a_tour():
 
 
 def test_links_lead_somewhere():
-    for page in [*PAGES, ROOT / "docs/python.md", ROOT / "CONTRIBUTING.md", ROOT / "tests/README.md"]:
+    for page in [
+        *PAGES,
+        *(ROOT / "docs" / name for name in sorted(OWN_TEST)),
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "tests/README.md",
+    ]:
         for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
             if "://" not in link:
                 assert (pathlib.Path(page).parent / link).exists(), f"{page.name}: {link}"

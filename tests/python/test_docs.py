@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command and every snippet of the pages on the package runs, in the order of the page."""
+"""Every command and every snippet of the pages on the package and its commands runs, in the order of the page."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import converter
 
-PAGES = ["python", "quantization"]
+PAGES = ["python", "quantization", "partition"]
 
 
 def blocks(page):

@@ -2,7 +2,8 @@
 """Lowtide: converts ONNX models to TFLite in little memory, and runs both.
 
 `convert`, `merge`, `partition`, `extract`, `inspect` and `check` call the program `lowtide`, which the package carries. `Runner` runs a model in LiteRT
-or ONNX Runtime; `verify` compares a .tflite file with its ONNX model; `calibrate` finds the ranges of tensors. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
+or ONNX Runtime; `verify` compares a .tflite file with its ONNX model; `calibrate` finds the ranges of tensors, `calibrate_pieces`
+those of a divided model. Errors are `Error`, with one subclass a kind. docs/python.md is the guide.
 
 Calling the program needs nothing but Python's own library: numpy is imported with the first use of what runs models.
 """
@@ -36,6 +37,7 @@ from .program import examine, find_program
 
 if TYPE_CHECKING:
     from .calibration import Calibration, calibrate
+    from .pieces_calibration import PiecesCalibration, calibrate_pieces
     from .port import Port
     from .runner import Runner
     from .verification import Verification, verify
@@ -54,6 +56,7 @@ __all__ = [
     "NoSpace",
     "NotFound",
     "Partition",
+    "PiecesCalibration",
     "Port",
     "ProgramMissing",
     "Progress",
@@ -65,6 +68,7 @@ __all__ = [
     "Usage",
     "Verification",
     "calibrate",
+    "calibrate_pieces",
     "check",
     "convert",
     "convert_async",
@@ -80,10 +84,12 @@ __all__ = [
 # What needs numpy: name -> module.
 _WITH_NUMPY = {
     "Calibration": "calibration",
+    "PiecesCalibration": "pieces_calibration",
     "Port": "port",
     "Runner": "runner",
     "Verification": "verification",
     "calibrate": "calibration",
+    "calibrate_pieces": "pieces_calibration",
     "verify": "verification",
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lowtide calibrate MODEL.onnx: finds the ranges of tensors, for the conversion to int8."""
+"""lowtide calibrate MODEL.onnx|DIR: finds the ranges of tensors, for the conversion to int8."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from . import memory
 from .calibration import Calibration, calibrate
 from .choice import SETTINGS
 from .errors import Usage
 from .onnx_session import LEVELS
+from .pieces_calibration import PiecesCalibration, calibrate_pieces, ranges_name
 from .run_command import begin_log, end_of_output
 
 _SHOWN = 10
@@ -28,18 +29,28 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     out = _Parser(
         prog="lowtide calibrate",
-        description="Run samples through an ONNX model and write the range of every tensor",
+        description="Run samples through an ONNX model, or through a folder of lowtide partition, and write the range of every tensor",
         epilog="example: lowtide calibrate model.onnx --samples photographs/ -o ranges.json",
         allow_abbrev=False,
     )
-    out.add_argument("model", metavar="MODEL.onnx", help="the ONNX model")
+    out.add_argument("model", metavar="MODEL.onnx|DIR", help="the ONNX model, or a folder of its pieces")
     out.add_argument(
         "--samples",
         metavar="DIR|FILE.npz",
         required=True,
         help="a folder with one sample in each .npz file, or one file with samples along a first axis",
     )
-    out.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: MODEL.ranges.json)")
+    out.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the file to write (default: MODEL.ranges.json); of a folder, the folder for a file for each piece (default: DIR.ranges)",
+    )
+    out.add_argument(
+        "--of",
+        metavar="MODEL.onnx",
+        help="of a folder: write one file, for this model, which the folder has the pieces of",
+    )
     out.add_argument(
         "--max-rss", metavar="SIZE", help="memory that model and tensors may take; K, M, G are powers of 1024"
     )
@@ -89,35 +100,68 @@ def _print_choice(found: Calibration) -> None:
         )
 
 
+def _output(arguments: argparse.Namespace) -> str:
+    if arguments.output is not None:
+        return str(arguments.output)
+    if arguments.of is None and os.path.isdir(arguments.model):
+        return os.path.normpath(str(arguments.model)) + ".ranges"
+    named = str(arguments.model if arguments.of is None else arguments.of)
+    stem, extension = os.path.splitext(named)
+    return (stem if extension == ".onnx" else named) + ".ranges.json"
+
+
+def _print(output: str, found: Calibration, every: bool) -> None:
+    print(
+        f"{output}: {len(found.content['tensors'])} tensors, {found.samples} "
+        f"sample{'s' if found.samples > 1 else ''}, {found.runs} run{'s' if found.runs > 1 else ''} of each, "
+        f"peak RSS {memory.in_mib(memory.resident()[2])}"
+    )
+    _print_choice(found)
+    _print_unseen(found.unseen, every)
+
+
+def _print_unseen(unseen: Sequence[str], every: bool) -> None:
+    if unseen:
+        shown = unseen if every else unseen[:_SHOWN]
+        more = f" and {len(unseen) - len(shown)} more" if len(unseen) > len(shown) else ""
+        print(f"note: no finite value in any sample: {', '.join(map(repr, shown))}{more}")
+
+
 def main(argv: Sequence[str]) -> int:
     """``lowtide calibrate``; errors are raised."""
     arguments = parser().parse_args(argv)
     begin_log(arguments.verbose)
-    output = arguments.output
-    if output is None:
-        stem, extension = os.path.splitext(arguments.model)
-        output = (stem if extension == ".onnx" else arguments.model) + ".ranges.json"
-    found = calibrate(
-        arguments.model,
-        output,
-        samples=arguments.samples,
-        max_rss=arguments.max_rss,
-        threads=arguments.threads,
-        optimization=arguments.optimization,
-        choose=arguments.choose,
-        correct_layers=arguments.correct_layers,
-        choice_progress=None if arguments.quiet else _Progress(),
-    )
-    if not arguments.quiet:
-        print(
-            f"{output}: {len(found.content['tensors'])} tensors, {found.samples} "
-            f"sample{'s' if found.samples > 1 else ''}, {found.runs} run{'s' if found.runs > 1 else ''} of each, "
-            f"peak RSS {memory.in_mib(memory.resident()[2])}"
-        )
-        _print_choice(found)
-        if found.unseen:
-            shown = found.unseen if arguments.verbose else found.unseen[:_SHOWN]
-            more = f" and {len(found.unseen) - len(shown)} more" if len(found.unseen) > len(shown) else ""
-            print(f"note: no finite value in any sample: {', '.join(map(repr, shown))}{more}")
+    output = _output(arguments)
+    how: dict[str, Any] = {
+        "samples": arguments.samples,
+        "max_rss": arguments.max_rss,
+        "threads": arguments.threads,
+        "optimization": arguments.optimization,
+        "choose": arguments.choose,
+        "correct_layers": arguments.correct_layers,
+        "choice_progress": None if arguments.quiet else _Progress(),
+    }
+    if os.path.isdir(arguments.model):
+        pieces = calibrate_pieces(arguments.model, output, model=arguments.of, **how)
+        if not arguments.quiet:
+            _print_pieces(output, pieces, arguments.verbose)
+    elif arguments.of is not None:
+        raise Usage("--of is for folders of pieces")
+    else:
+        found = calibrate(arguments.model, output, **how)
+        if not arguments.quiet:
+            _print(output, found, arguments.verbose)
     end_of_output()
     return 0
+
+
+def _print_pieces(output: str, found: PiecesCalibration, every: bool) -> None:
+    if found.content is None:
+        for name, of in found.pieces.items():
+            _print(os.path.join(output, ranges_name(name)), of, every)
+        return
+    print(
+        f"{output}: {len(found.content['tensors'])} tensors, {found.samples} sample{'s' if found.samples > 1 else ''}, "
+        f"{len(found.pieces)} pieces, peak RSS {memory.in_mib(memory.resident()[2])}"
+    )
+    _print_unseen(found.content["unseen"], every)

@@ -18,7 +18,7 @@ from .onnx_graph import Graph, graph_hash, read_graph
 from .port import Array, Port
 from .ranges import FORMAT, VERSION, TensorRange, write_ranges
 from .runner import Runner
-from .samples import AnySamples, GivenSamples, Sample, Samples
+from .samples import AnySamples, GivenSamples, Sample, Samples, StoredSamples
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -189,7 +189,7 @@ def calibrate(
     model: PathLike,
     output: PathLike | None = None,
     *,
-    samples: PathLike | Sequence[Mapping[str, Array]],
+    samples: PathLike | Sequence[Mapping[str, Array]] | StoredSamples,
     max_rss: int | str | None = None,
     threads: int | None = None,
     optimization: str | None = None,
@@ -243,6 +243,8 @@ def calibrate(
     path = os.fspath(model)
     if not isinstance(path, str):
         raise TypeError(f"model must be a str or os.PathLike of str, not {type(model).__name__}")
+    if os.path.isdir(path):
+        raise Usage(f"{path}: is a folder; calibrate_pieces is for those of lowtide partition", file=path)
     if choose not in (None, "none", *choice.TYPES):
         raise Usage(f"choose must be one of none, {', '.join(choice.TYPES)}, not {choose!r}")
     if correct_layers and choose == "none":
@@ -255,6 +257,8 @@ def calibrate(
         given: AnySamples
         if isinstance(samples, (str, os.PathLike)):
             given = Samples(samples, runner.inputs)
+        elif isinstance(samples, StoredSamples):
+            given = samples
         else:
             given = GivenSamples(list(samples), runner.inputs)
         if given.count == 0:

@@ -70,6 +70,7 @@ class Piece:
     """A model of the folder, with the names of the values that it takes and makes."""
 
     runtime: str
+    in_target: bool
     file: File
     data: tuple[File, ...]
     nodes: int
@@ -213,6 +214,7 @@ class _Reader:
             raise self.fail(f"{what} is for {of['runtime']}, and its file is {file.name!r}")
         return Piece(
             of["runtime"],
+            of["in_target"],
             file,
             tuple(data),
             self.number(f"the nodes of {what}", of["nodes"]),

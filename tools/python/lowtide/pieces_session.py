@@ -93,6 +93,13 @@ class PiecesSession:
     def tensors(self) -> Sequence[str]:
         return [name for name in self._manifest.values if name not in self._manifest.outputs]
 
+    def inner_ports(self, names: Sequence[str]) -> dict[str, Port]:
+        """Element types and shapes of values between pieces, as the manifest has them."""
+        values = self._manifest.values
+        return {
+            name: Port(name, values[name].dtype, values[name].shape or ("...",)) for name in names if name in values
+        }
+
     @property
     def choice(self) -> str:
         runtimes = [piece.runtime for piece in self._manifest.pieces]

@@ -200,14 +200,14 @@ class Runner:
             return results
 
     def inner_ports(self, names: Iterable[str]) -> dict[str, Port]:
-        """Element types and shapes of inner tensors, found without a run (.onnx only).
+        """Element types and shapes of inner tensors, found without a run (.onnx files and folders of pieces).
 
         Tensors that are no arrays, such as sequences, are left out. Extents that are not known before a run are names
         or None.
         """
         with self._lock:
             session = self._open()
-            if not isinstance(session, OnnxSession):
+            if not isinstance(session, (OnnxSession, PiecesSession)):
                 raise Usage("a .tflite file has the shapes of its tensors: see lowtide.inspect")
             return session.inner_ports(list(names))
 

@@ -17,7 +17,7 @@ from typing import IO, Any, Union
 
 import numpy as np
 
-from .errors import Malformed, NotFound, Usage
+from .errors import Io, Malformed, NotFound, Usage
 from .port import Array, Port, checked_inputs
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -255,4 +255,45 @@ class GivenSamples:
         return iter(self._arrays)
 
 
-AnySamples = Union[Samples, RandomSamples, GivenSamples]
+class StoredSamples:
+    """Samples that a run of something else makes, on disk: memory does not grow with their number.
+
+    Parameters
+    ----------
+    folder : str
+        A folder of temporaries, which is made.
+    names : sequence of str
+        The inputs that each sample has.
+    """
+
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        self._folder, self.names, self.count = folder, names, 0
+        os.mkdir(folder)
+
+    def _path(self, i: int) -> str:
+        return os.path.join(self._folder, f"{i}.npz")
+
+    def add(self, values: Mapping[str, Array]) -> None:
+        """The next sample; `values` may have more than its inputs.
+
+        Raises
+        ------
+        Io
+            If it cannot be written.
+        """
+        # By number: names of tensors are no names of files. Strings as numpy's own: Python's objects are not stored.
+        arrays = [values[name].astype(str) if values[name].dtype.kind == "O" else values[name] for name in self.names]
+        path = self._path(self.count)
+        try:
+            np.savez(path, *arrays)
+        except OSError as error:
+            raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+        self.count += 1
+
+    def __iter__(self) -> Iterator[Sample]:
+        for i in range(self.count):
+            with np.load(self._path(i), allow_pickle=False) as file:
+                yield {name: file[f"arr_{j}"] for j, name in enumerate(self.names)}
+
+
+AnySamples = Union[Samples, RandomSamples, GivenSamples, StoredSamples]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""verify: a .tflite file against the ONNX model that it was made from, by the numbers of both runtimes."""
+"""verify: a .tflite file, or a divided model, against the ONNX model that it was made from, by the numbers of both runtimes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from .difference import Difference, Sum
 from .errors import Usage
 from .matching import Candidates, border_order, check_names, quantized, stored, unstored
 from .onnx_graph import Graph, read_graph
+from .pieces_verification import check_ports, compare, in_groups
 from .port import Array, Extent, Port, unknown_name
-from .runner import Runner
+from .runner import Runner, model_kind
 from .samples import AnySamples, GivenSamples, RandomSamples, Sample, Samples
 from .tflite_graph import TfliteGraph, Value
 from .tflite_header import Header, Signature, read_header
@@ -400,12 +401,15 @@ def verify(
     """Runs an ONNX model in ONNX Runtime and its .tflite file in LiteRT, and compares the numbers.
 
     The keywords are the long options of ``lowtide verify``. Inputs and outputs are matched by their names; the .tflite
-    file may have them in ONNX's order of axes or with channels last.
+    file may have them in ONNX's order of axes or with channels last. Folders of pieces, which `partition` makes, take
+    the place of either model: they run piece after piece.
 
     Parameters
     ----------
-    model, tflite : path
-        Both models.
+    model : path
+        The ONNX model, or its pieces.
+    tflite : path
+        The .tflite file, or a folder of pieces.
     inputs : path, mapping, or sequence of mappings, optional
         Samples: a folder or an .npz file (docs/quantization.md), or arrays by input name. Random numbers without it.
     random : int, optional
@@ -421,9 +425,9 @@ def verify(
     optimization : str, optional
         Of ONNX Runtime: "none", "basic", "extended" or "all". By default the highest whose memory fits.
     by_tensor : bool
-        Compare inner tensors as well.
+        Compare inner tensors as well; of a folder of pieces, the values that pass between them.
     by_op : bool
-        Compare each operator, given ONNX Runtime's values.
+        Compare each operator, given ONNX Runtime's values. Not for folders of pieces.
     rtol, atol, min_snr, max_steps, min_equal
         The attributes of `Tolerances`.
     max_rss : int or str, optional
@@ -446,19 +450,29 @@ def verify(
     names = (_path("model", model), _path("tflite", tflite))
     if by_tensor and by_op:
         raise Usage("by_tensor and by_op are two comparisons: give one")
+    kinds = (model_kind(names[0]), model_kind(names[1]))
+    _check_kinds(names, kinds, by_tensor=by_tensor, by_op=by_op, layout=layout)
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
+    tolerances = Tolerances(rtol, atol, min_snr, max_steps, min_equal)
+    if kinds[1] == "pieces":
+        third = None if limit is None else max(limit // 3, 1)
+        how: dict[str, Any] = {"max_rss": third, "threads": threads, "optimization": optimization}
+        with Runner(names[0], **how) as reference, Runner(names[1], **how, kernels=kernels) as tested:
+            check_ports(reference, tested, names[1])
+            samples = _chosen_samples(inputs, random, seed, shape, reference, names[0])
+            return _of_pieces(reference, tested, samples, tolerances, by_tensor, _LIMIT if third is None else third)
     header = read_header(names[1])
     if header.signatures[0].subgraph != 0:
         raise Usage(f"{names[1]}: its first signature is not of the main subgraph", file=names[1])
     half = None if limit is None else max(limit // 3, 1)
-    tolerances = Tolerances(rtol, atol, min_snr, max_steps, min_equal)
-    graph = read_graph(names[0])
     signature = header.signatures[0]
-    check_names(names[1], signature, graph)
     with (
         TfliteGraph(names[1]) as parts,
         Runner(names[0], max_rss=half, threads=threads, optimization=optimization) as reference,
     ):
+        is_whole = kinds[0] == "onnx"
+        graph = read_graph(names[0]) if is_whole else Graph([], list(reference.inputs), list(reference.outputs), {})
+        check_names(names[1], signature, graph)
         samples = _chosen_samples(inputs, random, seed, shape, reference, names[0])
         border = _Border(signature, parts, {} if layout is None else layout)
         with Runner(names[1], max_rss=half, threads=threads, kernels=kernels) as tested:
@@ -483,6 +497,57 @@ def verify(
         onnx = reference.choice
     first = next((of for of in (tensors if by_op else [*tensors, *outputs]) if of.problem), None)
     return Verification(first is None, samples.count, onnx, choice, outputs, tensors, uncompared, first)
+
+
+def _check_kinds(
+    names: tuple[str, str],
+    kinds: tuple[str, str],
+    *,
+    by_tensor: bool,
+    by_op: bool,
+    layout: Mapping[str, str] | None,
+) -> None:
+    if kinds[0] == "tflite":
+        raise Usage(f"{names[0]}: is a TFLite file; the ONNX model comes first", file=names[0])
+    if kinds[1] == "onnx":
+        raise Usage(f"{names[1]}: is neither a .tflite file nor a folder of pieces", file=names[1])
+    if by_op and "pieces" in kinds:
+        raise Usage(
+            "by_op is for a .tflite file and its ONNX model, not for folders of pieces; by_tensor compares the values between them"
+        )
+    if by_tensor and kinds == ("pieces", "tflite"):
+        raise Usage("by_tensor needs the ONNX model itself, not its pieces: they have other inner tensors")
+    if layout and kinds[1] == "pieces":
+        raise Usage("layout is for .tflite files: a folder of pieces has ONNX's order of axes")
+
+
+def _of_pieces(
+    reference: Runner, tested: Runner, samples: AnySamples, tolerances: Tolerances, by_tensor: bool, limit: int
+) -> Verification:
+    """A folder of pieces: its outputs, and with `by_tensor` the values that pass between pieces."""
+
+    def results(names: Sequence[str]) -> list[TensorResult]:
+        out = []
+        for name, (dtype, difference) in compare(reference, tested, names, samples).items():
+            problem = tolerances.judge(difference, dtype, False)
+            if dtype == "string" and difference.steps is not None and difference.steps.largest:
+                problem = f"{1 - difference.steps.equal:.4%} of the strings differ"
+            out.append(TensorResult(name, name, dtype, difference, problem))
+        return out
+
+    outputs = results(list(reference.outputs))
+    tensors: list[TensorResult] = []
+    uncompared = 0
+    if by_tensor:
+        known = set(reference.tensors)
+        seams = tested.inner_ports([name for name in tested.tensors if name in known])
+        uncompared = len(tested.tensors) - len(seams)
+        for group in in_groups(seams, limit) if seams else []:
+            tensors += results(group)
+    first = next((of for of in [*tensors, *outputs] if of.problem), None)
+    return Verification(
+        first is None, samples.count, reference.choice, tested.choice, outputs, tensors, uncompared, first
+    )
 
 
 def _inner(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lowtide verify MODEL.onnx MODEL.tflite: compares the numbers of both runtimes."""
+"""lowtide verify MODEL.onnx MODEL.tflite|DIR: compares the numbers of both runtimes."""
 
 from __future__ import annotations
 
@@ -29,12 +29,17 @@ def parser() -> argparse.ArgumentParser:
     """The command's options."""
     out = _Parser(
         prog="lowtide verify",
-        description="Compare a .tflite file in LiteRT with its ONNX model in ONNX Runtime, by numbers",
+        description="Compare a .tflite file in LiteRT, or a folder of lowtide partition, with its ONNX model in ONNX Runtime, "
+        "by numbers",
         epilog="example: lowtide verify model.onnx model.tflite --random 10 --by-op",
         allow_abbrev=False,
     )
-    out.add_argument("model", metavar="MODEL.onnx", help="the ONNX model")
-    out.add_argument("tflite", metavar="MODEL.tflite", help="what it was converted to")
+    out.add_argument("model", metavar="MODEL.onnx", help="the ONNX model, or a folder of its pieces")
+    out.add_argument(
+        "tflite",
+        metavar="MODEL.tflite|DIR",
+        help="what it was converted to, or a folder that lowtide partition has made",
+    )
     out.add_argument("--inputs", metavar="DIR|FILE.npz", help="samples by input name; random numbers without it")
     out.add_argument("--random", type=int, metavar="N", help="samples of random numbers (default: 1)")
     out.add_argument("--seed", type=int, metavar="INT", default=0, help="of the random numbers (default: 0)")
@@ -55,7 +60,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--kernels", choices=KERNELS, help="kernels of LiteRT (default: xnnpack)")
     out.add_argument("--optimization", choices=tuple(LEVELS), help="optimisation level of ONNX Runtime")
     inner = out.add_mutually_exclusive_group()
-    inner.add_argument("--by-tensor", action="store_true", help="compare inner tensors as well")
+    inner.add_argument(
+        "--by-tensor", action="store_true", help="compare inner tensors as well; of a folder, the values between pieces"
+    )
     inner.add_argument("--by-op", action="store_true", help="compare each operator, given ONNX Runtime's values")
     default = Tolerances()
     out.add_argument(

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""calibrate for a divided model: the ranges of its pieces, or those of the whole model by way of its pieces.
+
+The samples run once through all pieces. What each piece takes is kept on disk, and is the samples of that piece. Its
+values have the names of the model that was divided.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+from . import memory
+from .calibration import Calibration, PathLike, calibrate
+from .errors import Io, Unsupported, Usage
+from .manifest import Manifest, Piece, read_manifest
+from .onnx_graph import graph_hash, read_graph
+from .port import Array
+from .ranges import FORMAT, VERSION, write_ranges
+from .runner import Runner
+from .samples import AnySamples, GivenSamples, Samples, StoredSamples
+
+
+@dataclasses.dataclass(frozen=True)
+class PiecesCalibration:
+    """What `calibrate_pieces` found.
+
+    Attributes
+    ----------
+    samples : int
+        How many were run.
+    pieces : dict of str to Calibration
+        By the name of the piece's file.
+    content : dict or None
+        With `model`: the ranges file of the whole model.
+    """
+
+    samples: int
+    pieces: dict[str, Calibration]
+    content: dict[str, Any] | None
+
+
+def calibrate_pieces(
+    folder: PathLike,
+    output: PathLike | None = None,
+    *,
+    samples: PathLike | Sequence[Mapping[str, Array]],
+    model: PathLike | None = None,
+    max_rss: int | str | None = None,
+    threads: int | None = None,
+    optimization: str | None = None,
+    choose: str | None = None,
+    correct_layers: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    choice_progress: Callable[[int, int], None] | None = None,
+) -> PiecesCalibration:
+    """Finds the ranges of tensors in the pieces of a divided model.
+
+    Without `model`, of each piece that is in the target, a ranges file for `convert`. With `model`, of all pieces, one
+    ranges file for the model that was divided.
+
+    Parameters
+    ----------
+    folder : path
+        A folder that `partition` has made, for a target whose pieces are .onnx files.
+    output : path, optional
+        Without `model` the folder to write to, where piece 0.onnx becomes 0.ranges.json; with `model` the file.
+    samples : path or sequence of mappings
+        Of the whole model, as for `calibrate`.
+    model : path, optional
+        The model that was divided.
+    max_rss, threads, optimization, progress, choice_progress
+        As for `calibrate`.
+    choose, correct_layers
+        As for `calibrate`, for each piece on its own; not with `model`.
+
+    Returns
+    -------
+    PiecesCalibration
+
+    Raises
+    ------
+    Error, TypeError
+        As `calibrate`. Unsupported: a piece is a .tflite file, which has other inner tensors; or the pieces are of
+        another model.
+    """
+    path = os.fspath(folder)
+    if model is not None and (choose not in (None, "none") or correct_layers):
+        raise Usage("the best settings are not tried on the pieces of a model: leave choose and correct_layers out")
+    limit = None if max_rss is None else memory.size("max_rss", max_rss)
+    manifest = read_manifest(path)
+    pieces = _pieces(path, manifest, whole=model is not None)
+    if output is not None and model is None:
+        _make_folder(os.fspath(output))
+    how: dict[str, Any] = {"max_rss": limit, "threads": threads, "optimization": optimization}
+    found: dict[str, Calibration] = {}
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as temporary:
+        stored = {
+            piece.file.name: StoredSamples(os.path.join(temporary, str(i)), piece.inputs)
+            for i, piece in enumerate(pieces)
+        }
+        count = _store(path, samples, stored, how)
+        for piece in pieces:
+            name = piece.file.name
+            found[name] = calibrate(
+                os.path.join(path, name),
+                None if output is None or model is not None else os.path.join(os.fspath(output), ranges_name(name)),
+                samples=stored[name],
+                choose="none" if model is not None else choose,
+                correct_layers=correct_layers,
+                progress=progress,
+                choice_progress=choice_progress,
+                **how,
+            )
+    if model is None:
+        return PiecesCalibration(count, found, None)
+    content = _whole(os.fspath(model), path, found, count)
+    if output is not None:
+        write_ranges(os.fspath(output), content)
+    return PiecesCalibration(count, found, content)
+
+
+def ranges_name(piece: str) -> str:
+    """The name of a piece's ranges file."""
+    return os.path.splitext(piece)[0] + ".ranges.json"
+
+
+def _pieces(path: str, manifest: Manifest, *, whole: bool) -> list[Piece]:
+    pieces = [piece for piece in manifest.pieces if whole or piece.in_target]
+    if not pieces:
+        raise Unsupported(f"{path}: no piece is in the target: there is nothing to calibrate", file=path)
+    for piece in pieces:
+        if piece.runtime != "onnx":
+            raise Unsupported(
+                f"{path}: {piece.file.name} is converted already: its inner tensors are no values of the model; divide "
+                'the model for a target that has "writes": "onnx"',
+                file=path,
+            )
+    return pieces
+
+
+def _make_folder(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise Io(f"{path}: cannot be made: {error.strerror}", file=path) from error
+
+
+def _store(
+    path: str,
+    samples: PathLike | Sequence[Mapping[str, Array]],
+    stored: Mapping[str, StoredSamples],
+    how: Mapping[str, Any],
+) -> int:
+    """Runs the samples through all pieces, and keeps what the pieces take; how many samples there are."""
+    with Runner(path, **how) as runner:
+        given: AnySamples
+        if isinstance(samples, (str, os.PathLike)):
+            given = Samples(samples, runner.inputs)
+        else:
+            given = GivenSamples(list(samples), runner.inputs)
+        if given.count == 0:
+            raise Unsupported(f"{path}: no samples: there are no ranges without any", file=path)
+        between = list(dict.fromkeys(n for of in stored.values() for n in of.names if n not in runner.inputs))
+        for sample in given:
+            values = {**sample, **(runner.run(sample, between) if between else {})}
+            for of in stored.values():
+                of.add(values)
+        return given.count
+
+
+def _whole(model: str, path: str, found: Mapping[str, Calibration], count: int) -> dict[str, Any]:
+    """The ranges of all pieces as those of the model that was divided."""
+    graph = read_graph(model)
+    tensors: dict[str, Any] = {}
+    unseen: set[str] = set()
+    for calibration in found.values():
+        unseen.update(calibration.content["unseen"])
+        for name, of in calibration.content["tensors"].items():
+            # Only the piece with a convolution has the means of what it reads.
+            if name not in tensors or "channel_axis" in of:
+                tensors[name] = of
+    for name in [*tensors, *unseen]:
+        if name not in graph.producer and name not in graph.inputs:
+            raise Unsupported(f"{path}: its pieces are not of {model}, which has no value {name!r}", file=path)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "graph": graph_hash(graph),
+        "samples": count,
+        "unseen": sorted(unseen),
+        "tensors": tensors,
+    }
