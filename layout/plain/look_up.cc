@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// GATHER of consecutive constant places is a SLICE; any other GATHER gets its indices as a list:
+// GATHERs of all places of an axis, one each, are an UNPACK, as unrolled loops write them; GATHER of consecutive
+// constant places is a SLICE; any other GATHER gets its indices as a list:
 //
 //     GATHER [V,D] by [B,S]      RESHAPE ids [B*S], GATHER [B*S,D], RESHAPE [B,S,D]
 //
 // Where the RESHAPE would have to compute dimensions at run time, GATHER stays.
 #include <array>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "layout/plain/rules.h"
 
@@ -32,6 +37,39 @@ std::optional<LookUp> plain_gather(Rewriter& rewriter, const Op& op) {
 Val with_scale_of(Rewriter& rewriter, Val made, Val data) {
   if (!rewriter.is_constant(made.id)) rewriter.graph.at(made.id).quantization = rewriter.value(data.id).quantization;
   return made;
+}
+
+// The place that the op picks of an axis, which its result does not have.
+std::optional<int64_t> picked_place(Rewriter& rewriter, const Op& op, ValueId data, int axis) {
+  if (op.kind != Kind::kGather || op.inputs[0] != data || op.inputs[1] == data) return std::nullopt;
+  const auto look_up = plain_gather(rewriter, op);
+  const auto place = rewriter.graph.ints(op.inputs[1]);
+  if (!look_up || look_up->axis != axis || !place || rewriter.value(op.inputs[1]).rank() != 0) return std::nullopt;
+  return place->front();
+}
+
+bool unpack_instead(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const ValueId data = op.inputs[0];
+  const auto look_up = plain_gather(rewriter, op);
+  if (!look_up || !picked_place(rewriter, op, data, look_up->axis) || rewriter.is_constant(data) ||
+      rewriter.value(data).quantization)
+    return false;
+  const Dim extent = rewriter.value(data).shape[static_cast<size_t>(look_up->axis)];
+  if (core::is_symbol(extent) || extent < 2) return false;
+  std::vector<std::pair<ValueId, int64_t>> picks;
+  for (OpId user : rewriter.users(data))
+    if (const auto place = picked_place(rewriter, rewriter.op(user), data, look_up->axis))
+      picks.emplace_back(rewriter.op(user).outputs[0], *place);
+  std::set<int64_t> places;
+  for (const auto& [result, place] : picks)
+    if (place >= 0 && place < extent) places.insert(place);
+  if (places.size() != static_cast<size_t>(extent)) return false;
+  rewriter.b.origin = op.origin;
+  const std::vector<Val> parts = rewriter.b.unpack({data}, look_up->axis);
+  for (const auto& [result, place] : picks)
+    if (place >= 0 && place < extent) replace_result(rewriter, result, parts[static_cast<size_t>(place)]);
+  return true;
 }
 
 bool slice_instead(Rewriter& rewriter, OpId id) {
@@ -68,7 +106,7 @@ bool list_the_indices(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kLookUpRules = {PlainRule{Kind::kGather, slice_instead},
+constexpr std::array kLookUpRules = {PlainRule{Kind::kGather, unpack_instead}, PlainRule{Kind::kGather, slice_instead},
                                      PlainRule{Kind::kGather, list_the_indices}};
 
 }  // namespace

@@ -38,6 +38,19 @@ LOOK_UP = [
     ),
     Case("plain/one_id", "int64 id, float[4,6,3] x", "y = Gather<axis=1>(x, id)", feeds=None, ranges={"id": (0, 6)}),
     Case("plain/constant_place", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": np.int64(-2)}),
+    Case(
+        "plain/all_places",
+        "float[2,3,5] x",
+        "a = Gather<axis=1>(x, i) b = Gather<axis=1>(x, j) c = Gather<axis=1>(x, k) m = Mul(a, b) y = Sub(m, c)",
+        {"i": np.int64(2), "j": np.int64(0), "k": np.int64(-2)},
+    ),
+    Case(
+        "plain/all_places_dynamic",
+        "float[N,3,5] x",
+        "a = Gather<axis=1>(x, i) b = Gather<axis=1>(x, j) c = Gather<axis=1>(x, k) m = Mul(a, b) y = Sub(m, c)",
+        {"i": np.int64(2), "j": np.int64(0), "k": np.int64(1)},
+        shapes={"x": (2, 3, 5)},
+    ),
     Case("plain/constant_run", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": i64(2, 3, 4)}),
     Case("plain/constant_table", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": i64(2, 5, 0, 3).reshape(2, 2)}),
     Case(

@@ -18,6 +18,7 @@ WHOLE = (
     "plain/ids_of_two_axes",
     "plain/constant_place",
     "plain/constant_run",
+    "plain/all_places",
     "plain/heads_repeated",
     "plain/windows",
     "plain/qkv_of_one",
