@@ -28,7 +28,7 @@ bool is_float(Rewriter& rewriter, ValueId id) {
 
 std::vector<std::string> gpu_forms(core::Graph& graph) {
   std::vector<std::string> narrowed = narrow_ids(graph);
-  apply_families(graph, {gpu_transpose_rules(), gpu_shape_rules(), gpu_math_rules()});
+  apply_families(graph, {gpu_transpose_rules(), gpu_shape_rules(), gpu_part_rules(), gpu_math_rules()});
   return narrowed;
 }
 

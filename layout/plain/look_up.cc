@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "layout/plain/parts.h"
 #include "layout/plain/rules.h"
 
 namespace lowtide::layout {
@@ -62,9 +63,17 @@ bool unpack_instead(Rewriter& rewriter, OpId id) {
     if (const auto place = picked_place(rewriter, rewriter.op(user), data, look_up->axis))
       picks.emplace_back(rewriter.op(user).outputs[0], *place);
   std::set<int64_t> places;
-  for (const auto& [result, place] : picks)
-    if (place >= 0 && place < extent) places.insert(place);
-  if (places.size() != static_cast<size_t>(extent)) return false;
+  std::vector<ValueId> first;
+  std::set<ValueId> others;
+  for (const auto& [result, place] : picks) {
+    if (place < 0 || place >= extent) continue;
+    places.insert(place);
+    if (place == 0)
+      first.push_back(result);
+    else
+      others.insert(result);
+  }
+  if (places.size() != static_cast<size_t>(extent) || are_parts_misread(rewriter, first, others)) return false;
   rewriter.b.origin = op.origin;
   const std::vector<Val> parts = rewriter.b.unpack({data}, look_up->axis);
   for (const auto& [result, place] : picks)

@@ -41,6 +41,20 @@ LOOK_UP = [
     Case(
         "plain/all_places",
         "float[2,3,5] x",
+        "a = Gather<axis=1>(x, i) b = Gather<axis=1>(x, j) c = Gather<axis=1>(x, k) m = Mul(c, a) y = Sub(m, b)",
+        {"i": np.int64(2), "j": np.int64(0), "k": np.int64(-2)},
+    ),
+    Case(
+        "plain/all_places_of_four",
+        "float[2,3,5,4] x",
+        "a = Gather<axis=2>(x, i) b = Gather<axis=2>(x, j) c = Gather<axis=2>(x, k) d = Gather<axis=2>(x, l) "
+        "e = Gather<axis=2>(x, m) f = Add(a, b) g = Sub(c, d) h = Mul(f, g) y = Add(h, e)",
+        {"i": np.int64(0), "j": np.int64(1), "k": np.int64(3), "l": np.int64(2), "m": np.int64(4)},
+    ),
+    # GPU delegates misread the results of an UNPACK here (layout/plain/parts.h).
+    Case(
+        "plain/all_places_multiplied",
+        "float[2,3,5] x",
         "a = Gather<axis=1>(x, i) b = Gather<axis=1>(x, j) c = Gather<axis=1>(x, k) m = Mul(a, b) y = Sub(m, c)",
         {"i": np.int64(2), "j": np.int64(0), "k": np.int64(-2)},
     ),
@@ -196,6 +210,13 @@ FOR_GPU = [
         "c = ConvTranspose<strides=[2,2]>(x, w, b) r = Relu(c) d = ConvTranspose<strides=[2,2]>(r, v) "
         "y = Clip(d, zero, six)",
         {"w": (3, 4, 3, 3), "b": (4,), "v": (4, 2, 2, 2), "zero": np.float32(0), "six": np.float32(6)},
+    ),
+    Case("plain/gated", "float[1,6,7,10] x", "a, b = Split<axis=1>(x) s = Sigmoid(a) y = Mul(b, s)"),
+    Case(
+        "plain/gated_unevenly",
+        "float[2,5,9] x",
+        "a, b, c = Split<axis=2>(x, sizes) e = Exp(a) m = Add(c, e) y = Concat<axis=2>(m, b)",
+        {"sizes": i64(2, 5, 2)},
     ),
     Case("plain/log_softmax", "float[2,7,5] x", "y = LogSoftmax<axis=-1>(x)", ranges={"x": (-90, 90)}),
     Case(

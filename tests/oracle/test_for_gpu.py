@@ -21,6 +21,8 @@ GONE = {
     "plain/response": "LOCAL_RESPONSE_NORMALIZATION",
     "plain/response_three": "LOCAL_RESPONSE_NORMALIZATION",
     "plain/masked_rows": "NOT_EQUAL",
+    "plain/gated": "SPLIT",
+    "plain/gated_unevenly": "SPLIT_V",
 }
 
 

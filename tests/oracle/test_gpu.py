@@ -19,6 +19,8 @@ WHOLE = (
     "plain/constant_place",
     "plain/constant_run",
     "plain/all_places",
+    "plain/all_places_of_four",
+    "plain/all_places_multiplied",
     "plain/heads_repeated",
     "plain/windows",
     "plain/qkv_of_one",
