@@ -38,8 +38,8 @@ void put_external(const std::string& location, uint64_t offset, uint64_t bytes, 
 // Plans a model once with its data inline or beside.
 class Planner {
  public:
-  Planner(const onnx::Model& model, const fs::path& path, bool in_place, bool beside) {
-    if (in_place) names_.emplace(path.parent_path());
+  Planner(const onnx::Model& model, const fs::path& path, const OnnxWriteOptions& options, bool beside) {
+    if (options.weights == Weights::kInPlace) names_.emplace(options.folder.value_or(path.parent_path()));
     if (beside) plan_.beside.emplace().external = true;
     plan_.data_name = path.filename().string() + ".data";
     plan_.message = onnx_model(model, [this](const Tensor& tensor, OnnxMessage& out) { put(tensor, out); });
@@ -118,13 +118,19 @@ class Planner {
 }  // namespace
 
 OnnxPlan plan_onnx(const onnx::Model& model, const fs::path& path, const OnnxWriteOptions& options) {
-  const bool in_place = options.weights == Weights::kInPlace;
-  bool beside = options.weights == Weights::kExternal;
+  const bool beside = options.weights == Weights::kExternal;
   if (!beside) {
-    Planner planner(model, path, in_place, false);
+    Planner planner(model, path, options, false);
     if (planner.bytes() <= options.inline_limit) return planner.finish();
+    if (options.folder)
+      throw Error(
+          Code::kUnsupported,
+          fmt::format("it would have {} bytes, and an ONNX file may have {}: too many weights are not stored in "
+                      "the model's files as they are used, so they cannot all stay in place",
+                      planner.bytes(), options.inline_limit),
+          {.file = path.string()});
   }
-  Planner planner(model, path, in_place, true);
+  Planner planner(model, path, options, true);
   if (planner.bytes() > options.inline_limit)
     throw Error(Code::kUnsupported,
                 fmt::format("the model has {} bytes without its large initializers; an ONNX file may have {}",

@@ -35,6 +35,9 @@ struct OnnxWriteOptions {
     kInPlace,    // in the files that hold them, where they are stored as they are; else as kAutomatic
   };
   Weights weights = Weights::kAutomatic;
+  // Of kInPlace: the folder that names of files count from. Absent: the output's, and data without a place may be
+  // beside the model. Set: a runtime that is given this folder finds no data beside the model, so all are in it.
+  std::optional<std::filesystem::path> folder = {};
   uint64_t inline_limit = kOnnxInlineLimit;
   int threads = 1;
   Progress* progress = nullptr;

@@ -13,7 +13,6 @@
 
 #include "layout/lower/node_order.h"
 #include "layout/marked_nodes.h"
-#include "layout/model_units.h"
 #include "layout/partition/by_memory.h"
 #include "layout/partition/cheapest.h"
 #include "layout/partition/fewer_parts.h"
@@ -59,7 +58,8 @@ class Divider {
 
   DividedModel divide() {
     do {
-      units_ = make_units(out_.model, types_, reasons_, {.penalty = options_.penalty});
+      units_ =
+          make_units(out_.model, types_, reasons_, {.penalty = options_.penalty}, options_.measured, options_.groups);
       choose();
       make_pieces();
     } while (!all_convert());
@@ -298,15 +298,23 @@ class Divider {
 
   bool all_convert() {
     bool all = true;
-    if (options_.takes_onnx) return all;
     for (const ModelPiece& piece : out_.pieces) {
       if (piece.runtime != PieceRuntime::kTarget || done_.contains(piece.nodes)) continue;
-      if (convert(piece))
+      if (refuse_inside(piece))
+        all = false;
+      else if (options_.takes_onnx || convert(piece))
         done_.insert(piece.nodes);
       else
         all = false;
     }
     return all;
+  }
+
+  bool refuse_inside(const ModelPiece& piece) {
+    if (!options_.refuse_in_piece) return false;
+    const auto refused = options_.refuse_in_piece(out_.model, piece, types_);
+    for (const auto& [node, reason] : refused) reasons_[node] = reason;
+    return !refused.empty();
   }
 
   bool convert(const ModelPiece& piece) {

@@ -9,14 +9,23 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layout/model_types.h"
+#include "layout/model_units.h"
 #include "layout/partition/unit_graph.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
 
 namespace lowtide::layout {
+
+struct ModelPiece {
+  PieceRuntime runtime = PieceRuntime::kOnnx;
+  std::vector<size_t> nodes;                 // of DividedModel::model, ascending; without copies of constant nodes
+  std::vector<std::string> inputs, outputs;  // values
+  uint64_t weight_bytes = 0;                 // of the initializers that it uses
+};
 
 struct DivideOptions {
   enum class Prefer : uint8_t {
@@ -28,21 +37,19 @@ struct DivideOptions {
   uint64_t max_piece = 0;                        // bytes of weights and the largest activations of a piece; 0: any
   size_t max_pieces = 0;                         // 0: any
   double penalty = 2;                            // how much slower work outside the target is
+  MeasuredWork measured;                         // of the nodes; without it all is estimated
   std::map<std::string, onnx::ValueInfo> types;  // --value
   // Why a node must not be in the target, though it could be converted; empty text: it may.
   std::function<std::string(const onnx::Node&, const ModelTypes&)> refuse;
+  // Nodes of a piece for the target that must not be in it, with the reason: what only the division tells.
+  std::function<std::vector<std::pair<size_t, std::string>>(const onnx::Model&, const ModelPiece&, const ModelTypes&)>
+      refuse_in_piece;
+  std::vector<std::vector<size_t>> groups;  // nodes that stay together, by their places in the graph
   // Whether the target takes ONNX itself: then `refuse` alone decides, and nothing is converted.
   bool takes_onnx = false;
   // What the conversion of a piece refuses. The nodes of the piece are copies with marks (marked_nodes.h); what it
   // throws is taken as a refusal when it is of kind kUnsupported or kMalformed.
   std::function<std::vector<stream::Unsupported>(const onnx::Model& piece)> convert;
-};
-
-struct ModelPiece {
-  PieceRuntime runtime = PieceRuntime::kOnnx;
-  std::vector<size_t> nodes;                 // of DividedModel::model, ascending; without copies of constant nodes
-  std::vector<std::string> inputs, outputs;  // values
-  uint64_t weight_bytes = 0;                 // of the initializers that it uses
 };
 
 struct NodePlace {

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "layout/foreign_types.h"
 #include "layout/half_values.h"
 #include "layout/lower/graph_inputs.h"
 #include "layout/lower/inline_functions.h"
@@ -49,8 +50,10 @@ class Typing {
 
   ModelTypes find() {
     check_given();
-    while (!lower()) {
-    }
+    do {
+      while (!lower()) {
+      }
+    } while (infer());
     collect();
     return std::move(out_);
   }
@@ -66,11 +69,12 @@ class Typing {
     }
   }
 
-  // What somebody declares of a node's output; null where nobody does.
+  // What somebody declares of a node's output, or its operator tells; null where nothing is known.
   const ValueInfo* declared(const std::string& name) const {
     if (const auto found = declared_.find(name); found != declared_.end() && is_typed(*found->second))
       return found->second;
     if (const auto found = given_.find(name); found != given_.end()) return &found->second;
+    if (const auto found = inferred_.find(name); found != inferred_.end()) return &found->second;
     if (const auto found = declared_.find(name); found != declared_.end()) return found->second;
     return nullptr;
   }
@@ -170,6 +174,65 @@ class Typing {
       if (other.empty()) other = text;
   }
 
+  // What operators without a lowering tell of their results (foreign_types.h). True: there is news.
+  bool infer() {
+    HalfValues halves(model_);
+    std::unordered_map<std::string, ValueInfo> known = types_of_inputs();
+    const TypeOf type = [&](const std::string& name) {
+      const auto found = known.find(name);
+      return found == known.end() ? nullptr : &found->second;
+    };
+    bool is_news = false;
+    for (const size_t i : order_) {
+      const onnx::Node& node = graph_.nodes[i];
+      const bool may_be_half = halves.may_make(node);
+      const bool is_lowered = out_.reasons[i].empty() && waits_[i].empty();
+      if (!is_lowered) is_news |= infer(node, type);
+      for (const std::string& name : node.outputs) {
+        if (name.empty()) continue;
+        const auto found = found_.find(name);
+        std::optional<ValueInfo> info =
+            type_of(name, is_lowered && found != found_.end() ? &found->second : nullptr, may_be_half);
+        if (may_be_half && (!info || is_half(info->dtype))) halves.add(name);
+        if (info) known.emplace(name, std::move(*info));
+      }
+    }
+    return is_news;
+  }
+
+  bool infer(const onnx::Node& node, const TypeOf& type) {
+    bool is_news = false;
+    for (ValueInfo& info : foreign_types(node, type)) {
+      if (info.type == ValueInfo::Type::kNone || info.name.empty()) continue;
+      const ValueInfo* before = declared(info.name);
+      if (before && (is_typed(*before) || before->type != ValueInfo::Type::kTensor)) continue;
+      if (before && before->dtype != DType::kUndefined && before->dtype != info.dtype) continue;
+      if (before && before->has_shape) continue;
+      const std::string name = info.name;
+      const bool has_more = !inferred_.contains(name) || (info.has_shape && !inferred_.at(name).has_shape);
+      if (!has_more) continue;
+      inferred_[name] = std::move(info);
+      is_news = true;
+    }
+    return is_news;
+  }
+
+  std::unordered_map<std::string, ValueInfo> types_of_inputs() const {
+    std::unordered_map<std::string, ValueInfo> out;
+    for (const onnx::Tensor& tensor : graph_.initializers) {
+      ValueInfo info;
+      info.name = tensor.name;
+      info.type = ValueInfo::Type::kTensor;
+      info.dtype = tensor.dtype;
+      info.has_shape = true;
+      for (const int64_t dim : tensor.dims) info.dims.push_back({dim, ""});
+      out.emplace(tensor.name, std::move(info));
+    }
+    for (const ValueInfo& info : graph_.inputs)
+      if (is_tensor(info)) out.emplace(info.name, info);
+    return out;
+  }
+
   void collect() {
     HalfValues halves(model_);
     for (const ValueInfo& info : graph_.inputs)
@@ -233,8 +296,9 @@ class Typing {
   std::unordered_map<std::string_view, const ValueInfo*> declared_;
   std::unordered_map<std::string_view, bool> constants_;  // by name: whether it is numeric
   std::unordered_set<std::string> made_;
-  std::vector<std::string> waits_;                      // for each node: which input is missing
-  std::unordered_map<std::string_view, bool> unknown_;  // outputs of refused nodes: whether somebody needs their types
+  std::vector<std::string> waits_;                       // for each node: which input is missing
+  std::unordered_map<std::string_view, bool> unknown_;   // outputs of refused nodes: whether somebody needs their types
+  std::unordered_map<std::string, ValueInfo> inferred_;  // of outputs of nodes that are not lowered
   bool refused_ = false;
   ValueTypes found_;
   ModelTypes out_;

@@ -2,8 +2,8 @@
 // What is known of each value of a model, where some of its nodes cannot be converted.
 //
 // The trap: behind a node that cannot be converted types are unknown, unless somebody declares them: the model (its
-// value_info), or the user. The lowering then goes on behind it, as if the declared value were an input. So a model is
-// lowered several times, until nothing is refused.
+// value_info), the user, or a rule for its operator (foreign_types.h). The lowering then goes on behind it, as if the
+// declared value were an input. So a model is lowered several times, until nothing is refused.
 #pragma once
 
 #include <map>

@@ -2,6 +2,7 @@
 #include "layout/model_units.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string_view>
 #include <unordered_map>
@@ -18,8 +19,8 @@ namespace lowtide::layout {
 namespace {
 
 constexpr size_t kNobody = SIZE_MAX;
-// Below what cheapest_division sums, whatever the model.
-constexpr uint64_t kMostWork = uint64_t{1} << 32;
+// Of a unit, so that cheapest_division can add them up, and what is estimated of a node (picoseconds: 1.1 s, 69 ms).
+constexpr uint64_t kMostWork = uint64_t{1} << 40, kMostEstimate = uint64_t{1} << 36;
 
 bool is_random(const onnx::Node& node) {
   return node.op_type.starts_with("Random") || node.op_type == "Multinomial" || node.op_type == "Bernoulli";
@@ -31,16 +32,24 @@ uint64_t saturated_product(uint64_t a, uint64_t b) {
 
 uint64_t elements_in(const onnx::ValueInfo& info) {
   uint64_t elements = 1;
-  for (const onnx::Dimension& dim : info.dims)
-    if (dim.value >= 0) elements = saturated_product(elements, static_cast<uint64_t>(dim.value));
+  for (size_t axis = 0; axis < info.dims.size(); ++axis) {
+    const int64_t dim = info.dims[axis].value;
+    elements = saturated_product(elements, dim >= 0 ? static_cast<uint64_t>(dim) : axis == 0 ? 1 : kAssumedExtent);
+  }
   return elements;
 }
 
 class Units {
  public:
   Units(const onnx::Model& model, const ModelTypes& types, const std::vector<std::string>& reasons,
-        const WorkCosts& costs)
-      : graph_(model.graph), types_(types), reasons_(reasons), costs_(costs), used_(graph_.nodes.size()) {
+        const WorkCosts& costs, const MeasuredWork& measured, const std::vector<std::vector<size_t>>& groups)
+      : graph_(model.graph),
+        types_(types),
+        reasons_(reasons),
+        costs_(costs),
+        measured_(measured),
+        groups_(groups),
+        used_(graph_.nodes.size()) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const std::string& name : graph_.nodes[i].outputs)
         if (!name.empty()) maker_.emplace(name, i);
@@ -58,6 +67,7 @@ class Units {
     find_constant();
     number();
     join();
+    find_factors();
     fill();
     return std::move(out_);
   }
@@ -134,6 +144,10 @@ class Units {
       }
       last_random = to;
     }
+    for (const std::vector<size_t>& group : groups_)
+      for (size_t i = 1; i < group.size(); ++i)
+        if (number_[group[i - 1]] != kNobody && number_[group[i]] != kNobody)
+          together.emplace_back(number_[group[i - 1]], number_[group[i]]);
     contraction_ = contract(members_.size(), edges, together);
   }
 
@@ -148,14 +162,15 @@ class Units {
     }
     for (size_t unit = 0; unit < contraction_.units; ++unit) {
       std::sort(out_.nodes[unit].begin(), out_.nodes[unit].end());
-      uint64_t work = 0;
+      std::array<uint64_t, 2> work = {0, 0};
       bool fits = true;
       for (const size_t node : out_.nodes[unit]) {
-        work = std::min(work + work_of(node), kMostWork);
+        for (size_t runtime = 0; runtime < 2; ++runtime)
+          work[runtime] = std::min(work[runtime] + work_in(runtime, node), kMostWork);
         fits = fits && reasons_[node].empty();
       }
-      out_.graph.units[unit].work = {fits ? work : kCannotRun,
-                                     static_cast<uint64_t>(static_cast<double>(work) * costs_.penalty)};
+      if (!fits) work[0] = kCannotRun;
+      out_.graph.units[unit].work = work;
     }
     add_values();
     for (const auto& [from, to] : kept_orders_)
@@ -180,20 +195,56 @@ class Units {
       }
   }
 
+  uint64_t work_in(size_t runtime, size_t node) const {
+    const double factor = factor_of_[runtime].empty() ? factor_[runtime] : factor_of_[runtime][node];
+    return static_cast<uint64_t>(std::min(static_cast<double>(work_of(node)) * factor, static_cast<double>(kMostWork)));
+  }
+
+  void find_factors() {
+    factor_ = {1, costs_.penalty};
+    if (measured_.empty()) return;
+    std::unordered_map<std::string_view, size_t> by_label;
+    for (const size_t node : members_) by_label.emplace(graph_.nodes[node].label(), node);
+    std::array<double, 2> took = {0, 0}, estimated = {0, 0};
+    std::vector<std::pair<std::vector<size_t>, double>> factors;  // of the nodes of each piece
+    for (const MeasuredPiece& piece : measured_) {
+      factors.emplace_back();
+      double estimate = 0;
+      for (const std::string& label : piece.nodes)
+        if (const auto node = by_label.find(label); node != by_label.end()) {
+          factors.back().first.push_back(node->second);
+          estimate += static_cast<double>(work_of(node->second));
+        }
+      if (estimate <= 0) continue;
+      factors.back().second = piece.picoseconds / estimate;
+      took[static_cast<size_t>(piece.runtime)] += piece.picoseconds;
+      estimated[static_cast<size_t>(piece.runtime)] += estimate;
+    }
+    for (size_t runtime = 0; runtime < 2; ++runtime)
+      if (estimated[runtime] > 0) factor_[runtime] = took[runtime] / estimated[runtime];
+    // A runtime that nothing was measured in differs from the other one as it does without measurements.
+    if (estimated[0] <= 0 && costs_.penalty > 0) factor_[0] = factor_[1] / costs_.penalty;
+    if (estimated[1] <= 0) factor_[1] = factor_[0] * costs_.penalty;
+    for (size_t runtime = 0; runtime < 2; ++runtime) factor_of_[runtime].assign(graph_.nodes.size(), factor_[runtime]);
+    for (size_t i = 0; i < factors.size(); ++i)
+      for (const size_t node : factors[i].first)
+        if (factors[i].second > 0) factor_of_[static_cast<size_t>(measured_[i].runtime)][node] = factors[i].second;
+  }
+
   uint64_t work_of(size_t node) const {
     const onnx::Node& here = graph_.nodes[node];
     uint64_t bytes = 0, results = 0;
     auto add = [&](std::string_view value) {
       const auto type = types_.values.find(std::string(value));
       if (type == types_.values.end()) return uint64_t{0};
-      bytes += std::min(bytes_of(type->second), kMostWork);
+      bytes += std::min(bytes_of(type->second), kMostEstimate);
       return elements_in(type->second);
     };
     for (const std::string_view value : used_[node]) add(value);
     for (const std::string& name : here.outputs) results = std::max(results, add(name));
-    const uint64_t moved = std::min(saturated_product(bytes, costs_.per_byte), kMostWork);
-    const uint64_t products = std::min(saturated_product(results, products_of_a_result(here)), kMostWork);
-    return std::min(moved + std::min(saturated_product(products, costs_.per_product), kMostWork), kMostWork);
+    const uint64_t moved = std::min(saturated_product(bytes, costs_.per_byte), kMostEstimate);
+    const uint64_t products = std::min(saturated_product(results, products_of_a_result(here)), kMostEstimate);
+    return std::min(moved + std::min(saturated_product(products, costs_.per_product), kMostEstimate), kMostEstimate);
   }
 
   // Of convolutions and matrix products; 0 of others, whose work is moving bytes.
@@ -216,6 +267,11 @@ class Units {
   const ModelTypes& types_;
   const std::vector<std::string>& reasons_;
   const WorkCosts& costs_;
+  const MeasuredWork& measured_;
+  const std::vector<std::vector<size_t>>& groups_;
+  // By runtime, what is taken of an estimate: of any node, and where something was measured of each.
+  std::array<double, 2> factor_ = {1, 1};
+  std::array<std::vector<double>, 2> factor_of_;
   std::vector<std::vector<std::string_view>> used_;  // by each node
   std::unordered_map<std::string_view, size_t> maker_;
   std::unordered_map<std::string_view, stream::Shape> constants_;
@@ -231,8 +287,9 @@ class Units {
 }  // namespace
 
 ModelUnits make_units(const onnx::Model& model, const ModelTypes& types, const std::vector<std::string>& reasons,
-                      const WorkCosts& costs) {
-  return Units(model, types, reasons, costs).make();
+                      const WorkCosts& costs, const MeasuredWork& measured,
+                      const std::vector<std::vector<size_t>>& groups) {
+  return Units(model, types, reasons, costs, measured, groups).make();
 }
 
 uint64_t bytes_of(const onnx::ValueInfo& info) {

@@ -35,11 +35,25 @@ struct WorkCosts {
   double penalty = 2;         // for work outside the target
 };
 
-// `reasons`: for each node why it cannot be in the target; empty: it can. `types`: of the same model.
-ModelUnits make_units(const onnx::Model& model, const ModelTypes& types, const std::vector<std::string>& reasons,
-                      const WorkCosts& costs);
+// What a piece of an earlier division took when it ran. Of its nodes, in its runtime, the estimates are taken times the
+// quotient of what was measured and estimated of the piece; of other nodes, times the quotient of all pieces there.
+struct MeasuredPiece {
+  PieceRuntime runtime = PieceRuntime::kOnnx;
+  std::vector<std::string> nodes;  // labels
+  double picoseconds = 0;          // of one run
+};
+using MeasuredWork = std::vector<MeasuredPiece>;
 
-// Bytes of a tensor, where unknown extents count as one element. 0 for strings, whose size nobody knows.
+// `reasons`: for each node why it cannot be in the target; empty: it can. `types`: of the same model. `groups`: nodes
+// that stay together besides.
+ModelUnits make_units(const onnx::Model& model, const ModelTypes& types, const std::vector<std::string>& reasons,
+                      const WorkCosts& costs, const MeasuredWork& measured = {},
+                      const std::vector<std::vector<size_t>>& groups = {});
+
+// Extents that nobody knows count as 1 on the first axis, which most often is the batch, and as this on others.
+inline constexpr uint64_t kAssumedExtent = 64;
+
+// Bytes of a tensor. 0 for strings, whose size nobody knows.
 uint64_t bytes_of(const onnx::ValueInfo& info);
 
 }  // namespace lowtide::layout

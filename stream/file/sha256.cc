@@ -25,7 +25,6 @@ constexpr std::array<uint32_t, 64> kRounds = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 constexpr size_t kShaBlock = 64;
-constexpr size_t kTile = size_t{256} << 10;
 
 uint32_t big_endian(const std::byte* bytes) {
   uint32_t out = 0;
@@ -90,16 +89,20 @@ void Sha256::add_block(const std::byte* block) {
   for (size_t i = 0; i < sums.size(); ++i) state_[i] += sums[i];
 }
 
-std::string sha256_of_file(const std::filesystem::path& path) {
+std::string digest_of_file(const std::filesystem::path& path) {
   const std::shared_ptr<Source> source = open_file(path, Access::kRead);
-  std::vector<std::byte> tile(kTile);
+  std::vector<std::byte> tile(kSampleBytes);
   Sha256 sha;
-  for (uint64_t at = 0; at < source->size();) {
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(tile.size(), source->size() - at));
-    source->read_at(at, std::span(tile).first(bytes));
-    sha.add(std::span(tile).first(bytes));
-    at += bytes;
-  }
+  auto add = [&](uint64_t at, uint64_t bytes) {
+    const std::span<std::byte> here = std::span(tile).first(static_cast<size_t>(bytes));
+    source->read_at(at, here);
+    sha.add(here);
+  };
+  const uint64_t size = source->size();
+  if (size > kSampledAbove)
+    for (uint64_t i = 0; i < kSamples; ++i) add(i * (size - kSampleBytes) / (kSamples - 1), kSampleBytes);
+  else
+    for (uint64_t at = 0; at < size; at += kSampleBytes) add(at, std::min(kSampleBytes, size - at));
   return sha.digest();
 }
 

@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "emit/file_names.h"
 #include "emit/json_text.h"
 #include "emit/make_plan.h"
 #include "emit/onnx_writer.h"
@@ -30,12 +32,14 @@
 #include "stream/printable.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/declared_values.h"
+#include "tools/lowtide/measured_costs.h"
 #include "tools/lowtide/memory_limit.h"
 #include "tools/lowtide/partition_manifest.h"
 #include "tools/lowtide/partition_table.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
 #include "tools/lowtide/target.h"
+#include "tools/lowtide/target_rules.h"
 
 namespace lowtide::tools {
 namespace {
@@ -86,6 +90,16 @@ void check_excluded(const PartitionCommand& command, const onnx::Model& model) {
   check("--exclude-node", command.exclude_nodes, nodes);
 }
 
+void check_measured(const PartitionCommand& command, const layout::MeasuredWork& measured, const onnx::Model& model) {
+  if (measured.empty()) return;
+  std::set<std::string> nodes;
+  for (const onnx::Node& node : model.graph.nodes) nodes.insert(node.label());
+  for (const layout::MeasuredPiece& piece : measured)
+    if (std::any_of(piece.nodes.begin(), piece.nodes.end(), [&](const auto& name) { return nodes.contains(name); }))
+      return;
+  usage_error(fmt::format("--costs {}: the model has none of its nodes: it is of another model", command.costs));
+}
+
 // Why a node is to be in ONNX, though it could be converted.
 using Refuse = std::function<std::string(const onnx::Node&, const layout::ModelTypes&)>;
 Refuse refused_by(const PartitionCommand& command, const TargetRules* rules) {
@@ -108,12 +122,14 @@ class Partition {
         bar_(command.quiet, marks_),
         threads_(static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u))) {
     if (!command.target.empty()) target_ = read_target(command.target);
+    if (!command.costs.empty()) measured_ = read_measured_costs(command.costs);
   }
 
   void run() {
     if (!command_.dry_run) stream::check_folder_is_free(output_);
     limit_.allow_graph(command_.input);
     divide();
+    if (is_in_place()) check_places();
     if (!command_.quiet) fmt::print("{}", partition_table(divided_, command_.input, target_name(), command_.dry_run));
     if (command_.dry_run) return;
     stream::TemporaryFolder folder(output_);
@@ -126,6 +142,24 @@ class Partition {
   }
 
  private:
+  bool is_in_place() const { return command_.weights == "in-place"; }
+
+  // The folder that names of data in place count from. ONNX Runtime takes no names with "..", but it can be told to
+  // look in another folder than the piece's.
+  fs::path weights_folder() const {
+    const fs::path folder = output_.has_filename() ? output_ : output_.parent_path();
+    return folder.parent_path();
+  }
+
+  void check_places() const {
+    const emit::FileNames names(weights_folder());
+    for (const auto& source : divided_.model.sources) {
+      if (source->path().empty())
+        usage_error("--weights in-place needs a model that is not compressed: its weights are not in a file");
+      names.name(source->path());
+    }
+  }
+
   std::string target_name() const { return target_ ? target_->name : "tflite"; }
 
   void divide() {
@@ -133,6 +167,7 @@ class Partition {
     try {
       onnx::Model model = read_model(command_.input, command_, limit_, budget);
       check_excluded(command_, model);
+      check_measured(command_, measured_, model);
       inputs_ = own_inputs(model);
       outputs_ = model.graph.outputs;
       DivideOptions options;
@@ -142,10 +177,20 @@ class Partition {
       options.max_piece = command_.max_piece;
       options.max_pieces = command_.max_pieces;
       options.penalty = command_.penalty;
+      options.measured = measured_;
       options.types = declared_values(command_.values);
       std::optional<TargetRules> rules;
       if (target_) rules.emplace(*target_, model);
       options.refuse = refused_by(command_, rules ? &*rules : nullptr);
+      if (rules) {
+        options.groups = rules->groups();
+        options.refuse_in_piece = [&](const auto& whole, const auto& piece, const auto& types) {
+          return rules->refuse_inside(whole, piece, types);
+        };
+      }
+      if (target_ && target_->max_piece_bytes > 0 &&
+          (options.max_piece == 0 || options.max_piece > target_->max_piece_bytes))
+        options.max_piece = target_->max_piece_bytes;
       options.takes_onnx = target_ && !target_->writes_tflite;
       // Pieces alternate: of so many at most half are in the target.
       if (target_ && target_->max_pieces > 0 &&
@@ -194,7 +239,7 @@ class Partition {
     onnx::Model model = layout::piece_model(divided_, piece);
     is_target ? write_target(model, path) : write_rest(model, path, file);
     file.bytes = fs::file_size(path);
-    file.sha256 = stream::sha256_of_file(path);
+    file.sha256 = stream::digest_of_file(path);
     return file;
   }
 
@@ -218,7 +263,9 @@ class Partition {
 
   void write_rest(const onnx::Model& model, const fs::path& path, PieceFile& file) {
     emit::OnnxWriteOptions options;
-    options.weights = emit::OnnxWriteOptions::Weights::kExternal;
+    using Weights = emit::OnnxWriteOptions::Weights;
+    options.weights = is_in_place() ? Weights::kInPlace : Weights::kExternal;
+    if (is_in_place()) options.folder = weights_folder();
     options.threads = threads_;
     options.progress = &bar_;
     const emit::OnnxPlan plan = emit::plan_onnx(model, path, options);
@@ -226,12 +273,18 @@ class Partition {
     const emit::OnnxWriteResult written = emit::write_onnx(plan, model, path, budget, options);
     if (!written.data_name.empty())
       file.data.push_back(
-          {written.data_name, stream::sha256_of_file(path.parent_path() / written.data_name), written.data_bytes});
+          {written.data_name, stream::digest_of_file(path.parent_path() / written.data_name), written.data_bytes});
+    for (const emit::NamedFile& some : written.files) in_place_[some.name] += some.bytes;
   }
 
   void write_manifest(const fs::path& folder) {
-    const std::string text = emit::json_text(
-        manifest(fs::path(command_.input).filename().string(), target_name(), inputs_, outputs_, divided_, files_));
+    std::vector<PieceFile::Data> in_place;
+    for (const auto& [name, used] : in_place_) {
+      const fs::path path = weights_folder() / name;
+      in_place.push_back({name, stream::digest_of_file(path), fs::file_size(path)});
+    }
+    const std::string text = emit::json_text(manifest(fs::path(command_.input).filename().string(), target_name(),
+                                                      inputs_, outputs_, divided_, files_, in_place));
     stream::OutFile out(folder / "manifest.json", text.size());
     out.write_at(0, std::as_bytes(std::span(text)));
     out.commit();
@@ -243,8 +296,11 @@ class Partition {
       bytes += file.bytes;
       for (const PieceFile::Data& data : file.data) bytes += data.bytes;
     }
-    fmt::print("{}: {} piece{}, {}; peak RSS {}\n", stream::printable(output_.string()), files_.size(),
-               files_.size() == 1 ? "" : "s", emit::file_size(bytes), emit::memory_size(resident().peak));
+    fmt::print("{}: {} piece{}, {}", stream::printable(output_.string()), files_.size(), files_.size() == 1 ? "" : "s",
+               emit::file_size(bytes));
+    for (const auto& [name, used] : in_place_)
+      fmt::print(", in place in {}: {}", stream::printable(name), emit::file_size(used));
+    fmt::print("; peak RSS {}\n", emit::memory_size(resident().peak));
   }
 
   const PartitionCommand& command_;
@@ -257,6 +313,8 @@ class Partition {
   std::vector<onnx::ValueInfo> inputs_, outputs_;
   layout::DividedModel divided_;
   std::vector<PieceFile> files_;
+  std::map<std::string, uint64_t> in_place_;  // of the model's files: bytes that pieces use
+  layout::MeasuredWork measured_;
 };
 
 }  // namespace

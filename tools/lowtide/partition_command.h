@@ -15,6 +15,7 @@ struct PartitionCommand {
   std::string prefer = "cheap";
   uint64_t max_piece = 0, max_pieces = 0;  // bytes, a number; 0: not given
   double penalty = 2;
+  std::string weights = "copy", costs;                  // costs: a file; empty: not given
   std::string target;                                   // a name or a file; empty: TFLite
   std::vector<std::string> exclude_ops, exclude_nodes;  // names
   std::vector<std::string> values;                      // "NAME=f32[1,n,?]" as given

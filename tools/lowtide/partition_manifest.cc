@@ -36,16 +36,20 @@ ordered_json value_json(const ValueInfo& info) {
           {"axis_order", "onnx"}};
 }
 
+ordered_json files_json(const std::vector<PieceFile::Data>& files) {
+  ordered_json out = ordered_json::array();
+  for (const PieceFile::Data& file : files)
+    out.push_back({{"file", file.name}, {"bytes", file.bytes}, {"sha256", file.sha256}});
+  return out;
+}
+
 ordered_json piece_json(const layout::ModelPiece& piece, const PieceFile& file) {
-  ordered_json data = ordered_json::array();
-  for (const PieceFile::Data& some : file.data)
-    data.push_back({{"file", some.name}, {"bytes", some.bytes}, {"sha256", some.sha256}});
   return {{"runtime", file.name.ends_with(".onnx") ? "onnx" : "tflite"},
           {"in_target", piece.runtime == layout::PieceRuntime::kTarget},
           {"file", file.name},
           {"bytes", file.bytes},
           {"sha256", file.sha256},
-          {"data", std::move(data)},
+          {"data", files_json(file.data)},
           {"nodes", piece.nodes.size()},
           {"weight_bytes", piece.weight_bytes},
           {"inputs", piece.inputs},
@@ -95,7 +99,7 @@ std::string type_text(const ValueInfo& info) {
 
 ordered_json manifest(const std::string& model, const std::string& target, const std::vector<ValueInfo>& inputs,
                       const std::vector<ValueInfo>& outputs, const layout::DividedModel& divided,
-                      const std::vector<PieceFile>& files) {
+                      const std::vector<PieceFile>& files, const std::vector<PieceFile::Data>& in_place) {
   ordered_json pieces = ordered_json::array();
   for (size_t i = 0; i < files.size(); ++i) pieces.push_back(piece_json(divided.pieces[i], files[i]));
   ordered_json nodes = ordered_json::array();
@@ -104,16 +108,18 @@ ordered_json manifest(const std::string& model, const std::string& target, const
                      {"op", node.op},
                      {"piece", node.piece < files.size() ? ordered_json(node.piece) : ordered_json()},
                      {"reason", node.reason}});
-  return {{"format", "lowtide-manifest"},
-          {"version", kManifestVersion},
-          {"producer", "lowtide " LOWTIDE_VERSION},
-          {"model", model},
-          {"target", target},
-          {"inputs", list_json(inputs, divided)},
-          {"outputs", list_json(outputs, divided)},
-          {"pieces", std::move(pieces)},
-          {"values", seams_json(divided)},
-          {"nodes", std::move(nodes)}};
+  ordered_json out = {{"format", "lowtide-manifest"},
+                      {"version", kManifestVersion},
+                      {"producer", "lowtide " LOWTIDE_VERSION},
+                      {"model", model},
+                      {"target", target},
+                      {"inputs", list_json(inputs, divided)},
+                      {"outputs", list_json(outputs, divided)},
+                      {"pieces", std::move(pieces)},
+                      {"values", seams_json(divided)},
+                      {"nodes", std::move(nodes)}};
+  if (!in_place.empty()) out["in_place"] = files_json(in_place);
+  return out;
 }
 
 }  // namespace lowtide::tools

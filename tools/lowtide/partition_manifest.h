@@ -19,14 +19,16 @@ struct PieceFile {
   };
   std::string name, sha256;
   uint64_t bytes = 0;
-  std::vector<Data> data;  // files that the piece refers to
+  std::vector<Data> data;  // files of the folder that the piece refers to
 };
 
 // `model`: the file's name, and `target`: what its pieces are for; both for people. `inputs` and `outputs` are the
-// model's own, as ONNX has them.
+// model's own, as ONNX has them. `in_place`: files that .onnx pieces refer to, named from the folder that holds this
+// one.
 nlohmann::ordered_json manifest(const std::string& model, const std::string& target,
                                 const std::vector<onnx::ValueInfo>& inputs, const std::vector<onnx::ValueInfo>& outputs,
-                                const layout::DividedModel& divided, const std::vector<PieceFile>& files);
+                                const layout::DividedModel& divided, const std::vector<PieceFile>& files,
+                                const std::vector<PieceFile::Data>& in_place);
 
 // "f32[1,n,?]"
 std::string type_text(const onnx::ValueInfo& info);

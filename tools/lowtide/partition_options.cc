@@ -36,8 +36,8 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
                                   "with .pieces)"));
   command
       ->add_option("--target", options.target,
-                   "what the pieces are for, instead of TFLite on the CPU: nnapi, coreml, tidl, or a description "
-                   "(.json)")
+                   "what the pieces are for, instead of TFLite on the CPU: nnapi, coreml, tidl, onnx (all of it in "
+                   "ONNX Runtime, for --max-piece), or a description (.json)")
       ->type_name("TARGET");
   choice_option(
       command->add_option("--prefer", options.prefer,
@@ -50,6 +50,13 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
   number_option(command->add_option("--max-pieces", options.max_pieces, "the most pieces"), 1, 1'000'000);
   factor_option(command->add_option("--penalty", options.penalty,
                                     "how many times slower work outside of TFLite counts (default: 2)"));
+  file_option(command->add_option("--costs", options.costs,
+                                  "take the cost of nodes from what a division took when it ran: the output of "
+                                  "lowtide run DIR --profile --json"));
+  choice_option(command->add_option("--weights", options.weights,
+                                    "copy (the default): into the pieces; in-place: .onnx pieces read weights from the "
+                                    "model's own files, so the folder must be beside them"),
+                {"copy", "in-place"}, "HOW");
   repeated_option(command->add_option("--exclude-op", options.exclude_ops,
                                       "leave the nodes of this operator in ONNX (may be repeated)"),
                   "OPERATOR");
@@ -70,7 +77,8 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
       "Examples:\n"
       "  lowtide partition model.onnx -o pieces\n"
       "  lowtide partition model.onnx --dry-run --exclude-op Resize\n"
-      "  lowtide partition model.onnx -o pieces --max-piece 256M");
+      "  lowtide partition model.onnx -o pieces --max-piece 256M\n"
+      "  lowtide partition model.onnx -o pieces --target onnx --max-piece 256M --weights in-place");
   return command;
 }
 

@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
-#include "layout/lower/node_order.h"
 #include "layout/lower/table.h"
-#include "layout/values_used.h"
 #include "stream/dtype.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
@@ -24,7 +21,6 @@ namespace lowtide::tools {
 namespace {
 
 using nlohmann::json;
-using onnx::ValueInfo;
 using stream::Code;
 using stream::DType;
 using stream::Error;
@@ -45,7 +41,8 @@ class TargetReader {
     } catch (const json::exception& error) {
       fail(fmt::format("it is not JSON: {}", error.what()));
     }
-    check("the target", whole, {"format", "version", "name", "source", "writes", "max_pieces", "operators"},
+    check("the target", whole,
+          {"format", "version", "name", "source", "writes", "max_pieces", "max_piece_bytes", "patterns", "operators"},
           {"format", "version", "name", "operators"});
     if (whole["format"] != "lowtide-target") fail("it is not the description of a target");
     if (whole["version"] != kTargetVersion)
@@ -60,8 +57,15 @@ class TargetReader {
     }
     if (whole.contains("max_pieces"))
       out.max_pieces = static_cast<size_t>(number("max_pieces", whole["max_pieces"], 1));
-    if (!whole["operators"].is_array()) fail("'operators' is not a list");
-    for (const json& item : whole["operators"]) add_entry(item, out);
+    if (whole.contains("max_piece_bytes"))
+      out.max_piece_bytes = static_cast<uint64_t>(number("max_piece_bytes", whole["max_piece_bytes"], 1));
+    out.takes_all = whole["operators"] == "all";
+    if (!out.takes_all && !whole["operators"].is_array()) fail("'operators' is neither a list nor \"all\"");
+    if (out.takes_all && out.writes_tflite)
+      fail("'operators' is \"all\", which only a target of .onnx pieces can take");
+    if (!out.takes_all)
+      for (const json& item : whole["operators"]) add_entry(item, out);
+    if (whole.contains("patterns")) add_patterns(whole["patterns"], out);
     return out;
   }
 
@@ -95,7 +99,9 @@ class TargetReader {
   }
 
   void add_entry(const json& item, Target& target) const {
-    check("an operator", item, {"op", "source", "inputs", "outputs", "input_count", "output_count", "attributes"},
+    check("an operator", item,
+          {"op", "source", "inputs", "outputs", "input_count", "output_count", "attributes", "only_in_pattern",
+           "only_at_border"},
           {"op"});
     const std::string op = word("'op'", item["op"]);
     check_operator(op);
@@ -112,7 +118,33 @@ class TargetReader {
       if (!item["attributes"].is_array()) fail(fmt::format("{}: 'attributes' is not a list", op));
       for (const json& some : item["attributes"]) entry.attributes.push_back(attribute(op, some));
     }
+    entry.only_in_pattern = flag(op + ": 'only_in_pattern'", item, "only_in_pattern");
+    entry.only_at_border = flag(op + ": 'only_at_border'", item, "only_at_border");
     target.operators[op].push_back(std::move(entry));
+  }
+
+  bool flag(const std::string& what, const json& object, const char* key) const {
+    if (!object.contains(key)) return false;
+    if (!object[key].is_boolean()) fail(fmt::format("{} is neither true nor false", what));
+    return object[key].get<bool>();
+  }
+
+  void add_patterns(const json& list, Target& target) const {
+    if (!list.is_array()) fail("'patterns' is not a list");
+    for (const json& item : list) {
+      check("a pattern", item, {"ops", "source"}, {"ops"});
+      if (item.contains("source")) word("'source'", item["source"]);
+      if (!item["ops"].is_array() || item["ops"].size() < 2) fail("a pattern: 'ops' has fewer than two operators");
+      target.patterns.emplace_back();
+      for (const json& name : item["ops"]) {
+        const std::string op = word("a pattern: an operator", name);
+        check_operator(op);
+        if (!target.takes_all && !target.operators.contains(op))
+          fail(
+              fmt::format("a pattern has '{}', which is not in 'operators': no node of it could be in the target", op));
+        target.patterns.back().push_back(op);
+      }
+    }
   }
 
   // Any operator of a foreign domain; of ai.onnx those that are known.
@@ -184,39 +216,6 @@ class TargetReader {
   std::string file_;
 };
 
-bool is_in(const Range& range, int64_t number) { return number >= range.least && number <= range.most; }
-
-std::string misfit_of(const Target::Attribute& rule, const onnx::Node& node) {
-  const onnx::Attribute* given = node.find(rule.name);
-  std::vector<int64_t> numbers;
-  std::optional<std::string> text;
-  if (given == nullptr) {
-    if (rule.number) numbers = {*rule.number};
-    text = rule.text;
-  } else if (given->type == onnx::Attribute::Type::kInt) {
-    numbers = {given->i};
-  } else if (given->type == onnx::Attribute::Type::kInts) {
-    numbers = given->ints;
-  } else if (given->type == onnx::Attribute::Type::kString) {
-    text = given->s;
-  } else if (given->type == onnx::Attribute::Type::kFloat && std::floor(given->f) == given->f &&
-             std::abs(given->f) < 1e9) {
-    numbers = {static_cast<int64_t>(given->f)};
-  } else {
-    return fmt::format("its attribute '{}' has another form", rule.name);
-  }
-  for (const int64_t number : numbers) {
-    const bool listed =
-        rule.numbers.empty() || std::find(rule.numbers.begin(), rule.numbers.end(), number) != rule.numbers.end();
-    if (!listed || (rule.range && !is_in(*rule.range, number)) || !rule.texts.empty())
-      return fmt::format("its attribute '{}' has {}", rule.name, number);
-  }
-  const bool other_text =
-      text && (!rule.numbers.empty() || rule.range ||
-               (!rule.texts.empty() && std::find(rule.texts.begin(), rule.texts.end(), *text) == rule.texts.end()));
-  return other_text ? fmt::format("its attribute '{}' is '{}'", rule.name, *text) : "";
-}
-
 }  // namespace
 
 Target read_target(const std::string& name_or_path) {
@@ -235,91 +234,6 @@ Target read_target(const std::string& name_or_path) {
   std::string text(source->size(), '\0');
   source->read_at(0, std::as_writable_bytes(std::span(text)));
   return TargetReader(name_or_path).read(text);
-}
-
-struct TargetRules::Facts {
-  const layout::ModelTypes& types;
-  const std::map<std::string, ValueInfo>& constants;
-
-  bool is_constant(const std::string& value) const {
-    return constants.contains(value) || types.integers.contains(value);
-  }
-  const ValueInfo* type(const std::string& value) const {
-    if (const auto found = types.values.find(value); found != types.values.end()) return &found->second;
-    const auto found = constants.find(value);
-    return found != constants.end() && found->second.dtype != DType::kUndefined ? &found->second : nullptr;
-  }
-};
-
-TargetRules::TargetRules(const Target& target, const onnx::Model& model) : target_(target) {
-  for (const onnx::Tensor& tensor : model.graph.initializers) {
-    ValueInfo info;
-    info.name = tensor.name;
-    info.type = ValueInfo::Type::kTensor;
-    info.dtype = tensor.dtype;
-    info.has_shape = true;
-    for (const int64_t dim : tensor.dims) info.dims.push_back({dim, ""});
-    constants_.emplace(tensor.name, std::move(info));
-  }
-  for (const onnx::Node* node : layout::in_order(model.graph)) {
-    std::vector<std::string_view> used;
-    layout::add_values_used(*node, used);
-    if (!std::all_of(used.begin(), used.end(),
-                     [&](std::string_view value) { return constants_.contains(std::string(value)); }))
-      continue;
-    for (const std::string& name : node->outputs) constants_.emplace(name, ValueInfo());
-  }
-}
-
-std::string TargetRules::refuse(const onnx::Node& node, const layout::ModelTypes& types) const {
-  const auto entries = target_.operators.find(layout::full_name(node));
-  if (entries == target_.operators.end()) return fmt::format("{} does not have the operator", target_.name);
-  const Facts facts{types, constants_};
-  std::string first;
-  for (const Target::Entry& entry : entries->second) {
-    const std::string reason = misfit(entry, node, facts);
-    if (reason.empty()) return {};
-    if (first.empty()) first = fmt::format("{}: {}", target_.name, reason);
-  }
-  return first;
-}
-
-std::string TargetRules::misfit(const Target::Entry& entry, const onnx::Node& node, const Facts& facts) const {
-  const auto inputs = static_cast<int64_t>(node.inputs.size()), outputs = static_cast<int64_t>(node.outputs.size());
-  if (entry.input_count && !is_in(*entry.input_count, inputs)) return fmt::format("it has {} inputs", inputs);
-  if (entry.output_count && !is_in(*entry.output_count, outputs)) return fmt::format("it has {} outputs", outputs);
-  for (const Target::Attribute& rule : entry.attributes)
-    if (std::string reason = misfit_of(rule, node); !reason.empty()) return reason;
-  for (const auto& [rules, values] : {std::pair{&entry.inputs, &node.inputs}, std::pair{&entry.outputs, &node.outputs}})
-    for (const Target::Operand& rule : *rules)
-      for (size_t i = 0; i < values->size(); ++i)
-        if (rule.at.value_or(i) == i && !(*values)[i].empty())
-          if (std::string reason = misfit(rule, (*values)[i], facts); !reason.empty()) return reason;
-  return {};
-}
-
-std::string TargetRules::misfit(const Target::Operand& rule, const std::string& value, const Facts& facts) const {
-  if (rule.constant && *rule.constant != facts.is_constant(value))
-    return fmt::format("'{}' is {}constant", value, *rule.constant ? "not " : "");
-  if (rule.dtypes.empty() && !rule.rank && !rule.wide_rank && !rule.extents) return {};
-  const ValueInfo* type = facts.type(value);
-  if (type == nullptr) return fmt::format("the type of '{}' is not known", value);
-  if (!rule.dtypes.empty() && std::find(rule.dtypes.begin(), rule.dtypes.end(), type->dtype) == rule.dtypes.end())
-    return fmt::format("'{}' is {}", value, stream::dtype_name(type->dtype));
-  if (!rule.rank && !rule.wide_rank && !rule.extents) return {};
-  if (!type->has_shape) return fmt::format("the shape of '{}' is not known", value);
-  const auto rank = static_cast<int64_t>(type->dims.size());
-  if (rule.rank && !is_in(*rule.rank, rank)) return fmt::format("'{}' has rank {}", value, rank);
-  int64_t wide = 0;
-  for (const onnx::Dimension& dim : type->dims) {
-    if (dim.value != 1) ++wide;
-    if (!rule.extents) continue;
-    if (dim.value < 0) return fmt::format("an extent of '{}' is not fixed", value);
-    if (!is_in(*rule.extents, dim.value)) return fmt::format("'{}' has an extent of {}", value, dim.value);
-  }
-  if (rule.wide_rank && !is_in(*rule.wide_rank, wide))
-    return fmt::format("'{}' has {} dimensions that are not 1", value, wide);
-  return {};
 }
 
 }  // namespace lowtide::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A target of `lowtide partition`: which nodes an accelerator runs (schemas/target.schema.json). A node may be there if
-// one of the entries of its operator fits. What an entry asks of a type that nobody knows does not fit.
+// one of the entries of its operator fits (target_rules.h).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/model_types.h"
-#include "stream/onnx/model.h"
+#include "stream/dtype.h"
 
 namespace lowtide::tools {
 
@@ -37,32 +36,21 @@ struct Target {
     std::optional<Range> input_count, output_count;
     std::vector<Attribute> attributes;
     std::vector<Operand> inputs, outputs;
+    bool only_in_pattern = false;
+    bool only_at_border = false;  // where a piece begins or ends
   };
 
   std::string name;
-  bool writes_tflite = true;  // else its pieces are .onnx
-  size_t max_pieces = 0;      // 0: any
+  bool writes_tflite = true;                       // else its pieces are .onnx
+  size_t max_pieces = 0;                           // 0: any
+  uint64_t max_piece_bytes = 0;                    // weights and the largest activations; 0: any
+  bool takes_all = false;                          // every operator, whatever `operators` has
+  std::vector<std::vector<std::string>> patterns;  // operators of nodes in a row, which become one unit
   std::map<std::string, std::vector<Entry>> operators;
 };
 
 // Of a file, or a shipped one by its name. Throws Error(kUsage) for an unknown name, Error(kNotFound, kMalformed) for a
 // file that is not as the schema says, or whose conditions nothing can meet.
 Target read_target(const std::string& name_or_path);
-
-// Answers for the nodes of one model, which outlives it.
-class TargetRules {
- public:
-  TargetRules(const Target& target, const onnx::Model& model);
-  // Why the node may not be there; empty: it may.
-  std::string refuse(const onnx::Node& node, const layout::ModelTypes& types) const;
-
- private:
-  struct Facts;
-  std::string misfit(const Target::Entry& entry, const onnx::Node& node, const Facts& facts) const;
-  std::string misfit(const Target::Operand& operand, const std::string& value, const Facts& facts) const;
-
-  const Target& target_;
-  std::map<std::string, onnx::ValueInfo> constants_;  // by name; types only of initializers
-};
 
 }  // namespace lowtide::tools

@@ -24,8 +24,9 @@ from .port import Extent, Port, dtype_of
 NAME = "manifest.json"
 VERSION = 1
 MOST_BYTES = 64 << 20
+# A larger file is known by samples of it (stream/file/sha256.h says why).
+SAMPLED_ABOVE, SAMPLES, SAMPLE_BYTES = 64 << 20, 256, 64 << 10
 RUNTIMES = ("tflite", "onnx")
-_TILE = 1 << 20
 _DTYPES = {
     "f16": "float16",
     "bf16": "bfloat16",
@@ -58,7 +59,7 @@ _DTYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """A file of the folder."""
+    """A file of the folder, or one with weights in place; then the name counts from the folder that holds this one."""
 
     name: str
     bytes: int
@@ -99,6 +100,8 @@ class Manifest:
     outputs: Mapping[str, Port]
     pieces: tuple[Piece, ...]
     values: Mapping[str, Value]
+    in_place: tuple[File, ...] = ()
+    node_names: tuple[tuple[str, ...], ...] = ()  # of each piece
 
 
 class _Reader:
@@ -110,14 +113,14 @@ class _Reader:
     def fail(self, text: str) -> Malformed:
         return Malformed(f"{self._path}: {text}", file=self._path)
 
-    def fields(self, what: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    def fields(self, what: str, value: Any, names: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise self.fail(f"{what} is not an object")
         for name in names:
             if name not in value:
                 raise self.fail(f"{what} has no field {name!r}")
         for name in value:
-            if name not in names:
+            if name not in names and name not in optional:
                 raise self.fail(f"{what} has an unknown field {name!r}")
         return value
 
@@ -176,15 +179,44 @@ class _Reader:
             out[name] = Port(name, dtype, shape if shape is not None else ("...",))
         return out
 
-    def file(self, what: str, name: Any, size: Any, digest: Any) -> File:
+    def file(self, what: str, name: Any, size: Any, digest: Any, is_plain: bool = True) -> File:
         name = self.text(f"the name of {what}", name)
         size = self.number(f"the size of {what}", size)
         digest = self.text(f"the digest of {what}", digest)
         if not re.fullmatch(r"[0-9a-f]{64}", digest):
             raise self.fail(f"the digest of {what} is not 64 hexadecimal digits")
-        if name in ("", ".", "..", NAME) or re.search(r"[/\\\x00-\x1f]", name):
+        if is_plain and (name in ("", ".", "..", NAME) or re.search(r"[/\\\x00-\x1f]", name)):
             raise UnsafePath(f"{self._path}: {what} has the name {name!r}, which is no plain name", file=self._path)
         return File(name, size, digest)
+
+    def in_place(self, value: Any) -> tuple[File, ...]:
+        """Files beside the folder, or in folders there."""
+        out: dict[str, File] = {}
+        for item in self.items("in_place", value):
+            of = self.fields("an entry of in_place", item, ("file", "bytes", "sha256"))
+            file = self.file("a file of in_place", of["file"], of["bytes"], of["sha256"], is_plain=False)
+            parts = file.name.split("/")
+            if {"", ".", ".."} & set(parts) or re.search(r"[\\\x00-\x1f]", file.name):
+                raise UnsafePath(
+                    f"{self._path}: in_place has the name {file.name!r}, which is not below the folder of the pieces' folder",
+                    file=self._path,
+                )
+            if file.name in out:
+                raise self.fail(f"in_place has {file.name!r} twice")
+            out[file.name] = file
+        return tuple(out.values())
+
+    def node_names(self, value: Any, count: int) -> tuple[tuple[str, ...], ...]:
+        out: list[list[str]] = [[] for _ in range(count)]
+        for item in self.items("nodes", value):
+            of = self.fields("an entry of nodes", item, ("name", "op", "piece", "reason"))
+            if of["piece"] is None:
+                continue
+            piece = self.number("the piece of a node", of["piece"])
+            if piece >= count:
+                raise self.fail(f"a node is in piece {piece}, and there are {count}")
+            out[piece].append(self.text("the name of a node", of["name"]))
+        return tuple(map(tuple, out))
 
     def piece(self, index: int, value: Any) -> Piece:
         what = f"piece {index}"
@@ -288,19 +320,57 @@ def check_file(folder: str, file: File) -> None:
     ------
     NotFound, UnsafePath, Malformed
     """
-    found = _regular_file(folder, file.name, "a file of the divided model")
+    _check(os.path.join(folder, file.name), _regular_file(folder, file.name, "a file of the divided model"), file)
+
+
+def check_in_place(folder: str, file: File) -> None:
+    """The same of a file of the model that was divided, beside the folder. It may be a link, as in caches of models.
+
+    Raises
+    ------
+    NotFound, UnsafePath, Malformed
+    """
     path = os.path.join(folder, file.name)
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise NotFound(
+            f"{path}: the pieces read weights from this file of the model that was divided, and it cannot be opened: "
+            f"{error.strerror}; keep it beside the folder of the pieces, or divide again with --weights copy",
+            file=path,
+        ) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise UnsafePath(f"{path}: weights in place are in something that is not a regular file", file=path)
+    _check(path, found, file)
+
+
+def _check(path: str, found: os.stat_result, file: File) -> None:
     if found.st_size != file.bytes:
         raise Malformed(f"{path}: has {found.st_size} bytes, and the manifest says {file.bytes}", file=path)
+    if digest_of_file(path, found.st_size) != file.sha256:
+        raise Malformed(f"{path}: is not the file that the manifest was written for: another digest", file=path)
+
+
+def digest_of_file(path: str, size: int) -> str:
+    """SHA-256 of a file, or of its samples where it is larger than SAMPLED_ABOVE.
+
+    Raises
+    ------
+    Io
+    """
+    if size > SAMPLED_ABOVE:
+        begins = [i * (size - SAMPLE_BYTES) // (SAMPLES - 1) for i in range(SAMPLES)]
+    else:
+        begins = list(range(0, size, SAMPLE_BYTES))
     digest = hashlib.sha256()
     try:
-        with open(path, "rb") as opened:
-            while tile := opened.read(_TILE):
-                digest.update(tile)
+        with open(path, "rb", buffering=0) as opened:
+            for begin in begins:
+                opened.seek(begin)
+                digest.update(opened.read(SAMPLE_BYTES))
     except OSError as error:
         raise Io(f"{path}: cannot be read: {error.strerror}", file=path) from error
-    if digest.hexdigest() != file.sha256:
-        raise Malformed(f"{path}: is not the file that the manifest was written for: another digest", file=path)
+    return digest.hexdigest()
 
 
 def read_manifest(folder: str) -> Manifest:
@@ -327,8 +397,7 @@ def read_manifest(folder: str) -> Manifest:
     if whole.get("version") != VERSION:
         raise reader.fail(f"has version {whole.get('version')!r}; this lowtide reads version {VERSION}")
     fields = ("format", "version", "producer", "model", "target", "inputs", "outputs", "pieces", "values", "nodes")
-    of = reader.fields("the manifest", whole, fields)
-    reader.items("nodes", of["nodes"])
+    of = reader.fields("the manifest", whole, fields, ("in_place",))
     reader.text("target", of["target"])
     manifest = Manifest(
         folder,
@@ -337,7 +406,11 @@ def read_manifest(folder: str) -> Manifest:
         reader.ports("outputs", of["outputs"]),
         tuple(reader.piece(i, piece) for i, piece in enumerate(reader.items("pieces", of["pieces"]))),
         reader.values(of["values"]),
+        reader.in_place(of.get("in_place", [])),
+        reader.node_names(of["nodes"], len(of["pieces"])),
     )
+    if manifest.in_place and any(piece.data for piece in manifest.pieces):
+        raise reader.fail("weights are both in place and in data of pieces")
     if not manifest.pieces:
         raise reader.fail("there are no pieces")
     reader.check_order(manifest)

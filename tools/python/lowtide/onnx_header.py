@@ -67,6 +67,14 @@ class Skeleton:
     weight_bytes: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Where the external data of a model is, if not beside it: a folder, and the files of it that may be read."""
+
+    folder: str
+    files: frozenset[str]
+
+
 class Reader:
     """The bytes of a file through one window."""
 
@@ -159,7 +167,7 @@ def _bytes(text: str) -> bytes:
 
 
 class _Builder:
-    def __init__(self, reader: Reader, outputs: Sequence[str]) -> None:
+    def __init__(self, reader: Reader, outputs: Sequence[str], places: Places | None) -> None:
         self._reader = reader
         self._wanted = list(dict.fromkeys(outputs))
         self._parts: list[bytes] = []
@@ -168,7 +176,8 @@ class _Builder:
         self._outputs: set[str] = set()
         self._weight_bytes = 0
         self._size = 0
-        self._folder = os.path.dirname(os.path.abspath(reader.path))
+        self._places = places
+        self._folder = os.path.dirname(os.path.abspath(reader.path)) if places is None else places.folder
         self._own = _from_root(reader.path)
 
     def build(self) -> Skeleton:
@@ -289,6 +298,11 @@ class _Builder:
                 f"{self._reader.path}: external data in {location!r}, which is not below the model's folder",
                 file=self._reader.path,
             )
+        if self._places is not None and location not in self._places.files:
+            raise UnsafePath(
+                f"{self._reader.path}: external data in {location!r}, which the manifest does not list",
+                file=self._reader.path,
+            )
         return _from_root(os.path.join(self._folder, location))
 
 
@@ -296,7 +310,7 @@ def _from_root(path: str) -> str:
     return os.path.relpath(os.path.realpath(path), "/")
 
 
-def read_skeleton(path: str, outputs: Sequence[str] = ()) -> Skeleton:
+def read_skeleton(path: str, outputs: Sequence[str] = (), places: Places | None = None) -> Skeleton:
     """Walks an .onnx file.
 
     Parameters
@@ -305,6 +319,8 @@ def read_skeleton(path: str, outputs: Sequence[str] = ()) -> Skeleton:
         The file.
     outputs : sequence of str
         Tensors of the main graph that become outputs of the skeleton, behind the model's own.
+    places : Places or None
+        Where its external data is, if not beside it.
 
     Raises
     ------
@@ -318,7 +334,7 @@ def read_skeleton(path: str, outputs: Sequence[str] = ()) -> Skeleton:
                 f"{path}: is compressed (Zstandard), which ONNX Runtime does not read; unpack it with zstd -d",
                 file=path,
             )
-        skeleton = _Builder(reader, outputs).build()
+        skeleton = _Builder(reader, outputs, places).build()
     finally:
         reader.close()
     known = set(skeleton.tensors)

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import memory
 from .errors import Budget, RuntimeMissing, Unsupported
-from .onnx_header import Skeleton, read_skeleton
+from .onnx_header import Places, Skeleton, read_skeleton
 from .port import Array, Port, dtype_of
 from .runtime_log import captured
 
@@ -97,6 +97,8 @@ class OnnxSession:
         "none", "basic", "extended", "all"; None is the highest whose memory fits.
     profile : str or None
         Prefix of the profile's name.
+    places : Places or None
+        Where its external data is, if not beside it.
     """
 
     def __init__(
@@ -107,16 +109,20 @@ class OnnxSession:
         threads: int,
         optimization: str | None,
         profile: str | None = None,
+        places: Places | None = None,
     ) -> None:
-        self._path, self._threads, self._profile = path, threads, profile
+        self._path, self._threads, self._profile, self._places = path, threads, profile, places
         self._limit = max_rss
         self._runtime = _import()
-        skeleton = read_skeleton(path)
+        skeleton = self._skeleton()
         self._tensors = skeleton.tensors
         self._extra: tuple[str, ...] = ()
         self._session, self._form = self._load(skeleton, self._forms(skeleton, optimization))
         self._inputs = {a.name: _port(a) for a in self._session.get_inputs()}
         self._outputs = {a.name: _port(a) for a in self._session.get_outputs()}
+
+    def _skeleton(self, outputs: Sequence[str] = ()) -> Skeleton:
+        return read_skeleton(self._path, outputs, self._places)
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -186,7 +192,7 @@ class OnnxSession:
 
     def inner_ports(self, names: Sequence[str]) -> dict[str, Port]:
         """Element types and shapes of inner tensors as ONNX Runtime infers them; without what is no array."""
-        session = self._create(read_skeleton(self._path, names), _Form("none", False))
+        session = self._create(self._skeleton(names), _Form("none", False))
         found = {}
         for argument in session.get_outputs():
             with contextlib.suppress(Unsupported):
@@ -201,7 +207,7 @@ class OnnxSession:
             return
         self._session = None  # before the next one: not both at once
         memory.trim()
-        self._session, _ = self._load(read_skeleton(self._path, names), [self._form])
+        self._session, _ = self._load(self._skeleton(names), [self._form])
         self._extra = names
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:

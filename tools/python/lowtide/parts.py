@@ -41,6 +41,8 @@ def partition(
     max_piece: int | str | None = None,
     max_pieces: int | None = None,
     penalty: float | None = None,
+    costs: PathLike | None = None,
+    weights: str | None = None,
     exclude_op: str | Sequence[str] | None = None,
     exclude_node: str | Sequence[str] | None = None,
     value: Mapping[str, str] | None = None,
@@ -57,7 +59,7 @@ def partition(
     output : path, optional
         The folder to make; the model's name with .pieces by default.
     target : str or path, optional
-        "nnapi", "coreml", "tidl" or a description (.json) instead of TFLite on the CPU.
+        "nnapi", "coreml", "tidl", "onnx" (all of it in ONNX Runtime) or a description (.json) instead of TFLite on the CPU.
     prefer : str, optional
         "cheap", "fewest" or "coverage".
     max_piece : int or str, optional
@@ -66,6 +68,10 @@ def partition(
         The most pieces.
     penalty : float, optional
         How many times slower work outside of the target counts.
+    costs : path, optional
+        What an earlier division took: the JSON of ``lowtide run DIR --profile --json``.
+    weights : str, optional
+        "copy" or "in-place".
     exclude_op, exclude_node : str or sequence of str, optional
         What is left in ONNX.
     value : mapping of str to str, optional

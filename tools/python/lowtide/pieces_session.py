@@ -19,7 +19,8 @@ import numpy as np
 from . import memory
 from .errors import Budget, Io, Malformed, Unsupported
 from .litert_session import LitertSession
-from .manifest import Manifest, Piece, check_file, read_manifest
+from .manifest import Manifest, Piece, check_file, check_in_place, read_manifest
+from .onnx_header import Places
 from .onnx_session import OnnxSession
 from .port import Array, Port, Session
 
@@ -72,6 +73,12 @@ class PiecesSession:
         files = {file.name: file for piece in self._manifest.pieces for file in (piece.file, *piece.data)}
         for file in files.values():
             check_file(folder, file)
+        # The folder that holds this one, wherever it is.
+        beside = os.path.dirname(os.path.realpath(folder))
+        for file in self._manifest.in_place:
+            check_in_place(beside, file)
+        names = frozenset(file.name for file in self._manifest.in_place)
+        self._places = Places(beside, names) if names else None
         last = {name: value.last_user for name, value in self._manifest.values.items()}
         self._freed: list[list[str]] = [[] for _ in self._manifest.pieces]
         for name, index in last.items():
@@ -147,7 +154,9 @@ class PiecesSession:
             return LitertSession(
                 path, max_rss=left, threads=self._threads, kernels=self._kernels, signature=None, cache=self._cache
             )
-        return OnnxSession(path, max_rss=left, threads=self._threads, optimization=self._optimization)
+        return OnnxSession(
+            path, max_rss=left, threads=self._threads, optimization=self._optimization, places=self._places
+        )
 
     def _close(self, index: int) -> None:
         self._sessions.pop(index).close()
@@ -241,7 +250,13 @@ class PiecesSession:
         """For each piece the seconds that loading, running and checking its results took, and bytes."""
         rows = []
         for index, piece in enumerate(self._manifest.pieces):
-            row: dict[str, Any] = {"piece": index, "runtime": piece.runtime, "nodes": piece.nodes}
+            row: dict[str, Any] = {
+                "piece": index,
+                "runtime": piece.runtime,
+                "in_target": piece.in_target,
+                "nodes": piece.nodes,
+                "node_names": list(self._manifest.node_names[index]),
+            }
             for what in ("load", "run", "check"):
                 events = [event for event in self.events if event.piece == index and event.what == what]
                 row[f"{what}_seconds"] = sum(event.seconds for event in events)
