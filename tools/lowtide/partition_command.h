@@ -19,7 +19,8 @@ struct PartitionCommand {
   std::string target;                                   // a name or a file; empty: TFLite
   std::vector<std::string> exclude_ops, exclude_nodes;  // names
   std::vector<std::string> values;                      // "NAME=f32[1,n,?]" as given
-  bool dry_run = false, quiet = false;
+  std::string probe;                                    // a file; of the Python package
+  bool dry_run = false, json = false, quiet = false;
   uint64_t max_rss = 0;  // bytes; 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
 };

@@ -43,6 +43,16 @@ ordered_json files_json(const std::vector<PieceFile::Data>& files) {
   return out;
 }
 
+ordered_json nodes_json(const layout::DividedModel& divided) {
+  ordered_json out = ordered_json::array();
+  for (const layout::NodePlace& node : divided.nodes)
+    out.push_back({{"name", node.name},
+                   {"op", node.op},
+                   {"piece", node.piece < divided.pieces.size() ? ordered_json(node.piece) : ordered_json()},
+                   {"reason", node.reason}});
+  return out;
+}
+
 ordered_json piece_json(const layout::ModelPiece& piece, const PieceFile& file) {
   return {{"runtime", file.name.ends_with(".onnx") ? "onnx" : "tflite"},
           {"in_target", piece.runtime == layout::PieceRuntime::kTarget},
@@ -97,17 +107,33 @@ std::string type_text(const ValueInfo& info) {
   return out + ']';
 }
 
+ordered_json division_json(const std::string& model, const std::string& target, const layout::DividedModel& divided) {
+  ordered_json pieces = ordered_json::array();
+  for (const layout::ModelPiece& piece : divided.pieces)
+    pieces.push_back({{"in_target", piece.runtime == layout::PieceRuntime::kTarget},
+                      {"nodes", piece.nodes.size()},
+                      {"weight_bytes", piece.weight_bytes},
+                      {"inputs", piece.inputs},
+                      {"outputs", piece.outputs}});
+  return {{"format", "lowtide-division"},
+          {"version", kManifestVersion},
+          {"producer", "lowtide " LOWTIDE_VERSION},
+          {"model", model},
+          {"target", target},
+          {"work_in_target", divided.work_in_target},
+          {"pieces", std::move(pieces)},
+          {"values", seams_json(divided)},
+          {"nodes", nodes_json(divided)},
+          {"fewest_pieces", divided.fewest},
+          {"certificate", divided.certificate},
+          {"undeclared", divided.undeclared}};
+}
+
 ordered_json manifest(const std::string& model, const std::string& target, const std::vector<ValueInfo>& inputs,
                       const std::vector<ValueInfo>& outputs, const layout::DividedModel& divided,
                       const std::vector<PieceFile>& files, const std::vector<PieceFile::Data>& in_place) {
   ordered_json pieces = ordered_json::array();
   for (size_t i = 0; i < files.size(); ++i) pieces.push_back(piece_json(divided.pieces[i], files[i]));
-  ordered_json nodes = ordered_json::array();
-  for (const layout::NodePlace& node : divided.nodes)
-    nodes.push_back({{"name", node.name},
-                     {"op", node.op},
-                     {"piece", node.piece < files.size() ? ordered_json(node.piece) : ordered_json()},
-                     {"reason", node.reason}});
   ordered_json out = {{"format", "lowtide-manifest"},
                       {"version", kManifestVersion},
                       {"producer", "lowtide " LOWTIDE_VERSION},
@@ -117,7 +143,7 @@ ordered_json manifest(const std::string& model, const std::string& target, const
                       {"outputs", list_json(outputs, divided)},
                       {"pieces", std::move(pieces)},
                       {"values", seams_json(divided)},
-                      {"nodes", std::move(nodes)}};
+                      {"nodes", nodes_json(divided)}};
   if (!in_place.empty()) out["in_place"] = files_json(in_place);
   return out;
 }

@@ -68,6 +68,10 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
                                       "repeated)"),
                   "NAME=f32[1,n,?]");
   command->add_flag("--dry-run", options.dry_run, "print the pieces and why nodes are where they are, write nothing");
+  command->add_flag("--json", options.json, "with --dry-run: print JSON");
+  file_option(command->add_option("--probe", options.probe,
+                                  "arrays by input name (.npz): the Python package runs the model once to learn the "
+                                  "types of values that nobody declares"));
   size_option(command->add_option("--max-rss", options.max_rss, "limit of resident memory (default: 32M)"))
       ->group(kResourceOptions);
   add_zstd_ratio(*command, options.max_zstd_ratio);

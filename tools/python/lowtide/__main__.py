@@ -43,9 +43,22 @@ def _calibrate(argv: Sequence[str]) -> int:
     return calibrate_main(argv)
 
 
+def _partition(argv: Sequence[str]) -> int:
+    """The program's command; with --probe the types of values are found here first."""
+    if not any(text == "--probe" or text.startswith("--probe=") for text in argv):
+        _become_program(["partition", *argv])
+    from .requirements import need_numpy
+
+    need_numpy()
+    from .probe import with_declarations
+
+    _become_program(["partition", *with_declarations(argv)])
+
+
 # Command -> what runs it, and its line in the program's --help.
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "calibrate": _calibrate,
+    "partition": _partition,
     "run": _run,
     "verify": _verify,
 }

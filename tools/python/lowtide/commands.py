@@ -196,6 +196,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "max_piece": lambda name, value: [_size(name, value)],
         "max_pieces": lambda name, value: [_number(name, value)],
         "penalty": lambda name, value: [_scalar(name, value)],
+        "costs": lambda name, value: [_path(name, value)],
         "exclude_op": _texts,
         "exclude_node": _texts,
         "value": lambda name, value: [f"{key}={_text(name, of)}" for key, of in _mapping(name, value).items()],

@@ -22,7 +22,7 @@ class Partition:
     output : pathlib.Path or None
         The folder that was written; None with `dry_run`.
     manifest : dict
-        Its manifest (schemas/manifest.schema.json); empty with `dry_run`.
+        Its manifest (schemas/manifest.schema.json); with `dry_run` what ``lowtide partition --dry-run --json`` prints.
     listing : str
         What the program prints: the pieces, and with `dry_run` why nodes are where they are.
     """
@@ -46,6 +46,7 @@ def partition(
     exclude_op: str | Sequence[str] | None = None,
     exclude_node: str | Sequence[str] | None = None,
     value: Mapping[str, str] | None = None,
+    probe: PathLike | None = None,
     dry_run: bool = False,
     max_rss: int | str | None = None,
     max_zstd_ratio: int | None = None,
@@ -76,6 +77,8 @@ def partition(
         What is left in ONNX.
     value : mapping of str to str, optional
         Types that nobody declares: ``{"hidden": "f32[1,64]"}``.
+    probe : path, optional
+        Arrays by input name (.npz): the model runs once in ONNX Runtime, which tells the types that nobody declares.
     dry_run : bool
         Write nothing.
     max_rss, max_zstd_ratio
@@ -88,10 +91,17 @@ def partition(
     """
     options = dict(locals())
     path = _positional(_path("model", options.pop("model")))
+    feed = options.pop("probe")
+    extra = _arguments(options)
+    if feed is not None:
+        from .probe import declarations
+
+        extra += declarations(path, _path("probe", feed), _arguments({**options, "output": None, "dry_run": False}))
     program = examine(find_program())
-    finished = _run(program, _child(program, ["partition", path, *_arguments(options)]))
+    finished = _run(program, _child(program, ["partition", path, *extra]))
     if dry_run:
-        return Partition(None, {}, finished.stdout)
+        division = _run(program, _child(program, ["partition", path, *extra, "--json"]))
+        return Partition(None, json.loads(division.stdout), finished.stdout)
     folder = pathlib.Path(output) if output is not None else _default_folder(pathlib.Path(path))
     return Partition(folder, json.loads((folder / "manifest.json").read_text(encoding="utf-8")), finished.stdout)
 

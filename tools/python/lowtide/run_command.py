@@ -20,11 +20,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import memory
-from .errors import Io, NotFound, Usage
+from .errors import Io, Usage
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
 from .port import Array, Port, unknown_name
 from .runner import Runner, model_kind
+from .samples import read_arrays
 
 _SLOWEST = 20
 
@@ -137,19 +138,7 @@ def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Ar
     if arguments.inputs is not None:
         if arguments.shape:
             raise Usage("--shape is for random numbers, and --inputs has the arrays")
-        try:
-            with np.load(arguments.inputs, allow_pickle=False) as file:
-                if not isinstance(file, np.lib.npyio.NpzFile):
-                    raise Usage(f"{arguments.inputs}: is not an .npz file with arrays by name")
-                return {name: file[name] for name in file.files}, []
-        except OSError as error:
-            raise NotFound(
-                f"{arguments.inputs}: cannot be read: {error.strerror or error}", file=arguments.inputs
-            ) from error
-        except (ValueError, AttributeError, EOFError) as error:
-            raise Usage(
-                f"{arguments.inputs}: is not an .npz file of numbers: {error}", file=arguments.inputs
-            ) from error
+        return read_arrays(arguments.inputs), []
     rng = np.random.default_rng(arguments.seed)
     shapes = _given_shapes(arguments.shape, runner.inputs)
     lines, arrays = [], {}

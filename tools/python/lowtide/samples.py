@@ -48,6 +48,24 @@ def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]
     return out
 
 
+def read_arrays(path: str) -> dict[str, Array]:
+    """All arrays of an .npz file by their names.
+
+    Raises
+    ------
+    NotFound, Usage
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise Usage(f"{path}: is not an .npz file with arrays by name")
+            return {name: file[name] for name in file.files}
+    except OSError as error:
+        raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
+    except (ValueError, AttributeError, EOFError) as error:
+        raise Usage(f"{path}: is not an .npz file of numbers: {error}", file=path) from error
+
+
 class _Member:
     """An array of an .npz file, read in pieces."""
 
