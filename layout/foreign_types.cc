@@ -20,10 +20,12 @@ using onnx::ValueInfo;
 using stream::DType;
 using Dims = std::vector<Dimension>;
 
-// What is known of a value; without a type nothing, without dims the element type alone.
+// What is known of a value; without an element type nothing, without dims the element type alone. Of a sequence: what
+// is known of all its elements.
 struct Known {
   DType dtype = DType::kUndefined;
   std::optional<Dims> dims;
+  bool is_sequence = false;
 };
 using Row = std::vector<Known> (*)(const onnx::Node&, const std::vector<Known>& in);
 
@@ -57,6 +59,31 @@ std::optional<Dims> rows_and(const std::vector<Known>& in, std::optional<int64_t
   Dims out = {dims.size() == 2 ? dims.front() : Dimension{1, ""}};
   if (columns) out.push_back({*columns, ""});
   return out;
+}
+
+// What two values have in common.
+Known common(const Known& a, const Known& b) {
+  Known out{a.dtype == b.dtype ? a.dtype : DType::kUndefined, std::nullopt};
+  if (!a.dims || !b.dims || a.dims->size() != b.dims->size()) return out;
+  out.dims = a.dims;
+  for (size_t i = 0; i < out.dims->size(); ++i)
+    if ((*a.dims)[i].value != (*b.dims)[i].value) (*out.dims)[i] = {-1, ""};
+  for (Dimension& dim : *out.dims)
+    if (dim.value < 0) dim.symbol.clear();
+  return out;
+}
+
+// An attribute that names an axis, from 0 to `rank` - 1.
+std::optional<size_t> axis_of(const onnx::Node& node, size_t rank, int64_t otherwise) {
+  const int64_t axis = number(node, "axis", otherwise);
+  const auto limit = static_cast<int64_t>(rank);
+  if (axis < -limit || axis >= limit) return std::nullopt;
+  return static_cast<size_t>(axis < 0 ? axis + limit : axis);
+}
+
+Known sequence_of(Known element) {
+  element.is_sequence = true;
+  return element;
 }
 
 // ---- Rows ----
@@ -172,15 +199,64 @@ std::vector<Known> join_features(const onnx::Node& node, const std::vector<Known
   return {{DType::kFloat32, rows_and(in, sum)}};
 }
 
-// A square matrix for a number.
-std::vector<Known> determinant(const onnx::Node&, const std::vector<Known>& in) {
-  Known out = first(in);
-  if (out.dims && out.dims->size() >= 2)
-    out.dims->resize(out.dims->size() - 2);
+// Pieces of one extent where that is said, else of unequal ones; keepdims = 0 drops the axis.
+std::vector<Known> split_to_sequence(const onnx::Node& node, const std::vector<Known>& in) {
+  Known element = first(in);
+  const std::optional<size_t> axis = element.dims ? axis_of(node, element.dims->size(), 0) : std::nullopt;
+  if (!axis) return {sequence_of({element.dtype, std::nullopt})};
+  const bool is_split = node.inputs.size() > 1 && !node.inputs[1].empty();
+  const auto place = element.dims->begin() + static_cast<ptrdiff_t>(*axis);
+  if (is_split)
+    *place = {-1, ""};
+  else if (number(node, "keepdims", 1) != 0)
+    *place = {1, ""};
   else
-    out.dims.reset();
+    element.dims->erase(place);
+  return {sequence_of(std::move(element))};
+}
+
+std::vector<Known> sequence_construct(const onnx::Node&, const std::vector<Known>& in) {
+  Known element = first(in);
+  for (const Known& some : in) element = common(element, some);
+  return {sequence_of(std::move(element))};
+}
+
+std::vector<Known> sequence_insert(const onnx::Node&, const std::vector<Known>& in) {
+  if (in.size() < 2 || !in[0].is_sequence) return {};
+  // Of an empty sequence only the element type is known, and its first element says no more of the others.
+  return {sequence_of(common(in[0], in[1]))};
+}
+
+std::vector<Known> sequence_empty(const onnx::Node& node, const std::vector<Known>&) {
+  return {sequence_of({stream::onnx_dtype(number(node, "dtype", 1)).value_or(DType::kUndefined), std::nullopt})};
+}
+
+std::vector<Known> sequence_erase(const onnx::Node&, const std::vector<Known>& in) { return {first(in)}; }
+
+std::vector<Known> sequence_at(const onnx::Node&, const std::vector<Known>& in) {
+  Known out = first(in);
+  if (!out.is_sequence) return {};
+  out.is_sequence = false;
   return {out};
 }
+
+std::vector<Known> concat_from_sequence(const onnx::Node& node, const std::vector<Known>& in) {
+  Known out = first(in);
+  if (!out.is_sequence) return {};
+  out.is_sequence = false;
+  if (!out.dims) return {out};
+  const bool is_new = number(node, "new_axis", 0) != 0;
+  const std::optional<size_t> axis = axis_of(node, out.dims->size() + (is_new ? 1 : 0), 0);
+  if (!axis) return {{out.dtype, std::nullopt}};
+  const auto place = out.dims->begin() + static_cast<ptrdiff_t>(*axis);
+  if (is_new)
+    out.dims->insert(place, {-1, ""});
+  else
+    *place = {-1, ""};
+  return {out};
+}
+
+std::vector<Known> sequence_length(const onnx::Node&, const std::vector<Known>&) { return {{DType::kInt64, Dims{}}}; }
 
 std::vector<Known> distances(const onnx::Node&, const std::vector<Known>& in) {
   if (in.size() < 2 || !in[0].dims || !in[1].dims || in[0].dims->size() != 2 || in[1].dims->size() != 2)
@@ -194,13 +270,20 @@ std::vector<Known> hash(const onnx::Node& node, const std::vector<Known>& in) {
 
 const std::unordered_map<std::string_view, Row>& rows() {
   static const std::unordered_map<std::string_view, Row> kRows = {
-      // ai.onnx, of strings or of types that TFLite lacks
+      // ai.onnx: sequences, strings, and types that TFLite lacks
       {"Cast", cast},
       {"DequantizeLinear", dequantize},
-      {"Det", determinant},
+      {"ConcatFromSequence", concat_from_sequence},
       {"Identity", same},
       {"QuantizeLinear", quantize},
       {"RegexFullMatch", same_bools},
+      {"SequenceAt", sequence_at},
+      {"SequenceConstruct", sequence_construct},
+      {"SequenceEmpty", sequence_empty},
+      {"SequenceErase", sequence_erase},
+      {"SequenceInsert", sequence_insert},
+      {"SequenceLength", sequence_length},
+      {"SplitToSequence", split_to_sequence},
       {"StringNormalizer", normalize_strings},
       {"StringSplit", split_strings},
       // ai.onnx.ml
@@ -238,8 +321,9 @@ const std::unordered_map<std::string_view, Row>& rows() {
 
 Known known_of(const std::string& value, const TypeOf& type_of) {
   const ValueInfo* info = value.empty() ? nullptr : type_of(value);
-  if (!info || info->type != ValueInfo::Type::kTensor) return {};
-  return {info->dtype, info->has_shape ? std::optional(info->dims) : std::nullopt};
+  const bool is_sequence = info && info->type == ValueInfo::Type::kSequence;
+  if (!info || (info->type != ValueInfo::Type::kTensor && !is_sequence)) return {};
+  return {info->dtype, info->has_shape ? std::optional(info->dims) : std::nullopt, is_sequence};
 }
 
 }  // namespace
@@ -253,9 +337,9 @@ std::vector<ValueInfo> foreign_types(const onnx::Node& node, const TypeOf& type_
                  [&](const std::string& value) { return known_of(value, type_of); });
   std::vector<Known> made = row->second(node, in);
   for (size_t i = 0; i < std::min(made.size(), out.size()); ++i) {
-    if (made[i].dtype == DType::kUndefined) continue;
+    if (made[i].dtype == DType::kUndefined && !made[i].is_sequence) continue;
     out[i].name = node.outputs[i];
-    out[i].type = ValueInfo::Type::kTensor;
+    out[i].type = made[i].is_sequence ? ValueInfo::Type::kSequence : ValueInfo::Type::kTensor;
     out[i].dtype = made[i].dtype;
     out[i].has_shape = made[i].dims.has_value();
     if (made[i].dims) out[i].dims = std::move(*made[i].dims);

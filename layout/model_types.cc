@@ -86,6 +86,17 @@ class Typing {
     return fmt::format("the type of its input '{}' is not known", name);
   }
 
+  // A sequence, strings or the like: to declare another type would help nobody.
+  static bool is_no_tensor(const ValueInfo* info) {
+    return info && info->type != ValueInfo::Type::kNone &&
+           (info->type != ValueInfo::Type::kTensor || info->dtype == DType::kString);
+  }
+
+  struct Missing {
+    std::string why;
+    bool is_no_tensor = false;
+  };
+
   // The part of the model that can be lowered, as far as is known now.
   onnx::Model part() {
     onnx::Model out;
@@ -96,16 +107,17 @@ class Typing {
     out.graph.name = graph_.name;
     out.graph.initializers = graph_.initializers;
     out.graph.sparse_initializers = graph_.sparse_initializers;
-    std::unordered_map<std::string_view, std::string> missing;  // values that cannot be used, and why
+    std::unordered_map<std::string_view, Missing> missing;  // values that cannot be used, and why
     for (const ValueInfo& info : graph_.inputs) {
       if (constants_.contains(info.name) || is_typed(info))
         out.graph.inputs.push_back(info);
       else
-        missing.emplace(info.name, why_unknown(info.name, &info));
+        missing.emplace(info.name, Missing{why_unknown(info.name, &info), is_no_tensor(&info)});
     }
     for (const auto& [name, is_numeric] : constants_)
-      if (!is_numeric) missing.emplace(name, fmt::format("its input '{}' is a string tensor", name));
+      if (!is_numeric) missing.emplace(name, Missing{fmt::format("its input '{}' is a string tensor", name), true});
     waits_.assign(graph_.nodes.size(), "");
+    std::vector<bool> is_in_onnx(graph_.nodes.size(), false);  // whatever else is declared: it uses no tensors
     unknown_.clear();
     for (const size_t i : order_) {
       const onnx::Node& node = graph_.nodes[i];
@@ -114,7 +126,8 @@ class Typing {
       if (out_.reasons[i].empty())
         for (const std::string_view name : used)
           if (const auto found = missing.find(name); found != missing.end() && waits_[i].empty()) {
-            waits_[i] = found->second;
+            waits_[i] = found->second.why;
+            is_in_onnx[i] = found->second.is_no_tensor;
             if (unknown_.contains(found->first)) unknown_[found->first] = true;
           }
       if (out_.reasons[i].empty() && waits_[i].empty()) {
@@ -129,10 +142,8 @@ class Typing {
           out.graph.inputs.back().name = name;
           continue;
         }
-        missing.emplace(name, why_unknown(name, info));
-        if (!out_.reasons[i].empty() &&
-            !(info && (info->type != ValueInfo::Type::kTensor || info->dtype == DType::kString)))
-          unknown_.emplace(name, false);
+        missing.emplace(name, Missing{why_unknown(name, info), is_no_tensor(info)});
+        if ((!out_.reasons[i].empty() || is_in_onnx[i]) && !is_no_tensor(info)) unknown_.emplace(name, false);
       }
     }
     return out;
@@ -174,50 +185,114 @@ class Typing {
       if (other.empty()) other = text;
   }
 
-  // What operators without a lowering tell of their results (foreign_types.h). True: there is news.
+  // The types of all values, by what was lowered, what is declared, and what operators without a lowering tell of their
+  // results (foreign_types.h). True: of these there is news.
   bool infer() {
     HalfValues halves(model_);
-    std::unordered_map<std::string, ValueInfo> known = types_of_inputs();
-    const TypeOf type = [&](const std::string& name) {
-      const auto found = known.find(name);
-      return found == known.end() ? nullptr : &found->second;
-    };
+    known_ = types_of_constants();
+    for (const ValueInfo& info : graph_.inputs)
+      if (is_tensor(info)) known_.insert_or_assign(info.name, info);
+    doubtful_.clear();
     bool is_news = false;
     for (const size_t i : order_) {
       const onnx::Node& node = graph_.nodes[i];
       const bool may_be_half = halves.may_make(node);
       const bool is_lowered = out_.reasons[i].empty() && waits_[i].empty();
-      if (!is_lowered) is_news |= infer(node, type);
+      for (ValueInfo& info : foreign_types(node, [this](const std::string& name) { return known_type(name); })) {
+        if (info.name.empty()) continue;
+        // Of a sequence that is lowered too: what a node that is not lowered takes out of it has a type.
+        if (info.type == ValueInfo::Type::kSequence) known_.insert_or_assign(info.name, info);
+        if (!is_lowered) is_news |= add_inferred(std::move(info));
+      }
       for (const std::string& name : node.outputs) {
         if (name.empty()) continue;
         const auto found = found_.find(name);
-        std::optional<ValueInfo> info =
-            type_of(name, is_lowered && found != found_.end() ? &found->second : nullptr, may_be_half);
+        const ValueType* lowered = is_lowered && found != found_.end() ? &found->second : nullptr;
+        std::optional<ValueInfo> info = type_of(name, lowered, may_be_half);
+        if (!info && lowered && !lowered->is_list) {
+          info = with_type(name, *lowered, float_of(node));
+          if (!info) doubtful_.push_back(name);
+        }
         if (may_be_half && (!info || is_half(info->dtype))) halves.add(name);
-        if (info) known.emplace(name, std::move(*info));
+        if (info) known_.insert_or_assign(name, std::move(*info));
       }
     }
     return is_news;
   }
 
-  bool infer(const onnx::Node& node, const TypeOf& type) {
-    bool is_news = false;
-    for (ValueInfo& info : foreign_types(node, type)) {
-      if (info.type == ValueInfo::Type::kNone || info.name.empty()) continue;
-      const ValueInfo* before = declared(info.name);
-      if (before && (is_typed(*before) || before->type != ValueInfo::Type::kTensor)) continue;
-      if (before && before->dtype != DType::kUndefined && before->dtype != info.dtype) continue;
-      if (before && before->has_shape) continue;
-      const std::string name = info.name;
-      const bool has_more = !inferred_.contains(name) || (info.has_shape && !inferred_.at(name).has_shape);
-      if (!has_more) continue;
-      inferred_[name] = std::move(info);
-      is_news = true;
-    }
-    return is_news;
+  const ValueInfo* known_type(const std::string& name) const {
+    if (const auto found = known_.find(name); found != known_.end()) return &found->second;
+    const auto found = inferred_.find(name);
+    return found == inferred_.end() ? nullptr : &found->second;
   }
 
-  std::unordered_map<std::string, ValueInfo> types_of_inputs() const {
+  static bool may_be_lowered_as_float(DType dtype) { return dtype == DType::kFloat32 || is_half(dtype); }
+
+  // The type of floats that a node's results certainly have, where the lowering has f32 for halves too; else
+  // kUndefined. Operators of ai.onnx have one type T for operands and results, but for those that choose a type.
+  DType float_of(const onnx::Node& node) const {
+    static const std::unordered_set<std::string_view> kOther = {"Bernoulli",
+                                                                "EyeLike",
+                                                                "If",
+                                                                "LayerNormalization",
+                                                                "Loop",
+                                                                "Multinomial",
+                                                                "QuantizeLinear",
+                                                                "RandomNormal",
+                                                                "RandomNormalLike",
+                                                                "RandomUniform",
+                                                                "RandomUniformLike",
+                                                                "Scan"};
+    if (!node.domain.empty() || kOther.contains(node.op_type)) return DType::kUndefined;
+    auto type_at = [&](size_t place) {
+      const ValueInfo* info = place < node.inputs.size() ? known_type(node.inputs[place]) : nullptr;
+      return info ? info->dtype : DType::kUndefined;
+    };
+    if (node.op_type == "Constant" || node.op_type == "ConstantOfShape") {
+      const onnx::Attribute* value = node.find("value");
+      return value && value->tensors.size() == 1 ? value->tensors.front().dtype : DType::kUndefined;
+    }
+    if (node.op_type == "Cast") {
+      const onnx::Attribute* to = node.find("to");
+      return to ? stream::onnx_dtype(to->i).value_or(DType::kUndefined) : DType::kUndefined;
+    }
+    if (node.op_type == "CastLike" || node.op_type == "DequantizeLinear") return type_at(1);
+    DType out = DType::kUndefined;
+    for (const std::string& name : node.inputs) {
+      if (name.empty()) continue;
+      const ValueInfo* info = known_type(name);
+      if (!info || info->type != ValueInfo::Type::kTensor) return DType::kUndefined;
+      if (!stream::is_float(info->dtype)) continue;
+      if (out != DType::kUndefined && out != info->dtype) return DType::kUndefined;
+      out = info->dtype;
+    }
+    return out;
+  }
+
+  static std::optional<ValueInfo> with_type(const std::string& name, const ValueType& lowered, DType known) {
+    if (!may_be_lowered_as_float(known) || lowered.dtype != DType::kFloat32) return std::nullopt;
+    ValueInfo out;
+    out.name = name;
+    out.type = ValueInfo::Type::kTensor;
+    out.dtype = known;
+    out.has_shape = true;
+    out.dims = lowered.dims;
+    return out;
+  }
+
+  // True: there is news. What somebody declares is not overruled.
+  bool add_inferred(ValueInfo info) {
+    const ValueInfo* before = declared(info.name);
+    if (before && (before->type != info.type || before->has_shape)) return false;
+    if (before && before->dtype != DType::kUndefined && before->dtype != info.dtype) return false;
+    const std::string name = info.name;
+    const auto found = inferred_.find(name);
+    if (found != inferred_.end() && (found->second.has_shape || !info.has_shape)) return false;
+    inferred_[name] = std::move(info);
+    return true;
+  }
+
+  std::unordered_map<std::string, ValueInfo> types_of_constants() const {
     std::unordered_map<std::string, ValueInfo> out;
     for (const onnx::Tensor& tensor : graph_.initializers) {
       ValueInfo info;
@@ -228,31 +303,25 @@ class Typing {
       for (const int64_t dim : tensor.dims) info.dims.push_back({dim, ""});
       out.emplace(tensor.name, std::move(info));
     }
-    for (const ValueInfo& info : graph_.inputs)
-      if (is_tensor(info)) out.emplace(info.name, info);
     return out;
   }
 
   void collect() {
-    HalfValues halves(model_);
     for (const ValueInfo& info : graph_.inputs)
       if (is_tensor(info)) out_.values.emplace(info.name, info);
-    for (const size_t i : order_) {
-      const onnx::Node& node = graph_.nodes[i];
-      const bool may_be_half = halves.may_make(node);
-      for (const std::string& name : node.outputs) {
+    for (const size_t i : order_)
+      for (const std::string& name : graph_.nodes[i].outputs) {
         if (name.empty()) continue;
-        const auto found = found_.find(name);
-        const bool is_lowered = out_.reasons[i].empty() && waits_[i].empty() && found != found_.end();
-        std::optional<ValueInfo> info = type_of(name, is_lowered ? &found->second : nullptr, may_be_half);
-        if (may_be_half && (!info || is_half(info->dtype))) halves.add(name);
-        if (is_lowered && !found->second.is_list && found->second.integers)
-          out_.integers.emplace(name, found->second.integers);
-        if (info) out_.values.emplace(name, std::move(*info));
+        const auto lowered = found_.find(name);
+        const bool is_lowered = out_.reasons[i].empty() && waits_[i].empty() && lowered != found_.end();
+        if (is_lowered && !lowered->second.is_list && lowered->second.integers)
+          out_.integers.emplace(name, lowered->second.integers);
+        if (const auto found = known_.find(name); found != known_.end() && is_tensor(found->second))
+          out_.values.emplace(name, found->second);
       }
-    }
     for (size_t i = 0; i < waits_.size(); ++i)
       if (out_.reasons[i].empty()) out_.reasons[i] = waits_[i];
+    out_.undeclared = doubtful_;
     for (const auto& [name, is_wanted] : unknown_)
       if (is_wanted) out_.undeclared.emplace_back(name);
     std::sort(out_.undeclared.begin(), out_.undeclared.end());
@@ -299,6 +368,8 @@ class Typing {
   std::vector<std::string> waits_;                       // for each node: which input is missing
   std::unordered_map<std::string_view, bool> unknown_;   // outputs of refused nodes: whether somebody needs their types
   std::unordered_map<std::string, ValueInfo> inferred_;  // of outputs of nodes that are not lowered
+  std::unordered_map<std::string, ValueInfo> known_;     // all types, those of sequences included
+  std::vector<std::string> doubtful_;                    // values that are f32 or of halves
   bool refused_ = false;
   ValueTypes found_;
   ModelTypes out_;

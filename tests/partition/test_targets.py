@@ -104,6 +104,85 @@ def test_one_of_several_entries(tmp_path):
     assert where(tmp_path / "p")["Conv_a"] and not where(tmp_path / "p")["Relu_b"]
 
 
+def chain(*operators):
+    """v0 -> v1 -> ...: of elementwise operators of one input."""
+    last = len(operators)
+    return models.Mixed(
+        [models.node(name, f"v{i}", f"v{i + 1}") for i, name in enumerate(operators)],
+        [models.typed("v0", [3, 4])],
+        [models.typed(f"v{last}", [3, 4])],
+        {"v0": models.numbers(3, 4)},
+    )
+
+
+def inside(tmp_path, mixed, description, *options):
+    """The names of the nodes in the target, after a run that agrees with ONNX Runtime."""
+    path = mixed.save(tmp_path / "m.onnx")
+    assert json_schema.faults(description, SCHEMA, "target") == []
+    folder = tmp_path / f"pieces{len(list(tmp_path.iterdir()))}"
+    partition(path, folder, "--target", written(tmp_path, description), "--prefer", "fewest", *options)
+    with lowtide.Runner(folder) as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+    return [name for name, is_in in where(folder).items() if is_in]
+
+
+def test_patterns(tmp_path):
+    """Sigmoid only behind Abs: the other one, and the Abs whose result is used twice, are elsewhere."""
+    description = target(
+        operators=[{"op": "Sigmoid", "only_in_pattern": True}, {"op": "Abs"}],
+        patterns=[{"ops": ["Abs", "Sigmoid"], "source": "a manual"}],
+    )
+    mixed = chain("Sigmoid", "Abs", "Sigmoid", "Neg", "Abs", "Sigmoid", "Neg")
+    mixed.nodes.append(models.node("Add", "v5,v7", "y"))
+    mixed.outputs = [models.typed("y", [3, 4])]
+    assert inside(tmp_path, mixed, description) == ["Abs_v2", "Sigmoid_v3", "Abs_v5"]
+
+
+def test_a_pattern_stays_together(tmp_path):
+    """A node of it that is elsewhere takes the others with it."""
+    description = target(
+        operators=[{"op": name} for name in ("Abs", "Sigmoid", "Relu")],
+        patterns=[{"ops": ["Abs", "Sigmoid", "Relu"]}],
+    )
+    mixed = chain("Abs", "Sigmoid", "Relu", "Neg", "Abs", "Sigmoid", "Relu", "Abs")
+    names = ["Abs_v1", "Sigmoid_v2", "Relu_v3", "Abs_v5", "Sigmoid_v6", "Relu_v7", "Abs_v8"]
+    assert inside(tmp_path, mixed, description) == names
+    assert inside(tmp_path, mixed, description, "--exclude-node", "Sigmoid_v6") == [*names[:3], "Abs_v8"]
+
+
+def test_borders(tmp_path):
+    """Neg only where a piece begins or ends; in the middle it parts the piece."""
+    description = target(operators=[{"op": "Neg", "only_at_border": True}, {"op": "Abs"}])
+    assert inside(tmp_path, chain("Neg", "Abs", "Abs", "Neg"), description) == ["Neg_v1", "Abs_v2", "Abs_v3", "Neg_v4"]
+    assert inside(tmp_path, chain("Neg", "Abs", "Neg", "Abs"), description) == ["Neg_v1", "Abs_v2", "Abs_v4"]
+    two = target(operators=[{"op": "Neg", "only_at_border": True}, {"op": "Neg"}, {"op": "Abs"}])
+    assert len(inside(tmp_path, chain("Neg", "Abs", "Neg", "Abs"), two)) == 4  # another entry has no such condition
+
+
+def test_at_most_so_many_bytes(tmp_path):
+    mixed = models.convolutions()
+    path = mixed.save(tmp_path / "m.onnx")
+    operators = [{"op": name} for name in ("Conv", "Relu", "Sin", "MaxPool", "GlobalAveragePool", "Add")]
+    description = written(tmp_path, target(operators=operators, max_piece_bytes=7_500))
+    partition(path, tmp_path / "pieces", "--target", description)
+    assert len(read(tmp_path / "pieces")["pieces"]) > 1
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+def test_all_in_onnx(tmp_path):
+    """--target onnx: nothing is converted, and the model is only divided for memory."""
+    mixed = models.words()
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "one", "--target", "onnx")
+    assert [piece["file"] for piece in read(tmp_path / "one")["pieces"]] == ["0.onnx"]
+    partition(path, tmp_path / "more", "--target", "onnx", "--max-piece", "400")
+    assert len(read(tmp_path / "more")["pieces"]) > 1
+    for folder in ("one", "more"):
+        with lowtide.Runner(tmp_path / folder) as runner:
+            agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
 @pytest.mark.parametrize("name", ["coreml", "nnapi", "tidl"])
 def test_shipped_targets(name, tmp_path):
     description = json.loads((SHIPPED / f"{name}.json").read_text())
@@ -143,7 +222,17 @@ BAD = {
     "version": (put("version", 2), "it has version 2"),
     "format": (put("format", "x"), "it is not the description of a target"),
     "unknown field": (put("operator", []), "unknown field 'operator'; did you mean 'operators'?"),
-    "no list": (put("operators", {}), "'operators' is not a list"),
+    "no list": (put("operators", {}), "'operators' is neither a list nor"),
+    "all in tflite": (put("operators", "all"), "which only a target of .onnx pieces can take"),
+    "border is no truth": (put("operators", 0, "only_at_border", 1), "'only_at_border' is neither true nor false"),
+    "patterns are no list": (put("patterns", {}), "'patterns' is not a list"),
+    "short pattern": (put("patterns", [{"ops": ["Relu"]}]), "'ops' has fewer than two operators"),
+    "pattern of nothing": (put("patterns", [{"ops": ["Relu", "Reluu"]}]), "did you mean 'Relu'?"),
+    "pattern of others": (
+        put("patterns", [{"ops": ["Relu", "Conv"]}]),
+        "a pattern has 'Conv', which is not in 'operators'",
+    ),
+    "bytes": (put("max_piece_bytes", 0), "no whole number that it can be"),
     "unknown operator": (put("operators", 0, "op", "Rellu"), "no operator 'Rellu'; did you mean 'Relu'?"),
     "no operator": (put("operators", 0, {}), "has no field 'op'"),
     "unknown key": (put("operators", 0, "atributes", []), "unknown field 'atributes'; did you mean 'attributes'?"),

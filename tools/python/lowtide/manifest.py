@@ -399,6 +399,8 @@ def read_manifest(folder: str) -> Manifest:
     fields = ("format", "version", "producer", "model", "target", "inputs", "outputs", "pieces", "values", "nodes")
     of = reader.fields("the manifest", whole, fields, ("in_place",))
     reader.text("target", of["target"])
+    if of["pieces"] == []:
+        raise reader.fail("there are no pieces")
     manifest = Manifest(
         folder,
         reader.text("model", of["model"]),
@@ -411,8 +413,6 @@ def read_manifest(folder: str) -> Manifest:
     )
     if manifest.in_place and any(piece.data for piece in manifest.pieces):
         raise reader.fail("weights are both in place and in data of pieces")
-    if not manifest.pieces:
-        raise reader.fail("there are no pieces")
     reader.check_order(manifest)
     return manifest
 
