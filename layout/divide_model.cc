@@ -300,12 +300,9 @@ class Divider {
     bool all = true;
     for (const ModelPiece& piece : out_.pieces) {
       if (piece.runtime != PieceRuntime::kTarget || done_.contains(piece.nodes)) continue;
-      if (refuse_inside(piece))
-        all = false;
-      else if (options_.takes_onnx || convert(piece))
-        done_.insert(piece.nodes);
-      else
-        all = false;
+      const bool stays = !refuse_inside(piece) && (options_.takes_onnx || convert(piece));
+      if (stays) done_.insert(piece.nodes);
+      all = all && stays;
     }
     return all;
   }

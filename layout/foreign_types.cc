@@ -35,7 +35,7 @@ int64_t number(const onnx::Node& node, std::string_view name, int64_t otherwise)
 }
 
 // How many elements a list has, of whatever type; 0 where the node does not have it.
-size_t count(const onnx::Node& node, std::string_view name) {
+size_t list_size(const onnx::Node& node, std::string_view name) {
   const onnx::Attribute* found = node.find(name);
   return found ? std::max({found->ints.size(), found->floats.size(), found->strings.size()}) : 0;
 }
@@ -81,14 +81,14 @@ std::optional<size_t> axis_of(const onnx::Node& node, size_t rank, int64_t other
   return static_cast<size_t>(axis < 0 ? axis + limit : axis);
 }
 
-Known sequence_of(Known element) {
+Known whole_sequence(Known element) {
   element.is_sequence = true;
   return element;
 }
 
 // ---- Rows ----
 
-std::vector<Known> same(const onnx::Node&, const std::vector<Known>& in) { return {first(in)}; }
+std::vector<Known> same_type(const onnx::Node&, const std::vector<Known>& in) { return {first(in)}; }
 std::vector<Known> same_floats(const onnx::Node&, const std::vector<Known>& in) {
   return {with_dtype(first(in), DType::kFloat32)};
 }
@@ -119,7 +119,7 @@ std::vector<Known> dequantize(const onnx::Node&, const std::vector<Known>& in) {
 // Of one string each, or of unknown number where stop words are dropped; then [1, n] of [1, n], else [n].
 std::vector<Known> normalize_strings(const onnx::Node& node, const std::vector<Known>& in) {
   Known out = with_dtype(first(in), DType::kString);
-  if (count(node, "stopwords") > 0 && out.dims && !out.dims->empty()) out.dims->back() = {-1, ""};
+  if (list_size(node, "stopwords") > 0 && out.dims && !out.dims->empty()) out.dims->back() = {-1, ""};
   return {out};
 }
 
@@ -135,13 +135,13 @@ std::vector<Known> encode_labels(const onnx::Node& node, const std::vector<Known
   Known out = with_dtype(first(in), DType::kUndefined);
   if (const onnx::Attribute* tensor = node.find("values_tensor"); tensor && tensor->tensors.size() == 1)
     out.dtype = tensor->tensors.front().dtype;
-  else if (count(node, "values_strings") > 0)
+  else if (list_size(node, "values_strings") > 0)
     out.dtype = DType::kString;
-  else if (count(node, "values_int64s") > 0)
+  else if (list_size(node, "values_int64s") > 0)
     out.dtype = DType::kInt64;
-  else if (count(node, "values_floats") > 0)
+  else if (list_size(node, "values_floats") > 0)
     out.dtype = DType::kFloat32;
-  else if (count(node, "classes_strings") > 0 || count(node, "cats_strings") > 0)
+  else if (list_size(node, "classes_strings") > 0 || list_size(node, "cats_strings") > 0)
     out.dtype = first(in).dtype == DType::kString  ? DType::kInt64
                 : first(in).dtype == DType::kInt64 ? DType::kString
                                                    : DType::kUndefined;
@@ -150,9 +150,9 @@ std::vector<Known> encode_labels(const onnx::Node& node, const std::vector<Known
 
 // A label and a score for each class of each row.
 std::vector<Known> classify(const onnx::Node& node, const std::vector<Known>& in) {
-  const bool is_text = count(node, "classlabels_strings") > 0;
-  const size_t classes = std::max(
-      {count(node, "classlabels_strings"), count(node, "classlabels_ints"), count(node, "classlabels_int64s")});
+  const bool is_text = list_size(node, "classlabels_strings") > 0;
+  const size_t classes = std::max({list_size(node, "classlabels_strings"), list_size(node, "classlabels_ints"),
+                                   list_size(node, "classlabels_int64s")});
   if (classes == 0) return {};
   return {{is_text ? DType::kString : DType::kInt64, rows_and(in, std::nullopt)},
           // Support vector machines may give a score for each pair of classes instead.
@@ -170,7 +170,7 @@ std::vector<Known> sum_trees(const onnx::Node& node, const std::vector<Known>& i
 
 std::vector<Known> one_hot(const onnx::Node& node, const std::vector<Known>& in) {
   Known out = with_dtype(first(in), DType::kFloat32);
-  const size_t categories = std::max(count(node, "cats_int64s"), count(node, "cats_strings"));
+  const size_t categories = std::max(list_size(node, "cats_int64s"), list_size(node, "cats_strings"));
   if (out.dims) out.dims->push_back({static_cast<int64_t>(categories), ""});
   return {out};
 }
@@ -203,7 +203,7 @@ std::vector<Known> join_features(const onnx::Node& node, const std::vector<Known
 std::vector<Known> split_to_sequence(const onnx::Node& node, const std::vector<Known>& in) {
   Known element = first(in);
   const std::optional<size_t> axis = element.dims ? axis_of(node, element.dims->size(), 0) : std::nullopt;
-  if (!axis) return {sequence_of({element.dtype, std::nullopt})};
+  if (!axis) return {whole_sequence({element.dtype, std::nullopt})};
   const bool is_split = node.inputs.size() > 1 && !node.inputs[1].empty();
   const auto place = element.dims->begin() + static_cast<ptrdiff_t>(*axis);
   if (is_split)
@@ -212,23 +212,23 @@ std::vector<Known> split_to_sequence(const onnx::Node& node, const std::vector<K
     *place = {1, ""};
   else
     element.dims->erase(place);
-  return {sequence_of(std::move(element))};
+  return {whole_sequence(std::move(element))};
 }
 
 std::vector<Known> sequence_construct(const onnx::Node&, const std::vector<Known>& in) {
   Known element = first(in);
   for (const Known& some : in) element = common(element, some);
-  return {sequence_of(std::move(element))};
+  return {whole_sequence(std::move(element))};
 }
 
 std::vector<Known> sequence_insert(const onnx::Node&, const std::vector<Known>& in) {
   if (in.size() < 2 || !in[0].is_sequence) return {};
   // Of an empty sequence only the element type is known, and its first element says no more of the others.
-  return {sequence_of(common(in[0], in[1]))};
+  return {whole_sequence(common(in[0], in[1]))};
 }
 
 std::vector<Known> sequence_empty(const onnx::Node& node, const std::vector<Known>&) {
-  return {sequence_of({stream::onnx_dtype(number(node, "dtype", 1)).value_or(DType::kUndefined), std::nullopt})};
+  return {whole_sequence({stream::onnx_dtype(number(node, "dtype", 1)).value_or(DType::kUndefined), std::nullopt})};
 }
 
 std::vector<Known> sequence_erase(const onnx::Node&, const std::vector<Known>& in) { return {first(in)}; }
@@ -268,13 +268,13 @@ std::vector<Known> hash(const onnx::Node& node, const std::vector<Known>& in) {
   return {with_dtype(first(in), number(node, "positive", 1) != 0 ? DType::kUint32 : DType::kInt32)};
 }
 
-const std::unordered_map<std::string_view, Row>& rows() {
+const std::unordered_map<std::string_view, Row>& foreign_rows() {
   static const std::unordered_map<std::string_view, Row> kRows = {
       // ai.onnx: sequences, strings, and types that TFLite lacks
       {"Cast", cast},
       {"DequantizeLinear", dequantize},
       {"ConcatFromSequence", concat_from_sequence},
-      {"Identity", same},
+      {"Identity", same_type},
       {"QuantizeLinear", quantize},
       {"RegexFullMatch", same_bools},
       {"SequenceAt", sequence_at},
@@ -288,10 +288,10 @@ const std::unordered_map<std::string_view, Row>& rows() {
       {"StringSplit", split_strings},
       // ai.onnx.ml
       {"ai.onnx.ml.ArrayFeatureExtractor", pick_features},
-      {"ai.onnx.ml.Binarizer", same},
+      {"ai.onnx.ml.Binarizer", same_type},
       {"ai.onnx.ml.CategoryMapper", encode_labels},
       {"ai.onnx.ml.FeatureVectorizer", join_features},
-      {"ai.onnx.ml.Imputer", same},
+      {"ai.onnx.ml.Imputer", same_type},
       {"ai.onnx.ml.LabelEncoder", encode_labels},
       {"ai.onnx.ml.LinearClassifier", classify},
       {"ai.onnx.ml.LinearRegressor", regress},
@@ -304,14 +304,14 @@ const std::unordered_map<std::string_view, Row>& rows() {
       {"ai.onnx.ml.TreeEnsembleClassifier", classify},
       {"ai.onnx.ml.TreeEnsembleRegressor", regress},
       // com.microsoft
-      {"com.microsoft.BiasGelu", same},
+      {"com.microsoft.BiasGelu", same_type},
       {"com.microsoft.CDist", distances},
-      {"com.microsoft.FastGelu", same},
-      {"com.microsoft.Gelu", same},
-      {"com.microsoft.Inverse", same},
+      {"com.microsoft.FastGelu", same_type},
+      {"com.microsoft.Gelu", same_type},
+      {"com.microsoft.Inverse", same_type},
       {"com.microsoft.MurmurHash3", hash},
-      {"com.microsoft.QuickGelu", same},
-      {"com.microsoft.Trilu", same},
+      {"com.microsoft.QuickGelu", same_type},
+      {"com.microsoft.Trilu", same_type},
       // ai.onnx.contrib (onnxruntime-extensions)
       {"ai.onnx.contrib.StringLower", same_strings},
       {"ai.onnx.contrib.StringUpper", same_strings},
@@ -330,8 +330,8 @@ Known known_of(const std::string& value, const TypeOf& type_of) {
 
 std::vector<ValueInfo> foreign_types(const onnx::Node& node, const TypeOf& type_of) {
   std::vector<ValueInfo> out(node.outputs.size());
-  const auto row = rows().find(full_name(node));
-  if (row == rows().end()) return out;
+  const auto row = foreign_rows().find(full_name(node));
+  if (row == foreign_rows().end()) return out;
   std::vector<Known> in(node.inputs.size());
   std::transform(node.inputs.begin(), node.inputs.end(), in.begin(),
                  [&](const std::string& value) { return known_of(value, type_of); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The types of what nodes make that have no lowering: operators of ai.onnx.ml and com.microsoft, of strings, sequences,
-// and of element types that TFLite lacks. A division needs them, because what stands behind such a node is lowered as if the
-// node's results were inputs of the model.
+// and of element types that TFLite lacks. A division needs them, because what stands behind such a node is lowered as
+// if the node's results were inputs of the model.
 //
 // Sources: the operators' definitions in ONNX (docs/Operators.md, docs/Operators-ml.md) and in ONNX Runtime
 // (docs/ContribOperators.md). A type that is wrong here would be found when the pieces run: the runner compares.
