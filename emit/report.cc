@@ -94,8 +94,11 @@ constexpr size_t kListedIslands = 5;
 // What of a quantized model is computed in integers; nothing for others.
 std::string integers_text(const core::IntegerReport& integers) {
   if (integers.operators == 0 && integers.islands.empty()) return {};
-  std::string out = fmt::format("quantized: {} operator{} in integers, {} rescale{}, {} in floats\n",
-                                integers.operators, integers.operators == 1 ? "" : "s", integers.rescales,
+  const std::string tables = integers.tables == 0   ? ""
+                             : integers.tables == 1 ? " (1 is a table)"
+                                                    : fmt::format(" ({} are tables)", integers.tables);
+  std::string out = fmt::format("quantized: {} operator{} in integers{}, {} rescale{}, {} in floats\n",
+                                integers.operators, integers.operators == 1 ? "" : "s", tables, integers.rescales,
                                 integers.rescales == 1 ? "" : "s", integers.islands.size());
   for (size_t i = 0; i < std::min(kListedIslands, integers.islands.size()); ++i) {
     const core::FloatIsland& island = integers.islands[i];
@@ -204,6 +207,7 @@ nlohmann::ordered_json report_values(const Report& report) {
         {"f16_bytes_added", report.weights.widened_bytes}}},
       {"integers",
        {{"operators", report.integers.operators},
+        {"tables", report.integers.tables},
         {"rescales", report.integers.rescales},
         {"float_islands", islands_values(report.integers)}}},
       {"narrowed_nodes", narrowed_values(report.narrowed)},

@@ -116,7 +116,7 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   each(fuse);
   done("fuse_again");
   // ERF, which no kernel computes, is replaced by builtins: after fusing, which looks for patterns that contain it.
-  each(expand_erf);
+  if (!options.tables) each(expand_erf);
   done("expand_erf");
   // Activations that a GPU delegate does not take as fusing left them.
   if (options.for_gpu) gpu_activations(*core_model.graphs[0]);
@@ -126,14 +126,15 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Floats get the grids that calibration found; then the model is a quantized one as others. What is remembered of
   // values is by their numbers, so they keep them until float operators are known.
   std::optional<PlacedGrids> placed;
-  if (options.calibrated) placed = place_grids(*core_model.graphs[0], *options.calibrated, options.weights.progress);
+  if (options.calibrated)
+    placed = place_grids(*core_model.graphs[0], *options.calibrated, options.weights.progress, options.tables);
   if (options.after_pass) options.after_pass("place_grids", core_model);
   const PlacedGrids* of_main = placed ? &*placed : nullptr;
   // Integers are computed in integer kernels: after layouts are settled and activations are fused, so that kernels and
   // their operands are known.
   each([&](core::Graph& graph) {
     const bool is_main = &graph == core_model.graphs[0].get();
-    quantize(graph, is_main, result.integers, is_main ? of_main : nullptr);
+    quantize(graph, is_main, result.integers, is_main ? of_main : nullptr, options.tables);
   });
   if (options.border) set_border_types(*core_model.graphs[0], *options.border);
   if (options.require_integer)
@@ -144,6 +145,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
     });
   if (!result.refused.empty()) return result;
   done("quantize");
+  // A table says ERF exactly; what became none is written with builtins now.
+  if (options.tables) each(expand_erf);
   // Infinities of masks are kept where an output shows them, although kernels clamp sums.
   each(keep_infinities);
   done("keep_infinities");

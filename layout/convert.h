@@ -28,6 +28,7 @@ struct ConvertOptions {
   WeightOptions weights;                       // --weights
   std::optional<core::DType> border;           // --io: i8, u8 or f32 inputs and outputs of a quantized model
   bool require_integer = false;                // --require-integer: refuse every op that is computed in floats
+  bool tables = false;                         // --tables: functions without an integer kernel become tables
   std::optional<Calibrated> calibrated;        // --quantize, --ranges; checked against the model
   bool for_gpu = false;                        // --for gpu: forms that GPU delegates take, at a processor's cost
   bool strict_types = false;                   // --strict-types: refuse every node that is computed in fewer bits

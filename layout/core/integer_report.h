@@ -18,11 +18,12 @@ struct FloatIsland {
 struct IntegerReport {
   uint64_t operators = 0;  // that read and give integers with scales; conversions are not counted
   uint64_t rescales = 0;   // QUANTIZEs from integers to integers
+  uint64_t tables = 0;     // of the operators: GATHERs from tables of 256 entries
   std::vector<FloatIsland> islands;
 
   // Of several models that are written to one file.
   IntegerReport& operator+=(const IntegerReport& other) {
-    operators += other.operators, rescales += other.rescales;
+    operators += other.operators, rescales += other.rescales, tables += other.tables;
     islands.insert(islands.end(), other.islands.begin(), other.islands.end());
     return *this;
   }

@@ -14,6 +14,7 @@
 #include "layout/quantize/bias_correction.h"
 #include "layout/quantize/calibrated_weights.h"
 #include "layout/quantize/conditions.h"
+#include "layout/quantize/element_function.h"
 #include "layout/quantize/equalize.h"
 #include "layout/quantize/known_ranges.h"
 #include "stream/error.h"
@@ -30,6 +31,7 @@ enum class Part : uint8_t {
   kFloat,
   kChooses,   // gives elements of its data: in integers where its neighbours are
   kComputes,  // in an integer kernel
+  kTable,     // of a function that becomes a table
 };
 
 // Sets of values that share one grid.
@@ -52,11 +54,12 @@ class Groups {
 
 class Placing {
  public:
-  Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress)
+  Placing(Graph& graph, const Calibrated& calibrated, stream::Progress* progress, bool tables)
       : graph_(graph),
         calibrated_(calibrated),
         weights_(graph, calibrated),
         progress_(progress),
+        tables_(tables && calibrated.activations == DType::kInt8),
         parts_(graph.ops.size(), Part::kFloat),
         groups_(graph.values.size()) {}
 
@@ -65,6 +68,7 @@ class Placing {
     ranges_ = known_ranges(graph_, calibrated_);
     leave_without_ranges();
     find_groups();
+    if (tables_) find_tables();
     choose_grids();
     place();
     out_.floats = std::move(weights_.floats);
@@ -232,6 +236,24 @@ class Placing {
     }
   }
 
+  // Functions of a known value that give a known value, next to ops in integers: between two ops in floats a table
+  // would take more than it saves. In the order of computation, so that a table may follow another one.
+  void find_tables() {
+    const std::vector<bool> keep = kept();
+    auto may_be = [&](OpId id) { return part(id) == Part::kFloat && !keep[static_cast<size_t>(id)]; };
+    for (size_t i = 0; i < op_count(); ++i) {
+      if (!may_be(static_cast<OpId>(i)) || graph_.ops[i].outputs.size() != 1) continue;
+      const ValueId result = graph_.ops[i].outputs[0];
+      if (graph_.at(result).dtype != DType::kFloat32 || !is_known(result)) continue;
+      const auto function = element_function(
+          graph_, result, [&](ValueId value) { return value != result && is_known(value) ? value : core::kAbsent; });
+      if (!function || !std::all_of(function->ops.begin(), function->ops.end(), may_be)) continue;
+      if (!group(function->root).computes && !group(result).computes) continue;
+      for (const OpId op_id : function->ops) part(op_id) = Part::kTable;
+      group(function->root).computes = group(result).computes = true;
+    }
+  }
+
   std::optional<TensorGrid> fixed_of(ValueId id) const {
     const OpId producer = graph_.at(id).producer;
     if (producer < 0 || static_cast<size_t>(producer) >= op_count()) return std::nullopt;
@@ -334,6 +356,7 @@ class Placing {
   const Calibrated& calibrated_;
   CalibratedWeights weights_;
   stream::Progress* progress_;
+  bool tables_;
   std::vector<Part> parts_;  // of the ops that the graph had
   Groups groups_;
   std::map<ValueId, Group> by_root_;
@@ -350,11 +373,11 @@ void refuse_quantized(const Graph& graph) {
 
 }  // namespace
 
-PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress) {
+PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables) {
   graph.tidy();
   refuse_quantized(graph);
   if (calibrated.equalize) equalize(graph, calibrated, progress);
-  return Placing(graph, calibrated, progress).run();
+  return Placing(graph, calibrated, progress, tables).run();
 }
 
 void restore_floats(core::Graph& graph, const PlacedGrids& placed) {

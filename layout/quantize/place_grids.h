@@ -5,7 +5,8 @@
 //     x -- CONV_2D(W) -- y      ->      x -- Q - DQ -- CONV_2D(DQ(Q(W))) -- Q - DQ -- y
 //
 // Tensors of ops that need one scale (CONCATENATION, MAX_POOL_2D, RESHAPE, ...) get one grid, over all their ranges.
-// What no integer kernel computes stays float, and so do values between two such ops.
+// What no integer kernel computes stays float, and so do values between two such ops. With `tables`, functions of one
+// number beside ops in integers get grids too (tables.h).
 #pragma once
 
 #include <map>
@@ -28,7 +29,7 @@ struct PlacedGrids {
 // Weights are read here up to three times: to equalize them, for their largest magnitudes, and to correct biases.
 // Throws Error(kMalformed) with the name of a tensor that calibration did not see, Error(kUsage) for a pattern of
 // keep_float that matches nothing and for a model that is quantized already.
-PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress);
+PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables = false);
 
 // After quantize(): ops that are in floats nevertheless read their floats again.
 void restore_floats(core::Graph& graph, const PlacedGrids& placed);

@@ -6,11 +6,26 @@
 
 #include "layout/core/builtin.h"
 #include "layout/quantize/rules.h"
+#include "layout/quantize/tables.h"
 
 namespace lowtide::layout {
 namespace {
 
 constexpr std::array kQuantizeRules = {Rule{join_quantize}, Rule{quantize_before_choice}, Rule{compute_in_integers}};
+
+// Conversions through ops that move elements, but not into functions of them, which may become tables.
+bool moves(const Op& op) { return !core::builtin(op.kind).is_elementwise(); }
+bool choose_moved_integers(Rewriter& rewriter, OpId id) {
+  return moves(rewriter.op(id)) && choose_integers(rewriter, id);
+}
+bool quantize_before_move(Rewriter& rewriter, OpId id) {
+  const OpId producer = rewriter.producer(rewriter.op(id).inputs[0]);
+  return producer >= 0 && moves(rewriter.op(producer)) && quantize_before_choice(rewriter, id);
+}
+constexpr std::array kQuantizeBeforeTables = {Rule{join_quantize}, Rule{quantize_before_move},
+                                              Rule{function_without_kernel_by_table}};
+constexpr std::array kChosenBeforeTables = {Rule{choose_moved_integers}, Rule{choose_plain_integers}};
+constexpr std::array kTableRules = {Rule{function_by_table}};
 constexpr std::array kDequantizeRules = {Rule{join_dequantize}};
 constexpr std::array kBitcastRules = {Rule{join_bitcast}};
 constexpr std::array kChosenRules = {Rule{choose_integers}, Rule{choose_plain_integers}};
@@ -26,6 +41,16 @@ std::span<const Rule> rules_of(Kind kind) {
     default:
       return core::builtin(kind).integers == core::Integers::kChosen ? kChosenRules : std::span<const Rule>();
   }
+}
+
+std::span<const Rule> rules_before_kernels(Kind kind) {
+  const std::span<const Rule> rules = rules_of(kind);
+  if (rules.data() == kQuantizeRules.data()) return kQuantizeBeforeTables;
+  return rules.data() == kChosenRules.data() ? kChosenBeforeTables : rules;
+}
+
+std::span<const Rule> table_rules_of(Kind kind) {
+  return kind == Kind::kQuantize ? kTableRules : std::span<const Rule>();
 }
 
 bool is_quantized_model(const Graph& graph) {
@@ -89,6 +114,7 @@ void count(const Graph& graph, core::IntegerReport& report) {
         std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return has_grid(graph, in); });
     if (!from_integers) continue;
     ++(op.kind == Kind::kQuantize ? report.rescales : report.operators);
+    if (is_table(graph, op)) ++report.tables;
   }
 }
 
@@ -119,11 +145,17 @@ std::string reason_of(Rewriter& rewriter, OpId id, const PlacedGrids* placed) {
 
 }  // namespace
 
-void quantize(Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed) {
+void quantize(Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed, bool tables) {
   if (placed == nullptr && !is_quantized_model(graph)) return;
+  if (tables) core::apply_rules(graph, rules_before_kernels);
   core::apply_rules(graph, rules_of);
   if (is_main) set_grids_at_borders(graph);
   core::apply_rules(graph, rules_of);
+  // Tables for what is left. Kernels come first where one op computes: compilers for accelerators know them better.
+  if (tables) {
+    core::apply_rules(graph, table_rules_of);
+    core::apply_rules(graph, rules_of);
+  }
   check_conversions(graph);
   count(graph, report);
   Rewriter rewriter(graph);

@@ -15,8 +15,10 @@ namespace lowtide::layout {
 
 // Run when axis orders are settled and ops are fused. `is_main`: the inputs and outputs are those of the model, and may
 // get scales. Adds to the report. `placed`, of a model that calibration quantizes: every op in floats is reported, not
-// only those whose data comes from integers, and reads its floats again.
-void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed = nullptr);
+// only those whose data comes from integers, and reads its floats again. `tables`: functions without a kernel become
+// tables (tables.h).
+void quantize(core::Graph& graph, bool is_main, core::IntegerReport& report, const PlacedGrids* placed = nullptr,
+              bool tables = false);
 
 // For models that must be computed in integers: every op that reads or gives floats, with the reason, but for QUANTIZE
 // of the model's inputs and DEQUANTIZE to its outputs. `placed` may be null.

@@ -156,6 +156,8 @@ Row float_row(Binary op) {
       return row<T, T, [](C a, C b) { return std::fmod(a, b); }>;
     case Binary::kPow:
       return row<T, T, [](C a, C b) { return std::pow(a, b); }>;
+    case Binary::kAtan2:
+      return row<T, T, [](C a, C b) { return std::atan2(a, b); }>;
     case Binary::kMin:
       return row<T, T, [](C a, C b) { return (a < b || a != a) ? a : b; }>;
     case Binary::kMax:

@@ -93,6 +93,7 @@ enum class Binary : uint8_t {
   kXor,
   kShiftLeft,
   kShiftRight,
+  kAtan2,
 };
 enum class Reduction : uint8_t { kSum, kProd, kMin, kMax };
 

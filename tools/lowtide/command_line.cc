@@ -134,6 +134,10 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                 "refuse a model of which an operator is computed in floats, and list those operators")
       ->group(kWeightOptions);
   command
+      .add_flag("--tables", options.tables,
+                "compute functions of 8-bit integers that have no exact integer kernel by tables of 256 entries")
+      ->group(kWeightOptions);
+  command
       .add_flag("--strict-types", options.strict_types,
                 "refuse a model of which a node is computed in fewer bits than it says (f64 in f32, i64 in i32), and "
                 "list those nodes")

@@ -38,6 +38,7 @@ struct ConversionOptions {
   std::string correct;                     // "means", "layers" or "none"; empty: not given
   std::vector<std::string> keep_float;     // patterns of names of nodes and of their outputs
   bool require_integer = false;            // refuse what is computed in floats
+  bool tables = false;                     // functions without an integer kernel become tables
   bool strict_types = false;               // refuse what is computed in fewer bits
   std::string made_for;                    // "gpu"; empty: a processor
   std::string custom_ops, custom_ops_map;  // "allow=Clamp,my.ops:Clip", a file; empty: not given

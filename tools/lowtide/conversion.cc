@@ -28,8 +28,10 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   layout::ConvertOptions out;
   set_interface(options, out);
   out.require_integer = options.require_integer;
+  out.tables = options.tables;
   out.strict_types = options.strict_types;
   out.for_gpu = options.made_for == "gpu";
+  if (out.for_gpu && out.tables) usage_error("--for gpu and --tables exclude each other: GPU delegates take no tables");
   out.custom = custom_choice(options.custom_ops, options.custom_ops_map);
   if (!options.border.empty())
     out.border = options.border == "int8"    ? stream::DType::kInt8

@@ -56,6 +56,7 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
                                                 {o.weights != "stored", "--weights"},
                                                 {o.external, "--external-buffers"},
                                                 {o.require_integer, "--require-integer"},
+                                                {o.tables, "--tables"},
                                                 {o.strict_types, "--strict-types"},
                                                 {!o.made_for.empty(), "--for"},
                                                 {!o.border.empty(), "--io int8, uint8 and float"},

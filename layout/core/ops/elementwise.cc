@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "layout/core/ops/checks.h"
 #include "layout/core/ops/rows.h"
@@ -74,6 +75,47 @@ template <int kLow, int kHigh>
 std::vector<RecipeRef> fold_clip(const OpView& op) {
   RecipeRef low = recipe::fill_value(kLow, op.dtype(0), {}), high = recipe::fill_value(kHigh, op.dtype(0), {});
   return {recipe::binary(stream::Binary::kMin, recipe::binary(stream::Binary::kMax, op.recipe(0), low), high)};
+}
+
+RecipeRef number(double value, const OpView& op) { return recipe::fill_value(value, op.dtype(0), {}); }
+RecipeRef is_below_0(const OpView& op) { return recipe::binary(stream::Binary::kLess, op.recipe(0), number(0, op)); }
+RecipeRef product(const RecipeRef& a, const RecipeRef& b) { return recipe::binary(stream::Binary::kMul, a, b); }
+RecipeRef sum(const RecipeRef& a, const RecipeRef& b) { return recipe::binary(stream::Binary::kAdd, a, b); }
+
+std::vector<RecipeRef> fold_elu(const OpView& op) {
+  const RecipeRef x = op.recipe(0);
+  return {recipe::select(is_below_0(op), sum(recipe::unary(stream::Unary::kExp, x), number(-1, op)), x)};
+}
+
+std::vector<RecipeRef> fold_leaky_relu(const OpView& op) {
+  const RecipeRef x = op.recipe(0);
+  return {recipe::select(is_below_0(op), product(x, number(op.get<LeakyReluOptions>().alpha, op)), x)};
+}
+
+std::vector<RecipeRef> fold_prelu(const OpView& op) {
+  return {recipe::select(is_below_0(op), product(op.recipe(0), op.recipe(1)), op.recipe(0))};
+}
+
+std::vector<RecipeRef> fold_hard_swish(const OpView& op) {
+  const RecipeRef x = op.recipe(0);
+  const RecipeRef line = sum(product(x, number(1.0 / 6, op)), number(0.5, op));
+  const RecipeRef gate =
+      recipe::binary(stream::Binary::kMin, recipe::binary(stream::Binary::kMax, line, number(0, op)), number(1, op));
+  return {product(x, gate)};
+}
+
+// x / 2 (1 + erf(x / sqrt 2)), or with tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
+std::vector<RecipeRef> fold_gelu(const OpView& op) {
+  const RecipeRef x = op.recipe(0);
+  RecipeRef bent;
+  if (op.get<GeluOptions>().approximate) {
+    const RecipeRef cube = product(product(x, x), x);
+    const RecipeRef inner = product(sum(x, product(cube, number(0.044715, op))), number(std::sqrt(2 / M_PI), op));
+    bent = recipe::unary(stream::Unary::kTanh, inner);
+  } else {
+    bent = recipe::unary(stream::Unary::kErf, product(x, number(std::sqrt(0.5), op)));
+  }
+  return {product(product(x, number(0.5, op)), sum(bent, number(1, op)))};
 }
 
 // ---- binary ----
@@ -295,11 +337,11 @@ constexpr std::array kElementwiseRows = {
     with(unary(Kind::kRelu6, fold_clip<0, 6>), Integers::kRescaled),
     with(unary(Kind::kReluN1To1, fold_clip<-1, 1>), Integers::kRescaled8),
     unary(Kind::kRelu0To1, fold_clip<0, 1>),
-    unary(Kind::kElu, kNotFolded),
-    with(unary(Kind::kLeakyRelu, kNotFolded), Integers::kRescaled),
-    with(unary(Kind::kHardSwish, kNotFolded), Integers::kRescaled8),
-    with(unary(Kind::kGelu, kNotFolded), Integers::kRescaled8),
-    with(elementwise(Kind::kPrelu, infer_binary, kNotFolded, {kData, kData}, {kData}, kComputed), Integers::kRescaled8),
+    unary(Kind::kElu, fold_elu),
+    with(unary(Kind::kLeakyRelu, fold_leaky_relu), Integers::kRescaled),
+    with(unary(Kind::kHardSwish, fold_hard_swish), Integers::kRescaled8),
+    with(unary(Kind::kGelu, fold_gelu), Integers::kRescaled8),
+    with(elementwise(Kind::kPrelu, infer_binary, fold_prelu, {kData, kData}, {kData}, kComputed), Integers::kRescaled8),
     keeping_infinities(conversion(Kind::kCast, infer_cast, fold_cast)),
     conversion(Kind::kQuantize, infer_quantize, kNotFolded),
     conversion(Kind::kDequantize, infer_dequantize, kNotFolded),
@@ -312,7 +354,7 @@ constexpr std::array kElementwiseRows = {
     with(keeping_infinities(arithmetic(Kind::kMaximum, fold_binary<B::kMax>, kOrdered)), Integers::kChosen),
     with(keeping_infinities(arithmetic(Kind::kMinimum, fold_binary<B::kMin>, kOrdered)), Integers::kChosen),
     binary(Kind::kPow, fold_binary<B::kPow>, kComputed),
-    binary(Kind::kAtan2, kNotFolded, kComputed),
+    binary(Kind::kAtan2, fold_binary<B::kAtan2>, kComputed),
     comparison(Kind::kEqual, fold_binary<B::kEqual>, kSignFree),
     comparison(Kind::kNotEqual, fold_binary<B::kNotEqual>, kSignFree),
     comparison(Kind::kLess, fold_binary<B::kLess>, kOrdered),

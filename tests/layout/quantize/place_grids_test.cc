@@ -34,13 +34,13 @@ struct Calibrating : BuiltGraph {
     return b.constant(recipe::floats(elements, std::move(shape)));
   }
   // The kinds of ops after both passes.
-  std::vector<Kind> run(std::vector<Val> outputs) {
+  std::vector<Kind> run(std::vector<Val> outputs, bool tables = false) {
     for (Val v : outputs) {
       graph.outputs.push_back(v.id);
       graph.output_names.push_back("out" + std::to_string(graph.outputs.size()));
     }
-    const PlacedGrids placed = place_grids(graph, calibrated, nullptr);
-    quantize(graph, true, report, &placed);
+    const PlacedGrids placed = place_grids(graph, calibrated, nullptr, tables);
+    quantize(graph, true, report, &placed, tables);
     std::vector<Kind> kinds;
     for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
     return kinds;
@@ -121,6 +121,28 @@ TEST_F(Calibrating, ValuesBetweenOpsInFloatsStay) {
             (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize, Kind::kSqrt, Kind::kSin, Kind::kQuantize,
                       Kind::kTanh, Kind::kDequantize}));
   EXPECT_EQ(report.islands.size(), 2u);
+}
+
+TEST_F(Calibrating, FunctionsBesideIntegersBecomeTables) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-1, 1});
+  const Val root = named(b.sqrt(x), "root", {0, 1});
+  const Val made = b.mul(b.sin(root), 0.5);  // without a name: inside of the function
+  const Val sine = named(b.add(made, 0.25), "sine", {0.25, 0.75});
+  EXPECT_EQ(run({named(b.tanh(sine), "y", {-1, 1})}, true),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kQuantize, Kind::kCast, Kind::kGather, Kind::kQuantize,
+                      Kind::kCast, Kind::kGather, Kind::kTanh, Kind::kDequantize}));
+  EXPECT_EQ(report.tables, 2u);
+  EXPECT_TRUE(report.islands.empty());
+}
+
+TEST_F(Calibrating, FunctionsBetweenFloatsAndKeptOnesBecomeNone) {
+  const Val x = input({2, 3}, "x", {-1, 1});
+  run({named(b.sin(x), "y", {-1, 1})}, true);
+  EXPECT_EQ(report.tables, 0u);
+  const Val z = named(b.hard_swish(input({2, 3}, "z", {-1, 1})), "h", {-1, 1});
+  calibrated.keep_float = {"kept"};
+  run({named(b.sin(z), "kept", {-1, 1})}, true);
+  EXPECT_EQ(report.tables, 0u);
 }
 
 TEST_F(Calibrating, WhatIsKeptInFloatsReadsFloatWeights) {

@@ -38,9 +38,9 @@ struct Quantized : BuiltGraph {
     const auto integers = recipe::broadcast(recipe::ints(std::array<int64_t, 2>{3, 5}, dtype, {2}), std::move(shape));
     return b.constant(recipe::dequantize(integers, std::move(scale), zeros, axis));
   }
-  std::vector<Kind> run(std::vector<Val> outputs) {
+  std::vector<Kind> run(std::vector<Val> outputs, bool tables = false) {
     for (Val v : outputs) graph.outputs.push_back(v.id);
-    quantize(graph, true, report);
+    quantize(graph, true, report, nullptr, tables);
     std::vector<Kind> kinds;
     for (const core::Op& op : graph.ops) kinds.push_back(op.kind);
     return kinds;
@@ -99,6 +99,47 @@ TEST_F(Quantized, WhatHasNoKernelStaysFloatWithAReason) {
                       Kind::kQuantize, Kind::kDequantize}));
   ASSERT_EQ(report.islands.size(), 1u);
   EXPECT_EQ(report.islands[0].reason, "LiteRT has no exact integer kernel of DIV");
+}
+
+TEST_F(Quantized, AFunctionWithoutAKernelIsATable) {
+  const Val y = b.add(b.mul(b.sin(given({2, 3}, 0.5f, 3)), 0.5), 1.0);
+  EXPECT_EQ(run({dequantize(quantize_to(y, 0.01f, -100))}, true),
+            (KindList{Kind::kQuantize, Kind::kCast, Kind::kGather, Kind::kDequantize}));
+  const core::Value& table = graph.at(graph.ops[2].inputs[0]);
+  EXPECT_EQ(table.dtype, DType::kInt8);
+  EXPECT_EQ(table.quantization->scale, std::vector<float>{0.01f});
+  const std::vector<double> entries = *graph.numbers(graph.ops[2].inputs[0]);
+  ASSERT_EQ(entries.size(), 256u);
+  EXPECT_EQ(entries[128 + 3], 0);   // x = 0: 1 = 100 steps above -100
+  EXPECT_EQ(entries[128 + 6], 50);  // x = 1.5: 1 + sin(1.5) / 2 = 1.49875
+  EXPECT_EQ(report.tables, 1u);
+  EXPECT_TRUE(report.islands.empty());
+}
+
+TEST_F(Quantized, AKernelIsPreferredToATable) {
+  run({dequantize(quantize_to(b.tanh(given({2, 3}, 0.5f, 3)), 0.01f, 0))}, true);
+  EXPECT_EQ(report.tables, 0u);
+  EXPECT_EQ(report.operators, 1u);
+}
+
+TEST_F(Quantized, ATableIsReadOnceForBothTypesOfItsResult) {
+  const Val y = b.sin(given({2, 3}, 0.5f, 3));
+  EXPECT_EQ(run({quantize_to(y, 0.01f, 0), quantize_to(y, 0.01f, 128, DType::kUint8)}, true),
+            (KindList{Kind::kQuantize, Kind::kCast, Kind::kGather, Kind::kQuantize}));
+  EXPECT_EQ(report.tables, 1u);
+}
+
+TEST_F(Quantized, FloatsThatAreNeededTooStay) {
+  const Val y = b.sin(given({2, 3}, 0.5f, 3));
+  run({y, quantize_to(y, 0.01f, 0)}, true);
+  EXPECT_EQ(report.tables, 0u);
+}
+
+TEST_F(Quantized, TwoArgumentsMakeNoTable) {
+  const Val y = b.atan2(given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, 3));
+  run({dequantize(quantize_to(y, 0.01f, 0))}, true);
+  EXPECT_EQ(report.tables, 0u);
+  EXPECT_EQ(report.islands.size(), 1u);
 }
 
 TEST_F(Quantized, AFixedScaleMustBeTheModels) {

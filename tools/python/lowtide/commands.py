@@ -399,6 +399,7 @@ def convert(
     correct: str | None = None,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    tables: bool = False,
     strict_types: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,
@@ -478,6 +479,8 @@ def convert(
         Patterns of names of nodes, or of their outputs, that stay in floats.
     require_integer : bool
         Refuse a model of which an operator is computed in floats.
+    tables : bool
+        Compute functions of 8-bit integers that have no exact integer kernel by tables of 256 entries.
     strict_types : bool
         Refuse a model of which a node is computed in fewer bits than it says: f64 in f32, or i64 in i32.
     custom_ops : str, optional
@@ -571,6 +574,7 @@ def merge(
     max_zstd_ratio: int | None = None,
     io: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    tables: bool = False,
     strict_types: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,
@@ -678,6 +682,7 @@ def check(
     correct: str | None = None,
     keep_float: str | Sequence[str] | None = None,
     require_integer: bool = False,
+    tables: bool = False,
     strict_types: bool = False,
     custom_ops: str | None = None,
     custom_ops_map: PathLike | None = None,
