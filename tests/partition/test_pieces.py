@@ -241,6 +241,38 @@ def test_limited_memory_closes_pieces(tmp_path, monkeypatch):
         lowtide.Runner(tmp_path / "pieces", max_rss="512K")
 
 
+def test_pieces_that_do_not_need_each_other_run_at_once(tmp_path):
+    """Two branches of three pieces each, told apart by their lengths; an error of one ends when all have ended."""
+    mixed = models.Mixed(
+        [
+            models.node("Relu", "x", "a"),
+            models.node("Sin", "a", "b"),
+            models.node("Neg", "b", "c"),
+            models.node("MatMul", "x,w", "d"),
+            models.node("Sin", "d", "e"),
+            models.node("Abs", "e", "f"),
+            models.node("MatMul", "c,w", "g"),
+            models.node("Add", "g,f", "y"),
+        ],
+        [models.typed("x", [3, 5])],
+        [models.typed("y", [3, 6])],
+        {"x": models.numbers(3, 5)},
+        [models.weight("w", 5, 6)],
+    )
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", "--exclude-op", "Sin", "--prefer", "fewest", "--max-piece", "400")
+    manifest = read(tmp_path / "pieces")
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        waves = runner._session._waves
+        for _ in range(20):
+            agree(runner.run(mixed.feed), whole(path, mixed.feed))
+        assert list(runner.run(mixed.feed, ["b"])) == ["b"]
+    assert sorted(index for wave in waves for index in wave) == list(range(len(manifest["pieces"])))
+    assert max(map(len, waves)) > 1
+    with lowtide.Runner(tmp_path / "pieces", max_rss="512M") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
 def test_values_that_no_array_has(tmp_path):
     """The folder is right; Python has no arrays for them, and the error says which value and which type."""
     mixed = models.eights()

@@ -131,6 +131,8 @@ class _Interpreted:
 
 def _handed_over(array: Array) -> Array:
     """As the bindings of Interpreter take it: 4-bit and 8-bit float types as (u)int8, and C's long for 64 bits."""
+    if array.dtype.isbuiltin == 1 and array.dtype.char not in "qQ":
+        return array  # the name of a type takes longer to make than a small model to run
     name = array.dtype.name
     if array.dtype.char in "qQ":  # C's long long, as ONNX Runtime gives it: refused, although it has 64 bits as well
         return array.view(name)

@@ -11,7 +11,7 @@ import ctypes
 import os
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .errors import Usage
 
@@ -90,6 +90,36 @@ def trim() -> None:
     """Gives freed blocks of the C heap back to the system; without it, a runtime that is closed keeps its memory."""
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+_DONTNEED = 4  # of <sys/mman.h>
+
+
+def release_mapped(paths: Iterable[str]) -> None:
+    """Lets the pages of mapped files go; they stay in the system's cache, and come back when they are read again.
+
+    ONNX Runtime maps weights so that it could write to them. Mappings in which a page was written are left alone: such
+    a page is no longer the file's, and would be lost.
+    """
+    files = {os.path.realpath(path) for path in paths}
+    with contextlib.suppress(AttributeError, OSError):
+        advise = ctypes.CDLL(None).madvise
+        advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for begin, end in _clean_mappings(files):
+            advise(begin, end - begin, _DONTNEED)
+
+
+def _clean_mappings(files: set[str]) -> Iterator[tuple[int, int]]:
+    """Addresses of private mappings of files, none of whose pages was written."""
+    place: tuple[int, int] | None = None
+    for line in pathlib.Path("/proc/self/smaps").read_text().splitlines():
+        fields = line.split(maxsplit=5)
+        if not fields[0].endswith(":"):  # a mapping begins: its addresses, rights, and so on
+            is_one = len(fields) == 6 and fields[1].endswith("p") and fields[5] in files
+            begin, end = (int(number, 16) for number in fields[0].split("-"))
+            place = (begin, end) if is_one else None
+        elif fields[0] == "Anonymous:" and place is not None and fields[1] == "0":
+            yield place
 
 
 def _file_systems() -> Iterator[tuple[str, str]]:

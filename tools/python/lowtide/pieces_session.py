@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model that `lowtide partition` has divided, piece after piece.
 
-Values go from piece to piece by name, and are freed after their last use. A piece is loaded when it is needed; with a
-limit of memory the pieces that were not used for the longest time are closed for it.
+Values go from piece to piece by name, and are freed after their last use. Pieces that do not need each other run at
+once. A piece is loaded when it is needed; with a limit of memory pieces run one after the other, and those that were
+not used for the longest time are closed for it.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import json
 import os
@@ -23,6 +25,10 @@ from .manifest import Manifest, Piece, check_file, check_in_place, read_manifest
 from .onnx_header import Places
 from .onnx_session import OnnxSession
 from .port import Array, Port, Session
+from .runtime_log import captured
+
+# Pieces that run at once; each of them has threads of its own besides.
+_AT_ONCE = 4
 
 
 @dataclasses.dataclass
@@ -68,6 +74,7 @@ class PiecesSession:
         self._kernels, self._optimization, self._cache = kernels, optimization, cache
         self._start = time.perf_counter()
         self.events: list[Event] = []
+        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._sessions: dict[int, Session] = {}  # by piece; the one used last is the last
         self._taken: dict[int, int] = {}  # bytes
         files = {file.name: file for piece in self._manifest.pieces for file in (piece.file, *piece.data)}
@@ -77,16 +84,35 @@ class PiecesSession:
         beside = os.path.dirname(os.path.realpath(folder))
         for file in self._manifest.in_place:
             check_in_place(beside, file)
+        self._mapped = [os.path.join(folder, name) for name in files]
+        self._mapped += [os.path.join(beside, file.name) for file in self._manifest.in_place]
         names = frozenset(file.name for file in self._manifest.in_place)
         self._places = Places(beside, names) if names else None
         last = {name: value.last_user for name, value in self._manifest.values.items()}
-        self._freed: list[list[str]] = [[] for _ in self._manifest.pieces]
-        for name, index in last.items():
+        self._waves = self._find_waves()
+        wave_of = {index: wave for wave, indices in enumerate(self._waves) for index in indices}
+        self._freed: list[list[str]] = [[] for _ in self._waves]
+        users = {name: [i for i, piece in enumerate(self._manifest.pieces) if name in piece.inputs] for name in last}
+        for name, indices in users.items():
             if name not in self._manifest.outputs:
-                self._freed[index].append(name)
+                self._freed[max(wave_of[index] for index in indices)].append(name)
         if max_rss is not None:
             for index in range(len(self._manifest.pieces)):
                 self._session(index)
+
+    def _find_waves(self) -> list[list[int]]:
+        """Pieces that run at once, because none of them needs another; with a limit of memory one after the other."""
+        if self._limit is not None:
+            return [[index] for index in range(len(self._manifest.pieces))]
+        maker: dict[str, int] = {}  # name -> wave
+        waves: list[list[int]] = []
+        for index, piece in enumerate(self._manifest.pieces):
+            wave = max((maker[name] + 1 for name in piece.inputs if name in maker), default=0)
+            maker.update(dict.fromkeys(piece.outputs, wave))
+            if wave == len(waves):
+                waves.append([])
+            waves[wave].append(index)
+        return waves
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -192,24 +218,53 @@ class PiecesSession:
         extents: dict[str, tuple[int, str]] = {}
         for name, port in self._manifest.inputs.items():
             self._check_shape(name, port.shape, inputs[name], extents)
-        wanted = set(outputs)
+        # Once for all pieces: to redirect what runtimes print takes longer than to run a small piece.
+        with captured():
+            self._run_pieces(values, set(outputs), extents)
+        # An output that is an input: an array of its own, as of any session.
+        return {name: np.array(values[name]) if name in inputs else values[name] for name in outputs}
+
+    def _run_pieces(self, values: dict[str, Array], wanted: set[str], extents: dict[str, tuple[int, str]]) -> None:
         needed = self._needed(wanted)
-        for index, piece in enumerate(self._manifest.pieces):
-            if index in needed:
-                session = self._session(index)
-                begun = time.perf_counter()
-                given = {name: values[name] for name in session.inputs}
-                made = session.run(given, [name for name in session.outputs if name in piece.outputs])
-                self._note("run", index, begun, sum(array.nbytes for array in made.values()))
+        for wave, freed in zip(self._waves, self._freed):
+            indices = [index for index in wave if index in needed]
+            for index, made in zip(indices, self._made(indices, values)):
                 begun = time.perf_counter()
                 for name, array in made.items():
                     values[name] = self._checked(index, name, array, extents)
                 self._note("check", index, begun, sum(array.nbytes for array in made.values()))
-            for name in self._freed[index]:
+            for name in freed:
                 if name not in wanted:
                     values.pop(name, None)
-        # An output that is an input: an array of its own, as of any session.
-        return {name: np.array(values[name]) if name in inputs else values[name] for name in outputs}
+
+    def _made(self, indices: Sequence[int], values: Mapping[str, Array]) -> list[dict[str, Array]]:
+        """What the pieces of a wave make."""
+        sessions = [self._session(index) for index in indices]
+        if len(indices) == 1:
+            self._make_room(self._manifest.pieces[indices[0]])
+        if len(indices) < 2:
+            return [self._made_by(index, session, values) for index, session in zip(indices, sessions)]
+        if self._pool is None:
+            self._pool = concurrent.futures.ThreadPoolExecutor(_AT_ONCE, "lowtide-piece")
+        calls = [self._pool.submit(self._made_by, index, of, values) for index, of in zip(indices, sessions)]
+        concurrent.futures.wait(calls)  # all of them, so that none runs on behind an error
+        return [call.result() for call in calls]
+
+    def _made_by(self, index: int, session: Session, values: Mapping[str, Array]) -> dict[str, Array]:
+        begun = time.perf_counter()
+        given = {name: values[name] for name in session.inputs}
+        outputs = self._manifest.pieces[index].outputs
+        made = session.run(given, [name for name in session.outputs if name in outputs])
+        self._note("run", index, begun, sum(array.nbytes for array in made.values()))
+        return made
+
+    def _make_room(self, piece: Piece) -> None:
+        """Lets mapped weights of other pieces go, so that resident memory stays below the limit with the piece's."""
+        if self._limit is None:
+            return
+        anonymous, mapped, _ = memory.resident()
+        if anonymous + mapped + piece.weight_bytes > self._limit:
+            memory.release_mapped(self._mapped)
 
     def _needed(self, wanted: set[str]) -> set[int]:
         """Pieces without which the outputs cannot be made."""
@@ -298,5 +353,8 @@ class PiecesSession:
             raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
 
     def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
         for index in list(self._sessions):
             self._close(index)

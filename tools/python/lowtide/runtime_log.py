@@ -71,6 +71,10 @@ class _Redirection:
     def _written(self) -> bytes:
         return os.pread(self.file, os.fstat(self.file).st_size, 0)
 
+    def size(self) -> int:
+        with self.lock:
+            return os.fstat(self.file).st_size if self.file >= 0 else 0
+
     def so_far(self) -> bytes:
         with self.lock:
             return self._written() if self.file >= 0 else b""
@@ -114,7 +118,7 @@ def _errors(data: bytes) -> list[str]:
 def captured() -> Iterator[Callable[[], list[str]]]:
     """Redirects file descriptor 2 into the log for as long as the context lasts; gives the errors written so far."""
     _redirection.enter()
-    begin = len(_redirection.so_far())
+    begin = _redirection.size()
     try:
         yield lambda: _errors(_redirection.so_far()[begin:])
     finally:
