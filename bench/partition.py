@@ -83,15 +83,28 @@ def operators(model):
 
 def judged(path, folder, options, expectation):
     """(pieces, share of the work in the target, distance, what went wrong)."""
-    import lowtide
-
     model = onnx.load(path, load_external_data=False)
     if options == ["alternate"]:
         options = [f"--exclude-op={name}" for name in operators(model)[::2]]
-    made = converter.run("partition", path, "-o", folder, *options, cpu_seconds=120, errors="replace")
+    made = divided(path, folder, options)
     if made.returncode != 0:
         return "-", "-", float("inf"), made.stderr.strip().splitlines()[0]
-    share = re.search(r"(\d+) % of the work", made.stdout)[1]
+    pieces, worst, wrong = run(path, folder, model, expectation)
+    return pieces, share(made), worst, wrong
+
+
+def divided(path, folder, options):
+    return converter.run("partition", path, "-o", folder, *options, cpu_seconds=120, errors="replace")
+
+
+def share(made):
+    return re.search(r"(\d+) % of the work", made.stdout)[1]
+
+
+def run(path, folder, model, expectation):
+    """(pieces, distance, what went wrong)."""
+    import lowtide
+
     feed = inputs_of(model, expectation.shapes if expectation else {}, expectation.ranges if expectation else {})
     plain, optimised = whole(path, feed)
     try:
@@ -99,12 +112,25 @@ def judged(path, folder, options, expectation):
             found = runner.run(feed)
             pieces = str(len(runner.pieces_profile()))
     except lowtide.Error as error:
-        return "?", share, float("inf"), " ".join(str(error).split())[:300]
+        return "?", float("inf"), " ".join(str(error).split())[:300]
     if list(found) != list(plain):
-        return pieces, share, float("inf"), "other outputs"
+        return pieces, float("inf"), "other outputs"
     worst = max((min(distance(found[n], plain[n]), distance(found[n], optimised[n])) for n in plain), default=0.0)
     allowed = max(LIMIT, max((2 * distance(optimised[n], plain[n]) for n in plain), default=0.0))
-    return pieces, share, worst, "" if worst <= allowed else f"more than {allowed:.1g}"
+    return pieces, worst, "" if worst <= allowed else f"{worst:.1e} off, more than {allowed:.1g}"
+
+
+def each_model(module, folders, only, options):
+    """The last line with tabs that `python -m MODULE --one MODEL` prints, for each model: (name, cells or None, what it said).
+
+    A process of its own for each: a runtime that crashes takes down only itself.
+    """
+    folders = [pathlib.Path(f) for f in folders] or [real_models.FOLDER, real_models.FOLDER.parent / "onnx_quant"]
+    for path in sorted(path for folder in folders for path in folder.glob("*.onnx") if only in path.name):
+        command = [sys.executable, "-m", module, "--one", str(path), "--", *options]
+        done = subprocess.run(command, cwd=converter.ROOT, capture_output=True, text=True, timeout=900)
+        lines = [line for line in done.stdout.splitlines() if "\t" in line]
+        yield path.name, lines, done.stderr.strip()[-200:]
 
 
 def main():
@@ -121,19 +147,11 @@ def main():
         with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
             print("\t".join(map(str, judged(path, folder + "/p", arguments.options, expected.get(path.name)))))
         return
-    folders = [pathlib.Path(f) for f in arguments.models] or [
-        real_models.FOLDER,
-        real_models.FOLDER.parent / "onnx_quant",
-    ]
     rows, good = [], 0
-    for path in sorted(path for folder in folders for path in folder.glob("*.onnx") if arguments.only in path.name):
-        command = [sys.executable, "-m", "bench.partition", "--one", str(path), "--", *arguments.options]
-        # A process of its own: a runtime that crashes takes down only itself.
-        done = subprocess.run(command, cwd=converter.ROOT, capture_output=True, text=True, timeout=900)
-        lines = [line for line in done.stdout.splitlines() if line.count("\t") == 3]
-        pieces, share, worst, wrong = lines[-1].split("\t") if lines else ("-", "-", "inf", done.stderr.strip()[-200:])
+    for name, lines, said in each_model("bench.partition", arguments.models, arguments.only, arguments.options):
+        pieces, share_of, worst, wrong = lines[-1].split("\t") if lines else ("-", "-", "inf", said)
         good += wrong == ""
-        rows.append(f"| {path.name} | {pieces} | {share} % | {float(worst):.1e} | {wrong} |")
+        rows.append(f"| {name} | {pieces} | {share_of} % | {float(worst):.1e} | {wrong} |")
         print(rows[-1], flush=True)
     summary = f"{good} of {len(rows)} run in pieces equal to ONNX Runtime"
     print(summary)
