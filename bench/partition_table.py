@@ -47,16 +47,39 @@ def used(node):
 
 
 def reduced(model, manifest):
-    """The nodes that are in a piece, with inputs that such nodes make, and of each whether the target runs it."""
+    """The nodes that are in a piece, in an order in which they run, with inputs that such nodes make, and of each whether the target runs it."""
     places = manifest["nodes"]
     nodes = list(model.graph.node)
     if [node.op_type for node in nodes] != [place["op"].split(".")[-1] for place in places]:
         raise ValueError("functions were inlined: nodes of the file and of the manifest differ")
     pairs = [(node, place["piece"]) for node, place in zip(nodes, places) if place["piece"] is not None]
     made = {name for node, _ in pairs for name in node.output}
-    kept = [onnx.helper.make_node(node.op_type, sorted(made & set(used(node))), list(node.output)) for node, _ in pairs]
+    kept = []
+    for node, _ in pairs:
+        kept.append(onnx.helper.make_node(node.op_type, sorted(made & set(used(node))), list(node.output)))
+        if node.op_type == "Transpose":  # ONNX Runtime's checker takes its first attribute to be this
+            kept[-1].attribute.append(onnx.helper.make_attribute("perm", [0]))
     inside = [manifest["pieces"][piece]["in_target"] for _, piece in pairs]
-    return kept, inside
+    order = in_order(kept)
+    return [kept[i] for i in order], [inside[i] for i in order]
+
+
+def in_order(nodes):
+    """Places of nodes, each behind those that it uses: files may have another order, which is kept as far as it can be."""
+    maker = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    order, seen = [], set()
+    pending = list(reversed(range(len(nodes))))
+    while pending:
+        i = pending[-1]
+        before = [] if i in seen else [maker[name] for name in nodes[i].input if maker[name] not in seen]
+        if before:
+            pending += before
+            continue
+        pending.pop()
+        if i not in seen:
+            seen.add(i)
+            order.append(i)
+    return order
 
 
 def by_file(inside):
