@@ -6,8 +6,10 @@ import json
 import pathlib
 import re
 
+import numpy as np
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 import lowtide
 from tests.partition import models
@@ -181,6 +183,52 @@ def test_all_in_onnx(tmp_path):
     for folder in ("one", "more"):
         with lowtide.Runner(tmp_path / folder) as runner:
             agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+def normalised():
+    """Two normalisations of the last axis with Sin between; what they need of constants is computed by nodes."""
+
+    def constant(name, value):
+        return models.node("Constant", "", name, value=numpy_helper.from_array(np.array(value, np.float32)))
+
+    def of(x, y, epsilon):
+        return [
+            models.node("ReduceMean", x, f"{y}_mean", axes=[-1]),
+            models.node("Sub", f"{x},{y}_mean", f"{y}_off"),
+            models.node("Pow", f"{y}_off,two", f"{y}_square"),
+            models.node("ReduceMean", f"{y}_square", f"{y}_variance", axes=[-1]),
+            models.node("Add", f"{y}_variance,{epsilon}", f"{y}_more"),
+            models.node("Sqrt", f"{y}_more", f"{y}_deviation"),
+            models.node("Div", f"{y}_off,{y}_deviation", f"{y}_one"),
+            models.node("Mul", f"{y}_one,scale", f"{y}_scaled"),
+            models.node("Add", f"{y}_scaled,shift", y),
+        ]
+
+    nodes = [constant("two", 2), constant("half", 0.5), models.node("Mul", "half,half", "quarter")]
+    nodes += [*of("x", "a", "half"), models.node("Sin", "a", "b"), *of("b", "y", "quarter")]
+    for first in nodes[:2]:
+        del first.input[:]
+    return models.Mixed(
+        nodes,
+        [models.typed("x", [3, 4, 5])],
+        [models.typed("y", [3, 4, 5])],
+        {"x": models.numbers(3, 4, 5)},
+        [models.weight("scale", 5), models.weight("shift", 5)],
+    )
+
+
+@pytest.mark.parametrize("writes", ["tflite", "onnx"])
+def test_constants_are_no_operators(writes, tmp_path):
+    """They do not pass between pieces. ONNX Runtime takes an epsilon of its own for a normalisation whose epsilon is an input."""
+    mixed = normalised()
+    path = mixed.save(tmp_path / "m.onnx")
+    names = ("ReduceMean", "Sub", "Pow", "Add", "Sqrt", "Div", *(["Mul"] if writes == "onnx" else []))
+    description = target(writes=writes, operators=[{"op": name} for name in names])
+    partition(path, tmp_path / "pieces", "--target", written(tmp_path, description), "--prefer", "fewest")
+    passed = {value["name"] for value in read(tmp_path / "pieces")["values"]}
+    assert passed.isdisjoint({"two", "half", "quarter"}) and {"a", "b"} <= passed
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
 
 
 @pytest.mark.parametrize("name", ["coreml", "nnapi", "tidl"])

@@ -159,7 +159,15 @@ std::vector<const Target::Entry*> TargetRules::fitting(const onnx::Node& node, c
   return out;
 }
 
+// A constant is data, of which pieces have copies. So is what conversion computes from constants.
+bool TargetRules::is_data(const onnx::Node& node) const {
+  return layout::full_name(node) == "Constant" ||
+         (target_.writes_tflite && std::all_of(node.outputs.begin(), node.outputs.end(),
+                                               [&](const std::string& name) { return constants_.contains(name); }));
+}
+
 std::string TargetRules::refuse(const onnx::Node& node, const layout::ModelTypes& types) const {
+  if (is_data(node)) return "";
   std::string first;
   return target_.takes_all || !fitting(node, types, first).empty() ? "" : first;
 }

@@ -37,6 +37,7 @@ class TargetRules {
   std::string misfit(const Target::Entry& entry, const onnx::Node& node, const Facts& facts) const;
   std::string misfit(const Target::Operand& operand, const std::string& value, const Facts& facts) const;
   bool is_in_pattern(const onnx::Node& node) const;
+  bool is_data(const onnx::Node& node) const;
 
   const Target& target_;
   std::unordered_map<std::string, onnx::ValueInfo> constants_;  // by name; types only of initializers
