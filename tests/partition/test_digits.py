@@ -24,22 +24,24 @@ from tests.support import converter
 datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn is not installed (tests/requirements.txt)")
 
 TRAINED, CALIBRATED, UNSEEN = 1200, 48, 100
-# Tanh, behind the second stage, is what it lacks.
+# A stage is one unit. Tanh, behind the second one, is what the accelerator lacks.
+STAGE = ["Conv", "BatchNormalization", "Relu", "MaxPool"]
 ACCELERATOR = {
     "format": "lowtide-target",
     "version": 1,
     "name": "stages",
     "source": "the accelerator study of docs/partition.md",
     "writes": "onnx",
+    "patterns": [{"ops": STAGE}],
     "operators": [
         {
             "op": "Conv",
             "inputs": [{"at": 1, "constant": True}, {"at": 0, "rank": [4, 4]}],
             "attributes": [{"name": "group", "values": [1], "default": 1}],
         },
-        {"op": "BatchNormalization"},
-        {"op": "Relu"},
-        {"op": "MaxPool", "attributes": [{"name": "kernel_shape", "values": [2]}]},
+        {"op": "BatchNormalization", "only_in_pattern": True},
+        {"op": "Relu", "only_in_pattern": True},
+        {"op": "MaxPool", "only_in_pattern": True, "attributes": [{"name": "kernel_shape", "values": [2]}]},
         {"op": "AveragePool"},
         {"op": "Flatten"},
         {"op": "Softmax"},
@@ -47,7 +49,6 @@ ACCELERATOR = {
 }
 # Of TFLite's schema: INT8, and INT32 for biases and shapes.
 INTEGERS = {9, 2}
-STAGE = ["Conv", "BatchNormalization", "Relu", "MaxPool"]
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +148,17 @@ def test_the_division(model, pieces):
     assert list(places.values()) == [0] * 8 + [1] + [2] * 12
     found = lowtide.verify(model, pieces, random=3, rtol=1e-5, by_tensor=True)
     assert found.passed and [of.name for of in found.tensors] == ["pool7", "Tanh8"]
+
+
+def test_a_stage_goes_as_a_whole(model, tmp_path):
+    """One operator of the first stage is excluded: none of the stage is in the accelerator, which has the others."""
+    target = tmp_path / "stages.json"
+    target.write_text(json.dumps(ACCELERATOR))
+    options = ("--target", target, "--prefer", "coverage", "--exclude-node", "Relu2")
+    partition(model, tmp_path / "pieces", *options)
+    manifest = read(tmp_path / "pieces")
+    inside = [manifest["pieces"][node["piece"]]["in_target"] for node in manifest["nodes"]]
+    assert inside == [False] * 4 + [True] * 4 + [False] + [True] * 12
 
 
 def without_data(folder, out):

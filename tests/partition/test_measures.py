@@ -212,6 +212,24 @@ def test_ranges_of_the_model_by_way_of_its_pieces(in_onnx, tmp_path):
     assert lowtide.verify(path, tmp_path / "m.tflite", inputs=samples(1), min_snr=20).passed
 
 
+def test_weights_in_place(tmp_path):
+    """A division for memory alone: nothing is copied, and the ranges are those of the whole model."""
+    path, pieces = tmp_path / "m.onnx", tmp_path / "pieces"
+    converter.run("make-model", "conv-stack", "--size", "1M", "-o", path, "-q")
+    partition(path, pieces, "--target", "onnx", "--weights", "in-place", "--max-piece", "500K")
+    assert lowtide.verify(path, pieces, by_tensor=True, rtol=1e-5).passed
+    with lowtide.Runner(path) as runner:
+        shape = runner.inputs["input"].shape
+    given = [{"input": np.random.default_rng(i).normal(size=shape).astype(np.float32)} for i in range(3)]
+    found = lowtide.calibrate_pieces(pieces, samples=given, model=path, max_rss="600M")
+    whole = lowtide.calibrate(path, samples=given, choose="none").content["tensors"]
+    assert len(found.pieces) > 1 and set(found.content["tensors"]) == set(whole)
+    for name, of in whole.items():
+        assert_ranges_agree(found.content["tensors"][name], of)
+    with pytest.raises(lowtide.Unsupported, match="divide the model with --weights copy"):
+        lowtide.calibrate_pieces(pieces, samples=given)
+
+
 def test_pieces_that_take_strings(tmp_path):
     """All pieces are .onnx, and the first one, which is not in the target, takes strings."""
     target = tmp_path / "tiny.json"

@@ -15,6 +15,7 @@ from typing import Any, Callable, Union
 from . import choice, layers, memory
 from .errors import Malformed, RuntimeMissing, Unsupported, Usage
 from .onnx_graph import Graph, graph_hash, read_graph
+from .onnx_header import Places
 from .port import Array, Port
 from .ranges import FORMAT, VERSION, TensorRange, write_ranges
 from .runner import Runner
@@ -197,6 +198,7 @@ def calibrate(
     correct_layers: bool = False,
     progress: Callable[[int, int], None] | None = None,
     choice_progress: Callable[[int, int], None] | None = None,
+    _places: Places | None = None,
 ) -> Calibration:
     """Finds the ranges of the tensors of an ONNX model.
 
@@ -253,7 +255,7 @@ def calibrate(
     half = None if limit is None else max(limit // 2, 1)
     graph = read_graph(path)
     axes = _channel_axes(graph)
-    with Runner(path, max_rss=half, threads=threads, optimization=optimization) as runner:
+    with Runner(path, max_rss=half, threads=threads, optimization=optimization, _places=_places) as runner:
         given: AnySamples
         if isinstance(samples, (str, os.PathLike)):
             given = Samples(samples, runner.inputs)

@@ -18,6 +18,7 @@ from .calibration import Calibration, PathLike, calibrate
 from .errors import Io, Unsupported, Usage
 from .manifest import Manifest, Piece, read_manifest
 from .onnx_graph import graph_hash, read_graph
+from .pieces_session import places_of
 from .port import Array
 from .ranges import FORMAT, VERSION, write_ranges
 from .runner import Runner
@@ -113,6 +114,7 @@ def calibrate_pieces(
                 correct_layers=correct_layers,
                 progress=progress,
                 choice_progress=choice_progress,
+                _places=places_of(manifest),
                 **how,
             )
     if model is None:
@@ -136,9 +138,15 @@ def _pieces(path: str, manifest: Manifest, *, whole: bool) -> list[Piece]:
         if piece.runtime != "onnx":
             raise Unsupported(
                 f"{path}: {piece.file.name} is converted already: its inner tensors are no values of the model; divide "
-                'the model for a target that has "writes": "onnx"',
+                'the model with --target onnx, or for a target that has "writes": "onnx"',
                 file=path,
             )
+    if manifest.in_place and not whole:
+        raise Unsupported(
+            f"{path}: the weights of its pieces are in place, so that no piece can be converted by itself; divide the model "
+            "with --weights copy",
+            file=path,
+        )
     return pieces
 
 

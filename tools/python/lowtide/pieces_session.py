@@ -42,6 +42,17 @@ class Event:
     bytes: int
 
 
+def _beside(folder: str) -> str:
+    """The folder that holds a folder of pieces, wherever it is."""
+    return os.path.dirname(os.path.realpath(folder))
+
+
+def places_of(manifest: Manifest) -> Places | None:
+    """Where the weights of pieces are that have them in place; None if all are in the folder."""
+    names = frozenset(file.name for file in manifest.in_place)
+    return Places(_beside(manifest.folder), names) if names else None
+
+
 class PiecesSession:
     """`port.Session` over a folder of pieces.
 
@@ -80,14 +91,11 @@ class PiecesSession:
         files = {file.name: file for piece in self._manifest.pieces for file in (piece.file, *piece.data)}
         for file in files.values():
             check_file(folder, file)
-        # The folder that holds this one, wherever it is.
-        beside = os.path.dirname(os.path.realpath(folder))
+        self._places = places_of(self._manifest)
         for file in self._manifest.in_place:
-            check_in_place(beside, file)
+            check_in_place(_beside(folder), file)
         self._mapped = [os.path.join(folder, name) for name in files]
-        self._mapped += [os.path.join(beside, file.name) for file in self._manifest.in_place]
-        names = frozenset(file.name for file in self._manifest.in_place)
-        self._places = Places(beside, names) if names else None
+        self._mapped += [os.path.join(_beside(folder), file.name) for file in self._manifest.in_place]
         last = {name: value.last_user for name, value in self._manifest.values.items()}
         self._waves = self._find_waves()
         wave_of = {index: wave for wave, indices in enumerate(self._waves) for index in indices}

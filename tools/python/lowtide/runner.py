@@ -13,6 +13,7 @@ from typing import Any
 from . import memory
 from .errors import Malformed, NotFound, Usage
 from .litert_session import KERNELS, LitertSession
+from .onnx_header import Places
 from .onnx_session import LEVELS, OnnxSession
 from .pieces_session import PiecesSession
 from .port import Array, Port, Session, checked_inputs, checked_outputs
@@ -96,6 +97,7 @@ class Runner:
         optimization: str | None = None,
         signature: str | None = None,
         profile: str | None = None,
+        _places: Places | None = None,  # of a piece by itself: where its weights are
     ) -> None:
         self._lock = threading.Lock()
         self._session: Session | None = None
@@ -139,7 +141,9 @@ class Runner:
                 cache=None if cache is None else os.fspath(cache),
             )
         else:
-            self._session = OnnxSession(name, max_rss=limit, threads=count, optimization=optimization, profile=profile)
+            self._session = OnnxSession(
+                name, max_rss=limit, threads=count, optimization=optimization, profile=profile, places=_places
+            )
         LOGGER.debug("%s: %s", name, self._session.choice)
 
     def _open(self) -> Session:
