@@ -32,7 +32,7 @@ constexpr size_t kNoPiece = SIZE_MAX;
 // Measured: a call of ONNX Runtime and one of LiteRT, with their copies (picoseconds).
 constexpr uint64_t kPerSwitch = 20'000'000, kPerByte = 200;
 // Of the minimum cuts, whose time grows faster than their size.
-constexpr size_t kMostVariables = 2000;
+constexpr size_t kMostVariables = 12000;
 
 class Divider {
  public:
@@ -131,6 +131,7 @@ class Divider {
     division_ = {};
     out_.certificate.clear();
     out_.fewest = 0;
+    out_.is_cheapest = true;
     if (graph.units.empty()) return;
     const FewestPieces fewest = fewest_pieces(graph);
     out_.fewest = fewest.division.pieces;
@@ -163,9 +164,10 @@ class Divider {
     for (const Unit& unit : graph.units) least += std::min(unit.work[0], unit.work[1]);
     // More pieces than these cost more for their borders alone.
     if (costs.per_switch > 0) most = std::min<size_t>(most, (cost - least) / costs.per_switch + 1);
-    most = std::min(most, 1 + kMostVariables / graph.units.size());
-    if (most < 2) return;
-    Division cheapest = cheapest_division(graph, costs, most);
+    const size_t tried = std::min(most, 1 + kMostVariables / graph.units.size());
+    out_.is_cheapest = tried == most;
+    if (tried < 2) return;
+    Division cheapest = cheapest_division(graph, costs, tried);
     if (cheapest.pieces > 0 && cost_of(graph, cheapest, costs) < cost) division_ = std::move(cheapest);
   }
 

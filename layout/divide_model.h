@@ -64,9 +64,10 @@ struct DividedModel {
   std::vector<NodePlace> nodes;                       // of the model as it was
   std::map<std::string, onnx::ValueInfo> values;      // what crosses borders, inputs and outputs included
   std::vector<std::vector<std::string>> certificate;  // paths that no division with fewer pieces can follow
-  size_t fewest = 0;                                  // pieces, when all that the target can run is there
-  std::vector<std::string> undeclared;                // values to declare (--value)
-  double work_in_target = 0;                          // of all work, from 0 to 1
+  bool is_cheapest = true;              // no division of this kind costs less; else the best that was found
+  size_t fewest = 0;                    // pieces, when all that the target can run is there
+  std::vector<std::string> undeclared;  // values to declare (--value)
+  double work_in_target = 0;            // of all work, from 0 to 1
 };
 
 // Throws Error: kUsage, kMalformed, kBudget (--max-piece, --max-pieces).

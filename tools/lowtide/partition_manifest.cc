@@ -124,6 +124,7 @@ ordered_json division_json(const std::string& model, const std::string& target, 
           {"pieces", std::move(pieces)},
           {"values", seams_json(divided)},
           {"nodes", nodes_json(divided)},
+          {"is_cheapest", divided.is_cheapest},
           {"fewest_pieces", divided.fewest},
           {"certificate", divided.certificate},
           {"undeclared", divided.undeclared}};

@@ -74,7 +74,11 @@ std::string partition_table(const layout::DividedModel& divided, const std::stri
       std::any_of(divided.pieces.begin(), divided.pieces.end(),
                   [](const layout::ModelPiece& piece) { return piece.runtime == layout::PieceRuntime::kTarget; });
   if (!has_target) out += fmt::format("note: nothing is in {}: all of the model is in .onnx\n", target);
-  if (in_full) out += reasons(divided, target) + certificate(divided, target);
+  if (in_full) {
+    out += reasons(divided, target) + certificate(divided, target);
+    out += divided.is_cheapest ? "no division of this kind has a lower cost\n"
+                               : "the cost is the lowest that was found: the graph is too large for the exact method\n";
+  }
   if (!divided.undeclared.empty())
     out += fmt::format(
         "note: the types of these values are not known, so what uses them stays in ONNX; declare them "
