@@ -136,8 +136,8 @@ def row(path, target, expectation):
             pieces = pathlib.Path(folder) / way
             made = divided(path, pieces, ["--target", chosen if way == "fewest" else target, "--prefer", way])
             if made.returncode != 0:
-                cells.append("-")
-                wrong.append(f"{way}: {made.stderr.strip().splitlines()[0]}")
+                cells += ["-"] * (5 if way == "fewest" else 1)
+                wrong.append(f"{way}: {made.stderr.strip().splitlines()[0].removeprefix(f'lowtide: {path}: ')}")
                 continue
             manifest = json.loads((pieces / "manifest.json").read_text())
             if way == "fewest":
