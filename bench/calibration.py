@@ -173,15 +173,23 @@ def decibels(model, tflite, samples, kernels="xnnpack"):
     return {name: 10 * np.log10(signal[name] / noise[name]) if noise[name] else np.inf for name in signal}
 
 
+def foreign_environment():
+    """For programs that have packages of their own."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 def vela(program, tflite, folder):
     """By accelerator: operators left on the CPU and why, and how many the NPU takes."""
     out = {}
     for accelerator in ACCELERATORS:
         command = [program, tflite, "--accelerator-config", accelerator, "--output-dir", folder / accelerator]
-        done = subprocess.run(map(str, command), capture_output=True, text=True)
+        done = subprocess.run(map(str, command), capture_output=True, text=True, env=foreign_environment())
         text = done.stdout + done.stderr
         if done.returncode:
-            out[accelerator] = None, None, [text.strip().splitlines()[-1]]
+            said = [line for line in text.strip().splitlines() if not line.startswith("Warning: No ")]
+            first = next((i for i, line in enumerate(said) if "Error: " in line), max(0, len(said) - 1))
+            why = " ".join(line.strip() for line in said[first : first + 3]).split("Error: ")[-1]
+            out[accelerator] = None, None, [why or f"it ends with {done.returncode} and no message"]
             continue
         count = {of: int(re.search(rf"{of} operators = (\d+)", text)[1]) for of in ("CPU", "NPU")}
         reasons = re.findall(r"operator: (\w+), ofm: .*\nReason: (.*)", text)

@@ -7,11 +7,11 @@ namespace {
 
 // ---- options ----
 
-OptionsTable conv_2d_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {
+OptionsTable conv_2d_options(FlatBufferBuilder& fbb, const Graph& graph, const Op& op) {
   const auto& o = options_of<core::Conv2dOptions>(op);
   return table_of(tflite::BuiltinOptions::Conv2DOptions,
                   tflite::CreateConv2DOptions(fbb, schema(o.padding), o.stride_w, o.stride_h, schema(o.activation),
-                                              o.dilation_w, o.dilation_h));
+                                              o.dilation_w, o.dilation_h, bias_type(graph, op, 0, 2)));
 }
 
 OptionsTable depthwise_conv_2d_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {
@@ -22,11 +22,11 @@ OptionsTable depthwise_conv_2d_options(FlatBufferBuilder& fbb, const Graph&, con
                                            schema(o.activation), o.dilation_w, o.dilation_h));
 }
 
-OptionsTable transpose_conv_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {
+OptionsTable transpose_conv_options(FlatBufferBuilder& fbb, const Graph& graph, const Op& op) {
   const auto& o = options_of<core::TransposeConvOptions>(op);
-  return table_of(
-      tflite::BuiltinOptions::TransposeConvOptions,
-      tflite::CreateTransposeConvOptions(fbb, schema(o.padding), o.stride_w, o.stride_h, schema(o.activation)));
+  return table_of(tflite::BuiltinOptions::TransposeConvOptions,
+                  tflite::CreateTransposeConvOptions(fbb, schema(o.padding), o.stride_w, o.stride_h,
+                                                     schema(o.activation), bias_type(graph, op, 2, 3)));
 }
 
 OptionsTable conv_3d_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {
@@ -75,6 +75,7 @@ OptionsTable local_response_normalization_options(FlatBufferBuilder& fbb, const 
 
 int conv_2d_version(const OperandTypes& s) {
   const Value *x = s.input(0), *weights = s.input(1);
+  if (s.in(0) == kI16 && s.in(2) == kI32) return 8;
   if (x && weights && x->rank() == 4 && weights->rank() == 4 && x->shape[3] != weights->shape[3]) return 6;  // groups
   if (s.in(0) == kI16 && s.in(1) == kI16) return 4;
   if (s.all(kI8)) return 3;
@@ -93,6 +94,7 @@ int depthwise_conv_2d_version(const OperandTypes& s) {
 }
 
 int transpose_conv_version(const OperandTypes& s) {
+  if (s.in(2) == kI16 && s.in(3) == kI32) return 5;
   if (s.options<core::TransposeConvOptions>().activation != core::Activation::kNone) return 4;
   if (s.input(3)) return 3;
   return s.in(1) == kI8 ? 2 : 1;

@@ -7,11 +7,12 @@ namespace {
 
 // ---- options ----
 
-OptionsTable fully_connected_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {
+OptionsTable fully_connected_options(FlatBufferBuilder& fbb, const Graph& graph, const Op& op) {
   const auto& o = options_of<core::FullyConnectedOptions>(op);
   return table_of(tflite::BuiltinOptions::FullyConnectedOptions,
-                  tflite::CreateFullyConnectedOptions(
-                      fbb, schema(o.activation), tflite::FullyConnectedOptionsWeightsFormat::DEFAULT, o.keep_num_dims));
+                  tflite::CreateFullyConnectedOptions(fbb, schema(o.activation),
+                                                      tflite::FullyConnectedOptionsWeightsFormat::DEFAULT,
+                                                      o.keep_num_dims, false, bias_type(graph, op, 0, 2)));
 }
 
 OptionsTable batch_matmul_options(FlatBufferBuilder& fbb, const Graph&, const Op& op) {
@@ -24,6 +25,7 @@ OptionsTable batch_matmul_options(FlatBufferBuilder& fbb, const Graph&, const Op
 int fully_connected_version(const OperandTypes& s) {
   const auto& o = s.options<core::FullyConnectedOptions>();
   if (s.types(kI16, kI4, kI16)) return 13;
+  if (s.in(0) == kI16 && s.in(2) == kI32) return 11;
   if (s.hybrid() && s.per_channel(1)) return 12;
   // No version says that the kernel takes these: 12 is of a runtime that does.
   if (s.types(kF32, kI4, kF32)) return 12;

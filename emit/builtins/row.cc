@@ -50,6 +50,12 @@ const Forms& forms() {
 
 }  // namespace
 
+tflite::TensorType bias_type(const Graph& graph, const Op& op, size_t data, size_t bias) {
+  const bool is_narrow =
+      core::has_input(op, bias) && graph.at(op.inputs[data]).dtype == kI16 && graph.at(op.inputs[bias]).dtype == kI32;
+  return is_narrow ? tflite::TensorType::INT32 : tflite::TensorType::FLOAT32;
+}
+
 const BuiltinForm& builtin_form(Kind kind) {
   const auto code = static_cast<size_t>(kind);
   if (code >= kFormKinds || !forms().by_kind[code])

@@ -124,6 +124,10 @@ consteval VersionRule by_type(std::initializer_list<TypeVersion> rules, int othe
 consteval VersionRule by_type_of(size_t input, std::initializer_list<TypeVersion> rules) { return {input, rules, 1}; }
 inline constexpr VersionRule kOneVersion = by_type({});
 
+// How the kernel is to read a bias beside data of 16 bits: as 32 bits, or as the default, 64.
+// Source: tflite/kernels/kernel_util.cc, PopulateConvolutionQuantizationParams.
+tflite::TensorType bias_type(const Graph& graph, const Op& op, size_t data, size_t bias);
+
 // ---- runtimes ----
 
 // In place of a runtime: a version that was withdrawn, or one that LiteRT's list leaves out.

@@ -60,7 +60,7 @@ class IntegerForm {
     if (!core::has_input(op_, where.bias)) return true;
     std::vector<float> scale;
     for (const float s : weights_->scale) scale.push_back(grid.scale * s);
-    bias_ = integer_bias(rewriter_, op_, where, scale, dtype_, reason_);
+    bias_ = integer_bias(rewriter_, op_, where, scale, *weights_, reason_);
     return bias_ != core::kAbsent;
   }
 

@@ -39,6 +39,30 @@ void replace_zero_scales(IntegerWeights& weights, int axis) {
       recipe::binary(stream::Binary::kMul, wide, recipe::ints(keep, DType::kInt32, std::move(along))), dtype);
 }
 
+// Kernels that read a bias of i32 with data of i16, if their options say so.
+bool has_narrow_bias(Kind kind) {
+  return kind == Kind::kConv2d || kind == Kind::kTransposeConv || kind == Kind::kFullyConnected;
+}
+
+// Whether no sum of products with data of 16 bits, and no partial sum, leaves 32 bits. Reads the weights once.
+bool sums_fit(stream::Budget& budget, const RecipeRef& weights, const RecipeRef& bias, int output_axis) {
+  constexpr int64_t kLargestDatum = 1 << 15, kMostSum = std::numeric_limits<int32_t>::max();
+  if (!stream::is_small(*bias)) return false;
+  std::vector<int> axes;
+  for (int axis = 0; axis < static_cast<int>(weights->dims.size()); ++axis)
+    if (axis != output_axis) axes.push_back(axis);
+  // Sums of magnitudes must fit 32 bits themselves: each one is at most 128.
+  const auto channels = static_cast<uint64_t>(weights->dims[static_cast<size_t>(output_axis)]);
+  if (channels == 0 || channels != bias->elements() || weights->elements() / channels > kMostSum / kHalf) return false;
+  const RecipeRef magnitudes = recipe::reduce(
+      stream::Reduction::kSum, recipe::unary(stream::Unary::kAbs, recipe::cast(weights, DType::kInt32)), axes);
+  const std::vector<int64_t> sums = stream::evaluate_ints(magnitudes, budget);
+  const std::vector<int64_t> offsets = stream::evaluate_ints(bias, budget);
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (sums[i] * kLargestDatum + std::abs(offsets[i]) > kMostSum) return false;
+  return true;
+}
+
 bool reads_four_bits(Kind kind) { return kind == Kind::kFullyConnected || kind == Kind::kConv2d; }
 
 }  // namespace
@@ -104,7 +128,7 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
 }
 
 ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
-                     DType data, std::string& reason) {
+                     const IntegerWeights& weights, std::string& reason) {
   const core::Value& value = rewriter.value(op.inputs[where.bias]);
   if (!value.is_constant()) {
     reason = "the bias is computed at run time";
@@ -139,7 +163,10 @@ ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& wher
     }
     integers = recipe::quantize(floats, DType::kInt32, scale, {}, axis);
   }
-  if (data == DType::kInt16) integers = recipe::cast(integers, DType::kInt64);
+  const bool is_narrow =
+      weights.data != DType::kInt16 ||
+      (has_narrow_bias(op.kind) && sums_fit(rewriter.graph.budget, weights.integers, integers, *where.output_axis));
+  if (!is_narrow) integers = recipe::cast(integers, DType::kInt64);
   std::string name = value.name;
   const ValueId made = rewriter.graph.add_constant(std::move(integers), std::move(name));
   rewriter.graph.at(made).quantization = core::Quantization{scale, std::vector<int64_t>(scale.size(), 0), 0};

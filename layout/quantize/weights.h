@@ -24,9 +24,10 @@ struct IntegerWeights {
 std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, const core::Weights& where, DType data,
                                               std::string& reason);
 
-// A bias (kAbsent where the op has none) as integers at `scale` (one, or one for each channel): i32, i64 for i16 data.
-// On failure kAbsent and a reason.
+// A bias (kAbsent where the op has none) as integers at `scale` (one, or one for each channel): i32, and for i16 data
+// i64, but i32 where all sums with `weights` fit 32 bits and the kernel has that form: it rounds better. On failure
+// kAbsent and a reason.
 ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
-                     DType data, std::string& reason);
+                     const IntegerWeights& weights, std::string& reason);
 
 }  // namespace lowtide::layout

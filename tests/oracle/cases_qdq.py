@@ -360,3 +360,40 @@ CASES.append(
         tolerance=1e-6,
     )
 )
+
+# ---- data of 16 bits: sums that fit 32 bits, and sums that do not ----
+
+text, values = weights_of((6, 4, 3, 2), axis=0)
+large_text, large = weights_of((6, 256, 3, 2), axis=0)
+bias_text, bias = bias_of(6, 0.0371 * 0.0071)
+qdq("conv_int16_wide_sums", large_text + "r = Conv(a, w)", ["[1,256,9,8]"], "[1,6,7,7]", "int16", large, result=1.3)
+qdq(
+    "conv_int16_bias",
+    text + bias_text + "r = Conv(a, w, v)",
+    ["[1,4,9,8]"],
+    "[1,6,7,7]",
+    "int16",
+    values | bias,
+    result=0.3,
+)
+fc_text, fc = weights_of((5, 7), axis=0)
+bias_text, bias = bias_of(5, 0.0371 * 0.0071)
+qdq(
+    "gemm_int16",
+    fc_text + bias_text + "r = Gemm<transB=1>(a, w, v)",
+    ["[3,7]"],
+    "[3,5]",
+    "int16",
+    fc | bias,
+    result=0.2,
+)
+up_text, up = weights_of((4, 6, 3, 2), axis=1)
+qdq(
+    "conv_transpose_int16",
+    up_text + "r = ConvTranspose<strides=[2,1]>(a, w)",
+    ["[1,4,5,8]"],
+    "[1,6,11,9]",
+    "int16",
+    up,
+    result=0.2,
+)

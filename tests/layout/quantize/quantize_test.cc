@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tests/layout/built_graph.h"
 
@@ -99,6 +101,21 @@ TEST_F(Quantized, WhatHasNoKernelStaysFloatWithAReason) {
                       Kind::kQuantize, Kind::kDequantize}));
   ASSERT_EQ(report.islands.size(), 1u);
   EXPECT_EQ(report.islands[0].reason, "LiteRT has no exact integer kernel of DIV");
+}
+
+// The largest sum of products is 32768 * (3 + 5); the second bias is 2147400000 steps, close below 2^31.
+TEST_F(Quantized, ABiasBesideSixteenBitsHasTheBitsOfTheSums) {
+  for (const auto& [offset, wanted] : {std::pair{0.5f, DType::kInt32}, {2147400.0f, DType::kInt64}}) {
+    const Val bias = b.constant(recipe::floats(std::array<float, 3>{1.0f, offset, -3.0f}, {3}));
+    const Val y = b.fully_connected(given({4, 2}, 0.01f, 0, DType::kInt16),
+                                    weights({3, 2}, DType::kInt8, {0.1f}, 0, -1), bias, true);
+    graph.outputs.clear();
+    run({dequantize(quantize_to(y, 0.6f, 0, DType::kInt16))});
+    const auto made = std::find_if(graph.ops.begin(), graph.ops.end(),
+                                   [](const core::Op& op) { return op.kind == Kind::kFullyConnected; });
+    ASSERT_NE(made, graph.ops.end());
+    EXPECT_EQ(graph.at(made->inputs[2]).dtype, wanted);
+  }
 }
 
 TEST_F(Quantized, AFunctionWithoutAKernelIsATable) {
