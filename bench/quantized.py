@@ -5,7 +5,7 @@
     python -m bench.quantized [--only TEXT] [--crops 10] [--page]
 
 Sizes are of the 16 models of ../shared/models/onnx_quant. Numbers are of two of them and of networks of floats that ONNX Runtime's
-quantize_static made quantized (QDQ, weights of 8 bits by channel), from crops of scikit-learn's photographs; other crops are the inputs.
+quantize_static made quantized (QDQ, u8 data, weights of 8 bits by channel), from crops of scikit-learn's photographs; other crops are the inputs.
 --page writes the tables into docs/integer-models.md. Needs what tests/requirements.txt and bench/requirements.txt list.
 """
 
@@ -32,7 +32,7 @@ BY_CHANNEL = 13  # the first opset whose DequantizeLinear has scales by channel
 
 
 def quantized_statically(model, data, path):
-    """By ONNX Runtime's own tool, as its documentation says: int8, weights by channel."""
+    """By ONNX Runtime's own tool, as its documentation says for x86: u8 data, i8 weights by channel."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
     class Reader(CalibrationDataReader):
@@ -52,7 +52,7 @@ def quantized_statically(model, data, path):
         Reader(),
         quant_format=QuantFormat.QDQ,
         per_channel=True,
-        activation_type=QuantType.QInt8,
+        activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
     )
 

@@ -4,7 +4,8 @@
 layout/core/kernel_limits.inc (which C++ includes) and docs/kernels.md.
 
 Every form of every operator is a model of one operator (kernel_probe/), run in a child process and compared with numpy:
-`right`, `refused` with the kernel's reason, WRONG (it runs and the result is not the operator's), CRASH.
+`right`, `refused` with the kernel's reason, WRONG (it runs and the result is not the operator's), CRASH. Quantized kernels
+are run in LiteRT's three modes (XNNPACK, built-in, reference), all others in the first two.
 
     python tools/probe_kernels.py                      rewrite both files (about a minute)
     python tools/probe_kernels.py --check --ops ADD    measure some operators again and compare them with the file
@@ -34,13 +35,16 @@ for family in FAMILIES.split():
 LATEST_VERSION = 24
 
 
-def judge(versions, delegates, dynamic=False):
+MODES = {"built-in": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "XNNPACK": "BUILTIN", "reference": "BUILTIN_REF"}
+
+
+def judge(versions, mode, dynamic=False):
     """For the child: loads the runtime and returns the function that runs a case."""
 
     def load():
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-        resolver = OpResolverType.BUILTIN if delegates else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        resolver = getattr(OpResolverType, MODES[mode])
 
         def answer(case):
             try:
@@ -54,7 +58,7 @@ def judge(versions, delegates, dynamic=False):
     return load
 
 
-def registered_versions():
+def registered_versions(mode="built-in"):
     """{builtin: highest version with a kernel} by loading a model that only names the operator."""
     names = [
         n
@@ -72,7 +76,7 @@ def registered_versions():
             try:
                 Interpreter(
                     model_content=builder.bytes(),
-                    experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+                    experimental_op_resolver_type=getattr(OpResolverType, MODES[mode]),
                 )
             except (RuntimeError, ValueError) as error:
                 return "Didn't find op" not in str(error), ""
@@ -87,9 +91,9 @@ def registered_versions():
     return found
 
 
-def measure(cases, versions, delegates=False):
+def measure(cases, versions, mode="built-in"):
     """[(case, status, reason)], leaving broadcasts out for types that the kernel does not take at all."""
-    load = judge(versions, delegates)
+    load = judge(versions, mode)
     plain = [c for c in cases if c.group != "broadcast"]
     answers = {id(c): a for c, a in zip(plain, run_all(plain, load))}
     takes = {(c.op, c.key[0]) for c in plain if c.group == "grid" and answers[id(c)][0] == "right"}
@@ -102,8 +106,8 @@ def measure_dynamic(rows, cases, versions):
     """Each operator once more, with inputs whose first dimension is known only when the caller resizes them."""
     ranks = {row.op: (row.dtypes[0], max(row.min_rank, min(4, row.max_rank))) for row in rows}
     chosen = [c for c in cases if c.group == "grid" and ranks.get(c.op) == c.key and c.key[1] > 0]
-    plain = run_all(chosen, judge(versions, delegates=False, dynamic=True))
-    delegated = run_all(chosen, judge(versions, delegates=True, dynamic=True))
+    plain = run_all(chosen, judge(versions, "built-in", dynamic=True))
+    delegated = run_all(chosen, judge(versions, "XNNPACK", dynamic=True))
     return [(c, *(a if a[0] != "right" else b)) for c, a, b in zip(chosen, plain, delegated)]
 
 
@@ -117,18 +121,28 @@ def main():
     ops = set((arguments.show or arguments.ops or "").split(",")) - {""}
     cases = [c for c in CASES if not ops or c.op in ops]
     versions = registered_versions()
-    results, delegated = measure(cases, versions), measure(cases, versions, delegates=True)
+    results, delegated = measure(cases, versions), measure(cases, versions, "XNNPACK")
+    reference = measure([c for c in cases if c.group == "quantized"], registered_versions("reference"), "reference")
     broken = [(c.op, c.group, c.key, why) for c, status, why in results if status == "BROKEN CASE"]
     if broken:
         sys.exit("\n".join(map(str, broken)))
     if arguments.show:
         with_delegates = {id(c): status for c, status, _ in delegated}
+        in_reference = {id(c): status for c, status, _ in reference}
         for c, status, why in results:
             print(
-                c.op, c.group, *c.key, status, "/", with_delegates.get(id(c), "not run"), why.strip().replace("\n", " ")
+                c.op,
+                c.group,
+                *c.key,
+                status,
+                "/",
+                with_delegates.get(id(c), "not run"),
+                "/",
+                in_reference.get(id(c), "not run"),
+                why.strip().replace("\n", " "),
             )
         return
-    safest = tables.safest(results, delegated)
+    safest = tables.safest(results, delegated, reference)
     rows, quantized_rows = tables.rows(safest), tables.quantized_rows(safest)
     limits = ROOT / "layout/core/kernel_limits.inc"
     if arguments.check:
@@ -140,7 +154,9 @@ def main():
     limits.write_text(tables.inc_text(rows, quantized_rows))
     page = ROOT / "docs" / "kernels.md"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(tables.page_text(rows, results, delegated, measure_dynamic(rows, cases, versions), versions))
+    page.write_text(
+        tables.page_text(rows, results, delegated, reference, measure_dynamic(rows, cases, versions), versions)
+    )
 
 
 if __name__ == "__main__":

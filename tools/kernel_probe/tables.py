@@ -29,10 +29,12 @@ def by_op(results, group):
     return found
 
 
-def safest(results, delegated):
-    """Answers that hold with and without the default delegates: the one that is not `right` wins."""
-    other = {id(case): (status, reason) for case, status, reason in delegated}
-    return [(c, *(other.get(id(c), (s, r)) if s == "right" else (s, r))) for c, s, r in results]
+def safest(results, *others):
+    """Answers that hold in every mode in which a case was run: one that is not `right` wins."""
+    for other in others:
+        of = {id(case): (status, reason) for case, status, reason in other}
+        results = [(c, *(of.get(id(c), (s, r)) if s == "right" else (s, r))) for c, s, r in results]
+    return results
 
 
 def right_ranks(answers):
@@ -279,8 +281,8 @@ def permutation_text(results):
     return f"TRANSPOSE: {len(answers) - len(wrong)} of the {len(answers)} permutations of ranks 2 to 5 are right{': not ' + str(wrong) if wrong else ''}.\n"
 
 
-def delegate_table(results, delegated):
-    """Where the default delegates (XNNPACK) change an answer."""
+def delegate_table(results, delegated, heading="without -> with"):
+    """Where another mode, such as the default delegates (XNNPACK), changes an answer."""
     plain, groups = {id(c): s for c, s, _ in results}, collections.defaultdict(list)
     for case, status, reason in delegated:
         before = plain.get(id(case))
@@ -292,7 +294,7 @@ def delegate_table(results, delegated):
             f" and {len(keys) - 6} more" if len(keys) > 6 else ""
         )
         lines.append([op, shown, f"{before} -> {status}", reason])
-    return table(["operator", "form (type, rank)", "without -> with", "reason"], lines)
+    return table(["operator", "form (type, rank)", heading, "reason"], lines)
 
 
 def dynamic_text(answers):
@@ -302,7 +304,7 @@ def dynamic_text(answers):
     return f"Right: {', '.join(sorted(right))}.\n\n" + ("\n".join(sorted(rest)) or "None was refused or wrong.") + "\n"
 
 
-def page_text(found, results, delegated, dynamic, versions):
+def page_text(found, results, delegated, reference, dynamic, versions):
     missing = [n for n in ALL_BUILTINS() if n not in versions]
     unprobed = [n for n in versions if n not in {r.op for r in found}]
     version = importlib.metadata.version("ai-edge-litert")
@@ -340,9 +342,9 @@ From the type of the row to that of the column; an empty cell means right. Teste
 ## Quantized kernels
 
 Integers with per-tensor scales (weights also per channel). Right: within one unit of the rounded float result. The results of LOGISTIC,
-TANH, SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION have fixed scales.
+TANH, SOFTMAX, LOG_SOFTMAX and L2_NORMALIZATION have fixed scales. Valid with XNNPACK, with the built-in kernels, and with the reference kernels.
 
-{quantized_table(safest(results, delegated))}
+{quantized_table(safest(results, delegated, reference))}
 ## Forms
 
 {permutation_text(results)}
@@ -358,6 +360,11 @@ without the default delegates.
 The same models with XNNPACK, the interpreter's default.
 
 {delegate_table(results, delegated)}
+## Differences with the reference kernels
+
+The models of quantized kernels with LiteRT's reference kernels (`BUILTIN_REF`), in the versions that these have.
+
+{delegate_table(results, reference, "built-in -> reference")}
 ## Which builtins have a kernel
 
 Without a kernel: {", ".join(missing)}.
