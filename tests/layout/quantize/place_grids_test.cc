@@ -177,7 +177,7 @@ TEST_F(Calibrating, SixteenBitsHaveNoZeroPoint) {
   EXPECT_EQ(run({y}), (KindList{Kind::kQuantize, Kind::kFullyConnected, Kind::kDequantize}));
   EXPECT_FLOAT_EQ(grid(0).scale[0], 1.0f / 32767);
   EXPECT_EQ(grid(1).zero_point[0], 0);
-  EXPECT_EQ(graph.at(graph.ops[1].inputs[2]).dtype, DType::kInt64);
+  EXPECT_EQ(graph.at(graph.ops[1].inputs[2]).dtype, DType::kInt32);
 }
 
 }  // namespace
