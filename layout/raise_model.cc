@@ -31,6 +31,13 @@ constexpr int64_t kOpsetOfWideIntegers = 21;
 // Up to 17 all reductions but ReduceSum have their axes as an attribute.
 constexpr int64_t kOpsetOfComputedAxes = 18;
 
+// BitwiseXor, and extremes in ScatterElements.
+constexpr int64_t kOpsetOfBitsAndScatteredExtremes = 18;
+bool needs_bits_or_scattered_extremes(core::Kind kind) {
+  return kind == core::Kind::kBitwiseXor || kind == core::Kind::kUnsortedSegmentMax ||
+         kind == core::Kind::kUnsortedSegmentMin;
+}
+
 // IR versions by the opsets that came with them. Source: onnx/docs/Versioning.md.
 int64_t ir_version_of(int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 : 10; }
 
@@ -42,6 +49,7 @@ int64_t least_opset(const core::Model& model) {
         out = std::max(out, static_cast<const RaisedOperator&>(*custom->described).least_opset);
       const bool reduces = std::holds_alternative<core::ReduceOptions>(op.options) && op.kind != core::Kind::kSum;
       if (reduces && !graph->ints(op.inputs[1])) out = std::max(out, kOpsetOfComputedAxes);
+      if (needs_bits_or_scattered_extremes(op.kind)) out = std::max(out, kOpsetOfBitsAndScatteredExtremes);
     }
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values) {
@@ -62,9 +70,11 @@ int64_t chosen_opset(const core::Model& model, const RaiseOptions& options) {
                 fmt::format("--opset {}: from {} to {}", *options.opset, kLeastRaisedOpset, kMostRaisedOpset));
   if (*options.opset < least)
     throw Unsupported(
-        fmt::format("the model has integers of 4 bits, quantizes those of 16 bits or in blocks, or reduces along axes "
-                    "that it computes, which opset {} does not have",
-                    *options.opset),
+        fmt::format(
+            "the model has integers of 4 bits, quantizes those of 16 bits or in blocks, reduces along axes that "
+            "it computes, or has BITWISE_XOR, UNSORTED_SEGMENT_MAX or UNSORTED_SEGMENT_MIN, which opset {} does "
+            "not have",
+            *options.opset),
         fmt::format("use --opset {}", least));
   return *options.opset;
 }

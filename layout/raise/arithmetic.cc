@@ -42,12 +42,34 @@ void raise_bitcast(Raising& r) {
   r.give_stored(r.cast(r.stored(0), to));
 }
 
-// Of y and x = 1.
+// Whether the sign bit is set: of -0 and of minus infinity too.
+std::string is_below_zero(Raising& r, const std::string& x) {
+  const std::string zero = r.scalar(0, DType::kFloat32);
+  return r.node("Or", {r.node("Less", {x, zero}), r.node("Less", {r.node("Reciprocal", {x}), zero})});
+}
+
+// The angle in the first quadrant, mirrored by the signs as C's atan2 does it. Of equal magnitudes (two infinities
+// among them) the quotient is 1; of y = 0 the angle is 0, also where x is 0.
+std::string arc_tangent(Raising& r, const std::string& y, const std::string& x) {
+  const std::string height = r.node("Abs", {y}), width = r.node("Abs", {x}), zero = r.scalar(0, DType::kFloat32);
+  const std::string quotient =
+      r.node("Where", {r.node("Equal", {height, width}), r.scalar(1, DType::kFloat32), r.node("Div", {height, width})});
+  // NaN, where x is one.
+  const std::string flat = r.node("Where", {r.node("Equal", {x, x}), zero, x});
+  const std::string angle = r.node("Where", {r.node("Equal", {height, zero}), flat, r.node("Atan", {quotient})});
+  const std::string behind = r.node("Sub", {r.scalar(std::acos(-1.0), DType::kFloat32), angle});
+  const std::string half = r.node("Where", {is_below_zero(r, x), behind, angle});
+  return r.node("Where", {is_below_zero(r, y), r.node("Neg", {half}), half});
+}
+
 void raise_atan2(Raising& r) {
   const auto x = r.graph.numbers(r.op.inputs[1]);
   const bool is_one = x && std::all_of(x->begin(), x->end(), [](double one) { return one == 1; });
-  if (!is_one || r.in(0).shape != r.out().shape) r.unsupported("ATAN2 of two tensors; ONNX has Atan only");
-  r.give(r.node("Atan", {r.real(0)}));
+  if (is_one && r.in(0).shape == r.out().shape) return r.give(r.node("Atan", {r.real(0)}));
+  const DType dtype = r.in(0).dtype;
+  if (dtype != DType::kFloat32)
+    r.unsupported(fmt::format("ATAN2 of two tensors of {}; ONNX Runtime has Atan of float32", dtype_name(dtype)));
+  r.give(arc_tangent(r, r.real(0), r.real(1)));
 }
 
 template <const char* kType>

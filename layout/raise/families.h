@@ -15,6 +15,8 @@ std::span<const RaiseRow> raised_images();       // images.cc: convolutions, poo
 std::span<const RaiseRow> raised_products();     // products.cc: FULLY_CONNECTED, BATCH_MATMUL
 std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, slices, pads, gathers
 std::span<const RaiseRow> raised_reductions();   // reductions.cc: sums, ARG_MAX, SOFTMAX, TOPK_V2
+std::span<const RaiseRow> raised_scatters();     // scatters.cc: UNSORTED_SEGMENT_*, UNIQUE
+std::span<const RaiseRow> raised_bits();         // bits.cc: BITWISE_XOR, RIGHT_SHIFT
 std::span<const RaiseRow> raised_control();      // control_flow.cc: IF, WHILE
 std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTOM on this way
 

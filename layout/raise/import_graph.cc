@@ -247,8 +247,10 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
     for (ValueId input : inputs)
       if (input == kAbsent) malformed_model("one of its inputs is absent");
   if (op.outputs.empty()) malformed_model("it has no output");
+  // Of UNIQUE the second output has the indices.
+  const int32_t result = kind == Kind::kUnique && op.outputs.size() == 2 ? op.outputs[1] : op.outputs[0];
   // Counted from the front, as the rows expect them.
-  Options options = options_of(*kind, op, inputs, scope.from.tensors[static_cast<size_t>(op.outputs[0])].dtype);
+  Options options = options_of(*kind, op, inputs, scope.from.tensors[static_cast<size_t>(result)].dtype);
   add(scope, *kind, std::move(inputs), std::move(options), op.outputs);
 }
 
@@ -308,7 +310,7 @@ Options GraphImport::options_of(Kind kind, const tfl::Operator& op, std::span<co
     reverse->batch_axis = front(reverse->batch_axis, rank(0), "batch_dim");
   }
   const bool has_index = kind == Kind::kCast || kind == Kind::kShape || kind == Kind::kArgMax ||
-                         kind == Kind::kArgMin || kind == Kind::kBitcast;
+                         kind == Kind::kArgMin || kind == Kind::kBitcast || kind == Kind::kUnique;
   if (has_index) out = core::IndexOptions{result};
   return out;
 }

@@ -475,10 +475,19 @@ def test_arc_tangent(tmp_path):
     x = m.input((3, 5))
     m.write(tmp_path / "m.tflite", [m.op("ATAN2", [x, m.constant(np.ones((3, 5)))], (3, 5))])
     assert operators(agrees(tmp_path / "m.tflite")) == ["Atan"]
+
+
+def test_arc_tangent_of_two_tensors(tmp_path):
     m = Model()
-    m.write(tmp_path / "n.tflite", [m.op("ATAN2", [m.input((3, 5)), m.input((3, 5))], (3, 5))])
-    done = converter.run("convert", tmp_path / "n.tflite", "-o", tmp_path / "n.onnx")
-    assert done.returncode == 8 and "ATAN2 of two tensors" in done.stderr
+    m.write(tmp_path / "m.tflite", [m.op("ATAN2", [m.input((9, 9)), m.input((9, 9))], (9, 9))])
+    agrees(tmp_path / "m.tflite")
+    numbers = np.array([-np.inf, -3, -1e-30, -0.0, 0.0, 1e-30, 2, np.inf, np.nan], np.float32)
+    y, x = np.meshgrid(numbers, numbers, indexing="ij")
+    names, values, ((name, expected, _),) = run_litert(tmp_path / "m.tflite", [y, x])
+    made = run_onnx(tmp_path / "m.onnx", names, values)[name]
+    assert np.allclose(made, expected, rtol=1e-6, atol=0, equal_nan=True)
+    is_number = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(made)[is_number], np.signbit(expected)[is_number])
 
 
 def test_compressed_by_another_name(tmp_path):

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// BITWISE_XOR, RIGHT_SHIFT.
+//
+// ONNX's BitShift has unsigned integers only; LiteRT shifts signed ones arithmetically, and takes a number of places
+// below 0 as 0, one beyond the type's bits as the bits less one.
+// Source of semantics: tensorflow/lite/kernels/bitwise_xor.cc, right_shift.cc.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "layout/raise/families.h"
+#include "layout/raise/raising.h"
+
+namespace lowtide::layout {
+namespace {
+
+// LiteRT has kernels up to 32 bits.
+void need_plain_integers(Raising& r) {
+  const DType dtype = r.in(0).dtype;
+  constexpr int kLeastBits = 8, kMostBits = 32;
+  if (!stream::is_integer(dtype) || stream::bits(dtype) < kLeastBits || stream::bits(dtype) > kMostBits)
+    r.unsupported(fmt::format("data of {}; LiteRT has integers of 8, 16 and 32 bits", dtype_name(dtype)));
+}
+
+// Of the stored integers: the kernels do not look at scales.
+void raise_xor(Raising& r) {
+  need_plain_integers(r);
+  r.give_stored(r.node("BitwiseXor", {r.stored(0), r.stored(1)}));
+}
+
+// x >> n is ((x + 2^31) >> n) - (2^31 >> n), without a rest for n up to 31.
+void raise_right_shift(Raising& r) {
+  need_plain_integers(r);
+  const DType dtype = r.in(0).dtype;
+  const Attributes right = {attribute("direction", std::string_view("RIGHT"))};
+  const std::string low = r.node("Max", {r.cast(r.stored(1), DType::kInt64), r.scalar(0, DType::kInt64)});
+  const std::string places =
+      r.cast(r.node("Min", {low, r.scalar(stream::bits(dtype) - 1, DType::kInt64)}), DType::kUint64);
+  if (!stream::is_signed_int(dtype)) {
+    const std::string x = r.cast(r.stored(0), DType::kUint64);
+    return r.give_stored(r.cast(r.node("BitShift", {x, places}, right), dtype));
+  }
+  constexpr int kMostPlaces = 31;
+  const double offset = std::ldexp(1.0, kMostPlaces);
+  const std::string x = r.node("Add", {r.cast(r.stored(0), DType::kInt64), r.scalar(offset, DType::kInt64)});
+  const auto shifted = [&](const std::string& wide) {
+    return r.cast(r.node("BitShift", {wide, places}, right), DType::kInt64);
+  };
+  const std::string of_x = shifted(r.cast(x, DType::kUint64)), of_offset = shifted(r.scalar(offset, DType::kUint64));
+  r.give_stored(r.cast(r.node("Sub", {of_x, of_offset}), dtype));
+}
+
+constexpr RaiseRow kBits[] = {
+    {Kind::kBitwiseXor, 2, 2, raise_xor},
+    {Kind::kRightShift, 2, 2, raise_right_shift},
+};
+
+}  // namespace
+
+std::span<const RaiseRow> raised_bits() { return kBits; }
+
+}  // namespace lowtide::layout
