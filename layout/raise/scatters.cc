@@ -3,8 +3,8 @@
 //
 // UNSORTED_SEGMENT_*: LiteRT leaves out rows with a negative segment, refuses one beyond the last, and gives an empty
 // segment the neutral element of its operation, which for extremes is the end of the type's range, not an infinity.
-// ScatterElements is used because ONNX Runtime computes it in order. It computes ScatterND with several threads, which
-// is a race where rows share a place.
+// ScatterElements is used because ONNX Runtime computes it in order. Older versions compute ScatterND with threads that
+// race where rows share a place (microsoft/onnxruntime issue 18048).
 // Source of semantics: tensorflow/lite/kernels/unsorted_segment.cc, unique.cc.
 #include <fmt/format.h>
 
