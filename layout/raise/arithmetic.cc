@@ -59,7 +59,9 @@ std::string arc_tangent(Raising& r, const std::string& y, const std::string& x) 
   const std::string angle = r.node("Where", {r.node("Equal", {height, zero}), flat, r.node("Atan", {quotient})});
   const std::string behind = r.node("Sub", {r.scalar(std::acos(-1.0), DType::kFloat32), angle});
   const std::string half = r.node("Where", {is_below_zero(r, x), behind, angle});
-  return r.node("Where", {is_below_zero(r, y), r.node("Neg", {half}), half});
+  // A product, because ONNX Runtime's Where gives 0 for -0.
+  const std::string minus = r.scalar(-1, DType::kFloat32), plus = r.scalar(1, DType::kFloat32);
+  return r.node("Mul", {half, r.node("Where", {is_below_zero(r, y), minus, plus})});
 }
 
 void raise_atan2(Raising& r) {

@@ -23,15 +23,17 @@ struct SegmentForm {
 
 SegmentForm segment_form(Raising& r) {
   const bool is_real = r.in(0).dtype == DType::kFloat32;
+  using Real = std::numeric_limits<float>;
+  using Whole = std::numeric_limits<int32_t>;
   switch (r.kind()) {
     case Kind::kUnsortedSegmentSum:
       return {"add", 0};
     case Kind::kUnsortedSegmentProd:
       return {"mul", 1};
     case Kind::kUnsortedSegmentMax:
-      return {"max", is_real ? std::numeric_limits<float>::lowest() : std::numeric_limits<int32_t>::lowest()};
+      return {"max", is_real ? double{Real::lowest()} : double{Whole::lowest()}};
     default:
-      return {"min", is_real ? std::numeric_limits<float>::max() : std::numeric_limits<int32_t>::max()};
+      return {"min", is_real ? double{Real::max()} : double{Whole::max()}};
   }
 }
 
