@@ -139,6 +139,39 @@ nlohmann::ordered_json narrowed_values(const std::vector<core::NarrowedNode>& no
   return out;
 }
 
+constexpr size_t kListedRules = 10;
+
+// What the target of --for leaves outside; nothing where there is no target.
+std::string coverage_text(const core::TargetCoverage& coverage) {
+  if (coverage.target.empty()) return {};
+  std::string out = fmt::format("{}: {} of {} operators, {:.1f} % of the work\n", stream::printable(coverage.target),
+                                coverage.inside, coverage.operators, 100 * coverage.share);
+  for (size_t i = 0; i < std::min(kListedRules, coverage.outside.size()); ++i) {
+    const core::OutsideOperators& row = coverage.outside[i];
+    out += fmt::format("  {} {}, {:.1f} % of the work, first '{}': {}\n", row.count, row.op, 100 * row.share,
+                       stream::printable(row.node), stream::printable(row.reason));
+  }
+  if (coverage.outside.size() > kListedRules)
+    out += fmt::format("  and {} more (--report lists all)\n", coverage.outside.size() - kListedRules);
+  return out;
+}
+
+nlohmann::ordered_json coverage_values(const core::TargetCoverage& coverage) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const core::OutsideOperators& row : coverage.outside)
+    rows.push_back({{"operator", row.op},
+                    {"node", row.node},
+                    {"reason", row.reason},
+                    {"source", row.source},
+                    {"count", row.count},
+                    {"share", row.share}});
+  return {{"name", coverage.target},
+          {"operators", coverage.operators},
+          {"inside", coverage.inside},
+          {"share", coverage.share},
+          {"outside", std::move(rows)}};
+}
+
 const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }
 
 }  // namespace
@@ -165,6 +198,7 @@ std::string report_text(const Report& report) {
   out += stored_halves_text(report.weights);
   out += integers_text(report.integers);
   out += narrowed_text(report.narrowed);
+  out += coverage_text(report.coverage);
   if (!report.custom.empty())
     out += "custom operators, for which the application brings kernels:\n" + custom_text(report.custom);
   for (const std::string& note : report.notes) out += "note: " + stream::printable(note) + "\n";
@@ -181,7 +215,7 @@ std::string report_text(const Report& report) {
 
 nlohmann::ordered_json report_values(const Report& report) {
   const WriteResult& w = report.written;
-  return {
+  nlohmann::ordered_json out = {
       {"input", report.input},
       {"output", report.output},
       {"dry_run", report.dry_run},
@@ -228,6 +262,8 @@ nlohmann::ordered_json report_values(const Report& report) {
       {"peak_file", report.peak_file},
       {"peak_rss_ratio", ratio(report.peak_rss, report.input_bytes)},
   };
+  if (!report.coverage.target.empty()) out["target"] = coverage_values(report.coverage);
+  return out;
 }
 
 }  // namespace lowtide::emit

@@ -11,6 +11,7 @@
 #include "layout/core/integer_report.h"
 #include "layout/core/narrowed_node.h"
 #include "layout/core/shrunk_weights.h"
+#include "layout/core/target_coverage.h"
 
 namespace lowtide::emit {
 
@@ -24,6 +25,7 @@ struct Report {
   core::IntegerReport integers;              // of a quantized model
   std::vector<CustomUse> custom;             // operators whose kernels the application brings
   std::vector<core::NarrowedNode> narrowed;  // nodes that are computed in fewer bits than the model says
+  core::TargetCoverage coverage;             // of the target that --for names
   std::vector<std::string> notes;            // what was taken although the model's opset does not have it
   uint64_t input_bytes = 0;                  // the model and what it names in external files
   uint64_t nodes = 0;                        // ONNX nodes of the main graph

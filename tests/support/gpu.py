@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRIVER = pathlib.Path(os.environ.get("LOWTIDE_VULKAN_DRIVER", "/usr/lib/chromium/vk_swiftshader_icd.json"))
 
 _HEADER = "Following operations are not supported by GPU delegate:"
+_BEGIN, _LOADED = "@@ a file", "@@ loaded"
 _SPLIT = re.compile(
     r"^(No|\d+) operations will run on the GPU, and (?:all|the remaining) (\d+) operations", re.MULTILINE
 )
@@ -108,6 +109,62 @@ def delegate(path, inputs=None, f32=True, seconds=300):
     return Delegation(taken or 0, operators, reasons, answer.get("fault") or _last_line(log))
 
 
+@dataclasses.dataclass
+class Answer:
+    """Whether the delegate takes a file whole, and its first reason where it does not and says why."""
+
+    taken: bool
+    reason: str = ""
+
+
+def load_all(paths, at_once=60):
+    """Only loads, many files in one process: an Answer each. A file that ends the process gets one without a reason."""
+    answers = []
+    while len(answers) < len(paths):
+        part = [os.path.abspath(path) for path in paths[len(answers) : len(answers) + at_once]]
+        with tempfile.TemporaryDirectory(prefix="lowtide-gpu-") as folder:
+            environment = {
+                **os.environ,
+                "VK_ICD_FILENAMES": str(DRIVER),
+                "VK_DRIVER_FILES": str(DRIVER),
+                "XDG_RUNTIME_DIR": folder,
+                "PYTHONPATH": str(ROOT),
+            }
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.support.gpu", "--load", *part],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=600,
+                env=environment,
+                cwd=ROOT,
+            )
+        parts = done.stdout.decode("utf-8", "replace").split(_BEGIN)[1:]
+        for log in parts:
+            said = log.split(_HEADER, 1)[1] if _HEADER in log else ""
+            found = _SPLIT.search(said)
+            lines = [line.strip() for line in said[: found.start()].splitlines() if line.strip()] if found else []
+            answers.append(Answer(_LOADED in log, lines[0] if lines else ""))
+        if not parts:
+            raise RuntimeError(f"the delegate does not start: {_last_line(done.stdout.decode('utf-8', 'replace'))}")
+    return answers
+
+
+def _load(paths):
+    """In the child of load_all."""
+    from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+
+    for path in paths:
+        os.write(1, f"\n{_BEGIN}\n".encode())  # not buffered, as what the delegate prints
+        try:
+            CompiledModel.from_file(path, hardware_accel=HardwareAccelerator.GPU)
+            os.write(1, f"\n{_LOADED}\n".encode())
+        except Exception:  # the reason is in what the delegate printed
+            continue
+    os._exit(0)
+
+
 def _run(asked):
     """In the child."""
     from ai_edge_litert.compiled_model import CompiledModel
@@ -150,6 +207,8 @@ def _child(asked, answered):
 def main():
     if sys.argv[1:2] == ["--child"]:
         _child(*sys.argv[2:])
+    if sys.argv[1:2] == ["--load"]:
+        _load(sys.argv[2:])
     if reason := absent():
         sys.exit(reason)
     for path in sys.argv[1:]:

@@ -100,10 +100,12 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                                   "is left out (may be repeated)")
                       ->delimiter(','),
                   "NAME,...");
-  choice_option(command.add_option("--for", options.made_for,
-                                   "gpu: also write operators in forms that a GPU delegate takes and that cost a "
-                                   "processor something (default: forms that cost it nothing)"),
-                {"gpu"}, "TARGET");
+  command
+      .add_option("--for", options.made_for,
+                  "gpu: also write operators in forms that a GPU delegate takes and that cost a processor something "
+                  "(default: forms that cost it nothing), and list what it leaves to the processor; FILE.json: list "
+                  "what the target that the file describes does not take")
+      ->type_name("TARGET");
   repeated_option(command.add_option("--layout", options.layouts,
                                      "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw), or "
                                      "the other way round where the model is TFLite (may be repeated)"),

@@ -13,6 +13,7 @@
 #include "stream/onnx/reader.h"
 #include "tools/library/custom_choice.h"
 #include "tools/library/ranges_file.h"
+#include "tools/lowtide/builtin_target.h"
 #include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/weight_modes.h"
 
@@ -30,7 +31,7 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   out.require_integer = options.require_integer;
   out.tables = options.tables;
   out.strict_types = options.strict_types;
-  out.for_gpu = options.made_for == "gpu";
+  out.for_gpu = !options.made_for.empty() && read_builtin_target(options.made_for).gpu_forms;
   if (out.for_gpu && out.tables) usage_error("--for gpu and --tables exclude each other: GPU delegates take no tables");
   out.custom = custom_choice(options.custom_ops, options.custom_ops_map);
   if (!options.border.empty())

@@ -17,6 +17,7 @@
 #include "stream/nearest_name.h"
 #include "stream/onnx/reader.h"
 #include "stream/printable.h"
+#include "tools/lowtide/builtin_target.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/convert_to_onnx.h"
@@ -130,7 +131,8 @@ Planned plan_or_report(const ConvertCommand& options, const fs::path& folder, co
   }
 }
 
-Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<std::string>& passes) {
+Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<std::string>& passes,
+                     core::TargetCoverage& covered) {
   Watchers out;
   out.progress = &run.bar;
   out.on_read = [&](const onnx::Model& model) {
@@ -146,6 +148,7 @@ Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<
   out.on_planned = [&](core::Model& model, const emit::Plan& plan) {
     run.marks.sample();
     run.marks.end_phase("plan");
+    if (!options.made_for.empty()) covered = coverage(read_builtin_target(options.made_for), model);
     if (!run.report_file) return;
     run.report_file->on_planned(model, plan);
     run.marks.end_phase("report");
@@ -162,7 +165,8 @@ void convert_model(const ConvertCommand& options) {
   OutputRun run(options, options.quiet, output);
   run.begin({options.input}, options.log);
   std::vector<std::string> passes;  // their names, as they ran
-  const Watchers watchers = watchers_of(options, run, passes);
+  core::TargetCoverage covered;
+  const Watchers watchers = watchers_of(options, run, passes, covered);
   MemoryLimit limit(options.max_rss);
   Planned planned = plan_or_report(options, output.parent_path(), watchers, limit, run);
   check_pass_name(options.dump_after, passes);
@@ -177,6 +181,7 @@ void convert_model(const ConvertCommand& options) {
   report.integers = std::move(planned.integers);
   report.narrowed = std::move(planned.narrowed);
   report.notes = std::move(planned.notes);
+  report.coverage = std::move(covered);
   report.threads = thread_count(options);
   report.input_bytes = planned.input_bytes;
   report.nodes = planned.nodes;

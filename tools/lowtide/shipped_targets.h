@@ -11,6 +11,7 @@ struct ShippedTarget {
   std::string_view name, json;
 };
 
-std::span<const ShippedTarget> shipped_targets();
+std::span<const ShippedTarget> shipped_targets();          // of `lowtide partition --target`
+std::span<const ShippedTarget> shipped_builtin_targets();  // of `lowtide convert --for`
 
 }  // namespace lowtide::tools

@@ -448,7 +448,8 @@ def convert(
     layout : mapping of str to str, optional
         "nhwc" or "nchw" for an input or output.
     for_ : str, optional
-        "gpu": operators are also written in forms that a GPU delegate takes and that cost a processor something.
+        "gpu": operators are also written in forms that a GPU delegate takes and that cost a processor something. FILE.json:
+        a description of a target. Either way the report lists what the target does not take.
     threads : int, optional
         Threads that write weights.
     weights : str, optional
