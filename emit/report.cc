@@ -157,6 +157,7 @@ std::string coverage_text(const core::TargetCoverage& coverage) {
 }
 
 nlohmann::ordered_json coverage_values(const core::TargetCoverage& coverage) {
+  if (coverage.target.empty()) return nullptr;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const core::OutsideOperators& row : coverage.outside)
     rows.push_back({{"operator", row.op},
@@ -215,7 +216,7 @@ std::string report_text(const Report& report) {
 
 nlohmann::ordered_json report_values(const Report& report) {
   const WriteResult& w = report.written;
-  nlohmann::ordered_json out = {
+  return {
       {"input", report.input},
       {"output", report.output},
       {"dry_run", report.dry_run},
@@ -245,6 +246,7 @@ nlohmann::ordered_json report_values(const Report& report) {
         {"rescales", report.integers.rescales},
         {"float_islands", islands_values(report.integers)}}},
       {"narrowed_nodes", narrowed_values(report.narrowed)},
+      {"target", coverage_values(report.coverage)},
       {"custom_operators", custom_values(report.custom)},
       {"notes", report.notes},
       {"nodes", report.nodes},
@@ -262,8 +264,6 @@ nlohmann::ordered_json report_values(const Report& report) {
       {"peak_file", report.peak_file},
       {"peak_rss_ratio", ratio(report.peak_rss, report.input_bytes)},
   };
-  if (!report.coverage.target.empty()) out["target"] = coverage_values(report.coverage);
-  return out;
 }
 
 }  // namespace lowtide::emit

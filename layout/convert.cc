@@ -118,7 +118,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // ERF, which no kernel computes, is replaced by builtins: after fusing, which looks for patterns that contain it.
   if (!options.tables) each(expand_erf);
   done("expand_erf");
-  // Activations that a GPU delegate does not take as fusing left them.
+  // Activations that GPU delegates do not take as fusing left them.
+  if (!options.tables && !options.calibrated) plain_clamps(*core_model.graphs[0]);
   if (options.for_gpu) gpu_activations(*core_model.graphs[0]);
   // Settling and fusing create equal constants and transposes too.
   each(merge_equal);

@@ -203,6 +203,13 @@ SCORES[0, 1, 2] = -np.inf
 
 # What --for gpu writes otherwise: test_for_gpu.py and test_gpu.py convert these with it.
 FOR_GPU = [
+    Case(
+        "plain/clamped_input",
+        "float[1,3,5,7] x",
+        "c = Clip(x, zero, one) y = Mul(x, c)",
+        {"zero": np.float32(0), "one": np.float32(1)},
+        ranges={"x": (-2, 3)},
+    ),
     Case("plain/hard_sigmoid", "float[1,3,5,7] x", "h = HardSigmoid<alpha=0.3,beta=0.4>(x) y = Mul(x, h)"),
     Case(
         "plain/transposed_relu",

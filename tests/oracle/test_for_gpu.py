@@ -16,7 +16,7 @@ from tests.support.tflite_file import read_tflite
 
 # The operators that must be gone.
 GONE = {
-    "plain/hard_sigmoid": "RELU_0_TO_1",
+    "plain/clamped_input": "RELU_0_TO_1",
     "plain/log_softmax": "LOG_SOFTMAX",
     "plain/response": "LOCAL_RESPONSE_NORMALIZATION",
     "plain/response_three": "LOCAL_RESPONSE_NORMALIZATION",

@@ -26,6 +26,7 @@ WHOLE = (
     "plain/qkv_of_one",
     "plain/first_state",
     "plain/one_hot_last",
+    "plain/hard_sigmoid",
 )
 # Not six_axes: the delegate takes no tensor of more than four axes as input or output.
 WHOLE_FOR_GPU = tuple(case.name for case in FOR_GPU if case.name != "plain/six_axes")

@@ -201,6 +201,7 @@ void convert_model(const ConvertCommand& options) {
 
 int convert_models(const ConvertCommand& command, const std::function<int()>& failed) {
   check_streams(command);
+  if (!command.made_for.empty()) read_builtin_target(command.made_for);  // faults of it before those of models
   const DataLimit at_start;
   int status = 0;
   for (const std::string& input : command.inputs) {
