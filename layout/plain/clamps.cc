@@ -12,7 +12,7 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr int kMostAxes = 4;  // MINIMUM broadcasts no more
+constexpr int kMinimumAxes = 4;  // MINIMUM broadcasts no more
 
 bool fuse_lower_bound(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
@@ -20,7 +20,7 @@ bool fuse_lower_bound(Rewriter& rewriter, OpId id) {
   const OpId producer = rewriter.producer(in);
   const core::Value& value = rewriter.value(in);
   if (producer < 0 || rewriter.uses(in) != 1 || value.dtype != core::DType::kFloat32 || value.quantization ||
-      value.rank() > kMostAxes)
+      value.rank() > kMinimumAxes)
     return false;
   Op& target = rewriter.op(producer);
   // Not of TRANSPOSE_CONV, which GPU delegates do not take with an activation.
