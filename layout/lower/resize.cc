@@ -241,15 +241,25 @@ void finish_resize(Lowering& lo, const ResizePlan& plan, Val x) {
   lo.output(0, nearest ? y : as_dtype(lo, y, dtype, plan.how.antialias));
 }
 
+void finish_at_run_time(Lowering& lo, const ResizeOperands& operands, Val x) {
+  const DType dtype = lo.dtype(x);
+  const bool nearest = operands.how.interpolation == Interpolation::kNearest;
+  if (!nearest && dtype == DType::kBool) lo.malformed("bool can be resized in mode 'nearest' only");
+  const Val y = resized_by_operands(lo, operands, nearest ? x : lo.b.cast(x, DType::kFloat32));
+  lo.output(0, nearest ? y : as_dtype(lo, y, dtype, false));
+}
+
 }  // namespace
 
 void lower_resize(Lowering& lo) {
   Val x = lo.input(0);
+  if (const auto operands = read_resize_operands(lo, x)) return finish_at_run_time(lo, *operands, x);
   finish_resize(lo, read_resize(lo, x), x);
 }
 
 void lower_upsample(Lowering& lo) {
   Val x = lo.input(0);
+  if (const auto operands = read_upsample_operands(lo, x)) return finish_at_run_time(lo, *operands, x);
   finish_resize(lo, read_upsample(lo, x), x);
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "layout/lower/attributes.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 namespace {
@@ -133,39 +134,92 @@ ResizePlan start_plan(Lowering& lo, Val x) {
   return plan;
 }
 
-}  // namespace
-
-ResizePlan read_resize(Lowering& lo, Val x) {
-  ResizePlan plan = start_plan(lo, x);
-  std::vector<int> axes = axes_from(0, lo.rank(x));
+// What the attributes say, and which inputs there are.
+ResizeOperands read_attributes(Lowering& lo, Val x) {
+  ResizeOperands out;
+  out.how.interpolation = read_interpolation(lo);
+  out.axes = axes_from(0, lo.rank(x));
   if (lo.opset() < 11) {
-    plan.how.transform = Transform::kAsymmetric;
-    plan.how.nearest = NearestMode::kSimple;
-    set_scales(lo, plan, axes, lo.need_numbers(lo.input(1), "scales"));
-    return plan;
+    out.how.transform = Transform::kAsymmetric;
+    out.how.nearest = NearestMode::kSimple;
+    out.scales = lo.input(1);
+    return out;
   }
-  plan.how.transform = read_transform(lo);
-  plan.how.nearest = read_nearest(lo);
-  plan.how.cubic_a = lo.attr_f("cubic_coeff_a", -0.75f);
-  plan.how.exclude_outside = lo.attr_i("exclude_outside", 0) != 0;
-  plan.extrapolation = lo.attr_f("extrapolation_value", 0);
-  std::string policy = "stretch";
+  out.how.transform = read_transform(lo);
+  out.how.nearest = read_nearest(lo);
+  out.how.cubic_a = lo.attr_f("cubic_coeff_a", -0.75f);
+  out.how.exclude_outside = lo.attr_i("exclude_outside", 0) != 0;
+  out.extrapolation = lo.attr_f("extrapolation_value", 0);
   if (lo.opset() >= 18) {
-    plan.how.antialias = lo.attr_i("antialias", 0) != 0;
-    policy = lo.attr_s("keep_aspect_ratio_policy", policy);
-    if (auto some = lo.attr_ints("axes")) axes = lo.axes(*some, lo.rank(x));
+    out.how.antialias = lo.attr_i("antialias", 0) != 0;
+    out.policy = lo.attr_s("keep_aspect_ratio_policy", out.policy);
+    if (auto some = lo.attr_ints("axes")) out.axes = lo.axes(*some, lo.rank(x));
   }
   const bool scales = given(lo, 2), sizes = given(lo, 3);
   if (scales == sizes) lo.malformed("exactly one of the inputs 'scales' and 'sizes' must be given");
-  if (scales) {
-    set_scales(lo, plan, axes, lo.need_numbers(lo.input(2), "scales"));
+  (scales ? out.scales : out.sizes) = lo.input(scales ? 2 : 3);
+  if (out.how.transform == Transform::kTfCropAndResize) out.roi = lo.input(1);
+  return out;
+}
+
+// Rank and length of a list that is computed at run time.
+void check_list(Lowering& lo, Val list, const char* name, size_t elements) {
+  if (!list) return;
+  const Dim length = lo.rank(list) == 1 ? lo.b.dim(list, 0) : -1;
+  if (lo.rank(list) != 1 || known_to_differ(length, static_cast<Dim>(elements)))
+    lo.malformed(fmt::format("'{}' must have {} elements", name, elements));
+}
+
+}  // namespace
+
+std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
+  ResizeOperands out = read_attributes(lo, x);
+  const bool is_known = (!out.scales || lo.numbers(out.scales)) && (!out.sizes || lo.dims(out.sizes)) &&
+                        (!out.roi || lo.numbers(out.roi));
+  if (is_known) return std::nullopt;
+  if (out.scales && out.how.transform == Transform::kAlignCorners && out.how.interpolation != Interpolation::kNearest)
+    lo.unsupported("align_corners with scales that are known at run time only is not supported: for a fractional size "
+                   "ONNX's node tests and ONNX Runtime disagree",
+                   "give sizes instead of scales, or make the scales an initializer");
+  if (out.policy != "stretch" && out.policy != "not_larger" && out.policy != "not_smaller")
+    lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", out.policy));
+  check_list(lo, out.scales, "scales", out.axes.size());
+  check_list(lo, out.sizes, "sizes", out.axes.size());
+  check_list(lo, out.roi, "roi", 2 * out.axes.size());
+  return out;
+}
+
+std::optional<ResizeOperands> read_upsample_operands(Lowering& lo, Val x) {
+  if (lo.opset() < 9 || lo.numbers(lo.input(1))) return std::nullopt;
+  ResizeOperands out;
+  out.how.interpolation = read_interpolation(lo);
+  out.how.transform = Transform::kAsymmetric;
+  out.how.nearest = NearestMode::kSimple;
+  out.axes = axes_from(0, lo.rank(x));
+  out.scales = lo.input(1);
+  check_list(lo, out.scales, "scales", out.axes.size());
+  return out;
+}
+
+ResizePlan read_resize(Lowering& lo, Val x) {
+  ResizePlan plan = start_plan(lo, x);
+  const ResizeOperands operands = read_attributes(lo, x);
+  const std::vector<int>& axes = operands.axes;
+  plan.how = operands.how;
+  plan.extrapolation = operands.extrapolation;
+  if (lo.opset() < 11) {
+    set_scales(lo, plan, axes, lo.need_numbers(operands.scales, "scales"));
+    return plan;
+  }
+  if (operands.scales) {
+    set_scales(lo, plan, axes, lo.need_numbers(operands.scales, "scales"));
   } else {
-    const std::vector<Dim> wanted = lo.need_dims(lo.input(3), "sizes");
+    const std::vector<Dim> wanted = lo.need_dims(operands.sizes, "sizes");
     if (wanted.size() != axes.size())
       lo.malformed(
           fmt::format("'sizes' must have {} elements, one for each axis; it has {}", axes.size(), wanted.size()));
     for (size_t i = 0; i < axes.size(); ++i) set_size(lo, plan.axes[static_cast<size_t>(axes[i])], wanted[i]);
-    keep_aspect(lo, plan, axes, policy);
+    keep_aspect(lo, plan, axes, operands.policy);
   }
   if (plan.how.transform == Transform::kTfCropAndResize) read_roi(lo, plan, axes);
   return plan;

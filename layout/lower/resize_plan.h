@@ -2,6 +2,8 @@
 // The inputs and attributes of a Resize or Upsample, by axis.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "layout/lower/lowering.h"
@@ -31,8 +33,22 @@ struct ResizePlan {
 ResizePlan read_resize(Lowering& lo, Val x);
 ResizePlan read_upsample(Lowering& lo, Val x);
 
-// Resizes `axis` of x, whose sizes are known at run time only: the model computes positions and weights. Supports
-// nearest and linear without antialiasing; anything else is refused.
+// Resizes `axis` of x, whose sizes are known at run time only: the model computes positions and weights. Antialiasing
+// is refused.
 Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int axis);
+
+// A Resize or Upsample some of whose operands are computed at run time. Lists with an element for each of the axes.
+struct ResizeOperands {
+  Resampling how;
+  std::vector<int> axes;
+  Val scales, sizes;               // one of them
+  Val roi;                         // starts, then ends; kTfCropAndResize only
+  std::string policy = "stretch";  // keep_aspect_ratio_policy, of sizes
+  float extrapolation = 0;
+};
+// nullopt where all that it needs is known at conversion, so that read_resize reads it.
+std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x);
+std::optional<ResizeOperands> read_upsample_operands(Lowering& lo, Val x);
+Val resized_by_operands(Lowering& lo, const ResizeOperands& operands, Val x);
 
 }  // namespace lowtide::layout

@@ -5,6 +5,9 @@ TFLite resizes with half_pixel_centers, align_corners, or neither (asymmetric); 
 each of ONNX's nearest_modes. Sizes that are no multiples show the difference.
 """
 
+import dataclasses
+import re
+
 import numpy as np
 
 from tests.support.case import Case, f32, i64
@@ -309,3 +312,41 @@ for name, attributes in (
                 opset=19,
             )
         )
+
+
+# ---- The same with operands that are inputs of the model ----
+
+CHOSEN = (
+    r"resize/((linear|cubic|nearest_(floor|round_prefer_floor))_(?!align).*_(odd|down)_(scales|sizes)|linear_.*_up_scales"
+    r"|nearest_(ceil|round_prefer_ceil)_half_pixel_odd_scales|nearest_round_prefer_floor_align_corners_(odd|up)_scales"
+    r"|linear_align_corners_(odd|up|down)_sizes|nearest_floor_align_corners_odd_sizes|nearest_tf_half_pixel_for_nn"
+    r"|defaults|.*_opset_1[01].*|crop_and_resize|cubic_(coefficient|exclude_outside)|axes.*|keep_aspect.*|one_axis_only"
+    r"|nothing|channels_too|(to|from)_one_pixel.*|1d_.*|[23]d_.*|nhwc|int32)|upsample/.*_opset_9"
+)
+
+
+def with_operands_as_inputs(case):
+    arrays = case.constants()
+    operands = {name: array for name, array in arrays.items() if name in ("k", "n", "r") and array.size}
+    types = {"float32": "float", "int64": "int64"}
+    extra = "".join(f", {types[array.dtype.name]}[{len(array)}] {name}" for name, array in operands.items())
+    dims = [int(n) for n in case.inputs.split("[")[1].split("]")[0].split(",")]
+    x = np.random.default_rng(len(case.name)).uniform(-9, 9, dims)
+    feeds = {"x": x.astype(np.int32 if case.inputs.startswith("int32") else np.float32), **operands}
+    output = f"{case.inputs.split('[')[0]}[{','.join(chr(65 + i) for i in range(len(dims)))}] y"
+    return dataclasses.replace(
+        case,
+        name=case.name + "_at_run_time",
+        inputs=case.inputs + extra,
+        weights={name: array for name, array in arrays.items() if name not in operands},
+        feeds=feeds,
+        outputs=output,
+    )
+
+
+def is_refused(case):
+    """For a fractional size the node suite and ONNX Runtime disagree."""
+    return "align_corners" in case.name and "nearest" not in case.name and "k" in case.weights
+
+
+CASES += [with_operands_as_inputs(case) for case in CASES if re.fullmatch(CHOSEN, case.name) and not is_refused(case)]
