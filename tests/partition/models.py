@@ -220,7 +220,7 @@ def eights():
     return Mixed(
         [
             node("Conv", "x,w", "a"),
-            node("Sigmoid", "a", "b"),
+            node("Relu", "a", "b"),
             node("QuantizeLinear", "b,scale,zero", "q"),
             node("DequantizeLinear", "q,scale,zero", "c"),
             node("Conv", "c,v", "d"),

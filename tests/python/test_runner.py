@@ -11,10 +11,12 @@ import sys
 import threading
 
 import numpy as np
+import onnx
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.compiled_model import CompiledModel
 from ai_edge_litert.options import CpuOptions, Options
+from onnx import TensorProto as T
 from onnx import helper
 
 import lowtide
@@ -307,6 +309,53 @@ def test_kernels_are_those_that_were_asked_for(both):
             assert kernels in runner.choice.lower()
             results[kernels] = runner.run({"x": X})["y"]
             np.testing.assert_allclose(results[kernels], expected(X)[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_node", [False, True])
+@pytest.mark.parametrize("activation", ["Relu", "Clip"])
+@pytest.mark.parametrize("dtype", [T.FLOAT8E4M3FN, T.FLOAT8E5M2FNUZ, T.INT4, T.UINT4, T.INT8, T.UINT16])
+def test_activations_in_front_of_quantize_linear(dtype, activation, is_node, tmp_path):
+    """ONNX Runtime's rules drop a Relu in front of f8 and 4-bit integers, and fail for Clip: lowtide.onnx_rules."""
+    zero = helper.make_tensor("zero", dtype, [], [0])
+    bounds = ["low", "high"] if activation == "Clip" else []
+    nodes = [
+        helper.make_node(activation, ["x", *bounds], ["a"]),
+        helper.make_node("QuantizeLinear", ["a", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["y"]),
+    ]
+    if is_node:
+        nodes.insert(0, helper.make_node("Constant", [], ["zero"], value=zero))
+    ports = [models.value("x", "float32", [2, 9])], [models.value("y", "float32", [2, 9])]
+    constants = {"scale": np.float32(0.5), "low": np.float32(0), "high": np.float32(3)}
+    path = models.save(tmp_path / "m.onnx", nodes, *ports, {n: np.array(of) for n, of in constants.items()}, opset=21)
+    if not is_node:
+        model = onnx.load(path)
+        model.graph.initializer.append(zero)
+        onnx.save(model, path)
+    x = np.linspace(-3, 3, 18, dtype=np.float32).reshape(2, 9)
+    with lowtide.Runner(path, optimization="none") as plain, lowtide.Runner(path, optimization="all") as optimised:
+        expected = plain.run({"x": x})["y"]
+        assert expected.min() == 0
+        np.testing.assert_array_equal(optimised.run({"x": x})["y"], expected)
+
+
+def test_weights_of_floats_stay_floats(tmp_path):
+    """ONNX Runtime's rule rounds the weights of a convolution to 8 bits that is in front of QuantizeLinear, and an output too."""
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["d"]),
+        helper.make_node("Conv", ["d", "w"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "scale", "zero"], ["q"]),
+    ]
+    inputs = [models.value("x", "int8", [2, 3, 4, 5])]
+    outputs = [models.value("c", "float32", [2, 7, 4, 5]), models.value("q", "int8", [2, 7, 4, 5])]
+    weights = RNG.normal(size=(7, 3, 1, 1)).astype(np.float32)
+    constants = {"scale": np.array(1 / 64, np.float32), "zero": np.array(3, np.int8), "w": weights}
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, outputs, constants)
+    x = RNG.integers(-60, 60, (2, 3, 4, 5)).astype(np.int8)
+    expected = np.einsum("oi,nihw->nohw", weights[:, :, 0, 0], (x - np.float32(3)) / 64)
+    for level in ("none", "basic", "all"):
+        with lowtide.Runner(path, optimization=level) as runner:
+            np.testing.assert_allclose(runner.run({"x": x})["c"], expected, atol=1e-5)
 
 
 def test_optimisation_levels(both):

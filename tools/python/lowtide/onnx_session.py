@@ -16,6 +16,7 @@ from typing import Any
 from . import memory
 from .errors import Budget, RuntimeMissing, Unsupported
 from .onnx_header import Places, Skeleton, read_skeleton
+from .onnx_rules import unsafe_rules
 from .port import Array, Port, dtype_of
 from .runtime_log import captured
 
@@ -116,6 +117,7 @@ class OnnxSession:
         self._runtime = _import()
         skeleton = self._skeleton()
         self._tensors = skeleton.tensors
+        self._disabled = unsafe_rules(path, skeleton.model)
         self._extra: tuple[str, ...] = ()
         self._session, self._form = self._load(skeleton, self._forms(skeleton, optimization))
         self._inputs = {a.name: _port(a) for a in self._session.get_inputs()}
@@ -184,7 +186,9 @@ class OnnxSession:
             options.enable_profiling, options.profile_file_prefix = True, self._profile
         with captured():
             try:
-                return runtime.InferenceSession(skeleton.model, options, providers=["CPUExecutionProvider"])
+                return runtime.InferenceSession(
+                    skeleton.model, options, providers=["CPUExecutionProvider"], disabled_optimizers=self._disabled
+                )
             except Exception as error:  # the classes of its exceptions move between versions
                 raise Unsupported(
                     f"{self._path}: ONNX Runtime does not load the model: {error}", file=self._path
