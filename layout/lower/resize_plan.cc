@@ -135,7 +135,7 @@ ResizePlan start_plan(Lowering& lo, Val x) {
 }
 
 // What the attributes say, and which inputs there are.
-ResizeOperands read_attributes(Lowering& lo, Val x) {
+ResizeOperands read_resize_attributes(Lowering& lo, Val x) {
   ResizeOperands out;
   out.how.interpolation = read_interpolation(lo);
   out.axes = axes_from(0, lo.rank(x));
@@ -173,14 +173,15 @@ void check_list(Lowering& lo, Val list, const char* name, size_t elements) {
 }  // namespace
 
 std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
-  ResizeOperands out = read_attributes(lo, x);
+  ResizeOperands out = read_resize_attributes(lo, x);
   const bool is_known = (!out.scales || lo.numbers(out.scales)) && (!out.sizes || lo.dims(out.sizes)) &&
                         (!out.roi || lo.numbers(out.roi));
   if (is_known) return std::nullopt;
   if (out.scales && out.how.transform == Transform::kAlignCorners && out.how.interpolation != Interpolation::kNearest)
-    lo.unsupported("align_corners with scales that are known at run time only is not supported: for a fractional size "
-                   "ONNX's node tests and ONNX Runtime disagree",
-                   "give sizes instead of scales, or make the scales an initializer");
+    lo.unsupported(
+        "align_corners with scales that are known at run time only is not supported: for a fractional size "
+        "ONNX's node tests and ONNX Runtime disagree",
+        "give sizes instead of scales, or make the scales an initializer");
   if (out.policy != "stretch" && out.policy != "not_larger" && out.policy != "not_smaller")
     lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", out.policy));
   check_list(lo, out.scales, "scales", out.axes.size());
@@ -203,7 +204,7 @@ std::optional<ResizeOperands> read_upsample_operands(Lowering& lo, Val x) {
 
 ResizePlan read_resize(Lowering& lo, Val x) {
   ResizePlan plan = start_plan(lo, x);
-  const ResizeOperands operands = read_attributes(lo, x);
+  const ResizeOperands operands = read_resize_attributes(lo, x);
   const std::vector<int>& axes = operands.axes;
   plan.how = operands.how;
   plan.extrapolation = operands.extrapolation;

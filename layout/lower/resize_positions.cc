@@ -58,7 +58,7 @@ Val original_positions(Lowering& lo, Transform transform, const Sizes& sizes) {
   return b.select(b.greater(sizes.out, one), along, centre);
 }
 
-Val positions(Lowering& lo, Transform transform, const Sizes& sizes, bool may_stay) {
+Val positions_of(Lowering& lo, Transform transform, const Sizes& sizes, bool may_stay) {
   Builder& b = lo.b;
   const Val at = original_positions(lo, transform, sizes);
   if (!may_stay || transform == Transform::kTfCropAndResize) return at;
@@ -189,13 +189,13 @@ Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int at_axis
   sizes.out = b.cast(dim_as_scalar(lo, axis.out, DType::kInt32), DType::kFloat32);
   sizes.scale = axis.from_scale ? b.scalar(axis.scale, DType::kFloat32) : b.div(sizes.out, sizes.in);
   sizes.index = b.cast(iota(lo, axis.out, DType::kInt32), DType::kFloat32);
-  return Axis(lo, plan.how, x, at_axis, sizes).resized(positions(lo, plan.how.transform, sizes, false));
+  return Axis(lo, plan.how, x, at_axis, sizes).resized(positions_of(lo, plan.how.transform, sizes, false));
 }
 
 namespace {
 
 // One scale for all axes, and the sizes that it gives.
-void keep_aspect(Lowering& lo, const std::string& policy, std::vector<Sizes>& sizes) {
+void keep_aspect_at_run_time(Lowering& lo, const std::string& policy, std::vector<Sizes>& sizes) {
   Builder& b = lo.b;
   if (policy == "stretch") return;
   Val scale = sizes.front().scale;
@@ -232,14 +232,14 @@ Val resized_by_operands(Lowering& lo, const ResizeOperands& operands, Val x) {
     some.start = element(roi, i);
     some.end = element(roi, sizes.size() + i);
   }
-  if (!from_scales) keep_aspect(lo, operands.policy, sizes);
+  if (!from_scales) keep_aspect_at_run_time(lo, operands.policy, sizes);
   Val outside;
   for (size_t i = 0; i < sizes.size(); ++i) {
     Sizes& some = sizes[i];
     const Val length = b.cast(some.out, DType::kInt32);
     const Val first = b.scalar(0, DType::kInt32), step = b.scalar(1, DType::kInt32);
     some.index = b.cast(b.range(first, length, step), DType::kFloat32);
-    const Val at = positions(lo, how.transform, some, true);
+    const Val at = positions_of(lo, how.transform, some, true);
     Axis axis(lo, how, x, operands.axes[i], some);
     if (how.transform == Transform::kTfCropAndResize) {
       const Val here = axis.spread(axis.is_outside(at));
