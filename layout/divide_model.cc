@@ -32,7 +32,7 @@ constexpr size_t kNoPiece = SIZE_MAX;
 // Measured: a call of ONNX Runtime and one of LiteRT, with their copies (picoseconds).
 constexpr uint64_t kPerSwitch = 20'000'000, kPerByte = 200;
 // Of all minimum cuts together: k pieces take k - 1 variables a unit, for both first runtimes. Some seconds.
-constexpr size_t kMostVariables = 40000;
+constexpr size_t kMostVariables = 70000;
 
 class Divider {
  public:

@@ -105,18 +105,32 @@ Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, s
     least_work += std::min(unit.in(PieceRuntime::kTarget), unit.in(PieceRuntime::kOnnx));
   Division best;
   uint64_t best_cost = std::numeric_limits<uint64_t>::max();
-  // A piece for each unit is the most that a division has.
-  const size_t most = std::min(most_pieces, std::max<size_t>(graph.units.size(), 1));
-  for (size_t pieces = 1; pieces <= most && (pieces - 1) * costs.per_switch + least_work < best_cost; ++pieces)
-    for (const PieceRuntime first : {PieceRuntime::kTarget, PieceRuntime::kOnnx}) {
-      Division division = labelled(graph, costs, pieces, first);
-      if (!keeps_order(graph, division)) continue;
-      close_gaps(division);
-      const uint64_t cost = cost_of(graph, division, costs);
-      if (cost >= best_cost) continue;
+  // The cost without switches that no division of so many labels undercuts.
+  auto try_pieces = [&](size_t pieces, PieceRuntime first) {
+    Division division = labelled(graph, costs, pieces, first);
+    if (!keeps_order(graph, division)) return least_work;
+    const uint64_t bound = cost_of(graph, division, {0, costs.per_byte});
+    if (bound == kCannotRun) return least_work;
+    close_gaps(division);
+    const uint64_t cost = cost_of(graph, division, costs);
+    if (cost < best_cost) {
       best_cost = cost;
       best = std::move(division);
     }
+    return bound;
+  };
+  // A piece for each unit is the most that a division has.
+  const size_t most = std::min(most_pieces, std::max<size_t>(graph.units.size(), 1));
+  for (const PieceRuntime first : {PieceRuntime::kTarget, PieceRuntime::kOnnx}) try_pieces(1, first);
+  // Pieces may stay empty, so what the most pieces cost without switches no division undercuts: most numbers of pieces
+  // between need no cut of their own.
+  if (most > 3 && costs.per_switch > 0) {
+    const uint64_t target_first = try_pieces(most, PieceRuntime::kTarget);
+    const uint64_t bound = std::min(target_first, try_pieces(most, PieceRuntime::kOnnx));
+    least_work = std::max(least_work, bound);
+  }
+  for (size_t pieces = 2; pieces <= most && (pieces - 1) * costs.per_switch + least_work < best_cost; ++pieces)
+    for (const PieceRuntime first : {PieceRuntime::kTarget, PieceRuntime::kOnnx}) try_pieces(pieces, first);
   return best;
 }
 
