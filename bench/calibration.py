@@ -24,6 +24,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
+from bench import page
 from bench.measure import LOWTIDE, ROOT
 
 sys.path.insert(0, str(ROOT / "tools/python"))
@@ -284,9 +285,7 @@ def main():
     lines = table(rows) + (["", *vela_table(rows)] if options.vela else [])
     print("\n".join(lines))
     if options.page:
-        text = PAGE.read_text()
-        before, after = text.split(BEGIN)[0], text.split(END)[1]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}")
+        page.write(PAGE, BEGIN, END, "\n" + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ from bench.measure import (
     reports_free_pages,
     run_once,
 )
+from bench.page import between, write
 
 KINDS = {"plain": ["conv-stack", "--plain"], "transposed": ["conv-stack"], "matrices": ["matmul-stack"]}
 
@@ -208,8 +209,7 @@ COLUMNS.append("other work")
 
 def write_row(page, where, title, cells):
     """Puts a row into the table between the marks, in the place of an older one of the same title."""
-    before, rest = page.read_text().split(BEGIN)
-    old, after = rest.split(END)
+    _, old, _ = between(page, BEGIN, END)
     rows = dict(
         line.strip("| \n").split(" | ", 1) for line in old.splitlines() if line.startswith("| ") and "---" not in line
     )
@@ -218,7 +218,7 @@ def write_row(page, where, title, cells):
     head = f"| {' | '.join(COLUMNS)} |\n|---{'|---:' * (len(COLUMNS) - 1)}|\n"
     table = head + "".join(f"| {name} | {row} |\n" for name, row in sorted(rows.items()))
     text = "Two ratios each: of the least times, and the median of the rounds'. *Other work* is what else used the processors"
-    page.write_text(f"{before}{BEGIN}\n{text} meanwhile. On: {' '.join(where.splitlines())}.\n\n{table}\n{END}{after}")
+    write(page, BEGIN, END, f"{text} meanwhile. On: {' '.join(where.splitlines())}.\n\n{table}")
 
 
 def compare_quality(options):

@@ -133,14 +133,19 @@ def each_model(module, folders, only, options):
         yield path.name, lines, done.stderr.strip()[-200:]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parsed_arguments(description, options_help):
+    """Of a command that has a row for each model (each_model)."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", action="append", default=[], help="folders; default: ../shared/models")
     parser.add_argument("--only", default="", help="models whose names contain this")
     parser.add_argument("--out", help="write the table to this file")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("options", nargs="*", help="for lowtide partition, behind --")
-    arguments = parser.parse_args()
+    parser.add_argument("options", nargs="*", help=options_help)
+    return parser.parse_args()
+
+
+def main():
+    arguments = parsed_arguments(__doc__, "for lowtide partition, behind --")
     expected = {row.model: row for row in real_models.expectations()}
     if arguments.one:
         path = pathlib.Path(arguments.one)

@@ -24,7 +24,7 @@ import tempfile
 import onnx
 from onnxruntime.tools.mobile_helpers import usability_checker
 
-from bench.partition import divided, each_model, run, share
+from bench.partition import divided, each_model, parsed_arguments, run, share
 from tests.oracle import real_models
 from tests.support import converter
 
@@ -160,13 +160,7 @@ def never_more(cells):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", action="append", default=[], help="folders; default: ../shared/models")
-    parser.add_argument("--only", default="", help="models whose names contain this")
-    parser.add_argument("--out", help="write the table to this file")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = parsed_arguments(__doc__, argparse.SUPPRESS)
     if arguments.one:
         path = pathlib.Path(arguments.one)
         expected = {of.model: of for of in real_models.expectations()}.get(path.name)

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 
+from bench import page
 from bench.measure import LOWTIDE, ROOT, latencies, operators
 
 try:
@@ -185,6 +186,4 @@ def main(arguments=None):
         rows += compare(name, program, options, folder)
         print(table(rows[-2:]), flush=True)
     if options.write:
-        page = options.write.read_text()
-        before, rest = page.split(BEGIN)
-        options.write.write_text(before + BEGIN + "\n" + table(rows) + "\n" + END + rest.split(END)[1])
+        page.write(options.write, BEGIN, END, table(rows))

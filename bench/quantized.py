@@ -20,6 +20,7 @@ import onnx.version_converter
 import onnxruntime
 from onnx import numpy_helper
 
+from bench import page
 from bench.calibration import MODELS, NETWORKS, Data, image_net, lowtide
 from bench.measure import ROOT
 
@@ -199,9 +200,7 @@ def main():
     lines = [*sizes(options.folder), "", *parts, "", *whole]
     print("\n".join(lines))
     if options.page:
-        text = PAGE.read_text()
-        before, after = text.split(BEGIN)[0], text.split(END)[1]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}")
+        page.write(PAGE, BEGIN, END, "\n" + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import onnx
 import onnxruntime
 from onnx import helper
 
+from bench import page
 from bench.calibration import ACCELERATORS, MODELS, NETWORKS, Data, foreign_environment, lowtide, vela
 from bench.measure import ROOT
 
@@ -214,9 +215,7 @@ def main():
         if options.only in subject.title:
             lines += judged(subject, options)
     if options.page:
-        text = PAGE.read_text()
-        before, after = text.split(BEGIN)[0], text.split(END)[1]
-        PAGE.write_text(f"{before}{BEGIN}\n\n{chr(10).join(lines)}\n\n{END}{after}")
+        page.write(PAGE, BEGIN, END, "\n" + "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

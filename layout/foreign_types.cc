@@ -95,10 +95,6 @@ std::vector<Known> same_floats(const onnx::Node&, const std::vector<Known>& in) 
 std::vector<Known> same_bools(const onnx::Node&, const std::vector<Known>& in) {
   return {with_dtype(first(in), DType::kBool)};
 }
-std::vector<Known> same_strings(const onnx::Node&, const std::vector<Known>& in) {
-  return {with_dtype(first(in), DType::kString)};
-}
-
 std::vector<Known> cast(const onnx::Node& node, const std::vector<Known>& in) {
   return {with_dtype(first(in), stream::onnx_dtype(number(node, "to", 0)).value_or(DType::kUndefined))};
 }
@@ -312,9 +308,6 @@ const std::unordered_map<std::string_view, Row>& foreign_rows() {
       {"com.microsoft.MurmurHash3", hash},
       {"com.microsoft.QuickGelu", same_type},
       {"com.microsoft.Trilu", same_type},
-      // ai.onnx.contrib (onnxruntime-extensions)
-      {"ai.onnx.contrib.StringLower", same_strings},
-      {"ai.onnx.contrib.StringUpper", same_strings},
   };
   return kRows;
 }

@@ -86,7 +86,7 @@ class Typing {
     return fmt::format("the type of its input '{}' is not known", name);
   }
 
-  // A sequence, strings or the like: to declare another type would help nobody.
+  // A sequence, strings or the like, which no declaration makes a tensor of numbers.
   static bool is_no_tensor(const ValueInfo* info) {
     return info && info->type != ValueInfo::Type::kNone &&
            (info->type != ValueInfo::Type::kTensor || info->dtype == DType::kString);
@@ -231,19 +231,13 @@ class Typing {
   // The type of floats that a node's results certainly have, where the lowering has f32 for halves too; else
   // kUndefined. Operators of ai.onnx have one type T for operands and results, but for those that choose a type.
   DType float_of(const onnx::Node& node) const {
-    static const std::unordered_set<std::string_view> kOther = {"Bernoulli",
-                                                                "EyeLike",
-                                                                "If",
-                                                                "LayerNormalization",
-                                                                "Loop",
-                                                                "Multinomial",
-                                                                "QuantizeLinear",
-                                                                "RandomNormal",
-                                                                "RandomNormalLike",
-                                                                "RandomUniform",
-                                                                "RandomUniformLike",
+    static const std::unordered_set<std::string_view> kOther = {"If", "LayerNormalization", "Loop", "QuantizeLinear",
                                                                 "Scan"};
     if (!node.domain.empty() || kOther.contains(node.op_type)) return DType::kUndefined;
+    // "dtype", "output_datatype", "stash_type"
+    if (std::any_of(node.attributes.begin(), node.attributes.end(),
+                    [](const onnx::Attribute& attribute) { return attribute.name.ends_with("type"); }))
+      return DType::kUndefined;
     auto type_at = [&](size_t place) {
       const ValueInfo* info = place < node.inputs.size() ? known_type(node.inputs[place]) : nullptr;
       return info ? info->dtype : DType::kUndefined;

@@ -50,7 +50,7 @@ ModelUnits make_units(const onnx::Model& model, const ModelTypes& types, const s
                       const WorkCosts& costs, const MeasuredWork& measured = {},
                       const std::vector<std::vector<size_t>>& groups = {});
 
-// Extents that nobody knows count as 1 on the first axis, which most often is the batch, and as this on others.
+// Unknown extents count as 1 on the first axis, which most often is the batch, and as this on others.
 inline constexpr uint64_t kAssumedExtent = 64;
 
 // Bytes of a tensor. 0 for strings, whose size nobody knows.

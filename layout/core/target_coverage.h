@@ -19,7 +19,7 @@ struct OutsideOperators {
 };
 
 struct TargetCoverage {
-  std::string target;  // its name; empty: nobody asked
+  std::string target;  // its name; empty: --for is not given
   uint64_t operators = 0, inside = 0;
   double share = 1;                       // of the work that is inside
   std::vector<OutsideOperators> outside;  // the largest share first

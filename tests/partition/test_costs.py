@@ -82,13 +82,12 @@ BAD = {
     "no pieces": ({"pieces": []}, "no piece of it has run"),
     "nothing ran": (with_field("runs", 0), "no piece of it has run"),
     "a piece is no object": ({"pieces": [3]}, "a piece has no field 'runs'"),
-    "runtime": (with_field("runtime", "tensorrt"), "neither tflite nor onnx"),
     "target": (with_field("in_target", "yes"), "in_target of a piece is neither true nor false"),
     "negative time": (with_field("run_seconds", -1), "'run_seconds' of a piece is not a number that it can be"),
     "endless time": (with_field("run_seconds", 1e300), "'run_seconds' of a piece is not a number that it can be"),
     "time is a text": (with_field("run_seconds", "1"), "'run_seconds' of a piece is not a number that it can be"),
     "names": (with_field("node_names", "Conv_a"), "node_names of a piece is not a list"),
-    "a name": (with_field("node_names", [3]), "is not a string"),
+    "a name": (with_field("node_names", [3]), "is not a text"),
     "another model": (with_field("node_names", ["other"]), "it is of another model"),
 }
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -16,9 +15,17 @@ import lowtide
 from tests.partition import models
 from tests.partition.models import FLOAT, Mixed, ints, node, numbers, typed, weight
 from tests.partition.test_pieces import agree, partition, read, whole
-from tests.support import converter
+from tests.support import converter, json_schema
 
-DTYPES = {"f32": "float32", "f16": "float16", "f64": "float64", "i64": "int64", "i32": "int32", "u32": "uint32"}
+DTYPES = {
+    "f32": "float32",
+    "f16": "float16",
+    "f64": "float64",
+    "i64": "int64",
+    "i32": "int32",
+    "u32": "uint32",
+    "bool": "bool",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +110,20 @@ OPERATORS = {
     "LabelEncoder to numbers": ml("LabelEncoder", "words", "b", keys_strings=["a", "b"], values_int64s=[5, 6]),
     "OneHotEncoder": ml("OneHotEncoder", "words", "b", cats_strings=["a", "b", "c", "d"]),
     "Inverse": node("Inverse", "square", "b", domain="com.microsoft"),
+    "CategoryMapper": ml("CategoryMapper", "words", "b", cats_int64s=[4, 5], cats_strings=["a", "b"]),
+    "MurmurHash3": node("MurmurHash3", "words", "b", domain="com.microsoft", positive=0),
+    "RegexFullMatch": node("RegexFullMatch", "words", "b", pattern="a|b"),
+    "SVMRegressor": ml(
+        "SVMRegressor",
+        "x",
+        "b",
+        coefficients=[0.3, 0.4, -0.2, 0.1, 0.6, -0.5],
+        kernel_params=[0.0] * 3,
+        kernel_type="LINEAR",
+        n_supports=0,
+        rho=[0.1],
+        post_transform="NONE",
+    ),
     "CDist": node("CDist", "x,y0", "b", domain="com.microsoft", metric="euclidean"),
     "StringNormalizer and encoder": None,  # two nodes, below
     "SequenceAt": None,
@@ -147,14 +168,16 @@ def test_rules(name, tmp_path):
     used = {value for of in nodes for value in of.input}
     feed = {value: array for value, array in FEED.items() if value in used}
     mixed = Mixed(
-        [*nodes, node("Mul", "b,b", "y")],
+        [*nodes, node("Cast", "b", "c", to=FLOAT), node("Mul", "c,c", "y")],
         [typed(value, list(array.shape), KINDS.get(value, TensorProto.FLOAT)) for value, array in feed.items()],
-        [helper.make_tensor_value_info("y", TensorProto.INT64 if name == "LabelEncoder to numbers" else FLOAT, None)],
+        [typed("y", None)],
         feed,
         [ints("places", 1, 3, 4)],
+        opset=20,
     )
     path = mixed.save(tmp_path / "m.onnx")
-    right = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(["y"], feed)[0]
+    with lowtide.Runner(path) as runner:
+        right = runner.run(feed, ["b"])["b"]
     partition(path, tmp_path / "pieces", "--prefer", "fewest")
     manifest = read(tmp_path / "pieces")
     assert [piece["runtime"] for piece in manifest["pieces"]] == ["onnx", "tflite"]
@@ -163,7 +186,7 @@ def test_rules(name, tmp_path):
     assert len(value["shape"]) == right.ndim
     assert all(extent in (None, of) or isinstance(extent, str) for extent, of in zip(value["shape"], right.shape))
     with lowtide.Runner(tmp_path / "pieces") as runner:
-        agree(runner.run(feed), {"y": right})
+        agree(runner.run(feed), whole(path, feed))
 
 
 def test_halves_without_declarations(tmp_path):
@@ -267,7 +290,13 @@ def test_the_program_alone_cannot_probe(tmp_path):
 def test_a_dry_run_for_programs(tmp_path):
     _, path = unknown_middle(tmp_path)
     division = json.loads(converter.run("partition", path, "--dry-run", "--json", "--prefer", "fewest").stdout)
-    assert division["undeclared"] == ["b"] and [piece["in_target"] for piece in division["pieces"]] == [True, False]
+    schema = json.loads((converter.ROOT / "schemas/division.schema.json").read_text())
+    assert json_schema.faults(division, schema, "division") == []
+    assert (
+        "not known" in division["listing"]
+        and division["undeclared"] == ["b"]
+        and [piece["in_target"] for piece in division["pieces"]] == [True, False]
+    )
     assert [of["name"] for of in division["nodes"]] == ["Relu_a", "ExpandDims_b", "ReduceSum_c", "MatMul_y"]
     done = converter.run("partition", path, "--json")
     assert done.returncode == 2 and "--json is for --dry-run" in done.stderr

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which operators of a model meet the rules of a target, and which share of the work the others are.
 //
-// Work is estimated as docs/partition.md says: 50 ps for each product of a convolution or matrix product, 100 ps for
-// each byte that an operator reads or writes. Extents that only the run knows count as 1.
+// Work is estimated as a division does it (layout/model_units.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +9,7 @@
 #include <set>
 
 #include "emit/builtins/table.h"
+#include "layout/model_units.h"
 #include "stream/dtype.h"
 #include "tools/lowtide/builtin_target.h"
 
@@ -24,13 +24,16 @@ using core::ValueId;
 using Rule = BuiltinTarget::Rule;
 using Which = BuiltinTarget::Operands::Which;
 
-constexpr double kProductPicoseconds = 50, kBytePicoseconds = 100;
+constexpr layout::WorkCosts kCosts;
 
-double extent(core::Dim dim) { return core::is_symbol(dim) ? 1 : static_cast<double>(dim); }
+double extent(const core::Shape& shape, size_t axis) {
+  if (!core::is_symbol(shape[axis])) return static_cast<double>(shape[axis]);
+  return axis == 0 ? 1 : static_cast<double>(layout::kAssumedExtent);
+}
 
 double elements(const Value& value) {
   double out = 1;
-  for (const core::Dim dim : value.shape) out *= extent(dim);
+  for (size_t axis = 0; axis < value.shape.size(); ++axis) out *= extent(value.shape, axis);
   return out;
 }
 
@@ -40,7 +43,7 @@ double products(const Graph& graph, const Op& op) {
   const auto& result = graph.at(op.outputs[0]);
   auto weight = [&](size_t axis) {
     const core::Shape& shape = graph.at(op.inputs[1]).shape;
-    return axis < shape.size() ? extent(shape[axis]) : 1;
+    return axis < shape.size() ? extent(shape, axis) : 1;
   };
   switch (op.kind) {
     case Kind::kConv2d:
@@ -56,7 +59,7 @@ double products(const Graph& graph, const Op& op) {
     case Kind::kBatchMatmul: {
       const Value& left = graph.at(op.inputs[0]);
       const bool adjoint = std::get<core::BatchMatmulOptions>(op.options).adj_x;
-      return left.rank() < 2 ? 0 : elements(result) * extent(left.shape[left.shape.size() - (adjoint ? 2 : 1)]);
+      return left.rank() < 2 ? 0 : elements(result) * extent(left.shape, left.shape.size() - (adjoint ? 2 : 1));
     }
     default:
       return 0;
@@ -68,7 +71,8 @@ double work(const Graph& graph, const Op& op) {
   for (const ValueId in : op.inputs)
     if (in != core::kAbsent) moved += bytes(graph.at(in));
   for (const ValueId out : op.outputs) moved += bytes(graph.at(out));
-  return moved * kBytePicoseconds + (op.outputs.empty() ? 0 : products(graph, op) * kProductPicoseconds);
+  const double multiplied = op.outputs.empty() ? 0 : products(graph, op);
+  return moved * static_cast<double>(kCosts.per_byte) + multiplied * static_cast<double>(kCosts.per_product);
 }
 
 std::string text(const BuiltinTarget::Range& range) {

@@ -2,19 +2,14 @@
 #include "tools/lowtide/builtin_target.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <utility>
+#include <vector>
 
 #include "schemas/tflite_generated.h"
-#include "stream/dtype.h"
-#include "stream/error.h"
-#include "stream/file/file.h"
 #include "stream/nearest_name.h"
-#include "tools/lowtide/command_line.h"
+#include "tools/lowtide/json_reader.h"
 #include "tools/lowtide/shipped_targets.h"
 
 namespace lowtide::tools {
@@ -22,13 +17,8 @@ namespace {
 
 using core::Kind;
 using nlohmann::json;
-using stream::Code;
-using stream::DType;
-using stream::Error;
 using Rule = BuiltinTarget::Rule;
 using Which = BuiltinTarget::Operands::Which;
-
-constexpr uint64_t kMostDescriptionBytes = uint64_t{4} << 20;
 
 // All of TFLite's, also those that lowtide never writes.
 const std::map<std::string, Kind>& builtin_kinds() {
@@ -42,21 +32,16 @@ const std::map<std::string, Kind>& builtin_kinds() {
 }
 
 // Reads a description, field by field.
-class DescriptionReader {
+class BuiltinTargetReader : private JsonReader {
  public:
-  explicit DescriptionReader(std::string file) : file_(std::move(file)) {}
+  explicit BuiltinTargetReader(std::string file) : JsonReader(std::move(file)) {}
 
   BuiltinTarget read(const std::string& text) const {
-    json whole;
-    try {
-      whole = json::parse(text);
-    } catch (const json::exception& error) {
-      fail(fmt::format("it is not JSON: {}", error.what()));
-    }
+    const json whole = parsed(text);
     if (whole.is_object() && whole.contains("format") && whole["format"] == "lowtide-target")
       fail("it describes ONNX nodes, for lowtide partition --target; --for takes a description of TFLite operators");
-    check("the target", whole, {"format", "version", "name", "source", "forms", "every", "operators"},
-          {"format", "version", "name", "operators"});
+    check_fields("the target", whole, {"format", "version", "name", "source", "forms", "every", "operators"},
+                 {"format", "version", "name", "operators"});
     if (whole["format"] != "lowtide-builtin-target") fail("it is not the description of a target");
     if (whole["version"] != 1)
       fail(fmt::format("it has version {}; this lowtide reads version 1", whole["version"].dump()));
@@ -75,49 +60,12 @@ class DescriptionReader {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& text) const { throw Error(Code::kMalformed, text, {.file = file_}); }
-
-  void check(const std::string& what, const json& value, std::initializer_list<const char*> known,
-             std::initializer_list<const char*> needed) const {
-    if (!value.is_object()) fail(fmt::format("{} is not an object", what));
-    const std::vector<std::string> names(known.begin(), known.end());
-    for (const auto& [key, ignored] : value.items())
-      if (std::find(names.begin(), names.end(), key) == names.end())
-        fail(fmt::format("{} has an unknown field '{}'{}", what, key, stream::did_you_mean(key, names)));
-    for (const char* name : needed)
-      if (!value.contains(name)) fail(fmt::format("{} has no field '{}'", what, name));
-  }
-  std::string word(const std::string& what, const json& value) const {
-    if (!value.is_string()) fail(fmt::format("{} is not a text", what));
-    return value.get<std::string>();
-  }
-  bool yes(const std::string& what, const json& value) const {
-    if (!value.is_boolean()) fail(fmt::format("{} is neither true nor false", what));
-    return value.get<bool>();
-  }
-  int64_t number(const std::string& what, const json& value) const {
-    if (!value.is_number_integer()) fail(fmt::format("{} is no whole number", what));
-    return value.get<int64_t>();
-  }
-  BuiltinTarget::Range range(const std::string& what, const json& value) const {
-    if (!value.is_array() || value.size() != 2) fail(fmt::format("{} is not [least, most]", what));
-    const BuiltinTarget::Range out{number(what, value[0]), number(what, value[1])};
-    if (out.least > out.most) fail(fmt::format("{} is from {} to {}: nothing is in it", what, out.least, out.most));
-    return out;
-  }
-
   Kind kind(const std::string& op) const {
     const auto found = builtin_kinds().find(op);
     if (found != builtin_kinds().end()) return found->second;
     std::vector<std::string> names;
     for (const auto& [name, ignored] : builtin_kinds()) names.push_back(name);
     fail(fmt::format("TFLite has no operator '{}'{}", op, stream::did_you_mean(op, names)));
-  }
-
-  DType dtype(const std::string& what, const std::string& name) const {
-    for (int i = 0; i < static_cast<int>(DType::kUndefined); ++i)
-      if (stream::dtype_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
-    fail(fmt::format("{}: '{}' is no element type", what, name));
   }
 
   std::vector<Rule> rules(const std::string& what, const json& list) const {
@@ -128,10 +76,10 @@ class DescriptionReader {
   }
 
   Rule rule(const std::string& what, const json& item) const {
-    check(what + ": a rule", item,
-          {"inputs", "outputs", "rank", "dtypes", "constant", "extents", "elements", "like_output", "fixed", "version",
-           "computed_inputs", "different_inputs", "result_rank", "says", "source"},
-          {});
+    check_fields(what + ": a rule", item,
+                 {"inputs", "outputs", "rank", "dtypes", "constant", "extents", "elements", "like_output", "fixed",
+                  "version", "computed_inputs", "different_inputs", "result_rank", "says", "source"},
+                 {});
     Rule out;
     if (item.contains("inputs") && item.contains("outputs"))
       fail(fmt::format("{}: a rule is about inputs or about outputs", what));
@@ -142,19 +90,19 @@ class DescriptionReader {
     if (item.contains("rank")) out.rank = range(what + ": rank", item["rank"]);
     if (item.contains("dtypes")) {
       if (!item["dtypes"].is_array() || item["dtypes"].empty()) fail(fmt::format("{}: 'dtypes' lists nothing", what));
-      for (const json& name : item["dtypes"]) out.dtypes.push_back(dtype(what, word(what + ": dtypes", name)));
+      for (const json& name : item["dtypes"]) out.dtypes.push_back(dtype(what + ": dtypes", name));
     }
-    if (item.contains("constant")) out.constant = yes(what + ": constant", item["constant"]);
+    if (item.contains("constant")) out.constant = flag(what + ": constant", item["constant"]);
     if (item.contains("extents")) {
       if (!item["extents"].is_array()) fail(fmt::format("{}: 'extents' is not a list", what));
       for (const json& some : item["extents"]) out.extents.push_back(range(what + ": extents", some));
     }
     if (item.contains("elements")) out.elements = range(what + ": elements", item["elements"]);
-    if (item.contains("like_output")) out.like_output = yes(what + ": like_output", item["like_output"]);
-    if (item.contains("fixed")) out.fixed = yes(what + ": fixed", item["fixed"]);
+    if (item.contains("like_output")) out.like_output = flag(what + ": like_output", item["like_output"]);
+    if (item.contains("fixed")) out.fixed = flag(what + ": fixed", item["fixed"]);
     if (item.contains("version")) out.version = range(what + ": version", item["version"]);
     if (item.contains("computed_inputs")) out.computed_inputs = range(what + ": inputs", item["computed_inputs"]);
-    if (item.contains("different_inputs")) out.different_inputs = yes(what + ": inputs", item["different_inputs"]);
+    if (item.contains("different_inputs")) out.different_inputs = flag(what + ": inputs", item["different_inputs"]);
     if (item.contains("result_rank")) out.result_rank = range(what + ": result_rank", item["result_rank"]);
     if (item.contains("says")) out.says = word(what + ": says", item["says"]);
     if (item.contains("source")) out.source = word(what + ": source", item["source"]);
@@ -174,28 +122,12 @@ class DescriptionReader {
     out.at = static_cast<size_t>(at);
     return out;
   }
-
-  std::string file_;
 };
 
 }  // namespace
 
 BuiltinTarget read_builtin_target(const std::string& name_or_path) {
-  std::vector<std::string> names;
-  for (const ShippedTarget& shipped : shipped_builtin_targets()) {
-    if (shipped.name == name_or_path) return DescriptionReader(name_or_path).read(std::string(shipped.json));
-    names.emplace_back(shipped.name);
-  }
-  if (!name_or_path.ends_with(".json"))
-    usage_error(fmt::format("--for: '{}' is neither a file FILE.json nor one of {}{}", name_or_path,
-                            fmt::join(names, ", "), stream::did_you_mean(name_or_path, names)));
-  const auto source = stream::open_file(name_or_path);
-  if (source->size() > kMostDescriptionBytes)
-    throw Error(Code::kMalformed, fmt::format("a target's description has at most {} MiB", kMostDescriptionBytes >> 20),
-                {.file = name_or_path});
-  std::string text(source->size(), '\0');
-  source->read_at(0, std::as_writable_bytes(std::span(text)));
-  return DescriptionReader(name_or_path).read(text);
+  return BuiltinTargetReader(name_or_path).read(text_of_target("--for", name_or_path, shipped_builtin_targets()));
 }
 
 }  // namespace lowtide::tools

@@ -13,14 +13,12 @@
 
 #include "layout/core/graph.h"
 #include "layout/core/target_coverage.h"
+#include "tools/lowtide/number_range.h"
 
 namespace lowtide::tools {
 
 struct BuiltinTarget {
-  struct Range {
-    int64_t least = 0, most = 0;
-    bool has(int64_t number) const { return number >= least && number <= most; }
-  };
+  using Range = NumberRange;
   // Which operands a condition is about.
   struct Operands {
     enum class Which : uint8_t { kOne, kEach, kComputed };  // kComputed: those that are no constants

@@ -59,7 +59,8 @@ fs::path output_of(const PartitionCommand& command) {
 
 void check_paths_of(const PartitionCommand& command) {
   if (command.input == "-") usage_error("partition reads a file: standard input has no place to return to");
-  if (command.json && !command.dry_run) usage_error("--json is for --dry-run: a division is told in its manifest.json");
+  if (command.json && !command.dry_run)
+    usage_error("--json is for --dry-run: manifest.json describes a division that is written");
   if (!command.probe.empty())
     usage_error(
         "--probe runs the model in ONNX Runtime, which only the lowtide command of the Python package can (pip "
@@ -135,11 +136,12 @@ class Partition {
     limit_.allow_graph(command_.input);
     divide();
     if (is_in_place()) check_places();
+    const std::string table = partition_table(divided_, command_.input, target_name(), command_.dry_run);
     if (command_.json)
-      fmt::print("{}",
-                 emit::json_text(division_json(fs::path(command_.input).filename().string(), target_name(), divided_)));
+      fmt::print("{}", emit::json_text(division_json(fs::path(command_.input).filename().string(), target_name(),
+                                                     divided_, table)));
     else if (!command_.quiet)
-      fmt::print("{}", partition_table(divided_, command_.input, target_name(), command_.dry_run));
+      fmt::print("{}", table);
     if (command_.dry_run) return;
     stream::TemporaryFolder folder(output_);
     for (size_t i = 0; i < divided_.pieces.size(); ++i) files_.push_back(write(divided_.pieces[i], i, folder.path()));

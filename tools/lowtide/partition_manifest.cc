@@ -107,7 +107,8 @@ std::string type_text(const ValueInfo& info) {
   return out + ']';
 }
 
-ordered_json division_json(const std::string& model, const std::string& target, const layout::DividedModel& divided) {
+ordered_json division_json(const std::string& model, const std::string& target, const layout::DividedModel& divided,
+                           const std::string& listing) {
   ordered_json pieces = ordered_json::array();
   for (const layout::ModelPiece& piece : divided.pieces)
     pieces.push_back({{"in_target", piece.runtime == layout::PieceRuntime::kTarget},
@@ -127,7 +128,8 @@ ordered_json division_json(const std::string& model, const std::string& target, 
           {"is_cheapest", divided.is_cheapest},
           {"fewest_pieces", divided.fewest},
           {"certificate", divided.certificate},
-          {"undeclared", divided.undeclared}};
+          {"undeclared", divided.undeclared},
+          {"listing", listing}};
 }
 
 ordered_json manifest(const std::string& model, const std::string& target, const std::vector<ValueInfo>& inputs,

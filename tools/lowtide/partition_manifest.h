@@ -30,9 +30,9 @@ nlohmann::ordered_json manifest(const std::string& model, const std::string& tar
                                 const layout::DividedModel& divided, const std::vector<PieceFile>& files,
                                 const std::vector<PieceFile::Data>& in_place);
 
-// The division without files, for programs: what --dry-run --json prints.
+// schemas/division.schema.json in code: the division without files, for programs. `listing`: the same for people.
 nlohmann::ordered_json division_json(const std::string& model, const std::string& target,
-                                     const layout::DividedModel& divided);
+                                     const layout::DividedModel& divided, const std::string& listing);
 
 // "f32[1,n,?]"
 std::string type_text(const onnx::ValueInfo& info);

@@ -71,7 +71,7 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
   command->add_flag("--json", options.json, "with --dry-run: print JSON");
   file_option(command->add_option("--probe", options.probe,
                                   "arrays by input name (.npz): the Python package runs the model once to learn the "
-                                  "types of values that nobody declares"));
+                                  "types of values that the model does not declare"));
   size_option(command->add_option("--max-rss", options.max_rss, "limit of resident memory (default: 32M)"))
       ->group(kResourceOptions);
   add_zstd_ratio(*command, options.max_zstd_ratio);

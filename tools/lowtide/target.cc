@@ -4,46 +4,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
 
 #include "layout/lower/table.h"
-#include "stream/dtype.h"
-#include "stream/error.h"
-#include "stream/file/file.h"
 #include "stream/nearest_name.h"
-#include "tools/lowtide/command_line.h"
+#include "tools/lowtide/json_reader.h"
 #include "tools/lowtide/shipped_targets.h"
 
 namespace lowtide::tools {
 namespace {
 
 using nlohmann::json;
-using stream::Code;
-using stream::DType;
-using stream::Error;
-using Range = Target::Range;
 
-constexpr uint64_t kMostTargetBytes = uint64_t{4} << 20;
 constexpr int kTargetVersion = 1;
 
 // Reads a description, field by field.
-class TargetReader {
+class TargetReader : private JsonReader {
  public:
-  explicit TargetReader(std::string file) : file_(std::move(file)) {}
+  explicit TargetReader(std::string file) : JsonReader(std::move(file)) {}
 
   Target read(const std::string& text) const {
-    json whole;
-    try {
-      whole = json::parse(text);
-    } catch (const json::exception& error) {
-      fail(fmt::format("it is not JSON: {}", error.what()));
-    }
-    check("the target", whole,
-          {"format", "version", "name", "source", "writes", "max_pieces", "max_piece_bytes", "patterns", "operators"},
-          {"format", "version", "name", "operators"});
+    const json whole = parsed(text);
+    check_fields(
+        "the target", whole,
+        {"format", "version", "name", "source", "writes", "max_pieces", "max_piece_bytes", "patterns", "operators"},
+        {"format", "version", "name", "operators"});
     if (whole["format"] != "lowtide-target") fail("it is not the description of a target");
     if (whole["version"] != kTargetVersion)
       fail(fmt::format("it has version {}; this lowtide reads version {}", whole["version"].dump(), kTargetVersion));
@@ -70,39 +55,11 @@ class TargetReader {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& text) const { throw Error(Code::kMalformed, text, {.file = file_}); }
-
-  void check(const std::string& what, const json& value, std::initializer_list<const char*> known,
-             std::initializer_list<const char*> needed) const {
-    if (!value.is_object()) fail(fmt::format("{} is not an object", what));
-    const std::vector<std::string> names(known.begin(), known.end());
-    for (const auto& [key, ignored] : value.items())
-      if (std::find(names.begin(), names.end(), key) == names.end())
-        fail(fmt::format("{} has an unknown field '{}'{}", what, key, stream::did_you_mean(key, names)));
-    for (const char* name : needed)
-      if (!value.contains(name)) fail(fmt::format("{} has no field '{}'", what, name));
-  }
-  std::string word(const std::string& what, const json& value) const {
-    if (!value.is_string()) fail(fmt::format("{} is not a text", what));
-    return value.get<std::string>();
-  }
-  int64_t number(const std::string& what, const json& value, int64_t least = INT64_MIN) const {
-    if (!value.is_number_integer() || value.get<int64_t>() < least)
-      fail(fmt::format("{} is no whole number that it can be", what));
-    return value.get<int64_t>();
-  }
-  Range range(const std::string& what, const json& value, int64_t least = INT64_MIN) const {
-    if (!value.is_array() || value.size() != 2) fail(fmt::format("{} is not [least, most]", what));
-    const Range out{number(what, value[0], least), number(what, value[1], least)};
-    if (out.least > out.most) fail(fmt::format("{} is from {} to {}: nothing is in it", what, out.least, out.most));
-    return out;
-  }
-
   void add_entry(const json& item, Target& target) const {
-    check("an operator", item,
-          {"op", "source", "inputs", "outputs", "input_count", "output_count", "attributes", "only_in_pattern",
-           "only_at_border"},
-          {"op"});
+    check_fields("an operator", item,
+                 {"op", "source", "inputs", "outputs", "input_count", "output_count", "attributes", "only_in_pattern",
+                  "only_at_border"},
+                 {"op"});
     const std::string op = word("'op'", item["op"]);
     check_operator(op);
     Target::Entry entry;
@@ -118,21 +75,16 @@ class TargetReader {
       if (!item["attributes"].is_array()) fail(fmt::format("{}: 'attributes' is not a list", op));
       for (const json& some : item["attributes"]) entry.attributes.push_back(attribute(op, some));
     }
-    entry.only_in_pattern = flag(op + ": 'only_in_pattern'", item, "only_in_pattern");
-    entry.only_at_border = flag(op + ": 'only_at_border'", item, "only_at_border");
+    if (item.contains("only_in_pattern"))
+      entry.only_in_pattern = flag(op + ": 'only_in_pattern'", item["only_in_pattern"]);
+    if (item.contains("only_at_border")) entry.only_at_border = flag(op + ": 'only_at_border'", item["only_at_border"]);
     target.operators[op].push_back(std::move(entry));
-  }
-
-  bool flag(const std::string& what, const json& object, const char* key) const {
-    if (!object.contains(key)) return false;
-    if (!object[key].is_boolean()) fail(fmt::format("{} is neither true nor false", what));
-    return object[key].get<bool>();
   }
 
   void add_patterns(const json& list, Target& target) const {
     if (!list.is_array()) fail("'patterns' is not a list");
     for (const json& item : list) {
-      check("a pattern", item, {"ops", "source"}, {"ops"});
+      check_fields("a pattern", item, {"ops", "source"}, {"ops"});
       if (item.contains("source")) word("'source'", item["source"]);
       if (!item["ops"].is_array() || item["ops"].size() < 2) fail("a pattern: 'ops' has fewer than two operators");
       target.patterns.emplace_back();
@@ -158,16 +110,13 @@ class TargetReader {
   }
 
   Target::Operand operand(const std::string& what, const json& value) const {
-    check(what, value, {"at", "constant", "dtypes", "rank", "wide_rank", "extents"}, {"at"});
+    check_fields(what, value, {"at", "constant", "dtypes", "rank", "wide_rank", "extents"}, {"at"});
     Target::Operand out;
     if (value["at"] != "each") out.at = static_cast<size_t>(number(what + ": 'at'", value["at"], 0));
-    if (value.contains("constant")) {
-      if (!value["constant"].is_boolean()) fail(fmt::format("{}: 'constant' is neither true nor false", what));
-      out.constant = value["constant"].get<bool>();
-    }
+    if (value.contains("constant")) out.constant = flag(what + ": 'constant'", value["constant"]);
     if (value.contains("dtypes")) {
       if (!value["dtypes"].is_array() || value["dtypes"].empty()) fail(fmt::format("{}: 'dtypes' lists nothing", what));
-      for (const json& name : value["dtypes"]) out.dtypes.push_back(dtype(what, word(what, name)));
+      for (const json& name : value["dtypes"]) out.dtypes.push_back(dtype(what, name));
     }
     if (value.contains("rank")) out.rank = range(what + ": rank", value["rank"], 0);
     if (value.contains("wide_rank")) out.wide_rank = range(what + ": wide_rank", value["wide_rank"], 0);
@@ -177,14 +126,8 @@ class TargetReader {
     return out;
   }
 
-  DType dtype(const std::string& what, const std::string& name) const {
-    for (int i = 0; i < static_cast<int>(DType::kUndefined); ++i)
-      if (stream::dtype_name(static_cast<DType>(i)) == name) return static_cast<DType>(i);
-    fail(fmt::format("{}: '{}' is no element type", what, name));
-  }
-
   Target::Attribute attribute(const std::string& op, const json& value) const {
-    check(op + ": an attribute", value, {"name", "range", "values", "default"}, {"name"});
+    check_fields(op + ": an attribute", value, {"name", "range", "values", "default"}, {"name"});
     Target::Attribute out;
     out.name = word(op + ": 'name'", value["name"]);
     const std::string what = fmt::format("{}: attribute '{}'", op, out.name);
@@ -200,9 +143,8 @@ class TargetReader {
       if (!out.texts.empty() && !out.numbers.empty()) fail(fmt::format("{}: 'values' has texts and numbers", what));
     }
     if (out.range && !out.texts.empty()) fail(fmt::format("{}: a range is of numbers, and 'values' are texts", what));
-    if (out.range && !out.numbers.empty() && std::none_of(out.numbers.begin(), out.numbers.end(), [&](int64_t some) {
-          return some >= out.range->least && some <= out.range->most;
-        }))
+    if (out.range && !out.numbers.empty() &&
+        std::none_of(out.numbers.begin(), out.numbers.end(), [&](int64_t some) { return out.range->has(some); }))
       fail(fmt::format("{}: none of 'values' is in 'range'", what));
     if (value.contains("default")) {
       if (value["default"].is_string())
@@ -212,28 +154,12 @@ class TargetReader {
     }
     return out;
   }
-
-  std::string file_;
 };
 
 }  // namespace
 
 Target read_target(const std::string& name_or_path) {
-  std::vector<std::string> names;
-  for (const ShippedTarget& shipped : shipped_targets()) {
-    if (shipped.name == name_or_path) return TargetReader(name_or_path).read(std::string(shipped.json));
-    names.emplace_back(shipped.name);
-  }
-  if (!name_or_path.ends_with(".json"))
-    usage_error(fmt::format("--target: '{}' is neither a file FILE.json nor one of {}{}", name_or_path,
-                            fmt::join(names, ", "), stream::did_you_mean(name_or_path, names)));
-  const auto source = stream::open_file(name_or_path);
-  if (source->size() > kMostTargetBytes)
-    throw Error(Code::kMalformed, fmt::format("a target's description has at most {} MiB", kMostTargetBytes >> 20),
-                {.file = name_or_path});
-  std::string text(source->size(), '\0');
-  source->read_at(0, std::as_writable_bytes(std::span(text)));
-  return TargetReader(name_or_path).read(text);
+  return TargetReader(name_or_path).read(text_of_target("--target", name_or_path, shipped_targets()));
 }
 
 }  // namespace lowtide::tools

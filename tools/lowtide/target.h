@@ -10,13 +10,12 @@
 #include <vector>
 
 #include "stream/dtype.h"
+#include "tools/lowtide/number_range.h"
 
 namespace lowtide::tools {
 
 struct Target {
-  struct Range {
-    int64_t least = 0, most = 0;
-  };
+  using Range = NumberRange;
   struct Attribute {
     std::string name;
     std::optional<Range> range;       // of a number, or of each of several

@@ -18,9 +18,6 @@ namespace {
 
 using onnx::ValueInfo;
 using stream::DType;
-using Range = Target::Range;
-
-bool is_in(const Range& range, int64_t number) { return number >= range.least && number <= range.most; }
 
 std::string misfit_of(const Target::Attribute& rule, const onnx::Node& node) {
   const onnx::Attribute* given = node.find(rule.name);
@@ -44,7 +41,7 @@ std::string misfit_of(const Target::Attribute& rule, const onnx::Node& node) {
   for (const int64_t number : numbers) {
     const bool listed =
         rule.numbers.empty() || std::find(rule.numbers.begin(), rule.numbers.end(), number) != rule.numbers.end();
-    if (!listed || (rule.range && !is_in(*rule.range, number)) || !rule.texts.empty())
+    if (!listed || (rule.range && !rule.range->has(number)) || !rule.texts.empty())
       return fmt::format("its attribute '{}' has {}", rule.name, number);
   }
   const bool other_text =
@@ -205,8 +202,8 @@ std::vector<std::pair<size_t, std::string>> TargetRules::refuse_inside(const onn
 
 std::string TargetRules::misfit(const Target::Entry& entry, const onnx::Node& node, const Facts& facts) const {
   const auto inputs = static_cast<int64_t>(node.inputs.size()), outputs = static_cast<int64_t>(node.outputs.size());
-  if (entry.input_count && !is_in(*entry.input_count, inputs)) return fmt::format("it has {} inputs", inputs);
-  if (entry.output_count && !is_in(*entry.output_count, outputs)) return fmt::format("it has {} outputs", outputs);
+  if (entry.input_count && !entry.input_count->has(inputs)) return fmt::format("it has {} inputs", inputs);
+  if (entry.output_count && !entry.output_count->has(outputs)) return fmt::format("it has {} outputs", outputs);
   if (entry.only_in_pattern && !is_in_pattern(node)) return "it is in none of the target's patterns";
   for (const Target::Attribute& rule : entry.attributes)
     if (std::string reason = misfit_of(rule, node); !reason.empty()) return reason;
@@ -229,15 +226,15 @@ std::string TargetRules::misfit(const Target::Operand& rule, const std::string& 
   if (!rule.rank && !rule.wide_rank && !rule.extents) return {};
   if (!type->has_shape) return fmt::format("the shape of '{}' is not known", value);
   const auto rank = static_cast<int64_t>(type->dims.size());
-  if (rule.rank && !is_in(*rule.rank, rank)) return fmt::format("'{}' has rank {}", value, rank);
+  if (rule.rank && !rule.rank->has(rank)) return fmt::format("'{}' has rank {}", value, rank);
   int64_t wide = 0;
   for (const onnx::Dimension& dim : type->dims) {
     if (dim.value != 1) ++wide;
     if (!rule.extents) continue;
     if (dim.value < 0) return fmt::format("an extent of '{}' is not fixed", value);
-    if (!is_in(*rule.extents, dim.value)) return fmt::format("'{}' has an extent of {}", value, dim.value);
+    if (!rule.extents->has(dim.value)) return fmt::format("'{}' has an extent of {}", value, dim.value);
   }
-  if (rule.wide_rank && !is_in(*rule.wide_rank, wide))
+  if (rule.wide_rank && !rule.wide_rank->has(wide))
     return fmt::format("'{}' has {} dimensions that are not 1", value, wide);
   return {};
 }

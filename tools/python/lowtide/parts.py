@@ -22,7 +22,7 @@ class Partition:
     output : pathlib.Path or None
         The folder that was written; None with `dry_run`.
     manifest : dict
-        Its manifest (schemas/manifest.schema.json); with `dry_run` what ``lowtide partition --dry-run --json`` prints.
+        Its manifest (schemas/manifest.schema.json); with `dry_run` the division (schemas/division.schema.json).
     listing : str
         What the program prints: the pieces, and with `dry_run` why nodes are where they are.
     """
@@ -98,10 +98,10 @@ def partition(
 
         extra += declarations(path, _path("probe", feed), _arguments({**options, "output": None, "dry_run": False}))
     program = examine(find_program())
-    finished = _run(program, _child(program, ["partition", path, *extra]))
     if dry_run:
-        division = _run(program, _child(program, ["partition", path, *extra, "--json"]))
-        return Partition(None, json.loads(division.stdout), finished.stdout)
+        division = json.loads(_run(program, _child(program, ["partition", path, *extra, "--json"])).stdout)
+        return Partition(None, division, division["listing"])
+    finished = _run(program, _child(program, ["partition", path, *extra]))
     folder = pathlib.Path(output) if output is not None else _default_folder(pathlib.Path(path))
     return Partition(folder, json.loads((folder / "manifest.json").read_text(encoding="utf-8")), finished.stdout)
 
