@@ -23,6 +23,7 @@ from typing import Callable
 
 from .errors import BY_STATUS, Error, Internal, Interrupted, Killed, ProgramMissing
 from .events import Event, Failed, parse_event
+from .held_signals import held_signals
 
 # Seconds: for an interrupted child to remove its temporaries, and for `--version` of a file that may be anything.
 _GRACE = 2.0
@@ -181,7 +182,8 @@ class Child:
                 self._wake = self_wake
                 if self._stopped:
                     raise Interrupted("the conversion was cancelled before it began")
-            process = self._start(lines_end)
+            with held_signals():  # or a child that has started would not be known here
+                process = self._start(lines_end)
             if lines_end >= 0:
                 os.close(lines_end)
                 lines_end = -1
