@@ -34,7 +34,7 @@ def held_signals() -> Iterator[None]:
     handlers: dict[int, Callable[[int, types.FrameType | None], Any]] = {}
     came: list[tuple[int, types.FrameType | None]] = []
     try:
-        for number in sorted(signal.valid_signals(), reverse=True):
+        for number in sorted(map(int, signal.valid_signals()), reverse=True):
             handler = signal.getsignal(number)
             if callable(handler):
                 handlers[number] = handler
