@@ -103,21 +103,33 @@ void check_per_channel(Lowering& lo, Val factors, Dim channels) {
     lo.malformed(fmt::format("a per-channel operand has {} elements, but there are {} channels", have, channels));
 }
 
-Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon) {
+// Statistics are taken by channel first, and only those few numbers are grouped: x stays an image of four axes, which
+// kernels and delegates take, and whose channels settle_layouts may put last.
+Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon, Val scale) {
   Builder& b = lo.b;
-  const Shape& shape = lo.shape(x);
-  const int64_t channels = lo.need_static(shape[1], "the number of channels");
+  const int64_t channels = lo.need_static(lo.shape(x)[1], "the number of channels");
   if (groups < 1 || channels % groups != 0)
     lo.malformed(
         fmt::format("the number of channels {} must be a multiple of the number of groups {}", channels, groups));
-  // Spatial axes are not merged where the rank allows it, so that settle_layouts can permute them.
-  Shape split = {shape[0], groups, channels / groups};
-  if (lo.rank(x) <= 4)
-    split.insert(split.end(), shape.begin() + 2, shape.end());
-  else
-    split.push_back(b.graph.symbols.product(std::span(shape).subspan(2)));
-  const Moments m = moments(lo, b.reshape(x, split), axes_from(2, static_cast<int>(split.size())));
-  return b.mul(m.centered, inverse_deviation(lo, m.variance, epsilon));
+  const std::vector<int> spatial = axes_from(2, lo.rank(x));
+  Shape by_channel = lo.shape(x);
+  std::fill(by_channel.begin() + 2, by_channel.end(), 1);
+  const Shape by_group = {by_channel[0], groups, channels / groups};
+  const std::vector<int> in_group = {2};
+  auto group_mean = [&](Val v) { return b.mean(b.reshape(b.mean(v, spatial, true), by_group), in_group, true); };
+  // [N, groups, 1 or channels / groups] for each channel.
+  auto for_channels = [&](Val v) {
+    if (b.dim(v, 2) != by_group[2]) v = b.mul(v, b.filled(1, lo.dtype(v), {by_group[2]}));
+    return b.reshape(v, by_channel);
+  };
+  const Val mean = for_channels(group_mean(x));
+  const Val centered = b.sub(x, mean);
+  Val factor = inverse_deviation(lo, group_mean(b.square(centered)), epsilon);
+  if (scale) {
+    const int64_t each = lo.need_static(b.dim(scale, 0), "the number of channels") / groups;
+    factor = b.mul(factor, b.reshape(scale, {groups, each}));
+  }
+  return b.mul(centered, for_channels(factor));
 }
 
 Val normalized(Lowering& lo, Val x, float epsilon, bool simplified) {
@@ -163,6 +175,22 @@ void lower_batch_normalization(Lowering& lo) {
   lo.output(0, b.add(b.mul(x, b.cast(factor, lo.dtype(x))), rest));
 }
 
+// x [N, G, L] that is an image [N, C, ...] with its channels in G groups: the image, and what takes its place
+// otherwise.
+Val grouped_image(Lowering& lo, Val x) {
+  if (lo.rank(x) != 3 || x.id < 0) return {};
+  const core::OpId producer = lo.b.graph.at(x.id).producer;
+  if (producer < 0) return {};
+  const core::Op& op = lo.b.graph.ops[static_cast<size_t>(producer)];
+  if (op.kind != Kind::kReshape) return {};
+  const Val image{op.inputs[0]};
+  const Shape& from = lo.shape(image);
+  const Shape& to = lo.shape(x);
+  const bool fits = from.size() >= 3 && from[0] == to[0] && !core::is_symbol(from[1]) && !core::is_symbol(to[1]) &&
+                    to[1] > 0 && from[1] > to[1] && from[1] % to[1] == 0;
+  return fits ? image : Val();
+}
+
 void lower_instance_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
@@ -170,11 +198,18 @@ void lower_instance_normalization(Lowering& lo) {
   if (rank < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", rank));
   lo.ignore_attr("consumed_inputs");  // version 1's hint to reuse memory
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
-  const Moments m = moments(lo, x, axes_from(2, rank));
-  Val factor = inverse_deviation(lo, m.variance, epsilon);
   Val scale = broadcast_per_channel(lo, lo.input(1), x), shift = broadcast_per_channel(lo, lo.input(2), x);
-  if (!is_filled(lo, scale, 1)) factor = b.mul(factor, scale);
-  Val y = b.mul(m.centered, factor);
+  const bool is_scaled = !is_filled(lo, scale, 1);
+  Val y;
+  if (const Val image = grouped_image(lo, x)) {
+    const Val normal = group_normalized(lo, image, lo.shape(x)[1], epsilon, is_scaled ? lo.input(1) : Val());
+    y = b.reshape(normal, lo.shape(x));
+  } else {
+    const Moments m = moments(lo, x, axes_from(2, rank));
+    Val factor = inverse_deviation(lo, m.variance, epsilon);
+    if (is_scaled) factor = b.mul(factor, scale);
+    y = b.mul(m.centered, factor);
+  }
   lo.output(0, is_filled(lo, shift, 0) ? y : b.add(y, shift));
 }
 
@@ -188,11 +223,21 @@ void lower_group_normalization(Lowering& lo) {
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const DType stash = lo.opset() >= 21 ? read_stash_type(lo) : lo.dtype(x);
   const Shape shape = lo.shape(x);
-  Val y = b.cast(group_normalized(lo, b.cast(x, stash), groups, epsilon), lo.dtype(x));
-  if (lo.opset() >= 21) y = b.reshape(y, shape);
-  shift = broadcast_per_channel(lo, shift, y);
-  y = b.add(b.mul(y, broadcast_per_channel(lo, scale, y)), shift);
-  lo.output(0, b.reshape(y, shape));
+  // Per group: a row of factors for [N, groups, C / groups, ...].
+  auto for_channels = [&](Val v) {
+    if (lo.opset() >= 21) return broadcast_per_channel(lo, v, x);
+    check_per_channel(lo, v, groups);
+    const int64_t each = groups > 0 ? lo.need_static(shape[1], "the number of channels") / groups : 0;
+    const Val row = b.filled(1, lo.dtype(v), {1, each});
+    Shape by_channel(shape.size(), 1);
+    by_channel[1] = shape[1];
+    return b.reshape(b.mul(b.reshape(v, {groups, 1}), row), by_channel);
+  };
+  check_per_channel(lo, scale, lo.opset() >= 21 ? shape[1] : Dim{groups});
+  const bool is_folded = stash == lo.dtype(x);
+  Val y = b.cast(group_normalized(lo, b.cast(x, stash), groups, epsilon, is_folded ? scale : Val()), lo.dtype(x));
+  if (!is_folded) y = b.mul(y, for_channels(scale));
+  lo.output(0, b.add(y, for_channels(shift)));
 }
 
 void lower_layer_normalization(Lowering& lo) {

@@ -26,14 +26,10 @@ void group_norm(Lowering& lo, Val x) {
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   if (lo.rank(x) != 4) lo.malformed(fmt::format("the input must have rank 4; it has rank {}", lo.rank(x)));
   Val image = last ? channels_first(lo, x) : x;
-  Val y = b.reshape(group_normalized(lo, image, lo.need_attr_i("groups"), epsilon), lo.shape(image));
+  for (const size_t at : {1, 2}) check_per_channel(lo, lo.input(at), b.dim(image, 1));
+  Val y = group_normalized(lo, image, lo.need_attr_i("groups"), epsilon, lo.input(1));
   if (last) y = channels_last(lo, y);
-  auto per_channel = [&](size_t at) {
-    check_per_channel(lo, lo.input(at), b.dim(image, 1));
-    return last ? lo.input(at) : unsqueeze_axes(lo, lo.input(at), {1, 2});
-  };
-  const Val shift = per_channel(2);
-  y = b.add(b.mul(y, per_channel(1)), shift);
+  y = b.add(y, last ? lo.input(2) : unsqueeze_axes(lo, lo.input(2), {1, 2}));
   lo.output(0, activation == 1 ? b.mul(y, b.logistic(y)) : y);
 }
 

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factors that are smaller than what they scale are multiplied with each other first:
+//
+//     (x * s) * k  =  x * (s * k)        x [1, 64, 64, 128], s [1, 1, 1, 128] computed at run time, k constant
+//
+// for example the deviation and the gamma of a group or instance normalisation. (A constant s is folded by scale.cc.) A
+// single number k stays where it is: that is how coordinates are computed, which are rounded to integers afterwards.
+#include <algorithm>
+#include <array>
+
+#include "layout/fuse/rules.h"
+#include "layout/fuse/scalars.h"
+
+namespace lowtide::layout {
+namespace {
+
+// Whether two shapes broadcast to `shape` of fewer elements than `whole`: every axis is 1 in both of them or as in
+// `whole`, and one that is not 1 in `whole` is 1 in both.
+bool is_small_product(const core::Shape& a, const core::Shape& b, const core::Shape& whole) {
+  if (a.size() > whole.size() || b.size() > whole.size()) return false;
+  bool is_smaller = false;
+  for (size_t i = 0; i < whole.size(); ++i) {  // from the last axis on
+    auto at = [&](const core::Shape& shape) { return i < shape.size() ? shape[shape.size() - 1 - i] : core::Dim{1}; };
+    const core::Dim of = at(whole);
+    for (const core::Dim dim : {at(a), at(b)})
+      if (dim != 1 && dim != of) return false;
+    is_smaller = is_smaller || (of != 1 && at(a) == 1 && at(b) == 1);
+  }
+  return is_smaller;
+}
+
+bool join_small_factors(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const core::Value& result = rewriter.value(op.outputs[0]);
+  if (op.inputs.size() != 2 || !stream::is_float(result.dtype) || result.quantization) return false;
+  for (size_t side : {size_t{0}, size_t{1}}) {
+    const ValueId product = op.inputs[side], constant = op.inputs[1 - side];
+    if (!rewriter.is_constant(constant) || rewriter.uses(product) != 1) continue;
+    const Op* inner = plain_producer(rewriter, product);
+    if (!inner || inner->kind != Kind::kMul || rewriter.value(product).quantization) continue;
+    if (rewriter.value(constant).constant->elements() == 1) continue;
+    const core::Shape whole = rewriter.value(product).shape;
+    if (rewriter.value(op.outputs[0]).shape != whole) continue;
+    for (size_t at : {size_t{0}, size_t{1}}) {
+      const ValueId x = inner->inputs[at], small = inner->inputs[1 - at];
+      if (rewriter.is_constant(small) || rewriter.value(x).shape != whole) continue;
+      if (!is_small_product(rewriter.value(small).shape, rewriter.value(constant).shape, whole)) continue;
+      rewriter.b.origin = op.origin;
+      const Val factor = rewriter.b.mul(Val{small}, Val{constant});
+      const Val joined = rewriter.b.op(Kind::kMul, {Val{x}, factor}, op.options);
+      rewriter.note_new_ops();
+      rewriter.replace(op.outputs[0], joined.id);
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr std::array kSmallFactorRules = {FuseRule{Kind::kMul, join_small_factors}};
+
+}  // namespace
+
+std::span<const FuseRule> small_factor_rules() { return kSmallFactorRules; }
+
+}  // namespace lowtide::layout
