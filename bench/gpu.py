@@ -2,15 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What LiteRT's GPU delegate takes of converted models, and why not all: on SwiftShader, a GPU in software.
 
-    bench/gpu.py MODEL.onnx|MODEL.tflite ... [--shape INPUT=1,3,64,64] [--range INPUT=0:2] [--run] [--option=--x=y]
-                 [--beside PROGRAM]
+    bench/gpu.py MODEL.onnx|MODEL.tflite|FOLDER ... [--shape INPUT=1,3,64,64] [--range INPUT=0:2] [--option=--x=y]
+                 [--run] [--half] [--no-peer] [--beside PROGRAM] [--folder DIR] [--write docs/gpu.md]
 
-An ONNX model is converted first, with its dynamic dimensions as --shape says or as tests/oracle/real_models.tsv lists them. --run
-runs what the delegate takes whole and compares with ONNX Runtime: the largest error, in units of the output's range. --beside is
-another lowtide, an older one, whose files are judged beside. --option goes to `lowtide convert`.
+A row for each network: Lowtide's file by default and with --for gpu, and onnx2tf's file: whole, or how many of its operators.
+Dynamic dimensions are fixed as --shape says, or as tests/oracle/real_models.tsv lists them. --option goes to `lowtide convert`.
+--run runs what is taken whole, with --for gpu, and compares with ONNX Runtime: the largest error, in units of the output's
+range, where f32 is enforced; with --half also where the delegate may compute in f16. --beside is another lowtide, an older one.
 
-Prints a Markdown table, and how many models have each reason of the delegate. It needs Debian's packages chromium and
-libvulkan1 (docs/gpu.md), and the Python that runs it needs ai-edge-litert, onnx and onnxruntime (build/venv/bin/python).
+Under the table: how many networks are whole (those with control flow, 3-D convolutions, integers, and those that are refused are aside,
+and listed), networks of which onnx2tf's file has the larger share of operators on the GPU, and how many networks have each
+reason of the delegate. --write puts it all into a page, between its marks.
+
+onnx2tf is installed by this command into an environment of its own (--env, --base: a Python 3.12), and its files are kept
+in --folder (default build/gpu). Needed are Debian's packages chromium and libvulkan1 (docs/gpu.md), and in the Python that
+runs this ai-edge-litert, onnx and onnxruntime (build/venv/bin/python).
 """
 
 import argparse
@@ -18,6 +24,7 @@ import collections
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,12 +34,25 @@ if not __package__:  # run by its path: again as a module, so that the others of
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     os.execv(sys.executable, [sys.executable, "-m", "bench.gpu", *sys.argv[1:]])
 
+import onnx
+
+from bench import onnx2tf, page
+from bench.measure import ROOT
 from tests.oracle.real_models import expectations
 from tests.support import converter, gpu, judge
 from tests.support.compare import RangeTolerance, compare
 from tests.support.inputs import load_structure, random_inputs
+from tests.support.tflite_file import read_tflite
 
-# A reason without what differs from tensor to tensor: its name at the end or in quotes.
+BEGIN, END = "<!-- written by bench/gpu.py -->", "<!-- end of what is written -->"
+DEFAULT, FOR_GPU, PEER, BESIDE = "by default", "`--for gpu`", "onnx2tf", "beside"
+ERROR, HALF = "error", "error in f16"
+ASIDE = {
+    **dict.fromkeys(("WHILE", "IF", "CALL_ONCE"), "control flow"),
+    **dict.fromkeys(("CONV_3D", "CONV_3D_TRANSPOSE"), "3-D convolutions"),
+    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), "integers"),
+}
+# A reason without what differs from tensor to tensor: names at the end or in quotes, and sizes.
 _TENSOR = re.compile(r'( "[^"]*")|((?<=less than 5\.) .*$)|((?<=is not supported\.) .*$)')
 
 
@@ -48,76 +68,221 @@ def known_shapes(model):
     return {}, {}
 
 
-def tflite_of(model, folder, shapes, options, program=None):
-    """The file to judge, or the reason why there is none."""
-    if model.suffix == ".tflite":
-        return model, ""
-    output = folder / f"{model.stem}.tflite"
-    flags = [f"--shape={name}={','.join(map(str, dims))}" for name, dims in shapes.items()]
-    if program:
-        command = [program, "convert", str(model), "-o", str(output), "-q", *flags]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        return (output, "") if done.returncode == 0 else (None, done.stderr.strip()[:200])
-    done = converter.convert(model, output, [*flags, *options])
+def shape_flags(shapes):
+    return [f"--shape={name}={','.join(map(str, dims))}" for name, dims in shapes.items()]
+
+
+def by_program(program, model, output, shapes):
+    command = [program, "convert", str(model), "-o", str(output), "-q", *shape_flags(shapes)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return (output, "") if done.returncode == 0 else (None, done.stderr.strip()[:200])
+
+
+def by_lowtide(model, output, shapes, options):
+    done = converter.convert(model, output, [*shape_flags(shapes), *options])
     return (output, "") if done.status == "converted" else (None, done.reason[:200])
 
 
-def error_on_gpu(model, tflite, shapes, ranges):
+def fix_shapes(shapes):
+    def edit(copy):
+        if not shapes:
+            return
+        model = onnx.load(copy, load_external_data=False)
+        for given in model.graph.input:
+            for dim, extent in zip(given.type.tensor_type.shape.dim, shapes.get(given.name, ())):
+                dim.dim_value = extent
+        onnx.save(model, copy)
+
+    return edit
+
+
+def by_onnx2tf(program, model, shapes, folder):
+    """Its file, kept from an earlier run if the model has not changed since."""
+    out = folder / model.stem
+    tried = out / "tried"
+    if not tried.exists() or tried.stat().st_mtime < model.stat().st_mtime:
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+
+        def run(command, where):
+            environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+            with open(out / "log", "w") as log:
+                try:
+                    subprocess.run(
+                        [*onnx2tf.alone(), *map(str, command)], cwd=where, env=environment, timeout=900,
+                        stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                    )  # fmt: skip
+                except subprocess.TimeoutExpired:
+                    log.write("no answer after 900 s\n")
+
+        onnx2tf.convert(program, model, out / "files", run, fix_shapes(shapes))
+        tried.touch()
+    made = sorted((out / "files").glob("*float32.tflite"))
+    return (made[0], "") if made else (None, "it makes no float file")
+
+
+def arrays_for(tflite, model, shapes, ranges):
+    """Random inputs in the types of the file: --for gpu takes ids as i32."""
+    arrays = random_inputs(load_structure(model), shapes, ranges)
+    wanted = {port.name: port.dtype for port in read_tflite(tflite).inputs}
+    return arrays, {name: value.astype(wanted.get(name, value.dtype)) for name, value in arrays.items()}
+
+
+class Row:
+    """One network: a Delegation, or the reason why there is none, for each file; errors; why it is aside."""
+
+    def __init__(self, model, folder, options, peer):
+        self.name, self.answers, self.errors, self.aside = model.stem, {}, {}, None
+        shapes, ranges = known_shapes(model)
+        shapes, ranges = {**shapes, **options.shapes}, {**ranges, **options.ranges}
+        if model.suffix == ".tflite":
+            self.judge(DEFAULT, (model, ""))
+            return
+        ours = folder / "for.tflite"
+        first = by_lowtide(model, folder / "default.tflite", shapes, options.option)
+        self.judge(DEFAULT, first)
+        if first[0] is None:
+            self.aside = "refused"
+        else:
+            kinds = [ASIDE[op] for op in read_tflite(first[0]).operators if op in ASIDE]
+            self.aside = kinds[0] if kinds else None
+        self.judge(FOR_GPU, by_lowtide(model, ours, shapes, ["--for=gpu", *options.option]))
+        if peer:
+            self.judge(PEER, by_onnx2tf(peer, model, shapes, options.folder / "onnx2tf"))
+        if options.beside:
+            self.judge(BESIDE, by_program(options.beside, model, folder / "beside.tflite", shapes))
+        if self.is_whole(FOR_GPU) and (options.run or options.half):
+            arrays, typed = arrays_for(ours, model, shapes, ranges)
+            expected = judge.reference(model, arrays)
+            if options.run:
+                self.errors[ERROR] = error_of(expected, ours, typed, True)
+            if options.half:
+                self.errors[HALF] = error_of(expected, ours, typed, False)
+
+    def judge(self, column, made):
+        file, reason = made
+        self.answers[column] = gpu.delegate(file) if file else reason
+
+    def answer(self, column):
+        found = self.answers.get(column)
+        return found if isinstance(found, gpu.Delegation) else None
+
+    def is_whole(self, column):
+        return bool(self.answer(column) and self.answer(column).whole)
+
+    def share(self, column):
+        found = self.answer(column)
+        return found.taken / found.operators if found and found.operators else None
+
+    def cell(self, column):
+        found = self.answers.get(column)
+        if found is None or isinstance(found, str):
+            return found and f"none: {found.splitlines()[0]}" or ""
+        return f"whole, {found.operators}" if found.whole else str(found)
+
+
+def error_of(expected, tflite, arrays, f32):
     """The largest error of a run on the GPU in units of an output's range, as text."""
-    structure = load_structure(model)
-    arrays = random_inputs(structure, shapes, ranges)
-    answer = gpu.delegate(tflite, arrays)
+    answer = gpu.delegate(tflite, arrays, f32)
     if answer.outputs is None:
         return answer.fault or "not run"
-    expected = judge.reference(model, arrays)
-    differences = [compare(value, answer.outputs[name], RangeTolerance()) for name, value in expected.items()]
-    return f"{max(d.relative for d in differences):.1e}" + (" WRONG" if any(d.fault for d in differences) else "")
+    tolerance = RangeTolerance() if f32 else RangeTolerance(float("inf"))
+    differences = [compare(value, answer.outputs[name], tolerance) for name, value in expected.items()]
+    return f"{max(d.relative for d in differences):.0e}" + (" WRONG" if any(d.fault for d in differences) else "")
 
 
-def judge_model(model, folder, options):
-    """One row: what is taken of ours, of the other program's, the error, the reasons."""
-    shapes, ranges = known_shapes(model)
-    shapes, ranges = {**shapes, **options.shapes}, {**ranges, **options.ranges}
-    tflite, refused = tflite_of(model, folder, shapes, options.option)
-    if tflite is None:
-        return None, f"refused: {refused}", "", ""
-    ours = gpu.delegate(tflite)
-    error = (
-        error_on_gpu(model, tflite, shapes, ranges) if options.run and ours.whole and model.suffix == ".onnx" else ""
+def line(cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def summary(rows, columns):
+    """Lines under the table."""
+    out = []
+    counted = [row for row in rows if not row.aside]
+    whole = [
+        f"{sum(row.is_whole(column) for row in counted)} ({sum(row.is_whole(column) for row in counted) / len(counted):.0%}) {column}"
+        for column in columns
+        if counted
+    ]
+    aside = [f"{row.name} ({row.aside})" for row in rows if row.aside]
+    out.append(
+        f"Of {len(counted)} networks whole: {', '.join(whole)}." + (f" Aside: {', '.join(aside)}." if aside else "")
     )
-    beside = ""
-    if options.beside and model.suffix == ".onnx":
-        other, refused = tflite_of(model, folder, shapes, [], options.beside)
-        beside = str(gpu.delegate(other)) if other else f"refused: {refused}"
-    return ours, str(ours), beside, error
+    if PEER in columns:
+        less = [
+            f"{row.name} ({row.share(FOR_GPU):.0%}, {row.share(PEER):.0%})"
+            for row in rows
+            if row.share(FOR_GPU) is not None and row.share(PEER) is not None and row.share(FOR_GPU) < row.share(PEER)
+        ]
+        out.append(
+            f"A smaller share of operators with `--for gpu` than of onnx2tf's file: {', '.join(less) or 'none'}."
+        )
+    wrong = [row.name for row in rows if ERROR in row.errors and not re.fullmatch(r"[0-9.e+-]+", row.errors[ERROR])]
+    if any(row.errors for row in rows):
+        out.append(f"Run whole and not as ONNX Runtime: {', '.join(wrong) or 'none'}.")
+    return "\n\n".join(out)
+
+
+def reasons_table(rows, columns):
+    """How many networks have a reason, by file."""
+    counts = collections.defaultdict(collections.Counter)
+    for row in rows:
+        for column in columns:
+            if found := row.answer(column):
+                for reason in {kind_of(reason) for reason in found.reasons}:
+                    counts[reason][column] += 1
+    order = sorted(counts, key=lambda reason: ([-counts[reason][column] for column in columns], reason))
+    lines = [line(["reason: networks", *columns]), line(["---", *["---:"] * len(columns)])]
+    return "\n".join([*lines, *(line([reason, *(str(counts[reason][c] or "-") for c in columns)]) for reason in order)])
+
+
+def all_models(given):
+    for path in given:
+        yield from sorted(path.glob("*.onnx")) if path.is_dir() else [path]
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Ask LiteRT's GPU delegate what it takes of converted models.")
-    parser.add_argument("models", nargs="+", type=pathlib.Path)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", type=pathlib.Path, help="files, or folders of ONNX files")
     parser.add_argument("--shape", action="append", default=[], metavar="INPUT=1,3,64,64")
     parser.add_argument("--range", action="append", default=[], metavar="INPUT=LOW:HIGH")
     parser.add_argument("--option", action="append", default=[], help="passed on to lowtide convert, as --option=--x=y")
     parser.add_argument("--run", action="store_true", help="run what is taken whole, and compare with ONNX Runtime")
+    parser.add_argument("--half", action="store_true", help="the same where the delegate may compute in f16")
+    parser.add_argument("--no-peer", action="store_true", help="without onnx2tf")
     parser.add_argument("--beside", metavar="PROGRAM", help="another lowtide, to compare with")
+    parser.add_argument(
+        "--folder", type=pathlib.Path, default=ROOT / "build/gpu", help="where onnx2tf's files are kept"
+    )
+    parser.add_argument("--write", type=pathlib.Path, help="put the tables into this page, between its marks")
+    onnx2tf.add_arguments(parser)
     options = parser.parse_args()
     options.shapes, options.ranges = judge.parse_shapes(options.shape), judge.parse_ranges(options.range)
+    options.folder = options.folder.resolve()
     if missing := gpu.absent():
         sys.exit(f"bench/gpu.py: {missing}")
-    print("| model | operators on the GPU | " + ("beside | " if options.beside else "") + "error |")
-    print("| --- | ---: | " + ("---: | " if options.beside else "") + "---: |")
-    reasons, whole, judged = collections.Counter(), 0, 0
-    for model in options.models:
+    models = list(all_models(options.models))
+    only_files = all(model.suffix == ".tflite" for model in models)
+    peer = None if options.no_peer or only_files else onnx2tf.install(options)
+    columns = (
+        [DEFAULT]
+        if only_files
+        else [DEFAULT, FOR_GPU, *([PEER] if peer else []), *([BESIDE] if options.beside else [])]
+    )
+    errors = [*([ERROR] if options.run else []), *([HALF] if options.half else [])]
+    lines = [line(["network", *columns, *errors]), line(["---", *["---:"] * len(columns + errors)])]
+    print("\n".join(lines), flush=True)
+    rows = []
+    for model in models:
         with tempfile.TemporaryDirectory(prefix="lowtide-gpu-") as folder:
-            ours, cell, beside, error = judge_model(model, pathlib.Path(folder), options)
-        judged += 1
-        if ours:
-            whole += ours.whole
-            reasons.update({kind_of(reason) for reason in ours.reasons})
-        print(f"| {model.stem} | {cell} | " + (f"{beside} | " if options.beside else "") + f"{error} |", flush=True)
-    print(f"\n{whole} of {judged} whole. Models with a reason:\n")
-    for reason, count in reasons.most_common():
-        print(f"* {reason}: {count}")
+            row = Row(model, pathlib.Path(folder), options, peer)
+        rows.append(row)
+        lines.append(line([row.name, *map(row.cell, columns), *(row.errors.get(name, "") for name in errors)]))
+        print(lines[-1], flush=True)
+    text = "\n\n".join(["\n".join(lines), summary(rows, columns), reasons_table(rows, columns)])
+    print(text[len("\n".join(lines)) :])
+    if options.write:
+        page.write(options.write, BEGIN, END, text)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,12 @@ import json
 import math
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-from bench import page
+from bench import onnx2tf, page
 from bench.measure import LOWTIDE, ROOT, latencies, operators
 
 try:
@@ -32,20 +31,7 @@ try:
 except ImportError:
     sys.exit("psutil is missing: pip install -r bench/requirements.txt")
 
-PEER = "onnx2tf==2.6.9"
 BEGIN, END = "<!-- bench/peers.py writes from here -->\n", "<!-- to here -->\n"
-
-
-def install(options):
-    """onnx2tf's program, in an environment that holds nothing else."""
-    program = pathlib.Path(options.env) / "bin" / "onnx2tf"
-    if not program.exists():
-        print(f"installing {PEER} into {options.env}", flush=True)
-        if shutil.which(options.base) is None:
-            sys.exit(f"there is no {options.base}: {PEER} needs a Python 3.12, say which by --base")
-        subprocess.run([options.base, "-m", "venv", options.env], check=True)
-        subprocess.run([program.parent / "pip", "install", "--quiet", PEER], check=True)
-    return program.resolve()
 
 
 def tree_bytes(root):
@@ -61,10 +47,8 @@ def tree_bytes(root):
 def measure(command, folder, limit):
     """Seconds, peak bytes of the process tree, and the exit status; None as status: killed at the limit."""
     begun = time.monotonic()
-    # A namespace without network, where that is allowed: some programs want to download test data.
-    alone = ["unshare", "--net"] if os.geteuid() == 0 else []
     child = subprocess.Popen(
-        [*alone, *map(str, command)],
+        [*onnx2tf.alone(), *map(str, command)],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -100,11 +84,6 @@ def model_file(name, folder):
     return path
 
 
-def beside(path):
-    """The model and the files of its weights."""
-    return [path, *(other for other in path.parent.glob(f"{path.name}.data"))]
-
-
 def ours(model, folder, limit):
     result, report = folder / "ours.tflite", folder / "report.json"
     seconds, _, status = measure(
@@ -116,19 +95,14 @@ def ours(model, folder, limit):
 
 
 def theirs(program, model, folder, limit):
-    copy = folder / "copy"
-    copy.mkdir()
-    for path in beside(model):
-        shutil.copy(path, copy / path.name)
-    out = folder / "theirs"
-    seconds, peak, status = measure([program, "-i", copy / model.name, "-o", out, "-n"], copy, limit)
-    shutil.rmtree(copy)
-    made = sorted(out.glob("*float32.tflite"))
-    return {"seconds": seconds, "peak": peak, "status": status, "file": made[0] if made else None}
+    file, (seconds, peak, status) = onnx2tf.convert(
+        program, model, folder / "theirs", lambda command, where: measure(command, where, limit)
+    )
+    return {"seconds": seconds, "peak": peak, "status": status, "file": file}
 
 
 def row(name, model, run, latency):
-    size = sum(path.stat().st_size for path in beside(model))
+    size = sum(path.stat().st_size for path in onnx2tf.model_files(model))
     cells = [name, f"{size / 1e6:.0f} MB", f"{run['peak'] / 2**20:,.0f} MiB", f"{run['seconds']:.1f} s"]
     if run["status"] is None:
         return cells[:2] + [f"killed at {run['peak'] / 2**30:.0f} GiB", cells[3], "-", "-", "-"]
@@ -168,8 +142,7 @@ def byte_count(text):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["unet", "deeplab", "duc", "conv-stack:1G"])
-    parser.add_argument("--env", default=str(ROOT / "build/onnx2tf"))
-    parser.add_argument("--base", default="python3.12", help="the Python that onnx2tf's environment is made with")
+    onnx2tf.add_arguments(parser)
     parser.add_argument("--python", default=sys.executable, help="a Python with ai-edge-litert")
     parser.add_argument("--limit", type=byte_count, default=byte_count("20G"))
     parser.add_argument(
@@ -180,7 +153,7 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     folder = pathlib.Path(options.folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    program = install(options)
+    program = onnx2tf.install(options)
     rows = []
     for name in options.models:
         rows += compare(name, program, options, folder)

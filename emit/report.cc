@@ -144,8 +144,9 @@ constexpr size_t kListedRules = 10;
 // What the target of --for leaves outside; nothing where there is no target.
 std::string coverage_text(const core::TargetCoverage& coverage) {
   if (coverage.target.empty()) return {};
-  std::string out = fmt::format("{}: {} of {} operators, {:.1f} % of the work\n", stream::printable(coverage.target),
-                                coverage.inside, coverage.operators, 100 * coverage.share);
+  std::string out =
+      fmt::format("{}: {} of {} {}, {:.1f} % of the work\n", stream::printable(coverage.target), coverage.inside,
+                  coverage.operators, coverage.of_nodes ? "nodes" : "operators", 100 * coverage.share);
   for (size_t i = 0; i < std::min(kListedRules, coverage.outside.size()); ++i) {
     const core::OutsideOperators& row = coverage.outside[i];
     out += fmt::format("  {} {}, {:.1f} % of the work, first '{}': {}\n", row.count, row.op, 100 * row.share,
@@ -166,11 +167,9 @@ nlohmann::ordered_json coverage_values(const core::TargetCoverage& coverage) {
                     {"source", row.source},
                     {"count", row.count},
                     {"share", row.share}});
-  return {{"name", coverage.target},
-          {"operators", coverage.operators},
-          {"inside", coverage.inside},
-          {"share", coverage.share},
-          {"outside", std::move(rows)}};
+  return {{"name", coverage.target},         {"of", coverage.of_nodes ? "ONNX" : "TFLite"},
+          {"operators", coverage.operators}, {"inside", coverage.inside},
+          {"share", coverage.share},         {"outside", std::move(rows)}};
 }
 
 const char* form(const WriteResult& written) { return written.external ? "buffers behind the flatbuffer" : "inline"; }

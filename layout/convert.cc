@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -34,18 +35,29 @@
 namespace lowtide::layout {
 namespace {
 
-// At most four axes, where that takes no more ops: RESHAPEs that are left would cost a little.
-void fewer_axes_where_free(std::unique_ptr<core::Graph>& graph) {
-  if (!has_many_axes(*graph)) return;
-  auto fewer = std::make_unique<core::Graph>(*graph);
-  few_axes(*fewer);
-  fuse(*fewer);
-  merge_equal(*fewer);
-  fuse(*graph);
-  merge_equal(*graph);
-  for (core::Graph* each : {fewer.get(), graph.get()}) each->tidy();
-  if (fewer->ops.size() <= graph->ops.size()) graph = std::move(fewer);
+// Makes a change that takes no more ops: RESHAPEs that are left would cost a little.
+void where_free(std::unique_ptr<core::Graph>& graph, void (*change)(core::Graph&)) {
+  auto changed = std::make_unique<core::Graph>(*graph);
+  change(*changed);
+  for (core::Graph* each : {changed.get(), graph.get()}) {
+    fuse(*each);
+    merge_equal(*each);
+    each->tidy();
+  }
+  if (changed->ops.size() <= graph->ops.size()) graph = std::move(changed);
 }
+
+bool has_result(const core::Graph& graph, bool (*is_meant)(core::Kind kind, int rank)) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const core::Op& op) {
+    return op.kind != core::Kind::kDead && !op.outputs.empty() && is_meant(op.kind, graph.at(op.outputs[0]).rank());
+  });
+}
+
+bool is_flat_pad(core::Kind kind, int rank) {
+  return rank < 3 && (kind == core::Kind::kPad || kind == core::Kind::kPadv2 || kind == core::Kind::kMirrorPad);
+}
+
+bool has_no_axes(core::Kind kind, int rank) { return rank == 0 && kind != core::Kind::kReshape; }
 
 }  // namespace
 
@@ -110,7 +122,18 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
       result.notes.push_back(
           fmt::format("input '{}' takes i32, where the model has i64: GPU delegates know no i64", name));
   }
-  for (auto& graph : core_model.graphs) fewer_axes_where_free(graph);
+  for (auto& graph : core_model.graphs)
+    if (has_many_axes(*graph)) where_free(graph, few_axes);
+  if (!options.for_gpu) {
+    std::unique_ptr<core::Graph>& main_graph = core_model.graphs[0];
+    const auto where_meant = [&](auto is_meant, auto change) {
+      if (!has_result(*main_graph, is_meant)) return;
+      fuse(*main_graph);  // RESHAPEs in a row are one, whose places the change uses
+      where_free(main_graph, change);
+    };
+    where_meant(is_flat_pad, pads_of_three_axes);
+    where_meant(has_no_axes, at_least_one_axis);
+  }
   done("plain_forms");
   // Once more, for ops that are adjacent now: pads before convolutions, several reshapes.
   each(fuse);

@@ -19,7 +19,8 @@ struct OutsideOperators {
 };
 
 struct TargetCoverage {
-  std::string target;  // its name; empty: --for is not given
+  std::string target;     // its name; empty: --for is not given
+  bool of_nodes = false;  // ONNX nodes are counted, not TFLite operators
   uint64_t operators = 0, inside = 0;
   double share = 1;                       // of the work that is inside
   std::vector<OutsideOperators> outside;  // the largest share first

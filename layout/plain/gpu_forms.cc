@@ -28,9 +28,13 @@ bool is_float(Rewriter& rewriter, ValueId id) {
 
 std::vector<std::string> gpu_forms(core::Graph& graph) {
   std::vector<std::string> narrowed = narrow_ids(graph);
-  apply_families(graph, {gpu_transpose_rules(), gpu_shape_rules(), gpu_part_rules(), gpu_math_rules()});
+  apply_families(graph, {gpu_transpose_rules(), gpu_pad_rules(), gpu_one_element_rules(), gpu_part_rules(),
+                         gpu_math_rules(), gpu_constant_rules(), fold_rules()});
   return narrowed;
 }
+
+void pads_of_three_axes(core::Graph& graph) { apply_families(graph, {gpu_pad_rules()}); }
+void at_least_one_axis(core::Graph& graph) { apply_families(graph, {gpu_one_element_rules()}); }
 
 void gpu_activations(core::Graph& graph) { apply_families(graph, {gpu_activation_rules()}); }
 

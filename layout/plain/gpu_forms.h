@@ -14,6 +14,11 @@ namespace lowtide::layout {
 // i32 now.
 std::vector<std::string> gpu_forms(core::Graph& graph);
 
+// Two of its ideas alone, which often take no more operators: PAD of rank 1 and 2 as of rank 3, and results of rank 0
+// with an axis.
+void pads_of_three_axes(core::Graph& graph);
+void at_least_one_axis(core::Graph& graph);
+
 // After it: activations that the delegate does not take as they were fused.
 void gpu_activations(core::Graph& graph);
 

@@ -6,11 +6,13 @@
 
 namespace lowtide::layout {
 
-std::span<const PlainRule> gpu_transpose_rules();   // gpu_transpose.cc: more than four axes, in steps of four
-std::span<const PlainRule> gpu_shape_rules();       // gpu_shapes.cc: results of rank 0, pads of rank 1 and 2
-std::span<const PlainRule> gpu_part_rules();        // gpu_parts.cc: SPLIT and UNPACK that the delegate misreads
-std::span<const PlainRule> gpu_math_rules();        // gpu_math.cc: LOG_SOFTMAX, LOCAL_RESPONSE_NORMALIZATION, NaN
-std::span<const PlainRule> gpu_activation_rules();  // gpu_activations.cc: RELU_0_TO_1, TRANSPOSE_CONV's
+std::span<const PlainRule> gpu_transpose_rules();    // gpu_transpose.cc: more than four axes, in steps of four
+std::span<const PlainRule> gpu_pad_rules();          // gpu_shapes.cc: pads of rank 1 and 2
+std::span<const PlainRule> gpu_one_element_rules();  // gpu_shapes.cc: results of rank 0
+std::span<const PlainRule> gpu_constant_rules();     // gpu_constants.cc: GATHER of constants, constants with batches
+std::span<const PlainRule> gpu_part_rules();         // gpu_parts.cc: SPLIT and UNPACK that the delegate misreads
+std::span<const PlainRule> gpu_math_rules();         // gpu_math.cc: LOG_SOFTMAX, LOCAL_RESPONSE_NORMALIZATION, NaN
+std::span<const PlainRule> gpu_activation_rules();   // gpu_activations.cc: RELU_0_TO_1, TRANSPOSE_CONV's
 
 // An f32 without scales.
 bool is_float(Rewriter& rewriter, ValueId id);

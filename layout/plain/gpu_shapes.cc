@@ -3,6 +3,8 @@
 // one or two axes ("Invalid paddings tensor shape: expected 4x2 or 3x2, got 2x2").
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <vector>
 
 #include "layout/core/builtin.h"
 #include "layout/plain/gpu_rules.h"
@@ -13,6 +15,18 @@ namespace {
 using core::Shape;
 
 constexpr int kPadAxes = 3;
+constexpr int kGpuAxes = 4;
+
+// A value of rank 0 with axes: what it was made of by a RESHAPE, if that has at most so many.
+Val with_axes(Rewriter& rewriter, ValueId id, int most) {
+  const OpId producer = rewriter.producer(id);
+  if (producer >= 0 && rewriter.op(producer).kind == Kind::kReshape) {
+    const ValueId before = rewriter.op(producer).inputs[0];
+    const int rank = rewriter.value(before).rank();
+    if (rank > 0 && rank <= most) return {before};
+  }
+  return rewriter.b.reshape({id}, {1});
+}
 
 // The op on values of one element where it has a computed one of none.
 bool one_element(Rewriter& rewriter, OpId id) {
@@ -25,8 +39,9 @@ bool one_element(Rewriter& rewriter, OpId id) {
     if (value != core::kAbsent && rewriter.value(value).quantization) return false;
   rewriter.b.origin = op.origin;
   std::vector<Val> inputs;
-  for (ValueId in : op.inputs) inputs.push_back(lacks_axes(in) ? rewriter.b.reshape({in}, {1}) : Val{in});
   const Shape shape = rewriter.value(op.outputs[0]).shape;
+  const int most = shape.empty() ? kGpuAxes : static_cast<int>(shape.size());  // its broadcast stays as it is
+  for (ValueId in : op.inputs) inputs.push_back(lacks_axes(in) ? with_axes(rewriter, in, most) : Val{in});
   const Val made = rewriter.b.op(op.kind, inputs, op.options);
   replace_result(rewriter, op.outputs[0], rewriter.b.reshape(made, shape));
   return true;
@@ -42,6 +57,49 @@ bool reduce_to_one(Rewriter& rewriter, OpId id) {
   const std::vector<int> which(axes->begin(), axes->end());
   const Val made = rewriter.b.reduce(op.kind, {op.inputs[0]}, which, true);
   replace_result(rewriter, op.outputs[0], rewriter.b.reshape(made, Shape{}));
+  return true;
+}
+
+// For each axis of `few` its place in `many`, which has axes of extent 1 besides; nothing where it has others.
+std::optional<std::vector<size_t>> places_of_axes(const Shape& few, const Shape& many) {
+  std::vector<size_t> out;
+  for (size_t axis = 0; axis < many.size(); ++axis) {
+    if (out.size() < few.size() && many[axis] == few[out.size()])
+      out.push_back(axis);
+    else if (many[axis] != 1)
+      return std::nullopt;
+  }
+  if (out.size() < few.size()) return std::nullopt;
+  return out;
+}
+
+// The axes that a RESHAPE behind gives the result are there before.
+bool pad_behind_reshape(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const ValueId out = op.outputs[0];
+  const Shape before = rewriter.value(op.inputs[0]).shape, padded = rewriter.value(out).shape;
+  const auto pads = rewriter.graph.ints(op.inputs[1]);
+  if (!pads || padded.empty() || padded.size() >= kPadAxes || rewriter.uses(out) != 1 || rewriter.users(out).empty() ||
+      rewriter.value(op.inputs[0]).quantization)
+    return false;
+  const Op user = rewriter.op(rewriter.users(out)[0]);
+  if (user.kind != Kind::kReshape || user.inputs[0] != out) return false;
+  const Shape shape = rewriter.value(user.outputs[0]).shape;
+  const auto places = places_of_axes(padded, shape);
+  if (!places || shape.size() < kPadAxes || shape.size() > kGpuAxes || !can_reshape_to(before)) return false;
+  Shape lifted(shape.size(), 1);
+  std::vector<int64_t> lifted_pads(2 * shape.size(), 0);
+  for (size_t axis = 0; axis < places->size(); ++axis) {
+    const size_t to = (*places)[axis];
+    lifted[to] = before[axis];
+    for (const size_t side : {size_t{0}, size_t{1}}) lifted_pads[2 * to + side] = (*pads)[2 * axis + side];
+  }
+  rewriter.b.origin = op.origin;
+  std::vector<Val> inputs;
+  for (ValueId in : op.inputs) inputs.push_back({in});
+  inputs[0] = rewriter.b.reshape(inputs[0], lifted);
+  inputs[1] = {rewriter.graph.add_ints(lifted_pads, core::DType::kInt32, {static_cast<core::Dim>(shape.size()), 2})};
+  replace_result(rewriter, user.outputs[0], rewriter.b.op(op.kind, inputs, op.options));
   return true;
 }
 
@@ -63,22 +121,26 @@ bool pad_three_axes(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kGpuShapeRules = {
-    PlainRule{Kind::kPad, pad_three_axes},       PlainRule{Kind::kPadv2, pad_three_axes},
-    PlainRule{Kind::kMirrorPad, pad_three_axes}, PlainRule{Kind::kReduceMax, reduce_to_one},
-    PlainRule{Kind::kReduceMin, reduce_to_one},  PlainRule{Kind::kSum, reduce_to_one},
-    PlainRule{Kind::kMean, reduce_to_one},       PlainRule{Kind::kReduceProd, reduce_to_one},
-    PlainRule{Kind::kAdd, one_element},          PlainRule{Kind::kSub, one_element},
-    PlainRule{Kind::kMul, one_element},          PlainRule{Kind::kDiv, one_element},
-    PlainRule{Kind::kMaximum, one_element},      PlainRule{Kind::kMinimum, one_element},
-    PlainRule{Kind::kPow, one_element},          PlainRule{Kind::kExp, one_element},
-    PlainRule{Kind::kLog, one_element},          PlainRule{Kind::kSqrt, one_element},
-    PlainRule{Kind::kRsqrt, one_element},        PlainRule{Kind::kNeg, one_element},
-    PlainRule{Kind::kAbs, one_element},          PlainRule{Kind::kSquare, one_element},
+constexpr std::array kGpuPadRules = {
+    PlainRule{Kind::kPad, pad_behind_reshape},       PlainRule{Kind::kPad, pad_three_axes},
+    PlainRule{Kind::kPadv2, pad_behind_reshape},     PlainRule{Kind::kPadv2, pad_three_axes},
+    PlainRule{Kind::kMirrorPad, pad_behind_reshape}, PlainRule{Kind::kMirrorPad, pad_three_axes}};
+constexpr std::array kOneElementRules = {
+    PlainRule{Kind::kReduceMax, reduce_to_one},  PlainRule{Kind::kReduceMin, reduce_to_one},
+    PlainRule{Kind::kSum, reduce_to_one},        PlainRule{Kind::kMean, reduce_to_one},
+    PlainRule{Kind::kReduceProd, reduce_to_one}, PlainRule{Kind::kAdd, one_element},
+    PlainRule{Kind::kSub, one_element},          PlainRule{Kind::kMul, one_element},
+    PlainRule{Kind::kDiv, one_element},          PlainRule{Kind::kMaximum, one_element},
+    PlainRule{Kind::kMinimum, one_element},      PlainRule{Kind::kPow, one_element},
+    PlainRule{Kind::kExp, one_element},          PlainRule{Kind::kLog, one_element},
+    PlainRule{Kind::kSqrt, one_element},         PlainRule{Kind::kRsqrt, one_element},
+    PlainRule{Kind::kNeg, one_element},          PlainRule{Kind::kAbs, one_element},
+    PlainRule{Kind::kSquare, one_element},
 };
 
 }  // namespace
 
-std::span<const PlainRule> gpu_shape_rules() { return kGpuShapeRules; }
+std::span<const PlainRule> gpu_pad_rules() { return kGpuPadRules; }
+std::span<const PlainRule> gpu_one_element_rules() { return kOneElementRules; }
 
 }  // namespace lowtide::layout

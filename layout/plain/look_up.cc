@@ -5,12 +5,14 @@
 //     GATHER [V,D] by [B,S]      RESHAPE ids [B*S], GATHER [B*S,D], RESHAPE [B,S,D]
 //
 // Where the RESHAPE would have to compute dimensions at run time, GATHER stays.
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "layout/core/builtin.h"
 #include "layout/plain/parts.h"
 #include "layout/plain/rules.h"
 
@@ -101,6 +103,37 @@ bool slice_instead(Rewriter& rewriter, OpId id) {
   return true;
 }
 
+// GATHER of one row of a constant, again and again, to which users broadcast it: the row.
+bool one_row(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const ValueId out = op.outputs[0];
+  const auto look_up = plain_gather(rewriter, op);
+  const core::Value& data = rewriter.value(op.inputs[0]);
+  const auto places = rewriter.graph.ints(op.inputs[1]);
+  if (!look_up || !data.is_constant() || data.quantization || !places || places->size() < 2 ||
+      std::set(places->begin(), places->end()).size() != 1)
+    return false;
+  const std::vector<OpId> users = rewriter.users(out);
+  if (users.empty() || rewriter.uses(out) != static_cast<int>(users.size())) return false;  // an output
+  for (const OpId user : users) {
+    const Op& its = rewriter.op(user);
+    if (!core::builtin(its.kind).broadcasts || std::none_of(its.inputs.begin(), its.inputs.end(), [&](ValueId in) {
+          return in != out && in != core::kAbsent && rewriter.value(in).shape == rewriter.value(its.outputs[0]).shape;
+        }))
+      return false;
+  }
+  Shape shape = rewriter.value(out).shape;
+  const auto first = shape.begin() + look_up->axis;
+  std::fill(first, first + rewriter.value(op.inputs[1]).rank(), 1);
+  const Val row = rewriter.b.constant(
+      stream::recipe::reshape(stream::recipe::gather(data.constant, look_up->axis, {places->front()}), shape));
+  rewriter.note_new_ops();
+  for (const OpId user : users)
+    for (size_t slot = 0; slot < rewriter.op(user).inputs.size(); ++slot)
+      if (rewriter.op(user).inputs[slot] == out) rewriter.set_input(user, slot, row.id);
+  return true;
+}
+
 bool list_the_indices(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   auto look_up = plain_gather(rewriter, op);
@@ -115,7 +148,8 @@ bool list_the_indices(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-constexpr std::array kLookUpRules = {PlainRule{Kind::kGather, unpack_instead}, PlainRule{Kind::kGather, slice_instead},
+constexpr std::array kLookUpRules = {PlainRule{Kind::kGather, one_row}, PlainRule{Kind::kGather, unpack_instead},
+                                     PlainRule{Kind::kGather, slice_instead},
                                      PlainRule{Kind::kGather, list_the_indices}};
 
 }  // namespace

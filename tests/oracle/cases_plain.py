@@ -195,6 +195,77 @@ FOLDED = [
         {"depth": np.int32(11), "values": f32(0.25, 2), "w": (11, 5)},
         ranges={"ids": (-11, 11)},
     ),
+    # Token types as exporters write them: elements of a buffer of zeros, which pick rows of a table.
+    Case(
+        "plain/types_of_tokens",
+        "float[2,7,5] x",
+        "t = GatherElements<axis=1>(buffer, places) e = Gather(table, t) y = Add(x, e)",
+        {"buffer": i64(*range(-9, 9)).reshape(2, 9) % 3, "places": i64(*range(14)).reshape(2, 7) % 9, "table": (3, 5)},
+    ),
+    Case(
+        "plain/one_row",
+        "float[2,150,300] x",
+        "e = Gather(table, ids) s = Add(x, e) f = Gather<axis=1>(columns, jds) m = Mul(s, f) y = Sub(e, m)",
+        {
+            "table": (2, 300),
+            "ids": np.ones((2, 150), np.int64),
+            "columns": (150, 2),
+            "jds": -np.ones(300, np.int64),
+        },
+    ),
+    # An output, and an op whose other operand is smaller: the rows are needed as they are.
+    Case(
+        "plain/one_row_alone",
+        "float[300] x",
+        "e = Gather(table, ids) y = Add(x, e) z = Add(e, b)",
+        {"table": (2, 300), "ids": np.ones((2, 150), np.int64), "b": (150, 1)},
+    ),
+    # Swin v2: places in a window go through a network of two layers, and pairs of places pick of the result.
+    Case(
+        "plain/biases_of_places",
+        "float[3,4,9,9] x",
+        "h = MatMul(places, w) g = Add(h, b) r = Relu(g) m = MatMul(r, v) f = Reshape(m, list) e = Gather(f, pairs) "
+        "q = Reshape(e, square) t = Transpose<perm=[2,0,1]>(q) s = Sigmoid(t) k = Mul(s, sixteen) u = Unsqueeze(k, first) "
+        "y = Add(x, u)",
+        {
+            "places": (1, 13, 13, 2),
+            "w": (2, 401),
+            "b": (401,),
+            "v": (401, 4),
+            "list": i64(-1, 4),
+            "pairs": (i64(*range(81)) * 37) % 169,
+            "square": i64(9, 9, -1),
+            "sixteen": np.float32(16),
+            "first": i64(0),
+        },
+    ),
+    # A result that is larger than what it is made of: only a GPU's file has it as a constant.
+    Case(
+        "plain/biases_repeated",
+        "float[1,5,140,140] x",
+        "e = Gather<axis=1>(table, pairs) y = Add(x, e)",
+        {"table": (5, 31), "pairs": (i64(*range(19600)) % 31).reshape(1, 140, 140)[0]},
+    ),
+    Case(
+        "plain/nothing_of_it",
+        "float[2,3] x, int64 rate",
+        "z = Mul(rate, zero) c = Cast<to=1>(z) y = Add(x, c)",
+        {"zero": np.int64(0)},
+        ranges={"rate": (-9, 9)},
+    ),
+    # In as many operators: the axes that were dropped before come back.
+    Case(
+        "plain/below_the_highest",
+        "float[2,3,7] x",
+        "m = ReduceMax<keepdims=0>(x) f = Sub(m, range) g = Max(f, least) y = Max(x, g)",
+        {"range": np.float32(0.5), "least": np.float32(0.125)},
+    ),
+    Case(
+        "plain/reflected_signal",
+        "float[2,11] x",
+        'p = Pad<mode="reflect">(x, n) u = Unsqueeze(p, one) y = Conv<strides=[2]>(u, w)',
+        {"n": i64(0, 2, 0, 3), "one": i64(1), "w": (4, 1, 5)},
+    ),
 ]
 
 # A row of minus infinity: nothing that attention may look at.
@@ -233,6 +304,20 @@ FOR_GPU = [
         ranges={"x": (-4, 4)},
     ),
     Case("plain/response_three", "float[2,6,4,5] x", "y = LRN<size=3,alpha=0.3,beta=0.5,bias=2.0>(x)"),
+    # Constants with batches, which GPU delegates misread in tensors of fewer than four axes.
+    Case(
+        "plain/batches_of_a_constant",
+        "float[2,7,5] x",
+        "a = Add(x, p) b = Mul(a, q) c = Sub(r, b) e = Exp(c) y = Max(e, s)",
+        {"p": (2, 7, 5), "q": (2, 1, 1), "r": (7, 5), "s": (2, 1, 5)},
+    ),
+    Case("plain/list_of_a_constant", "float[35] x", "a = Mul(x, p) e = Tanh(a) y = Add(e, q)", {"p": (35,), "q": (1,)}),
+    Case(
+        "plain/matrix_of_a_constant",
+        "float[7,5] x",
+        "a = Mul(x, p) g = Greater(a, q) y = Where(g, a, r)",
+        {"p": (7, 1), "q": (7, 5), "r": (7, 5)},
+    ),
     Case("plain/reflected", "float[3,11] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 3)}),
     Case("plain/padded_list", "float[11] x", "p = Pad(x, n, v) y = Mul(p, p)", {"n": i64(2, 3), "v": np.float32(-1.5)}),
     Case(

@@ -135,6 +135,85 @@ def test_forms_of_a_description(tmp_path):
         assert read_tflite(tmp_path / "m.tflite").operators["LOG_SOFTMAX"] == count
 
 
+def of_nodes(*operators, **more):
+    """A target of lowtide partition."""
+    return {"format": "lowtide-target", "version": 1, "name": "nodes", "operators": list(operators), **more}
+
+
+def nodes_judged(folder, content, *options):
+    (folder / "nodes.json").write_text(json.dumps(content))
+    model = network(folder / "m.onnx")
+    done = converter.run(
+        "convert", model, "-o", folder / "m.tflite", "--for", folder / "nodes.json", "--report", folder / "r.json", *options
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    report = json.loads((folder / "r.json").read_text())
+    assert json_schema.faults(report, REPORT) == []
+    return report["target"], done.stdout + done.stderr
+
+
+def test_all_nodes_are_inside(tmp_path):
+    target, said = nodes_judged(tmp_path, of_nodes({"op": "Conv"}, {"op": "Tanh"}, {"op": "Add"}))
+    assert target == {"name": "nodes", "of": "ONNX", "operators": 4, "inside": 4, "share": 1, "outside": []}
+    assert "nodes: 4 of 4 nodes, 100.0 % of the work" in said and "partition" not in said
+
+
+def test_nodes_that_are_not_listed(tmp_path):
+    target, said = nodes_judged(tmp_path, of_nodes({"op": "Conv"}, {"op": "Add"}))
+    (row,) = target["outside"]
+    assert (row["operator"], row["count"], row["node"]) == ("Tanh", 2, "the_tanh")
+    assert row["reason"] == "nodes does not have the operator"
+    assert 0 < row["share"] < 1 and abs(row["share"] + target["share"] - 1) < 1e-9
+    assert (target["operators"], target["inside"]) == (4, 2)
+    assert f"note: lowtide partition --target {tmp_path / 'nodes.json'} divides the model" in said
+
+
+def test_rules_of_nodes_are_those_of_partition(tmp_path):
+    """The nodes that --for leaves outside are those that partition gives to ONNX Runtime, for the same reasons."""
+    content = of_nodes(
+        {"op": "Conv", "inputs": [{"at": 0, "extents": [1, 9]}]},
+        {"op": "Tanh", "outputs": [{"at": 0, "rank": [4, 4]}]},
+        {"op": "Add", "inputs": [{"at": 1, "constant": False}]},
+    )
+    target, _ = nodes_judged(tmp_path, content)
+    assert {row["operator"]: row["node"] for row in target["outside"]} == {"Conv": "the_conv", "Add": "the_add"}
+    done = converter.run(
+        "partition", tmp_path / "m.onnx", "--target", tmp_path / "nodes.json", "--prefer", "fewest", "--dry-run", "--json",
+        "-o", tmp_path / "pieces",
+    )  # fmt: skip
+    assert done.returncode == 0, done
+    divided = json.loads(done.stdout)
+    there = {node["name"]: node["reason"] for node in divided["nodes"] if node["reason"]}
+    assert there == {row["node"]: row["reason"] for row in target["outside"]}
+
+
+def test_shapes_are_those_of_the_command(tmp_path):
+    model = onnx.load(network(tmp_path / "m.onnx"))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    model.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(model, tmp_path / "dynamic.onnx")
+    rule = {"inputs": [{"at": 0, "extents": [1, 10]}]}
+    (tmp_path / "nodes.json").write_text(json.dumps(of_nodes({"op": "Conv", **rule}, {"op": "Tanh"}, {"op": "Add"})))
+    for options, inside in ((), 3), (("--shape", "x=2,3,10,7"), 4), (("--dim", "N=2"), 4), (("--dim", "N=11"), 3):
+        done = converter.run(
+            "convert", tmp_path / "dynamic.onnx", "-o", tmp_path / "m.tflite", "--for", tmp_path / "nodes.json", *options
+        )  # fmt: skip
+        assert f"nodes: {inside} of 4 nodes" in done.stdout + done.stderr, done
+
+
+def test_a_node_inside_of_a_piece(tmp_path):
+    operators = [{"op": "Conv"}, {"op": "Tanh"}, {"op": "Add", "only_at_border": True}]
+    target, _ = nodes_judged(tmp_path, of_nodes(*operators))
+    (row,) = target["outside"]
+    assert row["node"] == "the_add" and "may only be where a piece begins or ends" in row["reason"]
+
+
+@pytest.mark.parametrize("name", ["coreml", "nnapi", "tidl"])
+def test_shipped_targets_of_nodes(name, tmp_path):
+    done = converter.run("convert", network(tmp_path / "m.onnx"), "-o", tmp_path / "m.tflite", "--for", name)
+    assert done.returncode == 0 and "of 4 nodes, " in done.stdout + done.stderr, done
+
+
 def test_the_shipped_rules():
     content = json.loads(GPU.read_text())
     assert json_schema.faults(content, SCHEMA, "target") == []
@@ -145,7 +224,7 @@ def test_the_shipped_rules():
 BAD = {
     "version": ({"version": 2}, "it has version 2"),
     "format": ({"format": "x"}, "it is not the description of a target"),
-    "of partition": ({"format": "lowtide-target"}, "for lowtide partition --target"),
+    "of partition": ({"format": "lowtide-target"}, "'operators' is neither a list nor"),
     "unknown field": ({"operator": {}}, "unknown field 'operator'; did you mean 'operators'?"),
     "no object": ({"operators": []}, "'operators' is not an object"),
     "unknown operator": ({"operators": {"CONV2D": []}}, "no operator 'CONV2D'; did you mean 'CONV_2D'?"),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.oracle.all_cases import CASES
 from tests.oracle.cases_plain import FOR_GPU
-from tests.oracle.real_models import FOLDER
+from tests.oracle.real_models import FOLDER, expectations
 from tests.support import converter, gpu, judge
 from tests.support.compare import RangeTolerance, compare
 from tests.support.inputs import load_structure, random_inputs
@@ -27,6 +27,10 @@ WHOLE = (
     "plain/first_state",
     "plain/one_hot_last",
     "plain/hard_sigmoid",
+    "plain/one_row",
+    "plain/biases_of_places",
+    "plain/reflected_signal",
+    "plain/below_the_highest",
 )
 # Not six_axes: the delegate takes no tensor of more than four axes as input or output.
 WHOLE_FOR_GPU = tuple(case.name for case in FOR_GPU if case.name != "plain/six_axes")
@@ -35,6 +39,9 @@ REAL = (
     "ipne__face_detection_yunet_120x160",
     "ultraface__version-slim-320_without_postprocessing",
     "dtln__model_1",
+    "openwakeword__melspectrogram",
+    "silero-vad__silero_vad_half",
+    "silero-vad__silero_vad_openvino_16k",
 )
 
 pytestmark = pytest.mark.skipif(bool(gpu.absent()), reason=str(gpu.absent()))
@@ -64,7 +71,10 @@ def test_case_is_taken_whole(name, tmp_path):
     case_on_gpu(name, tmp_path, ())
 
 
-@pytest.mark.parametrize("name", [*WHOLE_FOR_GPU, "plain/ids_of_64_bits"])
+@pytest.mark.parametrize(
+    "name",
+    [*WHOLE_FOR_GPU, "plain/ids_of_64_bits", "plain/types_of_tokens", "plain/one_row_alone", "plain/biases_repeated"],
+)
 def test_case_is_taken_whole_for_gpu(name, tmp_path):
     case_on_gpu(name, tmp_path, ("--for=gpu",))
 
@@ -74,7 +84,9 @@ def test_real_model_is_taken_whole(name, tmp_path):
     model = FOLDER / f"{name}.onnx"
     if not model.is_file():
         pytest.skip(f"{model} is not there: the collection of models is not on this machine")
-    judge_on_gpu(model, tmp_path, random_inputs(load_structure(model), {}, {}))
+    row = next(row for row in expectations() if row.model == model.name)
+    shapes = [f"--shape={of}={','.join(map(str, dims))}" for of, dims in row.shapes.items()]
+    judge_on_gpu(model, tmp_path, random_inputs(load_structure(model), row.shapes, row.ranges), shapes)
 
 
 def test_half_precision(tmp_path):

@@ -38,8 +38,6 @@ class BuiltinTargetReader : private JsonReader {
 
   BuiltinTarget read(const std::string& text) const {
     const json whole = parsed(text);
-    if (whole.is_object() && whole.contains("format") && whole["format"] == "lowtide-target")
-      fail("it describes ONNX nodes, for lowtide partition --target; --for takes a description of TFLite operators");
     check_fields("the target", whole, {"format", "version", "name", "source", "forms", "every", "operators"},
                  {"format", "version", "name", "operators"});
     if (whole["format"] != "lowtide-builtin-target") fail("it is not the description of a target");

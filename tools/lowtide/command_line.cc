@@ -104,7 +104,8 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
       .add_option("--for", options.made_for,
                   "gpu: also write operators in forms that a GPU delegate takes and that cost a processor something "
                   "(default: forms that cost it nothing), and list what it leaves to the processor; FILE.json: list "
-                  "what the target that the file describes does not take")
+                  "what the target that the file describes does not take, of TFLite operators, or of ONNX nodes where "
+                  "it is a target of lowtide partition (also by its name)")
       ->type_name("TARGET");
   repeated_option(command.add_option("--layout", options.layouts,
                                      "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw), or "

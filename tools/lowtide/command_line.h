@@ -40,7 +40,7 @@ struct ConversionOptions {
   bool require_integer = false;            // refuse what is computed in floats
   bool tables = false;                     // functions without an integer kernel become tables
   bool strict_types = false;               // refuse what is computed in fewer bits
-  std::string made_for;                    // "gpu" or FILE.json (builtin_target.h); empty: a processor
+  std::string made_for;                    // a target (for_target.h); empty: a processor
   std::string custom_ops, custom_ops_map;  // "allow=Clamp,my.ops:Clip", a file; empty: not given
   std::string border;    // the type of inputs and outputs of a quantized model; empty: as in the model
   uint64_t max_rss = 0;  // bytes; 0: not given

@@ -11,9 +11,10 @@
 #include "emit/make_plan.h"
 #include "stream/error.h"
 #include "stream/onnx/reader.h"
+#include "stream/printable.h"
 #include "tools/library/custom_choice.h"
 #include "tools/library/ranges_file.h"
-#include "tools/lowtide/builtin_target.h"
+#include "tools/lowtide/for_target.h"
 #include "tools/lowtide/interface_options.h"
 #include "tools/lowtide/weight_modes.h"
 
@@ -31,7 +32,11 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   out.require_integer = options.require_integer;
   out.tables = options.tables;
   out.strict_types = options.strict_types;
-  out.for_gpu = !options.made_for.empty() && read_builtin_target(options.made_for).gpu_forms;
+  if (!options.made_for.empty()) {
+    const ForTarget target = read_for_target(options.made_for);
+    const auto* builtin = std::get_if<BuiltinTarget>(&target);
+    out.for_gpu = builtin != nullptr && builtin->gpu_forms;
+  }
   if (out.for_gpu && out.tables) usage_error("--for gpu and --tables exclude each other: GPU delegates take no tables");
   out.custom = custom_choice(options.custom_ops, options.custom_ops_map);
   if (!options.border.empty())
@@ -47,6 +52,15 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   if (same_bits && !(options.include.empty() && options.exclude.empty()))
     usage_error("--weights-include and --weights-exclude need --weights f16, int8 or int4");
   return out;
+}
+
+// What a target of ONNX nodes takes, and how the model is divided by it.
+core::TargetCoverage node_coverage(const ConversionOptions& options, const onnx::Model& model,
+                                   const std::map<std::string, core::Shape>& shapes, Budget& budget) {
+  if (options.made_for.empty()) return {};
+  const ForTarget target = read_for_target(options.made_for);
+  const auto* of_nodes = std::get_if<Target>(&target);
+  return of_nodes != nullptr ? coverage(*of_nodes, model, shapes, budget) : core::TargetCoverage();
 }
 
 onnx::Model read_within(const ConversionOptions& options, const std::filesystem::path& folder, Budget& budget,
@@ -113,7 +127,12 @@ Converted convert_graph(const ConversionOptions& options, const std::filesystem:
     if (watchers.on_read) watchers.on_read(onnx);
     out.input_bytes = onnx.file_bytes + onnx.external_bytes;
     out.nodes = onnx.graph.nodes.size();
+    out.coverage = node_coverage(options, onnx, layout.shapes, budget);
     out.result = layout::convert(onnx, layout, budget);
+    if (!out.coverage.outside.empty())
+      out.result.notes.push_back(
+          fmt::format("lowtide partition --target {} divides the model between the target and ONNX Runtime",
+                      stream::printable(options.made_for)));
     // Constants that passes have read are not read again, so their files are checked for changes now.
     for (const auto& source : onnx.sources) source->check_unchanged();
     if (!out.result.refused.empty())
@@ -137,6 +156,7 @@ Planned plan_conversion(const ConversionOptions& options, const std::filesystem:
     out.input_bytes = converted.input_bytes;
     out.nodes = converted.nodes;
     out.notes = std::move(converted.result.notes);
+    out.coverage = std::move(converted.coverage);
     out.weights = std::move(converted.result.weights);
     out.integers = std::move(converted.result.integers);
     out.narrowed = std::move(converted.result.narrowed);

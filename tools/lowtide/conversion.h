@@ -12,6 +12,7 @@
 #include "emit/plan.h"
 #include "emit/refusal.h"
 #include "layout/convert.h"
+#include "layout/core/target_coverage.h"
 #include "stream/file/budget.h"
 #include "stream/onnx/model.h"
 #include "stream/progress.h"
@@ -38,6 +39,7 @@ struct Planned {
   core::IntegerReport integers;
   std::vector<core::NarrowedNode> narrowed;  // layout::ConvertResult::narrowed
   std::vector<std::string> notes;            // layout::ConvertResult::notes
+  core::TargetCoverage coverage;             // of the nodes, where --for names a target of ONNX nodes
   uint64_t input_bytes = 0, nodes = 0;       // of the ONNX model
   uint64_t budget_peak = 0;
 };
@@ -45,6 +47,7 @@ struct Planned {
 // stream::Error, and emit::Refusal when nodes cannot be converted.
 struct Converted {
   layout::ConvertResult result;
+  core::TargetCoverage coverage;        // as in Planned
   uint64_t input_bytes = 0, nodes = 0;  // of the ONNX model
 };
 Converted convert_graph(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,

@@ -17,11 +17,11 @@
 #include "stream/nearest_name.h"
 #include "stream/onnx/reader.h"
 #include "stream/printable.h"
-#include "tools/lowtide/builtin_target.h"
 #include "tools/lowtide/commands.h"
 #include "tools/lowtide/conversion.h"
 #include "tools/lowtide/convert_to_onnx.h"
 #include "tools/lowtide/data_limit.h"
+#include "tools/lowtide/for_target.h"
 #include "tools/lowtide/output_run.h"
 #include "tools/lowtide/weight_modes.h"
 
@@ -148,7 +148,10 @@ Watchers watchers_of(const ConvertCommand& options, OutputRun& run, std::vector<
   out.on_planned = [&](core::Model& model, const emit::Plan& plan) {
     run.marks.sample();
     run.marks.end_phase("plan");
-    if (!options.made_for.empty()) covered = coverage(read_builtin_target(options.made_for), model);
+    if (!options.made_for.empty()) {
+      const ForTarget target = read_for_target(options.made_for);
+      if (const auto* builtin = std::get_if<BuiltinTarget>(&target)) covered = coverage(*builtin, model);
+    }
     if (!run.report_file) return;
     run.report_file->on_planned(model, plan);
     run.marks.end_phase("report");
@@ -181,7 +184,7 @@ void convert_model(const ConvertCommand& options) {
   report.integers = std::move(planned.integers);
   report.narrowed = std::move(planned.narrowed);
   report.notes = std::move(planned.notes);
-  report.coverage = std::move(covered);
+  report.coverage = std::move(planned.coverage.of_nodes ? planned.coverage : covered);
   report.threads = thread_count(options);
   report.input_bytes = planned.input_bytes;
   report.nodes = planned.nodes;
@@ -201,7 +204,7 @@ void convert_model(const ConvertCommand& options) {
 
 int convert_models(const ConvertCommand& command, const std::function<int()>& failed) {
   check_streams(command);
-  if (!command.made_for.empty()) read_builtin_target(command.made_for);  // faults of it before those of models
+  if (!command.made_for.empty()) read_for_target(command.made_for);  // faults of it before those of models
   const DataLimit at_start;
   int status = 0;
   for (const std::string& input : command.inputs) {

@@ -155,6 +155,19 @@ std::optional<std::vector<Dim>> combine(const OpView& op, F&& f) {
 // Whether elements of this dtype may be dimensions: arithmetic on extents does not wrap in it.
 bool holds_dims(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
+// Of a few elements: whether the value of these elements decides the result, whatever the other operand is.
+bool decided_by(const OpView& op, const Shape& result, Dim value) {
+  if (!stream::is_static(result) || result.size() > 1 || stream::element_count(result) > kContentsElements)
+    return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const std::vector<Dim>* known = op.contents(i);
+    if (known && !known->empty() && std::all_of(known->begin(), known->end(), [&](Dim dim) { return dim == value; }))
+      return true;
+  }
+  return false;
+}
+
+// A product of integers with 0 is known whatever the other operand is.
 std::vector<TensorType> infer_arithmetic(const OpView& op) {
   std::vector<TensorType> out = infer_binary(op);
   if (!holds_dims(op.dtype(0))) return out;
@@ -182,6 +195,8 @@ std::vector<TensorType> infer_arithmetic(const OpView& op) {
         return std::nullopt;
     }
   });
+  if (!out[0].contents && op.kind == Kind::kMul && decided_by(op, out[0].shape, 0))
+    out[0].contents.emplace(static_cast<size_t>(stream::element_count(out[0].shape)), 0);
   return out;
 }
 
@@ -214,15 +229,9 @@ std::vector<RecipeRef> fold_binary(const OpView& op) {
 template <Kind kKind>
 std::vector<TensorType> infer_logical(const OpView& op) {
   std::vector<TensorType> out = infer_binary(op);
-  if (op.dtype(0) != DType::kBool || !stream::is_static(out[0].shape) || out[0].shape.size() > 1) return out;
-  const auto count = static_cast<size_t>(stream::element_count(out[0].shape));
   constexpr Dim kDecides = kKind == Kind::kLogicalOr;
-  for (size_t i = 0; i < 2; ++i) {
-    const std::vector<Dim>* known = op.contents(i);
-    const bool decides = known && !known->empty() && count <= kContentsElements &&
-                         std::all_of(known->begin(), known->end(), [](Dim dim) { return dim == kDecides; });
-    if (decides) out[0].contents.emplace(count, kDecides);
-  }
+  if (op.dtype(0) == DType::kBool && decided_by(op, out[0].shape, kDecides))
+    out[0].contents.emplace(static_cast<size_t>(stream::element_count(out[0].shape)), kDecides);
   return out;
 }
 

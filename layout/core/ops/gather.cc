@@ -77,7 +77,29 @@ Types infer_gather(const OpView& op) {
   return {{op.dtype(0), out, std::move(contents)}};
 }
 
+// Batches of a constant become one axis with the one that is picked from: their places are counted from its begin.
+Recipes fold_batched(const OpView& op, size_t axis) {
+  auto places = op.ints(1);
+  if (!places || places->empty()) return {};
+  const Shape& shape = op.shape(0);
+  const auto batch_end = shape.begin() + static_cast<std::ptrdiff_t>(axis);
+  int64_t batches = 1;
+  for (auto extent = shape.begin(); extent != batch_end; ++extent) batches *= *extent;
+  const int64_t extent = shape[axis], of_each = static_cast<int64_t>(places->size()) / batches;
+  for (size_t i = 0; i < places->size(); ++i) {
+    int64_t& place = (*places)[i];
+    if (place < 0 || place >= extent) reject(op, fmt::format("index {} is outside an extent of {}", place, extent));
+    place += static_cast<int64_t>(i) / of_each * extent;
+  }
+  Shape merged(batch_end, shape.end());
+  merged[0] = batches * extent;
+  RecipeRef rows = recipe::gather(recipe::reshape(op.recipe(0), std::move(merged)), 0, std::move(*places));
+  return {recipe::reshape(std::move(rows), gathered_shape(op))};
+}
+
 Recipes fold_gather(const OpView& op) {
+  const auto [axis, batch_dims] = gather_axes(op);
+  if (batch_dims > 0) return axis == batch_dims ? fold_batched(op, static_cast<size_t>(axis)) : Recipes();
   auto indices = picking(op);
   if (!indices) return {};
   return {recipe::reshape(recipe::gather(op.recipe(0), gather_axes(op).axis, *indices), gathered_shape(op))};

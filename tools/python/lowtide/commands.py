@@ -449,7 +449,8 @@ def convert(
         "nhwc" or "nchw" for an input or output.
     for_ : str, optional
         "gpu": operators are also written in forms that a GPU delegate takes and that cost a processor something. FILE.json:
-        a description of a target. Either way the report lists what the target does not take.
+        a description of a target, of TFLite operators or, as for lowtide partition, of ONNX nodes (those that are shipped also by
+        name). Either way the report lists what the target does not take.
     threads : int, optional
         Threads that write weights.
     weights : str, optional
