@@ -139,70 +139,8 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-// Moves a factor of all elements up through ops that only move elements, and through a product (into the operand that
-// can fold it), to weights: the 1 / sqrt(d) of attention, for example.
-OpId weights_above(Rewriter& rewriter, ValueId id) {
-  const OpId producer = rewriter.producer(id);
-  if (producer < 0 || rewriter.uses(id) != 1) return -1;
-  const Op& op = rewriter.op(producer);
-  if (op.kind == Kind::kReshape || op.kind == Kind::kTranspose) return weights_above(rewriter, op.inputs[0]);
-  if (op.kind == Kind::kBatchMatmul) {
-    const OpId left = weights_above(rewriter, op.inputs[0]);
-    return left >= 0 ? left : weights_above(rewriter, op.inputs[1]);
-  }
-  const core::Weights* where = scalable_weights(op);
-  if (!where || !rewriter.is_constant(op.inputs[where->weights]) || rewriter.uses(op.inputs[where->weights]) != 1)
-    return -1;
-  return core::has_input(op, where->bias) && !rewriter.is_constant(op.inputs[where->bias]) ? -1 : producer;
-}
-
-// The values from `data` up to the producer's result are multiplied now: they are no longer what their names say.
-void forget_names(Rewriter& rewriter, ValueId data, OpId producer) {
-  for (ValueId id = data;;) {
-    rewriter.graph.at(id).name.clear();
-    const OpId above = rewriter.producer(id);
-    if (above == producer) return;
-    const Op& op = rewriter.op(above);
-    const bool right = op.kind == Kind::kBatchMatmul && weights_above(rewriter, op.inputs[0]) < 0;
-    id = op.inputs[right ? 1 : 0];
-  }
-}
-
-bool scale_upwards(Rewriter& rewriter, OpId id) {
-  const Op& op = rewriter.op(id);
-  const bool divides = op.kind == Kind::kDiv;
-  if (core::fused_activation(op) != Activation::kNone) return false;
-  for (size_t side : {size_t{0}, size_t{1}}) {
-    const ValueId data = op.inputs[side], factor = op.inputs[1 - side];
-    if (!rewriter.is_constant(factor) || rewriter.value(factor).constant->elements() != 1 || (divides && side == 1))
-      continue;
-    if (!is_foldable_factor(rewriter, factor, divides)) return false;
-    const core::Value& in = rewriter.value(data);
-    if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return false;
-    const OpId producer = weights_above(rewriter, data);
-    if (producer < 0) return false;
-    forget_names(rewriter, data, producer);
-    const Op& target = rewriter.op(producer);
-    const core::Weights& where = *core::weights_of(target.kind);
-    const Binary scale = divides ? Binary::kDiv : Binary::kMul;
-    const RecipeRef one = recipe::reshape(rewriter.value(factor).constant, {1});
-    const bool has_bias = core::has_input(target, where.bias);
-    if (has_bias)
-      set_bias(rewriter, producer, where,
-               recipe::binary(scale, rewriter.value(target.inputs[where.bias]).constant, one));
-    const core::Value weights = rewriter.value(rewriter.op(producer).inputs[where.weights]);
-    const ValueId made = rewriter.graph.add_constant(recipe::binary(scale, weights.constant, one), weights.name);
-    rewriter.note_new_ops();
-    rewriter.set_input(producer, where.weights, made);
-    rewriter.replace(rewriter.op(id).outputs[0], data);
-    return true;
-  }
-  return false;
-}
-
-constexpr std::array kScaleRules = {FuseRule{Kind::kMul, fuse_scale},    FuseRule{Kind::kMul, scale_upwards},
-                                    FuseRule{Kind::kDiv, scale_upwards}, FuseRule{Kind::kDiv, fuse_scale},
-                                    FuseRule{Kind::kAdd, fuse_shift},    FuseRule{Kind::kSub, fuse_shift}};
+constexpr std::array kScaleRules = {FuseRule{Kind::kMul, fuse_scale}, FuseRule{Kind::kDiv, fuse_scale},
+                                    FuseRule{Kind::kAdd, fuse_shift}, FuseRule{Kind::kSub, fuse_shift}};
 
 }  // namespace
 

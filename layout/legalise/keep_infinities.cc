@@ -73,12 +73,21 @@ class Following {
     for (ValueId out : graph_.outputs) shown_[index(out)] = reached_[index(out)];
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
+      if (op.kind == Kind::kNotEqual && op.inputs[0] == op.inputs[1]) show_rows_of_infinities(op.inputs[0]);
       if (!carries(op)) continue;
       const bool shown = std::any_of(op.outputs.begin(), op.outputs.end(),
                                      [&](ValueId out) { return out != core::kAbsent && shown_[index(out)]; });
       for (ValueId in : op.inputs)
         if (shown && in != core::kAbsent && reached_[index(in)]) shown_[index(in)] = true;
     }
+  }
+
+  // A softmax is NaN in a row of infinities only, which a test for NaN behind it shows.
+  void show_rows_of_infinities(ValueId tested) {
+    const core::OpId producer = graph_.at(tested).producer;
+    if (producer < 0) return;
+    const Op& op = graph_.ops[static_cast<size_t>(producer)];
+    if (op.kind == Kind::kSoftmax && reached_[index(op.inputs[0])]) shown_[index(op.inputs[0])] = true;
   }
 
   void mend(size_t position) {

@@ -2,8 +2,8 @@
 // Masks of minus infinity survive additions.
 //
 // LiteRT's ADD and SUB clamp their results to the finite numbers (an activation of "none" is a clamp to +-3.4e38)
-// unless XNNPACK computes them. Before a softmax that makes no difference; in an output of the graph it is a wrong
-// number.
+// unless XNNPACK computes them. Before a softmax that makes no difference, unless a whole row is infinite and its NaN
+// is looked for; in an output of the graph it is a wrong number.
 #pragma once
 
 #include "layout/core/graph.h"

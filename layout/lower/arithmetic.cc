@@ -84,7 +84,8 @@ Val pow_by_constant(Lowering& lo, Val x, double exponent) {
     return power_by_multiplications(lo.b, x, static_cast<int64_t>(exponent));
   if (!stream::is_float(dtype)) return {};
   if (exponent == 0.5) return lo.b.sqrt(x);
-  if (exponent == -0.5) return lo.b.rsqrt(x);
+  // Not RSQRT, which XNNPACK computes as NaN for 0; fuse/reciprocal_root.cc makes it where x is above.
+  if (exponent == -0.5) return lo.b.div(lo.b.scalar_like(1, x), lo.b.sqrt(x));
   if (exponent == -1) return lo.b.div(lo.b.scalar_like(1, x), x);
   return {};
 }

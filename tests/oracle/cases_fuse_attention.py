@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fuses in attention: factors that move up to weights, rotary tables, roots, guards against NaN; and near misses."""
+
+import numpy as np
+
+from tests.support.case import Case, f32, i64
+
+INF = float("inf")
+
+
+def scaled(name, body, weights=None, inputs="float[2,7,6] x", **how):
+    return Case(f"fuse/scaled_{name}", inputs, body, {"s": np.float32(0.3), **(weights or {})}, **how)
+
+
+W = {"w": (6, 8), "v": (6, 8), "heads": i64(2, 7, 2, 4), "rows": i64(2, 7, 8)}
+LINEAR = "a = MatMul(x, w) "
+TURN = "r = Reshape(a, heads) t = Transpose<perm=[0,2,1,3]>(r) "
+ROTARY = (
+    "l = Slice(t, n0, n2, n3) h = Slice(t, n2, n4, n3) m = Neg(h) e = Concat<axis=-1>(m, l) "
+    "p = Mul(t, cos) q = Mul(e, sin) z = Add(p, q) "
+)
+TABLES = {"cos": (7, 4), "sin": (7, 4), "n0": i64(0), "n2": i64(2), "n3": i64(3), "n4": i64(4)}
+SCALED = [
+    scaled("through_heads", LINEAR + TURN + "y = Mul(t, s)", W),
+    scaled("through_rotary", LINEAR + TURN + ROTARY + "y = Mul(z, s)", {**W, **TABLES}),
+    scaled("rotary_of_input", ROTARY + "y = Mul(z, s)", TABLES, inputs="float[2,3,7,4] t"),
+    scaled("through_split", LINEAR + "b, c = Split<axis=2>(a) d = Add(b, c) y = Div(d, s)", W),
+    scaled("one_part_of_split", LINEAR + "b, c = Split<axis=2>(a) d = Mul(b, s) y = Concat<axis=1>(c, d)", W),
+    scaled("seen", LINEAR + TURN + "z = Mul(t, s) y = Add(z, t)", W),
+    scaled("product_with_itself", LINEAR + "b = Mul(a, a) y = Mul(b, s)", W),
+    scaled("sum_of_both", LINEAR + "b = MatMul(x, v) c = Mul(a, b) d = Add(c, a) y = Mul(d, s)", W),
+    scaled("chain", LINEAR + "b = MatMul(a, u) d = Add(a, b) y = Mul(d, s)", {**W, "u": (8, 8)}),
+    scaled("gate", LINEAR + "g = Sigmoid(x) b = MatMul(g, v) c = Mul(b, a) y = Mul(c, s)", W),
+    scaled("behind_tile", LINEAR + "b = Tile(a, k) y = Mul(b, s)", {**W, "k": i64(1, 3, 1)}),
+    scaled(
+        "keys",
+        "a = Mul(x, s) b = Mul(k, s) t = Transpose<perm=[0,2,1]>(b) y = MatMul(a, t)",
+        inputs="float[2,7,6] x, float[2,5,6] k",
+    ),
+    scaled(
+        "keys_only",
+        "a = MatMul(x, w) b = Mul(k, s) t = Transpose<perm=[0,2,1]>(b) y = MatMul(a, t)",
+        W,
+        inputs="float[2,7,6] x, float[2,5,8] k",
+    ),
+    scaled("with_itself", "b = Mul(x, s) y = MatMul(x, b)", inputs="float[2,6,6] x"),
+]
+
+
+# A table of sines that two products share, and two that do not agree.
+def negated(name, body, **weights):
+    return Case(
+        f"fuse/negated_{name}",
+        "float[2,3,7,2] a, float[2,3,7,2] b, float[2,5,7,2] c, float[2,5,7,2] d",
+        body,
+        {"sin": (7, 4), **weights},
+    )
+
+
+NEGATED = [
+    negated("shared", "n = Neg(b) e = Concat<axis=-1>(n, a) m = Neg(d) f = Concat<axis=-1>(m, c) "
+            "p = Mul(e, sin) q = Mul(f, sin) y = Concat<axis=1>(p, q)"),
+    negated("other_half", "n = Neg(b) e = Concat<axis=-1>(n, a) m = Neg(d) f = Concat<axis=-1>(c, m) "
+            "p = Mul(e, sin) q = Mul(f, sin) y = Concat<axis=1>(p, q)"),
+    negated("table_seen", "n = Neg(b) e = Concat<axis=-1>(n, a) p = Mul(e, sin) q = Concat<axis=-1>(c, d) "
+            "r = Mul(q, sin) y = Concat<axis=1>(p, r)"),
+    negated("part_seen", "n = Neg(b) e = Concat<axis=-1>(n, a) p = Mul(sin, e) y = Concat<axis=1>(p, c2, e)",
+            c2=(2, 1, 7, 4)),
+    negated("other_axis", "n = Neg(b) e = Concat<axis=1>(n, a, c) y = Mul(e, k)", k=(11, 1, 1)),
+    negated("scalar_table", "n = Neg(b) e = Concat<axis=1>(n, a, c) y = Mul(e, k)", k=(1,)),
+]  # fmt: skip
+
+
+def root(name, body, inputs="float[3,5] x", **how):
+    return Case(f"fuse/root_{name}", inputs, body, {"e": np.float32(1e-5), "one": np.float32(1)}, **how)
+
+
+MEAN = "q = Mul(x, x) m = ReduceMean<axes=[1]>(q) "
+# Near where the RSQRT of XNNPACK is NaN.
+SMALL = {"x": np.array([[0.5, 4e-38, 4, 9, 11], [1e-30, 1e30, 2, 3, INF], [7, 1e-37, 5, 6, 8]], np.float32)}
+ROOTS = [
+    root("norm", MEAN + "v = Add(m, e) d = Sqrt(v) r = Div(one, d) y = Mul(x, r)"),
+    root("reciprocal", MEAN + "v = Add(e, m) d = Sqrt(v) r = Reciprocal(d) y = Mul(x, r)"),
+    root("division", MEAN + "v = Add(m, e) d = Sqrt(v) y = Div(x, d)"),
+    root("power", MEAN + "v = Add(m, e) r = Pow(v, k) y = Mul(x, r)".replace("k", "minus_half")),
+    root("division_of_row", MEAN + "v = Add(m, e) d = Sqrt(v) y = Div(one, d)"),
+    root("without_epsilon", "d = Sqrt(x) y = Div(one, d)", feeds=SMALL),
+    root("power_of_small", "y = Pow(x, minus_half)", feeds=SMALL),
+    root("seen", MEAN + "v = Add(m, e) d = Sqrt(v) r = Div(x, d) y = Add(r, d)"),
+]
+for case in ROOTS:
+    if "minus_half" in case.body:
+        case.weights["minus_half"] = np.float32(-0.5)
+
+
+def guard(name, mask, body="a = Add(c, mask) ", **how):
+    return Case(
+        f"fuse/guard_{name}",
+        "float[2,3,4] q, float[2,4,5] k",
+        "c = MatMul(q, k) " + body + "p = Softmax<axis=-1>(a) n = IsNaN(p) y = Where(n, zero, p)",
+        {"zero": np.float32(0), "mask": mask},
+        **how,
+    )
+
+
+OPEN = f32(0, 0, -INF, -INF, 0, 0, 0, 0, -INF, -INF, 0, -INF, 0, -INF, -INF).reshape(3, 5)
+CLOSED = OPEN.copy()
+CLOSED[1] = -INF
+GUARDS = [
+    guard("each_row_open", OPEN),
+    guard("a_row_closed", CLOSED),
+    guard("column", f32(0, -INF, 0).reshape(3, 1)),
+    guard("no_mask", f32(1), body="a = Mul(c, mask) "),
+    guard("nan_mask", f32(np.nan)),
+    Case(
+        "fuse/guard_computed_mask",
+        "float[2,3,5] c, float[3,5] m",
+        "a = Add(c, m) p = Softmax<axis=-1>(a) n = IsNaN(p) y = Where(n, zero, p)",
+        {"zero": np.float32(0)},
+        feeds={"c": np.linspace(-1, 1, 30, dtype=np.float32).reshape(2, 3, 5), "m": OPEN},
+    ),
+]
+
+CASES = SCALED + NEGATED + ROOTS + GUARDS
