@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One exported network: converted, and each of its sizes against ONNX Runtime, in LiteRT's plain kernels and in XNNPACK."""
+
+import dataclasses
+import tempfile
+from pathlib import Path
+
+from tests.support import converter, judge
+from tests.support.tflite_file import read_tflite
+
+# Which sizes a variant is run at; one with open sizes at both.
+SIZES = {"small": ("small",), "second": ("second",), "dynamic": ("small", "second"), "large": ("large",)}
+
+
+@dataclasses.dataclass
+class Outcome:
+    """`status`: right, wrong, refused (by lowtide alone), invalid (refused by ONNX Runtime too, or by it alone)."""
+
+    status: str
+    reason: str = ""
+    operators: int = 0
+    transposes: int = 0
+    peak: int = 0
+    errors: dict = dataclasses.field(default_factory=dict)  # backend -> the largest error in units of the range
+
+
+def expected_of(path, network, size):
+    """Inputs and ONNX Runtime's answers at a size, or the reason why there are none."""
+    arrays = {given.name: given.array(network.size(size)) for given in network.all_inputs()}
+    kept = {value.name for value in judge.load_structure(path).graph.input}
+    arrays = {name: array for name, array in arrays.items() if name in kept}  # exporters leave out what is not used
+    try:
+        return arrays, judge.reference(path, arrays), ""
+    except Exception as error:  # whatever ONNX Runtime raises is its answer
+        return arrays, None, " ".join(str(error).split())
+
+
+def judge_export(path, network, variant, litert, keep=None):
+    """`litert` is a tests.support.litert.Litert. The converted file is left at `keep` if that is given."""
+    answers = [expected_of(path, network, size) for size in SIZES[variant]]
+    refused = next((reason for _, _, reason in answers if reason), "")
+    with tempfile.TemporaryDirectory(prefix="lowtide-zoo-") as folder:
+        tflite = Path(folder) / "model.tflite"
+        conversion = converter.convert(path, tflite)
+        if conversion.status != "converted":
+            if refused:
+                return Outcome("invalid", f"{conversion.reason} ONNX Runtime: {refused}")
+            return Outcome("refused" if conversion.status == "refused" else "wrong", conversion.reason)
+        file = read_tflite(tflite)
+        found = Outcome(
+            "right", "", sum(file.operators.values()), file.operators["TRANSPOSE"], conversion.peak_rss or 0
+        )
+        if refused:
+            found.status, found.reason = "invalid", f"ONNX Runtime: {refused}"
+            return found
+        for size, (arrays, expected, _) in zip(SIZES[variant], answers):
+            verdict = judge.judge_file(path, tflite, arrays=arrays, expected=expected, litert=litert)
+            for (backend, _), difference in verdict.errors.items():
+                found.errors[backend] = max(found.errors.get(backend, 0.0), difference.relative)
+            if not verdict.passed:
+                found.status, found.reason = "wrong", f"{size}: {verdict.reason}"
+        if keep:
+            tflite.replace(keep)
+        return found

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU time of invoke beside other converters' files of the same networks: ratios of medians, in turns in one process.
+
+onnx2tf is given the small export of the older exporter; litert-torch builds the same module with the same weights in an
+environment of its own. Each peer's file is kept beside the export; a peer that fails leaves a note and is not asked again.
+"""
+
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from bench.measure import load, operators
+from bench.zoo.table import NETWORKS
+from tests.support import converter
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- python -m bench.zoo --peers writes from here -->\n", "<!-- to here: peers -->\n"
+TURNS = 7
+
+
+def run(command, seconds, folder):
+    """Whether a command ends well in time, without network where that is allowed; its last words otherwise."""
+    alone = ["unshare", "--net"] if os.geteuid() == 0 else []
+    try:
+        done = subprocess.run(
+            [*alone, *map(str, command)], cwd=folder, capture_output=True, text=True, errors="replace", timeout=seconds,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"no answer within {seconds} s"
+    words = (done.stderr or done.stdout).strip().splitlines() or [""]
+    return "" if done.returncode == 0 else f"exit status {done.returncode}: {words[-1][:200]}"
+
+
+def onnx2tf(program, model, output, name):
+    """`program`: onnx2tf of version 2.6.9. It overwrites its input, and so is given a copy."""
+    del name
+    with tempfile.TemporaryDirectory(prefix="lowtide-zoo-") as folder:
+        copy = pathlib.Path(shutil.copy(model, folder))
+        fault = run([program, "-i", copy, "-o", pathlib.Path(folder) / "out", "-n"], 240, folder)
+        made = sorted((pathlib.Path(folder) / "out").glob("*float32.tflite"))
+        if made:
+            shutil.move(made[0], output)
+        return fault or ("" if made else "no float model")
+
+
+def litert_torch(python, model, output, name):
+    del model
+    return run([python, "-m", "bench.zoo.litert_torch", name, output], 240, ROOT)
+
+
+PEERS = {"onnx2tf": onnx2tf, "litert-torch": litert_torch}
+
+
+def peer_file(kind, program, model, name):
+    """The peer's file, made once; None and a note beside it where there is none."""
+    output = model.with_suffix(f".{kind}.tflite")
+    note = output.with_suffix(".txt")
+    if not output.exists() and not note.exists():
+        fault = PEERS[kind](program, model, output, name)
+        if fault:
+            output.unlink(missing_ok=True)
+            note.write_text(fault + "\n")
+    return output if output.exists() else None
+
+
+def times(files, threads):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bench/zoo/invoke_times.py"), str(threads), str(TURNS), *map(str, files)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    return json.loads(done.stdout) if done.returncode == 0 else [None] * len(files)
+
+
+def count(file):
+    totals = operators(file)
+    return f"{sum(totals.values())} / {totals.get('TRANSPOSE', 0)}"
+
+
+def compare_one(name, model, programs):
+    """Cells of a row, and the ratios {(peer, threads): ours over theirs}."""
+    with tempfile.TemporaryDirectory(prefix="lowtide-zoo-") as folder:
+        ours = pathlib.Path(folder) / "ours.tflite"
+        if converter.convert(model, ours).status != "converted":
+            return None, {}
+        cells, ratios = [name, count(ours)], {}
+        others = {kind: peer_file(kind, program, model, name) for kind, program in programs.items()}
+        present = {kind: file for kind, file in others.items() if file}
+        measured = {n: times([ours, *present.values()], n) for n in (1, 2)} if present else {}
+        for kind, file in others.items():
+            if not file:
+                cells += ["no file", "", ""]
+                continue
+            cells.append(count(file))
+            for threads in (1, 2):
+                found = dict(zip(["ours", *present], measured[threads]))
+                if found["ours"] and found[kind]:
+                    ratios[kind, threads] = found["ours"] / found[kind]
+                    cells.append(f"{ratios[kind, threads]:.2f}")
+                else:
+                    cells.append("not run by LiteRT" if found["ours"] else "ours not run")
+        return cells, ratios
+
+
+def compare(options):
+    programs = dict(text.split("=", 1) for text in options.peers)
+    if unknown := set(programs) - set(PEERS):
+        sys.exit(f"--peers: {', '.join(unknown)} is none of {', '.join(PEERS)}")
+    rows, ratios = [], {}
+    for name in options.names or NETWORKS:
+        model = options.folder / f"{name}.script.small.onnx"
+        if not model.exists():
+            model = options.folder / f"{name}.dynamo.small.onnx"
+        if not model.exists():
+            continue
+        cells, found = compare_one(name, model, programs)
+        if cells:
+            rows.append(cells)
+            print(" | ".join(cells), flush=True)
+            for key, ratio in found.items():
+                ratios.setdefault(key, []).append(ratio)
+    head = ["network", "Lowtide"]
+    for kind in programs:
+        head += [kind, "1 thread", "2 threads"]
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    text = "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+    for (kind, threads), values in ratios.items():
+        mean = math.exp(sum(map(math.log, values)) / len(values))
+        slower = sum(value > 1.03 for value in values)
+        text += f"\nBeside {kind}, {threads} thread(s): {len(values)} networks, geometric mean {mean:.2f}, worst {max(values):.2f}, {slower} above 1.03.\n"
+    return text + f"\nMedians of {TURNS} turns of CPU time; {load()} at the end.\n"
