@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/zoo.md"
 BEGIN, END = "<!-- python -m bench.zoo writes from here -->\n", "<!-- to here: judged -->\n"
 EXPORTERS = ("script", "dynamo")
+UNTRIED = "not exported yet"
 
 
 def export(options):
@@ -53,7 +54,7 @@ def judge_all(options):
                         found = judge_export(path, network, variant, litert)
                         print(f"{path.stem}: {found.status} {worst(found):.1e} {found.reason[:300]}", flush=True)
                     else:
-                        found = reason.read_text().strip() if reason.exists() else "not exported yet"
+                        found = reason.read_text().strip() if reason.exists() else UNTRIED
                     outcomes[name, exporter, variant] = found
     return outcomes
 
@@ -114,9 +115,11 @@ def totals(outcomes):
     ]
     rest = {key: found for key, found in judged.items() if found.status != "right"}
     lines += [f"\n* {'.'.join(key)}: {found.status}: {found.reason[:400]}" for key, found in rest.items()]
-    absent = [".".join(key) for key, found in outcomes.items() if isinstance(found, str)]
-    if absent:
-        lines.append(f"\nPyTorch's exporters refuse {len(absent)}: {', '.join(absent)}.")
+    absent = {".".join(key): found for key, found in outcomes.items() if isinstance(found, str)}
+    untried = [name for name, reason in absent.items() if reason == UNTRIED]
+    refused = [name for name in absent if name not in untried]
+    lines += [f"\nPyTorch's exporters refuse {len(refused)}: {', '.join(refused)}."] if refused else []
+    lines += [f"\nNot exported yet: {len(untried)}."] if untried else []
     return "\n".join(lines) + "\n"
 
 
