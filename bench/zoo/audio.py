@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speech, sound and vocoders."""
 
-from bench.zoo.network import VOCABULARY, Input, Network, tokens
+from bench.zoo.network import VOCABULARY, Input, Network, mask, tokens
 
 _WHISPER = dict(
     vocab_size=VOCABULARY, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
@@ -23,7 +23,7 @@ NETWORKS = (
         large=dict(encoder_layers=4, d_model=384, encoder_attention_heads=6, encoder_ffn_dim=1536, max_source_positions=1500, num_mel_bins=80, F=3000),
     ),
     Network(
-        "whisper-decoder", "WhisperModel", _WHISPER, (tokens(), Input("encoder_hidden_states", "signal", (1, "S", 32))),
+        "whisper-decoder", "WhisperModel", _WHISPER, (tokens(), mask(), Input("encoder_hidden_states", "signal", (1, "S", 32))),
         ({"L": 5, "S": 50}, {"L": 9, "S": 37}), part="decoder", dynamic=("L",),
     ),
     Network("wav2vec2", "Wav2Vec2ForCTC", _WAV, _WAVE, _WAVES, "logits", dynamic=("L",)),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds networks of the zoo with random weights and exports them. No downloads. Needs bench/zoo/requirements.txt.
 
-    python -m bench.zoo.export FOLDER [NAME ...] [--exporter both] [--size small] [--limit 180]
+    python -m bench.zoo.export FOLDER [NAME ...] [--exporter both] [--size small] [--variant small] [--limit 180]
 
 A file a network, exporter and variant: FOLDER/bert.script.small.onnx; what is there is left as it is. Each network is exported in
 a process of its own with a time limit. Why one was not exported is written into FOLDER/bert.script.small.txt.
@@ -111,6 +111,7 @@ def export_all(network, wanted):
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)  # exporters print whole graphs
     os.dup2(sink, 2)
     for exporter, variant, path in wanted:
         part = path.with_suffix(".part")
@@ -145,6 +146,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--exporter", choices=[*OPSETS, "both"], default="both")
     parser.add_argument("--size", choices=["small", "large"], default="small")
+    parser.add_argument("--variant", choices=["small", "second", "dynamic"], help="this one alone")
     parser.add_argument("--limit", type=float, default=180, help="seconds for one network")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -155,6 +157,7 @@ def main():
         if options.size == "large" and not network.large:
             continue
         variants = ("large",) if options.size == "large" else network.variants()
+        variants = [variant for variant in variants if options.variant in (None, variant)]
         exporters = OPSETS if options.exporter == "both" else [options.exporter]
         paths = [(e, v, options.folder / f"{name}.{e}.{v}.onnx") for e in exporters for v in variants]
         wanted = [row for row in paths if not row[2].exists() and not row[2].with_suffix(".txt").exists()]

@@ -74,10 +74,10 @@ NETWORKS = (
     _with_cache("phi-cache", "PhiForCausalLM", _SMALL, (2, 4, 8)),
     Network("t5-encoder", "T5EncoderModel", _T5, _TEXT, lengths(), dynamic=("L",)),
     Network(
-        "t5-decoder", "T5Model", {**_T5, "use_cache": False}, (tokens(), _STATES), _BOTH, part="decoder", dynamic=("L", "S"),
+        "t5-decoder", "T5Model", {**_T5, "use_cache": False}, (tokens(), mask(), _STATES), _BOTH, part="decoder", dynamic=("L", "S"),
     ),
     Network("bart-encoder", "BartModel", _SEQUENCE, _TEXT, lengths(), part="encoder", dynamic=("L",)),
-    Network("bart-decoder", "BartModel", {**_SEQUENCE, "use_cache": False}, (tokens(), _STATES), _BOTH, part="decoder"),
+    Network("bart-decoder", "BartModel", {**_SEQUENCE, "use_cache": False}, (tokens(), mask(), _STATES), _BOTH, part="decoder"),
     Network("marian", "MarianModel", _SEQUENCE, _TEXT, lengths(), part="encoder"),
     Network(
         "mamba", "MambaForCausalLM",
