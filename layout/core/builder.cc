@@ -27,9 +27,16 @@ constexpr uint64_t kEagerElements = 256;
 // computed 2^n times. Exporters write far fewer steps.
 constexpr int kMostFoldedSteps = stream::kMaxSteps / 4;
 
+// A product of matrices of at most this many elements is computed, although its operands are smaller: it most often is
+// an intermediate result, of a network that computes a table of positions for instance.
+constexpr uint64_t kProductElements = 4 * stream::kSmallElements;
+
+bool is_matrix_product(Kind kind) { return kind == Kind::kFullyConnected || kind == Kind::kBatchMatmul; }
+
 // A constant that an op makes larger (a broadcast, a tile) is left to the run: folding must not make the file grow.
-bool worth_folding(uint64_t in_bytes, const RecipeRef& out) {
-  return stream::is_small(*out) || out->bytes() <= stream::checked_mul(in_bytes, 2);
+bool worth_folding(Kind kind, uint64_t in_bytes, const RecipeRef& out) {
+  return stream::is_small(*out) || (is_matrix_product(kind) && out->elements() <= kProductElements) ||
+         out->bytes() <= stream::checked_mul(in_bytes, 2);
 }
 
 std::vector<int64_t> normalised(std::span<const int> axes, int rank) {
@@ -113,8 +120,8 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
   const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack;
   if (all_constant && *row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
     std::vector<RecipeRef> recipes = row.fold(view);
-    if (!recipes.empty() &&
-        std::all_of(recipes.begin(), recipes.end(), [&](const RecipeRef& r) { return worth_folding(in_bytes, r); })) {
+    if (!recipes.empty() && std::all_of(recipes.begin(), recipes.end(),
+                                        [&](const RecipeRef& r) { return worth_folding(kind, in_bytes, r); })) {
       for (size_t i = 0; i < recipes.size(); ++i) {
         RecipeRef& made = recipes[i];
         if (made->dtype != types[i].dtype || made->dims != types[i].shape)
@@ -124,7 +131,9 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
         // Integers behind floats are kept: integer kernels read them.
         const bool is_data =
             std::holds_alternative<stream::step::Inline>(made->step) || integer_constant(made, graph.budget);
-        if (made->elements() <= kEagerElements && !is_data)
+        // A product would be computed again for each tile that is read of it.
+        const uint64_t eager = is_matrix_product(kind) ? stream::kSmallElements : kEagerElements;
+        if (made->elements() <= eager && !is_data)
           made = recipe::inline_lanes(stream::evaluate(made, graph.budget), made->dtype, made->dims);
         out.push_back(constant(std::move(made)));
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose operands have become constants are constants too: what an exporter computes from a product that was folded
-// (fold_products.cc). GPU delegates take no op without a computed operand: "Op can only handle 1 or 2 operand(s)".
+// Ops whose operands have become constants are constants too: what an exporter computes from a lookup that was folded.
+// GPU delegates take no op without a computed operand: "Op can only handle 1 or 2 operand(s)".
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -24,7 +24,6 @@ struct PlainRule {
 
 std::span<const PlainRule> look_up_rules();  // look_up.cc: GATHER by a list of indices; SLICE for constant ones
 std::span<const PlainRule> tile_rules();     // tile.cc: TILE for BROADCAST_TO
-std::span<const PlainRule> product_rules();  // fold_products.cc: products of constants
 std::span<const PlainRule> fold_rules();     // fold_constants.cc: what is computed from constants alone
 
 // Whether a RESHAPE to this shape is free: with two dimensions that are known at run time only it has to compute them.

@@ -121,3 +121,21 @@ CASES += [
         {"wq": (12, 12), "wk": (12, 12), "s": np.array([2, 5, 3, 4])},
     ),
 ]
+
+
+# Products of constants are computed once.
+def constants(name, body, **weights):
+    return Case(f"matmul/constants_{name}", "float[1] x", body + " y = Mul(c, x)", weights)
+
+
+CASES += [
+    constants("plain", "c = MatMul(a, b)", a=(5, 7), b=(7, 3)),
+    constants("batches", "c = MatMul(a, b)", a=(2, 1, 5, 7), b=(4, 7, 3)),
+    constants("transposed", "t = Transpose<perm=[0,2,1]>(a) c = MatMul(t, b)", a=(2, 7, 5), b=(2, 7, 3)),
+    constants("right_transposed", "t = Transpose<perm=[0,2,1]>(b) c = MatMul(a, t)", a=(2, 5, 7), b=(2, 3, 7)),
+    constants("gemm", "c = Gemm<alpha=0.5, beta=2.0, transB=1>(a, b, d)", a=(5, 7), b=(3, 7), d=(3,)),
+    constants(
+        "network", "h = MatMul(a, b) r = Relu(h) m = MatMul(r, d) c = Sigmoid(m)", a=(19, 2), b=(2, 501), d=(501, 3)
+    ),
+    constants("large", "c = MatMul(a, b)", a=(600, 2), b=(2, 500)),  # larger than its operands: left to the run
+]

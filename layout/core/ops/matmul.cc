@@ -15,6 +15,10 @@
 namespace lowtide::core {
 namespace {
 
+namespace recipe = stream::recipe;
+using stream::RecipeRef;
+using Recipes = std::vector<RecipeRef>;
+
 std::vector<TensorType> infer_fully_connected(const OpView& op) {
   need_one_float(op, 0, 1);
   if (op.rank(1) != 2) reject(op, fmt::format("weights have rank {}, not 2", op.rank(1)));
@@ -53,6 +57,62 @@ std::vector<TensorType> infer_batch_matmul(const OpView& op) {
   shape.push_back(rows);
   shape.push_back(columns);
   return {{op.dtype(0), std::move(shape), std::nullopt}};
+}
+
+// Multiplications of constants that are done once, when the file is written, and not in each run: a tenth of a second.
+constexpr Dim kMostMultiplications = Dim{1} << 26;
+
+// The sums over the last axis of x * y, whose other axes broadcast; null where that is too much work.
+RecipeRef sums_of_products(RecipeRef x, RecipeRef y, const Shape& result) {
+  const Shape products = recipe::broadcast_shape(x->dims, y->dims);
+  Dim count = 1;
+  for (const Dim dim : products) {
+    if (dim == 0 || count > kMostMultiplications / dim) return nullptr;
+    count *= dim;
+  }
+  const int last = static_cast<int>(products.size()) - 1;
+  RecipeRef sums =
+      recipe::reduce(stream::Reduction::kSum, recipe::binary(stream::Binary::kMul, std::move(x), std::move(y)), {last});
+  return recipe::reshape(std::move(sums), result);
+}
+
+bool are_plain_floats(const OpView& op) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.has(i) && (op.dtype(i) != DType::kFloat32 || op.in(i).quantization)) return false;
+  return true;
+}
+
+Recipes fold_fully_connected(const OpView& op) {
+  if (!are_plain_floats(op) || op.get<FullyConnectedOptions>().activation != Activation::kNone) return {};
+  const Shape result = infer_fully_connected(op)[0].shape;
+  const Dim units = op.shape(1)[0], depth = op.shape(1)[1];
+  if (depth == 0) return {};
+  const Dim rows = static_cast<Dim>(op.recipe(0)->elements()) / depth;
+  RecipeRef made = sums_of_products(recipe::reshape(op.recipe(0), {rows, 1, depth}),
+                                    recipe::reshape(op.recipe(1), {1, units, depth}), result);
+  if (!made) return {};
+  if (op.has(2)) made = recipe::binary(stream::Binary::kAdd, made, recipe::reshape(op.recipe(2), {units}));
+  return {made};
+}
+
+RecipeRef transposed_matrix(RecipeRef matrix) {
+  Perm perm = stream::identity_perm(static_cast<int>(matrix->dims.size()));
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return recipe::permute(std::move(matrix), perm);
+}
+
+Recipes fold_batch_matmul(const OpView& op) {
+  if (!are_plain_floats(op)) return {};
+  const auto& options = op.get<BatchMatmulOptions>();
+  RecipeRef x = options.adj_x ? transposed_matrix(op.recipe(0)) : op.recipe(0);
+  RecipeRef y = options.adj_y ? op.recipe(1) : transposed_matrix(op.recipe(1));
+  Shape rows = x->dims, columns = y->dims;  // [..., M, 1, K] and [..., 1, N, K]
+  rows.insert(rows.end() - 1, 1);
+  columns.insert(columns.end() - 2, 1);
+  RecipeRef made = sums_of_products(recipe::reshape(std::move(x), rows), recipe::reshape(std::move(y), columns),
+                                    infer_batch_matmul(op)[0].shape);
+  if (!made) return {};
+  return {made};
 }
 
 bool keeps_last(const Perm& perm) { return !perm.empty() && perm.back() == static_cast<int>(perm.size()) - 1; }
@@ -117,7 +177,8 @@ constexpr Weights kFullyConnectedWeights = {.data = 0,
 
 constexpr Builtin fully_connected(Kind kind) {
   Builtin row = computing(
-      kind, {infer_fully_connected, kNotFolded, commute_fully_connected, kNothingToRewrite, merge_fully_connected},
+      kind,
+      {infer_fully_connected, fold_fully_connected, commute_fully_connected, kNothingToRewrite, merge_fully_connected},
       {kData, kData, kData}, {kData});
   row.limited_rank = LimitedRank::kFirstInput;
   row.weights = &kFullyConnectedWeights;
@@ -128,12 +189,12 @@ constexpr Builtin fully_connected(Kind kind) {
 
 constexpr std::array kMatmulRows = {
     reading_exactly(fully_connected(Kind::kFullyConnected), 1),
-    reading_exactly(
-        with(computing(Kind::kBatchMatmul,
-                       {infer_batch_matmul, kNotFolded, commute_batch_matmul, rewrite_batch_matmul, merge_batches},
-                       {kData, kData}, {kData}),
-             Integers::kRescaled),
-        1),
+    reading_exactly(with(computing(Kind::kBatchMatmul,
+                                   {infer_batch_matmul, fold_batch_matmul, commute_batch_matmul, rewrite_batch_matmul,
+                                    merge_batches},
+                                   {kData, kData}, {kData}),
+                         Integers::kRescaled),
+                    1),
 };
 
 }  // namespace
