@@ -65,7 +65,7 @@ bool is_safe(Rewriter& rewriter, ValueId id) {
 
 bool divide_by_root(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
-  const core::Value& result = rewriter.value(op.outputs[0]);
+  const core::Value result = rewriter.value(op.outputs[0]);  // a copy: new values move the others
   const OpId root = rewriter.sole_producer(op.inputs[1], Kind::kSqrt);
   if (root < 0 || result.dtype != core::DType::kFloat32 || result.quantization) return false;
   const ValueId x = rewriter.op(root).inputs[0];
