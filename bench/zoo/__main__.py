@@ -3,7 +3,8 @@
 
     python -m bench.zoo FOLDER [NAME ...] [--exporter both] [--size small] [--torch PYTHON] [--page] [--peers ...]
 
-FOLDER (say build/zoo) gets a file a network, exporter and variant; what is there is not exported again. --torch is a Python with
+FOLDER (say build/zoo) gets a file a network, exporter and variant; what is there is not exported again, and
+not judged again by the same program. --torch is a Python with
 bench/zoo/requirements.txt, default this one; without --torch and without torch here, what is in FOLDER is judged. --page writes the
 table into docs/zoo.md. --peers ONNX2TF writes the second one, CPU time beside onnx2tf 2.6.9 (its program); --peers litert-torch=PYTHON
 beside litert-torch, of an environment that has it.
@@ -18,7 +19,7 @@ import sys
 
 from bench import page
 from bench.zoo import peers
-from bench.zoo.judge import judge_export
+from bench.zoo.judge import judged_before
 from bench.zoo.table import NETWORKS
 from tests.support.litert import Litert
 
@@ -51,7 +52,7 @@ def judge_all(options):
                     path = options.folder / f"{name}.{exporter}.{variant}.onnx"
                     reason = path.with_suffix(".txt")
                     if path.exists():
-                        found = judge_export(path, network, variant, litert)
+                        found = judged_before(path, network, variant, litert)
                         print(f"{path.stem}: {found.status} {worst(found):.1e} {found.reason[:300]}", flush=True)
                     else:
                         found = reason.read_text().strip() if reason.exists() else UNTRIED

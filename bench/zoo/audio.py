@@ -24,7 +24,7 @@ NETWORKS = (
     ),
     Network(
         "whisper-decoder", "WhisperModel", _WHISPER, (tokens(), mask(), Input("encoder_hidden_states", "signal", (1, "S", 32))),
-        ({"L": 5, "S": 50}, {"L": 9, "S": 37}), part="decoder", dynamic=("L",),
+        ({"L": 5, "S": 50}, {"L": 9, "S": 50}), part="decoder", dynamic=("L",),
     ),
     Network("wav2vec2", "Wav2Vec2ForCTC", _WAV, _WAVE, _WAVES, "logits", dynamic=("L",)),
     Network("hubert", "HubertModel", _WAV, _WAVE, _WAVES, dynamic=("L",)),

@@ -75,7 +75,7 @@ NETWORKS = (
             neck_hidden_sizes=[96, 192, 384, 768], fusion_hidden_size=256, num_labels=150, backbone_out_indices=[2, 5, 8, 11],
         ),
     ),
-    Network("beit-segmentation", "BeitForSemanticSegmentation", dict(num_hidden_layers=4, num_labels=5, out_indices=[1, 2, 3, 4], pool_scales=[1, 2, 4], use_auxiliary_head=False, **_VIT), square(), squares(64, 128), "logits"),
+    Network("beit-segmentation", "BeitForSemanticSegmentation", dict(num_hidden_layers=4, num_labels=5, out_indices=[1, 2, 3, 4], pool_scales=[1, 2], use_auxiliary_head=False, **_VIT), square(), squares(64, 128), "logits"),
     Network("mobilevit-deeplab", "MobileViTForSemanticSegmentation", dict(hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 16, 24, 32, 40, 48, 64], aspp_out_channels=16, num_labels=5), square(), squares(), "logits"),
     Network("mobilenet-v2-deeplab", "MobileNetV2ForSemanticSegmentation", dict(depth_multiplier=0.25, num_labels=5), picture(), pictures(), "logits"),
     Network(

@@ -109,6 +109,9 @@ def export(network, exporter, variant, path):
 def export_all(network, wanted):
     """In a process of its own: each (exporter, variant, path) of `wanted`."""
     torch.set_num_threads(1)
+    torch.backends.mha.set_fastpath_enabled(
+        False
+    )  # one operator for all of attention, which the older exporter does not know
     warnings.filterwarnings("ignore")
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)  # exporters print whole graphs

@@ -31,6 +31,8 @@ def test_a_row_is_coherent(network):
     dims = {dim for given in network.all_inputs() for dim in given.dims if isinstance(dim, str)}
     assert {name for name in small if name.isupper()} <= dims <= small.keys()
     assert set(network.dynamic) <= dims
+    if network.dynamic:  # the two sizes are of one file
+        assert {name for name in small if small[name] != second[name]} <= set(network.dynamic)
     assert network.outputs.split() and set(network.variants()) <= SIZES.keys()
     names = [given.name for given in network.all_inputs()]
     assert len(set(names)) == len(names)
