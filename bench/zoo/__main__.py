@@ -3,11 +3,10 @@
 
     python -m bench.zoo FOLDER [NAME ...] [--exporter both] [--size small] [--torch PYTHON] [--page] [--peers ...]
 
-FOLDER (say build/zoo) gets a file a network, exporter and variant; what is there is not exported again, and
-not judged again by the same program. --torch is a Python with
-bench/zoo/requirements.txt, default this one; without --torch and without torch here, what is in FOLDER is judged. --page writes the
-table into docs/zoo.md. --peers ONNX2TF writes the second one, CPU time beside onnx2tf 2.6.9 (its program); --peers litert-torch=PYTHON
-beside litert-torch, of an environment that has it.
+FOLDER (say build/zoo) gets a file a network, exporter and variant; what is there is not exported again, and not judged again by
+the same program. --torch is a Python with bench/zoo/requirements.txt, default this one; without --torch and without torch here, what
+is in FOLDER is judged. --page writes the table into docs/zoo.md. --peers onnx2tf=PROGRAM and --peers litert-torch=PYTHON write the
+second table instead, CPU time beside files of onnx2tf 2.6.9 and of litert-torch.
 """
 
 import argparse

@@ -45,7 +45,8 @@ def _digest(path):
 
 def judged_before(path, network, variant, litert):
     """judge_export, or what it said before of the same file, row and program: kept beside the file."""
-    key = [_digest(converter.program()), _digest(path), repr(network)]
+    tables = Path(__file__).with_name("network.py")  # its inputs
+    key = [*map(_digest, (converter.program(), path, tables)), repr(network)]
     kept = path.with_suffix(".json")
     if kept.exists():
         found = json.loads(kept.read_text())

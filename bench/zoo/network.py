@@ -13,7 +13,7 @@ VOCABULARY = 99  # of all small language models
 class Input:
     """`name` as the model's forward calls it. `dims`: numbers, and names of sizes (Network.sizes).
 
-    `kind`: "signal" (normal numbers), "unit" (from 0 to 1), "tokens", "mask" (ones), "positions" (0, 1, ..., behind the past).
+    `kind`: "signal" (normal numbers), "unit" (from 0 to 1), "tokens", "mask" (the last quarter is 0), "positions" (0, 1, ..., behind the past).
     """
 
     name: str
@@ -33,7 +33,9 @@ class Input:
         if self.kind == "tokens":
             return rng.integers(3, VOCABULARY, shape)  # 0 to 2 begin, end and fill sentences
         if self.kind == "mask":
-            return np.ones(shape, np.int64)
+            mask = np.ones(shape, np.int64)
+            mask[..., shape[-1] - shape[-1] // 4 :] = 0
+            return mask
         if self.kind == "positions":
             return np.broadcast_to(np.arange(shape[-1]) + size.get("P", 0), shape).astype(np.int64).copy()
         raise ValueError(f"input {self.name}: no kind {self.kind}")
