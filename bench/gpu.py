@@ -3,12 +3,15 @@
 """What LiteRT's GPU delegate takes of converted models, and why not all: on SwiftShader, a GPU in software.
 
     bench/gpu.py MODEL.onnx|MODEL.tflite|FOLDER ... [--shape INPUT=1,3,64,64] [--range INPUT=0:2] [--option=--x=y]
-                 [--run] [--half] [--no-peer] [--beside PROGRAM] [--folder DIR] [--write docs/gpu.md]
+                 [--run] [--half] [--no-peer] [--beside PROGRAM] [--folder DIR] [--jobs 2] [--write docs/gpu.md]
 
 A row for each network: Lowtide's file by default and with --for gpu, and onnx2tf's file: whole, or how many of its operators.
 Dynamic dimensions are fixed as --shape says, or as tests/oracle/real_models.tsv lists them. --option goes to `lowtide convert`.
 --run runs what is taken whole, with --for gpu, and compares with ONNX Runtime: the largest error, in units of the output's
-range, where f32 is enforced; with --half also where the delegate may compute in f16. --beside is another lowtide, an older one.
+range, where f32 is enforced. --beside is another lowtide, an older one.
+
+--half writes another table: errors with f32 enforced, without, and on the processor in f16, of a model's file and of one
+with --weights f16.
 
 Under the table: how many networks are whole (those with control flow, 3-D convolutions, integers, and those that are refused are aside,
 and listed), networks of which onnx2tf's file has the larger share of operators on the GPU, and how many networks have each
@@ -21,6 +24,7 @@ runs this ai-edge-litert, onnx and onnxruntime (build/venv/bin/python).
 
 import argparse
 import collections
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -34,6 +38,7 @@ if not __package__:  # run by its path: again as a module, so that the others of
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     os.execv(sys.executable, [sys.executable, "-m", "bench.gpu", *sys.argv[1:]])
 
+import numpy as np
 import onnx
 
 from bench import onnx2tf, page
@@ -46,7 +51,8 @@ from tests.support.tflite_file import read_tflite
 
 BEGIN, END = "<!-- written by bench/gpu.py -->", "<!-- end of what is written -->"
 DEFAULT, FOR_GPU, PEER, BESIDE = "by default", "`--for gpu`", "onnx2tf", "beside"
-ERROR, HALF = "error", "error in f16"
+HALF_COLUMNS = ["network", "`enforce_f32=True`", "`enforce_f32=False`", "in f16 on the processor"]
+HALF_BEGIN, HALF_END = "<!-- written by bench/gpu.py --half -->", "<!-- end of what is written with --half -->"
 ASIDE = {
     **dict.fromkeys(("WHILE", "IF", "CALL_ONCE"), "control flow"),
     **dict.fromkeys(("CONV_3D", "CONV_3D_TRANSPOSE"), "3-D convolutions"),
@@ -96,7 +102,7 @@ def fix_shapes(shapes):
     return edit
 
 
-def by_onnx2tf(program, model, shapes, folder):
+def by_onnx2tf(program, model, shapes, folder, seconds):
     """Its file, kept from an earlier run if the model has not changed since."""
     out = folder / model.stem
     tried = out / "tried"
@@ -109,11 +115,11 @@ def by_onnx2tf(program, model, shapes, folder):
             with open(out / "log", "w") as log:
                 try:
                     subprocess.run(
-                        [*onnx2tf.alone(), *map(str, command)], cwd=where, env=environment, timeout=900,
+                        [*onnx2tf.alone(), *map(str, command)], cwd=where, env=environment, timeout=seconds,
                         stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                     )  # fmt: skip
                 except subprocess.TimeoutExpired:
-                    log.write("no answer after 900 s\n")
+                    log.write(f"no answer after {seconds} s\n")
 
         onnx2tf.convert(program, model, out / "files", run, fix_shapes(shapes))
         tried.touch()
@@ -122,8 +128,15 @@ def by_onnx2tf(program, model, shapes, folder):
 
 
 def arrays_for(tflite, model, shapes, ranges):
-    """Random inputs in the types of the file: --for gpu takes ids as i32."""
-    arrays = random_inputs(load_structure(model), shapes, ranges)
+    """Random inputs, as the model takes them and in the types of the file: --for gpu takes ids as i32. Integers whose range
+    nobody gives are 0 or 1: ids, masks, and types of tokens may be."""
+    structure = load_structure(model)
+    whole = {
+        given.name: (0, 2)
+        for given in structure.graph.input
+        if np.issubdtype(onnx.helper.tensor_dtype_to_np_dtype(given.type.tensor_type.elem_type), np.integer)
+    }
+    arrays = random_inputs(structure, shapes, {**whole, **ranges})
     wanted = {port.name: port.dtype for port in read_tflite(tflite).inputs}
     return arrays, {name: value.astype(wanted.get(name, value.dtype)) for name, value in arrays.items()}
 
@@ -132,7 +145,7 @@ class Row:
     """One network: a Delegation, or the reason why there is none, for each file; errors; why it is aside."""
 
     def __init__(self, model, folder, options, peer):
-        self.name, self.answers, self.errors, self.aside = model.stem, {}, {}, None
+        self.name, self.answers, self.error, self.aside = model.stem, {}, "", None
         shapes, ranges = known_shapes(model)
         shapes, ranges = {**shapes, **options.shapes}, {**ranges, **options.ranges}
         if model.suffix == ".tflite":
@@ -148,16 +161,12 @@ class Row:
             self.aside = kinds[0] if kinds else None
         self.judge(FOR_GPU, by_lowtide(model, ours, shapes, ["--for=gpu", *options.option]))
         if peer:
-            self.judge(PEER, by_onnx2tf(peer, model, shapes, options.folder / "onnx2tf"))
+            self.judge(PEER, by_onnx2tf(peer, model, shapes, options.folder / "onnx2tf", options.seconds))
         if options.beside:
             self.judge(BESIDE, by_program(options.beside, model, folder / "beside.tflite", shapes))
-        if self.is_whole(FOR_GPU) and (options.run or options.half):
+        if self.is_whole(FOR_GPU) and options.run:
             arrays, typed = arrays_for(ours, model, shapes, ranges)
-            expected = judge.reference(model, arrays)
-            if options.run:
-                self.errors[ERROR] = error_of(expected, ours, typed, True)
-            if options.half:
-                self.errors[HALF] = error_of(expected, ours, typed, False)
+            self.error = error_of(judge.reference(model, arrays), gpu.delegate(ours, typed))
 
     def judge(self, column, made):
         file, reason = made
@@ -181,14 +190,38 @@ class Row:
         return f"whole, {found.operators}" if found.whole else str(found)
 
 
-def error_of(expected, tflite, arrays, f32):
-    """The largest error of a run on the GPU in units of an output's range, as text."""
-    answer = gpu.delegate(tflite, arrays, f32)
-    if answer.outputs is None:
-        return answer.fault or "not run"
-    tolerance = RangeTolerance() if f32 else RangeTolerance(float("inf"))
-    differences = [compare(value, answer.outputs[name], tolerance) for name, value in expected.items()]
+def error_of(expected, answer, tolerance=RangeTolerance()):
+    """The largest error of a run in units of an output's range, as text. `answer`: a Delegation, or the outputs."""
+    outputs = answer.outputs if isinstance(answer, gpu.Delegation) else answer
+    if not isinstance(outputs, dict):
+        return str(outputs or answer.fault or "not run")
+    if all(value.size == 0 or value.min() == value.max() for value in expected.values()):
+        return "constant"  # with random weights: nothing can be said
+    differences = [compare(value, outputs[name], tolerance) for name, value in expected.items()]
     return f"{max(d.relative for d in differences):.0e}" + (" WRONG" if any(d.fault for d in differences) else "")
+
+
+def half_rows(model, folder, options):
+    """Errors of one model, with weights as they are and in f16, in the three precisions."""
+    shapes, ranges = known_shapes(model)
+    shapes, ranges = {**shapes, **options.shapes}, {**ranges, **options.ranges}
+    for weights in ("stored", "f16"):
+        made = by_lowtide(
+            model, folder / f"{weights}.tflite", shapes, ["--for=gpu", f"--weights={weights}", *options.option]
+        )
+        name = model.stem if weights == "stored" else f"{model.stem}, `--weights f16`"
+        if made[0] is None:
+            yield [name, f"none: {made[1]}", "", ""]
+            continue
+        arrays, typed = arrays_for(made[0], model, shapes, ranges)
+        expected = judge.reference(model, arrays)
+        loose = RangeTolerance(float("inf"))
+        yield [
+            name,
+            error_of(expected, gpu.delegate(made[0], typed), loose),
+            error_of(expected, gpu.delegate(made[0], typed, False), loose),
+            error_of(expected, gpu.half_on_processor(made[0], typed), loose),
+        ]
 
 
 def line(cells):
@@ -217,8 +250,8 @@ def summary(rows, columns):
         out.append(
             f"A smaller share of operators with `--for gpu` than of onnx2tf's file: {', '.join(less) or 'none'}."
         )
-    wrong = [row.name for row in rows if ERROR in row.errors and not re.fullmatch(r"[0-9.e+-]+", row.errors[ERROR])]
-    if any(row.errors for row in rows):
+    wrong = [row.name for row in rows if row.error and not re.fullmatch(r"[0-9.e+-]+|constant", row.error)]
+    if any(row.error for row in rows):
         out.append(f"Run whole and not as ONNX Runtime: {', '.join(wrong) or 'none'}.")
     return "\n\n".join(out)
 
@@ -236,6 +269,23 @@ def reasons_table(rows, columns):
     return "\n".join([*lines, *(line([reason, *(str(counts[reason][c] or "-") for c in columns)]) for reason in order)])
 
 
+def write_half(models, options):
+    lines = [line(HALF_COLUMNS), line(["---", *["---:"] * (len(HALF_COLUMNS) - 1)])]
+    print("\n".join(lines), flush=True)
+    for model in models:
+        with tempfile.TemporaryDirectory(prefix="lowtide-gpu-") as folder:
+            for cells in half_rows(model, pathlib.Path(folder), options):
+                lines.append(line(cells))
+                print(lines[-1], flush=True)
+    if options.write:
+        page.write(options.write, HALF_BEGIN, HALF_END, "\n".join(lines))
+
+
+def judged(model, options, peer):
+    with tempfile.TemporaryDirectory(prefix="lowtide-gpu-") as folder:
+        return Row(model, pathlib.Path(folder), options, peer)
+
+
 def all_models(given):
     for path in given:
         yield from sorted(path.glob("*.onnx")) if path.is_dir() else [path]
@@ -248,12 +298,14 @@ def main():
     parser.add_argument("--range", action="append", default=[], metavar="INPUT=LOW:HIGH")
     parser.add_argument("--option", action="append", default=[], help="passed on to lowtide convert, as --option=--x=y")
     parser.add_argument("--run", action="store_true", help="run what is taken whole, and compare with ONNX Runtime")
-    parser.add_argument("--half", action="store_true", help="the same where the delegate may compute in f16")
+    parser.add_argument("--half", action="store_true", help="the table of errors in half precision")
     parser.add_argument("--no-peer", action="store_true", help="without onnx2tf")
     parser.add_argument("--beside", metavar="PROGRAM", help="another lowtide, to compare with")
     parser.add_argument(
         "--folder", type=pathlib.Path, default=ROOT / "build/gpu", help="where onnx2tf's files are kept"
     )
+    parser.add_argument("--jobs", type=int, default=2, help="models at a time")
+    parser.add_argument("--seconds", type=int, default=900, help="that onnx2tf may take for one model")
     parser.add_argument("--write", type=pathlib.Path, help="put the tables into this page, between its marks")
     onnx2tf.add_arguments(parser)
     options = parser.parse_args()
@@ -263,22 +315,23 @@ def main():
         sys.exit(f"bench/gpu.py: {missing}")
     models = list(all_models(options.models))
     only_files = all(model.suffix == ".tflite" for model in models)
-    peer = None if options.no_peer or only_files else onnx2tf.install(options)
+    peer = None if options.no_peer or only_files or options.half else onnx2tf.install(options)
     columns = (
         [DEFAULT]
         if only_files
         else [DEFAULT, FOR_GPU, *([PEER] if peer else []), *([BESIDE] if options.beside else [])]
     )
-    errors = [*([ERROR] if options.run else []), *([HALF] if options.half else [])]
+    if options.half:
+        return write_half(models, options)
+    errors = ["error"] if options.run else []
     lines = [line(["network", *columns, *errors]), line(["---", *["---:"] * len(columns + errors)])]
     print("\n".join(lines), flush=True)
     rows = []
-    for model in models:
-        with tempfile.TemporaryDirectory(prefix="lowtide-gpu-") as folder:
-            row = Row(model, pathlib.Path(folder), options, peer)
-        rows.append(row)
-        lines.append(line([row.name, *map(row.cell, columns), *(row.errors.get(name, "") for name in errors)]))
-        print(lines[-1], flush=True)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for row in pool.map(lambda model: judged(model, options, peer), models):
+            rows.append(row)
+            lines.append(line([row.name, *map(row.cell, columns), *(row.error for _ in errors)]))
+            print(lines[-1], flush=True)
     text = "\n\n".join(["\n".join(lines), summary(rows, columns), reasons_table(rows, columns)])
     print(text[len("\n".join(lines)) :])
     if options.write:

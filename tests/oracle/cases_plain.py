@@ -268,6 +268,20 @@ FOLDED = [
     ),
 ]
 
+# A model whose tensors are f16, which delegates take between CASTs.
+HALF = [
+    Case(
+        "plain/model_in_half",
+        "float16[1,3,9,8] x",
+        "c = Conv<pads=[1,1,1,1]>(x, w, b) r = Relu(c) m = MatMul(r, k) y = Softmax<axis=-1>(m)",
+        {
+            "w": np.linspace(-1, 1, 108).reshape(4, 3, 3, 3).astype(np.float16),
+            "b": np.linspace(0, 1, 4).astype(np.float16),
+            "k": np.linspace(1, -1, 48).reshape(8, 6).astype(np.float16),
+        },
+    ),
+]
+
 # A row of minus infinity: nothing that attention may look at.
 SCORES = np.linspace(-2, 3, 70, dtype=np.float32).reshape(1, 2, 5, 7)
 SCORES[0, 1, 2] = -np.inf
@@ -346,4 +360,4 @@ FOR_GPU = [
     ),
 ]
 
-CASES = LOOK_UP + REPEAT + AXES + FOLDED + FOR_GPU
+CASES = LOOK_UP + REPEAT + AXES + FOLDED + HALF + FOR_GPU

@@ -25,6 +25,9 @@ from tests.support.tflite_file import read_tflite
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRIVER = pathlib.Path(os.environ.get("LOWTIDE_VULKAN_DRIVER", "/usr/lib/chromium/vk_swiftshader_icd.json"))
 
+F32, ANY, HALF = "f32", "any", "half"  # precisions: see delegate(), half_on_processor()
+_FORCE_FP16 = 4  # TFLITE_XNNPACK_DELEGATE_FLAG_FORCE_FP16
+
 _HEADER = "Following operations are not supported by GPU delegate:"
 _BEGIN, _LOADED = "@@ a file", "@@ loaded"
 _SPLIT = re.compile(
@@ -67,13 +70,18 @@ def _last_line(log):
     return lines[-1][:200] if lines else "nothing printed"
 
 
-def delegate(path, inputs=None, f32=True, seconds=300):
-    """Gives the file to the delegate, alone: no operator may stay on the processor. With `inputs` {name: array}, a
-    file that is taken whole is run. `f32`: computed in 32 bits; otherwise the delegate may use 16."""
-    operators = sum(read_tflite(path).operators.values())
+def half_on_processor(path, inputs, seconds=300):
+    """{name: array} of a run in 16 bits on the processor (XNNPACK's FORCE_FP16), or why there is none: what a GPU that
+    computes in 16 bits may give. SwiftShader has no arithmetic of 16 bits."""
+    answer, log = _asked(path, inputs, HALF, seconds)
+    return answer.get("outputs") or answer.get("fault") or _last_line(log)
+
+
+def _asked(path, inputs, precision, seconds):
+    """What the child answers, {} where it does not, and what it prints."""
     with tempfile.TemporaryDirectory(prefix="lowtide-gpu-") as folder:
         asked, answered = pathlib.Path(folder) / "asked", pathlib.Path(folder) / "answered"
-        asked.write_bytes(pickle.dumps((os.path.abspath(path), inputs, f32)))
+        asked.write_bytes(pickle.dumps((os.path.abspath(path), inputs, precision)))
         environment = {
             **os.environ,
             "VK_ICD_FILENAMES": str(DRIVER),
@@ -92,10 +100,20 @@ def delegate(path, inputs=None, f32=True, seconds=300):
                 cwd=ROOT,
             )
         except subprocess.TimeoutExpired:
-            return Delegation(0, operators, fault=f"no answer after {seconds} s")
-        log = done.stdout.decode("utf-8", "replace")
-        answer = pickle.loads(answered.read_bytes()) if answered.is_file() else {}
+            return {"fault": f"no answer after {seconds} s"}, ""
+        return (pickle.loads(answered.read_bytes()) if answered.is_file() else {}), done.stdout.decode(
+            "utf-8", "replace"
+        )
+
+
+def delegate(path, inputs=None, f32=True, seconds=300):
+    """Gives the file to the delegate, alone: no operator may stay on the processor. With `inputs` {name: array}, a
+    file that is taken whole is run. `f32`: computed in 32 bits; otherwise the delegate may use 16."""
+    operators = sum(read_tflite(path).operators.values())
+    answer, log = _asked(path, inputs, F32 if f32 else ANY, seconds)
     reasons, taken = (), None
+    if "static-sized tensors with a graph that has dynamic-sized tensors" in log:
+        return Delegation(0, operators, fault="tensors of unknown size")
     if _HEADER in log:
         said = log.split(_HEADER, 1)[1]
         found = _SPLIT.search(said)
@@ -169,10 +187,16 @@ def _run(asked):
     """In the child."""
     from ai_edge_litert.compiled_model import CompiledModel
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
-    from ai_edge_litert.options import GpuOptions, Options
+    from ai_edge_litert.options import CpuOptions, GpuOptions, Options
 
-    path, inputs, f32 = asked
-    options = Options(hardware_accelerators=HardwareAccelerator.GPU, gpu_options=GpuOptions(enforce_f32=f32))
+    path, inputs, precision = asked
+    if precision == HALF:
+        options = Options(
+            hardware_accelerators=HardwareAccelerator.CPU, cpu_options=CpuOptions(xnnpack_flags=_FORCE_FP16)
+        )
+    else:
+        enforced = GpuOptions(enforce_f32=precision == F32)
+        options = Options(hardware_accelerators=HardwareAccelerator.GPU, gpu_options=enforced)
     model = CompiledModel.from_file(path, options=options)
     if inputs is None:
         return None
