@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SPLIT, SPLIT_V and UNPACK of floats whose results the delegate would misread (parts.h) are a SLICE each.
+// SPLIT, SPLIT_V and UNPACK of floats whose results the delegate would misread (parts.h) are a SLICE each; so are those
+// of integers: "Tensor type(INT32) is not supported."
 #include <algorithm>
 #include <array>
 
@@ -11,8 +12,11 @@ namespace {
 
 bool slice_parts(Rewriter& rewriter, OpId id, ValueId data, int64_t axis) {
   const Op op = rewriter.op(id);
-  if (!is_float(rewriter, data) || rewriter.is_constant(data) || op.outputs.size() < 2) return false;
-  if (!are_parts_misread(rewriter, {op.outputs[0]}, {op.outputs.begin() + 1, op.outputs.end()})) return false;
+  if (rewriter.is_constant(data) || op.outputs.size() < 2) return false;
+  const bool is_integer = rewriter.value(data).dtype == core::DType::kInt32 && !rewriter.value(data).quantization;
+  if (!is_integer && !is_float(rewriter, data)) return false;
+  if (!is_integer && !are_parts_misread(rewriter, {op.outputs[0]}, {op.outputs.begin() + 1, op.outputs.end()}))
+    return false;
   const core::Shape shape = rewriter.value(data).shape;
   const size_t along = static_cast<size_t>(axis < 0 ? axis + rewriter.value(data).rank() : axis);
   const bool keeps_axis = op.kind != Kind::kUnpack;

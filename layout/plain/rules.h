@@ -23,6 +23,7 @@ struct PlainRule {
 };
 
 std::span<const PlainRule> look_up_rules();  // look_up.cc: GATHER by a list of indices; SLICE for constant ones
+std::span<const PlainRule> reverse_rules();  // reverse.cc: REVERSE_V2 for STRIDED_SLICE backwards
 std::span<const PlainRule> tile_rules();     // tile.cc: TILE for BROADCAST_TO
 std::span<const PlainRule> fold_rules();     // fold_constants.cc: what is computed from constants alone
 

@@ -76,6 +76,8 @@ LOOK_UP = [
     ),
 ]
 
+REVERSED = {"b": i64(-1), "e": i64(-(2**62)), "a": i64(0), "s": i64(-1)}
+
 REPEAT = [
     Case(
         "plain/heads_repeated",
@@ -253,6 +255,26 @@ FOLDED = [
         {"zero": np.int64(0)},
         ranges={"rate": (-9, 9)},
     ),
+    Case("plain/turned_round", "float[3,2,7] x", "r = Slice(x, b, e, a, s) y = Tanh(r)", REVERSED),
+    Case(
+        "plain/turned_round_dynamic",
+        "float[N,2,7] x",
+        "r = Slice(x, b, e, a, s) y = Tanh(r)",
+        REVERSED,
+        shapes={"x": (3, 2, 7)},
+    ),
+    Case(
+        "plain/turned_round_but_one",
+        "float[3,2,7] x",
+        "r = Slice(x, b, e, a, s) y = Tanh(r)",
+        {**REVERSED, "b": i64(-2)},
+    ),
+    Case(
+        "plain/turned_round_twice",
+        "float[3,2,7] x",
+        "r = Slice(x, b, e, a, s) y = Tanh(r)",
+        {"b": i64(-1, -1), "e": i64(-9, -9), "a": i64(0, 2), "s": i64(-1, -1)},
+    ),
     # In as many operators: the axes that were dropped before come back.
     Case(
         "plain/below_the_highest",
@@ -309,6 +331,12 @@ FOR_GPU = [
         "float[2,5,9] x",
         "a, b, c = Split<axis=2>(x, sizes) e = Exp(a) m = Add(c, e) y = Concat<axis=2>(m, b)",
         {"sizes": i64(2, 5, 2)},
+    ),
+    Case(
+        "plain/integers_apart",
+        "int32[2,6,5] x",
+        "a, b = Split<axis=1>(x) c = Cast<to=1>(a) d = Cast<to=1>(b) y = Mul(c, d)",
+        ranges={"x": (-9, 9)},
     ),
     Case("plain/log_softmax", "float[2,7,5] x", "y = LogSoftmax<axis=-1>(x)", ranges={"x": (-90, 90)}),
     Case(

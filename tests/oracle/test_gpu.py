@@ -29,6 +29,7 @@ WHOLE = (
     "plain/hard_sigmoid",
     "plain/one_row",
     "plain/biases_of_places",
+    "plain/turned_round",
     "plain/reflected_signal",
     "plain/below_the_highest",
 )
@@ -40,6 +41,8 @@ REAL = (
     "ultraface__version-slim-320_without_postprocessing",
     "dtln__model_1",
     "openwakeword__melspectrogram",
+    "openwakeword__embedding_model",
+    "ort__nuphar_tiny_model_with_loop",
     "silero-vad__silero_vad_half",
     "silero-vad__silero_vad_openvino_16k",
 )
