@@ -3,13 +3,13 @@
 """How memory and time go with the size of a model: measures, and writes docs/memory.md's tables and picture.
 
     python -m bench.scale sizes  [--kind plain|transposed] [--sizes 16M,256M,1G,4G,16G,200G-sparse] [--rounds 3] [--folder DIR]
-    python -m bench.scale nodes  [--counts 1000,3000,10000,30000,100000] [--files 1]
+    python -m bench.scale nodes  [--kind convolutions|mixed] [--counts 1000,3000,10000,30000,100000] [--files 1]
     python -m bench.scale cgroup [--size 8G] [--limit 64M]
     python -m bench.scale plot
 
 `sizes`: peak RSS, time, and time in units of `cp` of the same files (the model and its weights), in turns, the inputs
 dropped from the page cache before each turn. It takes twice the disk of the largest size. `nodes`: models that are
-nothing but nodes. `cgroup`: conversions under a memory limit of the kernel's, in turns with conversions without one.
+nothing but nodes; the mixed ones are of more operators, with names as exporters write them (mixed_nodes.py, needs onnx). `cgroup`: conversions under a memory limit of the kernel's, in turns with conversions without one.
 
 Figures go to docs/memory.json as they are measured, so that a part can be measured again by itself; every command writes
 the tables anew, and `plot` the picture (it needs matplotlib: pip install -r bench/requirements.txt).
@@ -26,7 +26,7 @@ import subprocess
 import sys
 
 from bench.cgroup import MemoryLimit, evict
-from bench.measure import seconds
+from bench.measure import run_once, seconds
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LOWTIDE = pathlib.Path(os.environ.get("LOWTIDE", ROOT / "build/release/lowtide"))
@@ -117,14 +117,26 @@ def measure_size(folder, kind, size, rounds):
     )
 
 
-def measure_nodes(folder, count, files, rounds):
+def measure_nodes(folder, kind, count, files, rounds):
     model, result, report = folder / "nodes.onnx", folder / "nodes.tflite", folder / "nodes.json"
-    inputs = make(model, "many-nodes", "--nodes", str(count), "--files", str(files))
-    taken = [seconds(conversion(model, result, report), [result], inputs, cold=False) for _ in range(rounds)]
+    if kind == "mixed":
+        from bench import mixed_nodes
+
+        mixed_nodes.write(model, count)
+        inputs = [model]
+    else:
+        inputs = make(model, "many-nodes", "--nodes", str(count), "--files", str(files))
+    taken = [run_once(conversion(model, result, report), [result], inputs, cold=False) for _ in range(rounds)]
     record(
-        "nodes",
+        f"nodes {kind}",
         str(count),
-        {"peak_rss": peak(report), "seconds": statistics.median(taken), "files": files, "rounds": rounds},
+        {
+            "peak_rss": peak(report),
+            "seconds": statistics.median(wall for wall, _ in taken),
+            "cpu_seconds": statistics.median(cpu for _, cpu in taken),
+            "files": files,
+            "rounds": rounds,
+        },
     )
     remove(result, report, *inputs)
 
@@ -202,13 +214,21 @@ def tables(everything):
                 f"| {size_name(key)} | {mib(row['peak_rss'])} | {short(row['seconds'])} | {row['ratio']:.2f} |"
             )
         lines.append("")
-    rows = sorted(((int(count), row) for count, row in everything.get("nodes", {}).items()))
-    if rows:
-        lines += ["| nodes | peak RSS | for each node more | seconds |", "|---|---|---|---|"]
-        for index, (count, row) in enumerate(rows):
-            before = rows[index - 1] if index else None
-            slope = f"{(row['peak_rss'] - before[1]['peak_rss']) / (count - before[0]):,.0f} bytes" if before else ""
-            lines.append(f"| {count:,} | {mib(row['peak_rss'])} | {slope} | {short(row['seconds'])} |")
+    for kind in ("convolutions", "mixed"):
+        rows = sorted((int(count), row) for count, row in everything.get(f"nodes {kind}", {}).items())
+        if not rows:
+            continue
+        lines += [
+            f"| nodes, {kind} | peak RSS | for each node more than the first | CPU seconds | for each node |",
+            "|---|---|---|---|---|",
+        ]
+        first_count, first = rows[0]
+        for count, row in rows:
+            grown = (row["peak_rss"] - first["peak_rss"]) / (count - first_count) if count > first_count else None
+            lines.append(
+                f"| {count:,} | {mib(row['peak_rss'])} | {f'{grown:,.0f} bytes' if grown else ''} "
+                f"| {short(row['cpu_seconds'])} | {row['cpu_seconds'] / count * 1e6:.0f} µs |"
+            )
         lines.append("")
     rows = everything.get("cgroup", {})
     if rows:
@@ -291,6 +311,7 @@ def main():
     for name in ("sizes", "cgroup"):
         parts[name].add_argument("--kind", choices=["plain", "transposed"], default="plain")
     parts["sizes"].add_argument("--sizes", default="16M,256M,1G,4G,16G,200G-sparse")
+    parts["nodes"].add_argument("--kind", choices=["convolutions", "mixed"], default="convolutions")
     parts["nodes"].add_argument("--counts", default="1000,3000,10000,30000,100000")
     parts["nodes"].add_argument("--files", type=int, default=1)
     parts["cgroup"].add_argument("--size", default="8G")
@@ -306,7 +327,7 @@ def main():
             measure_size(folder, options.kind, size, options.rounds)
     if options.command == "nodes":
         for count in options.counts.split(","):
-            measure_nodes(folder, int(count), options.files, options.rounds)
+            measure_nodes(folder, options.kind, int(count), options.files, options.rounds)
     if options.command == "cgroup":
         measure_cgroup(folder, options.kind, options.size, in_bytes(options.limit), options.rounds)
     write_page()

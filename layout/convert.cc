@@ -85,13 +85,15 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   onnx::Model& source = has_functions ? inlined : model;
   if (has_functions) model.graph = {};
   // ONNX nodes become core ops, in ONNX's axis order. Later passes know no ONNX.
-  LowerResult lowered = lower_graph(source, options.shapes, options.custom, core_model);
+  // The ONNX graph is needed afterwards only for patterns that select weights by name.
+  const bool by_name = !options.weights.include.empty() || !options.weights.exclude.empty();
+  LowerResult lowered =
+      lower_graph(source, options.shapes, options.custom, core_model, nullptr, by_name ? nullptr : &source.graph);
   result.refused = std::move(lowered.refused);
   result.not_judged = std::move(lowered.not_judged);
   result.notes = std::move(model.notes);
   result.notes.insert(result.notes.end(), lowered.notes.begin(), lowered.notes.end());
-  // From here on the ONNX graph is only needed for patterns that select weights by name.
-  if (options.weights.include.empty() && options.weights.exclude.empty()) source.graph = {};
+  if (!by_name) source.graph = {};
   if (!result.refused.empty()) return result;
   done("lower");
   // Dimensions that are known only at run time must be able to fit all operators that use them. Now, because fusing

@@ -100,36 +100,38 @@ static void keep_names(Graph& graph, const std::vector<char>& live) {
   }
 }
 
-void Graph::tidy() {
-  for (Value& value : values) value.producer = -1;
-  for (size_t i = 0; i < ops.size(); ++i)
-    if (ops[i].kind != Kind::kDead)
-      for (ValueId out : ops[i].outputs)
-        if (out != kAbsent) at(out).producer = static_cast<OpId>(i);
-
-  // Live: reachable backwards from the outputs.
-  std::vector<char> live(ops.size(), 0);
-  std::vector<ValueId> pending = outputs;
-  while (!pending.empty()) {
-    ValueId id = pending.back();
-    pending.pop_back();
-    if (id == kAbsent || at(id).producer < 0 || at(id).constant) continue;
-    auto op = static_cast<size_t>(at(id).producer);
-    if (live[op]) continue;
-    live[op] = 1;
-    for (ValueId in : ops[op].inputs) pending.push_back(in);
+// Puts ops[order[i]] at i and drops the rest, in place: a second array would stand beside the first one.
+static void bring_in_order(std::vector<Op>& ops, std::vector<uint32_t>& order) {
+  for (size_t i = 0; i < order.size(); ++i) {
+    // What stood at order[i] may have been exchanged with an earlier place: then `order` tells where it went.
+    size_t from = order[i];
+    while (from < i) from = order[from];
+    if (from != i) std::swap(ops[i], ops[from]);
+    order[i] = static_cast<uint32_t>(from);
   }
+  ops.erase(ops.begin() + static_cast<ptrdiff_t>(order.size()), ops.end());
+}
 
-  keep_names(*this, live);
-
-  // Kahn's order, the smallest old position first. The users of op i are at [first[i], first[i + 1]) of `users_of`:
-  // two arrays, because a vector for each op would be most of the time that a graph of 100,000 takes.
+// The live ops in Kahn's order, the smallest old position first; `producer` is by value.
+static std::vector<uint32_t> topological_order(const std::vector<Op>& ops, const std::vector<char>& live,
+                                               const std::vector<OpId>& producer) {
   auto each_edge = [&](auto visit) {
     for (size_t i = 0; i < ops.size(); ++i)
       if (live[i])
         for (ValueId in : ops[i].inputs)
-          if (in != kAbsent && at(in).producer >= 0 && !at(in).constant) visit(static_cast<size_t>(at(in).producer), i);
+          if (in != kAbsent && producer[static_cast<size_t>(in)] >= 0)
+            visit(static_cast<size_t>(producer[static_cast<size_t>(in)]), i);
   };
+  std::vector<uint32_t> sorted;
+  bool in_order = true;
+  each_edge([&](size_t from, size_t to) { in_order = in_order && from < to; });
+  if (in_order) {  // nearly always: passes put few ops elsewhere
+    for (size_t i = 0; i < ops.size(); ++i)
+      if (live[i]) sorted.push_back(static_cast<uint32_t>(i));
+    return sorted;
+  }
+  // The users of op i are at [first[i], first[i + 1]) of `users_of`: two arrays, because a vector for each op would be
+  // most of the time that a graph of 100,000 takes.
   std::vector<uint32_t> first(ops.size() + 1, 0), waits(ops.size(), 0);
   each_edge([&](size_t from, size_t to) {
     ++first[from + 1];
@@ -144,21 +146,47 @@ void Graph::tidy() {
     live_count += static_cast<size_t>(live[i]);
     if (live[i] && waits[i] == 0) ready.push(i);
   }
-  std::vector<Op> sorted;
-  sorted.reserve(live_count);
   while (!ready.empty()) {
     size_t i = ready.top();
     ready.pop();
     for (uint32_t user = first[i]; user < first[i + 1]; ++user)
       if (--waits[users_of[user]] == 0) ready.push(users_of[user]);
-    sorted.push_back(std::move(ops[i]));
+    sorted.push_back(static_cast<uint32_t>(i));
   }
   if (sorted.size() != live_count) throw stream::Error(stream::Code::kMalformed, "the graph has a cycle");
-  ops = std::move(sorted);
-  for (Value& value : values) value.producer = -1;
+  return sorted;
+}
+
+void Graph::tidy() {
+  // By value, -1 for constants too: values are far apart in memory, so they are visited once.
+  std::vector<OpId> producer(values.size(), -1);
+  for (size_t i = 0; i < ops.size(); ++i)
+    if (ops[i].kind != Kind::kDead)
+      for (ValueId out : ops[i].outputs)
+        if (out != kAbsent && !at(out).constant) producer[static_cast<size_t>(out)] = static_cast<OpId>(i);
+
+  // Live: reachable backwards from the outputs.
+  std::vector<char> live(ops.size(), 0);
+  std::vector<ValueId> pending = outputs;
+  while (!pending.empty()) {
+    ValueId id = pending.back();
+    pending.pop_back();
+    if (id == kAbsent || producer[static_cast<size_t>(id)] < 0) continue;
+    auto op = static_cast<size_t>(producer[static_cast<size_t>(id)]);
+    if (live[op]) continue;
+    live[op] = 1;
+    for (ValueId in : ops[op].inputs) pending.push_back(in);
+  }
+
+  keep_names(*this, live);
+
+  std::vector<uint32_t> sorted = topological_order(ops, live, producer);
+  bring_in_order(ops, sorted);
+  producer.assign(values.size(), -1);
   for (size_t i = 0; i < ops.size(); ++i)
     for (ValueId out : ops[i].outputs)
-      if (out != kAbsent) at(out).producer = static_cast<OpId>(i);
+      if (out != kAbsent) producer[static_cast<size_t>(out)] = static_cast<OpId>(i);
+  for (size_t v = 0; v < producer.size(); ++v) values[v].producer = producer[v];
 }
 
 std::vector<std::vector<OpId>> Graph::users() const {

@@ -2,6 +2,7 @@
 #include "layout/core/orders.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "layout/core/builder.h"
 #include "layout/core/builtin.h"
@@ -12,30 +13,44 @@ using core::Kind;
 using core::Op;
 using core::Value;
 
-Orders::Orders(Graph& graph) : held_(graph.values.size()), uses_(graph.values.size()), views_(graph.ops.size(), false) {
-  for (size_t v = 0; v < graph.values.size(); ++v)
-    held_[v] = {static_cast<ValueId>(v), stream::identity_perm(graph.values[v].rank())};
+Orders::Orders(Graph& graph)
+    : perms_(std::make_unique<PermPool>()),
+      held_(graph.values.size()),
+      first_(graph.values.size() + 1, 0),
+      views_(graph.ops.size(), false) {
+  std::vector<const Perm*> identities;  // by rank
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const auto rank = static_cast<size_t>(graph.values[v].rank());
+    while (identities.size() <= rank)
+      identities.push_back(&perms_->held(stream::identity_perm(static_cast<int>(identities.size()))));
+    held_[v] = {static_cast<ValueId>(v), identities[rank]};
+  }
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const Op& op = graph.ops[i];
-    if (op.kind == Kind::kTranspose) {
-      if (auto perm = graph.ints(op.inputs[1])) {
-        views_[i] = true;
-        const Held source = held(op.inputs[0]);
-        held_[static_cast<size_t>(op.outputs[0])] = {source.base,
-                                                     stream::compose(source.order, Perm(perm->begin(), perm->end()))};
-        continue;
-      }
-    }
-    for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
-      if (op.inputs[slot] == core::kAbsent) continue;
-      const Held& seen = held(op.inputs[slot]);
-      uses_[static_cast<size_t>(seen.base)].push_back({static_cast<OpId>(i), slot, seen.order});
-    }
+    if (op.kind != Kind::kTranspose) continue;
+    auto perm = graph.ints(op.inputs[1]);
+    if (!perm) continue;
+    views_[i] = true;
+    const Held source = held(op.inputs[0]);
+    held_[static_cast<size_t>(op.outputs[0])] = {
+        source.base, &perms_->held(stream::compose(*source.order, Perm(perm->begin(), perm->end())))};
   }
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    const Held& seen = held(graph.outputs[i]);
-    uses_[static_cast<size_t>(seen.base)].push_back({-1, i, seen.order});
-  }
+  auto each_use = [&](auto visit) {
+    for (size_t i = 0; i < graph.ops.size(); ++i) {
+      if (views_[i]) continue;
+      const Op& op = graph.ops[i];
+      for (size_t slot = 0; slot < op.inputs.size(); ++slot)
+        if (op.inputs[slot] != core::kAbsent) visit(static_cast<OpId>(i), slot, held(op.inputs[slot]));
+    }
+    for (size_t i = 0; i < graph.outputs.size(); ++i) visit(-1, i, held(graph.outputs[i]));
+  };
+  each_use([&](OpId, size_t, const Held& seen) { ++first_[static_cast<size_t>(seen.base) + 1]; });
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  uses_.resize(first_.back());
+  std::vector<uint32_t> filled(first_.begin(), first_.end() - 1);
+  each_use([&](OpId op, size_t slot, const Held& seen) {
+    uses_[filled[static_cast<size_t>(seen.base)]++] = {op, static_cast<uint32_t>(slot), seen.order};
+  });
 }
 
 namespace {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -18,29 +20,45 @@ using core::OpId;
 using core::Perm;
 using core::ValueId;
 
+// Permutations, each held once: a graph has as many as it has values, and few that differ. Equal ones have one address.
+class PermPool {
+ public:
+  const Perm& held(const Perm& perm) { return *perms_.insert(perm).first; }
+
+ private:
+  std::set<Perm> perms_;
+};
+
 struct Use {
-  OpId op = -1;     // -1: a graph output
-  size_t slot = 0;  // input of the op, or index of the graph output
-  Perm order;       // the base permuted by this is what the slot sees
+  OpId op = -1;                 // -1: a graph output
+  uint32_t slot = 0;            // input of the op, or index of the graph output
+  const Perm* order = nullptr;  // the base permuted by this is what the slot sees
 };
 
 class Orders {
  public:
   explicit Orders(Graph& graph);
+  // Lives as long as these orders. Others may put their permutations there too.
+  PermPool& perms() const { return *perms_; }
 
   // What a value is: its base, and the permutation of the base that it holds.
   struct Held {
     ValueId base;
-    Perm order;
+    const Perm* order;
   };
   const Held& held(ValueId id) const { return held_[static_cast<size_t>(id)]; }
   // All uses of a base by ops other than TRANSPOSE and by graph outputs.
-  const std::vector<Use>& uses(ValueId base) const { return uses_[static_cast<size_t>(base)]; }
+  std::span<const Use> uses(ValueId base) const {
+    const auto v = static_cast<size_t>(base);
+    return std::span(uses_).subspan(first_[v], first_[v + 1] - first_[v]);
+  }
   bool is_view(OpId op) const { return views_[static_cast<size_t>(op)]; }  // a TRANSPOSE with a constant permutation
 
  private:
+  std::unique_ptr<PermPool> perms_;
   std::vector<Held> held_;
-  std::vector<std::vector<Use>> uses_;
+  std::vector<Use> uses_;        // of all values, one after the other
+  std::vector<uint32_t> first_;  // by value: where its uses begin
   std::vector<bool> views_;
 };
 

@@ -42,8 +42,8 @@ struct Scope {
   const onnx::Graph& graph;
   Scope* outer = nullptr;
   core::SubgraphBuilder* subgraph = nullptr;  // of the values, when the outer scope's are of the graph around it
-  std::unordered_map<std::string, Val> names = {};
-  std::unordered_map<std::string, uint8_t> marks = {};  // of the graph's own values that have any
+  std::unordered_map<std::string_view, Val> names = {};      // the strings are the ONNX graph's
+  std::unordered_map<std::string_view, uint8_t> marks = {};  // of the graph's own values that have any
 
   // Absent when there is none.
   Val find(const std::string& name) const {
@@ -110,9 +110,16 @@ bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == '
 
 class GraphLowering : public Surroundings {
  public:
-  // `batch` may be null.
-  GraphLowering(const onnx::Model& source, core::Model& target, BatchChange* batch, const CustomChoice& choice)
-      : custom(choice), source_(source), target_(target), main_(*target.graphs[0]), builder_(&main_), batch_(batch) {}
+  // `batch` and `released` may be null.
+  GraphLowering(const onnx::Model& source, core::Model& target, BatchChange* batch, const CustomChoice& choice,
+                onnx::Graph* released)
+      : custom(choice),
+        source_(source),
+        target_(target),
+        main_(*target.graphs[0]),
+        builder_(&main_),
+        batch_(batch),
+        released_(released) {}
 
   Judgement judgement;
   NewerParts newer;
@@ -136,7 +143,10 @@ class GraphLowering : public Surroundings {
 
   void lower_nodes(const onnx::Graph& graph, Scope& scope) {
     Meanwhile inside(scope_, &scope);
-    for (const onnx::Node* node : layout::in_order(graph)) lower_node(*node, scope);
+    for (const onnx::Node* node : layout::in_order(graph)) {
+      lower_node(*node, scope);
+      if (released_ && &graph == released_) release(released_->nodes[static_cast<size_t>(node - graph.nodes.data())]);
+    }
   }
 
   std::vector<Val> lower_inline(const onnx::Graph& graph, std::span<const Val> inputs) override {
@@ -229,6 +239,13 @@ class GraphLowering : public Surroundings {
       }
     }
     return false;
+  }
+
+  // Frees what nobody asks for once a node is lowered. Names and outputs are still used in messages, and graphs, by
+  // their addresses, to tell which were looked through.
+  static void release(onnx::Node& node) {
+    node.inputs = {};
+    if (!holds_graphs(node)) node.attributes = {};
   }
 
   static constexpr int kMaxDepth = 32;
@@ -570,6 +587,7 @@ class GraphLowering : public Surroundings {
   Builder main_;
   Builder* builder_;  // of the graph that nodes go to
   BatchChange* batch_;
+  onnx::Graph* released_;
   Scope* scope_ = nullptr;
   std::unordered_map<std::string, uint32_t> operator_numbers_;
   int depth_ = 0;
@@ -604,11 +622,11 @@ ValueType type_of(core::Graph& graph, Val v) {
 }
 
 LowerResult lower_with(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                       const CustomChoice& custom, core::Model& target, BatchChange* batch,
-                       ValueTypes* types = nullptr) {
+                       const CustomChoice& custom, core::Model& target, BatchChange* batch, ValueTypes* types,
+                       onnx::Graph* released) {
   target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
   core::Graph& graph = *target.graphs[0];
-  GraphLowering lowering(model, target, batch, custom);
+  GraphLowering lowering(model, target, batch, custom, released);
   Scope scope{.graph = model.graph};
   graph.name = model.graph.name;
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
@@ -666,17 +684,17 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
 }  // namespace
 
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        const CustomChoice& custom, core::Model& target, ValueTypes* types) {
+                        const CustomChoice& custom, core::Model& target, ValueTypes* types, onnx::Graph* released) {
   const auto file_shapes = shapes_of_file(model, shapes);
-  if (!file_shapes) return lower_with(model, shapes, custom, target, nullptr, types);
+  if (!file_shapes) return lower_with(model, shapes, custom, target, nullptr, types, released);
   BatchChange batch;
   {
     core::Model before(target.budget);
-    LowerResult result = lower_with(model, *file_shapes, custom, before, &batch);
+    LowerResult result = lower_with(model, *file_shapes, custom, before, &batch, nullptr, nullptr);
     if (!result.refused.empty()) return result;
   }
   batch.follow();
-  return lower_with(model, shapes, custom, target, &batch, types);
+  return lower_with(model, shapes, custom, target, &batch, types, nullptr);
 }
 
 }  // namespace lowtide::layout

@@ -27,9 +27,11 @@ struct LowerResult {
 
 // Makes the graphs of `target`, the main one first, from `model`, whose functions must have been inlined. `shapes`
 // overrides the shapes of inputs by name: dynamic dimensions, and the batch (batch_change.h). `custom` says which nodes
-// become custom operators. `types`, if given, gets what is known of each value. Throws Error for a
+// become custom operators. `types`, if given, gets what is known of each value. `released`, if given, is the graph of
+// `model`, whose nodes may lose their inputs and attributes as soon as they are lowered. Throws Error for a
 // malformed model, an input without a usable shape, an unknown name in `shapes`.
 LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
-                        const CustomChoice& custom, core::Model& target, ValueTypes* types = nullptr);
+                        const CustomChoice& custom, core::Model& target, ValueTypes* types = nullptr,
+                        onnx::Graph* released = nullptr);
 
 }  // namespace lowtide::layout

@@ -102,8 +102,8 @@ void merge_transposes(core::Graph& graph) {
   auto merged = [&](ValueId id, uint32_t origin) {
     const Orders::Held held = orders.held(id);
     if (held.base == id) return id;
-    const auto [place, is_new] = made.try_emplace({held.base, held.order}, held.base);
-    if (is_new) place->second = permuted_value(graph, held.base, held.order, false, origin);
+    const auto [place, is_new] = made.try_emplace({held.base, *held.order}, held.base);
+    if (is_new) place->second = permuted_value(graph, held.base, *held.order, false, origin);
     return place->second;
   };
   const size_t op_count = graph.ops.size();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/settle/proposal.h"
 
+#include <algorithm>
 #include <deque>
 #include <set>
+#include <utility>
 
 namespace lowtide::layout {
 namespace {
@@ -21,22 +23,27 @@ std::optional<Movement> movement_of(Graph& graph, const Op& op, Slot slot, const
 
 class Propagation {
  public:
-  Propagation(Graph& graph, const Orders& orders) : graph_(graph), orders_(orders) {
-    proposal_.moves.resize(graph.ops.size());
+  Propagation(Graph& graph, const Orders& orders)
+      : graph_(graph), orders_(orders), seen_(graph.values.size(), nullptr) {
+    proposal_.moves.resize(graph.ops.size(), nullptr);
   }
 
   void store(ValueId base, const Perm& order) {
-    if (!stream::is_identity(order)) take(base, order);
+    if (!stream::is_identity(order)) take(base, orders_.perms().held(order));
   }
-  // Queues the change of all users to this order of the base.
+  // Queues the change of all users to this order of the base, an order of the pool.
   void take(ValueId base, const Perm& order) {
-    if (seen_.insert({base, order}).second) queue_.push_back({base, order});
+    const Perm*& seen = seen_[static_cast<size_t>(base)];
+    if (seen == &order) return;
+    if (seen && !seen_too_.insert({base, &order}).second) return;
+    if (!seen) seen = &order;
+    queue_.push_back({base, &order});
   }
 
   // Proposes that the op's slot is permuted by `perm`, and queues the consequences.
   void move(OpId id, Slot slot, const Perm& perm) {
     if (id < 0 || orders_.is_view(id) || stream::is_identity(perm)) return;
-    auto& entry = proposal_.moves[static_cast<size_t>(id)];
+    const Movement*& entry = proposal_.moves[static_cast<size_t>(id)];
     if (entry) return;
     const Op& op = graph_.ops[static_cast<size_t>(id)];
     std::optional<Movement> movement = movement_of(graph_, op, slot, perm);
@@ -45,11 +52,11 @@ class Propagation {
       if (op.inputs[i] == core::kAbsent || movement->inputs[i].empty()) continue;
       const Orders::Held& seen = orders_.held(op.inputs[i]);
       if (graph_.at(seen.base).is_constant()) continue;
-      if (auto order = moved_order(graph_, seen.base, seen.order, movement->inputs[i])) store(seen.base, *order);
+      if (auto order = moved_order(graph_, seen.base, *seen.order, movement->inputs[i])) store(seen.base, *order);
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
       if (!movement->outputs[i].empty()) store(op.outputs[i], movement->outputs[i]);
-    entry = std::move(movement);
+    entry = &*proposal_.movements.insert(*std::move(movement)).first;
     proposal_.empty = false;
   }
 
@@ -60,10 +67,10 @@ class Propagation {
       if (OpId producer = graph_.at(base).producer; producer >= 0) {
         const Op& op = graph_.ops[static_cast<size_t>(producer)];
         for (size_t i = 0; i < op.outputs.size(); ++i)
-          if (op.outputs[i] == base) move(producer, {true, i}, order);
+          if (op.outputs[i] == base) move(producer, {true, i}, *order);
       }
       for (const Use& use : orders_.uses(base))
-        if (use.op >= 0) move(use.op, {false, use.slot}, stream::compose(stream::inverse(use.order), order));
+        if (use.op >= 0) move(use.op, {false, use.slot}, stream::compose(stream::inverse(*use.order), *order));
     }
     return std::move(proposal_);
   }
@@ -73,7 +80,9 @@ class Propagation {
   const Orders& orders_;
   Proposal proposal_;
   std::deque<Seed> queue_;
-  std::set<Seed> seen_;
+  // By base: the first order that was queued. Few have another.
+  std::vector<const Perm*> seen_;
+  std::set<std::pair<ValueId, const Perm*>> seen_too_;
 };
 
 }  // namespace
@@ -86,34 +95,39 @@ std::optional<Perm> moved_order(const Graph& graph, ValueId base, const Perm& or
 
 Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds) {
   Propagation propagation(graph, orders);
-  for (const Seed& seed : seeds) propagation.take(seed.base, seed.order);
+  for (const Seed& seed : seeds) propagation.take(seed.base, *seed.order);
   return propagation.run();
 }
 
 std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
-  std::set<Seed> seeds;
+  std::vector<Seed> seeds;
+  auto add = [&](ValueId base, const Perm& order) { seeds.push_back({base, &orders.perms().held(order)}); };
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const auto base = static_cast<ValueId>(v);
     if (graph.at(base).is_constant()) continue;
     for (const Use& use : orders.uses(base)) {
-      if (stream::is_identity(use.order)) continue;
-      seeds.insert({base, use.order});
+      if (stream::is_identity(*use.order)) continue;
+      add(base, *use.order);
       if (use.op < 0) continue;
       // The user uses the base as it is stored: its output is then permuted, or, if the permuted axes are reduced,
       // unchanged.
       const Op& op = graph.ops[static_cast<size_t>(use.op)];
-      const auto movement = movement_of(graph, op, {false, use.slot}, stream::inverse(use.order));
+      const auto movement = movement_of(graph, op, {false, use.slot}, stream::inverse(*use.order));
       if (!movement) continue;
       bool moved = false;
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         if (movement->outputs[i].empty() || stream::is_identity(movement->outputs[i])) continue;
-        seeds.insert({op.outputs[i], movement->outputs[i]});
+        add(op.outputs[i], movement->outputs[i]);
         moved = true;
       }
-      if (!moved) seeds.insert({base, stream::identity_perm(graph.at(base).rank())});
+      if (!moved) add(base, stream::identity_perm(graph.at(base).rank()));
     }
   }
-  return {seeds.begin(), seeds.end()};
+  std::sort(seeds.begin(), seeds.end(),
+            [](const Seed& a, const Seed& b) { return std::tie(a.base, *a.order) < std::tie(b.base, *b.order); });
+  const auto same = [](const Seed& a, const Seed& b) { return a.base == b.base && a.order == b.order; };
+  seeds.erase(std::unique(seeds.begin(), seeds.end(), same), seeds.end());
+  return seeds;
 }
 
 }  // namespace lowtide::layout

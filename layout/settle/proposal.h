@@ -3,9 +3,9 @@
 // which ops it is applied.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <utility>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "layout/core/builtin.h"
@@ -14,15 +14,22 @@
 namespace lowtide::layout {
 
 struct Proposal {
-  std::vector<std::optional<core::Movement>> moves;  // by op; nullopt: no change proposed
+  // By op; null: no change proposed. Many ops move alike, and share a movement.
+  std::vector<const core::Movement*> moves;
   bool empty = true;
+
+  struct Less {
+    bool operator()(const core::Movement& a, const core::Movement& b) const {
+      return std::tie(a.inputs, a.outputs) < std::tie(b.inputs, b.outputs);
+    }
+  };
+  std::set<core::Movement, Less> movements;  // those that `moves` points to
 };
 
-// The start of a proposal: a base that its producer would store in the order `order`.
+// The start of a proposal: a base that its producer would store in the order `order`, of the pool of the orders.
 struct Seed {
   ValueId base;
-  Perm order;
-  auto operator<=>(const Seed&) const = default;
+  const Perm* order;
 };
 
 // Propagates seeds breadth first along ops that commute with the permutation; where two seeds meet, the first one is
@@ -30,7 +37,7 @@ struct Seed {
 Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds);
 
 // All seeds that could remove a TRANSPOSE: a base stored in the order of one of its uses, or a user that uses the base
-// in its stored order (expressed as the order of the user's output).
+// in its stored order (expressed as the order of the user's output). Sorted by bases, then by orders.
 std::vector<Seed> all_seeds(Graph& graph, const Orders& orders);
 
 // The order in which an input of an op uses its base after the permutation `move`; nullopt when the input has to be

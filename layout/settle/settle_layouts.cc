@@ -111,12 +111,12 @@ class ProposalCut {
         const Orders::Held held = orders_.held(in);
         const Perm move = labels[i] ? proposal_.moves[i]->inputs[slot] : Perm{};
         ValueId now;
-        if (auto wanted = moved_order(graph_, held.base, held.order, move)) {
+        if (auto wanted = moved_order(graph_, held.base, *held.order, move)) {
           now = in_order(held.base, *wanted, origin);
         } else {
           core::Builder builder(graph_);
           builder.origin = origin;
-          const ValueId own = in_order(held.base, held.order, origin);
+          const ValueId own = in_order(held.base, *held.order, origin);
           const core::Val lifted = builder.lift({own}, static_cast<int>(move.size()));
           std::optional<core::Quantization> quantization = graph_.at(own).quantization;
           if (quantization) quantization->axis += static_cast<int>(move.size()) - graph_.at(own).rank();
@@ -134,7 +134,7 @@ class ProposalCut {
     }
     for (ValueId& out : graph_.outputs) {
       const Orders::Held held = orders_.held(out);
-      out = in_order(held.base, held.order, 0);
+      out = in_order(held.base, *held.order, 0);
     }
     graph_.tidy();
   }
@@ -145,12 +145,12 @@ class ProposalCut {
   ValueId moved_output(ValueId id, const Perm& perm, OpId producer) {
     ValueId& slot = *std::find(graph_.ops[static_cast<size_t>(producer)].outputs.begin(),
                                graph_.ops[static_cast<size_t>(producer)].outputs.end(), id);
-    const core::Value old = graph_.at(id);
-    ValueId made = graph_.add_value(old.dtype, stream::permuted(old.shape, perm), old.name);
-    graph_.at(id).name.clear();
-    graph_.at(id).producer = -1;
+    core::Value& old = graph_.at(id);
+    std::optional<core::Quantization> quantization = old.quantization;
+    old.producer = -1;
+    ValueId made = graph_.add_value(old.dtype, stream::permuted(old.shape, perm), std::exchange(old.name, {}));
     graph_.at(made).producer = producer;
-    graph_.at(made).quantization = old.quantization;
+    graph_.at(made).quantization = std::move(quantization);
     if (graph_.at(made).quantization)
       graph_.at(made).quantization->axis = core::moved_axis(graph_.at(made).quantization->axis, perm);
     slot = made;
@@ -179,15 +179,15 @@ class ProposalCut {
   }
 
   Need need_of(ValueId base, const Use& use, bool moved) const {
-    if (!moved) return {use.order};
+    if (!moved) return {*use.order};
     const Perm& move = proposal_.moves[static_cast<size_t>(use.op)]->inputs[use.slot];
-    if (auto order = moved_order(graph_, base, use.order, move)) return {*order};
-    core::Shape lifted(move.size() - use.order.size(), 1);
-    core::Shape own = stream::permuted(graph_.at(base).shape, use.order);
+    if (auto order = moved_order(graph_, base, *use.order, move)) return {*order};
+    core::Shape lifted(move.size() - use.order->size(), 1);
+    core::Shape own = stream::permuted(graph_.at(base).shape, *use.order);
     lifted.insert(lifted.end(), own.begin(), own.end());
     uint64_t price =
         stream::moves_no_bytes(lifted, move) ? 1 : transpose_cost(graph_, base, reversed(graph_.at(base).rank()));
-    return {use.order, price};
+    return {*use.order, price};
   }
   // Some permutation that moves bytes, to get its cost.
   static Perm reversed(int rank) {
@@ -264,9 +264,8 @@ class ProposalCut {
   std::vector<Cut::Var> vars_;
 };
 
-// Applies the best labels if they reduce the cost.
-bool improve(Graph& graph, const std::vector<Seed>& seeds) {
-  Orders orders(graph);
+// Applies the best labels if they reduce the cost. `orders` are the graph's.
+bool improve(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds) {
   Proposal proposal = propose(graph, orders, seeds);
   if (proposal.empty) return false;
   ProposalCut cut(graph, orders, proposal);
@@ -278,19 +277,20 @@ bool improve(Graph& graph, const std::vector<Seed>& seeds) {
 
 // If all seeds together do not help, tries those of each permutation: they rarely contradict each other.
 bool improve_by_permutation(Graph& graph) {
-  const std::vector<Seed> seeds = all_seeds(graph, Orders(graph));
-  if (improve(graph, seeds)) return true;
+  const Orders orders(graph);
+  const std::vector<Seed> seeds = all_seeds(graph, orders);
+  if (improve(graph, orders, seeds)) return true;
   std::map<Perm, std::vector<Seed>> by_permutation;
-  for (const Seed& seed : seeds) by_permutation[seed.order].push_back(seed);
+  for (const Seed& seed : seeds) by_permutation[*seed.order].push_back(seed);
   if (by_permutation.size() == 1) return false;
   for (const auto& [perm, same_order] : by_permutation)
-    if (improve(graph, same_order)) return true;
+    if (improve(graph, orders, same_order)) return true;
   return false;
 }
 
 uint64_t cost_as_it_is(Graph& graph) {
   const Orders orders(graph);
-  const Proposal none{.moves = std::vector<std::optional<Movement>>(graph.ops.size())};
+  const Proposal none{.moves = std::vector<const Movement*>(graph.ops.size(), nullptr), .movements = {}};
   return ProposalCut(graph, orders, none).cost(std::vector<bool>(graph.ops.size(), false));
 }
 
