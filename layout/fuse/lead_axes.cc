@@ -3,8 +3,12 @@
 // a fully connected layer), when it can then merge with the reshapes that follow:
 //
 //     CONV_2D -> RESHAPE -> layer norm -> FULLY_CONNECTED -> RESHAPE      one RESHAPE less
+//
+// Several RESHAPEs of one form may lead to the same ops: a network of one dimension adds the results of its
+// convolutions.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "layout/core/builtin.h"
 #include "layout/fuse/behind_reshape.h"
@@ -25,7 +29,7 @@ bool is_last_axis_reduction(Rewriter& rewriter, const Op& op) {
 class LeadingAxesGroup : private BehindReshape {
  public:
   LeadingAxesGroup(Rewriter& rewriter, OpId reshape)
-      : BehindReshape(rewriter, reshape), rank_(rewriter.value(start_).rank()) {
+      : BehindReshape(rewriter, reshape), rank_(rewriter.value(start_).rank()), starts_{start_} {
     grow([this](OpId id) { return join(id); });
   }
 
@@ -48,18 +52,34 @@ class LeadingAxesGroup : private BehindReshape {
       rewriter_.note_new_ops();
       rewriter_.set_input(id, 1, made);
     }
-    rewriter_.replace(start_, source_);
+    for (ValueId start : starts_) {
+      const ValueId source = rewriter_.op(rewriter_.producer(start)).inputs[0];
+      rewriter_.replace(start, source);
+    }
   }
 
  private:
   bool join(OpId id) {
-    if (ops_.contains(id) || !ignores_leading_axes(rewriter_.op(id))) return false;
+    std::set<ValueId> others;
+    if (ops_.contains(id) || !ignores_leading_axes(rewriter_.op(id), others)) return false;
     ops_.insert(id);
     values_.insert(rewriter_.op(id).outputs[0]);
+    values_.insert(others.begin(), others.end());
+    starts_.insert(others.begin(), others.end());
     return true;
   }
 
-  bool ignores_leading_axes(const Op& op) const {
+  // The result of a RESHAPE like the first one.
+  bool is_like_start(ValueId id) const {
+    const OpId producer = rewriter_.producer(id);
+    if (producer < 0 || rewriter_.op(producer).kind != Kind::kReshape) return false;
+    const core::Value& from = rewriter_.value(rewriter_.op(producer).inputs[0]);
+    return !from.is_constant() && from.shape == rewriter_.value(source_).shape &&
+           rewriter_.value(id).shape == rewriter_.value(start_).shape;
+  }
+
+  // `others` gets the starts beside the known ones.
+  bool ignores_leading_axes(const Op& op, std::set<ValueId>& others) const {
     if (op.outputs.size() != 1 || rewriter_.value(op.outputs[0]).rank() != rank_ ||
         rewriter_.value(op.outputs[0]).quantization)
       return false;
@@ -70,11 +90,15 @@ class LeadingAxesGroup : private BehindReshape {
     if (op.kind == Kind::kMean || op.kind == Kind::kSum) return is_last_axis_reduction(rewriter_, op);
     if (!core::builtin(op.kind).is_elementwise()) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
-      return values_.contains(in) || (rewriter_.is_constant(in) && rewriter_.value(in).rank() <= 1);
+      if (values_.contains(in) || (rewriter_.is_constant(in) && rewriter_.value(in).rank() <= 1)) return true;
+      if (!is_like_start(in)) return false;
+      others.insert(in);
+      return true;
     });
   }
 
   int rank_;
+  std::set<ValueId> starts_;  // all of them
 };
 
 bool move_reshape_behind(Rewriter& rewriter, OpId id) {

@@ -691,4 +691,55 @@ GROUPED = [
     shared("seen", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, outputs="y, r"),
 ]
 
-CASES = SHUFFLE + FLATTEN + REGION + ORDER + MERGED + STANDARDISED + GROUPED
+# Tokens that become a map again, whose height and width are known at run time only.
+MAPS = [
+    Case(
+        "fuse/tokens_to_map",
+        "float[2,3,H,W] x",
+        "c = Conv(x, w) s = Shape<start=2>(c) f = Reshape(c, flat) t = Transpose<perm=[0,2,1]>(f) l = MatMul(t, m) "
+        "u = Transpose<perm=[0,2,1]>(l) n = Concat<axis=0>(head, s) r = Reshape(u, n) y = Conv(r, v)",
+        {"w": (6, 3, 3, 2), "flat": i64(2, 6, -1), "m": (6, 5), "head": i64(2, 5), "v": (4, 5, 2, 3)},
+        opset=15,
+        shapes={"H": 8, "W": 11},
+        outputs="float[2,4,P,Q] y",
+    ),
+    Case(
+        "fuse/tokens_to_map_turned",  # width in front of height: no order of axes says that
+        "float[2,3,H,W] x",
+        "c = Conv(x, w) s = Shape<start=2, end=3>(c) e = Shape<start=3>(c) f = Reshape(c, flat) "
+        "t = Transpose<perm=[0,2,1]>(f) l = MatMul(t, m) u = Transpose<perm=[0,2,1]>(l) n = Concat<axis=0>(head, e, s) "
+        "r = Reshape(u, n) y = Conv(r, v)",
+        {"w": (6, 3, 3, 2), "flat": i64(2, 6, -1), "m": (6, 5), "head": i64(2, 5), "v": (4, 5, 2, 3)},
+        opset=15,
+        shapes={"H": 8, "W": 11},
+        outputs="float[2,4,P,Q] y",
+    ),
+    Case(
+        "fuse/one_head",
+        "float[2,7,6] x, float[2,1,5,8] q",
+        "k = MatMul(x, w) r = Reshape(k, heads) t = Transpose<perm=[0,2,3,1]>(r) y = MatMul(q, t)",
+        {"w": (6, 8), "heads": i64(2, 7, 1, 8)},
+    ),
+    Case(
+        "fuse/one_token",
+        "float[2,1,6] x, float[2,3,5,4] q",
+        "k = MatMul(x, w) r = Reshape(k, heads) t = Transpose<perm=[0,2,3,1]>(r) y = MatMul(q, t)",
+        {"w": (6, 12), "heads": i64(2, 1, 3, 4)},
+    ),
+    Case(
+        "fuse/residuals_of_one_dimension",
+        "float[2,3,20] x",
+        "a = Conv(x, w) b = LeakyRelu(a) c = Conv<pads=[1,1]>(b, v) d = Add(a, c) e = LeakyRelu(d) "
+        "f = Conv<pads=[2,2], dilations=[2]>(e, u) g = Add(d, f) h = Mul(g, k) y = Conv(h, z)",
+        {"w": (5, 3, 4), "v": (5, 5, 3), "u": (5, 5, 3), "z": (4, 5, 2), "k": np.float32(0.3)},
+    ),
+    Case(
+        "fuse/residuals_that_are_seen",
+        "float[2,3,20] x",
+        "a = Conv(x, w) b = LeakyRelu(a) c = Conv<pads=[1,1]>(b, v) d = Add(a, c) y = Conv(d, z)",
+        {"w": (5, 3, 4), "v": (5, 5, 3), "z": (4, 5, 2)},
+        outputs="y, d, a",
+    ),
+]
+
+CASES = SHUFFLE + FLATTEN + REGION + ORDER + MERGED + STANDARDISED + GROUPED + MAPS

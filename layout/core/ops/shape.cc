@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/core/builder.h"
 #include "layout/core/ops/axes.h"
 #include "layout/core/ops/rows.h"
 #include "layout/core/reshape_groups.h"
@@ -65,7 +66,7 @@ Recipes fold_reshape(const OpView& op) {
 
 std::optional<Movement> commute_reshape(const OpView& op, std::span<const ValueId> outputs, Slot slot,
                                         const Perm& perm) {
-  if (slot.index != 0 || !op.ints(1)) return std::nullopt;
+  if (slot.index != 0) return std::nullopt;
   const Shape &in = op.shape(0), &out = op.graph.at(outputs[0]).shape;
   auto other =
       slot.output ? perm_across_reshape(op.symbols(), out, in, perm) : perm_across_reshape(op.symbols(), in, out, perm);
@@ -77,7 +78,13 @@ std::optional<Movement> commute_reshape(const OpView& op, std::span<const ValueI
 }
 
 void rewrite_reshape(Graph& graph, Op& op, const Movement& movement) {
-  if (!movement.outputs[0].empty()) permute_entries(graph, op, 1, movement.outputs[0]);
+  const Perm& perm = movement.outputs[0];
+  if (perm.empty()) return;
+  if (graph.ints(op.inputs[1])) return permute_entries(graph, op, 1, perm);
+  // A shape that is computed at run time is a list of a few numbers, whose order changes then too.
+  Builder b(graph);
+  b.origin = op.origin;
+  op.inputs[1] = b.gather({op.inputs[1]}, b.i32(std::vector<int64_t>(perm.begin(), perm.end())), 0).id;
 }
 
 // ---- SQUEEZE, EXPAND_DIMS ----
