@@ -135,7 +135,30 @@ TEST_F(MovementTest, IndexTablesAndUnknownListsRefuse) {
   const Options none = NoOptions{};
   const ValueId tiled = graph.add_value(DType::kInt32, {2, 3, 4});
   EXPECT_FALSE(builtin(Kind::kTile).commute({graph, Kind::kTile, dynamic, none}, {&tiled, 1}, {}, {0, 2, 1}));
-  EXPECT_FALSE(builtin(Kind::kReshape).commute({graph, Kind::kReshape, dynamic, none}, {&tiled, 1}, {}, {0, 2, 1}));
+}
+
+TEST_F(MovementTest, ARunTimeShapeIsPutInOrderByAGather) {
+  const Dim h = symbols.named("h"), w = symbols.named("w");
+  const Dim sides[] = {h, w};
+  const ValueId inputs[] = {input({2, symbols.product(sides), 5}).id, input({4}, DType::kInt32).id};
+  const Options none = NoOptions{};
+  const ValueId out = graph.add_value(DType::kFloat32, {2, h, w, 5});
+  const auto commuted = [&](const Perm& perm) {
+    return builtin(Kind::kReshape).commute({graph, Kind::kReshape, inputs, none}, {&out, 1}, {}, perm);
+  };
+  const auto movement = commuted({0, 2, 1});
+  ASSERT_TRUE(movement);
+  EXPECT_EQ(movement->outputs[0], (Perm{0, 3, 1, 2}));
+  core::Op op{.kind = Kind::kReshape, .inputs = {inputs[0], inputs[1]}, .outputs = {out}};
+  builtin(Kind::kReshape).rewrite(graph, op, *movement);
+  const core::Op& gather = graph.ops[static_cast<size_t>(graph.at(op.inputs[1]).producer)];
+  EXPECT_EQ(gather.kind, Kind::kGather);
+  EXPECT_EQ(gather.inputs[0], inputs[1]);
+  EXPECT_EQ(graph.ints(gather.inputs[1]), (std::vector<int64_t>{0, 3, 1, 2}));
+
+  // Of an unknown shape nothing is known that could change places.
+  const ValueId unknown = graph.add_value(DType::kFloat32, {symbols.fresh("a"), symbols.fresh("b"), 2});
+  EXPECT_FALSE(builtin(Kind::kReshape).commute({graph, Kind::kReshape, inputs, none}, {&unknown, 1}, {}, {0, 2, 1}));
 }
 
 TEST_F(MovementTest, ShapesOfStaticInputsAreConstants) {
