@@ -128,8 +128,8 @@ def by_onnx2tf(program, model, shapes, folder, seconds):
 
 
 def arrays_for(tflite, model, shapes, ranges):
-    """Random inputs, as the model takes them and in the types of the file: --for gpu takes ids as i32. Integers whose range
-    nobody gives are 0 or 1: ids, masks, and types of tokens may be."""
+    """Random inputs, as the model takes them and in the types of the file: --for gpu takes ids as i32. Integers
+    without a given range are 0 or 1: ids, masks, and types of tokens may be."""
     structure = load_structure(model)
     whole = {
         given.name: (0, 2)

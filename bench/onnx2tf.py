@@ -30,7 +30,7 @@ def install(options):
 
 
 def alone():
-    """A namespace without network, where that is allowed: it wants to download test data."""
+    """A namespace without network, where that is allowed: onnx2tf downloads test data otherwise."""
     return ["unshare", "--net"] if os.geteuid() == 0 else []
 
 

@@ -101,19 +101,21 @@ def table(outcomes):
 def totals(outcomes):
     """What is judged of what is exported, and the reason of each refusal."""
     judged = {key: found for key, found in outcomes.items() if not isinstance(found, str)}
-    count = {s: sum(f.status == s for f in judged.values()) for s in ("right", "wrong", "refused", "invalid")}
+    count = {
+        s: sum(f.status == s for f in judged.values()) for s in ("right", "constant", "wrong", "refused", "invalid")
+    }
     names = len({name for name, _, _ in judged})
     both = len({n for n, e, _ in judged if e == "script"} & {n for n, e, _ in judged if e == "dynamo"})
     opened = len({n for n, _, v in judged if v == "dynamic"})
     errors = [worst(found) for found in judged.values() if found.errors]
     lines = [
         f"{names} networks, {both} of them by both exporters, {opened} with open sizes too: {len(judged)} files, of which "
-        f"{count['right']} convert and are right, {count['wrong']} are wrong, {count['refused']} are refused by Lowtide alone, "
+        f"{count['right']} convert and are right, {count['constant']} are right but constant, {count['wrong']} are wrong, {count['refused']} are refused by Lowtide alone, "
         f"and {count['invalid']} are refused by ONNX Runtime.",
         f"Worst error of those that are right: {max((worst(f) for f in judged.values() if f.status == 'right'), default=0):.1e} "
         f"of the range, median {statistics.median(errors) if errors else 0:.0e}.",
     ]
-    rest = {key: found for key, found in judged.items() if found.status != "right"}
+    rest = {key: found for key, found in judged.items() if found.status not in ("right", "constant")}
     lines += [f"\n* {'.'.join(key)}: {found.status}: {found.reason[:400]}" for key, found in rest.items()]
     absent = {".".join(key): found for key, found in outcomes.items() if isinstance(found, str)}
     untried = [name for name, reason in absent.items() if reason == UNTRIED]

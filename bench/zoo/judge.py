@@ -17,7 +17,8 @@ SIZES = {"small": ("small",), "second": ("second",), "dynamic": ("small", "secon
 
 @dataclasses.dataclass
 class Outcome:
-    """`status`: right, wrong, refused (by lowtide alone), invalid (refused by ONNX Runtime too, or by it alone)."""
+    """`status`: right, wrong, refused (by lowtide alone), invalid (refused by ONNX Runtime too, or by it alone), constant
+    (right, but with these weights each output is one number, so that says nothing)."""
 
     status: str
     reason: str = ""
@@ -57,6 +58,11 @@ def judged_before(path, network, variant, litert):
     return outcome
 
 
+def is_constant(outputs):
+    """Whether each of ONNX Runtime's outputs, {name: array}, has one number only."""
+    return all(array.size == 0 or array.min() == array.max() for array in outputs.values())
+
+
 def judge_export(path, network, variant, litert):
     """`litert` is a tests.support.litert.Litert."""
     answers = [expected_of(path, network, size) for size in SIZES[variant]]
@@ -81,4 +87,6 @@ def judge_export(path, network, variant, litert):
                 found.errors[backend] = max(found.errors.get(backend, 0.0), difference.relative)
             if not verdict.passed:
                 found.status, found.reason = "wrong", f"{size}: {verdict.reason}"
+        if found.status == "right" and all(is_constant(expected) for _, expected, _ in answers):
+            found.status = "constant"
         return found

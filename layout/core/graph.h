@@ -102,6 +102,9 @@ class Graph {
   std::vector<uint32_t> origin_operators{0};           // their operators: indices into Model::onnx_operators
   Symbols& symbols;
   stream::Budget& budget;  // for the early evaluation of small constants
+  // What products of constants may still take in all, when they are folded. The main graph of a model gets some; a
+  // small file could ask for hours otherwise.
+  int64_t multiplications_left = 0;
 
   // Pairs of origins: an op of the first was removed because an op of the second does its work now. For reports.
   std::vector<std::pair<uint32_t, uint32_t>> fused_origins;

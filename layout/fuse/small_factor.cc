@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors that are smaller than what they scale are multiplied with each other first:
+// The inverse deviation of a group or instance normalisation and its gamma are multiplied with each other first, as
+// both are smaller than what they scale:
 //
 //     (x * s) * k  =  x * (s * k)        x [1, 64, 64, 128], s [1, 1, 1, 128] computed at run time, k constant
 //
-// for example the deviation and the gamma of a group or instance normalisation. (A constant s is folded by scale.cc.) A
-// single number k stays where it is: that is how coordinates are computed, which are rounded to integers afterwards.
+// (A constant s is folded by scale.cc.) Other factors stay in their order: coordinates are computed so, which are
+// rounded to integers afterwards, and would be rounded otherwise.
 #include <algorithm>
 #include <array>
 
@@ -29,6 +30,18 @@ bool is_small_product(const core::Shape& a, const core::Shape& b, const core::Sh
   return is_smaller;
 }
 
+// Whether the value is an RSQRT, maybe repeated for the channels of a group.
+bool is_inverse_deviation(Rewriter& rewriter, ValueId id) {
+  for (OpId producer = rewriter.producer(id); producer >= 0; producer = rewriter.producer(id)) {
+    const Op& op = rewriter.op(producer);
+    if (op.kind == Kind::kRsqrt) return true;
+    const bool is_scaled = op.kind == Kind::kMul && rewriter.is_constant(op.inputs[1]);
+    if (!is_scaled && op.kind != Kind::kReshape && op.kind != Kind::kTranspose) return false;
+    id = op.inputs[0];
+  }
+  return false;
+}
+
 bool join_small_factors(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const core::Value& result = rewriter.value(op.outputs[0]);
@@ -38,12 +51,11 @@ bool join_small_factors(Rewriter& rewriter, OpId id) {
     if (!rewriter.is_constant(constant) || rewriter.uses(product) != 1) continue;
     const Op* inner = plain_producer(rewriter, product);
     if (!inner || inner->kind != Kind::kMul || rewriter.value(product).quantization) continue;
-    if (rewriter.value(constant).constant->elements() == 1) continue;
     const core::Shape whole = rewriter.value(product).shape;
     if (rewriter.value(op.outputs[0]).shape != whole) continue;
     for (size_t at : {size_t{0}, size_t{1}}) {
       const ValueId x = inner->inputs[at], small = inner->inputs[1 - at];
-      if (rewriter.is_constant(small) || rewriter.value(x).shape != whole) continue;
+      if (rewriter.value(x).shape != whole || !is_inverse_deviation(rewriter, small)) continue;
       if (!is_small_product(rewriter.value(small).shape, rewriter.value(constant).shape, whole)) continue;
       rewriter.b.origin = op.origin;
       const Val factor = rewriter.b.mul(Val{small}, Val{constant});

@@ -241,7 +241,7 @@ class GraphLowering : public Surroundings {
     return false;
   }
 
-  // Frees what nobody asks for once a node is lowered. Names and outputs are still used in messages, and graphs, by
+  // Frees what is not used once a node is lowered. Names and outputs are still used in messages, and graphs, by
   // their addresses, to tell which were looked through.
   static void release(onnx::Node& node) {
     node.inputs = {};
@@ -621,11 +621,15 @@ ValueType type_of(core::Graph& graph, Val v) {
   return out;
 }
 
+// Of constants with constants, in all: done once, in about a second, and not in each run of the model.
+constexpr int64_t kMostMultiplications = int64_t{1} << 27;
+
 LowerResult lower_with(const onnx::Model& model, const std::map<std::string, core::Shape>& shapes,
                        const CustomChoice& custom, core::Model& target, BatchChange* batch, ValueTypes* types,
                        onnx::Graph* released) {
   target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
   core::Graph& graph = *target.graphs[0];
+  graph.multiplications_left = kMostMultiplications;
   GraphLowering lowering(model, target, batch, custom, released);
   Scope scope{.graph = model.graph};
   graph.name = model.graph.name;

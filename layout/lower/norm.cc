@@ -175,8 +175,7 @@ void lower_batch_normalization(Lowering& lo) {
   lo.output(0, b.add(b.mul(x, b.cast(factor, lo.dtype(x))), rest));
 }
 
-// x [N, G, L] that is an image [N, C, ...] with its channels in G groups: the image, and what takes its place
-// otherwise.
+// The image [N, C, ...] of which x [N, G, L] is a RESHAPE with the channels in G groups; absent where x is none.
 Val grouped_image(Lowering& lo, Val x) {
   if (lo.rank(x) != 3 || x.id < 0) return {};
   const core::OpId producer = lo.b.graph.at(x.id).producer;

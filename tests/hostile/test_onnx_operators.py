@@ -404,8 +404,30 @@ BOMBS = {
     "pad": ("Pad", [np.ones(3, np.float32), ints(2**40, 2**50)], {}),
     "resize": ("Resize", [(1, 1, 5, 7), floats(), floats(1, 1, 2e7, 2e7)], {"mode": "nearest"}),
     "outer product": ("MatMul", [np.ones((200_000, 1), np.float32), np.ones((1, 200_000), np.float32)], {}),
-    "loop of very many turns": None,
+    "loop of very many turns": lambda: loops_in_loops(),
+    "products of constants": lambda: products_of_constants(),
 }
+
+
+def products_of_constants(count=1000):
+    """2 MB that ask for `count` products of 2^24 multiplications each, before the model runs."""
+    nodes = []
+    for i in range(count):
+        nodes += [
+            helper.make_node("MatMul", ["a", "b"], [f"product{i}"]),
+            helper.make_node("Add", [f"product{i}", f"sum{i - 1}" if i else "x"], [f"sum{i}"]),
+        ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, [64, 64])],
+        [helper.make_tensor_value_info(f"sum{count - 1}", F, [64, 64])],
+        initializer=[
+            numpy_helper.from_array(np.random.rand(64, 4096).astype(np.float32), "a"),
+            numpy_helper.from_array(np.random.rand(4096, 64).astype(np.float32), "b"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
 def loops_in_loops():
@@ -428,7 +450,7 @@ def loops_in_loops():
 @pytest.mark.parametrize("case", BOMBS)
 def test_bomb(case, tmp_path, record_property):
     path = tmp_path / "bomb.onnx"
-    path.write_bytes((single(*BOMBS[case]) if BOMBS[case] else loops_in_loops()).SerializeToString())
+    path.write_bytes((BOMBS[case]() if callable(BOMBS[case]) else single(*BOMBS[case])).SerializeToString())
     done = run(["convert", path, "-o", tmp_path / "m.tflite"])
     if done.returncode == 0:
         assert (tmp_path / "m.tflite").stat().st_size < 4_000_000

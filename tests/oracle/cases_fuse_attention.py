@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fuses in attention: factors that move up to weights, rotary tables, roots, guards against NaN; and near misses."""
+"""What fuses in attention: factors that move up to weights, rotary tables, roots, guards against NaN, shared heads; and near misses."""
 
 import numpy as np
 
@@ -121,4 +121,48 @@ GUARDS = [
     ),
 ]
 
-CASES = SCALED + NEGATED + ROOTS + GUARDS
+
+# Heads of keys that several heads of queries share, as exporters repeat them.
+def shared(name, k, shape, heads, body, q="float[2,6,7,5] q", axis=2, outputs="y", **how):
+    return Case(
+        f"fuse/grouped_queries_{name}",
+        f"{k} k, {q}",
+        f"u = Unsqueeze(k, axis) e = Expand(u, shape) r = Reshape(e, heads) {body}",
+        {"axis": i64(axis), "shape": i64(*shape), "heads": i64(*heads)},
+        opset=13,
+        outputs=outputs,
+        **how,
+    )
+
+
+SCORES = "t = Transpose<perm=[0,1,3,2]>(r) y = MatMul(q, t)"
+GROUPED = [
+    shared("scores", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES),
+    shared("values", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), "y = MatMul(q, r)", q="float[2,6,7,4] q"),
+    shared("one_head", "float[2,1,4,5]", (2, 1, 6, 4, 5), (2, 6, 4, 5), SCORES),
+    shared("one_query", "float[1,3,4,5]", (1, 3, 2, 4, 5), (1, 6, 4, 5), SCORES, q="float[1,6,1,5] q"),
+    shared("three_axes", "float[3,4,5]", (3, 2, 4, 5), (6, 4, 5), "y = MatMul(q, r)", q="float[6,7,4] q", axis=1),
+    *(
+        shared(
+            name,
+            "float[1,3,S,5]",
+            (1, 3, 2, 1, 1),
+            (1, 6, -1, 5),
+            SCORES,
+            q=f"float[1,6,{rows},5] q",
+            shapes={"S": 4},
+            outputs=f"float[1,6,{rows},S] y",
+        )
+        for name, rows in (("cache", 1), ("prompt", "S"))
+    ),
+    # Near misses: heads repeated as a whole, each key repeated, keys on the left, queries that broadcast, and the
+    # repetition seen by others.
+    shared("whole", "float[2,3,4,5]", (2, 2, 3, 4, 5), (2, 6, 4, 5), SCORES, axis=1),
+    shared("keys", "float[2,6,2,5]", (2, 6, 2, 2, 5), (2, 6, 4, 5), SCORES, axis=3),
+    shared("left", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), "y = MatMul(r, q)", q="float[2,6,5,7] q"),
+    shared("one_batch", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, q="float[6,7,5] q"),
+    shared("broadcast", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, q="float[2,1,7,5] q"),
+    shared("seen", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, outputs="y, r"),
+]
+
+CASES = SCALED + NEGATED + ROOTS + GUARDS + GROUPED

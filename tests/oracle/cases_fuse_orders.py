@@ -641,78 +641,22 @@ STANDARDISED = [
 ]
 
 
-# Heads of keys that several heads of queries share, as exporters repeat them.
-def shared(name, k, shape, heads, body, q="float[2,6,7,5] q", axis=2, outputs="y", **how):
-    return Case(
-        f"fuse/grouped_queries_{name}",
-        f"{k} k, {q}",
-        f"u = Unsqueeze(k, axis) e = Expand(u, shape) r = Reshape(e, heads) {body}",
-        {"axis": i64(axis), "shape": i64(*shape), "heads": i64(*heads)},
-        opset=13,
-        outputs=outputs,
-        **how,
-    )
-
-
-SCORES = "t = Transpose<perm=[0,1,3,2]>(r) y = MatMul(q, t)"
-GROUPED = [
-    shared("scores", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES),
-    shared("values", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), "y = MatMul(q, r)", q="float[2,6,7,4] q"),
-    shared("one_head", "float[2,1,4,5]", (2, 1, 6, 4, 5), (2, 6, 4, 5), SCORES),
-    shared("one_query", "float[1,3,4,5]", (1, 3, 2, 4, 5), (1, 6, 4, 5), SCORES, q="float[1,6,1,5] q"),
-    shared("three_axes", "float[3,4,5]", (3, 2, 4, 5), (6, 4, 5), "y = MatMul(q, r)", q="float[6,7,4] q", axis=1),
-    shared(
-        "cache",
-        "float[1,3,S,5]",
-        (1, 3, 2, 1, 1),
-        (1, 6, -1, 5),
-        SCORES,
-        q="float[1,6,1,5] q",
-        shapes={"S": 4},
-        outputs="float[1,6,1,S] y",
-    ),
-    shared(
-        "prompt",
-        "float[1,3,S,5]",
-        (1, 3, 2, 1, 1),
-        (1, 6, -1, 5),
-        SCORES,
-        q="float[1,6,S,5] q",
-        shapes={"S": 4},
-        outputs="float[1,6,S,S] y",
-    ),
-    # Near misses: heads repeated as a whole, each key repeated, keys on the left, queries that broadcast, and the
-    # repetition seen by others.
-    shared("whole", "float[2,3,4,5]", (2, 2, 3, 4, 5), (2, 6, 4, 5), SCORES, axis=1),
-    shared("keys", "float[2,6,2,5]", (2, 6, 2, 2, 5), (2, 6, 4, 5), SCORES, axis=3),
-    shared("left", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), "y = MatMul(r, q)", q="float[2,6,5,7] q"),
-    shared("one_batch", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, q="float[6,7,5] q"),
-    shared("broadcast", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, q="float[2,1,7,5] q"),
-    shared("seen", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, outputs="y, r"),
-]
-
 # Tokens that become a map again, whose height and width are known at run time only.
 MAPS = [
-    Case(
-        "fuse/tokens_to_map",
-        "float[2,3,H,W] x",
-        "c = Conv(x, w) s = Shape<start=2>(c) f = Reshape(c, flat) t = Transpose<perm=[0,2,1]>(f) l = MatMul(t, m) "
-        "u = Transpose<perm=[0,2,1]>(l) n = Concat<axis=0>(head, s) r = Reshape(u, n) y = Conv(r, v)",
-        {"w": (6, 3, 3, 2), "flat": i64(2, 6, -1), "m": (6, 5), "head": i64(2, 5), "v": (4, 5, 2, 3)},
-        opset=15,
-        shapes={"H": 8, "W": 11},
-        outputs="float[2,4,P,Q] y",
-    ),
-    Case(
-        "fuse/tokens_to_map_turned",  # width in front of height: no order of axes says that
-        "float[2,3,H,W] x",
-        "c = Conv(x, w) s = Shape<start=2, end=3>(c) e = Shape<start=3>(c) f = Reshape(c, flat) "
-        "t = Transpose<perm=[0,2,1]>(f) l = MatMul(t, m) u = Transpose<perm=[0,2,1]>(l) n = Concat<axis=0>(head, e, s) "
-        "r = Reshape(u, n) y = Conv(r, v)",
-        {"w": (6, 3, 3, 2), "flat": i64(2, 6, -1), "m": (6, 5), "head": i64(2, 5), "v": (4, 5, 2, 3)},
-        opset=15,
-        shapes={"H": 8, "W": 11},
-        outputs="float[2,4,P,Q] y",
+    # turned: width in front of height, which no order of axes says
+    *(
+        Case(
+            f"fuse/tokens_to_map{name}",
+            "float[2,3,H,W] x",
+            "c = Conv(x, w) s = Shape<start=2, end=3>(c) e = Shape<start=3>(c) f = Reshape(c, flat) "
+            "t = Transpose<perm=[0,2,1]>(f) l = MatMul(t, m) u = Transpose<perm=[0,2,1]>(l) "
+            f"n = Concat<axis=0>(head, {sides}) r = Reshape(u, n) y = Conv(r, v)",
+            {"w": (6, 3, 3, 2), "flat": i64(2, 6, -1), "m": (6, 5), "head": i64(2, 5), "v": (4, 5, 2, 3)},
+            opset=15,
+            shapes={"H": 8, "W": 11},
+            outputs="float[2,4,P,Q] y",
+        )
+        for name, sides in (("", "s, e"), ("_turned", "e, s"))
     ),
     Case(
         "fuse/one_head",
@@ -742,4 +686,4 @@ MAPS = [
     ),
 ]
 
-CASES = SHUFFLE + FLATTEN + REGION + ORDER + MERGED + STANDARDISED + GROUPED + MAPS
+CASES = SHUFFLE + FLATTEN + REGION + ORDER + MERGED + STANDARDISED + MAPS

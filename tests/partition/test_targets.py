@@ -280,13 +280,13 @@ BAD = {
         put("patterns", [{"ops": ["Relu", "Conv"]}]),
         "a pattern has 'Conv', which is not in 'operators'",
     ),
-    "bytes": (put("max_piece_bytes", 0), "no whole number that it can be"),
+    "bytes": (put("max_piece_bytes", 0), "is not an integer of"),
     "unknown operator": (put("operators", 0, "op", "Rellu"), "no operator 'Rellu'; did you mean 'Relu'?"),
     "no operator": (put("operators", 0, {}), "has no field 'op'"),
     "unknown key": (put("operators", 0, "atributes", []), "unknown field 'atributes'; did you mean 'attributes'?"),
     "unknown condition": (put("operators", 0, "inputs", [{"at": 0, "ranks": [1, 2]}]), "did you mean 'rank'?"),
     "no place": (put("operators", 0, "inputs", [{"rank": [1, 2]}]), "has no field 'at'"),
-    "negative place": (put("operators", 0, "inputs", [{"at": -1}]), "no whole number that it can be"),
+    "negative place": (put("operators", 0, "inputs", [{"at": -1}]), "is not an integer of"),
     "empty range": (put("operators", 0, "inputs", [{"at": 0, "rank": [3, 2]}]), "from 3 to 2: nothing is in it"),
     "ranks contradict": (
         put("operators", 0, "inputs", [{"at": 0, "rank": [1, 2], "wide_rank": [3, 4]}]),
@@ -300,7 +300,7 @@ BAD = {
     "no values": (put("operators", 0, "attributes", [{"name": "a", "values": []}]), "lists nothing"),
     "dtype": (put("operators", 0, "inputs", [{"at": 0, "dtypes": ["f33"]}]), "'f33' is no element type"),
     "writes": (put("writes", "tensorrt"), "'writes' is 'tensorrt', not tflite or onnx"),
-    "pieces": (put("max_pieces", 0), "no whole number that it can be"),
+    "pieces": (put("max_pieces", 0), "is not an integer of"),
 }
 
 

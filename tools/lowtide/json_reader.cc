@@ -79,7 +79,8 @@ int64_t JsonReader::number(const std::string& what, const json& value, int64_t l
   const bool fits = value.is_number_integer() &&
                     !(value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) &&
                     value.get<int64_t>() >= least;
-  if (!fits) fail(fmt::format("{} is no whole number that it can be", what));
+  if (!fits)
+    fail(fmt::format("{} is not an integer{}", what, least == INT64_MIN ? "" : fmt::format(" of {} or more", least)));
   return value.get<int64_t>();
 }
 

@@ -49,7 +49,7 @@ class CostsReader : private JsonReader {
     const json& value = field(piece, name);
     const double number = value.is_number() ? value.get<double>() : -1;
     if (!(number >= 0 && number <= kMostSeconds))
-      fail(fmt::format("'{}' of a piece is not a number that it can be", name));
+      fail(fmt::format("'{}' of a piece is not a number from 0 to {:g}", name, kMostSeconds));
     return number;
   }
 };

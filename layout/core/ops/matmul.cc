@@ -59,17 +59,15 @@ std::vector<TensorType> infer_batch_matmul(const OpView& op) {
   return {{op.dtype(0), std::move(shape), std::nullopt}};
 }
 
-// Multiplications of constants that are done once, when the file is written, and not in each run: a tenth of a second.
-constexpr Dim kMostMultiplications = Dim{1} << 26;
-
-// The sums over the last axis of x * y, whose other axes broadcast; null where that is too much work.
-RecipeRef sums_of_products(RecipeRef x, RecipeRef y, const Shape& result) {
+// The sums over the last axis of x * y, whose other axes broadcast; null where that is more work than is left.
+RecipeRef sums_of_products(Graph& graph, RecipeRef x, RecipeRef y, const Shape& result) {
   const Shape products = recipe::broadcast_shape(x->dims, y->dims);
   Dim count = 1;
   for (const Dim dim : products) {
-    if (dim == 0 || count > kMostMultiplications / dim) return nullptr;
+    if (dim == 0 || count > graph.multiplications_left / dim) return nullptr;
     count *= dim;
   }
+  graph.multiplications_left -= count;
   const int last = static_cast<int>(products.size()) - 1;
   RecipeRef sums =
       recipe::reduce(stream::Reduction::kSum, recipe::binary(stream::Binary::kMul, std::move(x), std::move(y)), {last});
@@ -88,7 +86,7 @@ Recipes fold_fully_connected(const OpView& op) {
   const Dim units = op.shape(1)[0], depth = op.shape(1)[1];
   if (depth == 0) return {};
   const Dim rows = static_cast<Dim>(op.recipe(0)->elements()) / depth;
-  RecipeRef made = sums_of_products(recipe::reshape(op.recipe(0), {rows, 1, depth}),
+  RecipeRef made = sums_of_products(op.graph, recipe::reshape(op.recipe(0), {rows, 1, depth}),
                                     recipe::reshape(op.recipe(1), {1, units, depth}), result);
   if (!made) return {};
   if (op.has(2)) made = recipe::binary(stream::Binary::kAdd, made, recipe::reshape(op.recipe(2), {units}));
@@ -109,8 +107,8 @@ Recipes fold_batch_matmul(const OpView& op) {
   Shape rows = x->dims, columns = y->dims;  // [..., M, 1, K] and [..., 1, N, K]
   rows.insert(rows.end() - 1, 1);
   columns.insert(columns.end() - 2, 1);
-  RecipeRef made = sums_of_products(recipe::reshape(std::move(x), rows), recipe::reshape(std::move(y), columns),
-                                    infer_batch_matmul(op)[0].shape);
+  RecipeRef made = sums_of_products(op.graph, recipe::reshape(std::move(x), rows),
+                                    recipe::reshape(std::move(y), columns), infer_batch_matmul(op)[0].shape);
   if (!made) return {};
   return {made};
 }
