@@ -15,7 +15,7 @@ std::span<const RaiseRow> raised_images();       // images.cc: convolutions, poo
 std::span<const RaiseRow> raised_products();     // products.cc: FULLY_CONNECTED, BATCH_MATMUL
 std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, slices, pads, gathers
 std::span<const RaiseRow> raised_reductions();   // reductions.cc: sums, ARG_MAX, SOFTMAX, TOPK_V2
-std::span<const RaiseRow> raised_scatters();     // scatters.cc: UNSORTED_SEGMENT_*, UNIQUE
+std::span<const RaiseRow> raised_scatters();     // scatters.cc: UNSORTED_SEGMENT_*, SCATTER_ND, UNIQUE
 std::span<const RaiseRow> raised_bits();         // bits.cc: BITWISE_XOR, RIGHT_SHIFT
 std::span<const RaiseRow> raised_control();      // control_flow.cc: IF, WHILE
 std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTOM on this way
@@ -30,6 +30,7 @@ void raise_blocks_of_weights(Raising& r);  // custom_ops.cc
 void raise_detection(Raising& r);          // detection.cc: TFLite_Detection_PostProcess
 void raise_pool_with_places(Raising& r);   // unpooling.cc: MaxPoolingWithArgmax2D
 void raise_unpooling(Raising& r);          // unpooling.cc: MaxUnpooling2D
+void raise_suppression(Raising& r);        // suppression.cc: NON_MAX_SUPPRESSION_V4, _V5
 void raise_foreign(Raising& r);            // foreign_operator.cc: any other operator, in a domain of its own
 
 }  // namespace lowtide::layout

@@ -172,6 +172,7 @@ void GraphImport::operators(SubgraphScope& scope) {
   if (shared_.called_operators > kMostCalled)
     throw Unsupported(fmt::format("calls of subgraphs expand to more than {} operators", kMostCalled));
   for (size_t i = 0; i < scope.from.operators.size(); ++i) {
+    if (scope.done.contains(i)) continue;
     const tfl::Operator& op = scope.from.operators[i];
     const std::string output = op.outputs.empty() ? "" : scope.from.tensors[static_cast<size_t>(op.outputs[0])].name;
     const std::string label = fmt::format("{}{}: {}", scope.label, i, output);
@@ -219,13 +220,22 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
   if (is_stateful(op.code)) return stateful(scope, op);
   if (code == BuiltinOperator::IF) return branches(scope, op, index);
   if (code == BuiltinOperator::WHILE) return loop(scope, op, index);
+  if (code == BuiltinOperator::DENSIFY) return densify(scope, op);
+  // The other kernel that takes sparse weights.
+  if (code == BuiltinOperator::FULLY_CONNECTED && op.inputs.size() > 1 && op.inputs[1] >= 0)
+    take_sparse(scope, op.inputs[1]);
   for (int32_t input : op.inputs)
     if (input >= 0) value(scope, input);
   const bool has_other_axes = code == BuiltinOperator::STRIDED_SLICE &&
                               (int_option(op, "ellipsis_mask") != 0 || int_option(op, "new_axis_mask") != 0);
   if (has_other_axes) return slice_with_other_axes(scope, op);
-  if (code == BuiltinOperator::SPACE_TO_BATCH_ND) return space_to_batch(scope, op);
+  if (code == BuiltinOperator::SPACE_TO_BATCH_ND) {
+    if (!dilated_convolution(scope, op)) space_to_batch(scope, op);
+    return;
+  }
   if (code == BuiltinOperator::BATCH_TO_SPACE_ND) return batch_to_space(scope, op);
+  if (code == BuiltinOperator::NON_MAX_SUPPRESSION_V4 || code == BuiltinOperator::NON_MAX_SUPPRESSION_V5)
+    return suppression(scope, op);
   if (code == BuiltinOperator::SQUARED_DIFFERENCE) return squared_difference(scope, op);
   const std::optional<Kind> kind = kind_of_builtin(op.code);
   const RaiseRow* row = kind ? raise_row(*kind) : nullptr;

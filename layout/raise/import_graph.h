@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a core graph of a subgraph of a TFLite file (import_tflite.h says what of). import_graph.cc has operators as
 // such; import_custom.cc custom ones; import_calls.cc those that call subgraphs; import_states.cc variables;
-// import_blocks.cc operators that are written with others.
+// import_blocks.cc operators that are written with others; import_dilation.cc convolutions that are written with
+// blocks.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "layout/raise/import_values.h"
 #include "layout/raise/kept_operators.h"
 #include "layout/raise/raised_operator.h"
+#include "layout/raise/stateful.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
@@ -42,6 +45,8 @@ struct SubgraphScope {
   std::vector<ValueId> values;
   std::string label;  // in front of operators' numbers: empty, or "7." inside the composite 7
   int depth = 0;
+  std::set<size_t> done = {};         // operators that one before them was imported with
+  std::vector<int32_t> readers = {};  // by tensor (GraphImport::sole_reader); empty: not made yet
 };
 
 // What all graphs of one model share.
@@ -51,7 +56,8 @@ struct ImportedModel {
   const KeptOperators& kept;
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
-  size_t called_operators = 0;  // imported for operators that call subgraphs
+  size_t called_operators = 0;                         // imported for operators that call subgraphs
+  std::map<const tfl::Tensor*, RecipeRef> dense = {};  // of sparse tensors
 };
 
 // One graph of the result: the model's own, or one that IF or WHILE runs.
@@ -142,6 +148,16 @@ class GraphImport {
   // The reverse, then crops.
   void batch_to_space(SubgraphScope& scope, const tfl::Operator& op);
 
+  // The operator that reads a tensor; negative where there is none, or where there are several or it is an output.
+  static int32_t sole_reader(SubgraphScope& scope, int32_t tensor);
+  static bool is_read(SubgraphScope& scope, int32_t tensor);
+
+  // SPACE_TO_BATCH_ND that begins a convolution with dilations, with the two operators behind it. False: it does not.
+  bool dilated_convolution(SubgraphScope& scope, const tfl::Operator& op);
+
+  // NON_MAX_SUPPRESSION_V4 and _V5 (suppression.cc).
+  void suppression(SubgraphScope& scope, const tfl::Operator& op);
+
   // STRIDED_SLICE with an ellipsis or new axes: a slice of all axes, and EXPAND_DIMS.
   void slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op);
 
@@ -204,6 +220,10 @@ class GraphImport {
 
   void assign_variable(SubgraphScope& scope, const tfl::Operator& op);
 
+  // A constant that is stored as a sparse tensor, as a dense one (import_sparse.cc). Nothing where it is dense.
+  void take_sparse(SubgraphScope& scope, int32_t tensor);
+  void densify(SubgraphScope& scope, const tfl::Operator& op);
+
   // The numbers of weights with a scale for each block (import_blocks.cc).
   ValueId value_in_blocks(SubgraphScope& scope, const tfl::Tensor& tensor);
 
@@ -228,6 +248,22 @@ class GraphImport {
 
   // LSTM, RNN, SVDF and their sequences (import_stateful.cc).
   void stateful(SubgraphScope& scope, const tfl::Operator& op);
+  // The variable that is an input of the operator, and of no other; `taken` is its value before the run.
+  Variable& take_state(SubgraphScope& scope, const tfl::Operator& op, size_t input, ValueId& taken);
+  // Adds the op. Its inputs `states` are those of `held`, which get their new values. The result is not quantized.
+  ValueId add_stateful(std::shared_ptr<const StatefulOperator> made, std::vector<ValueId> inputs,
+                       std::span<const size_t> states, std::span<Variable* const> held, const TensorType& result);
+
+  // BIDIRECTIONAL_SEQUENCE_LSTM and _RNN: a sequence forwards, and one backwards (import_bidirectional.cc).
+  void bidirectional_lstm(SubgraphScope& scope, const tfl::Operator& op);
+  void bidirectional_rnn(SubgraphScope& scope, const tfl::Operator& op);
+  struct Half;
+  ValueId half_of_sequence(SubgraphScope& scope, const tfl::Operator& op, const Half& half);
+  void join_halves(SubgraphScope& scope, const tfl::Operator& op, ValueId forwards, ValueId backwards);
+  std::pair<bool, bool> further_data(SubgraphScope& scope, const tfl::Operator& op, size_t aux, size_t weights);
+
+  // LSTM with four outputs and one matrix for all gates (import_basic_lstm.cc).
+  void basic_lstm(SubgraphScope& scope, const tfl::Operator& op);
 
   // What runs once, before the first run: it may give variables their first values.
   void call_once(SubgraphScope& scope, const tfl::Operator& op, size_t index);

@@ -11,6 +11,7 @@
 #include "layout/raise/import_values.h"
 #include "layout/raise/options.h"
 #include "layout/raise/stateful.h"
+#include "layout/raise/stateful_inputs.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 
@@ -19,51 +20,6 @@ namespace {
 
 using stream::Unsupported;
 using tflite::BuiltinOperator;
-
-float real_option(const tfl::Operator& op, std::string_view name) {
-  for (const tfl::Option& option : op.options)
-    if (option.name == name)
-      if (const auto* value = std::get_if<double>(&option.value)) return static_cast<float>(*value);
-  return 0;
-}
-bool flag_option(const tfl::Operator& op, std::string_view name) {
-  for (const tfl::Option& option : op.options)
-    if (option.name == name)
-      if (const auto* value = std::get_if<bool>(&option.value)) return *value;
-  return false;
-}
-
-// The inputs of an operator with the shapes that they must have.
-class StatefulInputs {
- public:
-  StatefulInputs(const core::Graph& graph, const std::vector<ValueId>& inputs) : graph_(graph), inputs_(inputs) {}
-  bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != kAbsent; }
-  const core::Value& at(size_t i) const {
-    if (!has(i)) malformed_model(fmt::format("it needs its input {}", i));
-    return graph_.at(inputs_[i]);
-  }
-  void expect(size_t i, const Shape& shape) const {
-    if (at(i).shape != shape)
-      malformed_model(fmt::format("input {} has the shape {} in place of {}", i, stream::to_string(at(i).shape),
-                                  stream::to_string(shape)));
-    const bool is_real = at(i).dtype == DType::kFloat32 || at(i).quantization || at(i).dtype == DType::kInt32;
-    if (!is_real) throw Unsupported(fmt::format("input {} has the type {}", i, stream::dtype_name(at(i).dtype)));
-  }
-  void expect_if_there(size_t i, const Shape& shape) const {
-    if (has(i)) expect(i, shape);
-  }
-  core::Dim extent(size_t i, size_t rank, size_t axis) const {
-    if (at(i).shape.size() != rank)
-      malformed_model(fmt::format("input {} has rank {} in place of {}", i, at(i).shape.size(), rank));
-    return at(i).shape[axis];
-  }
-
- private:
-  const core::Graph& graph_;
-  const std::vector<ValueId>& inputs_;
-};
-
-constexpr size_t kLstmInputs = 24;
 
 // Of the integer kernel only the plain form: what the others round is not known to agree.
 void check_integer_lstm(const StatefulInputs& in, const tfl::Operator& op) {
@@ -79,38 +35,8 @@ void check_integer_lstm(const StatefulInputs& in, const tfl::Operator& op) {
 }
 
 void check_lstm(const StatefulInputs& in, const tfl::Operator& op, size_t rank) {
-  const core::Dim inputs = in.extent(0, rank, rank - 1), cells = in.extent(2, 2, 0), outputs = in.extent(6, 2, 1);
-  for (size_t gate = 1; gate < 4; ++gate) {
-    in.expect(1 + gate, {cells, inputs});
-    in.expect(5 + gate, {cells, outputs});
-    in.expect(12 + gate, {cells});
-  }
-  if (in.has(1) != in.has(5)) malformed_model("the input gate has one of its weights only");
-  if (in.has(1)) in.expect(12, {cells});
-  in.expect_if_there(1, {cells, inputs});
-  in.expect_if_there(5, {cells, outputs});
-  for (size_t i : {9, 10, 11, 20, 21, 22, 23}) in.expect_if_there(i, {cells});
-  if (in.has(9) != (in.has(10) && in.has(1)) || in.has(10) != in.has(11))
-    malformed_model("some of the peephole weights are absent");
-  if (in.has(20) != (in.has(21) && in.has(1)) || in.has(21) != in.has(22) || in.has(21) != in.has(23))
-    malformed_model("some of the normalization's factors are absent");
-  in.expect_if_there(16, {outputs, cells});
-  in.expect_if_there(17, {outputs});
-  if (!in.has(16) && cells != outputs) malformed_model("the recurrent weights do not fit the cells");
-  if (in.has(17) && !in.has(16)) malformed_model("a projection has a bias, but no weights");
-  in.extent(18, 2, 0);
-  in.expect(18, {in.at(18).shape[0], outputs});
-  in.expect(19, {in.at(18).shape[0], cells});
+  check_float_lstm(in, rank);
   check_integer_lstm(in, op);
-}
-
-void check_rnn(const StatefulInputs& in, size_t rank) {
-  const core::Dim inputs = in.extent(0, rank, rank - 1), units = in.extent(1, 2, 0);
-  in.expect(1, {units, inputs});
-  in.expect(2, {units, units});
-  in.expect(3, {units});
-  in.extent(4, 2, 0);
-  in.expect(4, {in.at(4).shape[0], units});
 }
 
 void check_svdf(const StatefulInputs& in, int rank) {
@@ -147,22 +73,104 @@ StatefulForm form_of(BuiltinOperator code) {
 
 }  // namespace
 
+float real_option(const tfl::Operator& op, std::string_view name) {
+  for (const tfl::Option& option : op.options)
+    if (option.name == name)
+      if (const auto* value = std::get_if<double>(&option.value)) return static_cast<float>(*value);
+  return 0;
+}
+bool flag_option(const tfl::Operator& op, std::string_view name) {
+  for (const tfl::Option& option : op.options)
+    if (option.name == name)
+      if (const auto* value = std::get_if<bool>(&option.value)) return *value;
+  return false;
+}
+
+void check_float_lstm(const StatefulInputs& in, size_t rank) {
+  const core::Dim inputs = in.extent(0, rank, rank - 1), cells = in.extent(2, 2, 0), outputs = in.extent(6, 2, 1);
+  for (size_t gate = 1; gate < 4; ++gate) {
+    in.expect(1 + gate, {cells, inputs});
+    in.expect(5 + gate, {cells, outputs});
+    in.expect(12 + gate, {cells});
+  }
+  if (in.has(1) != in.has(5)) malformed_model("the input gate has one of its weights only");
+  if (in.has(1)) in.expect(12, {cells});
+  in.expect_if_there(1, {cells, inputs});
+  in.expect_if_there(5, {cells, outputs});
+  for (size_t i : {9, 10, 11, 20, 21, 22, 23}) in.expect_if_there(i, {cells});
+  if (in.has(9) != (in.has(10) && in.has(1)) || in.has(10) != in.has(11))
+    malformed_model("some of the peephole weights are absent");
+  if (in.has(20) != (in.has(21) && in.has(1)) || in.has(21) != in.has(22) || in.has(21) != in.has(23))
+    malformed_model("some of the normalization's factors are absent");
+  in.expect_if_there(16, {outputs, cells});
+  in.expect_if_there(17, {outputs});
+  if (!in.has(16) && cells != outputs) malformed_model("the recurrent weights do not fit the cells");
+  if (in.has(17) && !in.has(16)) malformed_model("a projection has a bias, but no weights");
+  in.extent(18, 2, 0);
+  in.expect(18, {in.at(18).shape[0], outputs});
+  in.expect(19, {in.at(18).shape[0], cells});
+}
+
+void check_rnn(const StatefulInputs& in, size_t rank) {
+  const core::Dim inputs = in.extent(0, rank, rank - 1), units = in.extent(1, 2, 0);
+  in.expect(1, {units, inputs});
+  in.expect(2, {units, units});
+  in.expect(3, {units});
+  in.extent(4, 2, 0);
+  in.expect(4, {in.at(4).shape[0], units});
+}
+
 bool is_stateful(int32_t code) {
   const auto builtin = static_cast<BuiltinOperator>(code);
   return builtin == BuiltinOperator::LSTM || builtin == BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM ||
          builtin == BuiltinOperator::RNN || builtin == BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_RNN ||
-         builtin == BuiltinOperator::SVDF;
+         builtin == BuiltinOperator::SVDF || builtin == BuiltinOperator::BIDIRECTIONAL_SEQUENCE_LSTM ||
+         builtin == BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN;
+}
+
+GraphImport::Variable& GraphImport::take_state(SubgraphScope& scope, const tfl::Operator& op, size_t input,
+                                               ValueId& taken) {
+  if (input >= op.inputs.size() || op.inputs[input] < 0) malformed_model(fmt::format("it needs its input {}", input));
+  const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.inputs[input])];
+  if (is_called_)
+    throw Unsupported(fmt::format(
+        "the state '{}' belongs to a subgraph that IF or WHILE runs: its operator begins with what the last "
+        "run of that subgraph left, whenever that was, and a branch or body in ONNX has no such memory",
+        tensor.name));
+  if (!tensor.is_variable) throw Unsupported(fmt::format("its state '{}' is no variable", tensor.name));
+  const auto [place, is_new] = variables_.try_emplace(tensor.name);
+  if (!is_new) throw Unsupported(fmt::format("the state '{}' is used by another operator", tensor.name));
+  place->second.value = taken = add_state(tensor.name, tensor, nullptr);
+  return place->second;
+}
+
+ValueId GraphImport::add_stateful(std::shared_ptr<const StatefulOperator> made, std::vector<ValueId> inputs,
+                                  std::span<const size_t> states, std::span<Variable* const> held,
+                                  const TensorType& result) {
+  std::vector<TensorType> types = {result};
+  for (size_t state : states) {
+    const core::Value& before = graph_.at(inputs[state]);
+    types.push_back({before.dtype, before.shape, std::nullopt});
+  }
+  const std::vector<ValueId> outputs = add_custom(std::move(made), inputs, types);
+  for (size_t i = 0; i < held.size(); ++i) {
+    graph_.at(outputs[i + 1]).quantization = graph_.at(inputs[states[i]]).quantization;
+    held[i]->value = outputs[i + 1];
+    held[i]->is_assigned = true;
+  }
+  return outputs[0];
 }
 
 void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   const auto code = static_cast<BuiltinOperator>(op.code);
+  if (code == BuiltinOperator::BIDIRECTIONAL_SEQUENCE_LSTM) return bidirectional_lstm(scope, op);
+  if (code == BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN) return bidirectional_rnn(scope, op);
   const StatefulForm form = form_of(code);
   if (op.options_table != form.table) malformed_model(fmt::format("it has no {}", form.table));
-  if (int_option(op, "kernel_type") != 0) throw Unsupported("the basic kernel of LSTM is not supported");
+  if (int_option(op, "kernel_type") != 0) return basic_lstm(scope, op);
   if (op.outputs.size() != 1) malformed_model("it needs one output");
   if (op.inputs.size() > form.inputs)
     malformed_model(fmt::format("it has {} inputs, more than {}", op.inputs.size(), form.inputs));
-  if (is_called_) throw Unsupported("a state inside of IF or WHILE is not supported");
   // Its variables, each of which belongs to this operator alone.
   std::vector<ValueId> inputs(op.inputs.size(), kAbsent);
   std::vector<Variable*> held;
@@ -170,15 +178,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
     const bool is_state = std::find(form.states.begin(), form.states.end(), i) != form.states.end();
     inputs[i] = is_state ? kAbsent : value(scope, op.inputs[i]);
   }
-  for (size_t i : form.states) {
-    if (i >= op.inputs.size() || op.inputs[i] < 0) malformed_model(fmt::format("it needs its input {}", i));
-    const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.inputs[i])];
-    if (!tensor.is_variable) throw Unsupported(fmt::format("its state '{}' is no variable", tensor.name));
-    const auto [place, is_new] = variables_.try_emplace(tensor.name);
-    if (!is_new) throw Unsupported(fmt::format("the state '{}' is used by another operator", tensor.name));
-    place->second.value = inputs[i] = add_state(tensor.name, tensor, nullptr);
-    held.push_back(&place->second);
-  }
+  for (size_t i : form.states) held.push_back(&take_state(scope, op, i, inputs[i]));
   const auto made = std::make_shared<StatefulOperator>();
   made->name = op.name;
   made->raise = raise_stateful;
@@ -210,25 +210,10 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   const std::optional<core::Quantization> quantization = quantization_of(tensor);
   if (tensor.dtype != in.at(0).dtype || quantization.has_value() != in.at(0).quantization.has_value())
     throw Unsupported(fmt::format("output '{}' is {}, and the data is not", tensor.name, tensor.type));
-  core::Op core_op{.kind = Kind::kCustom,
-                   .inputs = inputs,
-                   .outputs = {},
-                   .options = core::CustomOptions{made},
-                   .origin = static_cast<uint32_t>(graph_.origins.size() - 1)};
-  auto add_output = [&](DType dtype, Shape dims, std::optional<core::Quantization> scales, const std::string& name) {
-    const ValueId id = graph_.add_value(dtype, std::move(dims), name);
-    graph_.at(id).quantization = std::move(scales);
-    graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
-    core_op.outputs.push_back(id);
-    return id;
-  };
-  scope.values[static_cast<size_t>(op.outputs[0])] = add_output(tensor.dtype, shape, quantization, tensor.name);
-  for (size_t i = 0; i < held.size(); ++i) {
-    const core::Value before = graph_.at(inputs[form.states[i]]);
-    held[i]->value = add_output(before.dtype, before.shape, before.quantization, {});
-    held[i]->is_assigned = true;
-  }
-  graph_.ops.push_back(std::move(core_op));
+  const ValueId result = add_stateful(made, inputs, form.states, held, {tensor.dtype, shape, std::nullopt});
+  graph_.at(result).name = tensor.name;
+  graph_.at(result).quantization = quantization;
+  scope.values[static_cast<size_t>(op.outputs[0])] = result;
 }
 
 }  // namespace lowtide::layout

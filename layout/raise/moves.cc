@@ -284,19 +284,6 @@ void raise_one_hot(Raising& r) {
   r.give_data(has_kernel ? made : r.cast(made, dtype));
 }
 
-// Into zeros; what comes to one place is added.
-void raise_scatter_nd(Raising& r) {
-  if (r.out().quantization) r.unsupported("quantized data: its zeros are not the numbers' zero");
-  const DType dtype = r.out().dtype;
-  const bool has_kernel = dtype == DType::kFloat32 || dtype == DType::kInt32 || dtype == DType::kInt64;
-  const DType computed = has_kernel ? dtype : stream::is_float(dtype) ? DType::kFloat32 : DType::kInt64;
-  const std::string updates = has_kernel ? r.stored(1) : r.cast(r.stored(1), computed);
-  const std::string zeros = r.node("Expand", {r.scalar(0, computed), r.int64_input(2)});
-  const std::string made =
-      r.node("ScatterND", {zeros, r.int64_input(0), updates}, {attribute("reduction", std::string_view("add"))});
-  r.give_stored(has_kernel ? made : r.cast(made, dtype));
-}
-
 // Along one axis: what is before, the update, what is behind. The place is moved so that the update fits.
 void raise_dynamic_update_slice(Raising& r) {
   const Shape &whole = r.in(0).shape, &part = r.in(1).shape;
@@ -356,7 +343,6 @@ constexpr RaiseRow kMoves[] = {
     {Kind::kGatherNd, 2, 2, raise_gather_nd},
     {Kind::kEmbeddingLookup, 2, 2, raise_embedding_lookup},
     {Kind::kOneHot, 4, 4, raise_one_hot},
-    {Kind::kScatterNd, 3, 3, raise_scatter_nd},
     {Kind::kDynamicUpdateSlice, 3, 3, raise_dynamic_update_slice},
     {Kind::kWhere, 1, 1, raise_where},
     {Kind::kTile, 2, 2, raise_tile},

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// UNSORTED_SEGMENT_*, UNIQUE.
+// UNSORTED_SEGMENT_*, SCATTER_ND, UNIQUE.
 //
 // UNSORTED_SEGMENT_*: LiteRT leaves out rows with a negative segment, refuses one beyond the last, and gives an empty
 // segment the neutral element of its operation, which for extremes is the end of the type's range, not an infinity.
 // ScatterElements is used because ONNX Runtime computes it in order. Older versions compute ScatterND with threads that
 // race where rows share a place (microsoft/onnxruntime issue 18048).
-// Source of semantics: tensorflow/lite/kernels/unsorted_segment.cc, unique.cc.
+// SCATTER_ND whose constant indices name a place twice is a ScatterElements too; where they do not, no two threads
+// meet. It adds in any case: 0 + -0 is 0. Source of semantics: tensorflow/lite/kernels/unsorted_segment.cc,
+// scatter_nd.cc, unique.cc.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "layout/raise/families.h"
 #include "layout/raise/raising.h"
@@ -68,6 +74,59 @@ void raise_unsorted_segment(Raising& r) {
   r.give_stored(r.node("Slice", {filled, one, r.int64_list({std::numeric_limits<int64_t>::max()}), r.int64_list({0})}));
 }
 
+// The rows that constant indices [..., axes] name, counted in [shape[0] * ... * shape[axes - 1]]. LiteRT fails at a
+// place outside; ONNX would count a negative one from the end.
+std::vector<int64_t> scattered_rows(Raising& r, std::span<const int64_t> indices, std::span<const core::Dim> outer) {
+  std::vector<int64_t> rows;
+  for (size_t i = 0; i + outer.size() <= indices.size(); i += outer.size()) {
+    int64_t row = 0;
+    for (size_t axis = 0; axis < outer.size(); ++axis) {
+      const int64_t place = indices[i + axis];
+      if (place < 0 || place >= outer[axis])
+        r.unsupported(fmt::format("the index {} is outside of an axis of {} elements", place, outer[axis]));
+      row = row * outer[axis] + place;
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+bool has_equal_rows(std::vector<int64_t> rows) {
+  std::sort(rows.begin(), rows.end());
+  return std::adjacent_find(rows.begin(), rows.end()) != rows.end();
+}
+
+// Into zeros; what comes to one place is added.
+void raise_scatter_nd(Raising& r) {
+  if (r.out().quantization) r.unsupported("quantized data: its zeros are not the numbers' zero");
+  const DType dtype = r.out().dtype;
+  const bool has_kernel = dtype == DType::kFloat32 || dtype == DType::kInt32 || dtype == DType::kInt64;
+  const DType computed = has_kernel ? dtype : stream::is_float(dtype) ? DType::kFloat32 : DType::kInt64;
+  const std::string updates = has_kernel ? r.stored(1) : r.cast(r.stored(1), computed);
+  const auto give = [&](const std::string& made) { r.give_stored(has_kernel ? made : r.cast(made, dtype)); };
+  const Shape& shape = r.out().shape;
+  const std::optional<std::vector<int64_t>> indices = r.ints(0);
+  const Shape& listed = r.in(0).shape;
+  if (indices && !indices->empty() && stream::is_static(shape)) {
+    stream::element_count(shape);  // throws where it does not fit 64 bits, so that no row's number wraps
+    const auto axes = static_cast<size_t>(listed.back());
+    const std::span<const core::Dim> outer = std::span(shape).first(axes), inner = std::span(shape).subspan(axes);
+    const std::vector<int64_t> rows = scattered_rows(r, *indices, outer);
+    if (has_equal_rows(rows)) {
+      const auto count = static_cast<int64_t>(rows.size()), size = static_cast<int64_t>(stream::element_count(inner));
+      const auto all = static_cast<int64_t>(stream::element_count(outer));
+      const std::string zeros = r.node("Expand", {r.scalar(0, computed), r.int64_list({all, size})});
+      const std::string column = r.onnx.initializer(stream::recipe::ints(rows, DType::kInt64, {count, 1}), "rows");
+      const std::string places = r.node("Expand", {column, r.int64_list({count, size})});
+      const std::string made = r.node("ScatterElements", {zeros, places, r.reshaped(updates, {count, size})},
+                                      {attribute("axis", int64_t{0}), attribute("reduction", std::string_view("add"))});
+      return give(r.reshaped(made, shape));
+    }
+  }
+  const std::string zeros = r.node("Expand", {r.scalar(0, computed), r.int64_input(2)});
+  give(r.node("ScatterND", {zeros, r.int64_input(0), updates}, {attribute("reduction", std::string_view("add"))}));
+}
+
 // ONNX Runtime's Unique has few types.
 void raise_unique(Raising& r) {
   const DType dtype = r.in(0).dtype, index = r.out(1).dtype;
@@ -86,6 +145,7 @@ constexpr RaiseRow kScatters[] = {
     {Kind::kUnsortedSegmentProd, 3, 3, raise_unsorted_segment},
     {Kind::kUnsortedSegmentMax, 3, 3, raise_unsorted_segment},
     {Kind::kUnsortedSegmentMin, 3, 3, raise_unsorted_segment},
+    {Kind::kScatterNd, 3, 3, raise_scatter_nd},
     {Kind::kUnique, 1, 1, raise_unique},
 };
 

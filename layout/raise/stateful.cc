@@ -69,6 +69,14 @@ std::string product_of_data(Raising& r, size_t weights) {
   return r.node("MatMul", {r.real(0), turned_weights(r, weights)});
 }
 
+// With the further data times theirs, of which those of `gate` are meant.
+std::string product_of_all_data(Raising& r, const StatefulOperator& o, size_t weights, size_t gate) {
+  const std::string product = product_of_data(r, weights);
+  if (o.further_data == 0) return product;
+  const std::string further = r.node("MatMul", {r.real(o.further_data), turned_weights(r, o.further_data + 1 + gate)});
+  return r.node("Add", {product, further});
+}
+
 constexpr size_t kInputGate = 0, kForgetGate = 1, kCellGate = 2, kOutputGate = 3, kGates = 4;
 
 // One LSTM with what its steps read; constants stand outside of the Scan.
@@ -196,10 +204,14 @@ void scan(Raising& r, const StatefulOperator& o, const Names& data, const std::v
   const int64_t axis = o.time_major ? 0 : 1;
   Names inputs = begin;
   inputs.insert(inputs.end(), data.begin(), data.end());
-  const Names results = r.onnx.nodes("Scan", std::move(inputs), made.size(),
-                                     {graph, attribute("num_scan_inputs", static_cast<int64_t>(data.size())),
-                                      attribute("scan_input_axes", std::vector<int64_t>(data.size(), axis)),
-                                      attribute("scan_output_axes", std::vector<int64_t>(1, axis))});
+  Attributes attributes = {graph, attribute("num_scan_inputs", static_cast<int64_t>(data.size())),
+                           attribute("scan_input_axes", std::vector<int64_t>(data.size(), axis)),
+                           attribute("scan_output_axes", std::vector<int64_t>(1, axis))};
+  if (o.is_backwards) {
+    attributes.push_back(attribute("scan_input_directions", std::vector<int64_t>(data.size(), 1)));
+    attributes.push_back(attribute("scan_output_directions", std::vector<int64_t>(1, 1)));
+  }
+  const Names results = r.onnx.nodes("Scan", std::move(inputs), made.size(), std::move(attributes));
   r.onnx.begin_op();  // its results keep their names until each is given
   r.give(results.back());
   for (size_t i = 0; i < states.size(); ++i) r.give(results[i], i + 1);
@@ -209,7 +221,7 @@ void raise_lstm(Raising& r, const StatefulOperator& o) {
   const Lstm lstm = lstm_of(r, o);
   Names data;
   for (size_t gate = lstm.is_coupled ? 1 : 0; gate < kGates; ++gate) {
-    data.push_back(product_of_data(r, 1 + gate));
+    data.push_back(product_of_all_data(r, o, 1 + gate, gate));
   }
   scan(r, o, data, {18, 19},
        [&](Step& s, const Names& parts, const Names& states) { return lstm_step(s, lstm, parts, states); });
@@ -217,7 +229,7 @@ void raise_lstm(Raising& r, const StatefulOperator& o) {
 
 void raise_rnn(Raising& r, const StatefulOperator& o) {
   const std::string recurrent = turned_weights(r, 2);
-  scan(r, o, {r.node("Add", {product_of_data(r, 1), r.real(3)})}, {4},
+  scan(r, o, {r.node("Add", {product_of_all_data(r, o, 1, 0), r.real(3)})}, {4},
        [&](Step& s, const Names& parts, const Names& states) {
          const std::string sum = s.node("Add", {parts[0], s.node("MatMul", {states[0], recurrent})});
          return Names{s.activated(sum, o.activation)};

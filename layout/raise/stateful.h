@@ -13,9 +13,12 @@ namespace lowtide::layout {
 struct StatefulOperator : RaisedOperator {
   int activation = 0;  // the schema's ActivationFunctionType
   float cell_clip = 0, proj_clip = 0;
-  bool is_sequence = false;  // the data has an axis of time
-  bool time_major = false;   // it is the first axis, not the second
-  int rank = 0;              // of SVDF
+  bool is_sequence = false;   // the data has an axis of time
+  bool time_major = false;    // it is the first axis, not the second
+  int rank = 0;               // of SVDF
+  bool is_backwards = false;  // the last step of time comes first
+  // Of a half of a bidirectional sequence: where further data stand among the inputs, before their weights; 0: none.
+  size_t further_data = 0;
 };
 
 }  // namespace lowtide::layout

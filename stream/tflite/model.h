@@ -28,6 +28,24 @@ struct Quantization {
   int32_t block_scales = -1, block_zero_points = -1, block_size = 0;
 };
 
+// How a sparse tensor is stored, as in the file (sparse.h). Only the places of lists are checked, not what is in them.
+struct Sparsity {
+  struct Numbers {
+    uint64_t offset = 0;
+    uint32_t count = 0;
+    int width = 4;  // bytes: 4 (signed), 2 or 1
+  };
+  struct Level {
+    bool is_compressed = false;
+    int64_t size = 0;           // of a dense level
+    Numbers segments, indices;  // of a compressed one
+  };
+  std::vector<int32_t> order, block_map;
+  std::vector<Level> levels;
+  std::shared_ptr<stream::Source> source;
+  uint64_t values = 0;  // where the data begin; data_bytes says how many
+};
+
 struct Tensor {
   std::string name;
   std::string type;  // the schema's name, e.g. "FLOAT32"; set for types without a DType too
@@ -39,6 +57,7 @@ struct Tensor {
   bool has_data = false;    // it has a buffer (data may still be null)
   bool is_variable = false, is_sparse = false;
   std::unique_ptr<Quantization> quantization;
+  std::shared_ptr<const Sparsity> sparsity;  // of a sparse tensor with data; null: in a form that is not known
 };
 
 // A field of an options table: name and value as in the schema. Fields that are absent in the file have the schema's

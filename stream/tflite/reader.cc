@@ -69,6 +69,7 @@ class TfliteReader {
   void read_shape(const TableView& from, tfl::Tensor& tensor);
   void read_quantization(const TableView& from, tfl::Tensor& tensor);
   void read_data(const TableView& from, tfl::Tensor& tensor);
+  void read_sparsity(const TableView& from, uint64_t values, tfl::Tensor& tensor);
   void read_external(uint32_t id, tfl::Tensor& tensor);
   tfl::Operator operation(const TableView& from, uint64_t tensors);
   std::shared_ptr<const std::vector<uint8_t>> custom_options(uint64_t offset, uint64_t bytes);
@@ -140,8 +141,65 @@ void TfliteReader::read_data(const TableView& from, tfl::Tensor& out) {
   if (!bytes.there || (bytes.bytes == 0 && !empty)) return;
   out.has_data = true;
   out.data_bytes = bytes.bytes;
+  if (out.is_sparse) read_sparsity(from, bytes.offset, out);
   if (!check_data_bytes(out)) return;
   out.data = recipe::stored(source_, {{bytes.offset, bytes.bytes, element_count(out.shape)}}, out.dtype, out.shape);
+}
+
+// One of the three tables with numbers of 32, 16 and 8 bits.
+std::optional<tfl::Sparsity::Numbers> sparse_numbers(const TableView& level, TableView::Slot type,
+                                                     TableView::Slot list) {
+  using tflite::SparseIndexVector;
+  int width = 0;
+  switch (level.number<SparseIndexVector>(type)) {
+    case SparseIndexVector::Int32Vector:
+      width = 4;
+      break;
+    case SparseIndexVector::Uint16Vector:
+      width = 2;
+      break;
+    case SparseIndexVector::Uint8Vector:
+      width = 1;
+      break;
+    default:
+      return std::nullopt;
+  }
+  const std::optional<TableView> table = level.table(list);
+  if (!table) return std::nullopt;
+  const auto place =
+      table->vector(tflite::Int32Vector::VT_VALUES, static_cast<uint64_t>(width));  // in each the same slot
+  return tfl::Sparsity::Numbers{place ? place->offset : 0, place ? place->count : 0, width};
+}
+
+void TfliteReader::read_sparsity(const TableView& from, uint64_t values, tfl::Tensor& out) {
+  using tflite::DimensionMetadata, tflite::SparsityParameters;
+  constexpr uint32_t kMostLevels = 32;
+  const std::optional<TableView> table = from.table(tflite::Tensor::VT_SPARSITY);
+  if (!table) return;
+  const TablesView levels = table->tables(SparsityParameters::VT_DIM_METADATA);
+  if (levels.size() > kMostLevels) return;
+  auto made = std::make_shared<tfl::Sparsity>();
+  made->order = table->numbers<int32_t>(SparsityParameters::VT_TRAVERSAL_ORDER);
+  made->block_map = table->numbers<int32_t>(SparsityParameters::VT_BLOCK_MAP);
+  view_.hold(levels.size() * sizeof(tfl::Sparsity::Level));
+  for (uint32_t i = 0; i < levels.size(); ++i) {
+    const TableView level = levels[i];
+    tfl::Sparsity::Level& read = made->levels.emplace_back();
+    read.is_compressed =
+        level.number<tflite::DimensionType>(DimensionMetadata::VT_FORMAT) == tflite::DimensionType::SPARSE_CSR;
+    read.size = level.number<int32_t>(DimensionMetadata::VT_DENSE_SIZE);
+    if (!read.is_compressed) continue;
+    const auto segments =
+        sparse_numbers(level, DimensionMetadata::VT_ARRAY_SEGMENTS_TYPE, DimensionMetadata::VT_ARRAY_SEGMENTS);
+    const auto indices =
+        sparse_numbers(level, DimensionMetadata::VT_ARRAY_INDICES_TYPE, DimensionMetadata::VT_ARRAY_INDICES);
+    if (!segments || !indices) return;
+    read.segments = *segments;
+    read.indices = *indices;
+  }
+  made->source = source_;
+  made->values = values;
+  out.sparsity = std::move(made);
 }
 
 void TfliteReader::read_shape(const TableView& from, tfl::Tensor& out) {

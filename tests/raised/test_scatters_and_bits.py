@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UNSORTED_SEGMENT_*, UNIQUE, BITWISE_XOR and RIGHT_SHIFT to ONNX. LiteRT is the judge. All dimensions differ."""
+"""UNSORTED_SEGMENT_*, SCATTER_ND, UNIQUE, BITWISE_XOR and RIGHT_SHIFT to ONNX. LiteRT is the judge. All dimensions differ."""
 
 import numpy as np
 import onnxruntime
@@ -50,6 +50,43 @@ def test_a_segment_beyond_the_last_is_an_error(tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     with pytest.raises(Exception, match="indices"):
         session.run(None, dict(zip(["x0", "x1"], values, strict=True)))
+
+
+@pytest.mark.parametrize("kind", ["f32", "i32", "i8"])
+@pytest.mark.parametrize(
+    ("places", "reduced"),
+    [([[1, 2], [4, 0], [0, 1]], "ScatterND"), ([[1, 2], [4, 0], [1, 2]], "ScatterElements"), (None, "ScatterND")],
+    ids=["apart", "shared", "computed"],
+)
+def test_scatter_nd(places, reduced, kind, tmp_path):
+    """Only those that share a place need an order of additions; a place of all axes is one of elements."""
+    m = Model()
+    updates = m.input((3, 7), kind)
+    indices = m.input((3, 2), "i32") if places is None else m.constant(places, "i32")
+    y = m.op("SCATTER_ND", [indices, updates, m.constant([5, 3, 7], "i32")], (5, 3, 7), kind)
+    m.write(tmp_path / "m.tflite", [y])
+    numbers = np.random.default_rng(1).integers(0, 60, (3, 7)).astype(TYPES[kind][1])
+    values = [numbers] if places else [numbers, np.array([[4, 2], [0, 0], [4, 2]], np.int32)]
+    model = agrees(tmp_path / "m.tflite", values=values)
+    assert reduced in [node.op_type for node in model.graph.node]
+
+
+def test_scatter_of_elements(tmp_path):
+    m = Model()
+    places = m.constant([[[1, 2], [4, 0]], [[1, 2], [0, 1]]], "i32")
+    y = m.op("SCATTER_ND", [places, m.input((2, 2)), m.constant([5, 3], "i32")], (5, 3))
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("place", [-1, 5])
+def test_scatter_outside_is_refused(place, tmp_path):
+    m = Model()
+    places = m.constant([[0, 2], [place, 0]], "i32")
+    y = m.op("SCATTER_ND", [places, m.input((2,)), m.constant([5, 3], "i32")], (5, 3))
+    m.write(tmp_path / "m.tflite", [y])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and f"the index {place} is outside of an axis of 5 elements" in done.stderr
 
 
 @pytest.mark.parametrize("index", ["i32", "i64"])

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPACE_TO_BATCH_ND, a convolution and BATCH_TO_SPACE_ND: one convolution with dilations, which is how TensorFlow
+// writes these. The blocks are the dilations: each place in a block is an image of its own, and the windows of stride 1
+// in it are the windows of the whole image whose elements are a block apart. What SPACE_TO_BATCH_ND pads and
+// BATCH_TO_SPACE_ND does not crop is what the one convolution pads.
+//
+// All else stays as it is written: other strides, crops that are larger than the padding, intermediate results that
+// somebody else reads, scales that change on the way.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "layout/raise/import_graph.h"
+#include "layout/raise/import_values.h"
+#include "layout/raise/options.h"
+#include "schemas/tflite_generated.h"
+
+namespace lowtide::layout {
+namespace {
+
+using tflite::BuiltinOperator;
+
+constexpr int32_t kReadByNone = -1, kReadBySeveral = -2;
+constexpr int64_t kLargestDilation = 1 << 20;
+constexpr size_t kImageRank = 4;
+
+std::optional<Kind> convolution_kind(const tfl::Operator& op) {
+  const auto code = static_cast<BuiltinOperator>(op.code);
+  if (code == BuiltinOperator::CONV_2D) return Kind::kConv2d;
+  if (code == BuiltinOperator::DEPTHWISE_CONV_2D) return Kind::kDepthwiseConv2d;
+  return std::nullopt;
+}
+
+bool same_stored_type(const tfl::Tensor& a, const tfl::Tensor& b) {
+  return a.dtype == b.dtype && same_numbers(quantization_of(a), quantization_of(b));
+}
+
+// What one axis of the image gets: its dilation, and how many zeros before and behind.
+struct DilatedAxis {
+  int64_t dilation = 1, before = 0, behind = 0;
+};
+
+}  // namespace
+
+int32_t GraphImport::sole_reader(SubgraphScope& scope, int32_t tensor) {
+  if (scope.readers.empty()) {
+    scope.readers.assign(scope.from.tensors.size(), kReadByNone);
+    const auto note = [&](int32_t read, int32_t reader) {
+      if (read < 0) return;
+      int32_t& known = scope.readers[static_cast<size_t>(read)];
+      known = known == kReadByNone ? reader : kReadBySeveral;
+    };
+    for (size_t i = 0; i < scope.from.operators.size(); ++i)
+      for (int32_t input : scope.from.operators[i].inputs) note(input, static_cast<int32_t>(i));
+    for (int32_t output : scope.from.outputs) note(output, kReadBySeveral);
+  }
+  return scope.readers[static_cast<size_t>(tensor)];
+}
+
+bool GraphImport::is_read(SubgraphScope& scope, int32_t tensor) { return sole_reader(scope, tensor) != kReadByNone; }
+
+bool GraphImport::dilated_convolution(SubgraphScope& scope, const tfl::Operator& op) {
+  const std::vector<tfl::Operator>& all = scope.from.operators;
+  const auto tensor = [&](int32_t index) -> const tfl::Tensor& {
+    return scope.from.tensors[static_cast<size_t>(index)];
+  };
+  // The three operators.
+  if (op.inputs.size() != 3 || op.outputs.size() != 1 || std::count(op.inputs.begin(), op.inputs.end(), -1) > 0)
+    return false;
+  const int32_t middle = sole_reader(scope, op.outputs[0]);
+  if (middle < 0) return false;
+  const tfl::Operator& conv = all[static_cast<size_t>(middle)];
+  const std::optional<Kind> kind = convolution_kind(conv);
+  if (!kind || conv.inputs.size() < 2 || conv.inputs.size() > 3 || conv.outputs.size() != 1) return false;
+  if (conv.inputs[0] != op.outputs[0] || conv.inputs[1] < 0) return false;
+  const int32_t last = sole_reader(scope, conv.outputs[0]);
+  if (last < 0) return false;
+  const tfl::Operator& back = all[static_cast<size_t>(last)];
+  const bool is_back = static_cast<BuiltinOperator>(back.code) == BuiltinOperator::BATCH_TO_SPACE_ND &&
+                       back.inputs.size() == 3 && back.outputs.size() == 1 && back.inputs[0] == conv.outputs[0] &&
+                       back.inputs[1] >= 0 && back.inputs[2] >= 0;
+  if (!is_back || tensor(back.outputs[0]).has_data || tensor(conv.outputs[0]).has_data) return false;
+  if (!same_stored_type(tensor(op.inputs[0]), tensor(op.outputs[0])) ||
+      !same_stored_type(tensor(conv.outputs[0]), tensor(back.outputs[0])))
+    return false;
+  // All that they are given but the data is constant.
+  const std::array<int32_t, 4> lists = {op.inputs[1], op.inputs[2], back.inputs[1], back.inputs[2]};
+  for (int32_t list : lists)
+    if (!tensor(list).data) return false;
+  for (size_t i = 1; i < conv.inputs.size(); ++i)
+    if (conv.inputs[i] >= 0 && !tensor(conv.inputs[i]).has_data) return false;
+  std::array<std::optional<std::vector<int64_t>>, 4> known;
+  for (size_t i = 0; i < lists.size(); ++i) known[i] = graph_.ints(value(scope, lists[i]));
+  if (!known[0] || !known[1] || known[0] != known[2] || !known[3]) return false;
+  const std::vector<int64_t>&block = *known[0], &pads = *known[1], &crops = *known[3];
+  const ValueId data = value(scope, op.inputs[0]);
+  const Shape image = graph_.at(data).shape, weights = tensor(conv.inputs[1]).shape;
+  const bool fits = image.size() == kImageRank && weights.size() == kImageRank &&
+                    (block.size() == 1 || block.size() == 2) && pads.size() == 2 * block.size() &&
+                    crops.size() == pads.size() && stream::is_static(image[1]) && stream::is_static(image[2]);
+  if (!fits) return false;
+  Options options = read_builtin_options(*kind, conv);
+  auto& window = std::get<core::Conv2dOptions>(options);
+  if (window.stride_h != 1 || window.stride_w != 1 || window.dilation_h != 1 || window.dilation_w != 1) return false;
+
+  std::array<DilatedAxis, 2> axes;
+  bool is_valid = true, is_same = true;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const bool listed = i < block.size();
+    DilatedAxis& axis = axes[i];
+    axis.dilation = listed ? block[i] : 1;
+    if (axis.dilation < 1 || axis.dilation > kLargestDilation || weights[i + 1] < 1) return false;
+    const int64_t reach = weights[i + 1] - 1;  // in one place of the blocks
+    const int64_t around = window.padding == core::Padding::kSame ? reach : 0;
+    axis.before = axis.dilation * (around / 2);
+    axis.behind = axis.dilation * (around - around / 2);
+    if (listed) {
+      const int64_t before = pads[2 * i], behind = pads[2 * i + 1];
+      if (before < 0 || behind < 0 || (image[i + 1] + before + behind) % block[i] != 0) return false;
+      if (crops[2 * i] < 0 || crops[2 * i + 1] < 0) return false;
+      axis.before += before - crops[2 * i];
+      axis.behind += behind - crops[2 * i + 1];
+    }
+    if (axis.before < 0 || axis.behind < 0) return false;
+    const int64_t total = reach * axis.dilation;
+    is_valid = is_valid && axis.before == 0 && axis.behind == 0;
+    is_same = is_same && axis.before == total / 2 && axis.behind == total - total / 2;
+  }
+  window.dilation_h = static_cast<int>(axes[0].dilation);
+  window.dilation_w = static_cast<int>(axes[1].dilation);
+  window.padding = is_same && !is_valid ? core::Padding::kSame : core::Padding::kValid;
+  std::vector<ValueId> inputs = values(scope, std::span(conv.inputs).subspan(1));
+  inputs.insert(inputs.begin(), data);
+  if (inputs.back() == kAbsent) inputs.pop_back();
+  if (!is_valid && !is_same) {
+    const int64_t border[] = {0, 0, axes[0].before, axes[0].behind, axes[1].before, axes[1].behind, 0, 0};
+    inputs[0] = add_moved(Kind::kPad, data, graph_.add_ints(border, DType::kInt32, {kImageRank, 2}));
+  }
+  add(scope, *kind, std::move(inputs), std::move(options), back.outputs);
+  scope.done.insert(static_cast<size_t>(middle));
+  scope.done.insert(static_cast<size_t>(last));
+  return true;
+}
+
+}  // namespace lowtide::layout

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the imports of operators with states share: their inputs with the shapes that they must have, and their options.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <vector>
+
+#include "layout/core/graph.h"
+#include "layout/raise/import_values.h"
+#include "stream/error.h"
+#include "stream/tflite/model.h"
+
+namespace lowtide::layout {
+
+// The inputs of LSTM and UNIDIRECTIONAL_SEQUENCE_LSTM: data, weights 1..8, peepholes 9..11, biases 12..15, projection
+// 16, 17, states 18, 19, factors of the normalization 20..23. Behind them in the core graph, for a half of
+// BIDIRECTIONAL_SEQUENCE_LSTM: further data, its weights for the four gates.
+inline constexpr size_t kLstmInputs = 24;
+// Those of RNN: data, weights, recurrent weights, bias, state. Behind them: further data, its weights.
+inline constexpr size_t kRnnInputs = 5;
+
+// The inputs of an operator with the shapes that they must have.
+class StatefulInputs {
+ public:
+  StatefulInputs(const core::Graph& graph, const std::vector<core::ValueId>& inputs) : graph_(graph), inputs_(inputs) {}
+  bool has(size_t i) const { return i < inputs_.size() && inputs_[i] != core::kAbsent; }
+  const core::Value& at(size_t i) const {
+    if (!has(i)) malformed_model(fmt::format("it needs its input {}", i));
+    return graph_.at(inputs_[i]);
+  }
+  void expect(size_t i, const core::Shape& shape) const {
+    if (at(i).shape != shape)
+      malformed_model(fmt::format("input {} has the shape {} in place of {}", i, stream::to_string(at(i).shape),
+                                  stream::to_string(shape)));
+    const bool is_real =
+        at(i).dtype == core::DType::kFloat32 || at(i).quantization || at(i).dtype == core::DType::kInt32;
+    if (!is_real)
+      throw stream::Unsupported(fmt::format("input {} has the type {}", i, stream::dtype_name(at(i).dtype)));
+  }
+  void expect_if_there(size_t i, const core::Shape& shape) const {
+    if (has(i)) expect(i, shape);
+  }
+  core::Dim extent(size_t i, size_t rank, size_t axis) const {
+    if (at(i).shape.size() != rank)
+      malformed_model(fmt::format("input {} has rank {} in place of {}", i, at(i).shape.size(), rank));
+    return at(i).shape[axis];
+  }
+
+ private:
+  const core::Graph& graph_;
+  const std::vector<core::ValueId>& inputs_;
+};
+
+// Throws Error(kMalformed) where shapes do not fit, Unsupported for types that have no form. `rank` is that of the
+// data.
+void check_float_lstm(const StatefulInputs& in, size_t rank);
+void check_rnn(const StatefulInputs& in, size_t rank);
+
+// 0 and false where the option is absent.
+float real_option(const tfl::Operator& op, std::string_view name);
+bool flag_option(const tfl::Operator& op, std::string_view name);
+
+}  // namespace lowtide::layout
