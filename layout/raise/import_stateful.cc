@@ -134,8 +134,8 @@ GraphImport::Variable& GraphImport::take_state(SubgraphScope& scope, const tfl::
   const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.inputs[input])];
   if (is_called_)
     throw Unsupported(fmt::format(
-        "the state '{}' belongs to a subgraph that IF or WHILE runs: its operator begins with what the last "
-        "run of that subgraph left, whenever that was, and a branch or body in ONNX has no such memory",
+        "the state '{}' is memory of a subgraph that IF or WHILE runs: LiteRT keeps it from one run of the subgraph to "
+        "the next, and a branch or body in ONNX has no such memory",
         tensor.name));
   if (!tensor.is_variable) throw Unsupported(fmt::format("its state '{}' is no variable", tensor.name));
   const auto [place, is_new] = variables_.try_emplace(tensor.name);

@@ -172,6 +172,21 @@ def test_basic_lstm_of_integers_is_refused(tmp_path):
     assert "only the float form" in refused(m, basic(m, data="u8")[:1], tmp_path)
 
 
+def test_a_state_inside_of_a_branch_is_refused(tmp_path):
+    m = Model()
+    x, flag = m.input((BATCH, INPUTS)), m.input((1,), "bool")
+    called = []
+    for _ in range(2):
+        with m.subgraph() as index:
+            inputs = [m.input((BATCH, INPUTS)), m.constant(numbers(1, 7, INPUTS)), m.constant(numbers(2, 7, 7))]
+            inputs += [m.constant(numbers(3, 7)), m.variable((BATCH, 7))]
+            m.outputs([m.op("RNN", inputs, (BATCH, 7), options=("RNNOptions", {"fusedActivationFunction": TANH}))])
+            called.append(index)
+    options = ("IfOptions", {"thenSubgraphIndex": called[0], "elseSubgraphIndex": called[1]})
+    message = refused(m, [m.op("IF", [flag, x], (BATCH, 7), options=options)], tmp_path)
+    assert "is memory of a subgraph that IF or WHILE runs" in message
+
+
 def test_some_weights_for_further_data_are_refused(tmp_path):
     m = Model()
     outputs, _ = lstm(m, further="both")

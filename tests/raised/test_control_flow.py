@@ -232,7 +232,7 @@ def test_a_variable_inside_of_a_branch_is_refused(tmp_path):
         called.append(branch)
     m.write(tmp_path / "m.tflite", [m.op("IF", [flag, x], (3, 4), options=if_options(*called))])
     done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
-    assert done.returncode == 8 and "0.1: " in done.stderr and "inside of IF or WHILE" in done.stderr, done
+    assert done.returncode == 8 and "0.1: " in done.stderr and "a subgraph that IF or WHILE runs" in done.stderr, done
     assert not (tmp_path / "m.onnx").exists()
 
 
