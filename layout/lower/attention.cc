@@ -3,11 +3,13 @@
 //
 // Query heads that share a key head (grouped queries) are computed as more rows of one product: [B, kv heads * shared,
 // S, D] and [B, kv heads, shared * S, D] have the same bytes, so keys and values are not repeated. Only the queries are
-// scaled. Sources: ONNX's Attention (23, 24) and RotaryEmbedding (23).
+// scaled. Sources: ONNX's Attention (23, 24; as ONNX 1.23 corrected its text) and RotaryEmbedding (23), ONNX Runtime's
+// kernel; docs/decisions/disputed-semantics.md.
 #include "layout/lower/attention.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -18,7 +20,8 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr double kMaskedScore = -std::numeric_limits<double>::infinity();  // the score of a masked key
+constexpr double kMasked = -std::numeric_limits<double>::infinity();  // what is added to the score of a masked key
+constexpr double kLowest = std::numeric_limits<float>::lowest();
 
 DType read_precision(Lowering& lo, DType otherwise) {
   // 0 means "not given".
@@ -46,21 +49,64 @@ void read_mask(Lowering& lo, Masking& masking, Val mask, Dim total) {
     if (have > total) lo.malformed(fmt::format("the mask has {} keys, but there are only {}", have, total));
     std::vector<int64_t> none(static_cast<size_t>(lo.rank(mask)), 0), after = none;
     after.back() = total - have;
-    mask = lo.b.pad(mask, none, after, flags ? 0 : kMaskedScore);
+    mask = lo.b.pad(mask, none, after, flags ? 0 : kMasked);
   }
-  (flags ? masking.allowed : masking.added) = mask;
+  if (flags) return allow(lo, masking, mask);
+  masking.added = mask;
 }
 
-Val masked(Lowering& lo, Val scores, const Masking& masking) {
+// What is added to the scores. The lowest number stands for minus infinity: the softmax is the same, and no kernel
+// makes NaN of a query that may look at no key.
+Val addend(Lowering& lo, const Masking& masking, Val scores) {
   Builder& b = lo.b;
-  if (masking.added) scores = b.add(scores, masking.added);
-  if (!masking.allowed) return scores;
-  Val never = b.scalar_like(kMaskedScore, scores);
-  // With a constant condition an ADD replaces the SELECT. ADD's kernel turns minus infinity into the lowest finite
-  // number: that does not change the softmax, but it would change the scores where they are an output.
-  if (b.is_constant(masking.allowed) && !lo.wants_output(3))
-    return b.add(scores, b.select(masking.allowed, b.scalar_like(0, scores), never));
-  return b.select(masking.allowed, scores, never);
+  const Val lowest = b.scalar_like(kLowest, scores);
+  if (!masking.added) return b.select(masking.allowed, b.scalar_like(0, scores), lowest);
+  return b.maximum(masking.allowed ? b.select(masking.allowed, masking.added, lowest) : masking.added, lowest);
+}
+
+// Whether a query may look at any key, bool, the addend's shape with one key; absent where each query may. ONNX Runtime
+// takes the lowest number for minus infinity here (docs/decisions/disputed-semantics.md).
+Val sees_a_key(Lowering& lo, const Masking& masking, Val added) {
+  Builder& b = lo.b;
+  const auto over_keys = [&](Kind kind, Val x) { return b.reduce(kind, x, std::array{lo.rank(x) - 1}, true); };
+  const Val sees = masking.added ? b.greater(over_keys(Kind::kReduceMax, added), b.scalar_like(kLowest, added))
+                                 : over_keys(Kind::kReduceAny, masking.allowed);
+  const auto known = lo.numbers(sees);
+  return known && std::all_of(known->begin(), known->end(), [](double x) { return x != 0; }) ? Val{} : sees;
+}
+
+// The masked scores where the model gives them away: with their infinities.
+Val masked_with_infinities(Lowering& lo, Val scores, const Masking& masking) {
+  Builder& b = lo.b;
+  const Val never = b.scalar_like(kMasked, scores);
+  if (masking.added)  // the kernel of ADD keeps no infinity
+    scores = b.select(b.less(masking.added, b.scalar_like(kLowest, scores)), never, b.add(scores, masking.added));
+  return masking.allowed ? b.select(masking.allowed, scores, never) : scores;
+}
+
+// The stage of the scores that output 3 shows. The order of mask and cap is another in ONNX 1.22.
+int64_t shown_stage(Lowering& lo, bool is_masked, bool is_capped) {
+  const int64_t mode = lo.attr_i("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3)
+    lo.malformed(fmt::format("attribute 'qk_matmul_output_mode' must be 0 to 3; it is {}", mode));
+  const bool depends = mode == 1 ? is_masked || is_capped : mode == 2 && is_masked && is_capped;
+  if (depends && lo.wants_output(3))
+    lo.unsupported(fmt::format("the scores of qk_matmul_output_mode {} are masked, then capped in ONNX up to 1.21, but "
+                               "capped, then masked in later versions and in ONNX Runtime",
+                               mode),
+                   "use mode 0 or 3, or remove this output");
+  return mode;
+}
+
+// bool, [queries, keys] or [B, 1, queries, keys]: the keys up to the query's own. The queries are the last of the keys
+// that are there: of `used` ones (int32, [B, 1, 1, 1]) in a cache that the caller fills, else of `past` and the new
+// ones.
+Val keys_so_far(Lowering& lo, Dim queries, Dim keys, Dim past, Val used) {
+  Builder& b = lo.b;
+  if (!used || past != Dim{0}) return causal_mask(lo, queries, keys, past);
+  Val before = b.sub(used, dim_as_scalar(lo, queries, DType::kInt32));
+  Val last = b.add(unsqueeze_axes(lo, iota(lo, queries, DType::kInt32), {1}), before);
+  return b.less_equal(unsqueeze_axes(lo, iota(lo, keys, DType::kInt32), {0}), last);
 }
 
 Val capped(Lowering& lo, Val scores, float cap) {
@@ -171,32 +217,43 @@ void lower_attention(Lowering& lo) {
 
   std::array<Val, 4> stages;  // by qk_matmul_output_mode
   stages[0] = scores;
+  const float softcap = lo.attr_f("softcap", 0);
+  stages[1] = scores = capped(lo, scores, softcap);
   Masking masking;
-  if (lo.has_input(3)) read_mask(lo, masking, lo.input(3), keys[2]);
-  if (lo.attr_i("is_causal", 0) == 1) allow(lo, masking, causal_mask(lo, queries[2], keys[2], past));
+  Val used;  // keys of a cache that the caller fills
   if (lo.has_input(6)) {
-    Val used = b.cast(lo.input(6), DType::kInt32);
-    used = unsqueeze_axes(lo, used, {1, 2, 3});
+    used = unsqueeze_axes(lo, b.cast(lo.input(6), DType::kInt32), {1, 2, 3});
     allow(lo, masking, b.less(iota(lo, keys[2], DType::kInt32), used));
   }
-  stages[1] = scores = masked(lo, scores, masking);
-  stages[2] = scores = capped(lo, scores, lo.attr_f("softcap", 0));
+  if (lo.has_input(3)) read_mask(lo, masking, lo.input(3), keys[2]);
+  const bool by_position_only = !masking.allowed && !masking.added;  // each query sees the first key
+  if (lo.attr_i("is_causal", 0) == 1) allow(lo, masking, keys_so_far(lo, queries[2], keys[2], past, used));
+
+  const bool is_masked = masking.allowed || masking.added;
+  const int64_t mode = shown_stage(lo, is_masked, softcap > 0);
+  Val sees;
+  if (is_masked) {
+    const Val added = addend(lo, masking, scores);
+    if (!by_position_only) sees = sees_a_key(lo, masking, added);
+    const bool is_shown = lo.wants_output(3) && mode >= 2;
+    scores = is_shown ? masked_with_infinities(lo, scores, masking) : b.add(scores, added);
+  }
+  stages[2] = scores;
   scores = b.cast(b.softmax(b.cast(scores, read_precision(lo, dtype))), dtype);
+  if (sees && lo.wants_output(3)) scores = b.select(sees, scores, b.scalar_like(0, scores));
   stages[3] = scores;
 
   if (heads != kv_heads) scores = reshape_to(lo, scores, std::vector<Dim>{queries[0], kv_heads, rows, keys[2]});
   Val y = b.batch_matmul(scores, v);
   const Dim value_width = b.dim(v, -1);
   if (heads != kv_heads) y = reshape_to(lo, y, std::vector<Dim>{queries[0], heads, queries[2], value_width});
+  if (sees && !lo.wants_output(3)) y = b.mul(y, b.cast(sees, dtype));
   if (flat)
     y = reshape_to(lo, b.transpose(y, {0, 2, 1, 3}),
                    std::vector<Dim>{queries[0], queries[2], b.graph.symbols.mul(value_width, heads)});
   lo.output(0, y);
   lo.output(1, k);
   lo.output(2, v);
-  const int64_t mode = lo.attr_i("qk_matmul_output_mode", 0);
-  if (mode < 0 || mode > 3)
-    lo.malformed(fmt::format("attribute 'qk_matmul_output_mode' must be 0 to 3; it is {}", mode));
   lo.output(3, stages[static_cast<size_t>(mode)]);
 }
 

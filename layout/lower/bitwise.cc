@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitShift. TFLite has BITWISE_XOR and RIGHT_SHIFT up to 32 bits, and
-// StableHLO's AND for all widths. The rest is composed of arithmetic modulo 2^n: integers wrap in ONNX and in the
-// kernels.
+// BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitShift, BitCast. TFLite has BITWISE_XOR and RIGHT_SHIFT up to 32
+// bits, and StableHLO's AND for all widths. The rest is composed of arithmetic modulo 2^n: integers wrap in ONNX and in
+// the kernels.
 #include "layout/lower/elementwise.h"
 
 namespace lowtide::layout {
@@ -88,6 +88,19 @@ void lower_bit_shift(Lowering& lo) {
   Val shifted =
       lo.b.op(Kind::kStablehloShiftLeft, {bitcast_to(lo.b, x, same_width), bitcast_to(lo.b, count, same_width)});
   lo.output(0, bitcast_to(lo.b, shifted, dtype));
+}
+
+// Between numbers of one width. Halves and doubles are computed in floats here, so their bits are not at hand.
+void lower_bit_cast(Lowering& lo) {
+  const DType from = lo.dtype(lo.input(0)), to = lo.attr_dtype("to", DType::kUndefined);
+  if (to == DType::kUndefined) lo.malformed("attribute 'to' is missing");
+  const auto name = [](DType dtype) { return std::string(stream::dtype_name(dtype)); };
+  if (stream::bits(from) != stream::bits(to))
+    lo.malformed("'to' must be of the input's width: " + name(from) + " to " + name(to));
+  for (DType dtype : {from, to})
+    if (dtype != DType::kFloat32 && !stream::is_integer(dtype))
+      lo.unsupported("the bits of " + name(dtype) + " are not kept", "integers and float32 can be reinterpreted");
+  lo.output(0, from == to ? lo.input(0) : bitcast_to(lo.b, lo.input(0), to));
 }
 
 }  // namespace lowtide::layout

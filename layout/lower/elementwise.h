@@ -15,7 +15,7 @@ std::pair<Val, Val> broadcast_operands(Lowering& lo);
 // |x| for every numeric dtype. The smallest integer of a signed type stays as it is, as in C.
 Val absolute_value(Builder& b, Val x);
 
-// The same bits as another integer type of the same width.
+// The same bits as another type of the same width.
 Val bitcast_to(Builder& b, Val x, DType to);
 // The bitwise complement of an integer, -1 - x. It reverses the order of the elements.
 Val bitwise_complement(Builder& b, Val x);

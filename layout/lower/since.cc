@@ -27,6 +27,7 @@ namespace {
   ROW("AveragePool", "dilations", 19) \
   ROW("BatchNormalization", "training_mode", 14) \
   ROW("Bernoulli", "", 15) \
+  ROW("BitCast", "", 26) \
   ROW("BitShift", "", 11) \
   ROW("BitwiseAnd", "", 18) \
   ROW("BitwiseNot", "", 18) \
@@ -54,6 +55,7 @@ namespace {
   ROW("ConvInteger", "", 10) \
   ROW("Cos", "", 7) \
   ROW("Cosh", "", 9) \
+  ROW("CumProd", "", 26) \
   ROW("CumSum", "", 11) \
   ROW("DFT", "", 17) \
   ROW("DeformConv", "", 19) \

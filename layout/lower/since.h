@@ -11,7 +11,7 @@ namespace lowtide::layout {
 
 // The newest opset of ai.onnx that is known. An operator may change its meaning with every opset: models of newer ones
 // are refused.
-inline constexpr int64_t kNewestOpset = 24;
+inline constexpr int64_t kNewestOpset = 26;
 
 struct NewerAttribute {
   std::string_view name;

@@ -29,6 +29,7 @@ namespace lowtide::layout {
   ROW("", "AveragePool", "f", 1, 1, 1, lower_average_pool) \
   ROW("", "BatchNormalization", "f", 5, 5, 5, lower_batch_normalization) \
   ROW("", "Bernoulli", "f", 1, 1, 1, lower_random) \
+  ROW("", "BitCast", ".", 1, 1, 1, lower_bit_cast) \
   ROW("", "BitShift", "I", 2, 2, 1, lower_bit_shift) \
   ROW("", "BitwiseAnd", "I", 2, 2, 1, lower_bitwise_and) \
   ROW("", "BitwiseNot", "i", 1, 1, 1, lower_bitwise_not) \
@@ -52,6 +53,7 @@ namespace lowtide::layout {
   ROW("", "ConvTranspose", "F", 2, 3, 1, lower_conv_transpose) \
   ROW("", "Cos", "f", 1, 1, 1, lower_cos) \
   ROW("", "Cosh", "f", 1, 1, 1, lower_cosh) \
+  ROW("", "CumProd", "ni", 2, 2, 1, lower_cum_prod) \
   ROW("", "CumSum", "ni", 2, 2, 1, lower_cum_sum) \
   ROW("", "DFT", "fi", 1, 3, 1, lower_dft) \
   ROW("", "DeformConv", "F", 3, 5, 1, lower_deform_conv) \

@@ -24,7 +24,7 @@ def defined():
         if schema.domain == "" and schema.since_version <= NEWEST:
             versions.setdefault(schema.name, {})[schema.since_version] = set(schema.attributes)
     rows = {}
-    for operator in lowered_operators():
+    for operator in lowered_operators() & set(versions):  # the ONNX that is installed may be older than kNewestOpset
         first = min(versions[operator])
         if first > 1:
             rows[operator, ""] = first
@@ -38,4 +38,5 @@ def defined():
 
 def test_rows_are_onnxs_definitions():
     rows = re.findall(r'ROW\("(\w+)", "(\w*)", (\d+)\)', (LOWER / "since.cc").read_text())
-    assert {(operator, attribute): int(version) for operator, attribute, version in rows} == defined()
+    newest = onnx.defs.onnx_opset_version()
+    assert {(op, attribute): int(since) for op, attribute, since in rows if int(since) <= newest} == defined()

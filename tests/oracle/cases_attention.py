@@ -6,6 +6,26 @@ import numpy as np
 from tests.support.case import Case
 
 Q4, K4, V4 = "float[2,4,5,6] q", "float[2,4,7,6] k", "float[2,4,7,3] v"
+# Which keys each of five queries may look at; the third may look at none.
+ALLOWED = np.array([[1, 0, 1, 1, 0, 1, 1], [0, 1, 0, 0, 0, 0, 1], [0] * 7, [1] * 7, [0, 0, 0, 1, 1, 0, 0]], bool)
+ADDED = np.where(ALLOWED, np.linspace(-1, 2, 35).reshape(5, 7), -np.inf).astype(np.float32)
+OPEN = ALLOWED[[0, 1, 3, 3, 4]]
+
+
+def masked(name, attributes="", mask="bool[5,7] m", fed=None, call="y = Attention{}(q, k, v, m)", **how):
+    feeds = None
+    if fed is not None:
+        rng = np.random.default_rng(5)
+        feeds = {
+            n: rng.normal(size=s).astype(np.float32) for n, s in zip("qkv", ((2, 4, 5, 6), (2, 4, 7, 6), (2, 4, 7, 3)))
+        }
+        feeds |= fed
+    inputs = ", ".join(filter(None, (Q4, K4, V4, mask)))
+    return Case(
+        f"attention/{name}", inputs, call.format(f"<{attributes}>" if attributes else ""), feeds=feeds, opset=24, **how
+    )
+
+
 QS, KS, VS = "float[2,6,5,4] q", "float[2,2,7,4] k", "float[2,2,7,3] v"  # six heads share two
 
 CASES = [
@@ -37,6 +57,54 @@ CASES = [
         "y, nk, nv = Attention<is_causal=1>(q, k, v, , pk, pv)",
         opset=23,
         outputs="y, nk, nv",
+    ),
+    # The scores are capped before the mask is added (ONNX since 1.22, ONNX Runtime).
+    masked("softcap_mask", "softcap=1.5", "float[5,7] m"),
+    masked("softcap_flags", "softcap=1.5", fed={"m": OPEN}),
+    masked("softcap_causal", "softcap=1.5, is_causal=1", "", call="y = Attention{}(q, k, v)"),
+    # A query that may look at no key gets zeros.
+    masked("closed_row", fed={"m": ALLOWED}),
+    masked("closed_row_added", mask="float[5,7] m", fed={"m": ADDED}),
+    masked("closed_row_of_lowest_numbers", mask="float[5,7] m", fed={"m": np.maximum(ADDED, np.finfo(np.float32).min)}),
+    masked("closed_row_constant", mask="", weights={"m": ALLOWED}),
+    masked("closed_row_added_constant", mask="", weights={"m": ADDED}),
+    masked("closed_row_causal", "is_causal=1", fed={"m": ALLOWED}),
+    masked("closed_row_added_causal", "is_causal=1", "float[5,7] m", fed={"m": ADDED}),
+    masked("open_rows_constant", mask="", weights={"m": OPEN}),
+    *(
+        masked(
+            f"scores_of_mode_{mode}_{what}",
+            f"{attributes}qk_matmul_output_mode={mode}",
+            f"{kind}[5,7] m",
+            fed={"m": mask},
+            call="y, , , s = Attention{}(q, k, v, m)",
+            outputs="float[2,4,5,3] y, float[2,4,5,7] s",
+        )
+        for mode, attributes, what, kind, mask in (
+            (0, "softcap=1.5, ", "flags", "bool", ALLOWED),
+            (0, "softcap=1.5, ", "added", "float", ADDED),
+            (3, "softcap=1.5, ", "flags", "bool", ALLOWED),
+            (3, "softcap=1.5, ", "added", "float", ADDED),
+            (2, "", "added", "float", ADDED),
+            (1, "", "disputed", "float", ADDED),
+            (2, "softcap=1.5, ", "disputed", "float", ADDED),
+        )
+    ),
+    # The queries are the last of the keys that are there: of 5 and of 7 here, and of 2, so that three see no key.
+    *(
+        masked(
+            f"cache_of_the_caller_{name}",
+            attributes,
+            "int64[2] n" if "m" not in call else "float[5,7] m, int64[2] n",
+            fed={"n": np.array(lengths)} | ({"m": ADDED} if "m" in call else {}),
+            call=call,
+        )
+        for name, attributes, lengths, call in (
+            ("any", "", (3, 7), "y = Attention{}(q, k, v, , , , n)"),
+            ("causal", "is_causal=1", (5, 7), "y = Attention{}(q, k, v, , , , n)"),
+            ("causal_short", "is_causal=1", (2, 7), "y = Attention{}(q, k, v, , , , n)"),
+            ("causal_mask", "is_causal=1", (6, 7), "y = Attention{}(q, k, v, m, , , n)"),
+        )
     ),
     Case(
         "rotary_embedding/4d",

@@ -267,6 +267,25 @@ CASES += [
     ],
     *[
         Case(
+            f"bit_cast/{source}_to_{target}",
+            f"{source}[3,4,5] x",
+            f"y = BitCast<to={number}>(x)",
+            opset=26,
+            outputs=f"{target}[3,4,5] y",
+            foreign=True,  # newer than the ONNX that checks here
+            ranges={"x": (1, 100)},
+        )
+        for source, target, number in (
+            ("float", "int32", 6),
+            ("int32", "float", 1),
+            ("float", "uint32", 12),
+            ("int8", "uint8", 2),
+            ("uint16", "int16", 5),
+            ("int64", "uint64", 13),
+        )
+    ],
+    *[
+        Case(
             f"bitwise/{op.lower()}_{name}",
             f"{name}[2,3] x, {name}[3] s",
             f"y = Bitwise{op}(x, s)",

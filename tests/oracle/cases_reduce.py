@@ -158,6 +158,35 @@ CASES += [
         )
         for axis in (1, 3, -2)
     ),
+    *(
+        Case(
+            f"cum_prod/{name}",
+            f"{kind}[3,4,5] x",
+            f"y = CumProd{attributes}(x, axis)",
+            {"axis": np.array(axis, np.int32)},
+            opset=26,
+            outputs=f"{kind}[3,4,5] y",
+            foreign=True,  # newer than the ONNX that checks here
+        )
+        for name, kind, attributes, axis in (
+            ("first", "float", "", 0),
+            ("middle_reverse", "float", "<reverse=1>", 1),
+            ("last_exclusive", "float", "<exclusive=1>", -1),
+            ("reverse_exclusive", "float", "<exclusive=1, reverse=1>", 1),
+            ("int32", "int32", "", 1),
+            ("int64", "int64", "", 2),
+        )
+    ),
+    Case(
+        "cum_prod/that_underflows",
+        "float[2,4] x",
+        "y = CumProd(x, axis)",
+        {"axis": np.array(1)},
+        opset=26,
+        outputs="float[2,4] y",
+        foreign=True,
+        feeds={"x": np.array([[1e-30, 1e-30, 1e30, 1e30], [2, -3, 0.5, -7]], np.float32)},
+    ),
     Case("reduce_max/float16", "float16[2,3,4] x", "y = ReduceMax<axes=[1]>(x)"),
     Case("reduce_max/uint8", "uint8[2,3,4] x", "y = ReduceMax<axes=[1]>(x)", ranges={"x": (0, 250)}),
     Case(

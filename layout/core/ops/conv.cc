@@ -71,7 +71,7 @@ std::vector<TensorType> infer_conv_2d(const OpView& op) {
   if (depthwise && step != 1) reject(op, fmt::format("the first extent of depthwise weights is {}, not 1", step));
   if (!is_symbol(channels)) {
     const int64_t a = depthwise ? out : channels, b = depthwise ? channels : step;
-    if (b < 1 || a % b != 0) reject(op, fmt::format("{} is not a multiple of {} channels", a, b));
+    if (a < 1 || b < 1 || a % b != 0) reject(op, fmt::format("{} is not a multiple of {} channels", a, b));
     if (!depthwise && out % (channels / step) != 0)
       reject(op, fmt::format("{} groups do not divide {} filters", channels / step, out));
   }
