@@ -3,12 +3,15 @@
 """What LiteRT's GPU delegate takes of converted models, and why not all: on SwiftShader, a GPU in software.
 
     bench/gpu.py MODEL.onnx|MODEL.tflite|FOLDER ... [--shape INPUT=1,3,64,64] [--range INPUT=0:2] [--option=--x=y]
-                 [--run] [--half] [--no-peer] [--beside PROGRAM] [--folder DIR] [--jobs 2] [--write docs/gpu.md]
+                 [--run] [--half] [--no-peer] [--beside PROGRAM] [--folder DIR] [--jobs 2] [--kept] [--write docs/gpu.md]
 
 A row for each network: Lowtide's file by default and with --for gpu, and onnx2tf's file: whole, or how many of its operators.
 Dynamic dimensions are fixed as --shape says, or as tests/oracle/real_models.tsv lists them. --option goes to `lowtide convert`.
 --run runs what is taken whole, with --for gpu, and compares with ONNX Runtime: the largest error, in units of the output's
-range, where f32 is enforced. --beside is another lowtide, an older one.
+range, where f32 is enforced. --beside is another lowtide, an older one. The last column is the number of TRANSPOSEs in each file.
+
+What is found about a file is kept in --folder, for this program and these options, so a run that was ended goes on when the
+command is given again. --kept asks nobody: the tables are of what is kept, and what is not kept is "not asked".
 
 --half writes another table: errors with f32 enforced, without, and on the processor in f16, of a model's file and of one
 with --weights f16.
@@ -25,6 +28,10 @@ runs this ai-edge-litert, onnx and onnxruntime (build/venv/bin/python).
 import argparse
 import collections
 import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import math
 import os
 import pathlib
 import re
@@ -43,6 +50,7 @@ import onnx
 
 from bench import onnx2tf, page
 from bench.measure import ROOT
+from bench.transposes import transposes
 from tests.oracle.real_models import expectations
 from tests.support import converter, gpu, judge
 from tests.support.compare import RangeTolerance, compare
@@ -103,14 +111,18 @@ def fix_shapes(shapes):
 
 
 def by_onnx2tf(program, model, shapes, folder, seconds):
-    """Its file, kept from an earlier run if the model has not changed since."""
+    """Its file, kept from an earlier run if the model has not changed since. One that took longer than it may is tried
+    again where it may take longer now."""
     out = folder / model.stem
     tried = out / "tried"
-    if not tried.exists() or tried.stat().st_mtime < model.stat().st_mtime:
+    ended = float(tried.read_text() or "inf") if tried.exists() else 0
+    if ended < seconds or tried.stat().st_mtime < model.stat().st_mtime:
+        ended = float("inf")
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
 
         def run(command, where):
+            nonlocal ended
             environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
             with open(out / "log", "w") as log:
                 try:
@@ -120,11 +132,14 @@ def by_onnx2tf(program, model, shapes, folder, seconds):
                     )  # fmt: skip
                 except subprocess.TimeoutExpired:
                     log.write(f"no answer after {seconds} s\n")
+                    ended = seconds
 
         onnx2tf.convert(program, model, out / "files", run, fix_shapes(shapes))
-        tried.touch()
+        tried.write_text("" if math.isinf(ended) else str(ended))
     made = sorted((out / "files").glob("*float32.tflite"))
-    return (made[0], "") if made else (None, "it makes no float file")
+    if made and math.isinf(ended):
+        return made[0], ""
+    return None, "it makes no float file" if math.isinf(ended) else f"no answer after {ended:g} s"
 
 
 def arrays_for(tflite, model, shapes, ranges):
@@ -141,36 +156,97 @@ def arrays_for(tflite, model, shapes, ranges):
     return arrays, {name: value.astype(wanted.get(name, value.dtype)) for name, value in arrays.items()}
 
 
+NOT_ASKED = "not asked"
+
+
+class Kept:
+    """What was found about one model, in a file: a value for each key. A key holds all that the value depends on."""
+
+    def __init__(self, model, options):
+        folder = options.folder / "kept"
+        folder.mkdir(parents=True, exist_ok=True)
+        where = hashlib.sha256(str(model.resolve()).encode()).hexdigest()[:8]
+        self.path, self.only, self.model = folder / f"{model.stem}-{where}.json", options.kept, model
+        self.values = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.about = f"{model.stat().st_mtime_ns} {options.shape} {options.range}"
+
+    def get(self, key, find, default=NOT_ASKED):
+        """The value that is kept, else what `find()` gives, which is kept then; `default` where nothing is to be asked."""
+        key = f"{key} | {self.about}"
+        if key not in self.values:
+            if self.only:
+                return default
+            self.values[key] = find()
+            part = self.path.with_suffix(".part")
+            part.write_text(json.dumps(self.values, indent=1))
+            part.replace(self.path)
+        return self.values[key]
+
+
+def program_key(program):
+    return hashlib.sha256(pathlib.Path(program).read_bytes()).hexdigest()[:16]
+
+
 class Row:
     """One network: a Delegation, or the reason why there is none, for each file; errors; why it is aside."""
 
     def __init__(self, model, folder, options, peer):
-        self.name, self.answers, self.error, self.aside = model.stem, {}, "", None
+        self.name, self.answers, self.moves, self.error, self.aside = model.stem, {}, {}, "", None
+        self.seconds = options.gpu_seconds
         shapes, ranges = known_shapes(model)
         shapes, ranges = {**shapes, **options.shapes}, {**ranges, **options.ranges}
+        self.kept = Kept(model, options)
         if model.suffix == ".tflite":
-            self.judge(DEFAULT, (model, ""))
+            self.judge(DEFAULT, "", lambda: (model, ""))
             return
         ours = folder / "for.tflite"
-        first = by_lowtide(model, folder / "default.tflite", shapes, options.option)
-        self.judge(DEFAULT, first)
-        if first[0] is None:
-            self.aside = "refused"
-        else:
-            kinds = [ASIDE[op] for op in read_tflite(first[0]).operators if op in ASIDE]
-            self.aside = kinds[0] if kinds else None
-        self.judge(FOR_GPU, by_lowtide(model, ours, shapes, ["--for=gpu", *options.option]))
-        if peer:
-            self.judge(PEER, by_onnx2tf(peer, model, shapes, options.folder / "onnx2tf", options.seconds))
-        if options.beside:
-            self.judge(BESIDE, by_program(options.beside, model, folder / "beside.tflite", shapes))
-        if self.is_whole(FOR_GPU) and options.run:
-            arrays, typed = arrays_for(ours, model, shapes, ranges)
-            self.error = error_of(judge.reference(model, arrays), gpu.delegate(ours, typed))
+        lowtide = f"{options.program_key} {options.option}"
 
-    def judge(self, column, made):
-        file, reason = made
-        self.answers[column] = gpu.delegate(file) if file else reason
+        def for_gpu():
+            return by_lowtide(model, ours, shapes, ["--for=gpu", *options.option])
+
+        self.judge(DEFAULT, lowtide, lambda: by_lowtide(model, folder / "default.tflite", shapes, options.option))
+        self.judge(FOR_GPU, lowtide, for_gpu)
+        if self.is_whole(FOR_GPU) and options.run:
+
+            def error():
+                if not ours.exists():
+                    for_gpu()
+                arrays, typed = arrays_for(ours, model, shapes, ranges)
+                return error_of(judge.reference(model, arrays), gpu.delegate(ours, typed, seconds=self.seconds))
+
+            self.error = self.kept.get(f"error {lowtide} {self.seconds}", error)
+        if peer:
+            self.judge(
+                PEER, onnx2tf.PEER,
+                lambda: by_onnx2tf(peer, model, shapes, options.folder / "onnx2tf", options.seconds),
+            )  # fmt: skip
+        if options.beside:
+            self.judge(
+                BESIDE, program_key(options.beside),
+                lambda: by_program(options.beside, model, folder / "beside.tflite", shapes),
+            )  # fmt: skip
+
+    def judge(self, column, maker, make):
+        """Asks the delegate about the file that `make()` makes, or takes what is kept of it."""
+
+        def find():
+            file, reason = make()
+            if file is None:
+                return {"reason": reason}
+            found = dataclasses.asdict(gpu.delegate(file, seconds=self.seconds))
+            kinds = [ASIDE[op] for op in read_tflite(file).operators if op in ASIDE]
+            return {"found": {**found, "outputs": None}, "aside": kinds[:1], "moves": transposes(file)}
+
+        value = self.kept.get(f"{column} {maker}", find, {"reason": NOT_ASKED})
+        if "found" in value:
+            found = value["found"]
+            self.answers[column] = gpu.Delegation(**{**found, "reasons": tuple(found["reasons"])})
+            self.moves[column] = value["moves"]
+        else:
+            self.answers[column] = value["reason"]
+        if column == DEFAULT:
+            self.aside = value["aside"][0] if value.get("aside") else None if "found" in value else "refused"
 
     def answer(self, column):
         found = self.answers.get(column)
@@ -186,8 +262,12 @@ class Row:
     def cell(self, column):
         found = self.answers.get(column)
         if found is None or isinstance(found, str):
-            return found and f"none: {found.splitlines()[0]}" or ""
+            return NOT_ASKED if found == NOT_ASKED else found and f"none: {found.splitlines()[0]}" or ""
         return f"whole, {found.operators}" if found.whole else str(found)
+
+    def moved(self, columns):
+        """The number of TRANSPOSEs in each file."""
+        return ", ".join(str(self.moves[column][0]) if column in self.moves else "-" for column in columns)
 
 
 def error_of(expected, answer, tolerance=RangeTolerance()):
@@ -232,11 +312,13 @@ def summary(rows, columns):
     """Lines under the table."""
     out = []
     counted = [row for row in rows if not row.aside]
-    whole = [
-        f"{sum(row.is_whole(column) for row in counted)} ({sum(row.is_whole(column) for row in counted) / len(counted):.0%}) {column}"
-        for column in columns
-        if counted
-    ]
+    whole = []
+    for column in columns:
+        asked = [row for row in counted if row.answers.get(column) != NOT_ASKED]
+        if asked:
+            count = sum(row.is_whole(column) for row in asked)
+            of = "" if len(asked) == len(counted) else f" of {len(asked)}"
+            whole.append(f"{count}{of} ({count / len(asked):.0%}) {column}")
     aside = [f"{row.name} ({row.aside})" for row in rows if row.aside]
     out.append(
         f"Of {len(counted)} networks whole: {', '.join(whole)}." + (f" Aside: {', '.join(aside)}." if aside else "")
@@ -250,7 +332,7 @@ def summary(rows, columns):
         out.append(
             f"A smaller share of operators with `--for gpu` than of onnx2tf's file: {', '.join(less) or 'none'}."
         )
-    wrong = [row.name for row in rows if row.error and not re.fullmatch(r"[0-9.e+-]+|constant", row.error)]
+    wrong = [row.name for row in rows if row.error and not re.fullmatch(r"[0-9.e+-]+|constant|" + NOT_ASKED, row.error)]
     if any(row.error for row in rows):
         out.append(f"Run whole and not as ONNX Runtime: {', '.join(wrong) or 'none'}.")
     return "\n\n".join(out)
@@ -306,11 +388,14 @@ def main():
     )
     parser.add_argument("--jobs", type=int, default=2, help="models at a time")
     parser.add_argument("--seconds", type=int, default=900, help="that onnx2tf may take for one model")
+    parser.add_argument("--gpu-seconds", type=int, default=120, help="that the delegate may take for one file")
+    parser.add_argument("--kept", action="store_true", help="only what is kept in --folder: ask and run nothing")
     parser.add_argument("--write", type=pathlib.Path, help="put the tables into this page, between its marks")
     onnx2tf.add_arguments(parser)
     options = parser.parse_args()
     options.shapes, options.ranges = judge.parse_shapes(options.shape), judge.parse_ranges(options.range)
     options.folder = options.folder.resolve()
+    options.program_key = program_key(converter.program())
     if missing := gpu.absent():
         sys.exit(f"bench/gpu.py: {missing}")
     models = list(all_models(options.models))
@@ -324,13 +409,13 @@ def main():
     if options.half:
         return write_half(models, options)
     errors = ["error"] if options.run else []
-    lines = [line(["network", *columns, *errors]), line(["---", *["---:"] * len(columns + errors)])]
+    lines = [line(["network", *columns, *errors, "transposes"]), line(["---", *["---:"] * len([*columns, *errors, 1])])]
     print("\n".join(lines), flush=True)
     rows = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for row in pool.map(lambda model: judged(model, options, peer), models):
             rows.append(row)
-            lines.append(line([row.name, *map(row.cell, columns), *(row.error for _ in errors)]))
+            lines.append(line([row.name, *map(row.cell, columns), *(row.error for _ in errors), row.moved(columns)]))
             print(lines[-1], flush=True)
     text = "\n\n".join(["\n".join(lines), summary(rows, columns), reasons_table(rows, columns)])
     print(text[len("\n".join(lines)) :])
