@@ -117,7 +117,7 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
     in_bytes = stream::checked_add(in_bytes, constants.back()->bytes());
   }
   std::vector<Val> out;
-  const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack;
+  const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack || kind == Kind::kDynamicUpdateSlice;
   if (all_constant && *row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
     std::vector<RecipeRef> recipes = row.fold(view);
     if (!recipes.empty() && std::all_of(recipes.begin(), recipes.end(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids of 64 bits: indices that inputs give, made positive and looked up, become i32 together with the inputs that give
-// them. An index into a table is less than 2^31. The delegate: "Tensor type(INT64) is not supported.", and "Only accept
-// INT32 indices".
+// Ids of 64 bits: indices that inputs or ARG_MAX give, made positive and looked up, become i32 together with the inputs
+// that give them. An index into a table is less than 2^31. The delegate: "Tensor type(INT64) is not supported.", and
+// "Only accept INT32 indices".
 #include "layout/plain/gpu_ids.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ bool fits_i32(Graph& graph, ValueId id) {
          std::all_of(elements->begin(), elements->end(), [](int64_t e) { return e >= INT32_MIN && e <= INT32_MAX; });
 }
 
-// The values of 64 bits that only carry ids: made from ids of inputs, and used by ids, by look-ups and by casts.
+// The values of 64 bits that only carry ids: made from ids of inputs or found as places, and used by ids, by look-ups
+// and by casts.
 class Ids {
  public:
   explicit Ids(Graph& graph) : graph_(graph), users_(graph.users()) {
@@ -47,6 +48,9 @@ class Ids {
     core::Builder b(graph_);
     for (ValueId id : ids_) graph_.at(id).dtype = DType::kInt32;
     const size_t count = graph_.ops.size();
+    for (Op& op : graph_.ops)
+      if (finds_places(op.kind) && ids_.contains(op.outputs[0]))
+        std::get<core::IndexOptions>(op.options).dtype = DType::kInt32;
     for (size_t i = 0; i < count; ++i) {
       const bool has_ids = std::any_of(graph_.ops[i].inputs.begin(), graph_.ops[i].inputs.end(),
                                        [&](ValueId in) { return ids_.contains(in); });
@@ -72,6 +76,8 @@ class Ids {
   }
 
  private:
+  // A place is less than an axis is long, which is below 2^31 in TFLite.
+  static bool finds_places(Kind kind) { return kind == Kind::kArgMax || kind == Kind::kArgMin; }
   static bool is_carried(Kind kind) { return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2; }
 
   bool is_id(ValueId id) const { return id != core::kAbsent && (ids_.contains(id) || fits_i32(graph_, id)); }
@@ -91,7 +97,7 @@ class Ids {
     const core::OpId producer = graph_.at(id).producer;
     if (producer < 0) return std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end();
     const Op& op = graph_.ops[static_cast<size_t>(producer)];
-    return is_carried(op.kind) && operands_are_ids(op);
+    return finds_places(op.kind) || (is_carried(op.kind) && operands_are_ids(op));
   }
 
   bool is_used_as_id(ValueId id) const {

@@ -36,6 +36,36 @@ LOOK_UP = [
         {"table": (11, 5), "last": i64(2)},
         ranges={"ids": (-11, 11), "mask": (0, 2)},
     ),
+    Case(
+        "plain/places_looked_up",
+        "float[3,7] x",
+        "p = ArgMax<axis=1, keepdims=0>(x) y = Gather(table, p)",
+        {"table": (7, 5)},
+    ),
+    # As exporters write BEiT's biases of places: rows and a column of a constant are replaced, and it is looked up.
+    Case(
+        "plain/rows_put_into_a_constant",
+        "float[4,3,5] x",
+        "r = ScatterND(c, rows, u) k = ScatterND(r, column, v) g = Gather(table, k) y = Add(x, g)",
+        {
+            "c": i64(*range(12)).reshape(4, 3),
+            "rows": i64(1, 2).reshape(2, 1),
+            "u": i64(20, 19, 18, 17, 16, 15).reshape(2, 3),
+            "column": i64(0, 1, 1, 1, 2, 1, 3, 1).reshape(4, 2),
+            "v": i64(12, 13, 14, 0),
+            "table": (21, 5),
+        },
+    ),
+    Case(
+        "plain/box_put_into_a_constant",
+        "float[3,4,5] x",
+        "b = ScatterND(c, box, u) y = Mul(x, b)",
+        {
+            "c": (3, 4, 5),
+            "box": i64(*(e for i in (1, 2) for j in (0, 1, 2) for k in (2, 3) for e in (i, j, k))).reshape(2, 3, 2, 3),
+            "u": (2, 3, 2),
+        },
+    ),
     Case("plain/one_id", "int64 id, float[4,6,3] x", "y = Gather<axis=1>(x, id)", feeds=None, ranges={"id": (0, 6)}),
     Case("plain/constant_place", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": np.int64(-2)}),
     Case(

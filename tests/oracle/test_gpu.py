@@ -76,7 +76,15 @@ def test_case_is_taken_whole(name, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [*WHOLE_FOR_GPU, "plain/ids_of_64_bits", "plain/types_of_tokens", "plain/one_row_alone", "plain/biases_repeated"],
+    [
+        *WHOLE_FOR_GPU,
+        "plain/ids_of_64_bits",
+        "plain/places_looked_up",
+        "plain/rows_put_into_a_constant",
+        "plain/types_of_tokens",
+        "plain/one_row_alone",
+        "plain/biases_repeated",
+    ],
 )
 def test_case_is_taken_whole_for_gpu(name, tmp_path):
     case_on_gpu(name, tmp_path, ("--for=gpu",))

@@ -256,6 +256,35 @@ Types infer_dynamic_update_slice(const OpView& op) {
   }
   return {{op.dtype(0), op.shape(0), std::nullopt}};
 }
+
+// The update between what the operand has before and behind it, axis by axis from the last: a part holds the box on the
+// axes before it, and all of those behind.
+Recipes fold_dynamic_update_slice(const OpView& op) {
+  const Shape &whole = op.shape(0), &part = op.shape(1);
+  const auto from = op.ints(2);
+  if (!from || !stream::is_static(whole) || !stream::is_static(part)) return {};
+  if (stream::element_count(part) == 0) return {op.recipe(0)};
+  Shape box_begin;
+  for (size_t a = 0; a < whole.size(); ++a) box_begin.push_back(std::clamp<int64_t>((*from)[a], 0, whole[a] - part[a]));
+  RecipeRef made = op.recipe(1);
+  for (size_t a = whole.size(); a-- > 0;) {
+    Shape begin(whole.size(), 0), size = whole;
+    std::copy_n(box_begin.begin(), a, begin.begin());
+    std::copy_n(part.begin(), a, size.begin());
+    Recipes parts;
+    const auto add = [&](Dim at, Dim extent) {
+      begin[a] = at;
+      size[a] = extent;
+      if (extent > 0) parts.push_back(recipe::slice(op.recipe(0), begin, size, Shape(whole.size(), 1)));
+    };
+    add(0, box_begin[a]);
+    parts.push_back(std::move(made));
+    const Dim end = box_begin[a] + part[a];
+    add(end, whole[a] - end);
+    made = parts.size() == 1 ? std::move(parts[0]) : recipe::concat(std::move(parts), static_cast<int>(a));
+  }
+  return {made};
+}
 std::optional<Movement> commute_dynamic_update_slice(const OpView& op, std::span<const ValueId>, Slot slot,
                                                      const Perm& perm) {
   if (!op.ints(2) || (!slot.output && slot.index > 1)) return std::nullopt;
@@ -330,8 +359,8 @@ constexpr std::array kSliceRows = {
            {infer_strided_slice, fold_strided_slice, commute_strided_slice, rewrite_strided_slice, kNotMerged},
            {kData, kIndices32, kIndices32, kIndices32}),
     with(moving(Kind::kDynamicUpdateSlice,
-                {infer_dynamic_update_slice, kNotFolded, commute_dynamic_update_slice, rewrite_dynamic_update_slice,
-                 kNotMerged},
+                {infer_dynamic_update_slice, fold_dynamic_update_slice, commute_dynamic_update_slice,
+                 rewrite_dynamic_update_slice, kNotMerged},
                 {kData, kData, kIndices}),
          Memory::kMayOverwrite),
     moving(Kind::kReverseV2, {infer_reverse, fold_reverse, commute_reverse, rewrite_reverse, kNotMerged},
