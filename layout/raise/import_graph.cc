@@ -75,30 +75,48 @@ void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
   }
 }
 
-void GraphImport::run_called(uint32_t called, std::span<const Given> inputs, std::string label, int depth) {
+void GraphImport::run_called(uint32_t called, std::span<const Given> inputs, const PassedVariables& variables,
+                             std::string label, int depth) {
   const tfl::Subgraph& from = model_.subgraphs[called];
   graph_.name = from.name;
   is_called_ = true;
   SubgraphScope scope{from, std::vector<ValueId>(from.tensors.size(), kNotMade), std::move(label), depth};
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  const auto add_port = [&](const Given& given, const std::string& name) {
+    const ValueId made = given.constant ? graph_.add_constant(given.constant, name)
+                                        : graph_.add_value(given.type.dtype, given.type.shape, name);
+    graph_.at(made).quantization = given.quantization;
+    if (given.constant) return made;
+    graph_.inputs.push_back(made);
+    graph_.input_names.push_back(name);
+    return made;
+  };
+  size_t next = 0;
+  for (size_t i = 0; i < from.inputs.size(); ++i) {
+    const auto handle = variables.handles.find(i);
+    if (handle != variables.handles.end()) {
+      handles_[{&from, from.inputs[i]}] = handle->second;
+      continue;
+    }
     const tfl::Tensor& wanted = from.tensors[static_cast<size_t>(from.inputs[i])];
-    const Given& given = inputs[i];
+    const Given& given = inputs[next++];
     ValueId& made = scope.values[static_cast<size_t>(from.inputs[i])];
     if (made != kNotMade)
       malformed_model(fmt::format("the input '{}' of subgraph {} is listed twice", wanted.name, called));
     need_numbers(wanted);
     check_given(given, wanted, called);
-    made = given.constant ? graph_.add_constant(given.constant, wanted.name)
-                          : graph_.add_value(given.type.dtype, given.type.shape, wanted.name);
-    graph_.at(made).quantization = given.quantization;
-    if (given.constant) continue;
-    graph_.inputs.push_back(made);
-    graph_.input_names.push_back(wanted.name);
+    made = add_port(given, wanted.name);
   }
+  for (const std::string& name : variables.names) variables_[name].value = add_port(inputs[next++], name);
   operators(scope);
   for (int32_t output : from.outputs) {
+    if (handles_.contains({&from, output})) continue;  // its variable is passed by itself
     graph_.outputs.push_back(value(scope, output));
     graph_.output_names.push_back(from.tensors[static_cast<size_t>(output)].name);
+  }
+  if (!variables.are_results) return;
+  for (const std::string& name : variables.names) {
+    graph_.outputs.push_back(variables_[name].value);
+    graph_.output_names.push_back(name);
   }
 }
 

@@ -57,6 +57,7 @@ struct ImportedModel {
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
   size_t called_operators = 0;                         // imported for operators that call subgraphs
+  size_t searched_operators = 0;                       // looked through for the variables that called subgraphs use
   std::map<const tfl::Tensor*, RecipeRef> dense = {};  // of sparse tensors
 };
 
@@ -77,8 +78,16 @@ class GraphImport {
     std::optional<core::Quantization> quantization;
     RecipeRef constant;
   };
-  // A graph that IF or WHILE runs.
-  void run_called(uint32_t called, std::span<const Given> inputs, std::string label, int depth);
+  // What IF and WHILE pass to their graphs beside values: handles of variables, by the place among the inputs, and the
+  // variables that the graphs use, whose values are inputs behind the others.
+  struct PassedVariables {
+    std::map<size_t, std::string> handles;
+    std::vector<std::string> names;
+    bool are_results = false;  // their values at the end are outputs behind the others
+  };
+  // A graph that IF or WHILE runs. `inputs` are its inputs that are no handles, then the variables.
+  void run_called(uint32_t called, std::span<const Given> inputs, const PassedVariables& variables, std::string label,
+                  int depth);
 
  private:
   static void check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called);
@@ -171,15 +180,33 @@ class GraphImport {
   std::vector<ValueId> all_inputs(SubgraphScope& scope, const tfl::Operator& op);
   Given given(ValueId id) const;
   // Another graph of the model; its index. The graphs that it calls stand behind it.
-  size_t called_graph(SubgraphScope& scope, uint32_t called, std::span<const Given> inputs, size_t index);
+  size_t called_graph(SubgraphScope& scope, uint32_t called, std::span<const Given> inputs,
+                      const PassedVariables& variables, size_t index);
+
+  // How a subgraph uses a variable.
+  struct VariableUse {
+    const tfl::Tensor* like = nullptr;  // has its type
+    bool is_assigned = false;
+  };
+  using VariableUses = std::map<std::string, VariableUse>;
+  // By the tensor that refers to it.
+  using Handles = std::map<int32_t, std::string>;
+  // Adds what a subgraph uses, and those that it calls.
+  void find_uses(uint32_t subgraph, Handles handles, int depth, VariableUses& uses);
+  // The handles among an operator's inputs from `first` on, by their place in the called subgraphs.
+  std::map<size_t, std::string> passed_handles(const SubgraphScope& scope, const tfl::Operator& op, size_t first) const;
+  VariableUses uses_of_called(uint32_t called, const std::map<size_t, std::string>& handles, int depth);
+  // The value that a variable has now.
+  ValueId variable_now(const std::string& name, const tfl::Tensor& like);
   const core::Graph& made_graph(size_t index) const;
 
   // Where two sizes of one axis differ, it is known at run time only. Returns whether something changed.
   bool widen(Shape& shape, const Shape& other);
 
-  // The op itself, with results of these types.
-  void add_call(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs, core::SubgraphOptions options,
-                std::span<const Given> types, std::span<const int32_t> outputs);
+  // The op itself, with results of these types: those of `outputs`, and behind them others, which it gives.
+  std::vector<ValueId> add_call(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs,
+                                core::SubgraphOptions options, std::span<const Given> types,
+                                std::span<const int32_t> outputs);
 
   static Given result_of(const core::Graph& graph, size_t i);
 
@@ -193,7 +220,7 @@ class GraphImport {
   // Condition and body. Sizes that a turn changes become unknown, and the body is imported again. nullopt: refused.
   std::optional<std::pair<size_t, size_t>> loop_graphs(SubgraphScope& scope, std::pair<uint32_t, uint32_t> called,
                                                        std::vector<Given>& arguments, std::span<const size_t> carried,
-                                                       size_t index);
+                                                       PassedVariables variables, size_t index);
 
   // Puts the inputs that a turn changes in front. Those that are constants are no inputs of the graph.
   static void order_ports(core::Graph& graph, std::span<const Given> arguments, std::span<const size_t> carried);

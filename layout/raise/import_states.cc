@@ -35,11 +35,8 @@ std::pair<const std::string, GraphImport::Variable>& GraphImport::variable(const
   const auto found = op.inputs.empty() ? handles_.end() : handles_.find({&scope.from, op.inputs[0]});
   if (found == handles_.end())
     throw Unsupported(fmt::format("{} refers to a variable that no VAR_HANDLE of its subgraph names", op.name));
-  if (is_called_)
-    throw Unsupported(fmt::format(
-        "the variable '{}' is used in a subgraph that IF or WHILE runs: its value would have to pass through "
-        "every branch and turn, which is not done",
-        found->second));
+  if (is_called_ && !variables_.contains(found->second))
+    throw Unsupported(fmt::format("the variable '{}' is not known in the graph around this one", found->second));
   return *variables_.try_emplace(found->second).first;
 }
 

@@ -9,7 +9,6 @@ from flatbuffers import flexbuffers
 
 from tests.raised.judge_raised import agrees, operators, raised, runs_of_litert, runs_of_onnx
 from tests.raised.tflite_models import Model
-from tests.support import converter
 
 VALID, RELU = 1, 1
 
@@ -217,23 +216,6 @@ def test_a_variable_without_a_first_value_begins_with_zeros(tmp_path):
     x = random(3, 4)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     assert np.allclose(session.run(["total_out"], {"x0": x})[0], x)
-
-
-def test_a_variable_inside_of_a_branch_is_refused(tmp_path):
-    m = Model()
-    flag, x = m.input((), "bool"), m.input((3, 4))
-    called = []
-    for _ in range(2):
-        with m.subgraph() as branch:
-            inner = m.input((3, 4))
-            held = m.op("VAR_HANDLE", [], (1,), "resource", ("VarHandleOptions", {"sharedName": "total"}))
-            m.op("ASSIGN_VARIABLE", [held, inner], [], options=("AssignVariableOptions", {}), outputs=0)
-            m.outputs([inner])
-        called.append(branch)
-    m.write(tmp_path / "m.tflite", [m.op("IF", [flag, x], (3, 4), options=if_options(*called))])
-    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
-    assert done.returncode == 8 and "0.1: " in done.stderr and "a subgraph that IF or WHILE runs" in done.stderr, done
-    assert not (tmp_path / "m.onnx").exists()
 
 
 def test_names_are_unique_over_all_graphs(tmp_path):
