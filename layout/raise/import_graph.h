@@ -56,7 +56,8 @@ struct ImportedModel {
   const KeptOperators& kept;
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
-  size_t called_operators = 0;                         // imported for operators that call subgraphs
+  size_t called_operators = 0;  // imported for operators that call subgraphs
+  std::map<std::string, std::pair<std::string, std::string>> variables = {};  // container and name, by both
   size_t searched_operators = 0;                       // looked through for the variables that called subgraphs use
   std::map<const tfl::Tensor*, RecipeRef> dense = {};  // of sparse tensors
 };
@@ -237,6 +238,8 @@ class GraphImport {
 
   void handle(SubgraphScope& scope, const tfl::Operator& op);
   static std::string text_option(const tfl::Operator& op, std::string_view name);
+  // Container and name of a variable as one name; those of several must not be equal.
+  std::string variable_name(const tfl::Operator& op);
   // The variable that the operator's first input refers to.
   std::pair<const std::string, Variable>& variable(const SubgraphScope& scope, const tfl::Operator& op);
 

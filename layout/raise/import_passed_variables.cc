@@ -60,7 +60,7 @@ void GraphImport::find_uses(uint32_t subgraph, Handles handles, int depth, Varia
   for (const tfl::Operator& op : from.operators) {
     switch (static_cast<BuiltinOperator>(op.code)) {
       case BuiltinOperator::VAR_HANDLE:
-        if (op.outputs.size() == 1) handles[op.outputs[0]] = text_option(op, "shared_name");
+        if (op.outputs.size() == 1) handles[op.outputs[0]] = variable_name(op);
         break;
       case BuiltinOperator::READ_VARIABLE:
       case BuiltinOperator::ASSIGN_VARIABLE: {

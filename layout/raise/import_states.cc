@@ -20,7 +20,17 @@ using stream::Unsupported;
 void GraphImport::handle(SubgraphScope& scope, const tfl::Operator& op) {
   if (op.options_table != "VarHandleOptions" || op.outputs.size() != 1)
     malformed_model("VAR_HANDLE needs VarHandleOptions and one output");
-  handles_[{&scope.from, op.outputs[0]}] = text_option(op, "shared_name");
+  handles_[{&scope.from, op.outputs[0]}] = variable_name(op);
+}
+
+std::string GraphImport::variable_name(const tfl::Operator& op) {
+  std::pair both(text_option(op, "container"), text_option(op, "shared_name"));
+  std::string out = both.first.empty() ? both.second : fmt::format("{}/{}", both.first, both.second);
+  const auto [known, is_new] = shared_.variables.try_emplace(out, both);
+  if (!is_new && known->second != both)
+    throw Unsupported(fmt::format("the variables '{}' of container '{}' and '{}' of container '{}' have one name",
+                                  both.second, both.first, known->second.second, known->second.first));
+  return out;
 }
 
 std::string GraphImport::text_option(const tfl::Operator& op, std::string_view name) {
