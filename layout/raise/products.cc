@@ -23,6 +23,23 @@ std::string flattened(Raising& r, const Shape& shape, int64_t columns) {
   return r.onnx.dequantized(flat, *x.quantization, x.dtype, false);
 }
 
+// A product of floats that keeps the axes before the last: MatMul does without the two Reshapes of Gemm, and converts
+// back to one operator. Integers stay Gemm, which runtimes make a QGemm of.
+bool is_plain_product(Raising& r, int64_t columns, int64_t units) {
+  const core::Value &x = r.in(0), &weights = r.in(1), &result = r.out();
+  return x.rank() > 2 && x.shape.back() == columns && result.rank() == x.rank() && result.shape.back() == units &&
+         weights.is_constant() && !x.quantization && !weights.quantization && !result.quantization &&
+         weights.dtype == x.dtype;
+}
+
+void raise_plain_product(Raising& r, core::Activation activation) {
+  const core::Value& weights = r.in(1);
+  const std::string matrix = r.onnx.initializer(stream::recipe::permute(weights.constant, {1, 0}), weights.name);
+  std::string product = r.node("MatMul", {r.real(0), matrix});
+  if (r.has(2)) product = r.node("Add", {product, r.real(2)});
+  r.give_activated(product, activation);
+}
+
 void raise_fully_connected(Raising& r) {
   const auto& o = r.options<core::FullyConnectedOptions>();
   const core::Value& x = r.in(0);
@@ -30,6 +47,7 @@ void raise_fully_connected(Raising& r) {
   const int64_t columns = r.need_static(r.in(1).shape[1], "the shape of the weights is");
   if (columns < 1) r.unsupported("weights without columns");
   if (x.quantization && x.quantization->scale.size() != 1) r.unsupported("data with a scale for each index of an axis");
+  if (is_plain_product(r, columns, units)) return raise_plain_product(r, o.activation);
   Names inputs = {flattened(r, x.shape, columns), r.real(1)};
   if (r.has(2)) inputs.push_back(raised_bias(r, 0, 1, 2));
   const std::string product = r.node("Gemm", std::move(inputs), {attribute("transB", int64_t{1})});

@@ -143,6 +143,16 @@ def test_fully_connected_of_four_axes(keep, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_fully_connected_of_three_axes_is_one_product(bias, tmp_path):
+    m = Model()
+    inputs = [m.input((2, 3, 5)), m.constant(random(7, 5)), *([m.constant(random(7))] if bias else [])]
+    options = ("FullyConnectedOptions", {"keepNumDims": True})
+    m.write(tmp_path / "m.tflite", [m.op("FULLY_CONNECTED", inputs, (2, 3, 7), options=options)])
+    model = agrees(tmp_path / "m.tflite")
+    assert [node.op_type for node in model.graph.node] == ["MatMul"] + ["Add"] * bias
+
+
 @case
 def batch_matmul_adjoint(m):
     a, b = m.input((2, 3, 5)), m.input((2, 7, 3))
