@@ -39,6 +39,7 @@ REAL = (
     "ort__mnist",
     "ipne__face_detection_yunet_120x160",
     "ultraface__version-slim-320_without_postprocessing",
+    "ultraface__version-RFB-320_simplified",
     "dtln__model_1",
     "openwakeword__melspectrogram",
     "openwakeword__embedding_model",
