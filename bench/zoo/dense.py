@@ -76,7 +76,7 @@ NETWORKS = (
         ),
     ),
     Network("beit-segmentation", "BeitForSemanticSegmentation", dict(num_hidden_layers=4, num_labels=5, out_indices=[1, 2, 3, 4], pool_scales=[1, 2], use_auxiliary_head=False, **_VIT), square(), squares(64, 128), "logits"),
-    Network("mobilevit-deeplab", "MobileViTForSemanticSegmentation", dict(hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 16, 24, 32, 40, 48, 64], aspp_out_channels=16, num_labels=5), square(), squares(), "logits"),
+    Network("mobilevit-deeplab", "MobileViTForSemanticSegmentation", dict(hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 16, 24, 32, 40, 48, 64], aspp_out_channels=16, num_labels=5), square(), squares(), "logits", spread=True),
     Network("mobilenet-v2-deeplab", "MobileNetV2ForSemanticSegmentation", dict(depth_multiplier=0.25, num_labels=5), picture(), pictures(), "logits"),
     Network(
         "maskformer", "MaskFormerForInstanceSegmentation",
@@ -98,13 +98,13 @@ NETWORKS = (
         picture(), pictures((64, 64), (64, 128)), "class_queries_logits masks_queries_logits",
     ),
     Network(
-        "sam-encoder", "SamVisionModel", _SAM_VISION, square(), squares(112, 168),
+        "sam-encoder", "SamVisionModel", _SAM_VISION, square(), squares(112, 168), spread=True,
         large=dict(hidden_size=768, output_channels=256, num_hidden_layers=12, num_attention_heads=12, patch_size=16, window_size=14, global_attn_indexes=[2, 5, 8, 11], mlp_dim=3072, image_size=1024),
     ),
     Network("sam-decoder", "own.SamDecoder", dict(heads=_SAM_HEADS, vision={**_SAM_VISION, "image_size": 112}), (Input("image_embeddings", "signal", (1, 16, 14, 14)), _POINTS, Input("input_labels", "mask", (1, 1, "N"))), ({"N": 2}, {"N": 5}), "iou_scores pred_masks"),
     Network("sam2-encoder", "Sam2VisionModel", _SAM2_VISION, picture(), pictures((128, 128), (128, 192)), "last_hidden_state"),
     Network("sam2-decoder", "own.Sam2Decoder", dict(heads=_SAM_HEADS, size=128), (Input("features_4", "signal", (1, 2, 32, 32)), Input("features_8", "signal", (1, 4, 16, 16)), Input("features_16", "signal", (1, 16, 8, 8)), _POINTS, Input("input_labels", "mask", (1, 1, "N"))), ({"N": 2}, {"N": 5}), "iou_scores pred_masks"),
-    Network("dpt-depth", "DPTForDepthEstimation", _DPT, square(), squares(), "predicted_depth"),
+    Network("dpt-depth", "DPTForDepthEstimation", _DPT, square(), squares(), "predicted_depth", spread=True),
     Network("glpn", "GLPNForDepthEstimation", dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 3, 4], decoder_hidden_size=16), picture(), pictures(), "predicted_depth", **_OPEN),
     Network(
         "depth-anything", "DepthAnythingForDepthEstimation",

@@ -74,6 +74,8 @@ def build(network, size, attention):
         for value in model.parameters():
             if value.is_floating_point() and value.numel() and not value.any():
                 value.normal_(0, 0.1)
+            if network.spread and value.is_floating_point() and value.dim() > 1 and value.numel() > 1:
+                value.mul_((value[0].numel() ** -0.5 / value.std()).clamp(min=1))
     return Fed(model.eval(), network)
 
 

@@ -48,7 +48,8 @@ class Network:
     `config` goes to the model's configuration class (or the own module). `sizes`: the two sizes it is judged at, {name: number};
     names in capitals are only dimensions of inputs, the others are fields of the configuration as well. `dynamic`: sizes that are
     left open in one more export. `outputs`: fields of the answer. `cache`: (layers, heads of keys, their width) of a decoder that
-    is given keys and values of P earlier tokens. `large`: changes of configuration and sizes for `--size large`.
+    is given keys and values of P earlier tokens. `large`: changes of configuration and sizes for `--size large`. `spread`: weights
+    as wide as keep the signal's size from layer to layer, where the configuration's are so small that inputs hardly reach the output.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Network:
     part: str = ""
     cache: tuple = ()
     large: dict | None = None
+    spread: bool = False
 
     def all_inputs(self):
         layers, heads, width = self.cache or (0, 0, 0)
