@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "stream/recipe/recipe_reader.h"
@@ -15,13 +16,21 @@ size_t symbols_in(std::span<const Dim> dims) {
   return static_cast<size_t>(std::count_if(dims.begin(), dims.end(), core::is_symbol));
 }
 
-// Whether the producer gives no negative numbers, so that the indices need no correction.
-bool never_negative(const core::Graph& graph, core::ValueId id) {
-  for (int steps = 0; steps < 8; ++steps) {
-    const core::OpId producer = graph.at(id).producer;
-    if (producer < 0) return false;
-    const core::Op& op = graph.ops[static_cast<size_t>(producer)];
-    switch (op.kind) {
+// Whether a computed value has no negative numbers, so that as an index it needs no correction. Sums and products may
+// wrap, so they prove nothing.
+class NeverNegative {
+ public:
+  explicit NeverNegative(core::Graph& graph) : graph_(graph) {}
+
+  bool operator()(core::ValueId id) {
+    if (--looks_left_ < 0) return false;
+    if (graph_.at(id).is_constant()) return has_only(id, [](int64_t x) { return x >= 0; });
+    const core::Op* op = producer(id);
+    if (!op) return false;
+    const auto each = [&](std::span<const core::ValueId> inputs) {
+      return std::all_of(inputs.begin(), inputs.end(), std::ref(*this));
+    };
+    switch (op->kind) {
       case Kind::kArgMax:
       case Kind::kArgMin:
       case Kind::kWhere:
@@ -29,24 +38,80 @@ bool never_negative(const core::Graph& graph, core::ValueId id) {
         return true;
       case Kind::kTopkV2:
       case Kind::kUnique:
-        return op.outputs[1] == id;
+        return op->outputs[1] == id;
       case Kind::kCast:
-        if (!stream::is_integer(graph.at(op.inputs[0]).dtype)) return false;
-        [[fallthrough]];
+        return stream::is_integer(graph_.at(op->inputs[0]).dtype) && (*this)(op->inputs[0]);
       case Kind::kReshape:
       case Kind::kTranspose:
       case Kind::kSqueeze:
       case Kind::kExpandDims:
       case Kind::kSlice:
       case Kind::kStridedSlice:
-        id = op.inputs[0];
-        break;
+      case Kind::kUnpack:
+        return (*this)(op->inputs[0]);
+      case Kind::kSplit:
+        return (*this)(op->inputs[1]);
+      case Kind::kConcatenation:
+      case Kind::kPack:
+      case Kind::kMinimum:
+        return each(op->inputs);
+      case Kind::kMaximum:
+        return (*this)(op->inputs[0]) || (*this)(op->inputs[1]);
+      case Kind::kSelectV2:
+        return each(std::span(op->inputs).subspan(1));
+      case Kind::kFloorMod:
+        return is_positive(op->inputs[1]);
+      case Kind::kDiv:
+      case Kind::kFloorDiv:
+        return is_positive(op->inputs[1]) && (*this)(op->inputs[0]);
+      case Kind::kSub:
+        return is_part(op->inputs[0], op->inputs[1]) && (*this)(op->inputs[0]);
       default:
         return false;
     }
   }
-  return false;
-}
+
+ private:
+  const core::Op* producer(core::ValueId id) const {
+    const core::OpId producer = graph_.at(id).producer;
+    return producer < 0 ? nullptr : &graph_.ops[static_cast<size_t>(producer)];
+  }
+  template <typename Test>
+  bool has_only(core::ValueId id, Test test) {
+    const auto known = graph_.ints(id);
+    return known && std::all_of(known->begin(), known->end(), test);
+  }
+  bool is_positive(core::ValueId id) {
+    return graph_.at(id).is_constant() && has_only(id, [](int64_t x) { return x > 0; });
+  }
+  // Whether `part` is a remainder of x, or a multiple that x has: x mod n, x / n * n.
+  bool is_part(core::ValueId x, core::ValueId part) {
+    const core::Op* op = producer(part);
+    if (!op || !is_positive(op->inputs[1])) return false;
+    if (op->kind == Kind::kFloorMod) return op->inputs[0] == x;
+    return op->kind == Kind::kMul && is_quotient(op->inputs[0], x, op->inputs[1]);
+  }
+  // x / n, or (x - x mod n) / n.
+  bool is_quotient(core::ValueId id, core::ValueId x, core::ValueId n) {
+    const core::Op* op = producer(id);
+    if (!op || (op->kind != Kind::kDiv && op->kind != Kind::kFloorDiv) || !is_same(op->inputs[1], n)) return false;
+    if (op->inputs[0] == x) return true;
+    const core::Op* whole = producer(op->inputs[0]);
+    return whole && whole->kind == Kind::kSub && whole->inputs[0] == x && is_part_of_one(whole->inputs[1], x, n);
+  }
+  bool is_part_of_one(core::ValueId part, core::ValueId x, core::ValueId n) {
+    const core::Op* op = producer(part);
+    return op && op->kind == Kind::kFloorMod && op->inputs[0] == x && is_same(op->inputs[1], n);
+  }
+  bool is_same(core::ValueId a, core::ValueId b) {
+    return a == b || (graph_.at(a).is_constant() && graph_.at(b).is_constant() && graph_.ints(a) == graph_.ints(b));
+  }
+
+  core::Graph& graph_;
+  int looks_left_ = 64;  // a graph in which each op reads a value twice has 2^depth paths
+};
+
+bool never_negative(core::Graph& graph, core::ValueId id) { return NeverNegative(graph)(id); }
 
 // Constant indices as non-negative ones, each row checked against the dimensions. nullopt when they are known at run
 // time only, or when a negative one counts from the end of a dynamic dimension.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that the delegate does not take: values of rank 0 that are computed ("has bad input dims size: 0"), and pads of
-// one or two axes ("Invalid paddings tensor shape: expected 4x2 or 3x2, got 2x2").
+// Ranks that the delegate does not take: values of rank 0 that are computed ("has bad input dims size: 0"), pads of one
+// or two axes ("Invalid paddings tensor shape: expected 4x2 or 3x2, got 2x2"), and pads of three axes with a batch,
+// which it takes and computes wrongly (ai-edge-litert 2.3: [2,9,1] is wrong, [1,9,1] and [1,2,9,1] are right).
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -14,7 +15,6 @@ namespace {
 
 using core::Shape;
 
-constexpr int kPadAxes = 3;
 constexpr int kGpuAxes = 4;
 
 // A value of rank 0 with axes: what it was made of by a RESHAPE, if that has at most so many.
@@ -73,20 +73,25 @@ std::optional<std::vector<size_t>> places_of_axes(const Shape& few, const Shape&
   return out;
 }
 
+// Whether the delegate pads to this shape, and rightly.
+bool is_padded_well(const Shape& padded) {
+  return padded.size() == kGpuAxes || (padded.size() + 1 == kGpuAxes && padded[0] == 1);
+}
+
 // The axes that a RESHAPE behind gives the result are there before.
 bool pad_behind_reshape(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const ValueId out = op.outputs[0];
   const Shape before = rewriter.value(op.inputs[0]).shape, padded = rewriter.value(out).shape;
   const auto pads = rewriter.graph.ints(op.inputs[1]);
-  if (!pads || padded.empty() || padded.size() >= kPadAxes || rewriter.uses(out) != 1 || rewriter.users(out).empty() ||
-      rewriter.value(op.inputs[0]).quantization)
+  if (!pads || padded.empty() || padded.size() >= kGpuAxes || is_padded_well(padded) || rewriter.uses(out) != 1 ||
+      rewriter.users(out).empty() || rewriter.value(op.inputs[0]).quantization)
     return false;
   const Op user = rewriter.op(rewriter.users(out)[0]);
   if (user.kind != Kind::kReshape || user.inputs[0] != out) return false;
   const Shape shape = rewriter.value(user.outputs[0]).shape;
   const auto places = places_of_axes(padded, shape);
-  if (!places || shape.size() < kPadAxes || shape.size() > kGpuAxes || !can_reshape_to(before)) return false;
+  if (!places || !is_padded_well(shape) || !can_reshape_to(before)) return false;
   Shape lifted(shape.size(), 1);
   std::vector<int64_t> lifted_pads(2 * shape.size(), 0);
   for (size_t axis = 0; axis < places->size(); ++axis) {
@@ -103,28 +108,28 @@ bool pad_behind_reshape(Rewriter& rewriter, OpId id) {
   return true;
 }
 
-bool pad_three_axes(Rewriter& rewriter, OpId id) {
+bool pad_four_axes(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const Shape shape = rewriter.value(op.outputs[0]).shape;
   auto pads = rewriter.graph.ints(op.inputs[1]);
-  if (!pads || shape.empty() || shape.size() >= kPadAxes || !can_reshape_to(shape) ||
+  if (!pads || shape.empty() || shape.size() >= kGpuAxes || is_padded_well(shape) || !can_reshape_to(shape) ||
       !can_reshape_to(rewriter.value(op.inputs[0]).shape) || rewriter.value(op.inputs[0]).quantization)
     return false;
-  pads->insert(pads->begin(), 2 * (kPadAxes - shape.size()), 0);
+  pads->insert(pads->begin(), 2 * (kGpuAxes - shape.size()), 0);
   rewriter.b.origin = op.origin;
   std::vector<Val> inputs;
   for (ValueId in : op.inputs) inputs.push_back({in});
-  inputs[0] = rewriter.b.lift(inputs[0], kPadAxes);
-  inputs[1] = {rewriter.graph.add_ints(*pads, core::DType::kInt32, {kPadAxes, 2})};
+  inputs[0] = rewriter.b.lift(inputs[0], kGpuAxes);
+  inputs[1] = {rewriter.graph.add_ints(*pads, core::DType::kInt32, {kGpuAxes, 2})};
   const Val made = rewriter.b.op(op.kind, inputs, op.options);
   replace_result(rewriter, op.outputs[0], rewriter.b.reshape(made, shape));
   return true;
 }
 
 constexpr std::array kGpuPadRules = {
-    PlainRule{Kind::kPad, pad_behind_reshape},       PlainRule{Kind::kPad, pad_three_axes},
-    PlainRule{Kind::kPadv2, pad_behind_reshape},     PlainRule{Kind::kPadv2, pad_three_axes},
-    PlainRule{Kind::kMirrorPad, pad_behind_reshape}, PlainRule{Kind::kMirrorPad, pad_three_axes}};
+    PlainRule{Kind::kPad, pad_behind_reshape},       PlainRule{Kind::kPad, pad_four_axes},
+    PlainRule{Kind::kPadv2, pad_behind_reshape},     PlainRule{Kind::kPadv2, pad_four_axes},
+    PlainRule{Kind::kMirrorPad, pad_behind_reshape}, PlainRule{Kind::kMirrorPad, pad_four_axes}};
 constexpr std::array kOneElementRules = {
     PlainRule{Kind::kReduceMax, reduce_to_one},  PlainRule{Kind::kReduceMin, reduce_to_one},
     PlainRule{Kind::kSum, reduce_to_one},        PlainRule{Kind::kMean, reduce_to_one},

@@ -41,8 +41,29 @@ case(
     {"k": i64(0, -1, 3, -4, 2, 1).reshape(3, 2)},
 )
 case("gather_elements/1d", "float[7] x, int64[3] i", "y = GatherElements(x, i)", ranges={"i": (-7, 7)})
+PLACES = i64(2, 0, 0, -1, 1, 3, 0, 0, 2, 0).reshape(5, 2)
+CORNERS = i64(2, 0, 0, -1, 1, 3, 0, 0, 2, 0, -3, 1, 1, 1, 2, 2, 0, 3, 1, 0).reshape(5, 2, 2)
 case("gather_nd/rows", "float[3,4,6] x", "y = GatherND(x, k)", {"k": i64(2, 0, -1).reshape(3, 1)})
 case("gather_nd/elements", "float[3,4,6] x", "y = GatherND(x, k)", {"k": i64(2, 3, 5, 0, -1, -6).reshape(2, 3)})
+case("gather_nd/of_constants", "float[5,6] x", "g = GatherND(t, k) y = Add(x, g)", {"t": (3, 4, 6), "k": PLACES})
+case("gather_nd/of_constant_elements", "float[5,2] x", "g = GatherND(t, k) y = Add(x, g)", {"t": (3, 4), "k": CORNERS})
+# Indices that are never negative need no correction; the last ones may be.
+LARGEST = "a = ArgMax<axis=1>(x) row = Div(a, width) "
+for name, column in (
+    ("remainder", "column = Mod(a, width)"),
+    ("difference", "whole = Mul(row, width) column = Sub(a, whole)"),
+    (
+        "floored",
+        "rest = Mod(a, width) whole = Sub(a, rest) row2 = Div(whole, width) m = Mul(row2, width) column = Sub(a, m)",
+    ),
+    ("that_may_be_negative", "column = Sub(row, width)"),
+):
+    case(
+        f"gather_nd/place_of_the_largest_{name}",
+        "float[4,77] x, float[7,11,3] t",
+        LARGEST + column + " p = Concat<axis=1>(row, column) y = GatherND(t, p)",
+        {"width": i64(11).reshape(())},
+    )
 case("gather_nd/run_time", "float[3,4,6] x, int64[2,5,2] i", "y = GatherND(x, i)", ranges={"i": (-3, 3)})
 case("gather_nd/batch_1", "float[3,4,6] x, int64[3,5,1] i", "y = GatherND<batch_dims=1>(x, i)", ranges={"i": (-4, 4)})
 case(

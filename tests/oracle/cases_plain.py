@@ -391,6 +391,8 @@ FOR_GPU = [
         {"p": (7, 1), "q": (7, 5), "r": (7, 5)},
     ),
     Case("plain/reflected", "float[3,11] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 3)}),
+    Case("plain/reflected_batches", "float[2,9,5] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 0, 3, 0)}),
+    Case("plain/padded_batches", "float[2,9,5] x", "p = Pad(x, n) y = Relu(p)", {"n": i64(0, 2, 1, 0, 3, 0)}),
     Case("plain/padded_list", "float[11] x", "p = Pad(x, n, v) y = Mul(p, p)", {"n": i64(2, 3), "v": np.float32(-1.5)}),
     Case(
         "plain/floor_of_all",

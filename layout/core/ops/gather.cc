@@ -138,6 +138,27 @@ Types infer_gather_nd(const OpView& op) {
   return {{op.dtype(0), std::move(out), std::nullopt}};
 }
 
+// Constants that constant indices pick: the axes that an index names become one.
+Recipes fold_gather_nd(const OpView& op) {
+  const auto numbers = op.ints(1);
+  const int named = index_depth(op, 1, op.rank(0));
+  if (!numbers || numbers->empty() || named == 0) return {};
+  const Shape& shape = op.shape(0);
+  const auto depth = static_cast<size_t>(named);
+  std::vector<int64_t> places(numbers->size() / depth, 0);
+  for (size_t i = 0; i < numbers->size(); ++i) {
+    const int64_t index = (*numbers)[i], extent = shape[i % depth];
+    if (index < 0 || index >= extent) reject(op, fmt::format("index {} is outside an extent of {}", index, extent));
+    int64_t& place = places[i / depth];
+    place = place * extent + index;
+  }
+  Shape merged(shape.begin() + named - 1, shape.end());
+  merged[0] = 1;
+  for (size_t axis = 0; axis < depth; ++axis) merged[0] *= shape[axis];
+  RecipeRef rows = recipe::gather(recipe::reshape(op.recipe(0), std::move(merged)), 0, std::move(places));
+  return {recipe::reshape(std::move(rows), infer_gather_nd(op)[0].shape)};
+}
+
 Types infer_scatter_nd(const OpView& op) {
   need_inputs(op, 3);
   need_indices(op, 0);
@@ -265,7 +286,9 @@ constexpr std::array kGatherRows = {
     reading_exactly(moving(Kind::kGather, {infer_gather, fold_gather, commute_gather, rewrite_gather, kNotMerged},
                            {kData, kIndices}),
                     0),
-    reading_exactly(moving(Kind::kGatherNd, inferred_only(infer_gather_nd), {kData, kIndices}), 0),
+    reading_exactly(moving(Kind::kGatherNd, {infer_gather_nd, fold_gather_nd, kFixed, kNothingToRewrite, kNotMerged},
+                           {kData, kIndices}),
+                    0),
     with(with(computing(Kind::kScatterNd, inferred_only(infer_scatter_nd), {kIndices32, kData, kIndices32}, {kData}),
               LimitedRank::kResult),
          Memory::kMayOverwrite),
