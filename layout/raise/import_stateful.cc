@@ -178,7 +178,10 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
     const bool is_state = std::find(form.states.begin(), form.states.end(), i) != form.states.end();
     inputs[i] = is_state ? kAbsent : value(scope, op.inputs[i]);
   }
-  for (size_t i : form.states) held.push_back(&take_state(scope, op, i, inputs[i]));
+  for (size_t i : form.states) {
+    if (i >= inputs.size()) malformed_model(fmt::format("it needs its input {}", i));
+    held.push_back(&take_state(scope, op, i, inputs[i]));
+  }
   const auto made = std::make_shared<StatefulOperator>();
   made->name = op.name;
   made->raise = raise_stateful;
