@@ -71,7 +71,7 @@ std::string product_of_data(Raising& r, size_t weights) {
 
 // With the further data times theirs, of which those of `gate` are meant.
 std::string product_of_all_data(Raising& r, const StatefulOperator& o, size_t weights, size_t gate) {
-  const std::string product = product_of_data(r, weights);
+  std::string product = product_of_data(r, weights);
   if (o.further_data == 0) return product;
   const std::string further = r.node("MatMul", {r.real(o.further_data), turned_weights(r, o.further_data + 1 + gate)});
   return r.node("Add", {product, further});
