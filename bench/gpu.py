@@ -11,7 +11,7 @@ Dynamic dimensions are fixed as --shape says, or as tests/oracle/real_models.tsv
 range, where f32 is enforced. --beside is another lowtide, an older one. The last column is the number of TRANSPOSEs in each file.
 
 What is found about a file is kept in --folder, for this program and these options, so a run that was ended goes on when the
-command is given again. --kept asks nobody: the tables are of what is kept, and what is not kept is "not asked".
+command is given again. --kept runs nothing: the tables are of what is kept, and what is not kept is "not asked".
 
 --half writes another table: errors with f32 enforced, without, and on the processor in f16, of a model's file and of one
 with --weights f16.

@@ -98,8 +98,9 @@ void lower_bit_cast(Lowering& lo) {
   if (stream::bits(from) != stream::bits(to))
     lo.malformed("'to' must be of the input's width: " + name(from) + " to " + name(to));
   for (DType dtype : {from, to})
-    if (dtype != DType::kFloat32 && !stream::is_integer(dtype))
-      lo.unsupported("the bits of " + name(dtype) + " are not kept", "integers and float32 can be reinterpreted");
+    if (dtype != DType::kFloat32 && (!stream::is_integer(dtype) || stream::bits(dtype) < 8))
+      lo.unsupported("the bits of " + name(dtype) + " are not kept",
+                     "integers of 8 bits and more, and float32, can be reinterpreted");
   lo.output(0, from == to ? lo.input(0) : bitcast_to(lo.b, lo.input(0), to));
 }
 

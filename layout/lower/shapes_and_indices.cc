@@ -16,15 +16,15 @@ size_t symbols_in(std::span<const Dim> dims) {
   return static_cast<size_t>(std::count_if(dims.begin(), dims.end(), core::is_symbol));
 }
 
-// Whether a computed value has no negative numbers, so that as an index it needs no correction. Sums and products may
-// wrap, so they prove nothing.
+// Whether a computed value has numbers from 0 to 2^31 - 1 only, so that as an index it needs no correction, and a CAST
+// to i32 changes none. Sums and products may wrap, so they prove nothing.
 class NeverNegative {
  public:
   explicit NeverNegative(core::Graph& graph) : graph_(graph) {}
 
   bool operator()(core::ValueId id) {
     if (--looks_left_ < 0) return false;
-    if (graph_.at(id).is_constant()) return has_only(id, [](int64_t x) { return x >= 0; });
+    if (graph_.at(id).is_constant()) return has_only(id, [](int64_t x) { return x >= 0 && x <= kMost; });
     const core::Op* op = producer(id);
     if (!op) return false;
     const auto each = [&](std::span<const core::ValueId> inputs) {
@@ -40,7 +40,8 @@ class NeverNegative {
       case Kind::kUnique:
         return op->outputs[1] == id;
       case Kind::kCast:
-        return stream::is_integer(graph_.at(op->inputs[0]).dtype) && (*this)(op->inputs[0]);
+        return stream::is_integer(graph_.at(op->inputs[0]).dtype) && stream::bits(graph_.at(id).dtype) >= 32 &&
+               (*this)(op->inputs[0]);
       case Kind::kReshape:
       case Kind::kTranspose:
       case Kind::kSqueeze:
@@ -54,9 +55,8 @@ class NeverNegative {
       case Kind::kConcatenation:
       case Kind::kPack:
       case Kind::kMinimum:
-        return each(op->inputs);
       case Kind::kMaximum:
-        return (*this)(op->inputs[0]) || (*this)(op->inputs[1]);
+        return each(op->inputs);
       case Kind::kSelectV2:
         return each(std::span(op->inputs).subspan(1));
       case Kind::kFloorMod:
@@ -82,7 +82,7 @@ class NeverNegative {
     return known && std::all_of(known->begin(), known->end(), test);
   }
   bool is_positive(core::ValueId id) {
-    return graph_.at(id).is_constant() && has_only(id, [](int64_t x) { return x > 0; });
+    return graph_.at(id).is_constant() && has_only(id, [](int64_t x) { return x > 0 && x <= kMost; });
   }
   // Whether `part` is a remainder of x, or a multiple that x has: x mod n, x / n * n.
   bool is_part(core::ValueId x, core::ValueId part) {
@@ -104,9 +104,11 @@ class NeverNegative {
     return op && op->kind == Kind::kFloorMod && op->inputs[0] == x && is_same(op->inputs[1], n);
   }
   bool is_same(core::ValueId a, core::ValueId b) {
-    return a == b || (graph_.at(a).is_constant() && graph_.at(b).is_constant() && graph_.ints(a) == graph_.ints(b));
+    return a == b || (graph_.at(a).is_constant() && graph_.at(b).is_constant() &&
+                      graph_.at(a).shape == graph_.at(b).shape && graph_.ints(a) == graph_.ints(b));
   }
 
+  static constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   core::Graph& graph_;
   int looks_left_ = 64;  // a graph in which each op reads a value twice has 2^depth paths
 };

@@ -56,14 +56,8 @@ ValueId GraphImport::half_of_sequence(SubgraphScope& scope, const tfl::Operator&
     if (id != kAbsent && graph_.at(id).dtype != DType::kFloat32)
       throw Unsupported(
           fmt::format("an input is {}; only the float kernel is supported", stream::dtype_name(graph_.at(id).dtype)));
-  const auto made = std::make_shared<StatefulOperator>();
-  made->name = op.name;
-  made->raise = raise_stateful;
-  made->activation = int_option(op, "fused_activation_function");
-  made->cell_clip = real_option(op, "cell_clip");
-  made->proj_clip = real_option(op, "proj_clip");
+  const auto made = stateful_operator(op);
   made->is_sequence = true;
-  made->time_major = flag_option(op, "time_major");
   made->is_backwards = half.is_backwards;
   made->further_data = half.further_data;
   const StatefulInputs in(graph_, inputs);

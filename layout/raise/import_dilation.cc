@@ -5,7 +5,7 @@
 // BATCH_TO_SPACE_ND does not crop is what the one convolution pads.
 //
 // All else stays as it is written: other strides, crops that are larger than the padding, intermediate results that
-// somebody else reads, scales that change on the way.
+// other operators read, scales that change on the way.
 #include <algorithm>
 #include <array>
 #include <optional>

@@ -128,6 +128,17 @@ bool is_stateful(int32_t code) {
          builtin == BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN;
 }
 
+std::shared_ptr<StatefulOperator> stateful_operator(const tfl::Operator& op) {
+  auto made = std::make_shared<StatefulOperator>();
+  made->name = op.name;
+  made->raise = raise_stateful;
+  made->activation = int_option(op, "fused_activation_function");
+  made->cell_clip = real_option(op, "cell_clip");
+  made->proj_clip = real_option(op, "proj_clip");
+  made->time_major = flag_option(op, "time_major");
+  return made;
+}
+
 GraphImport::Variable& GraphImport::take_state(SubgraphScope& scope, const tfl::Operator& op, size_t input,
                                                ValueId& taken) {
   if (input >= op.inputs.size() || op.inputs[input] < 0) malformed_model(fmt::format("it needs its input {}", input));
@@ -182,14 +193,8 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
     if (i >= inputs.size()) malformed_model(fmt::format("it needs its input {}", i));
     held.push_back(&take_state(scope, op, i, inputs[i]));
   }
-  const auto made = std::make_shared<StatefulOperator>();
-  made->name = op.name;
-  made->raise = raise_stateful;
-  made->activation = int_option(op, "fused_activation_function");
-  made->cell_clip = real_option(op, "cell_clip");
-  made->proj_clip = real_option(op, "proj_clip");
+  const auto made = stateful_operator(op);
   made->is_sequence = form.is_sequence;
-  made->time_major = flag_option(op, "time_major");
   made->rank = int_option(op, "rank");
   const StatefulInputs in(graph_, inputs);
   const size_t rank = form.is_sequence ? 3 : 2;

@@ -4,11 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "layout/core/graph.h"
 #include "layout/raise/import_values.h"
+#include "layout/raise/stateful.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
@@ -58,6 +60,8 @@ class StatefulInputs {
 void check_float_lstm(const StatefulInputs& in, size_t rank);
 void check_rnn(const StatefulInputs& in, size_t rank);
 
+// The operator with the options that all of them have.
+std::shared_ptr<StatefulOperator> stateful_operator(const tfl::Operator& op);
 // 0 and false where the option is absent.
 float real_option(const tfl::Operator& op, std::string_view name);
 bool flag_option(const tfl::Operator& op, std::string_view name);

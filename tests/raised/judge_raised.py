@@ -94,6 +94,19 @@ def run_onnx(path, names, values):
     )
 
 
+def agree_in_each_run(path, values, names, tolerance):
+    """LiteRT and ONNX Runtime, run by run, where each state of `names` is an output NAME_out and the next run's input.
+    Returns what LiteRT gave."""
+    wanted = runs_of_litert(path, values)
+    made = runs_of_onnx(path.with_suffix(".onnx"), values, {f"{name}_out": name for name in names})
+    for run, (a, b) in enumerate(zip(wanted, made, strict=True)):
+        assert list(a) == list(b)
+        for name, expected in a.items():
+            assert expected.shape == b[name].shape and expected.dtype == b[name].dtype
+            assert np.allclose(expected, b[name], rtol=0, atol=tolerance), (run, name, np.abs(expected - b[name]).max())
+    return wanted
+
+
 def agrees(path, options=(), values=None):
     """Judges; returns the ONNX model for further looks at it."""
     model = raised(path, options)

@@ -2,10 +2,9 @@
 """BIDIRECTIONAL_SEQUENCE_LSTM and _RNN, and LSTM with the basic kernel: states become inputs and outputs. LiteRT is the
 judge, over three runs in a row on one interpreter."""
 
-import numpy as np
 import pytest
 
-from tests.raised.judge_raised import raised, runs_of_litert, runs_of_onnx
+from tests.raised.judge_raised import agree_in_each_run, raised
 from tests.raised.test_stateful import RELU, RELU6, TANH, numbers
 from tests.raised.tflite_models import Model
 from tests.support import converter
@@ -20,13 +19,7 @@ def judge(path, shapes, states, tolerance=1e-5):
     names = [port.name for port in model.graph.input][len(shapes) :]
     assert len(names) == states
     values = [[numbers(10 * run + i, *shape, spread=2) for i, shape in enumerate(shapes)] for run in range(3)]
-    wanted = runs_of_litert(path, values)
-    made = runs_of_onnx(path.with_suffix(".onnx"), values, {f"{name}_out": name for name in names})
-    for run, (a, b) in enumerate(zip(wanted, made, strict=True)):
-        assert list(a) == list(b)
-        for name, expected in a.items():
-            assert expected.shape == b[name].shape and expected.dtype == b[name].dtype
-            assert np.allclose(expected, b[name], rtol=0, atol=tolerance), (run, name, np.abs(expected - b[name]).max())
+    agree_in_each_run(path, values, names, tolerance)
     return model
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.raised.judge_raised import MODELS, raised, runs_of_litert, runs_of_onnx
+from tests.raised.judge_raised import MODELS, agree_in_each_run, raised, runs_of_litert, runs_of_onnx
 from tests.raised.tflite_models import Model
 from tests.support import converter
 
@@ -24,13 +24,7 @@ def agrees_over_runs(path, shape, states, tolerance=1e-5):
     names = [port.name for port in model.graph.input][1:]
     assert len(names) == states and [port.name for port in model.graph.output][1:] == [f"{n}_out" for n in names]
     values = [[numbers(seed, *shape, spread=2)] for seed in range(3)]
-    wanted = runs_of_litert(path, values)
-    made = runs_of_onnx(path.with_suffix(".onnx"), values, {f"{name}_out": name for name in names})
-    for run, (a, b) in enumerate(zip(wanted, made, strict=True)):
-        assert list(a) == list(b)
-        for name, expected in a.items():
-            assert expected.shape == b[name].shape and expected.dtype == b[name].dtype
-            assert np.allclose(expected, b[name], rtol=0, atol=tolerance), (run, name, np.abs(expected - b[name]).max())
+    wanted = agree_in_each_run(path, values, names, tolerance)
     first = runs_of_litert(path, values[1:2])[0]
     assert not all(np.allclose(first[name], wanted[1][name]) for name in first), "the state does nothing"
     return model
