@@ -30,7 +30,7 @@ class Sha256 {
 // begin, the last at its end, evenly spaced (run i begins at i * (bytes - kSampleBytes) / (kSamples - 1), rounded
 // down). So files of any size are opened at once, and another set of weights is noticed; a single bit that flips may
 // not be.
-inline constexpr uint64_t kSampledAbove = uint64_t{64} << 20, kSamples = 256, kSampleBytes = uint64_t{64} << 10;
+inline constexpr uint64_t kSampledAbove = uint64_t{64} << 20, kSamples = 256, kSampleBytes = uint64_t{8} << 10;
 
 // Of a file's bytes, or of its samples. Throws as open_file and Source::read_at do.
 std::string digest_of_file(const std::filesystem::path& path);

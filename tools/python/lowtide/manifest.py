@@ -25,7 +25,7 @@ NAME = "manifest.json"
 VERSION = 1
 MOST_BYTES = 64 << 20
 # A larger file is known by samples of it (stream/file/sha256.h says why).
-SAMPLED_ABOVE, SAMPLES, SAMPLE_BYTES = 64 << 20, 256, 64 << 10
+SAMPLED_ABOVE, SAMPLES, SAMPLE_BYTES = 64 << 20, 256, 8 << 10
 RUNTIMES = ("tflite", "onnx")
 _DTYPES = {
     "f16": "float16",
