@@ -14,13 +14,6 @@ using core::Kind;
 using core::Op;
 using core::ValueId;
 
-bool same_quantization(const core::Value& a, const core::Value& b) {
-  if (a.quantization.has_value() != b.quantization.has_value()) return false;
-  return !a.quantization ||
-         (a.quantization->scale == b.quantization->scale && a.quantization->zero_point == b.quantization->zero_point &&
-          a.quantization->axis == b.quantization->axis);
-}
-
 // A custom operator may give other results each time that it runs.
 bool mergeable(const Op& op) { return op.kind != Kind::kDead && op.kind != Kind::kCustom && !core::runs_graphs(op); }
 
@@ -36,7 +29,7 @@ class Merging {
       if (!value.is_constant()) continue;
       std::vector<ValueId>& candidates = seen[keys.key(value.constant)];
       for (ValueId other : candidates)
-        if (same_quantization(graph_.at(other), value)) to_[v] = other;
+        if (graph_.at(other).quantization == value.quantization) to_[v] = other;
       if (to_[v] == core::kAbsent) candidates.push_back(static_cast<ValueId>(v));
     }
   }
@@ -71,7 +64,7 @@ class Merging {
     for (size_t i = 0; i < a.outputs.size(); ++i) {
       const core::Value &x = graph_.at(a.outputs[i]), &y = graph_.at(b.outputs[i]);
       // Symbolic shapes may differ; dtypes are part of what CAST and QUANTIZE compute.
-      if (x.dtype != y.dtype || x.shape != y.shape || !same_quantization(x, y)) return false;
+      if (x.dtype != y.dtype || x.shape != y.shape || x.quantization != y.quantization) return false;
     }
     return true;
   }

@@ -54,6 +54,10 @@ struct Quantization {
   std::vector<float> scale;
   std::vector<int64_t> zero_point;
   int axis = 0;
+  // The same numbers; the axis says nothing where there is one scale.
+  bool operator==(const Quantization& other) const {
+    return scale == other.scale && zero_point == other.zero_point && (scale.size() < 2 || axis == other.axis);
+  }
 };
 
 struct Value {

@@ -141,10 +141,6 @@ Val with_parameters(Builder& b, Val v) {
   return Val{op.inputs[0]};
 }
 
-bool same(const core::Quantization& a, const core::Quantization& b) {
-  return a.scale == b.scale && a.zero_point == b.zero_point;
-}
-
 DType output_type_or(Lowering& lo, DType otherwise) {
   const int64_t number = lo.attr_i("output_dtype", 0);
   if (number == 0) return otherwise;
@@ -186,7 +182,7 @@ Val real_of(Lowering& lo, Val x, const core::Quantization& grid) {
   if (b.is_constant(x))
     return b.constant(recipe::dequantize(b.graph.at(x.id).constant, grid.scale, grid.zero_point, -1));
   Val q = with_parameters(b, x);
-  if (!q || !same(grid, *b.graph.at(q.id).quantization)) {
+  if (!q || grid != *b.graph.at(q.id).quantization) {
     q = b.op(Kind::kBitcast, {x}, core::IndexOptions{dtype});
     b.graph.at(q.id).quantization = grid;
   }

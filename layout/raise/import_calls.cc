@@ -105,7 +105,7 @@ std::vector<ValueId> GraphImport::add_call(SubgraphScope& scope, Kind kind, std:
     const tfl::Tensor* tensor = i < outputs.size() ? &scope.from.tensors[static_cast<size_t>(outputs[i])] : nullptr;
     if (tensor) {
       need_numbers(*tensor);
-      if (types[i].type.dtype != tensor->dtype || !same_numbers(types[i].quantization, quantization_of(*tensor)))
+      if (types[i].type.dtype != tensor->dtype || types[i].quantization != quantization_of(*tensor))
         throw Unsupported(fmt::format("output '{}' differs in type or scale from the subgraph's", tensor->name));
       check_shape(types[i].type.shape, *tensor);
     }
@@ -173,7 +173,7 @@ void GraphImport::branches(SubgraphScope& scope, const tfl::Operator& op, size_t
   for (size_t i = 0; i < kept.size(); ++i) {
     types.push_back(result_of(made_graph(yes), i));
     const Given other = result_of(made_graph(no), i);
-    if (types[i].type.dtype != other.type.dtype || !same_numbers(types[i].quantization, other.quantization))
+    if (types[i].type.dtype != other.type.dtype || types[i].quantization != other.quantization)
       throw Unsupported(fmt::format("output {} differs in type or scale between both branches", i));
     widen(types[i].type.shape, other.type.shape);
   }
@@ -273,7 +273,7 @@ std::optional<std::pair<size_t, size_t>> GraphImport::loop_graphs(SubgraphScope&
     for (size_t place : carried) {
       const Given result = result_of(made_graph(body), place);
       Given& argument = arguments[place];
-      if (result.type.dtype != argument.type.dtype || !same_numbers(result.quantization, argument.quantization))
+      if (result.type.dtype != argument.type.dtype || result.quantization != argument.quantization)
         throw Unsupported(fmt::format("value {} has another type or scale after a turn", place));
       changed = widen(argument.type.shape, result.type.shape) || changed;
     }

@@ -33,7 +33,7 @@ std::optional<Kind> convolution_kind(const tfl::Operator& op) {
 }
 
 bool same_stored_type(const tfl::Tensor& a, const tfl::Tensor& b) {
-  return a.dtype == b.dtype && same_numbers(quantization_of(a), quantization_of(b));
+  return a.dtype == b.dtype && quantization_of(a) == quantization_of(b);
 }
 
 // What one axis of the image gets: its dilation, and how many zeros before and behind.

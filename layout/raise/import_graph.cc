@@ -123,7 +123,7 @@ void GraphImport::run_called(uint32_t called, std::span<const Given> inputs, con
 void GraphImport::check_given(const Given& given, const tfl::Tensor& wanted, uint32_t called) {
   if (given.type.dtype != wanted.dtype || given.type.shape.size() != wanted.shape.size())
     throw Unsupported(fmt::format("an input differs in type or rank from '{}' of subgraph {}", wanted.name, called));
-  if (!same_numbers(given.quantization, quantization_of(wanted)))
+  if (given.quantization != quantization_of(wanted))
     throw Unsupported(fmt::format("an input differs in scale from '{}' of subgraph {}", wanted.name, called));
 }
 

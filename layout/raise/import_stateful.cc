@@ -207,7 +207,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   if (in.at(0).shape[batch_axis] != batch) malformed_model("the batch of the data is not that of the state");
   if (is_lstm && in.at(0).quantization) {
     const tfl::Tensor& hidden = scope.from.tensors[static_cast<size_t>(op.intermediates[4])];
-    if (!same_numbers(quantization_of(hidden), in.at(18).quantization))
+    if (quantization_of(hidden) != in.at(18).quantization)
       throw Unsupported("the state has another scale than the result of a step");
   }
   Shape shape = in.at(0).shape;

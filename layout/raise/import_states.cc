@@ -57,7 +57,7 @@ void GraphImport::read_variable(SubgraphScope& scope, const tfl::Operator& op) {
   need_numbers(tensor);
   if (held.value == kNotMade) held.value = add_state(key, tensor, held.initial);
   const core::Value& value = graph_.at(held.value);
-  if (value.dtype != tensor.dtype || !same_numbers(value.quantization, quantization_of(tensor)))
+  if (value.dtype != tensor.dtype || value.quantization != quantization_of(tensor))
     throw Unsupported(fmt::format("'{}' differs in type or scale from the variable '{}'", tensor.name, key));
   check_shape(value.shape, tensor);
   scope.values[static_cast<size_t>(op.outputs[0])] = held.value;

@@ -69,11 +69,6 @@ std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor) {
   return out;
 }
 
-bool same_numbers(const std::optional<core::Quantization>& a, const std::optional<core::Quantization>& b) {
-  if (!a || !b) return a.has_value() == b.has_value();
-  return a->scale == b->scale && a->zero_point == b->zero_point && a->axis == b->axis;
-}
-
 void need_numbers(const tfl::Tensor& tensor) {
   if (tensor.is_variable)
     throw Unsupported(fmt::format("tensor '{}' is a variable, which keeps its value between runs", tensor.name));

@@ -16,8 +16,6 @@ std::optional<core::Kind> kind_of_builtin(int32_t code);
 // Of integers that stand for real numbers; nullopt for other tensors. Throws Error(kMalformed) for scales and zero
 // points that are none, and Unsupported for a form that core::Quantization does not have.
 std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor);
-// Whether integers stand for the same numbers.
-bool same_numbers(const std::optional<core::Quantization>& a, const std::optional<core::Quantization>& b);
 
 // An input of graph 0 that holds what the run before left in a variable, and its value at the first run.
 struct RaisedState {

@@ -25,11 +25,6 @@ Limits limits_of(DType dtype) {
   return {0, (int64_t{1} << bits) - 1};
 }
 
-bool same_scales(const std::optional<core::Quantization>& a, const std::optional<core::Quantization>& b) {
-  if (a.has_value() != b.has_value()) return false;
-  return !a || (a->scale == b->scale && a->zero_point == b->zero_point && (a->scale.size() < 2 || a->axis == b->axis));
-}
-
 }  // namespace
 
 onnx::Attribute attribute(std::string_view name, int64_t value) {
@@ -227,7 +222,7 @@ int64_t Raising::need_static(core::Dim dim, std::string_view what) const {
   return dim;
 }
 
-bool Raising::same_scale(size_t a, size_t b) const { return same_scales(in(a).quantization, in(b).quantization); }
+bool Raising::same_scale(size_t a, size_t b) const { return in(a).quantization == in(b).quantization; }
 
 bool Raising::moves_stored() const {
   const core::Roles& roles = core::builtin(kind()).inputs;
@@ -235,11 +230,10 @@ bool Raising::moves_stored() const {
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (op.inputs[i] == core::kAbsent || roles[i] != core::Role::kData) continue;
     const Value& value = graph.at(op.inputs[i]);
-    if (value.dtype != result.dtype || !same_scales(value.quantization, result.quantization)) return false;
+    if (value.dtype != result.dtype || value.quantization != result.quantization) return false;
   }
   for (ValueId id : op.outputs)
-    if (graph.at(id).dtype != result.dtype || !same_scales(graph.at(id).quantization, result.quantization))
-      return false;
+    if (graph.at(id).dtype != result.dtype || graph.at(id).quantization != result.quantization) return false;
   // A scale for each index of an axis does not survive a move.
   return !result.quantization || result.quantization->scale.size() == 1;
 }
