@@ -15,6 +15,7 @@
 #include "layout/fuse/fuse.h"
 #include "layout/legalise/aliases.h"
 #include "layout/legalise/expand_erf.h"
+#include "layout/legalise/flattened_products.h"
 #include "layout/legalise/keep_infinities.h"
 #include "layout/legalise/legalise.h"
 #include "layout/legalise/outputs.h"
@@ -35,8 +36,9 @@
 namespace lowtide::layout {
 namespace {
 
-// Makes a change that takes no more ops: RESHAPEs that are left would cost a little.
-void where_free(std::unique_ptr<core::Graph>& graph, void (*change)(core::Graph&)) {
+// Makes a change that takes no more ops, or is worth more: RESHAPEs that are left cost a little.
+void where_free(std::unique_ptr<core::Graph>& graph, void (*change)(core::Graph&),
+                bool (*is_worth_more)(const core::Graph& before, const core::Graph& after) = nullptr) {
   auto changed = std::make_unique<core::Graph>(*graph);
   change(*changed);
   for (core::Graph* each : {changed.get(), graph.get()}) {
@@ -44,7 +46,8 @@ void where_free(std::unique_ptr<core::Graph>& graph, void (*change)(core::Graph&
     merge_equal(*each);
     each->tidy();
   }
-  if (changed->ops.size() <= graph->ops.size()) graph = std::move(changed);
+  if (changed->ops.size() <= graph->ops.size() || (is_worth_more && is_worth_more(*graph, *changed)))
+    graph = std::move(changed);
 }
 
 bool has_result(const core::Graph& graph, bool (*is_meant)(core::Kind kind, int rank)) {
@@ -124,8 +127,10 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
       result.notes.push_back(
           fmt::format("input '{}' takes i32, where the model has i64: GPU delegates know no i64", name));
   }
-  for (auto& graph : core_model.graphs)
-    if (has_many_axes(*graph)) where_free(graph, few_axes);
+  for (auto& graph : core_model.graphs) {
+    const bool is_main = &graph == &core_model.graphs[0];
+    if (has_many_axes(*graph)) where_free(graph, few_axes, is_main ? is_worth_few_axes : nullptr);
+  }
   if (!options.for_gpu) {
     std::unique_ptr<core::Graph>& main_graph = core_model.graphs[0];
     const auto where_meant = [&](auto is_meant, auto change) {
@@ -179,6 +184,9 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Products that read a weight as it is stored, where weights stay in their files.
   if (options.weights.form == WeightForm::kInPlace) each(keep_weights);
   done("keep_weights");
+  // Axes of extent 1 that FULLY_CONNECTED drops itself. Late, because the passes above look for the axes of its input.
+  each(flatten_in_products);
+  done("flatten_in_products");
   // What kernels require: a bias, element types, ranks. Late, because the casts and reshapes that it adds between ops
   // would hide them from the passes above.
   each([&](core::Graph& graph) {

@@ -24,7 +24,8 @@ using core::Role;
 using core::Shape;
 
 constexpr int kFewAxes = 4;
-constexpr int kMostReshaped = 8;  // RESHAPE takes no more axes; legalise() knows what to do with them
+constexpr double kWorthMore = 1.05;  // of the elements written: no time that could be measured (docs/gpu.md)
+constexpr int kMostReshaped = 8;     // RESHAPE takes no more axes; legalise() knows what to do with them
 
 int highest_rank(const core::Graph& graph, const Op& op) {
   const core::Builtin& row = core::builtin(op.kind);
@@ -226,6 +227,20 @@ bool fewer_axes(Rewriter& rewriter, OpId id) {
   return true;
 }
 
+// Of all ops; none with dynamic dimensions.
+std::optional<double> elements_written(const core::Graph& graph) {
+  double count = 0;
+  for (const Op& op : graph.ops) {
+    if (op.kind == Kind::kDead) continue;
+    for (const ValueId out : op.outputs) {
+      if (out == kAbsent) continue;
+      if (!stream::is_static(graph.at(out).shape)) return std::nullopt;
+      count += static_cast<double>(stream::element_count(graph.at(out).shape));
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
 bool has_many_axes(const core::Graph& graph) {
@@ -233,6 +248,17 @@ bool has_many_axes(const core::Graph& graph) {
     return op.kind != Kind::kDead && op.kind != Kind::kReshape && core::kernel_limits(op.kind) &&
            highest_rank(graph, op) > kFewAxes;
   });
+}
+
+bool is_worth_few_axes(const core::Graph& before, const core::Graph& after) {
+  auto has_few = [&](ValueId id) { return id == kAbsent || after.at(id).rank() <= kFewAxes; };
+  const bool all_few = std::all_of(after.ops.begin(), after.ops.end(), [&](const Op& op) {
+    return op.kind == Kind::kDead || (std::all_of(op.inputs.begin(), op.inputs.end(), has_few) &&
+                                      std::all_of(op.outputs.begin(), op.outputs.end(), has_few));
+  });
+  if (!all_few) return false;
+  const std::optional<double> was = elements_written(before), is = elements_written(after);
+  return was && is && *is <= *was * kWorthMore;
 }
 
 void few_axes(core::Graph& graph) {

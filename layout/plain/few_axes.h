@@ -16,6 +16,11 @@ namespace lowtide::layout {
 // Whether there is an op other than RESHAPE on more than four axes.
 bool has_many_axes(const core::Graph& graph);
 
+// Whether RESHAPEs that few_axes() adds are worth their time: no value of the graph has more than four axes afterwards,
+// so that a GPU may take it whole, and its ops write at most one element in 20 more. Never with dynamic dimensions,
+// which GPU delegates do not take.
+bool is_worth_few_axes(const core::Graph& before, const core::Graph& after);
+
 // What cannot be merged to four axes stays as it is.
 void few_axes(core::Graph& graph);
 

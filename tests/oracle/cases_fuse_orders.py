@@ -222,6 +222,23 @@ FLATTEN = [
         {**W, "v": (4, 6)},
     ),
     Case(
+        "fuse/flatten_rows",
+        "float[2,3,7] x",
+        "f = Flatten(x) y = Gemm<transB=1>(f, v, u)",
+        {"v": (6, 21), "u": (6,)},
+    ),
+    Case(
+        "fuse/flatten_ones",
+        "float[2,7,1,1] x",
+        "f = Flatten(x) y = Gemm<transB=1>(f, v, u)",
+        {"v": (6, 7), "u": (6,)},
+    ),
+    Case(
+        "fuse/flatten_at_run_time",
+        "float[2,3,7] x, float[21,6] v",
+        "f = Flatten(x) y = MatMul(f, v)",
+    ),
+    Case(
         "fuse/unflatten_conv",
         "float[2,6] x",
         "m = MatMul(x, v) f = Reshape(m, t) y = Conv(f, w, b)",

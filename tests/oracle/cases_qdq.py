@@ -124,6 +124,11 @@ for dtype in ("int8", "uint8"):
         values | bias,
         result=0.04,
     )
+    text, values = weights_of((7, 5), axis=1)
+    flatten = "t = Flatten(a) u = QuantizeLinear(t, sa, za) d = DequantizeLinear(u, sa, za) "
+    qdq(
+        f"flatten_matmul_{dtype}", text + flatten + "r = MatMul(d, w)", ["[3,1,7]"], "[3,5]", dtype, values, result=0.04
+    )
     qdq(f"batch_matmul_{dtype}", "r = MatMul(a, b)", ["[2,3,7]", "[2,7,5]"], "[2,3,5]", dtype, result=0.05)
 
 # A bias at another scale than data times weights, one in floats, and a channel of scale 0.

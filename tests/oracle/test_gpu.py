@@ -32,6 +32,9 @@ WHOLE = (
     "plain/turned_round",
     "plain/reflected_signal",
     "plain/below_the_highest",
+    "fuse/flatten_batch",
+    "fuse/flatten_global_pool",
+    "fuse/flatten_rows",
 )
 # Not six_axes: the delegate takes no tensor of more than four axes as input or output.
 WHOLE_FOR_GPU = tuple(case.name for case in FOR_GPU if case.name != "plain/six_axes")

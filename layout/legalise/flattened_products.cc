@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/legalise/flattened_products.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "layout/core/rewriter.h"
+
+namespace lowtide::layout {
+namespace {
+
+using core::FullyConnectedOptions;
+using core::Kind;
+using core::Op;
+using core::OpId;
+using core::Rewriter;
+using core::ValueId;
+
+constexpr int kDelegatesAxes = 4;  // of inputs that GPU delegates take
+
+// [N,1,1,C] -> [N,C]. A flattening that merges axes stays: LiteRT's GPU delegate reads the weights' columns along the
+// last axis alone, and computes wrong numbers where the product is along several (docs/gpu.md).
+bool is_flattening(const core::Value& in, const core::Value& out) {
+  return out.rank() == 2 && in.rank() > 2 && in.rank() <= kDelegatesAxes && in.shape.front() == out.shape.front() &&
+         in.shape.back() == out.shape.back() && in.dtype == out.dtype && in.quantization == out.quantization &&
+         !in.is_constant();
+}
+
+bool is_product_of(Rewriter& rewriter, OpId id, ValueId flat) {
+  const Op& op = rewriter.op(id);
+  return op.kind == Kind::kFullyConnected && op.inputs[0] == flat && op.inputs[1] != flat &&
+         rewriter.is_constant(op.inputs[1]) && rewriter.value(op.outputs[0]).rank() == 2;
+}
+
+bool flatten_in_product(Rewriter& rewriter, OpId id) {
+  const ValueId in = rewriter.op(id).inputs[0], flat = rewriter.op(id).outputs[0];
+  if (!is_flattening(rewriter.value(in), rewriter.value(flat))) return false;
+  const std::vector<OpId> users = rewriter.users(flat);
+  if (users.empty() || rewriter.uses(flat) != static_cast<int>(users.size())) return false;
+  if (!std::all_of(users.begin(), users.end(), [&](OpId user) { return is_product_of(rewriter, user, flat); }))
+    return false;
+  for (const OpId user : users) std::get<FullyConnectedOptions>(rewriter.op(user).options).keep_num_dims = false;
+  rewriter.replace(flat, in, rewriter.op(users.front()).origin);
+  return true;
+}
+
+}  // namespace
+
+void flatten_in_products(core::Graph& graph) {
+  static constexpr std::array<core::Rule, 1> kRules = {flatten_in_product};
+  core::apply_rules(graph, [](Kind kind) {
+    return kind == Kind::kReshape ? std::span<const core::Rule>(kRules) : std::span<const core::Rule>();
+  });
+}
+
+}  // namespace lowtide::layout
