@@ -3,9 +3,11 @@
 """What LiteRT's GPU delegate takes of converted models, and why not all: on SwiftShader, a GPU in software.
 
     bench/gpu.py MODEL.onnx|MODEL.tflite|FOLDER ... [--shape INPUT=1,3,64,64] [--range INPUT=0:2] [--option=--x=y]
-                 [--run] [--half] [--no-peer] [--beside PROGRAM] [--folder DIR] [--jobs 2] [--kept] [--write docs/gpu.md]
+                 [--run] [--half] [--no-peer] [--torch PYTHON] [--beside PROGRAM] [--folder DIR] [--jobs 2] [--kept] [--write docs/gpu.md]
 
 A row for each network: Lowtide's file by default and with --for gpu, and onnx2tf's file: whole, or how many of its operators.
+--torch names the Python of an environment with litert-torch (bench/zoo/litert_torch.py): then its file of each network of the
+zoo too, which it makes of the same module with the same weights, and which is kept beside the export.
 Dynamic dimensions are fixed as --shape says, or as tests/oracle/real_models.tsv lists them. --option goes to `lowtide convert`.
 --run runs what is taken whole, with --for gpu, and compares with ONNX Runtime: the largest error, in units of the output's
 range, where f32 is enforced. --beside is another lowtide, an older one. The last column is the number of TRANSPOSEs in each file.
@@ -17,7 +19,7 @@ command is given again. --kept runs nothing: the tables are of what is kept, and
 with --weights f16.
 
 Under the table: how many networks are whole (those with control flow, 3-D convolutions, integers, and those that are refused are aside,
-and listed), networks of which onnx2tf's file has the larger share of operators on the GPU, and how many networks have each
+and listed), networks of which another converter's file has the larger share of operators on the GPU, and how many networks have each
 reason of the delegate. --write puts it all into a page, between its marks.
 
 onnx2tf is installed by this command into an environment of its own (--env, --base: a Python 3.12), and its files are kept
@@ -51,6 +53,7 @@ import onnx
 from bench import onnx2tf, page
 from bench.measure import ROOT
 from bench.transposes import transposes
+from bench.zoo import peers
 from tests.oracle.real_models import expectations
 from tests.support import converter, gpu, judge
 from tests.support.compare import RangeTolerance, compare
@@ -58,7 +61,7 @@ from tests.support.inputs import load_structure, random_inputs
 from tests.support.tflite_file import read_tflite
 
 BEGIN, END = "<!-- written by bench/gpu.py -->", "<!-- end of what is written -->"
-DEFAULT, FOR_GPU, PEER, BESIDE = "by default", "`--for gpu`", "onnx2tf", "beside"
+DEFAULT, FOR_GPU, PEER, TORCH, BESIDE = "by default", "`--for gpu`", "onnx2tf", "litert-torch", "beside"
 HALF_COLUMNS = ["network", "`enforce_f32=True`", "`enforce_f32=False`", "in f16 on the processor"]
 HALF_BEGIN, HALF_END = "<!-- written by bench/gpu.py --half -->", "<!-- end of what is written with --half -->"
 ASIDE = {
@@ -142,6 +145,15 @@ def by_onnx2tf(program, model, shapes, folder, seconds):
     return None, "it makes no float file" if math.isinf(ended) else f"no answer after {ended:g} s"
 
 
+def by_litert_torch(python, model):
+    """Its file of a network of the zoo, small, whose name the export of PyTorch's older exporter has."""
+    name = model.name.removesuffix(".script.small.onnx")
+    if name == model.name:
+        return None, "not of the zoo"
+    made = peers.peer_file(TORCH, python, model, name)
+    return made, "" if made else "no file"
+
+
 def arrays_for(tflite, model, shapes, ranges):
     """Random inputs, as the model takes them and in the types of the file: --for gpu takes ids as i32. Integers
     without a given range are 0 or 1: ids, masks, and types of tokens may be."""
@@ -221,6 +233,8 @@ class Row:
                 PEER, onnx2tf.PEER,
                 lambda: by_onnx2tf(peer, model, shapes, options.folder / "onnx2tf", options.seconds),
             )  # fmt: skip
+        if options.torch:
+            self.judge(TORCH, peers.LITERT_TORCH, lambda: by_litert_torch(options.torch, model))
         if options.beside:
             self.judge(
                 BESIDE, program_key(options.beside),
@@ -323,14 +337,16 @@ def summary(rows, columns):
     out.append(
         f"Of {len(counted)} networks whole: {', '.join(whole)}." + (f" Aside: {', '.join(aside)}." if aside else "")
     )
-    if PEER in columns:
+    for other in (PEER, TORCH):
+        if other not in columns:
+            continue
         less = [
-            f"{row.name} ({row.share(FOR_GPU):.0%}, {row.share(PEER):.0%})"
+            f"{row.name} ({row.share(FOR_GPU):.0%}, {row.share(other):.0%})"
             for row in rows
-            if row.share(FOR_GPU) is not None and row.share(PEER) is not None and row.share(FOR_GPU) < row.share(PEER)
+            if row.share(FOR_GPU) is not None and row.share(other) is not None and row.share(FOR_GPU) < row.share(other)
         ]
         out.append(
-            f"A smaller share of operators with `--for gpu` than of onnx2tf's file: {', '.join(less) or 'none'}."
+            f"A smaller share of operators with `--for gpu` than of {other}'s file: {', '.join(less) or 'none'}."
         )
     wrong = [row.name for row in rows if row.error and not re.fullmatch(r"[0-9.e+-]+|constant|" + NOT_ASKED, row.error)]
     if any(row.error for row in rows):
@@ -382,6 +398,7 @@ def main():
     parser.add_argument("--run", action="store_true", help="run what is taken whole, and compare with ONNX Runtime")
     parser.add_argument("--half", action="store_true", help="the table of errors in half precision")
     parser.add_argument("--no-peer", action="store_true", help="without onnx2tf")
+    parser.add_argument("--torch", metavar="PYTHON", help="of an environment with litert-torch, to compare with")
     parser.add_argument("--beside", metavar="PROGRAM", help="another lowtide, to compare with")
     parser.add_argument(
         "--folder", type=pathlib.Path, default=ROOT / "build/gpu", help="where onnx2tf's files are kept"
@@ -404,7 +421,13 @@ def main():
     columns = (
         [DEFAULT]
         if only_files
-        else [DEFAULT, FOR_GPU, *([PEER] if peer else []), *([BESIDE] if options.beside else [])]
+        else [
+            DEFAULT,
+            FOR_GPU,
+            *([PEER] if peer else []),
+            *([TORCH] if options.torch else []),
+            *([BESIDE] if options.beside else []),
+        ]
     )
     if options.half:
         return write_half(models, options)

@@ -55,6 +55,7 @@ def litert_torch(python, model, output, name):
 
 
 PEERS = {"onnx2tf": onnx2tf, "litert-torch": litert_torch}
+LITERT_TORCH = "litert-torch==0.10.0"  # the version that pages name
 
 
 def peer_file(kind, program, model, name):
