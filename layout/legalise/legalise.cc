@@ -49,11 +49,14 @@ class Legaliser {
         refused_.push_back(refused);
       }
     }
+    for (ValueId& output : graph_.outputs) output = known(output);
     return std::move(refused_);
   }
 
  private:
   void legalise(Op op) {
+    for (ValueId& in : op.inputs) in = known(in);
+    if (op.kind == Kind::kCast && !is_quantized(op) && is_undone(op)) return;
     if (rounding_.takes(op)) return push(rounding_.expand(op));
     const core::KernelLimits* limits = core::kernel_limits(op.kind);
     if (limits) fit_indices(op);
@@ -100,6 +103,29 @@ class Legaliser {
       if (dtype == DType::kInt32 || (dtype == DType::kInt64 && role == Role::kIndices)) continue;
       op.inputs[i] = builder_.cast(Val{op.inputs[i]}, DType::kInt32).id;
     }
+  }
+
+  // What CASTs there and back have made of a value is the value.
+  ValueId known(ValueId id) const {
+    const auto it = same_.find(id);
+    return it == same_.end() ? id : it->second;
+  }
+
+  // Reads a value that was widened as it was before; whether nothing is left to be done then. Of floats only that:
+  // kernels differ in what they make of numbers that no integer has.
+  bool is_undone(Op& op) {
+    const ValueId out = op.outputs[0];
+    const DType to = graph_.at(out).dtype;
+    if (const auto it = widened_.find(op.inputs[0]); it != widened_.end()) {
+      const DType before = graph_.at(it->second).dtype;
+      if (before == to) {
+        same_[out] = it->second;
+        return true;
+      }
+      if (!stream::is_float(before) && core::kernel_takes(Kind::kCast, before)) op.inputs[0] = it->second;
+    }
+    if (is_exact(graph_.at(op.inputs[0]).dtype, to)) widened_[out] = op.inputs[0];
+    return false;
   }
 
   DType data_type(const Op& op) const {
@@ -168,7 +194,8 @@ class Legaliser {
 
   // `id` in the type that its user computes in; made once.
   ValueId passed(ValueId id, ComputeType type) {
-    if (auto it = narrow_.find(id); it != narrow_.end() && graph_.at(it->second).dtype == type.dtype) return it->second;
+    if (auto it = widened_.find(id); it != widened_.end() && graph_.at(it->second).dtype == type.dtype)
+      return it->second;
     auto [it, is_new] = passed_.try_emplace({id, type.dtype, type.passage}, kAbsent);
     if (!is_new) return it->second;
     Val v{id};
@@ -191,7 +218,7 @@ class Legaliser {
           .outputs = {old},
           .options = core::IndexOptions{own},
           .origin = builder_.origin});
-    if (type.passage == Passage::kCast && is_exact(type.dtype, own)) narrow_[old] = made;
+    if (type.passage == Passage::kCast && is_exact(type.dtype, own)) narrow_[old] = widened_[old] = made;
   }
 
   // ---- axes ----
@@ -261,7 +288,9 @@ class Legaliser {
   NarrowedTypes* narrowed_;  // may be null
   std::vector<Unsupported> refused_;
   std::map<std::tuple<ValueId, DType, Passage>, ValueId> passed_;
-  std::map<ValueId, ValueId> narrow_;  // a value -> the same numbers as they were computed, in a narrower type
+  std::map<ValueId, ValueId> narrow_;   // a value -> the same numbers as they were computed, in a narrower type
+  std::map<ValueId, ValueId> widened_;  // the same, and what a CAST of the model widened
+  std::map<ValueId, ValueId> same_;     // what a CAST gave -> what it is
 };
 
 }  // namespace

@@ -218,3 +218,37 @@ for dtype in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uin
                 numpy=top_k_of(largest),
             )
         )
+
+# CASTs there and back, between ops that are computed in f32: only what is seen stays.
+CASES += [
+    Case(
+        "casts/there_and_back",
+        "float[2,3,5] x",
+        "d = Cast<to=11>(x) a = Add(d, c) f = Cast<to=1>(a) n = Neg(f) e = Cast<to=11>(n) y = Mul(e, c)",
+        {"c": np.linspace(-2.0, 3.0, 5)},
+        outputs="double[2,3,5] y",
+    ),
+    Case("casts/seen", "float[2,3] x", "d = Cast<to=11>(x) y = Cast<to=1>(d)", outputs="y, d"),
+    Case("casts/an_input_that_is_an_output", "float[2,3] x", "d = Cast<to=11>(x) y = Cast<to=1>(d)"),
+    Case(
+        "casts/integers_to_floats",
+        "int8[2,3] x",
+        "d = Cast<to=7>(x) f = Cast<to=1>(d) y = Mul(f, f)",
+        outputs="float[2,3] y",
+        ranges={"x": (-128, 128)},
+    ),
+    Case(
+        "casts/of_a_condition",
+        "float[2,3] x",
+        "g = Greater(x, z) i = Cast<to=7>(g) b = Cast<to=9>(i) y = Where(b, x, z)",
+        {"z": f32(0.25)},
+    ),
+    # Not the same: f32 has fewer numbers, and i32 has no halves.
+    Case(
+        "casts/narrower",
+        "double[2,3] x",
+        "f = Cast<to=1>(x) d = Cast<to=11>(f) y = Cast<to=1>(d)",
+        outputs="float[2,3] y, double[2,3] d",
+    ),
+    Case("casts/integers_between", "float[2,3] x", "i = Cast<to=6>(x) y = Cast<to=1>(i)", ranges={"x": (-9, 9)}),
+]
