@@ -184,8 +184,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Products that read a weight as it is stored, where weights stay in their files.
   if (options.weights.form == WeightForm::kInPlace) each(keep_weights);
   done("keep_weights");
-  // Axes of extent 1 that FULLY_CONNECTED drops itself. Late, because the passes above look for the axes of its input. Not
-  // with --quantize: `calibrate --correct-layers` measures by name what each layer reads.
+  // Axes of extent 1 that FULLY_CONNECTED drops itself. Late, because the passes above look for the axes of its input.
+  // Not with --quantize: `calibrate --correct-layers` measures by name what each layer reads.
   if (!options.calibrated) each(flatten_in_products);
   done("flatten_in_products");
   // What kernels require: a bias, element types, ranks. Late, because the casts and reshapes that it adds between ops
