@@ -253,6 +253,21 @@ FOLDED = [
         {"table": (2, 300), "ids": np.ones((2, 150), np.int64), "b": (150, 1)},
     ),
     # Swin v2: places in a window go through a network of two layers, and pairs of places pick of the result.
+    # The first layer of DETR's decoder: learned queries and themselves.
+    Case(
+        "plain/attention_of_constants",
+        "float[1,7,5] x",
+        "q = MatMul(a, w) k = MatMul(a, v) t = Transpose<perm=[0,2,1]>(k) s = MatMul(q, t) m = Add(s, mask) "
+        "p = Softmax<axis=-1>(m) r = MatMul(p, u) y = Add(x, r)",
+        {
+            "a": (1, 7, 5),
+            "w": (5, 6),
+            "v": (5, 6),
+            "u": (1, 7, 5),
+            "mask": np.where(np.arange(49).reshape(7, 7) % 3 == 1, -np.inf, 0.5).astype(np.float32),
+        },
+    ),
+    Case("plain/softmax_of_a_constant", "float[2,5,3] x", "p = Softmax<axis=1>(c) y = Mul(x, p)", {"c": (2, 5, 3)}),
     Case(
         "plain/biases_of_places",
         "float[3,4,9,9] x",
@@ -340,6 +355,21 @@ SCORES[0, 1, 2] = -np.inf
 
 # What --for gpu writes otherwise: test_for_gpu.py and test_gpu.py convert these with it.
 FOR_GPU = [
+    # As conditional DETR adds its points of reference to the first two of four numbers.
+    Case(
+        "plain/first_numbers_replaced",
+        "float[1,7,4] x, float[1,7,2] u",
+        "h = Tanh(x) r = ScatterND(h, places, u) y = Sigmoid(r)",
+        {"places": np.stack(np.meshgrid([0], range(7), range(2), indexing="ij"), -1).astype(np.int64)},
+        opset=16,
+    ),
+    Case(
+        "plain/rows_replaced_between",
+        "float[1,5,7] x, float[2,7] u",
+        "h = Tanh(x) r = ScatterND(h, places, u) y = Sigmoid(r)",
+        {"places": i64([0, 1], [0, 2])},
+        opset=16,
+    ),
     Case(
         "plain/clamped_input",
         "float[1,3,5,7] x",

@@ -107,6 +107,17 @@ std::vector<RecipeRef> fold_mean(const OpView& op) {
   return {recipe::binary(stream::Binary::kDiv, sum[0], recipe::fill_value(count, op.dtype(0), {}))};
 }
 
+// Scores of learned queries with each other, as in DETR's first layer of the decoder, are constants.
+std::vector<RecipeRef> fold_softmax(const OpView& op) {
+  if (op.dtype(0) != DType::kFloat32 || op.in(0).quantization || op.recipe(0)->elements() == 0) return {};
+  const std::vector<int> last = {op.rank(0) - 1};
+  const RecipeRef highest = recipe::reduce(stream::Reduction::kMax, op.recipe(0), last);
+  const RecipeRef beta = recipe::fill_value(op.get<SoftmaxOptions>().beta, DType::kFloat32, {});
+  const RecipeRef below = recipe::binary(stream::Binary::kSub, op.recipe(0), highest);
+  const RecipeRef powers = recipe::unary(stream::Unary::kExp, recipe::binary(stream::Binary::kMul, below, beta));
+  return {recipe::binary(stream::Binary::kDiv, powers, recipe::reduce(stream::Reduction::kSum, powers, last))};
+}
+
 std::optional<Movement> commute_dropping(const OpView& op, Slot slot, const Perm& perm, bool keep) {
   if (!op.ints(1) || (!slot.output && slot.index != 0)) return std::nullopt;
   return dropping_axes(op, 1, slot, perm, keep ? std::vector<int>{} : axes_of(op, 1));
@@ -170,10 +181,10 @@ constexpr Builtin arg(Kind kind) {
       computing(kind, {infer_arg, kNotFolded, commute_arg, rewrite_axes, kNotMerged}, {kData, kIndices}, {kOther}),
       Integers::kChosen);
 }
-constexpr Builtin softmax(Kind kind) {
-  return with(computing(kind, {infer_softmax, kNotFolded, follow_but_last, kNothingToRewrite, merge_all_but_last},
-                        {kData}, {kData}),
-              Memory::kMayOverwrite);
+constexpr Builtin softmax(Kind kind, Fold fold) {
+  return with(
+      computing(kind, {infer_softmax, fold, follow_but_last, kNothingToRewrite, merge_all_but_last}, {kData}, {kData}),
+      Memory::kMayOverwrite);
 }
 constexpr Builtin cumsum(Kind kind) {
   return with(with(computing(kind, {infer_same, kNotFolded, commute_cumsum, rewrite_axes, kNotMerged},
@@ -199,8 +210,8 @@ constexpr std::array kReduceRows = {
     arg(Kind::kArgMax),
     arg(Kind::kArgMin),
     cumsum(Kind::kCumsum),
-    with(softmax(Kind::kSoftmax), Integers::kFixed8),
-    with(softmax(Kind::kLogSoftmax), Integers::kFixed8),
+    with(softmax(Kind::kSoftmax, fold_softmax), Integers::kFixed8),
+    with(softmax(Kind::kLogSoftmax, kNotFolded), Integers::kFixed8),
     top_k(Kind::kTopkV2),
 };
 
