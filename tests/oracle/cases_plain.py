@@ -363,6 +363,25 @@ FOR_GPU = [
         {"places": np.stack(np.meshgrid([0], range(7), range(2), indexing="ij"), -1).astype(np.int64)},
         opset=16,
     ),
+    # Learned queries, as of SigLIP's pooling; heads and rows differ.
+    Case(
+        "plain/constant_times",
+        "float[1,4,7,5] x",
+        "t = Tanh(x) s = MatMul(c, t) y = Sigmoid(s)",
+        {"c": (1, 4, 3, 7)},
+    ),
+    Case(
+        "plain/constant_times_transposed",
+        "float[4,5,7] x",
+        "n = Tanh(x) t = Transpose<perm=[0,2,1]>(n) s = MatMul(c, t) p = Softmax<axis=-1>(s) y = MatMul(p, n)",
+        {"c": (4, 3, 7)},
+    ),
+    Case(
+        "plain/constant_times_batches",
+        "float[2,7,5] x",
+        "n = Tanh(x) s = MatMul(c, n) y = Sigmoid(s)",
+        {"c": (3, 7)},
+    ),
     Case(
         "plain/rows_replaced_between",
         "float[1,5,7] x, float[2,7] u",

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// BATCH_MATMUL of a constant on the left: "Not supported batched mat mul case: non-constant tensor". The delegate takes
+// it on the right:
+//
+//     C x Y        becomes        TRANSPOSE(TRANSPOSE(Y) x TRANSPOSE(C))
+//
+// By FULLY_CONNECTED if C is one matrix: with other batches on the left the delegate computes wrong numbers.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "layout/plain/gpu_rules.h"
+
+namespace lowtide::layout {
+namespace {
+
+Val with_last_two_swapped(core::Builder& b, Val x) {
+  core::Perm perm = stream::identity_perm(b.rank(x));
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return b.transpose(x, perm);
+}
+
+bool put_constant_right(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const ValueId constant = op.inputs[0], other = op.inputs[1];
+  if (!rewriter.is_constant(constant) || rewriter.is_constant(other)) return false;
+  if (!is_float(rewriter, constant) || !is_float(rewriter, other)) return false;
+  if (rewriter.value(constant).rank() < 2 || rewriter.value(other).rank() < rewriter.value(constant).rank())
+    return false;
+  const core::Shape held = rewriter.value(constant).shape, shape = rewriter.value(other).shape;
+  const std::span batches = std::span(held).first(held.size() - 2);
+  const bool is_matrix = std::all_of(batches.begin(), batches.end(), [](core::Dim dim) { return dim == 1; });
+  if (!is_matrix && !std::equal(batches.begin(), batches.end(), shape.begin(), shape.end() - 2)) return false;
+  const auto& options = std::get<core::BatchMatmulOptions>(op.options);
+  core::Builder& b = rewriter.b;
+  b.origin = op.origin;
+  const Val left = options.adj_y ? Val{other} : with_last_two_swapped(b, {other});
+  const Val matrix = options.adj_x ? with_last_two_swapped(b, {constant}) : Val{constant};  // [..., rows, depth]
+  const Val made = is_matrix
+                       ? b.fully_connected(left, b.reshape(matrix, {b.dim(matrix, -2), b.dim(matrix, -1)}), {}, true)
+                       : b.batch_matmul(left, with_last_two_swapped(b, matrix), false, false);
+  replace_result(rewriter, op.outputs[0], with_last_two_swapped(b, made));
+  return true;
+}
+
+constexpr std::array kGpuProductRules = {PlainRule{Kind::kBatchMatmul, put_constant_right}};
+
+}  // namespace
+
+std::span<const PlainRule> gpu_product_rules() { return kGpuProductRules; }
+
+}  // namespace lowtide::layout
