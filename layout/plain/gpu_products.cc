@@ -15,7 +15,7 @@
 namespace lowtide::layout {
 namespace {
 
-Val with_last_two_swapped(core::Builder& b, Val x) {
+Val transposed(core::Builder& b, Val x) {
   core::Perm perm = stream::identity_perm(b.rank(x));
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
   return b.transpose(x, perm);
@@ -35,12 +35,12 @@ bool put_constant_right(Rewriter& rewriter, OpId id) {
   const auto& options = std::get<core::BatchMatmulOptions>(op.options);
   core::Builder& b = rewriter.b;
   b.origin = op.origin;
-  const Val left = options.adj_y ? Val{other} : with_last_two_swapped(b, {other});
-  const Val matrix = options.adj_x ? with_last_two_swapped(b, {constant}) : Val{constant};  // [..., rows, depth]
+  const Val left = options.adj_y ? Val{other} : transposed(b, {other});
+  const Val matrix = options.adj_x ? transposed(b, {constant}) : Val{constant};  // [..., rows, depth]
   const Val made = is_matrix
                        ? b.fully_connected(left, b.reshape(matrix, {b.dim(matrix, -2), b.dim(matrix, -1)}), {}, true)
-                       : b.batch_matmul(left, with_last_two_swapped(b, matrix), false, false);
-  replace_result(rewriter, op.outputs[0], with_last_two_swapped(b, made));
+                       : b.batch_matmul(left, transposed(b, matrix), false, false);
+  replace_result(rewriter, op.outputs[0], transposed(b, made));
   return true;
 }
 
