@@ -4,7 +4,8 @@
 //
 //     C x Y        becomes        TRANSPOSE(TRANSPOSE(Y) x TRANSPOSE(C))
 //
-// By FULLY_CONNECTED if C is one matrix: with other batches on the left the delegate computes wrong numbers.
+// By FULLY_CONNECTED if C is one matrix; else only in four axes, the first of them 1, and the others as Y's: in other
+// cases the delegate computes wrong numbers.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -31,7 +32,9 @@ bool put_constant_right(Rewriter& rewriter, OpId id) {
   const core::Shape held = rewriter.value(constant).shape, shape = rewriter.value(other).shape;
   const std::span batches = std::span(held).first(held.size() - 2);
   const bool is_matrix = std::all_of(batches.begin(), batches.end(), [](core::Dim dim) { return dim == 1; });
-  if (!is_matrix && !std::equal(batches.begin(), batches.end(), shape.begin(), shape.end() - 2)) return false;
+  const bool has_same_heads =
+      held.size() == 4 && held[0] == 1 && std::equal(batches.begin(), batches.end(), shape.begin(), shape.end() - 2);
+  if (!is_matrix && !has_same_heads) return false;
   const auto& options = std::get<core::BatchMatmulOptions>(op.options);
   core::Builder& b = rewriter.b;
   b.origin = op.origin;

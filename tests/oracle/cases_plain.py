@@ -372,9 +372,15 @@ FOR_GPU = [
     ),
     Case(
         "plain/constant_times_transposed",
-        "float[4,5,7] x",
-        "n = Tanh(x) t = Transpose<perm=[0,2,1]>(n) s = MatMul(c, t) p = Softmax<axis=-1>(s) y = MatMul(p, n)",
-        {"c": (4, 3, 7)},
+        "float[1,4,5,7] x",
+        "n = Tanh(x) t = Transpose<perm=[0,1,3,2]>(n) s = MatMul(c, t) p = Softmax<axis=-1>(s) y = MatMul(p, n)",
+        {"c": (1, 4, 3, 7)},
+    ),
+    Case(
+        "plain/constant_row_times",
+        "float[1,4,7,5] x",
+        "t = Tanh(x) s = MatMul(c, t) y = Sigmoid(s)",
+        {"c": (1, 4, 1, 7)},
     ),
     Case(
         "plain/constant_times_batches",
