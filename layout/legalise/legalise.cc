@@ -105,7 +105,7 @@ class Legaliser {
     }
   }
 
-  // What CASTs there and back have made of a value is the value.
+  // A value for what CASTs to a wider type and back made of it.
   ValueId known(ValueId id) const {
     const auto it = same_.find(id);
     return it == same_.end() ? id : it->second;

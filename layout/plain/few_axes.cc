@@ -24,7 +24,7 @@ using core::Role;
 using core::Shape;
 
 constexpr int kFewAxes = 4;
-constexpr double kWorthMore = 1.05;  // of the elements written: no time that could be measured (docs/gpu.md)
+constexpr double kWorthMore = 1.05;  // of the elements written (docs/decisions/few-axes.md)
 constexpr int kMostReshaped = 8;     // RESHAPE takes no more axes; legalise() knows what to do with them
 
 int highest_rank(const core::Graph& graph, const Op& op) {
