@@ -107,6 +107,8 @@ autoload -Uz compinit
 compinit -u -D
 bindkey -e
 bindkey '^D' list-choices
+zle-line-init() { : > $READY }
+zle -N zle-line-init
 compadd() {
   if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\ * ]]; then
     local -a __hits
@@ -122,9 +124,9 @@ class Zsh:
     """An interactive zsh on a terminal of its own."""
 
     def __init__(self, share, folder):
-        self.seen, self.end = folder / ".seen", folder / ".end"
+        self.seen, self.ready = folder / ".seen", folder / ".ready"
         (folder / ".begin").write_text(ZSH)
-        variables = {**environment(folder), "SHARE": str(share), "SEEN": str(self.seen), "END": str(self.end)}
+        variables = {**environment(folder), "SHARE": str(share), "SEEN": str(self.seen), "READY": str(self.ready)}
         self.child, self.terminal = pty.fork()
         if self.child == 0:
             os.chdir(folder)
@@ -132,15 +134,17 @@ class Zsh:
         self.enter("source .begin")
 
     def enter(self, keys):
-        """Types, and waits until the shell takes the next command."""
+        """
+        Types a line, and waits until the line editor has started on the next one. The end of a command is too early:
+        until the editor starts, the terminal itself takes Ctrl-D and Ctrl-U.
+        """
+        self.ready.unlink(missing_ok=True)
         os.write(self.terminal, keys.encode() + b"\n")
-        os.write(self.terminal, b": > $END\n")
         end = time.monotonic() + 60
-        while not self.end.exists():
+        while not self.ready.exists():
             assert time.monotonic() < end, "zsh does not answer"
             if select.select([self.terminal], [], [], 0.05)[0]:
                 os.read(self.terminal, 65536)
-        self.end.unlink()
 
     def offered(self, line):
         """Ctrl-D lists, Ctrl-U drops the line."""
