@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuses RELU, RELU6 and RELU_N1_TO_1 into the ops before them: most floating-point kernels have a fused activation.
+// Fuses RELU, RELU6 and RELU_N1_TO_1 into the ops before them, also through RESHAPEs: most floating-point kernels have
+// a fused activation.
 #include <array>
 
 #include "layout/core/builtin.h"
+#include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -23,9 +25,11 @@ Activation activation_of(Kind kind) {
 
 bool activation_into_producer(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
-  const ValueId in = op.inputs[0];
-  const OpId producer = rewriter.producer(in);
-  if (producer < 0 || rewriter.uses(in) != 1 || rewriter.value(in).dtype != core::DType::kFloat32) return false;
+  const ValueId in = op.inputs[0], made = before_reshapes(rewriter, in);
+  const OpId producer = rewriter.producer(made);
+  if (producer < 0 || rewriter.uses(in) != 1 || rewriter.uses(made) != 1 ||
+      rewriter.value(in).dtype != core::DType::kFloat32)
+    return false;
   Op& target = rewriter.op(producer);
   if (core::builtin(target.kind).activation == core::kNoActivation) return false;
   const Activation wanted = activation_of(op.kind), fused = core::fused_activation(target);
@@ -35,11 +39,10 @@ bool activation_into_producer(Rewriter& rewriter, OpId id) {
   } else if (!(fused == Activation::kRelu6 && wanted == Activation::kRelu)) {
     return false;
   }
-  // The activation's output value remains, with its name, or without one: what had the input's name is gone.
   const ValueId out = op.outputs[0];
   std::string name = rewriter.value(out).name;
   rewriter.replace(out, in);
-  rewriter.graph.at(in).name = std::move(name);
+  name_last(rewriter, made, in, std::move(name));
   return true;
 }
 

@@ -5,6 +5,23 @@
 
 namespace lowtide::layout {
 
+ValueId before_reshapes(Rewriter& rewriter, ValueId id) {
+  ValueId first = id;
+  for (OpId reshape = rewriter.sole_producer(first, Kind::kReshape); reshape >= 0;
+       reshape = rewriter.sole_producer(first, Kind::kReshape)) {
+    if (rewriter.is_constant(rewriter.op(reshape).inputs[0])) break;
+    first = rewriter.op(reshape).inputs[0];
+  }
+  return first;
+}
+
+void name_last(Rewriter& rewriter, ValueId first, ValueId last, std::string name) {
+  for (ValueId id = last; id != first; id = rewriter.op(rewriter.producer(id)).inputs[0])
+    rewriter.graph.at(id).name.clear();
+  rewriter.graph.at(first).name.clear();
+  rewriter.graph.at(last).name = std::move(name);
+}
+
 bool BehindReshape::ends_in_reshapes() const {
   auto stays = [&](ValueId value, OpId user) {
     return ops_.contains(user) || (rewriter_.op(user).kind == Kind::kReshape && rewriter_.op(user).inputs[0] == value);

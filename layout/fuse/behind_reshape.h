@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The group of ops between a RESHAPE and the RESHAPEs that use their results, which lead_axes and merged_axes rewrite
-// together.
+// What stands behind RESHAPEs: an op that is fused into the one before them, and the group of ops between a RESHAPE and
+// the RESHAPEs that use their results, which lead_axes and merged_axes rewrite together.
 #pragma once
 
 #include <set>
+#include <string>
 
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
+
+// The value that `id` is a RESHAPE of, or a RESHAPE of a RESHAPE and so on, where none of them has another use; else
+// `id`. What is done to single elements of `id` can be done to those of this value.
+ValueId before_reshapes(Rewriter& rewriter, ValueId id);
+
+// The name of a value that is computed anew moves to the RESHAPE `last` of it; what had the names between is gone.
+void name_last(Rewriter& rewriter, ValueId first, ValueId last, std::string name);
 
 class BehindReshape {
  protected:

@@ -45,6 +45,7 @@ class LeadingAxesGroup : private BehindReshape {
         shape.push_back(rewriter_.value(out).shape.back());
         rewriter_.graph.at(out).shape = std::move(shape);
       }
+      if (core::builtin(rewriter_.op(id).kind).is_elementwise()) drop_leading_axes_of_constants(id);
       if (!std::holds_alternative<core::ReduceOptions>(rewriter_.op(id).options)) continue;
       const core::Value axes = rewriter_.value(rewriter_.op(id).inputs[1]);
       const int64_t last = static_cast<int64_t>(lead.size());
@@ -69,6 +70,27 @@ class LeadingAxesGroup : private BehindReshape {
     return true;
   }
 
+  // The group may get fewer axes than these constants have.
+  void drop_leading_axes_of_constants(OpId id) {
+    for (size_t slot = 0; slot < rewriter_.op(id).inputs.size(); ++slot) {
+      const ValueId in = rewriter_.op(id).inputs[slot];
+      if (!rewriter_.is_constant(in) || rewriter_.value(in).rank() <= 1) continue;
+      const core::Value constant = rewriter_.value(in);
+      const ValueId made = rewriter_.graph.add_constant(
+          stream::recipe::reshape(constant.constant, {constant.shape.back()}), constant.name);
+      rewriter_.note_new_ops();
+      rewriter_.set_input(id, slot, made);
+    }
+  }
+
+  // A constant that varies along the last axis at most.
+  bool is_along_last_axis(ValueId id) const {
+    if (!rewriter_.is_constant(id)) return false;
+    const core::Value& value = rewriter_.value(id);
+    return value.rank() <= 1 ||
+           (!value.quantization && static_cast<core::Dim>(value.constant->elements()) == value.shape.back());
+  }
+
   // The result of a RESHAPE like the first one.
   bool is_like_start(ValueId id) const {
     const OpId producer = rewriter_.producer(id);
@@ -90,7 +112,7 @@ class LeadingAxesGroup : private BehindReshape {
     if (op.kind == Kind::kMean || op.kind == Kind::kSum) return is_last_axis_reduction(rewriter_, op);
     if (!core::builtin(op.kind).is_elementwise()) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
-      if (values_.contains(in) || (rewriter_.is_constant(in) && rewriter_.value(in).rank() <= 1)) return true;
+      if (values_.contains(in) || is_along_last_axis(in)) return true;
       if (!is_like_start(in)) return false;
       others.insert(in);
       return true;

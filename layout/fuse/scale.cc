@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "layout/core/builtin.h"
+#include "layout/fuse/behind_reshape.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -37,7 +38,8 @@ RecipeRef scale_per_channel(Rewriter& rewriter, ValueId constant, const core::Sh
 }
 
 struct ScaleSite {
-  OpId producer = -1;  // the op with weights
+  OpId producer = -1;            // the op with weights
+  ValueId data = core::kAbsent;  // its result, or a RESHAPE of that
   const core::Weights* where = nullptr;
   ValueId constant = core::kAbsent;
   RecipeRef channels;
@@ -52,14 +54,18 @@ const core::Weights* scalable_weights(const Op& op) {
   return scalable ? *row.weights : nullptr;
 }
 
-// producer -> (this op, with a constant), where the producer's result has no other use.
+// producer -> (this op, with a constant), where the producer's result has no other use. RESHAPEs between them, as
+// behind a convolution of one dimension, keep the last axis.
 std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId data = op.inputs[side], constant = op.inputs[1 - side];
     if (!rewriter.is_constant(constant)) continue;
-    const OpId producer = rewriter.producer(data);
-    if (producer < 0 || rewriter.uses(data) != 1 || rewriter.value(data).dtype != core::DType::kFloat32)
+    const ValueId made = before_reshapes(rewriter, data);
+    const OpId producer = rewriter.producer(made);
+    if (producer < 0 || rewriter.uses(made) != 1 || rewriter.uses(data) != 1 ||
+        rewriter.value(data).dtype != core::DType::kFloat32 || rewriter.value(made).shape.empty() ||
+        rewriter.value(data).shape.empty() || rewriter.value(made).shape.back() != rewriter.value(data).shape.back())
       return std::nullopt;
     const core::Weights* where = scalable_weights(rewriter.op(producer));
     if (!where) return std::nullopt;
@@ -67,7 +73,7 @@ std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
     if (rewriter.value(op.outputs[0]).shape != rewriter.value(data).shape) return std::nullopt;
     RecipeRef channels = scale_per_channel(rewriter, constant, rewriter.value(data).shape, op.kind == Kind::kDiv);
     if (!channels) return std::nullopt;
-    return ScaleSite{producer, where, constant, std::move(channels), side == 1};
+    return ScaleSite{producer, data, where, constant, std::move(channels), side == 1};
   }
   return std::nullopt;
 }
@@ -86,16 +92,15 @@ void set_bias(Rewriter& rewriter, OpId producer, const core::Weights& where, Rec
   rewriter.set_input(producer, where.bias, made);
 }
 
-void remove_scale(Rewriter& rewriter, OpId id, OpId producer) {
+void remove_scale(Rewriter& rewriter, OpId id, const ScaleSite& site) {
   const Op& op = rewriter.op(id);
-  const ValueId made = rewriter.op(producer).outputs[0], out = op.outputs[0];
+  const ValueId out = op.outputs[0];
   std::string name = rewriter.value(out).name;
   const Activation activation = core::fused_activation(op);
-  rewriter.replace(out, made);
-  // Also where it has none: what had the producer's name is gone.
-  rewriter.graph.at(made).name = std::move(name);
+  rewriter.replace(out, site.data);
+  name_last(rewriter, rewriter.op(site.producer).outputs[0], site.data, std::move(name));
   // An activation that is fused into this op moves to the producer.
-  core::fuse_activation(rewriter.op(producer), activation);
+  core::fuse_activation(rewriter.op(site.producer), activation);
 }
 
 bool fuse_scale(Rewriter& rewriter, OpId id) {
@@ -121,7 +126,7 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
   rewriter.note_new_ops();
   rewriter.set_input(site->producer, site->where->weights, made);
   if (has_bias) set_bias(rewriter, site->producer, *site->where, recipe::binary(op, bias, site->channels));
-  remove_scale(rewriter, id, site->producer);
+  remove_scale(rewriter, id, *site);
   return true;
 }
 
@@ -135,7 +140,7 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   if (!bias) return false;
   set_bias(rewriter, site->producer, *site->where,
            recipe::binary(subtracts ? Binary::kSub : Binary::kAdd, bias, site->channels));
-  remove_scale(rewriter, id, site->producer);
+  remove_scale(rewriter, id, *site);
   return true;
 }
 

@@ -62,7 +62,8 @@ class Propagation {
 
   Proposal run() {
     while (!queue_.empty()) {
-      auto [base, order] = queue_.front();
+      const ValueId base = queue_.front().base;
+      const Perm* order = queue_.front().order;
       queue_.pop_front();
       if (OpId producer = graph_.at(base).producer; producer >= 0) {
         const Op& op = graph_.ops[static_cast<size_t>(producer)];
@@ -101,13 +102,15 @@ Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& se
 
 std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
   std::vector<Seed> seeds;
-  auto add = [&](ValueId base, const Perm& order) { seeds.push_back({base, &orders.perms().held(order)}); };
+  auto add = [&](ValueId base, const Perm& order, bool is_user) {
+    seeds.push_back({base, &orders.perms().held(order), is_user});
+  };
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const auto base = static_cast<ValueId>(v);
     if (graph.at(base).is_constant()) continue;
     for (const Use& use : orders.uses(base)) {
       if (stream::is_identity(*use.order)) continue;
-      add(base, *use.order);
+      add(base, *use.order, false);
       if (use.op < 0) continue;
       // The user uses the base as it is stored: its output is then permuted, or, if the permuted axes are reduced,
       // unchanged.
@@ -117,15 +120,18 @@ std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
       bool moved = false;
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         if (movement->outputs[i].empty() || stream::is_identity(movement->outputs[i])) continue;
-        add(op.outputs[i], movement->outputs[i]);
+        add(op.outputs[i], movement->outputs[i], true);
         moved = true;
       }
-      if (!moved) add(base, stream::identity_perm(graph.at(base).rank()));
+      if (!moved) add(base, stream::identity_perm(graph.at(base).rank()), true);
     }
   }
-  std::sort(seeds.begin(), seeds.end(),
-            [](const Seed& a, const Seed& b) { return std::tie(a.base, *a.order) < std::tie(b.base, *b.order); });
-  const auto same = [](const Seed& a, const Seed& b) { return a.base == b.base && a.order == b.order; };
+  std::sort(seeds.begin(), seeds.end(), [](const Seed& a, const Seed& b) {
+    return std::tie(a.base, *a.order, a.is_user) < std::tie(b.base, *b.order, b.is_user);
+  });
+  const auto same = [](const Seed& a, const Seed& b) {
+    return a.base == b.base && a.order == b.order && a.is_user == b.is_user;
+  };
   seeds.erase(std::unique(seeds.begin(), seeds.end(), same), seeds.end());
   return seeds;
 }

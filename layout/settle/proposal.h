@@ -30,6 +30,7 @@ struct Proposal {
 struct Seed {
   ValueId base;
   const Perm* order;
+  bool is_user = false;  // the producer is the user of a TRANSPOSE; else it makes what the TRANSPOSE takes
 };
 
 // Propagates seeds breadth first along ops that commute with the permutation; where two seeds meet, the first one is

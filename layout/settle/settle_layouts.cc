@@ -10,6 +10,7 @@
 #include "layout/settle/settle_layouts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -275,17 +276,24 @@ bool improve(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds)
   return true;
 }
 
-// If all seeds together do not help, tries those of each permutation: they rarely contradict each other.
+// If all seeds together do not help, tries those of each permutation: they rarely contradict each other. Then those of
+// the ops before the TRANSPOSEs, and of those behind them, alone: where both an op and its user could take a TRANSPOSE
+// over, and only one of them may, the cut sees an upper bound.
 bool improve_by_permutation(Graph& graph) {
   const Orders orders(graph);
   const std::vector<Seed> seeds = all_seeds(graph, orders);
   if (improve(graph, orders, seeds)) return true;
   std::map<Perm, std::vector<Seed>> by_permutation;
   for (const Seed& seed : seeds) by_permutation[*seed.order].push_back(seed);
-  if (by_permutation.size() == 1) return false;
-  for (const auto& [perm, same_order] : by_permutation)
-    if (improve(graph, orders, same_order)) return true;
-  return false;
+  if (by_permutation.size() > 1)
+    for (const auto& [perm, same_order] : by_permutation)
+      if (improve(graph, orders, same_order)) return true;
+  const auto is_user = [](const Seed& seed) { return seed.is_user; };
+  std::vector<Seed> of_users, of_makers;
+  std::copy_if(seeds.begin(), seeds.end(), std::back_inserter(of_users), is_user);
+  std::remove_copy_if(seeds.begin(), seeds.end(), std::back_inserter(of_makers), is_user);
+  if (of_users.empty() || of_makers.empty()) return false;
+  return improve(graph, orders, of_users) || improve(graph, orders, of_makers);
 }
 
 uint64_t cost_as_it_is(Graph& graph) {

@@ -25,6 +25,62 @@ CONV = [
     Case(
         "fuse/conv_relu_bn", X, "c = Conv(x, w, b) r = Relu(c) y = BatchNormalization(r, bg, bb, bm, bv)", {**W, **BN}
     ),
+    # A convolution of one dimension has RESHAPEs around it.
+    Case(
+        "fuse/conv_1d_bn_relu",
+        "float[2,3,17] x",
+        "c = Conv<pads=[1,1]>(x, w, b) n = BatchNormalization(c, bg, bb, bm, bv) y = Relu(n)",
+        {"w": (4, 3, 3), "b": (4,), **BN},
+    ),
+    Case(
+        "fuse/conv_1d_bn_relu_pool_conv",
+        "float[2,3,17] x",
+        "c = Conv<pads=[1,1]>(x, w, b) n = BatchNormalization(c, bg, bb, bm, bv) r = Relu(n) "
+        "p = MaxPool<kernel_shape=[2], strides=[2]>(r) y = Conv(p, v)",
+        {"w": (4, 3, 3), "b": (4,), "v": (5, 4, 3), **BN},
+    ),
+    Case(
+        "fuse/conv_1d_depthwise_bn",
+        "float[2,4,17] x",
+        "c = Conv<group=4>(x, w) n = BatchNormalization(c, bg, bb, bm, bv) y = Relu(n)",
+        {"w": (4, 1, 3), **BN},
+    ),
+    Case(
+        "fuse/conv_transpose_1d_bn",
+        "float[2,3,17] x",
+        "c = ConvTranspose<strides=[2]>(x, w, b) n = BatchNormalization(c, bg, bb, bm, bv) y = LeakyRelu(n)",
+        {"w": (3, 4, 3), "b": (4,), **BN},
+    ),
+    Case(
+        "fuse/conv_1d_two_uses",
+        "float[2,3,17] x",
+        "c = Conv(x, w, b) n = BatchNormalization(c, bg, bb, bm, bv) r = Relu(n) y = Add(r, c)",
+        {"w": (4, 3, 3), "b": (4,), **BN},
+    ),
+    Case(
+        "fuse/conv_1d_scale_along_length",
+        "float[2,3,8] x",
+        "c = Conv(x, w, b) y = Mul(c, s)",
+        {"w": (4, 3, 3), "b": (4,), "s": (6,)},
+    ),
+    Case(
+        "fuse/product_reshape_bias_relu",
+        "float[2,3,5] x",
+        "c = MatMul(x, w) r = Reshape(c, s) a = Add(r, b) y = Relu(a)",
+        {"w": (5, 12), "s": i64(2, 9, 4), "b": (4,)},
+    ),
+    Case(
+        "fuse/product_reshape_bias_of_columns",
+        "float[2,3,5] x",
+        "c = MatMul(x, w) r = Reshape(c, s) a = Add(r, b) y = Relu(a)",
+        {"w": (5, 12), "s": i64(6, 12), "b": (1, 12)},
+    ),
+    Case(
+        "fuse/conv_1d_global_pool",
+        "float[2,3,17] x",
+        "c = Conv(x, w, b) r = Relu(c) g = GlobalAveragePool(r) f = Flatten(g) y = Gemm(f, v)",
+        {"w": (4, 3, 3), "b": (4,), "v": (4, 5)},
+    ),
     Case(
         "fuse/bn_relu_conv",
         "float[1,4,7,9] x",
