@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -57,7 +58,7 @@ class Legaliser {
   void legalise(Op op) {
     for (ValueId& in : op.inputs) in = known(in);
     if (op.kind == Kind::kCast && !is_quantized(op) && is_undone(op)) return;
-    if (rounding_.takes(op)) return push(rounding_.expand(op));
+    if (rounding_.takes(op)) return expand(op);
     const core::KernelLimits* limits = core::kernel_limits(op.kind);
     if (limits) fit_indices(op);
     if (!limits || is_quantized(op)) return push(std::move(op));
@@ -71,6 +72,17 @@ class Legaliser {
     // The merged axes first, then the element type: the reverse of the order above.
     for (size_t i = narrowed; i < restore.size(); ++i) reshape_into(restore[i].first, restore[i].second);
     for (size_t i = 0; i < narrowed; ++i) pass_back(restore[i].first, restore[i].second, type);
+  }
+
+  // What a QUANTIZE or DEQUANTIZE without a kernel is composed of has limits of its own.
+  void expand(const Op& op) {
+    const size_t mark = graph_.ops.size();
+    Op last = rounding_.expand(op);
+    const auto first = graph_.ops.begin() + static_cast<std::ptrdiff_t>(mark);
+    std::vector<Op> made(std::make_move_iterator(first), std::make_move_iterator(graph_.ops.end()));
+    graph_.ops.resize(mark);
+    for (Op& part : made) legalise(std::move(part));
+    legalise(std::move(last));
   }
 
   // Data with scales has kernels of its own, which were chosen when the scales were set.

@@ -28,8 +28,8 @@ void lower_center_crop_pad(Lowering& lo) {
   if (auto given = lo.attr_ints("axes")) axes = lo.axes(*given, lo.rank(x));
   const Shape& listed = lo.shape(lo.input(1));
   if (listed.size() != 1 || (!core::is_symbol(listed[0]) && listed[0] != static_cast<Dim>(axes.size())))
-    lo.malformed("input 1 ('shape') must have " + std::to_string(axes.size()) +
-                 " elements, one for each axis; its shape is " + stream::to_string(listed));
+    lo.misfit("input 1 ('shape') must have " + std::to_string(axes.size()) +
+              " elements, one for each axis; its shape is " + stream::to_string(listed));
   const auto wanted = lo.ints(lo.input(1));
   if (!wanted || !stream::is_static(lo.shape(x))) {
     lo.output(0, crop_pad_at_run_time(lo, x, lo.input(1), axes));

@@ -24,7 +24,7 @@ Limit limit_input(Lowering& lo, size_t i) {
   if (!lo.has_input(i)) return {};
   Val v = lo.input(i);
   if (lo.rank(v) > 1 || (lo.rank(v) == 1 && stream::is_static(lo.b.dim(v, 0)) && lo.b.dim(v, 0) != 1))
-    lo.malformed("the limits 'min' and 'max' must be scalars; one has shape " + stream::to_string(lo.shape(v)));
+    lo.misfit("the limits 'min' and 'max' must be scalars; one has shape " + stream::to_string(lo.shape(v)));
   Val scalar = lo.b.reshape(v, Shape{});
   // A double does not hold all 64-bit integers.
   if (auto known = lo.numbers(v); known && stream::bits(lo.dtype(v)) < 64) return {scalar, known->at(0)};

@@ -84,8 +84,8 @@ void lower_col2im(Lowering& lo) {
                 area = checked_product(lo, padded);
   const int64_t columns = lo.need_static(shape[1], "the number of channels");
   if (columns % taps != 0 || (stream::is_static(shape[2]) && shape[2] != count))
-    lo.malformed(fmt::format("an input of shape {} does not have {} taps at {} positions", stream::to_string(shape),
-                             taps, count));
+    lo.misfit(fmt::format("an input of shape {} does not have {} taps at {} positions", stream::to_string(shape), taps,
+                          count));
   const int64_t channels = columns / taps;
 
   // [N, C, taps, positions] -> [taps * positions, N * C], scattered to [area, N * C] -> [N, C, image].
@@ -113,8 +113,8 @@ void lower_max_unpool(Lowering& lo) {
   const size_t rank = shape.size() < 2 ? 0 : shape.size() - 2;
   if (rank < 1) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", shape.size()));
   if (lo.shape(where) != lo.shape(x))
-    lo.malformed(fmt::format("indices and input must have the same shape; the shapes are {} and {}",
-                             stream::to_string(lo.shape(where)), stream::to_string(lo.shape(x))));
+    lo.misfit(fmt::format("indices and input must have the same shape; the shapes are {} and {}",
+                          stream::to_string(lo.shape(where)), stream::to_string(lo.shape(x))));
   if (!lo.has_attr("kernel_shape")) lo.malformed("attribute 'kernel_shape' is missing");
   const std::vector<int64_t> kernel = attr_int_list(lo, "kernel_shape", rank, 1, 1),
                              stride = attr_int_list(lo, "strides", rank, 1, 1);

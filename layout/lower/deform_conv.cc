@@ -76,14 +76,14 @@ void lower_deform_conv(Lowering& lo) {
   const int64_t channels = lo.need_static(shape[1], "the number of channels");
   if (group < 1 || offset_group < 1 || channels % offset_group != 0 || channels % group != 0 ||
       channels / group != w[1] || w[0] % group != 0)
-    lo.malformed(fmt::format("{} channels, group {}, offset_group {} and weights of shape {} do not fit", channels,
-                             group, offset_group, stream::to_string(lo.shape(weights))));
+    lo.misfit(fmt::format("{} channels, group {}, offset_group {} and weights of shape {} do not fit", channels, group,
+                          offset_group, stream::to_string(lo.shape(weights))));
   std::vector<int64_t> out;
   for (size_t i = 0; i < 2; ++i) {
     out.push_back((sizes[i] + pads[i] + pads[i + 2] - ((kernel[i] - 1) * dilation[i] + 1)) / stride[i] + 1);
     if (out[i] < 1 || (stream::is_static(lo.shape(offset)[i + 2]) && lo.shape(offset)[i + 2] != out[i]))
-      lo.malformed(fmt::format("input 'offset' of shape {} does not fit spatial axis {} of the output, {}",
-                               stream::to_string(lo.shape(offset)), i, out[i]));
+      lo.misfit(fmt::format("input 'offset' of shape {} does not fit spatial axis {} of the output, {}",
+                            stream::to_string(lo.shape(offset)), i, out[i]));
   }
   const int64_t taps = kernel[0] * kernel[1], places = out[0] * out[1];
   Val plain = plain_positions(lo, out, kernel, stride, dilation, pads);

@@ -94,8 +94,8 @@ void take_diagonals(Lowering& lo, Operand& x) {
     }
     const int64_t n = lo.need_static(lo.shape(x.value)[i], "an axis whose diagonal is taken");
     if (lo.shape(x.value)[j] != n)
-      lo.malformed(fmt::format("a repeated label needs axes of the same size; the operand has shape {}",
-                               stream::to_string(lo.shape(x.value))));
+      lo.misfit(fmt::format("a repeated label needs axes of the same size; the operand has shape {}",
+                            stream::to_string(lo.shape(x.value))));
     perm.insert(perm.end(), {static_cast<int>(i), static_cast<int>(j)});
     std::vector<int64_t> places(static_cast<size_t>(n));
     for (int64_t k = 0; k < n; ++k) places[static_cast<size_t>(k)] = k * (n + 1);

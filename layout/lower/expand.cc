@@ -30,7 +30,7 @@ void lower_expand(Lowering& lo) {
     if (a == 1 || c == 1 || a == c) {
       wide = a == 1 ? c : a;
     } else if (!core::is_symbol(a) && !core::is_symbol(c)) {
-      lo.malformed("shapes " + stream::to_string(own) + " and " + stream::to_string(*known) + " do not broadcast");
+      lo.misfit("shapes " + stream::to_string(own) + " and " + stream::to_string(*known) + " do not broadcast");
     } else {
       certain = certain && (!core::is_symbol(a) || !core::is_symbol(c));
       wide = core::is_symbol(a) ? c : a;  // broadcast with a number other than 1, the symbol is that number or 1

@@ -113,8 +113,7 @@ void lower_affine_grid(Lowering& lo) {
                              lo.rank(sizes)));
   const int64_t axes = lo.need_static(b.dim(sizes, 0), "the length of input 1 ('size')") - 2;
   if ((axes != 2 && axes != 3) || b.dim(theta, 1) != axes || b.dim(theta, 2) != axes + 1)
-    lo.malformed(
-        fmt::format("theta {} does not fit a size of {} elements", stream::to_string(lo.shape(theta)), axes + 2));
+    lo.misfit(fmt::format("theta {} does not fit a size of {} elements", stream::to_string(lo.shape(theta)), axes + 2));
   const auto count = static_cast<size_t>(axes);
   const Dim batch = b.dim(theta, 0);
   auto column = [&](int64_t i) {  // [N, 1 .., axes]

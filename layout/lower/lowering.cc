@@ -162,6 +162,14 @@ void Lowering::unsupported(std::string reason, std::string hint) const {
 }
 void Lowering::malformed(std::string text) const { throw Error(Code::kMalformed, std::move(text)); }
 
+void Lowering::misfit(std::string text) const {
+  const bool known =
+      std::all_of(inputs_.begin(), inputs_.end(), [&](Val v) { return !v || stream::is_static(shape(v)); });
+  if (known) malformed(std::move(text));
+  unsupported(std::move(text) + ", as far as the dimensions are known",
+              "fix the inputs' shapes with --shape INPUT=...");
+}
+
 void Lowering::finish() const {
   for (const onnx::Attribute& attribute : node.attributes)
     if (!read_.contains(attribute.name))

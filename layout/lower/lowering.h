@@ -110,6 +110,8 @@ class Lowering {
   // ---- refusals ----
   [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
   [[noreturn]] void malformed(std::string text) const;
+  // Shapes do not fit each other: malformed where they are known; dimensions that are not may fit when the model runs.
+  [[noreturn]] void misfit(std::string text) const;
 
   // After the function: throws Unsupported when an attribute was not read, or an output was not given.
   void finish() const;

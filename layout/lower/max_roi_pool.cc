@@ -37,8 +37,8 @@ void lower_max_roi_pool(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0), rois = lo.input(1);
   if (lo.rank(x) != 4 || lo.rank(rois) != 2 || b.dim(rois, 1) != 5)
-    lo.malformed(fmt::format("X must have rank 4 and rois shape [regions, 5]; the shapes are {} and {}",
-                             stream::to_string(lo.shape(x)), stream::to_string(lo.shape(rois))));
+    lo.misfit(fmt::format("X must have rank 4 and rois shape [regions, 5]; the shapes are {} and {}",
+                          stream::to_string(lo.shape(x)), stream::to_string(lo.shape(rois))));
   const std::vector<int64_t> pooled = lo.attr_ints("pooled_shape").value_or(std::vector<int64_t>());
   if (pooled.size() != 2)
     lo.malformed(fmt::format("attribute 'pooled_shape' must have 2 elements; it has {}", pooled.size()));

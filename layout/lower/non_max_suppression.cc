@@ -90,8 +90,8 @@ void lower_non_max_suppression(Lowering& lo) {
   Val boxes = lo.input(0), scores = lo.input(1);
   const bool by_center = lo.attr_i("center_point_box", 0) != 0;
   if (lo.rank(boxes) != 3 || lo.rank(scores) != 3 || b.dim(boxes, 2) != 4)
-    lo.malformed("boxes must have shape [batch, N, 4] and scores [batch, classes, N]; the shapes are " +
-                 stream::to_string(lo.shape(boxes)) + " and " + stream::to_string(lo.shape(scores)));
+    lo.misfit("boxes must have shape [batch, N, 4] and scores [batch, classes, N]; the shapes are " +
+              stream::to_string(lo.shape(boxes)) + " and " + stream::to_string(lo.shape(scores)));
   const int64_t batches = lo.need_static(b.dim(scores, 0), "the number of batches");
   const int64_t classes = lo.need_static(b.dim(scores, 1), "the number of classes");
   Suppression how{b.dim(boxes, 1), {}, {}, {}};

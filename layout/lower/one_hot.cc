@@ -19,7 +19,7 @@ void lower_one_hot(Lowering& lo) {
   Val indices = lo.input(0), depth = as_scalar(lo, lo.input(1)), values = lo.input(2);
   const int axis = lo.axis(lo.attr_i("axis", -1), lo.rank(indices) + 1);
   if (lo.rank(values) != 1 || lo.b.dim(values, 0) != 2)
-    lo.malformed("input 2 ('values') must have shape [2]; it has shape " + stream::to_string(lo.shape(values)));
+    lo.misfit("input 2 ('values') must have shape [2]; it has shape " + stream::to_string(lo.shape(values)));
   if (auto known = lo.numbers(depth); known && !((*known)[0] >= 1 && (*known)[0] <= INT32_MAX))
     lo.malformed(fmt::format("input 1 ('depth') must be from 1 to 2^31 - 1; it is {}", (*known)[0]));
   if (lo.dtype(indices) != DType::kInt32) indices = lo.b.cast(indices, DType::kInt64);

@@ -34,6 +34,11 @@ Val over_images(Lowering& lo, Val x, std::vector<WindowAxis> axes, Pool pool) {
   Builder& b = lo.b;
   core::Symbols& symbols = b.graph.symbols;
   const int spatial = static_cast<int>(axes.size());
+  if (std::any_of(axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.out == 0; })) {
+    Shape none = lo.shape(x);
+    for (size_t i = 0; i < axes.size(); ++i) none[i + 2] = axes[i].out;
+    return filled_with(lo, none, b.scalar_like(0, x));
+  }
   x = to_image(lo, x);
   if (spatial < 3) {
     axes = as_image(std::move(axes));

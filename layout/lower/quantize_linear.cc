@@ -101,8 +101,8 @@ Val broadcast_to_data(Lowering& lo, Val v, const Grid& grid, Val x) {
   const int64_t axis_size = lo.need_static(lo.b.dim(x, grid.axis), "the size of the axis of the blocks");
   const bool sensible = grid.block > 0 && grid.block <= INT32_MAX;
   if (shape.size() != lo.shape(x).size() || !sensible || shape[at] != (axis_size + grid.block - 1) / grid.block)
-    lo.malformed(fmt::format("scales of shape {} do not fit data of shape {} and block_size {}",
-                             stream::to_string(shape), stream::to_string(lo.shape(x)), grid.block));
+    lo.misfit(fmt::format("scales of shape {} do not fit data of shape {} and block_size {}", stream::to_string(shape),
+                          stream::to_string(lo.shape(x)), grid.block));
   if (b.is_constant(v))
     return b.constant(along_blocks(b.graph.at(v.id).constant, grid.axis, grid.block, axis_size));  // stays a recipe
   Shape split = shape, repeated = shape, joined = shape;

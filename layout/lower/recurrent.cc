@@ -114,8 +114,8 @@ void check_shape(Lowering& lo, Val v, std::initializer_list<Dim> wanted, const c
     fits = !stream::is_static(one) || !stream::is_static(shape[i]) || one == shape[i];
   }
   if (!fits)
-    lo.malformed(fmt::format("{} must have shape {}; it has {}", what, stream::to_string(Shape(wanted)),
-                             stream::to_string(shape)));
+    lo.misfit(fmt::format("{} must have shape {}; it has {}", what, stream::to_string(Shape(wanted)),
+                          stream::to_string(shape)));
 }
 
 void read_sequence_lengths(Lowering& lo, Layer& layer) {

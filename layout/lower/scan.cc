@@ -158,8 +158,8 @@ void lower_batched_scan(Lowering& lo, const onnx::Graph& body, size_t carried) {
   if (batch < 1) lo.unsupported("a batch of size 0 is not supported");
   for (size_t i = 1; i < lo.input_count(); ++i)
     if (lo.rank(lo.input(i)) == 0 || known_to_differ(lo.b.dim(lo.input(i), 0), batch))
-      lo.malformed(fmt::format("input {} must have the batch size {} on axis 0; it has shape {}", i, batch,
-                               stream::to_string(lo.shape(lo.input(i)))));
+      lo.misfit(fmt::format("input {} must have the batch size {} on axis 0; it has shape {}", i, batch,
+                            stream::to_string(lo.shape(lo.input(i)))));
   std::vector<std::vector<Val>> results(outputs);
   for (int64_t element = 0; element < batch; ++element) {
     Scan scan{.body = body, .state = {}, .inputs = {}, .in = {}, .out = std::vector<Scanned>(outputs - carried)};

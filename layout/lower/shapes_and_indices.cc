@@ -177,7 +177,7 @@ Val unsqueeze_axes(Lowering& lo, Val x, const std::vector<int>& axes) {
 Val as_scalar(Lowering& lo, Val x) {
   for (Dim dim : lo.shape(x))
     if (dim != 1 && !core::is_symbol(dim))
-      lo.malformed("an input that must be a scalar has shape " + stream::to_string(lo.shape(x)));
+      lo.misfit("an input that must be a scalar has shape " + stream::to_string(lo.shape(x)));
   return lo.b.reshape(x, {});
 }
 

@@ -46,6 +46,8 @@ bool clamp_if_known(Lowering& lo, AxisSlice& slice, Dim axis_size) {
                        " is not supported",
                    "fix the input's shape with --shape INPUT=...");
   }
+  // Nothing, whatever the size. XNNPACK takes an end of 0 for the end of an axis of unknown size.
+  if (slice.step > 0 && *slice.end == 0) slice.begin = slice.end = 1;
   slice.begin = std::clamp(*slice.begin, -kFar, kFar);
   slice.end = std::clamp(*slice.end, -kFar, kFar);
   return true;

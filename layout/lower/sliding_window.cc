@@ -123,7 +123,8 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, Sho
     axis.is_short = !ceil_mode && short_window == ShortWindow::kOne && is_short(axis, plus);
     if (axis.is_short) axis.out = 1;
   }
-  if (!core::is_symbol(axis.out) && axis.out < 1 && axis.size != 0)
+  const int64_t least = short_window == ShortWindow::kOne ? 0 : 1;  // to ONNX Runtime, a pool may have no window
+  if (!core::is_symbol(axis.out) && axis.out < least && axis.size != 0)
     lo.malformed(fmt::format("a window of {} elements is larger than an axis of {} elements with pads {} and {}",
                              axis.effective_kernel(), axis.size, axis.before, axis.declared_after));
   const Dim valid_count = symbols.add(floor_of(symbols, axis.size, -axis.effective_kernel(), axis.stride), 1);

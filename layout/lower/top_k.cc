@@ -16,9 +16,9 @@ void lower_top_k(Lowering& lo) {
   if (lo.opset() >= 11) lo.attr_i("sorted", 1);
   if (auto known = lo.opset() < 10 ? std::nullopt : lo.ints(lo.input(1)))
     if (known->size() != 1 || (*known)[0] < 0 || (*known)[0] > INT32_MAX)
-      lo.malformed(known->size() == 1 ? fmt::format("input 1 ('K') must be from 0 to 2^31 - 1; it is {}", (*known)[0])
-                                      : fmt::format("input 1 ('K') must have one element; it has shape {}",
-                                                    stream::to_string(lo.shape(lo.input(1)))));
+      lo.misfit(known->size() == 1 ? fmt::format("input 1 ('K') must be from 0 to 2^31 - 1; it is {}", (*known)[0])
+                                   : fmt::format("input 1 ('K') must have one element; it has shape {}",
+                                                 stream::to_string(lo.shape(lo.input(1)))));
   Val k = lo.opset() < 10 ? b.i32_scalar(lo.need_attr_i("k")) : b.cast(b.reshape(lo.input(1), Shape{}), DType::kInt32);
   Perm last;
   for (int i = 0; i < lo.rank(x); ++i)

@@ -9,10 +9,10 @@ namespace lowtide::layout {
 namespace {
 
 // LiteRT's kernels rescale between these types (tflite/kernels/quantize.cc).
-bool is_rescaled(DType from, DType to) {
-  const bool from_8 = stream::bits(from) == 8, to_8 = stream::bits(to) == 8;
-  return (from_8 && to_8) || (from == DType::kInt16 && to == DType::kInt16) ||
-         (from == DType::kInt16 && to == DType::kInt8);
+bool is_rescaled(const TensorGrid& from, const TensorGrid& to) {
+  if (!has_kernels(from) || !has_kernels(to)) return false;
+  const bool from_8 = stream::bits(from.dtype) == 8, to_8 = stream::bits(to.dtype) == 8;
+  return (from_8 && to_8) || (from.dtype == DType::kInt16 && (to.dtype == DType::kInt16 || to.dtype == DType::kInt8));
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ bool join_quantize(Rewriter& rewriter, OpId id) {
       return true;
     }
     if (root != in) {
-      if (!is_shift(from, *to) && !is_rescaled(from.dtype, to->dtype)) return false;
+      if (!is_shift(from, *to) && !is_rescaled(from, *to)) return false;
       rewriter.replace(out, quantized_to(rewriter, root, *to));
       return true;
     }
@@ -40,7 +40,7 @@ bool join_quantize(Rewriter& rewriter, OpId id) {
     const OpId producer = rewriter.producer(root);
     if (!is_shift(from, *to) || producer < 0 || rewriter.op(producer).kind != Kind::kQuantize) return false;
     const ValueId source = rewriter.op(producer).inputs[0];
-    if (const auto grid = grid_of(rewriter.value(source)); grid && !is_rescaled(grid->dtype, to->dtype)) return false;
+    if (const auto grid = grid_of(rewriter.value(source)); grid && !is_rescaled(*grid, *to)) return false;
     std::string& name = rewriter.graph.at(out).name;
     if (name.empty() && rewriter.uses(root) == 1) name = std::exchange(rewriter.graph.at(root).name, {});
     rewriter.replace(out, quantized_to(rewriter, source, *to));

@@ -26,7 +26,7 @@ ZEROS = {
 }
 
 
-def model(inputs, body, outputs):
+def model(inputs, body, outputs, opset=17):
     graph = onnx.parser.parse_graph(f"g ({inputs}) => ({outputs}) {{ {body} }}")
     for name, shape in ZEROS.items():
         if name in body:
@@ -35,7 +35,7 @@ def model(inputs, body, outputs):
         node.name = "n_" + node.output[0]
     for output in graph.output:
         output.type.tensor_type.elem_type = 1
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
 
 
 X = "float[2,12] x, int64[2] s"
@@ -92,6 +92,30 @@ IMPOSSIBLE = {
 def test_no_run_can_succeed(name, tmp_path):
     inputs, body, outputs, words = IMPOSSIBLE[name]
     refuse_model(model(inputs, body, outputs), tmp_path, "malformed", (words[0], "no run can", *words[1:]))
+
+
+# Dimensions that are not known may fit: no fault of the model.
+UNDECIDED = {
+    "a repeated label": ("float[3,N] x", 'y = Einsum<equation="ii">(x)', "y", "a repeated label"),
+    "coordinates of boxes": (
+        "float[1,N,M] b, float[1,2,N] s, int64[1] k",
+        "y = NonMaxSuppression(b, s, k)",
+        "y",
+        "boxes must have shape",
+    ),
+    "an affine matrix": (
+        "float[1,N,3] t",
+        "s = Constant<value_ints=[1,2,4,5]>() y = AffineGrid(t, s)",
+        "y",
+        "does not fit a size of 4 elements",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+def test_what_may_fit_is_unsupported(name, tmp_path):
+    inputs, body, outputs, words = UNDECIDED[name]
+    refuse_model(model(inputs, body, outputs, opset=20), tmp_path, "unsupported", (words, "--shape"))
 
 
 ONES = np.ones

@@ -158,6 +158,10 @@ for opset, attributes in ((13, "pads=[1,0,0,0], "), (17, ""), (20, "")):
         opset=opset,
         outputs="float[2,3,1,4] y",
     )
+# Shorter than the window by a stride: no window.
+for operator in ("MaxPool", "AveragePool", "LpPool"):
+    pool(operator, "no_window", (2, 3, 1, 7), "kernel_shape=[3,2], strides=[2,3]", opset=18)
+pool("MaxPool", "no_window_ceil", (2, 3, 7, 1), "kernel_shape=[2,3], strides=[3,2], ceil_mode=1", opset=18)
 # Four in a row, as networks have them: the first that is short may be any of them.
 for h, w in ((1, 40), (9, 3), (17, 5)):
     CASES.append(

@@ -316,6 +316,25 @@ qdq(
     "uint8",
     {"se": f(0.001), "ze": np.uint16(31720)},
 )
+# No kernel rescales integers of 16 bits with a zero point: they are floats in between.
+CASES.append(
+    Case(
+        "qdq/int16_zero_point_to_other_scales",
+        "int16[3,5,4] x",
+        "d = DequantizeLinear(x, sx, zx) r = Slice(d, one, most, one) y = QuantizeLinear(r, sy, zy)",
+        {
+            "sx": f(0.0003),
+            "zx": np.int16(-120),
+            "sy": f(0.0007),
+            "zy": np.int16(1331),
+            "one": np.array([1], np.int64),
+            "most": np.array([4], np.int64),
+        },
+        opset=21,
+        outputs="int16[3,3,4] y",
+        ranges={"x": (-3000, 3000)},
+    )
+)
 # What rounds to zero from below is +0 as an integer, and so is what is dequantized: its reciprocal is +infinity.
 for dtype, zero in (("int8", 0), ("int8", 3), ("uint8", 7)):
     CASES.append(

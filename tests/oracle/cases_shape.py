@@ -184,6 +184,17 @@ for name, (starts, ends, axes, steps) in SLICES.items():
             f"y = Slice<axes=[{join(axes)}], starts=[{join(starts)}], ends=[{join(ends)}]>(x)",
             opset=7,
         )
+# XNNPACK takes an end of 0 for the end of an axis of unknown size.
+for begin in (0, 3, -2):
+    CASES.append(
+        Case(
+            f"slice/empty_of_unknown_size_from_{begin}",
+            "float[2,N,M] x",
+            "y = Slice(x, b, e, a)",
+            {"b": i64(begin, 1), "e": i64(0, -1), "a": i64(1, 2)},
+            shapes={"x": (2, 6, 5)},
+        )
+    )
 simple("slice/default_axes", "2,4,6", "y = Slice(x, b, e)", {"b": i64(0, 1), "e": i64(1, 3)})
 simple("slice/default_axes_opset_9", "2,4,6", "y = Slice<starts=[0,1], ends=[1,3]>(x)", opset=9)
 simple("slice/5d", "2,3,4,5,6", "y = Slice(x, b, e, a)", {"b": i64(1, 2), "e": i64(3, 5), "a": i64(1, 4)})

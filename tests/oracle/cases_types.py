@@ -55,6 +55,12 @@ rank_case("relu_of_nine", NINE, "y = Relu(x)")
 rank_case("add_of_nine", NINE, "y = Add(x, k)", {"k": (2, 1, 3, 2, 1, 2, 3, 1, 2)})
 rank_case("add_broadcast_of_nine", NINE, "y = Add(x, k)", {"k": (3, 2, 1, 2, 3, 1, 1)})
 rank_case("transpose_of_nine", NINE, "y = Transpose<perm=[5,6,7,8,0,1,2,3,4]>(x)")
+rank_case(
+    "quantize_of_nine",
+    NINE,
+    "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Add(d, k)",
+    {"s": np.float32(0.013), "z": np.int8(3), "k": (3, 2, 1, 2, 3, 1, 1)},
+)
 CASES.append(
     Case("rank/where_of_nine", f"bool[{NINE}] c, float[{NINE}] x", "y = Where(c, x, z)", {"z": np.float32(0.5)})
 )

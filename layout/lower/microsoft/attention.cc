@@ -62,8 +62,8 @@ Val mask_to_add(Lowering& lo, Val mask, const Heads& h) {
     if (h.merged && lo.rank(mask) == 2 && b.dim(mask, 1) == 1) return {};
     if (known_to_differ(b.dim(mask, 0), batch) || known_to_differ(b.dim(mask, -1), keys) ||
         (lo.rank(mask) == 3 && known_to_differ(b.dim(mask, 1), queries)))
-      lo.malformed(fmt::format("the mask of shape {} does not fit the batch size, the queries and the keys",
-                               stream::to_string(lo.shape(mask))));
+      lo.misfit(fmt::format("the mask of shape {} does not fit the batch size, the queries and the keys",
+                            stream::to_string(lo.shape(mask))));
     allowed = unsqueeze_axes(lo, b.greater(mask, b.scalar_like(0, mask)),
                              lo.rank(mask) == 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
   } else {
@@ -143,8 +143,8 @@ std::vector<int64_t> hidden_sizes(Lowering& lo, Val weights) {
 std::vector<Val> unpacked_heads(Lowering& lo, Val packed, int64_t heads, int64_t parts) {
   const Shape shape = lo.shape(packed);
   if (known_to_differ(shape[2], heads) || known_to_differ(shape[3], parts))
-    lo.malformed(fmt::format("packed queries, keys or values must have shape [B, L, {}, {}, D]; the shape is {}", heads,
-                             parts, stream::to_string(shape)));
+    lo.misfit(fmt::format("packed queries, keys or values must have shape [B, L, {}, {}, D]; the shape is {}", heads,
+                          parts, stream::to_string(shape)));
   const int64_t width = lo.need_static(shape[4], "the size of a head");
   std::vector<Val> out = lo.b.split(packed, std::vector<int64_t>(static_cast<size_t>(parts), 1), 3);
   for (Val& part : out) part = reshape_to(lo, part, std::vector<Dim>{shape[0], shape[1], heads * width});

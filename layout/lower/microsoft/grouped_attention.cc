@@ -158,8 +158,8 @@ Val attention_weights(Lowering& lo, Val scores) {
   Val sink = b.scalar_like(0, scores);
   if (lo.has_input(11)) {
     if (lo.shape(lo.input(11)) != Shape{shape[1]})
-      lo.malformed(fmt::format("head_sink must have one element for each head; its shape is {}",
-                               stream::to_string(lo.shape(lo.input(11)))));
+      lo.misfit(fmt::format("head_sink must have one element for each head; its shape is {}",
+                            stream::to_string(lo.shape(lo.input(11)))));
     sink = unsqueeze_axes(lo, lo.input(11), {0, 2, 3});
   }
   Shape column = shape;

@@ -19,10 +19,10 @@ Val token_positions(Lowering& lo, Val ids, Dim length) {
     if (lo.b.dim(ids, 1) != 1) return ids;
     // A matrix of one element is a start position, too.
     if (lo.b.dim(ids, 0) != 1)
-      lo.malformed(fmt::format("position_ids must have shape [batch, length] or one element; it has shape {}",
-                               stream::to_string(lo.shape(ids))));
+      lo.misfit(fmt::format("position_ids must have shape [batch, length] or one element; it has shape {}",
+                            stream::to_string(lo.shape(ids))));
   } else if (lo.rank(ids) > 1 || (lo.rank(ids) == 1 && lo.b.dim(ids, 0) != 1)) {
-    lo.malformed(
+    lo.misfit(
         fmt::format("position_ids must have rank 2 or one element; it has shape {}", stream::to_string(lo.shape(ids))));
   }
   const Val first = as_scalar(lo, ids);

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests/fuzz/mutants.py changes of a model, one idea a file."""
