@@ -31,11 +31,11 @@ constexpr int64_t kOpsetOfWideIntegers = 21;
 // Up to 17 all reductions but ReduceSum have their axes as an attribute.
 constexpr int64_t kOpsetOfComputedAxes = 18;
 
-// BitwiseXor, and extremes in ScatterElements.
+// BitwiseXor, BitwiseAnd, and extremes in ScatterElements.
 constexpr int64_t kOpsetOfBitsAndScatteredExtremes = 18;
 bool needs_bits_or_scattered_extremes(core::Kind kind) {
-  return kind == core::Kind::kBitwiseXor || kind == core::Kind::kUnsortedSegmentMax ||
-         kind == core::Kind::kUnsortedSegmentMin;
+  return kind == core::Kind::kBitwiseXor || kind == core::Kind::kStablehloAnd ||
+         kind == core::Kind::kUnsortedSegmentMax || kind == core::Kind::kUnsortedSegmentMin;
 }
 
 // IR versions by the opsets that came with them. Source: onnx/docs/Versioning.md.

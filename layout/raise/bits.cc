@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BITWISE_XOR, RIGHT_SHIFT.
+// BITWISE_XOR, STABLEHLO_AND, RIGHT_SHIFT, STABLEHLO_SHIFT_LEFT.
 //
 // ONNX's BitShift has unsigned integers only; LiteRT shifts signed ones arithmetically, and takes a number of places
 // below 0 as 0, one beyond the type's bits as the bits less one.
@@ -28,6 +28,25 @@ void raise_xor(Raising& r) {
   r.give_stored(r.node("BitwiseXor", {r.stored(0), r.stored(1)}));
 }
 
+void raise_and(Raising& r) {
+  if (r.in(0).dtype == DType::kBool) return r.give_stored(r.node("And", {r.stored(0), r.stored(1)}));
+  need_plain_integers(r);
+  r.give_stored(r.node("BitwiseAnd", {r.stored(0), r.stored(1)}));
+}
+
+// What is shifted out is lost; a number of places below 0 or beyond the type's bits leaves zeros.
+void raise_shift_left(Raising& r) {
+  need_plain_integers(r);
+  const DType dtype = r.in(0).dtype;
+  const std::string places = r.cast(r.stored(1), DType::kInt64), bits = r.scalar(stream::bits(dtype), DType::kInt64);
+  const std::string is_below = r.node("Less", {places, r.scalar(0, DType::kInt64)});
+  const std::string by = r.node("Min", {r.node("Where", {is_below, bits, places}), bits});
+  const std::string x = r.cast(r.cast(r.stored(0), DType::kInt64), DType::kUint64);
+  const std::string made = r.node("BitShift", {x, r.cast(by, DType::kUint64)},  //
+                                  {attribute("direction", std::string_view("LEFT"))});
+  r.give_stored(r.cast(r.cast(made, DType::kInt64), dtype));
+}
+
 // x >> n is ((x + 2^31) >> n) - (2^31 >> n), without a rest for n up to 31.
 void raise_right_shift(Raising& r) {
   need_plain_integers(r);
@@ -52,7 +71,9 @@ void raise_right_shift(Raising& r) {
 
 constexpr RaiseRow kBits[] = {
     {Kind::kBitwiseXor, 2, 2, raise_xor},
+    {Kind::kStablehloAnd, 2, 2, raise_and},
     {Kind::kRightShift, 2, 2, raise_right_shift},
+    {Kind::kStablehloShiftLeft, 2, 2, raise_shift_left},
 };
 
 }  // namespace

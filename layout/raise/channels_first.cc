@@ -38,6 +38,8 @@ std::optional<ImageOp> image_op(Kind kind) {
       return ImageOp{kind, 2, 1, {3, 0, 1, 2}};
     case Kind::kConv3d:  // DHWIO -> OIDHW
       return ImageOp{kind, 0, 1, {4, 3, 0, 1, 2}};
+    case Kind::kConv3dTranspose:  // DHWOI -> IODHW
+      return ImageOp{kind, 2, 1, {4, 3, 0, 1, 2}};
     case Kind::kAveragePool2d:
     case Kind::kMaxPool2d:
     case Kind::kResizeBilinear:

@@ -16,7 +16,7 @@ std::span<const RaiseRow> raised_products();     // products.cc: FULLY_CONNECTED
 std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, slices, pads, gathers
 std::span<const RaiseRow> raised_reductions();   // reductions.cc: sums, ARG_MAX, SOFTMAX, TOPK_V2
 std::span<const RaiseRow> raised_scatters();     // scatters.cc: UNSORTED_SEGMENT_*, SCATTER_ND, UNIQUE
-std::span<const RaiseRow> raised_bits();         // bits.cc: BITWISE_XOR, RIGHT_SHIFT
+std::span<const RaiseRow> raised_bits();         // bits.cc: BITWISE_XOR, shifts
 std::span<const RaiseRow> raised_control();      // control_flow.cc: IF, WHILE
 std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTOM on this way
 
@@ -31,6 +31,8 @@ void raise_detection(Raising& r);          // detection.cc: TFLite_Detection_Pos
 void raise_pool_with_places(Raising& r);   // unpooling.cc: MaxPoolingWithArgmax2D
 void raise_unpooling(Raising& r);          // unpooling.cc: MaxUnpooling2D
 void raise_suppression(Raising& r);        // suppression.cc: NON_MAX_SUPPRESSION_V4, _V5
+void raise_sparse_to_dense(Raising& r);    // scatters.cc
+void raise_fourier_transform(Raising& r);  // fourier.cc: RFFT2D
 void raise_foreign(Raising& r);            // foreign_operator.cc: any other operator, in a domain of its own
 
 }  // namespace lowtide::layout

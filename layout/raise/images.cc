@@ -51,16 +51,14 @@ void raise_conv_3d(Raising& r) {
 
 // Input 0 is the shape of the result, which is that of the value. The pads are those of the convolution that would make
 // the data of the result; what they leave over at the end is cut off, or added as zeros.
-void raise_transpose_conv(Raising& r) {
-  const auto& o = r.options<core::TransposeConvOptions>();
+void transposed_convolution(Raising& r, std::span<const int64_t> strides, Padding padding, Activation activation) {
   const Shape &image = r.in(2).shape, &weights = r.in(1).shape, &result = r.out().shape;
-  const int64_t strides[] = {o.stride_h, o.stride_w};
   std::vector<int64_t> kernel, before, after, extra;
-  for (size_t i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < strides.size(); ++i) {
     const int64_t size = r.need_static(image[i + 2], "the size of the image is");
     const int64_t made = r.need_static(result[i + 2], "the shape of the result is");
     const WindowSize axis{size, r.need_static(weights[i + 2], "the shape of the weights is"), strides[i], 1};
-    const int64_t total = o.padding == Padding::kSame ? missing(ceil_of(made, axis.stride), axis, made) : 0;
+    const int64_t total = padding == Padding::kSame ? missing(ceil_of(made, axis.stride), axis, made) : 0;
     const int64_t rest = axis.stride * (size - 1) + axis.filter - total / 2 - made;
     if (-rest >= axis.stride && rest < 0)
       r.unsupported(
@@ -71,10 +69,24 @@ void raise_transpose_conv(Raising& r) {
     extra.push_back(std::max<int64_t>(0, -rest));
   }
   before.insert(before.end(), after.begin(), after.end());
-  Attributes attributes = {attribute("kernel_shape", kernel), attribute("strides", {strides[0], strides[1]}),
+  Attributes attributes = {attribute("kernel_shape", kernel),
+                           attribute("strides", std::vector<int64_t>(strides.begin(), strides.end())),
                            attribute("pads", before), attribute("output_padding", extra)};
   r.give_activated(r.node("ConvTranspose", with_bias(r, {r.real(2), r.real(1)}, 2, 1, 3), std::move(attributes)),
-                   o.activation);
+                   activation);
+}
+
+void raise_transpose_conv(Raising& r) {
+  const auto& o = r.options<core::TransposeConvOptions>();
+  const int64_t strides[] = {o.stride_h, o.stride_w};
+  transposed_convolution(r, strides, o.padding, o.activation);
+}
+
+void raise_conv_3d_transpose(Raising& r) {
+  const auto& o = r.options<core::Conv3dOptions>();
+  if (o.dilation_d != 1 || o.dilation_h != 1 || o.dilation_w != 1) r.unsupported("dilations, which LiteRT refuses");
+  const int64_t strides[] = {o.stride_d, o.stride_h, o.stride_w};
+  transposed_convolution(r, strides, o.padding, o.activation);
 }
 
 WindowAttributes pool_attributes(Raising& r) {
@@ -103,12 +115,10 @@ void raise_max_pool(Raising& r) {
 // Inputs of Resize: the image, no region, no scales, the sizes.
 Names resize_inputs(Raising& r, const std::string& image) {
   const Shape& shape = r.out().shape;
-  if (!stream::is_static(shape[2]) || !stream::is_static(shape[3])) r.unsupported("a size known at run time only");
   if (stream::is_static(shape)) return {image, "", "", r.int64_list(shape)};
   const std::string all = r.node("Shape", {image});
   const std::string front = r.node("Slice", {all, r.int64_list({0}), r.int64_list({2})});
-  return {image, "", "",
-          r.node("Concat", {front, r.int64_list({shape[2], shape[3]})}, {attribute("axis", int64_t{0})})};
+  return {image, "", "", r.node("Concat", {front, r.int64_input(1)}, {attribute("axis", int64_t{0})})};
 }
 
 std::string_view coordinates(Raising& r) {
@@ -161,6 +171,7 @@ constexpr RaiseRow kImages[] = {
     {Kind::kConv2d, 2, 3, raise_conv_2d},
     {Kind::kDepthwiseConv2d, 2, 3, raise_conv_2d},
     {Kind::kConv3d, 2, 3, raise_conv_3d},
+    {Kind::kConv3dTranspose, 3, 4, raise_conv_3d_transpose},
     {Kind::kTransposeConv, 3, 4, raise_transpose_conv},
     {Kind::kAveragePool2d, 1, 1, raise_average_pool},
     {Kind::kMaxPool2d, 1, 1, raise_max_pool},

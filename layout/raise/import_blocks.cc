@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks: operators and weights that are written with other operators. SQUARED_DIFFERENCE too.
+// Blocks: operators and weights that are written with other operators.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,14 +55,6 @@ ValueId GraphImport::value_in_blocks(SubgraphScope& scope, const tfl::Tensor& te
                         .options = core::CustomOptions{made},
                         .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
   return id;
-}
-
-void GraphImport::squared_difference(SubgraphScope& scope, const tfl::Operator& op) {
-  const std::vector<ValueId> inputs = values(scope, op.inputs);
-  if (inputs.size() != 2 || op.outputs.size() != 1 || inputs[0] == kAbsent || inputs[1] == kAbsent)
-    malformed_model("SQUARED_DIFFERENCE needs two inputs and one output");
-  const ValueId difference = add_float(Kind::kSub, inputs, core::BinaryOptions{});
-  add(scope, Kind::kMul, {difference, difference}, core::BinaryOptions{}, op.outputs);
 }
 
 ValueId GraphImport::add_moved(Kind kind, ValueId x, ValueId parameter) { return add_moved(kind, {x, parameter}, {}); }

@@ -94,7 +94,7 @@ int window_field(int32_t field, const char* name) {
   return field;
 }
 
-core::PoolOptions pool_fields(const tfl::Operator& op) {
+core::PoolOptions placed_pool_fields(const tfl::Operator& op) {
   const auto [padding, stride_w, stride_h, filter_w, filter_h, activation] = struct_fields<6>(op);
   if (activation < 0 || activation > static_cast<int>(core::Activation::kRelu6))
     throw Unsupported(fmt::format("the activation {} is not supported", activation));
@@ -258,7 +258,7 @@ void GraphImport::pool_with_places(SubgraphScope& scope, const tfl::Operator& op
   const auto described = std::make_shared<PlacedPool>();
   described->name = op.name;
   described->raise = raise_pool_with_places;
-  described->window = pool_fields(op);
+  described->window = placed_pool_fields(op);
   const core::PoolOptions& o = described->window;
   const Shape image = graph_.at(inputs[0]).shape;
   const auto windows = [&](core::Dim size, int64_t filter, int64_t stride) {
@@ -286,7 +286,7 @@ void GraphImport::unpooling(SubgraphScope& scope, const tfl::Operator& op) {
   const auto described = std::make_shared<PlacedPool>();
   described->name = op.name;
   described->raise = raise_unpooling;
-  described->window = pool_fields(op);
+  described->window = placed_pool_fields(op);
   const core::PoolOptions& o = described->window;
   if (o.filter_h != o.stride_h || o.filter_w != o.stride_w)
     throw Unsupported(fmt::format("windows of {} x {} at steps of {} x {} overlap or leave gaps", o.filter_h,

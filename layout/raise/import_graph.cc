@@ -242,11 +242,10 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
   // The other kernel that takes sparse weights.
   if (code == BuiltinOperator::FULLY_CONNECTED && op.inputs.size() > 1 && op.inputs[1] >= 0)
     take_sparse(scope, op.inputs[1]);
+  if (complex_numbers(scope, op)) return;
   for (int32_t input : op.inputs)
     if (input >= 0) value(scope, input);
-  const bool has_other_axes = code == BuiltinOperator::STRIDED_SLICE &&
-                              (int_option(op, "ellipsis_mask") != 0 || int_option(op, "new_axis_mask") != 0);
-  if (has_other_axes) return slice_with_other_axes(scope, op);
+  if (code == BuiltinOperator::STRIDED_SLICE && has_other_axes(scope, op)) return slice_with_other_axes(scope, op);
   if (code == BuiltinOperator::SPACE_TO_BATCH_ND) {
     if (!dilated_convolution(scope, op)) space_to_batch(scope, op);
     return;
@@ -254,7 +253,7 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
   if (code == BuiltinOperator::BATCH_TO_SPACE_ND) return batch_to_space(scope, op);
   if (code == BuiltinOperator::NON_MAX_SUPPRESSION_V4 || code == BuiltinOperator::NON_MAX_SUPPRESSION_V5)
     return suppression(scope, op);
-  if (code == BuiltinOperator::SQUARED_DIFFERENCE) return squared_difference(scope, op);
+  if (written_with_others(scope, op)) return;
   const std::optional<Kind> kind = kind_of_builtin(op.code);
   const RaiseRow* row = kind ? raise_row(*kind) : nullptr;
   if (!row) throw Unsupported(fmt::format("{} is not supported in this direction", op.name));

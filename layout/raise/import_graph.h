@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a core graph of a subgraph of a TFLite file (import_tflite.h says what of). import_graph.cc has operators as
 // such; import_custom.cc custom ones; import_calls.cc those that call subgraphs; import_states.cc variables;
-// import_blocks.cc operators that are written with others; import_dilation.cc convolutions that are written with
-// blocks.
+// import_blocks.cc operators on blocks, import_written.cc others that are written with several ops;
+// import_complex.cc complex numbers; import_dilation.cc convolutions that are written with blocks.
 #pragma once
 
 #include <map>
@@ -137,7 +137,30 @@ class GraphImport {
   // An op between two operators of the file, on floats.
   ValueId add_float(Kind kind, std::vector<ValueId> inputs, Options options);
 
-  void squared_difference(SubgraphScope& scope, const tfl::Operator& op);
+  // Builtins that are written with other ops (import_written.cc). False: it is none of them.
+  bool written_with_others(SubgraphScope& scope, const tfl::Operator& op);
+  using Inputs = std::vector<ValueId>;
+  void add_n(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void bucketize(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void fake_quant(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void l2_normalization(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void l2_pool(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void rank(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void segment_sum(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void select(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void sparse_to_dense(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void squared_difference(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void zeros_like(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  // Of no axes.
+  ValueId number(double value, DType dtype);
+
+  // Complex numbers (import_complex.cc): a tensor of them is one of floats with real and imaginary parts in a last
+  // axis. False: the operator has no complex tensor.
+  bool complex_numbers(SubgraphScope& scope, const tfl::Operator& op);
+  void fourier_transform(SubgraphScope& scope, const tfl::Operator& op);
+  void reshaped_complex(SubgraphScope& scope, const tfl::Operator& op);
+  void part_of_complex(SubgraphScope& scope, const tfl::Operator& op);
 
   // An op between two operators of the file that moves elements of a static shape.
   ValueId add_moved(Kind kind, ValueId x, ValueId parameter);
@@ -168,8 +191,10 @@ class GraphImport {
   // NON_MAX_SUPPRESSION_V4 and _V5 (suppression.cc).
   void suppression(SubgraphScope& scope, const tfl::Operator& op);
 
-  // STRIDED_SLICE with an ellipsis or new axes: a slice of all axes, and EXPAND_DIMS.
+  // STRIDED_SLICE with an ellipsis, new axes, or fewer axes than the data: a slice of all axes, and EXPAND_DIMS.
+  bool has_other_axes(SubgraphScope& scope, const tfl::Operator& op);
   void slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op);
+  void computed_slice_of_first_axes(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
 
   // Its decomposition in its place.
   void composite(SubgraphScope& scope, const tfl::Operator& op, size_t index);

@@ -37,11 +37,19 @@ struct AllAxes {
 
 }  // namespace
 
+bool GraphImport::has_other_axes(SubgraphScope& scope, const tfl::Operator& op) {
+  if (int_option(op, "ellipsis_mask") != 0 || int_option(op, "new_axis_mask") != 0) return true;
+  if (op.inputs.size() != 4 || op.inputs[0] < 0 || op.inputs[1] < 0) return false;
+  const core::Value &data = graph_.at(value(scope, op.inputs[0])), &begin = graph_.at(value(scope, op.inputs[1]));
+  return begin.rank() == 1 && begin.shape[0] >= 0 && begin.shape[0] < data.rank();
+}
+
 void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op) {
   const std::vector<ValueId> inputs = all_inputs(scope, op);
   if (inputs.size() != 4 || op.outputs.size() != 1) malformed_model("STRIDED_SLICE needs four inputs and one output");
   const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
-  if (!begin || !end || !stride) throw Unsupported("an ellipsis or a new axis, and a begin known at run time only");
+  if (!stride) throw Unsupported("an ellipsis or a new axis, and a stride known at run time only");
+  if (!begin || !end) return computed_slice_of_first_axes(scope, op, inputs);
   const size_t listed = begin->size(), rank = graph_.at(inputs[0]).shape.size();
   if (end->size() != listed || stride->size() != listed || listed > kMostPlacesListed)
     malformed_model(fmt::format("lists of {}, {} and {} places", listed, end->size(), stride->size()));
@@ -74,6 +82,30 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   ValueId x = add_moved(Kind::kStridedSlice, std::move(parts), all.options);
   for (size_t i = 0; i + 1 < added.size(); ++i) x = add_moved(Kind::kExpandDims, x, ints(std::vector{added[i]}));
   add(scope, Kind::kExpandDims, {x, ints(std::vector{added.back()})}, {}, op.outputs);
+}
+
+// Begins and ends that the model computes, of the first axes: zeros behind them, which the masks open.
+void GraphImport::computed_slice_of_first_axes(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs) {
+  if (int_option(op, "ellipsis_mask") != 0 || int_option(op, "new_axis_mask") != 0)
+    throw Unsupported("an ellipsis or a new axis, and a begin known at run time only");
+  std::vector<int64_t> stride = *graph_.ints(inputs[3]);
+  const size_t listed = stride.size(), rank = graph_.at(inputs[0]).shape.size();
+  for (size_t i : {1, 2})
+    if (graph_.at(inputs[i]).shape != Shape{static_cast<core::Dim>(listed)} || listed > rank ||
+        rank > kMostPlacesListed)
+      malformed_model(fmt::format("{} strides, and a list of other size", listed));
+  auto options = std::get<core::StridedSliceOptions>(read_builtin_options(Kind::kStridedSlice, op));
+  for (size_t i = listed; i < rank; ++i) {
+    options.begin_mask |= 1 << i;
+    options.end_mask |= 1 << i;
+  }
+  const ValueId zeros = ints(std::vector<int64_t>(rank - listed, 0));
+  const auto extended = [&](ValueId list) {
+    return add_moved(Kind::kConcatenation, {list, zeros}, core::ConcatOptions{.axis = 0, .activation = {}});
+  };
+  stride.resize(rank, 1);
+  add(scope, Kind::kStridedSlice, {inputs[0], extended(inputs[1]), extended(inputs[2]), ints(stride)}, options,
+      op.outputs);
 }
 
 }  // namespace lowtide::layout

@@ -73,7 +73,8 @@ void need_numbers(const tfl::Tensor& tensor) {
   if (tensor.is_variable)
     throw Unsupported(fmt::format("tensor '{}' is a variable, which keeps its value between runs", tensor.name));
   if (tensor.is_sparse) throw Unsupported(fmt::format("tensor '{}' is stored as a sparse one", tensor.name));
-  if (tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString)
+  if (tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString || tensor.dtype == DType::kComplex64 ||
+      tensor.dtype == DType::kComplex128)
     throw Unsupported(fmt::format("tensor '{}' has the type {}", tensor.name, tensor.type));
 }
 

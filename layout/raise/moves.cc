@@ -135,8 +135,44 @@ void raise_slice(Raising& r) {
   r.give_data(r.node("Slice", {r.data(0), from, to}));
 }
 
+// Begins or ends that the model computes, and what stands for those that a mask opens.
+std::string opened(Raising& r, const std::string& places, int mask, size_t count, int64_t open) {
+  if (mask == 0) return places;
+  std::vector<int64_t> is_open;
+  for (size_t i = 0; i < count; ++i) is_open.push_back(i < 32 ? static_cast<uint32_t>(mask) >> i & 1 : 0);
+  return r.node("Where", {r.cast(r.int64_list(is_open), DType::kBool), r.int64_list({open}), places});
+}
+
+// With steps forwards, where both clamp as numpy does. An axis that is dropped has one element, and the place behind -1
+// is the end.
+void raise_computed_slice(Raising& r) {
+  const auto& o = r.options<core::StridedSliceOptions>();
+  const std::vector<int64_t> stride = r.need_ints(3, "a stride");
+  if (std::any_of(stride.begin(), stride.end(), [](int64_t step) { return step < 1; }))
+    r.unsupported("a negative stride of a begin that is known at run time only");
+  std::vector<int64_t> axes, dropped;
+  for (size_t i = 0; i < stride.size(); ++i) {
+    axes.push_back(static_cast<int64_t>(i));
+    if (i < 32 && (static_cast<uint32_t>(o.shrink_axis_mask) >> i & 1) != 0) dropped.push_back(axes.back());
+  }
+  const std::string begin = opened(r, r.int64_input(1), o.begin_mask & ~o.shrink_axis_mask, stride.size(), 0);
+  std::string end = opened(r, r.int64_input(2), o.end_mask & ~o.shrink_axis_mask, stride.size(), kToTheEnd);
+  if (!dropped.empty()) {
+    const std::string next = r.node("Add", {begin, r.int64_list({1})});
+    const std::string behind =
+        r.node("Where", {r.node("Equal", {next, r.int64_list({0})}), r.int64_list({kToTheEnd}), next});
+    std::vector<int64_t> is_dropped(stride.size(), 0);
+    for (int64_t axis : dropped) is_dropped[static_cast<size_t>(axis)] = 1;
+    end = r.node("Where", {r.cast(r.int64_list(is_dropped), DType::kBool), behind, end});
+  }
+  std::string made = r.node("Slice", {r.data(0), begin, end, r.int64_list(axes), r.int64_list(stride)});
+  if (!dropped.empty()) made = r.node("Squeeze", {made, r.int64_list(dropped)});
+  r.give_data(made);
+}
+
 void raise_strided_slice(Raising& r) {
   const auto& o = r.options<core::StridedSliceOptions>();
+  if (!r.ints(1) || !r.ints(2)) return raise_computed_slice(r);
   const std::vector<int64_t> begin = r.need_ints(1, "a begin"), end = r.need_ints(2, "an end"),
                              stride = r.need_ints(3, "a stride");
   std::vector<int64_t> starts, ends, steps, dropped;
@@ -251,10 +287,21 @@ void raise_gather(Raising& r) {
   const auto& o = r.options<core::GatherOptions>();
   if (o.batch_dims == 0)
     return r.give_data(r.node("Gather", {r.data(0), r.stored(1)}, {attribute("axis", int64_t{o.axis})}));
-  if (o.axis != o.batch_dims)
-    r.unsupported(fmt::format("axis {} behind batch_dims {} is not supported", o.axis, o.batch_dims));
+  // GatherND takes the first axis behind the batch: the axis is moved there, and what was before it behind the places.
+  const int64_t batch = o.batch_dims, axis = o.axis, rank = r.in(0).rank(), listed = r.in(1).rank() - batch;
+  std::vector<int64_t> to_front, back;
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis) to_front.push_back(i);
+  to_front.insert(to_front.begin() + batch, axis);
+  for (int64_t i = 0; i < batch; ++i) back.push_back(i);
+  for (int64_t i = 0; i < axis - batch; ++i) back.push_back(batch + listed + i);
+  for (int64_t i = 0; i < listed; ++i) back.push_back(batch + i);
+  for (int64_t i = axis + 1; i < rank; ++i) back.push_back(i + listed - 1);
+  const bool is_moved = axis != batch;
+  const std::string data = is_moved ? r.node("Transpose", {r.data(0)}, {attribute("perm", to_front)}) : r.data(0);
   const std::string places = r.node("Unsqueeze", {r.int64_input(1), r.int64_list({-1})});
-  r.give_data(r.node("GatherND", {r.data(0), places}, {attribute("batch_dims", int64_t{o.batch_dims})}));
+  const std::string made = r.node("GatherND", {data, places}, {attribute("batch_dims", batch)});
+  r.give_data(is_moved ? r.node("Transpose", {made}, {attribute("perm", back)}) : made);
 }
 
 void raise_gather_nd(Raising& r) { r.give_data(r.node("GatherND", {r.data(0), r.int64_input(1)})); }
@@ -310,6 +357,21 @@ void raise_where(Raising& r) {
 
 // ---- repeated elements ----
 
+// The shape that two broadcast to: where one has a 1, or nothing, the other's size.
+void raise_broadcast_args(Raising& r) {
+  const core::Dim longest = std::max(r.in(0).shape[0], r.in(1).shape[0]);
+  Names shapes;
+  for (size_t i = 0; i < 2; ++i) {
+    const std::vector<int64_t> ones(static_cast<size_t>(longest - r.in(i).shape[0]), 1);
+    const std::string shape = r.int64_input(i);
+    shapes.push_back(ones.empty() ? shape
+                                  : r.node("Concat", {r.int64_list(ones), shape}, {attribute("axis", int64_t{0})}));
+  }
+  const std::string is_one = r.node("Equal", {shapes[0], r.scalar(1, DType::kInt64)});
+  const std::string made = r.node("Where", {is_one, shapes[1], shapes[0]});
+  r.give_stored(r.out().dtype == DType::kInt64 ? made : r.cast(made, r.out().dtype));
+}
+
 void raise_tile(Raising& r) { r.give_data(r.node("Tile", {r.data(0), r.int64_input(1)})); }
 void raise_broadcast_to(Raising& r) { r.give_data(r.node("Expand", {r.data(0), r.int64_input(1)})); }
 void raise_fill(Raising& r) { r.give_data(r.node("Expand", {r.data(1), r.int64_input(0)})); }
@@ -347,6 +409,7 @@ constexpr RaiseRow kMoves[] = {
     {Kind::kWhere, 1, 1, raise_where},
     {Kind::kTile, 2, 2, raise_tile},
     {Kind::kBroadcastTo, 2, 2, raise_broadcast_to},
+    {Kind::kBroadcastArgs, 2, 2, raise_broadcast_args},
     {Kind::kFill, 2, 2, raise_fill},
     {Kind::kRange, 3, 3, raise_range},
 };

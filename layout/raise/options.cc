@@ -105,16 +105,6 @@ Options transpose_conv(const tfl::Operator& op) {
                                     .activation = o.activation()};
 }
 
-Options pool_2d(const tfl::Operator& op) {
-  const OptionFields o(op, "Pool2DOptions");
-  return core::PoolOptions{.padding = o.padding(),
-                           .stride_h = o.positive("stride_h"),
-                           .stride_w = o.positive("stride_w"),
-                           .filter_h = o.positive("filter_height"),
-                           .filter_w = o.positive("filter_width"),
-                           .activation = o.activation()};
-}
-
 Options fully_connected(const tfl::Operator& op) {
   const OptionFields o(op, "FullyConnectedOptions");
   if (o.number("weights_format") != 0)
@@ -182,6 +172,32 @@ int int_option(const tfl::Operator& op, std::string_view name, int otherwise) {
   return static_cast<int>(*value);
 }
 
+FakeQuantFields fake_quant_fields(const tfl::Operator& op) {
+  const OptionFields o(op, "FakeQuantOptions");
+  return {o.real("min"), o.real("max"), o.number("num_bits"), o.flag("narrow_range")};
+}
+
+std::vector<float> bucket_boundaries(const tfl::Operator& op) {
+  const OptionFields o(op, "BucketizeOptions");
+  const tfl::Option* found = find_option(op, "boundaries");
+  if (!found) return {};
+  const auto* list = std::get_if<std::vector<double>>(&found->value);
+  if (!list) wrong_options("option boundaries is no list of numbers");
+  return {list->begin(), list->end()};
+}
+
+core::PoolOptions pool_fields(const tfl::Operator& op) {
+  const OptionFields o(op, "Pool2DOptions");
+  return {.padding = o.padding(),
+          .stride_h = o.positive("stride_h"),
+          .stride_w = o.positive("stride_w"),
+          .filter_h = o.positive("filter_height"),
+          .filter_w = o.positive("filter_width"),
+          .activation = o.activation()};
+}
+
+core::Activation l2_activation(const tfl::Operator& op) { return OptionFields(op, "L2NormOptions", true).activation(); }
+
 core::Options read_builtin_options(Kind kind, const tfl::Operator& op) {
   switch (kind) {
     case Kind::kConv2d:
@@ -195,7 +211,7 @@ core::Options read_builtin_options(Kind kind, const tfl::Operator& op) {
       return transpose_conv(op);
     case Kind::kAveragePool2d:
     case Kind::kMaxPool2d:
-      return pool_2d(op);
+      return pool_fields(op);
     case Kind::kFullyConnected:
       return fully_connected(op);
     case Kind::kBatchMatmul: {

@@ -6,6 +6,8 @@
 // enumerator has. Each is an error here, so that no function behind it sees them.
 #pragma once
 
+#include <vector>
+
 #include "layout/core/graph.h"
 #include "stream/tflite/model.h"
 
@@ -19,5 +21,20 @@ core::Options read_builtin_options(core::Kind kind, const tfl::Operator& op);
 // An option by its name in the schema, of an operator with or without a table; `otherwise` where it is absent. Throws
 // Error(kMalformed) where it is no number that fits into an int32_t.
 int int_option(const tfl::Operator& op, std::string_view name, int otherwise = 0);
+
+// Of FAKE_QUANT.
+struct FakeQuantFields {
+  float min, max;
+  int bits;
+  bool is_narrow;
+};
+FakeQuantFields fake_quant_fields(const tfl::Operator& op);
+
+// Of BUCKETIZE.
+std::vector<float> bucket_boundaries(const tfl::Operator& op);
+
+// Of pools, and the activation of L2_NORMALIZATION.
+core::PoolOptions pool_fields(const tfl::Operator& op);
+core::Activation l2_activation(const tfl::Operator& op);
 
 }  // namespace lowtide::layout

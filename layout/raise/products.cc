@@ -43,7 +43,10 @@ void raise_plain_product(Raising& r, core::Activation activation) {
 void raise_fully_connected(Raising& r) {
   const auto& o = r.options<core::FullyConnectedOptions>();
   const core::Value& x = r.in(0);
-  const int64_t units = r.need_static(r.in(1).shape[0], "the shape of the weights is");
+  // Of two axes, the result needs no Reshape, so the number of rows may be open.
+  const bool is_matrix = x.rank() == 2 && r.out().rank() == 2;
+  const core::Dim rows = r.in(1).shape[0];
+  const int64_t units = is_matrix ? rows : r.need_static(rows, "the shape of the weights is");
   const int64_t columns = r.need_static(r.in(1).shape[1], "the shape of the weights is");
   if (columns < 1) r.unsupported("weights without columns");
   if (x.quantization && x.quantization->scale.size() != 1) r.unsupported("data with a scale for each index of an axis");

@@ -40,16 +40,27 @@ std::string reduced_along_computed(Raising& r, std::string_view type, const std:
                  attribute("noop_with_empty_axes", int64_t{1})});
 }
 
+// The mean of integers, which LiteRT sums in 64 bits and rounds towards zero, as ONNX's Div does.
+void raise_mean_of_integers(Raising& r) {
+  const std::vector<int64_t> axes = reduced_axes(r);
+  if (axes.empty()) return r.give_stored(r.node("Identity", {r.stored(0)}));
+  std::vector<int64_t> places(axes.begin(), axes.end());
+  const std::string x = r.cast(r.stored(0), DType::kInt64);
+  const std::string sizes = r.node("Gather", {r.node("Shape", {x}), r.int64_list(places)});
+  const std::string count = r.node("ReduceProd", {sizes}, {attribute("keepdims", int64_t{0})});
+  r.give_stored(r.cast(r.node("Div", {reduced_along(r, "ReduceSum", x, axes), count}), r.out().dtype));
+}
+
 template <const char* kType>
 void raise_reduction(Raising& r) {
   if (!r.ints(1)) {
     if (stream::is_integer(r.in(0).dtype) && !r.in(0).quantization && r.op.kind == Kind::kMean)
-      r.unsupported("the mean of integers, whose rounding ONNX does not define");
+      r.unsupported("the mean of integers along axes that the model computes");
     return r.give(reduced_along_computed(r, kType, r.real(0)));
   }
   const std::vector<int64_t> axes = reduced_axes(r);
   const bool is_real = stream::is_float(r.in(0).dtype) || r.in(0).quantization;
-  if (r.op.kind == Kind::kMean && !is_real) r.unsupported("the mean of integers, whose rounding ONNX does not define");
+  if (r.op.kind == Kind::kMean && !is_real) return raise_mean_of_integers(r);
   r.give(axes.empty() ? r.real(0) : reduced_along(r, kType, r.real(0), axes));
 }
 

@@ -18,6 +18,7 @@ TYPES = {
     "i32": (schema.TensorType.INT32, np.int32),
     "u32": (schema.TensorType.UINT32, np.uint32),
     "i64": (schema.TensorType.INT64, np.int64),
+    "c64": (schema.TensorType.COMPLEX64, np.complex64),
     "bool": (schema.TensorType.BOOL, np.bool_),
     "resource": (schema.TensorType.RESOURCE, None),
 }

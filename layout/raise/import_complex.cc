@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Complex numbers: RFFT2D, and what takes their parts or reshapes them. A tensor of complex numbers is one of floats
+// with a last axis of 2. Source of the semantics: LiteRT's tflite/kernels/rfft2d.cc, complex_support.cc.
+//
+// The trap: RFFT2D cuts its data, or fills it with zeros at the end, to the size that it transforms.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "layout/raise/families.h"
+#include "layout/raise/fourier.h"
+#include "layout/raise/import_graph.h"
+#include "layout/raise/import_values.h"
+#include "schemas/tflite_generated.h"
+#include "stream/error.h"
+
+namespace lowtide::layout {
+namespace {
+
+using stream::Unsupported;
+using tflite::BuiltinOperator;
+
+bool is_complex(const tfl::Tensor& tensor) {
+  return tensor.dtype == DType::kComplex64 || tensor.dtype == DType::kComplex128;
+}
+
+}  // namespace
+
+bool GraphImport::complex_numbers(SubgraphScope& scope, const tfl::Operator& op) {
+  const auto has = [&](std::span<const int32_t> tensors) {
+    return std::any_of(tensors.begin(), tensors.end(), [&](int32_t tensor) {
+      return tensor >= 0 && is_complex(scope.from.tensors[static_cast<size_t>(tensor)]);
+    });
+  };
+  if (!has(op.inputs) && !has(op.outputs)) return false;
+  if (op.inputs.empty() || op.inputs[0] < 0 || op.outputs.size() != 1)
+    malformed_model("it needs its first input, and one output");
+  for (int32_t tensor : op.outputs)
+    if (std::find(scope.from.outputs.begin(), scope.from.outputs.end(), tensor) != scope.from.outputs.end() &&
+        is_complex(scope.from.tensors[static_cast<size_t>(tensor)]))
+      throw Unsupported("its result, complex numbers, is an output, and ONNX Runtime has none");
+  switch (static_cast<BuiltinOperator>(op.code)) {
+    case BuiltinOperator::RFFT2D:
+      fourier_transform(scope, op);
+      return true;
+    case BuiltinOperator::RESHAPE:
+    case BuiltinOperator::SQUEEZE:
+    case BuiltinOperator::EXPAND_DIMS:
+      reshaped_complex(scope, op);
+      return true;
+    case BuiltinOperator::REAL:
+    case BuiltinOperator::IMAG:
+    case BuiltinOperator::COMPLEX_ABS:
+      part_of_complex(scope, op);
+      return true;
+    default:
+      throw Unsupported(fmt::format("{} of complex numbers is not supported", op.name));
+  }
+}
+
+void GraphImport::fourier_transform(SubgraphScope& scope, const tfl::Operator& op) {
+  const std::vector<ValueId> inputs = all_inputs(scope, op);
+  if (inputs.size() != 2) malformed_model(fmt::format("it has {} inputs in place of 2", inputs.size()));
+  const Shape from = graph_.at(inputs[0]).shape;
+  const std::optional<std::vector<int64_t>> size = graph_.ints(inputs[1]);
+  if (!size) throw Unsupported("the size that is transformed is known at run time only");
+  if (graph_.at(inputs[0]).dtype != DType::kFloat32 || from.size() < 2 || size->size() != 2 || (*size)[0] < 1 ||
+      (*size)[1] < 1)
+    malformed_model("its data are no images of FLOAT32, or its size is no height and width");
+  if (!stream::is_static(std::span(from).last(2)) || std::count_if(from.begin(), from.end(), core::is_symbol) > 1)
+    throw Unsupported("the size of its data is known at run time only");
+  const core::Dim rows = from[from.size() - 2], columns = from.back();
+  const int64_t height = (*size)[0], width = (*size)[1];
+  Shape outer(from.begin(), from.end() - 2);
+  const bool is_open = !stream::is_static(outer);
+  const int64_t images = is_open ? -1 : static_cast<int64_t>(stream::element_count(outer));
+  ValueId x = add_moved(Kind::kReshape, inputs[0], ints(std::vector{images, rows, columns}));
+  if (height < rows || width < columns)
+    x = add_moved(Kind::kSlice,
+                  {x, ints(std::vector<int64_t>{0, 0, 0}),
+                   ints(std::vector<int64_t>{-1, std::min(rows, height), std::min(columns, width)})},
+                  {});
+  if (height > rows || width > columns) {
+    const int64_t pads[] = {0, 0, 0, std::max<int64_t>(0, height - rows), 0, std::max<int64_t>(0, width - columns)};
+    x = add_moved(Kind::kPad, x, graph_.add_ints(pads, DType::kInt32, {3, 2}));
+  }
+  const auto described = std::make_shared<FourierTransform>();
+  described->name = op.name;
+  described->raise = raise_fourier_transform;
+  described->height = height;
+  described->width = width;
+  const int64_t half = width / 2 + 1;
+  const TensorType type{DType::kFloat32, {graph_.at(x).shape[0], height, half, 2}, std::nullopt};
+  const ValueId made = add_custom(described, {x}, std::span(&type, 1))[0];
+  std::vector<int64_t> shape;
+  for (core::Dim dim : outer) shape.push_back(core::is_symbol(dim) ? -1 : dim);
+  shape.insert(shape.end(), {height, half, 2});
+  const ValueId result = add_moved(Kind::kReshape, made, ints(shape));
+  const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
+  Shape numbers = graph_.at(result).shape;
+  numbers.pop_back();
+  check_shape(numbers, tensor);
+  scope.values[static_cast<size_t>(op.outputs[0])] = result;
+}
+
+void GraphImport::reshaped_complex(SubgraphScope& scope, const tfl::Operator& op) {
+  const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
+  const tfl::Tensor& data = scope.from.tensors[static_cast<size_t>(op.inputs[0])];
+  if (!is_complex(tensor) || !is_complex(data)) malformed_model("its data or its result is not complex");
+  const ValueId x = value(scope, op.inputs[0]);
+  std::vector<int64_t> shape;
+  for (size_t i = 0; i < tensor.shape.size(); ++i) {
+    const bool is_open = !tensor.shape_signature.empty() && tensor.shape_signature[i] < 0;
+    shape.push_back(is_open ? -1 : tensor.shape[i]);
+  }
+  if (std::count(shape.begin(), shape.end(), -1) > 1) throw Unsupported("several dimensions known at run time only");
+  shape.push_back(2);
+  scope.values[static_cast<size_t>(op.outputs[0])] = add_moved(Kind::kReshape, x, ints(shape));
+}
+
+void GraphImport::part_of_complex(SubgraphScope& scope, const tfl::Operator& op) {
+  const ValueId x = value(scope, op.inputs[0]);
+  const int last = graph_.at(x).rank() - 1;
+  if (!is_complex(scope.from.tensors[static_cast<size_t>(op.inputs[0])])) malformed_model("its data are not complex");
+  if (static_cast<BuiltinOperator>(op.code) == BuiltinOperator::COMPLEX_ABS) {
+    const ValueId squares = add_float(Kind::kMul, {x, x}, core::BinaryOptions{});
+    const ValueId sum =
+        add_float(Kind::kSum, {squares, ints(std::vector{int64_t{last}})}, core::ReduceOptions{.keep_dims = false});
+    return add(scope, Kind::kSqrt, {sum}, {}, op.outputs);
+  }
+  const int64_t part[] = {static_cast<BuiltinOperator>(op.code) == BuiltinOperator::IMAG ? 1 : 0};
+  add(scope, Kind::kGather, {x, graph_.add_ints(part, DType::kInt32, {})},
+      core::GatherOptions{.axis = last, .batch_dims = 0}, op.outputs);
+}
+
+}  // namespace lowtide::layout
