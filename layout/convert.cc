@@ -149,7 +149,7 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   if (!options.tables) each(expand_erf);
   done("expand_erf");
   // Activations that GPU delegates do not take as fusing left them.
-  if (!options.tables && !options.calibrated) plain_clamps(*core_model.graphs[0]);
+  if (!options.tables && !options.calibrated) plain_activations(*core_model.graphs[0]);
   if (options.for_gpu) gpu_activations(*core_model.graphs[0]);
   // Settling and fusing create equal constants and transposes too.
   each(merge_equal);

@@ -22,10 +22,6 @@ void apply_families(core::Graph& graph, std::initializer_list<std::span<const Pl
 
 }  // namespace
 
-bool is_float(Rewriter& rewriter, ValueId id) {
-  return rewriter.value(id).dtype == core::DType::kFloat32 && !rewriter.value(id).quantization;
-}
-
 std::vector<std::string> gpu_forms(core::Graph& graph) {
   std::vector<std::string> narrowed = narrow_ids(graph);
   apply_families(graph,

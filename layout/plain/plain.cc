@@ -13,6 +13,10 @@ bool can_reshape_to(const core::Shape& shape) {
   return std::count_if(shape.begin(), shape.end(), core::is_symbol) <= 1;
 }
 
+bool is_float(Rewriter& rewriter, ValueId id) {
+  return rewriter.value(id).dtype == core::DType::kFloat32 && !rewriter.value(id).quantization;
+}
+
 void replace_result(Rewriter& rewriter, ValueId old, Val made) {
   rewriter.note_new_ops();
   if (!rewriter.is_constant(made.id)) {

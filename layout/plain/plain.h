@@ -13,7 +13,7 @@ namespace lowtide::layout {
 
 void plain_forms(core::Graph& graph);
 
-// After the last fusing, and not of models that become integers: clamps to [0,1] (clamps.cc).
-void plain_clamps(core::Graph& graph);
+// After the last fusing, and not of models that become integers: activations (activations.cc).
+void plain_activations(core::Graph& graph);
 
 }  // namespace lowtide::layout

@@ -30,6 +30,12 @@ std::span<const PlainRule> fold_rules();     // fold_constants.cc: what is compu
 // Whether a RESHAPE to this shape is free: with two dimensions that are known at run time only it has to compute them.
 bool can_reshape_to(const core::Shape& shape);
 
+// An f32 without scales.
+bool is_float(Rewriter& rewriter, ValueId id);
+
+// TRANSPOSE_CONV with an activation becomes one without, and the activation behind it (activations.cc).
+bool activation_behind(Rewriter& rewriter, OpId transpose_conv);
+
 // Puts `made`, which has the elements of `old` in its shape, in the place of `old`, the result of an op that was
 // rewritten. Elements, type, scales and name stay.
 void replace_result(Rewriter& rewriter, ValueId old, Val made);
