@@ -15,6 +15,7 @@
 namespace lowtide::layout {
 namespace {
 
+constexpr int64_t kOpsetOfNumberOfParts = 18;  // of Split
 constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max();
 
 int64_t from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
@@ -66,10 +67,17 @@ void raise_pack(Raising& r) {
   r.give_data(r.node("Concat", std::move(parts), {attribute("axis", axis)}));
 }
 
-// The parts of a Split, each through `last`, as the outputs.
+// The parts of a Split, each through `last`, as the outputs. Without sizes they are equal.
 template <typename Last>
 void give_parts(Raising& r, const std::string& x, const std::vector<int64_t>& sizes, int64_t axis, Last last) {
-  const Names parts = r.onnx.nodes("Split", {x, r.int64_list(sizes)}, sizes.size(), {attribute("axis", axis)});
+  const size_t count = r.op.outputs.size();
+  Names inputs = {x};
+  Attributes attributes = {attribute("axis", axis)};
+  if (!sizes.empty())
+    inputs.push_back(r.int64_list(sizes));
+  else if (r.onnx.opset >= kOpsetOfNumberOfParts)
+    attributes.push_back(attribute("num_outputs", static_cast<int64_t>(count)));
+  const Names parts = r.onnx.nodes("Split", std::move(inputs), count, std::move(attributes));
   for (size_t i = 0; i < parts.size(); ++i) r.give_data(last(parts[i]), i);
 }
 
@@ -91,18 +99,22 @@ void raise_concatenation(Raising& r) {
   stored ? r.give_stored(made) : r.give_activated(made, o.activation);
 }
 
-void split_into_outputs(Raising& r, size_t data, int64_t axis) {
+void split_into_outputs(Raising& r, size_t data, int64_t axis, bool are_equal) {
   std::vector<int64_t> sizes;
+  const bool is_open = are_equal && core::is_symbol(r.out().shape[static_cast<size_t>(axis)]);
   for (core::ValueId id : r.op.outputs)
-    sizes.push_back(r.need_static(r.graph.at(id).shape[static_cast<size_t>(axis)], "the size of a part is"));
-  if (sizes.size() == 1) return r.give_data(r.data(data));
+    if (!is_open)
+      sizes.push_back(r.need_static(r.graph.at(id).shape[static_cast<size_t>(axis)], "the size of a part is"));
+  if (r.op.outputs.size() == 1) return r.give_data(r.data(data));
   // Renaming the node's outputs one by one would hide them, so each has an Identity, which runtimes remove.
   give_parts(r, r.data(data), sizes, axis, [&](const std::string& part) { return r.node("Identity", {part}); });
 }
 
-void raise_split(Raising& r) { split_into_outputs(r, 1, from_front(r.need_ints(0, "an axis").at(0), r.in(1).rank())); }
+void raise_split(Raising& r) {
+  split_into_outputs(r, 1, from_front(r.need_ints(0, "an axis").at(0), r.in(1).rank()), true);
+}
 void raise_split_v(Raising& r) {
-  split_into_outputs(r, 0, from_front(r.need_ints(2, "an axis").at(0), r.in(0).rank()));
+  split_into_outputs(r, 0, from_front(r.need_ints(2, "an axis").at(0), r.in(0).rank()), false);
 }
 
 // ---- slices ----

@@ -237,6 +237,19 @@ def test_shift_left(tmp_path):
     judge(m, tmp_path, y, [numbers])
 
 
+@pytest.mark.parametrize("opset", [17, 18])
+def test_equal_parts_of_an_open_axis(opset, tmp_path):
+    m = Model()
+    x = m.input((6, 5))
+    m.graph.tensors[x].shapeSignature = [-1, 5]
+    options = ("SplitOptions", {"numSplits": 3})
+    parts = m.op("SPLIT", [m.constant(0, "i32"), x], [(2, 5)] * 3, options=options, outputs=3)
+    for part in parts:
+        m.graph.tensors[part].shapeSignature = [-1, 5]
+    m.write(tmp_path / "m.tflite", parts)
+    agrees(tmp_path / "m.tflite", ["--opset", opset])
+
+
 def test_product_whose_sizes_are_open(tmp_path):
     m = Model()
     a, b = m.input((3, 5)), m.input((4, 5))
