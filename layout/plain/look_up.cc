@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GATHERs of all places of an axis, one each, are an UNPACK, as unrolled loops write them; GATHER of consecutive
-// constant places is a SLICE; any other GATHER gets its indices as a list:
+// GATHERs of all places of an axis, one each, are an UNPACK, as unrolled loops write them, unless the data may be
+// empty; GATHER of consecutive constant places is a SLICE; any other GATHER gets its indices as a list:
 //
 //     GATHER [V,D] by [B,S]      RESHAPE ids [B*S], GATHER [B*S,D], RESHAPE [B,S,D]
 //
@@ -51,6 +51,32 @@ std::optional<int64_t> picked_place(Rewriter& rewriter, const Op& op, ValueId da
   return place->front();
 }
 
+// Whether the run may find that a value holds nothing: an extent of it is counted by the run (of NonZero's places, say)
+// and does not follow from the inputs' extents, which the caller chooses. LiteRT's UNPACK refuses such a value.
+bool may_be_empty(Rewriter& rewriter, ValueId value) {
+  core::Symbols& symbols = rewriter.graph.symbols;
+  std::set<Dim> known;
+  if (!rewriter.graph.input_names.empty())  // not of a branch or a body, whose inputs can be counted too
+    for (const ValueId in : rewriter.graph.inputs)
+      for (const Dim dim : rewriter.value(in).shape)
+        for (const auto& term : symbols.terms(dim)) known.insert(term.atoms.begin(), term.atoms.end());
+  std::vector<Dim> left(rewriter.value(value).shape);
+  while (!left.empty()) {
+    const Dim dim = left.back();
+    left.pop_back();
+    if (dim == 0) return true;
+    for (const auto& term : symbols.terms(dim))
+      for (const Dim atom : term.atoms)
+        if (known.insert(atom).second) {
+          const auto made = symbols.made(atom);
+          if (!made) return true;
+          for (const Dim part : {made->a, made->b})
+            if (core::is_symbol(part)) left.push_back(part);
+        }
+  }
+  return false;
+}
+
 bool unpack_instead(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const ValueId data = op.inputs[0];
@@ -75,7 +101,9 @@ bool unpack_instead(Rewriter& rewriter, OpId id) {
     else
       others.insert(result);
   }
-  if (places.size() != static_cast<size_t>(extent) || are_parts_misread(rewriter, first, others)) return false;
+  if (places.size() != static_cast<size_t>(extent) || are_parts_misread(rewriter, first, others) ||
+      may_be_empty(rewriter, data))
+    return false;
   rewriter.b.origin = op.origin;
   const std::vector<Val> parts = rewriter.b.unpack({data}, look_up->axis);
   for (const auto& [result, place] : picks)

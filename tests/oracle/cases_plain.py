@@ -95,6 +95,20 @@ LOOK_UP = [
         {"i": np.int64(2), "j": np.int64(0), "k": np.int64(1)},
         shapes={"x": (2, 3, 5)},
     ),
+    # Boxes in numbers that the run counts, as torchvision writes its detectors: it may find none.
+    *(
+        Case(
+            f"plain/all_places_of_{name}",
+            "float[5,4] x, float[5] s",
+            "o = Greater(s, h) n = NonZero(o) r = Squeeze(n, l0) b = Gather(x, r) a = Gather<axis=1>(b, i0) "
+            "e = Gather<axis=1>(b, i1) f = Gather<axis=1>(b, i2) g = Gather<axis=1>(b, i3) w = Sub(f, a) "
+            "q = Sub(g, e) v = Mul(w, q) y = Add(v, a)",
+            {"h": f32(0.5), "l0": i64(0), **{f"i{i}": np.int64(i) for i in range(4)}},
+            outputs="float[A] y",
+            feeds={"x": np.arange(20, dtype=np.float32).reshape(5, 4) ** 2, "s": np.array(scores, np.float32)},
+        )
+        for name, scores in {"some_boxes": (0, 1, 1, 0, 1), "no_boxes": (0, 0, 0, 0, 0)}.items()
+    ),
     Case("plain/constant_run", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": i64(2, 3, 4)}),
     Case("plain/constant_table", "float[4,6,3] x", "y = Gather<axis=1>(x, i)", {"i": i64(2, 5, 0, 3).reshape(2, 2)}),
     Case(
