@@ -292,21 +292,30 @@ Val average_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w, bool inc
                              pool_options(valid ? Padding::kValid : Padding::kSame, h, w));
   for (const WindowAxis& axis : {h, w})
     if (!axis.known) lo.need_static(axis.size, "the size of an axis with auto_pad and a stride");
-  auto over_all_taps = [&](Val image) {
-    if (dilated) return weighted_sum(lo, image, h, w, 1.0 / static_cast<double>(h.kernel * w.kernel));
-    WindowAxis ph = h, pw = w;
+  auto over_all_taps = [&](Val image, WindowAxis ph, WindowAxis pw) {
+    if (dilated) return weighted_sum(lo, image, ph, pw, 1.0 / static_cast<double>(h.kernel * w.kernel));
     ph.fits_same = pw.fits_same = false;  // SAME would divide by the elements inside
     const std::array<WindowAxis, 2> axes = {ph, pw};
-    image = lengthen_image(lo, image, h, w, 0);
+    image = lengthen_image(lo, image, ph, pw, 0);
     const Padding padding = choose_padding(lo, image, axes, 1, 0);
     return b.average_pool_2d(image, pool_options(padding, h, w));
   };
-  Val y = over_all_taps(x);
-  // The number of taps inside is known at run time only: it is the same pool of an image of ones.
-  if (!include_pad && (core::is_symbol(h.size) || core::is_symbol(w.size))) {
+  Val y = over_all_taps(x, h, w);
+  // The number of taps that count is known at run time only: it is the same pool of an image of ones.
+  const bool beyond_pads = h.after > h.declared_after || w.after > w.declared_after;
+  if ((!include_pad || beyond_pads) && (core::is_symbol(h.size) || core::is_symbol(w.size))) {
     core::Symbols& symbols = b.graph.symbols;
-    const std::vector<Dim> inside = {1, symbols.sub(h.size, h.lengthened), symbols.sub(w.size, w.lengthened), 1};
-    return b.div(y, over_all_taps(filled_with(lo, inside, b.scalar_like(1, x))));
+    std::vector<Dim> counted = {1};
+    std::array<WindowAxis, 2> axes = {h, w};
+    for (WindowAxis& axis : axes) {
+      counted.push_back(symbols.sub(axis.size, axis.lengthened));
+      if (!include_pad) continue;
+      counted.back() = symbols.add(counted.back(), axis.before + axis.declared_after);
+      axis.after = std::max<int64_t>(0, axis.after - axis.declared_after);
+      axis.before = 0;
+    }
+    counted.push_back(1);
+    return b.div(y, over_all_taps(filled_with(lo, counted, b.scalar_like(1, x)), axes[0], axes[1]));
   }
   Val row = correction(lo, h, include_pad, lo.dtype(x), {1, core::is_symbol(h.out) ? 1 : h.out, 1, 1});
   Val column = correction(lo, w, include_pad, lo.dtype(x), {1, 1, core::is_symbol(w.out) ? 1 : w.out, 1});
@@ -351,10 +360,12 @@ Val average_pool(Lowering& lo, Val x) {
   bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
   // Of a window that is longer than the axis and its pads, ONNX Runtime counts all of it before opset 19, and from then
   // on what is inside the pads; with ceil_mode always the latter.
-  if (include_pad && std::any_of(axes.begin(), axes.end(),
-                                 [](const WindowAxis& axis) { return axis.is_short || axis.lengthened != 0; })) {
-    const bool has_pads = std::any_of(
-        axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.before != 0 || axis.declared_after != 0; });
+  const bool has_pads = std::any_of(
+      axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.before != 0 || axis.declared_after != 0; });
+  const bool may_be_short = std::any_of(axes.begin(), axes.end(),
+                                        [](const WindowAxis& axis) { return axis.is_short || axis.lengthened != 0; });
+  if (!has_pads && !may_be_short) include_pad = false;  // there are none to count
+  if (include_pad && may_be_short) {
     if (lo.opset() >= 19 && has_pads)
       lo.unsupported(
           "count_include_pad with pads and a window that may be longer than the axis and its pads is not supported",

@@ -56,20 +56,9 @@ std::optional<int64_t> same_total(core::Symbols& symbols, const WindowAxis& axis
 }
 
 // With ceil_mode the last window may extend outside, unless it would start after the elements and the pads at the
-// beginning.
-Dim ceil_count(Lowering& lo, core::Symbols& symbols, const WindowAxis& axis) {
-  const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
-  Division d = divide(symbols, axis.size, axis.stride);
-  if (!d.rest) {
-    const int64_t size = lo.need_static(axis.size, "the size of an axis that is pooled with ceil_mode");
-    d = divide(symbols, size, axis.stride);
-  }
-  const int64_t over = (*d.rest + plus) - floor_div(*d.rest + plus, axis.stride) * axis.stride;
-  Dim out = floor_of(symbols, axis.size, plus, axis.stride);
-  out = symbols.add(out, 1);
-  if (over == 0) return out;
-  const bool starts_after = axis.declared_after - axis.effective_kernel() - over + axis.stride >= 0;
-  return starts_after ? out : symbols.add(out, 1);
+// beginning: as many windows as with so many pads at the end.
+int64_t ceil_pads(const WindowAxis& axis) {
+  return std::min(axis.declared_after + axis.stride, axis.effective_kernel()) - 1;
 }
 
 // True where the only window is longer than the axis with its pads, but by less than a stride. ONNX Runtime divides
@@ -118,8 +107,8 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, Sho
     axis.out = same_count;
   } else {
     const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
-    axis.out =
-        ceil_mode ? ceil_count(lo, symbols, axis) : symbols.add(floor_of(symbols, axis.size, plus, axis.stride), 1);
+    const int64_t reached = ceil_mode ? plus - axis.declared_after + ceil_pads(axis) : plus;
+    axis.out = symbols.add(floor_of(symbols, axis.size, reached, axis.stride), 1);
     axis.is_short = !ceil_mode && short_window == ShortWindow::kOne && is_short(axis, plus);
     if (axis.is_short) axis.out = 1;
   }
@@ -129,11 +118,15 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, Sho
                              axis.effective_kernel(), axis.size, axis.before, axis.declared_after));
   const Dim valid_count = symbols.add(floor_of(symbols, axis.size, -axis.effective_kernel(), axis.stride), 1);
   axis.fits_valid = axis.before == 0 && axis.out == valid_count;
-  axis.fits_same = total && axis.before == *total / 2 && axis.out == same_count;
+  // SAME pads a window of two elements at the end only, whatever the size.
+  const bool same_before = total ? axis.before == *total / 2 : axis.before == 0 && axis.effective_kernel() <= 2;
+  axis.fits_same = same_before && axis.out == same_count;
   // The padding that the last window needs.
   Dim needed = symbols.add(symbols.mul(symbols.sub(axis.out, 1), axis.stride), axis.effective_kernel() - axis.before);
   needed = symbols.sub(needed, axis.size);
-  axis.after = core::is_symbol(needed) ? axis.declared_after : std::max<int64_t>(0, needed);
+  axis.after = !core::is_symbol(needed) ? std::max<int64_t>(0, needed)
+               : ceil_mode && !is_same  ? ceil_pads(axis)
+                                        : axis.declared_after;
 }
 
 }  // namespace

@@ -106,6 +106,19 @@ for operator, attribute in [
         ("short_wide", ((2, 2), (3, 2), (2, 6), (8, 9)), "kernel_shape=[3,3], strides=[2,2]"),
         ("short_pads", ((1, 2), (2, 3), (5, 9)), "kernel_shape=[4,4], strides=[3,3], pads=[1,0,0,1]"),
         ("short_valid", ((2, 1), (4, 7)), 'kernel_shape=[4,3], strides=[4,3], auto_pad="VALID"'),
+        ("ceil", ((8, 11), (9, 10), (7, 12)), "kernel_shape=[2,2], strides=[2,2], ceil_mode=1"),
+        ("ceil_overlap", ((8, 11), (9, 10), (7, 12)), "kernel_shape=[3,3], strides=[2,2], ceil_mode=1"),
+        ("ceil_gaps", ((8, 11), (9, 10), (7, 12)), "kernel_shape=[2,1], strides=[3,2], ceil_mode=1"),
+        (
+            "ceil_pads",
+            ((8, 11), (9, 10), (7, 13), (10, 12)),
+            "kernel_shape=[3,4], strides=[2,3], pads=[1,0,1,2], ceil_mode=1",
+        ),
+        (
+            "ceil_window_in_pads",
+            ((5, 11), (6, 10), (7, 12)),
+            "kernel_shape=[2,2], strides=[3,3], pads=[1,1,1,1], ceil_mode=1",
+        ),
     ]:
         for h, w in sizes:
             if operator == "LpPool" and "pads" in name:
@@ -115,8 +128,18 @@ for operator, attribute in [
                     f"{operator.lower().replace('pool', '_pool')}/dynamic_{name}{suffix}_{h}_{w}",
                     "float[N,3,H,W] x",
                     f"y = {operator}<{window}{attribute}>(x)",
-                    opset=13,
+                    opset=19 if "ceil" in name else 13,
                     shapes={"x": (2, 3, h, w)},
+                )
+            )
+        if "ceil" in name and operator != "LpPool":  # beside an axis of known size
+            CASES.append(
+                Case(
+                    f"{operator.lower().replace('pool', '_pool')}/dynamic_{name}_beside{suffix}",
+                    "float[2,3,10,W] x",
+                    f"y = {operator}<{window}{attribute}>(x)",
+                    opset=19,
+                    shapes={"x": (2, 3, 10, 9)},
                 )
             )
     for w in (1, 3, 8):
