@@ -338,6 +338,13 @@ Options GraphImport::options_of(Kind kind, const tfl::Operator& op, std::span<co
   }
   const bool has_index = kind == Kind::kCast || kind == Kind::kShape || kind == Kind::kArgMax ||
                          kind == Kind::kArgMin || kind == Kind::kBitcast || kind == Kind::kUnique;
+  if (kind == Kind::kArgMax || kind == Kind::kArgMin) {
+    constexpr int kInt32 = static_cast<int>(tflite::TensorType::INT32),
+                  kInt64 = static_cast<int>(tflite::TensorType::INT64);
+    const int named = int_option(op, "output_type");
+    const bool fits = (result == DType::kInt32 && named != kInt64) || (result == DType::kInt64 && named != kInt32);
+    if (!fits) malformed_model(fmt::format("option output_type is {}, and the result {}", named, dtype_name(result)));
+  }
   if (has_index) out = core::IndexOptions{result};
   return out;
 }

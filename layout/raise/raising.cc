@@ -314,6 +314,10 @@ std::string Raising::activated(const std::string& name, Activation activation) {
       high = 6;
       break;
   }
+  constexpr int kNarrow = 16;
+  if (stream::is_integer(out().dtype) && stream::bits(out().dtype) <= kNarrow && !out().quantization)
+    unsupported(fmt::format("an activation of {} without a scale, by which LiteRT's kernel multiplies its limits",
+                            dtype_name(out().dtype)));
   if (clamps_anyway(low, high)) return name;
   if (activation == Activation::kRelu) return node("Relu", {name});
   const DType dtype = out().quantization ? DType::kFloat32 : out().dtype;

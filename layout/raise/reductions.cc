@@ -42,6 +42,10 @@ std::string reduced_along_computed(Raising& r, std::string_view type, const std:
 
 // The mean of integers, which LiteRT sums in 64 bits and rounds towards zero, as ONNX's Div does.
 void raise_mean_of_integers(Raising& r) {
+  constexpr int kLeastBits = 32;
+  if (stream::bits(r.in(0).dtype) < kLeastBits)
+    r.unsupported(fmt::format("the mean of {} without a scale, by which LiteRT's kernel multiplies",
+                              stream::dtype_name(r.in(0).dtype)));
   const std::vector<int64_t> axes = reduced_axes(r);
   if (axes.empty()) return r.give_stored(r.node("Identity", {r.stored(0)}));
   std::vector<int64_t> places(axes.begin(), axes.end());

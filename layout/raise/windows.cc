@@ -15,22 +15,28 @@ int64_t missing(int64_t windows, const WindowSize& axis, int64_t elements) {
 
 WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Padding padding, bool dilates) {
   std::vector<int64_t> kernel, strides, dilations, before, after;
-  bool is_static = true;
+  const bool is_same = padding == core::Padding::kSame;
+  bool has_known_pads = true;
   for (const WindowSize& axis : axes) {
     kernel.push_back(axis.filter);
     strides.push_back(axis.stride);
     dilations.push_back(axis.dilation);
-    is_static = is_static && stream::is_static(axis.image);
-    if (padding != core::Padding::kSame || !is_static) continue;
-    const int64_t total = missing(ceil_of(axis.image, axis.stride), axis, axis.image);
+    // At each place, the pads do not depend on the size.
+    const int64_t size = core::is_symbol(axis.image) && axis.stride == 1 ? 1 : axis.image;
+    has_known_pads = has_known_pads && stream::is_static(size);
+    if (!is_same || !has_known_pads) continue;
+    const int64_t total = missing(ceil_of(size, axis.stride), axis, size);
     before.push_back(total / 2);
     after.push_back(total - total / 2);
   }
   WindowAttributes out;
   out.attributes = {attribute("kernel_shape", kernel), attribute("strides", strides)};
   if (dilates) out.attributes.push_back(attribute("dilations", dilations));
-  if (padding != core::Padding::kSame) return out;
-  if (!is_static) {
+  if (!is_same) return out;
+  if (!has_known_pads) {
+    if (std::any_of(dilations.begin(), dilations.end(), [](int64_t one) { return one > 1; }))
+      throw stream::Unsupported(
+          "SAME with strides and dilations, and a size known at run time only, for which ONNX Runtime has no kernel");
     // The same rule, applied when the size is known.
     out.attributes.push_back(attribute("auto_pad", std::string_view("SAME_UPPER")));
     out.has_pads = true;

@@ -26,7 +26,7 @@ struct WindowAttributes {
   bool has_pads = false;
 };
 
-// SAME of a size that is known at run time only becomes auto_pad.
+// SAME of a size that is known at run time only becomes auto_pad, where the pads depend on it.
 WindowAttributes window_attributes(std::span<const WindowSize> axes, core::Padding padding, bool dilates);
 
 }  // namespace lowtide::layout

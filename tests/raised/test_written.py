@@ -223,6 +223,47 @@ def test_size_that_is_computed(kind, tmp_path):
     judge(m, tmp_path, y, [image, np.array([8, 10], np.int32)])
 
 
+def refused(m, tmp_path, output):
+    m.write(tmp_path / "m.tflite", [output])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode != 0 and not (tmp_path / "m.onnx").exists()
+    return done.stderr
+
+
+def test_narrow_integers_without_a_scale(tmp_path):
+    """LiteRT's kernels multiply by the scale that the file does not have."""
+    m = Model()
+    y = m.op("MEAN", [m.input((3, 4), "i8"), m.constant([1], "i32")], (3,), "i8", ("ReducerOptions", {}))
+    assert "the mean of i8 without a scale" in refused(m, tmp_path, y)
+    m = Model()
+    fields = {"padding": 1, "strideH": 1, "strideW": 1, "filterHeight": 2, "filterWidth": 2}
+    fields["fusedActivationFunction"] = 1
+    y = m.op("MAX_POOL_2D", [m.input((1, 4, 5, 3), "i8")], (1, 3, 4, 3), "i8", options=("Pool2DOptions", fields))
+    assert "an activation of i8 without a scale" in refused(m, tmp_path, y)
+
+
+def test_type_of_places_that_the_option_does_not_name(tmp_path):
+    m = Model()
+    options = ("ArgMaxOptions", {"outputType": 2})
+    y = m.op("ARG_MAX", [m.input((4, 5)), m.constant(1, "i32")], (4,), "i64", options=options)
+    assert "option output_type is 2" in refused(m, tmp_path, y)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_dilated_convolution_of_an_open_size(stride, tmp_path):
+    m = Model()
+    x, weights = m.input((1, 7, 9, 3)), m.constant(np.random.default_rng(2).standard_normal((4, 3, 2, 3)))
+    m.graph.tensors[x].shapeSignature = [1, -1, -1, 3]
+    fields = {"padding": 0, "strideH": stride, "strideW": stride, "dilationHFactor": 2, "dilationWFactor": 3}
+    shape = (1, 7, 9, 4) if stride == 1 else (1, 4, 5, 4)
+    y = m.op("CONV_2D", [x, weights, m.constant(np.ones(4))], shape, options=("Conv2DOptions", fields))
+    m.graph.tensors[y].shapeSignature = [1, -1, -1, 4]
+    if stride == 1:
+        judge(m, tmp_path, y)
+    else:
+        assert "SAME with strides and dilations" in refused(m, tmp_path, y)
+
+
 def test_and_of_integers(tmp_path):
     m = Model()
     y = m.op("STABLEHLO_AND", [m.input((3, 5), "i32"), m.constant(np.full((3, 5), 6), "i32")], (3, 5), "i32")
