@@ -106,7 +106,20 @@ void raise_floor_div(Raising& r) {
 
 void raise_not_equal(Raising& r) { r.give(r.node("Not", {r.node("Equal", {r.real(0), r.real(1)})})); }
 
-void raise_select(Raising& r) { r.give_data(r.node("Where", {r.stored(0), r.data(1), r.data(2)})); }
+// ONNX Runtime's Where has these types.
+void raise_select(Raising& r) {
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt32, DType::kInt64, DType::kUint8, DType::kInt8};
+  const DType dtype = r.out().dtype;
+  const bool has_kernel = std::find(std::begin(kTypes), std::end(kTypes), dtype) != std::end(kTypes);
+  if (has_kernel || r.out().quantization) {
+    const bool stored = r.moves_stored(kTypes);
+    const std::string made = r.node("Where", {r.stored(0), stored ? r.stored(1) : r.real(1),  //
+                                              stored ? r.stored(2) : r.real(2)});
+    return stored ? r.give_stored(made) : r.give(made);
+  }
+  const DType wide = stream::is_float(dtype) ? DType::kFloat32 : DType::kInt64;
+  r.give_stored(r.cast(r.node("Where", {r.stored(0), r.cast(r.stored(1), wide), r.cast(r.stored(2), wide)}), dtype));
+}
 
 // The limits of an integer type as doubles, which hold those of 32 bits exactly.
 struct Saturation {

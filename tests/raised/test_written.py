@@ -17,7 +17,7 @@ def judge(m, tmp_path, outputs, values=None):
 
 
 @pytest.mark.parametrize("condition", [(3, 4, 5), (3,), ()], ids=["each", "rows", "one"])
-@pytest.mark.parametrize("kind", ["f32", "i32", "i8"])
+@pytest.mark.parametrize("kind", ["f32", "i32", "i8", "i16", "bool"])
 def test_select(condition, kind, tmp_path):
     m = Model()
     y = m.op(
