@@ -199,8 +199,13 @@ std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias) {
   if (value.dtype == DType::kInt32) return r.onnx.dequantized(r.stored(bias), product, value.dtype, true);
   // DequantizeLinear takes integers up to 32 bits.
   if (!value.is_constant()) r.unsupported("a bias of 64 bits that is computed at run time");
-  const int axis = product.scale.size() > 1 ? 0 : -1;
-  return r.onnx.initializer(stream::recipe::dequantize(value.constant, product.scale, {}, axis), value.name);
+  namespace recipe = stream::recipe;
+  Shape shape;
+  if (product.scale.size() > 1) shape.push_back(value.shape[0]);
+  const stream::RecipeRef scales = recipe::cast(recipe::floats(product.scale, std::move(shape)), DType::kFloat64);
+  const stream::RecipeRef numbers =
+      recipe::binary(stream::Binary::kMul, recipe::cast(value.constant, DType::kFloat64), scales);
+  return r.onnx.initializer(recipe::cast(numbers, DType::kFloat32), value.name);
 }
 
 }  // namespace lowtide::layout

@@ -243,8 +243,14 @@ void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_
   if (code == BuiltinOperator::FULLY_CONNECTED && op.inputs.size() > 1 && op.inputs[1] >= 0)
     take_sparse(scope, op.inputs[1]);
   if (complex_numbers(scope, op)) return;
-  for (int32_t input : op.inputs)
-    if (input >= 0) value(scope, input);
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const int32_t input = op.inputs[i];
+    if (input < 0) continue;
+    const bool takes_sparse = code == BuiltinOperator::FULLY_CONNECTED && i == 1;
+    const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(input)];
+    if (tensor.is_sparse && !takes_sparse) need_numbers(tensor);  // DENSIFY may have made a value of it
+    value(scope, input);
+  }
   if (code == BuiltinOperator::STRIDED_SLICE && has_other_axes(scope, op)) return slice_with_other_axes(scope, op);
   if (code == BuiltinOperator::SPACE_TO_BATCH_ND) {
     if (!dilated_convolution(scope, op)) space_to_batch(scope, op);

@@ -160,6 +160,24 @@ def test_int16_needs_opset_21(tmp_path):
     assert done.returncode == 8 and "--opset 21" in done.stderr
 
 
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("product", [False, True])
+def test_int16_data_with_a_bias_of_64_bits(product, per_channel, tmp_path):
+    m = Model()
+    x = m.input((4, 30) if product else (1, 7, 8, 3), "i16", scale=0.001)
+    scales = [0.01, 0.02, 0.005, 0.03, 0.015] if per_channel else 0.02
+    w = m.constant(weights(*((5, 30) if product else (5, 3, 2, 3))), "i8", scale=scales)
+    b = m.constant(bias(5) * 30, "i64", scale=np.asarray(scales) * 0.001)
+    if product:
+        options = ("FullyConnectedOptions", {})
+        y = m.op("FULLY_CONNECTED", [x, w, b], (4, 5), "i16", options, version=4, scale=0.01)
+    else:
+        options = ("Conv2DOptions", {"padding": 1, "strideH": 1, "strideW": 1})
+        y = m.op("CONV_2D", [x, w, b], (1, 5, 7, 5), "i16", options, version=4, scale=0.01)
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
 def test_hybrid_weights_are_dequantized(tmp_path):
     """LiteRT rounds the data as it runs, so numpy is the judge."""
     m = Model()
