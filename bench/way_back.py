@@ -184,8 +184,8 @@ def judged(source, folder):
     judge = copy if is_hybrid else source
     resolvers = (OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
     (right, xnnpack), (right_plain, plain) = (compared(judge, session, resolver) for resolver in resolvers)
-    if right is None:
-        return True, right_plain is not False, ["", plain if right_plain is not None else "", f"LiteRT: {xnnpack}"]
+    if right is None:  # LiteRT with XNNPACK does not run it
+        return True, bool(right_plain), ["", plain if right_plain is not None else "", f"LiteRT: {xnnpack}"]
     if not right:
         count, bad = by_operator.judge_model(source)
         notes.append(f"operator by operator: {count} tensors, {len(bad)} beyond their limit")
