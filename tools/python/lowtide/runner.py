@@ -67,7 +67,8 @@ class Runner:
     kernels : str, optional
         .tflite only: "xnnpack", "builtin" or "reference".
     optimization : str, optional
-        .onnx only: "none", "basic", "extended" or "all".
+        .onnx only: "none", "basic", "extended" or "all", as ONNX Runtime computes at that level. Without it, also products of u8
+        data and i8 weights are exact, which saturate in ONNX Runtime on x86 processors without VNNI.
     signature : str, optional
         .tflite only: which signature to run.
     profile : str, optional
