@@ -196,7 +196,9 @@ class OnnxSession:
         options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[form.level])
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", "/")
         if switches:
-            options.log_severity_level = 4  # it fails for some models, and then the next attempt says what there is to say
+            options.log_severity_level = (
+                4  # it fails for some models, and then the next attempt says what there is to say
+            )
         for switch in (*switches, *(() if form.prepack else ("session.disable_prepacking",))):
             options.add_session_config_entry(switch, "1")
         if self._profile is not None:
