@@ -138,6 +138,9 @@ bool IntegerConstant::all_zero_points_fit() const {
 
 std::optional<IntegerConstant> integer_constant(const RecipeRef& floats, stream::Budget& budget) {
   if (const auto* dequantize = std::get_if<step::Dequantize>(&floats->step)) {
+    // No kernel takes a scale below 0: such weights are floats for it.
+    if (std::any_of(dequantize->scale.begin(), dequantize->scale.end(), [](float scale) { return scale < 0; }))
+      return std::nullopt;
     IntegerConstant out{floats->from[0], dequantize->scale, dequantize->zero, dequantize->axis};
     if (out.zero.empty()) out.zero.assign(out.scale.size(), 0);
     if (out.scale.size() == 1) out.axis = -1;

@@ -54,7 +54,7 @@ Range range(Lowering& lo, Val x) {
 // x minus its zero point. `axis`: the axis of x that a list of zero points belongs to.
 IntegerOperand integer_operand(Lowering& lo, Val x, Val zero, int axis) {
   const Range all = range(lo, x);
-  const Val numbers = as_floats(lo, x);
+  const Val numbers = as_floats(lo.b, x);
   if (!zero) return {numbers, std::max(-all.least, all.most)};
   if (lo.dtype(zero) != lo.dtype(x)) lo.malformed("an operand and its zero point must have the same type");
   if (lo.rank(zero) == 1) {
@@ -69,7 +69,7 @@ IntegerOperand integer_operand(Lowering& lo, Val x, Val zero, int axis) {
   }
   const double most = std::max(all.most - zeros.least, zeros.most - all.least);
   if (zeros.least == 0 && zeros.most == 0) return {numbers, most};
-  return {lo.b.sub(numbers, broadcast_along(lo, as_floats(lo, zero), axis, lo.rank(x))), most};
+  return {lo.b.sub(numbers, broadcast_along(lo, as_floats(lo.b, zero), axis, lo.rank(x))), most};
 }
 
 // Digits, from -base to base, as a constant of integers: the file then has those in place of floats.
@@ -141,7 +141,7 @@ Val integer_convolution(Lowering& lo, Val x, Val x_zero, Val weights, Val weight
 // Sums times a factor, as integers of the zero point's type. `axis`: as in integer_operand().
 Val requantized(Lowering& lo, Val sum, Val factor, Val zero, int axis) {
   const Val levels = lo.b.mul(lo.b.cast(sum, DType::kFloat32), factor);
-  return as_levels(lo, levels, broadcast_along(lo, zero, axis, lo.rank(sum)), lo.dtype(zero));
+  return as_levels(lo.b, levels, broadcast_along(lo, zero, axis, lo.rank(sum)), lo.dtype(zero));
 }
 
 // Weights and bias of a product by data on one grid, as floats; absent where they are not constants, or not per tensor
@@ -247,7 +247,7 @@ void lower_matmul_integer_to_float(Lowering& lo) {
 // Inputs: a float a; b, its scale and zero point; a float bias.
 void lower_dynamic_quantize_matmul(Lowering& lo) {
   const Val y =
-      real_product(lo, dynamically_quantized(lo, lo.input(0)), {lo.input(1), lo.input(2), lo.optional_input(3)});
+      real_product(lo, dynamically_quantized(lo.b, lo.input(0)), {lo.input(1), lo.input(2), lo.optional_input(3)});
   lo.output(0, lo.has_input(4) ? lo.b.add(y, lo.input(4)) : y);
 }
 

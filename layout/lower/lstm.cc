@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM. ONNX's gate order is i, o, f, c; that of peepholes i, o, f. The output gate's peephole sees the new cell state,
+// LSTM, and DynamicQuantizeLSTM of ONNX Runtime. ONNX's gate order is i, o, f, c; that of peepholes i, o, f. The output gate's peephole sees the new cell state,
 // the others the old one. The input of the last activation h is not clipped, as in ONNX Runtime.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "layout/lower/quantize_linear.h"
 #include "layout/lower/recurrent.h"
 
 namespace lowtide::layout {
@@ -28,12 +33,14 @@ struct LstmCell {
   Direction d;
   Peepholes p;
   bool input_forget;
+  Round round;  // of h before its product
 
   std::vector<Val> operator()(Place& place, Val x, const std::vector<Val>& state) const {
     Builder& b = place.b;
     const Nonlinearity &f = d.functions[0], &g = d.functions[1], &h = d.functions[2];
     Val old = state[1];
-    Val z = sum_of(b, x, recurrence(b, state[0], place.here(d.r), {}));
+    const Val h_or_absent = state[0] && round ? round(b, state[0]) : state[0];
+    Val z = sum_of(b, x, recurrence(b, h_or_absent, place.here(d.r), {}));
     const std::vector<Val> parts = b.split(z, std::vector<int64_t>{3 * d.hidden, d.hidden}, 1);
     auto activated = [&](Val v) { return apply(b, f, clipped(b, d, v)); };
     // Without peepholes one activation computes the three gates.
@@ -53,16 +60,71 @@ struct LstmCell {
   }
 };
 
+RecurrentForm lstm(Lowering& lo, const Round& round) {
+  const bool input_forget = lo.attr_i("input_forget", 0) != 0;
+  return {.gates = 4,
+          .functions = {"sigmoid", "tanh", "tanh"},
+          .initial_states = {5, 6},
+          .cell =
+              [input_forget, round](Lowering& in, const Direction& d) {
+                return Cell{sum_of(in.b, d.wb, d.rb), LstmCell{d, peepholes(in, d), input_forget, round}};
+              },
+          .round = round};
+}
+
+// One direction's row of a list of scales or zero points: one number, or one for each column of the weights.
+std::vector<double> parameters(Lowering& lo, size_t input, size_t direction) {
+  const Val list = lo.input(input);
+  const auto numbers = lo.numbers(list);
+  if (!numbers) lo.unsupported("scales and zero points that are computed at run time", "make them initializers");
+  const size_t directions = static_cast<size_t>(lo.b.dim(lo.input(1), 0));
+  const size_t columns = static_cast<size_t>(lo.b.dim(lo.input(1), 2));
+  if (numbers->size() != directions && numbers->size() != directions * columns)
+    lo.malformed(fmt::format("input {} has {} elements; it must have one for each of the {} directions, or one for each "
+                             "of the {} columns of each direction",
+                             input, numbers->size(), directions, columns));
+  const auto count = static_cast<std::ptrdiff_t>(numbers->size() / directions);
+  const auto first = numbers->begin() + static_cast<std::ptrdiff_t>(direction) * count;
+  return {first, first + count};
+}
+
+// W or R of a direction. Scales and zero points are inputs 8 and 9, or 10 and 11.
+Val dequantized_weights(Lowering& lo, size_t input, size_t direction) {
+  Builder& b = lo.b;
+  const size_t scale_at = input == 1 ? 8 : 10;
+  const Val all = lo.input(input);
+  if (!b.is_constant(all) || (lo.dtype(all) != DType::kInt8 && lo.dtype(all) != DType::kUint8))
+    lo.unsupported("W and R must be initializers of int8 or uint8");
+  const std::vector<double> scales = parameters(lo, scale_at, direction),
+                            zeros = parameters(lo, scale_at + 1, direction);
+  if (scales.size() != zeros.size())
+    lo.malformed(fmt::format("there are {} scales, but {} zero points", scales.size(), zeros.size()));
+  for (const double scale : scales)
+    if (!(scale >= 0) || !std::isfinite(scale))
+      lo.malformed(fmt::format("input {} must be scales that are no negative numbers; one is {}", scale_at, scale));
+  const Val one = b.reshape(rows(b, all, static_cast<int64_t>(direction), 1), {b.dim(all, 1), b.dim(all, 2)});
+  return b.transpose(
+      b.constant(stream::recipe::dequantize(b.graph.at(one.id).constant, {scales.begin(), scales.end()},
+                                            {zeros.begin(), zeros.end()}, scales.size() == 1 ? -1 : 1)),
+      {1, 0});
+}
+
+// The nearest of 256 levels, from the least to the greatest element of x.
+Val dynamically_rounded(Builder& b, Val x) {
+  const Levels made = dynamically_quantized(b, x);
+  return b.mul(b.sub(as_floats(b, made.q), as_floats(b, made.zero)), made.scale);
+}
+
 }  // namespace
 
-void lower_lstm(Lowering& lo) {
-  const bool input_forget = lo.attr_i("input_forget", 0) != 0;
-  lower_recurrent(lo, {.gates = 4,
-                       .functions = {"sigmoid", "tanh", "tanh"},
-                       .initial_states = {5, 6},
-                       .cell = [&](Lowering&, const Direction& d) {
-                         return Cell{sum_of(lo.b, d.wb, d.rb), LstmCell{d, peepholes(lo, d), input_forget}};
-                       }});
+void lower_lstm(Lowering& lo) { lower_recurrent(lo, lstm(lo, nullptr)); }
+
+// X, and h before each step, are quantized to 8 bits as they come, W and R are stored so. ONNX Runtime gives each
+// thread rows of h with a scale of their own where there are several threads and rows; here all rows have one.
+void lower_dynamic_quantize_lstm(Lowering& lo) {
+  RecurrentForm form = lstm(lo, dynamically_rounded);
+  form.weights = dequantized_weights;
+  lower_recurrent(lo, form);
 }
 
 }  // namespace lowtide::layout

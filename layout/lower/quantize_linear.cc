@@ -45,14 +45,16 @@ struct Grid {
   bool is_known() const { return known_scale && known_zero; }
 };
 
-// A scale must be a positive number that is not subnormal. Weights may have channels of scale 0: those are zeros.
+// A scale must be a positive number that is not subnormal. Weights may have channels of scale 0, which are zeros, and
+// scales below 0: quantizers to 4 bits choose the sign by the weight of the largest magnitude, which becomes -8.
 void check_scales(Lowering& lo, Val x, const Grid& grid) {
   if (!grid.known_scale) return;
   for (size_t i = 0; i < grid.known_scale->size(); ++i) {
     const auto scale = static_cast<float>((*grid.known_scale)[i]);
     const bool is_zero_weight = scale == 0 && lo.b.is_constant(x);
     const bool is_small_weight = lo.b.is_constant(x) && scale > 0 && std::isfinite(scale);
-    if ((scale > 0 && std::isnormal(scale)) || is_zero_weight || is_small_weight) continue;
+    const bool is_negative_weight = lo.b.is_constant(x) && std::isnormal(scale);
+    if ((scale > 0 && std::isnormal(scale)) || is_zero_weight || is_small_weight || is_negative_weight) continue;
     lo.malformed(fmt::format("input 1 ('{}') must be a positive number, and not subnormal; element {} is {}",
                              lo.node.inputs[1], i, scale));
   }
@@ -163,9 +165,9 @@ stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64
   return recipe::slice(made, begin, size, steps);
 }
 
-Val as_floats(Lowering& lo, Val x) {
-  if (!lo.b.is_constant(x)) return lo.b.cast(x, DType::kFloat32);
-  return lo.b.constant(recipe::cast(lo.b.graph.at(x.id).constant, DType::kFloat32));
+Val as_floats(Builder& b, Val x) {
+  if (!b.is_constant(x)) return b.cast(x, DType::kFloat32);
+  return b.constant(recipe::cast(b.graph.at(x.id).constant, DType::kFloat32));
 }
 
 std::optional<core::Quantization> constant_grid(Lowering& lo, Val scale, Val zero, DType dtype) {
@@ -199,10 +201,9 @@ Val on_grid(Lowering& lo, Val real, const core::Quantization& grid, DType dtype)
   return b.op(Kind::kBitcast, {q}, core::IndexOptions{dtype});
 }
 
-Val as_levels(Lowering& lo, Val levels, Val zero, DType to) {
-  Builder& b = lo.b;
+Val as_levels(Builder& b, Val levels, Val zero, DType to) {
   Val y = b.round(levels);
-  if (zero) y = b.add(y, as_floats(lo, zero));
+  if (zero) y = b.add(y, as_floats(b, zero));
   const double count = std::ldexp(1.0, stream::bits(to)), least = stream::is_signed_int(to) ? -count / 2 : 0;
   y = b.minimum(b.maximum(y, b.scalar_like(least, y)), b.scalar_like(least + count - 1, y));
   return b.cast(y, to);
@@ -215,19 +216,18 @@ Val one_parameter(Lowering& lo, Val parameter) {
   return lo.b.reshape(parameter, Shape{});
 }
 
-Levels dynamically_quantized(Lowering& lo, Val x) {
-  Builder& b = lo.b;
+Levels dynamically_quantized(Builder& b, Val x) {
   constexpr double kLevels = 255;
   std::vector<int> all;
-  for (int i = 0; i < lo.rank(x); ++i) all.push_back(i);
+  for (int i = 0; i < b.rank(x); ++i) all.push_back(i);
   Val zero_like_x = b.scalar_like(0, x);
   Val low = b.minimum(b.reduce_min(x, all, false), zero_like_x),
       high = b.maximum(b.reduce_max(x, all, false), zero_like_x);
   Val range = b.sub(high, low);
   const Val step = b.div(range, kLevels);
   Val scale = b.select(b.equal(range, zero_like_x), b.scalar_like(1, x), step);
-  Val zero = as_levels(lo, b.div(b.neg(low), scale), {}, DType::kUint8);
-  return {as_levels(lo, b.div(x, scale), zero, DType::kUint8), scale, zero};
+  Val zero = as_levels(b, b.div(b.neg(low), scale), {}, DType::kUint8);
+  return {as_levels(b, b.div(x, scale), zero, DType::kUint8), scale, zero};
 }
 
 void lower_quantize_linear(Lowering& lo) {
@@ -243,10 +243,10 @@ void lower_quantize_linear(Lowering& lo) {
                    "remove the attribute 'precision'");
   if (const auto parameters = whole_tensor(grid, to); parameters && precision == DType::kFloat32 && !b.is_constant(x))
     return lo.output(0, on_grid(lo, x, *parameters, to));
-  Val scale = broadcast_to_data(lo, as_floats(lo, grid.scale), grid, x);
-  Val zero = grid.zero ? broadcast_to_data(lo, as_floats(lo, grid.zero), grid, x) : Val{};
+  Val scale = broadcast_to_data(lo, as_floats(b, grid.scale), grid, x);
+  Val zero = grid.zero ? broadcast_to_data(lo, as_floats(b, grid.zero), grid, x) : Val{};
   // f32 has more than twice the digits of the shorter types, so rounding the f32 quotient again is exact.
-  lo.output(0, as_levels(lo, b.cast(b.cast(b.div(x, scale), precision), DType::kFloat32), zero, to));
+  lo.output(0, as_levels(b, b.cast(b.cast(b.div(x, scale), precision), DType::kFloat32), zero, to));
 }
 
 void lower_dequantize_linear(Lowering& lo) {
@@ -269,18 +269,18 @@ void lower_dequantize_linear(Lowering& lo) {
     return lo.output(0, b.cast(b.constant(recipe::dequantize(b.graph.at(x.id).constant, scale, zero, axis)), to));
   }
   if (const auto floats = floats_of_blocks(lo, x, grid)) return lo.output(0, b.cast(b.constant(floats), to));
-  Val scale = broadcast_to_data(lo, as_floats(lo, grid.scale), grid, x);
+  Val scale = broadcast_to_data(lo, as_floats(b, grid.scale), grid, x);
   Val level = x;
   // For i32 the zero point is subtracted before the conversion to f32 loses digits.
   if (grid.zero && from == DType::kInt32) level = b.sub(level, broadcast_to_data(lo, grid.zero, grid, x));
-  level = as_floats(lo, level);
+  level = as_floats(b, level);
   if (grid.zero && from != DType::kInt32)
-    level = b.sub(level, broadcast_to_data(lo, as_floats(lo, grid.zero), grid, x));
+    level = b.sub(level, broadcast_to_data(lo, as_floats(b, grid.zero), grid, x));
   lo.output(0, b.cast(b.mul(level, scale), to));
 }
 
 void lower_dynamic_quantize_linear(Lowering& lo) {
-  const Levels made = dynamically_quantized(lo, lo.input(0));
+  const Levels made = dynamically_quantized(lo.b, lo.input(0));
   lo.output(0, made.q);
   lo.output(1, made.scale);
   lo.output(2, made.zero);

@@ -9,14 +9,14 @@
 namespace lowtide::layout {
 
 // x as f32. A constant stays a constant although that makes it larger, because it may be a weight.
-Val as_floats(Lowering& lo, Val x);
+Val as_floats(Builder& b, Val x);
 
 // Repeats each entry along `axis` for `block` elements, `axis_size` in all; the last block may be shorter.
 stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t axis_size);
 
 // `levels` (f32, in units of the scale) as integers of type `to`: rounded half to even, the zero point added (it may be
 // absent, and broadcasts), saturated.
-Val as_levels(Lowering& lo, Val levels, Val zero, DType to);
+Val as_levels(Builder& b, Val levels, Val zero, DType to);
 
 // A per-tensor scale or zero point as rank 0; refused when it has several elements.
 Val one_parameter(Lowering& lo, Val parameter);
@@ -27,7 +27,7 @@ struct Levels {
 };
 // x (f32) quantized to 256 levels from its smallest to its largest element, with 0 included: q and zero are u8, scale
 // and zero have rank 0. If all elements are 0 the scale is 1, as in ONNX Runtime.
-Levels dynamically_quantized(Lowering& lo, Val x);
+Levels dynamically_quantized(Builder& b, Val x);
 
 // Scales and zero points that are constants, per tensor, of 8 bits or of 16 without zero point: the grid of a TFLite
 // tensor. Integer kernels are chosen for what is between real_of() and on_grid() (quantize/quantize.h).

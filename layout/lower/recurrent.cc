@@ -132,13 +132,18 @@ void read_sequence_lengths(Lowering& lo, Layer& layer) {
   layer.lengths = lo.b.reshape(lo.b.cast(lengths, DType::kInt32), {layer.batch, 1});
 }
 
-Direction read_direction(Lowering& lo, const Layer& layer, int gates, size_t index, bool reverse) {
+Direction read_direction(Lowering& lo, const Layer& layer, const RecurrentForm& form, size_t index, bool reverse) {
   Builder& b = lo.b;
-  const int64_t height = gates * layer.hidden;
+  const int64_t height = form.gates * layer.hidden;
   Direction d{.index = index, .reverse = reverse, .hidden = layer.hidden};
   const auto at = static_cast<int64_t>(index);
-  d.w = b.reshape(rows(b, lo.input(1), at, 1), {height, b.dim(lo.input(1), 2)});
-  d.r = b.reshape(rows(b, lo.input(2), at, 1), {height, layer.hidden});
+  if (form.weights) {
+    d.w = form.weights(lo, 1, index);
+    d.r = form.weights(lo, 2, index);
+  } else {
+    d.w = b.reshape(rows(b, lo.input(1), at, 1), {height, b.dim(lo.input(1), 2)});
+    d.r = b.reshape(rows(b, lo.input(2), at, 1), {height, layer.hidden});
+  }
   if (lo.has_input(3)) {
     Val both = b.reshape(rows(b, lo.input(3), at, 1), {2 * height});
     d.wb = rows(b, both, 0, height);
@@ -162,14 +167,20 @@ Layer read_layer(Lowering& lo, const RecurrentForm& form) {
   layer.steps = lo.b.dim(layer.x, 0);
   layer.batch = lo.b.dim(layer.x, 1);
   if (layer.steps == 0) lo.unsupported("a sequence of length 0 is not supported");
-  layer.hidden = lo.need_static(lo.b.dim(r, 2), "the hidden size");
+  layer.hidden = lo.need_static(lo.b.dim(r, form.weights ? 1 : 2), "the hidden size");
   if (lo.attr_i("hidden_size", layer.hidden) != layer.hidden)
     lo.malformed(fmt::format("attribute 'hidden_size' must be {}, the hidden size of R", layer.hidden));
   const std::vector<bool> reverse = read_directions(lo);
   const auto count = static_cast<int64_t>(reverse.size());
   const int64_t height = form.gates * layer.hidden;
-  check_shape(lo, w, {count, height, lo.b.dim(layer.x, 2)}, "W");
-  check_shape(lo, r, {count, height, layer.hidden}, "R");
+  const Dim inputs = lo.b.dim(layer.x, 2);
+  if (form.weights) {
+    check_shape(lo, w, {count, inputs, height}, "W");
+    check_shape(lo, r, {count, layer.hidden, height}, "R");
+  } else {
+    check_shape(lo, w, {count, height, inputs}, "W");
+    check_shape(lo, r, {count, height, layer.hidden}, "R");
+  }
   if (lo.has_input(3)) check_shape(lo, lo.input(3), {count, 2 * height}, "B");
   read_sequence_lengths(lo, layer);
   const std::vector<Nonlinearity> functions = read_functions(lo, form, reverse.size());
@@ -179,7 +190,7 @@ Layer read_layer(Lowering& lo, const RecurrentForm& form) {
     lo.unsupported(fmt::format("attribute 'clip' must be positive; it is {}", clip));
   lo.ignore_attr("output_sequence");  // of opset 1: whether Y is given, which the node's outputs show
   for (size_t d = 0; d < reverse.size(); ++d) {
-    Direction one = read_direction(lo, layer, form.gates, d, reverse[d]);
+    Direction one = read_direction(lo, layer, form, d, reverse[d]);
     const auto first = functions.begin() + static_cast<std::ptrdiff_t>(d * form.functions.size());
     one.functions.assign(first, first + static_cast<std::ptrdiff_t>(form.functions.size()));
     one.clip = clip;
@@ -269,7 +280,7 @@ DirectionOutput run_direction(Lowering& lo, const Layer& layer, const RecurrentF
   Builder& b = lo.b;
   const bool loops = !stream::is_static(layer.steps) || layer.steps > kMostUnrolled;
   const Cell cell = form.cell(lo, d);
-  const Val x = b.fully_connected(layer.x, d.w, cell.bias, true);
+  const Val x = b.fully_connected(form.round ? form.round(b, layer.x) : layer.x, d.w, cell.bias, true);
   std::vector<Val> state;
   for (size_t input : form.initial_states) {
     Val initial = initial_state(lo, layer, input, d.index);

@@ -41,6 +41,9 @@ Val sum_of(Builder& b, Val a, Val b_or_absent);
 // Rows [begin, begin + count) of a list or a matrix.
 Val rows(Builder& b, Val v, int64_t begin, int64_t count);
 
+// A change of data before a product; empty: none.
+using Round = std::function<Val(Builder&, Val)>;
+
 // Returns the state after a step, h [batch, hidden] first. `x` is the step's input times W plus the cell's bias,
 // [batch, gates * hidden]; a state that is still the initial zeros may be absent.
 using StepFunction = std::function<std::vector<Val>(Place& place, Val x, const std::vector<Val>& state)>;
@@ -55,6 +58,10 @@ struct RecurrentForm {
   std::vector<std::string> functions;  // the default activations of one direction
   std::vector<size_t> initial_states;  // inputs: initial_h, initial_c
   std::function<Cell(Lowering&, const Direction&)> cell;
+  // W (input 1) or R (input 2) of a direction as floats [gates * hidden, inputs], where the inputs have the axes
+  // [directions, inputs, gates * hidden]; empty for ONNX's own [directions, gates * hidden, inputs].
+  std::function<Val(Lowering&, size_t input, size_t direction)> weights = nullptr;
+  Round round = nullptr;  // what becomes of the data before each product with W; the cell's with R are its own affair
 };
 void lower_recurrent(Lowering& lo, const RecurrentForm& form);
 

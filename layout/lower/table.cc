@@ -214,6 +214,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "BiasSoftmax", "F", 2, 2, 1, lower_bias_softmax) \
   ROW("com.microsoft", "BiasSplitGelu", "F", 2, 2, 1, lower_bias_split_gelu) \
   ROW("com.microsoft", "DequantizeLinear", "ifi", 2, 3, 1, lower_dequantize_linear) \
+  ROW("com.microsoft", "DynamicQuantizeLSTM", "FiiFiFFFfifi", 12, 12, 3, lower_dynamic_quantize_lstm) \
   ROW("com.microsoft", "DynamicQuantizeMatMul", "fifif", 3, 5, 1, lower_dynamic_quantize_matmul) \
   ROW("com.microsoft", "EmbedLayerNormalization", "iifffffii", 7, 9, 3, lower_embed_layer_normalization) \
   ROW("com.microsoft", "FastGelu", "F", 1, 2, 1, lower_fast_gelu) \

@@ -60,14 +60,16 @@ nbits("kept_8_bits_zero_points", 24, 96, 8, 32, "packed")
 nbits("kept_2_bits_zero_points", 24, 160, 2, 32, "packed")
 
 
-def blocks(name, dtype, shape, axis, block, zero=False, body="y = Add(x, w)", inputs=None, output=None):
+def blocks(
+    name, dtype, shape, axis, block, zero=False, body="y = Add(x, w)", inputs=None, output=None, least=0.01
+):
     """DequantizeLinear of a constant with block_size."""
     rng = np.random.default_rng(13)
     low, high = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128), "uint8": (0, 256)}[np.dtype(dtype).name]
     of_blocks = [extent // block if i == axis else extent for i, extent in enumerate(shape)]
     weights = {
         "q": rng.integers(low, high, shape).astype(dtype),
-        "s": rng.uniform(0.01, 0.1, of_blocks).astype(np.float32),
+        "s": rng.uniform(least, 0.1, of_blocks).astype(np.float32),
     }
     if zero:
         weights["z"] = rng.integers(low, high, of_blocks).astype(dtype)
@@ -96,6 +98,9 @@ blocks("three_axes", ml_dtypes.int4, (7, 48, 5), 1, 16, True)
 blocks("four_axes", ml_dtypes.int4, (7, 3, 32, 5), 2, 16, True)
 blocks("blocks_of_one", np.int8, (24, 64), 1, 1, True)
 blocks("one_block", np.int8, (24, 64), 1, 64, True)
+# Quantizers to 4 bits choose the sign of a scale so that the weight of the largest magnitude becomes -8.
+blocks("scales_below_0", ml_dtypes.int4, (24, 64), 1, 16, least=-0.1)
+blocks("scales_below_0_and_zero_points", ml_dtypes.uint4, (64, 24), 0, 16, True, least=-0.1)
 # XNNPACK computes no output by the DEQUANTIZE of a constant.
 CASES.append(
     Case(

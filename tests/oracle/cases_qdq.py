@@ -153,6 +153,8 @@ qdq(
 zeros = values | {"sw": values["sw"] * (np.arange(6) != 2)}
 qdq("channel_of_scale_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=zeros, result=0.13)
 text, values = weights_of((6, 4, 3, 2), axis=0, zero=3)
+signs = values | {"sw": values["sw"] * np.where(np.arange(6) % 3 == 1, -1, 1).astype(np.float32)}
+qdq("weights_of_scales_below_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=signs, result=0.13)
 qdq("zero_points_by_channel", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=values, result=0.13)
 text, values = weights_of((6, 4, 3, 2), axis=0)
 qdq("conv_int16", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int16", values, result=0.3)
@@ -249,6 +251,17 @@ for dtype in ("int8", "uint8"):
         SIZE,
         **same,
     )
+
+qdq(
+    "resize_linear_int16",
+    'r = Resize<mode="linear">(a, , , size)',
+    ["[1,3,7,8]"],
+    "[1,3,17,21]",
+    "int16",
+    {"size": np.array([1, 3, 17, 21], np.int64)},
+    result=0.0371,
+    zero=0,
+)
 
 # ---- elements that are only moved: exact where nothing is rescaled ----
 

@@ -334,7 +334,8 @@ CASES += [
         "qdq/dynamic_quantization_of_dynamic_shape",
         "float[N,L,5] x",
         "q, s, z = DynamicQuantizeLinear(x) m = MatMulInteger(q, w, z) f = Cast<to=1>(m) y = Mul(f, s)",
-        {"w": np.random.default_rng(2).integers(-128, 128, (5, 4)).astype(np.int8)},
+        # Of 7 bits: ONNX Runtime's products of u8 and i8 saturate on processors without VNNI.
+        {"w": np.random.default_rng(2).integers(-64, 64, (5, 4)).astype(np.int8)},
         shapes={"x": (2, 3, 5)},
         ranges=X,
     ),

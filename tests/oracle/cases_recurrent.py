@@ -500,3 +500,43 @@ for name, attributes, dims, result in (
             {"zero": i64(0), "k": (2,)},
             shapes={"x": tuple(5 if d == "T" else int(d) for d in dims.split(","))} if steps == "T" else {},
         )
+
+
+# ---- DynamicQuantizeLSTM ----
+
+
+def dynamic_lstm(name, dtype, attributes="", directions=1, by_column=False, slots="", zero=0, steps=4, **more):
+    """One row, so that ONNX Runtime has one scale of h whatever its threads. Weights of i8 are short: its products saturate on
+    processors without VNNI."""
+    rng = np.random.default_rng(17)
+    hidden, inputs = 6, 5
+    low, high = (-63, 64) if dtype == np.int8 else (0, 256)
+    parameters = (directions, 4 * hidden) if by_column else (directions,)
+    given = {}
+    for letter, rows in (("W", inputs), ("R", hidden)):
+        given[letter] = rng.integers(low, high, (directions, rows, 4 * hidden)).astype(dtype)
+        given[f"{letter}s"] = rng.uniform(0.002, 0.01, parameters).astype(np.float32)
+        given[f"{letter}z"] = np.full(parameters, zero, dtype)
+    given |= {"B": (directions, 8 * hidden), "P": (directions, 3 * hidden)}
+    states = f", float[{directions},1,{hidden}] h0, float[{directions},1,{hidden}] c0" if "h0" in slots else ""
+    optional = ", ".join(slot if slot in slots.split() else "" for slot in ("B", "lens", "h0", "c0", "P"))
+    text = f"y, h, c = com.microsoft.DynamicQuantizeLSTM<hidden_size={hidden}{attributes}>"
+    CASES.append(
+        Case(
+            f"recurrent/dynamic_lstm_{name}",
+            f"float[{steps},1,{inputs}] x{states}",
+            f"{text}(x, W, R, {optional}, Ws, Wz, Rs, Rz)",
+            {name: value for name, value in given.items() if name not in ("B", "P") or name in slots.split()},
+            opset=14,
+            opsets={"com.microsoft": 1},
+            outputs=f"float[{steps},{directions},1,{hidden}] y, float[{directions},1,{hidden}] h, float[{directions},1,{hidden}] c",
+            **more,
+        )
+    )
+
+
+dynamic_lstm("plain", np.int8)
+dynamic_lstm("by_column", np.int8, by_column=True, slots="B h0 c0")
+dynamic_lstm("zero_points", np.uint8, zero=131, slots="B")
+dynamic_lstm("bidirectional", np.int8, ', direction="bidirectional", clip=0.7', directions=2, slots="B h0 c0 P")
+dynamic_lstm("loop", np.uint8, ', direction="reverse"', zero=128, slots="B h0 c0", steps=37)

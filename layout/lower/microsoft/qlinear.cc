@@ -24,8 +24,8 @@ void need_8_bits(Lowering& lo, Val x) {
 Val centred(Lowering& lo, size_t at) {
   const Val x = lo.input(at);
   need_8_bits(lo, x);
-  const Val levels = as_floats(lo, x);
-  return lo.has_input(at + 2) ? lo.b.sub(levels, as_floats(lo, one_parameter(lo, lo.input(at + 2)))) : levels;
+  const Val levels = as_floats(lo.b, x);
+  return lo.has_input(at + 2) ? lo.b.sub(levels, as_floats(lo.b, one_parameter(lo, lo.input(at + 2)))) : levels;
 }
 
 Val scale(Lowering& lo, size_t at) { return one_parameter(lo, lo.input(at)); }
@@ -59,7 +59,7 @@ bool are_on_grids(Lowering& lo, std::initializer_list<size_t> tensors, size_t sc
 void output_levels(Lowering& lo, Val levels, size_t zero_at) {
   const Val zero = lo.has_input(zero_at) ? one_parameter(lo, lo.input(zero_at)) : Val{};
   if (zero) need_8_bits(lo, zero);
-  lo.output(0, as_levels(lo, levels, zero, lo.dtype(zero ? zero : lo.input(0))));
+  lo.output(0, as_levels(lo.b, levels, zero, lo.dtype(zero ? zero : lo.input(0))));
 }
 
 // The same from real numbers.
@@ -71,8 +71,8 @@ void output_real(Lowering& lo, Val y, size_t scale_at) {
 
 // The same for kernels that round after adding the zero point, which changes how ties are rounded.
 void output_rounded_last(Lowering& lo, Val levels, size_t zero_at) {
-  if (lo.has_input(zero_at)) levels = lo.b.add(levels, as_floats(lo, one_parameter(lo, lo.input(zero_at))));
-  lo.output(0, as_levels(lo, levels, {}, lo.dtype(lo.input(0))));
+  if (lo.has_input(zero_at)) levels = lo.b.add(levels, as_floats(lo.b, one_parameter(lo, lo.input(zero_at))));
+  lo.output(0, as_levels(lo.b, levels, {}, lo.dtype(lo.input(0))));
 }
 
 }  // namespace
@@ -172,7 +172,7 @@ void lower_qlinear_concat(Lowering& lo) {
     return lo.output(0, on_grid(lo, lo.b.concat(parts, axis), *grid, lo.dtype(lo.input(1))));
   const Val of_y = scale(lo, 0);
   const Val levels = lo.b.div(lo.b.concat(parts, axis), of_y);
-  lo.output(0, as_levels(lo, levels, one_parameter(lo, lo.input(1)), lo.dtype(lo.input(1))));
+  lo.output(0, as_levels(lo.b, levels, one_parameter(lo, lo.input(1)), lo.dtype(lo.input(1))));
 }
 
 }  // namespace lowtide::layout
