@@ -81,6 +81,42 @@ std::optional<IntegerConstant> sliced(const RecipeRef& floats, const step::Slice
   return inner;
 }
 
+// The axis that a list of numbers is along: the only one on which it is not broadcast; -1 for a single number. nullopt
+// where there are several.
+std::optional<int> axis_of_list(const Shape& list, const Shape& data) {
+  int axis = -1;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i] == 1) continue;
+    if (axis >= 0) return std::nullopt;
+    axis = static_cast<int>(data.size() - list.size() + i);
+  }
+  return axis;
+}
+
+// Integers times a number, or times one for each index of an axis: the scales take it. Batch normalisations that were
+// fused into weights are such.
+std::optional<IntegerConstant> scaled(const RecipeRef& floats, stream::Budget& budget) {
+  const RecipeRef &numbers = floats->from[0], &factor = floats->from[1];
+  if (floats->dims != numbers->dims || !stream::is_small(*factor)) return std::nullopt;
+  const auto axis = axis_of_list(factor->dims, floats->dims);
+  auto inner = axis ? integer_constant(numbers, budget) : std::nullopt;
+  if (!inner || (*axis >= 0 && inner->axis >= 0 && inner->axis != *axis)) return std::nullopt;
+  const std::vector<double> factors = stream::evaluate_doubles(factor, budget);
+  const size_t count = std::max(factors.size(), inner->scale.size());
+  std::vector<float> scale;
+  std::vector<int64_t> zero;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t at = inner->scale.size() == 1 ? 0 : i;
+    scale.push_back(static_cast<float>(inner->scale[at] * factors[factors.size() == 1 ? 0 : i]));
+    zero.push_back(inner->zero[at]);
+    if (!(scale.back() > 0) || !std::isnormal(scale.back())) return std::nullopt;
+  }
+  if (*axis >= 0 && count > 1) inner->axis = *axis;
+  inner->scale = std::move(scale);
+  inner->zero = std::move(zero);
+  return inner;
+}
+
 // Integers less a zero point, or less one for each index of an axis, computed in floats.
 std::optional<IntegerConstant> centred(const RecipeRef& floats, const step::Binary& binary, stream::Budget& budget) {
   const RecipeRef &numbers = floats->from[0], &zero = floats->from[1];
@@ -88,14 +124,8 @@ std::optional<IntegerConstant> centred(const RecipeRef& floats, const step::Bina
     return std::nullopt;
   auto inner = integer_constant(numbers, budget);
   if (!inner || inner->scale != std::vector<float>{1} || inner->zero[0] != 0) return std::nullopt;
-  // The axis that the zero points are along: the only one on which they are not broadcast.
-  const Shape& along = zero->dims;
-  std::optional<int> axis;
-  for (size_t i = 0; i < along.size(); ++i) {
-    if (along[i] == 1) continue;
-    if (axis) return std::nullopt;
-    axis = static_cast<int>(floats->dims.size() - along.size() + i);
-  }
+  const auto axis = axis_of_list(zero->dims, floats->dims);
+  if (!axis) return std::nullopt;
   inner->zero.clear();
   for (const double number : stream::evaluate_doubles(zero, budget)) {
     if (!(std::fabs(number) <= 255) || number != std::nearbyint(number)) return std::nullopt;
@@ -155,7 +185,7 @@ std::optional<IntegerConstant> integer_constant(const RecipeRef& floats, stream:
   if (std::holds_alternative<step::Reshape>(floats->step)) return reshaped(floats, budget);
   if (const auto* slice = std::get_if<step::Slice>(&floats->step)) return sliced(floats, *slice, budget);
   if (const auto* binary = std::get_if<step::Binary>(&floats->step); binary && floats->dtype == DType::kFloat32)
-    return centred(floats, *binary, budget);
+    return binary->op == stream::Binary::kMul ? scaled(floats, budget) : centred(floats, *binary, budget);
   if (const auto* pad = std::get_if<step::Pad>(&floats->step)) return padded(floats, *pad, budget);
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM, and DynamicQuantizeLSTM of ONNX Runtime. ONNX's gate order is i, o, f, c; that of peepholes i, o, f. The output gate's peephole sees the new cell state,
-// the others the old one. The input of the last activation h is not clipped, as in ONNX Runtime.
+// LSTM, and DynamicQuantizeLSTM of ONNX Runtime. ONNX's gate order is i, o, f, c; that of peepholes i, o, f. The output
+// gate's peephole sees the new cell state, the others the old one. The input of the last activation h is not clipped,
+// as in ONNX Runtime.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -80,9 +81,10 @@ std::vector<double> parameters(Lowering& lo, size_t input, size_t direction) {
   const size_t directions = static_cast<size_t>(lo.b.dim(lo.input(1), 0));
   const size_t columns = static_cast<size_t>(lo.b.dim(lo.input(1), 2));
   if (numbers->size() != directions && numbers->size() != directions * columns)
-    lo.malformed(fmt::format("input {} has {} elements; it must have one for each of the {} directions, or one for each "
-                             "of the {} columns of each direction",
-                             input, numbers->size(), directions, columns));
+    lo.malformed(
+        fmt::format("input {} has {} elements; it must have one for each of the {} directions, or one for each "
+                    "of the {} columns of each direction",
+                    input, numbers->size(), directions, columns));
   const auto count = static_cast<std::ptrdiff_t>(numbers->size() / directions);
   const auto first = numbers->begin() + static_cast<std::ptrdiff_t>(direction) * count;
   return {first, first + count};
@@ -103,10 +105,9 @@ Val dequantized_weights(Lowering& lo, size_t input, size_t direction) {
     if (!(scale >= 0) || !std::isfinite(scale))
       lo.malformed(fmt::format("input {} must be scales that are no negative numbers; one is {}", scale_at, scale));
   const Val one = b.reshape(rows(b, all, static_cast<int64_t>(direction), 1), {b.dim(all, 1), b.dim(all, 2)});
-  return b.transpose(
-      b.constant(stream::recipe::dequantize(b.graph.at(one.id).constant, {scales.begin(), scales.end()},
-                                            {zeros.begin(), zeros.end()}, scales.size() == 1 ? -1 : 1)),
-      {1, 0});
+  return b.transpose(b.constant(stream::recipe::dequantize(b.graph.at(one.id).constant, {scales.begin(), scales.end()},
+                                                           {zeros.begin(), zeros.end()}, scales.size() == 1 ? -1 : 1)),
+                     {1, 0});
 }
 
 // The nearest of 256 levels, from the least to the greatest element of x.

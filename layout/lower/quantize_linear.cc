@@ -274,8 +274,7 @@ void lower_dequantize_linear(Lowering& lo) {
   // For i32 the zero point is subtracted before the conversion to f32 loses digits.
   if (grid.zero && from == DType::kInt32) level = b.sub(level, broadcast_to_data(lo, grid.zero, grid, x));
   level = as_floats(b, level);
-  if (grid.zero && from != DType::kInt32)
-    level = b.sub(level, broadcast_to_data(lo, as_floats(b, grid.zero), grid, x));
+  if (grid.zero && from != DType::kInt32) level = b.sub(level, broadcast_to_data(lo, as_floats(b, grid.zero), grid, x));
   lo.output(0, b.cast(b.mul(level, scale), to));
 }
 

@@ -235,6 +235,7 @@ namespace lowtide::layout {
   ROW("com.microsoft", "NhwcFusedConv", "F", 2, 4, 1, lower_nhwc_fused_conv) \
   ROW("com.microsoft", "NhwcMaxPool", "n", 1, 1, 1, lower_nhwc_max_pool) \
   ROW("com.microsoft", "QAttention", "iifffiiif", 5, 9, 2, lower_qattention) \
+  ROW("com.microsoft", "QEmbedLayerNormalization", "iiiiiiiifffffi", 18, 18, 2, lower_q_embed_layer_normalization) \
   ROW("com.microsoft", "QGemm", "ifiifiifi", 6, 9, 1, lower_qgemm) \
   ROW("com.microsoft", "QLinearAdd", "ifiififi", 7, 8, 1, lower_qlinear_add) \
   ROW("com.microsoft", "QLinearAveragePool", "ififi", 4, 5, 1, lower_qlinear_average_pool) \

@@ -10,6 +10,16 @@ X = "float[2,3,8] x"
 Y = "float[2,3,8] y"
 IDS = "int32[2,5] i"
 TABLES = {"w": (11, 8), "p": (7, 8), "s": (3, 8), "g": (8,), "b": (8,)}
+# Each as u8 with a scale (w1) and a zero point (w0) of its own.
+QUANTIZED_TABLES = {
+    name: value
+    for at, (letter, shape) in enumerate(TABLES.items())
+    for name, value in (
+        (letter, np.random.default_rng(at).integers(0, 256, shape).astype(np.uint8)),
+        (f"{letter}1", np.float32(0.01 + at / 300)),
+        (f"{letter}0", np.uint8(110 + 9 * at)),
+    )
+}
 WORDS = np.array([[0, 10, 3, 7, 2], [4, 4, 9, 1, 5]], np.int32)
 SEGMENTS = np.array([[0, 1, 2, 2, 0], [1, 1, 0, 2, 1]], np.int32)
 MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 2]], np.int32)
@@ -154,6 +164,25 @@ CASES = [
         opsets=MS,
         outputs="float[N,S,8] y, int32[N] n",
         feeds={"i": WORDS, "t": SEGMENTS},
+    ),
+    Case(
+        "q_embed_layer_norm/all",
+        f"{IDS}, int32[2,5] t, int32[2,5] m",
+        "y, n = com.microsoft.QEmbedLayerNormalization<epsilon=0.01>"
+        "(i, t, w, p, s, g, b, m, w1, p1, s1, g1, b1, w0, p0, s0, g0, b0)",
+        QUANTIZED_TABLES,
+        opsets=MS,
+        outputs="float[2,5,8] y, int32[2] n",
+        feeds={"i": WORDS, "t": SEGMENTS, "m": MASK},
+    ),
+    Case(
+        "q_embed_layer_norm/no_segments",
+        IDS,
+        "y, n = com.microsoft.QEmbedLayerNormalization(i, , w, p, , g, b, , w1, p1, , g1, b1, w0, p0, , g0, b0)",
+        {k: v for k, v in QUANTIZED_TABLES.items() if k[0] != "s"},
+        opsets=MS,
+        outputs="float[2,5,8] y, int32[2] n",
+        feeds={"i": WORDS},
     ),
     Case(
         "ms_rotary_embedding/3d",

@@ -60,9 +60,7 @@ nbits("kept_8_bits_zero_points", 24, 96, 8, 32, "packed")
 nbits("kept_2_bits_zero_points", 24, 160, 2, 32, "packed")
 
 
-def blocks(
-    name, dtype, shape, axis, block, zero=False, body="y = Add(x, w)", inputs=None, output=None, least=0.01
-):
+def blocks(name, dtype, shape, axis, block, zero=False, body="y = Add(x, w)", inputs=None, output=None, least=0.01):
     """DequantizeLinear of a constant with block_size."""
     rng = np.random.default_rng(13)
     low, high = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128), "uint8": (0, 256)}[np.dtype(dtype).name]

@@ -155,6 +155,20 @@ qdq("channel_of_scale_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", w
 text, values = weights_of((6, 4, 3, 2), axis=0, zero=3)
 signs = values | {"sw": values["sw"] * np.where(np.arange(6) % 3 == 1, -1, 1).astype(np.float32)}
 qdq("weights_of_scales_below_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=signs, result=0.13)
+qdq(
+    "batch_normalisation_behind_conv",
+    text + "c = Conv(a, w) n = BatchNormalization(c, g, e, m, n0) r = Relu(n)",
+    ["[1,4,9,8]"],
+    "[1,6,7,7]",
+    weights=values
+    | {
+        "g": rng.uniform(0.5, 2, 6).astype(np.float32),
+        "e": rng.normal(size=6).astype(np.float32),
+        "m": rng.normal(size=6).astype(np.float32) / 9,
+        "n0": rng.uniform(0.5, 2, 6).astype(np.float32),
+    },
+    result=0.13,
+)
 qdq("zero_points_by_channel", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=values, result=0.13)
 text, values = weights_of((6, 4, 3, 2), axis=0)
 qdq("conv_int16", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int16", values, result=0.3)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// SkipLayerNormalization, SkipSimplifiedLayerNormalization and EmbedLayerNormalization (com.microsoft): layer
-// normalisations fused with a skip connection or a sum of embeddings. Their default epsilon is 1e-12,
-// LayerNormalization's is 1e-5. Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and embed_layer_norm.cc.
+// SkipLayerNormalization, SkipSimplifiedLayerNormalization, EmbedLayerNormalization and QEmbedLayerNormalization
+// (com.microsoft): layer normalisations fused with a skip connection or a sum of embeddings. Their default epsilon is
+// 1e-12, LayerNormalization's is 1e-5. Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and embed_layer_norm.cc.
 #include "layout/lower/norm.h"
 
 #include <fmt/format.h>
 
 #include <vector>
 
+#include "layout/lower/quantize_linear.h"
 #include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
@@ -69,9 +70,16 @@ void same_rows(Lowering& lo, Val sum, const Shape& ids) {
 void lower_skip_layer_normalization(Lowering& lo) { skip_norm(lo, false); }
 void lower_skip_simplified_layer_normalization(Lowering& lo) { skip_norm(lo, true); }
 
-void lower_embed_layer_normalization(Lowering& lo) {
+namespace {
+
+struct Embedding {
+  Val words, positions, segments, gamma, beta;  // floats; segments may be absent
+  Val position_ids;                             // may be absent
+};
+
+void embed(Lowering& lo, const Embedding& of) {
   Builder& b = lo.b;
-  Val ids = lo.input(0), words = lo.input(2), positions = lo.input(3);
+  Val ids = lo.input(0), words = of.words, positions = of.positions;
   if (lo.rank(ids) != 2) lo.malformed(fmt::format("input_ids must have rank 2; it has rank {}", lo.rank(ids)));
   for (Val table : {words, positions})
     if (lo.rank(table) != 2) lo.malformed(fmt::format("embeddings must have rank 2; one has rank {}", lo.rank(table)));
@@ -80,13 +88,41 @@ void lower_embed_layer_normalization(Lowering& lo) {
   const float epsilon = lo.attr_f("epsilon", kEpsilon);
   const Shape shape = lo.shape(ids);
 
-  Val rows = lo.has_input(8) ? b.gather(positions, lo.input(8), 0) : first_rows(lo, positions, shape[1]);
+  Val rows = of.position_ids ? b.gather(positions, of.position_ids, 0) : first_rows(lo, positions, shape[1]);
   Val sum = b.add(b.gather(words, ids, 0), rows);
-  if (lo.has_input(1)) sum = b.add(sum, b.gather(lo.input(4), lo.input(1), 0));
+  if (of.segments) sum = b.add(sum, b.gather(of.segments, lo.input(1), 0));
   same_rows(lo, sum, shape);
-  lo.output(0, b.add(b.mul(normalized(lo, sum, epsilon, false), lo.input(5)), lo.input(6)));
+  lo.output(0, b.add(b.mul(normalized(lo, sum, epsilon, false), of.gamma), of.beta));
   if (lo.wants_output(1)) lo.output(1, mask_lengths(lo, shape[0]));
-  lo.output(2, sum);
+  if (lo.wants_output(2)) lo.output(2, sum);
+}
+
+}  // namespace
+
+void lower_embed_layer_normalization(Lowering& lo) {
+  embed(lo, {.words = lo.input(2),
+             .positions = lo.input(3),
+             .segments = lo.optional_input(4),
+             .gamma = lo.input(5),
+             .beta = lo.input(6),
+             .position_ids = lo.optional_input(8)});
+}
+
+// The tables, gamma and beta are integers: their scales are inputs 8 to 12, their zero points 13 to 17.
+void lower_q_embed_layer_normalization(Lowering& lo) {
+  auto floats = [&](size_t input, size_t at) {
+    const auto grid = constant_grid(lo, lo.input(8 + at), lo.input(13 + at), lo.dtype(lo.input(input)));
+    if (!grid)
+      lo.unsupported(
+          fmt::format("the scale and the zero point of input {} must be initializers of one element", input));
+    return real_of(lo, lo.input(input), *grid);
+  };
+  embed(lo, {.words = floats(2, 0),
+             .positions = floats(3, 1),
+             .segments = lo.has_input(4) ? floats(4, 2) : Val{},
+             .gamma = floats(5, 3),
+             .beta = floats(6, 4),
+             .position_ids = {}});
 }
 
 }  // namespace lowtide::layout
