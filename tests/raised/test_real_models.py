@@ -40,6 +40,9 @@ JUDGED = [
     "yolox__yolox_nano_only_int8_quantize",
 ]
 
+# An EXP overflows at inputs of 2, where runtimes and processors give infinity at different numbers.
+SCALES = {"tflm__dp_net": 0.1}
+
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="../shared/models is absent")
 @pytest.mark.parametrize("name", JUDGED)
@@ -52,7 +55,8 @@ def test_agrees_with_xnnpack(name, tmp_path):
     interpreter = Interpreter(str(source))
     interpreter.allocate_tensors()
     details = interpreter.get_input_details()
-    values = inputs_for(details)
+    values = [value * SCALES[name] if name in SCALES else value for value in inputs_for(details)]
+    values = [value.astype(detail["dtype"]) for value, detail in zip(values, details, strict=True)]
     for detail, value in zip(details, values, strict=True):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()
