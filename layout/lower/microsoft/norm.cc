@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SkipLayerNormalization, SkipSimplifiedLayerNormalization, EmbedLayerNormalization and QEmbedLayerNormalization
 // (com.microsoft): layer normalisations fused with a skip connection or a sum of embeddings. Their default epsilon is
-// 1e-12, LayerNormalization's is 1e-5. Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and embed_layer_norm.cc.
+// 1e-12, LayerNormalization's is 1e-5. Sources: ONNX Runtime's bert_defs.cc, skip_layer_norm.cc and
+// embed_layer_norm.cc.
 #include "layout/lower/norm.h"
 
 #include <fmt/format.h>
