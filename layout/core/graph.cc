@@ -45,6 +45,8 @@ ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
     throw stream::Unsupported(fmt::format("a tensor{} has {} axes, more than {}",
                                           value_name.empty() ? "" : fmt::format(" '{}'", value_name), shape.size(),
                                           kMostAxes));
+  // Not to twice the size: with many nodes the values are the largest thing in memory.
+  if (values.size() == values.capacity()) values.reserve(values.size() + values.size() / 4 + 64);
   values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
   return static_cast<ValueId>(values.size() - 1);
 }

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "layout/core/boxed.h"
 #include "layout/core/model_notes.h"
 #include "layout/core/options.h"
 #include "layout/core/symbols.h"
@@ -63,12 +64,12 @@ struct Quantization {
 struct Value {
   std::string name;  // ONNX's name, or empty: the writer then makes one from the producer
   DType dtype = DType::kUndefined;
+  OpId producer = -1;  // -1: graph input or constant
   Shape shape;         // symbols allowed, unless constant
   RecipeRef constant;  // non-null: a constant
   // Elements of a small integer tensor where they are known or known symbolically (Shape -> Gather -> Concat chains).
-  std::optional<std::vector<Dim>> contents;
-  std::optional<Quantization> quantization;
-  OpId producer = -1;  // -1: graph input or constant
+  Boxed<std::vector<Dim>> contents;
+  Boxed<Quantization> quantization;
 
   bool is_constant() const { return constant != nullptr; }
   int rank() const { return static_cast<int>(shape.size()); }
