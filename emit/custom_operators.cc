@@ -94,7 +94,7 @@ struct Options {
   FlexValue::Map attributes;
   std::string problem;  // why there are none; may be empty
 };
-Options options_of(const CustomUse& use) {
+Options attributes_of(const CustomUse& use) {
   if (use.option_bytes == 0) return {};
   if (use.options.size() < use.option_bytes)
     return {{}, fmt::format("{} bytes of options were not read", use.option_bytes)};
@@ -168,7 +168,7 @@ std::vector<CustomUse> custom_uses(const tfl::Model& model) {
 std::string custom_text(const std::vector<CustomUse>& uses) {
   std::string out;
   for (const CustomUse& use : uses) {
-    const Options options = options_of(use);
+    const Options options = attributes_of(use);
     out += indented_line(2, fmt::format("{} version {}", use.name, use.version));
     if (!options.problem.empty()) out += indented_line(4, options.problem);
     for (const auto& [key, value] : options.attributes)
@@ -185,7 +185,7 @@ std::string custom_text(const std::vector<CustomUse>& uses) {
 Json custom_values(const std::vector<CustomUse>& uses) {
   Json out = Json::array();
   for (const CustomUse& use : uses) {
-    const Options options = options_of(use);
+    const Options options = attributes_of(use);
     Json attributes = Json::object();
     for (const auto& [key, value] : options.attributes) attributes[key] = json_of(value);
     out.push_back({{"name", use.name},

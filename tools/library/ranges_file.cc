@@ -86,7 +86,7 @@ class ByteIterator {
 };
 
 // One tensor, as far as it was read.
-struct Entry {
+struct RangesEntry {
   std::optional<double> least, most, low, width;
   std::optional<uint64_t> elements, not_finite, channel_axis;
   std::vector<uint64_t> counts;
@@ -398,7 +398,7 @@ class Events : public nlohmann::json_sax<Json> {
   }
 
   void finish_tensor() {
-    const Entry& e = entry_;
+    const RangesEntry& e = entry_;
     for (const char* key :
          {"min", "max", "elements", "histogram", "histogram.low", "histogram.width", "histogram.counts"})
       if (!e.keys.contains(key)) fail_tensor(fmt::format("'{}' is missing", key));
@@ -456,7 +456,7 @@ class Events : public nlohmann::json_sax<Json> {
   Level level_ = Level::kStart;
   std::string key_, tensor_;
   std::set<std::string> keys_;
-  Entry entry_;
+  RangesEntry entry_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "tools/lowtide/conversion_report.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "emit/conversion_details.h"
