@@ -80,7 +80,7 @@ TEST(OpVersions, OfQuantizedWeights) {
   auto with_scales = [](Kind kind, DType data, DType weights, core::Shape shape, core::Options options, size_t scales) {
     Made m;
     const core::ValueId x = m.graph->add_value(data, {7, 5}), w = m.graph->add_value(weights, std::move(shape));
-    m.graph->at(w).quantization = {std::vector<float>(scales, 1), std::vector<int64_t>(scales, 0), 0};
+    m.graph->at(w).quantization = core::Quantization{std::vector<float>(scales, 1), std::vector<int64_t>(scales, 0), 0};
     m.op(kind, {x, w, m.graph->add_value(kF32, {3})}, std::move(options), kF32, {7, 3});
     return op_version(*m.graph, m.graph->ops.at(0));
   };
