@@ -195,15 +195,11 @@ class OnnxSession:
         options.use_deterministic_compute = True
         options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[form.level])
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", "/")
-        if switches:
-            options.log_severity_level = (
-                4  # it fails for some models, and then the next attempt says what there is to say
-            )
         for switch in (*switches, *(() if form.prepack else ("session.disable_prepacking",))):
             options.add_session_config_entry(switch, "1")
         if self._profile is not None:
             options.enable_profiling, options.profile_file_prefix = True, self._profile
-        with captured():
+        with captured(log_failures=not switches):  # with them another attempt follows
             try:
                 return runtime.InferenceSession(
                     skeleton.model, options, providers=["CPUExecutionProvider"], disabled_optimizers=self._disabled

@@ -115,11 +115,18 @@ def _errors(data: bytes) -> list[str]:
 
 
 @contextlib.contextmanager
-def captured() -> Iterator[Callable[[], list[str]]]:
-    """Redirects file descriptor 2 into the log for as long as the context lasts; gives the errors written so far."""
+def captured(*, log_failures: bool = True) -> Iterator[Callable[[], list[str]]]:
+    """
+    Redirects file descriptor 2 into the log for as long as the context lasts; gives the errors written so far. Without
+    `log_failures` nothing is logged of a context that an exception ends: another attempt follows.
+    """
     _redirection.enter()
     begin = _redirection.size()
+    is_logged = log_failures
     try:
         yield lambda: _errors(_redirection.so_far()[begin:])
+        is_logged = True
     finally:
-        _log(_redirection.leave())
+        data = _redirection.leave()
+        if is_logged:
+            _log(data)
