@@ -536,8 +536,8 @@ TEST(RecipeReader, RandomRecipesMatchIndexArithmetic) {
     for (uint64_t tile : {64u, 192u, 1024u}) ASSERT_EQ(read_with_tiles(sample.recipe, tile), lanes) << tile;
     ASSERT_EQ(read_all(sample.recipe, kMiB, 100), lanes);
     ASSERT_EQ(read_all(sample.recipe, 64 * kMiB, kMiB), lanes);
-    constexpr uint64_t kPage = 4096;
-    ASSERT_EQ(read_all(sample.recipe, (least_scratch(*sample.recipe) + kPage - 1) / kPage * kPage, 100), lanes);
+    constexpr uint64_t kFilePage = 4096;
+    ASSERT_EQ(read_all(sample.recipe, (least_scratch(*sample.recipe) + kFilePage - 1) / kPage * kPage, 100), lanes);
     // Any range, in any order.
     Budget budget(kMiB);
     RecipeReader reader(sample.recipe, budget);

@@ -73,15 +73,15 @@ void check_can_be_written(const std::string& what, const fs::path& path) {
 
 void write_report(const fs::path& path, ReportForm form, const nlohmann::ordered_json& values,
                   const PackedText& graphs) {
-  std::string json = emit::html_safe(emit::json_text(values));
+  std::string text = emit::html_safe(emit::json_text(values));
   std::vector<Piece> pieces;
   if (form == ReportForm::kHtml) pieces.push_back({kPageHead});
   if (graphs.size() == 0) {
-    pieces.push_back({json});
+    pieces.push_back({text});
   } else {
-    json.resize(json.rfind('\n', json.rfind('}')));
-    json += ",\n  \"graphs\": ";
-    pieces.push_back({json});
+    text.resize(text.rfind('\n', text.rfind('}')));
+    text += ",\n  \"graphs\": ";
+    pieces.push_back({text});
     pieces.push_back({{}, &graphs});
     pieces.push_back({"\n}\n"});
   }
