@@ -537,7 +537,8 @@ TEST(RecipeReader, RandomRecipesMatchIndexArithmetic) {
     ASSERT_EQ(read_all(sample.recipe, kMiB, 100), lanes);
     ASSERT_EQ(read_all(sample.recipe, 64 * kMiB, kMiB), lanes);
     constexpr uint64_t kFilePage = 4096;
-    ASSERT_EQ(read_all(sample.recipe, (least_scratch(*sample.recipe) + kFilePage - 1) / kFilePage * kFilePage, 100), lanes);
+    ASSERT_EQ(read_all(sample.recipe, (least_scratch(*sample.recipe) + kFilePage - 1) / kFilePage * kFilePage, 100),
+              lanes);
     // Any range, in any order.
     Budget budget(kMiB);
     RecipeReader reader(sample.recipe, budget);
