@@ -26,7 +26,8 @@ def test_scale_of_data(operator, scale, tmp_path):
     refuse_model(model(text, s=np.float32(scale), z=np.uint8(3)), tmp_path, "malformed", [operator, "'s'"])
 
 
-@pytest.mark.parametrize("scale", [-0.5, np.nan, np.inf], ids=str)
+# Below 0 is not among them: quantizers to 4 bits write that (qdq/weights_of_scales_below_0).
+@pytest.mark.parametrize("scale", [np.nan, np.inf], ids=str)
 def test_scale_of_a_channel(scale, tmp_path):
     text = "(float[1,2,5,7] x) => (float[1,3,3,5] y) { w = DequantizeLinear<axis=0>(q, s) y = Conv(x, w) }"
     scales = np.array([0.1, scale, 0.2], np.float32)
