@@ -181,7 +181,7 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
     Val source{graph.ops[static_cast<size_t>(p)].inputs[0]};
     return reshape(source, wanted);
   }
-  // One unknown dimension is a -1 in a constant shape; more have to be computed.
+  // One unknown dimension is a -1 in a constant shape, unless there is a 0; more have to be computed.
   std::vector<int64_t> fixed(wanted.begin(), wanted.end());
   int unknown = 0;
   for (int64_t& dim : fixed)
@@ -189,7 +189,8 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
       dim = -1;
       ++unknown;
     }
-  Val target = unknown <= 1 ? i32(fixed) : dims(wanted);
+  const bool is_empty = std::find(fixed.begin(), fixed.end(), 0) != fixed.end();
+  Val target = unknown == 0 || (unknown == 1 && !is_empty) ? i32(fixed) : dims(wanted);
   Val out = op(Kind::kReshape, {x, target}, NoOptions{});
   // The caller knows more of the shape than -1 tells.
   if (!is_constant(out)) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());

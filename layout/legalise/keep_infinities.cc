@@ -27,14 +27,15 @@ bool carries(const Op& op) {
 
 bool holds_infinity(core::Graph& graph, ValueId id) {
   const core::Value& value = graph.at(id);
-  if (!value.is_constant() || value.dtype != core::DType::kFloat32) return false;
+  if (!value.is_constant() || !stream::is_float(value.dtype)) return false;
   auto numbers = graph.numbers(id);
   return numbers && std::any_of(numbers->begin(), numbers->end(), [](double x) { return std::isinf(x); });
 }
 
 class Following {
  public:
-  explicit Following(core::Graph& graph) : graph_(graph), reached_(graph.values.size()), shown_(graph.values.size()) {}
+  explicit Following(core::Graph& graph)
+      : graph_(graph), reached_(graph.values.size()), given_(graph.values.size()), shown_(graph.values.size()) {}
 
   void run() {
     if (!forwards()) return;
@@ -50,20 +51,25 @@ class Following {
  private:
   static size_t index(ValueId id) { return static_cast<size_t>(id); }
 
-  // Marks what an infinity of a constant can reach; false when there is none.
+  // Marks what an infinity of a constant or an input can reach; false when there is none.
   bool forwards() {
     bool any = false;
+    for (const ValueId in : graph_.inputs) given_[index(in)] = stream::is_float(graph_.at(in).dtype);
     for (const Op& op : graph_.ops) {
       if (!carries(op)) continue;
-      bool carried = false;
+      bool carried = false, given = false;
       for (ValueId in : op.inputs) {
         if (in == core::kAbsent) continue;
         if (!reached_[index(in)] && holds_infinity(graph_, in)) reached_[index(in)] = true;
         carried = carried || reached_[index(in)];
+        given = given || given_[index(in)];
       }
-      any = any || carried;
-      for (ValueId out : op.outputs)
-        if (out != core::kAbsent) reached_[index(out)] = carried;
+      any = any || carried || given;
+      for (ValueId out : op.outputs) {
+        if (out == core::kAbsent) continue;
+        reached_[index(out)] = carried;
+        given_[index(out)] = given;
+      }
     }
     return any;
   }
@@ -73,13 +79,21 @@ class Following {
     for (ValueId out : graph_.outputs) shown_[index(out)] = reached_[index(out)];
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
-      if (op.kind == Kind::kNotEqual && op.inputs[0] == op.inputs[1]) show_rows_of_infinities(op.inputs[0]);
+      if (tests_for_nan(op)) show_rows_of_infinities(op.inputs[0]);
       if (!carries(op)) continue;
       const bool shown = std::any_of(op.outputs.begin(), op.outputs.end(),
                                      [&](ValueId out) { return out != core::kAbsent && shown_[index(out)]; });
       for (ValueId in : op.inputs)
-        if (shown && in != core::kAbsent && reached_[index(in)]) shown_[index(in)] = true;
+        if (shown && in != core::kAbsent && may_hold(in)) shown_[index(in)] = true;
     }
+  }
+
+  // x != x, or x >= 0, which is the same of a softmax and what plain/gpu_math.cc writes.
+  bool tests_for_nan(const Op& op) const {
+    if (op.kind == Kind::kNotEqual) return op.inputs[0] == op.inputs[1];
+    if (op.kind != Kind::kGreaterEqual) return false;
+    const auto bound = graph_.numbers(op.inputs[1]);
+    return bound && std::all_of(bound->begin(), bound->end(), [](double number) { return number == 0; });
   }
 
   // A softmax is NaN in a row of infinities only, which a test for NaN behind it shows.
@@ -87,7 +101,7 @@ class Following {
     const core::OpId producer = graph_.at(tested).producer;
     if (producer < 0) return;
     const Op& op = graph_.ops[static_cast<size_t>(producer)];
-    if (op.kind == Kind::kSoftmax && reached_[index(op.inputs[0])]) shown_[index(op.inputs[0])] = true;
+    if (op.kind == Kind::kSoftmax && may_hold(op.inputs[0])) shown_[index(op.inputs[0])] = true;
   }
 
   void mend(size_t position) {
@@ -102,20 +116,23 @@ class Following {
     Val result{clamped};
     for (size_t side : {size_t{0}, size_t{1}}) {
       const Val in{op.inputs[side]};
-      if (!reached_[index(in.id)]) continue;
-      const Val infinite = b.equal(b.abs(in), b.scalar(std::numeric_limits<float>::infinity(), core::DType::kFloat32));
+      if (!may_hold(in.id)) continue;
+      const Val infinite = b.equal(b.abs(in), b.scalar_like(std::numeric_limits<double>::infinity(), in));
       result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);
     }
     if (activation == core::Activation::kRelu) result = b.relu(result);
     graph_.replace_uses(before, result.id);
     // The ops after this one see the mended value, which an infinity reaches just as well.
     reached_.resize(graph_.values.size());
+    given_.resize(graph_.values.size());
     shown_.resize(graph_.values.size());
     reached_[index(result.id)] = shown_[index(result.id)] = true;
   }
 
+  bool may_hold(ValueId id) const { return reached_[index(id)] || given_[index(id)]; }
+
   core::Graph& graph_;
-  std::vector<bool> reached_, shown_;
+  std::vector<bool> reached_, given_, shown_;  // by infinities of constants, of inputs; in outputs and tests
 };
 
 }  // namespace

@@ -61,7 +61,8 @@ class Legaliser {
     if (rounding_.takes(op)) return expand(op);
     const core::KernelLimits* limits = core::kernel_limits(op.kind);
     if (limits) fit_indices(op);
-    if (!limits || is_quantized(op)) return push(std::move(op));
+    if (!limits) return push(std::move(op));
+    if (is_quantized(op)) return push_quantized(std::move(op), *limits);
     if (op.kind == Kind::kPad || op.kind == Kind::kPadv2) pad_by_axis(op, *limits);
     std::vector<std::pair<ValueId, ValueId>> restore;  // what the op gives now, what it gave
     const ComputeType type = fit_types(op, restore);
@@ -90,6 +91,19 @@ class Legaliser {
     auto has_scale = [&](ValueId id) { return id != kAbsent && graph_.at(id).quantization.has_value(); };
     return std::any_of(op.inputs.begin(), op.inputs.end(), has_scale) ||
            std::any_of(op.outputs.begin(), op.outputs.end(), has_scale);
+  }
+
+  // Its kernel was chosen with its scales, but a TRANSPOSE that was moved to integers may have more axes.
+  void push_quantized(Op op, const core::KernelLimits& limits) {
+    std::vector<std::pair<ValueId, ValueId>> restore;
+    if (kernel_rank(graph_, op) > limits.max_rank) {
+      const std::vector<ValueId> before = op.inputs;
+      merge_axes(builder_, op, restore);
+      for (size_t i = 0; i < before.size(); ++i)
+        if (op.inputs[i] != before[i]) graph_.at(op.inputs[i]).quantization = graph_.at(before[i]).quantization;
+    }
+    push(std::move(op));
+    for (const auto& [made, old] : restore) reshape_into(made, old);
   }
 
   void push(Op op) {

@@ -38,14 +38,14 @@ void clamp_known(AxisSlice& slice, int64_t axis_size) {
 // Whether begin and end are numbers that can be given to STRIDED_SLICE; clamps them.
 bool clamp_if_known(Lowering& lo, AxisSlice& slice, Dim axis_size) {
   if (slice.end && *slice.end == axis_size) slice.end = slice.step > 0 ? kFar : axis_size;
-  if (!is_number(slice.begin) || !is_number(slice.end)) return false;
-  if (!core::is_symbol(axis_size)) {
-    clamp_known(slice, axis_size);
-  } else if (slice.step < 0 && *slice.begin < -1) {
+  const bool may_be_before = slice.step < 0 && is_number(slice.begin) && *slice.begin < -1;
+  if (may_be_before && core::is_symbol(axis_size))
     lo.unsupported("a slice of a dynamic dimension with a negative step and start " + std::to_string(*slice.begin) +
                        " is not supported",
                    "fix the input's shape with --shape INPUT=...");
-  }
+  if (may_be_before) slice.begin = std::max<int64_t>(std::max(*slice.begin, -kFar) + axis_size, 0);
+  if (!is_number(slice.begin) || !is_number(slice.end)) return false;
+  if (!core::is_symbol(axis_size)) clamp_known(slice, axis_size);
   // Nothing, whatever the size. XNNPACK takes an end of 0 for the end of an axis of unknown size.
   if (slice.step > 0 && *slice.end == 0) slice.begin = slice.end = 1;
   slice.begin = std::clamp(*slice.begin, -kFar, kFar);

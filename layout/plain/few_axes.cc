@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -189,6 +190,24 @@ bool merge(Rewriter& rewriter, Op& op, std::vector<std::pair<ValueId, ValueId>>&
   return core::merge_axes(rewriter.b, op, restore);
 }
 
+// Whether what was made to replace an op reads the op's own result: a dimension that only SHAPE of it tells.
+bool reads(Rewriter& rewriter, const Op& made, OpId replaced) {
+  if (std::all_of(rewriter.op(replaced).outputs.begin(), rewriter.op(replaced).outputs.end(),
+                  [&](ValueId out) { return stream::is_static(rewriter.value(out).shape); }))
+    return false;
+  std::vector<ValueId> open(made.inputs.begin(), made.inputs.end());
+  std::set<OpId> seen;
+  while (!open.empty()) {
+    const ValueId value = open.back();
+    open.pop_back();
+    const OpId producer = value == kAbsent ? -1 : rewriter.producer(value);
+    if (producer == replaced) return true;
+    if (producer < 0 || !seen.insert(producer).second) continue;
+    open.insert(open.end(), rewriter.op(producer).inputs.begin(), rewriter.op(producer).inputs.end());
+  }
+  return false;
+}
+
 bool fewer_axes(Rewriter& rewriter, OpId id) {
   core::Graph& graph = rewriter.graph;
   const Op old = rewriter.op(id);
@@ -206,6 +225,7 @@ bool fewer_axes(Rewriter& rewriter, OpId id) {
   bool merged = false;
   try {
     merged = merge(rewriter, op, restore) && highest_rank(graph, op) <= kFewAxes;
+    merged = merged && !reads(rewriter, op, id);
   } catch (const stream::Unsupported&) {  // a dimension cannot be computed at run time: the op stays as it is
   }
   if (!merged) {

@@ -227,21 +227,20 @@ def main():
     converter.program()
     if args.only is not None:
         return show(args)
+    reasons = [line.split("\t") for line in EXPLAINED.read_text().splitlines() if line and line[0] != "#"]
     lines = []
     for line in all_lines(args, World(args.filter, args.models)):
+        what = f"{line.get('case')} {line.get('changes')}"
+        known = [of[2] for of in reasons if re.search(of[0], line.get("reason", "")) and re.search(of[1], what)]
+        if line["status"] in BAD and line["status"] != "broken" and known:
+            line["status"], line["reason"] = "explained", known[0]
         lines.append(line)
         if line["status"] in (*BAD, "died"):
-            print(line["end"], line["status"], line.get("case"), line.get("changes"), line["reason"][:300], flush=True)
-    explained = [line.split("\t") for line in EXPLAINED.read_text().splitlines() if line and line[0] != "#"]
-    for line in lines:
-        what = f"{line.get('case')} {line.get('changes')}"
-        known = any(re.search(of[0], line.get("reason", "")) and re.search(of[1], what) for of in explained)
-        if line["status"] in ("wrong", "crash", "timeout", "misnamed") and known:
-            line["status"] = "explained"
+            print(line["end"], line["status"], what, line["reason"][:300], flush=True)
     bad = 0
-    for status in (*BAD, "refused"):
+    for status in (*BAD, "explained", "refused"):
         for reason, of in gathered(lines, status):
-            bad += 0 if status == "refused" else len(of)
+            bad += len(of) if status in BAD else 0
             print(f"{status} {len(of)}: {reason}  e.g. {[line['end'] for line in of[:4]]} {of[0].get('case')}")
     counts = collections.Counter(line["status"] for line in lines)
     print(", ".join(f"{n} {status}" for status, n in sorted(counts.items())))

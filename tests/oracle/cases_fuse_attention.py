@@ -119,6 +119,23 @@ GUARDS = [
         {"zero": np.float32(0)},
         feeds={"c": np.linspace(-1, 1, 30, dtype=np.float32).reshape(2, 3, 5), "m": OPEN},
     ),
+    # Rows without an open key in a mask that is an input, and in one of f64.
+    *(
+        Case(
+            f"fuse/guard_input_with_a_row_closed_{kind}",
+            f"{kind}[2,3,5] c, {kind}[3,5] m",
+            "a = Add(c, m) p = Softmax<axis=-1>(a) n = IsNaN(p) y = Where(n, zero, p)",
+            {"zero": dtype(0)},
+            feeds={"c": np.linspace(-1, 1, 30, dtype=dtype).reshape(2, 3, 5), "m": CLOSED.astype(dtype)},
+        )
+        for kind, dtype in (("float", np.float32), ("double", np.float64))
+    ),
+    Case(
+        "fuse/guard_a_row_closed_double",
+        "double[2,3,5] c",
+        "a = Add(c, mask) p = Softmax<axis=-1>(a) n = IsNaN(p) y = Where(n, zero, p)",
+        {"zero": np.float64(0), "mask": CLOSED.astype(np.float64)},
+    ),
 ]
 
 
@@ -162,6 +179,18 @@ GROUPED = [
     shared("left", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), "y = MatMul(r, q)", q="float[2,6,5,7] q"),
     shared("one_batch", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, q="float[6,7,5] q"),
     shared("broadcast", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, q="float[2,1,7,5] q"),
+    # How often is known at run time only, though the RESHAPE tells.
+    Case(
+        "fuse/grouped_queries_shape_at_run_time",
+        "float[2,3,4,5] k, float[2,1,7,5] q, int64[5] shape",
+        f"u = Unsqueeze(k, axis) e = Expand(u, shape) r = Reshape(e, heads) {SCORES}",
+        {"axis": i64(2), "heads": i64(2, 6, 4, 5)},
+        feeds={
+            "k": np.linspace(-1, 1, 120, dtype=np.float32).reshape(2, 3, 4, 5),
+            "q": np.linspace(-2, 1, 70, dtype=np.float32).reshape(2, 1, 7, 5),
+            "shape": i64(2, 3, 2, 4, 5),
+        },
+    ),
     shared("seen", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, outputs="y, r"),
 ]
 

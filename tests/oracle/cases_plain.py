@@ -328,6 +328,13 @@ FOLDED = [
         "r = Slice(x, b, e, a, s) y = Tanh(r)",
         {**REVERSED, "b": i64(-2)},
     ),
+    # One element, in front of which the slice begins: it is the first.
+    Case(
+        "plain/turned_round_from_before",
+        "float[1,2,7] x",
+        "r = Slice(x, b, e, a, s) y = Tanh(r)",
+        {**REVERSED, "b": i64(-2)},
+    ),
     Case(
         "plain/turned_round_twice",
         "float[3,2,7] x",
@@ -486,6 +493,16 @@ FOR_GPU = [
         "p = Softmax<axis=-1>(s) n = IsNaN(p) z = Where(n, zero, p) y = MatMul(z, v)",
         {"zero": np.float32(0), "v": (1, 2, 7, 3)},
         feeds={"s": SCORES},
+    ),
+    Case(
+        "plain/a_masked_row",
+        "float[1,2,3,7] s",
+        "a = Add(s, mask) p = Softmax<axis=-1>(a) n = IsNaN(p) z = Where(n, zero, p) y = MatMul(z, v)",
+        {
+            "zero": np.float32(0),
+            "mask": np.where(np.arange(3)[:, None] == 1, np.float32(-np.inf), np.float32(0)),
+            "v": (1, 2, 7, 4),
+        },
     ),
 ]
 

@@ -5,6 +5,8 @@ TFLite pools know SAME and VALID, no dilations and no ceil_mode, and an average 
 ceil_mode adds windows that hang over the end; a window that would start in the padding is left out.
 """
 
+import numpy as np
+
 from tests.support.case import Case
 
 CASES = []
@@ -185,6 +187,22 @@ for opset, attributes in ((13, "pads=[1,0,0,0], "), (17, ""), (20, "")):
 for operator in ("MaxPool", "AveragePool", "LpPool"):
     pool(operator, "no_window", (2, 3, 1, 7), "kernel_shape=[3,2], strides=[2,3]", opset=18)
 pool("MaxPool", "no_window_ceil", (2, 3, 7, 1), "kernel_shape=[2,3], strides=[3,2], ceil_mode=1", opset=18)
+CASES.append(
+    Case(
+        "max_pool/no_window_in_a_loop",
+        "float[2,3,1,7] x, int64 n",
+        """y = Loop(n, go) <body = b (int64 i, bool g) => (bool more, float[2,3,0,2] r) {
+            more = Identity(g)
+            f = Cast<to=1>(i)
+            a = Add(x, f)
+            r = MaxPool<kernel_shape=[3,2], strides=[2,3]>(a)
+        }>""",
+        {"go": np.array(True)},
+        opset=18,
+        outputs="float[T,2,3,0,2] y",
+        feeds={"x": np.linspace(-1, 1, 42, dtype=np.float32).reshape(2, 3, 1, 7), "n": np.array(3, np.int64)},
+    )
+)
 # Four in a row, as networks have them: the first that is short may be any of them.
 for h, w in ((1, 40), (9, 3), (17, 5)):
     CASES.append(

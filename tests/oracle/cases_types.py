@@ -62,6 +62,16 @@ rank_case(
     {"s": np.float32(0.013), "z": np.int8(3), "k": (3, 2, 1, 2, 3, 1, 1)},
 )
 CASES.append(
+    Case(
+        "rank/transpose_of_nine_integers",
+        f"uint8[{NINE}] x",
+        "d = DequantizeLinear(x, s, z) t = Transpose<perm=[5,6,7,8,0,1,2,3,4]>(d) y = QuantizeLinear(t, u, z)",
+        {"s": np.float32(0.02), "u": np.float32(0.03), "z": np.uint8(119)},
+        ranges={"x": (0, 256)},
+        steps=1,
+    )
+)
+CASES.append(
     Case("rank/where_of_nine", f"bool[{NINE}] c, float[{NINE}] x", "y = Where(c, x, z)", {"z": np.float32(0.5)})
 )
 CASES.append(Case("rank/prelu_of_five", "float[2,3,4,2,3] x", "y = PRelu(x, s)", {"s": (3, 1, 1, 1)}))
