@@ -32,10 +32,13 @@ bool holds_infinity(core::Graph& graph, ValueId id) {
   return numbers && std::any_of(numbers->begin(), numbers->end(), [](double x) { return std::isinf(x); });
 }
 
+// Infinities of constants, where outputs and tests for NaN show them; those of inputs, where tests for NaN do.
+enum class InfinitySource { kConstants, kInputs };
+
 class Following {
  public:
-  explicit Following(core::Graph& graph)
-      : graph_(graph), reached_(graph.values.size()), given_(graph.values.size()), shown_(graph.values.size()) {}
+  Following(core::Graph& graph, InfinitySource source)
+      : graph_(graph), source_(source), reached_(graph.values.size()), shown_(graph.values.size()) {}
 
   void run() {
     if (!forwards()) return;
@@ -51,32 +54,31 @@ class Following {
  private:
   static size_t index(ValueId id) { return static_cast<size_t>(id); }
 
-  // Marks what an infinity of a constant or an input can reach; false when there is none.
+  // Marks what an infinity can reach; false when there is none.
   bool forwards() {
     bool any = false;
-    for (const ValueId in : graph_.inputs) given_[index(in)] = stream::is_float(graph_.at(in).dtype);
+    if (source_ == InfinitySource::kInputs)
+      for (const ValueId in : graph_.inputs) reached_[index(in)] = stream::is_float(graph_.at(in).dtype);
     for (const Op& op : graph_.ops) {
       if (!carries(op)) continue;
-      bool carried = false, given = false;
+      bool carried = false;
       for (ValueId in : op.inputs) {
         if (in == core::kAbsent) continue;
-        if (!reached_[index(in)] && holds_infinity(graph_, in)) reached_[index(in)] = true;
+        if (source_ == InfinitySource::kConstants && !reached_[index(in)] && holds_infinity(graph_, in))
+          reached_[index(in)] = true;
         carried = carried || reached_[index(in)];
-        given = given || given_[index(in)];
       }
-      any = any || carried || given;
-      for (ValueId out : op.outputs) {
-        if (out == core::kAbsent) continue;
-        reached_[index(out)] = carried;
-        given_[index(out)] = given;
-      }
+      any = any || carried;
+      for (ValueId out : op.outputs)
+        if (out != core::kAbsent) reached_[index(out)] = carried;
     }
     return any;
   }
 
-  // Marks the values whose infinities an output of the graph would show.
+  // Marks the values whose infinities an output of the graph or a test would show.
   void backwards() {
-    for (ValueId out : graph_.outputs) shown_[index(out)] = reached_[index(out)];
+    if (source_ == InfinitySource::kConstants)
+      for (ValueId out : graph_.outputs) shown_[index(out)] = reached_[index(out)];
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
       if (tests_for_nan(op)) show_rows_of_infinities(op.inputs[0]);
@@ -84,7 +86,7 @@ class Following {
       const bool shown = std::any_of(op.outputs.begin(), op.outputs.end(),
                                      [&](ValueId out) { return out != core::kAbsent && shown_[index(out)]; });
       for (ValueId in : op.inputs)
-        if (shown && in != core::kAbsent && may_hold(in)) shown_[index(in)] = true;
+        if (shown && in != core::kAbsent && reached_[index(in)]) shown_[index(in)] = true;
     }
   }
 
@@ -101,7 +103,7 @@ class Following {
     const core::OpId producer = graph_.at(tested).producer;
     if (producer < 0) return;
     const Op& op = graph_.ops[static_cast<size_t>(producer)];
-    if (op.kind == Kind::kSoftmax && may_hold(op.inputs[0])) shown_[index(op.inputs[0])] = true;
+    if (op.kind == Kind::kSoftmax && reached_[index(op.inputs[0])]) shown_[index(op.inputs[0])] = true;
   }
 
   void mend(size_t position) {
@@ -116,7 +118,7 @@ class Following {
     Val result{clamped};
     for (size_t side : {size_t{0}, size_t{1}}) {
       const Val in{op.inputs[side]};
-      if (!may_hold(in.id)) continue;
+      if (!reached_[index(in.id)]) continue;
       const Val infinite = b.equal(b.abs(in), b.scalar_like(std::numeric_limits<double>::infinity(), in));
       result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);
     }
@@ -124,22 +126,21 @@ class Following {
     graph_.replace_uses(before, result.id);
     // The ops after this one see the mended value, which an infinity reaches just as well.
     reached_.resize(graph_.values.size());
-    given_.resize(graph_.values.size());
     shown_.resize(graph_.values.size());
     reached_[index(result.id)] = shown_[index(result.id)] = true;
   }
 
-  bool may_hold(ValueId id) const { return reached_[index(id)] || given_[index(id)]; }
-
   core::Graph& graph_;
-  std::vector<bool> reached_, given_, shown_;  // by infinities of constants, of inputs; in outputs and tests
+  InfinitySource source_;
+  std::vector<bool> reached_, shown_;
 };
 
 }  // namespace
 
 void keep_infinities(core::Graph& graph) {
   graph.tidy();
-  Following(graph).run();
+  for (const InfinitySource source : {InfinitySource::kConstants, InfinitySource::kInputs})
+    Following(graph, source).run();
 }
 
 }  // namespace lowtide::layout
