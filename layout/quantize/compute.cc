@@ -146,7 +146,9 @@ class IntegerForm {
 
   // All operands and the result in dtype_, by a kernel that is right.
   bool types_fit(const std::vector<TensorGrid>& grids) {
-    for (const TensorGrid& grid : {target_, grids[0]})
+    std::vector<TensorGrid> all = grids;
+    all.push_back(target_);
+    for (const TensorGrid& grid : all)
       if (!has_kernels(grid))
         return refuse(fmt::format("no kernel takes {} with the zero point {}", dtype_name(grid.dtype), grid.zero));
     for (const TensorGrid& grid : grids)

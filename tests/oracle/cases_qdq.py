@@ -362,6 +362,23 @@ CASES.append(
         ranges={"x": (-3000, 3000)},
     )
 )
+CASES.append(
+    Case(
+        "qdq/int16_zero_point_of_the_second",
+        "int16[3,5,4] x, int16[5,1] w",
+        "d = DequantizeLinear(x, sx, zx) e = DequantizeLinear(w, sw, zw) r = Sub(d, e) y = QuantizeLinear(r, sy, zx)",
+        {
+            "sx": f(0.0003),
+            "zx": np.int16(0),
+            "sw": f(0.0004),
+            "zw": np.int16(1410),
+            "sy": f(0.0007),
+        },
+        opset=21,
+        outputs="int16[3,5,4] y",
+        ranges={"x": (-3000, 3000), "w": (-3000, 3000)},
+    )
+)
 # What rounds to zero from below is +0 as an integer, and so is what is dequantized: its reciprocal is +infinity.
 for dtype, zero in (("int8", 0), ("int8", 3), ("uint8", 7)):
     CASES.append(
