@@ -100,10 +100,13 @@ class Following {
 
   // A softmax is NaN in a row of infinities only, which a test for NaN behind it shows.
   void show_rows_of_infinities(ValueId tested) {
-    const core::OpId producer = graph_.at(tested).producer;
-    if (producer < 0) return;
-    const Op& op = graph_.ops[static_cast<size_t>(producer)];
-    if (op.kind == Kind::kSoftmax && reached_[index(op.inputs[0])]) shown_[index(op.inputs[0])] = true;
+    for (core::OpId producer; (producer = graph_.at(tested).producer) >= 0;) {
+      const Op& op = graph_.ops[static_cast<size_t>(producer)];
+      const bool moved = op.kind == Kind::kReshape || op.kind == Kind::kTranspose;
+      if (op.kind == Kind::kSoftmax && reached_[index(op.inputs[0])]) shown_[index(op.inputs[0])] = true;
+      if (!moved) return;
+      tested = op.inputs[0];
+    }
   }
 
   void mend(size_t position) {

@@ -131,6 +131,12 @@ GUARDS = [
         for kind, dtype in (("float", np.float32), ("double", np.float64))
     ),
     Case(
+        "fuse/guard_transposed",
+        "float[2,3,5] c",
+        "a = Add(c, mask) p = Softmax<axis=0>(a) r = Reshape(p, s) n = IsNaN(r) y = Where(n, zero, r)",
+        {"zero": np.float32(0), "mask": CLOSED, "s": i64(6, 5)},
+    ),
+    Case(
         "fuse/guard_a_row_closed_double",
         "double[2,3,5] c",
         "a = Add(c, mask) p = Softmax<axis=-1>(a) n = IsNaN(p) y = Where(n, zero, p)",

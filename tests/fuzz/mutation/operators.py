@@ -115,10 +115,12 @@ def negative_axis(m):
 
 
 def opset(m):
-    for entry in m.model.opset_import:
-        if entry.domain == "":
-            entry.version = m.pick(OPSETS)
-            m.say("opset", entry.version)
+    version = m.pick(OPSETS)
+    for imported in (m.model.opset_import, *(function.opset_import for function in m.model.functions)):
+        for entry in imported:
+            if entry.domain == "":
+                entry.version = version
+    m.say("opset", version)
 
 
 def translated(m):
