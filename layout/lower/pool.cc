@@ -360,8 +360,9 @@ Val average_pool(Lowering& lo, Val x) {
   bool include_pad = lo.attr_i("count_include_pad", 0) != 0;
   // Of a window that is longer than the axis and its pads, ONNX Runtime counts all of it before opset 19, and from then
   // on what is inside the pads; with ceil_mode always the latter.
-  const bool has_pads = std::any_of(
-      axes.begin(), axes.end(), [](const WindowAxis& axis) { return axis.before != 0 || axis.declared_after != 0; });
+  const bool has_pads = std::any_of(axes.begin(), axes.end(), [](const WindowAxis& axis) {
+    return !axis.known || axis.before != 0 || axis.declared_after != 0;
+  });
   const bool may_be_short = std::any_of(axes.begin(), axes.end(),
                                         [](const WindowAxis& axis) { return axis.is_short || axis.lengthened != 0; });
   if (!has_pads && !may_be_short) include_pad = false;  // there are none to count

@@ -91,7 +91,7 @@ class IntegerForm {
     std::string first;
     for (const DType dtype : types) {
       dtype_ = dtype;
-      if (types_fit(grids) && scales_fit(grids)) return true;
+      if (types_fit(grids) && scales_fit(grids) && sizes_fit()) return true;
       if (first.empty()) first = reason_;
     }
     return refuse(std::move(first));
@@ -164,6 +164,15 @@ class IntegerForm {
       return refuse(fmt::format("no kernel of {} takes {} of rank {}", kind_name(op_.kind), dtype_name(dtype_),
                                 rewriter_.value(op_.outputs[0]).rank()));
     return true;
+  }
+
+  bool sizes_fit() {
+    if (op_.kind != Kind::kResizeBilinear) return true;
+    const core::Shape &from = rewriter_.value(op_.inputs[0]).shape, &to = rewriter_.value(op_.outputs[0]).shape;
+    const bool align_corners = std::get<core::ResizeOptions>(op_.options).align_corners;
+    core::Symbols& symbols = rewriter_.graph.symbols;
+    return positions_fit(symbols, from[1], to[1], align_corners, reason_) &&
+           positions_fit(symbols, from[2], to[2], align_corners, reason_);
   }
 
   bool scales_fit(const std::vector<TensorGrid>& grids) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "layout/core/builtin.h"
 
@@ -22,6 +24,10 @@ bool within(double factor, double least, std::string& reason) {
                        factor);
   return false;
 }
+
+// RESIZE_BILINEAR of LiteRT steps by a number of 1/1024 of an element, so that positions are off by more along the
+// axis: at 4 of them, neighbours at both ends of 8 bits give one step.
+constexpr int64_t kPositionOne = 1024, kMostOff = 4;
 
 // SOFTMAX of LiteRT takes scales that are this close to its own; the others are compared exactly.
 constexpr double kNearSoftmax = 1e-3;
@@ -60,6 +66,22 @@ bool is_fixed_grid(Kind kind, const TensorGrid& result, std::string& reason) {
   if (result.zero == fixed.zero && std::fabs(result.scale - fixed.scale) <= tolerance * fixed.scale) return true;
   reason = fmt::format("{} gives the scale {} and the zero point {} only; the model has {} and {}", kind_name(kind),
                        fixed.scale, fixed.zero, result.scale, result.zero);
+  return false;
+}
+
+bool positions_fit(core::Symbols& symbols, core::Dim in, core::Dim out, bool align_corners, std::string& reason) {
+  if (in == out) return true;
+  if (!core::is_symbol(in) && !core::is_symbol(out)) {
+    const bool from_first_to_last = align_corners && out > 1;
+    const int64_t elements = from_first_to_last ? in - 1 : in, steps = from_first_to_last ? out - 1 : out;
+    if (steps < 1 || elements > std::numeric_limits<int32_t>::max() / kPositionOne) return true;
+    const int64_t step = (elements * kPositionOne + steps / 2) / steps;
+    if (std::abs(step * steps - elements * kPositionOne) <= kMostOff) return true;
+  } else if (!align_corners) {
+    for (int64_t times = 2; times <= kPositionOne; times *= 2)
+      if (symbols.mul(in, times) == out || symbols.mul(out, times) == in) return true;
+  }
+  reason = "the integer kernel of RESIZE_BILINEAR takes elements beside those of this ratio of sizes";
   return false;
 }
 

@@ -203,6 +203,15 @@ CASES.append(
         feeds={"x": np.linspace(-1, 1, 42, dtype=np.float32).reshape(2, 3, 1, 7), "n": np.array(3, np.int64)},
     )
 )
+CASES.append(
+    Case(
+        "average_pool/same_counted_of_unknown_size",
+        "float[1,3,H,W] x",
+        'y = AveragePool<auto_pad="SAME_UPPER", kernel_shape=[2,3], strides=[2,2], count_include_pad=1>(x)',
+        opset=13,
+        shapes={"x": (1, 3, 8, 11)},
+    )
+)
 # Four in a row, as networks have them: the first that is short may be any of them.
 for h, w in ((1, 40), (9, 3), (17, 5)):
     CASES.append(

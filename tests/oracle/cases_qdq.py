@@ -379,6 +379,18 @@ CASES.append(
         ranges={"x": (-3000, 3000), "w": (-3000, 3000)},
     )
 )
+# The integer kernel's positions are off by more and more along a long axis.
+CASES.append(
+    Case(
+        "qdq/resize_linear_long_axis",
+        "int8[1,2,3,700] x",
+        'd = DequantizeLinear(x, s, z) r = Resize<mode="linear">(d, "", "", sizes) y = QuantizeLinear(r, s, z)',
+        {"s": f(0.007), "z": np.int8(-3), "sizes": np.array([1, 2, 3, 1100], np.int64)},
+        outputs="int8[1,2,3,1100] y",
+        ranges={"x": (-128, 128)},
+        steps=1,
+    )
+)
 # What rounds to zero from below is +0 as an integer, and so is what is dequantized: its reciprocal is +infinity.
 for dtype, zero in (("int8", 0), ("int8", 3), ("uint8", 7)):
     CASES.append(
