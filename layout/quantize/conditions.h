@@ -22,7 +22,7 @@ std::optional<TensorGrid> fixed_grid(Kind kind);
 // Whether the result is on that grid.
 bool is_fixed_grid(Kind kind, const TensorGrid& result, std::string& reason);
 
-// Whether the integer kernel of RESIZE_BILINEAR takes its elements where they are, along an axis.
+// Whether the integer kernel of RESIZE_BILINEAR takes its elements about where they are, along an axis.
 bool positions_fit(core::Symbols& symbols, core::Dim in, core::Dim out, bool align_corners, std::string& reason);
 
 }  // namespace lowtide::layout
