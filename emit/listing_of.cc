@@ -146,7 +146,7 @@ ListedTensor listed(const core::Graph& graph, core::ValueId id, const std::vecto
 // ---- TFLite ----
 
 ListedTensor listed(const tfl::Tensor& tensor) {
-  ListedTensor out{tensor.name, tensor.type, {}, tensor.data_bytes};
+  ListedTensor out{tensor.name, std::string(tensor.type), {}, tensor.data_bytes};
   if (tensor.dtype != stream::DType::kUndefined) out.dtype = stream::dtype_name(tensor.dtype);
   out.shape = extents(tensor.shape_signature.empty() ? tensor.shape : tensor.shape_signature);
   return out;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A TFLite model as plain data, independent of operators: every index is checked, constants are recipes, options are
-// lists of named values.
+// lists of named values. Views of text are of names that the schema has: they live as long as the program.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct Sparsity {
 
 struct Tensor {
   std::string name;
-  std::string type;  // the schema's name, e.g. "FLOAT32"; set for types without a DType too
+  std::string_view type;  // the schema's name, e.g. "FLOAT32"; set for types without a DType too
   DType dtype = DType::kUndefined;
   Shape shape;              // as in the file; 1 where the signature is -1
   Shape shape_signature;    // empty, or of the same rank with -1 where a dimension is unknown
@@ -63,7 +64,7 @@ struct Tensor {
 // A field of an options table: name and value as in the schema. Fields that are absent in the file have the schema's
 // default; nested tables are omitted.
 struct Option {
-  std::string name;
+  std::string_view name;
   std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>> value;
   std::string enumerator;  // the value's name when it is an enum
 };
@@ -73,7 +74,7 @@ struct Operator {
   std::string name;  // "CONV_2D", or the name of a custom operator
   int32_t version = 1;
   std::vector<int32_t> inputs, outputs, intermediates;  // tensors; -1: absent (inputs only)
-  std::string options_table;                            // "Conv2DOptions"; empty when there is none
+  std::string_view options_table;                       // "Conv2DOptions"; empty when there is none
   std::vector<Option> options;
   uint64_t custom_bytes = 0;                                   // of a custom operator's options
   std::shared_ptr<const std::vector<uint8_t>> custom_options;  // null: none, or too large to be kept

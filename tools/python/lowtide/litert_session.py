@@ -123,9 +123,10 @@ class _Interpreted:
         return {name: self._tensor(tensor, dtype) for name, (tensor, dtype) in outputs.items()}
 
     def _tensor(self, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
-        shape = self._shape(tensor.index)
-        if 0 in shape:  # "Invalid tensor size"
-            return np.empty(shape, dtype)
+        if not all(isinstance(extent, int) and extent > 0 for extent in tensor.shape):
+            shape = self._shape(tensor.index)
+            if 0 in shape:  # "Invalid tensor size"
+                return np.empty(shape, dtype)
         return _taken(self._model.get_tensor(tensor.index), dtype)
 
 
@@ -228,6 +229,7 @@ class LitertSession:
         self._outputs = {name: _port(name, tensor) for name, tensor in self._signature.outputs}
         if len(self._inputs) < len(self._signature.inputs) or len(self._outputs) < len(self._signature.outputs):
             raise Unsupported(f"{path}: two inputs or two outputs have the same name", file=path)
+        self._computed = {name: (tensor, self._outputs[name].dtype) for name, tensor in self._signature.outputs}
         inner = header.tensors[self._signature.subgraph]
         self._inner = {tensor.name: tensor for tensor in inner if tensor.name and tensor.name not in self._outputs}
         self._pinned = kernels is not None
@@ -413,13 +415,13 @@ class LitertSession:
         )
         self._form, self._keeps = form, True
 
+    def _inner_one(self, name: str) -> tuple[Tensor, np.dtype[Any]]:
+        tensor = self._inner[name]
+        return tensor, _port(name, tensor).dtype
+
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
-        wanted = {}
-        by_name = dict(self._signature.outputs)
-        for name in outputs:
-            tensor = by_name.get(name) or self._inner[name]
-            wanted[name] = (tensor, _port(name, tensor).dtype)
-        if not self._keeps and not all(name in by_name for name in outputs):
+        wanted = {name: self._computed.get(name) or self._inner_one(name) for name in outputs}
+        if not self._keeps and not all(name in self._computed for name in outputs):
             self._keep_tensors()
         with captured() as errors:
             try:

@@ -9,7 +9,6 @@ not used for the longest time are closed for it.
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
 import json
 import os
 import time
@@ -24,22 +23,12 @@ from .litert_session import LitertSession
 from .manifest import Manifest, Piece, check_file, check_in_place, read_manifest
 from .onnx_header import Places
 from .onnx_session import OnnxSession
+from .piece_times import PieceTimes
 from .port import Array, Port, Session
 from .runtime_log import captured
 
 # Pieces that run at once; each of them has threads of its own besides.
 _AT_ONCE = 4
-
-
-@dataclasses.dataclass
-class Event:
-    """What was done with a piece or a value, in seconds since the start of the session."""
-
-    what: str  # "load", "run" or "check"
-    piece: int
-    begin: float
-    seconds: float
-    bytes: int
 
 
 def _beside(folder: str) -> str:
@@ -83,8 +72,7 @@ class PiecesSession:
         self._manifest: Manifest = read_manifest(folder)
         self._limit, self._threads = max_rss, threads
         self._kernels, self._optimization, self._cache = kernels, optimization, cache
-        self._start = time.perf_counter()
-        self.events: list[Event] = []
+        self._times = PieceTimes(len(self._manifest.pieces))
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._sessions: dict[int, Session] = {}  # by piece; the one used last is the last
         self._taken: dict[int, int] = {}  # bytes
@@ -96,6 +84,12 @@ class PiecesSession:
             check_in_place(_beside(folder), file)
         self._mapped = [os.path.join(folder, name) for name in files]
         self._mapped += [os.path.join(_beside(folder), file.name) for file in self._manifest.in_place]
+        self._dtypes = {
+            name: port.dtype
+            for ports in (self._manifest.values, self._manifest.outputs, self._manifest.inputs)
+            for name, port in ports.items()
+        }
+        self._needed_for: dict[frozenset[str], frozenset[int]] = {}
         last = {name: value.last_user for name, value in self._manifest.values.items()}
         self._waves = self._find_waves()
         wave_of = {index: wave for wave, indices in enumerate(self._waves) for index in indices}
@@ -149,10 +143,6 @@ class PiecesSession:
         ]
         return f"{len(runtimes)} piece{'s' if len(runtimes) != 1 else ''}, {', '.join(counts)}"
 
-    def _note(self, what: str, piece: int, begun: float, count: int) -> None:
-        now = time.perf_counter()
-        self.events.append(Event(what, piece, begun - self._start, now - begun, count))
-
     # ---- Loading ----
 
     def _session(self, index: int) -> Session:
@@ -163,7 +153,7 @@ class PiecesSession:
         session = self._loaded(index)
         self._sessions[index] = session
         self._check_ports(index, session)
-        self._note("load", index, begun, self._manifest.pieces[index].weight_bytes)
+        self._times.loaded(index, begun, self._manifest.pieces[index].weight_bytes)
         return session
 
     def _loaded(self, index: int) -> Session:
@@ -205,19 +195,13 @@ class PiecesSession:
                 other = sorted(set(names) ^ set(ports))[0]
                 raise self._malformed(f"piece {index} and the manifest do not have the same {what}s: {other!r}")
             for name in names:
-                if ports[name].dtype != self._dtype(name):
+                if ports[name].dtype != self._dtypes[name]:
                     raise self._malformed(
-                        f"{name!r} is {ports[name].dtype.name} in piece {index}, and {self._dtype(name).name} in the manifest"
+                        f"{name!r} is {ports[name].dtype.name} in piece {index}, and {self._dtypes[name].name} in the manifest"
                     )
 
     def _malformed(self, text: str) -> Malformed:
         return Malformed(f"{self._manifest.folder}: {text}", file=self._manifest.folder)
-
-    def _dtype(self, name: str) -> np.dtype[Any]:
-        for ports in (self._manifest.inputs, self._manifest.outputs):
-            if name in ports:
-                return ports[name].dtype
-        return self._manifest.values[name].dtype
 
     # ---- Running ----
 
@@ -233,14 +217,14 @@ class PiecesSession:
         return {name: np.array(values[name]) if name in inputs else values[name] for name in outputs}
 
     def _run_pieces(self, values: dict[str, Array], wanted: set[str], extents: dict[str, tuple[int, str]]) -> None:
-        needed = self._needed(wanted)
+        needed = self._needed(frozenset(wanted))
         for wave, freed in zip(self._waves, self._freed):
             indices = [index for index in wave if index in needed]
             for index, made in zip(indices, self._made(indices, values)):
                 begun = time.perf_counter()
                 for name, array in made.items():
                     values[name] = self._checked(index, name, array, extents)
-                self._note("check", index, begun, sum(array.nbytes for array in made.values()))
+                self._times.checked(index, begun, sum(array.nbytes for array in made.values()))
             for name in freed:
                 if name not in wanted:
                     values.pop(name, None)
@@ -263,7 +247,7 @@ class PiecesSession:
         given = {name: values[name] for name in session.inputs}
         outputs = self._manifest.pieces[index].outputs
         made = session.run(given, [name for name in session.outputs if name in outputs])
-        self._note("run", index, begun, sum(array.nbytes for array in made.values()))
+        self._times.ran(index, begun, sum(array.nbytes for array in made.values()))
         return made
 
     def _make_room(self, piece: Piece) -> None:
@@ -274,25 +258,29 @@ class PiecesSession:
         if anonymous + mapped + piece.weight_bytes > self._limit:
             memory.release_mapped(self._mapped)
 
-    def _needed(self, wanted: set[str]) -> set[int]:
+    def _needed(self, wanted: frozenset[str]) -> frozenset[int]:
         """Pieces without which the outputs cannot be made."""
+        known = self._needed_for.get(wanted)
+        if known is not None:
+            return known
         names, needed = set(wanted), set()
         for index in range(len(self._manifest.pieces) - 1, -1, -1):
             piece = self._manifest.pieces[index]
             if names & set(piece.outputs):
                 needed.add(index)
                 names |= set(piece.inputs)
-        return needed
+        self._needed_for = {wanted: frozenset(needed)}  # of the last run: mostly all runs want the same
+        return self._needed_for[wanted]
 
     def _checked(self, index: int, name: str, array: Array, extents: dict[str, tuple[int, str]]) -> Array:
-        dtype = self._dtype(name)
+        dtype = self._dtypes[name]
         is_text = dtype == np.dtype(object) and array.dtype.kind in "OU"
         if array.dtype != dtype and not is_text:
             raise Unsupported(f"piece {index} makes {name!r} as {array.dtype.name}, and the manifest says {dtype.name}")
         value = self._manifest.values.get(name)
         if value is not None and value.shape is not None:
             self._check_shape(name, value.shape, array, extents)
-        return np.ascontiguousarray(array).reshape(array.shape)
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
 
     def _check_shape(self, name: str, shape: Sequence[Any], array: Array, extents: dict[str, tuple[int, str]]) -> None:
         fits = len(shape) == array.ndim and all(
@@ -312,21 +300,20 @@ class PiecesSession:
     def profile(self) -> list[dict[str, Any]]:
         """For each piece the seconds that loading, running and checking its results took, and bytes."""
         rows = []
-        for index, piece in enumerate(self._manifest.pieces):
+        for index, (piece, totals) in enumerate(zip(self._manifest.pieces, self._times.totals)):
             row: dict[str, Any] = {
                 "piece": index,
                 "runtime": piece.runtime,
                 "in_target": piece.in_target,
                 "nodes": piece.nodes,
                 "node_names": list(self._manifest.node_names[index]),
+                "load_seconds": totals.load,
+                "run_seconds": totals.run,
+                "check_seconds": totals.check,
+                "runs": totals.runs,
+                "weight_bytes": piece.weight_bytes,
+                "made_bytes": totals.made_bytes,
             }
-            for what in ("load", "run", "check"):
-                events = [event for event in self.events if event.piece == index and event.what == what]
-                row[f"{what}_seconds"] = sum(event.seconds for event in events)
-            runs = [event for event in self.events if event.piece == index and event.what == "run"]
-            row["runs"] = len(runs)
-            row["weight_bytes"] = piece.weight_bytes
-            row["made_bytes"] = runs[-1].bytes if runs else 0
             rows.append(row)
         return rows
 
@@ -342,18 +329,7 @@ class PiecesSession:
             {"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": f"piece {i} ({piece.runtime})"}}
             for i, piece in enumerate(self._manifest.pieces)
         ]
-        events += [
-            {
-                "ph": "X",
-                "name": event.what,
-                "pid": 1,
-                "tid": event.piece,
-                "ts": event.begin * 1e6,
-                "dur": event.seconds * 1e6,
-                "args": {"bytes": event.bytes},
-            }
-            for event in self.events
-        ]
+        events += self._times.trace_events()
         try:
             with open(path, "w", encoding="utf-8") as file:
                 json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)

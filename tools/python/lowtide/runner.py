@@ -218,8 +218,10 @@ class Runner:
 
     def _watch_memory(self) -> None:
         """Activations are seen only when the model has run; what the caller has allocated meanwhile counts too."""
+        if self._limit is None or self._warned:
+            return
         took = memory.resident()[0] - self._before
-        if self._limit is not None and took > self._limit and not self._warned:
+        if took > self._limit:
             self._warned = True
             LOGGER.warning(
                 "%s: %s of memory in use after a run, more than max_rss = %s",

@@ -8,12 +8,10 @@ redirects, the last one restores.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
 import threading
-from collections.abc import Iterator
 from typing import Callable
 
 LOGGER = logging.getLogger("lowtide.runtime")
@@ -42,11 +40,14 @@ class _Redirection:
         self.saved = -1
         self.file = -1
 
-    def enter(self) -> None:
+    def enter(self) -> int:
+        """Where in the file the caller's part begins."""
         with self.lock:
-            if self.users == 0:
-                self._begin()
             self.users += 1
+            if self.users == 1:
+                self._begin()
+                return 0
+            return self._size()
 
     def _begin(self) -> None:
         try:
@@ -69,11 +70,10 @@ class _Redirection:
             return data
 
     def _written(self) -> bytes:
-        return os.pread(self.file, os.fstat(self.file).st_size, 0)
+        return os.pread(self.file, self._size(), 0)
 
-    def size(self) -> int:
-        with self.lock:
-            return os.fstat(self.file).st_size if self.file >= 0 else 0
+    def _size(self) -> int:
+        return os.fstat(self.file).st_size if self.file >= 0 else 0
 
     def so_far(self) -> bytes:
         with self.lock:
@@ -114,19 +114,25 @@ def _errors(data: bytes) -> list[str]:
     return [line.partition(":")[2].strip() for line in _lines(data) if line.startswith("ERROR:")]
 
 
-@contextlib.contextmanager
-def captured(*, log_failures: bool = True) -> Iterator[Callable[[], list[str]]]:
+class captured:
     """
     Redirects file descriptor 2 into the log for as long as the context lasts; gives the errors written so far. Without
     `log_failures` nothing is logged of a context that an exception ends: another attempt follows.
     """
-    _redirection.enter()
-    begin = _redirection.size()
-    is_logged = log_failures
-    try:
-        yield lambda: _errors(_redirection.so_far()[begin:])
-        is_logged = True
-    finally:
+
+    # A class, because a generator takes longer than a small piece: each run of each session is in such a context.
+    def __init__(self, *, log_failures: bool = True) -> None:
+        self._log_failures = log_failures
+        self._begin = 0
+
+    def __enter__(self) -> Callable[[], list[str]]:
+        self._begin = _redirection.enter()
+        return self._errors
+
+    def _errors(self) -> list[str]:
+        return _errors(_redirection.so_far()[self._begin :])
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         data = _redirection.leave()
-        if is_logged:
+        if data and (kind is None or self._log_failures):
             _log(data)
