@@ -294,10 +294,12 @@ class Worker {
   }
 
   void write(const Chunk& chunk) {
-    // Aligned in memory as in the file, so that elements are aligned.
-    std::byte* base = buffer_.data() + chunk.begin % kPayloadAlignment;
+    // The elements of one payload are aligned in memory; those of several are where the file aligns them.
+    const bool is_one = chunk.pieces.size() == 1;
+    const uint64_t before = is_one && chunk.pieces[0].first == 0 ? plan_.prefix() : 0;
+    std::byte* base = buffer_.data() + (is_one ? kPayloadAlignment - before : chunk.begin) % kPayloadAlignment;
     uint64_t bytes = chunk.end - chunk.begin;
-    if (chunk.pieces.size() > 1) std::memset(base, 0, bytes);  // the gaps
+    if (!is_one) std::memset(base, 0, bytes);  // the gaps
     for (const Piece& piece : chunk.pieces) {
       const Payload& payload = plan_.payloads[piece.payload];
       named(payload, [&] {

@@ -2,9 +2,12 @@
 // FULLY_CONNECTED and BATCH_MATMUL.
 //
 // The trap: FULLY_CONNECTED flattens its data in TFLite's axis order, and keep_num_dims decides the shape of the result
-// alone. A quantized product is a Gemm on two axes, the only form for which ONNX Runtime has an integer kernel with a
-// bias; its Reshapes stand outside of QuantizeLinear and DequantizeLinear.
+// alone. A product is a Gemm on two axes: it takes the weights as TFLite stores them, so that they are copied and not
+// transposed, and it is the only form for which ONNX Runtime has an integer kernel with a bias. Its Reshapes stand
+// outside of QuantizeLinear and DequantizeLinear.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "layout/raise/families.h"
 #include "layout/raise/raising.h"
@@ -23,16 +26,20 @@ std::string flattened(Raising& r, const Shape& shape, int64_t columns) {
   return r.onnx.dequantized(flat, *x.quantization, x.dtype, false);
 }
 
-// A product of floats that keeps the axes before the last: MatMul does without the two Reshapes of Gemm, and converts
-// back to one operator. Integers stay Gemm, which runtimes make a QGemm of.
-bool is_plain_product(Raising& r, int64_t columns, int64_t units) {
-  const core::Value &x = r.in(0), &weights = r.in(1), &result = r.out();
-  return x.rank() > 2 && x.shape.back() == columns && result.rank() == x.rank() && result.shape.back() == units &&
-         weights.is_constant() && !x.quantization && !weights.quantization && !result.quantization &&
-         weights.dtype == x.dtype;
+int unknown_dims(const Shape& shape) {
+  return static_cast<int>(
+      std::count_if(shape.begin(), shape.end(), [](core::Dim dim) { return core::is_symbol(dim); }));
 }
 
-void raise_plain_product(Raising& r, core::Activation activation) {
+// A product of floats that keeps its axes, of which a Reshape could not give back two that are unknown: a MatMul.
+bool is_open_product(Raising& r, int64_t columns, int64_t units) {
+  const core::Value &x = r.in(0), &weights = r.in(1), &result = r.out();
+  return x.rank() > 2 && x.shape.back() == columns && result.rank() == x.rank() && result.shape.back() == units &&
+         unknown_dims(result.shape) > 1 && weights.is_constant() && !x.quantization && !weights.quantization &&
+         !result.quantization && weights.dtype == x.dtype;
+}
+
+void raise_open_product(Raising& r, core::Activation activation) {
   const core::Value& weights = r.in(1);
   const std::string matrix = r.onnx.initializer(stream::recipe::permute(weights.constant, {1, 0}), weights.name);
   std::string product = r.node("MatMul", {r.real(0), matrix});
@@ -50,15 +57,13 @@ void raise_fully_connected(Raising& r) {
   const int64_t columns = r.need_static(r.in(1).shape[1], "the shape of the weights is");
   if (columns < 1) r.unsupported("weights without columns");
   if (x.quantization && x.quantization->scale.size() != 1) r.unsupported("data with a scale for each index of an axis");
-  if (is_plain_product(r, columns, units)) return raise_plain_product(r, o.activation);
+  if (is_open_product(r, columns, units)) return raise_open_product(r, o.activation);
   Names inputs = {flattened(r, x.shape, columns), r.real(1)};
   if (r.has(2)) inputs.push_back(raised_bias(r, 0, 1, 2));
   const std::string product = r.node("Gemm", std::move(inputs), {attribute("transB", int64_t{1})});
   const core::Value& result = r.out();
   // As [.., units]: of the integers, so that nothing stands in the group.
-  int unknown = 0;
-  for (core::Dim dim : result.shape) unknown += core::is_symbol(dim) ? 1 : 0;
-  if (unknown > 1 && result.rank() != 2)
+  if (unknown_dims(result.shape) > 1 && result.rank() != 2)
     r.unsupported("a result of which several dimensions are known at run time only");
   r.give_activated_as(product, o.activation, units);
 }

@@ -59,12 +59,13 @@ struct RecipeReader::Impl {
   void read_box(uint64_t first, uint64_t count, std::byte* out) {
     stream::read_box(*reader, scratch, {{static_cast<int64_t>(first)}, {static_cast<int64_t>(count)}}, out);
   }
-  // Vector instructions may demand what the language promises them: lanes at multiples of their size.
-  void read_misaligned(uint64_t first, uint64_t count, std::byte* out) {
+  // Vector instructions may demand what the language promises them: lanes at multiples of their size. `most` elements
+  // fit the tile.
+  void read_misaligned(uint64_t first, uint64_t count, uint64_t most, std::byte* out) {
     if (aligned.size() == 0) aligned = owner.take(kTileBytes, "aligning elements");
     auto lane = static_cast<uint64_t>(lane_bytes(recipe->dtype));
     for (uint64_t part; count > 0; first += part, count -= part, out += part * lane) {
-      part = std::min(count, kTileBytes / lane);
+      part = std::min(count, most);
       read_box(first, part, aligned.data());
       std::memcpy(out, aligned.data(), part * lane);
     }
@@ -88,7 +89,7 @@ void RecipeReader::read(uint64_t first, uint64_t count, std::byte* lanes) {
   if (count == 0) return;
   auto lane = static_cast<uint64_t>(lane_bytes(impl_->recipe->dtype));
   bool aligned = reinterpret_cast<uintptr_t>(lanes) % std::min<uint64_t>(lane, alignof(uint64_t)) == 0;
-  aligned ? impl_->read_box(first, count, lanes) : impl_->read_misaligned(first, count, lanes);
+  aligned ? impl_->read_box(first, count, lanes) : impl_->read_misaligned(first, count, good_count(kTileBytes), lanes);
 }
 
 void RecipeReader::read_file_bytes(uint64_t first, uint64_t count, std::byte* out) {

@@ -143,14 +143,24 @@ def test_fully_connected_of_four_axes(keep, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
+@pytest.mark.parametrize("activation", [NONE, RELU])
 @pytest.mark.parametrize("bias", [False, True])
-def test_fully_connected_of_three_axes_is_one_product(bias, tmp_path):
+@pytest.mark.parametrize("unknown", [0, 1, 2])
+def test_a_product_of_three_axes_takes_its_weights_as_they_are_and_comes_back(unknown, bias, activation, tmp_path):
     m = Model()
-    inputs = [m.input((2, 3, 5)), m.constant(random(7, 5)), *([m.constant(random(7))] if bias else [])]
-    options = ("FullyConnectedOptions", {"keepNumDims": True})
-    m.write(tmp_path / "m.tflite", [m.op("FULLY_CONNECTED", inputs, (2, 3, 7), options=options)])
+    x = m.input((2, 3, 5))
+    options = ("FullyConnectedOptions", {"keepNumDims": True, "fusedActivationFunction": activation})
+    inputs = [x, m.constant(random(7, 5)), *([m.constant(random(7))] if bias else [])]
+    y = m.op("FULLY_CONNECTED", inputs, (2, 3, 7), options=options)
+    for tensor, last in ((x, 5), (y, 7)):
+        m.graph.tensors[tensor].shapeSignature = [*[-1] * unknown, *[2, 3][unknown:], last]
+    m.write(tmp_path / "m.tflite", [y])
     model = agrees(tmp_path / "m.tflite")
-    assert [node.op_type for node in model.graph.node] == ["MatMul"] + ["Add"] * bias
+    (stored,) = (list(one.dims) for one in model.graph.initializer if len(one.dims) == 2)
+    # A Reshape cannot give back two unknown dimensions: a MatMul keeps them, with its weights transposed.
+    assert stored == ([5, 7] if unknown == 2 else [7, 5])
+    done = converter.run("convert", tmp_path / "m.onnx", "-o", tmp_path / "back.tflite")
+    assert done.returncode == 0 and "1 operators" in done.stdout, done.stdout + done.stderr
 
 
 @case
