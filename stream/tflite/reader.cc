@@ -120,8 +120,8 @@ TfliteReader::Bytes TfliteReader::payload(uint32_t index) {
 
 void TfliteReader::read_external(uint32_t id, tfl::Tensor& out) {
   if (out.is_sparse || out.dtype == DType::kUndefined || out.dtype == DType::kString)
-    malformed(fmt::format("a tensor of type {}{} cannot be in an external buffer", out.is_sparse ? "sparse " : "",
-                          out.type));
+    malformed(
+        fmt::format("a tensor of type {}{} cannot be in an external buffer", out.is_sparse ? "sparse " : "", out.type));
   const uint64_t elements = element_count(out.shape);
   out.has_data = true;
   out.data_bytes = file_bytes(out.dtype, elements);
