@@ -11,9 +11,10 @@ namespace lowtide::layout {
 namespace {
 
 constexpr float kCubicA = -0.75f;
-// The row offset of a position outside: the sum over the axes stays below 0 (an image has far fewer than 2^29 rows),
-// and three of them fit 32 bits.
-constexpr double kOutside = -(1 << 29);
+// The row offset of a position outside: the sum over the axes stays below 0, and three of them fit the type. Rows of
+// images are counted in floats where these hold them, because XNNPACK computes floats only, and GPU delegates take no
+// SPLIT of integers.
+constexpr int64_t kOutside = -(1 << 29), kOutsideInFloats = -(1 << 22);
 
 // Numbers by axis, first axis first, in the order of the positions.
 std::vector<Dim> in_order(std::span<const Dim> numbers, const Sampler& sampler) {
@@ -100,6 +101,22 @@ Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) 
   return reshape_to(lo, all, std::vector<Dim>{shape[0], shape[1], count});
 }
 
+// The image, with at least one row of zeros before its first one. Returns how many.
+Dim put_zeros_before(Lowering& lo, Val& image, const Sampler& sampler) {
+  Builder& b = lo.b;
+  const Dim rows = b.dim(image, 0), channels = b.dim(image, 1), area = b.graph.symbols.product(sampler.sizes);
+  if (!stream::is_static(area) || area == 0 || rows != area) {
+    image = b.pad(image, std::vector<int64_t>{1, 0}, std::vector<int64_t>{0, 0}, 0);
+    return 1;
+  }
+  // One image: it has four axes where it comes from, as XNNPACK and GPU delegates want it for PAD.
+  const Dim across = area / sampler.sizes[0];
+  image = reshape_to(lo, image, std::vector<Dim>{1, sampler.sizes[0], across, channels});
+  image = b.pad(image, std::vector<int64_t>{0, 1, 0, 0}, std::vector<int64_t>{0, 0, 0, 0}, 0);
+  image = reshape_to(lo, image, std::vector<Dim>{area + across, channels});
+  return across;
+}
+
 }  // namespace
 
 ImageRows as_rows(Lowering& lo, Val x, Dim area) {
@@ -132,16 +149,20 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   std::vector<Dim> steps(axes, 1);
   for (size_t i = axes - 1; i-- > 0;) steps[i] = b.graph.symbols.mul(steps[i + 1], sampler.sizes[i + 1]);
   const bool zeros = sampler.outside == Outside::kZeros;
-  const Val rows_of_step = for_axes(b, in_order(steps, sampler), DType::kInt32);
-  Val parts = b.mul(b.cast(places, DType::kInt32), rows_of_step);
-  if (zeros) parts = b.select(b.equal(places, set.places), parts, b.scalar(kOutside, DType::kInt32));
+  const Dim all_rows = b.dim(image, 0);
+  const bool fits_float = stream::is_static(all_rows) && all_rows <= -kOutsideInFloats;
+  const DType counted = fits_float ? DType::kFloat32 : DType::kInt32;
+  Val parts = b.mul(b.cast(places, counted), for_axes(b, in_order(steps, sampler), counted));
+  if (zeros)
+    parts = b.select(b.equal(places, set.places), parts,
+                     b.scalar(static_cast<double>(fits_float ? kOutsideInFloats : kOutside), counted));
   Val rows = crossed_taps(lo, parts, axes, taps, false);
-  if (first) rows = b.add(rows, unsqueeze_axes(lo, first, {lo.rank(first)}));
+  if (first) rows = b.add(rows, b.cast(unsqueeze_axes(lo, first, {lo.rank(first)}), counted));
   if (zeros) {
-    rows = b.maximum(b.add(rows, b.scalar(1, DType::kInt32)), b.scalar(0, DType::kInt32));
-    image = b.pad(image, std::vector<int64_t>{1, 0}, std::vector<int64_t>{0, 0}, 0);
+    const Dim before = put_zeros_before(lo, image, sampler);
+    rows = b.maximum(b.add(rows, b.scalar(static_cast<double>(before), counted)), b.scalar(0, counted));
   }
-  Val values = b.gather(image, rows, 0);  // [N, Q, taps, C]
+  Val values = b.gather(image, b.cast(rows, DType::kInt32), 0);  // [N, Q, taps, C]
   if (!set.weights) return squeeze_axes(lo, values, {2});
   Val weights = unsqueeze_axes(lo, crossed_taps(lo, set.weights, axes, taps, true), {3});
   Val weighted = b.mul(values, b.cast(weights, dtype));
