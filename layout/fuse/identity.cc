@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Removes ops that give one of their operands back: x * 1, x / 1, x - 0, x + -0, AND with true, OR and XOR with false,
-// SELECT by a constant, GATHER of all indices in order.
+// SELECT by a constant, GATHER of all indices in order. GATHER from integers that are all equal becomes a constant, as
+// of BERT's token types, which exporters expand and pick by position.
 //
 // The trap: x + 0 is not x for -0. It is removed where x is an integer, or cannot be -0.
 #include <algorithm>
@@ -103,12 +104,30 @@ bool drop_gather(Rewriter& rewriter, OpId id) {
   return give_back(rewriter, id, op.inputs[0]);  // of equal shapes: all indices
 }
 
+// Whatever the indices are: ONNX gives no result for those outside.
+bool gather_equals(Rewriter& rewriter, OpId id) {
+  constexpr double kExact = 1LL << 53;
+  const Op op = rewriter.op(id);
+  const core::Value &data = rewriter.value(op.inputs[0]), &result = rewriter.value(op.outputs[0]);
+  if (stream::is_float(data.dtype) || result.quantization || !stream::is_static(result.shape)) return false;
+  if (!rewriter.is_constant(op.inputs[0])) return false;
+  const auto numbers = rewriter.graph.numbers(op.inputs[0]);
+  if (!numbers || numbers->empty() || std::abs(numbers->front()) > kExact ||
+      !all_numbers(rewriter, op.inputs[0], [&](double number) { return number == numbers->front(); }))
+    return false;
+  rewriter.b.origin = op.origin;
+  const Val made = rewriter.b.filled(numbers->front(), data.dtype, result.shape);
+  rewriter.note_new_ops();
+  rewriter.replace(op.outputs[0], made.id, Rewriter::kNoOrigin);
+  return true;
+}
+
 constexpr std::array kIdentityRules = {
     FuseRule{Kind::kMul, drop_identity},        FuseRule{Kind::kDiv, drop_identity},
     FuseRule{Kind::kSub, drop_identity},        FuseRule{Kind::kAdd, drop_identity},
     FuseRule{Kind::kLogicalAnd, drop_identity}, FuseRule{Kind::kLogicalOr, drop_identity},
     FuseRule{Kind::kNotEqual, drop_identity},   FuseRule{Kind::kSelectV2, drop_select},
-    FuseRule{Kind::kGather, drop_gather},
+    FuseRule{Kind::kGather, drop_gather},       FuseRule{Kind::kGather, gather_equals},
 };
 
 }  // namespace

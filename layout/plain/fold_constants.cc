@@ -38,6 +38,7 @@ constexpr std::array kFoldRules = {
     PlainRule{Kind::kGather, fold_again},   PlainRule{Kind::kSlice, fold_again},
     PlainRule{Kind::kLogistic, fold_again}, PlainRule{Kind::kMul, fold_again},
     PlainRule{Kind::kAdd, fold_again},      PlainRule{Kind::kSub, fold_again},
+    PlainRule{Kind::kLess, fold_again},     PlainRule{Kind::kSelectV2, fold_again},
 };
 
 }  // namespace

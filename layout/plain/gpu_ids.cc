@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids of 64 bits: indices that inputs or ARG_MAX give, made positive and looked up, become i32 together with the inputs
-// that give them. An index into a table is less than 2^31. The delegate: "Tensor type(INT64) is not supported.", and
-// "Only accept INT32 indices".
+// Ids of 64 bits: indices that inputs, ARG_MAX or narrower integers give, made positive and looked up, become i32
+// together with the inputs that give them. An index into a table is less than 2^31. The delegate: "Tensor type(INT64)
+// is not supported.", and "Only accept INT32 indices".
 #include "layout/plain/gpu_ids.h"
 
 #include <algorithm>
@@ -66,7 +66,8 @@ class Ids {
     // Casts that change nothing now.
     for (size_t i = 0; i < count; ++i) {
       Op& op = graph_.ops[i];
-      if (op.kind != Kind::kCast || !ids_.contains(op.inputs[0]) || graph_.at(op.outputs[0]).dtype != DType::kInt32)
+      if (op.kind != Kind::kCast || graph_.at(op.inputs[0]).dtype != DType::kInt32 ||
+          graph_.at(op.outputs[0]).dtype != DType::kInt32)
         continue;
       if (std::find(graph_.outputs.begin(), graph_.outputs.end(), op.outputs[0]) != graph_.outputs.end()) continue;
       op.kind = Kind::kDead;
@@ -78,7 +79,17 @@ class Ids {
  private:
   // A place is less than an axis is long, which is below 2^31 in TFLite.
   static bool finds_places(Kind kind) { return kind == Kind::kArgMax || kind == Kind::kArgMin; }
-  static bool is_carried(Kind kind) { return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2; }
+  static bool is_carried(Kind kind) {
+    return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2 || may_overflow(kind);
+  }
+  // Of positions counted in a mask: an index that fits 32 bits is right though what it is computed from does not fit.
+  static bool may_overflow(Kind kind) { return kind == Kind::kMul || kind == Kind::kSub || kind == Kind::kCumsum; }
+
+  // All numbers of the type are numbers of i32.
+  static bool is_narrow(DType dtype) {
+    return dtype == DType::kBool || dtype == DType::kInt8 || dtype == DType::kUint8 || dtype == DType::kInt16 ||
+           dtype == DType::kUint16 || dtype == DType::kInt32;
+  }
 
   bool is_id(ValueId id) const { return id != core::kAbsent && (ids_.contains(id) || fits_i32(graph_, id)); }
 
@@ -97,17 +108,19 @@ class Ids {
     const core::OpId producer = graph_.at(id).producer;
     if (producer < 0) return std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end();
     const Op& op = graph_.ops[static_cast<size_t>(producer)];
+    if (op.kind == Kind::kCast) return is_narrow(graph_.at(op.inputs[0]).dtype);
     return finds_places(op.kind) || (is_carried(op.kind) && operands_are_ids(op));
   }
 
   bool is_used_as_id(ValueId id) const {
     const auto& users = users_[static_cast<size_t>(id)];
+    const core::OpId producer = graph_.at(id).producer;
     return std::all_of(users.begin(), users.end(), [&](core::OpId user) {
       const Op& op = graph_.ops[static_cast<size_t>(user)];
       if (op.kind == Kind::kDead) return true;
       if (op.kind == Kind::kGather) return op.inputs[1] == id && op.inputs[0] != id;
-      if (op.kind == Kind::kCast) return true;
-      if (op.kind == Kind::kLess) return operands_are_ids(op);
+      if (op.kind == Kind::kCast) return producer < 0 || !may_overflow(graph_.ops[static_cast<size_t>(producer)].kind);
+      if (op.kind == Kind::kLess || op.kind == Kind::kEqual || op.kind == Kind::kNotEqual) return operands_are_ids(op);
       return is_carried(op.kind) && ids_.contains(op.outputs[0]) && operands_are_ids(op);
     });
   }

@@ -14,6 +14,8 @@ std::span<const PlainRule> gpu_part_rules();         // gpu_parts.cc: SPLIT and 
 std::span<const PlainRule> gpu_update_rules();       // gpu_update.cc: DYNAMIC_UPDATE_SLICE at a constant place
 std::span<const PlainRule> gpu_product_rules();      // gpu_products.cc: constants on the left of BATCH_MATMUL
 std::span<const PlainRule> gpu_math_rules();         // gpu_math.cc: LOG_SOFTMAX, LOCAL_RESPONSE_NORMALIZATION, NaN
+std::span<const PlainRule> gpu_sum_rules();          // gpu_sums.cc: CUMSUM
+std::span<const PlainRule> gpu_reverse_rules();      // reverse.cc: channels turned round
 std::span<const PlainRule> gpu_activation_rules();   // gpu_activations.cc: RELU_0_TO_1
 
 }  // namespace lowtide::layout

@@ -30,17 +30,25 @@ LOOK_UP = [
         ranges={"ids": (0, 11)},
     ),
     Case(
-        "plain/ids_of_64_bits",
-        "int64[2,7] ids, int64[2,7] mask",
-        "e = Gather(table, ids) c = Cast<to=1>(mask) u = Unsqueeze(c, last) y = Mul(e, u)",
-        {"table": (11, 5), "last": i64(2)},
-        ranges={"ids": (-11, 11), "mask": (0, 2)},
-    ),
-    Case(
         "plain/places_looked_up",
         "float[3,7] x",
         "p = ArgMax<axis=1, keepdims=0>(x) y = Gather(table, p)",
         {"table": (7, 5)},
+    ),
+    # RoBERTa's token types: equal numbers, expanded and picked by position.
+    Case(
+        "plain/equal_numbers_picked",
+        "int64[2,7] places, float[2,7,5] x",
+        "t = GatherElements<axis=1>(types, places) e = Gather(table, t) y = Add(x, e)",
+        {"types": np.full((2, 9), 3, np.int64), "table": (4, 5)},
+        ranges={"places": (0, 9)},
+    ),
+    # As SAM 2's exporter computes how often to repeat: the extents of a one-hot table.
+    Case(
+        "plain/repeats_of_a_table",
+        "float[2,3,5] x",
+        "h = OneHot<axis=-1>(place, depth, values) r = Reshape(h, flat) t = Tile(x, r) y = Tanh(t)",
+        {"place": i64(1), "depth": np.int64(3), "values": i64(1, 4), "flat": i64(-1)},
     ),
     # As exporters write BEiT's biases of places: rows and a column of a constant are replaced, and it is looked up.
     Case(
@@ -403,6 +411,49 @@ FOR_GPU = [
         "t = Tanh(x) s = MatMul(c, t) y = Sigmoid(s)",
         {"c": (1, 4, 1, 7)},
     ),
+    # In three axes the delegate would compute other numbers.
+    Case(
+        "plain/constant_times_of_three",
+        "float[4,7,5] x",
+        "t = Tanh(x) s = MatMul(c, t) y = Sigmoid(s)",
+        {"c": (4, 3, 7)},
+    ),
+    # The delegate looks at neither attribute of CumSum, and sums wrongly along a first axis.
+    *(
+        Case(
+            f"plain/sums_{name}",
+            f"float[{shape}] x",
+            f"t = Tanh(x) s = CumSum{attributes and f'<{attributes}>'}(t, axis) y = Sin(s)",
+            {"axis": np.int32(axis)},
+        )
+        for name, shape, axis, attributes in (
+            ("along_rows", "5,7", 0, ""),
+            ("backwards", "2,3,7", 2, "reverse=1"),
+            ("of_those_before", "2,3,7", 1, "exclusive=1"),
+            ("of_those_behind", "2,3,5,7", -2, "exclusive=1,reverse=1"),
+            ("of_one_batch", "1,3,5,7", 0, ""),
+        )
+    ),
+    # RGB to BGR: the delegate turns channels round wrongly unless their number is a multiple of 4.
+    Case(
+        "plain/channels_turned_round",
+        "float[2,3,5,7] x",
+        "t = Tanh(x) r = Slice(t, b, e, a, s) y = Conv(r, w)",
+        {"b": i64(-1), "e": i64(-9), "a": i64(1), "s": i64(-1), "w": (4, 3, 2, 2)},
+    ),
+    Case(
+        "plain/columns_turned_round",
+        "float[5,7] x",
+        "t = Tanh(x) r = Slice(t, b, e, a, s) y = Sin(r)",
+        {"b": i64(-1), "e": i64(-9), "a": i64(1), "s": i64(-1)},
+    ),
+    # As Phi-3 leaves nothing of a head unrotated.
+    Case(
+        "plain/nothing_beside",
+        "float[1,4,7,6] x",
+        "a = Slice(x, zero, six, last) b = Slice(x, six, far, last) s = Sin(a) c = Concat<axis=-1>(s, b) y = Tanh(c)",
+        {"zero": i64(0), "six": i64(6), "far": i64(99), "last": i64(3)},
+    ),
     Case(
         "plain/constant_times_batches",
         "float[2,7,5] x",
@@ -506,4 +557,39 @@ FOR_GPU = [
     ),
 ]
 
-CASES = LOOK_UP + REPEAT + AXES + FOLDED + HALF + FOR_GPU
+# --for gpu takes i32 for their i64 inputs.
+NARROWED = [
+    Case(
+        "plain/ids_of_64_bits",
+        "int64[2,7] ids, int64[2,7] mask",
+        "e = Gather(table, ids) c = Cast<to=1>(mask) u = Unsqueeze(c, last) y = Mul(e, u)",
+        {"table": (11, 5), "last": i64(2)},
+        ranges={"ids": (-11, 11), "mask": (0, 2)},
+    ),
+    # Positions as RoBERTa counts them: of the tokens that are not 1.
+    Case(
+        "plain/tokens_counted",
+        "int64[2,7] ids",
+        "e = Gather(table, ids) q = Equal(ids, one) n = Not(q) i = Cast<to=6>(n) s = CumSum(i, last) m = Mul(s, i) "
+        "w = Cast<to=7>(m) p = Add(w, one) f = Gather(places, p) y = Add(e, f)",
+        {"table": (11, 5), "places": (9, 5), "one": i64(1), "last": np.int32(1)},
+        ranges={"ids": (0, 4)},
+    ),
+    # As OPT counts them: of a mask that is an input. Each sum is small, because it is looked up, or is as the one before.
+    Case(
+        "plain/mask_counted",
+        "int64[2,7] mask, float[2,7,5] x",
+        "s = CumSum(mask, last) m = Mul(s, mask) l = Sub(m, one) p = Add(l, two) e = Gather(places, p) y = Add(x, e)",
+        {"places": (9, 5), "one": i64(1), "two": i64(2), "last": np.int32(1)},
+        ranges={"mask": (0, 2)},
+    ),
+    Case(
+        "plain/mask_counted_backwards",
+        "int64[2,7] mask, float[2,7,5] x",
+        "s = CumSum<reverse=1>(mask, last) m = Mul(mask, s) e = Gather(places, m) y = Add(x, e)",
+        {"places": (9, 5), "last": np.int32(1)},
+        ranges={"mask": (0, 2)},
+    ),
+]
+
+CASES = LOOK_UP + REPEAT + AXES + FOLDED + HALF + FOR_GPU + NARROWED

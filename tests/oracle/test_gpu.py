@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from tests.oracle.all_cases import CASES
-from tests.oracle.cases_plain import FOR_GPU
+from tests.oracle.cases_plain import FOR_GPU, NARROWED
 from tests.oracle.real_models import FOLDER, expectations
 from tests.support import converter, gpu, judge
 from tests.support.compare import RangeTolerance, compare
@@ -84,7 +84,7 @@ def test_case_is_taken_whole(name, tmp_path):
     "name",
     [
         *WHOLE_FOR_GPU,
-        "plain/ids_of_64_bits",
+        *(case.name for case in NARROWED),
         "plain/places_looked_up",
         "plain/rows_put_into_a_constant",
         "plain/types_of_tokens",

@@ -218,6 +218,21 @@ Types infer_one_hot(const OpView& op) {
   return {{op.dtype(2), std::move(out), std::nullopt}};
 }
 
+// Small ones, as exporters compute repeats by them; a larger one takes less room as an op.
+Recipes fold_one_hot(const OpView& op) {
+  const auto depth = op.ints(1);
+  const Shape shape = infer_one_hot(op)[0].shape;
+  if (!depth || !stream::is_static(shape) || stream::element_count(shape) > stream::kSmallElements) return {};
+  const auto axis = static_cast<size_t>(one_hot_axis(op));
+  Shape spread = op.shape(0), along(shape.size(), 1);
+  spread.insert(spread.begin() + static_cast<std::ptrdiff_t>(axis), 1);
+  along[axis] = shape[axis];
+  RecipeRef places = recipe::reshape(recipe::iota(0, 1, op.dtype(0), shape[axis]), std::move(along));
+  RecipeRef is_on = recipe::binary(stream::Binary::kEqual, recipe::reshape(op.recipe(0), std::move(spread)), places);
+  return {recipe::broadcast(recipe::select(is_on, recipe::reshape(op.recipe(2), {}), recipe::reshape(op.recipe(3), {})),
+                            shape)};
+}
+
 std::optional<Movement> commute_one_hot(const OpView& op, std::span<const ValueId>, Slot slot, const Perm& perm) {
   if (slot.index != 0) return std::nullopt;
   return adding_axes(op, 1, slot, perm, {one_hot_axis(op)});
@@ -293,7 +308,7 @@ constexpr std::array kGatherRows = {
               LimitedRank::kResult),
          Memory::kMayOverwrite),
     moving(Kind::kEmbeddingLookup, inferred_only(infer_embedding_lookup), {kIndices32, kData}),
-    with(moving(Kind::kOneHot, {infer_one_hot, kNotFolded, commute_one_hot, rewrite_one_hot, kNotMerged},
+    with(moving(Kind::kOneHot, {infer_one_hot, fold_one_hot, commute_one_hot, rewrite_one_hot, kNotMerged},
                 {kIndices, kIndices, kData, kData}),
          LimitedRank::kFirstInput),
     unsorted_segment(Kind::kUnsortedSegmentProd),
