@@ -16,6 +16,7 @@ std::span<const PlainRule> gpu_product_rules();      // gpu_products.cc: constan
 std::span<const PlainRule> gpu_math_rules();         // gpu_math.cc: LOG_SOFTMAX, LOCAL_RESPONSE_NORMALIZATION, NaN
 std::span<const PlainRule> gpu_sum_rules();          // gpu_sums.cc: CUMSUM
 std::span<const PlainRule> gpu_reverse_rules();      // reverse.cc: channels turned round
+std::span<const PlainRule> gpu_output_rules();       // gpu_outputs.cc: outputs that the delegate would not write
 std::span<const PlainRule> gpu_activation_rules();   // gpu_activations.cc: RELU_0_TO_1
 
 }  // namespace lowtide::layout

@@ -418,6 +418,17 @@ FOR_GPU = [
         "t = Tanh(x) s = MatMul(c, t) y = Sigmoid(s)",
         {"c": (4, 3, 7)},
     ),
+    # The delegate would multiply c into the weights, and write nothing to h.
+    *(
+        Case(
+            f"plain/output_{op.lower()}ed_and_multiplied",
+            "float[2,3,5] x",
+            f"t = Tanh(x) h = {op}(t, c) y = MatMul(h, w)",
+            {"c": (5,), "w": (5, 7)},
+            outputs="float[2,3,5] h, float[2,3,7] y",
+        )
+        for op in ("Add", "Mul")
+    ),
     # The delegate looks at neither attribute of CumSum, and sums wrongly along a first axis.
     *(
         Case(
