@@ -96,7 +96,32 @@ WindowAttributes pool_attributes(Raising& r) {
   return window_attributes(axes, o.padding, false);
 }
 
+// Means and interpolations of integers: TFLite's kernels round them in ways that ONNX's operators do not.
+void need_numbers(Raising& r) {
+  if (!r.in(0).quantization && !stream::is_float(r.in(0).dtype)) r.unsupported("integers without a scale");
+}
+
+// Elements that a node only chooses from, in a type for which ONNX Runtime has a kernel: as they are stored, in a wider
+// type that holds them exactly, or as numbers.
+enum class Form : uint8_t { kStored, kWide, kReal };
+struct Choice {
+  std::string from;
+  Form form;
+};
+Choice choice(Raising& r, std::span<const DType> types, DType wide, std::span<const DType> narrow) {
+  if (r.moves_stored(types)) return {r.stored(0), Form::kStored};
+  const core::Value& image = r.in(0);
+  if (image.quantization || stream::is_float(image.dtype)) return {r.real(0), Form::kReal};
+  if (!r.moves_stored(narrow)) r.unsupported(fmt::format("{} without a scale", stream::dtype_name(image.dtype)));
+  return {r.cast(r.stored(0), wide), Form::kWide};
+}
+void give_chosen(Raising& r, const Choice& choice, const std::string& name) {
+  if (choice.form == Form::kReal) return r.give(name);
+  r.give_stored(choice.form == Form::kWide ? r.cast(name, r.out().dtype) : name);
+}
+
 void raise_average_pool(Raising& r) {
+  need_numbers(r);
   WindowAttributes window = pool_attributes(r);
   if (window.has_pads) window.attributes.push_back(attribute("count_include_pad", int64_t{0}));
   r.give_activated(r.node("AveragePool", {r.real(0)}, std::move(window.attributes)),
@@ -107,8 +132,12 @@ void raise_max_pool(Raising& r) {
   Attributes attributes = pool_attributes(r).attributes;
   const Activation activation = r.options<core::PoolOptions>().activation;
   constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8};
-  if (activation == Activation::kNone && !r.is_quantized() && r.moves_stored(kTypes))
-    return r.give_stored(r.node("MaxPool", {r.stored(0)}, std::move(attributes)));
+  constexpr DType kNarrow[] = {DType::kInt16, DType::kUint16};
+  if (activation == Activation::kNone && !r.is_quantized()) {
+    const Choice image = choice(r, kTypes, DType::kFloat32, kNarrow);
+    return give_chosen(r, image, r.node("MaxPool", {image.from}, std::move(attributes)));
+  }
+  need_numbers(r);
   r.give_activated(r.node("MaxPool", {r.real(0)}, std::move(attributes)), activation);
 }
 
@@ -128,6 +157,7 @@ std::string_view coordinates(Raising& r) {
 }
 
 void raise_resize_bilinear(Raising& r) {
+  need_numbers(r);
   r.give(r.node(
       "Resize", resize_inputs(r, r.real(0)),
       {attribute("mode", std::string_view("linear")), attribute("coordinate_transformation_mode", coordinates(r))}));
@@ -136,24 +166,42 @@ void raise_resize_bilinear(Raising& r) {
 void raise_resize_nearest(Raising& r) {
   const std::string_view mode = coordinates(r);
   const std::string_view rounding = mode == "asymmetric" ? "floor" : "round_prefer_ceil";
-  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8};
-  const bool stored = r.moves_stored(kTypes);
-  const std::string made =
-      r.node("Resize", resize_inputs(r, stored ? r.stored(0) : r.real(0)),
-             {attribute("mode", std::string_view("nearest")), attribute("coordinate_transformation_mode", mode),
-              attribute("nearest_mode", rounding)});
-  stored ? r.give_stored(made) : r.give(made);
+  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8, DType::kInt32};
+  constexpr DType kNarrow[] = {DType::kInt16, DType::kUint16, DType::kBool};
+  const Choice image = choice(r, kTypes, DType::kInt32, kNarrow);
+  give_chosen(r, image,
+              r.node("Resize", resize_inputs(r, image.from),
+                     {attribute("mode", std::string_view("nearest")), attribute("coordinate_transformation_mode", mode),
+                      attribute("nearest_mode", rounding)}));
 }
 
-// ONNX Runtime's kernels of these take floats.
+// ONNX Runtime's kernels of these take floats and 8 bits.
+bool moves_as_blocks(Raising& r) {
+  const core::Value& image = r.in(0);
+  return !image.quantization && !stream::is_float(image.dtype) && image.dtype != DType::kInt8 &&
+         image.dtype != DType::kUint8;
+}
+
+// The blocks' axes [N, channels, blocks, place in the block, blocks, place] are exchanged.
+void move_blocks(Raising& r, const Shape& apart, std::vector<int64_t> perm) {
+  const std::string split = r.reshaped(r.stored(0), apart);
+  r.give_stored(r.reshaped(r.node("Transpose", {split}, {attribute("perm", std::move(perm))}), r.out().shape));
+}
+
 void raise_space_to_depth(Raising& r) {
-  r.give(r.node("SpaceToDepth", {r.real(0)},
-                {attribute("blocksize", int64_t{r.options<core::BlockOptions>().block_size})}));
+  const int64_t block = r.options<core::BlockOptions>().block_size;
+  const Shape& deep = r.out().shape;
+  if (moves_as_blocks(r))
+    return move_blocks(r, {deep[0], r.in(0).shape[1], deep[2], block, deep[3], block}, {0, 3, 5, 1, 2, 4});
+  r.give(r.node("SpaceToDepth", {r.real(0)}, {attribute("blocksize", block)}));
 }
 void raise_depth_to_space(Raising& r) {
-  r.give(r.node("DepthToSpace", {r.real(0)},
-                {attribute("blocksize", int64_t{r.options<core::BlockOptions>().block_size}),
-                 attribute("mode", std::string_view("DCR"))}));
+  const int64_t block = r.options<core::BlockOptions>().block_size;
+  const Shape& deep = r.in(0).shape;
+  if (moves_as_blocks(r))
+    return move_blocks(r, {deep[0], block, block, r.out().shape[1], deep[2], deep[3]}, {0, 3, 4, 1, 5, 2});
+  r.give(
+      r.node("DepthToSpace", {r.real(0)}, {attribute("blocksize", block), attribute("mode", std::string_view("DCR"))}));
 }
 
 // ONNX divides alpha by the size of the window, TFLite does not.

@@ -114,6 +114,44 @@ def test_resize(kind, form, size, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
+# Types for which ONNX Runtime has no kernel of the operator that fits.
+MOVES = {
+    "RESIZE_NEAREST_NEIGHBOR": (["i16", "u16", "i32", "bool"], (2, 9, 11, 12)),
+    "SPACE_TO_DEPTH": (["i32", "i64"], (2, 2, 3, 48)),
+    "DEPTH_TO_SPACE": (["i32", "i64"], (2, 8, 12, 3)),
+    "MAX_POOL_2D": (["i16"], (2, 2, 3, 12)),
+}
+WINDOW = {"padding": VALID, "strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2}
+MOVE_OPTIONS = {
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", {}),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", {}),
+    "SPACE_TO_DEPTH": ("SpaceToDepthOptions", {"blockSize": 2}),
+    "DEPTH_TO_SPACE": ("DepthToSpaceOptions", {"blockSize": 2}),
+    "MAX_POOL_2D": ("Pool2DOptions", WINDOW),
+    "AVERAGE_POOL_2D": ("Pool2DOptions", WINDOW),
+}
+
+
+def moved(kind, dtype, shape, path):
+    m = Model()
+    size = [m.constant(shape[1:3], "i32")] if kind.startswith("RESIZE") else []
+    m.write(path, [m.op(kind, [m.input((2, 4, 6, 12), dtype), *size], shape, dtype, options=MOVE_OPTIONS[kind])])
+
+
+@pytest.mark.parametrize("kind, dtype", [(kind, dtype) for kind, (types, _) in MOVES.items() for dtype in types])
+def test_integers_without_a_scale_are_moved(kind, dtype, tmp_path):
+    moved(kind, dtype, MOVES[kind][1], tmp_path / "m.tflite")
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16"])
+@pytest.mark.parametrize("kind, shape", [("RESIZE_BILINEAR", (2, 9, 11, 12)), ("AVERAGE_POOL_2D", (2, 2, 3, 12))])
+def test_integers_without_a_scale_that_the_kernel_rounds_are_refused(kind, shape, dtype, tmp_path):
+    moved(kind, dtype, shape, tmp_path / "m.tflite")
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode != 0 and "without a scale" in done.stderr
+
+
 @case
 def blocks(m):
     x = m.input((2, 4, 6, 8))
