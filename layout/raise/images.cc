@@ -96,11 +96,6 @@ WindowAttributes pool_attributes(Raising& r) {
   return window_attributes(axes, o.padding, false);
 }
 
-// Means and interpolations of integers: TFLite's kernels round them in ways that ONNX's operators do not.
-void need_numbers(Raising& r) {
-  if (!r.in(0).quantization && !stream::is_float(r.in(0).dtype)) r.unsupported("integers without a scale");
-}
-
 // Elements that a node only chooses from, in a type for which ONNX Runtime has a kernel: as they are stored, in a wider
 // type that holds them exactly, or as numbers.
 enum class Form : uint8_t { kStored, kWide, kReal };
@@ -121,7 +116,6 @@ void give_chosen(Raising& r, const Choice& choice, const std::string& name) {
 }
 
 void raise_average_pool(Raising& r) {
-  need_numbers(r);
   WindowAttributes window = pool_attributes(r);
   if (window.has_pads) window.attributes.push_back(attribute("count_include_pad", int64_t{0}));
   r.give_activated(r.node("AveragePool", {r.real(0)}, std::move(window.attributes)),
@@ -137,7 +131,6 @@ void raise_max_pool(Raising& r) {
     const Choice image = choice(r, kTypes, DType::kFloat32, kNarrow);
     return give_chosen(r, image, r.node("MaxPool", {image.from}, std::move(attributes)));
   }
-  need_numbers(r);
   r.give_activated(r.node("MaxPool", {r.real(0)}, std::move(attributes)), activation);
 }
 
@@ -157,7 +150,6 @@ std::string_view coordinates(Raising& r) {
 }
 
 void raise_resize_bilinear(Raising& r) {
-  need_numbers(r);
   r.give(r.node(
       "Resize", resize_inputs(r, r.real(0)),
       {attribute("mode", std::string_view("linear")), attribute("coordinate_transformation_mode", coordinates(r))}));

@@ -247,7 +247,18 @@ std::string pad_list(Raising& r) {
 // ONNX Runtime's Pad has these types.
 constexpr DType kPadded[] = {DType::kFloat32, DType::kInt32, DType::kInt64, DType::kInt8, DType::kUint8, DType::kBool};
 
+// A Pad of integers of 16 bits in 32.
+void raise_wide_pad(Raising& r, Attributes attributes) {
+  Names inputs = {r.cast(r.stored(0), DType::kInt32), pad_list(r)};
+  if (r.has(2)) {
+    const std::string value = r.node("Reshape", {r.stored(2), r.int64_list(std::span<const int64_t>())});
+    inputs.push_back(r.cast(value, DType::kInt32));
+  }
+  r.give_stored(r.cast(r.node("Pad", std::move(inputs), std::move(attributes)), r.out().dtype));
+}
+
 void raise_pad(Raising& r) {
+  if (r.is_widened(0)) return raise_wide_pad(r, {});
   const bool has_value = r.has(2);
   const bool stored = r.moves_stored(kPadded) && !r.is_quantized();
   std::string value;
@@ -273,9 +284,10 @@ std::vector<int64_t> mirrored(int64_t extent, int64_t before, int64_t after) {
 
 void raise_mirror_pad(Raising& r) {
   if (!r.options<core::MirrorPadOptions>().symmetric) {
+    const Attributes reflect = {attribute("mode", std::string_view("reflect"))};
+    if (r.is_widened(0)) return raise_wide_pad(r, reflect);
     const bool stored = r.moves_stored(kPadded);
-    const std::string made = r.node("Pad", {stored ? r.stored(0) : r.real(0), pad_list(r)},
-                                    {attribute("mode", std::string_view("reflect"))});
+    const std::string made = r.node("Pad", {stored ? r.stored(0) : r.real(0), pad_list(r)}, reflect);
     return stored ? r.give_stored(made) : r.give(made);
   }
   const std::vector<int64_t> pads = r.need_ints(1, "paddings");

@@ -25,6 +25,24 @@ Limits limits_of(DType dtype) {
   return {0, (int64_t{1} << bits) - 1};
 }
 
+// Kernels that compute with narrow integers themselves, where they have no scale. All others multiply by it, and
+// without one they give any number.
+bool computes_without_scale(Kind kind, DType dtype) {
+  switch (kind) {
+    case Kind::kNeg:
+    case Kind::kFloorMod:
+      return true;
+    case Kind::kAdd:
+    case Kind::kMul:
+    case Kind::kAbs:
+      return dtype == DType::kInt16;
+    default: {
+      const core::Numbers numbers = core::builtin(kind).numbers;
+      return numbers == core::Numbers::kMoved || numbers == core::Numbers::kOrdered;
+    }
+  }
+}
+
 }  // namespace
 
 onnx::Attribute attribute(std::string_view name, int64_t value) {
@@ -222,6 +240,16 @@ int64_t Raising::need_static(core::Dim dim, std::string_view what) const {
   return dim;
 }
 
+std::string Raising::real(size_t i) {
+  constexpr int kNarrow = 16;
+  const Value& value = in(i);
+  if (!value.quantization && stream::is_integer(value.dtype) && stream::bits(value.dtype) <= kNarrow &&
+      !computes_without_scale(kind(), value.dtype))
+    unsupported(
+        fmt::format("input {} is {} without a scale, by which LiteRT's kernel multiplies", i, dtype_name(value.dtype)));
+  return onnx.real(op.inputs[i]);
+}
+
 bool Raising::same_scale(size_t a, size_t b) const { return in(a).quantization == in(b).quantization; }
 
 bool Raising::moves_stored() const {
@@ -319,6 +347,9 @@ std::string Raising::activated(const std::string& name, Activation activation) {
     unsupported(fmt::format("an activation of {} without a scale, by which LiteRT's kernel multiplies its limits",
                             dtype_name(out().dtype)));
   if (clamps_anyway(low, high)) return name;
+  // ONNX Runtime's Relu has no integers of 64 bits, and ONNX's none without signs.
+  const bool is_integer = stream::is_integer(out().dtype) && !out().quantization;
+  if (activation == Activation::kRelu && is_integer) return node("Max", {name, scalar(0, out().dtype)});
   if (activation == Activation::kRelu) return node("Relu", {name});
   const DType dtype = out().quantization ? DType::kFloat32 : out().dtype;
   return node("Clip", {name, scalar(low, dtype), scalar(high, dtype)});

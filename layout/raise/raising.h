@@ -118,7 +118,13 @@ class Raising {
   // Refuses a dimension that is known at run time only.
   int64_t need_static(core::Dim dim, std::string_view what) const;
 
-  std::string real(size_t i) { return onnx.real(op.inputs[i]); }
+  // Of integers without a scale that ONNX Runtime moves and compares only when they are wider: as i32.
+  bool is_widened(size_t i) const {
+    const Value& value = in(i);
+    return !value.quantization && (value.dtype == DType::kInt16 || value.dtype == DType::kUint16);
+  }
+  // Refuses integers that an operator computes with by a scale, where they have none.
+  std::string real(size_t i);
   std::string stored(size_t i) { return onnx.stored(op.inputs[i]); }
   // As data that is only moved: the stored integers where all listed inputs and outputs have one scale.
   std::string data(size_t i) { return moves_stored() ? stored(i) : real(i); }

@@ -63,6 +63,9 @@ void raise_reduction(Raising& r) {
     return r.give(reduced_along_computed(r, kType, r.real(0)));
   }
   const std::vector<int64_t> axes = reduced_axes(r);
+  const bool is_ordered = r.op.kind == Kind::kReduceMax || r.op.kind == Kind::kReduceMin;
+  if (is_ordered && r.is_widened(0) && !axes.empty())
+    return r.give_stored(r.cast(reduced_along(r, kType, r.cast(r.stored(0), DType::kInt32), axes), r.out().dtype));
   const bool is_real = stream::is_float(r.in(0).dtype) || r.in(0).quantization;
   if (r.op.kind == Kind::kMean && !is_real) return raise_mean_of_integers(r);
   r.give(axes.empty() ? r.real(0) : reduced_along(r, kType, r.real(0), axes));

@@ -116,13 +116,22 @@ def test_resize(kind, form, size, tmp_path):
 
 # Types for which ONNX Runtime has no kernel of the operator that fits.
 MOVES = {
+    "PAD": (["i16"], (3, 5, 9, 14)),
+    "MIRROR_PAD": (["i16"], (3, 5, 9, 14)),
+    "REDUCE_MAX": (["i16"], (2, 12)),
     "RESIZE_NEAREST_NEIGHBOR": (["i16", "u16", "i32", "bool"], (2, 9, 11, 12)),
     "SPACE_TO_DEPTH": (["i32", "i64"], (2, 2, 3, 48)),
     "DEPTH_TO_SPACE": (["i32", "i64"], (2, 8, 12, 3)),
     "MAX_POOL_2D": (["i16"], (2, 2, 3, 12)),
 }
 WINDOW = {"padding": VALID, "strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2}
+PADS = ("i32", [[0, 1], [1, 0], [2, 1], [0, 2]])
+SECOND = {"RESIZE_NEAREST_NEIGHBOR": ("i32", [9, 11]), "RESIZE_BILINEAR": ("i32", [9, 11])}
+SECOND |= {"PAD": PADS, "MIRROR_PAD": PADS, "REDUCE_MAX": ("i32", [1, 2])}
 MOVE_OPTIONS = {
+    "PAD": ("PadOptions", {}),
+    "MIRROR_PAD": ("MirrorPadOptions", {"mode": 0}),
+    "REDUCE_MAX": ("ReducerOptions", {}),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", {}),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", {}),
     "SPACE_TO_DEPTH": ("SpaceToDepthOptions", {"blockSize": 2}),
@@ -134,8 +143,8 @@ MOVE_OPTIONS = {
 
 def moved(kind, dtype, shape, path):
     m = Model()
-    size = [m.constant(shape[1:3], "i32")] if kind.startswith("RESIZE") else []
-    m.write(path, [m.op(kind, [m.input((2, 4, 6, 12), dtype), *size], shape, dtype, options=MOVE_OPTIONS[kind])])
+    second = [m.constant(SECOND[kind][1], SECOND[kind][0])] if kind in SECOND else []
+    m.write(path, [m.op(kind, [m.input((2, 4, 6, 12), dtype), *second], shape, dtype, options=MOVE_OPTIONS[kind])])
 
 
 @pytest.mark.parametrize("kind, dtype", [(kind, dtype) for kind, (types, _) in MOVES.items() for dtype in types])
@@ -150,6 +159,35 @@ def test_integers_without_a_scale_that_the_kernel_rounds_are_refused(kind, shape
     moved(kind, dtype, shape, tmp_path / "m.tflite")
     done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
     assert done.returncode != 0 and "without a scale" in done.stderr
+
+
+NARROW = [
+    ("MUL", "i8"),
+    ("DIV", "u8"),
+    ("DIV", "i16"),
+    ("NOT_EQUAL", "i16"),
+    ("EXP", "i8"),
+    ("GELU", "i16"),
+    ("TANH", "u8"),
+]
+
+
+@pytest.mark.parametrize("kind, dtype", NARROW)
+def test_narrow_integers_without_a_scale_are_refused(kind, dtype, tmp_path):
+    m = Model()
+    inputs = [m.input((2, 3, 5), dtype) for _ in range(2 if kind in ("MUL", "DIV", "NOT_EQUAL") else 1)]
+    m.write(tmp_path / "m.tflite", [m.op(kind, inputs, (2, 3, 5), "bool" if kind == "NOT_EQUAL" else dtype)])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode != 0 and f"{dtype} without a scale" in done.stderr
+
+
+@pytest.mark.parametrize("dtype", ["i32", "i64"])
+def test_relu_behind_wide_integers(dtype, tmp_path):
+    m = Model()
+    inputs = [m.input((2, 3, 5), dtype), m.input((2, 3, 5), dtype)]
+    options = ("AddOptions", {"fusedActivationFunction": RELU})
+    m.write(tmp_path / "m.tflite", [m.op("ADD", inputs, (2, 3, 5), dtype, options=options)])
+    agrees(tmp_path / "m.tflite")
 
 
 @case
