@@ -18,7 +18,7 @@ command is given again. --kept runs nothing: the tables are of what is kept, and
 --half writes another table: errors with f32 enforced, without, and on the processor in f16, of a model's file and of one
 with --weights f16.
 
-Under the table: how many networks are whole (those with control flow, 3-D convolutions, integers, and those that are refused are aside,
+Under the table: how many networks are whole (those with control flow, 3-D convolutions, inputs of five axes, integers, and those that are refused are aside,
 and listed), networks of which another converter's file has the larger share of operators on the GPU, and how many networks have each
 reason of the delegate. --write puts it all into a page, between its marks.
 
@@ -69,6 +69,7 @@ ASIDE = {
     **dict.fromkeys(("CONV_3D", "CONV_3D_TRANSPOSE"), "3-D convolutions"),
     **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), "integers"),
 }
+MOST_AXES = 4  # of what the application hands over: no form of the operators changes that
 # A reason without what differs from tensor to tensor: names at the end or in quotes, and sizes.
 _TENSOR = re.compile(r'( "[^"]*")|((?<=less than 5\.) .*$)|((?<=is not supported\.) .*$)')
 
@@ -249,7 +250,10 @@ class Row:
             if file is None:
                 return {"reason": reason}
             found = dataclasses.asdict(gpu.delegate(file, seconds=self.seconds))
-            kinds = [ASIDE[op] for op in read_tflite(file).operators if op in ASIDE]
+            content = read_tflite(file)
+            kinds = [ASIDE[op] for op in content.operators if op in ASIDE]
+            if any(len(port.shape) > MOST_AXES for port in (*content.inputs, *content.outputs)):
+                kinds.append("inputs or outputs of five axes")
             return {"found": {**found, "outputs": None}, "aside": kinds[:1], "moves": transposes(file)}
 
         value = self.kept.get(f"{column} {maker}", find, {"reason": NOT_ASKED})

@@ -2,11 +2,15 @@
 // Conv and what other operators need of it. ONNX has [N, C, spatial...] and weights [M, C/group, kernel...]; TFLite has
 // [N, spatial..., C] and weights OHWI (2-D), 1HWC (depthwise), DHWIO (3-D). CONV_2D derives the number of groups from
 // the shapes: input channels / input channels of the weights. CONV_3D has no groups, so they are split and
-// concatenated. A 1-D convolution becomes 2-D with height 1. Pads: sliding_window.h.
+// concatenated. A 1-D convolution becomes 2-D with height 1, and so does a 3-D one whose windows are one slice thick,
+// do not overlap, or are one column: XNNPACK and GPU delegates have no CONV_3D. Pads: sliding_window.h.
 #include "layout/lower/conv.h"
 
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "layout/lower/shapes_and_indices.h"
 #include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
@@ -58,6 +62,62 @@ Val conv_volume(Lowering& lo, Val x, Val weights, Val bias, std::span<const Wind
   return b.concat(xs, 4);
 }
 
+// Whether windows of the axis lie side by side and cover it.
+bool is_divided(const WindowAxis& axis) {
+  if (!axis.known || axis.before != 0 || axis.after != 0 || axis.stride != axis.kernel) return false;
+  if (axis.kernel == 1) return true;
+  return axis.dilation == 1 && stream::is_static(axis.size) && axis.size % axis.kernel == 0;
+}
+
+// x is NCDHW. The slices of a window become channels, and the windows become batches: as patches of videos are
+// embedded, and slices are filtered one by one. Weights are ONNX's; the result is NCDHW.
+Val conv_slices(Lowering& lo, Val x, Val weights, Val bias, std::span<const WindowAxis> axes, int64_t group) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(x), filters = lo.shape(weights);
+  const Dim thick = axes[0].kernel, windows = thick == 1 ? shape[2] : shape[2] / thick;
+  const Dim batches = b.graph.symbols.mul(shape[0], windows);
+  Val image;
+  if (thick == 1) {
+    image = to_image(lo, x);
+    weights = b.reshape(weights, {filters[0], filters[1], filters[3], filters[4]});
+  } else {
+    image = b.reshape(x, {shape[0], shape[1], windows, thick, shape[3], shape[4]});
+    image = b.transpose(image, {0, 2, 4, 5, 3, 1});
+    weights =
+        b.reshape(b.transpose(weights, {0, 2, 1, 3, 4}), {filters[0], thick * filters[1], filters[3], filters[4]});
+  }
+  image = reshape_to(lo, image, std::vector<Dim>{batches, shape[3], shape[4], thick * shape[1]});
+  const Padding padding = choose_padding(lo, image, axes.subspan(1), 1, 0);
+  const Val y = conv_image(lo, image, weights, bias, axes.subspan(1), padding, group);
+  return from_image(lo, reshape_to(lo, y, std::vector<Dim>{shape[0], windows, axes[1].out, axes[2].out, filters[0]}),
+                    3);
+}
+
+// x is NCDHW, and windows are columns along D: H and W are one axis.
+Val conv_columns(Lowering& lo, Val x, Val weights, Val bias, std::span<const WindowAxis> axes, int64_t group) {
+  Builder& b = lo.b;
+  const Shape shape = lo.shape(x), filters = lo.shape(weights);
+  Val image = to_image(lo, b.reshape(x, {shape[0], shape[1], shape[2], shape[3] * shape[4]}));
+  WindowAxis across;
+  across.size = across.out = shape[3] * shape[4];
+  const WindowAxis both[] = {axes[0], across};
+  const Padding padding = choose_padding(lo, image, both, 1, 0);
+  weights = b.reshape(weights, {filters[0], filters[1], filters[2], 1});
+  const Val y = from_image(lo, conv_image(lo, image, weights, bias, both, padding, group), 2);
+  return b.reshape(y, {shape[0], filters[0], axes[0].out, shape[3], shape[4]});
+}
+
+// The same with CONV_2D, where that is possible and the RESHAPEs are free.
+std::optional<Val> conv_volume_in_two(Lowering& lo, Val x, Val weights, Val bias, std::span<const WindowAxis> axes,
+                                      int64_t group) {
+  const Shape shape = lo.shape(x);
+  if (!stream::is_static(std::span(shape).subspan(1))) return std::nullopt;
+  if (is_divided(axes[0]) && (group == 1 || axes[0].kernel == 1)) return conv_slices(lo, x, weights, bias, axes, group);
+  if (is_divided(axes[1]) && axes[1].kernel == 1 && is_divided(axes[2]) && axes[2].kernel == 1)
+    return conv_columns(lo, x, weights, bias, axes, group);
+  return std::nullopt;
+}
+
 void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
   if (group < 1) lo.malformed(fmt::format("attribute 'group' must be positive; it is {}", group));
   if (group > 1) channels = lo.need_static(channels, "the number of channels of a grouped convolution");
@@ -85,6 +145,8 @@ Val convolution(Lowering& lo, Val x, Val weights, Val bias) {
 
   const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
   std::vector<WindowAxis> axes = as_image(read_window(lo, sizes, std::vector<int64_t>(shape.begin() + 2, shape.end())));
+  if (spatial == 3)
+    if (const auto y = conv_volume_in_two(lo, x, weights, bias, axes, group)) return *y;
   if (spatial == 1) weights = lo.b.reshape(weights, {shape[0], shape[1], 1, shape[2]});
   x = to_image(lo, x);
   const Padding padding = choose_padding(lo, x, axes, 1, 0);

@@ -80,8 +80,35 @@ conv("3d", (2, 3, 5, 6, 7), (4, 3, 2, 3, 3), bias=True)
 conv("3d_pads_strides", (1, 3, 5, 6, 8), (4, 3, 3, 2, 3), "pads=[1,0,1,1,2,0], strides=[2,1,2]", bias=True)
 conv("3d_dilations", (1, 2, 7, 6, 8), (3, 2, 3, 2, 2), "dilations=[2,1,3]")
 conv("3d_same_upper", (1, 2, 6, 5, 8), (3, 2, 3, 2, 3), 'auto_pad="SAME_UPPER", strides=[2,2,1]')
+# Windows of one slice, side by side, and of one column: CONV_2D.
+conv("3d_slices", (2, 3, 5, 7, 9), (4, 3, 1, 3, 2), "pads=[0,1,0,0,2,1], strides=[1,2,1], dilations=[3,1,2]", bias=True)
+conv("3d_slices_depthwise", (2, 4, 5, 7, 9), (4, 1, 1, 3, 2), "group=4", bias=True)
+conv("3d_slices_groups", (2, 4, 5, 7, 9), (6, 2, 1, 3, 2), "group=2", bias=True)
+conv("3d_patches", (2, 3, 6, 8, 10), (4, 3, 3, 2, 5), "strides=[3,2,5]", bias=True)
+conv("3d_patches_that_overlap", (2, 3, 6, 8, 10), (4, 3, 2, 3, 5), "strides=[2,1,2], pads=[0,1,2,0,0,1]")
+conv("3d_patches_with_a_rest", (2, 3, 7, 8, 10), (4, 3, 3, 2, 5), "strides=[3,2,5]")
+conv("3d_patches_groups", (2, 4, 6, 8, 10), (6, 2, 3, 2, 5), "strides=[3,2,5], group=2")
+conv(
+    "3d_columns", (2, 3, 7, 5, 6), (4, 3, 3, 1, 1), "pads=[2,0,0,1,0,0], strides=[2,1,1], dilations=[2,1,1]", bias=True
+)
+conv("3d_columns_depthwise", (2, 4, 7, 5, 6), (8, 1, 3, 1, 1), "group=4, pads=[1,0,0,1,0,0]", bias=True)
+conv("3d_pointwise", (2, 3, 7, 5, 6), (4, 3, 1, 1, 1), bias=True)
 conv("3d_groups", (1, 4, 4, 5, 6), (6, 2, 2, 2, 3), "group=2", bias=True)
 CASES += [
+    Case(
+        "conv/3d_frames",
+        "float[N,6,3,8,10] x",
+        "t = Transpose<perm=[0,2,1,3,4]>(x) c = Conv<strides=[2,4,5]>(t, w, b) r = Relu(c) s = Conv(r, v) y = Conv(s, u)",
+        {"w": (4, 3, 2, 4, 5), "b": (4,), "v": (5, 4, 1, 2, 1), "u": (2, 5, 3, 1, 1)},
+        shapes={"x": (2, 6, 3, 8, 10)},
+    ),
+    Case(
+        "conv/3d_of_unknown_size",
+        "float[1,3,D,H,10] x",
+        "y = Conv(x, w)",
+        {"w": (4, 3, 1, 2, 5)},
+        shapes={"x": (1, 3, 6, 8, 10)},
+    ),
     Case("conv/weights_at_run_time", "float[1,3,7,9] x, float[4,3,3,2] w", "y = Conv<pads=[1,0,1,1]>(x, w)"),
     Case("conv/bias_at_run_time", "float[1,3,7,9] x, float[4] b", "y = Conv(x, w, b)", {"w": (4, 3, 3, 2)}),
     Case(
