@@ -28,6 +28,10 @@ constexpr uint64_t kMaxBlock = uint64_t{3} << 20;  // nothing is mapped beside i
 constexpr uint64_t kMinChunk = uint64_t{64} << 10;
 constexpr uint64_t kCopyChunk = uint64_t{16} << 20;  // copied by one thread, window by window
 constexpr uint64_t kMinCopy = uint64_t{256} << 10;   // smaller payloads are gathered into one write, which is cheaper
+// Of the panels of a transposed matrix: the parts of two passes keep all threads busy, and a cache of the processor
+// holds it. Matrices with many rows have larger ones; those would go to the disk more than once.
+constexpr uint64_t kPanelBytes = uint64_t{32} << 20;
+constexpr uint64_t kMostOnDisk = uint64_t{128} << 20;
 // The memory for a thread to work at full speed: a chunk, and tiles of about the same size for the recipe.
 constexpr uint64_t kBytesPerThread = uint64_t{6} << 20;
 
@@ -57,7 +61,7 @@ struct PassPart {
   size_t payload;
   TwoPasses passes;
   bool is_second;
-  uint64_t index;
+  PanelPart part;
 };
 using Task = std::variant<Chunk, Block, PassPart>;
 
@@ -70,6 +74,7 @@ class TaskQueue {
         chunk_bytes_(chunk_bytes),
         block_bytes_(block_bytes),
         budget_(budget),
+        used_(nothing_at(plan.payloads.empty() ? 0 : plan.payloads[0].position - plan.prefix())),
         next_(plan.payloads.size()) {}
 
   // Nothing when all tasks are given out, or one has failed. Waits at the end of a pass until its tasks are done.
@@ -77,19 +82,11 @@ class TaskQueue {
   std::optional<Task> next() {
     std::unique_lock lock(mutex_);
     while (!is_failed_ && passes_ && left_ == 0) {
-      if (running_ > 0) {
-        changed_.wait(lock);
-      } else if (is_second_) {
-        clear_gaps();
-        passes_.reset();
-      } else {
-        is_second_ = true;
-        left_ = passes_->chunks();
-      }
+      running_ > 0 ? changed_.wait(lock) : next_pass();
     }
     if (is_failed_ || (left_ == 0 && !open_next())) return std::nullopt;
     ++running_;
-    if (passes_) return PassPart{next_, *passes_, is_second_, --left_};
+    if (passes_) return PassPart{next_, *passes_, is_second_, {panel_, --left_}};
     if (blocks_) return next_block();
     return step_ ? next_part() : gather_small_payloads();
   }
@@ -108,6 +105,8 @@ class TaskQueue {
   }
 
  private:
+  static stream::Range nothing_at(uint64_t position) { return {position, position}; }
+
   const Payload& payload() const { return plan_.payloads[next_]; }
   bool large() const { return payload().bytes > chunk_bytes_ || copied(); }
   bool copied() const { return is_copied(payload()); }
@@ -119,39 +118,80 @@ class TaskQueue {
     left_ = payload().recipe->elements();
     step_ = 0;
     blocks_.reset();
-    if (!large()) return true;
-    const stream::Recipe& recipe = *payload().recipe;
-    if (copied()) {
-      step_ = elements_in(recipe, kCopyChunk);
+    if (!large()) {
+      clear_gaps();
+    } else if (copied()) {
+      clear_gaps();
+      step_ = elements_in(*payload().recipe, kCopyChunk);
     } else if ((passes_ = two_passes())) {
-      is_second_ = false;
-      left_ = passes_->bands();
-    } else if ((blocks_ = stream::blocks_of(payload().recipe, block_bytes_, payload().position))) {
-      left_ = blocks_->count();
+      used_.end = std::max(used_.end, passes_->space + passes_->space_bytes());
+      open_panel(passes_->panels());
     } else {
-      const uint64_t bytes = stream::is_scattered(payload().recipe, chunk_bytes_) ? block_bytes_ : chunk_bytes_;
-      uint64_t good = stream::RecipeReader(payload().recipe, budget_).good_count(bytes);
-      step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, bytes));
+      open_one_pass();
     }
     return true;
   }
 
-  std::optional<TwoPasses> two_passes() const {
-    if (!out_.stays_in_memory()) return std::nullopt;
-    const stream::Range space{plan_.payloads[0].position - plan_.prefix(), payload().position - plan_.prefix()};
-    return two_passes_of(payload().recipe, payload().position, space, chunk_bytes_, block_bytes_ / 3 * 2);
+  // To put elements [0, left_) of the payload together in blocks, or in chunks.
+  void open_one_pass() {
+    clear_gaps();
+    const stream::Recipe& recipe = *payload().recipe;
+    if ((blocks_ = stream::blocks_of(payload().recipe, block_bytes_, payload().position))) {
+      blocks_->keep_first(left_);
+      left_ = blocks_->count();
+      return;
+    }
+    const uint64_t bytes = stream::is_scattered(payload().recipe, chunk_bytes_) ? block_bytes_ : chunk_bytes_;
+    const uint64_t good = stream::RecipeReader(payload().recipe, budget_).good_count(bytes);
+    step_ = std::clamp<uint64_t>(good / kGrain * kGrain, kGrain, elements_in(recipe, bytes));
   }
 
-  // What is between the payloads in front is not written again.
+  std::optional<TwoPasses> two_passes() const {
+    if (out_.has_holes()) return std::nullopt;
+    // Panels read parts of pages, or of what a disk reads at once. Where they do not come from the page cache, or it may
+    // lose them in between, the whole matrix is one panel, which is read in order.
+    const bool in_panels = stream::recipe::is_cached(*payload().recipe) && payload().bytes <= out_.cache_bytes() / 4;
+    const uint64_t panel_bytes = in_panels ? kPanelBytes : payload().bytes;
+    const auto passes = two_passes_of(payload().recipe, payload().position, used_.begin, panel_bytes, chunk_bytes_,
+                                      block_bytes_ / 3 * 2);
+    if (!passes || (!in_panels && (passes->first_row > 0 || passes->panels() > 1))) return std::nullopt;
+    if (!out_.stays_in_memory() && (!in_panels || passes->space_bytes() > kMostOnDisk)) return std::nullopt;
+    return passes;
+  }
+
+  // The panel before `panel`.
+  void open_panel(uint64_t panel) {
+    panel_ = panel - 1;
+    is_second_ = false;
+    left_ = passes_->bands();
+  }
+
+  // When all parts of a pass are written.
+  void next_pass() {
+    if (!is_second_) {
+      is_second_ = true;
+      left_ = passes_->chunks(panel_);
+    } else if (panel_ > 0) {
+      open_panel(panel_);
+    } else {
+      left_ = passes_->first_element();
+      passes_.reset();
+      if (left_ > 0) open_one_pass();
+    }
+  }
+
+  // Before payloads are written where bands were: what is between them is zero again.
   void clear_gaps() {
     static constexpr std::array<std::byte, 2 * kPayloadAlignment> kZeros{};
-    for (size_t i = next_; i > 0; --i) {
+    if (payload().position >= used_.end) return;
+    for (size_t i = 1; i < plan_.payloads.size() && used_.begin < used_.end; ++i) {
       const Payload &before = plan_.payloads[i - 1], &behind = plan_.payloads[i];
       const uint64_t begin = before.position + before.bytes, end = behind.position - plan_.prefix();
-      if (end <= passes_->space) return;
+      if (begin >= used_.end) break;
       for (uint64_t at = begin; at < end; at += kZeros.size())
         out_.write_at(at, std::span(kZeros).first(std::min<uint64_t>(kZeros.size(), end - at)));
     }
+    used_.end = used_.begin;
   }
 
   // Elements are divided in multiples of this, so that packed elements are divided at byte boundaries.
@@ -198,12 +238,14 @@ class TaskQueue {
   uint64_t chunk_bytes_, block_bytes_;
   Budget& budget_;
   std::mutex mutex_;  // guards the rest
+  stream::Range used_;  // from the first payload on, by bands
   std::condition_variable changed_;
   size_t next_;        // the current payload; those after it are assigned
   uint64_t left_ = 0;  // its elements, blocks, or parts of a pass that are not assigned yet
   uint64_t step_ = 0;  // elements per chunk; 0: it is small
   std::optional<stream::Blocks> blocks_;
   std::optional<TwoPasses> passes_;
+  uint64_t panel_ = 0;
   bool is_second_ = false, is_failed_ = false;
   uint64_t running_ = 0;  // tasks that are assigned and not done
 };
@@ -275,13 +317,12 @@ class Worker {
     const Payload& payload = plan_.payloads[part.payload];
     fill_up_to(part.is_second ? part.passes.chunk_buffer_bytes() : part.passes.band_bytes());
     if (part.is_second) {
-      blocks_.clear();
-      if (part.index == 0) write_prefix(payload);
-      return write_chunk(part.passes, part.index, buffer_.span(), out_);
+      if (part.passes.first_row == 0 && part.part.panel == 0 && part.part.index == 0) write_prefix(payload);
+      return write_chunk(part.passes, part.part, buffer_.span(), out_);
     }
     named(payload, [&] {
       chunks_.clear();
-      write_band(part.passes, part.index, blocks_.of(part.payload, part.passes.recipe, budget_), buffer_.span(), out_);
+      write_band(part.passes, part.part, blocks_.of(part.payload, part.passes.recipe, budget_), buffer_.span(), out_);
     });
     return 0;
   }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposes a large matrix in two passes, by way of the space of the file in front of it, which is written later.
+// Transposes a large matrix in two passes, by way of space in front of it in the file, which is written later.
 //
-//     input [columns, rows]      space in front              result [rows, columns]
-//     |aaaaaa                    |aa|bb|cc                   |aabbcc
-//     |aaaaaa   each band of     |aa|bb|cc   a chunk is a    |aabbcc
-//     |bbbbbb   rows becomes     |aa|bb|cc   piece of each   |------
-//     |bbbbbb   a small matrix   |aa|bb|cc   band            |aabbcc
-//     |cccccc                    |--------                   |aabbcc
-//     |cccccc
+//     input [columns, rows]      space (one panel)           result [rows, columns]
+//     |..aaaa..                  |aa|bb|cc                   |......
+//     |..aaaa..  each band of    |aa|bb|cc   a chunk is a    |......
+//     |..bbbb..  a panel becomes |aa|bb|cc   piece of each   |aabbcc
+//     |..bbbb..  a small matrix  |aa|bb|cc   band            |aabbcc
+//     |..cccc..                                              |......
 //
-// The first pass reads and writes in order. The second reads pieces of some KiB and writes chunks. So there are few
-// calls, where blocks (stream/recipe/blocks.h) need one for each row of a block; what it costs is a second copy in the
-// page cache, of pages that the file needs anyway. Only for outputs that the kernel keeps in memory: else the disk
-// would write the bands too.
+// The matrix is divided into panels, from the last to the first. The first pass reads rows of some KiB and writes bands.
+// The second reads pieces of some KiB and writes chunks. So there are few calls, where blocks (stream/recipe/blocks.h)
+// need one for each row of a block. All panels use the same space: it is so small that it stays in a cache of the
+// processor, and that the disk may write it once more.
 #pragma once
 
 #include <optional>
@@ -27,28 +26,38 @@ namespace lowtide::emit {
 struct TwoPasses {
   stream::RecipeRef recipe;   // the transposed matrix
   uint64_t position = 0;      // of the result in the file
-  uint64_t space = 0;         // of the bands: as many bytes as the result has
+  uint64_t space = 0;         // of the bands: as many bytes as a panel has
+  uint64_t first_row = 0;     // of the result, in the first panel: rows before it have no space in front
+  uint64_t panel_rows = 0;    // of the result, in a panel; the last one may have fewer
   uint64_t band_columns = 0;  // of the result, in a band; the last one may have fewer
-  uint64_t chunk_rows = 0;    // of the result, in a chunk; the last one may have fewer
+  uint64_t chunk_rows = 0;    // of the result, in a chunk; the last one of a panel may have fewer
 
-  uint64_t bands() const;
-  uint64_t chunks() const;
-  uint64_t bytes() const;
+  uint64_t first_element() const;  // of the result, in the first panel
+  uint64_t panels() const;
+  uint64_t bands() const;                // of each panel
+  uint64_t chunks(uint64_t panel) const;
+  uint64_t space_bytes() const;
   // Of the buffers that write_band() and write_chunk() need.
   uint64_t band_bytes() const;
   uint64_t chunk_buffer_bytes() const;
 };
 
-// How to transpose `recipe` in two passes with buffers of at most so many bytes for a band and for a chunk; nullopt
-// where it is not a transposed matrix of whole bytes, where one pass reads long rows, where the pieces of two would be
-// short, and where the space in front of it is too small.
-std::optional<TwoPasses> two_passes_of(const stream::RecipeRef& recipe, uint64_t position, stream::Range space,
-                                       uint64_t band_bytes, uint64_t chunk_bytes);
+// A band, or in the second pass a chunk, of a panel.
+struct PanelPart {
+  uint64_t panel, index;
+};
 
-// First pass: band `index`, read by a reader of `passes.recipe`, goes to its place in the space.
-void write_band(const TwoPasses& passes, uint64_t index, stream::BoxReader& reader, std::span<std::byte> buffer,
+// How to transpose `recipe` in two passes with panels of about `panel_bytes`, and buffers of at most so many bytes for a
+// band and for a chunk; nullopt where it is not a transposed matrix of whole bytes, where one pass reads long rows,
+// where rows of the panels or pieces of their bands would be short, and where the space in front of it is too small.
+// That space begins at `space` and may reach into the matrix.
+std::optional<TwoPasses> two_passes_of(const stream::RecipeRef& recipe, uint64_t position, uint64_t space,
+                                       uint64_t panel_bytes, uint64_t band_bytes, uint64_t chunk_bytes);
+
+// First pass: a band, read by a reader of `passes.recipe`, goes to its place in the space.
+void write_band(const TwoPasses& passes, PanelPart part, stream::BoxReader& reader, std::span<std::byte> buffer,
                 stream::OutFile& out);
-// Second pass, when all bands are written: chunk `index` of the result. Returns its bytes.
-uint64_t write_chunk(const TwoPasses& passes, uint64_t index, std::span<std::byte> buffer, stream::OutFile& out);
+// Second pass, when all bands of the panel are written: a chunk of the result. Returns its bytes.
+uint64_t write_chunk(const TwoPasses& passes, PanelPart part, std::span<std::byte> buffer, stream::OutFile& out);
 
 }  // namespace lowtide::emit

@@ -267,6 +267,7 @@ class ExternalFiles::File final : public Source {
   void will_read(uint64_t offset, uint64_t bytes) const override {
     ahead_.before(descriptor()->number(), offset, bytes);
   }
+  bool is_cached(uint64_t offset) const override { return stream::is_cached(descriptor()->number(), offset); }
   Window window(uint64_t offset, uint64_t bytes, Budget& budget) const override {
     check_range(offset, bytes, identity_.size, name_);
     return guard_ ? map_window(*this, descriptor()->number(), offset, bytes, budget) : Window();

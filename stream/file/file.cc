@@ -33,6 +33,7 @@ class FileSource final : public Source {
     read_fully(file_->number(), offset, out, name_);
   }
   void will_read(uint64_t offset, uint64_t bytes) const override { ahead_.before(file_->number(), offset, bytes); }
+  bool is_cached(uint64_t offset) const override { return stream::is_cached(file_->number(), offset); }
   Window window(uint64_t offset, uint64_t bytes, Budget& budget) const override {
     check_range(offset, bytes, identity_.size, name_);
     return guard_ ? map_window(*this, file_->number(), offset, bytes, budget) : Window();
@@ -57,6 +58,7 @@ class FileSource final : public Source {
 class MemorySource final : public Source {
  public:
   MemorySource(std::vector<std::byte> bytes, std::string name) : bytes_(std::move(bytes)), name_(std::move(name)) {}
+  bool is_cached(uint64_t /*offset*/) const override { return true; }
 
   uint64_t size() const override { return bytes_.size(); }
   const std::string& name() const override { return name_; }

@@ -64,7 +64,8 @@ OutFile::OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data
     : path_(path), size_(size), data_(data) {
   const WriteBack system = stream::write_back();
   is_handed_over_ = data > system.dirty_bytes;
-  is_dropped_ = data > system.available_bytes / 2;
+  cache_bytes_ = system.available_bytes;
+  is_dropped_ = data > cache_bytes_ / 2;
   if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
   struct stat info = {};
   const int result = stat(path_.c_str(), &info);
@@ -112,23 +113,19 @@ void OutFile::reserve(Range range) {
 }
 
 void OutFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
-  check_inside("write", offset, bytes.size());
-  if (const int error = write_some(offset, bytes)) fail("writing", error);
+  write_for_now(offset, bytes);
+  hand_over({offset, offset + bytes.size()});
 }
 
-// Writes all of it, or returns the errno of what failed.
-int OutFile::write_some(uint64_t offset, std::span<const std::byte> bytes) {
-  const uint64_t begin = offset;
+void OutFile::write_for_now(uint64_t offset, std::span<const std::byte> bytes) {
+  check_inside("write", offset, bytes.size());
   while (!bytes.empty()) {
-    ssize_t done = pwrite(temporary_->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t done = pwrite(temporary_->descriptor(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return errno;
-    if (done == 0) return EIO;
+    if (done <= 0) fail("writing", done < 0 ? errno : EIO);
     bytes = bytes.subspan(static_cast<size_t>(done));
     offset += static_cast<uint64_t>(done);
   }
-  hand_over({begin, offset});
-  return 0;
 }
 
 // Joins what was written to a range that it touches, and gives what is large enough to the disk.

@@ -30,6 +30,8 @@ class OutFile {
 
   void reserve(Range range);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
+  // The same for what is replaced later: it is not handed to the disk.
+  void write_for_now(uint64_t offset, std::span<const std::byte> bytes);
   // Holes stay holes. Copies from the end to the front through `scratch` (a byte at least, at most 1 MiB is used).
   void copy_from(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
                  std::span<std::byte> scratch);
@@ -38,9 +40,11 @@ class OutFile {
   [[nodiscard]] std::unique_lock<std::mutex> turn_to_write() { return std::unique_lock(writing_); }
   // What was written there before. Throws Error(kIo).
   void read_at(uint64_t offset, std::span<std::byte> bytes) const;
-  // True when the kernel need not write any of it to the disk before the end, and all of it is data: then what is
-  // written at first may be something else.
-  bool stays_in_memory() const { return !is_handed_over_ && data_ == size_; }
+  // True when the kernel need not write any of it to the disk before the end.
+  bool stays_in_memory() const { return !is_handed_over_; }
+  bool has_holes() const { return data_ < size_; }
+  // What the page cache may hold, as it was when this file was made.
+  uint64_t cache_bytes() const { return cache_bytes_; }
   // What was written is on the disk then, and is read from there: for verifying it.
   void to_disk();
   // What turned out smaller than planned ends here.
@@ -51,7 +55,6 @@ class OutFile {
 
  private:
   void set_size();
-  int write_some(uint64_t offset, std::span<const std::byte> bytes);
   void hand_over(Range range);
   void write_back(Range range);
   void copy_data(const Source& source, uint64_t source_offset, uint64_t offset, uint64_t bytes,
@@ -69,6 +72,7 @@ class OutFile {
   // Of an output that the kernel would stop: what is written and not yet given to the disk, as ranges that grow, and
   // what was given to it and is still cached, the oldest first.
   bool is_handed_over_ = false, is_dropped_ = false;
+  uint64_t cache_bytes_ = 0;
   std::mutex mutex_;  // guards the rest
   std::array<Range, 8> written_ = {};
   std::deque<Range> cached_;

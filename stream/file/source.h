@@ -31,6 +31,9 @@ class Source {
   // Says that these bytes are read next, piece by piece: what is not in the page cache is asked for in large pieces,
   // and what lies before it ahead of time.
   virtual void will_read(uint64_t /*offset*/, uint64_t /*bytes*/) const {}
+  // Whether this byte is read without waiting for a disk, so that short reads in any order cost only their calls. False
+  // where that is not known.
+  virtual bool is_cached(uint64_t /*offset*/) const { return false; }
   // The same bytes in the page cache, without a copy: a populated window, charged to the budget, in which the reader
   // must look for faults (window.h). Empty where this source is not mapped, the budget has no room, or the system
   // refuses: read_at() reads everything. Safe from several threads. Throws as read_at() does.

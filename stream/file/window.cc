@@ -37,19 +37,18 @@ void populate(const void* pages, size_t bytes) {
 constexpr uint64_t kAheadBytes = uint64_t{8} << 20;
 constexpr uint64_t kAheadStep = uint64_t{2} << 20;
 
-// Whether a byte is in the page cache, so that reading it does not wait for the disk.
-bool is_cached(int descriptor, uint64_t offset) {
-  std::byte byte;
-  const iovec place = {&byte, 1};
-  return preadv2(descriptor, &place, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
-}
-
 void will_need(int descriptor, uint64_t begin, uint64_t end) {
   if (begin < end)
     posix_fadvise(descriptor, static_cast<off_t>(begin), static_cast<off_t>(end - begin), POSIX_FADV_WILLNEED);
 }
 
 }  // namespace
+
+bool is_cached(int descriptor, uint64_t offset) {
+  std::byte byte;
+  const iovec place = {&byte, 1};
+  return preadv2(descriptor, &place, 1, static_cast<off_t>(offset), RWF_NOWAIT) == 1;
+}
 
 Window Source::window(uint64_t /*offset*/, uint64_t /*bytes*/, Budget& /*budget*/) const { return {}; }
 

@@ -69,6 +69,9 @@ class Window {
 // Throws Error(kIo) when a page cannot be read. Empty when the budget has no room or the system does not map this file.
 Window map_window(const Source& source, int descriptor, uint64_t offset, uint64_t bytes, Budget& budget);
 
+// Whether a byte of an open file is in the page cache, so that reading it does not wait for the disk.
+bool is_cached(int descriptor, uint64_t offset);
+
 // Asks the kernel to read what comes next of a file that is not in the page cache. An output is written from its end to
 // its front, so its inputs are read in that direction, where the kernel does not read ahead by itself.
 class ReadAhead {

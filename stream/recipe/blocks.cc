@@ -93,19 +93,23 @@ void align(Blocks& blocks, uint64_t lane, uint64_t position) {
 
 }  // namespace
 
+void Blocks::keep_first(uint64_t elements) {
+  dims[0] = static_cast<Dim>(elements / (recipe->elements() / static_cast<uint64_t>(recipe->dims[0])));
+}
+
 uint64_t Blocks::count() const {
   uint64_t count = 1;
-  for (size_t axis = 0; axis < size.size(); ++axis) count *= blocks_along(recipe->dims[axis], size[axis], first[axis]);
+  for (size_t axis = 0; axis < size.size(); ++axis) count *= blocks_along(dims[axis], size[axis], first[axis]);
   return count;
 }
 
 Box Blocks::at(uint64_t index) const {
   Box box{Shape(size.size()), Shape(size.size())};
   for (size_t axis = size.size(); axis-- > 0;) {
-    const uint64_t along = blocks_along(recipe->dims[axis], size[axis], first[axis]);
+    const uint64_t along = blocks_along(dims[axis], size[axis], first[axis]);
     const auto place = static_cast<Dim>(index % along);
     box.begin[axis] = place == 0 ? 0 : first[axis] + (place - 1) * size[axis];
-    box.size[axis] = std::min(place == 0 ? first[axis] : size[axis], recipe->dims[axis] - box.begin[axis]);
+    box.size[axis] = std::min(place == 0 ? first[axis] : size[axis], dims[axis] - box.begin[axis]);
     index /= along;
   }
   return box;
@@ -118,7 +122,7 @@ std::optional<Blocks> blocks_of(const RecipeRef& recipe, uint64_t bytes, uint64_
   const uint64_t most = std::max<uint64_t>(bytes / moved->lane, 1);
   const uint64_t of_strip = run(strip(dims, most), dims, moved->read);
   if (of_strip * moved->lane >= kLongEnough) return std::nullopt;
-  Blocks blocks{moved->recipe, block(dims, moved->written, moved->read, most), {}};
+  Blocks blocks{moved->recipe, dims, block(dims, moved->written, moved->read, most), {}};
   const double cost = 1.0 / static_cast<double>(run(blocks.size, dims, moved->read)) +
                       static_cast<double>(kWriteCost) / static_cast<double>(run(blocks.size, dims, moved->written));
   if (cost * kClearly > 1.0 / static_cast<double>(of_strip)) return std::nullopt;

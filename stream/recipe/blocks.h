@@ -20,9 +20,12 @@ namespace lowtide::stream {
 
 struct Blocks {
   RecipeRef recipe;  // the same elements in the same order, of the dims that blocks are boxes of
+  Shape dims;        // what is divided: so many along each axis
   Shape size;        // of a block; those at the ends are smaller
   Shape first;       // of the first block along each axis, at most `size`
 
+  // Divides only so many of the first elements, whole steps along the first axis.
+  void keep_first(uint64_t elements);
   uint64_t count() const;
   // Block 0 holds the first element; the last axis is the fastest.
   Box at(uint64_t index) const;

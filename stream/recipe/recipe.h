@@ -220,6 +220,8 @@ Shape broadcast_shape(std::span<const Dim> a, std::span<const Dim> b);
 // Non-null when the tensor's bytes are one raw run of a file with no step to do: it can be copied or named in
 // place.
 const step::Stored* plain_stored(const Recipe& recipe);
+// Whether all that it reads of files are raw bytes that seem to be in the page cache: the ends and the middle are.
+bool is_cached(const Recipe& recipe);
 
 }  // namespace recipe
 }  // namespace lowtide::stream

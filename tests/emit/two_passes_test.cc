@@ -47,45 +47,75 @@ class TwoPassesFile : public testing::Test {
 TEST(TwoPasses, AreForMatricesWithSpaceInFront) {
   const RecipeRef matrix = transposed_ramp(700, 601);
   const uint64_t bytes = 700 * 601 * 4;
-  const auto made = [&](const RecipeRef& recipe, stream::Range space) {
-    return two_passes_of(recipe, 5 * kMebi, space, kMebi, 2 * kMebi);
+  const auto made = [&](const RecipeRef& recipe, uint64_t space) {
+    return two_passes_of(recipe, 5 * kMebi, space, kMebi, kMebi, 2 * kMebi);
   };
-  const std::optional<TwoPasses> passes = made(matrix, {100, 100 + bytes});
+  const std::optional<TwoPasses> passes = made(matrix, 100);
   ASSERT_TRUE(passes);
-  EXPECT_EQ(passes->space, 100);
-  EXPECT_EQ(passes->bytes(), bytes);
+  EXPECT_EQ(passes->space, 4096);
+  EXPECT_EQ(passes->space_bytes(), bytes);  // rows of the input are shorter than those of a panel would be
+  EXPECT_EQ(passes->first_row, 0);
+  EXPECT_EQ(passes->panels(), 1);
   EXPECT_LE(passes->band_bytes(), kMebi);
   EXPECT_EQ(passes->bands(), 2);
-  EXPECT_EQ(passes->chunks(), 2);
+  EXPECT_EQ(passes->chunks(0), 2);
   EXPECT_LE(passes->chunk_buffer_bytes(), 2 * kMebi);
-  EXPECT_EQ(made(matrix, {0, 4 * kMebi})->space % 4096, 0);
-  EXPECT_LE(made(matrix, {0, 4 * kMebi})->space + bytes, 4 * kMebi);
-  EXPECT_TRUE(made(stream::recipe::reshape(matrix, {7, 100, 601}), {0, 4 * kMebi}));
-  EXPECT_FALSE(made(matrix, {100, 99 + bytes}));
-  EXPECT_FALSE(made(matrix, {100, 0}));
-  EXPECT_FALSE(made(stream::recipe::permute(matrix, {1, 0}), {0, 4 * kMebi}));  // not transposed
-  EXPECT_FALSE(made(transposed_ramp(4001, 61), {0, 4 * kMebi}));                // a chunk has long rows of the input
-  EXPECT_FALSE(made(transposed_ramp(50001, 13), {0, 4 * kMebi}));               // a band has short rows
-  EXPECT_FALSE(two_passes_of(matrix, 5 * kMebi, {0, 4 * kMebi}, 32 << 10, 32 << 10));
+  EXPECT_TRUE(made(stream::recipe::reshape(matrix, {7, 100, 601}), 0));
+  EXPECT_TRUE(made(matrix, 5 * kMebi / 4096 * 4096 - bytes / 4096 * 4096 - 4096));
+  EXPECT_FALSE(made(matrix, 5 * kMebi - bytes + 4096));
+  EXPECT_FALSE(made(matrix, 8 * kMebi));
+  EXPECT_FALSE(made(stream::recipe::permute(matrix, {1, 0}), 0));  // not transposed
+  EXPECT_FALSE(made(transposed_ramp(4001, 61), 0));                // a chunk has long rows of the input
+  EXPECT_FALSE(made(transposed_ramp(50001, 13), 0));               // a band has short rows
+  EXPECT_FALSE(two_passes_of(matrix, 5 * kMebi, 0, kMebi, 32 << 10, 32 << 10));
+}
+
+TEST(TwoPasses, DivideLargeMatricesIntoPanels) {
+  const RecipeRef matrix = transposed_ramp(5003, 1201);
+  const uint64_t row_bytes = 1201 * 4;
+  const auto made = [&](uint64_t position) { return two_passes_of(matrix, position, 0, kMebi, kMebi, 2 * kMebi); };
+  const std::optional<TwoPasses> behind = made(10 * kMebi);
+  ASSERT_TRUE(behind);
+  EXPECT_EQ(behind->panel_rows, 2048);  // 8 KiB of each row of the input
+  EXPECT_EQ(behind->panels(), 3);
+  EXPECT_EQ(behind->first_row, 0);
+  const std::optional<TwoPasses> front = made(100);
+  ASSERT_TRUE(front);
+  EXPECT_EQ(front->panel_rows, 2048);
+  EXPECT_EQ(front->panels(), 2);
+  EXPECT_EQ(front->first_row, 2048);
+  EXPECT_EQ(front->first_element(), 2048 * 1201);
+  EXPECT_LE(front->space_bytes(), 100 + front->first_row * row_bytes);
 }
 
 TEST_F(TwoPassesFile, TheSecondPassGivesTheResult) {
-  const RecipeRef matrix = transposed_ramp(700, 601);
-  const uint64_t bytes = matrix->elements() * 4;
-  stream::Budget budget(8 * kMebi);
-  const std::optional<TwoPasses> passes = two_passes_of(matrix, 2 * kMebi, {0, 2 * kMebi}, 200'000, 300'000);
-  ASSERT_TRUE(passes);
-  stream::OutFile out(folder_ / "out", 2 * kMebi + bytes);
-  std::vector<std::byte> buffer(std::max(passes->band_bytes(), passes->chunk_buffer_bytes())), whole(bytes);
-  stream::BoxReader reader(matrix, budget);
-  for (uint64_t i = 0; i < passes->bands(); ++i) write_band(*passes, i, reader, buffer, out);
-  uint64_t written = 0;
-  for (uint64_t i = passes->chunks(); i-- > 0;) written += write_chunk(*passes, i, buffer, out);
-  EXPECT_EQ(written, bytes);
-  out.commit();
-  stream::RecipeReader(matrix, budget).read(0, matrix->elements(), whole.data());
-  const std::string text = text_of(folder_ / "out");
-  EXPECT_TRUE(text.substr(2 * kMebi) == std::string_view(reinterpret_cast<const char*>(whole.data()), bytes));
+  struct Case {
+    int64_t rows, columns;
+    uint64_t position, panel_bytes;
+  };
+  for (const Case& c : {Case{700, 601, 2 * kMebi, 2 * kMebi}, Case{5003, 603, 6 * kMebi, kMebi},
+                        Case{5003, 603, 1000, kMebi}, Case{5003, 603, 3 * kMebi, kMebi}}) {
+    const RecipeRef matrix = transposed_ramp(c.rows, c.columns);
+    const uint64_t bytes = matrix->elements() * 4;
+    stream::Budget budget(32 * kMebi);
+    const std::optional<TwoPasses> passes = two_passes_of(matrix, c.position, 0, c.panel_bytes, 300'000, 400'000);
+    ASSERT_TRUE(passes);
+    stream::OutFile out(folder_ / "out", c.position + bytes);
+    std::vector<std::byte> buffer(std::max(passes->band_bytes(), passes->chunk_buffer_bytes())), whole(bytes);
+    stream::BoxReader reader(matrix, budget);
+    uint64_t written = 0;
+    for (uint64_t panel = passes->panels(); panel-- > 0;) {
+      for (uint64_t i = 0; i < passes->bands(); ++i) write_band(*passes, {panel, i}, reader, buffer, out);
+      for (uint64_t i = passes->chunks(panel); i-- > 0;) written += write_chunk(*passes, {panel, i}, buffer, out);
+    }
+    const uint64_t rest = passes->first_element() * 4;
+    EXPECT_EQ(written, bytes - rest);
+    out.commit();
+    stream::RecipeReader(matrix, budget).read(0, matrix->elements(), whole.data());
+    const std::string text = text_of(folder_ / "out");
+    EXPECT_TRUE(text.substr(c.position + rest) ==
+                std::string_view(reinterpret_cast<const char*>(whole.data()), bytes).substr(rest));
+  }
 }
 
 // Matrices of odd sizes, with gaps behind them, small constants, and one that is copied.
@@ -127,6 +157,24 @@ TEST_F(TwoPassesFile, ModelsAreTheSameForEveryBudgetAndNumberOfThreads) {
         EXPECT_TRUE(write(external, threads, bytes) == expected) << bytes << " bytes, " << threads << " threads";
       }
   }
+}
+
+// The first matrix has too little space in front for one panel: some of its rows are put together in one pass.
+TEST_F(TwoPassesFile, TheFirstMatrixIsItsOwnSpace) {
+  Made made;
+  for (const RecipeRef& recipe : {stored(ramp(7, 1, 1), {7}), transposed_ramp(5003, 601), stored(ramp(3, 2, 1), {3}),
+                                  transposed_ramp(703, 611)})
+    made.op(Kind::kAbs, {made.graph->add_constant(recipe)}, core::NoOptions{}, recipe->dtype, recipe->dims);
+  made.output(made.op(Kind::kAbs, {made.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}), "y");
+  const auto write = [&](int threads, uint64_t bytes) {
+    WriteOptions options;
+    options.threads = threads;
+    stream::Budget budget(bytes);
+    write_tflite(*made.model, folder_ / "m.tflite", budget, options);
+    return text_of(folder_ / "m.tflite");
+  };
+  const std::string expected = write(1, 256 << 10);
+  for (int threads : {1, 3}) EXPECT_TRUE(write(threads, 32 * kMebi) == expected) << threads << " threads";
 }
 
 // Fails at its `last` read: in a band, while other threads wait for the end of the pass or have one of their own.
