@@ -45,7 +45,7 @@ uint64_t TwoPasses::chunk_buffer_bytes() const {
 
 std::optional<TwoPasses> two_passes_of(const stream::RecipeRef& recipe, uint64_t position, uint64_t space,
                                        uint64_t panel_bytes, uint64_t band_bytes, uint64_t chunk_bytes) {
-  TwoPasses passes{.recipe = recipe, .position = position, .space = divided(space, kPage) * kPage};
+  TwoPasses passes{.recipe = recipe, .position = position, .space = space};
   while (std::holds_alternative<stream::step::Reshape>(passes.recipe->step)) passes.recipe = passes.recipe->from[0];
   const auto* permute = std::get_if<stream::step::Permute>(&passes.recipe->step);
   if (permute == nullptr || passes.recipe->dims.size() != 2 || permute->perm[0] != 1 ||
@@ -53,12 +53,14 @@ std::optional<TwoPasses> two_passes_of(const stream::RecipeRef& recipe, uint64_t
     return std::nullopt;
   const uint64_t lane = lane_of(passes), rows = dim_of(passes, 0), row_bytes = row_bytes_of(passes);
   const uint64_t end = position + rows * row_bytes;
-  if (end <= passes.space) return std::nullopt;
+  if (end <= space) return std::nullopt;
   // The last panel has space in front of it where both together are not more than there is.
-  const uint64_t most = (end - passes.space) / 2 / row_bytes;
+  const uint64_t most = (end - space) / 2 / row_bytes;
   passes.panel_rows = std::min({rows, most, std::max(panel_bytes / row_bytes, kPanelRow / lane)});
   if (passes.panel_rows < rows && passes.panel_rows * lane < kLongEnough) return std::nullopt;
-  const uint64_t space_end = passes.space + passes.space_bytes();
+  const uint64_t bytes = passes.space_bytes(), in_pages = divided(space, kPage) * kPage;
+  passes.space = space + bytes <= position ? std::min(in_pages, position - bytes) : in_pages;
+  const uint64_t space_end = passes.space + bytes;
   if (space_end > position) passes.first_row = divided(space_end - position, row_bytes);
   passes.band_columns = std::min(dim_of(passes, 1), band_bytes / (passes.panel_rows * lane));
   passes.chunk_rows = chunk_bytes / (row_bytes + passes.band_columns * lane);

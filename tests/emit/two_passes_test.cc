@@ -62,6 +62,7 @@ TEST(TwoPasses, AreForMatricesWithSpaceInFront) {
   EXPECT_LE(passes->chunk_buffer_bytes(), 2 * kMebi);
   EXPECT_TRUE(made(stream::recipe::reshape(matrix, {7, 100, 601}), 0));
   EXPECT_TRUE(made(matrix, 5 * kMebi / 4096 * 4096 - bytes / 4096 * 4096 - 4096));
+  EXPECT_EQ(made(matrix, 5 * kMebi - bytes)->space, 5 * kMebi - bytes);  // not in pages, where that would not fit
   EXPECT_FALSE(made(matrix, 5 * kMebi - bytes + 4096));
   EXPECT_FALSE(made(matrix, 8 * kMebi));
   EXPECT_FALSE(made(stream::recipe::permute(matrix, {1, 0}), 0));  // not transposed
