@@ -163,10 +163,11 @@ TEST_F(TwoPassesFile, ModelsAreTheSameForEveryBudgetAndNumberOfThreads) {
 // The first matrix has too little space in front for one panel: some of its rows are put together in one pass.
 TEST_F(TwoPassesFile, TheFirstMatrixIsItsOwnSpace) {
   Made made;
-  for (const RecipeRef& recipe : {stored(ramp(7, 1, 1), {7}), transposed_ramp(5003, 601), stored(ramp(3, 2, 1), {3}),
-                                  transposed_ramp(703, 611)})
+  for (const RecipeRef& recipe :
+       {stored(ramp(7, 1, 1), {7}), transposed_ramp(5003, 601), stored(ramp(3, 2, 1), {3}), transposed_ramp(703, 611)})
     made.op(Kind::kAbs, {made.graph->add_constant(recipe)}, core::NoOptions{}, recipe->dtype, recipe->dims);
-  made.output(made.op(Kind::kAbs, {made.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}), "y");
+  made.output(made.op(Kind::kAbs, {made.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}),
+              "y");
   const auto write = [&](int threads, uint64_t bytes) {
     WriteOptions options;
     options.threads = threads;
