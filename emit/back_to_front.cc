@@ -148,8 +148,8 @@ class TaskQueue {
 
   std::optional<TwoPasses> two_passes() const {
     if (out_.has_holes()) return std::nullopt;
-    // Panels read parts of pages, or of what a disk reads at once. Where they do not come from the page cache, or it may
-    // lose them in between, the whole matrix is one panel, which is read in order.
+    // Panels read parts of pages, or of what a disk reads at once. Where they do not come from the page cache, or it
+    // may lose them in between, the whole matrix is one panel, which is read in order.
     const bool in_panels = stream::recipe::is_cached(*payload().recipe) && payload().bytes <= out_.cache_bytes() / 4;
     const uint64_t panel_bytes = in_panels ? kPanelBytes : payload().bytes;
     const auto passes = two_passes_of(payload().recipe, payload().position, used_.begin, panel_bytes, chunk_bytes_,
@@ -237,7 +237,7 @@ class TaskQueue {
   stream::OutFile& out_;
   uint64_t chunk_bytes_, block_bytes_;
   Budget& budget_;
-  std::mutex mutex_;  // guards the rest
+  std::mutex mutex_;    // guards the rest
   stream::Range used_;  // from the first payload on, by bands
   std::condition_variable changed_;
   size_t next_;        // the current payload; those after it are assigned

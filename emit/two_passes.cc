@@ -12,7 +12,7 @@ constexpr uint64_t kLeastRun = 32;  // bytes of a band's row: shorter ones are s
 constexpr uint64_t kLeastPiece =
     2048;  // bytes that the second pass reads of a band: to copy them costs what a call costs
 constexpr uint64_t kLongEnough = 4096;  // bytes of a row of the input: where chunks read so many, one pass is as fast
-constexpr uint64_t kPanelRow = 8192;  // bytes that a panel has at least of each row of the input
+constexpr uint64_t kPanelRow = 8192;    // bytes that a panel has at least of each row of the input
 constexpr uint64_t kPage = 4096;
 
 uint64_t dim_of(const TwoPasses& passes, size_t axis) { return static_cast<uint64_t>(passes.recipe->dims[axis]); }

@@ -8,10 +8,10 @@
 //     |..bbbb..  a small matrix  |aa|bb|cc   band            |aabbcc
 //     |..cccc..                                              |......
 //
-// The matrix is divided into panels, from the last to the first. The first pass reads rows of some KiB and writes bands.
-// The second reads pieces of some KiB and writes chunks. So there are few calls, where blocks (stream/recipe/blocks.h)
-// need one for each row of a block. All panels use the same space: it is so small that it stays in a cache of the
-// processor, and that the disk may write it once more.
+// The matrix is divided into panels, from the last to the first. The first pass reads rows of some KiB and writes
+// bands. The second reads pieces of some KiB and writes chunks. So there are few calls, where blocks
+// (stream/recipe/blocks.h) need one for each row of a block. All panels use the same space: it is so small that it
+// stays in a cache of the processor, and that the disk may write it once more.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,7 @@ struct TwoPasses {
 
   uint64_t first_element() const;  // of the result, in the first panel
   uint64_t panels() const;
-  uint64_t bands() const;                // of each panel
+  uint64_t bands() const;  // of each panel
   uint64_t chunks(uint64_t panel) const;
   uint64_t space_bytes() const;
   // Of the buffers that write_band() and write_chunk() need.
@@ -47,8 +47,8 @@ struct PanelPart {
   uint64_t panel, index;
 };
 
-// How to transpose `recipe` in two passes with panels of about `panel_bytes`, and buffers of at most so many bytes for a
-// band and for a chunk; nullopt where it is not a transposed matrix of whole bytes, where one pass reads long rows,
+// How to transpose `recipe` in two passes with panels of about `panel_bytes`, and buffers of at most so many bytes for
+// a band and for a chunk; nullopt where it is not a transposed matrix of whole bytes, where one pass reads long rows,
 // where rows of the panels or pieces of their bands would be short, and where the space in front of it is too small.
 // That space begins at `space` and may reach into the matrix.
 std::optional<TwoPasses> two_passes_of(const stream::RecipeRef& recipe, uint64_t position, uint64_t space,

@@ -178,7 +178,8 @@ bool is_cached(const Recipe& recipe) {
   if (const auto* stored = std::get_if<step::Stored>(&recipe.step))
     return std::all_of(stored->file_runs.begin(), stored->file_runs.end(), [&](const FileRun& run) {
       const auto is_here = [&](uint64_t at) { return stored->source->is_cached(run.offset + at); };
-      return run.bytes == 0 || (run.encoding == Encoding::kRaw && is_here(0) && is_here(run.bytes / 2) && is_here(run.bytes - 1));
+      return run.bytes == 0 ||
+             (run.encoding == Encoding::kRaw && is_here(0) && is_here(run.bytes / 2) && is_here(run.bytes - 1));
     });
   return std::all_of(recipe.from.begin(), recipe.from.end(), [](const RecipeRef& from) { return is_cached(*from); });
 }
