@@ -152,8 +152,8 @@ class TaskQueue {
     // may lose them in between, the whole matrix is one panel, which is read in order.
     const bool in_panels = stream::recipe::is_cached(*payload().recipe) && payload().bytes <= out_.cache_bytes() / 4;
     const uint64_t panel_bytes = in_panels ? kPanelBytes : payload().bytes;
-    const auto passes = two_passes_of(payload().recipe, payload().position, used_.begin, panel_bytes, chunk_bytes_,
-                                      block_bytes_ / 3 * 2);
+    auto passes = two_passes_of(payload().recipe, payload().position, used_.begin, panel_bytes, chunk_bytes_,
+                                block_bytes_ / 3 * 2);
     if (!passes || (!in_panels && (passes->first_row > 0 || passes->panels() > 1))) return std::nullopt;
     if (!out_.stays_in_memory() && (!in_panels || passes->space_bytes() > kMostOnDisk)) return std::nullopt;
     return passes;
