@@ -153,6 +153,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   if (options.for_gpu) gpu_activations(*core_model.graphs[0]);
   // Settling and fusing create equal constants and transposes too.
   each(merge_equal);
+  // Behind it, because it would undo this.
+  if (options.for_gpu) gpu_outputs(*core_model.graphs[0]);
   done("merge_equal_again");
   // Floats get the grids that calibration found; then the model is a quantized one as others. What is remembered of
   // values is by their numbers, so they keep them until float operators are known.

@@ -10,15 +10,17 @@ namespace {
 // Parts without elements, such as the rest of a head whose positions are rotated as a whole: a GPU delegate ends the
 // process by them. Those that do not fit the others stay, and are refused.
 void drop_empty_parts(Lowering& lo, std::vector<Val>& parts, size_t axis) {
-  const Shape shape = lo.shape(parts[0]);
-  const auto dtype = lo.dtype(parts[0]);
   auto is_empty = [&](Val part) {
-    Shape here = lo.shape(part);
-    if (here.size() != shape.size() || lo.dtype(part) != dtype || here[axis] != 0) return false;
-    here[axis] = shape[axis];
-    return here == shape;
+    const Shape shape = lo.shape(part);
+    return shape.size() > axis && shape[axis] == 0;
   };
-  if (!std::all_of(parts.begin(), parts.end(), is_empty)) std::erase_if(parts, is_empty);
+  const auto first = std::find_if_not(parts.begin(), parts.end(), is_empty);
+  if (first == parts.end()) return;
+  Shape shape = lo.shape(*first);
+  if (shape.size() <= axis) return;
+  shape[axis] = 0;
+  const auto dtype = lo.dtype(*first);
+  std::erase_if(parts, [&](Val part) { return lo.shape(part) == shape && lo.dtype(part) == dtype; });
 }
 
 }  // namespace

@@ -11,10 +11,12 @@ namespace lowtide::layout {
 namespace {
 
 constexpr float kCubicA = -0.75f;
-// The row offset of a position outside: the sum over the axes stays below 0, and three of them fit the type. Rows of
-// images are counted in floats where these hold them, because XNNPACK computes floats only, and GPU delegates take no
-// SPLIT of integers.
+// The row offset of a position outside: its sum with the offsets of the other axes and the rows of zeros, each at most
+// the rows of all images, stays below 0, and three of them fit the type. (An image has far fewer than 2^28 rows.)
 constexpr int64_t kOutside = -(1 << 29), kOutsideInFloats = -(1 << 22);
+// Rows are counted in floats where these hold them, because XNNPACK computes floats only, and GPU delegates take no
+// SPLIT of integers.
+constexpr Dim kMostInFloats = -kOutsideInFloats / 2;
 
 // Numbers by axis, first axis first, in the order of the positions.
 std::vector<Dim> in_order(std::span<const Dim> numbers, const Sampler& sampler) {
@@ -150,7 +152,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   for (size_t i = axes - 1; i-- > 0;) steps[i] = b.graph.symbols.mul(steps[i + 1], sampler.sizes[i + 1]);
   const bool zeros = sampler.outside == Outside::kZeros;
   const Dim all_rows = b.dim(image, 0);
-  const bool fits_float = stream::is_static(all_rows) && all_rows <= -kOutsideInFloats;
+  const bool fits_float = stream::is_static(all_rows) && all_rows <= kMostInFloats;
   const DType counted = fits_float ? DType::kFloat32 : DType::kInt32;
   Val parts = b.mul(b.cast(places, counted), for_axes(b, in_order(steps, sampler), counted));
   if (zeros)

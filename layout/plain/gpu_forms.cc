@@ -26,13 +26,14 @@ std::vector<std::string> gpu_forms(core::Graph& graph) {
   std::vector<std::string> narrowed = narrow_ids(graph);
   apply_families(graph, {gpu_transpose_rules(), gpu_pad_rules(), gpu_one_element_rules(), gpu_part_rules(),
                          gpu_update_rules(), gpu_product_rules(), gpu_math_rules(), gpu_sum_rules(),
-                         gpu_reverse_rules(), gpu_output_rules(), gpu_constant_rules(), fold_rules()});
+                         gpu_reverse_rules(), gpu_constant_rules(), fold_rules()});
   return narrowed;
 }
 
 void pads_of_three_axes(core::Graph& graph) { apply_families(graph, {gpu_pad_rules()}); }
 void at_least_one_axis(core::Graph& graph) { apply_families(graph, {gpu_one_element_rules()}); }
 
+void gpu_outputs(core::Graph& graph) { apply_families(graph, {gpu_output_rules()}); }
 void gpu_activations(core::Graph& graph) { apply_families(graph, {gpu_activation_rules()}); }
 
 }  // namespace lowtide::layout

@@ -21,5 +21,7 @@ void at_least_one_axis(core::Graph& graph);
 
 // After it: activations that the delegate does not take as they were fused.
 void gpu_activations(core::Graph& graph);
+// Behind the merging of equal ops, which would undo it: outputs that the delegate would not write.
+void gpu_outputs(core::Graph& graph);
 
 }  // namespace lowtide::layout

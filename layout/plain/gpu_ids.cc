@@ -34,6 +34,15 @@ class Ids {
       if (graph.values[id].dtype == DType::kInt64 && !graph.values[id].is_constant() && !graph.values[id].quantization)
         ids_.insert(static_cast<ValueId>(id));
     for (ValueId out : graph.outputs) ids_.erase(out);
+    // In the order of the ops, which is topological.
+    may_overflow_.assign(graph.values.size(), false);
+    for (const Op& op : graph.ops) {
+      if (!is_carried(op.kind)) continue;
+      const bool follows = std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
+        return in != core::kAbsent && may_overflow_[static_cast<size_t>(in)];
+      });
+      if (is_computed(op.kind) || follows) may_overflow_[static_cast<size_t>(op.outputs[0])] = true;
+    }
     for (bool changed = true; changed;) {
       changed = false;
       for (auto at = ids_.begin(); at != ids_.end();) {
@@ -80,10 +89,10 @@ class Ids {
   // A place is less than an axis is long, which is below 2^31 in TFLite.
   static bool finds_places(Kind kind) { return kind == Kind::kArgMax || kind == Kind::kArgMin; }
   static bool is_carried(Kind kind) {
-    return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2 || may_overflow(kind);
+    return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2 || is_computed(kind);
   }
-  // Of positions counted in a mask: an index that fits 32 bits is right though what it is computed from does not fit.
-  static bool may_overflow(Kind kind) { return kind == Kind::kMul || kind == Kind::kSub || kind == Kind::kCumsum; }
+  // As positions are counted in a mask. The number may not fit 32 bits.
+  static bool is_computed(Kind kind) { return kind == Kind::kMul || kind == Kind::kSub || kind == Kind::kCumsum; }
 
   // All numbers of the type are numbers of i32.
   static bool is_narrow(DType dtype) {
@@ -112,15 +121,25 @@ class Ids {
     return finds_places(op.kind) || (is_carried(op.kind) && operands_are_ids(op));
   }
 
+  // Whether LESS finds out if an index is to be made positive, SELECT(x < 0, x + n, x).
+  bool makes_positive(const Op& less) const {
+    const auto& users = users_[static_cast<size_t>(less.outputs[0])];
+    return less.kind == Kind::kLess && std::all_of(users.begin(), users.end(), [&](core::OpId user) {
+             const Op& op = graph_.ops[static_cast<size_t>(user)];
+             return op.kind == Kind::kSelectV2 && op.inputs[0] == less.outputs[0] && op.inputs[2] == less.inputs[0];
+           });
+  }
+
   bool is_used_as_id(ValueId id) const {
     const auto& users = users_[static_cast<size_t>(id)];
-    const core::OpId producer = graph_.at(id).producer;
+    const bool is_index_only = may_overflow_[static_cast<size_t>(id)];
     return std::all_of(users.begin(), users.end(), [&](core::OpId user) {
       const Op& op = graph_.ops[static_cast<size_t>(user)];
       if (op.kind == Kind::kDead) return true;
       if (op.kind == Kind::kGather) return op.inputs[1] == id && op.inputs[0] != id;
-      if (op.kind == Kind::kCast) return producer < 0 || !may_overflow(graph_.ops[static_cast<size_t>(producer)].kind);
-      if (op.kind == Kind::kLess || op.kind == Kind::kEqual || op.kind == Kind::kNotEqual) return operands_are_ids(op);
+      if (op.kind == Kind::kCast) return !is_index_only;
+      if (op.kind == Kind::kLess || op.kind == Kind::kEqual || op.kind == Kind::kNotEqual)
+        return operands_are_ids(op) && (!is_index_only || makes_positive(op));
       return is_carried(op.kind) && ids_.contains(op.outputs[0]) && operands_are_ids(op);
     });
   }
@@ -128,6 +147,9 @@ class Ids {
   Graph& graph_;
   std::vector<std::vector<core::OpId>> users_;
   std::set<ValueId> ids_;
+  // By value: whether it follows from computed numbers. Those that do not fit 32 bits are wrong there, but an index
+  // that follows from them is right, because all is computed modulo 2^32: so such a value may only be an index.
+  std::vector<bool> may_overflow_;
 };
 
 }  // namespace

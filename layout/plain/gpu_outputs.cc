@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An output of the model that is a sum or product with a constant, and that only a product or convolution uses:
-// LiteRT's GPU delegate multiplies the constant into the weights, and writes nothing to the output. It is computed
-// twice instead.
+// An output of the model that is a sum or product with a constant, and that only FULLY_CONNECTED uses: LiteRT's GPU
+// delegate multiplies the constant into the weights, and writes nothing to the output. It is computed twice instead.
 #include <algorithm>
 #include <array>
 
@@ -10,17 +9,13 @@
 namespace lowtide::layout {
 namespace {
 
-bool is_multiplied(Kind kind) {
-  return kind == Kind::kFullyConnected || kind == Kind::kConv2d || kind == Kind::kDepthwiseConv2d ||
-         kind == Kind::kTransposeConv;
-}
-
 bool compute_output_apart(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const ValueId result = op.outputs[0];
   const auto& outputs = rewriter.graph.outputs;
   const auto& users = rewriter.users(result);
-  if (users.size() != 1 || !is_multiplied(rewriter.op(users[0]).kind) || !is_float(rewriter, result)) return false;
+  if (users.size() != 1 || rewriter.op(users[0]).kind != Kind::kFullyConnected || !is_float(rewriter, result))
+    return false;
   if (std::find(outputs.begin(), outputs.end(), result) == outputs.end()) return false;
   if (std::none_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return rewriter.is_constant(in); }))
     return false;

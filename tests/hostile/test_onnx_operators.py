@@ -216,6 +216,7 @@ NODES = {
     "concat along the least axis": ("Concat", [X, X], {"axis": -(2**63)}),
     "concat of ranks": ("Concat", [X, (2, 3, 5)], {"axis": 0}),
     "concat of sizes": ("Concat", [X, (2, 3, 6, 7)], {"axis": 0}),
+    "concat of sizes with an empty one": ("Concat", [(2, 0, 5, 7), (2, 3, 6, 7), (2, 3, 6, 7)], {"axis": 1}),
     "concat without an axis": ("Concat", [X, X], {}),
     "split into other sizes": ("Split", [X, ints(1, 3)], {"axis": 1}, 2),
     "split into negative sizes": ("Split", [X, ints(-1, 4)], {"axis": 1}, 2),

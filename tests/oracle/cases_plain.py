@@ -568,6 +568,22 @@ FOR_GPU = [
     ),
 ]
 
+# --for gpu leaves their inputs i64: numbers that are computed, and are more than an index, may not fit 32 bits.
+WIDE = [
+    Case(
+        f"plain/{name}",
+        "int64[2,7] ids",
+        f"e = Gather(table, ids) m = Mul(ids, far) {body} u = Unsqueeze(f, last) y = Mul(e, u)",
+        {"table": (9, 5), "far": i64(1 << 30), "two": i64(2), "zero": i64(0), "last": i64(2)},
+        ranges={"ids": (0, 9)},
+    )
+    for name, body in (
+        ("products_compared", "q = Equal(m, zero) f = Cast<to=1>(q)"),
+        ("products_below", "s = Sub(m, two) l = Less(s, zero) f = Cast<to=1>(l)"),
+        ("products_as_numbers", "a = Add(m, two) f = Cast<to=1>(a)"),
+    )
+]
+
 # --for gpu takes i32 for their i64 inputs.
 NARROWED = [
     Case(
@@ -603,4 +619,4 @@ NARROWED = [
     ),
 ]
 
-CASES = LOOK_UP + REPEAT + AXES + FOLDED + HALF + FOR_GPU + NARROWED
+CASES = LOOK_UP + REPEAT + AXES + FOLDED + HALF + FOR_GPU + NARROWED + WIDE
