@@ -123,11 +123,13 @@ class _Interpreted:
         return {name: self._tensor(tensor, dtype) for name, (tensor, dtype) in outputs.items()}
 
     def _tensor(self, tensor: Tensor, dtype: np.dtype[Any]) -> Array:
-        if not all(isinstance(extent, int) and extent > 0 for extent in tensor.shape):
+        try:
+            return _taken(self._model.get_tensor(tensor.index), dtype)
+        except ValueError:  # "Invalid tensor size": asked only then, because that takes longer than a small model
             shape = self._shape(tensor.index)
-            if 0 in shape:  # "Invalid tensor size"
-                return np.empty(shape, dtype)
-        return _taken(self._model.get_tensor(tensor.index), dtype)
+            if 0 not in shape:
+                raise
+            return np.empty(shape, dtype)
 
 
 def _handed_over(array: Array) -> Array:
