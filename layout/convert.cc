@@ -182,6 +182,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   if (options.tables) each(expand_erf);
   // Infinities of masks are kept where an output shows them, although kernels clamp sums.
   each(keep_infinities);
+  // Selections, those that keep infinities too. Late, because fusing would take the repetitions away.
+  if (options.for_gpu) gpu_selections(*core_model.graphs[0]);
   done("keep_infinities");
   // Products that read a weight as it is stored, where weights stay in their files.
   if (options.weights.form == WeightForm::kInPlace) each(keep_weights);

@@ -16,8 +16,8 @@ size_t symbols_in(std::span<const Dim> dims) {
   return static_cast<size_t>(std::count_if(dims.begin(), dims.end(), core::is_symbol));
 }
 
-// Whether a computed value has numbers from 0 to 2^31 - 1 only, so that as an index it needs no correction, and a CAST
-// to i32 changes none. Sums and products may wrap, so they prove nothing.
+// Whether a computed value has no number below 0, so that as an index it needs no correction. Where it is a CAST from
+// 64 bits to 32, the numbers before must be below 2^31 too. Sums and products may wrap, so they prove nothing.
 class NeverNegative {
  public:
   explicit NeverNegative(core::Graph& graph) : graph_(graph) {}
@@ -40,6 +40,7 @@ class NeverNegative {
       case Kind::kUnique:
         return op->outputs[1] == id;
       case Kind::kCast:
+        is_narrowed_ |= stream::bits(graph_.at(id).dtype) < 64;
         return stream::is_integer(graph_.at(op->inputs[0]).dtype) && stream::bits(graph_.at(id).dtype) >= 32 &&
                (*this)(op->inputs[0]);
       case Kind::kReshape:
@@ -55,8 +56,9 @@ class NeverNegative {
       case Kind::kConcatenation:
       case Kind::kPack:
       case Kind::kMinimum:
-      case Kind::kMaximum:
         return each(op->inputs);
+      case Kind::kMaximum:
+        return is_clamped(*op) || each(op->inputs);
       case Kind::kSelectV2:
         return each(std::span(op->inputs).subspan(1));
       case Kind::kFloorMod:
@@ -80,6 +82,12 @@ class NeverNegative {
   bool has_only(core::ValueId id, Test test) {
     const auto known = graph_.ints(id);
     return known && std::all_of(known->begin(), known->end(), test);
+  }
+  // As Clip does it to labels whose -1 stands for nothing.
+  bool is_clamped(const core::Op& maximum) {
+    const bool fits = !is_narrowed_ || stream::bits(graph_.at(maximum.outputs[0]).dtype) <= 32;
+    return fits && std::any_of(maximum.inputs.begin(), maximum.inputs.end(),
+                               [&](core::ValueId in) { return graph_.at(in).is_constant() && (*this)(in); });
   }
   bool is_positive(core::ValueId id) {
     return graph_.at(id).is_constant() && has_only(id, [](int64_t x) { return x > 0 && x <= kMost; });
@@ -110,6 +118,7 @@ class NeverNegative {
 
   static constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   core::Graph& graph_;
+  bool is_narrowed_ = false;
   int looks_left_ = 64;  // a graph in which each op reads a value twice has 2^depth paths
 };
 

@@ -23,6 +23,7 @@ void apply_families(core::Graph& graph, std::initializer_list<std::span<const Pl
 }  // namespace
 
 std::vector<std::string> gpu_forms(core::Graph& graph) {
+  apply_families(graph, {gpu_integer_pad_rules()});
   std::vector<std::string> narrowed = narrow_ids(graph);
   apply_families(graph, {gpu_transpose_rules(), gpu_pad_rules(), gpu_one_element_rules(), gpu_part_rules(),
                          gpu_update_rules(), gpu_product_rules(), gpu_math_rules(), gpu_sum_rules(),
@@ -35,5 +36,6 @@ void at_least_one_axis(core::Graph& graph) { apply_families(graph, {gpu_one_elem
 
 void gpu_outputs(core::Graph& graph) { apply_families(graph, {gpu_output_rules()}); }
 void gpu_activations(core::Graph& graph) { apply_families(graph, {gpu_activation_rules()}); }
+void gpu_selections(core::Graph& graph) { apply_families(graph, {gpu_select_rules(), gpu_constant_rules()}); }
 
 }  // namespace lowtide::layout

@@ -23,5 +23,7 @@ void at_least_one_axis(core::Graph& graph);
 void gpu_activations(core::Graph& graph);
 // Behind the merging of equal ops, which would undo it: outputs that the delegate would not write.
 void gpu_outputs(core::Graph& graph);
+// Behind the passes that select: operands of SELECT_V2 that are broadcast.
+void gpu_selections(core::Graph& graph);
 
 }  // namespace lowtide::layout

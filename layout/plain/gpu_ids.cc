@@ -89,7 +89,14 @@ class Ids {
   // A place is less than an axis is long, which is below 2^31 in TFLite.
   static bool finds_places(Kind kind) { return kind == Kind::kArgMax || kind == Kind::kArgMin; }
   static bool is_carried(Kind kind) {
-    return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2 || is_computed(kind);
+    return kind == Kind::kReshape || kind == Kind::kAdd || kind == Kind::kSelectV2 || kind == Kind::kConcatenation ||
+           is_ordered(kind) || is_computed(kind);
+  }
+  // These compare numbers, so of numbers that do not fit 32 bits they choose others there.
+  static bool is_ordered(Kind kind) { return kind == Kind::kMaximum || kind == Kind::kMinimum; }
+  static bool is_comparison(Kind kind) {
+    return kind == Kind::kLess || kind == Kind::kLessEqual || kind == Kind::kGreater || kind == Kind::kGreaterEqual ||
+           kind == Kind::kEqual || kind == Kind::kNotEqual;
   }
   // As positions are counted in a mask. The number may not fit 32 bits.
   static bool is_computed(Kind kind) { return kind == Kind::kMul || kind == Kind::kSub || kind == Kind::kCumsum; }
@@ -138,8 +145,8 @@ class Ids {
       if (op.kind == Kind::kDead) return true;
       if (op.kind == Kind::kGather) return op.inputs[1] == id && op.inputs[0] != id;
       if (op.kind == Kind::kCast) return !is_index_only;
-      if (op.kind == Kind::kLess || op.kind == Kind::kEqual || op.kind == Kind::kNotEqual)
-        return operands_are_ids(op) && (!is_index_only || makes_positive(op));
+      if (is_comparison(op.kind)) return operands_are_ids(op) && (!is_index_only || makes_positive(op));
+      if (is_ordered(op.kind) && is_index_only) return false;
       return is_carried(op.kind) && ids_.contains(op.outputs[0]) && operands_are_ids(op);
     });
   }

@@ -7,9 +7,11 @@
 namespace lowtide::layout {
 
 std::span<const PlainRule> gpu_transpose_rules();    // gpu_transpose.cc: more than four axes, in steps of four
+std::span<const PlainRule> gpu_integer_pad_rules();  // gpu_shapes.cc: pads of integers
 std::span<const PlainRule> gpu_pad_rules();          // gpu_shapes.cc: pads of rank 1 and 2
 std::span<const PlainRule> gpu_one_element_rules();  // gpu_shapes.cc: results of rank 0
 std::span<const PlainRule> gpu_constant_rules();     // gpu_constants.cc: GATHER of constants, constants with batches
+std::span<const PlainRule> gpu_select_rules();       // gpu_select.cc: operands of SELECT_V2 that are broadcast
 std::span<const PlainRule> gpu_part_rules();         // gpu_parts.cc: SPLIT and UNPACK that the delegate misreads
 std::span<const PlainRule> gpu_update_rules();       // gpu_update.cc: DYNAMIC_UPDATE_SLICE at a constant place
 std::span<const PlainRule> gpu_product_rules();      // gpu_products.cc: constants on the left of BATCH_MATMUL

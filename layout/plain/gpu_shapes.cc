@@ -126,6 +126,40 @@ bool pad_four_axes(Rewriter& rewriter, OpId id) {
   return true;
 }
 
+// PADV2 of integers: "Tensor type(INT32) is not supported.". A constant is put before and behind them.
+bool pad_integers(Rewriter& rewriter, OpId id) {
+  const Op op = rewriter.op(id);
+  const core::Value& in = rewriter.value(op.inputs[0]);
+  const auto pads = rewriter.graph.ints(op.inputs[1]);
+  if ((in.dtype != core::DType::kInt32 && in.dtype != core::DType::kInt64) || in.quantization || !pads ||
+      !stream::is_static(rewriter.value(op.outputs[0]).shape) ||
+      (op.kind == Kind::kPadv2 && !rewriter.is_constant(op.inputs[2])))
+    return false;
+  const core::DType dtype = in.dtype;
+  Shape shape = in.shape;
+  rewriter.b.origin = op.origin;
+  const stream::RecipeRef padding =
+      op.kind == Kind::kPadv2 ? rewriter.value(op.inputs[2]).constant : stream::recipe::fill_value(0, dtype, {});
+  Val made{op.inputs[0]};
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (std::all_of(&(*pads)[2 * axis], &(*pads)[2 * axis] + 2, [](int64_t pad) { return pad == 0; })) continue;
+    const auto part = [&](int64_t extent) {
+      Shape of = shape;
+      of[axis] = extent;
+      return rewriter.b.constant(stream::recipe::broadcast(stream::recipe::reshape(padding, {}), of));
+    };
+    std::vector<Val> parts = {made};
+    if (const int64_t before = (*pads)[2 * axis]; before > 0) parts.insert(parts.begin(), part(before));
+    if (const int64_t behind = (*pads)[2 * axis + 1]; behind > 0) parts.push_back(part(behind));
+    made = rewriter.b.concat(parts, static_cast<int>(axis));
+    shape[axis] += (*pads)[2 * axis] + (*pads)[2 * axis + 1];
+  }
+  if (made.id == op.inputs[0]) return false;
+  replace_result(rewriter, op.outputs[0], made);
+  return true;
+}
+
+constexpr std::array kIntegerPadRules = {PlainRule{Kind::kPad, pad_integers}, PlainRule{Kind::kPadv2, pad_integers}};
 constexpr std::array kGpuPadRules = {
     PlainRule{Kind::kPad, pad_behind_reshape},       PlainRule{Kind::kPad, pad_four_axes},
     PlainRule{Kind::kPadv2, pad_behind_reshape},     PlainRule{Kind::kPadv2, pad_four_axes},
@@ -145,6 +179,7 @@ constexpr std::array kOneElementRules = {
 
 }  // namespace
 
+std::span<const PlainRule> gpu_integer_pad_rules() { return kIntegerPadRules; }
 std::span<const PlainRule> gpu_pad_rules() { return kGpuPadRules; }
 std::span<const PlainRule> gpu_one_element_rules() { return kOneElementRules; }
 

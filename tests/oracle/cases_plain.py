@@ -29,6 +29,22 @@ LOOK_UP = [
         shapes={"ids": (3, 7)},
         ranges={"ids": (0, 11)},
     ),
+    # -1 stands for no label: Clip leaves nothing below 0, so no index is made positive.
+    Case(
+        "plain/clamped_labels",
+        "int64[2,7] labels",
+        "c = Clip(labels, zero) y = Gather(table, c)",
+        {"table": (5, 3), "zero": np.int64(0)},
+        ranges={"labels": (-1, 5)},
+    ),
+    # 2^32 + 1 as a number of 32 bits is 1: such an index must not become a right one by its cast.
+    Case(
+        "plain/clamped_from_below",
+        "int64[2,7] labels",
+        "c = Clip(labels, least) n = Cast<to=6>(c) y = Gather(table, n)",
+        {"table": (5, 3), "least": np.int64(1)},
+        ranges={"labels": (-4, 5)},
+    ),
     Case(
         "plain/places_looked_up",
         "float[3,7] x",
@@ -528,6 +544,26 @@ FOR_GPU = [
         "a = Mul(x, p) g = Greater(a, q) y = Where(g, a, r)",
         {"p": (7, 1), "q": (7, 5), "r": (7, 5)},
     ),
+    # Both operands are broadcast: one is a constant, the other is computed.
+    Case(
+        "plain/chosen_rows",
+        "bool[1,2,7,1] c, float[1,2,1,5] x",
+        "t = Tanh(x) s = Where(c, p, t) y = Sin(s)",
+        {"p": (5,)},
+    ),
+    Case(
+        "plain/chosen_by_fewer_axes",
+        "bool[7,1] c, float[1,2,7,5] x",
+        "t = Tanh(x) s = Where(c, t, p) y = Sin(s)",
+        {"p": (1, 2, 7, 5)},
+    ),
+    Case(
+        "plain/padded_integers",
+        "int32[2,5,3] x",
+        "p = Pad(x, n, v) y = Mul(p, p)",
+        {"n": i64(0, 2, 1, 0, 3, 0), "v": np.int32(-7)},
+        ranges={"x": (-9, 9)},
+    ),
     Case("plain/reflected", "float[3,11] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 3)}),
     Case("plain/reflected_batches", "float[2,9,5] x", 'y = Pad<mode="reflect">(x, p)', {"p": i64(0, 2, 0, 0, 3, 0)}),
     Case("plain/padded_batches", "float[2,9,5] x", "p = Pad(x, n) y = Relu(p)", {"n": i64(0, 2, 1, 0, 3, 0)}),
@@ -584,6 +620,17 @@ WIDE = [
     )
 ]
 
+# 2^32 is 0 in 32 bits, so the smaller one of it and 2 is another. (Of 2^31 and 2 ONNX Runtime 1.31 takes 2^31.)
+WIDE += [
+    Case(
+        "plain/products_clamped",
+        "int64[2,7] ids",
+        "m = Mul(ids, far) a = Min(m, two) y = Gather(table, a)",
+        {"table": (9, 5), "far": i64(1 << 30), "two": i64(2)},
+        feeds={"ids": i64(0, 4, 1, 8, 5, 6, 7, 8, 4, 0, 1, 1, 4, 6).reshape(2, 7)},
+    )
+]
+
 # --for gpu takes i32 for their i64 inputs.
 NARROWED = [
     Case(
@@ -609,6 +656,23 @@ NARROWED = [
         "s = CumSum(mask, last) m = Mul(s, mask) l = Sub(m, one) p = Add(l, two) e = Gather(places, p) y = Add(x, e)",
         {"places": (9, 5), "one": i64(1), "two": i64(2), "last": np.int32(1)},
         ranges={"mask": (0, 2)},
+    ),
+    # Labels of points as SAM's decoders use them: one more is put behind them, and they are compared and looked up.
+    Case(
+        "plain/labels_of_points",
+        "int64[1,2,7] labels, float[1,2,8,5] x",
+        "p = Pad(labels, n, none) u = Unsqueeze(p, last) q = Equal(u, none) w = Where(q, far, x) c = Clip(p, zero) "
+        "e = Gather(table, c) g = GreaterOrEqual(p, zero) v = Unsqueeze(g, last) f = Cast<to=1>(v) m = Mul(e, f) "
+        "y = Add(w, m)",
+        {
+            "n": i64(0, 0, 0, 0, 0, 1),
+            "none": np.int64(-1),
+            "last": i64(3),
+            "zero": np.int64(0),
+            "far": (5,),
+            "table": (4, 5),
+        },
+        ranges={"labels": (-1, 4)},
     ),
     Case(
         "plain/mask_counted_backwards",

@@ -37,8 +37,7 @@ WHOLE = (
     "fuse/flatten_rows",
 )
 # Not six_axes: the delegate takes no tensor of more than four axes as input or output.
-# A row that a constant masks as a whole takes a SELECT_V2 that broadcasts, without which plain kernels give it 1 / n.
-NOT_WHOLE = ("plain/six_axes", "plain/a_masked_row")
+NOT_WHOLE = ("plain/six_axes",)
 WHOLE_FOR_GPU = tuple(case.name for case in FOR_GPU if case.name not in NOT_WHOLE)
 REAL = (
     "ort__mnist",
