@@ -186,7 +186,7 @@ class IntegerForm {
     if (row_.integers == Integers::kFixed8) return is_fixed_grid(op_.kind, result, reason_);
     std::vector<float> scales;
     for (const TensorGrid& grid : grids) scales.push_back(grid.scale);
-    return ratios_fit(op_.kind, scales, result.scale, reason_);
+    return ratios_fit(op_.kind, dtype_, scales, result.scale, reason_);
   }
 
   Rewriter& rewriter_;

@@ -17,9 +17,14 @@ namespace {
 // vanish.
 constexpr double kMostFactor = 256;
 constexpr double kLeastProduct = 0x1p-32, kLeastSum = 0x1p-10, kLeastMul = 0x1p-16;
+// The built-in MUL of u8 saturates at 32767 steps and then adds the zero point, which makes 0 of the largest results. A
+// product has at most 255 * 255 steps.
+constexpr double kMostMulU8 = (32767.0 - 255) / (255 * 255);
+// HARD_SWISH refuses to load unless a step of the data is less than 128 steps of the result.
+constexpr double kMostHardSwish = 127;
 
-bool within(double factor, double least, std::string& reason) {
-  if (factor >= least && factor < kMostFactor) return true;
+bool within(double factor, double least, std::string& reason, double most = kMostFactor) {
+  if (factor >= least && factor < most) return true;
   reason = fmt::format("the scales of its data and its result differ by a factor of {:.6g}, which kernels do not take",
                        factor);
   return false;
@@ -41,18 +46,20 @@ bool product_fits(Kind, float data, const std::vector<float>& weights, float res
   });
 }
 
-bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason) {
+bool ratios_fit(Kind kind, DType dtype, const std::vector<float>& operands, float result, std::string& reason) {
   if (kind == Kind::kMul || kind == Kind::kBatchMatmul) {
     double factor = 1 / static_cast<double>(result);
     for (const float scale : operands) factor *= scale;
-    return within(factor, kind == Kind::kMul ? kLeastMul : kLeastProduct, reason);
+    if (kind == Kind::kBatchMatmul) return within(factor, kLeastProduct, reason);
+    return within(factor, kLeastMul, reason, dtype == DType::kUint8 ? kMostMulU8 : kMostFactor);
   }
   // Of PRELU, the slopes' scale multiplies that of the data.
   if (kind == Kind::kPrelu)
     return within(static_cast<double>(operands[0]) / result, kLeastSum, reason) &&
            within(static_cast<double>(operands[0]) * operands[1] / result, kLeastMul, reason);
+  const double most = kind == Kind::kHardSwish ? kMostHardSwish : kMostFactor;
   return std::all_of(operands.begin(), operands.end(),
-                     [&](float scale) { return within(static_cast<double>(scale) / result, kLeastSum, reason); });
+                     [&](float scale) { return within(static_cast<double>(scale) / result, kLeastSum, reason, most); });
 }
 
 std::optional<TensorGrid> fixed_grid(Kind kind) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "layout/core/builtin.h"
+#include "layout/quantize/rescale.h"
 #include "layout/quantize/rules.h"
 #include "layout/quantize/tables.h"
 
@@ -168,7 +169,7 @@ void quantize(Graph& graph, bool is_main, core::IntegerReport& report, const Pla
       report.islands.push_back({graph.origins[op.origin], std::string(kind_name(op.kind)), std::move(reason)});
   }
   if (placed != nullptr) restore_floats(graph, *placed);
-  graph.tidy();
+  rescale_by_product(graph);
 }
 
 std::vector<stream::Unsupported> float_operators(Graph& graph, const PlacedGrids* placed) {

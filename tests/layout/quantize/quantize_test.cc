@@ -90,8 +90,23 @@ TEST_F(Quantized, ConversionsPassOpsThatOnlyMoveElements) {
 TEST_F(Quantized, AConcatenationRescalesEachPart) {
   const Val y = b.concat({given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7)}, 1);
   EXPECT_EQ(run({dequantize(quantize_to(y, 0.5f, 3))}),
-            (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kQuantize, Kind::kConcatenation, Kind::kDequantize}));
+            (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kMul, Kind::kConcatenation, Kind::kDequantize}));
   EXPECT_EQ(report.rescales, 1u);
+}
+
+// 0.75 / 0.5 has a fraction; from 0.25 to 0.125 nothing is rounded.
+TEST_F(Quantized, ARescaleThatRoundsIsAProductWithOne) {
+  const Val y = b.concat({given({2, 3}, 0.75f, 3), given({2, 3}, 0.5f, -7, DType::kUint8)}, 1);
+  run({dequantize(quantize_to(y, 0.5f, 3))});
+  const auto product =
+      std::find_if(graph.ops.begin(), graph.ops.end(), [](const core::Op& op) { return op.kind == Kind::kMul; });
+  ASSERT_NE(product, graph.ops.end());
+  const core::Value& one = graph.at(product->inputs[1]);
+  EXPECT_EQ(one.quantization->scale, std::vector<float>{1.0f / 128});
+  EXPECT_EQ((*graph.numbers(product->inputs[1]))[0] - static_cast<double>(one.quantization->zero_point[0]), 128);
+  EXPECT_EQ(std::count_if(graph.ops.begin(), graph.ops.end(), [](const core::Op& op) { return op.kind == Kind::kMul; }),
+            1);
+  EXPECT_EQ(report.rescales, 2u);
 }
 
 TEST_F(Quantized, WhatHasNoKernelStaysFloatWithAReason) {

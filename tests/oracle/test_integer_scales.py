@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scales that are far apart, in LiteRT's three modes against ONNX Runtime's floats: integers that move from one scale to another,
+all 256 of them, equal with XNNPACK and within a step in the other modes; operators that compute, within a step."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from onnx import helper, numpy_helper
+
+from tests.support import converter
+
+MODES = {
+    "XNNPACK": OpResolverType.BUILTIN,
+    "built-in": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    "reference": OpResolverType.BUILTIN_REF,
+}
+TYPES = {"int8": (np.int8, -128), "uint8": (np.uint8, 0)}
+# Of the data and of the result: scale and zero point in u8. Halves and quarters make ties; factors are from 1/300 to 300.
+GRIDS = [
+    ((0.0471, 121), (0.0513, 93)),
+    ((0.0513, 0), (0.0471, 255)),
+    ((0.0196914970874786, 128), (0.0235, 17)),
+    ((0.25, 100), (0.5, 60)),
+    ((0.125, 128), (0.5, 128)),
+    ((0.75, 3), (0.5, 130)),
+    ((0.0021, 128), (0.63, 128)),
+    ((0.63, 127), (0.0021, 128)),
+    ((0.5, 77), (0.25, 128)),
+    ((0.03, 77), (0.03, 128)),
+]
+
+
+def rescaled(path, source, target):
+    """q [8,32] -> y, for each of GRIDS."""
+    nodes, constants = [], {}
+    for i, grids in enumerate(GRIDS):
+        for name, of, (scale, zero) in zip("st", (source, target), grids, strict=True):
+            kind, least = TYPES[of]
+            constants |= {f"{name}{i}": np.float32(scale), f"z{name}{i}": np.array(zero + least, kind)}
+        nodes += [
+            helper.make_node("DequantizeLinear", ["q", f"s{i}", f"zs{i}"], [f"x{i}"]),
+            helper.make_node("QuantizeLinear", [f"x{i}", f"t{i}", f"zt{i}"], [f"y{i}"]),
+        ]
+
+    def value(name, of):
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(TYPES[of][0])), [8, 32])
+
+    outputs = [value(f"y{i}", target) for i in range(len(GRIDS))]
+    tensors = [numpy_helper.from_array(np.asarray(of), name) for name, of in constants.items()]
+    graph = helper.make_graph(nodes, "g", [value("q", source)], outputs, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+def of_onnxruntime(path, inputs):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(path), options)
+    return dict(zip([of.name for of in session.get_outputs()], session.run(None, inputs), strict=True))
+
+
+def of_litert(path, mode, inputs):
+    interpreter = Interpreter(str(path), experimental_op_resolver_type=MODES[mode], num_threads=1)
+    return interpreter.get_signature_runner()(**inputs)
+
+
+@pytest.mark.parametrize("source", TYPES)
+@pytest.mark.parametrize("target", TYPES)
+def test_all_integers(source, target, tmp_path):
+    path = rescaled(tmp_path / "m.onnx", source, target)
+    kind, least = TYPES[source]
+    integers = (np.arange(256) + least).astype(kind).reshape(8, 32)
+    expected = of_onnxruntime(path, {"q": integers})
+    converter.convert(path, tmp_path / "m.tflite")
+    for mode in MODES:
+        found = of_litert(tmp_path / "m.tflite", mode, {"q": integers})
+        for i, grids in enumerate(GRIDS):
+            steps = np.abs(found[f"y{i}"].astype(int) - expected[f"y{i}"])
+            assert steps.max() <= (0 if mode == "XNNPACK" else 1), (mode, grids, np.count_nonzero(steps))
+
+
+# The built-in MUL of u8 gives 0 for products of more than 32767 steps; HARD_SWISH does not load for factors of 128 and more.
+@pytest.mark.parametrize("of", TYPES)
+@pytest.mark.parametrize(
+    "kind, scales, result",
+    [
+        ("Mul", (4, 9), 0.5),
+        ("Mul", (4, 0.3), 0.02),
+        ("Mul", (0.05, 0.04), 0.005),
+        ("HardSwish", (4,), 0.02),
+        ("HardSwish", (4,), 0.04),
+    ],
+)
+def test_large_factors(kind, scales, result, of, tmp_path):
+    dtype, least = TYPES[of]
+    rng = np.random.default_rng(5)
+    inputs = dict(zip("ab", (rng.integers(0, 256, (3, 5, 70)) + least for _ in scales), strict=False))
+    inputs = {name: array.astype(dtype) for name, array in inputs.items()}
+    values = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), [3, 5, 70])
+        for name in [*inputs, "y"]
+    ]
+    nodes = [helper.make_node("DequantizeLinear", [name, f"s{name}", "z"], [f"x{name}"]) for name in inputs]
+    nodes += [
+        helper.make_node(kind, [f"x{name}" for name in inputs], ["r"]),
+        helper.make_node("QuantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    tensors = {f"s{name}": np.float32(scale) for name, scale in zip(inputs, scales, strict=True)}
+    tensors |= {"s": np.float32(result), "z": np.array(128 + least, dtype)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        values[:-1],
+        values[-1:],
+        [numpy_helper.from_array(np.asarray(t), name) for name, t in tensors.items()],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8), path)
+    assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
+    expected = of_onnxruntime(path, inputs)["y"]
+    modes = [mode for mode in MODES if mode != "reference" or kind != "HardSwish"]  # it has no HARD_SWISH of floats
+    for mode in modes:
+        found = of_litert(tmp_path / "m.tflite", mode, inputs)["y"]
+        assert np.abs(found.astype(int) - expected).max() <= 1, mode
