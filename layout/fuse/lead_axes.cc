@@ -4,10 +4,15 @@
 //
 //     CONV_2D -> RESHAPE -> layer norm -> FULLY_CONNECTED -> RESHAPE      one RESHAPE less
 //
+// Where it does not keep the last axis, it gets the leading axes of the RESHAPEs that follow, and these go:
+//
+//     [B,T,H,D] -> RESHAPE [B*T,H*D] -> FULLY_CONNECTED -> RESHAPE [B,T,N]        RESHAPE [B,T,H*D] -> FULLY_CONNECTED
+//
 // Several RESHAPEs of one form may lead to the same ops: a network of one dimension adds the results of its
 // convolutions.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 
 #include "layout/core/builtin.h"
@@ -39,6 +44,45 @@ class LeadingAxesGroup : private BehindReshape {
   void apply() {
     Shape lead = rewriter_.value(source_).shape;
     lead.pop_back();
+    give_lead(lead);
+    for (ValueId start : starts_) {
+      const ValueId source = rewriter_.op(rewriter_.producer(start)).inputs[0];
+      rewriter_.replace(start, source);
+    }
+  }
+
+  // The leading axes that all RESHAPEs behind the group give; none where they differ, or are those of the group.
+  std::optional<Shape> lead_behind() const {
+    std::optional<Shape> lead;
+    for (ValueId value : values_)
+      for (OpId user : rewriter_.users(value)) {
+        if (ops_.contains(user)) continue;
+        Shape shape = rewriter_.value(rewriter_.op(user).outputs[0]).shape;
+        if (shape.empty() || shape.back() != rewriter_.value(value).shape.back()) return std::nullopt;
+        shape.pop_back();
+        if (lead && *lead != shape) return std::nullopt;
+        lead = std::move(shape);
+      }
+    const bool is_own = lead && std::equal(lead->begin(), lead->end(), rewriter_.value(start_).shape.begin(),
+                                           std::prev(rewriter_.value(start_).shape.end()));
+    return is_own ? std::nullopt : lead;
+  }
+
+  // The RESHAPE, and all ops of the group, get these leading axes.
+  void apply_behind(const Shape& lead) {
+    give_lead(lead);
+    for (ValueId start : starts_) {
+      Shape shape = lead;
+      shape.push_back(rewriter_.value(start).shape.back());
+      rewriter_.b.origin = rewriter_.op(rewriter_.producer(start)).origin;
+      const Val made = rewriter_.b.reshape({start}, shape);
+      rewriter_.note_new_ops();
+      rewriter_.replace(start, made.id);
+    }
+  }
+
+ private:
+  void give_lead(const Shape& lead) {
     for (OpId id : ops_) {
       for (ValueId out : rewriter_.op(id).outputs) {
         Shape shape = lead;
@@ -53,13 +97,8 @@ class LeadingAxesGroup : private BehindReshape {
       rewriter_.note_new_ops();
       rewriter_.set_input(id, 1, made);
     }
-    for (ValueId start : starts_) {
-      const ValueId source = rewriter_.op(rewriter_.producer(start)).inputs[0];
-      rewriter_.replace(start, source);
-    }
   }
 
- private:
   bool join(OpId id) {
     std::set<ValueId> others;
     if (ops_.contains(id) || !ignores_leading_axes(rewriter_.op(id), others)) return false;
@@ -123,13 +162,28 @@ class LeadingAxesGroup : private BehindReshape {
   std::set<ValueId> starts_;  // all of them
 };
 
+// Of a shape that a RESHAPE has as a constant, with no more axes than GPU delegates take.
+bool is_plain_lead(const Shape& lead) {
+  constexpr size_t kMostLeadingAxes = 3;
+  return !lead.empty() && lead.size() <= kMostLeadingAxes &&
+         std::count_if(lead.begin(), lead.end(), core::is_symbol) <= 1 &&
+         std::find(lead.begin(), lead.end(), 0) == lead.end();
+}
+
 bool move_reshape_behind(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const Shape &in = rewriter.value(op.inputs[0]).shape, &out = rewriter.value(op.outputs[0]).shape;
-  if (in.size() < 2 || out.size() < 2 || in.back() != out.back() || rewriter.is_constant(op.inputs[0])) return false;
+  if (in.size() < 2 || out.size() < 2 || rewriter.is_constant(op.inputs[0])) return false;
+  const bool keeps_last = in.back() == out.back();
   LeadingAxesGroup group(rewriter, id);
   if (!group.closed()) return false;
-  group.apply();
+  if (keeps_last) {
+    group.apply();
+    return true;
+  }
+  const std::optional<Shape> lead = group.lead_behind();
+  if (!lead || !is_plain_lead(*lead)) return false;
+  group.apply_behind(*lead);
   return true;
 }
 

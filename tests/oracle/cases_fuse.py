@@ -623,4 +623,84 @@ ATTENTION = [
     ),
 ]
 
-CASES = CONV + PAD + GELU + AFFINE + ATTENTION
+HX = "float[2,3,4,5] x"
+ROWS = {"s": i64(6, 20), "w": (7, 20), "b": (7,), "o": i64(2, 3, 7)}
+JX = "float[2,12] a, float[2,20] x"
+JOINED = "p = Reshape(a, s) q = Reshape(x, t) "
+PARTS = {"s": i64(2, 3, 4), "t": i64(2, 5, 4), "o": i64(2, 8, 2, 2)}
+RESHAPES = [
+    # A RESHAPE of attention's heads that merges axes gets the leading axes of the one behind the product.
+    Case("fuse/heads_product", HX, "t = Reshape(x, s) p = Gemm<transB=1>(t, w, b) r = Relu(p) y = Reshape(r, o)", ROWS),
+    Case(
+        "fuse/heads_two_products",
+        HX,
+        "t = Reshape(x, s) p = Gemm<transB=1>(t, w) q = Gemm<transB=1>(t, v) e = Softmax<axis=1>(q) "
+        "y = Reshape(p, o) z = Reshape(e, u)",
+        {**ROWS, "v": (9, 20), "u": i64(2, 3, 9)},
+        outputs="y, z",
+    ),
+    Case(
+        "fuse/heads_sum_of_two",
+        HX + ", float[2,3,4,5] x2",
+        "t = Reshape(x, s) t2 = Reshape(x2, s) a = Add(t, t2) m = Mul(a, v) d = ReduceMean<axes=[1]>(m) "
+        "c = Sub(m, d) p = Gemm<transB=1>(c, w, b) y = Reshape(p, o)",
+        {**ROWS, "v": (1, 20)},
+    ),
+    Case(
+        "fuse/heads_open_batch",
+        "float[N,3,4,5] x",
+        "t = Reshape(x, s) p = Gemm<transB=1>(t, w, b) y = Reshape(p, o)",
+        {**ROWS, "s": i64(-1, 20), "o": i64(-1, 3, 7)},
+        shapes={"N": 2},
+        outputs="float[N,3,7] y",
+    ),
+    Case(
+        "fuse/heads_other_rows",  # the RESHAPEs behind differ
+        HX,
+        "t = Reshape(x, s) p = Gemm<transB=1>(t, w, b) y = Reshape(p, o) z = Reshape(p, u)",
+        {**ROWS, "u": i64(3, 2, 7)},
+        outputs="y, z",
+    ),
+    Case(
+        "fuse/heads_columns_split",  # the one behind does not keep the last axis
+        HX,
+        "t = Reshape(x, s) p = Gemm<transB=1>(t, w) y = Reshape(p, o)",
+        {**ROWS, "w": (14, 20), "o": i64(2, 3, 2, 7)},
+    ),
+    Case(
+        "fuse/heads_rows_are_output",
+        HX,
+        "t = Reshape(x, s) p = Gemm<transB=1>(t, w, b) y = Reshape(p, o)",
+        ROWS,
+        outputs="y, p",
+    ),
+    # Parts that are reshaped before and behind their Concat get the last shape at once.
+    Case("fuse/joined_split", JX, JOINED + "c = Concat<axis=1>(p, q) y = Reshape(c, o)", PARTS),
+    Case(
+        "fuse/joined_lifted", JX, JOINED + "c = Concat<axis=1>(p, q) y = Reshape(c, o)", {**PARTS, "o": i64(2, 8, 4, 1)}
+    ),
+    Case("fuse/joined_merged", JX, JOINED + "c = Concat<axis=1>(p, q) y = Reshape(c, o)", {**PARTS, "o": i64(16, 4)}),
+    Case(
+        "fuse/joined_constant",
+        "float[2,20] x",
+        "q = Reshape(x, t) c = Concat<axis=1>(k, q) y = Reshape(c, o)",
+        {**PARTS, "k": (2, 3, 4)},
+    ),
+    Case(
+        "fuse/joined_part_used",
+        JX,
+        JOINED + "c = Concat<axis=1>(p, q) y = Reshape(c, o) z = Exp(p)",
+        PARTS,
+        outputs="y, z",
+    ),
+    Case(
+        "fuse/joined_open",
+        "float[N,12] a, float[N,20] x",
+        JOINED + "c = Concat<axis=1>(p, q) y = Reshape(c, o)",
+        {"s": i64(-1, 3, 4), "t": i64(-1, 5, 4), "o": i64(-1, 8, 2, 2)},
+        shapes={"N": 3},
+        outputs="float[N,8,2,2] y",
+    ),
+]
+
+CASES = CONV + PAD + GELU + AFFINE + ATTENTION + RESHAPES
