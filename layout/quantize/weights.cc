@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "layout/core/integer_constant.h"
 #include "stream/recipe/recipe_reader.h"
@@ -63,6 +64,26 @@ bool sums_fit(stream::Budget& budget, const RecipeRef& weights, const RecipeRef&
   return true;
 }
 
+// The integers minus their zero points, where 8 bits hold them all: a channel of zeros may be stored as any zero point.
+// Reads the weights.
+RecipeRef without_zero_points(stream::Budget& budget, const core::IntegerConstant& stored) {
+  if (stored.integers->elements() == 0) return nullptr;
+  stream::Shape along;
+  std::vector<int> axes(stored.integers->dims.size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (stored.axis >= 0) {
+    along.assign(axes.size(), 1);
+    along[static_cast<size_t>(stored.axis)] = static_cast<stream::Dim>(stored.zero.size());
+  }
+  const RecipeRef centred = recipe::binary(stream::Binary::kSub, recipe::cast(stored.integers, DType::kInt32),
+                                           recipe::ints(stored.zero, DType::kInt32, std::move(along)));
+  const auto extreme = [&](stream::Reduction how) {
+    return stream::evaluate_ints(recipe::reduce(how, centred, axes), budget).at(0);
+  };
+  const bool fits = extreme(stream::Reduction::kMin) >= -kHalf && extreme(stream::Reduction::kMax) < kHalf;
+  return fits ? recipe::cast(centred, DType::kInt8) : nullptr;
+}
+
 bool reads_four_bits(Kind kind) { return kind == Kind::kFullyConnected || kind == Kind::kConv2d; }
 
 }  // namespace
@@ -103,8 +124,13 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
     return std::nullopt;
   }
   const bool is_signed = dtype != DType::kUint8;
-  if (stored->all_zero_points_are(is_signed ? 0 : kHalf)) {
-    if (!is_signed) out.integers = core::shifted_integers(out.integers, -kHalf, DType::kInt8);
+  RecipeRef centred;
+  if (stored->all_zero_points_are(is_signed ? 0 : kHalf))
+    centred = is_signed ? out.integers : core::shifted_integers(out.integers, -kHalf, DType::kInt8);
+  else if (by_channel || data == DType::kInt16)
+    centred = without_zero_points(rewriter.graph.budget, *stored);
+  if (centred) {
+    out.integers = centred;
     out.data = data == DType::kInt16 ? DType::kInt16 : DType::kInt8;
     replace_zero_scales(out, where.output_axis);
     return out;
