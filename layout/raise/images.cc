@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "layout/raise/families.h"
 #include "layout/raise/raising.h"
@@ -155,16 +156,37 @@ void raise_resize_bilinear(Raising& r) {
       {attribute("mode", std::string_view("linear")), attribute("coordinate_transformation_mode", coordinates(r))}));
 }
 
+// Of elements that no narrower type holds: the places of the rows and columns are resized, and these are looked up.
+void raise_resize_of_places(Raising& r, const Attributes& attributes) {
+  constexpr int64_t kMostPlaces = 1 << 20;
+  std::string made = r.stored(0);
+  for (size_t axis = 2; axis < r.in(0).shape.size(); ++axis) {
+    const int64_t from = r.need_static(r.in(0).shape[axis], "the size of the image is");
+    const int64_t to = r.need_static(r.out().shape[axis], "the size of the result is");
+    if (from > kMostPlaces)
+      r.unsupported(fmt::format("{} without a scale, of more than {} rows or columns",
+                                stream::dtype_name(r.in(0).dtype), kMostPlaces));
+    std::vector<int64_t> places(static_cast<size_t>(from));
+    std::iota(places.begin(), places.end(), 0);
+    const std::string column = r.reshaped(r.cast(r.int64_list(places), DType::kInt32), {1, 1, from, 1});
+    const std::string chosen = r.node("Resize", {column, "", "", r.int64_list({1, 1, to, 1})}, attributes);
+    made = r.node("Gather", {made, r.reshaped(chosen, {to})}, {attribute("axis", static_cast<int64_t>(axis))});
+  }
+  r.give_stored(made);
+}
+
 void raise_resize_nearest(Raising& r) {
   const std::string_view mode = coordinates(r);
   const std::string_view rounding = mode == "asymmetric" ? "floor" : "round_prefer_ceil";
+  const Attributes attributes = {attribute("mode", std::string_view("nearest")),
+                                 attribute("coordinate_transformation_mode", mode),
+                                 attribute("nearest_mode", rounding)};
+  constexpr DType kWide[] = {DType::kUint32};
+  if (r.moves_stored(kWide)) return raise_resize_of_places(r, attributes);
   constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8, DType::kInt32};
   constexpr DType kNarrow[] = {DType::kInt16, DType::kUint16, DType::kBool};
   const Choice image = choice(r, kTypes, DType::kInt32, kNarrow);
-  give_chosen(r, image,
-              r.node("Resize", resize_inputs(r, image.from),
-                     {attribute("mode", std::string_view("nearest")), attribute("coordinate_transformation_mode", mode),
-                      attribute("nearest_mode", rounding)}));
+  give_chosen(r, image, r.node("Resize", resize_inputs(r, image.from), attributes));
 }
 
 // ONNX Runtime's kernels of these take floats and 8 bits.

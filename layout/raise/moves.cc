@@ -355,24 +355,39 @@ void raise_one_hot(Raising& r) {
   r.give_data(has_kernel ? made : r.cast(made, dtype));
 }
 
-// Along one axis: what is before, the update, what is behind. The place is moved so that the update fits.
+// The size of an axis of an input, as a list of one.
+std::string size_of(Raising& r, size_t input, size_t axis) {
+  const core::Dim size = r.in(input).shape[axis];
+  if (!core::is_symbol(size)) return r.int64_list({size});
+  const auto at = static_cast<int64_t>(axis);
+  return r.node("Slice", {r.node("Shape", {r.stored(input)}), r.int64_list({at}), r.int64_list({at + 1})});
+}
+
+// The data with the update, which is smaller along these axes. Along the first: what is before, the update of the rest,
+// what is behind. The place is moved so that the update fits.
+std::string updated(Raising& r, const std::string& data, std::span<const size_t> narrow) {
+  if (narrow.empty()) return r.data(1);
+  const size_t axis = narrow.front();
+  const auto at = static_cast<int64_t>(axis);
+  const std::string axes = r.int64_list({at}), extent = size_of(r, 1, axis);
+  const std::string given = r.node("Slice", {r.int64_input(2), axes, r.int64_list({at + 1})});
+  const std::string last = r.node("Sub", {size_of(r, 0, axis), extent});
+  const std::string begin = r.node("Min", {r.node("Max", {given, r.int64_list({0})}), last});
+  const std::string end = r.node("Add", {begin, extent});
+  const std::string before = r.node("Slice", {data, r.int64_list({0}), begin, axes});
+  const std::string behind = r.node("Slice", {data, end, r.int64_list({kToTheEnd}), axes});
+  const std::span<const size_t> rest = narrow.subspan(1);
+  const std::string replaced = rest.empty() ? data : r.node("Slice", {data, begin, end, axes});
+  return r.node("Concat", {before, updated(r, replaced, rest), behind}, {attribute("axis", at)});
+}
+
 void raise_dynamic_update_slice(Raising& r) {
   const Shape &whole = r.in(0).shape, &part = r.in(1).shape;
   std::vector<size_t> narrow;
   for (size_t axis = 0; axis < whole.size(); ++axis)
     if (whole[axis] != part[axis]) narrow.push_back(axis);
   if (narrow.empty()) return r.give_data(r.node("Identity", {r.data(1)}));
-  if (narrow.size() > 1) r.unsupported("an update that is smaller along several axes");
-  const auto axis = static_cast<int64_t>(narrow[0]);
-  const int64_t extent = r.need_static(part[narrow[0]], "the size of the update is");
-  const int64_t last = r.need_static(whole[narrow[0]], "the size of the data is") - extent;
-  const std::string axes = r.int64_list({axis}), data = r.data(0);
-  const std::string given = r.node("Slice", {r.int64_input(2), axes, r.int64_list({axis + 1})});
-  const std::string begin = r.node("Min", {r.node("Max", {given, r.int64_list({0})}), r.int64_list({last})});
-  const std::string end = r.node("Add", {begin, r.int64_list({extent})});
-  const std::string before = r.node("Slice", {data, r.int64_list({0}), begin, axes});
-  const std::string behind = r.node("Slice", {data, end, r.int64_list({kToTheEnd}), axes});
-  r.give_data(r.node("Concat", {before, r.data(1), behind}, {attribute("axis", axis)}));
+  r.give_data(updated(r, r.data(0), narrow));
 }
 
 void raise_where(Raising& r) {

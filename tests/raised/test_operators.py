@@ -119,7 +119,7 @@ MOVES = {
     "PAD": (["i16"], (3, 5, 9, 14)),
     "MIRROR_PAD": (["i16"], (3, 5, 9, 14)),
     "REDUCE_MAX": (["i16"], (2, 12)),
-    "RESIZE_NEAREST_NEIGHBOR": (["i16", "u16", "i32", "bool"], (2, 9, 11, 12)),
+    "RESIZE_NEAREST_NEIGHBOR": (["i16", "u16", "i32", "u32", "bool"], (2, 9, 11, 12)),
     "SPACE_TO_DEPTH": (["i32", "i64"], (2, 2, 3, 48)),
     "DEPTH_TO_SPACE": (["i32", "i64"], (2, 8, 12, 3)),
     "MAX_POOL_2D": (["i16"], (2, 2, 3, 12)),
@@ -504,6 +504,21 @@ def test_update_of_a_slice(axis, begin, tmp_path):
     begins = np.zeros(3, np.int32)
     begins[axis] = begin
     agrees(tmp_path / "m.tflite", values=[begins, random(5, 6, 7), random(*part)])
+
+
+# Several axes are smaller, and sizes are known at run time only.
+@pytest.mark.parametrize("unknown", [(), (0,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("begin", [(1, 2, 3), (-2, 99, 2), (0, 0, 0)])
+def test_update_of_a_block(unknown, begin, tmp_path):
+    m = Model()
+    at = m.op("ADD", [m.input((3,), "i32"), m.constant([0, 0, 0], "i32")], (3,), "i32", options=("AddOptions", {}))
+    whole, part = m.input((5, 6, 7)), m.input((3, 2, 4))
+    y = m.op("DYNAMIC_UPDATE_SLICE", [whole, part, at], (5, 6, 7))
+    for tensor in (whole, part, y):
+        shape = m.graph.tensors[tensor].shape
+        m.graph.tensors[tensor].shapeSignature = [-1 if i in unknown else shape[i] for i in range(3)]
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite", values=[np.array(begin, np.int32), random(5, 6, 7), random(3, 2, 4)])
 
 
 @pytest.mark.parametrize("kind", ["f32", "i32", "i64", "i8", "u8"])

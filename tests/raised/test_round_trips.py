@@ -10,21 +10,7 @@ EVERY = 23
 LARGEST = 1_500_000
 CASES = round_trips.items_of("nodes", "", EVERY)[0]
 MODELS = [path for path in round_trips.items_of("models", "", 1)[0] if path.stat().st_size <= LARGEST]
-# More operators come back, see docs/tflite-to-onnx.md.
-MORE = {
-    "dtln__model_quant_1",  # LSTM cells in parts
-    "litert__attn_vec_einsum",  # one RESHAPE more, of 2 operators
-    "litert__qwen_fc_blockwise_quantized",  # blocks of weights become operators
-    "onnx2tflite__cifar10_model",  # one RESHAPE more, of 8
-    "portrait__mnv3_seg_quant",  # LiteRT refuses it
-    "tflm__micro_speech_lstm",  # an unrolled Scan
-    "tflm__micro_speech_quantized",  # one RESHAPE more, of 4
-}
-TFLITE = [
-    path
-    for path in round_trips.items_of("tflite", "", 1)[0]
-    if path.stat().st_size <= LARGEST and path.stem not in MORE
-]
+TFLITE = [path for path in round_trips.items_of("tflite", "", 1)[0] if path.stat().st_size <= LARGEST]
 
 
 @pytest.mark.parametrize("entry", CASES)
