@@ -170,6 +170,8 @@ qdq(
     result=0.13,
 )
 qdq("zero_points_by_channel", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=values, result=0.13)
+text, values = weights_of((6, 4, 3, 2), axis=0)
+qdq("conv_int16", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int16", values, result=0.3)
 # Zero points of channels of zeros, and of those whose weights minus them fit 8 bits: an integer kernel all the same.
 empty = {**values, "wq": values["wq"].copy(), "zw": np.array([0, -127, 0, 100, 0, 0], np.int8)}
 empty["wq"][1], empty["wq"][3] = -127, np.clip(empty["wq"][3], -28, 127)
@@ -178,8 +180,6 @@ qdq("channels_of_zeros_16", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]",
 unsigned = empty | {"wq": np.clip(values["wq"].astype(np.int16) + 128, 12, 226).astype(np.uint8)}
 unsigned["zw"] = np.array([128, 99, 127, 140, 128, 111], np.uint8)
 qdq("channels_of_bytes", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "uint8", weights=unsigned, result=0.13)
-text, values = weights_of((6, 4, 3, 2), axis=0)
-qdq("conv_int16", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", "int16", values, result=0.3)
 
 # ---- elementwise ----
 
