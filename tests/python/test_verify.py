@@ -7,8 +7,9 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import lowtide
 from lowtide import matching, tflite_graph
@@ -309,6 +310,89 @@ def test_integers_of_a_model_of_floats(tmp_path):
     # Quantized at zero point -128, c1 and its Relu are the same.
     assert [of.value for of in found.tensors] == ["c1", "y"]
     assert lowtide.verify(path, tflite, by_tensor=True, min_snr=15).passed
+
+
+# ---- Whole files of integers ------------------------------------------------------------------------------------------
+
+
+def test_floats_behind_a_dequantize_count_in_steps(integers, tmp_path):
+    """A bias that is half a step off moves some elements by one step: as much as any two runtimes are apart."""
+    found = lowtide.verify(
+        integers, integer_models.tflite_model(tmp_path / "q.tflite", bias=integer_models.B1 + 400), random=2
+    )
+    (y,) = found.outputs
+    assert found.passed and not found.spread and y.dtype == "float32" and found.tensors == []
+    assert y.difference.max_rel > 1e-3 and (y.difference.steps.largest, y.problem) == (1, "")
+    assert y.difference.max_abs == pytest.approx(float(integer_models.ACTIVATIONS[2][0]), rel=1e-4)
+    stated = lowtide.verify(integers, tmp_path / "q.tflite", random=2, max_steps=0)
+    assert stated.first_difference.problem == "1 steps off, more than 0"
+
+
+def chain(path, *, scale=1.0):
+    """Twelve convolutions that ONNX Runtime's tool has quantized: of its rounding, little is left at the end."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    rng = np.random.default_rng(5)
+    nodes, tensors, last = [], {}, "x"
+    for i in range(12):
+        channels = 3 if i == 0 else 8
+        tensors[f"w{i}"] = (rng.normal(size=(8, channels, 3, 3)) * np.sqrt(2 / (9 * channels))).astype(np.float32)
+        tensors[f"b{i}"] = (rng.normal(size=8) * 0.1).astype(np.float32)
+        nodes.append(helper.make_node("Conv", [last, f"w{i}", f"b{i}"], [f"c{i}"], name=f"conv{i}", pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"], name=f"relu{i}"))
+        last = f"r{i}"
+    shape = [1, 3, 12, 15]
+    values = [models.value("x", "float32", shape)], [models.value(last, "float32", [1, 8, 12, 15])]
+    models.save(path.with_suffix(".float.onnx"), nodes, *values, tensors)
+
+    class Reader(CalibrationDataReader):
+        left = [{"x": rng.random(shape).astype(np.float32)} for _ in range(4)]
+
+        def get_next(self):
+            return self.left.pop() if self.left else None
+
+    how = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, "per_channel": True}
+    quantize_static(path.with_suffix(".float.onnx"), path, Reader(), quant_format=QuantFormat.QDQ, **how)
+    model = onnx.load(path)
+    for tensor in model.graph.initializer:
+        if tensor.name == "w5_scale":  # a fault in the middle
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(scale), tensor.name))
+    onnx.save(model, path)
+    return path
+
+
+def test_rounding_that_spreads_is_judged_by_operator(tmp_path):
+    path = chain(tmp_path / "chain.onnx")
+    tflite = models.converted(path)
+    found = lowtide.verify(path, tflite, kernels="builtin", random=2)
+    assert found.outputs[0].difference.steps.largest > 1
+    assert found.passed and found.spread and found.values()["spread"] and len(found.tensors) > 12
+    assert max(of.difference.steps.largest for of in found.tensors if of.difference.steps) == 1
+    # Who says what is enough is taken at their word.
+    assert not lowtide.verify(path, tflite, kernels="builtin", random=2, max_steps=1).passed
+    assert not lowtide.verify(path, tflite, kernels="builtin", random=2, rtol=1e-3, max_steps=1).passed
+
+
+def test_a_fault_is_not_taken_for_rounding(tmp_path):
+    """One operator of twelve is 4 % off. At the end, that is less than some good files are apart."""
+    path, other = chain(tmp_path / "chain.onnx"), chain(tmp_path / "other.onnx", scale=1.04)
+    found = lowtide.verify(path, models.converted(other), random=2)
+    assert found.outputs[0].difference.snr_db > 15
+    assert not found.passed and not found.spread
+    assert "CONV_2D" in found.first_difference.operators and found.first_difference.value.startswith("r5")
+
+
+def test_integers_of_a_model_of_floats_are_judged_by_their_noise(tmp_path):
+    path = chain(tmp_path / "chain.onnx")
+    floats = path.with_suffix(".float.onnx")
+    tflite = models.converted(path)
+    found = lowtide.verify(floats, tflite, random=2)
+    assert found.passed and not found.spread and found.outputs[0].difference.steps.largest > 1
+    assert 15 < found.outputs[0].difference.snr_db < 60
+    assert lowtide.verify(floats, tflite, by_op=True, random=2).passed
+    assert not lowtide.verify(floats, tflite, random=2, rtol=1e-3).passed
+    wrong = lowtide.verify(floats, models.converted(chain(tmp_path / "other.onnx", scale=1.5)), random=2)
+    assert not wrong.passed and "steps off, more than 1; signal-to-noise" in wrong.first_difference.problem
 
 
 # ---- Cutting ----------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ class OperatorResult:
     dtype : str
         Its element type.
     quantized : bool
-        Whether its steps stand for real numbers.
+        Whether it stands for real numbers that were rounded to steps.
     difference : Difference
     """
 
@@ -425,7 +425,7 @@ class ByOperator:
             value.name,
             self.matches[tensor].value,
             dtype.name,
-            value.quantization is not None and dtype.kind in "iu",
+            self._tflite.is_quantized(tensor),
             total.result(),
         )
 

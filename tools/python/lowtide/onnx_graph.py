@@ -19,6 +19,10 @@ _FLOAT = 1
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
 
 
+WITH_BODIES = {"If", "Loop", "Scan"}
+OPERATORS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # a node of another domain may call a function of the model
+
+
 @dataclasses.dataclass(frozen=True)
 class Node:
     """A node; an optional input that is not given is empty."""
@@ -63,6 +67,17 @@ class Graph:
     inputs: list[str]
     outputs: list[str]
     initializers: dict[str, Initializer]
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it may compute integers of scales itself, in a body or a function too."""
+        return any(
+            "Quantize" in node.operator
+            or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
+            or node.operator in WITH_BODIES
+            or node.domain not in OPERATORS
+            for node in self.nodes
+        )
 
     def __post_init__(self) -> None:
         self.producer: dict[str, Node] = {}

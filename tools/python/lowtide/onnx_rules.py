@@ -11,14 +11,12 @@
 
 from __future__ import annotations
 
-from .onnx_graph import Graph, Node, read_graph
+from .onnx_graph import OPERATORS, WITH_BODIES, Graph, Node, read_graph
 
 _ACTIVATIONS = ("ReluQuantRewrite", "ClipQuantRewrite")
 _WEIGHTS = ("WeightBiasQuantization",)
 # ONNX's numbers of the types for which the first two are right: UINT8, INT8, UINT16, INT16.
 _RIGHT = (2, 3, 4, 5)
-_WITH_BODIES = {"If", "Loop", "Scan"}
-_OPERATORS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # a node of another domain may call a function of the model
 _WITH_WEIGHTS = {"Conv", "ConvTranspose", "Gemm"}
 
 
@@ -30,7 +28,7 @@ def unsafe_rules(path: str, model: bytes) -> list[str]:
     if b"QuantizeLinear" not in model:
         return []
     graph = read_graph(path)
-    if any(node.operator in _WITH_BODIES or node.domain not in _OPERATORS for node in graph.nodes):
+    if any(node.operator in WITH_BODIES or node.domain not in OPERATORS for node in graph.nodes):
         return [*_ACTIVATIONS, *_WEIGHTS]
     activations = any(not _is_right(graph, node) for node in graph.nodes if node.operator == "QuantizeLinear")
     weights = any(_has_float_weights(graph, node) for node in graph.nodes if node.operator in _WITH_WEIGHTS)

@@ -21,7 +21,7 @@ import numpy as np
 
 from .errors import Malformed, NotFound, Unsupported
 from .port import Array
-from .tflite_header import Table, Tensor, number_at, tensor_of
+from .tflite_header import TYPE_NAMES, Table, Tensor, number_at, tensor_of
 
 # Constants below this are copied with the flatbuffer around them.
 _SMALL = 4096
@@ -35,6 +35,8 @@ _GRAPH_TENSORS, _GRAPH_INPUTS, _GRAPH_OUTPUTS, _GRAPH_OPERATORS = 0, 1, 2, 3
 _TENSOR_SHAPE = 0
 _BUFFER_DATA, _BUFFER_OFFSET, _BUFFER_SIZE = 0, 1, 2
 
+# Operators that keep numbers as they are, and their data in the first input.
+_MOVES = ("EXPAND_DIMS", "RESHAPE", "SLICE", "SQUEEZE", "STRIDED_SLICE", "TRANSPOSE")
 # Operators whose options name other subgraphs.
 _WITH_GRAPHS = ("CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE", "STABLEHLO_REDUCE", "STABLEHLO_WHILE")
 
@@ -143,6 +145,32 @@ class TfliteGraph:
                     raise struct.error(f"operator {i} uses tensor {index}")
         self.makers = {i: op for op in self.operators for i in op.outputs}
         self._of_others = {tensor.number(2, "<I") for graph in graphs[1:] for tensor in graph.tables(_GRAPH_TENSORS)}
+
+    def step(self, tensor: int) -> float | None:
+        """What numbers of a tensor of floats are multiples of: the scale of the DEQUANTIZE that gives them; None without one."""
+        while tensor in self.makers and self.makers[tensor].kind in _MOVES:
+            tensor = self.makers[tensor].inputs[0]
+        maker = self.makers.get(tensor)
+        if maker is None or maker.kind != "DEQUANTIZE":
+            return None
+        quantization = self.values[maker.inputs[0]].quantization
+        return float(quantization.scale[0]) if quantization is not None and quantization.scale.size == 1 else None
+
+    def is_quantized(self, tensor: int) -> bool:
+        """Whether a tensor stands for real numbers that were rounded to steps: it has a scale, or has floats computed from such tensors."""
+        if not (TYPE_NAMES.get(self.values[tensor].tensor.type) or "").startswith("float"):
+            return self.values[tensor].quantization is not None
+        seen, left = set(), [tensor]
+        while left:
+            i = left.pop()
+            if i in seen or i < 0 or self.values[i].constant:
+                continue
+            if self.values[i].quantization is not None:
+                return True
+            seen.add(i)
+            if i in self.makers:
+                left += self.makers[i].inputs
+        return False
 
     def _constant(self, buffer: Table) -> _Constant | None:
         begin, count = buffer.vector(_BUFFER_DATA, 1)

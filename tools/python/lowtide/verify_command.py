@@ -69,14 +69,12 @@ def parser() -> argparse.ArgumentParser:
         "--rtol",
         type=float,
         metavar="X",
-        default=default.rtol,
         help=f"largest error of floats, as a share of the largest magnitude (default: {default.rtol:g})",
     )
     out.add_argument(
         "--atol",
         type=float,
         metavar="X",
-        default=default.atol,
         help=f"errors of floats that are allowed besides (default: {default.atol:g})",
     )
     out.add_argument(
@@ -89,7 +87,6 @@ def parser() -> argparse.ArgumentParser:
         "--max-steps",
         type=int,
         metavar="INT",
-        default=default.max_steps,
         help=f"most steps that a quantized element is off (default: {default.max_steps})",
     )
     out.add_argument(
@@ -161,10 +158,13 @@ def _line(of: TensorResult) -> str:
     return f"  {where}{value}  {of.dtype}: {difference_text(of.difference)}{problem}"
 
 
-def text(found: Verification, by_op: bool, every: bool) -> list[str]:
+def text(found: Verification, every: bool) -> list[str]:
     """What the command prints."""
+    by_op = any(of.operators for of in found.tensors)
     lines = [found.onnx, found.tflite, f"{found.samples} sample{'s' if found.samples > 1 else ''}", "outputs:"]
     lines += [_line(of) for of in found.outputs]
+    if found.spread:
+        lines.append("  more than a step off: single steps that spread, because each operator alone rounds right:")
     if found.tensors:
         outside = [of for of in found.tensors if of.problem]
         lines.append(
@@ -222,7 +222,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.json is not None:
         _write(arguments.json, found.values())
     if arguments.json != "-":
-        print("\n".join(text(found, arguments.by_op, arguments.verbose)))
+        print("\n".join(text(found, arguments.verbose)))
     first = found.first_difference
     if first is not None:
         raise Different(f"{arguments.tflite}: {first.name!r} ({first.dtype}): {first.problem}", file=arguments.tflite)
