@@ -2,62 +2,14 @@
 // From a DType to the C++ type of its lanes, for templates over element types.
 #pragma once
 
-#include <Eigen/Core>
-#include <bit>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 
 #include "stream/dtype.h"
 #include "stream/error.h"
+#include "stream/recipe/halves.h"
 
 namespace lowtide::stream {
-
-template <typename T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Eigen::half> || std::is_same_v<T, Eigen::bfloat16>;
-// The type arithmetic is done in.
-template <typename T>
-using Computed = std::conditional_t<kIsHalf<T>, float, T>;
-
-inline float computed(Eigen::half x) { return static_cast<float>(x); }
-inline float computed(Eigen::bfloat16 x) { return static_cast<float>(x); }
-template <typename T>
-T computed(T x) {
-  return x;
-}
-
-// Rounding half to even, as Eigen's conversions but without branches, so that loops over them vectorise. NaN becomes
-// the quiet NaN of its sign.
-inline uint16_t half_bits(float x) {
-  constexpr uint32_t kInfinity = 0x7f800000, kTooLarge = (127 + 16) << 23, kSmallestNormal = (127 - 14) << 23;
-  constexpr uint32_t kDenormalMagic = (127 - 15 + 23 - 10 + 1) << 23;
-  auto bits = std::bit_cast<uint32_t>(x);
-  uint32_t sign = (bits & 0x80000000) >> 16, magnitude = bits & 0x7fffffff;
-  // The addition shifts a denormal's mantissa into place and rounds it.
-  float shifted = std::bit_cast<float>(magnitude) + std::bit_cast<float>(kDenormalMagic);
-  uint32_t denormal = std::bit_cast<uint32_t>(shifted) - kDenormalMagic;
-  uint32_t normal = (magnitude - ((127 - 15) << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-  uint32_t huge = magnitude > kInfinity ? 0x7e00 : 0x7c00;
-  uint32_t finite = magnitude < kSmallestNormal ? denormal : normal;
-  return static_cast<uint16_t>(sign | (magnitude >= kTooLarge ? huge : finite));
-}
-inline uint16_t bfloat16_bits(float x) {
-  auto bits = std::bit_cast<uint32_t>(x);
-  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, quiet = ((bits & 0x80000000) >> 16) | 0x7fc0;
-  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-}
-
-// From the type arithmetic is done in to the type of the lane.
-template <typename T, typename C>
-T stored(C x) {
-  if constexpr (std::is_same_v<T, Eigen::half>) {
-    return Eigen::numext::bit_cast<Eigen::half>(half_bits(static_cast<float>(x)));
-  } else if constexpr (std::is_same_v<T, Eigen::bfloat16>) {
-    return Eigen::numext::bit_cast<Eigen::bfloat16>(bfloat16_bits(static_cast<float>(x)));
-  } else {
-    return static_cast<T>(x);
-  }
-}
 
 // Calls visit(T{}) with the lane type; sub-byte integers are (u)int8_t with the value in range. Throws
 // Error(kUnsupported) for types that nothing computes in (8-bit floats, complex numbers, strings).
@@ -67,9 +19,9 @@ decltype(auto) with_lanes(DType dtype, Visit&& visit) {
     case DType::kFloat32:
       return visit(float{});
     case DType::kFloat16:
-      return visit(Eigen::half{});
+      return visit(Half{});
     case DType::kBFloat16:
-      return visit(Eigen::bfloat16{});
+      return visit(BFloat16{});
     case DType::kFloat64:
       return visit(double{});
     case DType::kInt2:

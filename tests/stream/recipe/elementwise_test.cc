@@ -112,6 +112,10 @@ TEST(Elementwise, EveryHalfRoundTripsThroughFloat) {
     std::vector<uint16_t> back = casted<uint16_t>(DType::kFloat32, half, floats);
     for (size_t i = 0; i < all.size(); ++i) {
       ASSERT_TRUE(std::isnan(floats[i]) || all[i] == back[i]) << i;
+      const float expected = half == DType::kFloat16
+                                 ? static_cast<float>(Eigen::numext::bit_cast<Eigen::half>(all[i]))
+                                 : static_cast<float>(Eigen::numext::bit_cast<Eigen::bfloat16>(all[i]));
+      ASSERT_TRUE(std::isnan(expected) ? std::isnan(floats[i]) : floats[i] == expected) << i;
     }
   }
 }
