@@ -3,6 +3,10 @@
 
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -285,6 +289,64 @@ def test_errors_of_the_command(capsys, model, tmp_path):
     text = capsys.readouterr().err
     assert "array 'y' is no input" in text and text.count("\n") == 1 and not out.exists()
     assert main(["calibrate", str(model)]) == 2 and "--samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "output, message",
+    [
+        ("none/r.json", "none/r.json: cannot be written: No such file or directory"),
+        (".", r"\.: is a folder, and ranges are written to a file"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_found_before_the_runs(model, tmp_path, monkeypatch, output, message):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(lowtide.Io, match=message):
+        lowtide.calibrate(model, output, samples=[{"x": stacked(1)[0]}], progress=lambda *_: pytest.fail("it has run"))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_interrupt_while_ranges_are_written_leaves_the_old_file(model, tmp_path, monkeypatch):
+    path = tmp_path / "r.json"
+    path.write_text("old")
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ranges, "ranges_text", interrupted)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(KeyboardInterrupt):
+        lowtide.calibrate(model, path, samples=[{"x": stacked(1)[0]}])
+    assert sorted(tmp_path.iterdir()) == before and path.read_text() == "old"
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1, 3])
+def test_an_interrupt_leaves_nothing_and_says_one_line(model, environment, tmp_path, seconds):
+    """During the import, the runs, and the choice of settings, which converts and has expected outputs on the disk."""
+    np.savez(tmp_path / "s.npz", x=stacked(4000))
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    before = sorted(tmp_path.iterdir())
+    # The tests may run in the background of a shell that ignores SIGINT there.
+    script = (
+        "import signal, sys; from lowtide.__main__ import main; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "print('go', flush=True); sys.exit(main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, "calibrate", str(model), "--samples", str(tmp_path / "s.npz")],
+        env={**environment, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "go\n"
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 10, err
+    assert out == "" and err == "lowtide: interrupted [interrupted]\n"
+    left = [path.name for path in temporary.iterdir() if path.name != ".ses"]  # which is ONNX Runtime's
+    assert sorted(tmp_path.iterdir()) == before and left == []
 
 
 def test_memory_does_not_grow_with_the_number_of_samples(python, tmp_path):

@@ -17,7 +17,7 @@ from .errors import Malformed, RuntimeMissing, Unsupported, Usage
 from .onnx_graph import Graph, graph_hash, read_graph
 from .onnx_header import Places
 from .port import Array, Port
-from .ranges import FORMAT, VERSION, TensorRange, write_ranges
+from .ranges import FORMAT, VERSION, TensorRange, check_ranges_path, write_ranges
 from .runner import Runner
 from .samples import AnySamples, GivenSamples, Sample, Samples, StoredSamples
 
@@ -253,6 +253,8 @@ def calibrate(
         raise Usage("correct_layers needs the choice of settings: choose must be int8 or int16x8")
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
     half = None if limit is None else max(limit // 2, 1)
+    if output is not None:
+        check_ranges_path(os.fspath(output))
     graph = read_graph(path)
     axes = _channel_axes(graph)
     with Runner(path, max_rss=half, threads=threads, optimization=optimization, _places=_places) as runner:

@@ -20,7 +20,7 @@ from .manifest import Manifest, Piece, read_manifest
 from .onnx_graph import graph_hash, read_graph
 from .pieces_session import places_of
 from .port import Array
-from .ranges import FORMAT, VERSION, write_ranges
+from .ranges import FORMAT, VERSION, check_ranges_path, write_ranges
 from .runner import Runner
 from .samples import AnySamples, GivenSamples, Samples, StoredSamples
 
@@ -94,8 +94,8 @@ def calibrate_pieces(
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
     manifest = read_manifest(path)
     pieces = _pieces(path, manifest, whole=model is not None)
-    if output is not None and model is None:
-        _make_folder(os.fspath(output))
+    if output is not None:
+        (_make_folder if model is None else check_ranges_path)(os.fspath(output))
     how: dict[str, Any] = {"max_rss": limit, "threads": threads, "optimization": optimization}
     found: dict[str, Calibration] = {}
     with tempfile.TemporaryDirectory(prefix="lowtide-") as temporary:

@@ -7,10 +7,12 @@ lost. The result does not depend on the order of the samples, nor the memory on 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -195,6 +197,20 @@ def ranges_text(content: dict[str, Any]) -> str:
     return "\n".join([*lines, "  }", "}"]) + "\n"
 
 
+def check_ranges_path(path: str) -> None:
+    """Before hours of runs: whether `write_ranges` can write there.
+
+    Raises
+    ------
+    Io
+        If it cannot.
+    """
+    if os.path.isdir(path):
+        raise Io(f"{path}: is a folder, and ranges are written to a file", file=path)
+    with _temporary_of(path):
+        pass
+
+
 def write_ranges(path: str, content: dict[str, Any]) -> None:
     """Writes a ranges file: beside the old one, which it replaces when it is complete.
 
@@ -203,14 +219,24 @@ def write_ranges(path: str, content: dict[str, Any]) -> None:
     Io
         If it cannot be written.
     """
+    with _temporary_of(path) as file:
+        file.write(ranges_text(content))
+        file.flush()
+        os.replace(file.name, path)
+
+
+@contextlib.contextmanager
+def _temporary_of(path: str) -> Iterator[TextIO]:
+    """A new file beside `path`, which is removed unless it has another name at the end."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "x", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(ranges_text(content))
-        os.replace(temporary, path)
+            try:
+                yield file
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary)
     except OSError as error:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
         raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
 
 
