@@ -199,8 +199,10 @@ void GraphImport::operators(SubgraphScope& scope) {
     try {
       operation(scope, op, i);
     } catch (Unsupported& error) {
-      error.add_place(where);
-      refused_.push_back(error);
+      if (shared_.refused_operators.emplace(&op, error.reason()).second) {
+        error.add_place(where);
+        refused_.push_back(error);
+      }
       use_types_of_file(scope, op);
     } catch (Error& error) {
       // Behind a refused operator types are those of the file, which may be wrong.

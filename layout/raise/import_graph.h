@@ -57,6 +57,8 @@ struct ImportedModel {
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
   size_t called_operators = 0;  // imported for operators that call subgraphs
+  // Operators and reasons: an operator of a subgraph is refused once, however often that is called.
+  std::set<std::pair<const tfl::Operator*, std::string>> refused_operators = {};
   std::map<std::string, std::pair<std::string, std::string>> variables = {};  // container and name, by both
   size_t searched_operators = 0;                       // looked through for the variables that called subgraphs use
   std::map<const tfl::Tensor*, RecipeRef> dense = {};  // of sparse tensors

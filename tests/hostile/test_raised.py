@@ -346,16 +346,15 @@ def lstm_without_a_state(m):
     second(m, B.UNIDIRECTIONAL_SEQUENCE_LSTM, (3,), (2, 4), "UnidirectionalSequenceLSTMOptions")
 
 
-def test_calls_that_expand_without_end(tmp_path):
-    """Each of 12 subgraphs calls the next one nine times: 9 ** 12 operators."""
+def nested_calls(deep):
+    """Each of so many subgraphs calls the next one nine times, and the last has nine operators."""
     model = good_tflite()
     model.operatorCodes.append(opcode(B.STABLEHLO_COMPOSITE))
-    last = 12
-    for number in range(1, last + 1):
+    for number in range(1, deep + 1):
         graph = schema.SubGraphT()
         graph.name, graph.inputs, graph.outputs = f"g{number}", [0], [9]
         graph.tensors = [tensor(f"v{i}", (2, 4)) for i in range(10)]
-        graph.operators = [operator(2 if number < last else 1, (i,), (i + 1,)) for i in range(9)]
+        graph.operators = [operator(2 if number < deep else 1, (i,), (i + 1,)) for i in range(9)]
         model.subgraphs.append(graph)
     model.subgraphs[0].operators[1].opcodeIndex = 2
     for number, graph in enumerate(model.subgraphs):
@@ -364,9 +363,22 @@ def test_calls_that_expand_without_end(tmp_path):
                 made.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
                 made.builtinOptions2 = schema.StableHLOCompositeOptionsT()
                 made.builtinOptions2.decompositionSubgraphIndex = number + 1
+    return model
+
+
+def test_calls_that_expand_without_end(tmp_path):
+    path = tmp_path / "m.tflite"
+    path.write_bytes(pack(nested_calls(12)))  # 9 ** 12 operators
+    refuse_to_raise(path, "unsupported", ("expand to more than",))
+
+
+def test_an_operator_of_a_subgraph_is_refused_once(tmp_path):
+    model = nested_calls(5)  # 9 ** 5 operators
+    model.operatorCodes[1] = opcode(B.HASHTABLE)
     path = tmp_path / "m.tflite"
     path.write_bytes(pack(model))
-    refuse_to_raise(path, "unsupported", ("expand to more than",))
+    done = run(["convert", path, "-o", tmp_path / "m.onnx"])
+    assert done.returncode == 8 and "9 nodes cannot be converted" in done.stderr, done.stderr[:2000]
 
 
 @broken("malformed", "'the_weights'", "0 levels")
