@@ -33,6 +33,13 @@ void raise_extreme(Raising& r) {
   r.give_stored(r.cast(r.node(kType, inputs), dtype));
 }
 
+// ONNX Runtime compares no integers of 16 bits; LiteRT compares those without a scale as they are.
+template <const char* kType>
+void raise_comparison(Raising& r) {
+  if (r.in(0).dtype != DType::kInt16 || !r.is_widened(0) || !r.is_widened(1)) return raise_node<kType>(r);
+  r.give(r.node(kType, {r.cast(r.stored(0), DType::kInt32), r.cast(r.stored(1), DType::kInt32)}));
+}
+
 // The same bits as another integer type, which is what Cast gives beyond the range of its target.
 void raise_bitcast(Raising& r) {
   const DType from = r.in(0).dtype, to = r.out().dtype;
@@ -212,12 +219,12 @@ constexpr RaiseRow kArithmetic[] = {
     {Kind::kMaximum, 2, 2, raise_extreme<kMax>},
     {Kind::kMinimum, 2, 2, raise_extreme<kMin>},
     {Kind::kPow, 2, 2, raise_node<kPow>},
-    {Kind::kEqual, 2, 2, raise_node<kEqual>},
+    {Kind::kEqual, 2, 2, raise_comparison<kEqual>},
     {Kind::kNotEqual, 2, 2, raise_not_equal},
-    {Kind::kLess, 2, 2, raise_node<kLess>},
-    {Kind::kLessEqual, 2, 2, raise_node<kLessOrEqual>},
-    {Kind::kGreater, 2, 2, raise_node<kGreater>},
-    {Kind::kGreaterEqual, 2, 2, raise_node<kGreaterOrEqual>},
+    {Kind::kLess, 2, 2, raise_comparison<kLess>},
+    {Kind::kLessEqual, 2, 2, raise_comparison<kLessOrEqual>},
+    {Kind::kGreater, 2, 2, raise_comparison<kGreater>},
+    {Kind::kGreaterEqual, 2, 2, raise_comparison<kGreaterOrEqual>},
     {Kind::kLogicalAnd, 2, 2, raise_node<kAnd>},
     {Kind::kLogicalOr, 2, 2, raise_node<kOr>},
     {Kind::kSelectV2, 3, 3, raise_select},

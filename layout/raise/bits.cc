@@ -14,12 +14,12 @@
 namespace lowtide::layout {
 namespace {
 
-// LiteRT has kernels up to 32 bits.
-void need_plain_integers(Raising& r) {
+// Those that LiteRT's kernels take.
+void need_plain_integers(Raising& r, int most_bits = 32) {
   const DType dtype = r.in(0).dtype;
-  constexpr int kLeastBits = 8, kMostBits = 32;
-  if (!stream::is_integer(dtype) || stream::bits(dtype) < kLeastBits || stream::bits(dtype) > kMostBits)
-    r.unsupported(fmt::format("data of {}; LiteRT has integers of 8, 16 and 32 bits", dtype_name(dtype)));
+  constexpr int kLeastBits = 8;
+  if (!stream::is_integer(dtype) || stream::bits(dtype) < kLeastBits || stream::bits(dtype) > most_bits)
+    r.unsupported(fmt::format("data of {}; LiteRT has integers of 8 to {} bits", dtype_name(dtype), most_bits));
 }
 
 // Of the stored integers: the kernels do not look at scales.
@@ -30,7 +30,7 @@ void raise_xor(Raising& r) {
 
 void raise_and(Raising& r) {
   if (r.in(0).dtype == DType::kBool) return r.give_stored(r.node("And", {r.stored(0), r.stored(1)}));
-  need_plain_integers(r);
+  need_plain_integers(r, 64);
   r.give_stored(r.node("BitwiseAnd", {r.stored(0), r.stored(1)}));
 }
 

@@ -20,6 +20,14 @@ constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max();
 
 int64_t from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
+// The size of an axis of an input, as a list of one.
+std::string size_of(Raising& r, size_t input, size_t axis) {
+  const core::Dim size = r.in(input).shape[axis];
+  if (!core::is_symbol(size)) return r.int64_list({size});
+  const auto at = static_cast<int64_t>(axis);
+  return r.node("Slice", {r.node("Shape", {r.stored(input)}), r.int64_list({at}), r.int64_list({at + 1})});
+}
+
 // ---- shapes ----
 
 void raise_reshape(Raising& r) {
@@ -67,14 +75,14 @@ void raise_pack(Raising& r) {
   r.give_data(r.node("Concat", std::move(parts), {attribute("axis", axis)}));
 }
 
-// The parts of a Split, each through `last`, as the outputs. Without sizes they are equal.
+// The parts of a Split, each through `last`, as the outputs. Without a list of sizes they are equal.
 template <typename Last>
-void give_parts(Raising& r, const std::string& x, const std::vector<int64_t>& sizes, int64_t axis, Last last) {
+void give_parts(Raising& r, const std::string& x, const std::string& sizes, int64_t axis, Last last) {
   const size_t count = r.op.outputs.size();
   Names inputs = {x};
   Attributes attributes = {attribute("axis", axis)};
   if (!sizes.empty())
-    inputs.push_back(r.int64_list(sizes));
+    inputs.push_back(sizes);
   else if (r.onnx.opset >= kOpsetOfNumberOfParts)
     attributes.push_back(attribute("num_outputs", static_cast<int64_t>(count)));
   const Names parts = r.onnx.nodes("Split", std::move(inputs), count, std::move(attributes));
@@ -85,9 +93,8 @@ void raise_unpack(Raising& r) {
   const int64_t axis = r.options<core::PackOptions>().axis;
   const std::string axes = r.int64_list({axis});
   if (r.op.outputs.size() == 1) return r.give_data(r.node("Squeeze", {r.data(0), axes}));
-  give_parts(r, r.data(0), std::vector<int64_t>(r.op.outputs.size(), 1), axis, [&](const std::string& part) {
-    return r.node("Squeeze", {part, axes});
-  });
+  const std::string ones = r.int64_list(std::vector<int64_t>(r.op.outputs.size(), 1));
+  give_parts(r, r.data(0), ones, axis, [&](const std::string& part) { return r.node("Squeeze", {part, axes}); });
 }
 
 void raise_concatenation(Raising& r) {
@@ -99,22 +106,37 @@ void raise_concatenation(Raising& r) {
   stored ? r.give_stored(made) : r.give_activated(made, o.activation);
 }
 
-void split_into_outputs(Raising& r, size_t data, int64_t axis, bool are_equal) {
+// The sizes of all parts as a list, where they are known.
+std::optional<std::string> known_sizes(Raising& r, size_t axis) {
   std::vector<int64_t> sizes;
-  const bool is_open = are_equal && core::is_symbol(r.out().shape[static_cast<size_t>(axis)]);
-  for (core::ValueId id : r.op.outputs)
-    if (!is_open)
-      sizes.push_back(r.need_static(r.graph.at(id).shape[static_cast<size_t>(axis)], "the size of a part is"));
+  for (core::ValueId id : r.op.outputs) sizes.push_back(r.graph.at(id).shape[axis]);
+  if (std::any_of(sizes.begin(), sizes.end(), core::is_symbol)) return std::nullopt;
+  return r.int64_list(sizes);
+}
+
+// The sizes of SPLIT_V, of which one may be -1: what the others leave.
+std::string computed_sizes(Raising& r, size_t axis) {
+  const std::string sizes = r.int64_input(1);
+  const std::string others = r.node("Add", {r.node("ReduceSum", {sizes}), r.int64_list({1})});
+  const std::string rest = r.node("Sub", {size_of(r, 0, axis), others});
+  return r.node("Where", {r.node("Equal", {sizes, r.int64_list({-1})}), rest, sizes});
+}
+
+void give_split(Raising& r, size_t data, const std::string& sizes, int64_t axis) {
   if (r.op.outputs.size() == 1) return r.give_data(r.data(data));
   // Renaming the node's outputs one by one would hide them, so each has an Identity, which runtimes remove.
   give_parts(r, r.data(data), sizes, axis, [&](const std::string& part) { return r.node("Identity", {part}); });
 }
 
 void raise_split(Raising& r) {
-  split_into_outputs(r, 1, from_front(r.need_ints(0, "an axis").at(0), r.in(1).rank()), true);
+  const int64_t axis = from_front(r.need_ints(0, "an axis").at(0), r.in(1).rank());
+  give_split(r, 1, known_sizes(r, static_cast<size_t>(axis)).value_or(""), axis);
 }
 void raise_split_v(Raising& r) {
-  split_into_outputs(r, 0, from_front(r.need_ints(2, "an axis").at(0), r.in(0).rank()), false);
+  const int64_t axis = from_front(r.need_ints(2, "an axis").at(0), r.in(0).rank());
+  const auto at = static_cast<size_t>(axis);
+  std::optional<std::string> sizes = known_sizes(r, at);
+  give_split(r, 0, sizes ? *sizes : computed_sizes(r, at), axis);
 }
 
 // ---- slices ----
@@ -353,14 +375,6 @@ void raise_one_hot(Raising& r) {
   const std::string made = r.node("OneHot", {inside, depth, has_kernel ? both : r.cast(both, DType::kInt64)},
                                   {attribute("axis", int64_t{r.options<core::OneHotOptions>().axis})});
   r.give_data(has_kernel ? made : r.cast(made, dtype));
-}
-
-// The size of an axis of an input, as a list of one.
-std::string size_of(Raising& r, size_t input, size_t axis) {
-  const core::Dim size = r.in(input).shape[axis];
-  if (!core::is_symbol(size)) return r.int64_list({size});
-  const auto at = static_cast<int64_t>(axis);
-  return r.node("Slice", {r.node("Shape", {r.stored(input)}), r.int64_list({at}), r.int64_list({at + 1})});
 }
 
 // The data with the update, which is smaller along these axes. Along the first: what is before, the update of the rest,

@@ -373,6 +373,30 @@ def packs_and_splits(m):
     return [*parts, *split, *uneven, joined]
 
 
+# One of the sizes may be -1: what the others leave.
+@pytest.mark.parametrize("given", [(2, 1, 4), (2, -1, 4), (-1, 1, 3)])
+@pytest.mark.parametrize("unknown", [False, True])
+def test_split_into_sizes_that_are_computed(given, unknown, tmp_path):
+    m = Model()
+    x, axis = m.input((3, 7)), m.constant(1, "i32")
+    zeros = m.constant([0, 0, 0], "i32")
+    sizes = m.op("ADD", [m.input((3,), "i32"), zeros], (3,), "i32", options=("AddOptions", {}))
+    shapes = [(3, 1), (3, 1), (3, 1)]
+    parts = m.op("SPLIT_V", [x, sizes, axis], shapes, options=("SplitVOptions", {"numSplits": 3}), outputs=3)
+    for part in [*parts, *([x] if unknown else [])]:
+        m.graph.tensors[part].shapeSignature = [3, -1]
+    m.write(tmp_path / "m.tflite", parts)
+    agrees(tmp_path / "m.tflite", values=[random(3, 7), np.array(given, np.int32)])
+
+
+def test_comparison_of_integers_of_16_bits(tmp_path):
+    m = Model()
+    a, b = m.input((4, 1, 6), "i16"), m.input((3, 6), "i16")
+    kinds = ("EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+    m.write(tmp_path / "m.tflite", [m.op(kind, [a, b], (4, 3, 6), "bool") for kind in kinds])
+    agrees(tmp_path / "m.tflite")
+
+
 @case
 def shapes(m):
     x = m.input((4, 1, 6))

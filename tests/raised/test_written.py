@@ -264,9 +264,10 @@ def test_dilated_convolution_of_an_open_size(stride, tmp_path):
         assert "SAME with strides and dilations" in refused(m, tmp_path, y)
 
 
-def test_and_of_integers(tmp_path):
+@pytest.mark.parametrize("kind", ["i8", "u16", "i32", "i64"])
+def test_and_of_integers(kind, tmp_path):
     m = Model()
-    y = m.op("STABLEHLO_AND", [m.input((3, 5), "i32"), m.constant(np.full((3, 5), 6), "i32")], (3, 5), "i32")
+    y = m.op("STABLEHLO_AND", [m.input((3, 5), kind), m.constant(np.full((3, 5), 6), kind)], (3, 5), kind)
     judge(m, tmp_path, y)
 
 
