@@ -2,10 +2,11 @@
 // MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv, and com.microsoft's DynamicQuantizeMatMul,
 // MatMulIntegerToFloat and QGemm: products of 8-bit integers with scales and zero points as inputs. TFLite's quantized
 // kernels take scales as properties of tensors, and round differently. Here the products are computed in floats, which
-// is exact as long as no sum exceeds 2^24. For longer sums the right operand is split into digits of a smaller base,
-// each digit is multiplied separately, and the results are added as i32.
+// is exact as long as no sum exceeds 2^24. For longer sums one operand is split into digits of a smaller base, each
+// digit is multiplied separately, and the results are added as i32. It is the data that is split, not the weights: they
+// would be in the file twice.
 //
-//     q = 16 * high + low        sum x * q = 16 * (sum x * high) + (sum x * low)
+//     x = 16 * high + low        sum x * q = 16 * (sum high * q) + (sum low * q)
 //
 // Short sums are cast to i32 too before they are scaled: otherwise the scale would be folded into the weights, and the
 // sums would not be exact. Sources: ONNX's operators; ONNX Runtime multiplies the sum by one factor in f32, and rounds
@@ -80,30 +81,41 @@ Val stored_as_integers(Lowering& lo, Val digit, double base) {
   return lo.b.constant(stream::recipe::cast(stream::recipe::cast(numbers, DType::kInt8), DType::kFloat32));
 }
 
-// The result of `product`, a float function that sums `terms` products a * b for each element, computed exactly as i32.
+// The result of `product`, a float function that sums `terms` products for each element, computed exactly as i32.
 template <typename Product>
-Val exact_sums(Lowering& lo, const IntegerOperand& a, const IntegerOperand& b, uint64_t terms, Product product) {
+Val sums_by_digits(Lowering& lo, const IntegerOperand& whole, const IntegerOperand& split, uint64_t terms,
+                   Product product) {
   constexpr double kExact = 1 << 24;
-  const double room = kExact / std::max(1.0, static_cast<double>(terms) * a.most);
+  const double room = kExact / std::max(1.0, static_cast<double>(terms) * whole.most);
   if (room < 1)
     lo.unsupported(fmt::format("a sum of {} integer products is not exact in float32", terms),
                    "dequantize the operands and multiply floats");
   const double base = std::exp2(std::floor(std::log2(room + 1)));
   std::vector<Val> digits;  // the lowest first
-  Val rest = b.numbers;
-  for (double most = b.most; most > room; most = std::ceil(most / base)) {
+  Val rest = split.numbers;
+  for (double most = split.most; most > room; most = std::ceil(most / base)) {
     const Val higher = lo.b.floor(lo.b.mul(rest, 1 / base));
     digits.push_back(lo.b.sub(rest, lo.b.mul(higher, base)));
     rest = higher;
   }
   const bool has_digits = !digits.empty();
-  auto part = [&](Val digit) { return product(a.numbers, has_digits ? stored_as_integers(lo, digit, base) : digit); };
+  auto part = [&](Val digit) {
+    return product(whole.numbers, has_digits ? stored_as_integers(lo, digit, base) : digit);
+  };
   Val sum = lo.b.cast(part(rest), DType::kInt32);
   for (; !digits.empty(); digits.pop_back()) {
     const Val lower = lo.b.cast(part(digits.back()), DType::kInt32);
     sum = lo.b.add(lo.b.mul(sum, base), lower);
   }
   return sum;
+}
+
+// The same of products a * b. Where sums are long, b is split; a if only b is a constant, which the file then has once.
+template <typename Product>
+Val exact_sums(Lowering& lo, const IntegerOperand& a, const IntegerOperand& b, uint64_t terms, Product product) {
+  if (lo.b.is_constant(b.numbers) && !lo.b.is_constant(a.numbers))
+    return sums_by_digits(lo, b, a, terms, [&](Val whole, Val digit) { return product(digit, whole); });
+  return sums_by_digits(lo, a, b, terms, product);
 }
 
 Val vector_as_matrix(Lowering& lo, Val x, bool row) {
