@@ -14,6 +14,7 @@ refused (the way back has no form for an operator; it says which); known (a diff
 import argparse
 import collections
 import concurrent.futures
+import math
 import os
 import pathlib
 import sys
@@ -137,6 +138,10 @@ def model_trip(path):
     return known(path, reason) if status == "wrong" else (path.stem, status, reason)
 
 
+def is_number(model, tensor):
+    return model.buffers[tensor.buffer].data is not None and math.prod(tensor.shape) == 1
+
+
 def operators_of(path):
     """All operators by kind, and those that compute on integers of 8 or 16 bits with a scale."""
     model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
@@ -150,8 +155,11 @@ def operators_of(path):
             # A hybrid's weights come back as the DEQUANTIZE of a constant.
             if kind == "DEQUANTIZE" and model.buffers[graph.tensors[operator.inputs[0]].buffer].data is not None:
                 continue
-            kinds[kind] += 1
             tensors = [graph.tensors[i] for i in [*operator.inputs, *operator.outputs] if i >= 0]
+            # A QUANTIZE to another scale comes back as the product with 1, which XNNPACK computes more exactly.
+            if kind == "MUL" and len(tensors) == 3 and is_number(model, tensors[1]) and tensors[1].type in narrow:
+                kind = "QUANTIZE"
+            kinds[kind] += 1
             data = [t for t in (tensors[0], tensors[-1]) if t.type in narrow and t.quantization is not None]
             if len(data) == 2:
                 integers[kind] += 1
