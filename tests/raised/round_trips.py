@@ -138,8 +138,13 @@ def model_trip(path):
     return known(path, reason) if status == "wrong" else (path.stem, status, reason)
 
 
-def is_number(model, tensor):
-    return model.buffers[tensor.buffer].data is not None and math.prod(tensor.shape) == 1
+def is_one(model, tensor):
+    """Whether an 8-bit constant of one element stands for 1."""
+    data, grid = model.buffers[tensor.buffer].data, tensor.quantization
+    if data is None or math.prod(tensor.shape) != 1 or len(data) != 1 or grid is None or grid.scale is None:
+        return False
+    steps = int(data.view("int8" if tensor.type == schema.TensorType.INT8 else "uint8")[0]) - int(grid.zeroPoint[0])
+    return steps * float(grid.scale[0]) == 1
 
 
 def operators_of(path):
@@ -157,7 +162,7 @@ def operators_of(path):
                 continue
             tensors = [graph.tensors[i] for i in [*operator.inputs, *operator.outputs] if i >= 0]
             # A QUANTIZE to another scale comes back as the product with 1, which XNNPACK computes more exactly.
-            if kind == "MUL" and len(tensors) == 3 and is_number(model, tensors[1]) and tensors[1].type in narrow:
+            if kind == "MUL" and len(tensors) == 3 and is_one(model, tensors[1]):
                 kind = "QUANTIZE"
             kinds[kind] += 1
             data = [t for t in (tensors[0], tensors[-1]) if t.type in narrow and t.quantization is not None]
