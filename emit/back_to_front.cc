@@ -65,6 +65,20 @@ struct PassPart {
 };
 using Task = std::variant<Chunk, Block, PassPart>;
 
+// The length word of an inline payload, in front of `data`.
+void put_prefix(const Plan& plan, const Payload& payload, std::byte* data) {
+  if (plan.external) return;
+  auto length = static_cast<uint32_t>(payload.bytes);
+  std::memcpy(data - sizeof length, &length, sizeof length);
+}
+
+void write_prefix(const Plan& plan, const Payload& payload, stream::OutFile& out) {
+  if (plan.external) return;
+  std::byte length[4];
+  put_prefix(plan, payload, length + sizeof length);
+  out.write_at(payload.position - sizeof length, length);
+}
+
 // Divides the file into tasks, from its end to its front.
 class TaskQueue {
  public:
@@ -176,7 +190,8 @@ class TaskQueue {
     } else {
       left_ = passes_->first_element();
       passes_.reset();
-      if (left_ > 0) open_one_pass();
+      if (left_ > 0) return open_one_pass();
+      write_prefix(plan_, payload(), out_);  // not before: bands may reach up to the first element
     }
   }
 
@@ -306,7 +321,7 @@ class Worker {
     });
     const auto turn = out_.turn_to_write();  // the next block is read by another thread meanwhile
     stream::for_each_run(block.box, block.recipe->dims, [&](uint64_t first, uint64_t count) {
-      if (first == 0) write_prefix(payload);
+      if (first == 0) write_prefix(plan_, payload, out_);
       out_.write_at(payload.position + first * lane, {row, count * lane});
       row += count * lane;
     });
@@ -316,10 +331,7 @@ class Worker {
   uint64_t put(const PassPart& part) {
     const Payload& payload = plan_.payloads[part.payload];
     fill_up_to(part.is_second ? part.passes.chunk_buffer_bytes() : part.passes.band_bytes());
-    if (part.is_second) {
-      if (part.passes.first_row == 0 && part.part.panel == 0 && part.part.index == 0) write_prefix(payload);
-      return write_chunk(part.passes, part.part, buffer_.span(), out_);
-    }
+    if (part.is_second) return write_chunk(part.passes, part.part, buffer_.span(), out_);
     named(payload, [&] {
       chunks_.clear();
       write_band(part.passes, part.part, blocks_.of(part.payload, part.passes.recipe, budget_), buffer_.span(), out_);
@@ -345,7 +357,7 @@ class Worker {
       const Payload& payload = plan_.payloads[piece.payload];
       named(payload, [&] {
         uint64_t position = payload.position + stream::file_bytes(payload.recipe->dtype, piece.first);
-        if (piece.first == 0) put_prefix(payload, base + (position - chunk.begin));
+        if (piece.first == 0) put_prefix(plan_, payload, base + (position - chunk.begin));
         if (piece.count > 0)
           reader(piece.payload).read_file_bytes(piece.first, piece.count, base + (position - chunk.begin));
       });
@@ -362,21 +374,7 @@ class Worker {
       out_.copy_from(*stored->source, stored->file_runs[0].offset + inside, payload.position + inside,
                      stream::file_bytes(payload.recipe->dtype, piece.count), buffer_.span());
     });
-    if (piece.first == 0) write_prefix(payload);
-  }
-
-  void write_prefix(const Payload& payload) {
-    if (plan_.external) return;
-    std::byte length[4];
-    put_prefix(payload, length + sizeof length);
-    out_.write_at(payload.position - sizeof length, length);
-  }
-
-  // The length word of an inline payload, in front of `data`.
-  void put_prefix(const Payload& payload, std::byte* data) {
-    if (plan_.external) return;
-    auto length = static_cast<uint32_t>(payload.bytes);
-    std::memcpy(data - sizeof length, &length, sizeof length);
+    if (piece.first == 0) write_prefix(plan_, payload, out_);
   }
 
   stream::RecipeReader& reader(size_t payload) {

@@ -179,6 +179,27 @@ TEST_F(TwoPassesFile, TheFirstMatrixIsItsOwnSpace) {
   for (int threads : {1, 3}) EXPECT_TRUE(write(threads, 32 * kMebi) == expected) << threads << " threads";
 }
 
+// The bands of the later ones reach up to the first element, so over the length word. It is written when they are read;
+// matrices of a single chunk and of several, which several threads write.
+TEST_F(TwoPassesFile, BandsMayReachOverTheLengthWord) {
+  Made made;
+  for (const RecipeRef& recipe : {transposed_ramp(320, 1024), transposed_ramp(320, 1024), transposed_ramp(512, 2048),
+                                  transposed_ramp(512, 2048), transposed_ramp(512, 2048)})
+    made.op(Kind::kAbs, {made.graph->add_constant(recipe)}, core::NoOptions{}, recipe->dtype, recipe->dims);
+  made.output(made.op(Kind::kAbs, {made.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}),
+              "y");
+  const auto write = [&](int threads, uint64_t bytes) {
+    WriteOptions options;
+    options.threads = threads;
+    stream::Budget budget(bytes);
+    write_tflite(*made.model, folder_ / "m.tflite", budget, options);
+    return text_of(folder_ / "m.tflite");
+  };
+  const std::string expected = write(1, 256 << 10);
+  for (int threads : {1, 2, 3})
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(write(threads, 32 * kMebi) == expected) << threads << " threads";
+}
+
 // Fails at its `last` read: in a band, while other threads wait for the end of the pass or have one of their own.
 struct FailingAtLast : stream::Source {
   FailingAtLast(uint64_t bytes, int last) : bytes_(bytes), left_(last) {}
