@@ -257,6 +257,10 @@ def test_bad_names(tmp_path):
     assert "it is not JSON" in converter.run("convert", model, "--for", tmp_path / "text.json").stderr
 
 
+# A condition of fewer axes than the result: the delegate takes it and fails as a whole, or chooses wrongly (docs/gpu.md).
+FAILS_AS_A_WHOLE = {"plain/chosen_by_fewer_axes"}
+
+
 @pytest.mark.skipif(bool(gpu.absent()), reason=str(gpu.absent()))
 @pytest.mark.parametrize("options", [(), ("gpu",)], ids=["any", "gpu"])
 def test_the_rules_are_the_delegate_s(options, tmp_path):
@@ -265,7 +269,7 @@ def test_the_rules_are_the_delegate_s(options, tmp_path):
     (tmp_path / "any.json").write_text(json.dumps(content))
     inside, files = {}, []
     for case in CASES:
-        if not case.name.startswith("plain/") or case.shapes:
+        if not case.name.startswith("plain/") or case.shapes or (not options and case.name in FAILS_AS_A_WHOLE):
             continue
         onnx.save(case.model(), tmp_path / "m.onnx")
         name = case.name.replace("/", "_")
