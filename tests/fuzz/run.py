@@ -99,7 +99,7 @@ class Work:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                start_new_session=True,
+                process_group=0,  # no Ctrl-C of the terminal; in a session of its own, niceness would have no effect
                 env={**os.environ, **ENVIRONMENT},
             )
         self.processes.add(process)
