@@ -23,13 +23,15 @@ template <typename T>
 using Computed = std::conditional_t<kIsHalf<T>, float, T>;
 
 inline float computed(Half x) {
-  // Exponent and mantissa in the places of an f32's. The product corrects the exponent's bias, and makes denormals
-  // normal numbers; it is exact.
-  const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fff) << 13, sign = static_cast<uint32_t>(x.bits & 0x8000)
-                                                                                  << 16;
-  const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f);
-  const bool is_finite = magnitude < (0x7c00u << 13);
-  return std::bit_cast<float>(sign | (is_finite ? finite : 0x7f800000 | magnitude));
+  constexpr uint32_t kSmallestNormal = 1 << 23, kInfinity = 0x1f << 23, kBias = (127 - 15) << 23;
+  const uint32_t sign = static_cast<uint32_t>(x.bits & 0x8000) << 16;
+  // Exponent and mantissa in the places of an f32's.
+  const uint32_t magnitude = static_cast<uint32_t>(x.bits & 0x7fff) << 13;
+  // As the mantissa of a normal number, which is subtracted: a host may have its processor take denormals for zeros.
+  const float shifted = std::bit_cast<float>(magnitude + kBias + kSmallestNormal);
+  const uint32_t denormal = std::bit_cast<uint32_t>(shifted - std::bit_cast<float>(kBias + kSmallestNormal));
+  const uint32_t finite = magnitude < kSmallestNormal ? denormal : magnitude + kBias;
+  return std::bit_cast<float>(sign | (magnitude < kInfinity ? finite : 0x7f800000 | magnitude));
 }
 inline float computed(BFloat16 x) { return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 template <typename T>

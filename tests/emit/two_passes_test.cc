@@ -41,6 +41,14 @@ class TwoPassesFile : public testing::Test {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
+  // The file of a model. 256 KiB are too few for two passes.
+  std::string written(const Made& made, int threads, uint64_t bytes) {
+    WriteOptions options;
+    options.threads = threads;
+    stream::Budget budget(bytes);
+    write_tflite(*made.model, folder_ / "m.tflite", budget, options);
+    return text_of(folder_ / "m.tflite");
+  }
   fs::path folder_;
 };
 
@@ -168,15 +176,8 @@ TEST_F(TwoPassesFile, TheFirstMatrixIsItsOwnSpace) {
     made.op(Kind::kAbs, {made.graph->add_constant(recipe)}, core::NoOptions{}, recipe->dtype, recipe->dims);
   made.output(made.op(Kind::kAbs, {made.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}),
               "y");
-  const auto write = [&](int threads, uint64_t bytes) {
-    WriteOptions options;
-    options.threads = threads;
-    stream::Budget budget(bytes);
-    write_tflite(*made.model, folder_ / "m.tflite", budget, options);
-    return text_of(folder_ / "m.tflite");
-  };
-  const std::string expected = write(1, 256 << 10);
-  for (int threads : {1, 3}) EXPECT_TRUE(write(threads, 32 * kMebi) == expected) << threads << " threads";
+  const std::string expected = written(made, 1, 256 << 10);
+  for (int threads : {1, 3}) EXPECT_TRUE(written(made, threads, 32 * kMebi) == expected) << threads << " threads";
 }
 
 // The bands of the later ones reach up to the first element, so over the length word. It is written when they are read;
@@ -188,16 +189,9 @@ TEST_F(TwoPassesFile, BandsMayReachOverTheLengthWord) {
     made.op(Kind::kAbs, {made.graph->add_constant(recipe)}, core::NoOptions{}, recipe->dtype, recipe->dims);
   made.output(made.op(Kind::kAbs, {made.input(DType::kFloat32, {3}, "x")}, core::NoOptions{}, DType::kFloat32, {3}),
               "y");
-  const auto write = [&](int threads, uint64_t bytes) {
-    WriteOptions options;
-    options.threads = threads;
-    stream::Budget budget(bytes);
-    write_tflite(*made.model, folder_ / "m.tflite", budget, options);
-    return text_of(folder_ / "m.tflite");
-  };
-  const std::string expected = write(1, 256 << 10);
+  const std::string expected = written(made, 1, 256 << 10);
   for (int threads : {1, 2, 3})
-    for (int i = 0; i < 5; ++i) EXPECT_TRUE(write(threads, 32 * kMebi) == expected) << threads << " threads";
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(written(made, threads, 32 * kMebi) == expected) << threads << " threads";
 }
 
 // Fails at its `last` read: in a band, while other threads wait for the end of the pass or have one of their own.
