@@ -61,7 +61,14 @@ Val Builder::filled(double value, DType dtype, Shape shape) {
   return constant(recipe::fill_value(value, dtype, std::move(shape)));
 }
 Val Builder::i32(std::span<const int64_t> elements) {
-  return {graph.add_ints(elements, DType::kInt32, {static_cast<Dim>(elements.size())})};
+  auto [it, is_new] = lists_.try_emplace({elements.begin(), elements.end()});
+  auto& [recipe, id] = it->second;
+  // A pass may have numbered the values anew, or given the list a name.
+  const bool stands = !is_new && static_cast<size_t>(id) < graph.values.size() && graph.at(id).constant == recipe &&
+                      graph.at(id).name.empty();
+  if (is_new) recipe = recipe::ints(elements, DType::kInt32, {static_cast<Dim>(elements.size())});
+  if (!stands) id = graph.add_constant(recipe);
+  return {id};
 }
 Val Builder::i32_scalar(int64_t value) { return {graph.add_ints({&value, 1}, DType::kInt32, {})}; }
 
@@ -168,7 +175,7 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
     op.outputs.push_back(value);
     out.push_back({value});
   }
-  graph.ops.push_back(std::move(op));
+  graph.add_op(std::move(op));
   return out;
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,7 +58,7 @@ class Builder {
   Val scalar(double value, DType dtype);  // rank 0; throws when an integer dtype cannot hold it
   Val scalar_like(double value, Val like) { return scalar(value, dtype(like)); }
   Val filled(double value, DType dtype, Shape shape);  // any static shape: a recipe
-  Val i32(std::span<const int64_t> elements);          // rank 1
+  Val i32(std::span<const int64_t> elements);          // rank 1; equal ones are one value
   Val i32(std::initializer_list<int64_t> elements) { return i32({elements.begin(), elements.size()}); }
   Val i32_scalar(int64_t value);
   // A rank-1 i32 (or given dtype) tensor of dimensions: a constant when all are static, else computed from the SHAPE of
@@ -241,6 +242,13 @@ class Builder {
  private:
   // For kernels that require a bias.
   Val bias_or_zeros(Kind kind, Val weights, Val bias);
+
+  // By elements, what i32() made: every TRANSPOSE has a permutation, and few differ.
+  struct List {
+    RecipeRef recipe;
+    ValueId id = kAbsent;
+  };
+  std::map<std::vector<int64_t>, List> lists_;
 };
 
 // An i32 list of one element with the value of a symbolic dimension; absent when no value tells it. run_time_dims.cc

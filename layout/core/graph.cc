@@ -38,6 +38,13 @@ namespace {
 // memory for a shape of many unknown extents would grow with the square of their number.
 constexpr size_t kMostAxes = 32;
 
+// Not twice the size: with many nodes the values and ops are the largest things in memory, and both arrays stand side
+// by side while one is moved.
+template <typename T>
+void make_room(std::vector<T>& list) {
+  if (list.size() == list.capacity()) list.reserve(list.size() + list.size() / 4 + 64);
+}
+
 }  // namespace
 
 ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
@@ -45,8 +52,7 @@ ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
     throw stream::Unsupported(fmt::format("a tensor{} has {} axes, more than {}",
                                           value_name.empty() ? "" : fmt::format(" '{}'", value_name), shape.size(),
                                           kMostAxes));
-  // Not to twice the size: with many nodes the values are the largest thing in memory.
-  if (values.size() == values.capacity()) values.reserve(values.size() + values.size() / 4 + 64);
+  make_room(values);
   values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
   return static_cast<ValueId>(values.size() - 1);
 }
@@ -59,6 +65,12 @@ ValueId Graph::add_constant(RecipeRef recipe, std::string value_name) {
 
 ValueId Graph::add_ints(std::span<const int64_t> elements, DType dtype, Shape shape) {
   return add_constant(stream::recipe::ints(elements, dtype, std::move(shape)));
+}
+
+OpId Graph::add_op(Op op) {
+  make_room(ops);
+  ops.push_back(std::move(op));
+  return static_cast<OpId>(ops.size() - 1);
 }
 
 const std::vector<Dim>* Graph::contents(ValueId id) {

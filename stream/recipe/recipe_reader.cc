@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <utility>
+#include <variant>
 
 #include "stream/error.h"
 #include "stream/recipe/elementwise.h"
@@ -30,6 +31,10 @@ uint64_t tile_bytes(const Needs& needs, const Budget& budget) {
 Needs with_packing(Needs needs, DType dtype) {
   if (bits(dtype) < 8) ++needs.tiles;
   return needs;
+}
+
+void check_small(const Recipe& recipe) {
+  if (!is_small(recipe)) throw Error(Code::kInternal, "a large constant is evaluated early");
 }
 
 // Reads a box by way of mapped windows, none of which stays open. What a window could not give is an error, and so is
@@ -158,7 +163,7 @@ uint64_t least_scratch(const Recipe& recipe) {
 bool is_small(const Recipe& recipe) { return recipe.elements() <= kSmallElements; }
 
 std::vector<std::byte> evaluate(const RecipeRef& recipe, Budget& budget) {
-  if (!is_small(*recipe)) throw Error(Code::kInternal, "a large constant is evaluated early");
+  check_small(*recipe);
   std::vector<std::byte> lanes(recipe->elements() * static_cast<uint64_t>(lane_bytes(recipe->dtype)));
   RecipeReader(recipe, budget).read(0, recipe->elements(), lanes.data());
   return lanes;
@@ -168,9 +173,15 @@ namespace {
 
 template <typename T>
 std::vector<T> evaluate_as(const RecipeRef& recipe, DType dtype, Budget& budget) {
-  std::vector<std::byte> lanes = evaluate(recipe::cast(recipe, dtype), budget);
-  std::vector<T> out(lanes.size() / sizeof(T));
-  if (!lanes.empty()) std::memcpy(out.data(), lanes.data(), lanes.size());
+  check_small(*recipe);
+  std::vector<T> out(recipe->elements());
+  auto* lanes = reinterpret_cast<std::byte*>(out.data());
+  // Most are lists of axes and extents, and a reader costs more than all of their elements.
+  if (const auto* known = std::get_if<step::Inline>(&recipe->step); known && elementwise::castable(recipe->dtype)) {
+    elementwise::cast(recipe->dtype, dtype, known->lanes.data(), lanes, out.size());
+  } else {
+    RecipeReader(recipe::cast(recipe, dtype), budget).read(0, out.size(), lanes);
+  }
   return out;
 }
 

@@ -104,6 +104,14 @@ def test_a_compression_that_is_not_done_is_refused(suffix, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
 
 
+@pytest.mark.parametrize(("output", "instead"), [("n.onnx", "n.tflite"), ("n.onnx.zst", "n.tflite.zst")])
+def test_a_name_of_the_other_format_is_refused(output, instead, tmp_path):
+    relu(tmp_path / "m.onnx")
+    done = run(tmp_path, "convert", "m.onnx", "-o", output)
+    assert done.returncode == 2 and f"a TFLite model, not what its name says: -o {instead}" in done.stderr, done
+    assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
+
+
 def test_control_characters_in_names_are_escaped(tmp_path):
     model = relu(tmp_path / "a\nb\x1b[31m.onnx")
     for arguments in (

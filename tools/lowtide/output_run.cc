@@ -35,12 +35,20 @@ bool one_place(const fs::path& a, const fs::path& b) {
          fs::weakly_canonical(fs::absolute(a), first) == fs::weakly_canonical(fs::absolute(b), second);
 }
 
-// The name m.tflite.gz would say that the file is compressed, which it is not.
+// The name m.tflite.gz would say that the file is compressed, which it is not, and m.onnx that it is an ONNX model.
 void check_suffix(const fs::path& output) {
   constexpr std::string_view kCompressions[] = {".gz", ".tgz", ".bz2", ".xz",  ".lzma", ".lz4",
                                                 ".br", ".zip", ".7z",  ".tar", ".zstd", ".zst"};
+  const bool is_compressed = output.extension() == ".zst";
+  fs::path inner = is_compressed ? fs::path(output).replace_extension() : output;
+  if (inner.extension() == ".onnx") {
+    inner.replace_extension(".tflite");
+    if (is_compressed) inner += ".zst";
+    usage_error(fmt::format("the output {} would be a TFLite model, not what its name says: -o {}", output.string(),
+                            inner.string()));
+  }
+  if (is_compressed) return;
   std::string suffix = output.extension().string();
-  if (suffix == ".zst") return;
   std::transform(suffix.begin(), suffix.end(), suffix.begin(),
                  [](unsigned char letter) { return std::tolower(letter); });
   if (std::find(std::begin(kCompressions), std::end(kCompressions), suffix) == std::end(kCompressions)) return;
