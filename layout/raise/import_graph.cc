@@ -357,6 +357,19 @@ Options GraphImport::options_of(Kind kind, const tfl::Operator& op, std::span<co
   return out;
 }
 
+// A RESHAPE whose list has a length that is computed. The file says of how many axes the result is; one without axes
+// may be one of which it does not know.
+bool GraphImport::has_computed_rank(std::span<const ValueId> inputs, const tfl::Tensor& result) const {
+  return inputs.size() == 2 && graph_.at(inputs[1]).rank() == 1 && core::is_symbol(graph_.at(inputs[1]).shape[0]) &&
+         !result.shape.empty();
+}
+
+TensorType GraphImport::with_rank_of_file(ValueId data, const tfl::Tensor& result) {
+  TensorType out{graph_.at(data).quantization ? DType::kFloat32 : graph_.at(data).dtype, {}, std::nullopt};
+  for (size_t axis = 0; axis < result.shape.size(); ++axis) out.shape.push_back(graph_.symbols.fresh("dim"));
+  return out;
+}
+
 std::vector<TensorType> GraphImport::infer(Kind kind, std::span<const ValueId> inputs, const Options& options,
                                            size_t outputs) {
   const AsRealNumbers real(graph_, inputs);
@@ -387,6 +400,8 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
   std::vector<TensorType> types;
   if (converts)
     types = {{DType::kFloat32, graph_.at(inputs[0]).shape, std::nullopt}};
+  else if (kind == Kind::kReshape && has_computed_rank(inputs, scope.from.tensors[static_cast<size_t>(outputs[0])]))
+    types = {with_rank_of_file(inputs[0], scope.from.tensors[static_cast<size_t>(outputs[0])])};
   else if (kind == Kind::kBitcast)
     types = {as_other_bits(graph_.at(inputs[0]), std::get<core::IndexOptions>(options).dtype)};
   else

@@ -127,6 +127,9 @@ class GraphImport {
 
   Options options_of(Kind kind, const tfl::Operator& op, std::span<const ValueId> inputs, DType result);
 
+  bool has_computed_rank(std::span<const ValueId> inputs, const tfl::Tensor& result) const;
+  TensorType with_rank_of_file(ValueId data, const tfl::Tensor& result);
+
   std::vector<TensorType> infer(Kind kind, std::span<const ValueId> inputs, const Options& options, size_t outputs);
 
   // The type of the file in place of what was inferred of real numbers.

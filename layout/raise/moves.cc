@@ -17,6 +17,10 @@ namespace {
 
 constexpr int64_t kOpsetOfNumberOfParts = 18;  // of Split
 constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max();
+// Backwards ONNX Runtime takes the largest i32 and i64 for the place before the first element, and this one for what it
+// is: there is nothing between any element and this end.
+constexpr int64_t kBehindAll = kToTheEnd - 1;
+constexpr int64_t kLargestInt32 = std::numeric_limits<int32_t>::max();
 
 int64_t from_front(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
@@ -169,44 +173,74 @@ void raise_slice(Raising& r) {
   r.give_data(r.node("Slice", {r.data(0), from, to}));
 }
 
-// Begins or ends that the model computes, and what stands for those that a mask opens.
-std::string opened(Raising& r, const std::string& places, int mask, size_t count, int64_t open) {
-  if (mask == 0) return places;
-  std::vector<int64_t> is_open;
-  for (size_t i = 0; i < count; ++i) is_open.push_back(i < 32 ? static_cast<uint32_t>(mask) >> i & 1 : 0);
-  return r.node("Where", {r.cast(r.int64_list(is_open), DType::kBool), r.int64_list({open}), places});
+// A list of flags, one for each bit.
+std::string bits_of(Raising& r, int mask, size_t count) {
+  std::vector<int64_t> bits;
+  for (size_t i = 0; i < count; ++i) bits.push_back(i < 32 ? static_cast<uint32_t>(mask) >> i & 1 : 0);
+  return r.cast(r.int64_list(bits), DType::kBool);
 }
 
-// With steps forwards, where both clamp as numpy does. An axis that is dropped has one element, and the place behind -1
-// is the end.
+// Begins or ends that the model computes, and what stands for those that a mask opens.
+std::string opened(Raising& r, const std::string& places, int mask, size_t count, const std::string& open) {
+  return mask == 0 ? places : r.node("Where", {bits_of(r, mask, count), open, places});
+}
+
+// Strides that may be negative: where an axis is open, how it begins and ends depends on them.
+struct ComputedStrides {
+  std::string strides, first, last;
+  std::string is_negative;  // empty: none is
+};
+
+ComputedStrides computed_strides(Raising& r, int shrink_mask, size_t count) {
+  const std::string to_end = r.int64_list({kToTheEnd});
+  const auto known = r.ints(3);
+  const auto is_backwards = [&](size_t i) { return (*known)[i] < 0 && !(i < 32 && (shrink_mask >> i & 1) != 0); };
+  bool is_forwards = known.has_value();
+  for (size_t i = 0; is_forwards && i < count; ++i) is_forwards = !is_backwards(i);
+  if (is_forwards) return {r.int64_list(*known), r.int64_list({0}), to_end, {}};
+  const std::string none = r.int64_list({0});
+  // An axis that is dropped has one element.
+  const std::string strides = opened(r, r.int64_input(3), shrink_mask, count, r.int64_list({1}));
+  const std::string is_negative = r.node("Less", {strides, none});
+  return {strides, r.node("Where", {is_negative, to_end, none}),
+          r.node("Where", {is_negative, r.int64_list({-kToTheEnd}), to_end}), is_negative};
+}
+
+// Forwards, both clamp as numpy does. Backwards from before the first element TFLite has nothing to walk back from, and
+// ONNX begins with the first: there the end is behind it. An axis that is dropped has one element, and the place behind
+// -1 is the end.
 void raise_computed_slice(Raising& r) {
   const auto& o = r.options<core::StridedSliceOptions>();
-  const std::vector<int64_t> stride = r.need_ints(3, "a stride");
-  if (std::any_of(stride.begin(), stride.end(), [](int64_t step) { return step < 1; }))
-    r.unsupported("a negative stride of a begin that is known at run time only");
+  const size_t count = r.in(0).shape.size();
+  const int begin_mask = o.begin_mask & ~o.shrink_axis_mask, end_mask = o.end_mask & ~o.shrink_axis_mask;
   std::vector<int64_t> axes, dropped;
-  for (size_t i = 0; i < stride.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     axes.push_back(static_cast<int64_t>(i));
     if (i < 32 && (static_cast<uint32_t>(o.shrink_axis_mask) >> i & 1) != 0) dropped.push_back(axes.back());
   }
-  const std::string begin = opened(r, r.int64_input(1), o.begin_mask & ~o.shrink_axis_mask, stride.size(), 0);
-  std::string end = opened(r, r.int64_input(2), o.end_mask & ~o.shrink_axis_mask, stride.size(), kToTheEnd);
+  const ComputedStrides by = computed_strides(r, o.shrink_axis_mask, count);
+  const std::string begin = opened(r, r.int64_input(1), begin_mask, count, by.first);
+  std::string end = opened(r, r.int64_input(2), end_mask, count, by.last);
+  if (!by.is_negative.empty()) {
+    const std::string lowest = r.node("Neg", {r.node("Shape", {r.stored(0)})});
+    const std::string is_far = r.node("Equal", {end, r.int64_list({kLargestInt32})});
+    const std::string is_empty = r.node("Or", {r.node("Less", {begin, lowest}), is_far});
+    end = r.node("Where", {r.node("And", {by.is_negative, is_empty}), r.int64_list({kBehindAll}), end});
+  }
   if (!dropped.empty()) {
     const std::string next = r.node("Add", {begin, r.int64_list({1})});
     const std::string behind =
         r.node("Where", {r.node("Equal", {next, r.int64_list({0})}), r.int64_list({kToTheEnd}), next});
-    std::vector<int64_t> is_dropped(stride.size(), 0);
-    for (int64_t axis : dropped) is_dropped[static_cast<size_t>(axis)] = 1;
-    end = r.node("Where", {r.cast(r.int64_list(is_dropped), DType::kBool), behind, end});
+    end = r.node("Where", {bits_of(r, o.shrink_axis_mask, count), behind, end});
   }
-  std::string made = r.node("Slice", {r.data(0), begin, end, r.int64_list(axes), r.int64_list(stride)});
+  std::string made = r.node("Slice", {r.data(0), begin, end, r.int64_list(axes), by.strides});
   if (!dropped.empty()) made = r.node("Squeeze", {made, r.int64_list(dropped)});
   r.give_data(made);
 }
 
 void raise_strided_slice(Raising& r) {
   const auto& o = r.options<core::StridedSliceOptions>();
-  if (!r.ints(1) || !r.ints(2)) return raise_computed_slice(r);
+  if (!r.ints(1) || !r.ints(2) || !r.ints(3)) return raise_computed_slice(r);
   const std::vector<int64_t> begin = r.need_ints(1, "a begin"), end = r.need_ints(2, "an end"),
                              stride = r.need_ints(3, "a stride");
   std::vector<int64_t> starts, ends, steps, dropped;
@@ -220,12 +254,20 @@ void raise_strided_slice(Raising& r) {
       dropped.push_back(static_cast<int64_t>(i));
       continue;
     }
-    // Before the first element TFLite has nothing to walk back from, and ONNX begins with the first.
+    // Before the first element TFLite has nothing to walk back from, and ONNX begins with the first: the end is behind
+    // it.
     const core::Dim extent = r.in(0).shape[i];
-    if (!forward && !masked(o.begin_mask) && begin[i] < -1 && (core::is_symbol(extent) || begin[i] < -extent))
-      r.unsupported(fmt::format("begin {} with a negative stride, of an axis that may be shorter", begin[i]));
+    const bool may_be_before = !forward && !masked(o.begin_mask) && begin[i] < -1;
+    if (may_be_before && core::is_symbol(extent)) return raise_computed_slice(r);
+    if (may_be_before && begin[i] < -extent) {
+      starts.push_back(0);
+      ends.push_back(kBehindAll);
+      steps.push_back(stride[i]);
+      continue;
+    }
     starts.push_back(masked(o.begin_mask) ? (forward ? 0 : kToTheEnd) : begin[i]);
-    ends.push_back(masked(o.end_mask) ? (forward ? kToTheEnd : -kToTheEnd) : end[i]);
+    const bool is_far = !forward && end[i] == kLargestInt32;
+    ends.push_back(masked(o.end_mask) ? (forward ? kToTheEnd : -kToTheEnd) : is_far ? kBehindAll : end[i]);
     steps.push_back(stride[i]);
   }
   std::string made = sliced(r, r.data(0), starts, ends, steps);

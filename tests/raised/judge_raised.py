@@ -29,6 +29,13 @@ def inputs_for(details, seed=0):
     return out
 
 
+def result(interpreter, detail):
+    """An output. The interpreter does not give one without elements."""
+    return (
+        interpreter.get_tensor(detail["index"]) if all(detail["shape"]) else np.zeros(detail["shape"], detail["dtype"])
+    )
+
+
 def runs_of_litert(path, values):
     """The outputs of each run in turn, on one interpreter: variables keep their values."""
     interpreter = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
@@ -38,7 +45,7 @@ def runs_of_litert(path, values):
         for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
             interpreter.set_tensor(detail["index"], value)
         interpreter.invoke()
-        out.append({d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()})
+        out.append({d["name"]: result(interpreter, d) for d in interpreter.get_output_details()})
     return out
 
 
@@ -65,9 +72,7 @@ def run_litert(path, values=None):
     for detail, value in zip(details, values, strict=True):
         interpreter.set_tensor(detail["index"], value)
     interpreter.invoke()
-    outputs = [
-        (d["name"], interpreter.get_tensor(d["index"]), d["quantization"]) for d in interpreter.get_output_details()
-    ]
+    outputs = [(d["name"], result(interpreter, d), d["quantization"]) for d in interpreter.get_output_details()]
     return [d["name"] for d in details], values, outputs
 
 

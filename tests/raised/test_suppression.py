@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from tests.raised.judge_raised import agrees
+from tests.raised.judge_raised import agrees, raised, run_onnx
 from tests.raised.tflite_models import Model
 from tests.support import converter
 
@@ -70,7 +70,6 @@ def test_a_score_that_equals_the_threshold(tmp_path):
     ("fields", "reason"),
     [
         ({"sigma": 0.5}, "sigma is not 0"),
-        ({"overlap": 0.0}, "the threshold of overlaps is 0"),
         ({"overlap": 1.5}, "the threshold of overlaps is 1.5"),
         ({"overlap": float("nan")}, "the threshold of overlaps is nan"),
         ({"score": float("nan")}, "the threshold of scores is no number"),
@@ -87,12 +86,45 @@ def test_refused(fields, reason, tmp_path):
     assert "NON_MAX_SUPPRESSION_V5" in done.stderr and not (tmp_path / "m.onnx").exists()
 
 
-def test_a_threshold_that_is_computed_is_refused(tmp_path):
+@pytest.mark.parametrize("overlap", [0.0, -0.5])
+def test_a_threshold_that_all_overlaps_reach(overlap, tmp_path):
+    """The best box suppresses all others, also those that it does not touch."""
+    scores = np.linspace(0.3, 0.9, BOXES, dtype=np.float32)
+    judge(tmp_path, [boxes(5), scores], 5, overlap=overlap)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_computed_count_and_thresholds(version, tmp_path):
+    m = Model()
+    inputs = [m.input((BOXES, 4)), m.input((BOXES,)), m.input((), "i32"), m.input(()), m.input(())]
+    if version == 4:
+        made = m.op("NON_MAX_SUPPRESSION_V4", inputs, [(MOST,), ()], "i32", outputs=2)
+    else:
+        inputs.append(m.constant(0.0))
+        made = m.op("NON_MAX_SUPPRESSION_V5", inputs, [(MOST,), (MOST,), ()], ["i32", "f32", "i32"], outputs=3)
+    m.write(tmp_path / "m.tflite", made)
+    places = boxes(6)
+    places[:6] = [[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 1, 1, 2], [0, 0, 1, 1], [0, 0, 0.5, 1], [0.25, 1.5, 1, 2.5]]
+    scores = np.random.default_rng(6).permutation(BOXES).astype(np.float32) / BOXES
+    scores[:6] += 1
+    for most in (0, 1, 7, 100):
+        for overlap in (0.0, -1.0, 0.25, 0.5, np.nextafter(np.float32(0.5), np.float32(1)), 1.0, 1e-30):
+            for score in (0.3, float(scores[8]), 2.0):
+                values = [places, scores, np.int32(most), np.float32(overlap), np.float32(score)]
+                values = [np.asarray(value) for value in values]
+                agrees(tmp_path / "m.tflite", values=values)
+
+
+def test_a_computed_threshold_above_1_is_an_error(tmp_path):
+    """LiteRT would select the best box again and again."""
     m = Model()
     inputs = [m.input((7, 4)), m.input((7,)), m.constant(3, "i32"), m.input(()), m.constant(0.1)]
     m.write(tmp_path / "m.tflite", m.op("NON_MAX_SUPPRESSION_V4", inputs, [(3,), ()], "i32", outputs=2))
-    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
-    assert done.returncode == 8 and "the threshold of overlaps is known at run time only" in done.stderr
+    model = raised(tmp_path / "m.tflite")
+    names = [port.name for port in model.graph.input]
+    above = np.nextafter(np.float32(1), np.float32(2))
+    with pytest.raises(Exception, match="iou_threshold"):
+        run_onnx(tmp_path / "m.onnx", names, [boxes(0, 7), np.ones(7, np.float32), np.asarray(above)])
 
 
 @pytest.mark.parametrize("shape", [(8, 4), (7, 5), (7,)])
