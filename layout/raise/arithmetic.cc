@@ -103,9 +103,19 @@ std::string python_modulo(Raising& r, const std::string& a, const std::string& b
   return r.node("Where", {moves, r.node("Add", {rest, b}), rest});
 }
 
-void raise_floor_mod(Raising& r) { r.give(python_modulo(r, r.real(0), r.real(1))); }
+// LiteRT's kernels divide the integers as they are stored, whatever their scales.
+void refuse_scales(const Raising& r) {
+  if (r.in(0).quantization || r.in(1).quantization || r.out().quantization)
+    r.unsupported("integers with a scale, which LiteRT's kernel does not look at");
+}
+
+void raise_floor_mod(Raising& r) {
+  refuse_scales(r);
+  r.give(python_modulo(r, r.real(0), r.real(1)));
+}
 
 void raise_floor_div(Raising& r) {
+  refuse_scales(r);
   const std::string a = r.real(0), b = r.real(1);
   if (is_real(r, 0)) return r.give(r.node("Floor", {r.node("Div", {a, b})}));
   r.give(r.node("Div", {r.node("Sub", {a, python_modulo(r, a, b)}), b}));

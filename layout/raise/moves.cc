@@ -212,7 +212,7 @@ ComputedStrides computed_strides(Raising& r, int shrink_mask, size_t count) {
 void raise_computed_slice(Raising& r) {
   const auto& o = r.options<core::StridedSliceOptions>();
   const size_t count = r.in(0).shape.size();
-  const int begin_mask = o.begin_mask & ~o.shrink_axis_mask, end_mask = o.end_mask & ~o.shrink_axis_mask;
+  const int begin_mask = o.begin_mask, end_mask = o.end_mask & ~o.shrink_axis_mask;
   std::vector<int64_t> axes, dropped;
   for (size_t i = 0; i < count; ++i) {
     axes.push_back(static_cast<int64_t>(i));
@@ -248,8 +248,9 @@ void raise_strided_slice(Raising& r) {
     const bool forward = stride[i] > 0;
     const auto masked = [&](int mask) { return i < 32 && (static_cast<uint32_t>(mask) >> i & 1) != 0; };
     if (masked(o.shrink_axis_mask)) {
-      starts.push_back(begin[i]);
-      ends.push_back(begin[i] == -1 ? kToTheEnd : begin[i] + 1);
+      const int64_t place = masked(o.begin_mask) ? 0 : begin[i];
+      starts.push_back(place);
+      ends.push_back(place == -1 ? kToTheEnd : place + 1);
       steps.push_back(1);
       dropped.push_back(static_cast<int64_t>(i));
       continue;
@@ -405,7 +406,9 @@ void raise_one_hot(Raising& r) {
   if (stream::is_float(r.out().dtype) && r.out().dtype != DType::kFloat32)
     r.unsupported(fmt::format("values of {}", dtype_name(r.out().dtype)));
   const std::string depth = r.node("Reshape", {r.int64_input(1), r.int64_list(std::span<const int64_t>())});
-  const std::string places = r.int64_input(0);
+  // ONNX has no places without axes.
+  const bool is_single = r.in(0).rank() == 0;
+  const std::string places = is_single ? r.node("Reshape", {r.int64_input(0), r.int64_list({1})}) : r.int64_input(0);
   const std::string is_negative = r.node("Less", {places, r.scalar(0, DType::kInt64)});
   const std::string inside = r.node("Where", {is_negative, depth, places});
   const std::string one = r.int64_list({1});
@@ -414,9 +417,11 @@ void raise_one_hot(Raising& r) {
   // ONNX Runtime's kernels with indices of 64 bits have these values.
   const DType dtype = r.out().dtype;
   const bool has_kernel = r.out().quantization || dtype == DType::kFloat32 || dtype == DType::kInt64;
-  const std::string made = r.node("OneHot", {inside, depth, has_kernel ? both : r.cast(both, DType::kInt64)},
-                                  {attribute("axis", int64_t{r.options<core::OneHotOptions>().axis})});
-  r.give_data(has_kernel ? made : r.cast(made, dtype));
+  const std::string made =
+      r.node("OneHot", {inside, depth, has_kernel ? both : r.cast(both, DType::kInt64)},
+             {attribute("axis", is_single ? int64_t{-1} : int64_t{r.options<core::OneHotOptions>().axis})});
+  const std::string flat = is_single ? r.node("Reshape", {made, r.int64_list({-1})}) : made;
+  r.give_data(has_kernel ? flat : r.cast(flat, dtype));
 }
 
 // The data with the update, which is smaller along these axes. Along the first: what is before, the update of the rest,

@@ -57,6 +57,7 @@ void raise_mean_of_integers(Raising& r) {
 
 template <const char* kType>
 void raise_reduction(Raising& r) {
+  if (r.in(0).dtype == DType::kBool) r.unsupported("truth values, which ONNX's reductions do not take");
   if (!r.ints(1)) {
     if (stream::is_integer(r.in(0).dtype) && !r.in(0).quantization && r.op.kind == Kind::kMean)
       r.unsupported("the mean of integers along axes that the model computes");

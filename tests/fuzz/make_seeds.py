@@ -4,7 +4,8 @@
     python -m tests.fuzz.make_seeds FOLDER
 
 ONNX models: the node suite in both of its modes and the operator cases, small ones. TFLite files: what $LOWTIDE (or
-build/release/lowtide) makes of a part of them. Zstd frames: by the zstd program. Names are hashes of the bytes.
+build/release/lowtide) makes of a part of them; for `raise` also windows of the operators of ../shared/models/tflite, where that
+folder is there. Zstd frames: by the zstd program. Names are hashes of the bytes.
 """
 
 import hashlib
@@ -20,6 +21,7 @@ import onnx
 import onnx.parser
 
 from tests.conformance import run_nodes
+from tests.fuzz import cut_tflite
 from tests.oracle.all_cases import CASES
 from tests.support import converter
 
@@ -184,12 +186,18 @@ def tflite_files(onnx_models):
             output.unlink(missing_ok=True)
 
 
+def windows():
+    for path in sorted((converter.ROOT.parent / "shared/models/tflite").glob("*.tflite")):
+        yield from cut_tflite.windows(path, 2 * LARGEST)
+
+
 def main():
     out = pathlib.Path(sys.argv[1])
     onnx_models = models()
     write(out / "onnx_reader", onnx_models)
     write(out / "convert", onnx_models)
     write(out / "tflite_reader", list(tflite_files(onnx_models[::CONVERTED_ONE_OF])))
+    write(out / "raise", list(windows()))
     write(out / "zstd", zstd_frames())
     write(
         out / "external_data",

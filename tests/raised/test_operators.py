@@ -23,6 +23,12 @@ def case(function):
     return function
 
 
+def refused(path, reason):
+    done = converter.run("convert", path, "-o", path.with_suffix(".onnx"))
+    assert done.returncode == 8 and reason in done.stderr, done
+    assert not path.with_suffix(".onnx").exists()
+
+
 def random(*shape):
     return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
 
@@ -358,6 +364,26 @@ def one_hot_of_negative_indices(m):
 
 
 @case
+def one_hot_of_a_number(m):
+    """ONNX's indices have an axis."""
+    rest = [m.constant(3, "i32"), m.constant(2.5), m.constant(-1.5)]
+    one, kind = m.input((), "i32"), m.input((), "i64")
+    small = [m.constant(5, "i32"), m.constant(7, "i8"), m.constant(-7, "i8")]
+    return [
+        m.op("ONE_HOT", [one, *rest], (3,), options=("OneHotOptions", {"axis": -1})),
+        m.op("ONE_HOT", [kind, *small], (5,), "i8", options=("OneHotOptions", {"axis": 0})),
+    ]
+
+
+@case
+def dropped_axes_whose_begin_is_open(m):
+    """LiteRT takes their first element."""
+    lists = [m.constant(values, "i32") for values in ([2, -3, 1], [3, -2, 4], [1, 1, 1])]
+    masks = {"beginMask": 3, "shrinkAxisMask": 3}
+    return [m.op("STRIDED_SLICE", [m.input((4, 5, 6)), *lists], (3,), options=("StridedSliceOptions", masks))]
+
+
+@case
 def packs_and_splits(m):
     a, b = m.input((4, 6)), m.input((4, 6))
     packed = m.op("PACK", [a, b], (4, 2, 6), options=("PackOptions", {"axis": 1, "valuesCount": 2}))
@@ -592,6 +618,23 @@ def test_one_hot_values(kind, tmp_path):
     inputs = [m.input((3, 4), "i32"), m.constant(5, "i32"), *values]
     m.write(tmp_path / "m.tflite", [m.op("ONE_HOT", inputs, (3, 4, 5), kind, options=("OneHotOptions", {"axis": -1}))])
     agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("builtin", ["FLOOR_DIV", "FLOOR_MOD"])
+def test_kernels_that_do_not_look_at_scales(builtin, tmp_path):
+    """They divide the integers as they are stored, whose quotient stands for no quotient."""
+    m = Model()
+    inputs = [m.input((5,), "i8", scale=0.5, zero=3), m.input((5,), "i8", scale=0.25)]
+    m.write(tmp_path / "m.tflite", [m.op(builtin, inputs, (5,), "i8", scale=0.5)])
+    refused(tmp_path / "m.tflite", "LiteRT's kernel does not look at")
+
+
+@pytest.mark.parametrize("builtin", ["REDUCE_PROD", "REDUCE_MAX"])
+def test_reductions_of_truth_values(builtin, tmp_path):
+    m = Model()
+    y = m.op(builtin, [m.input((3, 4), "bool"), m.constant([1], "i32")], (3,), "bool", options=("ReducerOptions", {}))
+    m.write(tmp_path / "m.tflite", [y])
+    refused(tmp_path / "m.tflite", "truth values")
 
 
 @pytest.mark.parametrize(("kind", "other"), [("i8", "u8"), ("u8", "i8"), ("i32", "i32")])

@@ -162,7 +162,7 @@ Ranges strided_ranges(const OpView& op) {
       out.shrunk.push_back(axis);
       if (stride[a] < 0) reject(op, fmt::format("axis {} is dropped, but its stride is negative", axis));
       int64_t from = 0;
-      if (begin && !is_symbol((*begin)[a]) && !is_symbol(extent)) {
+      if (begin && !all_before && !is_symbol((*begin)[a]) && !is_symbol(extent)) {
         from = (*begin)[a] < 0 ? (*begin)[a] + extent : (*begin)[a];
         if (from < 0 || from >= extent) reject(op, fmt::format("index {} is outside an extent of {}", from, extent));
       }
