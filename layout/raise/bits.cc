@@ -22,6 +22,13 @@ void need_plain_integers(Raising& r, int most_bits = 32) {
     r.unsupported(fmt::format("data of {}; LiteRT has integers of 8 to {} bits", dtype_name(dtype), most_bits));
 }
 
+// Of an i64 tensor. No Min, nor Max below: ONNX Runtime's compare the low halves as signed numbers, and to them 2^31 is
+// below 31.
+std::string at_most(Raising& r, const std::string& x, int most) {
+  const std::string limit = r.scalar(most, DType::kInt64);
+  return r.node("Where", {r.node("Less", {x, limit}), x, limit});
+}
+
 // Of the stored integers: the kernels do not look at scales.
 void raise_xor(Raising& r) {
   need_plain_integers(r);
@@ -40,7 +47,7 @@ void raise_shift_left(Raising& r) {
   const DType dtype = r.in(0).dtype;
   const std::string places = r.cast(r.stored(1), DType::kInt64), bits = r.scalar(stream::bits(dtype), DType::kInt64);
   const std::string is_below = r.node("Less", {places, r.scalar(0, DType::kInt64)});
-  const std::string by = r.node("Min", {r.node("Where", {is_below, bits, places}), bits});
+  const std::string by = at_most(r, r.node("Where", {is_below, bits, places}), stream::bits(dtype));
   const std::string x = r.cast(r.cast(r.stored(0), DType::kInt64), DType::kUint64);
   const std::string made = r.node("BitShift", {x, r.cast(by, DType::kUint64)},  //
                                   {attribute("direction", std::string_view("LEFT"))});
@@ -52,9 +59,9 @@ void raise_right_shift(Raising& r) {
   need_plain_integers(r);
   const DType dtype = r.in(0).dtype;
   const Attributes right = {attribute("direction", std::string_view("RIGHT"))};
-  const std::string low = r.node("Max", {r.cast(r.stored(1), DType::kInt64), r.scalar(0, DType::kInt64)});
-  const std::string places =
-      r.cast(r.node("Min", {low, r.scalar(stream::bits(dtype) - 1, DType::kInt64)}), DType::kUint64);
+  const std::string given = r.cast(r.stored(1), DType::kInt64), zero = r.scalar(0, DType::kInt64);
+  const std::string low = r.node("Where", {r.node("Less", {given, zero}), zero, given});
+  const std::string places = r.cast(at_most(r, low, stream::bits(dtype) - 1), DType::kUint64);
   if (!stream::is_signed_int(dtype)) {
     const std::string x = r.cast(r.stored(0), DType::kUint64);
     return r.give_stored(r.cast(r.node("BitShift", {x, places}, right), dtype));
