@@ -13,32 +13,32 @@
 namespace lowtide::layout {
 namespace {
 
-// The tap positions of an ordinary convolution: [positions * taps, 2], rows first. Each coordinate is the sum of a
+// The tap positions of an ordinary convolution: [2, positions * taps], rows first. Each coordinate is the sum of a
 // sequence over the output positions and one over the taps.
 Val plain_positions(Lowering& lo, std::span<const int64_t> out, std::span<const int64_t> kernel,
                     std::span<const int64_t> stride, std::span<const int64_t> dilation, std::span<const int64_t> pads) {
   Builder& b = lo.b;
   const Shape box = {out[0], out[1], kernel[0], kernel[1]};
   const Dim count = b.graph.symbols.product(box);
-  std::vector<Val> columns;
+  std::vector<Val> by_axis;
   for (size_t i = 0; i < 2; ++i) {
     Shape place(4, 1), tap(4, 1);
     place[i] = out[i];
     tap[i + 2] = kernel[i];
     Val at = b.add(b.reshape(b.constant(stream::recipe::iota(-pads[i], stride[i], DType::kInt32, out[i])), place),
                    b.reshape(b.constant(stream::recipe::iota(0, dilation[i], DType::kInt32, kernel[i])), tap));
-    columns.push_back(b.reshape(b.broadcast_to(at, box), {count, 1}));
+    by_axis.push_back(b.reshape(b.broadcast_to(at, box), {1, count}));
   }
-  return b.cast(b.concat(columns, 1), DType::kFloat32);
+  return b.cast(b.concat(by_axis, 0), DType::kFloat32);
 }
 
-// [N, offset groups * taps * per, H, W] as [N, places * taps, per] for one group.
+// [N, offset groups * taps * per, H, W] as [N, per, places * taps] for one group.
 Val of_group(Lowering& lo, Val x, int64_t group, int64_t taps, int64_t per, int64_t places) {
   Builder& b = lo.b;
   Val part = b.slice(x, std::vector<int64_t>{0, group * taps * per, 0, 0}, std::vector<Dim>{-1, taps * per, -1, -1});
   const Dim batch = lo.b.dim(x, 0);
-  part = b.transpose(reshape_to(lo, part, std::vector<Dim>{batch, taps, per, places}), {0, 3, 1, 2});
-  return reshape_to(lo, part, std::vector<Dim>{batch, places * taps, per});
+  part = b.transpose(reshape_to(lo, part, std::vector<Dim>{batch, taps, per, places}), {0, 2, 3, 1});
+  return reshape_to(lo, part, std::vector<Dim>{batch, per, places * taps});
 }
 
 // One group of the product: values [N, places, taps, C], weights ONNX's [M, C, h, w].
@@ -98,7 +98,10 @@ void lower_deform_conv(Lowering& lo) {
     Val at = b.add(b.cast(of_group(lo, offset, i, taps, 2, places), DType::kFloat32), plain);
     Val values = sampled(lo, rows.image, rows.first, at,
                          {.mode = Sampling::kLinear, .outside = Outside::kZeros, .sizes = sizes});
-    if (lo.has_input(4)) values = b.mul(values, of_group(lo, lo.input(4), i, taps, 1, places));
+    if (lo.has_input(4)) {
+      const Val mask = of_group(lo, lo.input(4), i, taps, 1, places);
+      values = b.mul(values, reshape_to(lo, mask, std::vector<Dim>{shape[0], places * taps, 1}));
+    }
     parts.push_back(reshape_to(lo, values, std::vector<Dim>{shape[0], places, taps, channels / offset_group}));
   }
   Val values = parts.size() == 1 ? parts[0] : b.concat(parts, 3);

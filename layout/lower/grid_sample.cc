@@ -28,13 +28,14 @@ Outside read_padding(Lowering& lo) {
   lo.malformed(fmt::format("attribute 'padding_mode' has the unknown value '{}'", mode));
 }
 
-// Converts -1..1 to element positions. The order of operations is ONNX Runtime's, because it decides ties.
+// Converts -1..1 to element positions, [N, axes, Q]. The order of operations is ONNX Runtime's, because it decides
+// ties.
 Val in_elements(Lowering& lo, Val grid, std::span<const Dim> sizes, bool align_corners) {
   Builder& b = lo.b;
   std::vector<Dim> lengths;  // the grid names the last axis first
   for (size_t i = sizes.size(); i-- > 0;)
     lengths.push_back(align_corners ? b.graph.symbols.sub(sizes[i], 1) : sizes[i]);
-  Val length = b.cast(b.dims(lengths), DType::kFloat32);
+  Val length = b.cast(b.reshape(b.dims(lengths), {static_cast<Dim>(lengths.size()), 1}), DType::kFloat32);
   Val from_one = b.add(grid, 1);
   return align_corners ? b.mul(b.mul(from_one, 0.5), length) : b.mul(b.sub(b.mul(from_one, length), 1), 0.5);
 }
@@ -81,11 +82,10 @@ void lower_grid_sample(Lowering& lo) {
   if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
     lo.unsupported("sampling an image without elements is not supported");
 
-  // Positions [N, Q, axes].
   core::Symbols& symbols = b.graph.symbols;
   const Dim samples = symbols.product(std::span(to).subspan(1, to.size() - 2));
-  Val at = in_elements(lo, b.cast(grid, DType::kFloat32), sizes, align_corners);
-  at = reshape_to(lo, at, std::vector<Dim>{to[0], samples, spatial});
+  Val at = reshape_to(lo, b.cast(grid, DType::kFloat32), std::vector<Dim>{to[0], samples, spatial});
+  at = in_elements(lo, b.transpose(at, {0, 2, 1}), sizes, align_corners);
 
   Perm perm = {0};
   for (int i = 0; i < spatial; ++i) perm.push_back(i + 2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See sampling.h. The taps of all axes are computed together, [N, Q, axes, taps], gathered by one GATHER and summed
-// with their weights. Source: ONNX's GridSample.
+// See sampling.h. The taps of all axes are computed together, [N, axes, taps, Q], gathered by one GATHER and summed
+// with their weights. Samples are along the last axis because kernels compute rows: with the two coordinates there,
+// each row had two elements. Source: ONNX's GridSample.
 #include "layout/lower/image_sampling.h"
 
 #include <algorithm>
@@ -25,13 +26,13 @@ std::vector<Dim> in_order(std::span<const Dim> numbers, const Sampler& sampler) 
   return out;
 }
 
-// One number per axis, in a shape that broadcasts to [N, Q, axes, taps].
+// One number per axis, in a shape that broadcasts to [N, axes, taps, Q].
 Val for_axes(Builder& b, std::span<const Dim> numbers, DType dtype) {
-  return b.cast(b.reshape(b.dims(numbers), {static_cast<Dim>(numbers.size()), 1}), dtype);
+  return b.cast(b.reshape(b.dims(numbers), {static_cast<Dim>(numbers.size()), 1, 1}), dtype);
 }
 Val for_taps(Builder& b, std::initializer_list<float> numbers) {
   const std::vector<float> list(numbers);
-  return b.constant(stream::recipe::floats(list, {static_cast<Dim>(list.size())}));
+  return b.constant(stream::recipe::floats(list, {static_cast<Dim>(list.size()), 1}));
 }
 
 struct BorderRule {
@@ -65,7 +66,7 @@ Val clamped_near(Builder& b, Val at, const Sampler& sampler, const BorderRule& b
 }
 
 struct TapSet {
-  Val places;   // f32 [N, Q, axes, taps], whole numbers, possibly outside the image
+  Val places;   // f32 [N, axes, taps, Q], whole numbers, possibly outside the image
   Val weights;  // the same shape; absent: 1
 };
 
@@ -83,15 +84,16 @@ TapSet taps_of(Builder& b, Val at, Sampling mode) {
   return {places, b.add(w, for_taps(b, {-4 * a, 1, 1, -4 * a}))};
 }
 
-// [N, Q, axes, taps] -> [N, Q, taps ^ axes]: one value for each combination of taps.
+// [N, axes, taps, Q] -> [N, taps ^ axes, Q]: one value for each combination of taps.
 Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(x);
-  std::vector<Val> parts = b.split(x, std::vector<int64_t>(axes, 1), 2);
+  std::vector<Val> parts = b.split(x, std::vector<int64_t>(axes, 1), 1);
   Val all;
   for (size_t i = 0; i < axes; ++i) {
-    Shape spread = {shape[0], shape[1]};
+    Shape spread = {shape[0]};
     for (size_t j = 0; j < axes; ++j) spread.push_back(i == j ? taps : 1);
+    spread.push_back(shape[3]);
     Val part = reshape_to(lo, parts[i], spread);
     if (!all)
       all = part;
@@ -100,7 +102,7 @@ Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) 
   }
   int64_t count = 1;
   for (size_t i = 0; i < axes; ++i) count *= taps;
-  return reshape_to(lo, all, std::vector<Dim>{shape[0], shape[1], count});
+  return reshape_to(lo, all, std::vector<Dim>{shape[0], count, shape[3]});
 }
 
 // The image, with at least one row of zeros before its first one. Returns how many.
@@ -140,7 +142,7 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   const int64_t taps = sampler.mode == Sampling::kNearest ? 1 : sampler.mode == Sampling::kLinear ? 2 : 4;
   const BorderRule borders = borders_of(b, sampler);
   const DType dtype = lo.dtype(image);
-  at = unsqueeze_axes(lo, at, {3});
+  at = unsqueeze_axes(lo, at, {2});
   // In mode nearest the position is rounded before it is moved inside.
   if (sampler.mode == Sampling::kNearest) at = b.round(at);
   at = clamped_near(b, at, sampler, borders);
@@ -159,16 +161,16 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
     parts = b.select(b.equal(places, set.places), parts,
                      b.scalar(static_cast<double>(fits_float ? kOutsideInFloats : kOutside), counted));
   Val rows = crossed_taps(lo, parts, axes, taps, false);
-  if (first) rows = b.add(rows, b.cast(unsqueeze_axes(lo, first, {lo.rank(first)}), counted));
+  if (first) rows = b.add(rows, b.cast(unsqueeze_axes(lo, first, {1}), counted));
   if (zeros) {
     const Dim before = put_zeros_before(lo, image, sampler);
     rows = b.maximum(b.add(rows, b.scalar(static_cast<double>(before), counted)), b.scalar(0, counted));
   }
-  Val values = b.gather(image, b.cast(rows, DType::kInt32), 0);  // [N, Q, taps, C]
-  if (!set.weights) return squeeze_axes(lo, values, {2});
+  Val values = b.gather(image, b.cast(rows, DType::kInt32), 0);  // [N, taps, Q, C]
+  if (!set.weights) return squeeze_axes(lo, values, {1});
   Val weights = unsqueeze_axes(lo, crossed_taps(lo, set.weights, axes, taps, true), {3});
   Val weighted = b.mul(values, b.cast(weights, dtype));
-  return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{2}, false);
+  return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{1}, false);
 }
 
 }  // namespace lowtide::layout

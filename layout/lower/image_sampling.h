@@ -28,9 +28,9 @@ struct Sampler {
   bool last_axis_first = false;  // the order of the axes in positions
 };
 
-// `image` is [rows, C], the elements of one or several images; `first` is an i32 tensor that broadcasts to [N, Q] and
-// gives the first row of each sample's image, or absent. `at` is [N, Q, axes] f32: positions in elements. Returns [N,
-// Q, C] in the image's dtype; only kNearest takes other types than floats.
+// `image` is [rows, C], the elements of one or several images; `first` is an i32 tensor [N, 1] or [N, Q] with the first
+// row of each sample's image, or absent. `at` is [N, axes, Q] f32: positions in elements. Returns [N, Q, C] in the
+// image's dtype; only kNearest takes other types than floats.
 Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler);
 
 }  // namespace lowtide::layout

@@ -82,14 +82,14 @@ RoiAxis roi_axis(Lowering& lo, Val start, Val end, int64_t bins, int64_t samples
   return axis;
 }
 
-// [rois, rows] or [rois, columns] as [rois, rows, columns, 1], repeated along the other's axis.
+// [rois, rows] or [rois, columns] as [rois, 1, rows, columns], repeated along the other's axis.
 Val repeated(Lowering& lo, Val along, bool rows, Dim other) {
   Builder& b = lo.b;
-  Val lifted = unsqueeze_axes(lo, along, {rows ? 2 : 1, 3});
+  Val lifted = unsqueeze_axes(lo, along, {1, rows ? 3 : 2});
   if (stream::is_static(other))
-    return b.add(lifted, b.filled(0, DType::kFloat32, rows ? Shape{1, 1, other, 1} : Shape{1, other, 1, 1}));
+    return b.add(lifted, b.filled(0, DType::kFloat32, rows ? Shape{1, 1, 1, other} : Shape{1, 1, other, 1}));
   std::vector<Dim> whole = lo.shape(lifted);
-  whole[rows ? 2 : 1] = other;
+  whole[rows ? 3 : 2] = other;
   return b.broadcast_to(lifted, whole);
 }
 
@@ -134,8 +134,8 @@ void lower_roi_align(Lowering& lo) {
   const RoiAxis w = roi_axis(lo, corners[0], corners[2], width, samples, sizes[1], scale, half_pixel);
   const Dim count = lo.b.dim(rois, 0);
   const Dim positions = b.graph.symbols.mul(y.all, w.all);
-  Val at = b.concat({repeated(lo, y.at, true, w.all), repeated(lo, w.at, false, y.all)}, 3);
-  at = reshape_to(lo, at, std::vector<Dim>{count, positions, 2});
+  Val at = b.concat({repeated(lo, y.at, true, w.all), repeated(lo, w.at, false, y.all)}, 1);
+  at = reshape_to(lo, at, std::vector<Dim>{count, 2, positions});
 
   const ImageRows rows = as_rows(lo, x, area);
   const Val rows_of_image = dim_as_scalar(lo, area, DType::kInt32);
