@@ -116,7 +116,10 @@ Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon, Val sca
   std::fill(by_channel.begin() + 2, by_channel.end(), 1);
   const Shape by_group = {by_channel[0], groups, channels / groups};
   const std::vector<int> in_group = {2};
-  auto group_mean = [&](Val v) { return b.mean(b.reshape(b.mean(v, spatial, true), by_group), in_group, true); };
+  auto group_mean = [&](Val v) {
+    if (!spatial.empty()) v = b.mean(v, spatial, true);
+    return b.mean(b.reshape(v, by_group), in_group, true);
+  };
   // [N, groups, 1 or channels / groups] for each channel.
   auto for_channels = [&](Val v) {
     if (b.dim(v, 2) != by_group[2]) v = b.mul(v, b.filled(1, lo.dtype(v), {by_group[2]}));
@@ -217,7 +220,7 @@ void lower_group_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0), scale = lo.input(1), shift = lo.input(2);
   const int rank = lo.rank(x);
-  if (rank < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", rank));
+  if (rank < 2) lo.malformed(fmt::format("the input must have rank 2 or more; it has rank {}", rank));
   const int64_t groups = lo.need_attr_i("num_groups");
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const DType stash = lo.opset() >= 21 ? read_stash_type(lo) : lo.dtype(x);

@@ -81,9 +81,24 @@ int64_t reflect_source(int64_t at, int64_t n) {
 
 using Source = int64_t (*)(int64_t, int64_t);
 
+// An axis of an extent that is known at run time only: positions modulo the extent.
+Val wrapped_axis(Lowering& lo, Val x, const Border& border, size_t axis) {
+  Builder& b = lo.b;
+  core::Symbols& symbols = b.graph.symbols;
+  const Dim n = lo.shape(x)[axis];
+  const Dim end = symbols.add(n, border.after[axis]);
+  const Val places =
+      b.range(b.i32_scalar(-border.before[axis]), dim_as_scalar(lo, end, DType::kInt32), b.i32_scalar(1));
+  return b.gather(x, b.floor_mod(places, dim_as_scalar(lo, n, DType::kInt32)), static_cast<int>(axis));
+}
+
 Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
   for (size_t a = 0; a < border.before.size(); ++a) {
     if (border.before[a] == 0 && border.after[a] == 0) continue;
+    if (core::is_symbol(lo.shape(x)[a]) && source == wrap_source) {
+      x = wrapped_axis(lo, x, border, a);
+      continue;
+    }
     const int64_t n = lo.need_static(lo.shape(x)[a], "a padded dimension");
     if (n == 0) lo.malformed("axis " + std::to_string(a) + " has no elements to copy to its border");
     if (n > kMostIndices || border.before[a] + n + border.after[a] > kMostIndices)
@@ -193,7 +208,8 @@ Val gathered_run_time_border(Lowering& lo, Val x, const RunTimeBorder& border, c
 }
 
 void check_mode(Lowering& lo, const std::string& mode) {
-  if (mode == "constant" || mode == "reflect" || mode == "edge" || (mode == "wrap" && lo.opset() >= 19)) return;
+  // ONNX has 'wrap' from opset 19 on; ONNX Runtime knows it before, and PyTorch writes it at 18.
+  if (mode == "constant" || mode == "reflect" || mode == "edge" || (mode == "wrap" && lo.opset() >= 18)) return;
   lo.malformed("attribute 'mode' has the value '" + mode + "', which is unknown at opset " +
                std::to_string(lo.opset()));
 }

@@ -160,14 +160,31 @@ Val gather_taps(Lowering& lo, Val x, WindowAxis& axis, int at) {
   return lo.b.gather(x, lo.b.i32(positions), at);
 }
 
+// The same along an axis whose size is known at run time only: the image is padded, so that each tap is an element.
+Val gather_padded_taps(Lowering& lo, Val x, WindowAxis& axis, int at, double border) {
+  Builder& b = lo.b;
+  std::vector<int64_t> before(4, 0), after(4, 0);
+  before[static_cast<size_t>(at)] = axis.before;
+  after[static_cast<size_t>(at)] = axis.effective_kernel() - 1;  // a window starts at an element or a pad before them
+  x = b.pad(x, before, after, border);
+  const Dim rows[] = {axis.out, 1};
+  const Val start = b.mul(reshape_to(lo, iota(lo, axis.out, DType::kInt32), rows), b.i32_scalar(axis.stride));
+  const Val tap = b.constant(stream::recipe::iota(0, axis.dilation, DType::kInt32, axis.kernel));
+  const Dim positions = b.graph.symbols.mul(axis.out, axis.kernel), list[] = {positions};
+  axis = {.kernel = axis.kernel, .stride = axis.kernel, .size = positions, .out = axis.out};
+  return b.gather(x, reshape_to(lo, b.add(start, tap), list), at);
+}
+
 Val max_pool_image(Lowering& lo, Val x, WindowAxis h, WindowAxis w) {
   if (does_nothing(h) && does_nothing(w)) return x;
+  const double border = can_pad_with_zeros(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x));
   if (h.dilation > 1 || w.dilation > 1) {
-    x = gather_taps(lo, x, w, 2);
-    x = gather_taps(lo, x, h, 1);
+    for (auto& [axis, at] : {std::pair<WindowAxis&, int>{w, 2}, {h, 1}}) {
+      const bool open = core::is_symbol(axis.size) && !does_nothing(axis);
+      x = open ? gather_padded_taps(lo, x, axis, at, border) : gather_taps(lo, x, axis, at);
+    }
   }
   const std::array<WindowAxis, 2> axes = {h, w};
-  const double border = can_pad_with_zeros(lo.b.graph, x.id) ? 0 : lowest_padding(lo, lo.dtype(x));
   x = lengthen_image(lo, x, h, w, border);
   const Padding padding = choose_padding(lo, x, axes, 1, border);
   return lo.b.max_pool_2d(x, pool_options(padding, h, w));

@@ -52,6 +52,13 @@ bool given(Lowering& lo, size_t i) {
   return lo.has_input(i) && !(lo.rank(lo.input(i)) == 1 && lo.b.dim(lo.input(i), 0) == 0);
 }
 
+// Whether the product of a dynamic extent and a scale, rounded down, is a formula: of a whole number or a power of two.
+// That of any other is rounded to f32 first.
+bool is_formula(double scale) {
+  int exponent;
+  return scale == std::floor(scale) || std::frexp(scale, &exponent) == 0.5;
+}
+
 // The scale is used as given; the output size is its product with the input size, rounded down.
 void set_scale(Lowering& lo, ResizeAxis& axis, double scale) {
   if (!(scale > 0) || !std::isfinite(scale))
@@ -63,9 +70,9 @@ void set_scale(Lowering& lo, ResizeAxis& axis, double scale) {
     const float out = axis.scale * static_cast<float>(axis.in);
     if (!(out < 0x1p31f)) lo.malformed(fmt::format("scale {} makes an axis of {} elements too large", scale, axis.in));
     axis.out = static_cast<int64_t>(out);
-  } else if (scale == std::floor(scale) && scale < 0x1p31) {
+  } else if (is_formula(scale) && scale >= 1 && scale < 0x1p31) {
     axis.out = symbols.mul(axis.in, static_cast<int64_t>(scale));
-  } else if (int part; std::frexp(scale, &part) == 0.5) {
+  } else if (int part; is_formula(scale) && std::frexp(scale, &part) == 0.5) {
     axis.out = symbols.floor_div(axis.in, int64_t{1} << std::clamp(1 - part, 0, 31));
   } else {
     lo.need_static(axis.in, "the size of an axis with a fractional scale");
@@ -162,6 +169,16 @@ ResizeOperands read_resize_attributes(Lowering& lo, Val x) {
   return out;
 }
 
+// The scales are known, and with them the sizes of the result.
+bool gives_sizes(Lowering& lo, Val x, const ResizeOperands& operands) {
+  const auto scales = lo.numbers(operands.scales);
+  if (!scales) return false;
+  if (scales->size() != operands.axes.size() || operands.how.antialias) return true;  // refused later
+  for (size_t i = 0; i < scales->size(); ++i)
+    if (core::is_symbol(lo.b.dim(x, operands.axes[i])) && !is_formula((*scales)[i])) return false;
+  return true;
+}
+
 // Rank and length of a list that is computed at run time.
 void check_list(Lowering& lo, Val list, const char* name, size_t elements) {
   if (!list) return;
@@ -174,7 +191,7 @@ void check_list(Lowering& lo, Val list, const char* name, size_t elements) {
 
 std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
   ResizeOperands out = read_resize_attributes(lo, x);
-  const bool is_known = (!out.scales || lo.numbers(out.scales)) && (!out.sizes || lo.dims(out.sizes)) &&
+  const bool is_known = (!out.scales || gives_sizes(lo, x, out)) && (!out.sizes || lo.dims(out.sizes)) &&
                         (!out.roi || lo.numbers(out.roi));
   if (is_known) return std::nullopt;
   if (out.scales && out.how.transform == Transform::kAlignCorners && out.how.interpolation != Interpolation::kNearest)
@@ -191,13 +208,14 @@ std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
 }
 
 std::optional<ResizeOperands> read_upsample_operands(Lowering& lo, Val x) {
-  if (lo.opset() < 9 || lo.numbers(lo.input(1))) return std::nullopt;
+  if (lo.opset() < 9) return std::nullopt;
   ResizeOperands out;
   out.how.interpolation = read_interpolation(lo);
   out.how.transform = Transform::kAsymmetric;
   out.how.nearest = NearestMode::kSimple;
   out.axes = axes_from(0, lo.rank(x));
   out.scales = lo.input(1);
+  if (gives_sizes(lo, x, out)) return std::nullopt;
   check_list(lo, out.scales, "scales", out.axes.size());
   return out;
 }

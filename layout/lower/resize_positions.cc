@@ -216,6 +216,7 @@ Val resized_by_operands(Lowering& lo, const ResizeOperands& operands, Val x) {
   const bool from_scales = static_cast<bool>(operands.scales);
   const Val listed = b.cast(from_scales ? operands.scales : operands.sizes, DType::kFloat32);
   const Val roi = operands.roi ? b.cast(operands.roi, DType::kFloat32) : Val();
+  const auto scales = from_scales ? lo.numbers(listed) : std::nullopt;
   auto element = [&](Val list, size_t i) {
     const std::array begin = {static_cast<int64_t>(i)};
     const std::array<Dim, 1> size = {1};
@@ -235,6 +236,7 @@ Val resized_by_operands(Lowering& lo, const ResizeOperands& operands, Val x) {
   if (!from_scales) keep_aspect_at_run_time(lo, operands.policy, sizes);
   Val outside;
   for (size_t i = 0; i < sizes.size(); ++i) {
+    if (scales && (*scales)[i] == 1 && !roi) continue;
     Sizes& some = sizes[i];
     const Val length = b.cast(some.out, DType::kInt32);
     const Val first = b.scalar(0, DType::kInt32), step = b.scalar(1, DType::kInt32);

@@ -2,10 +2,14 @@
 // ScatterND, ScatterElements and its old name Scatter, TensorScatter.
 //
 // Differences: SCATTER_ND makes a new tensor of zeros and adds the updates of repeated indices; ONNX writes into a copy
-// of the data. So reduction "none" is a SELECT between data and the scattered updates (in ONNX repeated indices are
-// undefined for it), and "add" is their sum. Maxima, minima and products use UNSORTED_SEGMENT_*.
+// of the data. So reduction "add" is a sum with it. Maxima, minima and products use UNSORTED_SEGMENT_*. Without a
+// reduction repeated indices are undefined in ONNX, but exporters write them (a penalty for tokens that occur twice),
+// and ONNX Runtime keeps the last update. So does this: the largest number of an update of each row is a segment's
+// maximum.
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <string>
 
 #include "layout/lower/shapes_and_indices.h"
@@ -50,11 +54,44 @@ Val reduced(Lowering& lo, const UpdateRows& rows, Kind segments, Kind join) {
   return lo.b.select(rows_with_update(lo, rows), joined, rows.data);
 }
 
-Val combined_updates(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
-  if (reduction == "none") {
-    const Val updates = scattered(lo, rows, rows.updates, rows.width);
-    return lo.b.select(rows_with_update(lo, rows), updates, rows.data);
+// Constant indices of small matrices: the row of [data; updates] that each row of the result is.
+std::optional<std::vector<int64_t>> sources_of(Lowering& lo, const UpdateRows& rows) {
+  const auto known = lo.ints(rows.indices);
+  if (!known || core::is_symbol(rows.count) || rows.count > static_cast<Dim>(stream::kSmallElements))
+    return std::nullopt;
+  std::vector<int64_t> sources(static_cast<size_t>(rows.count));
+  std::iota(sources.begin(), sources.end(), 0);
+  int64_t next = rows.count;
+  for (const int64_t row : *known) {
+    if (row < 0 || row >= rows.count) lo.malformed("an index is beyond the data");
+    sources[static_cast<size_t>(row)] = next++;
   }
+  return sources;
+}
+
+Val last_updates(Lowering& lo, const UpdateRows& rows) {
+  if (const auto sources = sources_of(lo, rows))
+    return lo.b.gather(lo.b.concat({rows.data, rows.updates}, 0), lo.b.i32(*sources), 0);
+  const Val count = dim_as_scalar(lo, rows.count, DType::kInt32), none = lo.b.scalar(0, DType::kInt32);
+  Val last = lo.b.op(Kind::kUnsortedSegmentMax, {iota(lo, rows.updated, DType::kInt32), rows.indices, count});
+  const int columns[] = {1};
+  const Val hit = lo.b.unsqueeze(lo.b.greater_equal(last, none), columns);
+  // A row to take where there is no update at all.
+  Val updates = rows.updates;
+  if (core::is_symbol(rows.updated)) {
+    const Dim row[] = {1, rows.width};
+    updates = lo.b.concat({updates, filled_with(lo, row, lo.b.scalar_like(0, updates))}, 0);
+  }
+  return lo.b.select(hit, lo.b.gather(updates, lo.b.maximum(last, none), 0), rows.data);
+}
+
+// No two indices are equal.
+Val distinct_updates(Lowering& lo, const UpdateRows& rows) {
+  return lo.b.select(rows_with_update(lo, rows), scattered(lo, rows, rows.updates, rows.width), rows.data);
+}
+
+Val combined_updates(Lowering& lo, const UpdateRows& rows, const std::string& reduction) {
+  if (reduction == "none") return last_updates(lo, rows);
   if (lo.dtype(rows.data) == DType::kBool) lo.unsupported("reduction '" + reduction + "' of bool is not supported");
   if (reduction == "add") return lo.b.add(rows.data, scattered(lo, rows, rows.updates, rows.width));
   // UNSORTED_SEGMENT_* takes these two types only.
@@ -233,7 +270,9 @@ void lower_tensor_scatter(Lowering& lo) {
   rows.indices = reshape_to(lo, row, list);
   rows.data = reshape_to(lo, cache, matrix);
   rows.updates = reshape_to(lo, update, changed);
-  lo.output(0, reshape_to(lo, combined_updates(lo, rows, "none"), dims));
+  const bool wraps =
+      mode == "circular" && (core::is_symbol(written) || core::is_symbol(sequence) || written > sequence);
+  lo.output(0, reshape_to(lo, wraps ? last_updates(lo, rows) : distinct_updates(lo, rows), dims));
 }
 
 }  // namespace lowtide::layout

@@ -2,12 +2,12 @@
 """Picking and placing by index or condition: GatherElements, GatherND, Scatter*, OneHot, Where, NonZero, Compress,
 Trilu, EyeLike, Unique, ReverseSequence, CenterCropPad, Dropout, and rarer forms of Constant, Pad and Tile.
 
-Indices may be negative; an index that comes twice adds up under "add" and is undefined otherwise.
+Indices may be negative. Of an index that comes twice without a reduction the last update counts, as in ONNX Runtime.
 """
 
 import numpy as np
 
-from tests.support.case import Case, i64
+from tests.support.case import Case, f32, i64
 
 CASES = []
 
@@ -137,6 +137,47 @@ case(
     "y = Scatter<axis=1>(x, k, u)",
     {"k": i64(1, 0, 4, 2, 2, 3).reshape(3, 2)},
     opset=9,
+)
+# Places that are named twice: of tokens that were punished twice, for example. Infinities and -0 stay what they are.
+UPDATES = np.float32([[1, np.inf, -0.0, 4], [5, -np.inf, 7, 8], [9, 10, 11, 12]])
+for name, inputs, more in (
+    ("constants", "float[5,4] x, float[3,4] u", dict(weights={"k": i64(3, 1, 3).reshape(3, 1)})),
+    (
+        "run_time",
+        "float[5,4] x, float[3,4] u, int64[3,1] k",
+        dict(feeds={"x": np.ones((5, 4), np.float32), "u": UPDATES, "k": i64(-2, 1, 3).reshape(3, 1)}),
+    ),
+    (
+        "open_number",
+        "float[5,4] x, float[N,4] u, int64[N,1] k",
+        dict(feeds={"x": np.ones((5, 4), np.float32), "u": UPDATES, "k": i64(-2, 1, 3).reshape(3, 1)}),
+    ),
+    (
+        "no_update",
+        "float[5,4] x, float[N,4] u, int64[N,1] k",
+        dict(feeds={"x": np.ones((5, 4), np.float32), "u": np.zeros((0, 4), np.float32), "k": i64().reshape(0, 1)}),
+    ),
+):
+    case(f"scatter_nd/twice_{name}", inputs, "y = ScatterND(x, k, u)", **more)
+for dtype in ("float", "int32", "int64", "bool", "uint8", "float16"):
+    case(
+        f"scatter_elements/twice_{dtype}",
+        f"{dtype}[3,5] x, {dtype}[3,4] u, int64[3,4] i",
+        "y = ScatterElements<axis=1>(x, i, u)",
+        ranges={"i": (-5, 5)},
+    )
+case(
+    "scatter_elements/twice_constants",
+    "float[3,5] x, float[2,4] u",
+    "y = ScatterElements<axis=1>(x, k, u)",
+    {"k": i64(1, 0, 1, 4, -1, 4, 2, 2).reshape(2, 4)},
+)
+case(
+    "scatter_elements/one_number",
+    "float[3,5] x, int64[3,4] i",
+    "s = Shape(i) u = Expand(c, s) y = ScatterElements<axis=1>(x, i, u)",
+    {"c": f32(2.5)},
+    ranges={"i": (0, 5)},
 )
 case(
     "scatter_nd/after_conv",

@@ -324,3 +324,14 @@ CASES.append(
         {"two": np.float32(2), "eps": np.float32(1e-5), "s": (5,), "b": (5,)},
     )
 )
+# Groups of the elements of vectors: ONNX wants images, PyTorch and ONNX Runtime do not.
+CASES.append(
+    Case(
+        "group_normalization/vectors",
+        "float[4,6] x",
+        "y = GroupNormalization<num_groups=3>(x, s, b)",
+        {"s": (6,), "b": (6,)},
+        outputs="float[4,6] y",
+        opset=21,
+    )
+)

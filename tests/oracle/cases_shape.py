@@ -273,6 +273,7 @@ for name, (dims, pads) in PADS.items():
             continue  # as wide as the tensor itself
         simple(f"pad/{mode}_{name}", dims, f'y = Pad<mode="{mode}">(x, p)', {"p": i64(*pads)})
         simple(f"pad/{mode}_{name}_opset_9", dims, f'y = Pad<mode="{mode}", pads=[{text}]>(x)', opset=9)
+    simple(f"pad/wrap_{name}_opset_18", dims, 'y = Pad<mode="wrap">(x, p)', {"p": i64(*pads)}, opset=18)
     simple(f"pad/wrap_{name}", dims, 'y = Pad<mode="wrap">(x, p)', {"p": i64(*pads)}, opset=19)
 simple("pad/negative_crops", "4,6", "y = Pad(x, p)", {"p": i64(-1, 0, 0, -2)})
 simple("pad/negative_and_positive", "4,6", "y = Pad(x, p, v)", {"p": i64(-1, 2, 3, -2), "v": np.float32(7)})

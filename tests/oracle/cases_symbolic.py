@@ -342,3 +342,82 @@ chain(
     "compress_and_where", "float[{N},3] x, bool[{N}] c", {"N": 6}, "y = Compress<axis=0>(x, c)", outputs="float[A,3] y"
 )
 chain("non_zero", "int64[{N},3] x", {"N": 4}, "y = NonZero(x)", ranges={"x": (0, 2)}, outputs="int64[2,A] y")
+# A wrapped border, and windows with gaps, of extents that are known at run time only.
+chain(
+    "pad_wrap",
+    "float[1,2,{H},{W}] x",
+    {"H": 4, "W": 5},
+    'y = Pad<mode="wrap">(x, p)',
+    {"p": i64(0, 0, 2, 3, 0, 0, 1, 2)},
+    outputs="float[1,2,A,B] y",
+    opset=19,
+)
+chain(
+    "pad_wrap_beyond_and_crop",
+    "float[2,{H},{W}] x",
+    {"H": 4, "W": 3},
+    'y = Pad<mode="wrap">(x, p)',
+    {"p": i64(0, -1, 7, 0, 5, 4)},
+    outputs="float[2,A,B] y",
+    opset=19,
+)
+for name, attributes in {
+    "": "kernel_shape=[3,2], dilations=[2,3]",
+    "_pads": "kernel_shape=[3,3], dilations=[2,3], pads=[2,1,0,2]",
+    "_strides": "kernel_shape=[3,2], dilations=[2,3], strides=[2,3]",
+    "_ceil": "kernel_shape=[3,2], dilations=[2,3], strides=[3,2], pads=[1,1,0,1], ceil_mode=1",
+}.items():
+    for kind in ("float", "int8"):
+        chain(
+            f"max_pool_dilations{name}_{kind}",
+            kind + "[2,3,{H},{W}] x",
+            {"H": 12, "W": 14},
+            f"y = MaxPool<{attributes}>(x)",
+            outputs=kind + "[2,3,A,B] y",
+        )
+chain(
+    "max_pool_dilations_one_axis",
+    "float[2,3,11,{W}] x",
+    {"W": 14},
+    "r = Relu(x) y = MaxPool<kernel_shape=[3,3], dilations=[2,1], pads=[1,1,1,1], strides=[2,2]>(r)",
+    outputs="float[2,3,A,B] y",
+)
+chain(
+    "max_pool_dilations_short",
+    "float[2,3,{W}] x",
+    {"W": 4},
+    "y = MaxPool<kernel_shape=[3], dilations=[2], strides=[3]>(x)",
+    outputs="float[2,3,A] y",
+)
+# The product of an extent and a scale is rounded as f32.
+for name, attributes in {
+    "nearest": 'mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"',
+    "linear": 'mode="linear", coordinate_transformation_mode="pytorch_half_pixel"',
+    "cubic": 'mode="cubic", coordinate_transformation_mode="half_pixel"',
+    "nearest_align_corners": 'mode="nearest", coordinate_transformation_mode="align_corners"',
+}.items():
+    chain(
+        f"resize_{name}_fractional_scales",
+        "float[1,2,{H},{W}] x",
+        {"H": 6, "W": 10},
+        f"y = Resize<{attributes}>(x, , k)",
+        {"k": np.float32([1, 1, 1.5, 0.7])},
+        outputs="float[1,2,A,B] y",
+    )
+chain(
+    "resize_fractional_scale_of_one_axis",
+    "float[{N},2,7,{W}] x",
+    {"N": 2, "W": 10},
+    'y = Resize<mode="linear", coordinate_transformation_mode="half_pixel">(x, , k)',
+    {"k": np.float32([1, 1, 2, 1.3])},
+    outputs="float[{N},2,14,A] y",
+)
+chain(
+    "upsample_fractional_scales",
+    "float[1,2,{H},{W}] x",
+    {"H": 6, "W": 10},
+    'y = Upsample<mode="linear">(x, k)',
+    {"k": np.float32([1, 1, 1.5, 2.3])},
+    outputs="float[1,2,A,B] y",
+    opset=9,
+)
