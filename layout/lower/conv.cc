@@ -120,12 +120,22 @@ std::optional<Val> conv_volume_in_two(Lowering& lo, Val x, Val weights, Val bias
 
 void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weights, int64_t group) {
   if (group < 1) lo.malformed(fmt::format("attribute 'group' must be positive; it is {}", group));
-  if (group > 1) channels = lo.need_static(channels, "the number of channels of a grouped convolution");
   if (!core::is_symbol(channels) && (channels % group != 0 || channels / group != weights[1]))
     lo.malformed(fmt::format("the input has {} channels, but the weights have {} channels times {} groups", channels,
                              weights[1], group));
   if (weights[0] % group != 0)
     lo.malformed(fmt::format("the number of filters {} must be a multiple of group {}", weights[0], group));
+}
+
+// Pads that are computed at run time (SAME as exporters of dynamic sizes write it) leave the number of channels open; a
+// valid model has as many as the weights.
+void take_channels_of_weights(Lowering& lo, Val x, const std::vector<int64_t>& weights, int64_t group) {
+  core::Value& value = lo.b.graph.at(x.id);
+  const int64_t limit = std::numeric_limits<int32_t>::max();
+  if (core::is_symbol(value.shape[1]) && value.producer >= 0 && group <= limit / std::max<int64_t>(weights[1], 1))
+    value.shape[1] = weights[1] * group;
+  else if (group > 1)
+    lo.need_static(value.shape[1], "the number of channels of a grouped convolution");
 }
 
 }  // namespace
@@ -142,6 +152,7 @@ Val convolution(Lowering& lo, Val x, Val weights, Val bias) {
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
   const int64_t group = lo.attr_i("group", 1);
   check_channels(lo, lo.b.dim(x, 1), shape, group);
+  take_channels_of_weights(lo, x, shape, group);
 
   const Shape sizes(lo.shape(x).begin() + 2, lo.shape(x).end());
   std::vector<WindowAxis> axes = as_image(read_window(lo, sizes, std::vector<int64_t>(shape.begin() + 2, shape.end())));

@@ -421,3 +421,18 @@ chain(
     outputs="float[1,2,A,B] y",
     opset=9,
 )
+# Pads that are known at run time only leave the channels open, which the weights know.
+for group, filters in ((6, (6, 1, 3, 3)), (2, (4, 3, 3, 3))):
+    CASES.append(
+        Case(
+            f"symbolic/grouped_conv_of_run_time_pads_{group}",
+            "float[1,6,H,W] x, int64[8] p",
+            f"b = Pad(x, p) r = Relu(b) y = Conv<group={group}, strides=[2,2]>(r, w)",
+            {"w": filters},
+            feeds={
+                "x": np.sin(np.arange(6 * 5 * 7, dtype=np.float32)).reshape(1, 6, 5, 7),
+                "p": i64(0, 0, 1, 0, 0, 0, 1, 2),
+            },
+            outputs=f"float[1,{filters[0]},A,B] y",
+        )
+    )
