@@ -105,6 +105,16 @@ Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) 
   return reshape_to(lo, all, std::vector<Dim>{shape[0], count, shape[3]});
 }
 
+// [N, taps, Q] as something that broadcasts to [N, taps, Q, C]. A kernel that repeats one number along a row takes a
+// call for each row; where rows have few channels, a product with ones repeats it for a fifth of the time.
+Val for_channels(Lowering& lo, Val weights, Dim channels) {
+  constexpr Dim kFewChannels = 8;
+  Builder& b = lo.b;
+  if (!stream::is_static(channels) || channels < 2 || channels > kFewChannels) return unsqueeze_axes(lo, weights, {3});
+  const Val column = unsqueeze_axes(lo, weights, {3});
+  return b.fully_connected(column, b.filled(1, DType::kFloat32, {channels, 1}), {}, true);
+}
+
 // The image, with at least one row of zeros before its first one. Returns how many.
 Dim put_zeros_before(Lowering& lo, Val& image, const Sampler& sampler) {
   Builder& b = lo.b;
@@ -168,8 +178,8 @@ Val sampled(Lowering& lo, Val image, Val first, Val at, const Sampler& sampler) 
   }
   Val values = b.gather(image, b.cast(rows, DType::kInt32), 0);  // [N, taps, Q, C]
   if (!set.weights) return squeeze_axes(lo, values, {1});
-  Val weights = unsqueeze_axes(lo, crossed_taps(lo, set.weights, axes, taps, true), {3});
-  Val weighted = b.mul(values, b.cast(weights, dtype));
+  const Val weights = for_channels(lo, crossed_taps(lo, set.weights, axes, taps, true), b.dim(image, 1));
+  const Val weighted = b.mul(values, b.cast(weights, dtype));
   return b.reduce(sampler.largest ? Kind::kReduceMax : Kind::kSum, weighted, std::vector<int>{1}, false);
 }
 
