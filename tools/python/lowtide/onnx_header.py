@@ -145,7 +145,7 @@ class Reader:
         return self.range(field.value, field.end).decode("utf-8", "surrogateescape")
 
 
-def _encoded(value: int) -> bytes:
+def varint(value: int) -> bytes:
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -154,12 +154,12 @@ def _encoded(value: int) -> bytes:
     return bytes(out)
 
 
-def _message(number: int, content: bytes) -> bytes:
-    return _encoded(number << 3 | 2) + _encoded(len(content)) + content
+def message(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def _entry(key: str, value: str) -> bytes:
-    return _message(_TENSOR_EXTERNAL, _message(_ENTRY_KEY, _bytes(key)) + _message(_ENTRY_VALUE, _bytes(value)))
+    return message(_TENSOR_EXTERNAL, message(_ENTRY_KEY, _bytes(key)) + message(_ENTRY_VALUE, _bytes(value)))
 
 
 def _bytes(text: str) -> bytes:
@@ -194,10 +194,10 @@ class _Builder:
             raise reader.malformed(0, "there is no graph")
         for name in self._wanted:
             if name not in self._outputs:
-                self._graph.append(_message(_GRAPH_OUTPUT, _message(1, _bytes(name))))
+                self._graph.append(message(_GRAPH_OUTPUT, message(1, _bytes(name))))
         graph = b"".join(self._graph)
         self._graph.clear()
-        return Skeleton(b"".join([*self._parts, _message(_MODEL_GRAPH, graph)]), self._tensors, self._weight_bytes)
+        return Skeleton(b"".join([*self._parts, message(_MODEL_GRAPH, graph)]), self._tensors, self._weight_bytes)
 
     def _copied(self, field: Field) -> bytes:
         self._size += field.end - field.begin
@@ -286,10 +286,10 @@ class _Builder:
             external = {"location": self._own, "offset": str(payload.value), "length": str(count)}
         pieces = [self._copied(part) for part in rest]
         if name is not None:
-            pieces.append(_message(_TENSOR_NAME, _bytes(name)))
+            pieces.append(message(_TENSOR_NAME, _bytes(name)))
         pieces += [_entry(key, value) for key, value in external.items()]
-        pieces.append(_encoded(_TENSOR_LOCATION << 3) + b"\x01")
-        return _message(_GRAPH_INITIALIZER, b"".join(pieces))
+        pieces.append(varint(_TENSOR_LOCATION << 3) + b"\x01")
+        return message(_GRAPH_INITIALIZER, b"".join(pieces))
 
     def _location(self, location: str) -> str:
         parts = location.replace("\\", "/").split("/")
