@@ -3,6 +3,7 @@
 // the types and is right for these scales. Scales and zero points stay the model's.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -186,7 +187,23 @@ class IntegerForm {
     if (row_.integers == Integers::kFixed8) return is_fixed_grid(op_.kind, result, reason_);
     std::vector<float> scales;
     for (const TensorGrid& grid : grids) scales.push_back(grid.scale);
-    return ratios_fit(op_.kind, dtype_, scales, result.scale, reason_);
+    return ratios_fit(op_.kind, scales, result.scale, reason_) &&
+           result_fits_16_bits(op_.kind, steps_of_operands(), scales, result, reason_);
+  }
+
+  // Of small constants those that they have.
+  std::vector<Steps> steps_of_operands() {
+    std::vector<Steps> out;
+    for (const ValueId operand : operands_) {
+      if (operand == core::kAbsent) continue;
+      const TensorGrid grid = *grid_of(rewriter_.value(operand));
+      out.push_back(steps_of(grid));
+      const auto numbers = rewriter_.graph.numbers(operand);
+      if (!numbers || numbers->empty()) continue;
+      const auto [least, most] = std::minmax_element(numbers->begin(), numbers->end());
+      out.back() = {static_cast<int64_t>(*least) - grid.zero, static_cast<int64_t>(*most) - grid.zero};
+    }
+    return out;
   }
 
   Rewriter& rewriter_;

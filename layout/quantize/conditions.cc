@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <tuple>
 
 #include "layout/core/builtin.h"
 
@@ -17,9 +19,9 @@ namespace {
 // vanish.
 constexpr double kMostFactor = 256;
 constexpr double kLeastProduct = 0x1p-32, kLeastSum = 0x1p-10, kLeastMul = 0x1p-16;
-// The built-in MUL of u8 saturates at 32767 steps and then adds the zero point, which makes 0 of the largest results. A
-// product has at most 255 * 255 steps.
-constexpr double kMostMulU8 = (32767.0 - 255) / (255 * 255);
+// The vector code of the built-in ADD and MUL has results of 16 bits, to which the zero point is added without
+// saturation.
+constexpr double kLeast16 = -32768, kMost16 = 32767;
 // HARD_SWISH refuses to load unless a step of the data is less than 128 steps of the result.
 constexpr double kMostHardSwish = 127;
 
@@ -46,12 +48,12 @@ bool product_fits(Kind, float data, const std::vector<float>& weights, float res
   });
 }
 
-bool ratios_fit(Kind kind, DType dtype, const std::vector<float>& operands, float result, std::string& reason) {
+bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason) {
   if (kind == Kind::kMul || kind == Kind::kBatchMatmul) {
     double factor = 1 / static_cast<double>(result);
     for (const float scale : operands) factor *= scale;
     if (kind == Kind::kBatchMatmul) return within(factor, kLeastProduct, reason);
-    return within(factor, kLeastMul, reason, dtype == DType::kUint8 ? kMostMulU8 : kMostFactor);
+    return within(factor, kLeastMul, reason);
   }
   // Of PRELU, the slopes' scale multiplies that of the data.
   if (kind == Kind::kPrelu)
@@ -60,6 +62,31 @@ bool ratios_fit(Kind kind, DType dtype, const std::vector<float>& operands, floa
   const double most = kind == Kind::kHardSwish ? kMostHardSwish : kMostFactor;
   return std::all_of(operands.begin(), operands.end(),
                      [&](float scale) { return within(static_cast<double>(scale) / result, kLeastSum, reason, most); });
+}
+
+Steps steps_of(const TensorGrid& grid) {
+  const bool is_signed = grid.dtype == DType::kInt8;
+  const int64_t least = is_signed ? -128 : 0;
+  return {least - grid.zero, least + 255 - grid.zero};
+}
+
+bool result_fits_16_bits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales,
+                         const TensorGrid& result, std::string& reason) {
+  if ((kind != Kind::kAdd && kind != Kind::kMul) || stream::bits(result.dtype) != 8 || steps.size() != 2) return true;
+  const std::array<double, 2> a = {scales[0] * steps[0].least, scales[0] * steps[0].most};
+  const std::array<double, 2> b = {scales[1] * steps[1].least, scales[1] * steps[1].most};
+  double least = a[0] + b[0], most = a[1] + b[1];
+  if (kind == Kind::kMul) std::tie(least, most) = std::minmax({a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1]});
+  // A step for the rounding. ADD, and MUL of u8, keep the low 16 bits; MUL of i8 saturates its product, and only the
+  // zero point can take that out of 16 bits.
+  least = least / result.scale - 1, most = most / result.scale + 1;
+  const double zero = static_cast<double>(result.zero);
+  const bool saturates = kind == Kind::kMul && result.dtype == DType::kInt8;
+  const bool below = least + std::min(zero, 0.0) < kLeast16 && !(saturates && zero >= 0);
+  const bool above = most + std::max(zero, 0.0) > kMost16 && !(saturates && zero <= 0);
+  if (!below && !above) return true;
+  reason = fmt::format("its results may have {:.6g} to {:.6g} steps, and kernels keep 16 bits of them", least, most);
+  return false;
 }
 
 std::optional<TensorGrid> fixed_grid(Kind kind) {

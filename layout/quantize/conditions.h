@@ -15,8 +15,18 @@ namespace lowtide::layout {
 
 // Ops with weights: the factor from sums to the result, for each channel.
 bool product_fits(Kind kind, float data, const std::vector<float>& weights, float result, std::string& reason);
-// Ops without weights whose kernel rescales its operands, which are of this type.
-bool ratios_fit(Kind kind, DType dtype, const std::vector<float>& operands, float result, std::string& reason);
+// Ops without weights whose kernel rescales its operands.
+bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason);
+
+// The integers that an operand can have, without the zero point.
+struct Steps {
+  int64_t least = 0, most = 0;
+};
+// All integers of the grid's type, one of 8 bits.
+Steps steps_of(const TensorGrid& grid);
+// Whether a kernel that has its results in 16 bits before they are saturated to 8 bits has them right.
+bool result_fits_16_bits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales,
+                         const TensorGrid& result, std::string& reason);
 // The grid, in i8, on which kernels of this kind give their result always; nullopt for other kinds.
 std::optional<TensorGrid> fixed_grid(Kind kind);
 // Whether the result is on that grid.

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "layout/quantize/conditions.h"
 #include "layout/quantize/grid.h"
@@ -37,8 +38,9 @@ bool rounds_8_bits(const Graph& graph, const Op& op) {
   const auto from = grid_of(graph.at(op.inputs[0])), to = grid_of(graph.at(op.outputs[0]));
   if (!from || !to || stream::bits(from->dtype) != 8 || stream::bits(to->dtype) != 8) return false;
   std::string reason;
-  return !is_whole(from->scale, to->scale) &&
-         ratios_fit(Kind::kMul, to->dtype, {from->scale, kScale}, to->scale, reason);
+  const std::vector<float> scales = {from->scale, kScale};
+  return !is_whole(from->scale, to->scale) && ratios_fit(Kind::kMul, scales, to->scale, reason) &&
+         result_fits_16_bits(Kind::kMul, {steps_of(*from), {kSteps, kSteps}}, scales, *to, reason);
 }
 
 // The op's data in the type of its result.

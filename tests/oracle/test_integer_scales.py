@@ -2,6 +2,8 @@
 """Scales that are far apart, in LiteRT's three modes against ONNX Runtime's floats: integers that move from one scale to another,
 all 256 of them, equal with XNNPACK and within a step in the other modes; operators that compute, within a step."""
 
+import itertools
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -29,6 +31,9 @@ GRIDS = [
     ((0.63, 127), (0.0021, 128)),
     ((0.5, 77), (0.25, 128)),
     ((0.03, 77), (0.03, 128)),
+    ((0.0171, 0), (0.0001, 255)),
+    ((0.0171, 255), (0.0001, 0)),
+    ((0.0171, 255), (0.0001, 128)),
 ]
 
 
@@ -81,7 +86,45 @@ def test_all_integers(source, target, tmp_path):
             assert steps.max() <= (0 if mode == "XNNPACK" else 1), (mode, grids, np.count_nonzero(steps))
 
 
-# The built-in MUL of u8 gives 0 for products of more than 32767 steps; HARD_SWISH does not load for factors of 128 and more.
+@pytest.mark.parametrize("of", TYPES)
+@pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
+@pytest.mark.parametrize("factor", [1.01, 70, 130, 250])  # of sums and of products
+@pytest.mark.parametrize("result", [0, 128, 255])
+def test_results_of_more_than_16_bits(kind, of, factor, result, tmp_path):
+    """All pairs of integers, zero points at both ends. The built-in kernels have results in 16 bits before they saturate to 8."""
+    dtype, least = TYPES[of]
+    zeros = (0, 128, 255)
+    pairs = np.meshgrid(*[(np.arange(256) + least).astype(dtype)] * 2, indexing="ij")
+    # An input for each zero point: one of several grids would be a tensor of plain integers.
+    inputs = {
+        f"{name}{zero}": np.ascontiguousarray(array) for name, array in zip("ab", pairs, strict=True) for zero in zeros
+    }
+    constants = {f"z{zero}": np.array(zero + least, dtype) for zero in zeros}
+    constants |= {"s": np.float32(0.02), "t": np.float32((0.02**2 if kind == "Mul" else 0.02) / factor)}
+    nodes = [helper.make_node("DequantizeLinear", [name, "s", f"z{name[1:]}"], [f"x{name}"]) for name in inputs]
+    outputs = []
+    for first, second in itertools.product(zeros, repeat=2):
+        floats, integers = f"r{first}_{second}", f"y{first}_{second}"
+        nodes.append(helper.make_node(kind, [f"xa{first}", f"xb{second}"], [floats]))
+        nodes.append(helper.make_node("QuantizeLinear", [floats, "t", f"z{result}"], [integers]))
+        outputs.append(integers)
+
+    def value(name):
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), [256, 256])
+
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", [*map(value, inputs)], [*map(value, outputs)], tensors)
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    expected = of_onnxruntime(path, inputs)
+    converter.convert(path, tmp_path / "m.tflite")
+    for mode in ("XNNPACK", "built-in"):  # the reference kernels have no ROUND, which models of floats alone need
+        found = of_litert(tmp_path / "m.tflite", mode, inputs)
+        worst = {name: int(np.abs(found[name].astype(int) - expected[name]).max()) for name in outputs}
+        assert max(worst.values()) <= 1, (mode, {name: steps for name, steps in worst.items() if steps > 1})
+
+
+# Products of more than 32767 steps; HARD_SWISH does not load for factors of 128 and more.
 @pytest.mark.parametrize("of", TYPES)
 @pytest.mark.parametrize(
     "kind, scales, result",

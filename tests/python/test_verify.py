@@ -3,6 +3,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 
@@ -12,9 +13,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 import lowtide
-from lowtide import matching, tflite_graph
+from lowtide import matching, run_command, tflite_graph, verify_command
 from lowtide.__main__ import main
 from lowtide.difference import Sum
+from lowtide.output_path import check_output_path
 from tests.python import integer_models, models
 from tests.support import handmade
 
@@ -453,6 +455,36 @@ def test_the_command(environment, net, tmp_path):
     values = json.loads((tmp_path / "v.json").read_text())
     assert values["passed"] and values["samples"] == 2 and values["first_difference"] is None
     assert {of["name"] for of in values["outputs"]} == {"s", "y"}
+
+
+@pytest.mark.parametrize("path, reason", [("none/v.json", "No such file or directory"), (".", "Is a directory")])
+@pytest.mark.parametrize("name, option", [("verify", "--json"), ("run", "--save")])
+def test_an_output_that_cannot_be_written_is_found_before_the_runs(
+    net, tmp_path, monkeypatch, name, option, path, reason
+):
+    module = {"verify": verify_command, "run": run_command}[name]
+    monkeypatch.setattr(module, {"verify": "verify", "run": "Runner"}[name], lambda *_, **__: pytest.fail("it has run"))
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    models_of = {"verify": net, "run": net[:1]}[name]
+    with pytest.raises(lowtide.Io, match=f"{path}: cannot be written: {reason}"):
+        module.main([*map(str, models_of), option, path])
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_where_outputs_can_be_written(tmp_path):
+    """What is there is kept; a link to nowhere is written through; a pipe is not opened, which would wait for its reader."""
+    (tmp_path / "old").write_text("old")
+    os.symlink("new", tmp_path / "link")
+    os.mkfifo(tmp_path / "pipe")
+    before = sorted(tmp_path.iterdir())
+    for name in ("old", "link", "pipe", "another"):
+        check_output_path(str(tmp_path / name))
+    check_output_path("/dev/null")
+    assert sorted(tmp_path.iterdir()) == before and (tmp_path / "old").read_text() == "old"
+    os.symlink("none/new", tmp_path / "lost")
+    with pytest.raises(lowtide.Io):
+        check_output_path(str(tmp_path / "lost"))
 
 
 def test_the_command_fails_with_its_own_status(environment, net, tmp_path):

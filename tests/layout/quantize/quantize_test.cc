@@ -188,6 +188,12 @@ TEST_F(Quantized, ScalesTooFarApartStayFloat) {
             "the scales of its data and its result differ by a factor of 500, which kernels do not take");
 }
 
+TEST_F(Quantized, ResultsThatNeedMoreThan16BitsStayFloat) {
+  run({dequantize(quantize_to(b.add(given({2, 3}, 100.0f, -128), given({2, 3}, 100.0f, 0)), 1.0f, 0))});
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason, "its results may have -12801 to 38201 steps, and kernels keep 16 bits of them");
+}
+
 TEST_F(Quantized, AResultThatIsAlsoReadAsFloatsStaysFloat) {
   const Val y = b.add(given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7));
   run({dequantize(quantize_to(y, 0.6f, 11)), y});

@@ -23,6 +23,7 @@ from . import memory
 from .errors import Io, Usage
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
+from .output_path import check_output_path
 from .port import Array, Port, unknown_name
 from .runner import Runner, model_kind
 from .samples import read_arrays
@@ -224,6 +225,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     is_onnx, is_divided = kind == "onnx", kind == "pieces"
     if arguments.trace is not None and not is_divided:
         raise Usage("--trace is for folders of pieces")
+    for path in (arguments.save, arguments.trace):
+        if path is not None:
+            check_output_path(path)
     with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
         profile = os.path.join(folder, "profile") if arguments.profile and is_onnx else None
         begun = time.perf_counter()

@@ -14,6 +14,7 @@ from .difference import Difference
 from .errors import Different, Io, Usage
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
+from .output_path import check_output_path
 from .run_command import begin_log, end_of_output
 from .verification import TensorResult, Tolerances, Verification, verify
 
@@ -199,6 +200,8 @@ def main(argv: Sequence[str]) -> int:
     """``lowtide verify``; errors are raised, Different among them."""
     arguments = parser().parse_args(argv)
     begin_log(arguments.verbose)
+    if arguments.json not in (None, "-"):
+        check_output_path(arguments.json)
     found = verify(
         arguments.model,
         arguments.tflite,
