@@ -181,7 +181,7 @@ void raise_resize_nearest(Raising& r) {
   const Attributes attributes = {attribute("mode", std::string_view("nearest")),
                                  attribute("coordinate_transformation_mode", mode),
                                  attribute("nearest_mode", rounding)};
-  constexpr DType kWide[] = {DType::kUint32};
+  constexpr DType kWide[] = {DType::kUint32, DType::kInt64};
   if (r.moves_stored(kWide)) return raise_resize_of_places(r, attributes);
   constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8, DType::kInt32};
   constexpr DType kNarrow[] = {DType::kInt16, DType::kUint16, DType::kBool};

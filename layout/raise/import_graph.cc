@@ -24,7 +24,7 @@ using stream::Unsupported;
 using tflite::BuiltinOperator;
 
 // A subgraph is imported for each operator that calls it: few bytes of a file could name very many operators.
-constexpr size_t kMostCalled = size_t{1} << 17;
+constexpr size_t kMostCalled = size_t{1} << 16;
 
 // While it exists, quantized values of the list are f32.
 class AsRealNumbers {

@@ -285,14 +285,20 @@ void raise_reverse(Raising& r) {
                                r.int64_list(std::vector<int64_t>(count, -1))}));
 }
 
+// ONNX reverses along axes 0 and 1: the two are moved there, and back.
 void raise_reverse_sequence(Raising& r) {
   const auto& o = r.options<core::ReverseSequenceOptions>();
-  const int last = std::max(o.batch_axis, o.sequence_axis);
-  if (last != 1 || o.batch_axis == o.sequence_axis)
-    r.unsupported(fmt::format("axes {} and {}: ONNX reverses along axes 0 and 1", o.batch_axis, o.sequence_axis));
-  r.give_data(
-      r.node("ReverseSequence", {r.data(0), r.int64_input(1)},
-             {attribute("batch_axis", int64_t{o.batch_axis}), attribute("time_axis", int64_t{o.sequence_axis})}));
+  if (o.batch_axis == o.sequence_axis) r.unsupported("the axis of the sequences is that of the batch");
+  const bool is_moved = std::max(o.batch_axis, o.sequence_axis) != 1;
+  std::vector<int64_t> to_front = {o.batch_axis, o.sequence_axis}, back(r.in(0).shape.size());
+  for (int64_t axis = 0; axis < r.in(0).rank(); ++axis)
+    if (axis != o.batch_axis && axis != o.sequence_axis) to_front.push_back(axis);
+  for (size_t i = 0; i < to_front.size(); ++i) back[static_cast<size_t>(to_front[i])] = static_cast<int64_t>(i);
+  const std::string x = is_moved ? r.node("Transpose", {r.data(0)}, {attribute("perm", to_front)}) : r.data(0);
+  const std::string made = r.node("ReverseSequence", {x, r.int64_input(1)},
+                                  {attribute("batch_axis", int64_t{is_moved ? 0 : o.batch_axis}),
+                                   attribute("time_axis", int64_t{is_moved ? 1 : o.sequence_axis})});
+  r.give_data(is_moved ? r.node("Transpose", {made}, {attribute("perm", back)}) : made);
 }
 
 // ---- pads ----

@@ -373,7 +373,7 @@ def test_calls_that_expand_without_end(tmp_path):
 
 
 def test_an_operator_of_a_subgraph_is_refused_once(tmp_path):
-    model = nested_calls(5)  # 9 ** 5 operators
+    model = nested_calls(4)  # 9 ** 4 operators
     model.operatorCodes[1] = opcode(B.HASHTABLE)
     path = tmp_path / "m.tflite"
     path.write_bytes(pack(model))

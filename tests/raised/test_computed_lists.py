@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFLite to ONNX: slices and shapes that the model computes. LiteRT is the judge."""
+
+import itertools
+
+import numpy as np
+import onnxruntime
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
+
+from tests.raised.judge_raised import agrees, raised, result
+from tests.raised.tflite_models import Model
+
+
+def random(*shape):
+    return np.random.default_rng(5).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-9, -99), (3, 2**31 - 1), (-9, 2**31 - 1)])
+def test_a_walk_back_without_elements(begin, end, tmp_path):
+    """From before the first element ONNX walks from the first one, and ONNX Runtime takes the largest end for -1."""
+    m = Model()
+    lists = [m.constant([n], "i32") for n in (begin, end, -1)]
+    made = m.op("STRIDED_SLICE", [m.input((5,)), *lists], (0,), options=("StridedSliceOptions", {}))
+    m.write(tmp_path / "m.tflite", [made])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize(
+    ("masks", "stride"),
+    [
+        *itertools.product([{}, {"beginMask": 1}, {"endMask": 1}], [None, -2]),
+        ({"shrinkAxisMask": 2}, -2),
+    ],
+)
+def test_slices_whose_lists_are_computed(masks, stride, tmp_path):
+    """All places from before the first element to behind the last one, along the first axis of two."""
+    m = Model()
+    x = m.input((4, 3))
+    lists = [m.input((2,), "i32"), m.input((2,), "i32")]
+    lists.append(m.input((2,), "i32") if stride is None else m.constant([stride, 1], "i32"))
+    shape = (4,) if "shrinkAxisMask" in masks else (4, 3)
+    y = m.op("STRIDED_SLICE", [x, *lists], shape, options=("StridedSliceOptions", masks))
+    m.write(tmp_path / "m.tflite", [y])
+    model = raised(tmp_path / "m.tflite")
+    names = [port.name for port in model.graph.input]
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    interpreter = Interpreter(str(tmp_path / "m.tflite"))
+    interpreter.allocate_tensors()
+    data = random(4, 3)
+    for begin, end, step in itertools.product(
+        range(-6, 7), [*range(-6, 7), 2**31 - 1], (1, 2, -1, -3) if stride is None else [0]
+    ):
+        values = [data, np.int32([begin, -1]), np.int32([end, 99])] + [np.int32([step, 1])] * (stride is None)
+        for detail, value in zip(interpreter.get_input_details(), values, strict=True):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+        wanted = result(interpreter, interpreter.get_output_details()[0])
+        (made,) = session.run(None, dict(zip(names, values, strict=True)))
+        assert made.shape == wanted.shape and np.array_equal(made, wanted), (begin, end, step)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 1, 5), (2, 3, 1, 5), (1, 3, 4, 5)])
+def test_a_shape_of_computed_length(shape, tmp_path):
+    """As of a squeeze of the axes that have one element. The file says how many axes are left."""
+    m = Model()
+    size = m.op("SHAPE", [m.input(shape)], (4,), "i32", options=("ShapeOptions", {"outType": schema.TensorType.INT32}))
+    kept = m.op("NOT_EQUAL", [size, m.input((1,), "i32")], (4,), "bool")
+    places = m.op("WHERE", [kept], (len(shape), 1), "i64")
+    left = [extent for extent in shape if extent != 1]
+    listed = m.op("GATHER_ND", [size, places], (len(left),), "i32")
+    y = m.op("RESHAPE", [0, listed], left, options=("ReshapeOptions", {}))
+    m.write(tmp_path / "m.tflite", [m.op("ABS", [y], left)])
+    agrees(tmp_path / "m.tflite", values=[random(*shape), np.int32([1])])
