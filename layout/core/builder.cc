@@ -23,6 +23,9 @@ namespace recipe = stream::recipe;
 // read. A longer one stays a recipe, so that the contents of small weights do not fill the memory.
 constexpr uint64_t kEagerElements = 256;
 
+// Lists of at most this many elements are shared: of axes, extents and permutations.
+constexpr size_t kSharedElements = 16;
+
 // A constant of more steps is left to the run, where intermediate results are stored: x + x of x + x of ... would be
 // computed 2^n times. Exporters write far fewer steps.
 constexpr int kMostFoldedSteps = stream::kMaxSteps / 4;
@@ -61,6 +64,8 @@ Val Builder::filled(double value, DType dtype, Shape shape) {
   return constant(recipe::fill_value(value, dtype, std::move(shape)));
 }
 Val Builder::i32(std::span<const int64_t> elements) {
+  if (elements.size() > kSharedElements)
+    return {graph.add_ints(elements, DType::kInt32, {static_cast<Dim>(elements.size())})};
   auto [it, is_new] = lists_.try_emplace({elements.begin(), elements.end()});
   auto& [recipe, id] = it->second;
   // A pass may have numbered the values anew, or given the list a name or a scale.

@@ -58,7 +58,7 @@ class Builder {
   Val scalar(double value, DType dtype);  // rank 0; throws when an integer dtype cannot hold it
   Val scalar_like(double value, Val like) { return scalar(value, dtype(like)); }
   Val filled(double value, DType dtype, Shape shape);  // any static shape: a recipe
-  Val i32(std::span<const int64_t> elements);          // rank 1; equal ones are one value
+  Val i32(std::span<const int64_t> elements);          // rank 1; short ones that are equal are one value
   Val i32(std::initializer_list<int64_t> elements) { return i32({elements.begin(), elements.size()}); }
   Val i32_scalar(int64_t value);
   // A rank-1 i32 (or given dtype) tensor of dimensions: a constant when all are static, else computed from the SHAPE of
