@@ -103,10 +103,21 @@ std::string python_modulo(Raising& r, const std::string& a, const std::string& b
   return r.node("Where", {moves, r.node("Add", {rest, b}), rest});
 }
 
+constexpr const char* kIgnoresScales = "integers with a scale, which LiteRT's kernel does not look at";
+
 // LiteRT's kernels divide the integers as they are stored, whatever their scales.
 void refuse_scales(const Raising& r) {
-  if (r.in(0).quantization || r.in(1).quantization || r.out().quantization)
-    r.unsupported("integers with a scale, which LiteRT's kernel does not look at");
+  if (r.in(0).quantization || r.in(1).quantization || r.out().quantization) r.unsupported(kIgnoresScales);
+}
+
+// LiteRT's kernel negates the integers as they are stored: numbers, where they have one scale and the zero point 0.
+void raise_negation(Raising& r) {
+  const auto &from = r.in(0).quantization, &to = r.out().quantization;
+  const auto is_centred = [](const core::Quantization& some) {
+    return std::all_of(some.zero_point.begin(), some.zero_point.end(), [](int64_t zero) { return zero == 0; });
+  };
+  if ((from || to) && !(from == to && is_centred(*from))) r.unsupported(kIgnoresScales);
+  r.give(r.node("Neg", {r.real(0)}));
 }
 
 void raise_floor_mod(Raising& r) {
@@ -178,7 +189,6 @@ void raise_dequantize(Raising& r) {
 
 #define LOWTIDE_ONNX_TYPE(name) constexpr char k##name[] = #name
 LOWTIDE_ONNX_TYPE(Abs);
-LOWTIDE_ONNX_TYPE(Neg);
 LOWTIDE_ONNX_TYPE(Exp);
 LOWTIDE_ONNX_TYPE(Log);
 LOWTIDE_ONNX_TYPE(Sqrt);
@@ -207,7 +217,7 @@ LOWTIDE_ONNX_TYPE(Or);
 
 constexpr RaiseRow kArithmetic[] = {
     {Kind::kAbs, 1, 1, raise_node<kAbs>},
-    {Kind::kNeg, 1, 1, raise_node<kNeg>},
+    {Kind::kNeg, 1, 1, raise_negation},
     {Kind::kExp, 1, 1, raise_node<kExp>},
     {Kind::kLog, 1, 1, raise_node<kLog>},
     {Kind::kSqrt, 1, 1, raise_node<kSqrt>},

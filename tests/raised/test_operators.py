@@ -656,6 +656,20 @@ def test_kernels_that_do_not_look_at_scales(builtin, tmp_path):
     refused(tmp_path / "m.tflite", "LiteRT's kernel does not look at")
 
 
+@pytest.mark.parametrize(("zero", "scale", "fits"), [(0, 0.5, True), (3, 0.5, False), (0, 0.25, False)])
+@pytest.mark.parametrize("kind", ["i8", "i16"])
+def test_negated_integers(kind, zero, scale, fits, tmp_path):
+    """LiteRT negates them as they are stored."""
+    m = Model()
+    x = m.input((50,), kind, scale=0.5, zero=zero)
+    m.write(tmp_path / "m.tflite", [m.op("NEG", [x], (50,), kind, scale=scale, zero=zero)])
+    if fits:
+        values = np.arange(-25, 25).astype(np.int8 if kind == "i8" else np.int16)
+        agrees(tmp_path / "m.tflite", values=[values])
+    else:
+        refused(tmp_path / "m.tflite", "LiteRT's kernel does not look at")
+
+
 @pytest.mark.parametrize("builtin", ["REDUCE_PROD", "REDUCE_MAX"])
 def test_reductions_of_truth_values(builtin, tmp_path):
     m = Model()
