@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Col2Im and MaxUnpool: images assembled by SCATTER_ND, which adds values of the same position.
+// Col2Im and MaxUnpool: images assembled of their pieces.
 //
-// That is what Col2Im needs; the pads are part of the image while it is scattered and are cropped afterwards. In
-// MaxUnpool windows that overlap may name a position several times, with equal values: a maximum replaces the sum
-// there. Sources: ONNX's Col2Im and MaxUnpool; LiteRT's scatter_nd.
+// Col2Im adds values of the same position, as SCATTER_ND does; the pads are part of the image while it is scattered and
+// are cropped afterwards. In MaxUnpool the indices may be those of windows that overlap, whatever its own attributes
+// say: the last value of a position counts. Sources: ONNX's Col2Im and MaxUnpool; LiteRT's scatter_nd.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -120,9 +120,7 @@ void lower_max_unpool(Lowering& lo) {
                              stride = attr_int_list(lo, "strides", rank, 1, 1);
   const std::vector<int64_t> pads = attr_int_list(lo, "pads", 2 * rank, 0, 0);
   std::vector<int64_t> out = {shape[0], shape[1]};
-  bool overlap = false;
   for (size_t i = 0; i < rank; ++i) {
-    overlap = overlap || kernel[i] > stride[i];
     out.push_back((shape[i + 2] - 1) * stride[i] - pads[i] - pads[rank + i] + kernel[i]);
     if (out.back() < 1) lo.malformed(fmt::format("the output would have size {} along spatial axis {}", out.back(), i));
   }
@@ -132,17 +130,10 @@ void lower_max_unpool(Lowering& lo) {
         "interpret the indices differently",
         "remove output_shape and pad the result");
   const int64_t elements = checked_product(lo, out), pieces = checked_product(lo, shape);
-  Val indices = b.reshape(b.cast(where, DType::kInt32), {pieces, 1});
-  Val values = b.reshape(x, {pieces});
-  Val flat = b.scatter_nd(indices, values, b.i32({elements}));
-  if (overlap) {
-    // Several windows may name one position, with equal values, which SCATTER_ND would add up: take their maximum
-    // instead.
-    if (lo.dtype(x) != DType::kFloat32) lo.unsupported("overlapping windows are supported for float32 only");
-    Val hits = b.scatter_nd(indices, b.filled(1, DType::kInt32, {pieces}), b.i32({elements}));
-    Val largest = b.op(Kind::kUnsortedSegmentMax, {values, b.reshape(indices, {pieces}), b.i32_scalar(elements)});
-    flat = b.select(b.greater(hits, b.scalar(0, DType::kInt32)), largest, b.scalar_like(0, values));
-  }
+  const Val zero = b.scalar_like(0, x);
+  if (pieces == 0) return lo.output(0, filled_with(lo, out, zero));
+  const Val indices = b.reshape(b.cast(where, DType::kInt32), {pieces});
+  const Val flat = last_updates_of_rows(lo, b.reshape(x, {pieces}), indices, elements, zero);
   lo.output(0, b.reshape(flat, out));
 }
 

@@ -220,8 +220,8 @@ Val gathered_run_time_border(Lowering& lo, Val x, const RunTimeBorder& border, c
 }
 
 void check_mode(Lowering& lo, const std::string& mode) {
-  // ONNX has 'wrap' from opset 19 on; ONNX Runtime knows it before, and PyTorch writes it at 18.
-  if (mode == "constant" || mode == "reflect" || mode == "edge" || (mode == "wrap" && lo.opset() >= 18)) return;
+  // ONNX has 'wrap' from opset 19 on; ONNX Runtime knows it in all, and PyTorch writes it at 18.
+  if (mode == "constant" || mode == "reflect" || mode == "edge" || mode == "wrap") return;
   lo.malformed("attribute 'mode' has the value '" + mode + "', which is unknown at opset " +
                std::to_string(lo.opset()));
 }

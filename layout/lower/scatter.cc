@@ -72,17 +72,7 @@ std::optional<std::vector<int64_t>> sources_of(Lowering& lo, const UpdateRows& r
 Val last_updates(Lowering& lo, const UpdateRows& rows) {
   if (const auto sources = sources_of(lo, rows))
     return lo.b.gather(lo.b.concat({rows.data, rows.updates}, 0), lo.b.i32(*sources), 0);
-  const Val count = dim_as_scalar(lo, rows.count, DType::kInt32), none = lo.b.scalar(0, DType::kInt32);
-  Val last = lo.b.op(Kind::kUnsortedSegmentMax, {iota(lo, rows.updated, DType::kInt32), rows.indices, count});
-  const int columns[] = {1};
-  const Val hit = lo.b.unsqueeze(lo.b.greater_equal(last, none), columns);
-  // A row to take where there is no update at all.
-  Val updates = rows.updates;
-  if (core::is_symbol(rows.updated)) {
-    const Dim row[] = {1, rows.width};
-    updates = lo.b.concat({updates, filled_with(lo, row, lo.b.scalar_like(0, updates))}, 0);
-  }
-  return lo.b.select(hit, lo.b.gather(updates, lo.b.maximum(last, none), 0), rows.data);
+  return rows.updated == 0 ? rows.data : last_updates_of_rows(lo, rows.updates, rows.indices, rows.count, rows.data);
 }
 
 // No two indices are equal.

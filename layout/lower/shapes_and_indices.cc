@@ -244,6 +244,23 @@ Val non_negative_tuples(Lowering& lo, Val indices, std::span<const Dim> dims) {
   return lo.b.select(below, lo.b.add(indices, lo.b.dims(dims, lo.dtype(indices))), indices);
 }
 
+Val last_updates_of_rows(Lowering& lo, Val updates, Val indices, Dim count, Val otherwise) {
+  const Dim given = lo.b.dim(indices, 0);
+  const Val none = lo.b.scalar(0, DType::kInt32);
+  const Val last = lo.b.op(Kind::kUnsortedSegmentMax,
+                           {iota(lo, given, DType::kInt32), indices, dim_as_scalar(lo, count, DType::kInt32)});
+  const Val hit = lo.b.greater_equal(last, none);
+  // A row to take where there is no update at all.
+  if (core::is_symbol(given)) {
+    Shape row = lo.shape(updates);
+    row[0] = 1;
+    updates = lo.b.concat({updates, filled_with(lo, row, lo.b.scalar_like(0, updates))}, 0);
+  }
+  const int columns[] = {1};
+  return lo.b.select(lo.rank(updates) == 1 ? hit : lo.b.unsqueeze(hit, columns),
+                     lo.b.gather(updates, lo.b.maximum(last, none), 0), otherwise);
+}
+
 Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise) {
   const int last[] = {1};
   Val places = lo.b.unsqueeze(non_negative_indices(lo, axes, rank), last), shape = lo.b.i32({rank});

@@ -34,6 +34,9 @@ Val as_i32_clamped(Lowering& lo, Val list);
 Val non_negative_indices(Lowering& lo, Val indices, Dim dim);
 // The same for index tuples: entry j of the last axis of `indices` indexes dims[j].
 Val non_negative_tuples(Lowering& lo, Val indices, std::span<const Dim> dims);
+// For each of `count` rows the last of the `updates` ([n] or [n, width]) that `indices` (i32 [n], n not 0) send there;
+// of `otherwise` where there is none.
+Val last_updates_of_rows(Lowering& lo, Val updates, Val indices, Dim count, Val otherwise);
 // An i32 list with one element for each axis, for `axes` (i32, any sign) known at run time only: values[i] at axes[i],
 // elsewhere `otherwise`.
 Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise);

@@ -262,6 +262,16 @@ CASES.append(
     )
 )
 
+# Indices of windows that overlap, though the attributes of MaxUnpool say nothing of it.
+for dtype in ("float", "float16"):
+    CASES.append(
+        Case(
+            f"max_unpool/of_an_overlapping_pool_{dtype}",
+            f"{dtype}[2,3,6,8] x",
+            "p, i = MaxPool<kernel_shape=[3,3]>(x) y = MaxUnpool<kernel_shape=[2,2], strides=[2,2]>(p, i)",
+        )
+    )
+
 # sampling_ratio 0: as many samples as a bin has elements; regions of all sizes, one of them turned inside out.
 REGIONS = f32(
     1, 2, 8, 6, -3, -2, 4, 20, 5, 5, 5, 5, 14, 3, 19, 9, 2.5, 0.5, 10.5, 7.5, 0, 0, 22, 18, 7, 7, 3, 3
