@@ -188,7 +188,7 @@ class IntegerForm {
     std::vector<float> scales;
     for (const TensorGrid& grid : grids) scales.push_back(grid.scale);
     return ratios_fit(op_.kind, scales, result.scale, reason_) &&
-           result_fits_16_bits(op_.kind, steps_of_operands(), scales, result, reason_);
+           result_fits(op_.kind, steps_of_operands(), scales, result, reason_);
   }
 
   // Of small constants those that they have.

@@ -19,9 +19,9 @@ namespace {
 // vanish.
 constexpr double kMostFactor = 256;
 constexpr double kLeastProduct = 0x1p-32, kLeastSum = 0x1p-10, kLeastMul = 0x1p-16;
-// The vector code of the built-in ADD and MUL has results of 16 bits, to which the zero point is added without
-// saturation.
-constexpr double kLeast16 = -32768, kMost16 = 32767;
+// The vector code of the built-in ADD and MUL of 8 bits has results of 16 bits, to which the zero point is added
+// without saturation. MUL of 16 bits has 32 in all modes.
+constexpr double kLeast16 = -32768, kMost16 = 32767, kMost32 = 0x1p31;
 // HARD_SWISH refuses to load unless a step of the data is less than 128 steps of the result.
 constexpr double kMostHardSwish = 127;
 
@@ -65,14 +65,14 @@ bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std
 }
 
 Steps steps_of(const TensorGrid& grid) {
-  const bool is_signed = grid.dtype == DType::kInt8;
-  const int64_t least = is_signed ? -128 : 0;
-  return {least - grid.zero, least + 255 - grid.zero};
+  const int64_t all = int64_t{1} << stream::bits(grid.dtype);
+  const int64_t least = grid.dtype == DType::kInt8 || grid.dtype == DType::kInt16 ? -all / 2 : 0;
+  return {least - grid.zero, least + all - 1 - grid.zero};
 }
 
-bool result_fits_16_bits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales,
-                         const TensorGrid& result, std::string& reason) {
-  if ((kind != Kind::kAdd && kind != Kind::kMul) || stream::bits(result.dtype) != 8 || steps.size() != 2) return true;
+bool result_fits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales, const TensorGrid& result,
+                 std::string& reason) {
+  if ((kind != Kind::kAdd && kind != Kind::kMul) || steps.size() != 2) return true;
   const std::array<double, 2> a = {scales[0] * steps[0].least, scales[0] * steps[0].most};
   const std::array<double, 2> b = {scales[1] * steps[1].least, scales[1] * steps[1].most};
   double least = a[0] + b[0], most = a[1] + b[1];
@@ -82,10 +82,13 @@ bool result_fits_16_bits(Kind kind, const std::vector<Steps>& steps, const std::
   least = least / result.scale - 1, most = most / result.scale + 1;
   const double zero = static_cast<double>(result.zero);
   const bool saturates = kind == Kind::kMul && result.dtype == DType::kInt8;
+  const bool is_wide = stream::bits(result.dtype) == 16;
+  if (is_wide && (kind == Kind::kAdd || std::max(-least, most) < kMost32)) return true;
   const bool below = least + std::min(zero, 0.0) < kLeast16 && !(saturates && zero >= 0);
   const bool above = most + std::max(zero, 0.0) > kMost16 && !(saturates && zero <= 0);
-  if (!below && !above) return true;
-  reason = fmt::format("its results may have {:.6g} to {:.6g} steps, and kernels keep 16 bits of them", least, most);
+  if (!is_wide && !below && !above) return true;
+  reason = fmt::format("its results may have {:.6g} to {:.6g} steps, and kernels keep {} bits of them", least, most,
+                       is_wide ? 32 : 16);
   return false;
 }
 

@@ -22,11 +22,11 @@ bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std
 struct Steps {
   int64_t least = 0, most = 0;
 };
-// All integers of the grid's type, one of 8 bits.
+// All integers of the grid's type.
 Steps steps_of(const TensorGrid& grid);
-// Whether a kernel that has its results in 16 bits before they are saturated to 8 bits has them right.
-bool result_fits_16_bits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales,
-                         const TensorGrid& result, std::string& reason);
+// Whether results, before they are saturated, have no more bits than the kernel keeps of them.
+bool result_fits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales, const TensorGrid& result,
+                 std::string& reason);
 // The grid, in i8, on which kernels of this kind give their result always; nullopt for other kinds.
 std::optional<TensorGrid> fixed_grid(Kind kind);
 // Whether the result is on that grid.

@@ -40,7 +40,7 @@ bool rounds_8_bits(const Graph& graph, const Op& op) {
   std::string reason;
   const std::vector<float> scales = {from->scale, kScale};
   return !is_whole(from->scale, to->scale) && ratios_fit(Kind::kMul, scales, to->scale, reason) &&
-         result_fits_16_bits(Kind::kMul, {steps_of(*from), {kSteps, kSteps}}, scales, *to, reason);
+         result_fits(Kind::kMul, {steps_of(*from), {kSteps, kSteps}}, scales, *to, reason);
 }
 
 // The op's data in the type of its result.

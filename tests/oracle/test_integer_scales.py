@@ -124,6 +124,26 @@ def test_results_of_more_than_16_bits(kind, of, factor, result, tmp_path):
         assert max(worst.values()) <= 1, (mode, {name: steps for name, steps in worst.items() if steps > 1})
 
 
+@pytest.mark.parametrize("factor, integers", [(0.9, True), (2, False)])
+def test_products_of_more_than_32_bits(factor, integers, tmp_path):
+    """Of 16 bits: the largest product is 2^30 steps."""
+    corners = np.int16([-32768, -32767, -30000, 0, 1, 30000, 32767])
+    inputs = dict(zip("ab", map(np.ascontiguousarray, np.meshgrid(corners, corners)), strict=True))
+    nodes = [helper.make_node("DequantizeLinear", [name, "s"], [f"x{name}"]) for name in "ab"]
+    nodes += [helper.make_node("Mul", ["xa", "xb"], ["r"]), helper.make_node("QuantizeLinear", ["r", "t", "z"], ["y"])]
+    constants = {"s": np.float32(2**-8), "t": np.float32(2**-16 / factor), "z": np.int16(0)}
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.INT16, [7, 7]) for name in "aby"]
+    tensors = [numpy_helper.from_array(np.asarray(of), name) for name, of in constants.items()]
+    graph = helper.make_graph(nodes, "g", values[:2], values[2:], tensors)
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    expected = of_onnxruntime(path, inputs)["y"]
+    converter.convert(path, tmp_path / "m.tflite")
+    for mode in MODES if integers else ("XNNPACK", "built-in"):
+        found = of_litert(tmp_path / "m.tflite", mode, inputs)["y"]
+        assert np.abs(found.astype(int) - expected).max() <= 1, mode
+
+
 # Products of more than 32767 steps; HARD_SWISH does not load for factors of 128 and more.
 @pytest.mark.parametrize("of", TYPES)
 @pytest.mark.parametrize(
