@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -58,11 +59,33 @@ class IntegerForm {
     dtype_ = weights_->data;
     if (!types_fit({grid})) return false;
     if (!product_fits(op_.kind, grid.scale, weights_->scale, target_.scale, reason_)) return false;
-    if (!core::has_input(op_, where.bias)) return true;
-    std::vector<float> scale;
-    for (const float s : weights_->scale) scale.push_back(grid.scale * s);
-    bias_ = integer_bias(rewriter_, op_, where, scale, *weights_, reason_);
-    return bias_ != core::kAbsent;
+    if (core::has_input(op_, where.bias)) {
+      std::vector<float> scale;
+      for (const float s : weights_->scale) scale.push_back(grid.scale * s);
+      bias_ = integer_bias(rewriter_, op_, where, scale, *weights_, reason_);
+      if (bias_ == core::kAbsent) return false;
+    }
+    const stream::RecipeRef& integers = weights_->integers;
+    const auto channels = static_cast<uint64_t>(integers->dims[static_cast<size_t>(*where.output_axis)]);
+    const double terms =
+        static_cast<double>(integers->elements()) / static_cast<double>(std::max<uint64_t>(channels, 1));
+    const double most = terms * magnitude(*shifted(grid, dtype_)) * magnitude({integers->dtype, 1, weights_->zero});
+    return shifted_sums_fit(grid.scale, weights_->scale, target_.scale, most + most_bias(), reason_);
+  }
+
+  static double magnitude(const TensorGrid& grid) {
+    const Steps steps = steps_of(grid);
+    return static_cast<double>(std::max(-steps.least, steps.most));
+  }
+
+  // The largest magnitude of the bias' integers.
+  double most_bias() {
+    if (bias_ == core::kAbsent) return 0;
+    const auto numbers = rewriter_.graph.ints(bias_);
+    if (!numbers) return std::numeric_limits<int32_t>::max();
+    double most = 0;
+    for (const int64_t number : *numbers) most = std::max(most, std::fabs(static_cast<double>(number)));
+    return most;
   }
 
   bool without_weights() {
@@ -187,8 +210,19 @@ class IntegerForm {
     if (row_.integers == Integers::kFixed8) return is_fixed_grid(op_.kind, result, reason_);
     std::vector<float> scales;
     for (const TensorGrid& grid : grids) scales.push_back(grid.scale);
+    if (op_.kind == Kind::kBatchMatmul && !sums_of_products_fit(grids, result)) return false;
     return ratios_fit(op_.kind, scales, result.scale, reason_) &&
            result_fits(op_.kind, steps_of_operands(), scales, result, reason_);
+  }
+
+  // Of BATCH_MATMUL. A length that is known at run time only is taken for the longest.
+  bool sums_of_products_fit(const std::vector<TensorGrid>& grids, const TensorGrid& result) {
+    const core::Shape& shape = rewriter_.value(op_.inputs[0]).shape;
+    const bool is_adjoint = std::get<core::BatchMatmulOptions>(op_.options).adj_x;
+    const core::Dim length = shape[shape.size() - (is_adjoint ? 2 : 1)];
+    const double terms = core::is_symbol(length) ? std::numeric_limits<int32_t>::max() : static_cast<double>(length);
+    const double most = terms * magnitude(*shifted(grids[0], dtype_)) * magnitude(*shifted(grids[1], dtype_));
+    return shifted_sums_fit(grids[0].scale, {grids[1].scale}, result.scale, most, reason_);
   }
 
   // Of small constants those that they have.

@@ -48,6 +48,16 @@ bool product_fits(Kind, float data, const std::vector<float>& weights, float res
   });
 }
 
+bool shifted_sums_fit(float data, const std::vector<float>& weights, float result, double most_sum,
+                      std::string& reason) {
+  int places;
+  std::frexp(static_cast<double>(data) * *std::max_element(weights.begin(), weights.end()) / result, &places);
+  if (places <= 0 || std::ldexp(most_sum, places) < kMost32) return true;
+  reason = fmt::format("its sums may be up to {:.6g}, times {} more than 32 bits, which kernels keep of them", most_sum,
+                       int64_t{1} << places);
+  return false;
+}
+
 bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason) {
   if (kind == Kind::kMul || kind == Kind::kBatchMatmul) {
     double factor = 1 / static_cast<double>(result);

@@ -15,6 +15,10 @@ namespace lowtide::layout {
 
 // Ops with weights: the factor from sums to the result, for each channel.
 bool product_fits(Kind kind, float data, const std::vector<float>& weights, float result, std::string& reason);
+// The same: whether sums of at most this magnitude have room where kernels multiply them by more than 1: they are
+// shifted to the left first, in 32 bits.
+bool shifted_sums_fit(float data, const std::vector<float>& weights, float result, double most_sum,
+                      std::string& reason);
 // Ops without weights whose kernel rescales its operands.
 bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason);
 

@@ -144,6 +144,47 @@ def test_products_of_more_than_32_bits(factor, integers, tmp_path):
         assert np.abs(found.astype(int) - expected).max() <= 1, mode
 
 
+@pytest.mark.parametrize("of", ["int8", "int16"])
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("factor", [0.4, 60, 200])
+def test_sums_that_leave_32_bits(factor, weights, of, tmp_path):
+    """Long rows of large numbers, times a factor: kernels shift a sum to the left in 32 bits before they multiply it."""
+    if of == "int16" and not weights:
+        pytest.skip("BATCH_MATMUL has no such kernel with another type on the right")
+    dtype, long = np.dtype(of).type, 4096
+    random = np.random.default_rng(3)
+    info = np.iinfo(dtype)
+    inputs = {"a": random.integers(info.max // 2, info.max, (2, long), endpoint=True).astype(dtype)}
+    inputs["a"][1] = -inputs["a"][1]
+    right = random.integers(60, 127, (long, 3), endpoint=True).astype(np.int8)
+    if not weights:
+        inputs["b"] = right
+    scale = 2.0**-8 if of == "int8" else 2.0**-16
+    constants = {"s": np.float32(scale), "u": np.float32(0.5), "t": np.float32(scale / 2 / factor), "z": dtype(0)}
+    if weights:
+        constants["b"] = right
+    nodes = [
+        helper.make_node("DequantizeLinear", ["a", "s"], ["xa"]),
+        helper.make_node("DequantizeLinear", ["b", "u"], ["xb"]),
+        helper.make_node("MatMul", ["xa", "xb"], ["r"]),
+        helper.make_node("QuantizeLinear", ["r", "t", "z"], ["y"]),
+    ]
+
+    def value(name, array_type, shape):
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(array_type)), shape)
+
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    given = [value(name, array.dtype, list(array.shape)) for name, array in inputs.items()]
+    graph = helper.make_graph(nodes, "g", given, [value("y", dtype, [2, 3])], tensors)
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    expected = of_onnxruntime(path, inputs)["y"]
+    converter.convert(path, tmp_path / "m.tflite")
+    for mode in ("XNNPACK", "built-in"):
+        found = of_litert(tmp_path / "m.tflite", mode, inputs)["y"]
+        assert np.abs(found.astype(int) - expected).max() <= 1, (mode, found, expected)
+
+
 # Products of more than 32767 steps; HARD_SWISH does not load for factors of 128 and more.
 @pytest.mark.parametrize("of", TYPES)
 @pytest.mark.parametrize(
