@@ -344,15 +344,6 @@ chain(
 chain("non_zero", "int64[{N},3] x", {"N": 4}, "y = NonZero(x)", ranges={"x": (0, 2)}, outputs="int64[2,A] y")
 # A wrapped border, and windows with gaps, of extents that are known at run time only.
 chain(
-    "pad_reflect",
-    "float[1,2,{H},{W}] x",
-    {"H": 4, "W": 5},
-    'y = Pad<mode="reflect">(x, p)',
-    {"p": i64(0, 0, 2, 3, 0, 0, 1, 2)},
-    outputs="float[1,2,A,B] y",
-    opset=13,
-)
-chain(
     "pad_wrap",
     "float[1,2,{H},{W}] x",
     {"H": 4, "W": 5},

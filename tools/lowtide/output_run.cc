@@ -64,7 +64,6 @@ OutputRun::OutputRun(const OutputOptions& options, bool quiet, fs::path output)
 
 void OutputRun::begin(const std::vector<std::string>& inputs, const std::string& log) {
   if (options_.progress_fd >= 0) check_progress_fd(options_.progress_fd);
-  check_suffix(output_);
   for (const std::string& input : inputs) {
     if (input == "-" || (fs::path(input) != output_ && !stream::same_file(input, output_))) continue;
     // The most common reason is that the input is a TFLite model.
@@ -72,6 +71,7 @@ void OutputRun::begin(const std::vector<std::string>& inputs, const std::string&
     stream::refuse_other_formats(stream::first_bytes(*file), stream::kOnnxModel, input);
     usage_error(fmt::format("the output {} is the input; give another name with -o", output_.string()));
   }
+  check_suffix(output_);
   if (!log.empty() && one_place(log, output_)) usage_error(fmt::format("the log {} is the output", log));
   if (options_.report.empty()) return;
   const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const std::string& input) {
