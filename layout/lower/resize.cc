@@ -181,13 +181,6 @@ void check(Lowering& lo, const ResizePlan& plan, Val x) {
     if (axis.changes && axis.known() && std::max(axis.in, axis.out) > kLongestResized)
       lo.unsupported(fmt::format("resizing an axis of {} to {} elements is not supported: the most is {}", axis.in,
                                  axis.out, kLongestResized));
-    const float exact = axis.scale * static_cast<float>(axis.in);
-    if (axis.known() && axis.changes && axis.from_scale && !nearest && plan.how.transform == Transform::kAlignCorners &&
-        axis.out > 1 && exact != static_cast<float>(axis.out))
-      lo.unsupported(fmt::format("align_corners with scale {} of {} elements is not supported: it gives a fractional "
-                                 "size, for which ONNX's node tests and ONNX Runtime disagree",
-                                 axis.scale, axis.in),
-                     "give sizes instead of scales");
   }
 }
 

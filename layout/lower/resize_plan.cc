@@ -194,11 +194,6 @@ std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
   const bool is_known = (!out.scales || gives_sizes(lo, x, out)) && (!out.sizes || lo.dims(out.sizes)) &&
                         (!out.roi || lo.numbers(out.roi));
   if (is_known) return std::nullopt;
-  if (out.scales && out.how.transform == Transform::kAlignCorners && out.how.interpolation != Interpolation::kNearest)
-    lo.unsupported(
-        "align_corners with scales that are known at run time only is not supported: for a fractional size "
-        "ONNX's node tests and ONNX Runtime disagree",
-        "give sizes instead of scales, or make the scales an initializer");
   if (out.policy != "stretch" && out.policy != "not_larger" && out.policy != "not_smaller")
     lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", out.policy));
   check_list(lo, out.scales, "scales", out.axes.size());

@@ -344,9 +344,4 @@ def with_operands_as_inputs(case):
     )
 
 
-def is_refused(case):
-    """For a fractional size the node suite and ONNX Runtime disagree."""
-    return "align_corners" in case.name and "nearest" not in case.name and "k" in case.weights
-
-
-CASES += [with_operands_as_inputs(case) for case in CASES if re.fullmatch(CHOSEN, case.name) and not is_refused(case)]
+CASES += [with_operands_as_inputs(case) for case in CASES if re.fullmatch(CHOSEN, case.name)]
