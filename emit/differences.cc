@@ -33,7 +33,7 @@ bool same(const std::unique_ptr<tfl::Quantization>& a, const std::unique_ptr<tfl
          a->max == b->max && a->other_form == b->other_form;
 }
 
-bool same(const std::vector<tfl::Option>& a, const std::vector<tfl::Option>& b) {
+bool same(const tfl::OptionList& a, const tfl::OptionList& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const tfl::Option& one, const tfl::Option& other) {
     return one.name == other.name && one.value == other.value;
   });

@@ -153,7 +153,7 @@ ListedTensor listed(const tfl::Tensor& tensor) {
 }
 
 ListedValue listed_value(const tfl::Option& option) {
-  if (!option.enumerator.empty()) return option.enumerator;
+  if (!option.enumerator.empty()) return std::string(option.enumerator);
   struct Visitor {
     ListedValue operator()(bool value) const { return {value ? "true" : "false", value}; }
     ListedValue operator()(int64_t value) const { return value; }

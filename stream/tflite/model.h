@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -66,7 +67,20 @@ struct Tensor {
 struct Option {
   std::string_view name;
   std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>> value;
-  std::string enumerator;  // the value's name when it is an enum
+  std::string_view enumerator;  // the value's name when it is an enum and has one
+  bool operator==(const Option&) const = default;
+};
+
+// Operators with equal options share them: in a file few differ.
+class OptionList {
+ public:
+  OptionList() = default;
+  explicit OptionList(std::shared_ptr<const std::vector<Option>> list) : list_(std::move(list)) {}
+  const Option* begin() const { return list_ ? list_->data() : nullptr; }
+  const Option* end() const { return list_ ? list_->data() + list_->size() : nullptr; }
+
+ private:
+  std::shared_ptr<const std::vector<Option>> list_;
 };
 
 struct Operator {
@@ -75,7 +89,7 @@ struct Operator {
   int32_t version = 1;
   std::vector<int32_t> inputs, outputs, intermediates;  // tensors; -1: absent (inputs only)
   std::string_view options_table;                       // "Conv2DOptions"; empty when there is none
-  std::vector<Option> options;
+  OptionList options;
   uint64_t custom_bytes = 0;                                   // of a custom operator's options
   std::shared_ptr<const std::vector<uint8_t>> custom_options;  // null: none, or too large to be kept
 };

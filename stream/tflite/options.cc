@@ -97,7 +97,7 @@ void read_scalar(ElementaryType type, const TableView& table, Slot slot, const T
     option.value = *value != 0;
   } else if (names != nullptr && value != nullptr) {
     const char* name = flatbuffers::EnumName(*value, names);
-    option.enumerator = name ? name : std::to_string(*value);
+    if (name != nullptr) option.enumerator = name;
   }
 }
 
@@ -126,25 +126,29 @@ std::vector<tfl::Option> read_table(const TableView& table, const TypeTable& fie
   return out;
 }
 
-void read_union(const TableView& from, Slot type_slot, Slot slot, const TypeTable& tables, tfl::Operator& op) {
+void read_union(const TableView& from, Slot type_slot, Slot slot, const TypeTable& tables, LastOptions& last,
+                tfl::Operator& op) {
   const auto type = from.number<uint8_t>(type_slot);
   if (type == 0 || type >= tables.num_elems) return;  // none, or newer than our schema
   const std::optional<TableView> table = from.table(slot);
   if (!table) return;
   op.options_table = tables.names[type];
   const TypeTable* fields = tables.type_refs[tables.type_codes[type].sequence_ref]();
-  op.options = read_table(*table, *fields, op.options_table);
+  std::vector<tfl::Option> options = read_table(*table, *fields, op.options_table);
+  auto& same = last[op.options_table];
+  if (!same || *same != options) same = std::make_shared<const std::vector<tfl::Option>>(std::move(options));
+  op.options = tfl::OptionList(same);
 }
 
 }  // namespace
 
-void read_options(const TableView& from, tfl::Operator& op) {
+void read_options(const TableView& from, LastOptions& last, tfl::Operator& op) {
   using tflite::Operator;
   read_union(from, Operator::VT_BUILTIN_OPTIONS_TYPE, Operator::VT_BUILTIN_OPTIONS, *tflite::BuiltinOptionsTypeTable(),
-             op);
+             last, op);
   if (op.options_table.empty())
     read_union(from, Operator::VT_BUILTIN_OPTIONS_2_TYPE, Operator::VT_BUILTIN_OPTIONS_2,
-               *tflite::BuiltinOptions2TypeTable(), op);
+               *tflite::BuiltinOptions2TypeTable(), last, op);
 }
 
 }  // namespace lowtide::stream

@@ -89,6 +89,7 @@ class TfliteReader {
   TablesView codes_, buffers_, subgraphs_;
   ExternalBuffers external_;
   std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<const std::vector<uint8_t>>> custom_options_;  // by place
+  LastOptions last_options_;
   uint64_t custom_options_bytes_ = 0;
   std::vector<std::set<uint32_t>> calls_;  // by subgraph: the subgraphs that its operators call
   tfl::Model model_;
@@ -335,7 +336,7 @@ tfl::Operator TfliteReader::operation(const TableView& from, uint64_t tensors) {
     options.offset = large;
   }
   if (out.custom_bytes > 0) out.custom_options = custom_options(options.offset, out.custom_bytes);
-  read_options(from, out);
+  read_options(from, last_options_, out);
   note_calls(out);
   return out;
 }
