@@ -323,7 +323,7 @@ def test_an_interrupt_while_ranges_are_written_leaves_the_old_file(model, tmp_pa
 @pytest.mark.parametrize("seconds", [0.3, 1, 3])
 def test_an_interrupt_leaves_nothing_and_says_one_line(model, environment, tmp_path, seconds):
     """During the import, the runs, and the choice of settings, which converts and has expected outputs on the disk."""
-    np.savez(tmp_path / "s.npz", x=stacked(4000))
+    np.savez(tmp_path / "s.npz", x=stacked(12000))
     temporary = tmp_path / "t"
     temporary.mkdir()
     before = sorted(tmp_path.iterdir())
