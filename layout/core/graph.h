@@ -128,7 +128,7 @@ class Graph {
   ValueId add_value(DType dtype, Shape shape, std::string value_name = {});
   ValueId add_constant(RecipeRef recipe, std::string value_name = {});
   ValueId add_ints(std::span<const int64_t> elements, DType dtype, Shape shape);
-  OpId add_op(Op op);
+  OpId add_op(Op op);  // behind all others; tidy() brings it to its place
 
   // The elements of a small integer (or bool) value where all are known, symbols included; null otherwise. The result
   // stays valid until values are added.

@@ -32,7 +32,7 @@ std::vector<Val> add_op(Builder& b, Kind kind, std::vector<ValueId> inputs, Subg
     op.outputs.push_back(id);
     out.push_back({id});
   }
-  b.graph.ops.push_back(std::move(op));
+  b.graph.add_op(std::move(op));
   return out;
 }
 

@@ -60,10 +60,10 @@ class Aliases {
     const ValueId size = graph_.add_constant(stream::recipe::fill_value(-1, core::DType::kInt32, {axes}));
     const ValueId copy = graph_.add_value(value.dtype, value.shape);
     graph_.at(copy).quantization = value.quantization;
-    graph_.ops.push_back({.kind = Kind::kSlice,
-                          .inputs = {source, begin, size},
-                          .outputs = {copy},
-                          .origin = graph_.ops[position].origin});
+    graph_.add_op({.kind = Kind::kSlice,
+                   .inputs = {source, begin, size},
+                   .outputs = {copy},
+                   .origin = graph_.ops[position].origin});
     graph_.ops[position].inputs[0] = copy;
   }
 

@@ -109,7 +109,7 @@ class Legaliser {
   void push(Op op) {
     for (ValueId out : op.outputs)
       if (out != kAbsent) graph_.at(out).producer = static_cast<core::OpId>(graph_.ops.size());
-    graph_.ops.push_back(std::move(op));
+    graph_.add_op(std::move(op));
   }
 
   ValueId like(ValueId old, DType dtype) {

@@ -42,7 +42,7 @@ void separate_outputs(core::Graph& graph, bool is_main) {
       copy.outputs = {out};
       graph.at(out).quantization = source.quantization;
       graph.at(out).producer = static_cast<core::OpId>(graph.ops.size());
-      graph.ops.push_back(std::move(copy));
+      graph.add_op(std::move(copy));
       graph.outputs[i] = out;
       seen.insert(out);
     }

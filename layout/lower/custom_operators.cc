@@ -180,7 +180,7 @@ std::vector<Val> CustomOperators::add(Builder& b, const onnx::Node& node, int64_
     out.push_back({id});
   }
   op.options = core::CustomOptions{std::move(described)};
-  b.graph.ops.push_back(std::move(op));
+  b.graph.add_op(std::move(op));
   return out;
 }
 

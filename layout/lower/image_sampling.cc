@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See sampling.h. The taps of all axes are computed together, [N, axes, taps, Q], gathered by one GATHER and summed
-// with their weights. Samples are along the last axis because kernels compute rows: with the two coordinates there,
-// each row had two elements. Source: ONNX's GridSample.
+// See image_sampling.h. The taps of all axes are computed together, [N, axes, taps, Q], gathered by one GATHER and
+// summed with their weights. Samples are along the last axis because kernels compute rows: with the two coordinates
+// there, each row had two elements. Source: ONNX's GridSample.
 #include "layout/lower/image_sampling.h"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) 
 }
 
 // [N, taps, Q] as something that broadcasts to [N, taps, Q, C]. A kernel that repeats one number along a row takes a
-// call for each row; where rows have few channels, a product with ones repeats it for a fifth of the time.
+// call for each row; where rows have few channels, a product with ones is faster.
 Val for_channels(Lowering& lo, Val weights, Dim channels) {
   constexpr Dim kFewChannels = 8;
   Builder& b = lo.b;

@@ -6,6 +6,8 @@
 // reduction repeated indices are undefined in ONNX, but exporters write them (a penalty for tokens that occur twice),
 // and ONNX Runtime keeps the last update. So does this: the largest number of an update of each row is a segment's
 // maximum.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -63,7 +65,8 @@ std::optional<std::vector<int64_t>> sources_of(Lowering& lo, const UpdateRows& r
   std::iota(sources.begin(), sources.end(), 0);
   int64_t next = rows.count;
   for (const int64_t row : *known) {
-    if (row < 0 || row >= rows.count) lo.malformed("an index is beyond the data");
+    if (row < 0 || row >= rows.count)
+      lo.malformed(fmt::format("index {} is outside the {} rows of the data", row, rows.count));
     sources[static_cast<size_t>(row)] = next++;
   }
   return sources;

@@ -21,7 +21,7 @@ Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
   core::Op op{.kind = Kind::kTensorList, .inputs = {}, .outputs = {made.id}, .origin = lo.b.origin};
   for (Val element : elements) op.inputs.push_back(element.id);
   graph.at(made.id).producer = static_cast<core::OpId>(graph.ops.size());
-  graph.ops.push_back(std::move(op));
+  graph.add_op(std::move(op));
   return made;
 }
 

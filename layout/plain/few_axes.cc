@@ -233,7 +233,7 @@ bool fewer_axes(Rewriter& rewriter, OpId id) {
     rewriter.note_new_ops();
     return false;
   }
-  graph.ops.push_back(op);
+  graph.add_op(op);
   const auto made = static_cast<OpId>(graph.ops.size() - 1);
   for (ValueId out : op.outputs) graph.at(out).producer = made;
   for (const auto& [fresh, was] : restore) {

@@ -83,7 +83,7 @@ class Borders {
   }
   void push(Kind kind, ValueId from, ValueId to) {
     graph_.at(to).producer = static_cast<OpId>(graph_.ops.size());
-    graph_.ops.push_back(
+    graph_.add_op(
         {.kind = kind, .inputs = {from}, .outputs = {to}, .options = core::IndexOptions{graph_.at(to).dtype}});
   }
 

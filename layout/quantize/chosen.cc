@@ -70,7 +70,7 @@ void rebuild(Rewriter& rewriter, const Op& old, Op op, const TensorGrid& grid, F
     op.outputs[i] = id;
     made.emplace_back(old.outputs[i], id);
   }
-  rewriter.graph.ops.push_back(std::move(op));
+  rewriter.graph.add_op(std::move(op));
   rewriter.note_new_ops();
   for (size_t i = 0; i < made.size(); ++i) {
     const auto [from, to] = made[i];
@@ -80,11 +80,11 @@ void rebuild(Rewriter& rewriter, const Op& old, Op op, const TensorGrid& grid, F
 
 ValueId push_one(Rewriter& rewriter, Kind kind, ValueId in, DType dtype, const core::Shape& shape) {
   const ValueId out = rewriter.graph.add_value(dtype, shape);
-  rewriter.graph.ops.push_back({.kind = kind,
-                                .inputs = {in},
-                                .outputs = {out},
-                                .options = core::IndexOptions{dtype},
-                                .origin = rewriter.b.origin});
+  rewriter.graph.add_op({.kind = kind,
+                         .inputs = {in},
+                         .outputs = {out},
+                         .options = core::IndexOptions{dtype},
+                         .origin = rewriter.b.origin});
   rewriter.note_new_ops();
   return out;
 }

@@ -50,8 +50,10 @@ bool product_fits(Kind, float data, const std::vector<float>& weights, float res
 
 bool shifted_sums_fit(float data, const std::vector<float>& weights, float result, double most_sum,
                       std::string& reason) {
+  float largest = 0;
+  for (const float scale : weights) largest = std::max(largest, scale);
   int places;
-  std::frexp(static_cast<double>(data) * *std::max_element(weights.begin(), weights.end()) / result, &places);
+  std::frexp(static_cast<double>(data) * largest / result, &places);
   if (places <= 0 || std::ldexp(most_sum, places) < kMost32) return true;
   reason = fmt::format("its sums may be up to {:.6g}, times {} more than 32 bits, which kernels keep of them", most_sum,
                        int64_t{1} << places);
@@ -76,7 +78,7 @@ bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std
 
 Steps steps_of(const TensorGrid& grid) {
   const int64_t all = int64_t{1} << stream::bits(grid.dtype);
-  const int64_t least = grid.dtype == DType::kInt8 || grid.dtype == DType::kInt16 ? -all / 2 : 0;
+  const int64_t least = stream::is_signed_int(grid.dtype) ? -all / 2 : 0;
   return {least - grid.zero, least + all - 1 - grid.zero};
 }
 

@@ -67,7 +67,7 @@ ValueId push_on_grid(Rewriter& rewriter, Op op, const TensorGrid& grid, const co
   const ValueId made = rewriter.graph.add_value(grid.dtype, shape);
   rewriter.graph.at(made).quantization = quantization_of(grid);
   op.outputs = {made};
-  rewriter.graph.ops.push_back(std::move(op));
+  rewriter.graph.add_op(std::move(op));
   rewriter.note_new_ops();
   return made;
 }

@@ -301,7 +301,7 @@ class Placing {
     const core::Shape shape = graph_.at(from).shape;
     const ValueId made = graph_.add_value(dtype, shape);
     graph_.at(made).producer = static_cast<OpId>(graph_.ops.size());
-    graph_.ops.push_back(
+    graph_.add_op(
         {.kind = kind, .inputs = {from}, .outputs = {made}, .options = core::IndexOptions{dtype}, .origin = origin});
     return made;
   }

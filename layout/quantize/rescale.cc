@@ -51,11 +51,11 @@ ValueId in_type_of_result(Graph& graph, const Op& op) {
   const TensorGrid grid = *shifted(*grid_of(graph.at(in)), dtype);
   const ValueId made = graph.add_value(dtype, graph.at(in).shape);
   graph.at(made).quantization = quantization_of(grid);
-  graph.ops.push_back({.kind = Kind::kQuantize,
-                       .inputs = {in},
-                       .outputs = {made},
-                       .options = core::IndexOptions{dtype},
-                       .origin = op.origin});
+  graph.add_op({.kind = Kind::kQuantize,
+                .inputs = {in},
+                .outputs = {made},
+                .options = core::IndexOptions{dtype},
+                .origin = op.origin});
   return made;
 }
 

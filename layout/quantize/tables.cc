@@ -25,11 +25,11 @@ ValueId positions(Rewriter& rewriter, ValueId quantized) {
   }
   const core::Shape shape = rewriter.value(quantized).shape;
   const ValueId made = rewriter.graph.add_value(DType::kInt32, shape);
-  rewriter.graph.ops.push_back({.kind = Kind::kCast,
-                                .inputs = {quantized},
-                                .outputs = {made},
-                                .options = core::IndexOptions{DType::kInt32},
-                                .origin = rewriter.b.origin});
+  rewriter.graph.add_op({.kind = Kind::kCast,
+                         .inputs = {quantized},
+                         .outputs = {made},
+                         .options = core::IndexOptions{DType::kInt32},
+                         .origin = rewriter.b.origin});
   rewriter.note_new_ops();
   return made;
 }

@@ -23,13 +23,18 @@ constexpr int64_t kHalf = 128;  // of the values of 8 bits
 // Two scales that differ by rounding only.
 constexpr double kSameScale = 1e-6;
 
-// Channels of scale 0 are zeros; kernels refuse the scale. They are multiplied by 0 and get the scale 1.
+// Channels of scale 0 are zeros; kernels refuse the scale. They are multiplied by 0 and get the least scale of the
+// others: that of a bias follows from it, and a scale that is coarser than the others' would round the bias.
 void replace_zero_scales(IntegerWeights& weights, int axis) {
   if (std::none_of(weights.scale.begin(), weights.scale.end(), [](float s) { return s == 0; })) return;
+  float least = std::numeric_limits<float>::infinity();
+  for (const float scale : weights.scale)
+    if (scale > 0) least = std::min(least, scale);
+  if (std::isinf(least)) least = 1;
   std::vector<int64_t> keep;
   for (float& scale : weights.scale) {
     keep.push_back(scale == 0 ? 0 : 1);
-    if (scale == 0) scale = 1;
+    if (scale == 0) scale = least;
   }
   const stream::Shape& dims = weights.integers->dims;
   stream::Shape along(dims.size(), 1);

@@ -49,11 +49,11 @@ ValueId GraphImport::value_in_blocks(SubgraphScope& scope, const tfl::Tensor& te
   const ValueId factors = graph_.add_constant(stream::recipe::cast(scales.data, DType::kFloat32), scales.name);
   const ValueId id = graph_.add_value(DType::kFloat32, tensor.shape);
   graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
-  graph_.ops.push_back({.kind = Kind::kCustom,
-                        .inputs = {integers, factors},
-                        .outputs = {id},
-                        .options = core::CustomOptions{made},
-                        .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
+  graph_.add_op({.kind = Kind::kCustom,
+                 .inputs = {integers, factors},
+                 .outputs = {id},
+                 .options = core::CustomOptions{made},
+                 .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
   return id;
 }
 

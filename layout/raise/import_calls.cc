@@ -117,7 +117,7 @@ std::vector<ValueId> GraphImport::add_call(SubgraphScope& scope, Kind kind, std:
     if (tensor) scope.values[static_cast<size_t>(outputs[i])] = id;
   }
   std::vector<ValueId> others(op.outputs.begin() + static_cast<std::ptrdiff_t>(outputs.size()), op.outputs.end());
-  graph_.ops.push_back(std::move(op));
+  graph_.add_op(std::move(op));
   return others;
 }
 

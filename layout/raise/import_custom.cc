@@ -155,11 +155,11 @@ std::vector<ValueId> GraphImport::add_custom(std::shared_ptr<const RaisedOperato
     outputs.push_back(graph_.add_value(type.dtype, type.shape));
     graph_.at(outputs.back()).producer = static_cast<core::OpId>(graph_.ops.size());
   }
-  graph_.ops.push_back({.kind = Kind::kCustom,
-                        .inputs = std::move(inputs),
-                        .outputs = outputs,
-                        .options = core::CustomOptions{std::move(described)},
-                        .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
+  graph_.add_op({.kind = Kind::kCustom,
+                 .inputs = std::move(inputs),
+                 .outputs = outputs,
+                 .options = core::CustomOptions{std::move(described)},
+                 .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
   return outputs;
 }
 

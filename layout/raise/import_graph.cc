@@ -433,18 +433,18 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
     op.outputs.push_back(id);
     scope.values[static_cast<size_t>(outputs[i])] = id;
   }
-  graph_.ops.push_back(std::move(op));
+  graph_.add_op(std::move(op));
 }
 
 ValueId GraphImport::add_float(Kind kind, std::vector<ValueId> inputs, Options options) {
   std::vector<TensorType> types = infer(kind, inputs, options, 1);
   const ValueId id = graph_.add_value(types[0].dtype, std::move(types[0].shape));
   graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
-  graph_.ops.push_back({.kind = kind,
-                        .inputs = std::move(inputs),
-                        .outputs = {id},
-                        .options = std::move(options),
-                        .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
+  graph_.add_op({.kind = kind,
+                 .inputs = std::move(inputs),
+                 .outputs = {id},
+                 .options = std::move(options),
+                 .origin = static_cast<uint32_t>(graph_.origins.size() - 1)});
   return id;
 }
 

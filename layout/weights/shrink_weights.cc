@@ -375,7 +375,7 @@ class Reading {
 
   void push(Kind kind, std::vector<ValueId> inputs, ValueId output) {
     graph_.at(output).producer = static_cast<OpId>(graph_.ops.size());
-    graph_.ops.push_back({.kind = kind, .inputs = std::move(inputs), .outputs = {output}, .origin = builder_.origin});
+    graph_.add_op({.kind = kind, .inputs = std::move(inputs), .outputs = {output}, .origin = builder_.origin});
   }
 
   Graph& graph_;

@@ -152,6 +152,15 @@ qdq(
 )
 zeros = values | {"sw": values["sw"] * (np.arange(6) != 2)}
 qdq("channel_of_scale_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=zeros, result=0.13)
+# The scale that the channel gets is that of its bias too: half of one of the data is five steps of the result.
+qdq(
+    "channel_of_scale_0_with_bias",
+    text + "r = Conv(a, w, v)",
+    ["[1,4,9,8]"],
+    "[1,6,7,7]",
+    weights=zeros | {"v": f(0.1, -0.2, 0.0185, 0.04, 0.05, 0)},
+    result=0.004,
+)
 text, values = weights_of((6, 4, 3, 2), axis=0, zero=3)
 signs = values | {"sw": values["sw"] * np.where(np.arange(6) % 3 == 1, -1, 1).astype(np.float32)}
 qdq("weights_of_scales_below_0", text + "r = Conv(a, w)", ["[1,4,9,8]"], "[1,6,7,7]", weights=signs, result=0.13)
