@@ -271,8 +271,16 @@ void lower_qgemm(Lowering& lo) {
   if (lo.rank(left) != 2 || lo.rank(right) != 2)
     lo.malformed(
         fmt::format("the operands must have rank 2; they have ranks {} and {}", lo.rank(left), lo.rank(right)));
+  const bool is_transposed = lo.attr_i("transB", 0) != 0;
+  const bool is_scaled = lo.attr_f("alpha", 1) != 1;
+  if (lo.attr_i("transA", 0) == 0 && !is_scaled && lo.has_input(7) &&
+      product_on_grids(lo, 3, is_transposed ? 0 : 1, 7, 6, [&](Val data, Val weights, Val bias) {
+        const Val y = matrix_product(lo, data, is_transposed ? b.transpose(weights, {1, 0}) : weights);
+        return bias ? b.add(y, bias) : y;
+      }))
+    return;
   if (lo.attr_i("transA", 0) != 0) left = b.transpose(left, {1, 0});
-  if (lo.attr_i("transB", 0) != 0) right = b.transpose(right, {1, 0});
+  if (is_transposed) right = b.transpose(right, {1, 0});
   Val sum = integer_matmul(lo, left, one_parameter(lo, lo.input(2)), right, lo.input(5));
   if (lo.has_input(6)) sum = b.add(sum, lo.input(6));
   const Val of_columns = broadcast_along(lo, lo.input(4), 1, 2);
@@ -280,6 +288,19 @@ void lower_qgemm(Lowering& lo) {
   if (!lo.has_input(7)) return lo.output(0, b.mul(b.cast(sum, DType::kFloat32), factor));
   factor = b.div(factor, one_parameter(lo, lo.input(7)));
   lo.output(0, requantized(lo, sum, factor, one_parameter(lo, lo.input(8)), 0));
+}
+
+// Two tensors of data on grids of one scale: a float product between DEQUANTIZE and QUANTIZE, as of a QDQ model.
+bool products_of_data_on_grids(Lowering& lo) {
+  const auto grid = [&](size_t at, DType type) { return constant_grid(lo, lo.input(at), lo.input(at + 1), type); };
+  const Val left = lo.input(0), right = lo.input(3);
+  if (lo.rank(left) < 2 || lo.rank(right) < 2) return false;
+  const DType type = lo.dtype(lo.input(7));
+  const auto of_left = grid(1, lo.dtype(left)), of_right = grid(4, lo.dtype(right)), of_result = grid(6, type);
+  if (!of_left || !of_right || !of_result || lo.b.is_constant(left) || lo.b.is_constant(right)) return false;
+  const Val other = real_of(lo, right, *of_right);
+  lo.output(0, on_grid(lo, matrix_product(lo, real_of(lo, left, *of_left), other), *of_result, type));
+  return true;
 }
 
 // Inputs: a, its scale and zero point; b, its own; the result's. Lists of scales are per row of a and per column of b.
@@ -291,6 +312,7 @@ void lower_qlinear_matmul(Lowering& lo) {
   if (is_matrix && product_on_grids(lo, 3, 1, 6, kNoBias,
                                     [&](Val data, Val weights, Val) { return matrix_product(lo, data, weights); }))
     return;
+  if (products_of_data_on_grids(lo)) return;
   const Val sum = integer_matmul(lo, left, lo.input(2), right, lo.input(5));
   const int row = std::max(0, lo.rank(left) - 2);
   const Val a_scale = broadcast_along(lo, b.cast(lo.input(1), DType::kFloat32), row, lo.rank(left));

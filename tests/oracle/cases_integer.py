@@ -156,6 +156,22 @@ CASES = [
         },
         **u8,
     ),
+    *(
+        Case(
+            f"qlinear_matmul/two_inputs{name}",
+            f"{kind}8[2,3,{terms}] x, {kind}8[2,{terms},4] v",
+            "y = QLinearMatMul(x, s, z, v, t, a, u, b)",
+            {"s": f(0.013), "z": zero(11), "t": f(0.007), "a": zero(99), "u": f(0.02), "b": zero(5)},
+            shapes={"x": (2, 3, 5), "v": (2, 5, 4)} if terms == "K" else {},
+            ranges={"x": of, "v": of},
+            steps=1,
+        )
+        for name, kind, zero, terms, of in [
+            ("", "int", np.int8, 5, (-128, 128)),
+            ("_of_open_size", "int", np.int8, "K", (-128, 128)),
+            ("_unsigned_of_open_size", "uint", np.uint8, "K", (0, 256)),
+        ]
+    ),
     Case(
         "qlinear_matmul/saturates",
         "int8[3,5] x",

@@ -77,6 +77,17 @@ qlinear(
     **u8,
     steps=1,
 )
+for name, parameters in [("", "s, z, u, b"), ("_parameters_at_run_time", "s, z, v, b")]:
+    qlinear(
+        "global_average_pool_dynamic" + name,
+        "uint8[2,3,H,W] x, float v",
+        f"y = com.microsoft.QLinearGlobalAveragePool(x, {parameters})",
+        {**X, **Y},
+        "uint8[2,3,1,1] y",
+        shapes={"x": (2, 3, 5, 7)},
+        ranges={"x": (0, 256), "v": (0.05, 0.06)},
+        steps=1,
+    )
 qlinear(
     "concat",
     "uint8[2,3,5] x, uint8[2,4,5] v",
@@ -257,6 +268,26 @@ for name, body, outputs in [
         f"y = com.microsoft.{body}",
         {**HALF, "k": rng.integers(0, 2, (3, 50)).astype(bool)},
         outputs,
+        **u8,
+        steps=1,
+    )
+COLUMNS = {"t": np.linspace(0.001, 0.009, 7).astype(np.float32), "a": np.zeros(7, np.int8)}
+for name, attributes, weights in [
+    ("", "transB=1", {"w": I(7, 300), **COLUMNS, "c": rng.integers(-9999, 9999, 7).astype(np.int32)}),
+    ("_not_transposed", "alpha=1.0", {"w": I(300, 7), **COLUMNS, "c": rng.integers(-9999, 9999, 7).astype(np.int32)}),
+    (
+        "_bias_of_two_axes",
+        "transB=1",
+        {"w": I(7, 300), **COLUMNS, "c": rng.integers(-999, 999, (1, 7)).astype(np.int32)},
+    ),
+    ("_weights_with_a_zero_point", "transB=1", {"w": U(7, 300), "t": f(0.003), "a": np.uint8(3)}),
+]:
+    qlinear(
+        "gemm_in_integers" + name,
+        "uint8[5,300] x",
+        f"y = com.microsoft.QGemm<{attributes}>(x, s, z, w, t, a, {'c' if 'c' in weights else ''}, u, b)",
+        {**X, **weights, "u": f(0.53), "b": np.uint8(99)},
+        "uint8[5,7] y",
         **u8,
         steps=1,
     )

@@ -6,6 +6,9 @@
 // result that is near a tie may differ by one.
 #include <fmt/format.h>
 
+#include <array>
+#include <numeric>
+
 #include "layout/lower/pool.h"
 #include "layout/lower/quantize_linear.h"
 #include "layout/lower/sliding_window.h"
@@ -115,13 +118,12 @@ void lower_qlinear_global_average_pool(Lowering& lo) {
   const int rank = lo.rank(x);
   if (rank < 3) lo.malformed(fmt::format("the input must have rank 3 or more; it has rank {}", rank));
   const int first = lo.attr_i("channels_last", 0) != 0 ? 1 : 2;
-  std::vector<int> axes;
-  double count = 1;
-  for (int axis = first; axis < first + rank - 2; ++axis) {
-    axes.push_back(axis);
-    count *= static_cast<double>(lo.need_static(b.dim(x, axis), "the size of a pooled axis"));
-  }
+  std::vector<int> axes(static_cast<size_t>(rank - 2));
+  std::iota(axes.begin(), axes.end(), first);
   if (are_on_grids(lo, {0}, 3)) return output_real(lo, b.mean(real(lo, 0), axes, true), 3);
+  std::vector<Dim> pooled;
+  for (const int axis : axes) pooled.push_back(b.dim(x, axis));
+  const Val count = b.reduce_prod(b.cast(b.dims(pooled), DType::kFloat32), std::array{0}, false);
   const Val divisor = b.mul(scale(lo, 3), count);
   const Val factor = b.div(scale(lo, 1), divisor);
   output_levels(lo, b.mul(b.sum(centred(lo, 0), axes, true), factor), 4);
