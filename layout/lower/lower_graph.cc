@@ -244,8 +244,8 @@ class GraphLowering : public Surroundings {
   // Frees what is not used once a node is lowered. Names and outputs are still used in messages, and graphs, by
   // their addresses, to tell which were looked through.
   static void release(onnx::Node& node) {
-    node.inputs = {};
-    if (!holds_graphs(node)) node.attributes = {};
+    std::vector<std::string>().swap(node.inputs);  // `= {}` would keep the capacity
+    if (!holds_graphs(node)) std::vector<onnx::Attribute>().swap(node.attributes);
   }
 
   static constexpr int kMaxDepth = 32;
