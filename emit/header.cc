@@ -52,20 +52,25 @@ int32_t narrow(int64_t extent, const std::string& tensor) {
   return static_cast<int32_t>(extent);
 }
 
-// What scales and zero points take of the header, which a builder that has to grow holds twice for a moment.
-size_t scales_bytes(const core::Model& model) {
-  constexpr size_t kOthers = 64 << 10;
+// About what the header takes: a builder that has to grow holds it twice for a moment. Rather too much, because memory
+// that is not written to costs nothing.
+size_t likely_bytes(const core::Model& model) {
+  constexpr size_t kOthers = 64 << 10, kTensor = 160, kOperator = 128;
   size_t bytes = kOthers;
-  for (const auto& graph : model.graphs)
-    for (const Value& value : graph->values)
+  for (const auto& graph : model.graphs) {
+    bytes += graph->ops.size() * kOperator;
+    for (const Value& value : graph->values) {
+      bytes += kTensor + value.name.size();
       if (value.quantization) bytes += value.quantization->scale.size() * (sizeof(float) + sizeof(int64_t));
+    }
+  }
   return bytes;
 }
 
 class HeaderBuilder {
  public:
   HeaderBuilder(const core::Model& model, Plan& plan)
-      : model_(model), plan_(plan), fbb_(scales_bytes(model)), custom_names_(model) {
+      : model_(model), plan_(plan), fbb_(likely_bytes(model)), custom_names_(model) {
     buffers_.push_back(tflite::CreateBuffer(fbb_));
     for (const InPlace& constant : plan.in_place)
       external_id_of_.emplace(constant.recipe.get(), kExternalId | static_cast<uint32_t>(external_id_of_.size()));
@@ -366,8 +371,9 @@ void HeaderBuilder::build() {
                                         &signatures_, groups.empty() ? nullptr : &groups,
                                         external.empty() ? nullptr : &external),
               tflite::ModelIdentifier());
-  auto bytes = std::as_bytes(std::span(fbb_.GetBufferPointer(), fbb_.GetSize()));
-  plan_.header.assign(bytes.begin(), bytes.end());
+  auto header = std::make_shared<flatbuffers::DetachedBuffer>(fbb_.Release());
+  plan_.header = std::as_writable_bytes(std::span(header->data(), header->size()));
+  plan_.header_memory = std::move(header);
   plan_.custom = custom_names_.uses();
 }
 

@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,7 +69,8 @@ struct NamedFile {
 
 struct Plan {
   bool external = false;
-  std::vector<std::byte> header;
+  std::span<std::byte> header;
+  std::shared_ptr<void> header_memory;
   std::vector<Payload> payloads;  // not empty; by ascending position
   std::vector<InPlace> in_place;
   std::vector<NamedFile> files;

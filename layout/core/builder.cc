@@ -20,8 +20,9 @@ using stream::Error;
 namespace recipe = stream::recipe;
 
 // Constants of at most this many elements are computed when they are folded: shapes, axes and scales, which passes
-// read. A longer one stays a recipe, so that the contents of small weights do not fill the memory.
-constexpr uint64_t kEagerElements = 256;
+// read. A longer one stays a recipe, so that the contents of small weights do not fill the memory; of more than one
+// axis, where that takes less than the step of a recipe.
+constexpr uint64_t kEagerElements = 256, kEagerMatrixElements = 64;
 
 // Lists of at most this many elements are shared: of axes, extents and permutations.
 constexpr size_t kSharedElements = 16;
@@ -144,7 +145,9 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
         const bool is_data =
             std::holds_alternative<stream::step::Inline>(made->step) || integer_constant(made, graph.budget);
         // A product would be computed again for each tile that is read of it.
-        const uint64_t eager = is_matrix_product(kind) ? stream::kSmallElements : kEagerElements;
+        const uint64_t eager = is_matrix_product(kind) ? stream::kSmallElements
+                               : made->dims.size() < 2 ? kEagerElements
+                                                       : kEagerMatrixElements;
         if (made->elements() <= eager && !is_data)
           made = recipe::inline_lanes(stream::evaluate(made, graph.budget), made->dtype, made->dims);
         out.push_back(constant(std::move(made)));

@@ -38,13 +38,6 @@ namespace {
 // memory for a shape of many unknown extents would grow with the square of their number.
 constexpr size_t kMostAxes = 32;
 
-// Not twice the size: with many nodes the values and ops are the largest things in memory, and both arrays stand side
-// by side while one is moved.
-template <typename T>
-void make_room(std::vector<T>& list) {
-  if (list.size() == list.capacity()) list.reserve(list.size() + list.size() / 4 + 64);
-}
-
 }  // namespace
 
 ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
@@ -52,7 +45,6 @@ ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
     throw stream::Unsupported(fmt::format("a tensor{} has {} axes, more than {}",
                                           value_name.empty() ? "" : fmt::format(" '{}'", value_name), shape.size(),
                                           kMostAxes));
-  make_room(values);
   values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
   return static_cast<ValueId>(values.size() - 1);
 }
@@ -68,7 +60,6 @@ ValueId Graph::add_ints(std::span<const int64_t> elements, DType dtype, Shape sh
 }
 
 OpId Graph::add_op(Op op) {
-  make_room(ops);
   ops.push_back(std::move(op));
   return static_cast<OpId>(ops.size() - 1);
 }
@@ -114,8 +105,8 @@ static void keep_names(Graph& graph, const std::vector<char>& live) {
   }
 }
 
-// Puts ops[order[i]] at i and drops the rest, in place: a second array would stand beside the first one.
-static void bring_in_order(std::vector<Op>& ops, std::vector<uint32_t>& order) {
+// Puts ops[order[i]] at i and drops the rest, in place: a second list would stand beside the first one.
+static void bring_in_order(std::deque<Op>& ops, std::vector<uint32_t>& order) {
   for (size_t i = 0; i < order.size(); ++i) {
     // What stood at order[i] may have been exchanged with an earlier place: then `order` tells where it went.
     size_t from = order[i];
@@ -127,7 +118,7 @@ static void bring_in_order(std::vector<Op>& ops, std::vector<uint32_t>& order) {
 }
 
 // The live ops in Kahn's order, the smallest old position first; `producer` is by value.
-static std::vector<uint32_t> topological_order(const std::vector<Op>& ops, const std::vector<char>& live,
+static std::vector<uint32_t> topological_order(const std::deque<Op>& ops, const std::vector<char>& live,
                                                const std::vector<OpId>& producer) {
   auto each_edge = [&](auto visit) {
     for (size_t i = 0; i < ops.size(); ++i)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -99,8 +100,9 @@ class Graph {
   Graph(Symbols& graph_symbols, stream::Budget& graph_budget) : symbols(graph_symbols), budget(graph_budget) {}
 
   std::string name;
-  std::vector<Value> values;
-  std::vector<Op> ops;  // after tidy(): every value is made before its uses
+  // Deques: with many nodes these are the largest things in memory, and a vector that grows is there twice.
+  std::deque<Value> values;
+  std::deque<Op> ops;  // after tidy(): every value is made before its uses
   std::vector<ValueId> inputs, outputs;
   std::vector<std::string> input_names, output_names;  // ONNX's names: an output may be an input or a constant too
   std::vector<std::string> origins{""};                // labels of ONNX nodes

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -39,14 +40,15 @@ class Legaliser {
       : graph_(graph), builder_(graph), rounding_(builder_), narrowed_(narrowed) {}
 
   std::vector<Unsupported> run() {
-    std::vector<Op> ops = std::exchange(graph_.ops, {});
+    std::deque<Op> ops = std::exchange(graph_.ops, {});
     for (core::Value& value : graph_.values) value.producer = -1;  // until push(); those of refused ops stay so
-    for (Op& op : ops) {
-      builder_.origin = op.origin;
+    for (; !ops.empty(); ops.pop_front()) {
+      const Kind kind = ops.front().kind;
+      builder_.origin = ops.front().origin;
       try {
-        legalise(op);
+        legalise(std::move(ops.front()));
       } catch (Unsupported& refused) {
-        refused.add_place({.node = graph_.origins[op.origin], .op = std::string(kind_name(op.kind))});
+        refused.add_place({.node = graph_.origins[builder_.origin], .op = std::string(kind_name(kind))});
         refused_.push_back(refused);
       }
     }

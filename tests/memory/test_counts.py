@@ -17,13 +17,13 @@ def make(folder, nodes, *options):
     return model
 
 
-def test_a_node_takes_a_few_kib(tmp_path):
+def test_a_node_takes_less_than_one_and_a_half_kib(tmp_path):
     peaks = {}
     for nodes in (4000, 12000):
         done = converter.convert(make(tmp_path, nodes), tmp_path / "m.tflite")
         assert done.status == "converted", done.reason
         peaks[nodes] = done.peak_rss
-    assert (peaks[12000] - peaks[4000]) / 8000 < 5 * KIB, peaks
+    assert (peaks[12000] - peaks[4000]) / 8000 < 1.5 * KIB, peaks
 
 
 def test_more_files_than_may_be_open(tmp_path):

@@ -20,7 +20,7 @@ namespace lowtide::tools {
 // Has no constructor that runs and no destructor: there are blocks before main() and behind it.
 class SmallBlocks {
  public:
-  static constexpr size_t kLargest = 1024;
+  static constexpr size_t kLargest = 2048;
 
   // For at most kLargest bytes; aligned as operator new must be. Null when there is no memory or no address left.
   void* take(size_t bytes);
