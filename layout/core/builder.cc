@@ -20,9 +20,8 @@ using stream::Error;
 namespace recipe = stream::recipe;
 
 // Constants of at most this many elements are computed when they are folded: shapes, axes and scales, which passes
-// read. A longer one stays a recipe, so that the contents of small weights do not fill the memory; of more than one
-// axis, where that takes less than the step of a recipe.
-constexpr uint64_t kEagerElements = 256, kEagerMatrixElements = 64;
+// read. A longer one stays a recipe, so that the contents of small weights do not fill the memory.
+constexpr uint64_t kEagerElements = 256;
 
 // Lists of at most this many elements are shared: of axes, extents and permutations.
 constexpr size_t kSharedElements = 16;
@@ -34,6 +33,15 @@ constexpr int kMostFoldedSteps = stream::kMaxSteps / 4;
 // A product of matrices of at most this many elements is computed, although its operands are smaller: it most often is
 // an intermediate result, of a network that computes a table of positions for instance.
 constexpr uint64_t kProductElements = 4 * stream::kSmallElements;
+
+// A weight as it is stored, in another order or shape: nothing is computed, and a step takes less memory than this many
+// elements.
+bool is_moved_weight(const stream::Recipe& made) {
+  constexpr uint64_t kLeastElements = 64;
+  if (made.elements() <= kLeastElements || made.dims.size() < 2) return false;
+  const bool is_permuted = std::holds_alternative<stream::step::Permute>(made.step);
+  return recipe::plain_stored(is_permuted ? *made.from[0] : made) != nullptr;
+}
 
 bool is_matrix_product(Kind kind) { return kind == Kind::kFullyConnected || kind == Kind::kBatchMatmul; }
 
@@ -145,10 +153,8 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
         const bool is_data =
             std::holds_alternative<stream::step::Inline>(made->step) || integer_constant(made, graph.budget);
         // A product would be computed again for each tile that is read of it.
-        const uint64_t eager = is_matrix_product(kind) ? stream::kSmallElements
-                               : made->dims.size() < 2 ? kEagerElements
-                                                       : kEagerMatrixElements;
-        if (made->elements() <= eager && !is_data)
+        const uint64_t eager = is_matrix_product(kind) ? stream::kSmallElements : kEagerElements;
+        if (made->elements() <= eager && !is_data && !is_moved_weight(*made))
           made = recipe::inline_lanes(stream::evaluate(made, graph.budget), made->dtype, made->dims);
         out.push_back(constant(std::move(made)));
       }
