@@ -20,11 +20,13 @@ using core::ValueId;
 constexpr int kDelegatesAxes = 4;  // of inputs that GPU delegates take
 
 // [N,1,1,C] -> [N,C]. A flattening that merges axes stays: LiteRT's GPU delegate reads the weights' columns along the
-// last axis alone, and computes wrong numbers where the product is along several (docs/gpu.md).
+// last axis alone, and computes wrong numbers where the product is along several, of floats and of i8 (docs/gpu.md).
+// Not of u8: there it takes no product at all, and all processors' kernels are right.
 bool is_flattening(const core::Value& in, const core::Value& out) {
-  return out.rank() == 2 && in.rank() > 2 && in.rank() <= kDelegatesAxes && in.shape.front() == out.shape.front() &&
-         in.shape.back() == out.shape.back() && in.dtype == out.dtype && in.quantization == out.quantization &&
-         !in.is_constant();
+  if (out.rank() != 2 || in.rank() <= 2 || in.rank() > kDelegatesAxes || in.is_constant()) return false;
+  const bool is_unsigned = in.dtype == core::DType::kUint8 && in.quantization;
+  return in.shape.front() == out.shape.front() && (is_unsigned || in.shape.back() == out.shape.back()) &&
+         in.dtype == out.dtype && in.quantization == out.quantization;
 }
 
 bool is_product_of(Rewriter& rewriter, OpId id, ValueId flat) {

@@ -3,6 +3,8 @@
 // axes of extent 1, which a global pooling leaves, need no op to drop them:
 //
 //     [N,1,1,C] -> RESHAPE [N,C] -> FULLY_CONNECTED        becomes        [N,1,1,C] -> FULLY_CONNECTED
+//
+// Of u8 nor do axes that are merged.
 #pragma once
 
 #include "layout/core/graph.h"

@@ -8,11 +8,13 @@ import onnx
 import onnxruntime
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tests.raised.judge_raised import MODELS, agrees, operators, raised, run_litert, run_onnx
 from tests.raised.round_trips import operators_of
 from tests.raised.tflite_models import Model
 from tests.support import converter
+from tests.support.tflite_file import read_tflite
 
 X = {"scale": 0.05, "zero": 3}
 Y = {"scale": 0.3, "zero": -7}
@@ -241,3 +243,48 @@ def test_uint8_networks_are_computed_on_integers(name, tmp_path):
     assert made["QGemm"] == kinds["FULLY_CONNECTED"] and not {"Conv", "Gemm", "MatMul"} & set(made)
     # At the input; in front of a flattening.
     assert operators(model).count("Transpose") == 1 + kinds["FULLY_CONNECTED"]
+
+
+@pytest.mark.parametrize("kind", ["u8", "i8"])
+@pytest.mark.parametrize("shape", [(1, 3, 5, 4), (3, 5, 4)])
+def test_a_product_that_flattens_comes_back(kind, shape, tmp_path):
+    """Of u8 as it was; of i8, which LiteRT's GPU delegate computes wrongly, behind a RESHAPE. Right in all modes."""
+    m = Model()
+    random = np.random.default_rng(5)
+    x = m.op("RELU", [m.input(shape, kind, scale=0.05, zero=3)], shape, kind, scale=0.05, zero=3)
+    rows, columns, units = (shape[0], int(np.prod(shape[1:])), 7)
+    low, high, zero = (0, 255, 100) if kind == "u8" else (-127, 127, 0)
+    weights = m.constant(random.integers(low, high, (units, columns)), kind, scale=0.01, zero=zero)
+    bias = m.constant(random.integers(-900, 900, units), "i32", scale=0.0005)
+    made = m.op(
+        "FULLY_CONNECTED",
+        [x, weights, bias],
+        [rows, units],
+        kind,
+        ("FullyConnectedOptions", {}),
+        version=4,
+        scale=0.2,
+        zero=9,
+    )
+    path, back = tmp_path / "m.tflite", tmp_path / "back.tflite"
+    m.write(path, [made])
+    agrees(path)
+    done = converter.run("convert", tmp_path / "m.onnx", "-o", back)
+    assert done.returncode == 0, done.stderr
+    wanted = {"RELU": 1, "FULLY_CONNECTED": 1} | ({} if kind == "u8" else {"RESHAPE": 1})
+    assert read_tflite(back).operators == wanted
+    for resolver in (
+        OpResolverType.BUILTIN_REF,
+        OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        OpResolverType.BUILTIN,
+    ):
+        results = []
+        for file in (path, back):
+            interpreter = Interpreter(str(file), experimental_op_resolver_type=resolver)
+            interpreter.allocate_tensors()
+            (detail,) = interpreter.get_input_details()
+            values = np.random.default_rng(1).integers(0, 128, shape).astype(detail["dtype"])
+            interpreter.set_tensor(detail["index"], values)
+            interpreter.invoke()
+            results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+        assert np.ptp(results[0].astype(int)) > 20 and np.array_equal(*results)
