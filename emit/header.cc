@@ -15,6 +15,7 @@
 #include "emit/tflite_notes.h"
 #include "layout/core/builtin.h"
 #include "layout/core/custom_operator.h"
+#include "layout/core/stateful_builtin.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 #include "stream/tflite/dtype.h"
@@ -80,9 +81,11 @@ class HeaderBuilder {
  private:
   flatbuffers::Offset<tflite::SubGraph> subgraph(size_t index);
   flatbuffers::Offset<tflite::Tensor> tensor(const Value& value, const std::string& name);
-  flatbuffers::Offset<tflite::QuantizationParameters> quantization(const Value& value);
+  flatbuffers::Offset<tflite::QuantizationParameters> quantization(const core::Boxed<core::Quantization>& from);
   flatbuffers::Offset<tflite::Operator> operation(const Graph& graph, const Op& op,
-                                                  const std::vector<int32_t>& tensor_of);
+                                                  const std::vector<int32_t>& tensor_of,
+                                                  Offsets<tflite::Tensor>& tensors);
+  int32_t own_tensor(const core::StatefulBuiltin::Tensor& own, bool is_variable, Offsets<tflite::Tensor>& tensors);
   flatbuffers::Offset<tflite::SignatureDef> signature(const Graph& graph, uint32_t index, const std::string& key,
                                                       const std::vector<int32_t>& tensor_of);
   uint32_t constant_buffer(const Value& value, const std::string& name);
@@ -169,10 +172,11 @@ uint32_t HeaderBuilder::header_buffer(std::span<const uint8_t> bytes) {
   return static_cast<uint32_t>(buffers_.size() - 1);
 }
 
-flatbuffers::Offset<tflite::QuantizationParameters> HeaderBuilder::quantization(const Value& value) {
-  if (!value.quantization) return 0;
+flatbuffers::Offset<tflite::QuantizationParameters> HeaderBuilder::quantization(
+    const core::Boxed<core::Quantization>& from) {
+  if (!from) return 0;
   count_tables(1);
-  const core::Quantization& q = *value.quantization;
+  const core::Quantization& q = *from;
   auto scale = fbb_.CreateVector(q.scale);
   auto zero_point = q.zero_point.empty() ? fbb_.CreateVector(std::vector<int64_t>(q.scale.size(), 0))
                                          : fbb_.CreateVector(q.zero_point);
@@ -198,8 +202,22 @@ flatbuffers::Offset<tflite::Tensor> HeaderBuilder::tensor(const Value& value, co
   const uint32_t buffer = value.constant && external == 0 ? constant_buffer(value, name) : 0;
   count_tables(1);
   ++plan_.tensors;
-  return tflite::CreateTensorDirect(fbb_, &shape, *type, buffer, name.c_str(), quantization(value), false, 0,
-                                    symbolic ? &signature : nullptr, true, nullptr, external);
+  return tflite::CreateTensorDirect(fbb_, &shape, *type, buffer, name.c_str(), quantization(value.quantization), false,
+                                    0, symbolic ? &signature : nullptr, true, nullptr, external);
+}
+
+// A tensor that is no value of the graph: of one operator alone.
+int32_t HeaderBuilder::own_tensor(const core::StatefulBuiltin::Tensor& own, bool is_variable,
+                                  Offsets<tflite::Tensor>& tensors) {
+  const auto type = stream::tensor_type(own.dtype);
+  if (!type) throw Error(Code::kInternal, "a tensor of an operator has a type that TFLite does not have", at(own.name));
+  std::vector<int32_t> shape;
+  for (core::Dim dim : own.shape) shape.push_back(narrow(dim, own.name));
+  count_tables(1);
+  ++plan_.tensors;
+  tensors.push_back(tflite::CreateTensorDirect(fbb_, &shape, *type, 0, own.name.c_str(), quantization(own.quantization),
+                                               is_variable, 0, nullptr, true));
+  return static_cast<int32_t>(tensors.size() - 1);
 }
 
 uint32_t HeaderBuilder::custom_code(const core::CustomOperator& custom) {
@@ -227,12 +245,20 @@ uint32_t HeaderBuilder::operator_code(const Graph& graph, const Op& op) {
 }
 
 flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& graph, const Op& op,
-                                                               const std::vector<int32_t>& tensor_of) {
-  std::vector<int32_t> inputs, outputs;
+                                                               const std::vector<int32_t>& tensor_of,
+                                                               Offsets<tflite::Tensor>& tensors) {
+  std::vector<int32_t> inputs, outputs, intermediates;
   for (ValueId id : op.inputs) inputs.push_back(id == core::kAbsent ? -1 : tensor_of[static_cast<size_t>(id)]);
   for (ValueId id : op.outputs) outputs.push_back(tensor_of[static_cast<size_t>(id)]);
   // Kernels with weights take one input less instead of an absent bias.
   if (core::weights_of(op.kind) && inputs.back() == -1) inputs.pop_back();
+  const auto* with_states = std::get_if<core::StatefulOptions>(&op.options);
+  if (with_states) {
+    for (const auto& [place, state] : with_states->described->states)
+      inputs.at(place) = own_tensor(state, true, tensors);
+    for (const auto& one : with_states->described->intermediates)
+      intermediates.push_back(own_tensor(one, false, tensors));
+  }
   OptionsTable options = options_table(fbb_, graph, op);
   uint32_t code = operator_code(graph, op);
   count_tables(options.table.IsNull() ? 1 : 2);
@@ -241,7 +267,10 @@ flatbuffers::Offset<tflite::Operator> HeaderBuilder::operation(const Graph& grap
   // One after the other: the order in which a compiler evaluates arguments would decide about the bytes.
   const auto made_outputs = fbb_.CreateVector(outputs);
   const auto made_inputs = fbb_.CreateVector(inputs);
-  return tflite::CreateOperator(fbb_, code, made_inputs, made_outputs, options.type, options.table, custom_options(op));
+  const auto made_intermediates =
+      intermediates.empty() ? 0 : fbb_.CreateVector(intermediates);  // no list where there are none
+  return tflite::CreateOperator(fbb_, code, made_inputs, made_outputs, options.type, options.table, custom_options(op),
+                                tflite::CustomOptionsFormat::FLEXBUFFERS, 0, made_intermediates);
 }
 
 // Kernels read numbers of up to eight bytes in place.
@@ -316,7 +345,7 @@ flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(size_t index) {
   Offsets<tflite::Operator> operators;
   for (const Op& op : graph.ops) {
     try {
-      operators.push_back(operation(graph, op, tensor_of));
+      operators.push_back(operation(graph, op, tensor_of, tensors));
     } catch (Error& error) {
       error.add_place({.node = graph.origins[op.origin]});
       throw;

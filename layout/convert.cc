@@ -31,6 +31,7 @@
 #include "layout/quantize/quantize.h"
 #include "layout/settle/pin_layouts.h"
 #include "layout/settle/settle_layouts.h"
+#include "layout/stateful_calls.h"
 #include "layout/weights/keep_weights.h"
 
 namespace lowtide::layout {
@@ -82,6 +83,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
     if (options.after_pass) options.after_pass(pass, core_model);
   };
 
+  // Operators that came from TFLite as calls of functions, before the functions are gone.
+  if (options.keep_states) take_stateful_calls(model, budget);
   // Calls of the model's own functions are replaced by the functions' bodies: lowering has no functions.
   const bool has_functions = !model.functions.empty();
   onnx::Model inlined = has_functions ? inline_functions(model) : onnx::Model();

@@ -32,7 +32,10 @@ struct ConvertOptions {
   std::optional<Calibrated> calibrated;        // --quantize, --ranges; checked against the model
   bool for_gpu = false;                        // --for gpu: forms that GPU delegates take, at a processor's cost
   bool strict_types = false;                   // --strict-types: refuse every node that is computed in fewer bits
-  CustomChoice custom;                         // --custom-ops, --custom-ops-map
+  // Calls of the functions that the way back writes for operators with states become these operators again, which keep
+  // their states themselves (stateful_calls.h).
+  bool keep_states = false;
+  CustomChoice custom;                                                        // --custom-ops, --custom-ops-map
   std::function<void(std::string_view pass, const core::Model&)> after_pass;  // called after each pass; may be empty
 };
 

@@ -86,6 +86,7 @@ void write_nodes(core::Model& from, int64_t opset, RaiseResult& result) {
   const core::Graph& graph = target.graph;
   write_ops(target);
   for (const std::string& domain : raised.domains) result.model.opsets[domain] = 1;
+  result.model.functions = std::move(raised.functions);
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     out.inputs.push_back(port_of(graph, graph.inputs[i], graph.input_names[i]));
   for (size_t i = 0; i < graph.outputs.size(); ++i) {

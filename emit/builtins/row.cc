@@ -29,9 +29,9 @@ struct Forms {
   std::array<const BuiltinForm*, kFormKinds> by_kind{};
 
   Forms() {
-    for (std::span<const BuiltinForm> family :
-         {elementwise_forms(), reduce_forms(), shape_forms(), concat_forms(), slice_forms(), pad_forms(),
-          gather_forms(), fill_forms(), conv_forms(), matmul_forms(), control_forms(), custom_forms()})
+    for (std::span<const BuiltinForm> family : {elementwise_forms(), reduce_forms(), shape_forms(), concat_forms(),
+                                                slice_forms(), pad_forms(), gather_forms(), fill_forms(), conv_forms(),
+                                                matmul_forms(), control_forms(), custom_forms(), stateful_forms()})
       for (const BuiltinForm& row : family) {
         const BuiltinForm*& place = by_kind[static_cast<size_t>(*row.kind)];
         if (place)

@@ -174,5 +174,6 @@ std::span<const BuiltinForm> conv_forms();
 std::span<const BuiltinForm> matmul_forms();
 std::span<const BuiltinForm> control_forms();
 std::span<const BuiltinForm> custom_forms();
+std::span<const BuiltinForm> stateful_forms();
 
 }  // namespace lowtide::emit

@@ -18,7 +18,7 @@ struct Rows {
     for (std::span<const Builtin> family :
          {elementwise_builtins(), reduce_builtins(), shape_builtins(), concat_builtins(), slice_builtins(),
           pad_builtins(), gather_builtins(), fill_builtins(), conv_builtins(), matmul_builtins(), control_builtins(),
-          custom_builtins()})
+          custom_builtins(), stateful_builtins()})
       for (const Builtin& row : family) {
         const Builtin*& place = by_kind[static_cast<size_t>(*row.kind)];
         if (place) throw stream::Error(stream::Code::kInternal, fmt::format("two rows for {}", kind_name(row.kind)));

@@ -249,5 +249,6 @@ std::span<const Builtin> conv_builtins();         // ops/conv.cc: convolutions, 
 std::span<const Builtin> matmul_builtins();       // ops/matmul.cc: FULLY_CONNECTED, BATCH_MATMUL
 std::span<const Builtin> control_builtins();      // ops/control.cc: IF, WHILE, lists of tensors
 std::span<const Builtin> custom_builtins();       // ops/custom.cc: CUSTOM
+std::span<const Builtin> stateful_builtins();     // ops/stateful.cc: LSTM, RNN, SVDF
 
 }  // namespace lowtide::core

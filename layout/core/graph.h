@@ -92,7 +92,8 @@ inline bool has_input(const Op& op, size_t i) { return i < op.inputs.size() && o
 inline bool runs_graphs(const Op& op) { return std::holds_alternative<SubgraphOptions>(op.options); }
 // Whether the types of the op's results follow from its inputs, by its row.
 inline bool is_inferred(const Op& op) {
-  return !runs_graphs(op) && op.kind != Kind::kTensorList && op.kind != Kind::kCustom;
+  return !runs_graphs(op) && op.kind != Kind::kTensorList && op.kind != Kind::kCustom &&
+         !std::holds_alternative<StatefulOptions>(op.options);
 }
 
 class Graph {

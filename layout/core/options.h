@@ -13,6 +13,7 @@
 namespace lowtide::core {
 
 struct CustomOperator;
+struct StatefulBuiltin;
 
 using stream::DType;
 
@@ -167,11 +168,17 @@ struct CustomOptions {
   bool operator==(const CustomOptions&) const = default;
 };
 
-using Options =
-    std::variant<NoOptions, BinaryOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions,
-                 FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions, GatherOptions,
-                 IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions, SplitOptions, PackOptions,
-                 LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions, MirrorPadOptions, OneHotOptions,
-                 LrnOptions, ReverseSequenceOptions, SubgraphOptions, CustomOptions, ChannelsFirstOptions>;
+// LSTM, RNN, SVDF and their sequences (stateful_builtin.h). Two options are equal when they share what they describe.
+struct StatefulOptions {
+  std::shared_ptr<const StatefulBuiltin> described;
+  bool operator==(const StatefulOptions&) const = default;
+};
+
+using Options = std::variant<NoOptions, BinaryOptions, Conv2dOptions, Conv3dOptions, TransposeConvOptions, PoolOptions,
+                             FullyConnectedOptions, BatchMatmulOptions, SoftmaxOptions, ConcatOptions, ReduceOptions,
+                             GatherOptions, IndexOptions, ResizeOptions, StridedSliceOptions, SqueezeOptions,
+                             SplitOptions, PackOptions, LeakyReluOptions, GeluOptions, CumsumOptions, BlockOptions,
+                             MirrorPadOptions, OneHotOptions, LrnOptions, ReverseSequenceOptions, SubgraphOptions,
+                             CustomOptions, StatefulOptions, ChannelsFirstOptions>;
 
 }  // namespace lowtide::core

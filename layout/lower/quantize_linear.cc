@@ -180,15 +180,18 @@ std::optional<core::Quantization> constant_grid(Lowering& lo, Val scale, Val zer
 
 Val real_of(Lowering& lo, Val x, const core::Quantization& grid) {
   Builder& b = lo.b;
-  const DType dtype = lo.dtype(x);
   if (b.is_constant(x))
     return b.constant(recipe::dequantize(b.graph.at(x.id).constant, grid.scale, grid.zero_point, -1));
+  return b.op(Kind::kDequantize, {with_grid(b, x, grid)}, core::IndexOptions{DType::kFloat32});
+}
+
+Val with_grid(Builder& b, Val x, const core::Quantization& grid) {
   Val q = with_parameters(b, x);
   if (!q || grid != *b.graph.at(q.id).quantization) {
-    q = b.op(Kind::kBitcast, {x}, core::IndexOptions{dtype});
+    q = b.op(Kind::kBitcast, {x}, core::IndexOptions{b.dtype(x)});
     b.graph.at(q.id).quantization = grid;
   }
-  return b.op(Kind::kDequantize, {q}, core::IndexOptions{DType::kFloat32});
+  return q;
 }
 
 Val on_grid(Lowering& lo, Val real, const core::Quantization& grid, DType dtype) {

@@ -34,6 +34,8 @@ Levels dynamically_quantized(Builder& b, Val x);
 std::optional<core::Quantization> constant_grid(Lowering& lo, Val scale, Val zero, DType dtype);
 // x's real numbers: a DEQUANTIZE of x on this grid; a constant stays one.
 Val real_of(Lowering& lo, Val x, const core::Quantization& grid);
+// x's integers as those of a tensor that has the grid's parameters, for builtins that read them.
+Val with_grid(Builder& b, Val x, const core::Quantization& grid);
 // Real numbers as plain integers of this grid.
 Val on_grid(Lowering& lo, Val real, const core::Quantization& grid, DType dtype);
 

@@ -260,6 +260,7 @@ namespace lowtide::layout {
 #define DECLARE(domain, op, inputs, min_in, max_in, max_out, function) void function(Lowering&);
 LOWTIDE_LOWERINGS(DECLARE)
 #undef DECLARE
+void lower_stateful(Lowering&);
 
 namespace {
 
@@ -267,6 +268,13 @@ namespace {
   LowerRow{domain, op, inputs, min_in, max_in, max_out, function},
 constexpr std::array kRows = {LOWTIDE_LOWERINGS(AS_ROW)};
 #undef AS_ROW
+
+// Of nodes that are in no file: layout/stateful_calls.h makes them of calls.
+constexpr LowerRow of_states(std::string_view builtin) {
+  return {"lowtide.states", builtin, ".", 1, -1, 1, lower_stateful};
+}
+constexpr LowerRow kOwnRows[] = {of_states("LSTM"), of_states("RNN"), of_states("SVDF"),
+                                 of_states("UNIDIRECTIONAL_SEQUENCE_LSTM"), of_states("UNIDIRECTIONAL_SEQUENCE_RNN")};
 
 constexpr auto key(const LowerRow& row) { return std::tuple(row.domain, row.op); }
 constexpr bool sorted_and_unique() {
@@ -283,7 +291,10 @@ std::span<const LowerRow> lowerings() { return kRows; }
 const LowerRow* find_lowering(std::string_view domain, std::string_view op) {
   auto it = std::lower_bound(kRows.begin(), kRows.end(), std::tuple(domain, op),
                              [](const LowerRow& row, const auto& wanted) { return key(row) < wanted; });
-  return it != kRows.end() && key(*it) == std::tuple(domain, op) ? &*it : nullptr;
+  if (it != kRows.end() && key(*it) == std::tuple(domain, op)) return &*it;
+  const auto* own = std::find_if(std::begin(kOwnRows), std::end(kOwnRows),
+                                 [&](const LowerRow& row) { return key(row) == std::tuple(domain, op); });
+  return own != std::end(kOwnRows) ? own : nullptr;
 }
 
 }  // namespace lowtide::layout

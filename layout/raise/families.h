@@ -24,6 +24,10 @@ std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTO
 // says, because the kernels do not look at it. An empty name when it is absent.
 std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias);
 
+struct StatefulOperator;
+// Writes an op of stateful.cc as a call of a function (stateful_function.cc). False where it has none.
+bool raise_stateful_call(Raising& r, const StatefulOperator& op);
+
 // The functions of RaisedOperator.
 void raise_stateful(Raising& r);           // stateful.cc: LSTM, RNN, SVDF and their sequences
 void raise_blocks_of_weights(Raising& r);  // custom_ops.cc

@@ -39,24 +39,13 @@ void check_lstm(const StatefulInputs& in, const tfl::Operator& op, size_t rank) 
   check_integer_lstm(in, op);
 }
 
-void check_svdf(const StatefulInputs& in, int rank) {
-  const core::Dim inputs = in.extent(0, 2, 1), filters = in.extent(1, 2, 0), memory = in.extent(2, 2, 1);
-  if (rank < 1 || filters % rank != 0)
-    malformed_model(fmt::format("{} filters are no multiple of rank {}", filters, rank));
-  in.expect(1, {filters, inputs});
-  in.expect(2, {filters, memory});
-  in.expect_if_there(3, {filters / rank});
-  in.extent(4, 2, 0);
-  in.expect(4, {in.at(4).shape[0], filters * memory});
-}
-
-struct StatefulForm {
+struct ImportedForm {
   const char* table;
   size_t inputs;
   std::vector<size_t> states;
   bool is_sequence;
 };
-StatefulForm form_of(BuiltinOperator code) {
+ImportedForm form_of(BuiltinOperator code) {
   switch (code) {
     case BuiltinOperator::LSTM:
       return {"LSTMOptions", kLstmInputs, {18, 19}, false};
@@ -84,6 +73,17 @@ bool flag_option(const tfl::Operator& op, std::string_view name) {
     if (option.name == name)
       if (const auto* value = std::get_if<bool>(&option.value)) return *value;
   return false;
+}
+
+void check_svdf(const StatefulInputs& in, int rank) {
+  const core::Dim inputs = in.extent(0, 2, 1), filters = in.extent(1, 2, 0), memory = in.extent(2, 2, 1);
+  if (rank < 1 || filters % rank != 0)
+    malformed_model(fmt::format("{} filters are no multiple of rank {}", filters, rank));
+  in.expect(1, {filters, inputs});
+  in.expect(2, {filters, memory});
+  in.expect_if_there(3, {filters / rank});
+  in.extent(4, 2, 0);
+  in.expect(4, {in.at(4).shape[0], filters * memory});
 }
 
 void check_float_lstm(const StatefulInputs& in, size_t rank) {
@@ -176,7 +176,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   const auto code = static_cast<BuiltinOperator>(op.code);
   if (code == BuiltinOperator::BIDIRECTIONAL_SEQUENCE_LSTM) return bidirectional_lstm(scope, op);
   if (code == BuiltinOperator::BIDIRECTIONAL_SEQUENCE_RNN) return bidirectional_rnn(scope, op);
-  const StatefulForm form = form_of(code);
+  const ImportedForm form = form_of(code);
   if (op.options_table != form.table) malformed_model(fmt::format("it has no {}", form.table));
   if (int_option(op, "kernel_type") != 0) return basic_lstm(scope, op);
   if (op.outputs.size() != 1) malformed_model("it needs one output");
@@ -195,6 +195,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   }
   const auto made = stateful_operator(op);
   made->is_sequence = form.is_sequence;
+  made->is_call = true;
   made->rank = int_option(op, "rank");
   const StatefulInputs in(graph_, inputs);
   const size_t rank = form.is_sequence ? 3 : 2;

@@ -46,6 +46,7 @@ struct RaisedModel {
   std::set<std::string> taken = {""};  // names: a graph sees those of the graphs around it
   std::set<std::string> domains = {};  // of nodes that are not ONNX's own
   size_t fresh = 0;
+  std::vector<onnx::Function> functions = {};
   std::map<const stream::Recipe*, std::string> large = {};  // constants of all graphs, which are in the main one
 };
 

@@ -256,6 +256,7 @@ void raise_svdf(Raising& r, const StatefulOperator& o) {
 
 void raise_stateful(Raising& r) {
   const auto& o = static_cast<const StatefulOperator&>(*r.options<core::CustomOptions>().described);
+  if (o.is_call && raise_stateful_call(r, o)) return;
   if (o.name == "SVDF") return raise_svdf(r, o);
   o.name.ends_with("LSTM") ? raise_lstm(r, o) : raise_rnn(r, o);
 }

@@ -16,6 +16,7 @@ struct StatefulOperator : RaisedOperator {
   bool is_sequence = false;   // the data has an axis of time
   bool time_major = false;    // it is the first axis, not the second
   int rank = 0;               // of SVDF
+  bool is_call = false;       // written as a call of a function (stateful_function.h), where it has one
   bool is_backwards = false;  // the last step of time comes first
   // Of a half of a bidirectional sequence: where further data stand among the inputs, before their weights; 0: none.
   size_t further_data = 0;

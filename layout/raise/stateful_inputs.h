@@ -59,6 +59,7 @@ class StatefulInputs {
 // data.
 void check_float_lstm(const StatefulInputs& in, size_t rank);
 void check_rnn(const StatefulInputs& in, size_t rank);
+void check_svdf(const StatefulInputs& in, int rank);
 
 // The operator with the options that all of them have.
 std::shared_ptr<StatefulOperator> stateful_operator(const tfl::Operator& op);

@@ -18,6 +18,7 @@ from lowtide.__main__ import main
 from lowtide.difference import Sum
 from lowtide.output_path import check_output_path
 from tests.python import integer_models, models
+from tests.raised.tflite_models import Model
 from tests.support import handmade
 
 RNG = np.random.default_rng(3)
@@ -511,3 +512,22 @@ def test_errors_of_the_command(capsys, net, arguments, message):
     assert main(["verify", *map(str, net), *arguments]) in (2, 3)
     text = capsys.readouterr().err
     assert message in text and text.startswith("lowtide: ") and text.count("\n") == 1, text
+
+
+def test_states_that_the_file_keeps_are_not_compared(tmp_path):
+    """Of an operator with states that came from TFLite: they are outputs of the ONNX model only."""
+    m = Model()
+    inputs = [m.input((2, 5)), m.constant(RNG.random((3, 5)) - 0.5), m.constant(RNG.random((3, 3)) - 0.5)]
+    inputs += [m.constant(RNG.random(3)), m.variable((2, 3))]
+    m.write(
+        tmp_path / "first.tflite", [m.op("RNN", inputs, (2, 3), options=("RNNOptions", {"fusedActivationFunction": 4}))]
+    )
+    lowtide.convert(tmp_path / "first.tflite", tmp_path / "m.onnx")
+    lowtide.convert(tmp_path / "m.onnx", tmp_path / "m.tflite")
+    assert [port.name for port in onnx.load(tmp_path / "m.onnx").graph.output][1:] == ["s4_out"]
+    result = lowtide.verify(tmp_path / "m.onnx", tmp_path / "m.tflite", random=3)
+    assert result.passed and [of.name for of in result.outputs] == ["t5"]
+    # A file that lost another output is refused as before.
+    lowtide.convert(tmp_path / "m.onnx", tmp_path / "less.tflite", outputs=["s4_out"])
+    with pytest.raises(lowtide.Unsupported, match="'t5' of the ONNX model are not there"):
+        lowtide.verify(tmp_path / "m.onnx", tmp_path / "less.tflite")

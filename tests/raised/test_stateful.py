@@ -114,11 +114,15 @@ def test_svdf(rank, activation, tmp_path):
     agrees_over_runs(tmp_path / "m.tflite", (BATCH, INPUTS), 1)
 
 
-def test_a_sequence_is_one_scan(tmp_path):
+def test_a_sequence_is_one_call_of_one_scan(tmp_path):
     m = Model()
     shape = (BATCH, TIME, INPUTS)
     m.write(tmp_path / "m.tflite", [lstm(m, "UNIDIRECTIONAL_SEQUENCE_LSTM", shape)])
-    kinds = [node.op_type for node in raised(tmp_path / "m.tflite").graph.node]
+    model = raised(tmp_path / "m.tflite")
+    assert [(node.domain, node.op_type) for node in model.graph.node] == [
+        ("lowtide.tflite", "UNIDIRECTIONAL_SEQUENCE_LSTM")
+    ]
+    kinds = [node.op_type for node in model.functions[0].node]
     # The products of the data with the weights of the four gates stand before it.
     assert kinds.count("Scan") == 1 and kinds.count("MatMul") == 4
 

@@ -134,6 +134,7 @@ layout::ConvertOptions layout_options(const ConvertOptions& options, stream::Pro
       options.weights == Weights::kF16 || options.weights == Weights::kInt8 || options.weights == Weights::kInt4;
   if (!shrinks && !(options.weights_include.empty() && options.weights_exclude.empty()))
     wrong_option("weights_include and weights_exclude need Weights::kF16, kInt8 or kInt4");
+  out.keep_states = true;
   out.custom = tools::custom_choice(options.custom_ops, options.custom_ops_map.string());
   out.weights.threads = options.threads;
   out.weights.progress = &progress;

@@ -32,6 +32,8 @@ layout::ConvertOptions layout_options(const ConversionOptions& options) {
   out.require_integer = options.require_integer;
   out.tables = options.tables;
   out.strict_types = options.strict_types;
+  // Outputs that are named stay outputs, and calibration saw the functions' bodies.
+  out.keep_states = options.outputs.empty() && options.quantize.empty();
   if (!options.made_for.empty()) {
     const ForTarget target = read_for_target(options.made_for);
     const auto* builtin = std::get_if<BuiltinTarget>(&target);

@@ -322,7 +322,7 @@ def check_names(path: str, signature: Signature, graph: Graph) -> None:
         ("outputs", signature.outputs, graph.outputs),
     ):
         own = [name for name, _ in ports]
-        missing = [name for name in names if name not in own]
+        missing = [name for name in names if name not in own and name not in graph.kept_states]
         if missing:
             raise Unsupported(
                 f"{path}: the {what} {', '.join(map(repr, missing))} of the ONNX model are not there; its {what} are "

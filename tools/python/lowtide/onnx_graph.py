@@ -69,6 +69,11 @@ class Graph:
     initializers: dict[str, Initializer]
 
     @property
+    def kept_states(self) -> set[str]:
+        """New states of operators that came from TFLite as calls of functions: a TFLite file may keep them itself."""
+        return {name for node in self.nodes if node.domain == "lowtide.tflite" for name in node.outputs[1:]}
+
+    @property
     def is_quantized(self) -> bool:
         """Whether it may compute integers of scales itself, in a body or a function too."""
         return any(
