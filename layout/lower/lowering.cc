@@ -126,6 +126,11 @@ float Lowering::attr_f(std::string_view name, float otherwise) {
   const auto* found = typed(name, Type::kFloat);
   return found ? found->f : otherwise;
 }
+float Lowering::need_attr_f(std::string_view name) {
+  const auto* found = typed(name, Type::kFloat);
+  if (!found) malformed(fmt::format("required attribute '{}' is missing", name));
+  return found->f;
+}
 DType Lowering::attr_dtype(std::string_view name, DType otherwise) {
   const auto* found = typed(name, Type::kInt);
   if (!found) return otherwise;

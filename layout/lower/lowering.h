@@ -94,6 +94,7 @@ class Lowering {
   int64_t attr_i(std::string_view name, int64_t otherwise);
   int64_t need_attr_i(std::string_view name);
   float attr_f(std::string_view name, float otherwise);
+  float need_attr_f(std::string_view name);
   std::string attr_s(std::string_view name, std::string otherwise);
   std::optional<std::vector<int64_t>> attr_ints(std::string_view name);
   std::optional<std::vector<float>> attr_floats(std::string_view name);

@@ -17,6 +17,7 @@ namespace lowtide::layout {
   ROW("", "Acos", "f", 1, 1, 1, lower_acos) \
   ROW("", "Acosh", "f", 1, 1, 1, lower_acosh) \
   ROW("", "Add", "N", 2, 2, 1, lower_add) \
+  ROW("", "Affine", "f", 1, 1, 1, lower_affine) \
   ROW("", "AffineGrid", "fi", 2, 2, 1, lower_affine_grid) \
   ROW("", "And", "b", 2, 2, 1, lower_and) \
   ROW("", "ArgMax", "n", 1, 1, 1, lower_arg_max) \
@@ -53,6 +54,7 @@ namespace lowtide::layout {
   ROW("", "ConvTranspose", "F", 2, 3, 1, lower_conv_transpose) \
   ROW("", "Cos", "f", 1, 1, 1, lower_cos) \
   ROW("", "Cosh", "f", 1, 1, 1, lower_cosh) \
+  ROW("", "Crop", "f", 1, 1, 1, lower_crop) \
   ROW("", "CumProd", "ni", 2, 2, 1, lower_cum_prod) \
   ROW("", "CumSum", "ni", 2, 2, 1, lower_cum_sum) \
   ROW("", "DFT", "fi", 1, 3, 1, lower_dft) \
@@ -92,6 +94,7 @@ namespace lowtide::layout {
   ROW("", "Hardmax", "f", 1, 1, 1, lower_hardmax) \
   ROW("", "Identity", ".", 1, 1, 1, lower_identity) \
   ROW("", "If", "b", 1, 1, -1, lower_if) \
+  ROW("", "ImageScaler", "f", 1, 1, 1, lower_image_scaler) \
   ROW("", "InstanceNormalization", "F", 3, 3, 1, lower_instance_normalization) \
   ROW("", "IsInf", "f", 1, 1, 1, lower_is_inf) \
   ROW("", "IsNaN", "f", 1, 1, 1, lower_is_nan) \
@@ -131,6 +134,7 @@ namespace lowtide::layout {
   ROW("", "Or", "b", 2, 2, 1, lower_or) \
   ROW("", "PRelu", "N", 2, 2, 1, lower_prelu) \
   ROW("", "Pad", "*i*i", 1, 4, 1, lower_pad) \
+  ROW("", "ParametricSoftplus", "f", 1, 1, 1, lower_parametric_softplus) \
   ROW("", "Pow", "n", 2, 2, 1, lower_pow) \
   ROW("", "QLinearConv", "ifiififi", 8, 9, 1, lower_qlinear_conv) \
   ROW("", "QLinearMatMul", "nfnnfnfn", 8, 8, 1, lower_qlinear_matmul) \
@@ -161,6 +165,8 @@ namespace lowtide::layout {
   ROW("", "RotaryEmbedding", "FFFi", 3, 4, 1, lower_rotary_embedding) \
   ROW("", "Round", "f", 1, 1, 1, lower_round) \
   ROW("", "STFT", "fifi", 2, 4, 1, lower_stft) \
+  ROW("", "Scale", "f", 1, 1, 1, lower_scale) \
+  ROW("", "ScaledTanh", "f", 1, 1, 1, lower_scaled_tanh) \
   ROW("", "Scan", ".", 1, -1, -1, lower_scan) \
   ROW("", "Scatter", "*i*", 3, 3, 1, lower_scatter_elements) \
   ROW("", "ScatterElements", "*i*", 3, 3, 1, lower_scatter_elements) \
