@@ -157,6 +157,7 @@ bool is_same_graph(const onnx::Graph& a, const onnx::Graph& b, stream::Budget& b
 
 bool has_function(const StatefulCall& call, stream::Budget& budget) {
   if (!is_float_form(call) && !is_integer_form(call)) return false;
+  if (!(call.op.cell_clip >= 0 && call.op.proj_clip >= 0)) return false;  // LiteRT refuses others
   const GraphOfCall made(call, budget);
   const StatefulInputs in(made.graph, made.inputs);
   const size_t rank = call.op.is_sequence ? 3 : 2;

@@ -216,6 +216,11 @@ def other_clip_in_the_call(model):
     next(a for a in model.graph.node[0].attribute if a.name == "cell_clip").f = 0.4
 
 
+def clip_that_litert_refuses(model):
+    """It has no effect where there is no projection."""
+    next(a for a in model.graph.node[0].attribute if a.name == "proj_clip").f = -1
+
+
 def other_places_in_the_call(model):
     places = next(a for a in model.graph.node[0].attribute if a.name == "input_places")
     places.ints[1], places.ints[2] = places.ints[2], places.ints[1]
@@ -270,6 +275,7 @@ CHANGES = [
     other_direction,
     other_weights_of_a_gate,
     other_clip_in_the_call,
+    clip_that_litert_refuses,
     other_places_in_the_call,
     an_attribute_less,
     state_that_begins_elsewhere,
