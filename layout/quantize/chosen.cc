@@ -128,10 +128,15 @@ bool choose_integers(Rewriter& rewriter, OpId id) {
   return false;
 }
 
+// Whether the op does the same with plain integers as with those of a grid. PAD fills with the number 0, which is
+// another integer on a grid.
+bool moves_integers(const Op& op) {
+  return chooses(op) && core::builtin(op.kind).numbers == core::Numbers::kMoved && op.kind != Kind::kPad;
+}
+
 bool choose_plain_integers(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
-  // PAD fills with the number 0, which is another integer on a grid.
-  if (!chooses(op) || core::builtin(op.kind).numbers != core::Numbers::kMoved || op.kind == Kind::kPad) return false;
+  if (!moves_integers(op)) return false;
   rewriter.b.origin = op.origin;
   std::optional<TensorGrid> grid;
   Op made = op;
@@ -179,6 +184,33 @@ bool quantize_before_choice(Rewriter& rewriter, OpId id) {
                                                           : quantized_to(rewriter, op.inputs[i], *to);
   const core::Shape shape = rewriter.value(in).shape;
   const ValueId out = push_on_grid(rewriter, std::move(made), *to, shape);
+  for (const OpId user : users) rewriter.replace(rewriter.op(user).outputs[0], out);
+  return true;
+}
+
+bool regrid_before_choice(Rewriter& rewriter, OpId id) {
+  const ValueId in = rewriter.op(id).inputs[0];
+  const auto grid = grid_of(rewriter.value(rewriter.op(id).outputs[0]));
+  const OpId producer = rewriter.producer(in);
+  if (!grid || !has_kernels(*grid) || producer < 0) return false;
+  if (rewriter.value(in).quantization || rewriter.value(in).dtype != grid->dtype) return false;
+  Op op = rewriter.op(producer);
+  if (!moves_integers(op) || op.outputs.size() != 1) return false;
+  const std::vector<OpId> users = rewriter.users(in);
+  if (static_cast<int>(users.size()) != rewriter.uses(in)) return false;  // a graph output
+  for (const OpId user : users)
+    if (rewriter.op(user).kind != Kind::kBitcast || grid_of(rewriter.value(rewriter.op(user).outputs[0])) != grid)
+      return false;
+  size_t data = 0, count = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (is_data(op, i)) data = i, ++count;
+  if (count != 1 || rewriter.is_constant(op.inputs[data])) return false;
+  if (!integer_kernel_takes(rewriter.graph, op, grid->dtype, true)) return false;
+  rewriter.b.origin = op.origin;
+  const core::Shape before = rewriter.value(op.inputs[data]).shape, after = rewriter.value(in).shape;
+  op.inputs[data] = push_one(rewriter, Kind::kBitcast, op.inputs[data], grid->dtype, before);
+  rewriter.graph.at(op.inputs[data]).quantization = quantization_of(*grid);
+  const ValueId out = push_on_grid(rewriter, std::move(op), *grid, after);
   for (const OpId user : users) rewriter.replace(rewriter.op(user).outputs[0], out);
   return true;
 }

@@ -28,7 +28,7 @@ constexpr std::array kQuantizeBeforeTables = {Rule{join_quantize}, Rule{quantize
 constexpr std::array kChosenBeforeTables = {Rule{choose_moved_integers}, Rule{choose_plain_integers}};
 constexpr std::array kTableRules = {Rule{function_by_table}};
 constexpr std::array kDequantizeRules = {Rule{join_dequantize}};
-constexpr std::array kBitcastRules = {Rule{join_bitcast}};
+constexpr std::array kBitcastRules = {Rule{join_bitcast}, Rule{regrid_before_choice}};
 constexpr std::array kChosenRules = {Rule{choose_integers}, Rule{choose_plain_integers}};
 
 std::span<const Rule> rules_of(Kind kind) {

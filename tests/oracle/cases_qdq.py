@@ -494,3 +494,44 @@ qdq(
     up,
     result=0.2,
 )
+
+
+# Integers of an input that are moved before a DequantizeLinear says their scale: the input has the scale then.
+MOVED = {
+    "transpose": ("t = Transpose<perm=[2,0,1]>(x)", "[5,2,3]", {}),
+    "reshape": ("t = Reshape(x, k)", "[6,5]", {"k": np.array([6, 5], np.int64)}),
+    "slice": ("t = Slice(x, b, e)", "[2,2,4]", {"b": np.array([0, 1, 0]), "e": np.array([2, 3, 4])}),
+    "gather": ("t = Gather<axis=1>(x, i)", "[2,4,5]", {"i": np.array([2, 0, 0, 1])}),
+    "tile": ("t = Tile(x, n)", "[2,6,5]", {"n": np.array([1, 2, 1])}),
+    "pad": ("t = Pad(x, p)", "[2,4,6]", {"p": np.array([0, 0, 1, 0, 1, 0])}),
+    "pad_value": ("t = Pad(x, p, v)", "[2,4,6]", {"p": np.array([0, 0, 1, 0, 1, 0]), "v": np.array(7, np.int8)}),
+    "concat": ("t = Concat<axis=1>(x, x)", "[2,6,5]", {}),
+    "twice": ("u = Transpose<perm=[0,2,1]>(x) t = Reshape(u, k)", "[10,3]", {"k": np.array([10, 3])}),
+}
+for moved, (text, shape, values) in MOVED.items():
+    CASES.append(
+        Case(
+            f"qdq/moved_before/{moved}",
+            "int8[2,3,5] x",
+            f"{text} a = DequantizeLinear(t, sa, za) r = Relu(a) y = QuantizeLinear(r, sy, zy)",
+            {"sa": f(0.0371), "za": np.array(11, np.int8), "sy": f(0.0513), "zy": np.array(-9, np.int8)} | values,
+            outputs=f"int8{shape} y",
+            ranges={"x": (-128, 128)},
+            opset=21,
+            steps=1,
+        )
+    )
+# Two scales for one tensor: neither is the input's.
+CASES.append(
+    Case(
+        "qdq/moved_before/two_scales",
+        "int8[2,3,5] x",
+        "t = Transpose<perm=[2,0,1]>(x) a = DequantizeLinear(t, sa, za) b = DequantizeLinear(t, sb, za) "
+        "r = Add(a, b) y = QuantizeLinear(r, sy, zy)",
+        {"sa": f(0.0371), "sb": f(0.02), "za": np.array(11, np.int8), "sy": f(0.0713), "zy": np.array(-9, np.int8)},
+        outputs="int8[5,2,3] y",
+        ranges={"x": (-128, 128)},
+        opset=21,
+        steps=1,
+    )
+)
