@@ -19,6 +19,7 @@
 #include "layout/legalise/keep_infinities.h"
 #include "layout/legalise/legalise.h"
 #include "layout/legalise/outputs.h"
+#include "layout/legalise/small_floats.h"
 #include "layout/lower/inline_functions.h"
 #include "layout/lower/lower_graph.h"
 #include "layout/merge_equal.h"
@@ -151,6 +152,14 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // ERF, which no kernel computes, is replaced by builtins: after fusing, which looks for patterns that contain it.
   if (!options.tables) each(expand_erf);
   done("expand_erf");
+  // Floats of 8 and 4 bits, which no kernel takes, are their bits. Here, because the passes above move casts as what
+  // they are, by element; before equal ops are merged, and grids are placed.
+  for (std::string& note : notes_on_small_floats(*core_model.graphs[0])) result.notes.push_back(std::move(note));
+  each([&](core::Graph& graph) {
+    for (stream::Unsupported& refused : small_floats_as_bits(graph)) result.refused.push_back(std::move(refused));
+  });
+  if (!result.refused.empty()) return result;
+  done("small_floats");
   // Activations that GPU delegates do not take as fusing left them.
   if (!options.tables && !options.calibrated) plain_activations(*core_model.graphs[0]);
   if (options.for_gpu) gpu_activations(*core_model.graphs[0]);

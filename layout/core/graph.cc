@@ -10,6 +10,7 @@
 
 #include "stream/error.h"
 #include "stream/recipe/recipe_reader.h"
+#include "stream/recipe/small_floats.h"
 
 namespace lowtide::core {
 
@@ -91,7 +92,8 @@ std::optional<std::vector<int64_t>> Graph::ints(ValueId id) {
 std::optional<std::vector<double>> Graph::numbers(ValueId id) {
   if (id == kAbsent || !at(id).constant || !stream::is_small(*at(id).constant)) return std::nullopt;
   DType dtype = at(id).dtype;
-  if (!stream::is_float(dtype) && !stream::is_integer(dtype) && dtype != DType::kBool) return std::nullopt;
+  if (!stream::is_float(dtype) && !stream::is_small_float(dtype) && !stream::is_integer(dtype) && dtype != DType::kBool)
+    return std::nullopt;
   return stream::evaluate_doubles(at(id).constant, budget);
 }
 

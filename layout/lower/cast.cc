@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cast, CastLike. In both formats a cast from float to integer truncates, and every number but 0 becomes true. TFLite
-// has no casts of strings, complex numbers, 8-bit and 4-bit floats, or u64. 4-bit integers have casts from and to f32
-// only, and these saturate where ONNX keeps the low bits.
+// has no casts of strings, complex numbers, or u64. 4-bit integers have casts from and to f32 only, and these saturate
+// where ONNX keeps the low bits. Floats of 8 and 4 bits are cast from and to f32 (small_floats.h).
 #include <fmt/format.h>
 
 #include "layout/lower/lowering.h"
+#include "layout/lower/quantize_linear.h"
+#include "layout/lower/small_floats.h"
+#include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
 
@@ -17,7 +20,7 @@ bool has_kernel(DType dtype) {
 bool has_4_bits(DType dtype) { return dtype == DType::kInt4 || dtype == DType::kUint4; }
 
 void refuse(Lowering& lo, DType dtype) {
-  if (has_kernel(dtype) || has_4_bits(dtype)) return;
+  if (has_kernel(dtype) || has_4_bits(dtype) || stream::is_small_float(dtype)) return;
   lo.unsupported(fmt::format("no TFLite kernel casts from or to {}", dtype_name(dtype)),
                  "cast outside the model, or make the input an initializer");
 }
@@ -40,14 +43,35 @@ Val truncate_to_4_bits(Builder& b, Val x, DType to) {
   return b.cast(b.cast(low, DType::kFloat32), to);
 }
 
+// Of f32.
+void from_real(Lowering& lo, Val x, DType to) {
+  Builder& b = lo.b;
+  if (stream::is_small_float(to)) return lo.output(0, to_small_float(lo, x, to));
+  if (has_4_bits(to)) return lo.output(0, truncate_to_4_bits(b, x, to));
+  if (to == DType::kUint64)
+    return lo.output(0, b.op(Kind::kBitcast, {b.cast(x, DType::kInt64)}, core::IndexOptions{to}));
+  lo.output(0, b.cast(x, to));
+}
+
 void cast_to(Lowering& lo, DType to) {
   Builder& b = lo.b;
   Val x = lo.input(0);
   const DType from = lo.dtype(x);
-  // These apply to 8-bit floats only, which are refused.
-  lo.ignore_attr("saturate");
-  lo.ignore_attr("round_mode");
+  const bool to_small = stream::is_small_float(to);
+  if (from == to || !to_small) {
+    lo.ignore_attr("saturate");
+    lo.ignore_attr("round_mode");
+  }
   if (from == to) return lo.output(0, x);
+  if (stream::is_small_float(from)) {
+    refuse(lo, to);
+    return from_real(lo, b.cast(x, DType::kFloat32), to);
+  }
+  if (to_small) {
+    refuse(lo, from);
+    return from_real(
+        lo, from == DType::kUint64 && !b.is_constant(x) ? from_u64(b, x, DType::kFloat32) : as_floats(b, x), to);
+  }
   if (!b.is_constant(x) || from == DType::kString || to == DType::kString) {
     refuse(lo, from);
     refuse(lo, to);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "layout/lower/elementwise.h"
+#include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
 
@@ -13,6 +14,10 @@ void compare(Lowering& lo, Val (Builder::*function)(Val, Val)) {
   auto [a, b] = broadcast_operands(lo);
   if (lo.dtype(a) == DType::kString) lo.unsupported("no TFLite kernel compares strings");
   lo.output(0, (lo.b.*function)(a, b));
+}
+
+Val as_kernels_take(Lowering& lo, Val x) {
+  return stream::is_small_float(lo.dtype(x)) ? lo.b.cast(x, DType::kFloat32) : x;
 }
 
 }  // namespace
@@ -30,12 +35,12 @@ void lower_not(Lowering& lo) { lo.output(0, lo.b.logical_not(lo.input(0))); }
 
 // Only NaN is not equal to itself.
 void lower_is_nan(Lowering& lo) {
-  Val x = lo.input(0);
+  Val x = as_kernels_take(lo, lo.input(0));
   lo.output(0, lo.b.not_equal(x, x));
 }
 
 void lower_is_inf(Lowering& lo) {
-  Val x = lo.input(0);
+  Val x = as_kernels_take(lo, lo.input(0));
   const bool negative = lo.attr_i("detect_negative", 1) != 0, positive = lo.attr_i("detect_positive", 1) != 0;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (negative && positive) return lo.output(0, lo.b.equal(lo.b.abs(x), lo.b.scalar_like(kInfinity, x)));

@@ -18,6 +18,8 @@
 #include <cmath>
 
 #include "layout/core/block_constant.h"
+#include "layout/lower/small_floats.h"
+#include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
 
@@ -28,11 +30,13 @@ namespace {
 bool has_parameters(DType dtype) {
   return dtype == DType::kInt8 || dtype == DType::kUint8 || dtype == DType::kInt16 || dtype == DType::kUint16;
 }
-bool is_quantized_type(DType dtype) { return has_parameters(dtype) || dtype == DType::kInt4 || dtype == DType::kUint4; }
+bool is_quantized_type(DType dtype) {
+  return has_parameters(dtype) || dtype == DType::kInt4 || dtype == DType::kUint4 || stream::has_sign(dtype);
+}
 
 void refuse_type(Lowering& lo, DType dtype) {
   lo.unsupported(fmt::format("no TFLite kernel quantizes to or from {}", dtype_name(dtype)),
-                 "use integers of 4, 8 or 16 bits");
+                 "use integers of 4, 8 or 16 bits, or float8");
 }
 
 // The scale and zero point of a node.
@@ -64,7 +68,6 @@ Grid read_grid(Lowering& lo, Val x) {
   Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
   const int64_t axis = lo.attr_i("axis", 1);
   grid.block = lo.attr_i("block_size", 0);
-  lo.ignore_attr("saturate");  // of 8-bit floats, which are refused
   if (lo.rank(grid.scale) > 0 && lo.shape(grid.scale) != Shape{1}) grid.axis = lo.axis(axis, lo.rank(x));
   grid.known_scale = lo.numbers(grid.scale);
   grid.known_zero = grid.zero          ? lo.numbers(grid.zero)
@@ -115,6 +118,18 @@ Val broadcast_to_data(Lowering& lo, Val v, const Grid& grid, Val x) {
   Shape size = joined;
   size[at] = axis_size;
   return b.slice(b.reshape(b.broadcast_to(b.reshape(v, split), repeated), joined), begin, size);
+}
+
+// A zero point of small floats must be zero; it tells the type only.
+void check_small_zero(Lowering& lo, const Grid& grid) {
+  if (!grid.zero) return;
+  if (!grid.known_zero)
+    lo.unsupported("a zero point of 8-bit or 4-bit floats that is computed at run time is not supported",
+                   "make it an initializer");
+  for (const double zero : *grid.known_zero)
+    if (zero != 0)
+      lo.unsupported(fmt::format("a zero point of {} that is not 0 is not supported", dtype_name(lo.dtype(grid.zero))),
+                     "use the zero point 0");
 }
 
 // A constant with scales by blocks that all have the same size. Null for others.
@@ -241,11 +256,20 @@ void lower_quantize_linear(Lowering& lo) {
   const DType precision = lo.attr_dtype("precision", DType::kFloat32);
   const DType to = grid.zero ? lo.dtype(grid.zero) : asked != DType::kUndefined ? asked : DType::kUint8;
   if (!is_quantized_type(to)) refuse_type(lo, to);
+  if (!stream::has_sign(to)) lo.ignore_attr("saturate");
   if (!stream::is_float(precision) || precision == DType::kFloat64)
     lo.unsupported(fmt::format("'precision' {} is not supported", dtype_name(precision)),
                    "remove the attribute 'precision'");
   if (const auto parameters = whole_tensor(grid, to); parameters && precision == DType::kFloat32 && !b.is_constant(x))
     return lo.output(0, on_grid(lo, x, *parameters, to));
+  if (stream::has_sign(to)) {
+    check_small_zero(lo, grid);
+    Val levels = b.div(x, broadcast_to_data(lo, as_floats(b, grid.scale), grid, x));
+    // ONNX adds the zero point to 4-bit floats only, which makes 0 of minus zero. (An ADD of 0 would be dropped.)
+    if (grid.zero && to == DType::kFloat4E2M1)
+      levels = b.select(b.equal(levels, b.scalar_like(0, levels)), b.scalar_like(0, levels), levels);
+    return lo.output(0, to_small_float(lo, b.cast(b.cast(levels, precision), DType::kFloat32), to));
+  }
   Val scale = broadcast_to_data(lo, as_floats(b, grid.scale), grid, x);
   Val zero = grid.zero ? broadcast_to_data(lo, as_floats(b, grid.zero), grid, x) : Val{};
   // f32 has more than twice the digits of the shorter types, so rounding the f32 quotient again is exact.
@@ -260,6 +284,11 @@ void lower_dequantize_linear(Lowering& lo) {
   Grid grid = read_grid(lo, x);
   const DType to = output_type_or(lo, lo.dtype(grid.scale));
   if (!stream::is_float(to)) refuse_type(lo, to);
+  if (stream::has_sign(from)) {
+    check_small_zero(lo, grid);
+    const Val scale = broadcast_to_data(lo, as_floats(b, grid.scale), grid, x);
+    return lo.output(0, b.cast(b.mul(as_floats(b, x), scale), to));
+  }
   if (const auto parameters = whole_tensor(grid, from); parameters && !b.is_constant(x))
     return lo.output(0, b.cast(real_of(lo, x, *parameters), to));
   // The scales of a constant become part of its recipe, where legalise finds them for quantized kernels.

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "stream/error.h"
 #include "stream/recipe/elementwise.h"
 #include "stream/recipe/lanes.h"
+#include "stream/recipe/small_floats.h"
 
 namespace lowtide::stream::elementwise {
 namespace {
@@ -97,10 +99,42 @@ constexpr uint64_t kChunk = 1024;  // floats converted at a time, on the stack
 
 }  // namespace
 
-bool castable(DType dtype) { return is_float(dtype) || is_integer(dtype) || dtype == DType::kBool; }
+bool castable(DType dtype) {
+  return is_float(dtype) || is_integer(dtype) || dtype == DType::kBool || is_small_float(dtype);
+}
 bool quantizable(DType dtype) { return is_integer(dtype) && bits(dtype) <= 32; }
 
+namespace {
+
+// `numbers` is given the floats of `count` elements, part by part, to make or to use.
+template <typename Part>
+void by_floats(uint64_t count, Part part) {
+  float numbers[kChunk];
+  for (uint64_t first = 0; first < count; first += kChunk) part(first, std::min(kChunk, count - first), numbers);
+}
+
+void cast_from_small(DType from, DType to, const std::byte* in, std::byte* out, uint64_t count) {
+  const std::vector<float> values = small_float_values(from);
+  by_floats(count, [&](uint64_t first, uint64_t part, float* numbers) {
+    for (uint64_t i = 0; i < part; ++i) numbers[i] = values[static_cast<uint8_t>(in[first + i]) % values.size()];
+    cast(DType::kFloat32, to, reinterpret_cast<const std::byte*>(numbers),
+         out + first * static_cast<uint64_t>(lane_bytes(to)), part);
+  });
+}
+
+void cast_to_small(DType from, DType to, const std::byte* in, std::byte* out, uint64_t count) {
+  by_floats(count, [&](uint64_t first, uint64_t part, float* numbers) {
+    cast(from, DType::kFloat32, in + first * static_cast<uint64_t>(lane_bytes(from)),
+         reinterpret_cast<std::byte*>(numbers), part);
+    for (uint64_t i = 0; i < part; ++i) out[first + i] = static_cast<std::byte>(small_float_bits(to, numbers[i]));
+  });
+}
+
+}  // namespace
+
 void cast(DType from, DType to, const std::byte* in_data, std::byte* out_data, uint64_t count) {
+  if (is_small_float(from)) return cast_from_small(from, to, in_data, out_data, count);
+  if (is_small_float(to)) return cast_to_small(from, to, in_data, out_data, count);
   int width = bits(to);
   with_lanes(from, [&](auto source) {
     using From = decltype(source);

@@ -49,6 +49,7 @@ void select(int lane, std::span<const Dim> size, Operand condition, Operand yes,
 //  * float -> 4-bit and 2-bit integers: through i32 and then the low bits (ONNX Runtime rounds first; ONNX truncates).
 //  * integer -> narrower integer: the low bits. -> bool: != 0 (NaN is true). bool -> number: 0 or 1.
 //  * to f16, bf16: through f32, each rounding half to even.
+//  * to f8 and f4: through f32, half to even, saturating (small_floats.h); not to f8e8m0.
 void cast(DType from, DType to, const std::byte* in, std::byte* out, uint64_t count);
 
 // ONNX QuantizeLinear: round(x / scale) half to even, plus zero, saturated to `to`; the division is in f32. NaN becomes

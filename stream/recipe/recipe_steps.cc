@@ -136,7 +136,7 @@ RecipeRef reshape(RecipeRef input, Shape dims) {
 RecipeRef cast(RecipeRef input, DType to) {
   if (input->dtype == to) return input;
   for (DType dtype : {input->dtype, to})
-    if (!elementwise::castable(dtype))
+    if (!elementwise::castable(dtype) || to == DType::kFloat8E8M0)
       throw Error(Code::kUnsupported,
                   fmt::format("a constant is cast from {} to {}", dtype_name(input->dtype), dtype_name(to)));
   Shape dims = input->dims;

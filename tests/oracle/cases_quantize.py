@@ -8,6 +8,9 @@ import numpy as np
 
 from tests.support.case import Case, f32, i64
 
+# Types of 8 bits with ONNX's numbers.
+SMALL_FLOATS = {"float8e4m3fn": 17, "float8e4m3fnuz": 18, "float8e5m2": 19, "float8e5m2fnuz": 20}
+
 CASES = []
 
 SCALE, U8, I8 = np.float32(0.05), np.uint8(100), np.int8(-7)
@@ -364,6 +367,118 @@ CASES += [
         {"s": SCALE},
         opset=21,
         outputs="float8e4m3fn[3,5] y",
+        numpy=lambda arrays, _: {"y": (arrays["x"] / np.float32(SCALE)).astype(ml_dtypes.float8_e4m3fn)},
+    ),
+    *(
+        Case(
+            f"quantize/{kind}_and_back",
+            "float[3,5] x",
+            f"z = Cast<to={number}>(zero) q = QuantizeLinear(x, s, z) y = DequantizeLinear(q, s, z)",
+            {"s": np.float32(0.013), "zero": np.float32(0)},
+            opset=21,
+            ranges={"x": (-9, 9)},
+        )
+        for kind, number in SMALL_FLOATS.items()
+    ),
+    # As ModelOpt writes networks: activations by pairs, weights behind DequantizeLinear, moves between a pair.
+    *(
+        Case(
+            f"quantize/{kind}_network",
+            "float[1,4,11,5] x",
+            f"""z = Cast<to={number}>(zero) w8 = Cast<to={number}>(w) v8 = Cast<to={number}>(v)
+                q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) wd = DequantizeLinear<axis=0>(w8, t)
+                c = Conv<pads=[1,1,1,1]>(d, wd) r = Relu(c) rq = QuantizeLinear(r, s, z)
+                rt = Transpose<perm=[0,2,3,1]>(rq) rr = Reshape(rt, shape) rd = DequantizeLinear(rr, s, z)
+                vd = DequantizeLinear(v8, s, z) y = MatMul(rd, vd)""",
+            {
+                # Powers of two: sums are exact, and a tie is one in both runtimes.
+                "s": np.float32(2**-5),
+                "t": np.float32([0.5, 0.25, 2, 1, 0.125, 4]),
+                "zero": np.float32(0),
+                "w": (6, 4, 3, 3),
+                "v": (33, 7),
+                "shape": np.array([-1, 33]),
+            },
+            opset=24,
+            ranges={"x": (-5, 5)},
+        )
+        for kind, number in SMALL_FLOATS.items()
+    ),
+    Case(
+        "quantize/float8_scales_by_blocks",
+        "float[2,8,3] x",
+        """w8 = Cast<to=17>(w) wd = DequantizeLinear<axis=1, block_size=4>(w8, s) y = Add(x, wd)""",
+        {"w": (2, 8, 3), "s": np.float32(np.arange(1, 13).reshape(2, 2, 3) / 16)},
+        opset=21,
+    ),
+    Case(
+        "quantize/float8_moved_as_bits",
+        "float8e4m3fn[3,5] x",
+        "t = Transpose(x) y = Reshape(t, shape) f = Cast<to=1>(x)",
+        {"shape": np.array([15])},
+        opset=21,
+        feeds={"x": np.arange(120, 135, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).reshape(3, 5)},
+        outputs="float8e4m3fn[15] y, float[3,5] f",
+        numpy=lambda arrays, _: {"y": arrays["x"].T.reshape(15), "f": arrays["x"].astype(np.float32)},
+    ),
+    Case(
+        "quantize/float8_chosen_by_if",
+        "float8e5m2[3,5] x, bool which",
+        """y = If(which) <then_branch = g () => (float8e5m2[3,5] a) { a = Identity(x) },
+                       else_branch = h () => (float8e5m2[3,5] b) { n = Cast<to=1>(x) m = Neg(n) b = Cast<to=19>(m) }>""",
+        opset=21,
+        feeds={
+            "x": np.arange(110, 125, dtype=np.uint8).view(ml_dtypes.float8_e5m2).reshape(3, 5),
+            "which": np.array(False),
+        },
+        outputs="float8e5m2[3,5] y",
+        # Saturated: the infinity becomes the largest number.
+        numpy=lambda arrays, _: {
+            "y": np.clip(-arrays["x"].astype(np.float32), -57344, 57344).astype(ml_dtypes.float8_e5m2)
+        },
+    ),
+    Case(
+        "quantize/float4",
+        "float[3,5] x",
+        "q = QuantizeLinear<output_dtype=23>(x, s) y = Identity(q) f = DequantizeLinear(q, s)",
+        {"s": SCALE},
+        opset=23,
+        ranges={"x": (-9, 9)},
+        outputs="float4e2m1[3,5] y, float[3,5] f",
+        numpy=lambda arrays, _: {
+            "y": (q := (arrays["x"] / np.float32(SCALE)).astype(ml_dtypes.float4_e2m1fn)),
+            "f": q.astype(np.float32) * np.float32(SCALE),
+        },
+    ),
+    *(
+        Case(
+            f"quantize/float8e8m0_{mode}",
+            "float[3,5] x",
+            f'q = Cast<to=24, round_mode="{mode}">(x) y = Cast<to=1>(q)',
+            opset=24,
+            feeds={
+                "x": np.float32(
+                    [0, -0.0, 1, 1.25, 1.5, 1.75, 5, -3, 1e-45, 6e-39, 9e-39, 3.4e38, np.inf, -np.inf, np.nan]
+                ).reshape(3, 5)
+            },
+            outputs="float[3,5] y",
+        )
+        for mode in ("up", "down", "nearest")
+    ),
+    Case(
+        "quantize/float8_computed_on",
+        "float8e4m3fn[3,5] x",
+        "y = IsNaN(x)",
+        opset=20,
+        feeds={"x": np.arange(120, 135, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).reshape(3, 5)},
+        numpy=lambda arrays, _: {"y": np.isnan(arrays["x"].astype(np.float32))},
+    ),
+    Case(
+        "quantize/float8e8m0_unsaturated",
+        "float[3,5] x",
+        "q = Cast<to=24, saturate=0>(x) y = Cast<to=1>(q)",
+        opset=24,
+        outputs="float[3,5] y",
     ),
     Case(
         "quantize/precision_float64", "float[3,5] x", "y = QuantizeLinear<precision=11>(x, s)", {"s": SCALE}, opset=23

@@ -56,6 +56,29 @@ def is_float(dtype):
     return dtype.kind in "fc" or dtype.name.startswith(("bfloat", "float"))
 
 
+def is_small_float(dtype):
+    """Of 8 or 4 bits: TFLite files have u8 with the same bits in its place, one element a byte."""
+    return dtype.name.startswith(("float8", "float4"))
+
+
+def stored_dtype(dtype):
+    """What an input or output of an ONNX type is in the TFLite file."""
+    return np.dtype(np.uint8) if is_small_float(dtype) else dtype
+
+
+def _compare_bits(expected, actual):
+    """All NaN are alike."""
+    e, a = expected.astype(np.float32), actual.view(expected.dtype).astype(np.float32)
+    wrong = (expected.view(np.uint8) != actual) & ~(np.isnan(e) & np.isnan(a))
+    if not np.any(wrong):
+        return Difference(None)
+    where = np.unravel_index(int(np.argmax(wrong)), e.shape)
+    return Difference(
+        f"{np.count_nonzero(wrong)} of {e.size} elements differ, the first at {[int(i) for i in where]}: "
+        f"{a[where]}, expected {e[where]}"
+    )
+
+
 def _epsilon(dtype):
     if dtype == np.float64:  # computed in float32 by every kernel there is
         return float(np.finfo(np.float32).eps)
@@ -64,10 +87,12 @@ def _epsilon(dtype):
 
 def compare(expected, actual, tolerance):
     expected, actual = np.asarray(expected), np.asarray(actual)
-    if expected.dtype != actual.dtype:
-        return Difference(f"is {actual.dtype}, expected {expected.dtype}")
+    if stored_dtype(expected.dtype) != actual.dtype:
+        return Difference(f"is {actual.dtype}, expected {stored_dtype(expected.dtype)}")
     if expected.shape != actual.shape:
         return Difference(f"has shape {list(actual.shape)}, expected {list(expected.shape)}")
+    if is_small_float(expected.dtype):
+        return _compare_bits(expected, actual)
     if not is_float(expected.dtype):
         differs = expected != actual
         if tolerance.steps and expected.dtype.kind in "iu":

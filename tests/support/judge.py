@@ -19,7 +19,7 @@ import onnx
 import onnxruntime
 
 from tests.support import converter
-from tests.support.compare import RangeTolerance, compare
+from tests.support.compare import RangeTolerance, compare, stored_dtype
 from tests.support.exact_products import exact_products
 from tests.support.inputs import load_structure, random_inputs, run_time_inputs
 from tests.support.litert import Litert, RuntimeCrash, RuntimeRefusal, RuntimeTimeout
@@ -91,8 +91,8 @@ def interface_fault(file, specs, output_names, fixed=()):
         if sorted(signatures[kind]) != sorted((p.name, p.index) for p in ports[kind]):
             return f"the signature's {kind}s are {signatures[kind]}, the graph's {[(p.name, p.index) for p in ports[kind]]}"
     for spec, port in zip(specs, file.inputs, strict=True):
-        if port.dtype != spec.dtype:
-            return f"input '{spec.name}' is {port.dtype}, expected {spec.dtype}"
+        if port.dtype != stored_dtype(spec.dtype):
+            return f"input '{spec.name}' is {port.dtype}, expected {stored_dtype(spec.dtype)}"
         if len(port.shape) != len(spec.dims):
             return f"input '{spec.name}' has shape {list(port.shape)}, expected {list(spec.dims)}"
         for have, want in zip(port.shape, spec.dims, strict=True):

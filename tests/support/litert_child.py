@@ -15,6 +15,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from tests.support import compiled_model
+from tests.support.compare import is_small_float
 from tests.support.tflite_file import read_tflite
 
 
@@ -48,6 +49,8 @@ def interpret(path, inputs, xnnpack):
     for port in file.inputs:
         names = [name for name, index in file.signature_inputs if index == port.index]
         array = inputs[names[0]]
+        if port.dtype == np.uint8 and is_small_float(array.dtype):
+            array = array.view(np.uint8)
         shape = tuple(interpreter._get_tensor_details(port.index, 0)["shape"])
         if array.dtype != port.dtype:
             raise ValueError(f"input '{names[0]}' is {port.dtype}, not {array.dtype}")
@@ -59,6 +62,8 @@ def interpret(path, inputs, xnnpack):
     for name, index in index_of.items():
         array = np.ascontiguousarray(inputs[name]).reshape(inputs[name].shape)
         dtype = next(port.dtype for port in file.inputs if port.index == index)
+        if dtype == np.uint8 and is_small_float(array.dtype):
+            array = array.view(np.uint8)
         interpreter.set_tensor(index, _to_litert(array, dtype))
     interpreter.invoke()
     outputs = {}

@@ -13,11 +13,14 @@ Where weights or constants that ONNX Runtime takes for equal have one zero point
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import memory, onnx_products
+import numpy as np
+
+from . import memory, onnx_products, small_floats
 from .errors import Budget, RuntimeMissing, Unsupported
 from .onnx_header import Places, Skeleton, read_skeleton
 from .onnx_rules import unsafe_rules
@@ -80,11 +83,21 @@ def _import() -> Any:
 
 def _port(argument: Any) -> Port:
     kind = str(argument.type)
-    element = _ELEMENTS.get(kind[len("tensor(") : -1]) if kind.startswith("tensor(") else None
-    if element is None:
-        raise Unsupported(f"{argument.name!r} is {kind}, which ONNX Runtime does not give as an array")
+    element = kind[len("tensor(") : -1] if kind.startswith("tensor(") else ""
     shape = tuple(n if isinstance(n, (int, str)) else None for n in argument.shape)
-    return Port(argument.name, dtype_of(element, repr(argument.name)), shape)
+    if element in small_floats.NAMES:
+        return Port(argument.name, np.dtype(np.uint8), shape, element)
+    if element not in _ELEMENTS:
+        raise Unsupported(f"{argument.name!r} is {kind}, which ONNX Runtime does not give as an array")
+    return Port(argument.name, dtype_of(_ELEMENTS[element], repr(argument.name)), shape)
+
+
+def _bits(value: Any) -> Array:
+    """A tensor of 8-bit floats, of which ONNX Runtime gives only some types as an array."""
+    shape = value.shape()
+    bits = np.empty(shape, np.uint8)
+    ctypes.memmove(bits.ctypes.data, value.data_ptr(), bits.nbytes)
+    return bits
 
 
 class OnnxSession:
@@ -215,7 +228,9 @@ class OnnxSession:
         found = {}
         for argument in session.get_outputs():
             with contextlib.suppress(Unsupported):
-                found[argument.name] = _port(argument)
+                port = _port(argument)
+                if not port.bits_of:  # inner tensors of .tflite files are their numbers, where they are at all
+                    found[argument.name] = port
         del session
         memory.trim()
         return {name: found[name] for name in names if name in found}
@@ -233,7 +248,7 @@ class OnnxSession:
         self._expose(tuple(name for name in outputs if name not in self._outputs))
         with captured():
             try:
-                arrays = self._session.run(list(outputs), dict(inputs))
+                arrays = self._arrays(inputs, list(outputs))
             except Exception as error:
                 raise Unsupported(
                     f"{self._path}: ONNX Runtime cannot run the model: {error}", file=self._path
@@ -242,6 +257,22 @@ class OnnxSession:
             if not hasattr(value, "dtype"):
                 raise Unsupported(f"{name!r} is not an array, but {type(value).__name__}")
         return dict(zip(outputs, arrays))
+
+    def _arrays(self, inputs: Mapping[str, Array], outputs: list[str]) -> list[Any]:
+        ports = (*self._inputs.values(), *self._outputs.values())
+        if not any(port.bits_of for port in ports):
+            return list(self._session.run(outputs, dict(inputs)))
+        of = self._runtime.OrtValue
+        values = {}
+        for name, array in inputs.items():
+            element = self._inputs[name].bits_of
+            if element:
+                values[name] = of.ortvalue_from_numpy_with_onnx_type(array, small_floats.NUMBERS[element])
+            else:
+                values[name] = of.ortvalue_from_numpy(array)
+        made = self._session.run_with_ort_values(outputs, values)
+        small = {name for name in outputs if name in self._outputs and self._outputs[name].bits_of}
+        return [_bits(value) if name in small else value.numpy() for name, value in zip(outputs, made)]
 
     def end_profile(self) -> str:
         """Path of the profile that `profile` asked for."""

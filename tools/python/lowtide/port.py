@@ -34,11 +34,14 @@ class Port:
         `object` for strings; types of the package ml_dtypes where numpy has none (bfloat16, int4, ...).
     shape : tuple of int, str or None
         A name or None is a dimension that is not fixed; a name that is there twice is one number.
+    bits_of : str
+        Of an .onnx file: the float of 8 bits, by ONNX's name ("float8e4m3fn"), whose bits the uint8 elements are. Else empty.
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[Extent, ...]
+    bits_of: str = ""
 
     def __str__(self) -> str:
         return f"{self.dtype.name}[{', '.join('?' if n is None else str(n) for n in self.shape)}]"

@@ -17,6 +17,7 @@ from typing import IO, Any, Union
 
 import numpy as np
 
+from . import small_floats
 from .errors import Io, Malformed, NotFound, Usage
 from .port import Array, Port, checked_inputs
 
@@ -38,7 +39,9 @@ def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]
         shape = tuple(shapes[name])
         if port.dtype.kind in "OSU":
             raise Usage(f"input {name!r} is of strings, which have no random values: give arrays", input=name)
-        if port.dtype.name in ("int8", "uint8"):
+        if port.bits_of:
+            out[name] = small_floats.random_bits(port.bits_of, shape, rng)
+        elif port.dtype.name in ("int8", "uint8"):
             of = np.iinfo(port.dtype)
             out[name] = rng.integers(of.min, of.max + 1, shape, port.dtype)
         elif port.dtype.kind in "biu":

@@ -11,7 +11,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from . import memory
+from . import memory, small_floats
 from .by_operator import ByOperator, Match, OperatorResult, Reference
 from .difference import Difference, Sum
 from .errors import Usage
@@ -300,7 +300,10 @@ def _outputs(
         for name, total in sums.items():
             array = got[name]
             order = border.order(name, expected[name].shape, array.shape)
-            total.add(expected[name], unstored(array, order, expected[name].shape))
+            want, have = expected[name], unstored(array, order, expected[name].shape)
+            if of := reference.outputs[name].bits_of:
+                want, have = small_floats.in_order(want, of), small_floats.in_order(have, of)
+            total.add(want, have)
             types[name] = array.dtype.name
     out = []
     for name, total in sums.items():
