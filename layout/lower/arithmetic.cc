@@ -4,11 +4,13 @@
 // Differences: ONNX's integer division truncates (so does DIV); the result of Mod has the divisor's sign (FLOOR_MOD)
 // or, with fmod = 1, the dividend's; Pow mixes dtypes and its result has the base's. Integer results wrap in the
 // dtype's width, so computing in a wider type and casting back is exact for Add, Sub, Mul, Neg and Sum; it is exact for
-// Div, Mod, Max, Min and Mean because their results are not larger than their operands.
+// Div, Mod, Max, Min and Mean because their results are not larger than their operands. Quotients of u32 and u64, which
+// no kernel computes, are composed (unsigned.h).
 #include <cmath>
 
 #include "layout/lower/attributes.h"
 #include "layout/lower/elementwise.h"
+#include "layout/lower/unsigned.h"
 
 namespace lowtide::layout {
 
@@ -29,7 +31,10 @@ void lower_mul(Lowering& lo) {
 
 void lower_div(Lowering& lo) {
   auto [a, b] = broadcast_operands(lo);
-  lo.output(0, lo.b.div(a, b));
+  const DType dtype = lo.dtype(a);
+  const bool has_kernel = dtype != DType::kUint32 && dtype != DType::kUint64;
+  const bool folds = lo.b.is_constant(a) && lo.b.is_constant(b);
+  lo.output(0, has_kernel || folds ? lo.b.div(a, b) : unsigned_quotient(lo.b, a, b));
 }
 
 namespace {
@@ -61,6 +66,8 @@ void lower_mod(Lowering& lo) {
   const bool dividends_sign = lo.attr_i("fmod", 0) != 0;
   if (!dividends_sign && stream::is_float(lo.dtype(a)))
     lo.malformed("attribute 'fmod' must be 1 for floating-point operands; it is 0");
+  if (lo.dtype(a) == DType::kUint64 && !(lo.b.is_constant(a) && lo.b.is_constant(b)))
+    return lo.output(0, unsigned_remainder(lo.b, a, b));
   lo.output(0, dividends_sign ? truncated_mod(lo, a, b) : lo.b.floor_mod(a, b));
 }
 

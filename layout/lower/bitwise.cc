@@ -3,6 +3,7 @@
 // bits, and StableHLO's AND for all widths. The rest is composed of arithmetic modulo 2^n: integers wrap in ONNX and in
 // the kernels.
 #include "layout/lower/elementwise.h"
+#include "layout/lower/unsigned.h"
 
 namespace lowtide::layout {
 
@@ -70,9 +71,7 @@ void lower_bit_shift(Lowering& lo) {
   const DType dtype = lo.dtype(x);
   const std::string direction = lo.attr_s("direction", "");
   if (direction == "RIGHT") {
-    if (dtype == DType::kUint64)
-      lo.unsupported("no TFLite kernel shifts uint64 to the right",
-                     "cast the operands to uint32 if the values allow it");
+    if (dtype == DType::kUint64) return lo.output(0, unsigned_shift_right(lo.b, x, count));
     return lo.output(0, lo.b.right_shift(x, count));
   }
   if (direction != "LEFT") lo.malformed("attribute 'direction' must be 'LEFT' or 'RIGHT'; it is '" + direction + "'");

@@ -4,9 +4,11 @@
 // where ONNX keeps the low bits. Floats of 8 and 4 bits are cast from and to f32 (small_floats.h).
 #include <fmt/format.h>
 
+#include "layout/lower/elementwise.h"
 #include "layout/lower/lowering.h"
 #include "layout/lower/quantize_linear.h"
 #include "layout/lower/small_floats.h"
+#include "layout/lower/unsigned.h"
 #include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
@@ -49,7 +51,7 @@ void from_real(Lowering& lo, Val x, DType to) {
   if (stream::is_small_float(to)) return lo.output(0, to_small_float(lo, x, to));
   if (has_4_bits(to)) return lo.output(0, truncate_to_4_bits(b, x, to));
   if (to == DType::kUint64)
-    return lo.output(0, b.op(Kind::kBitcast, {b.cast(x, DType::kInt64)}, core::IndexOptions{to}));
+    return lo.output(0, stream::is_float(b.dtype(x)) ? to_u64(b, x) : bitcast_to(b, b.cast(x, DType::kInt64), to));
   lo.output(0, b.cast(x, to));
 }
 
@@ -82,7 +84,7 @@ void cast_to(Lowering& lo, DType to) {
                      "cast to int64 first");
     if (from == DType::kUint64) return lo.output(0, from_u64(b, x, to));
     if (to == DType::kUint64)
-      return lo.output(0, b.op(Kind::kBitcast, {b.cast(x, DType::kInt64)}, core::IndexOptions{to}));
+      return lo.output(0, stream::is_float(b.dtype(x)) ? to_u64(b, x) : bitcast_to(b, b.cast(x, DType::kInt64), to));
   }
   lo.output(0, b.cast(x, to));
 }

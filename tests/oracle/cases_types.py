@@ -7,6 +7,16 @@ import numpy as np
 
 from tests.support.case import Case, f32, i64
 
+
+def words(dtype):
+    """Twelve numbers at the ends of the range, of its halves, and between."""
+    top = 1 << (np.dtype(dtype).itemsize * 8 - 1)
+    return np.array(
+        [0, 1, 3, 1000003, top // 3, top - 1, top, top + 1, top + top // 7, 2 * top - 3, 2 * top - 2, 2 * top - 1],
+        dtype,
+    )
+
+
 CASES = []
 
 
@@ -182,6 +192,33 @@ CASES += [
             "f": arrays["x"].astype(np.float32),
             "s": arrays["x"] + arrays["k"],
         },
+    ),
+    *(
+        Case(
+            f"types/{dtype.__name__}_quotients",
+            f"{dtype.__name__}[12,12] x, {dtype.__name__}[12,12] k",
+            "q = Div(x, k) r = Mod(x, k) f = Mod<fmod=1>(x, k)",
+            outputs=", ".join(f"{dtype.__name__}[12,12] {name}" for name in "qrf"),
+            feeds={"x": words(dtype)[:, None].repeat(12, 1), "k": np.maximum(words(dtype)[None].repeat(12, 0), 1)},
+            numpy=lambda a, _: {"q": a["x"] // a["k"], "r": a["x"] % a["k"], "f": a["x"] % a["k"]},
+        )
+        for dtype in (np.uint32, np.uint64)
+    ),
+    Case(
+        "types/uint64_shifted_right",
+        "uint64[12,64] x, uint64[64] k",
+        'y = BitShift<direction="RIGHT">(x, k)',
+        outputs="uint64[12,64] y",
+        feeds={"x": words(np.uint64)[:, None].repeat(64, 1), "k": np.arange(64, dtype=np.uint64)},
+        numpy=lambda a, _: {"y": a["x"] >> a["k"]},
+    ),
+    Case(
+        "types/float_to_uint64_beyond_63_bits",
+        "float[5] x",
+        "y = Cast<to=13>(x)",
+        outputs="uint64[5] y",
+        feeds={"x": np.float32([2.0**63, 1.5 * 2.0**63, 2.0**64 - 2.0**40, 2.0**62 + 2.0**40, 7.9])},
+        numpy=lambda a, _: {"y": a["x"].astype(np.uint64)},
     ),
     Case(
         "types/uint32_beyond_31_bits",

@@ -202,7 +202,7 @@ TEST(Recipe, WrongStepsAreErrors) {
   expect_error(Code::kMalformed, "zero point 200", [&] { recipe::quantize(w, DType::kInt8, {1}, {200}, -1); });
   EXPECT_EQ(code_of([&] { recipe::binary(Binary::kAdd, w, i); }), Code::kInternal);
   EXPECT_EQ(code_of([&] { recipe::unary(Unary::kSqrt, i); }), Code::kUnsupported);
-  EXPECT_EQ(code_of([&] { recipe::cast(weights({3}, DType::kFloat8E5M2), DType::kFloat32); }), Code::kUnsupported);
+  EXPECT_EQ(code_of([&] { recipe::cast(weights({3}, DType::kFloat32), DType::kFloat8E8M0); }), Code::kUnsupported);
   EXPECT_EQ(code_of([&] { recipe::ints(std::vector<int64_t>{300}, DType::kInt8, {1}); }), Code::kMalformed);
   EXPECT_EQ(code_of([&] {
               RecipeRef x = w;
