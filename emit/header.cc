@@ -340,7 +340,8 @@ flatbuffers::Offset<tflite::SubGraph> HeaderBuilder::subgraph(size_t index) {
   Offsets<tflite::Tensor> tensors;
   for (ValueId id : tensor_order(graph)) {
     tensor_of[static_cast<size_t>(id)] = static_cast<int32_t>(tensors.size());
-    tensors.push_back(tensor(graph.at(id), names[static_cast<size_t>(id)]));
+    const std::string name = std::move(names[static_cast<size_t>(id)]);
+    tensors.push_back(tensor(graph.at(id), name));
   }
   Offsets<tflite::Operator> operators;
   for (const Op& op : graph.ops) {

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "stream/error.h"
 
@@ -12,17 +14,19 @@ namespace {
 
 class Names {
  public:
-  bool claim(const std::string& name) { return next_.try_emplace(name, 1).second; }
-  std::string unique(const std::string& base) {
-    if (claim(base)) return base;
-    while (true) {
-      std::string name = fmt::format("{}_{}", base, next_[base]++);
-      if (claim(name)) return name;
-    }
+  // Makes `name`, or that with a number, the name of `tensor`, which stays where it is while there are names.
+  void give(std::string& tensor, std::string name) {
+    tensor = std::move(name);
+    if (claim(tensor)) return;
+    const std::string base = tensor;
+    do tensor = fmt::format("{}_{}", base, next_.find(base)->second++);
+    while (!claim(tensor));
   }
 
  private:
-  std::unordered_map<std::string, int> next_;
+  bool claim(const std::string& name) { return next_.try_emplace(name, 1).second; }
+
+  std::unordered_map<std::string_view, int> next_;
 };
 
 std::string base_name(const core::Graph& graph, core::ValueId id, const std::vector<uint32_t>& origin_of) {
@@ -44,7 +48,7 @@ std::vector<std::string> tensor_names(const core::Graph& graph) {
       std::string& name = out[static_cast<size_t>(ids[i])];
       const std::string& wanted = i < given.size() ? given[i] : graph.at(ids[i]).name;
       if (!name.empty() || wanted.empty()) continue;
-      name = names.unique(wanted);
+      names.give(name, wanted);
     }
   };
   keep(graph.inputs, graph.input_names);
@@ -58,7 +62,7 @@ std::vector<std::string> tensor_names(const core::Graph& graph) {
         origin_of[static_cast<size_t>(id)] = op.origin;
   }
   for (size_t i = 0; i < out.size(); ++i)
-    if (out[i].empty()) out[i] = names.unique(base_name(graph, static_cast<core::ValueId>(i), origin_of));
+    if (out[i].empty()) names.give(out[i], base_name(graph, static_cast<core::ValueId>(i), origin_of));
   return out;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/merge_equal.h"
 
-#include <map>
+#include <functional>
 #include <set>
-#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "stream/recipe/recipe_key.h"
 
@@ -23,7 +24,7 @@ class Merging {
 
   void constants() {
     stream::RecipeKeys keys(graph_.budget);
-    std::map<int, std::vector<ValueId>> seen;
+    std::unordered_map<int, std::vector<ValueId>> seen;
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const core::Value& value = graph_.values[v];
       if (!value.is_constant()) continue;
@@ -36,31 +37,33 @@ class Merging {
 
   // In topological order, so that an op's inputs are merged before the op is compared.
   void ops() {
-    std::map<std::pair<Kind, std::vector<ValueId>>, std::vector<size_t>> seen;
+    const auto hash = [this](size_t i) { return hash_of(graph_.ops[i]); };
+    const auto equal = [this](size_t a, size_t b) { return same(graph_.ops[a], graph_.ops[b]); };
+    std::unordered_set<size_t, decltype(hash), decltype(equal)> seen(graph_.ops.size(), hash, equal);
     const std::set<ValueId> outputs(graph_.outputs.begin(), graph_.outputs.end());
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       Op& op = graph_.ops[i];
       for (ValueId& in : op.inputs)
         if (in != core::kAbsent && to_[static_cast<size_t>(in)] != core::kAbsent) in = to_[static_cast<size_t>(in)];
       if (!mergeable(op)) continue;
-      std::vector<size_t>& candidates = seen[{op.kind, op.inputs}];
-      bool merged = false;
-      for (size_t other : candidates) {
-        if (!same(graph_.ops[other], op)) continue;
-        for (size_t out = 0; out < op.outputs.size(); ++out)
-          merge_output(op.outputs[out], graph_.ops[other].outputs[out]);
-        merged = true;
-        break;
-      }
-      if (!merged) candidates.push_back(i);
+      const auto [other, is_new] = seen.insert(i);
+      if (is_new) continue;
+      for (size_t out = 0; out < op.outputs.size(); ++out)
+        merge_output(op.outputs[out], graph_.ops[*other].outputs[out]);
     }
     for (ValueId& out : graph_.outputs)
       if (to_[static_cast<size_t>(out)] != core::kAbsent) out = to_[static_cast<size_t>(out)];
   }
 
  private:
+  static size_t hash_of(const Op& op) {
+    size_t hash = static_cast<size_t>(op.kind);
+    for (const ValueId in : op.inputs) hash = hash * 1'000'003 + static_cast<size_t>(in);
+    return hash;
+  }
   bool same(const Op& a, const Op& b) const {
-    if (a.options != b.options || a.outputs.size() != b.outputs.size()) return false;
+    if (a.kind != b.kind || a.inputs != b.inputs || a.options != b.options || a.outputs.size() != b.outputs.size())
+      return false;
     for (size_t i = 0; i < a.outputs.size(); ++i) {
       const core::Value &x = graph_.at(a.outputs[i]), &y = graph_.at(b.outputs[i]);
       // Symbolic shapes may differ; dtypes are part of what CAST and QUANTIZE compute.

@@ -165,12 +165,22 @@ static std::vector<uint32_t> topological_order(const std::deque<Op>& ops, const 
 }
 
 void Graph::tidy() {
-  // By value, -1 for constants too: values are far apart in memory, so they are visited once.
+  // By value, -1 for constants too: values are far apart in memory, so they are visited once, and in their order.
   std::vector<OpId> producer(values.size(), -1);
-  for (size_t i = 0; i < ops.size(); ++i)
-    if (ops[i].kind != Kind::kDead)
-      for (ValueId out : ops[i].outputs)
-        if (out != kAbsent && !at(out).constant) producer[static_cast<size_t>(out)] = static_cast<OpId>(i);
+  const auto note_producers = [&] {
+    OpId i = 0;
+    for (const Op& op : ops) {
+      if (op.kind != Kind::kDead)
+        for (ValueId out : op.outputs)
+          if (out != kAbsent) producer[static_cast<size_t>(out)] = i;
+      ++i;
+    }
+  };
+  note_producers();
+  for (size_t v = 0; const Value& value : values) {
+    if (value.constant) producer[v] = -1;
+    ++v;
+  }
 
   // Live: reachable backwards from the outputs.
   std::vector<char> live(ops.size(), 0);
@@ -190,10 +200,8 @@ void Graph::tidy() {
   std::vector<uint32_t> sorted = topological_order(ops, live, producer);
   bring_in_order(ops, sorted);
   producer.assign(values.size(), -1);
-  for (size_t i = 0; i < ops.size(); ++i)
-    for (ValueId out : ops[i].outputs)
-      if (out != kAbsent) producer[static_cast<size_t>(out)] = static_cast<OpId>(i);
-  for (size_t v = 0; v < producer.size(); ++v) values[v].producer = producer[v];
+  note_producers();
+  for (size_t v = 0; Value & value : values) value.producer = producer[v++];
 }
 
 std::vector<std::vector<OpId>> Graph::users() const {

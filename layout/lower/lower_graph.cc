@@ -636,6 +636,7 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
     throw Error(Code::kUnsupported,
                 fmt::format("the model is of opset {}; {} is the newest that is known", ai_onnx->second, kNewestOpset));
+  scope.names.reserve(model.graph.initializers.size() + model.graph.nodes.size());
   lowering.add_initializers(model.graph, scope);
   std::set<std::string> known;
   for (const ValueInfo& info : model.graph.inputs) {

@@ -15,6 +15,7 @@ std::string full_name(const onnx::Node& node) {
 
 std::vector<const onnx::Node*> in_order(const onnx::Graph& graph) {
   std::unordered_map<std::string_view, size_t> maker;
+  maker.reserve(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (const std::string& out : graph.nodes[i].outputs)
       if (!out.empty()) maker.emplace(out, i);

@@ -32,7 +32,7 @@ class RecipeKeys {
   std::map<std::pair<uint64_t, uint64_t>, std::vector<Place>> places_;  // by length and a hash of the first bytes
   int next_number_ = 0;
   std::unordered_map<const Recipe*, int> known_;  // the same object need not be looked at again
-  std::map<std::string, int> keys_;
+  std::unordered_map<std::string, int> keys_;
   std::vector<RecipeRef> kept_;  // so that addresses in known_ stay theirs
 };
 

@@ -84,11 +84,12 @@ void handle_signals() {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file-size limit is an error, not the end of the process
 }
 
-// One heap without arenas for threads; large blocks are returned to the system when they are freed.
+// One heap without arenas for threads; large blocks are returned to the system when they are freed. Not the arrays that
+// each pass makes of a graph, of four bytes for each value: their memory would be the system's and ours in turns.
 void keep_heap_small() {
   mallopt(M_ARENA_MAX, 1);
-  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
-  mallopt(M_TRIM_THRESHOLD, 256 * 1024);
+  mallopt(M_MMAP_THRESHOLD, 2 << 20);
+  mallopt(M_TRIM_THRESHOLD, 2 << 20);
   mallopt(M_MXFAST, 0);  // otherwise every large request visits all small blocks that were freed: a sixth of the time
 }
 
