@@ -108,6 +108,13 @@ bool is_of_kind(core::DType dtype, char kind) {
 }
 bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == 'N' || kind == '*'; }
 
+Unsupported unknown_operator(const onnx::Node& node) {
+  if (node.domain == "com.microsoft.nchwc")
+    return Unsupported("ONNX Runtime wrote the operator for the processor that it ran on",
+                       "convert the model from before, or let ONNX Runtime save it with ORT_ENABLE_EXTENDED");
+  return Unsupported("the operator is not known", "with '--custom-ops allow' it becomes a custom operator");
+}
+
 class GraphLowering : public Surroundings {
  public:
   // `batch` and `released` may be null.
@@ -391,8 +398,7 @@ class GraphLowering : public Surroundings {
     try {
       const LowerRow* row = find_lowering(node.domain, node.op_type);
       const bool is_named = custom.names(node);
-      if (!row && !is_named && !custom.takes_refused())
-        throw Unsupported("the operator is not known", "with '--custom-ops allow' it becomes a custom operator");
+      if (!row && !is_named && !custom.takes_refused()) throw unknown_operator(node);
       std::vector<Val> inputs = inputs_of(node, scope);
       if (row) check_arity(node, *row);
       check_attribute_names(node);

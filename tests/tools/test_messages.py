@@ -164,6 +164,13 @@ def test_refused_nodes_are_grouped(tmp_path):
     }
 
 
+def test_a_graph_for_one_kind_of_processor(tmp_path):
+    node = helper.make_node("ReorderInput", ["x"], ["y"], "first", domain="com.microsoft.nchwc", channels_last=0)
+    save(tmp_path / "m.onnx", [node], [value("x")], [value("y", None)])
+    done = run(tmp_path, "convert", "m.onnx")
+    assert done.returncode == 8 and "convert the model from before, or let ONNX Runtime save it with" in done.stderr
+
+
 def test_nodes_that_could_not_be_judged_are_named(tmp_path):
     nodes = [
         helper.make_node("A", ["x"], ["a"], "first", domain="com.acme"),
