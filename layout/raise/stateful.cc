@@ -217,7 +217,18 @@ void scan(Raising& r, const StatefulOperator& o, const Names& data, const std::v
   for (size_t i = 0; i < states.size(); ++i) r.give(results[i], i + 1);
 }
 
+// Source: LiteRT's tflite/kernels/internal/tensor_utils.h, ApplyActivationToVector, which does nothing for NONE, and
+// lstm_eval.cc, whose integer kernels know Tanh only.
+void check_activation(const Raising& r, const StatefulOperator& o) {
+  const auto activation = static_cast<tflite::ActivationFunctionType>(o.activation);
+  if (activation == tflite::ActivationFunctionType::NONE)
+    r.unsupported("without an activation LiteRT's kernel multiplies the output gate by memory that it did not write");
+  if (r.in(0).quantization && activation != tflite::ActivationFunctionType::TANH)
+    r.unsupported("on integers LiteRT's kernel computes TANH, whatever the activation is");
+}
+
 void raise_lstm(Raising& r, const StatefulOperator& o) {
+  check_activation(r, o);
   const Lstm lstm = lstm_of(r, o);
   Names data;
   for (size_t gate = lstm.is_coupled ? 1 : 0; gate < kGates; ++gate) {

@@ -2,9 +2,11 @@
 """LSTM, RNN and SVDF: states become inputs with zeros as their default, and outputs. LiteRT is the judge, over three runs
 in a row on one interpreter."""
 
+import flatbuffers
 import numpy as np
 import onnx
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 from tests.raised.judge_raised import MODELS, agree_in_each_run, raised, runs_of_litert, runs_of_onnx
 from tests.raised.tflite_models import Model
@@ -134,6 +136,34 @@ def test_an_activation_that_is_not_known_is_refused(tmp_path):
     done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
     assert done.returncode == 8 and "its activation is not supported" in done.stderr, done
     assert "UNIDIRECTIONAL_SEQUENCE_LSTM" in done.stderr and not (tmp_path / "m.onnx").exists()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM"])
+def test_no_activation_is_refused(kind, tmp_path):
+    """LiteRT's kernel then multiplies by what happens to be in its memory."""
+    m = Model()
+    shape = (BATCH, INPUTS) if kind == "LSTM" else (BATCH, TIME, INPUTS)
+    m.write(tmp_path / "m.tflite", [lstm(m, kind, shape, fusedActivationFunction=0)])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "by memory that it did not write" in done.stderr, done
+
+
+@pytest.mark.skipif(not MODELS.is_dir(), reason="../shared/models is absent")
+def test_integers_with_another_activation_are_refused(tmp_path):
+    """LiteRT's integer kernel does not look at it."""
+    source, path = MODELS / "tflm__micro_speech_lstm.tflite", tmp_path / "m.tflite"
+    model = schema.ModelT.InitFromPackedBuf(source.read_bytes(), 0)
+    model.subgraphs[0].operators[0].builtinOptions.fusedActivationFunction = RELU
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    path.write_bytes(bytes(builder.Output()))
+    values = [[np.random.default_rng(0).integers(-128, 127, (1, 49, 257), endpoint=True).astype(np.int8)]]
+    assert all(
+        np.array_equal(*both)
+        for both in zip(*(runs_of_litert(p, values)[0].values() for p in (source, path)), strict=True)
+    )
+    done = converter.run("convert", path, "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "computes TANH, whatever the activation is" in done.stderr, done
 
 
 @pytest.mark.skipif(not MODELS.is_dir(), reason="../shared/models is absent")
