@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 
+import numpy as np
 import onnx
 import onnxruntime
 from ai_edge_litert import schema_py_generated as schema
@@ -28,7 +29,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tests.conformance import run_nodes
 from tests.support import converter
-from tests.support.compare import ElementTolerance, RangeTolerance, compare
+from tests.support.compare import ElementTolerance, RangeTolerance, compare, is_small_float
 from tests.support.inputs import random_inputs
 
 SHARED = converter.ROOT.parent / "shared/models"
@@ -44,7 +45,17 @@ KNOWN = {
     "does; and of one channel, CONV_2D is what DEPTHWISE_CONV_2D is",
 }
 # Types that numpy and ONNX Runtime do not exchange: onnx's own evaluator runs models that have them outside.
-NOT_EXCHANGED = {onnx.TensorProto.BFLOAT16, onnx.TensorProto.INT4, onnx.TensorProto.UINT4}
+NOT_EXCHANGED = {
+    onnx.TensorProto.BFLOAT16,
+    onnx.TensorProto.INT4,
+    onnx.TensorProto.UINT4,
+    onnx.TensorProto.FLOAT8E4M3FN,
+    onnx.TensorProto.FLOAT8E4M3FNUZ,
+    onnx.TensorProto.FLOAT8E5M2,
+    onnx.TensorProto.FLOAT8E5M2FNUZ,
+    onnx.TensorProto.FLOAT8E8M0,
+    onnx.TensorProto.FLOAT4E2M1,
+}
 
 
 def session(path):
@@ -57,6 +68,12 @@ def session(path):
 def outputs_of(path, inputs):
     """By name. Inputs that the model does not have are left out: some are not used."""
     model = onnx.load(str(path))
+    # What came back has their bits.
+    bits = {port.name for port in model.graph.input if port.type.tensor_type.elem_type == onnx.TensorProto.UINT8}
+    inputs = {
+        name: value.view(np.uint8) if name in bits and is_small_float(value.dtype) else value
+        for name, value in inputs.items()
+    }
     types = {port.type.tensor_type.elem_type for port in [*model.graph.input, *model.graph.output]}
     if types & NOT_EXCHANGED:
         names = [port.name for port in model.graph.output]
