@@ -54,9 +54,12 @@ std::span<const Rule> table_rules_of(Kind kind) {
   return kind == Kind::kQuantize ? kTableRules : std::span<const Rule>();
 }
 
+// An operator with states on integers has its scales without any conversion.
 bool is_quantized_model(const Graph& graph) {
-  return std::any_of(graph.ops.begin(), graph.ops.end(),
-                     [](const Op& op) { return op.kind == Kind::kQuantize || op.kind == Kind::kDequantize; });
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+    return op.kind == Kind::kQuantize || op.kind == Kind::kDequantize ||
+           (std::holds_alternative<core::StatefulOptions>(op.options) && graph.at(op.outputs[0]).quantization);
+  });
 }
 
 // Whether the op only drops or adds a grid.
