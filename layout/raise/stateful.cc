@@ -3,7 +3,8 @@
 // with weights are made for all steps at once, before it.
 //
 // ONNX's LSTM is not used: its clip limits what the activations get, TFLite's the cell, and it has neither projection
-// nor normalization. The integer kernel rounds the cell and the result of each step, and so does the Scan.
+// nor normalization. The integer kernel rounds the sums of gates, the cell and the result of each step, and so does the
+// Scan.
 #include "layout/raise/stateful.h"
 
 #include <array>
@@ -44,6 +45,12 @@ class Step {
       default:
         r.unsupported("its activation is not supported");
     }
+  }
+  // As the integer LSTM stores what a gate's activation gets. Source: LiteRT's tflite/kernels/lstm_eval.cc,
+  // CalculateLstmGateInteger8x8_16.
+  std::string of_gate(const std::string& x) {
+    const core::Quantization steps{.scale = {0x1p-12F}, .zero_point = {0}, .axis = 0};
+    return g.dequantized(g.quantized(x, steps, DType::kInt16), steps, DType::kInt16, false);
   }
   // As the integers of the value store it.
   std::string rounded(const std::string& x, const Value& like) {
@@ -106,6 +113,8 @@ std::string gate_sum(Step& s, const Lstm& lstm, size_t gate, const std::string& 
                      const std::string& cell) {
   const bool is_plain = lstm.factor[gate].empty();
   std::string sum = s.node("MatMul", {hidden, lstm.recurrent[gate]});
+  // The integer kernel adds the two products in 16 bits of 1 / 4096, one after the other: each sum ends at -8 and 8.
+  if (s.r.in(0).quantization) return s.of_gate(s.node("Add", {s.of_gate(s.node("Add", {data, lstm.bias[gate]})), sum}));
   // Beside the product of the state, not that of the data, which has three axes: ONNX Runtime 1.31 makes a Gemm of a
   // product and a bias, and at opset 21 gives the Reshapes around it a wrong type when its data is quantized.
   if (is_plain) sum = s.node("Add", {sum, lstm.bias[gate]});

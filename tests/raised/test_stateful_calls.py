@@ -11,7 +11,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from onnx import helper, numpy_helper
 
-from tests.raised.judge_raised import MODELS, raised, runs_of_litert
+from tests.raised.judge_raised import MODELS, raised, runs_of_litert, runs_of_onnx
 from tests.raised.test_stateful import BATCH, CELLS, FORMS, INPUTS, RELU, RELU6, TANH, TIME, lstm, numbers
 from tests.raised.tflite_models import Model
 from tests.support import converter
@@ -321,3 +321,43 @@ def test_another_opset(tmp_path):
     m.write(tmp_path / "m.tflite", [lstm(m, LSTM, (BATCH, TIME, INPUTS), normalized=True)])
     raised(tmp_path / "m.tflite", ["--opset", "18"])
     assert LSTM in read_tflite(converted(tmp_path / "m.onnx")).operators
+
+
+def integer_lstm(m, kind, shape, seed, clip=0.0):
+    """With weights by which the two products of a gate pass 8, at which the kernel's 16 bits end. Its result."""
+    random = np.random.default_rng(seed)
+    x = m.input(shape, "i8", scale=0.1, zero=17)
+    weights = [m.constant(random.integers(-127, 128, (CELLS, INPUTS)), "i8", scale=0.01) for _ in range(4)]
+    weights += [m.constant(random.integers(-127, 128, (CELLS, CELLS)), "i8", scale=0.02) for _ in range(4)]
+    biases = [m.constant(random.integers(-2000, 2000, CELLS), "i32", scale=0.001) for _ in range(4)]
+    hidden = {"scale": 0.0078125, "zero": 3}
+    states = [m.variable((BATCH, CELLS), "i8", **hidden), m.variable((BATCH, CELLS), "i16", scale=2**-11)]
+    table = "LSTMOptions" if kind == "LSTM" else "UnidirectionalSequenceLSTMOptions"
+    options = (table, {"fusedActivationFunction": TANH, "cellClip": clip, "projClip": 0.0})
+    inputs = [x, *weights, -1, -1, -1, *biases, -1, -1, *states]
+    y = m.op(kind, inputs, (*shape[:-1], CELLS), "i8", options=options, **hidden)
+    gates = [m.tensor(f"gate{i}", [0], "f32") for i in range(4)]
+    m.graph.operators[-1].intermediates = [*gates, m.tensor("hidden", [0], "i8", **hidden)]
+    return y
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("clip", [0.0, 1.0])
+@pytest.mark.parametrize("kind", ["LSTM", LSTM])
+def test_integers_whose_gates_saturate(kind, clip, seed, tmp_path):
+    """ONNX's results are within a step of LiteRT's, and the operator comes back as it was, alone in the file."""
+    m = Model()
+    shape = (BATCH, INPUTS) if kind == "LSTM" else (BATCH, TIME, INPUTS)
+    path = tmp_path / "m.tflite"
+    m.write(path, [integer_lstm(m, kind, shape, seed, clip)])
+    names = [port.name for port in raised(path).graph.input][1:]
+    back = converted(tmp_path / "m.onnx")
+    assert read_tflite(back).operators == {kind: 1}
+    random = np.random.default_rng(seed)
+    values = [[random.integers(-128, 128, shape).astype(np.int8)] for _ in range(3)]
+    wanted = runs_of_litert(path, values)
+    of_onnx = runs_of_onnx(tmp_path / "m.onnx", values, {f"{name}_out": name for name in names})
+    for expected, other, again in zip(wanted, of_onnx, runs_of_litert(back, values), strict=True):
+        for name, value in expected.items():
+            assert np.array_equal(value, again[name])
+            assert np.abs(value.astype(int) - other[name]).max() <= 1
