@@ -265,13 +265,13 @@ class ProposalCut {
   std::vector<Cut::Var> vars_;
 };
 
-// Applies the best labels if they reduce the cost. `orders` are the graph's.
-bool improve(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds) {
+// Applies the best labels if they reduce the cost, which is `now`. `orders` are the graph's.
+bool improve(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds, uint64_t now) {
   Proposal proposal = propose(graph, orders, seeds);
   if (proposal.empty) return false;
   ProposalCut cut(graph, orders, proposal);
   std::vector<bool> labels = cut.cheapest();
-  if (cut.cost(labels) >= cut.cost(std::vector<bool>(graph.ops.size(), false))) return false;
+  if (cut.cost(labels) >= now) return false;
   cut.apply(labels);
   return true;
 }
@@ -279,21 +279,21 @@ bool improve(Graph& graph, const Orders& orders, const std::vector<Seed>& seeds)
 // If all seeds together do not help, tries those of each permutation: they rarely contradict each other. Then those of
 // the ops before the TRANSPOSEs, and of those behind them, alone: where both an op and its user could take a TRANSPOSE
 // over, and only one of them may, the cut sees an upper bound.
-bool improve_by_permutation(Graph& graph) {
+bool improve_by_permutation(Graph& graph, uint64_t now) {
   const Orders orders(graph);
   const std::vector<Seed> seeds = all_seeds(graph, orders);
-  if (improve(graph, orders, seeds)) return true;
+  if (improve(graph, orders, seeds, now)) return true;
   std::map<Perm, std::vector<Seed>> by_permutation;
   for (const Seed& seed : seeds) by_permutation[*seed.order].push_back(seed);
   if (by_permutation.size() > 1)
     for (const auto& [perm, same_order] : by_permutation)
-      if (improve(graph, orders, same_order)) return true;
+      if (improve(graph, orders, same_order, now)) return true;
   const auto is_user = [](const Seed& seed) { return seed.is_user; };
   std::vector<Seed> of_users, of_makers;
   std::copy_if(seeds.begin(), seeds.end(), std::back_inserter(of_users), is_user);
   std::remove_copy_if(seeds.begin(), seeds.end(), std::back_inserter(of_makers), is_user);
   if (of_users.empty() || of_makers.empty()) return false;
-  return improve(graph, orders, of_users) || improve(graph, orders, of_makers);
+  return improve(graph, orders, of_users, now) || improve(graph, orders, of_makers, now);
 }
 
 uint64_t cost_as_it_is(Graph& graph) {
@@ -333,7 +333,7 @@ void settle_layouts(Graph& graph) {
   // The cost is recomputed after each change: a change that was estimated too low must not be undone and repeated
   // forever.
   uint64_t now = cost_as_it_is(graph);
-  while (improve_by_permutation(graph)) {
+  while (improve_by_permutation(graph, now)) {
     const uint64_t before = std::exchange(now, cost_as_it_is(graph));
     if (now >= before) break;
   }
