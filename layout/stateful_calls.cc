@@ -199,6 +199,7 @@ class Taking {
     ports_.insert(ports_.end(), node.outputs.begin() + 1, node.outputs.end());
     node.outputs.resize(1);
     node.domain = kTakenDomain;
+    node.is_stateful_builtin = true;
     node.place = {};
   }
 

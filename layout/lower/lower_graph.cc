@@ -396,7 +396,7 @@ class GraphLowering : public Surroundings {
     const stream::Where where{.node = node.label(), .op = full_name(node)};
     bool in_doubt = false;
     try {
-      const LowerRow* row = find_lowering(node.domain, node.op_type);
+      const LowerRow* row = find_lowering(node);
       const bool is_named = custom.names(node);
       if (!row && !is_named && !custom.takes_refused()) throw unknown_operator(node);
       std::vector<Val> inputs = inputs_of(node, scope);

@@ -139,6 +139,6 @@ struct LowerRow {
   LowerFunction lower;
 };
 // Null when the operator is unknown.
-const LowerRow* find_lowering(std::string_view domain, std::string_view op);
+const LowerRow* find_lowering(const onnx::Node& node);
 
 }  // namespace lowtide::layout

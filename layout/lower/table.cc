@@ -294,10 +294,12 @@ static_assert(sorted_and_unique(), "rows are searched by bisection");
 
 std::span<const LowerRow> lowerings() { return kRows; }
 
-const LowerRow* find_lowering(std::string_view domain, std::string_view op) {
+const LowerRow* find_lowering(const onnx::Node& node) {
+  const std::string_view domain = node.domain, op = node.op_type;
   auto it = std::lower_bound(kRows.begin(), kRows.end(), std::tuple(domain, op),
                              [](const LowerRow& row, const auto& wanted) { return key(row) < wanted; });
   if (it != kRows.end() && key(*it) == std::tuple(domain, op)) return &*it;
+  if (!node.is_stateful_builtin) return nullptr;
   const auto* own = std::find_if(std::begin(kOwnRows), std::end(kOwnRows),
                                  [&](const LowerRow& row) { return key(row) == std::tuple(domain, op); });
   return own != std::end(kOwnRows) ? own : nullptr;

@@ -296,6 +296,27 @@ def test_what_is_not_taken(change, called):
     is_inlined(model, path, outputs=len(model.graph.output))
 
 
+# Only the converter makes nodes of this domain, after it has checked all that they say.
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_node_of_the_taken_domain_is_not_known(rank, tmp_path):
+    weights = {"w": np.ones((4, 5)), "t": np.ones((4, 3)), "b": np.ones(2), "s": np.zeros((1, 12))}
+    node = helper.make_node("SVDF", ["x", *weights], ["y"], domain="lowtide.states", rank=rank)
+    node.attribute.extend(
+        [helper.make_attribute("input_places", [0, 1, 2, 3, 4]), helper.make_attribute("fused_activation_function", 0)]
+    )
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 5])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("lowtide.states", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    done = converter.convert(tmp_path / "m.onnx", tmp_path / "m.tflite")
+    assert done.status == "refused" and "the operator is not known" in done.reason, done
+
+
 def test_an_output_less_is_not_taken(called):
     model, path = called
     del model.graph.output[1]
