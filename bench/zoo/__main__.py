@@ -6,7 +6,7 @@
 FOLDER (say build/zoo) gets a file a network, exporter and variant; what is there is not exported again, and not judged again by
 the same program. --torch is a Python with bench/zoo/requirements.txt, default this one; without --torch and without torch here, what
 is in FOLDER is judged. --page writes the table into docs/zoo.md. --peers onnx2tf=PROGRAM and --peers litert-torch=PYTHON write the
-second table instead, CPU time beside files of onnx2tf 2.6.9 and of litert-torch.
+second table instead, CPU time beside files of onnx2tf 2.6.9 and of litert-torch; NAME may then be any FOLDER/NAME.onnx of fixed sizes.
 """
 
 import argparse
@@ -34,7 +34,10 @@ def export(options):
     if python is None:
         print("no torch here and no --torch: what was exported before is judged", flush=True)
         return
-    command = [python, "-m", "bench.zoo.export", options.folder, *options.names]
+    names = [name for name in options.names if name in NETWORKS]
+    if options.names and not names:
+        return
+    command = [python, "-m", "bench.zoo.export", options.folder, *names]
     subprocess.run([*command, "--exporter", options.exporter, "--size", options.size], check=True, cwd=ROOT)
 
 
@@ -139,7 +142,7 @@ def main():
     options = parser.parse_args()
     options.folder = options.folder.resolve()
     unknown = [name for name in options.names if name not in NETWORKS]
-    if unknown:
+    if unknown and not all(options.peers and peers.model_of(options.folder, name) for name in unknown):
         sys.exit(f"no network {', '.join(unknown)}; there are {', '.join(NETWORKS)}")
     export(options)
     if options.peers:

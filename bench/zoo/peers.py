@@ -20,7 +20,7 @@ from tests.support import converter
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- python -m bench.zoo --peers writes from here -->\n", "<!-- to here: peers -->\n"
-TURNS = 7
+TURNS = 15
 
 
 def run(command, seconds, folder):
@@ -108,16 +108,20 @@ def compare_one(name, model, programs):
         return cells, ratios
 
 
+def model_of(folder, name):
+    """The export of a network of the zoo, or any other model of fixed sizes in the folder; None where there is none."""
+    paths = [folder / f"{name}.{kind}onnx" for kind in ("script.small.", "dynamo.small.", "")]
+    return next((path for path in paths if path.exists()), None)
+
+
 def compare(options):
     programs = dict(text.split("=", 1) for text in options.peers)
     if unknown := set(programs) - set(PEERS):
         sys.exit(f"--peers: {', '.join(unknown)} is none of {', '.join(PEERS)}")
     rows, ratios = [], {}
     for name in options.names or NETWORKS:
-        model = options.folder / f"{name}.script.small.onnx"
-        if not model.exists():
-            model = options.folder / f"{name}.dynamo.small.onnx"
-        if not model.exists():
+        model = model_of(options.folder, name)
+        if not model:
             continue
         cells, found = compare_one(name, model, programs)
         if cells:
