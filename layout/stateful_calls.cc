@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -166,10 +167,17 @@ class Taking {
     model_.notes.push_back(
         fmt::format("the model keeps {} itself from one run to the next, as the TFLite model did from which it comes; "
                     "--outputs with the names of all outputs leaves them inputs and outputs",
-                    fmt::join(states_, ", ")));
+                    names_of_states()));
   }
 
  private:
+  std::string names_of_states() const {
+    constexpr size_t kMost = 10;
+    const std::span<const std::string> first(states_.data(), std::min(states_.size(), kMost));
+    const std::string more = states_.size() > kMost ? fmt::format(" and {} more", states_.size() - kMost) : "";
+    return fmt::format("{}{}", fmt::join(first, ", "), more);
+  }
+
   bool is_builtin(const onnx::Node& node) {
     const auto function = std::find_if(model_.functions.begin(), model_.functions.end(), [&](const auto& one) {
       return one.domain == node.domain && one.name == node.op_type && one.overload == node.overload;
