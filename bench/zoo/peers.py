@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+import onnx
+from ai_edge_litert.interpreter import Interpreter
+
 from bench.measure import load, operators
 from bench.zoo.table import NETWORKS
 from tests.support import converter
@@ -83,28 +86,43 @@ def count(file):
     return f"{sum(totals.values())} / {totals.get('TRANSPOSE', 0)}"
 
 
+def same_order(model, peer):
+    """--layout for each input that the peer's file has with channels last."""
+    try:
+        shapes = [tuple(detail["shape"]) for detail in Interpreter(str(peer)).get_input_details()]
+    except (RuntimeError, ValueError):
+        return []
+    out = []
+    for port in onnx.load(model, load_external_data=False).graph.input:
+        first = tuple(dim.dim_value for dim in port.type.tensor_type.shape.dim)
+        last = (first[0], *first[2:], first[1]) if len(first) > 2 else first
+        if last in shapes and first not in shapes:
+            out += ["--layout", f"{port.name}=nhwc"]
+    return out
+
+
 def compare_one(name, model, programs):
-    """Cells of a row, and the ratios {(peer, threads): ours over theirs}."""
+    """Cells of a row, and the ratios {(peer, threads): ours over theirs}. Ours has the peer's order of axes at its inputs."""
     with tempfile.TemporaryDirectory(prefix="lowtide-zoo-") as folder:
         ours = pathlib.Path(folder) / "ours.tflite"
         if converter.convert(model, ours).status != "converted":
             return None, {}
         cells, ratios = [name, count(ours)], {}
-        others = {kind: peer_file(kind, program, model, name) for kind, program in programs.items()}
-        present = {kind: file for kind, file in others.items() if file}
-        measured = {n: times([ours, *present.values()], n) for n in (1, 2)} if present else {}
-        for kind, file in others.items():
+        for kind, program in programs.items():
+            file = peer_file(kind, program, model, name)
             if not file:
                 cells += ["no file", "", ""]
                 continue
             cells.append(count(file))
+            if converter.convert(model, ours, same_order(model, file)).status != "converted":
+                sys.exit(f"{model} is not converted with the inputs of {file}")
             for threads in (1, 2):
-                found = dict(zip(["ours", *present], measured[threads]))
-                if found["ours"] and found[kind]:
-                    ratios[kind, threads] = found["ours"] / found[kind]
+                mine, theirs = times([ours, file], threads)
+                if mine and theirs:
+                    ratios[kind, threads] = mine / theirs
                     cells.append(f"{ratios[kind, threads]:.2f}")
                 else:
-                    cells.append("not run by LiteRT" if found["ours"] else "ours not run")
+                    cells.append("not run by LiteRT" if mine else "ours not run")
         return cells, ratios
 
 
