@@ -38,6 +38,14 @@ bool needs_bits_or_scattered_extremes(core::Kind kind) {
          kind == core::Kind::kUnsortedSegmentMax || kind == core::Kind::kUnsortedSegmentMin;
 }
 
+// BitCast: the bits of floats as integers, and the other way round.
+constexpr int64_t kOpsetOfBitCast = 26;
+bool needs_bit_cast(const core::Graph& graph, const core::Op& op) {
+  if (op.kind != core::Kind::kBitcast) return false;
+  const core::DType from = graph.at(op.inputs[0]).dtype, to = graph.at(op.outputs[0]).dtype;
+  return from != to && !(stream::is_integer(from) && stream::is_integer(to));
+}
+
 // IR versions by the opsets that came with them. Source: onnx/docs/Versioning.md.
 int64_t ir_version_of(int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 : 10; }
 
@@ -50,14 +58,15 @@ int64_t least_opset(const core::Model& model) {
       const bool reduces = std::holds_alternative<core::ReduceOptions>(op.options) && op.kind != core::Kind::kSum;
       if (reduces && !graph->ints(op.inputs[1])) out = std::max(out, kOpsetOfComputedAxes);
       if (needs_bits_or_scattered_extremes(op.kind)) out = std::max(out, kOpsetOfBitsAndScatteredExtremes);
+      if (needs_bit_cast(*graph, op)) out = std::max(out, kOpsetOfBitCast);
     }
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values) {
-      if (value.dtype == core::DType::kInt4 || value.dtype == core::DType::kUint4) out = kOpsetOfWideIntegers;
+      if (value.dtype == core::DType::kInt4 || value.dtype == core::DType::kUint4)
+        out = std::max(out, kOpsetOfWideIntegers);
       if (!value.quantization) continue;
-      if (value.dtype == core::DType::kInt2)
-        throw Unsupported("integers of 2 bits are quantized, which no opset up to 21 has");
-      if (stream::bits(value.dtype) != 8) out = kOpsetOfWideIntegers;
+      if (value.dtype == core::DType::kInt2) throw Unsupported("integers of 2 bits are quantized, which no opset has");
+      if (stream::bits(value.dtype) != 8) out = std::max(out, kOpsetOfWideIntegers);
     }
   return out;
 }
@@ -72,8 +81,8 @@ int64_t chosen_opset(const core::Model& model, const RaiseOptions& options) {
     throw Unsupported(
         fmt::format(
             "the model has integers of 4 bits, quantizes those of 16 bits or in blocks, reduces along axes that "
-            "it computes, or has BITWISE_XOR, UNSORTED_SEGMENT_MAX or UNSORTED_SEGMENT_MIN, which opset {} does "
-            "not have",
+            "it computes, or has BITCAST, BITWISE_XOR, UNSORTED_SEGMENT_MAX or UNSORTED_SEGMENT_MIN, which opset {} "
+            "does not have",
             *options.opset),
         fmt::format("use --opset {}", least));
   return *options.opset;

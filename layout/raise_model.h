@@ -16,10 +16,10 @@
 namespace lowtide::layout {
 
 // The opsets that can be asked for.
-inline constexpr int64_t kLeastRaisedOpset = 17, kMostRaisedOpset = 21;
+inline constexpr int64_t kLeastRaisedOpset = 17, kMostRaisedOpset = 26;
 
 struct RaiseOptions {
-  std::optional<int64_t> opset;  // nullopt: 17, or 21 where integers of 4 or 16 bits are quantized
+  std::optional<int64_t> opset;  // nullopt: the lowest that has the operators, mostly 17
   // --layout: input or output name -> "nhwc" (TFLite's order) or "nchw"
   std::map<std::string, std::string> layouts;
   KeptOperators custom;  // --custom-ops

@@ -15,6 +15,7 @@
 
 #include "layout/core/stateful_builtin.h"
 #include "layout/raise/stateful_function.h"
+#include "layout/raise_model.h"
 #include "stream/error.h"
 #include "stream/printable.h"
 #include "stream/recipe/recipe_reader.h"
@@ -23,7 +24,6 @@ namespace lowtide::layout {
 namespace {
 
 constexpr const char* kTakenDomain = "lowtide.states";
-constexpr int64_t kLeastOpset = 17, kMostOpset = 21;  // of the bodies that the way back writes
 
 using Attribute = onnx::Attribute;
 
@@ -185,7 +185,8 @@ class Taking {
     const core::StatefulForm* form = core::stateful_form(builtin_of(node.op_type));
     if (function == model_.functions.end() || !form) return false;
     const auto opset = function->opsets.find("");
-    if (opset == function->opsets.end() || opset->second < kLeastOpset || opset->second > kMostOpset) return false;
+    if (opset == function->opsets.end() || opset->second < kLeastRaisedOpset || opset->second > kMostRaisedOpset)
+      return false;
     try {
       const std::optional<StatefulCall> call = call_of(node, *form, names_, budget_);
       return call && has_function(*call, budget_) && has_attributes(node, *call, budget_) &&

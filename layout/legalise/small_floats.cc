@@ -200,7 +200,7 @@ class SmallFloats {
     return made;
   }
 
-  Val written(const Op op) {
+  Val written(const Op& op) {
     b_.origin = op.origin;
     const DType to = graph_.at(op.outputs[0]).dtype;
     const SmallFloat& format = stream::small_float(to);

@@ -686,11 +686,20 @@ def test_bits_of_another_integer(kind, other, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
-def test_bits_of_another_kind_of_number_are_refused(tmp_path):
+@pytest.mark.parametrize(("kind", "other"), [("f32", "i32"), ("i32", "f32"), ("f32", "u32")])
+def test_bits_of_another_kind_of_number(kind, other, tmp_path):
+    m = Model()
+    y = m.op("BITCAST", [m.input((3, 5), kind)], (3, 5), other, options=("BitcastOptions", {}))
+    m.write(tmp_path / "m.tflite", [y])
+    model = agrees(tmp_path / "m.tflite")
+    assert operators(model) == ["BitCast"] and model.opset_import[0].version == 26
+
+
+def test_bits_of_floats_need_their_opset(tmp_path):
     m = Model()
     m.write(tmp_path / "m.tflite", [m.op("BITCAST", [m.input((3, 5))], (3, 5), "i32", options=("BitcastOptions", {}))])
-    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
-    assert done.returncode == 8 and "the bits of f32 as i32" in done.stderr, done.stderr
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx", "--opset", "21")
+    assert done.returncode == 8 and "BITCAST" in done.stderr and "use --opset 26" in done.stderr, done.stderr
 
 
 def test_arc_tangent(tmp_path):

@@ -223,9 +223,9 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
   add_output_options(*command, options);
   constexpr const char* kOnnxOptions = "TFLite to ONNX";
   number_option(command->add_option("--opset", options.opset,
-                                    "opset of the ONNX model, 17 to 21 (default: 17, or 21 where integers of 4 or 16 "
-                                    "bits are quantized)"),
-                17, 21)
+                                    "opset of the ONNX model, 17 to 26 (default: the lowest that has its operators, "
+                                    "mostly 17)"),
+                17, 26)
       ->group(kOnnxOptions);
   command
       ->add_flag("--external-data", options.external_data,

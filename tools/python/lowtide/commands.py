@@ -504,7 +504,7 @@ def convert(
     dump_after : str, optional
         Name of a pass; the graph after it is `Conversion.listing`.
     opset : int, optional
-        Of a TFLite model: the opset of the ONNX model, 17 to 21.
+        Of a TFLite model: the opset of the ONNX model, 17 to 26.
     external_data : bool
         Of a TFLite model: weights go into a file beside the ONNX model.
     progress : callable, optional
