@@ -23,8 +23,6 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr const char* kTakenDomain = "lowtide.states";
-
 using Attribute = onnx::Attribute;
 
 // Which tensors there are, and how often each is read, in inner graphs too.
@@ -163,7 +161,7 @@ class Taking {
     };
     std::erase_if(model_.graph.inputs, is_taken);
     std::erase_if(model_.graph.outputs, is_taken);
-    model_.opsets[kTakenDomain] = 1;
+    model_.opsets[core::kStatesDomain] = 1;
     model_.notes.push_back(
         fmt::format("the model keeps {} itself from one run to the next, as the TFLite model did from which it comes; "
                     "--outputs with the names of all outputs leaves them inputs and outputs",
@@ -207,7 +205,7 @@ class Taking {
     }
     ports_.insert(ports_.end(), node.outputs.begin() + 1, node.outputs.end());
     node.outputs.resize(1);
-    node.domain = kTakenDomain;
+    node.domain = core::kStatesDomain;
     node.is_stateful_builtin = true;
     node.place = {};
   }
@@ -226,7 +224,7 @@ void take_stateful_calls(onnx::Model& model, stream::Budget& budget) {
   };
   if (std::none_of(model.functions.begin(), model.functions.end(), is_of(kStatefulDomain))) return;
   // A function of that name would be inlined in place of the builtin.
-  if (std::any_of(model.functions.begin(), model.functions.end(), is_of(kTakenDomain))) return;
+  if (std::any_of(model.functions.begin(), model.functions.end(), is_of(core::kStatesDomain))) return;
   Taking(model, budget).run();
 }
 

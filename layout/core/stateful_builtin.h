@@ -37,6 +37,8 @@ struct StatefulForm {
   bool is_sequence;            // the data has an axis of time
   bool is_state(size_t place) const { return place >= first_state && place < first_state + states; }
 };
+// Of nodes that become such an op, which are in no file.
+inline constexpr const char* kStatesDomain = "lowtide.states";
 // Null where the builtin is none of these.
 const StatefulForm* stateful_form(std::string_view builtin);
 

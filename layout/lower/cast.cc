@@ -50,9 +50,7 @@ void from_real(Lowering& lo, Val x, DType to) {
   Builder& b = lo.b;
   if (stream::is_small_float(to)) return lo.output(0, to_small_float(lo, x, to));
   if (has_4_bits(to)) return lo.output(0, truncate_to_4_bits(b, x, to));
-  if (to == DType::kUint64)
-    return lo.output(0, stream::is_float(b.dtype(x)) ? to_u64(b, x) : bitcast_to(b, b.cast(x, DType::kInt64), to));
-  lo.output(0, b.cast(x, to));
+  lo.output(0, to == DType::kUint64 ? to_u64(b, x) : b.cast(x, to));
 }
 
 void cast_to(Lowering& lo, DType to) {

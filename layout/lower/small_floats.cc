@@ -9,14 +9,13 @@
 
 #include <cmath>
 
+#include "layout/lower/elementwise.h"
 #include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
 namespace {
 
 using stream::SmallFloat;
-
-Val pattern_of(Builder& b, Val x, DType as) { return b.op(Kind::kBitcast, {x}, core::IndexOptions{as}); }
 
 Val beyond(Builder& b, Val x, const SmallFloat& format) {
   const double step = std::ldexp(1.0, std::ilogb(format.largest) - format.mantissa_bits);
@@ -27,9 +26,9 @@ Val beyond(Builder& b, Val x, const SmallFloat& format) {
 
 Val unsaturated(Builder& b, Val x, DType to) {
   const SmallFloat& format = stream::small_float(to);
-  const Val bits = b.cast(pattern_of(b, b.cast(x, to), DType::kUint8), DType::kInt32);
+  const Val bits = b.cast(bitcast_to(b, b.cast(x, to), DType::kUint8), DType::kInt32);
   const Val special = format.has_minus_zero ? b.add(bits, 1) : b.scalar(format.nan, DType::kInt32);
-  return pattern_of(b, b.cast(b.select(beyond(b, x, format), special, bits), DType::kUint8), to);
+  return bitcast_to(b, b.cast(b.select(beyond(b, x, format), special, bits), DType::kUint8), to);
 }
 
 enum class Rounding { kUp, kDown, kNearest };
@@ -38,7 +37,7 @@ Val nearby_power_of_two(Builder& b, Val x, Rounding rounding) {
   constexpr double kNormal = 1 << 23, kSmallest = 1 << 22;  // the bits of 2^-126 and of 2^-127
   constexpr int kMantissaBits = 23, kLargest = 254, kNan = 255;
   const auto i32 = [&](double value) { return b.scalar(value, DType::kInt32); };
-  const Val bits = b.maximum(pattern_of(b, x, DType::kInt32), i32(0));  // numbers below 0 become the smallest
+  const Val bits = b.maximum(bitcast_to(b, x, DType::kInt32), i32(0));  // numbers below 0 become the smallest
   const double before = rounding == Rounding::kUp ? kNormal - 1 : rounding == Rounding::kDown ? 0 : kNormal / 2;
   Val exponent = b.right_shift(b.add(bits, before), i32(kMantissaBits));
   if (rounding != Rounding::kDown) {
@@ -47,7 +46,7 @@ Val nearby_power_of_two(Builder& b, Val x, Rounding rounding) {
     exponent = b.select(b.less(bits, i32(kNormal)), of_denormal, exponent);
   }
   exponent = b.select(b.not_equal(x, x), i32(kNan), b.minimum(exponent, i32(kLargest)));
-  return pattern_of(b, b.cast(exponent, DType::kUint8), DType::kFloat8E8M0);
+  return bitcast_to(b, b.cast(exponent, DType::kUint8), DType::kFloat8E8M0);
 }
 
 Rounding round_mode(Lowering& lo) {

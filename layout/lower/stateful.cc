@@ -61,7 +61,7 @@ std::shared_ptr<core::StatefulBuiltin> options_of_call(Lowering& lo) {
 void check_data(Lowering& lo, const core::StatefulForm& form, bool time_major, const Places& places) {
   const Shape& data = lo.shape(places.inputs[0]);
   const size_t rank = form.is_sequence ? 3 : 2, batch = time_major ? 1 : 0;
-  const Val weights = places.inputs[form.kind == Kind::kSvdf || form.inputs == 5 ? 1 : 2];
+  const Val weights = places.inputs[form.inputs == 5 ? 1 : 2];
   const Shape& state = lo.shape(places.inputs[form.first_state]);
   if (data.size() != rank || lo.rank(weights) != 2 || state.size() != 2)
     lo.malformed(fmt::format("its data has {} axes in place of {}", data.size(), rank));

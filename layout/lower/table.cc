@@ -7,6 +7,8 @@
 #include <array>
 #include <tuple>
 
+#include "layout/core/stateful_builtin.h"
+
 namespace lowtide::layout {
 
 // Domain, operator, types of the inputs (LowerRow::inputs), least and greatest number of inputs (-1: any number),
@@ -277,7 +279,7 @@ constexpr std::array kRows = {LOWTIDE_LOWERINGS(AS_ROW)};
 
 // Of nodes that are in no file: layout/stateful_calls.h makes them of calls.
 constexpr LowerRow of_states(std::string_view builtin) {
-  return {"lowtide.states", builtin, ".", 1, -1, 1, lower_stateful};
+  return {core::kStatesDomain, builtin, ".", 1, -1, 1, lower_stateful};
 }
 constexpr LowerRow kOwnRows[] = {of_states("LSTM"), of_states("RNN"), of_states("SVDF"),
                                  of_states("UNIDIRECTIONAL_SEQUENCE_LSTM"), of_states("UNIDIRECTIONAL_SEQUENCE_RNN")};

@@ -23,7 +23,7 @@ bool choose_plain_integers(Rewriter& rewriter, OpId id);
 // QUANTIZE(choose(x)) -> choose(QUANTIZE(x)); called at the QUANTIZE
 bool quantize_before_choice(Rewriter& rewriter, OpId id);
 // BITCAST(choose(x)) -> choose(BITCAST(x)), where BITCAST adds a grid and x is plain integers; called at the BITCAST.
-// An input of the model then has the grid itself
+// An input of the model then has the grid itself.
 bool regrid_before_choice(Rewriter& rewriter, OpId id);
 
 // ---- compute.cc: ops that compute ----

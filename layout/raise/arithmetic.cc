@@ -46,6 +46,10 @@ void raise_bitcast(Raising& r) {
   const DType from = r.in(0).dtype, to = r.out().dtype;
   if (from == to) return r.give_stored(r.node("Identity", {r.stored(0)}));
   if (stream::is_integer(from) && stream::is_integer(to)) return r.give_stored(r.cast(r.stored(0), to));
+  const auto is_number = [](DType dtype) { return stream::is_integer(dtype) || stream::is_float(dtype); };
+  if (!is_number(from) || !is_number(to))
+    r.unsupported(fmt::format("the bits of {} as {}, which ONNX Runtime's BitCast does not give", dtype_name(from),
+                              dtype_name(to)));
   r.give_stored(r.node("BitCast", {r.stored(0)}, {attribute("to", onnx_type(to))}));
 }
 

@@ -173,6 +173,14 @@ CASES = [
         ]
     ),
     Case(
+        "qlinear_matmul/two_inputs_of_two_types",
+        "uint8[2,3,5] x, int8[5,4] v",
+        "y = QLinearMatMul(x, s, z, v, t, a, u, b)",
+        {"s": f(0.013), "z": np.uint8(131), "t": f(0.007), "a": np.int8(-9), "u": f(0.02), "b": np.uint8(99)},
+        ranges={"x": (0, 256), "v": (-128, 128)},
+        steps=1,
+    ),
+    Case(
         "qlinear_matmul/saturates",
         "int8[3,5] x",
         "y = QLinearMatMul(x, s, z, w, t, a, u, b)",

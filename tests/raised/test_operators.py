@@ -686,13 +686,24 @@ def test_bits_of_another_integer(kind, other, tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
-@pytest.mark.parametrize(("kind", "other"), [("f32", "i32"), ("i32", "f32"), ("f32", "u32")])
+@pytest.mark.parametrize(
+    ("kind", "other"), [("f32", "i32"), ("i32", "f32"), ("f32", "u32"), ("f16", "i16"), ("i16", "f16")]
+)
 def test_bits_of_another_kind_of_number(kind, other, tmp_path):
     m = Model()
     y = m.op("BITCAST", [m.input((3, 5), kind)], (3, 5), other, options=("BitcastOptions", {}))
     m.write(tmp_path / "m.tflite", [y])
     model = agrees(tmp_path / "m.tflite")
     assert operators(model) == ["BitCast"] and model.opset_import[0].version == 26
+
+
+@pytest.mark.parametrize(("kind", "other"), [("bool", "u8"), ("u8", "bool")])
+def test_bits_of_truth_values_are_refused(kind, other, tmp_path):
+    m = Model()
+    y = m.op("BITCAST", [m.input((3, 5), kind)], (3, 5), other, options=("BitcastOptions", {}))
+    m.write(tmp_path / "m.tflite", [y])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and f"the bits of {kind} as {other}" in done.stderr, done.stderr
 
 
 def test_bits_of_floats_need_their_opset(tmp_path):

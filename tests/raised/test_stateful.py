@@ -84,11 +84,8 @@ def test_one_step_of_lstm(form, tmp_path):
     agrees_over_runs(tmp_path / "m.tflite", (BATCH, INPUTS), 2)
 
 
-@pytest.mark.parametrize("time_major", [None, False, True])
-@pytest.mark.parametrize("activation", [TANH, RELU6])
-def test_rnn(time_major, activation, tmp_path):
+def rnn(m, time_major, activation):
     shape = {None: (BATCH, INPUTS), False: (BATCH, TIME, INPUTS), True: (TIME, BATCH, INPUTS)}[time_major]
-    m = Model()
     inputs = [m.input(shape), m.constant(numbers(1, CELLS, INPUTS)), m.constant(numbers(2, CELLS, CELLS, spread=0.3))]
     inputs += [m.constant(numbers(3, CELLS)), m.variable((BATCH, CELLS))]
     fields = {"fusedActivationFunction": activation}
@@ -97,7 +94,15 @@ def test_rnn(time_major, activation, tmp_path):
     else:
         kind, table = "UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions"
         fields["timeMajor"] = time_major
-    m.write(tmp_path / "m.tflite", [m.op(kind, inputs, (*shape[:-1], CELLS), options=(table, fields))])
+    return m.op(kind, inputs, (*shape[:-1], CELLS), options=(table, fields)), shape
+
+
+@pytest.mark.parametrize("time_major", [None, False, True])
+@pytest.mark.parametrize("activation", [TANH, RELU6])
+def test_rnn(time_major, activation, tmp_path):
+    m = Model()
+    y, shape = rnn(m, time_major, activation)
+    m.write(tmp_path / "m.tflite", [y])
     agrees_over_runs(tmp_path / "m.tflite", shape, 1)
 
 

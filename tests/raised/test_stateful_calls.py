@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter
 from onnx import helper, numpy_helper
 
 from tests.raised.judge_raised import MODELS, raised, runs_of_litert, runs_of_onnx
-from tests.raised.test_stateful import BATCH, CELLS, FORMS, INPUTS, RELU, RELU6, TANH, TIME, lstm, numbers
+from tests.raised.test_stateful import BATCH, CELLS, FORMS, INPUTS, RELU, RELU6, TANH, TIME, lstm, numbers, rnn
 from tests.raised.tflite_models import Model
 from tests.support import converter
 from tests.support.tflite_file import read_tflite
@@ -53,19 +53,6 @@ def test_one_step_of_lstm(form, tmp_path):
     m = Model()
     m.write(tmp_path / "m.tflite", [lstm(m, "LSTM", (BATCH, INPUTS), **FORMS[form])])
     comes_back(tmp_path / "m.tflite", (BATCH, INPUTS))
-
-
-def rnn(m, time_major, activation):
-    shape = {None: (BATCH, INPUTS), False: (BATCH, TIME, INPUTS), True: (TIME, BATCH, INPUTS)}[time_major]
-    inputs = [m.input(shape), m.constant(numbers(1, CELLS, INPUTS)), m.constant(numbers(2, CELLS, CELLS, spread=0.3))]
-    inputs += [m.constant(numbers(3, CELLS)), m.variable((BATCH, CELLS))]
-    fields = {"fusedActivationFunction": activation}
-    if time_major is None:
-        kind, table = "RNN", "RNNOptions"
-    else:
-        kind, table = "UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions"
-        fields["timeMajor"] = time_major
-    return m.op(kind, inputs, (*shape[:-1], CELLS), options=(table, fields)), shape
 
 
 @pytest.mark.parametrize(("time_major", "activation"), [(None, TANH), (False, RELU6), (True, TANH)])

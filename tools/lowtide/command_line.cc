@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "bench/models.h"
+#include "layout/raise_model.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 #include "tools/lowtide/option_values.h"
@@ -222,10 +223,12 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
   add_interface_options(*command, options);
   add_output_options(*command, options);
   constexpr const char* kOnnxOptions = "TFLite to ONNX";
-  number_option(command->add_option("--opset", options.opset,
-                                    "opset of the ONNX model, 17 to 26 (default: the lowest that has its operators, "
-                                    "mostly 17)"),
-                17, 26)
+  number_option(
+      command->add_option("--opset", options.opset,
+                          fmt::format("opset of the ONNX model, {} to {} (default: the lowest that has its "
+                                      "operators, mostly {})",
+                                      layout::kLeastRaisedOpset, layout::kMostRaisedOpset, layout::kLeastRaisedOpset)),
+      layout::kLeastRaisedOpset, layout::kMostRaisedOpset)
       ->group(kOnnxOptions);
   command
       ->add_flag("--external-data", options.external_data,
