@@ -69,7 +69,7 @@ NETWORKS = (
         pictures((128, 128), (128, 256)), "logits",
     ),
     Network(
-        "dpt-segmentation", "DPTForSemanticSegmentation", {**_DPT, "num_labels": 5}, square(), squares(), "logits",
+        "dpt-segmentation", "DPTForSemanticSegmentation", {**_DPT, "num_labels": 5}, square(), squares(), "logits", spread=True,
         large=dict(
             image_size=384, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072,
             neck_hidden_sizes=[96, 192, 384, 768], fusion_hidden_size=256, num_labels=150, backbone_out_indices=[2, 5, 8, 11],
@@ -124,7 +124,7 @@ NETWORKS = (
     Network("table-transformer", "TableTransformerForObjectDetection", {**_DETR, "backbone_config": _LAST}, (*picture(), Input("pixel_mask", "mask", (1, "H", "W"))), pictures(), _BOXES),
     Network("conditional-detr", "ConditionalDetrForObjectDetection", {**_DETR, "backbone_config": _LAST}, (*picture(), Input("pixel_mask", "mask", (1, "H", "W"))), pictures(), _BOXES),
     Network("deformable-detr", "DeformableDetrForObjectDetection", {**_DETR, "backbone_config": _RESNET}, (*picture(), Input("pixel_mask", "mask", (1, "H", "W"))), pictures(), _BOXES),
-    Network("yolos", "YolosForObjectDetection", dict(num_hidden_layers=2, num_detection_tokens=5, image_size=[64, 96], num_labels=5, **_VIT), picture(), pictures(), _BOXES),
+    Network("yolos", "YolosForObjectDetection", dict(num_hidden_layers=2, num_detection_tokens=5, image_size=[64, 96], num_labels=5, **_VIT), picture(), pictures(), _BOXES, spread=True),
     Network(
         "rt-detr", "RTDetrForObjectDetection",
         dict(
@@ -132,6 +132,6 @@ NETWORKS = (
             encoder_in_channels=[16, 24, 32], encoder_hidden_dim=32, encoder_ffn_dim=48, encoder_attention_heads=4, d_model=32, decoder_in_channels=[32, 32, 32],
             decoder_ffn_dim=48, decoder_attention_heads=4, decoder_layers=2, num_queries=9, num_labels=5, num_denoising=0, hidden_expansion=0.5, anchor_image_size=None,
         ),
-        picture(), pictures(), _BOXES,
+        picture(), pictures(), _BOXES, spread=True,
     ),
 )  # fmt: skip

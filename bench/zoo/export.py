@@ -56,6 +56,29 @@ def output_names(network):
     return [*network.outputs.split(), *(f"present_{i}_{what}" for i in range(layers) for what in ("key", "value"))]
 
 
+def measure_statistics(model, arrays):
+    """Batch normalisations get the statistics of what they are given, layer by layer, as training would give them, and
+    weights about 1: with those of a new network, the signal is gone after some layers of random weights."""
+
+    def measure(module, given):
+        value = given[0]
+        axes = [axis for axis in range(value.dim()) if axis != 1]
+        variance, mean = torch.var_mean(value, axes, correction=0)
+        module.running_mean.copy_(mean)
+        # A channel that is nearly constant in these inputs would be divided by almost nothing.
+        module.running_var.copy_(variance.clamp(min=float(variance.mean()) * 0.1 + 1e-6))
+
+    normalisations = [module for module in model.modules() if getattr(module, "running_var", None) is not None]
+    hooks = [module.register_forward_pre_hook(measure) for module in normalisations]
+    if hooks:
+        with torch.no_grad():
+            for module in normalisations:
+                module.weight.copy_(torch.empty_like(module.weight).uniform_(0.5, 1.5))
+            model(*arrays)
+    for hook in hooks:
+        hook.remove()
+
+
 def build(network, size, attention):
     """The model with random weights: seeded, and not all zero where a model begins with zeros."""
     torch.manual_seed(17)
@@ -76,7 +99,15 @@ def build(network, size, attention):
                 value.normal_(0, 0.1)
             if network.spread and value.is_floating_point() and value.dim() > 1 and value.numel() > 1:
                 value.mul_((value[0].numel() ** -0.5 / value.std()).clamp(min=1))
-    return Fed(model.eval(), network)
+    fed = Fed(model.eval(), network)
+    measure_statistics(fed, tuple(map(torch.cat, zip(*(examples(network, size, seed) for seed in range(8))))))
+    return fed
+
+
+def examples(network, variant, seed=0):
+    """Inputs of a network; those of seed 0 are what it is exported with."""
+    size = network.size(variant)
+    return tuple(torch.from_numpy(given.array(size, seed)) for given in network.all_inputs())
 
 
 def dynamic_axes(network):
@@ -92,8 +123,7 @@ def dynamic_axes(network):
 def export(network, exporter, variant, path):
     # Eager attention is what the older exporter has written for years; the newer one sees scaled_dot_product_attention.
     model = build(network, variant, "eager" if exporter == "script" else "sdpa")
-    size = network.size(variant)
-    arrays = tuple(torch.from_numpy(given.array(size)) for given in network.all_inputs())
+    arrays = examples(network, variant)
     names = [given.name for given in network.all_inputs()]
     axes = dynamic_axes(network) if variant == "dynamic" else {}
     how = dict(input_names=names, output_names=output_names(network), opset_version=OPSETS[exporter])

@@ -42,7 +42,7 @@ NETWORKS = (
     _any("mobilenet-v2", "MobileNetV2Model", dict(depth_multiplier=0.25), outputs="last_hidden_state pooler_output"),
     _any("resnet", "ResNetForImageClassification", dict(embedding_size=8, layer_type="basic", num_labels=5, **_STAGES), outputs="logits", **_OPEN),
     _any("regnet", "RegNetModel", dict(embedding_size=8, groups_width=4, layer_type="y", **_STAGES), **_OPEN),
-    _any("efficientnet", "EfficientNetModel", dict(width_coefficient=0.25, depth_coefficient=0.4, hidden_dim=320, image_size=64)),
+    _any("efficientnet", "EfficientNetModel", dict(width_coefficient=0.25, depth_coefficient=0.4, hidden_dim=320, image_size=64), spread=True),
     _any("poolformer", "PoolFormerModel", _STAGES, **_OPEN),
     _any("focalnet", "FocalNetModel", dict(embed_dim=16, depths=[1, 1], focal_levels=[2, 2], focal_windows=[3, 3], hidden_sizes=[16, 32]), **_OPEN),
     _square("mobilevit", "MobileViTModel", dict(hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 16, 24, 32, 40, 48, 64])),

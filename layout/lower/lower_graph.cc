@@ -21,6 +21,7 @@
 #include "layout/lower/since.h"
 #include "layout/lower/sparse.h"
 #include "stream/nearest_name.h"
+#include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
 namespace {
@@ -88,8 +89,7 @@ class Meanwhile {
 // `kind` is a letter of LowerRow::inputs, a capital one as its small one.
 bool is_of_kind(core::DType dtype, char kind) {
   const bool is_bool = dtype == core::DType::kBool, is_int = stream::is_integer(dtype);
-  const bool is_complex = dtype == core::DType::kComplex64 || dtype == core::DType::kComplex128;
-  const bool is_real = !is_bool && !is_int && !is_complex;
+  const bool is_small = stream::is_small_float(dtype);
   switch (kind) {
     case 'b':
       return is_bool;
@@ -98,15 +98,20 @@ bool is_of_kind(core::DType dtype, char kind) {
       return is_int;
     case 'f':
     case 'F':
-      return is_real;
+      return stream::is_float(dtype);
     case 'n':
     case 'N':
-      return is_int || is_real;
+      return is_int || stream::is_float(dtype);
+    case 'r':
+      return is_small || stream::is_float(dtype);
+    case 'm':
+    case 'M':
+      return is_small || is_int || stream::is_float(dtype);
     default:
       return true;
   }
 }
-bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == 'N' || kind == '*'; }
+bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == 'N' || kind == 'M' || kind == '*'; }
 
 Unsupported unknown_operator(const onnx::Node& node) {
   if (node.domain == "com.microsoft.nchwc")

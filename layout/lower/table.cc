@@ -62,10 +62,10 @@ namespace lowtide::layout {
   ROW("", "DFT", "fi", 1, 3, 1, lower_dft) \
   ROW("", "DeformConv", "F", 3, 5, 1, lower_deform_conv) \
   ROW("", "DepthToSpace", ".", 1, 1, 1, lower_depth_to_space) \
-  ROW("", "DequantizeLinear", "NfN", 2, 3, 1, lower_dequantize_linear) \
+  ROW("", "DequantizeLinear", "MrM", 2, 3, 1, lower_dequantize_linear) \
   ROW("", "Det", "f", 1, 1, 1, lower_det) \
   ROW("", "Div", "N", 2, 2, 1, lower_div) \
-  ROW("", "Dropout", "ffb", 1, 3, 2, lower_dropout) \
+  ROW("", "Dropout", "rfb", 1, 3, 2, lower_dropout) \
   ROW("", "DynamicQuantizeLinear", "f", 1, 1, 3, lower_dynamic_quantize_linear) \
   ROW("", "Einsum", "N", 1, -1, 1, lower_einsum) \
   ROW("", "Elu", "f", 1, 1, 1, lower_elu) \
@@ -98,8 +98,8 @@ namespace lowtide::layout {
   ROW("", "If", "b", 1, 1, -1, lower_if) \
   ROW("", "ImageScaler", "f", 1, 1, 1, lower_image_scaler) \
   ROW("", "InstanceNormalization", "F", 3, 3, 1, lower_instance_normalization) \
-  ROW("", "IsInf", "f", 1, 1, 1, lower_is_inf) \
-  ROW("", "IsNaN", "f", 1, 1, 1, lower_is_nan) \
+  ROW("", "IsInf", "r", 1, 1, 1, lower_is_inf) \
+  ROW("", "IsNaN", "r", 1, 1, 1, lower_is_nan) \
   ROW("", "LRN", "f", 1, 1, 1, lower_lrn) \
   ROW("", "LSTM", "FFFFiF", 3, 8, 3, lower_lstm) \
   ROW("", "LayerNormalization", "f", 2, 3, 3, lower_layer_normalization) \
@@ -140,7 +140,7 @@ namespace lowtide::layout {
   ROW("", "Pow", "n", 2, 2, 1, lower_pow) \
   ROW("", "QLinearConv", "ifiififi", 8, 9, 1, lower_qlinear_conv) \
   ROW("", "QLinearMatMul", "nfnnfnfn", 8, 8, 1, lower_qlinear_matmul) \
-  ROW("", "QuantizeLinear", "n", 2, 3, 1, lower_quantize_linear) \
+  ROW("", "QuantizeLinear", "nrm", 2, 3, 1, lower_quantize_linear) \
   ROW("", "RMSNormalization", "f", 2, 2, 1, lower_rms_normalization) \
   ROW("", "RNN", "FFFFiF", 3, 6, 2, lower_rnn) \
   ROW("", "RandomNormal", ".", 0, 0, 1, lower_random) \
