@@ -46,7 +46,6 @@ void where_free(std::unique_ptr<core::Graph>& graph, void (*change)(core::Graph&
   for (core::Graph* each : {changed.get(), graph.get()}) {
     fuse(*each);
     merge_equal(*each);
-    each->tidy();
   }
   if (changed->ops.size() <= graph->ops.size() || (is_worth_more && is_worth_more(*graph, *changed)))
     graph = std::move(changed);
@@ -77,10 +76,7 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
     for (const auto& graph : core_model.graphs) pass(*graph);
   };
   auto done = [&](std::string_view pass) {
-    each([](core::Graph& graph) {
-      graph.tidy();
-      drop_unused_values(graph);
-    });
+    each(drop_unused_values);
     if (options.after_pass) options.after_pass(pass, core_model);
   };
 
@@ -102,6 +98,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   result.notes.insert(result.notes.end(), lowered.notes.begin(), lowered.notes.end());
   if (!by_name) source.graph = {};
   if (!result.refused.empty()) return result;
+  // From here on each pass is given a tidy graph, and leaves one.
+  each([](core::Graph& graph) { graph.tidy(); });
   done("lower");
   // Dimensions that are known only at run time must be able to fit all operators that use them. Now, because fusing
   // removes operators.

@@ -84,7 +84,6 @@ class Merging {
 }  // namespace
 
 void merge_equal(core::Graph& graph) {
-  graph.tidy();
   Merging merging(graph);
   merging.constants();
   merging.ops();

@@ -164,27 +164,27 @@ static std::vector<uint32_t> topological_order(const std::deque<Op>& ops, const 
   return sorted;
 }
 
-void Graph::tidy() {
-  // By value, -1 for constants too: values are far apart in memory, so they are visited once, and in their order.
-  std::vector<OpId> producer(values.size(), -1);
-  const auto note_producers = [&] {
-    OpId i = 0;
-    for (const Op& op : ops) {
-      if (op.kind != Kind::kDead)
-        for (ValueId out : op.outputs)
-          if (out != kAbsent) producer[static_cast<size_t>(out)] = i;
-      ++i;
-    }
-  };
-  note_producers();
-  for (size_t v = 0; const Value& value : values) {
+// By value; -1 for graph inputs and constants.
+static std::vector<OpId> producers(const Graph& graph) {
+  std::vector<OpId> producer(graph.values.size(), -1);
+  for (OpId i = 0; const Op& op : graph.ops) {
+    if (op.kind != Kind::kDead)
+      for (ValueId out : op.outputs)
+        if (out != kAbsent) producer[static_cast<size_t>(out)] = i;
+    ++i;
+  }
+  // Values are far apart in memory, so they are visited once, and in their order.
+  for (size_t v = 0; const Value& value : graph.values) {
     if (value.constant) producer[v] = -1;
     ++v;
   }
+  return producer;
+}
 
-  // Live: reachable backwards from the outputs.
-  std::vector<char> live(ops.size(), 0);
-  std::vector<ValueId> pending = outputs;
+// By op: whether it is reachable backwards from the outputs.
+static std::vector<char> live_ops(const Graph& graph, const std::vector<OpId>& producer) {
+  std::vector<char> live(graph.ops.size(), 0);
+  std::vector<ValueId> pending = graph.outputs;
   while (!pending.empty()) {
     ValueId id = pending.back();
     pending.pop_back();
@@ -192,16 +192,33 @@ void Graph::tidy() {
     auto op = static_cast<size_t>(producer[static_cast<size_t>(id)]);
     if (live[op]) continue;
     live[op] = 1;
-    for (ValueId in : ops[op].inputs) pending.push_back(in);
+    for (ValueId in : graph.ops[op].inputs) pending.push_back(in);
   }
+  return live;
+}
 
+void Graph::tidy() {
+  const std::vector<OpId> before = producers(*this);
+  const std::vector<char> live = live_ops(*this, before);
   keep_names(*this, live);
-
-  std::vector<uint32_t> sorted = topological_order(ops, live, producer);
+  std::vector<uint32_t> sorted = topological_order(ops, live, before);
   bring_in_order(ops, sorted);
-  producer.assign(values.size(), -1);
-  note_producers();
-  for (size_t v = 0; Value & value : values) value.producer = producer[v++];
+  const std::vector<OpId> after = producers(*this);
+  for (size_t v = 0; Value & value : values) value.producer = after[v++];
+}
+
+bool Graph::is_tidy() const {
+  const std::vector<OpId> producer = producers(*this);
+  const std::vector<char> live = live_ops(*this, producer);
+  if (std::find(live.begin(), live.end(), 0) != live.end()) return false;
+  for (size_t v = 0; v < values.size(); ++v)
+    if (values[v].producer != producer[v]) return false;
+  for (OpId i = 0; const Op& op : ops) {
+    for (ValueId in : op.inputs)
+      if (in != kAbsent && producer[static_cast<size_t>(in)] >= i) return false;
+    ++i;
+  }
+  return true;
 }
 
 std::vector<std::vector<OpId>> Graph::users() const {

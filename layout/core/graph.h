@@ -103,7 +103,7 @@ class Graph {
   std::string name;
   // Deques: with many nodes these are the largest things in memory, and a vector that grows is there twice.
   std::deque<Value> values;
-  std::deque<Op> ops;  // after tidy(): every value is made before its uses
+  std::deque<Op> ops;  // after tidy(): all used, and every value is made before its uses
   std::vector<ValueId> inputs, outputs;
   std::vector<std::string> input_names, output_names;  // ONNX's names: an output may be an input or a constant too
   std::vector<std::string> origins{""};                // labels of ONNX nodes
@@ -144,6 +144,8 @@ class Graph {
   // Removes dead ops and those whose outputs are not used, and puts the rest in topological order (stable: ops keep
   // their order where they can). Renumbers producers. Throws Error(kMalformed) on a cycle.
   void tidy();
+  // Whether tidy() would change nothing.
+  bool is_tidy() const;
   // For each value: the ops that use it (an op twice when it uses it twice). Graph outputs are not listed.
   std::vector<std::vector<OpId>> users() const;
   // Replaces every use of `from`, as an op's input and as a graph output, by `to`.

@@ -99,7 +99,6 @@ void Rewriter::drop_if_unused(ValueId id, uint32_t into) {
 }
 
 void apply_rules(Graph& graph, const std::function<std::span<const Rule>(Kind)>& rules_of) {
-  graph.tidy();
   Rewriter rewriter(graph);
   bool changed = true;
   while (changed) {

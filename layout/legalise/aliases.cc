@@ -73,9 +73,6 @@ class Aliases {
 
 }  // namespace
 
-void separate_aliases(Graph& graph) {
-  graph.tidy();
-  Aliases(graph).run();
-}
+void separate_aliases(Graph& graph) { Aliases(graph).run(); }
 
 }  // namespace lowtide::layout

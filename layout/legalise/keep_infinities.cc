@@ -141,7 +141,6 @@ class Following {
 }  // namespace
 
 void keep_infinities(core::Graph& graph) {
-  graph.tidy();
   for (const InfinitySource source : {InfinitySource::kConstants, InfinitySource::kInputs})
     Following(graph, source).run();
 }

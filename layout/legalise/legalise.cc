@@ -325,7 +325,9 @@ class Legaliser {
 
 std::vector<Unsupported> legalise(Graph& graph, NarrowedTypes* narrowed) {
   add_zero_biases(graph);
-  return Legaliser(graph, narrowed).run();
+  std::vector<Unsupported> refused = Legaliser(graph, narrowed).run();
+  graph.tidy();
+  return refused;
 }
 
 }  // namespace lowtide::layout

@@ -53,6 +53,7 @@ void separate_outputs(core::Graph& graph, bool is_main) {
     if (names.contains(value.name)) value.name.clear();
   for (size_t i = 0; i < graph.inputs.size(); ++i) graph.at(graph.inputs[i]).name = graph.input_names[i];
   for (size_t i = 0; i < graph.outputs.size(); ++i) graph.at(graph.outputs[i]).name = graph.output_names[i];
+  graph.tidy();
 }
 
 }  // namespace lowtide::layout

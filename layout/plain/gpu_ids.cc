@@ -162,7 +162,6 @@ class Ids {
 }  // namespace
 
 std::vector<std::string> narrow_ids(Graph& graph) {
-  graph.tidy();
   std::vector<bool> was_wide;
   for (ValueId in : graph.inputs) was_wide.push_back(graph.at(in).dtype == DType::kInt64);
   Ids(graph).narrow();

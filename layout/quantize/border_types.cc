@@ -101,7 +101,6 @@ class Borders {
 }  // namespace
 
 void set_border_types(core::Graph& graph, DType wanted) {
-  graph.tidy();
   Borders borders(graph, wanted);
   for (size_t i = 0; i < graph.outputs.size(); ++i) borders.set_output(i);
   for (size_t i = 0; i < graph.inputs.size(); ++i) borders.set_input(i);

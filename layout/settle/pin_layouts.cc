@@ -61,6 +61,7 @@ void pin_layouts(core::Graph& graph, const std::map<std::string, std::string>& l
     graph.at(before).name.clear();
     graph.replace_uses(before, builder.transpose({pinned}, stream::inverse(last)).id);
   }
+  graph.tidy();
 }
 
 }  // namespace lowtide::layout

@@ -329,7 +329,6 @@ void reshape_instead(Graph& graph) {
 }  // namespace
 
 void settle_layouts(Graph& graph) {
-  graph.tidy();
   // The cost is recomputed after each change: a change that was estimated too low must not be undone and repeated
   // forever.
   uint64_t now = cost_as_it_is(graph);

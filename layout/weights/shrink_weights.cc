@@ -459,6 +459,7 @@ core::ShrunkWeights shrink_weights(core::Model& model, const onnx::Model& onnx, 
   for (Weight& weight : weights) choose_form(weight, options.form, model.budget);
   measure(weights, model, options, report);
   rewrite(weights);
+  for (const auto& graph : model.graphs) graph->tidy();
   for (const Weight& weight : weights) count_weight(weight, report);
   return report;
 }

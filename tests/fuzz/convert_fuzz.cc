@@ -50,6 +50,10 @@ layout::ConvertOptions layout_options(const onnx::Model& model, const Choice& ch
     for (const auto& input : model.graph.inputs) options.layouts[input.name] = "nhwc";
   if (choice.pin_outputs)
     for (const auto& output : model.graph.outputs) options.layouts[output.name] = "nhwc";
+  options.after_pass = [](std::string_view pass, const core::Model& found) {
+    for (const auto& graph : found.graphs)
+      if (!graph->is_tidy()) fuzz::finding("the graph is not tidy after the pass " + std::string(pass));
+  };
   return options;
 }
 

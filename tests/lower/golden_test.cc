@@ -66,12 +66,19 @@ void write_cases(const fs::path& path, const std::vector<Case>& cases) {
     out << (&each == &cases.front() ? "" : "\n") << "case " << each.name << "\n" << each.onnx << each.expected;
 }
 
+// Passes rely on it: none tidies what it is given.
+void expect_tidy(std::string_view pass, const core::Model& model) {
+  for (const auto& graph : model.graphs) EXPECT_TRUE(graph->is_tidy()) << "after the pass " << pass;
+}
+
 std::string found_for(const Case& given, const stream::ScratchFolder& folder) {
   const std::string bytes = parse_onnx(given.onnx).SerializeAsString();
   stream::Budget budget(kBudget);
   try {
     onnx::Model model = stream::read_onnx(stream::memory_source(stream::to_bytes(bytes), "model.onnx"), {}, budget);
-    layout::ConvertResult converted = layout::convert(model, {}, budget);
+    layout::ConvertOptions options;
+    options.after_pass = expect_tidy;
+    layout::ConvertResult converted = layout::convert(model, options, budget);
     std::string refused;
     for (const stream::Unsupported& error : converted.refused) refused += std::string(error.what()) + "\n";
     if (!refused.empty()) return "error\n" + refused;
