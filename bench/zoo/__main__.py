@@ -114,7 +114,7 @@ def totals(outcomes):
     lines = [
         f"{names} networks, {both} of them by both exporters, {opened} with open sizes too: {len(judged)} files, of which "
         f"{count['right']} convert and are right, {count['constant']} are right but constant, {count['wrong']} are wrong, {count['refused']} are refused by Lowtide alone, "
-        f"and {count['invalid']} are refused by ONNX Runtime.",
+        f"and {count['invalid']} are refused by ONNX Runtime, or NaN in it.",
         f"Worst error of those that are right: {max((worst(f) for f in judged.values() if f.status == 'right'), default=0):.1e} "
         f"of the range, median {statistics.median(errors) if errors else 0:.0e}.",
     ]

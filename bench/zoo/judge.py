@@ -19,8 +19,8 @@ SIZES = {"small": ("small",), "second": ("second",), "dynamic": ("small", "secon
 
 @dataclasses.dataclass
 class Outcome:
-    """`status`: right, wrong, refused (by lowtide alone), invalid (refused by ONNX Runtime too, or by it alone), constant
-    (right, but with these weights other inputs have the same outputs, so that says nothing)."""
+    """`status`: right, wrong, refused (by lowtide alone), invalid (ONNX Runtime refuses it or answers with nothing but NaN),
+    constant (right, but with these weights other inputs have the same outputs, so that says nothing)."""
 
     status: str
     reason: str = ""
@@ -36,9 +36,11 @@ def expected_of(path, network, size, seed=0):
     kept = {value.name for value in judge.load_structure(path).graph.input}
     arrays = {name: array for name, array in arrays.items() if name in kept}  # exporters leave out what is not used
     try:
-        return arrays, judge.reference(path, arrays), ""
+        answers = judge.reference(path, arrays)
     except Exception as error:  # whatever ONNX Runtime raises is its answer
         return arrays, None, " ".join(str(error).split())
+    undefined = [name for name, array in answers.items() if array.size and np.isnan(array).all()]
+    return arrays, answers, f"each element of {undefined[0]} is NaN" if undefined else ""
 
 
 @functools.cache
