@@ -22,8 +22,7 @@ import transformers
 from bench.zoo import modules
 from bench.zoo.table import NETWORKS
 
-EXPORTERS = ("script", "dynamo")
-DYNAMO_OPSET = 20
+OPSETS = {"script": 17, "dynamo": 20}
 
 
 class Fed(torch.nn.Module):
@@ -127,8 +126,7 @@ def export(network, exporter, variant, path):
     arrays = examples(network, variant)
     names = [given.name for given in network.all_inputs()]
     axes = dynamic_axes(network) if variant == "dynamic" else {}
-    opset = network.script_opset if exporter == "script" else DYNAMO_OPSET
-    how = dict(input_names=names, output_names=output_names(network), opset_version=opset)
+    how = dict(input_names=names, output_names=output_names(network), opset_version=OPSETS[exporter])
     with torch.no_grad():
         if exporter == "script":
             how.update(dynamo=False, do_constant_folding=True, dynamic_axes=axes)
@@ -181,7 +179,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--exporter", choices=[*EXPORTERS, "both"], default="both")
+    parser.add_argument("--exporter", choices=[*OPSETS, "both"], default="both")
     parser.add_argument("--size", choices=["small", "large"], default="small")
     parser.add_argument("--variant", choices=["small", "second", "dynamic"], help="this one alone")
     parser.add_argument("--limit", type=float, default=180, help="seconds for one network")
@@ -195,7 +193,7 @@ def main():
             continue
         variants = ("large",) if options.size == "large" else network.variants()
         variants = [variant for variant in variants if options.variant in (None, variant)]
-        exporters = EXPORTERS if options.exporter == "both" else [options.exporter]
+        exporters = OPSETS if options.exporter == "both" else [options.exporter]
         paths = [(e, v, options.folder / f"{name}.{e}.{v}.onnx") for e in exporters for v in variants]
         wanted = [row for row in paths if not row[2].exists() and not row[2].with_suffix(".txt").exists()]
         if wanted:

@@ -50,7 +50,6 @@ class Network:
     left open in one more export. `outputs`: fields of the answer. `cache`: (layers, heads of keys, their width) of a decoder that
     is given keys and values of P earlier tokens. `large`: changes of configuration and sizes for `--size large`. `spread`: weights
     as wide as keep the signal's size from layer to layer, where the configuration's are so small that inputs hardly reach the output.
-    `script_opset`: the older exporter's, where 17 lacks an operator.
     """
 
     name: str
@@ -64,7 +63,6 @@ class Network:
     cache: tuple = ()
     large: dict | None = None
     spread: bool = False
-    script_opset: int = 17
 
     def all_inputs(self):
         layers, heads, width = self.cache or (0, 0, 0)

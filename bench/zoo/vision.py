@@ -46,7 +46,7 @@ NETWORKS = (
     _any("poolformer", "PoolFormerModel", _STAGES, **_OPEN),
     _any("focalnet", "FocalNetModel", dict(embed_dim=16, depths=[1, 1], focal_levels=[2, 2], focal_windows=[3, 3], hidden_sizes=[16, 32]), **_OPEN),
     _square("mobilevit", "MobileViTModel", dict(hidden_sizes=[16, 24, 32], neck_hidden_sizes=[8, 16, 24, 32, 40, 48, 64])),
-    _square("mobilevitv2", "MobileViTV2Model", dict(width_multiplier=0.25), script_opset=18),
+    _square("mobilevitv2", "MobileViTV2Model", dict(width_multiplier=0.25)),
     _square("pvt", "PvtModel", dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 3, 4])),
     _square("pvt-v2", "PvtV2Model", dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], num_attention_heads=[1, 2, 3, 4])),
     _square("levit", "LevitModel", dict(hidden_sizes=[16, 24, 32], num_attention_heads=[2, 3, 4], depths=[1, 1, 1], key_dim=[8, 8, 8])),
