@@ -61,11 +61,9 @@ int64_t ceil_pads(const WindowAxis& axis) {
   return std::min(axis.declared_after + axis.stride, axis.effective_kernel()) - 1;
 }
 
-// True where the only window is longer than the axis with its pads, but by less than a stride. ONNX Runtime divides
-// towards zero when it counts the windows of a pool, so that there is one.
-bool is_short(const WindowAxis& axis, int64_t plus) {
-  return !core::is_symbol(axis.size) && axis.size + plus < 0 && axis.size + plus > -axis.stride && axis.size > 0;
-}
+// The windows of a pool where a window is longer than the axis with its pads, by `missing` elements. ONNX Runtime
+// divides towards zero when it counts them: there is one where less than a stride is missing.
+int64_t short_windows(const WindowAxis& axis, int64_t missing) { return 1 - missing / axis.stride; }
 
 // The elements that an axis must have, without its pads, to hold a window.
 int64_t needed_size(const WindowAxis& axis) { return axis.effective_kernel() - axis.before - axis.declared_after; }
@@ -109,8 +107,10 @@ void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, Sho
     const int64_t plus = axis.before + axis.declared_after - axis.effective_kernel();
     const int64_t reached = ceil_mode ? plus - axis.declared_after + ceil_pads(axis) : plus;
     axis.out = symbols.add(floor_of(symbols, axis.size, reached, axis.stride), 1);
-    axis.is_short = !ceil_mode && short_window == ShortWindow::kOne && is_short(axis, plus);
-    if (axis.is_short) axis.out = 1;
+    const bool is_longer = short_window == ShortWindow::kOne && !ceil_mode && !core::is_symbol(axis.size) &&
+                           axis.size > 0 && axis.size + plus < 0;
+    if (is_longer) axis.out = short_windows(axis, -axis.size - plus);
+    axis.is_short = is_longer && axis.out == 1;
   }
   const int64_t least = short_window == ShortWindow::kOne ? 0 : 1;  // to ONNX Runtime, a pool may have no window
   if (!core::is_symbol(axis.out) && axis.out < least && axis.size != 0)

@@ -355,3 +355,12 @@ pool(
     "kernel_shape=[4,2], strides=[3,2], pads=[1,0,0,1], count_include_pad=1",
     outputs="float[2,3,1,3] y",
 )
+
+for operator in ("AveragePool", "MaxPool"):
+    pool(
+        operator,
+        "shorter_by_more_than_a_stride",
+        (2, 3, 2, 9),
+        "kernel_shape=[5,3], strides=[2,2]",
+        outputs="float[2,3,0,4] y",
+    )
