@@ -546,6 +546,7 @@ class GraphLowering : public Surroundings {
       throw Error(Code::kMalformed,
                   fmt::format("it has {} inputs, {} to {} are allowed", count, row.min_inputs,
                               row.max_inputs < 0 ? std::string("any number") : std::to_string(row.max_inputs)));
+    if (node.outputs.empty()) throw Error(Code::kMalformed, "it has no outputs");
     if (row.max_outputs >= 0 && static_cast<int>(node.outputs.size()) > row.max_outputs)
       throw Error(Code::kMalformed,
                   fmt::format("it has {} outputs, at most {} are allowed", node.outputs.size(), row.max_outputs));
