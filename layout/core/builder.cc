@@ -273,11 +273,16 @@ std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis)
 Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size) {
   if (begin.size() != shape(x).size())
     throw Error(Code::kMalformed, fmt::format("the tensor has rank {}, not {}", rank(x), begin.size()));
+  // Sizes in numbers where they are known: XNNPACK takes no -1.
+  Shape count(size.begin(), size.end());
   bool whole = true;
-  for (size_t i = 0; i < begin.size(); ++i) whole = whole && begin[i] == 0 && (size[i] == -1 || size[i] == shape(x)[i]);
+  for (size_t i = 0; i < begin.size(); ++i) {
+    const Dim extent = shape(x)[i];
+    if (count[i] == -1 && stream::is_static(extent)) count[i] = extent - begin[i];
+    whole = whole && begin[i] == 0 && (count[i] == -1 || count[i] == extent);
+  }
   if (whole) return x;
-  Val out = op(Kind::kSlice, {x, i32(begin), dims(size)});
-  return out;
+  return op(Kind::kSlice, {x, i32(begin), dims(count)});
 }
 
 Val Builder::strided_slice(Val x, std::span<const int64_t> begin, std::span<const int64_t> end,

@@ -53,11 +53,11 @@ bool clamp_if_known(Lowering& lo, AxisSlice& slice, Dim axis_size) {
   return true;
 }
 
-// Whether SLICE, the simpler kernel, can be used: steps of 1 and known sizes.
+// Whether SLICE, the simpler kernel, can be used: steps of 1 and known sizes. XNNPACK takes no SLICE with a size of -1,
+// but it takes the masks of STRIDED_SLICE.
 bool is_simple(Lowering& lo, Val x, const std::vector<AxisSlice>& slices) {
-  for (size_t axis = 0; axis < slices.size(); ++axis)
-    if (slices[axis].step != 1 || (slices[axis].listed >= 0 && core::is_symbol(lo.shape(x)[axis]))) return false;
-  return true;
+  return stream::is_static(lo.shape(x)) &&
+         std::all_of(slices.begin(), slices.end(), [](const AxisSlice& slice) { return slice.step == 1; });
 }
 
 Val slice_simple(Lowering& lo, Val x, const std::vector<AxisSlice>& slices) {

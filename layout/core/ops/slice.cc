@@ -87,6 +87,9 @@ bool merge_sliced(AxisMerger& m) {
     count[groups.group_of(i)] = (*size)[i];
   }
   m.merge_input(0, groups);
+  const Shape& merged = m.b.graph.at(m.op.inputs[0]).shape;
+  for (size_t i = 0; i < count.size(); ++i)
+    if (count[i] == -1 && !is_symbol(merged[i])) count[i] = merged[i] - from[i];
   m.op.inputs[1] = m.b.i32(from).id;
   m.op.inputs[2] = m.b.i32(count).id;
   m.merge_output(0, groups);
