@@ -5,8 +5,8 @@
 
 FOLDER (say build/zoo) gets a file a network, exporter and variant; what is there is not exported again, and not judged again by
 the same program. --torch is a Python with bench/zoo/requirements.txt, default this one; without --torch and without torch here, what
-is in FOLDER is judged. --page writes the table into docs/zoo.md. --peers onnx2tf=PROGRAM and --peers litert-torch=PYTHON write the
-second table instead, CPU time beside files of onnx2tf 2.6.9 and of litert-torch; NAME may then be any FOLDER/NAME.onnx of fixed sizes.
+is in FOLDER is judged. --page writes the table into docs/zoo.md. --peers onnx2tf=PROGRAM or --peers litert-torch=PYTHON writes a table of its
+own instead, CPU time beside files of onnx2tf 2.6.9 or of litert-torch; NAME may then be any FOLDER/NAME.onnx of fixed sizes.
 """
 
 import argparse
@@ -147,7 +147,7 @@ def main():
     export(options)
     if options.peers:
         text = peers.compare(options)
-        begin, end = peers.BEGIN, peers.END
+        begin, end = peers.marks(options)
     else:
         outcomes = judge_all(options)
         text = f"{totals(outcomes)}\n{table(outcomes)}"

@@ -22,7 +22,6 @@ from bench.zoo.table import NETWORKS
 from tests.support import converter
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BEGIN, END = "<!-- python -m bench.zoo --peers writes from here -->\n", "<!-- to here: peers -->\n"
 TURNS = 15
 
 
@@ -133,6 +132,12 @@ def model_of(folder, name):
     """The export of a network of the zoo, or any other model of fixed sizes in the folder; None where there is none."""
     paths = [folder / f"{name}.{kind}onnx" for kind in ("script.small.", "dynamo.small.", "")]
     return next((path for path in paths if path.exists()), None)
+
+
+def marks(options):
+    """Where the page has the table of these peers."""
+    kinds = ", ".join(text.split("=", 1)[0] for text in options.peers)
+    return f"<!-- python -m bench.zoo --peers {kinds} writes from here -->\n", f"<!-- to here: {kinds} -->\n"
 
 
 def compare(options):
