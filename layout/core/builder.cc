@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -388,8 +389,52 @@ Val Builder::bias_or_zeros(Kind kind, Val weights, Val bias) {
   return bias ? bias : filled(0, DType::kFloat32, {dim(weights, weights_of(kind)->output_axis)});
 }
 
+namespace {
+
+constexpr Dim kMostSummed = 1 << 16, kMostDivided = Dim{1} << 40;
+
+// The elements that one of the result is made of, at most kMostDivided; 0 where a size is unknown.
+Dim summed_elements(const Shape& shape, const std::vector<int64_t>& axes) {
+  Dim count = 1;
+  for (const int64_t axis : axes) {
+    const Dim extent = shape[static_cast<size_t>(axis)];
+    if (!stream::is_static(extent)) return 0;
+    count *= std::min(extent, kMostDivided);
+    count = std::min(count, kMostDivided);
+  }
+  return count;
+}
+
+Dim largest_divisor_up_to_root(Dim number) {
+  Dim found = 1;
+  for (Dim i = 2; i * i <= number; ++i)
+    if (number % i == 0) found = i;
+  return found;
+}
+
+}  // namespace
+
+// LiteRT's own kernels add floats one after the other, so that digits are lost: the mean of 200,000 numbers is 7e-5
+// off, that of 16 million 6 %, and 2e-4 in XNNPACK. Sums of sums are not: 2e-6.
 Val Builder::reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims) {
-  return op(kind, {x, i32(normalised(axes, rank(x)))}, ReduceOptions{keep_dims});
+  const std::vector<int64_t> places = normalised(axes, rank(x));
+  const bool adds = (kind == Kind::kMean || kind == Kind::kSum) && stream::is_float(dtype(x));
+  const Dim summed = adds ? summed_elements(shape(x), places) : 0;
+  if (summed <= kMostSummed || summed == kMostDivided) return op(kind, {x, i32(places)}, ReduceOptions{keep_dims});
+  const auto last =
+      std::find_if(places.rbegin(), places.rend(), [&](int64_t axis) { return dim(x, static_cast<int>(axis)) > 1; });
+  const int axis = static_cast<int>(*last);
+  if (dim(x, axis) < summed) {
+    const std::array<int, 1> first = {axis};
+    return reduce(kind, reduce(kind, x, first, true), axes, keep_dims);
+  }
+  const Dim rows = largest_divisor_up_to_root(summed);
+  if (rows == 1) return op(kind, {x, i32(places)}, ReduceOptions{keep_dims});
+  Shape divided = shape(x);
+  divided[static_cast<size_t>(axis)] = rows;
+  divided.insert(divided.begin() + axis + 1, summed / rows);
+  const std::array<int, 1> row = {axis + 1};
+  return reduce(kind, reduce(kind, reshape(x, divided), row, false), axes, keep_dims);
 }
 
 }  // namespace lowtide::core
