@@ -130,13 +130,6 @@ static std::vector<uint32_t> topological_order(const std::deque<Op>& ops, const 
             visit(static_cast<size_t>(producer[static_cast<size_t>(in)]), i);
   };
   std::vector<uint32_t> sorted;
-  bool in_order = true;
-  each_edge([&](size_t from, size_t to) { in_order = in_order && from < to; });
-  if (in_order) {  // nearly always: passes put few ops elsewhere
-    for (size_t i = 0; i < ops.size(); ++i)
-      if (live[i]) sorted.push_back(static_cast<uint32_t>(i));
-    return sorted;
-  }
   // The users of op i are at [first[i], first[i + 1]) of `users_of`: two arrays, because a vector for each op would be
   // most of the time that a graph of 100,000 takes.
   std::vector<uint32_t> first(ops.size() + 1, 0), waits(ops.size(), 0);
@@ -181,44 +174,83 @@ static std::vector<OpId> producers(const Graph& graph) {
   return producer;
 }
 
+namespace {
+
 // By op: whether it is reachable backwards from the outputs.
-static std::vector<char> live_ops(const Graph& graph, const std::vector<OpId>& producer) {
-  std::vector<char> live(graph.ops.size(), 0);
+struct Live {
+  std::vector<char> op;
+  bool in_order = true;  // each live op stands behind those that make its inputs
+  bool all() const { return std::find(op.begin(), op.end(), 0) == op.end(); }
+};
+
+// One pass from the last op to the first, which is enough where ops are in order.
+void sweep(const Graph& graph, const std::vector<OpId>& producer, Live& live) {
+  std::vector<char> is_needed(graph.values.size(), 0);
+  for (const ValueId out : graph.outputs) is_needed[static_cast<size_t>(out)] = 1;
+  auto i = static_cast<OpId>(graph.ops.size());
+  for (auto op = graph.ops.rbegin(); op != graph.ops.rend(); ++op) {
+    --i;
+    live.op[static_cast<size_t>(i)] = std::any_of(op->outputs.begin(), op->outputs.end(), [&](ValueId out) {
+      return out != kAbsent && is_needed[static_cast<size_t>(out)] && producer[static_cast<size_t>(out)] == i;
+    });
+    if (!live.op[static_cast<size_t>(i)]) continue;
+    for (const ValueId in : op->inputs) {
+      if (in == kAbsent) continue;
+      live.in_order = live.in_order && producer[static_cast<size_t>(in)] < i;
+      is_needed[static_cast<size_t>(in)] = 1;
+    }
+  }
+}
+
+void search(const Graph& graph, const std::vector<OpId>& producer, Live& live) {
+  live.op.assign(graph.ops.size(), 0);
   std::vector<ValueId> pending = graph.outputs;
   while (!pending.empty()) {
-    ValueId id = pending.back();
+    const ValueId id = pending.back();
     pending.pop_back();
     if (id == kAbsent || producer[static_cast<size_t>(id)] < 0) continue;
-    auto op = static_cast<size_t>(producer[static_cast<size_t>(id)]);
-    if (live[op]) continue;
-    live[op] = 1;
-    for (ValueId in : graph.ops[op].inputs) pending.push_back(in);
+    const auto op = static_cast<size_t>(producer[static_cast<size_t>(id)]);
+    if (live.op[op]) continue;
+    live.op[op] = 1;
+    for (const ValueId in : graph.ops[op].inputs) pending.push_back(in);
   }
+}
+
+Live live_ops(const Graph& graph, const std::vector<OpId>& producer) {
+  Live live{.op = std::vector<char>(graph.ops.size(), 0)};
+  sweep(graph, producer, live);
+  if (!live.in_order) search(graph, producer, live);
   return live;
 }
 
+}  // namespace
+
+// Large graphs are in memory that is far apart, and passes put few ops elsewhere: what is in order is visited as few
+// times as possible.
 void Graph::tidy() {
-  const std::vector<OpId> before = producers(*this);
-  const std::vector<char> live = live_ops(*this, before);
-  keep_names(*this, live);
-  std::vector<uint32_t> sorted = topological_order(ops, live, before);
-  bring_in_order(ops, sorted);
-  const std::vector<OpId> after = producers(*this);
-  for (size_t v = 0; Value & value : values) value.producer = after[v++];
+  std::vector<OpId> producer = producers(*this);
+  const Live live = live_ops(*this, producer);
+  if (!live.in_order || !live.all()) {
+    keep_names(*this, live.op);
+    std::vector<uint32_t> kept;
+    if (!live.in_order) {
+      kept = topological_order(ops, live.op, producer);
+    } else {
+      for (size_t i = 0; i < ops.size(); ++i)
+        if (live.op[i]) kept.push_back(static_cast<uint32_t>(i));
+    }
+    bring_in_order(ops, kept);
+    producer = producers(*this);
+  }
+  for (size_t v = 0; Value & value : values) value.producer = producer[v++];
 }
 
 bool Graph::is_tidy() const {
   const std::vector<OpId> producer = producers(*this);
-  const std::vector<char> live = live_ops(*this, producer);
-  if (std::find(live.begin(), live.end(), 0) != live.end()) return false;
-  for (size_t v = 0; v < values.size(); ++v)
-    if (values[v].producer != producer[v]) return false;
-  for (OpId i = 0; const Op& op : ops) {
-    for (ValueId in : op.inputs)
-      if (in != kAbsent && producer[static_cast<size_t>(in)] >= i) return false;
-    ++i;
-  }
-  return true;
+  const Live live = live_ops(*this, producer);
+  return live.in_order && live.all() &&
+         std::equal(values.begin(), values.end(), producer.begin(),
+                    [](const Value& value, OpId made_by) { return value.producer == made_by; });
 }
 
 std::vector<std::vector<OpId>> Graph::users() const {
