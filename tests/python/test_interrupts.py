@@ -223,3 +223,24 @@ def test_a_child_that_does_not_end_is_killed(tmp_path, environment):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=600)
     assert "KeyboardInterrupt" in error
+
+
+# The moment between the redirection and the body of the context, which an interrupt meets now and then.
+AT_A_REDIRECTION = """
+import sys
+from lowtide import __main__, runtime_log
+
+def interrupted(_):
+    runtime_log.captured().__enter__()
+    raise KeyboardInterrupt
+
+__main__.COMMANDS["run"] = interrupted
+sys.exit(__main__.main(["run"]))
+"""
+
+
+def test_an_interrupt_while_the_log_is_redirected_is_said(environment):
+    done = subprocess.run(
+        [sys.executable, "-c", AT_A_REDIRECTION], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (10, "", "lowtide: interrupted [interrupted]\n")

@@ -81,6 +81,8 @@ def _become_program(argv: Sequence[str]) -> NoReturn:
 
 
 def _fail(error: Error) -> int:
+    if runtime_log := sys.modules.get("lowtide.runtime_log"):  # most commands need no runtime
+        runtime_log.restore()
     sys.stderr.write(f"lowtide: {error} [{error.kind}]\n")
     return error.status if error.status is not None else 11
 

@@ -79,16 +79,26 @@ class _Redirection:
         with self.lock:
             return self._written() if self.file >= 0 else b""
 
+    def abandon(self) -> None:
+        """File descriptor 2 is standard error again, whoever still uses the file."""
+        if self.saved >= 0:
+            os.dup2(self.saved, 2)
+
     def after_fork(self) -> None:
         """A child that was forked meanwhile has its stderr back."""
         self.lock = threading.Lock()
-        if self.saved >= 0:
-            os.dup2(self.saved, 2)
+        self.abandon()
         self.users, self.saved, self.file = 0, -1, -1
 
 
 _redirection = _Redirection()
 os.register_at_fork(after_in_child=_redirection.after_fork)
+
+
+def restore() -> None:
+    """For the last words of a process: an interrupt may come when file descriptor 2 is redirected already, and the
+    context that would restore it has not begun."""
+    _redirection.abandon()
 
 
 def _lines(data: bytes) -> list[str]:
