@@ -418,7 +418,10 @@ Dim largest_divisor_up_to_root(Dim number) {
 // off, that of 16 million 6 %, and 2e-4 in XNNPACK. Sums of sums are not: 2e-6.
 Val Builder::reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims) {
   const std::vector<int64_t> places = normalised(axes, rank(x));
-  const bool adds = (kind == Kind::kMean || kind == Kind::kSum) && stream::is_float(dtype(x));
+  // Integers behind a DEQUANTIZE are added by an integer kernel, exactly.
+  const OpId maker = graph.at(x.id).producer;
+  const bool is_quantized = maker >= 0 && graph.ops[static_cast<size_t>(maker)].kind == Kind::kDequantize;
+  const bool adds = (kind == Kind::kMean || kind == Kind::kSum) && stream::is_float(dtype(x)) && !is_quantized;
   const Dim summed = adds ? summed_elements(shape(x), places) : 0;
   if (summed <= kMostSummed || summed == kMostDivided) return op(kind, {x, i32(places)}, ReduceOptions{keep_dims});
   const auto last =

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stream/recipe/small_floats.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -76,7 +78,21 @@ std::vector<float> small_float_values(DType dtype) {
   return values;
 }
 
+// The powers of two that f8e8m0 has. ONNX rounds to them by an attribute of Cast, which no recipe knows.
+static uint8_t power_bits(float x) {
+  constexpr int kBias = 127;
+  constexpr uint8_t kNanBits = 255;
+  if (std::isnan(x)) return kNanBits;
+  int exponent = 0;
+  const bool is_power = std::frexp(x, &exponent) == 0.5f;
+  const int bits = exponent - 1 + kBias;
+  if (!is_power || bits < 0)
+    throw Error(Code::kUnsupported, fmt::format("{} has no {}", dtype_name(DType::kFloat8E8M0), x));
+  return static_cast<uint8_t>(bits);
+}
+
 uint8_t small_float_bits(DType dtype, float x) {
+  if (dtype == DType::kFloat8E8M0) return power_bits(x);
   const SmallFloat& format = small_float(dtype);
   const unsigned sign = std::signbit(x) ? 1u << format.sign_bit : 0;
   if (std::isnan(x)) return format.has_minus_zero && dtype != DType::kFloat4E2M1 ? format.nan | sign : format.nan;

@@ -27,8 +27,8 @@ bool has_sign(DType dtype);  // all but f8e8m0, and of types that are small floa
 
 // The numbers that all bit patterns stand for, in their order: 256, or 16 of f4e2m1.
 std::vector<float> small_float_values(DType dtype);
-// To the nearest number, ties to even; what is too large, infinities too, becomes the largest number. Requires
-// has_sign().
+// To the nearest number, ties to even; what is too large, infinities too, becomes the largest number. Of
+// f8e8m0 exact powers of two and NaN only: throws Error(kUnsupported) for what it does not have.
 uint8_t small_float_bits(DType dtype, float x);
 
 }  // namespace lowtide::stream

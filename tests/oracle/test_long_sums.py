@@ -45,3 +45,19 @@ def test_long_sums(name, operator, resolver, tmp_path):
     }[operator]()
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=2e-5 if "prime" in name else 3e-6)
+
+
+@pytest.mark.parametrize("mean", ["ReduceMean<axes=[2,3]>", "GlobalAveragePool"])
+def test_long_means_of_integers_stay_in_an_integer_kernel(mean, tmp_path):
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (uint8[1,3,300,301] x) => (uint8[] y) <float s = {{0.02}}, uint8 z = {{120}}, float t = {{0.01}}, uint8 w = {{128}}>
+        {{
+          d = DequantizeLinear(x, s, z)
+          m = {mean}(d)
+          y = QuantizeLinear(m, t, w)
+        }}"""
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    done = converter.convert(tmp_path / "model.onnx", tmp_path / "model.tflite", ["--require-integer"])
+    assert done.status == "converted", done.reason

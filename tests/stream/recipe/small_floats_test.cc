@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 
+#include "stream/error.h"
+
 namespace lowtide::stream {
 namespace {
 
@@ -48,6 +50,14 @@ TEST(SmallFloats, EachNumberKeepsItsBits) {
       EXPECT_EQ(small_float_bits(dtype, values[bits]), bits) << dtype_name(dtype);
     }
   }
+}
+
+TEST(SmallFloats, PowersOfTwoAreExactOrAnError) {
+  const auto powers = small_float_values(DType::kFloat8E8M0);
+  for (size_t bits = 0; bits < powers.size(); ++bits)
+    EXPECT_EQ(small_float_bits(DType::kFloat8E8M0, powers[bits]), bits);
+  for (const float other : {0.0f, -1.0f, 3.0f, kInf, std::ldexp(1.0f, -128)})
+    EXPECT_THROW(small_float_bits(DType::kFloat8E8M0, other), Error) << other;
 }
 
 // Between neighbours: the nearer one, of two equally near ones the even one.
