@@ -263,7 +263,7 @@ void lower_rotary_embedding(Lowering& lo) {
                     .sine = lo.input(2),
                     .heads = lo.attr_i("num_heads", 0),
                     .rotated_size = lo.attr_i("rotary_embedding_dim", 0),
-                    .interleaved = lo.attr_i("interleaved", 0) != 0};
+                    .interleaved = lo.attr_i("interleaved", 0) == 1};  // to ONNX Runtime, 2 and -1 are not
   for (Val* cache : {&rotation.cosine, &rotation.sine}) {
     if (lo.has_input(3)) *cache = lo.b.gather(*cache, lo.input(3), 0);
     if (lo.rank(*cache) != 3)

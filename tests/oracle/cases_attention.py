@@ -127,4 +127,11 @@ CASES = [
         {"c": (2, 5, 2), "s": (2, 5, 2)},
         opset=23,
     ),
+    Case(
+        "rotary_embedding/interleaved_2",
+        "float[2,3,5,8] x",
+        "y = RotaryEmbedding<interleaved=2>(x, c, s)",
+        {"c": (2, 5, 4), "s": (2, 5, 4)},
+        opset=23,
+    ),
 ]
