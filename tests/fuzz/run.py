@@ -139,8 +139,8 @@ def run_slice(work, target, seconds):
         command.append(f"-dict={dictionary}")
     committed = BUILD / "corpus" / OF_TARGET.get(target, target)  # unpacked by CMake
     corpus = work.place("corpus", target)
-    # What is new in the committed corpus goes to FOLDER's in the first slice.
-    sources = (HERE / "found" / target, *([] if any(corpus.iterdir()) else [committed]))
+    # The first slice puts what the committed corpus adds into FOLDER's.
+    sources = (HERE / "found" / target, *([] if target in work.cpu() else [committed]))
     seeds = [str(path) for path in sources if path.is_dir()]
     status, cpu = work.execute([*command, str(corpus), *seeds], log)
     text = log.read_text(errors="replace")
