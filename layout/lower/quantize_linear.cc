@@ -68,7 +68,12 @@ Grid read_grid(Lowering& lo, Val x) {
   Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
   const int64_t axis = lo.attr_i("axis", 1);
   grid.block = lo.attr_i("block_size", 0);
-  if (lo.rank(grid.scale) > 0 && lo.shape(grid.scale) != Shape{1}) grid.axis = lo.axis(axis, lo.rank(x));
+  const auto is_one = [&](Val v) { return lo.rank(v) == 0 || lo.shape(v) == Shape{1}; };
+  if (!is_one(grid.scale))
+    grid.axis = lo.axis(axis, lo.rank(x));
+  else if (grid.zero && !is_one(grid.zero))
+    lo.malformed(fmt::format("there is one scale, but the zero points have the shape {}",
+                             stream::to_string(lo.shape(grid.zero))));
   grid.known_scale = lo.numbers(grid.scale);
   grid.known_zero = grid.zero          ? lo.numbers(grid.zero)
                     : grid.known_scale ? std::optional(std::vector<double>(grid.known_scale->size(), 0))

@@ -55,8 +55,8 @@ bool shifted_sums_fit(float data, const std::vector<float>& weights, float resul
   int places;
   std::frexp(static_cast<double>(data) * largest / result, &places);
   if (places <= 0 || std::ldexp(most_sum, places) < kMost32) return true;
-  reason = fmt::format("its sums may be up to {:.6g}, times {} more than 32 bits, which kernels keep of them", most_sum,
-                       int64_t{1} << places);
+  reason = fmt::format("its sums may be up to {:.6g}, times {:.6g} more than 32 bits, which kernels keep of them",
+                       most_sum, std::ldexp(1.0, places));
   return false;
 }
 
