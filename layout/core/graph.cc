@@ -129,7 +129,6 @@ static std::vector<uint32_t> topological_order(const std::deque<Op>& ops, const 
           if (in != kAbsent && producer[static_cast<size_t>(in)] >= 0)
             visit(static_cast<size_t>(producer[static_cast<size_t>(in)]), i);
   };
-  std::vector<uint32_t> sorted;
   // The users of op i are at [first[i], first[i + 1]) of `users_of`: two arrays, because a vector for each op would be
   // most of the time that a graph of 100,000 takes.
   std::vector<uint32_t> first(ops.size() + 1, 0), waits(ops.size(), 0);
@@ -140,6 +139,7 @@ static std::vector<uint32_t> topological_order(const std::deque<Op>& ops, const 
   std::partial_sum(first.begin(), first.end(), first.begin());
   std::vector<uint32_t> users_of(first.back()), filled(first.begin(), first.end() - 1);
   each_edge([&](size_t from, size_t to) { users_of[filled[from]++] = static_cast<uint32_t>(to); });
+  std::vector<uint32_t> sorted;
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   size_t live_count = 0;
   for (size_t i = 0; i < ops.size(); ++i) {
