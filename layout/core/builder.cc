@@ -118,6 +118,10 @@ std::vector<Val> Builder::ops(Kind kind, std::initializer_list<Val> inputs, Opti
 }
 
 std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options options, int output_count) {
+  if (ops_left == 0)
+    throw stream::Unsupported(
+        "it becomes too many operators: some for each batch, class, group, or part of its shapes");
+  --ops_left;
   std::vector<ValueId> ids;
   for (Val v : inputs) {
     if (v) known(v);

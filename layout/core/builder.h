@@ -37,6 +37,7 @@ class Builder {
   Graph& graph;
   uint32_t origin = 0;                             // given to the ops that follow: index into graph.origins
   std::unordered_map<Dim, ValueId> computed_dims;  // by run_time_dim
+  size_t ops_left = SIZE_MAX;                      // ops() throws Unsupported when there are none
 
   // ---- what is known of a value ----
   // All throw UnknownType for a value of dtype kUndefined, as do the functions that add ops.

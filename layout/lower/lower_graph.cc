@@ -86,6 +86,28 @@ class Meanwhile {
   T before_;
 };
 
+// Until the end of the block, a builder makes `free` operators and as many more as are left of `others`.
+class FewOps {
+ public:
+  FewOps(core::Builder& builder, size_t free, size_t& others)
+      : builder_(builder), free_(free), at_first_(free + others), others_(others), before_(builder.ops_left) {
+    builder.ops_left = at_first_;
+  }
+  ~FewOps() {
+    const size_t made = at_first_ - builder_.ops_left;
+    if (made > free_) others_ -= std::min(others_, made - free_);
+    builder_.ops_left = before_;
+  }
+  FewOps(const FewOps&) = delete;
+  FewOps& operator=(const FewOps&) = delete;
+
+ private:
+  core::Builder& builder_;
+  size_t free_, at_first_;
+  size_t& others_;
+  size_t before_;
+};
+
 // `kind` is a letter of LowerRow::inputs, a capital one as its small one.
 bool is_of_kind(core::DType dtype, char kind) {
   const bool is_bool = dtype == core::DType::kBool, is_int = stream::is_integer(dtype);
@@ -262,6 +284,9 @@ class GraphLowering : public Surroundings {
 
   static constexpr int kMaxDepth = 32;
   static constexpr int64_t kMostInnerNodes = 100'000;  // of subgraphs, counted each time that they are laid out
+  // A node becomes some operators, or some for each group, class, or part, of which a file of a hundred bytes may
+  // declare any number. So only the first operators of a node that stands once in the file are free.
+  static constexpr size_t kFreeOps = 64, kMostOtherOps = 262'144;
 
   // ---- behind refused nodes ----
 
@@ -441,6 +466,7 @@ class GraphLowering : public Surroundings {
   std::optional<std::vector<Val>> lowered(const onnx::Node& node, const LowerRow& row, int64_t version,
                                           const std::vector<Val>& inputs) {
     const bool is_last = !custom.takes_refused() || holds_graphs(node);
+    const FewOps few(*builder_, depth_ == 0 ? kFreeOps : 0, other_ops_left_);
     try {
       Lowering lowering(*builder_, node, version, inputs, *this);
       row.lower(lowering);
@@ -604,6 +630,7 @@ class GraphLowering : public Surroundings {
   std::unordered_map<std::string, uint32_t> operator_numbers_;
   int depth_ = 0;
   int64_t inner_nodes_ = 0;
+  size_t other_ops_left_ = kMostOtherOps;
   std::string refused_for_custom_;  // why the node that becomes a custom operator has no other form
   bool in_doubt_ = false;           // types of values may be wrong or unknown: what does not fit is no error
   std::unordered_map<std::string, std::optional<core::Dim>> named_dims_;  // nullopt: inputs contradict each other

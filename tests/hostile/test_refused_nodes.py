@@ -9,6 +9,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
+from tests.hostile.refusal import refuse_model
 from tests.support import converter
 
 
@@ -193,3 +194,36 @@ def test_nested_subgraphs_take_linear_time(tmp_path):
         inner = helper.make_graph([condition, node], f"g{depth}", [], [f32(f"r{depth}", 2)])
     _, refused, _ = refusal(model_of(inner.node, [f32("x", 2)], [f32("r23", 2)]), tmp_path)
     assert len(refused) == 24 + 25
+
+
+# Small files that declare how many operators a node becomes: each was as much memory as its numbers said.
+MANY = {
+    "classes": """g (float[2,17,4] b, float[2,65535,17] s) => (int64[n,3] y) <int64 m = {4}> {
+        y = NonMaxSuppression (b, s, m)
+    }""",
+    "classes of nodes that are few enough each": """g (float[1,7,4] b, float[1,18000,7] s, bool c) => (int64[n,3] y) <int64 m = {4}> {
+        p = NonMaxSuppression (b, s, m)
+        q = NonMaxSuppression (b, s, m)
+        y = Concat <axis = 0> (p, q)
+    }""",
+    "turns": """g (float[1,7,4] b, float[1,90,7] s) => (int64[n,3] y) <int64 m = {4}, int64 n = {700}, bool c = {1}> {
+        y = Loop (n, c) <body = body (int64 i, bool ci) => (bool co, int64[k,3] t) {
+            co = Identity(ci)
+            t = NonMaxSuppression (b, s, m)
+        }>
+    }""",
+}
+
+
+@pytest.mark.parametrize("text", MANY.values(), ids=MANY)
+def test_too_many_operators(text, tmp_path):
+    refuse_model(parsed(text), tmp_path, "unsupported", ["NonMaxSuppression", "becomes too many operators"])
+
+
+def test_many_classes(tmp_path):
+    text = (
+        """g (float[2,7,4] b, float[2,900,7] s) => (int64[n,3] y) <int64 m = {4}> { y = NonMaxSuppression (b, s, m) }"""
+    )
+    onnx.save(parsed(text), tmp_path / "model.onnx")
+    conversion = converter.convert(tmp_path / "model.onnx", tmp_path / "model.tflite", cpu_seconds=20)
+    assert conversion.status == "converted", conversion
