@@ -76,12 +76,12 @@ Val Builder::filled(double value, DType dtype, Shape shape) {
 Val Builder::i32(std::span<const int64_t> elements) {
   if (elements.size() > kSharedElements)
     return {graph.add_ints(elements, DType::kInt32, {static_cast<Dim>(elements.size())})};
-  auto [it, is_new] = lists_.try_emplace({elements.begin(), elements.end()});
-  auto& [recipe, id] = it->second;
+  auto& [recipe, id] = lists_[{elements.begin(), elements.end()}];
+  const bool is_new = !recipe;
   // A pass may have numbered the values anew, or given the list a name or a scale.
   const bool stands = !is_new && static_cast<size_t>(id) < graph.values.size() && graph.at(id).constant == recipe &&
                       graph.at(id).name.empty() && !graph.at(id).quantization;
-  if (is_new) recipe = recipe::ints(elements, DType::kInt32, {static_cast<Dim>(elements.size())});
+  if (is_new) recipe = recipe::ints(elements, DType::kInt32, {static_cast<Dim>(elements.size())});  // may throw
   if (!stands) id = graph.add_constant(recipe);
   return {id};
 }
