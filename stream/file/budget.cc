@@ -6,10 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace lowtide::stream {
 namespace {
+
+// Smaller leases are taken from malloc. A model of many nodes has many small weights: a mapping for each costs a page
+// fault, an interrupt of the other threads, and waits for them while they map.
+constexpr uint64_t kLeastMappedLease = 64 * 1024;
+constexpr uint64_t kLeaseAlignment = 64;  // of a small lease: a cache line
 
 // What a lease really costs: whole pages.
 uint64_t in_pages(uint64_t bytes) {
@@ -45,10 +51,15 @@ Budget::Lease& Budget::Lease::operator=(Lease&& other) noexcept {
 }
 
 Budget::Lease::~Lease() {
-  if (data_ != nullptr) munmap(data_, in_pages(size_));
+  if (data_ == nullptr) return;
+  if (size_ < kLeastMappedLease)
+    std::free(data_);
+  else
+    munmap(data_, in_pages(size_));
 }
 
 void Budget::Lease::discard(uint64_t offset) {
+  if (size_ < kLeastMappedLease) return;
   const uint64_t begin = in_pages(offset);
   if (begin < size_) madvise(data_ + begin, size_ - begin, MADV_DONTNEED);
 }
@@ -69,8 +80,11 @@ Budget::Lease Budget::take(uint64_t bytes, const char* what) {
     high_ = std::max(high_, used_);
   }
   lease.charge_ = counted(cost);
-  void* data = mmap(nullptr, cost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED)
+  void* data =
+      bytes < kLeastMappedLease
+          ? std::aligned_alloc(kLeaseAlignment, (bytes + kLeaseAlignment - 1) / kLeaseAlignment * kLeaseAlignment)
+          : mmap(nullptr, cost, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == nullptr || data == MAP_FAILED)
     throw Error(Code::kBudget, fmt::format("the system has no {} bytes for {} (see ulimit -v and -d)", cost, what));
   lease.data_ = static_cast<std::byte*>(data);
   lease.size_ = bytes;

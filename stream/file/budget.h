@@ -46,7 +46,8 @@ class Budget {
     uint64_t bytes_ = 0;
   };
 
-  // A buffer that gives itself back. Page-aligned and taken by mmap, so that freeing it returns it to the system.
+  // A buffer that gives itself back, aligned to 64 bytes. A large one is mapped, so that freeing it returns it to the
+  // system. What is in it at first is not defined.
   class Lease {
    public:
     Lease() = default;
@@ -56,7 +57,8 @@ class Budget {
     std::byte* data() const { return data_; }
     uint64_t size() const { return size_; }
     std::span<std::byte> span() const { return {data_, size_}; }
-    // Gives the memory of whole pages from `offset` on back to the system. They stay charged, and read as zeros.
+    // Gives the memory of whole pages from `offset` on back to the system, but for a small lease. They stay charged,
+    // and what they hold is not defined.
     void discard(uint64_t offset);
 
    private:
