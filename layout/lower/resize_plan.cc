@@ -184,7 +184,8 @@ void check_list(Lowering& lo, Val list, const char* name, size_t elements) {
   if (!list) return;
   const Dim length = lo.rank(list) == 1 ? lo.b.dim(list, 0) : -1;
   if (lo.rank(list) != 1 || known_to_differ(length, static_cast<Dim>(elements)))
-    lo.malformed(fmt::format("'{}' must have {} elements", name, elements));
+    lo.malformed(fmt::format("'{}' must be a list of {} elements; its shape is {}", name, elements,
+                             stream::to_string(lo.shape(list))));
 }
 
 }  // namespace
@@ -198,7 +199,12 @@ std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
     lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", out.policy));
   check_list(lo, out.scales, "scales", out.axes.size());
   check_list(lo, out.sizes, "sizes", out.axes.size());
-  check_list(lo, out.roi, "roi", 2 * out.axes.size());
+  const size_t region = 2 * out.axes.size();
+  // The standard wants a list, ONNX Runtime (1.31) takes any shape of that many elements.
+  if (out.roi && lo.rank(out.roi) != 1 && stream::is_static(lo.shape(out.roi)) &&
+      stream::element_count(lo.shape(out.roi)) == region)
+    out.roi = lo.b.reshape(out.roi, {static_cast<Dim>(region)});
+  check_list(lo, out.roi, "roi", region);
   return out;
 }
 

@@ -227,3 +227,12 @@ def test_many_classes(tmp_path):
     onnx.save(parsed(text), tmp_path / "model.onnx")
     conversion = converter.convert(tmp_path / "model.onnx", tmp_path / "model.tflite", cpu_seconds=20)
     assert conversion.status == "converted", conversion
+
+
+def test_packed_table_of_an_unknown_size(tmp_path):
+    text = """g (uint8[n,m] d, int64[2,3] i) => (float[2,3,40] y) <float[5,3] s = {1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}> {
+        y = com.microsoft.GatherBlockQuantized <block_size = 16, bits = 8> (d, i, s)
+    }"""
+    model = parsed(text)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    refuse_model(model, tmp_path, "unsupported", ["'data' must be constant"])

@@ -130,7 +130,7 @@ void lower_gather_block_quantized(Lowering& lo) {
     lo.malformed("for uint8 data gather_axis must be the first axis and quantize_axis the last");
 
   const auto at = static_cast<size_t>(along);
-  Shape shape = lo.shape(lo.input(0));
+  Shape shape = need_constant(lo, lo.input(0), "data")->dims;
   if (packed) shape.back() *= 8 / bits;
   RecipeRef scale = recipe::cast(need_constant(lo, lo.input(2), "scales"), DType::kFloat32);
   Shape blocks = shape;
