@@ -210,11 +210,15 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
   // One unknown dimension is a -1 in a constant shape, unless there is a 0; more have to be computed.
   std::vector<int64_t> fixed(wanted.begin(), wanted.end());
   int unknown = 0;
-  for (int64_t& dim : fixed)
+  for (int64_t& dim : fixed) {
+    if (dim > INT32_MAX)
+      throw stream::Unsupported(fmt::format("the shape {} has an extent of more than {}, the largest of TFLite",
+                                            stream::to_string(wanted), INT32_MAX));
     if (is_symbol(dim)) {
       dim = -1;
       ++unknown;
     }
+  }
   const bool is_empty = std::find(fixed.begin(), fixed.end(), 0) != fixed.end();
   Val target = unknown == 0 || (unknown == 1 && !is_empty) ? i32(fixed) : dims(wanted);
   Val out = op(Kind::kReshape, {x, target}, NoOptions{});
@@ -397,14 +401,13 @@ namespace {
 
 constexpr Dim kMostSummed = 1 << 16, kMostDivided = Dim{1} << 40;
 
-// The elements that one of the result is made of, at most kMostDivided; 0 where a size is unknown.
+// The elements that one of the result is made of, at most kMostDivided; 0 where there are none or a size is unknown.
 Dim summed_elements(const Shape& shape, const std::vector<int64_t>& axes) {
   Dim count = 1;
   for (const int64_t axis : axes) {
     const Dim extent = shape[static_cast<size_t>(axis)];
-    if (!stream::is_static(extent)) return 0;
-    count *= std::min(extent, kMostDivided);
-    count = std::min(count, kMostDivided);
+    if (!stream::is_static(extent) || extent == 0) return 0;
+    count = extent > kMostDivided / count ? kMostDivided : count * extent;
   }
   return count;
 }

@@ -67,6 +67,8 @@ std::vector<Nonlinearity> read_functions(Lowering& lo, const RecurrentForm& form
   }
   if (names.empty())
     for (size_t d = 0; d < directions; ++d) names.insert(names.end(), form.functions.begin(), form.functions.end());
+  // The standard's default of RNN is two names, so they are written for one direction too.
+  if (form.functions.size() == 1 && directions == 1 && names.size() == 2) names.pop_back();
   if (names.size() != directions * form.functions.size())
     lo.malformed(fmt::format("attribute 'activations' must have {} names for each of the {} directions; it has {}",
                              form.functions.size(), directions, names.size()));

@@ -43,7 +43,7 @@ void lower_ms_rotary_embedding(Lowering& lo) {
                     .sine = lo.input(3),
                     .heads = lo.attr_i("num_heads", 0),
                     .rotated_size = lo.attr_i("rotary_embedding_dim", 0),
-                    .interleaved = lo.attr_i("interleaved", 0) != 0};
+                    .interleaved = lo.attr_i("interleaved", 0) == 1};
   if (rotation.rotated_size > 0 && rotation.heads <= 0)
     lo.malformed("attribute 'rotary_embedding_dim' requires 'num_heads'");
   if (!flat && rotation.heads > 0 && stream::is_static(lo.b.dim(x, 1)) && lo.b.dim(x, 1) != rotation.heads)
