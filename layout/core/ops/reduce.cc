@@ -44,7 +44,10 @@ std::vector<TensorType> infer_reduce_at_run_time(const OpView& op) {
   if (axes.size() != 1 || !stream::is_static(axes))
     throw stream::Unsupported("the number of reduced axes is known at run time only", "make the axes an initializer");
   const auto dropped = op.get<ReduceOptions>().keep_dims ? size_t{0} : static_cast<size_t>(axes[0]);
-  if (dropped > op.shape(0).size()) reject(op, fmt::format("{} reduced axes exceed rank {}", dropped, op.rank(0)));
+  if (dropped > op.shape(0).size())
+    throw stream::Unsupported(
+        fmt::format("{} axes that are known at run time only are more than the {} that there are", dropped, op.rank(0)),
+        "make the axes an initializer");
   Shape out(op.shape(0).size() - dropped);
   for (Dim& dim : out) dim = op.symbols().fresh("reduced");
   return {{op.dtype(0), out}};
