@@ -113,15 +113,19 @@ Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
   return cast(concat(parts, 0), dtype);
 }
 
+void Builder::take_ops(size_t count) {
+  if (ops_left < count)
+    throw stream::Unsupported(
+        "it becomes too many operators: some for each batch, class, group, or part of its shapes");
+  ops_left -= count;
+}
+
 std::vector<Val> Builder::ops(Kind kind, std::initializer_list<Val> inputs, Options options, int output_count) {
   return ops(kind, std::span<const Val>(inputs.begin(), inputs.size()), std::move(options), output_count);
 }
 
 std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options options, int output_count) {
-  if (ops_left == 0)
-    throw stream::Unsupported(
-        "it becomes too many operators: some for each batch, class, group, or part of its shapes");
-  --ops_left;
+  take_ops(static_cast<size_t>(std::max(output_count, 1)));
   std::vector<ValueId> ids;
   for (Val v : inputs) {
     if (v) known(v);
@@ -277,6 +281,11 @@ std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis)
   if (equal && stream::is_static(dim(x, axis)))
     return ops(Kind::kSplit, {i32_scalar(axis), x}, SplitOptions{count}, count);
   return ops(Kind::kSplitV, {x, i32(sizes), i32_scalar(axis)}, SplitOptions{count}, count);
+}
+
+std::vector<Val> Builder::split(Val x, int64_t parts, int64_t size, int axis) {
+  take_ops(static_cast<size_t>(std::max<int64_t>(parts, 0)));  // before there is a list of as many
+  return split(x, std::vector<int64_t>(static_cast<size_t>(parts), size), axis);
 }
 
 Val Builder::slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size) {

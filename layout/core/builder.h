@@ -37,7 +37,7 @@ class Builder {
   Graph& graph;
   uint32_t origin = 0;                             // given to the ops that follow: index into graph.origins
   std::unordered_map<Dim, ValueId> computed_dims;  // by run_time_dim
-  size_t ops_left = SIZE_MAX;                      // ops() throws Unsupported when there are none
+  size_t ops_left = SIZE_MAX;                      // ops, or results where there are more: ops() throws Unsupported
 
   // ---- what is known of a value ----
   // All throw UnknownType for a value of dtype kUndefined, as do the functions that add ops.
@@ -145,6 +145,7 @@ class Builder {
     return concat(std::span<const Val>(parts.begin(), parts.size()), axis);
   }
   std::vector<Val> split(Val x, std::span<const int64_t> sizes, int axis);      // SPLIT when equal, else SPLIT_V
+  std::vector<Val> split(Val x, int64_t parts, int64_t size, int axis);         // all of one size
   Val slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size);  // size -1: to the end
   // As numpy's x[begin:end:stride] on each axis, all of them given; ends may be outside. Negative strides allowed.
   Val strided_slice(Val x, std::span<const int64_t> begin, std::span<const int64_t> end,
@@ -241,6 +242,7 @@ class Builder {
   }
 
  private:
+  void take_ops(size_t count);
   // For kernels that require a bias.
   Val bias_or_zeros(Kind kind, Val weights, Val bias);
 

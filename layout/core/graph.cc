@@ -38,6 +38,9 @@ namespace {
 // Kernels take 8 or fewer, more are merged where possible; the masks of STRIDED_SLICE have 32 bits. Without a limit the
 // memory for a shape of many unknown extents would grow with the square of their number.
 constexpr size_t kMostAxes = 32;
+// More than any machine holds, and few enough that the product of the extents of two tensors is below 2^81: extents of
+// files are any numbers, and passes multiply some of them.
+constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
 }  // namespace
 
@@ -46,6 +49,15 @@ ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
     throw stream::Unsupported(fmt::format("a tensor{} has {} axes, more than {}",
                                           value_name.empty() ? "" : fmt::format(" '{}'", value_name), shape.size(),
                                           kMostAxes));
+  uint64_t elements = 1;
+  for (const Dim extent : shape) {
+    if (extent <= 1) continue;
+    if (static_cast<uint64_t>(extent) > kMostElements / elements)
+      throw stream::Unsupported(fmt::format("a tensor{} has shape {}, more than 2^40 elements",
+                                            value_name.empty() ? "" : fmt::format(" '{}'", value_name),
+                                            stream::to_string(shape)));
+    elements *= static_cast<uint64_t>(extent);
+  }
   values.push_back({.name = std::move(value_name), .dtype = dtype, .shape = std::move(shape)});
   return static_cast<ValueId>(values.size() - 1);
 }

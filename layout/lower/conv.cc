@@ -54,10 +54,10 @@ Val conv_volume(Lowering& lo, Val x, Val weights, Val bias, std::span<const Wind
   if (group == 1) return b.conv_3d(x, b.transpose(weights, perm), bias, options);
   const Shape shape = lo.shape(weights);
   const size_t parts = static_cast<size_t>(group);
-  std::vector<Val> xs = b.split(x, std::vector<int64_t>(parts, shape[1]), 4);
-  std::vector<Val> ws = b.split(weights, std::vector<int64_t>(parts, shape[0] / group), 0);
+  std::vector<Val> xs = b.split(x, group, shape[1], 4);
+  std::vector<Val> ws = b.split(weights, group, shape[0] / group, 0);
   std::vector<Val> biases(parts);
-  if (bias) biases = b.split(bias, std::vector<int64_t>(parts, shape[0] / group), 0);
+  if (bias) biases = b.split(bias, group, shape[0] / group, 0);
   for (size_t i = 0; i < parts; ++i) xs[i] = b.conv_3d(xs[i], b.transpose(ws[i], perm), biases[i], options);
   return b.concat(xs, 4);
 }

@@ -153,7 +153,7 @@ Val transposed_conv(Lowering& lo, Val x, Val weights, Val bias, std::span<const 
 Val merge_groups(Lowering& lo, Val weights, int64_t group) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(weights);
-  std::vector<Val> ws = b.split(weights, std::vector<int64_t>(static_cast<size_t>(group), shape[0] / group), 0);
+  std::vector<Val> ws = b.split(weights, group, shape[0] / group, 0);
   for (int64_t i = 0; i < group; ++i) {
     std::vector<int64_t> before(shape.size(), 0), after = before;
     before[1] = i * shape[1];
@@ -180,10 +180,10 @@ Val grouped_transposed_conv(Lowering& lo, Val x, Val weights, Val bias, std::spa
   const size_t parts = static_cast<size_t>(group);
   const Shape shape = lo.shape(weights);
   const int last = lo.rank(x) - 1;
-  std::vector<Val> xs = b.split(x, std::vector<int64_t>(parts, shape[0] / group), last);
-  std::vector<Val> ws = b.split(weights, std::vector<int64_t>(parts, shape[0] / group), 0);
+  std::vector<Val> xs = b.split(x, group, shape[0] / group, last);
+  std::vector<Val> ws = b.split(weights, group, shape[0] / group, 0);
   std::vector<Val> biases(parts);
-  if (bias) biases = b.split(bias, std::vector<int64_t>(parts, shape[1]), 0);
+  if (bias) biases = b.split(bias, group, shape[1], 0);
   for (size_t i = 0; i < parts; ++i) xs[i] = transposed_conv(lo, xs[i], ws[i], biases[i], crops, same);
   return b.concat(xs, last);
 }

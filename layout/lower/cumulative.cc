@@ -40,7 +40,7 @@ void lower_cum_prod(Lowering& lo) {
         fmt::format("a cumulative product of {} elements is not supported: {} is the most", count, kMostProducts),
         "take the exponential of a cumulative sum of logarithms if the numbers are positive");
   if (count == 0) return lo.output(0, x);
-  std::vector<Val> parts = b.split(x, std::vector<int64_t>(static_cast<size_t>(count), 1), axis);
+  std::vector<Val> parts = b.split(x, count, 1, axis);
   if (reverse) std::reverse(parts.begin(), parts.end());
   if (exclusive) {
     parts.pop_back();

@@ -86,12 +86,11 @@ void lower_deform_conv(Lowering& lo) {
                             stream::to_string(lo.shape(offset)), i, out[i]));
   }
   const int64_t taps = kernel[0] * kernel[1], places = out[0] * out[1];
+  if (places > std::numeric_limits<int32_t>::max() / taps)
+    lo.unsupported(fmt::format("{} places of {} taps are not supported: too many", places, taps));
   Val plain = plain_positions(lo, out, kernel, stride, dilation, pads);
 
-  std::vector<Val> images =
-      offset_group == 1
-          ? std::vector<Val>{x}
-          : b.split(x, std::vector<int64_t>(static_cast<size_t>(offset_group), channels / offset_group), 1);
+  const std::vector<Val> images = b.split(x, offset_group, channels / offset_group, 1);
   std::vector<Val> parts;
   for (int64_t i = 0; i < offset_group; ++i) {
     const ImageRows rows = as_rows(lo, images[static_cast<size_t>(i)], sizes[0] * sizes[1]);
@@ -111,9 +110,9 @@ void lower_deform_conv(Lowering& lo) {
     y = contracted(lo, values, weights, bias);
   } else {
     const size_t count = static_cast<size_t>(group);
-    std::vector<Val> vs = b.split(values, std::vector<int64_t>(count, w[1]), 3);
-    std::vector<Val> ws = b.split(weights, std::vector<int64_t>(count, w[0] / group), 0), biases(count);
-    if (bias) biases = b.split(bias, std::vector<int64_t>(count, w[0] / group), 0);
+    std::vector<Val> vs = b.split(values, group, w[1], 3);
+    std::vector<Val> ws = b.split(weights, group, w[0] / group, 0), biases(count);
+    if (bias) biases = b.split(bias, group, w[0] / group, 0);
     for (size_t i = 0; i < count; ++i) vs[i] = contracted(lo, vs[i], ws[i], biases[i]);
     y = b.concat(vs, 2);
   }

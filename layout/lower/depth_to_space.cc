@@ -32,9 +32,10 @@ void lower_depth_to_space(Lowering& lo) {
     const int64_t area = block * block, out = channels / area;
     if (channels % area != 0)
       lo.malformed(fmt::format("the number of channels must be a multiple of {}; it is {}", area, channels));
-    std::vector<int64_t> order;
-    for (int64_t i = 0; i < out * area; ++i) order.push_back((i % out) * area + i / out);
-    if (out > 1) x = b.gather(x, b.i32(order), 3);
+    // Channel a of block b of the result is channel b of block a.
+    Val order = b.constant(stream::recipe::iota(0, 1, DType::kInt32, channels));
+    order = b.reshape(b.transpose(b.reshape(order, {out, area}), {1, 0}), {channels});
+    if (out > 1) x = b.gather(x, order, 3);
   }
   lo.output(0, from_image(lo, b.depth_to_space(x, static_cast<int>(block)), 2));
 }

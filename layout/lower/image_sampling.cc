@@ -88,7 +88,7 @@ TapSet taps_of(Builder& b, Val at, Sampling mode) {
 Val crossed_taps(Lowering& lo, Val x, size_t axes, int64_t taps, bool multiply) {
   Builder& b = lo.b;
   const Shape shape = lo.shape(x);
-  std::vector<Val> parts = b.split(x, std::vector<int64_t>(axes, 1), 1);
+  std::vector<Val> parts = b.split(x, static_cast<int64_t>(axes), 1, 1);
   Val all;
   for (size_t i = 0; i < axes; ++i) {
     Shape spread = {shape[0]};

@@ -46,8 +46,7 @@ struct LstmCell {
     auto activated = [&](Val v) { return apply(b, f, clipped(b, d, v)); };
     // Without peepholes one activation computes the three gates.
     const bool peeps = static_cast<bool>(p.i);
-    const std::vector<Val> gates =
-        b.split(peeps ? parts[0] : activated(parts[0]), std::vector<int64_t>(3, d.hidden), 1);
+    const std::vector<Val> gates = b.split(peeps ? parts[0] : activated(parts[0]), 3, d.hidden, 1);
     auto gate = [&](Val v, Val peephole, Val cell) {
       return peeps ? activated(sum_of(b, v, product_of(b, place.here(peephole), cell))) : v;
     };

@@ -201,7 +201,7 @@ MANY = {
     "classes": """g (float[2,17,4] b, float[2,65535,17] s) => (int64[n,3] y) <int64 m = {4}> {
         y = NonMaxSuppression (b, s, m)
     }""",
-    "classes of nodes that are few enough each": """g (float[1,7,4] b, float[1,18000,7] s, bool c) => (int64[n,3] y) <int64 m = {4}> {
+    "classes of nodes that are few enough each": """g (float[1,7,4] b, float[1,12000,7] s, bool c) => (int64[n,3] y) <int64 m = {4}> {
         p = NonMaxSuppression (b, s, m)
         q = NonMaxSuppression (b, s, m)
         y = Concat <axis = 0> (p, q)
@@ -236,3 +236,16 @@ def test_packed_table_of_an_unknown_size(tmp_path):
     model = parsed(text)
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     refuse_model(model, tmp_path, "unsupported", ["'data' must be constant"])
+
+
+def test_groups_that_the_run_brings(tmp_path):
+    """A list with a number for each group would take 8 GiB."""
+    text = f"""g (float[1,{2**30},1,1] x, float[{2**30},1,1,1] w, float[1,{2**30},1,1] o) => (float[1,{2**30},1,1] y) {{
+        y = DeformConv <group = {2**30}> (x, w, o)
+    }}"""
+    refuse_model(parsed(text, opset=19), tmp_path, "unsupported")
+
+
+def test_more_elements_than_any_machine_holds(tmp_path):
+    text = f"g (float[{2**31 - 1},{2**31 - 1}] x) => (float[n,m] y) {{ y = Relu (x) }}"
+    refuse_model(parsed(text), tmp_path, "unsupported", ["a tensor 'x' has shape", "more than 2^40 elements"])

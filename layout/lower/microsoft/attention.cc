@@ -146,7 +146,7 @@ std::vector<Val> unpacked_heads(Lowering& lo, Val packed, int64_t heads, int64_t
     lo.misfit(fmt::format("packed queries, keys or values must have shape [B, L, {}, {}, D]; the shape is {}", heads,
                           parts, stream::to_string(shape)));
   const int64_t width = lo.need_static(shape[4], "the size of a head");
-  std::vector<Val> out = lo.b.split(packed, std::vector<int64_t>(static_cast<size_t>(parts), 1), 3);
+  std::vector<Val> out = lo.b.split(packed, parts, 1, 3);
   for (Val& part : out) part = reshape_to(lo, part, std::vector<Dim>{shape[0], shape[1], heads * width});
   return out;
 }
