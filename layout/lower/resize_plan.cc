@@ -179,13 +179,18 @@ bool gives_sizes(Lowering& lo, Val x, const ResizeOperands& operands) {
   return true;
 }
 
-// Rank and length of a list that is computed at run time.
-void check_list(Lowering& lo, Val list, const char* name, size_t elements) {
-  if (!list) return;
-  const Dim length = lo.rank(list) == 1 ? lo.b.dim(list, 0) : -1;
-  if (lo.rank(list) != 1 || known_to_differ(length, static_cast<Dim>(elements)))
-    lo.malformed(fmt::format("'{}' must be a list of {} elements; its shape is {}", name, elements,
-                             stream::to_string(lo.shape(list))));
+// A list that is computed at run time. The standard wants one axis, ONNX Runtime (1.31) takes any shape of that many
+// elements.
+Val as_list(Lowering& lo, Val list, const char* name, size_t elements) {
+  if (!list) return list;
+  const auto count = static_cast<Dim>(elements);
+  const Shape& shape = lo.shape(list);
+  const bool fits = stream::is_static(shape) ? stream::element_count(shape) == elements
+                                             : shape.size() != 1 || !known_to_differ(shape[0], count);
+  if (!fits)
+    lo.malformed(
+        fmt::format("'{}' must be a list of {} elements; its shape is {}", name, elements, stream::to_string(shape)));
+  return shape.size() == 1 ? list : lo.b.reshape(list, {count});
 }
 
 }  // namespace
@@ -197,14 +202,9 @@ std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
   if (is_known) return std::nullopt;
   if (out.policy != "stretch" && out.policy != "not_larger" && out.policy != "not_smaller")
     lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", out.policy));
-  check_list(lo, out.scales, "scales", out.axes.size());
-  check_list(lo, out.sizes, "sizes", out.axes.size());
-  const size_t region = 2 * out.axes.size();
-  // The standard wants a list, ONNX Runtime (1.31) takes any shape of that many elements.
-  if (out.roi && lo.rank(out.roi) != 1 && stream::is_static(lo.shape(out.roi)) &&
-      stream::element_count(lo.shape(out.roi)) == region)
-    out.roi = lo.b.reshape(out.roi, {static_cast<Dim>(region)});
-  check_list(lo, out.roi, "roi", region);
+  out.scales = as_list(lo, out.scales, "scales", out.axes.size());
+  out.sizes = as_list(lo, out.sizes, "sizes", out.axes.size());
+  out.roi = as_list(lo, out.roi, "roi", 2 * out.axes.size());
   return out;
 }
 
@@ -217,7 +217,7 @@ std::optional<ResizeOperands> read_upsample_operands(Lowering& lo, Val x) {
   out.axes = axes_from(0, lo.rank(x));
   out.scales = lo.input(1);
   if (gives_sizes(lo, x, out)) return std::nullopt;
-  check_list(lo, out.scales, "scales", out.axes.size());
+  out.scales = as_list(lo, out.scales, "scales", out.axes.size());
   return out;
 }
 

@@ -347,14 +347,16 @@ def with_operands_as_inputs(case):
 CASES += [with_operands_as_inputs(case) for case in CASES if re.fullmatch(CHOSEN, case.name)]
 
 
-def with_region_of_two_axes(case):
-    """ONNX Runtime does not ask for the region to be a list."""
+def with_lists_of_two_axes(case):
+    """ONNX Runtime does not ask for regions and scales to be lists."""
+    lists = {name: array[None] for name, array in case.feeds.items() if name in ("k", "r")}
     return dataclasses.replace(
         case,
-        name=case.name.replace("crop_and_resize", "crop_and_resize_region_of_two_axes"),
-        inputs=case.inputs.replace("[8] r", "[1,8] r"),
-        feeds=case.feeds | {"r": case.feeds["r"][None]},
+        name=case.name.removesuffix("_at_run_time") + "_by_lists_of_two_axes",
+        inputs=re.sub(r"\[(\d+)\] ([kr])\b", r"[1,\1] \2", case.inputs),
+        feeds=case.feeds | lists,
     )
 
 
-CASES += [with_region_of_two_axes(case) for case in CASES if case.name == "resize/crop_and_resize_at_run_time"]
+TWO_AXES = ("resize/crop_and_resize_at_run_time", "resize/linear_half_pixel_up_scales_at_run_time")
+CASES += [with_lists_of_two_axes(case) for case in CASES if case.name in TWO_AXES]
