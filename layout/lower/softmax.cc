@@ -10,6 +10,8 @@ namespace lowtide::layout {
 
 namespace {
 
+constexpr int64_t kSoftmaxOfOneAxis = 13;  // the first opset of it
+
 Perm to_last(int axis, int rank) {
   Perm perm;
   for (int i = 0; i < rank; ++i)
@@ -26,10 +28,10 @@ Val along_last_axis(Builder& b, Val x, int axis, F&& function) {
 
 // Applies `function`, which works along the last axis, by the rules of the opset to the node's axis.
 template <typename F>
-Val along_axis(Lowering& lo, Val x, int64_t opset, F&& function) {
+Val along_axis(Lowering& lo, Val x, int64_t opset, int64_t default_axis, F&& function) {
   Builder& b = lo.b;
-  const bool flattens = opset < 13;
-  const int64_t given = lo.attr_i("axis", flattens ? 1 : -1);
+  const bool flattens = opset < kSoftmaxOfOneAxis;
+  const int64_t given = lo.attr_i("axis", default_axis);
   if (lo.rank(x) == 0) return b.reshape(function(b.reshape(x, {1})), Shape{});
   if (!flattens) return along_last_axis(b, x, lo.axis(given, lo.rank(x)), function);
 
@@ -46,21 +48,23 @@ Val along_axis(Lowering& lo, Val x, int64_t opset, F&& function) {
   return b.reshape(function(b.reshape(x, rows)), shape);
 }
 
+int64_t default_axis(const Lowering& lo) { return lo.opset() < kSoftmaxOfOneAxis ? 1 : -1; }
+
 }  // namespace
 
-Val softmax_of(Lowering& lo, Val x, int64_t opset) {
-  return along_axis(lo, x, opset, [&](Val rows) { return lo.b.softmax(rows); });
+Val softmax_of(Lowering& lo, Val x, int64_t opset, int64_t default_axis) {
+  return along_axis(lo, x, opset, default_axis, [&](Val rows) { return lo.b.softmax(rows); });
 }
 
-void lower_softmax(Lowering& lo) { lo.output(0, softmax_of(lo, lo.input(0), lo.opset())); }
+void lower_softmax(Lowering& lo) { lo.output(0, softmax_of(lo, lo.input(0), lo.opset(), default_axis(lo))); }
 
 void lower_log_softmax(Lowering& lo) {
-  lo.output(0, along_axis(lo, lo.input(0), lo.opset(), [&](Val x) { return lo.b.log_softmax(x); }));
+  lo.output(0, along_axis(lo, lo.input(0), lo.opset(), default_axis(lo), [&](Val x) { return lo.b.log_softmax(x); }));
 }
 
 // 1 at the first of the largest elements, 0 elsewhere.
 void lower_hardmax(Lowering& lo) {
-  lo.output(0, along_axis(lo, lo.input(0), lo.opset(), [&](Val x) {
+  lo.output(0, along_axis(lo, lo.input(0), lo.opset(), default_axis(lo), [&](Val x) {
               Builder& b = lo.b;
               Dim axis_size = b.dim(x, -1);
               Val depth = b.reshape(b.dims({&axis_size, 1}), Shape{});

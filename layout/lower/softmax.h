@@ -7,6 +7,6 @@
 namespace lowtide::layout {
 
 // Along the node's `axis`, by the rules of Softmax at `opset`.
-Val softmax_of(Lowering& lo, Val x, int64_t opset);
+Val softmax_of(Lowering& lo, Val x, int64_t opset, int64_t default_axis);
 
 }  // namespace lowtide::layout

@@ -291,3 +291,11 @@ for name, attributes, weights in [
         **u8,
         steps=1,
     )
+qlinear(
+    "softmax_of_the_default_axis",
+    "int8[2,3,5] x",
+    "y = com.microsoft.QLinearSoftmax<opset=11>(x, s, z, u, b)",
+    {"s": f(0.0171), "z": np.int8(-3), "u": f(1 / 255), "b": np.int8(-128)},
+    "int8[2,3,5] y",
+    **i8,
+)

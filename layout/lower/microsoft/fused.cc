@@ -118,7 +118,7 @@ void lower_fused_matmul(Lowering& lo) {
 void lower_bias_softmax(Lowering& lo) {
   lo.ignore_attr("is_inner_broadcast");  // follows from the shapes
   constexpr int64_t kFlattens = 12;
-  lo.output(0, softmax_of(lo, lo.b.add(lo.input(0), lo.input(1)), kFlattens));
+  lo.output(0, softmax_of(lo, lo.b.add(lo.input(0), lo.input(1)), kFlattens, 1));
 }
 
 }  // namespace lowtide::layout

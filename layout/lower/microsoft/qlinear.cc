@@ -145,11 +145,12 @@ void lower_qlinear_average_pool(Lowering& lo) {
   output_rounded_last(lo, b.mul(last ? channels_last(lo, y) : y, factor), 4);
 }
 
-// `opset` is that of the Softmax. ONNX Runtime's kernel represents 1 by a whole number of levels, rounded down: 254 for
-// the scale 1 / 255, because the quotient in floats is slightly less than 255.
+// `opset` is that of the Softmax, but the last axis is the default of any. ONNX Runtime's kernel represents 1 by a
+// whole number of levels, rounded down: 254 for the scale 1 / 255, because the quotient in floats is slightly less than
+// 255.
 void lower_qlinear_softmax(Lowering& lo) {
   Builder& b = lo.b;
-  const Val y = softmax_of(lo, real(lo, 0), lo.need_attr_i("opset"));
+  const Val y = softmax_of(lo, real(lo, 0), lo.need_attr_i("opset"), -1);
   const auto grid = grid_at(lo, 3, output_type(lo, 4));
   if (grid && grid->scale[0] == 1.0f / 256) return output_real(lo, y, 3);  // a whole number of levels
   const Val one = scale(lo, 3);
