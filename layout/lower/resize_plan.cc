@@ -181,7 +181,7 @@ bool gives_sizes(Lowering& lo, Val x, const ResizeOperands& operands) {
 
 // A list that is computed at run time. The standard wants one axis, ONNX Runtime (1.31) takes any shape of that many
 // elements.
-Val as_list(Lowering& lo, Val list, const char* name, size_t elements) {
+Val listed_operand(Lowering& lo, Val list, const char* name, size_t elements) {
   if (!list) return list;
   const auto count = static_cast<Dim>(elements);
   const Shape& shape = lo.shape(list);
@@ -202,9 +202,9 @@ std::optional<ResizeOperands> read_resize_operands(Lowering& lo, Val x) {
   if (is_known) return std::nullopt;
   if (out.policy != "stretch" && out.policy != "not_larger" && out.policy != "not_smaller")
     lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", out.policy));
-  out.scales = as_list(lo, out.scales, "scales", out.axes.size());
-  out.sizes = as_list(lo, out.sizes, "sizes", out.axes.size());
-  out.roi = as_list(lo, out.roi, "roi", 2 * out.axes.size());
+  out.scales = listed_operand(lo, out.scales, "scales", out.axes.size());
+  out.sizes = listed_operand(lo, out.sizes, "sizes", out.axes.size());
+  out.roi = listed_operand(lo, out.roi, "roi", 2 * out.axes.size());
   return out;
 }
 
@@ -217,7 +217,7 @@ std::optional<ResizeOperands> read_upsample_operands(Lowering& lo, Val x) {
   out.axes = axes_from(0, lo.rank(x));
   out.scales = lo.input(1);
   if (gives_sizes(lo, x, out)) return std::nullopt;
-  out.scales = as_list(lo, out.scales, "scales", out.axes.size());
+  out.scales = listed_operand(lo, out.scales, "scales", out.axes.size());
   return out;
 }
 
