@@ -5,7 +5,8 @@
 //     [B,N,3*H*D] -> SPLIT, for each part RESHAPE [B,N,H,D] -> TRANSPOSE [B,H,N,D]         four
 //
 // As many bytes are moved, but each part's own TRANSPOSE can merge with those behind it. Before layouts are settled, so
-// that they see these.
+// that they see these. PyTorch's MultiheadAttention has a RESHAPE that drops an axis of 1 before the GATHERs, and
+// its parts need no TRANSPOSE.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -46,6 +47,19 @@ std::optional<Pick> pick_of(Rewriter& rewriter, OpId user, ValueId picked) {
   return std::nullopt;
 }
 
+// By axis of `fewer`: the axis of `shape` that it is; nullopt where more than axes of 1 are dropped.
+std::optional<std::vector<int>> kept_axes(const Shape& shape, const Shape& fewer) {
+  std::vector<int> kept;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (kept.size() < fewer.size() && shape[i] == fewer[kept.size()])
+      kept.push_back(static_cast<int>(i));
+    else if (shape[i] != 1)
+      return std::nullopt;
+  }
+  if (kept.size() != fewer.size()) return std::nullopt;
+  return kept;
+}
+
 // The axis of the RESHAPE's input of which the parts are consecutive pieces, and the length of a piece.
 struct Pieces {
   int axis;
@@ -70,16 +84,36 @@ std::optional<Pieces> pieces_of(core::Symbols& symbols, const Shape& whole, cons
   return std::nullopt;
 }
 
+// Axes of 1 may go anywhere.
+bool moves_elements(const Shape& shape, const Perm& perm) {
+  Perm others;
+  for (const int axis : perm)
+    if (shape[static_cast<size_t>(axis)] != 1) others.push_back(axis);
+  return !std::is_sorted(others.begin(), others.end());
+}
+
 bool split_heads(Rewriter& rewriter, OpId id) {
   const Op turn = rewriter.op(id);
   const OpId reshape = rewriter.sole_producer(turn.inputs[0], Kind::kReshape);
   auto perm = rewriter.graph.ints(turn.inputs[1]);
-  const ValueId moved = turn.outputs[0];
-  const std::vector<OpId> users = rewriter.users(moved);
+  ValueId moved = turn.outputs[0];
+  std::vector<OpId> users = rewriter.users(moved);
+  std::vector<int> kept = stream::identity_perm(rewriter.value(moved).rank());
+  const bool is_reshaped =
+      users.size() == 1 && rewriter.op(users[0]).kind == Kind::kReshape && rewriter.uses(moved) == 1;
+  if (is_reshaped) {
+    const ValueId fewer = rewriter.op(users[0]).outputs[0];
+    const auto found = kept_axes(rewriter.value(moved).shape, rewriter.value(fewer).shape);
+    if (!found || rewriter.value(fewer).quantization) return false;
+    kept = *found;
+    moved = fewer;
+    users = rewriter.users(moved);
+  }
   if (reshape < 0 || !perm || users.empty() || rewriter.uses(moved) != static_cast<int>(users.size())) return false;
   std::vector<Pick> picks;
   for (OpId user : users) {
     auto pick = pick_of(rewriter, user, moved);
+    if (pick) pick->axis = kept[static_cast<size_t>(pick->axis)];
     if (!pick || (!picks.empty() && pick->axis != picks[0].axis)) return false;
     picks.push_back(*pick);
   }
@@ -102,6 +136,8 @@ bool split_heads(Rewriter& rewriter, OpId id) {
   Perm order;
   for (int64_t axis : *perm)
     if (axis != taken) order.push_back(static_cast<int>(axis > taken ? axis - 1 : axis));
+
+  if (is_reshaped && moves_elements(part_shape, order)) return false;
 
   // All parts: one SPLIT. Some of them: SLICEs.
   rewriter.b.origin = turn.origin;

@@ -200,4 +200,29 @@ GROUPED = [
     shared("seen", "float[2,3,4,5]", (2, 3, 2, 4, 5), (2, 6, 4, 5), SCORES, outputs="y, r"),
 ]
 
-CASES = SCALED + NEGATED + ROOTS + GUARDS + GROUPED
+
+def packed(name, perm, kept, parts="abc", batch=1, **how):
+    """Queries, keys and values of one product, as PyTorch's MultiheadAttention takes them apart."""
+    gathers = " ".join(f"{part} = Gather<axis=0>(q, i{place})" for place, part in enumerate("abc") if part in parts)
+    return Case(
+        "fuse/packed_" + name,
+        f"float[5,{batch},12] x",
+        f"r = Reshape(x, apart) v = Transpose<perm={list(perm)}>(r) q = Reshape(v, kept) {gathers}",
+        {"apart": i64(1, 5, batch, 3, 4), "kept": i64(*kept)} | {f"i{i}": i64(i).reshape(()) for i in range(3)},
+        outputs=", ".join(parts) + how.pop("also", ""),
+        **how,
+    )
+
+
+PACKED = [
+    packed("heads", (3, 1, 2, 0, 4), (3, 5, 1, 4)),
+    packed("two_heads", (3, 1, 2, 0, 4), (3, 5, 1, 4), parts="ac"),
+    packed("batches", (3, 1, 2, 0, 4), (3, 5, 2, 4), batch=2),
+    # Near misses: parts that move, rows and batches that are merged, and the axis of parts that is merged too.
+    packed("moved", (3, 2, 1, 0, 4), (3, 2, 5, 4), batch=2),
+    packed("merged", (3, 1, 2, 0, 4), (3, 10, 4), batch=2),
+    packed("merged_parts", (0, 1, 2, 3, 4), (5, 3, 4)),
+    packed("seen", (3, 1, 2, 0, 4), (3, 5, 1, 4), also=", v"),
+]
+
+CASES = SCALED + NEGATED + ROOTS + GUARDS + GROUPED + PACKED
