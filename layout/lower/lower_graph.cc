@@ -286,7 +286,7 @@ class GraphLowering : public Surroundings {
   static constexpr int64_t kMostInnerNodes = 100'000;  // of subgraphs, counted each time that they are laid out
   // A node becomes some operators, or some for each group, class, or part, of which a file of a hundred bytes may
   // declare any number. So only the first operators of a node that stands once in the file are free.
-  static constexpr size_t kFreeOps = 64, kMostOtherOps = 262'144;
+  static constexpr size_t kFreeOps = 64, kMostOtherOps = 131'072;
 
   // ---- behind refused nodes ----
 
