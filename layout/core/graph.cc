@@ -38,8 +38,8 @@ namespace {
 // Kernels take 8 or fewer, more are merged where possible; the masks of STRIDED_SLICE have 32 bits. Without a limit the
 // memory for a shape of many unknown extents would grow with the square of their number.
 constexpr size_t kMostAxes = 32;
-// More than any machine holds, and few enough that the product of the extents of two tensors is below 2^81: extents of
-// files are any numbers, and passes multiply some of them.
+// More than any machine holds. A file may declare any extents, and passes multiply those of a tensor: within this limit
+// the product does not overflow.
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
 }  // namespace
