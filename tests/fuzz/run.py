@@ -149,7 +149,7 @@ def run_slice(work, target, seconds):
         if artifact.name.startswith(("slow-unit-", "timeout-")) and not is_finding(
             work, target, artifact, log.with_suffix(".again")
         ):
-            artifact.unlink()
+            artifact.unlink(missing_ok=True)  # the other job sees it too
     new = sorted(path.name for path in set(artifacts.iterdir()) - before)
     return cpu, int(counted[-1]), ",".join(new) or ("ok" if status == 0 else f"status {status}")
 
