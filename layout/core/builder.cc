@@ -113,11 +113,10 @@ Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
   return cast(concat(parts, 0), dtype);
 }
 
-void Builder::take_ops(size_t count) {
-  if (ops_left < count)
+void Builder::check_ops_left(size_t results) const {
+  if (results > ops_left)
     throw stream::Unsupported(
-        "it becomes too many operators: some for each batch, class, group, or part of its shapes");
-  ops_left -= count;
+        "it becomes too many operators: some for each batch, class, group, part, or turn of a loop");
 }
 
 std::vector<Val> Builder::ops(Kind kind, std::initializer_list<Val> inputs, Options options, int output_count) {
@@ -125,7 +124,9 @@ std::vector<Val> Builder::ops(Kind kind, std::initializer_list<Val> inputs, Opti
 }
 
 std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options options, int output_count) {
-  take_ops(static_cast<size_t>(std::max(output_count, 1)));
+  const auto results = static_cast<size_t>(std::max(output_count, 1));
+  check_ops_left(results);
+  ops_left -= results;
   std::vector<ValueId> ids;
   for (Val v : inputs) {
     if (v) known(v);
@@ -284,7 +285,7 @@ std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis)
 }
 
 std::vector<Val> Builder::split(Val x, int64_t parts, int64_t size, int axis) {
-  take_ops(static_cast<size_t>(std::max<int64_t>(parts, 0)));  // before there is a list of as many
+  check_ops_left(static_cast<size_t>(parts));  // before there is a list of as many
   return split(x, std::vector<int64_t>(static_cast<size_t>(parts), size), axis);
 }
 

@@ -37,7 +37,8 @@ class Builder {
   Graph& graph;
   uint32_t origin = 0;                             // given to the ops that follow: index into graph.origins
   std::unordered_map<Dim, ValueId> computed_dims;  // by run_time_dim
-  size_t ops_left = SIZE_MAX;                      // ops, or results where there are more: ops() throws Unsupported
+  // How many more results of ops may be added; beyond that, ops() and split() throw Unsupported.
+  size_t ops_left = SIZE_MAX;
 
   // ---- what is known of a value ----
   // All throw UnknownType for a value of dtype kUndefined, as do the functions that add ops.
@@ -242,7 +243,7 @@ class Builder {
   }
 
  private:
-  void take_ops(size_t count);
+  void check_ops_left(size_t results) const;
   // For kernels that require a bias.
   Val bias_or_zeros(Kind kind, Val weights, Val bias);
 

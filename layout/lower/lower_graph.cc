@@ -87,19 +87,19 @@ class Meanwhile {
 };
 
 // Until the end of the block, a builder makes `free` operators and as many more as are left of `others`.
-class FewOps {
+class LimitedOps {
  public:
-  FewOps(core::Builder& builder, size_t free, size_t& others)
+  LimitedOps(core::Builder& builder, size_t free, size_t& others)
       : builder_(builder), free_(free), at_first_(free + others), others_(others), before_(builder.ops_left) {
     builder.ops_left = at_first_;
   }
-  ~FewOps() {
+  ~LimitedOps() {
     const size_t made = at_first_ - builder_.ops_left;
     if (made > free_) others_ -= std::min(others_, made - free_);
     builder_.ops_left = before_;
   }
-  FewOps(const FewOps&) = delete;
-  FewOps& operator=(const FewOps&) = delete;
+  LimitedOps(const LimitedOps&) = delete;
+  LimitedOps& operator=(const LimitedOps&) = delete;
 
  private:
   core::Builder& builder_;
@@ -466,7 +466,7 @@ class GraphLowering : public Surroundings {
   std::optional<std::vector<Val>> lowered(const onnx::Node& node, const LowerRow& row, int64_t version,
                                           const std::vector<Val>& inputs) {
     const bool is_last = !custom.takes_refused() || holds_graphs(node);
-    const FewOps few(*builder_, depth_ == 0 ? kFreeOps : 0, other_ops_left_);
+    const LimitedOps limited(*builder_, depth_ == 0 ? kFreeOps : 0, other_ops_left_);
     try {
       Lowering lowering(*builder_, node, version, inputs, *this);
       row.lower(lowering);
