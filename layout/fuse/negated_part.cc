@@ -41,7 +41,8 @@ std::optional<NegatedParts> negated_parts(Rewriter& rewriter, OpId id) {
     const bool is_negated = rewriter.sole_producer(part, Kind::kNeg) >= 0;
     const core::Shape& shape = rewriter.value(part).shape;
     const core::Dim extent = shape[shape.size() - static_cast<size_t>(-found.axis)];
-    if (!stream::is_static(extent) || extent > static_cast<core::Dim>(stream::kSmallElements)) return std::nullopt;
+    if (!stream::is_static(extent) || static_cast<uint64_t>(extent) > stream::kSmallElements - found.signs.size())
+      return std::nullopt;
     found.signs.insert(found.signs.end(), static_cast<size_t>(extent), is_negated ? -1 : 1);
     is_any_negated = is_any_negated || is_negated;
   }

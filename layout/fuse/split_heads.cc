@@ -9,7 +9,7 @@
 // its parts need no TRANSPOSE.
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <map>
 
 #include "layout/core/reshape_groups.h"
 #include "layout/fuse/rules.h"
@@ -127,11 +127,11 @@ bool split_heads(Rewriter& rewriter, OpId id) {
   Shape part_shape = apart.shape;
   part_shape.erase(part_shape.begin() + taken);
   if (!pieces || std::count_if(part_shape.begin(), part_shape.end(), core::is_symbol) > 1) return false;
-  std::vector<bool> wanted(static_cast<size_t>(count), false);
+  std::map<int64_t, Val> parts;  // by place, those that are used
   for (const Pick& pick : picks) {
     if (pick.place && (*pick.place < 0 || *pick.place >= count)) return false;
-    if (pick.place) wanted[static_cast<size_t>(*pick.place)] = true;
-    if (!pick.place) wanted.assign(wanted.size(), true);
+    if (pick.place) parts[*pick.place] = {};
+    for (int64_t i = 0; !pick.place && i < count; ++i) parts[i] = {};
   }
   Perm order;
   for (int64_t axis : *perm)
@@ -141,27 +141,26 @@ bool split_heads(Rewriter& rewriter, OpId id) {
 
   // All parts: one SPLIT. Some of them: SLICEs.
   rewriter.b.origin = turn.origin;
-  std::vector<Val> parts;
-  if (std::all_of(wanted.begin(), wanted.end(), [](bool is_wanted) { return is_wanted; })) {
-    const std::vector<int64_t> lengths(wanted.size(), pieces->length);
-    parts = rewriter.b.split({source}, lengths, pieces->axis);
+  if (static_cast<Dim>(parts.size()) == count) {
+    const std::vector<int64_t> lengths(parts.size(), pieces->length);
+    const std::vector<Val> made = rewriter.b.split({source}, lengths, pieces->axis);
+    for (auto& [place, part] : parts) part = made[static_cast<size_t>(place)];
   } else {
     const size_t rank = whole.shape.size();
-    for (size_t i = 0; i < wanted.size(); ++i) {
+    for (auto& [place, part] : parts) {
       std::vector<int64_t> begin(rank, 0), size(rank, -1);
-      begin[static_cast<size_t>(pieces->axis)] = static_cast<int64_t>(i) * pieces->length;
+      begin[static_cast<size_t>(pieces->axis)] = place * pieces->length;
       size[static_cast<size_t>(pieces->axis)] = pieces->length;
-      parts.push_back(wanted[i] ? rewriter.b.slice({source}, begin, size) : Val{});
+      part = rewriter.b.slice({source}, begin, size);
     }
   }
-  for (Val& part : parts)
-    if (part) part = rewriter.b.transpose(rewriter.b.reshape(part, part_shape), order);
+  for (auto& [place, part] : parts) part = rewriter.b.transpose(rewriter.b.reshape(part, part_shape), order);
   for (const Pick& pick : picks) {
     const std::vector<ValueId> outputs = rewriter.op(pick.user).outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const size_t place = pick.place ? static_cast<size_t>(*pick.place) : i;
+      const int64_t place = pick.place.value_or(static_cast<int64_t>(i));
       const Shape shape = rewriter.value(outputs[i]).shape;
-      const Val made = rewriter.b.reshape(parts[place], shape);
+      const Val made = rewriter.b.reshape(parts.at(place), shape);
       rewriter.note_new_ops();
       rewriter.replace(outputs[i], made.id);
     }

@@ -96,6 +96,7 @@ void lower_non_max_suppression(Lowering& lo) {
   const int64_t classes = lo.need_static(b.dim(scores, 1), "the number of classes");
   Suppression how{b.dim(boxes, 1), {}, {}, {}};
   how.at_most = lo.has_input(2) ? as_scalar(lo, lo.input(2)) : b.scalar(0, DType::kInt64);
+  how.at_most = b.maximum(how.at_most, b.scalar_like(0, how.at_most));  // as ONNX Runtime; the kernel refuses
   how.at_most = b.cast(b.minimum(how.at_most, dim_as_scalar(lo, how.count, lo.dtype(how.at_most))), DType::kInt32);
   how.threshold = overlap_threshold(lo);
   if (lo.has_input(4)) how.lowest = as_scalar(lo, lo.input(4));

@@ -36,7 +36,9 @@ bool fits_all_sizes(Lowering& lo, const ResizePlan& plan, const ResizeAxis& axis
   }
   const int64_t times = up && !core::is_symbol(*up) ? *up : *down;
   const bool grows = up && !core::is_symbol(*up);
+  if (times > kLongestResized) return false;
   for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 100, 257, 1000, 2047}) {
+    if (n * times > kLongestResized) break;
     ResampledAxis sample{.in = grows ? n : n * times, .out = grows ? n * times : n};
     sample.scale = static_cast<float>(sample.out) / static_cast<float>(sample.in);
     if (!same_taps(onnx_taps(plan.how, sample), kernel_taps(bilinear, setting, sample.in, sample.out), sample.in))

@@ -75,3 +75,14 @@ CASES.append(
         opset=11,
     )
 )
+case("negative_limit", boxes(2, 17), SCORES, most=-4)
+CASES.append(
+    Case(
+        "non_max_suppression/run_time_negative_limit",
+        "float[1,9,4] b, float[1,2,9] s, int64[1] m",
+        "y = NonMaxSuppression(b, s, m)",
+        feeds={"b": boxes(1, 9), "s": SCORES[:1, :2, :9], "m": np.array([-3])},
+        outputs="int64[A,3] y",
+        opset=11,
+    )
+)
