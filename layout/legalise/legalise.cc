@@ -84,6 +84,8 @@ class Legaliser {
     const auto first = graph_.ops.begin() + static_cast<std::ptrdiff_t>(mark);
     std::vector<Op> made(std::make_move_iterator(first), std::make_move_iterator(graph_.ops.end()));
     graph_.ops.resize(mark);
+    for (const Op& part : made)
+      for (ValueId out : part.outputs) graph_.at(out).producer = -1;  // until push(), as in run()
     for (Op& part : made) legalise(std::move(part));
     legalise(std::move(last));
   }

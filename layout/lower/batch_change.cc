@@ -114,7 +114,7 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
   if (has_input && (!before.contents[1] || contents_of(b, inputs[1]) != before.contents[1])) return;  // it is computed
   if (!has_input) holds_batch("its shape is an attribute, which cannot follow the batch");
   Shape target = *b.graph.contents(inputs[1].id);
-  const bool allow_zero = int_attribute(node, "allowzero") != 0;
+  const bool allow_zero = int_attribute(node, "allowzero") == 1;
   // The extents that the target stood for.
   Shape stood_for = before.outputs[0];
   const std::vector<size_t> changed = x.changed();

@@ -85,7 +85,7 @@ void lower_reshape(Lowering& lo) {
   Val wanted = lo.input(1);
   if (lo.rank(wanted) != 1)
     lo.malformed("input 1 ('shape') must have rank 1; it has rank " + std::to_string(lo.rank(wanted)));
-  const bool allow_zero = lo.opset() >= 14 && lo.attr_i("allowzero", 0) != 0;
+  const bool allow_zero = lo.opset() >= 14 && lo.attr_i("allowzero", 0) == 1;
   if (auto known = lo.dims(wanted)) {
     reshape_known(lo, x, *known, allow_zero, wanted);
     return;

@@ -89,7 +89,7 @@ void set_size(Lowering& lo, ResizeAxis& axis, Dim size) {
 
 // The scale that keeps the aspect ratio, for all axes.
 void keep_aspect(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes, const std::string& policy) {
-  if (policy == "stretch") return;
+  if (policy == "stretch" || axes.empty()) return;
   if (policy != "not_larger" && policy != "not_smaller")
     lo.malformed(fmt::format("attribute 'keep_aspect_ratio_policy' has the unknown value '{}'", policy));
   std::vector<float> scales;

@@ -197,7 +197,7 @@ namespace {
 // One scale for all axes, and the sizes that it gives.
 void keep_aspect_at_run_time(Lowering& lo, const std::string& policy, std::vector<Sizes>& sizes) {
   Builder& b = lo.b;
-  if (policy == "stretch") return;
+  if (policy == "stretch" || sizes.empty()) return;
   Val scale = sizes.front().scale;
   for (const Sizes& some : sizes)
     scale = policy == "not_larger" ? b.minimum(scale, some.scale) : b.maximum(scale, some.scale);

@@ -105,6 +105,7 @@ RecipeRef numbers(Lowering& lo, size_t input, const char* what, int bits, Dim co
   if (given->dtype != DType::kUint8)
     lo.unsupported(fmt::format("'{}' of type {} is not supported", what, dtype_name(given->dtype)));
   Shape shape = given->dims;
+  if (shape.empty()) lo.malformed(fmt::format("'{}' must not be a scalar", what));
   const int64_t bytes = shape.back(), rows = bytes == 0 ? 0 : given->elements() / bytes;
   shape.back() = columns;
   RecipeRef all = recipe::cast(unpacked_bits(recipe::reshape(given, {rows, bytes}), bits), DType::kFloat32);
