@@ -165,17 +165,15 @@ void lower_slice(Lowering& lo) {
     return;
   }
   const SliceLists lists = slice_lists(lo);
-  std::vector<int> axes;
-  if (lists.axes)
-    axes = lo.axes(*lists.axes, lo.rank(x));
-  else
-    for (size_t i = 0; i < lists.count; ++i) axes.push_back(static_cast<int>(i));
-  const bool lengths_fit = axes.size() == lists.count && (!lists.steps || lists.steps->size() == lists.count) &&
-                           (!lists.starts || lists.starts->size() == lists.count) &&
-                           (!lists.ends || lists.ends->size() == lists.count);
-  if (!lengths_fit || static_cast<int>(lists.count) > lo.rank(x))
+  const bool lengths_fit =
+      lists.count <= static_cast<size_t>(lo.rank(x)) && (!lists.axes || lists.axes->size() == lists.count) &&
+      (!lists.steps || lists.steps->size() == lists.count) && (!lists.starts || lists.starts->size() == lists.count) &&
+      (!lists.ends || lists.ends->size() == lists.count);
+  if (!lengths_fit)
     lo.malformed("starts, ends, axes and steps must have the same length, at most the input's rank " +
                  std::to_string(lo.rank(x)));
+  const std::vector<int> axes =
+      lists.axes ? lo.axes(*lists.axes, lo.rank(x)) : axes_from(0, static_cast<int>(lists.count));
 
   std::vector<AxisSlice> slices(static_cast<size_t>(lo.rank(x)));
   bool known = true;

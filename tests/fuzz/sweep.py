@@ -5,7 +5,8 @@
     python -m tests.fuzz.sweep [--part 1/12] [--jobs 2] [--keep FOLDER]
 
 From each kind of model among the seeds: every input with other ranks, extents and element types, every initializer
-with other shapes and extreme numbers, every attribute with extreme numbers, every operand left out. All of them go
+with other shapes and extreme numbers or given when the model runs, every attribute with extreme numbers, every operand
+left out or the same as the first. All of them go
 through build/fuzz's convert target; what fails is printed, one line for each place in the sources with an input
 that shows it, which stays in FOLDER.
 """
@@ -24,7 +25,7 @@ import zlib
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.fuzz import make_seeds
 from tests.fuzz.run import ENVIRONMENT, LIMITS, ROOT, SLOW
@@ -33,6 +34,7 @@ PROGRAM = ROOT / "build/fuzz/tests/fuzz/fuzz_convert"
 WHOLE = (-1, 0, 1, 2, 100, -100, 2**31, -(2**31), 2**40, 2**63 - 1, -(2**63))
 REAL = (0, -1, 1e30, float("inf"), float("-inf"), float("nan"))
 TYPES = (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 16, 17, 22)
+EXTENTS = (2**16, 2**20, 2**31 - 1)
 LARGEST = 8000  # bytes of a model
 BATCH = 400  # models that one process is given
 
@@ -63,6 +65,7 @@ def input_variants(model):
             [*dims[:-1], "M"],
             [7] * len(dims),
             [2] * 9,
+            *([*dims[:axis], extent, *dims[axis + 1 :]] for axis in range(len(dims)) for extent in EXTENTS),
         ]
         for other in (shape for shape in others if shape != dims):
 
@@ -86,6 +89,7 @@ def initializer_variants(model):
         array = numpy_helper.to_array(tensor)
         flat = array.reshape(-1)
         others = [flat, array[None], array[..., None], flat[:0], flat[:1], np.concatenate([flat, flat])]
+        others += [one.reshape(()) for one in (flat[:1],) if one.size]
         numbers = WHOLE if array.dtype.kind in "iu" else REAL if array.dtype.kind == "f" else ()
         bounds = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None
         for number in (n for n in numbers if bounds is None or bounds.min <= n <= bounds.max):
@@ -97,6 +101,21 @@ def initializer_variants(model):
         for other in others:
             made = numpy_helper.from_array(np.ascontiguousarray(other).reshape(other.shape), tensor.name)
             yield changed(model, lambda copy, k=k, made=made: copy.graph.initializer[k].CopyFrom(made))
+
+
+def given_variants(model):
+    for k, tensor in enumerate(model.graph.initializer):
+        rank = len(tensor.dims)
+        for dims in (list(tensor.dims), [f"n{axis}" for axis in range(rank)], [EXTENTS[-1]] * rank, None):
+
+            def give(copy, k=k, dims=dims):
+                name, dtype = copy.graph.initializer[k].name, copy.graph.initializer[k].data_type
+                del copy.graph.initializer[k]
+                have = [value for value in copy.graph.input if value.name != name]
+                del copy.graph.input[:]
+                copy.graph.input.extend([*have, helper.make_tensor_value_info(name, dtype, dims)])
+
+            yield changed(model, give)
 
 
 def node_variants(model):
@@ -120,6 +139,8 @@ def node_variants(model):
         for i in range(len(node.input)):
             yield changed(model, lambda copy, k=k, i=i: copy.graph.node[k].input.__setitem__(i, ""))
             yield changed(model, lambda copy, k=k, i=i: copy.graph.node[k].input.__delitem__(i))
+            first = node.input[0]
+            yield changed(model, lambda copy, k=k, i=i, to=first: copy.graph.node[k].input.__setitem__(i, to))
 
 
 def variants():
@@ -133,7 +154,8 @@ def variants():
         if kind in kinds:
             continue
         kinds.add(kind)
-        for variant in (*input_variants(model), *initializer_variants(model), *node_variants(model)):
+        changes = (input_variants, initializer_variants, given_variants, node_variants)
+        for variant in (variant for change in changes for variant in change(model)):
             if len(seen) % 4 == 0:
                 variant.model_version = zlib.crc32(variant.SerializeToString()) % 1024
             made = variant.SerializeToString()
