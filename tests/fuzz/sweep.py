@@ -89,7 +89,8 @@ def initializer_variants(model):
         array = numpy_helper.to_array(tensor)
         flat = array.reshape(-1)
         others = [flat, array[None], array[..., None], flat[:0], flat[:1], np.concatenate([flat, flat])]
-        others += [one.reshape(()) for one in (flat[:1],) if one.size]
+        if flat.size:
+            others.append(flat[:1].reshape(()))
         numbers = WHOLE if array.dtype.kind in "iu" else REAL if array.dtype.kind == "f" else ()
         bounds = np.iinfo(array.dtype) if array.dtype.kind in "iu" else None
         for number in (n for n in numbers if bounds is None or bounds.min <= n <= bounds.max):
@@ -111,9 +112,9 @@ def given_variants(model):
             def give(copy, k=k, dims=dims):
                 name, dtype = copy.graph.initializer[k].name, copy.graph.initializer[k].data_type
                 del copy.graph.initializer[k]
-                have = [value for value in copy.graph.input if value.name != name]
-                del copy.graph.input[:]
-                copy.graph.input.extend([*have, helper.make_tensor_value_info(name, dtype, dims)])
+                for given in [value for value in copy.graph.input if value.name == name]:
+                    copy.graph.input.remove(given)
+                copy.graph.input.append(helper.make_tensor_value_info(name, dtype, dims))
 
             yield changed(model, give)
 
