@@ -148,8 +148,9 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   RaiseResult result;
   core::Model core_model(budget);
   // Operators become core ops as they stand.
-  const std::vector<RaisedState> states = import_tflite(model, core_model, options.custom, result.refused);
+  ImportedTflite imported = import_tflite(model, core_model, options.custom, result.refused);
   result.notes = options.custom.notes(model);
+  for (std::string& note : imported.notes) result.notes.push_back(std::move(note));
   for (std::string& note : refused_by_litert(model)) result.notes.push_back(std::move(note));
   core::Graph& graph = *core_model.graphs[0];
   for (const auto& one : core_model.graphs) one->tidy();
@@ -165,7 +166,7 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
     drop_unused_values(*one);
   }
   write_nodes(core_model, opset, result);
-  add_defaults(states, result.model.graph);
+  add_defaults(imported.states, result.model.graph);
   // In the order of the file.
   std::stable_sort(result.refused.begin(), result.refused.end(), [](const Unsupported& a, const Unsupported& b) {
     return std::strtoull(a.where().node.c_str(), nullptr, 10) < std::strtoull(b.where().node.c_str(), nullptr, 10);

@@ -77,7 +77,7 @@ void GraphImport::basic_lstm(SubgraphScope& scope, const tfl::Operator& op) {
   made->activation = static_cast<int>(tflite::ActivationFunctionType::TANH);
   const ValueId result =
       add_stateful(made, inputs, std::array{kHiddenState, kCellState}, held, {DType::kFloat32, state, std::nullopt});
-  for (size_t i : {0, 1}) check_shape(state, scope.from.tensors[static_cast<size_t>(op.outputs[i])]);
+  for (size_t i : {0, 1}) compare_shape(state, scope.from.tensors[static_cast<size_t>(op.outputs[i])]);
   define_output(scope, op, 0, result);
   define_output(scope, op, 1, held[1]->value);
 }

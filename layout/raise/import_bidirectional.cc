@@ -82,7 +82,7 @@ void GraphImport::join_halves(SubgraphScope& scope, const tfl::Operator& op, Val
     return add(scope, Kind::kConcatenation, {forwards, backwards}, core::ConcatOptions{.axis = 2}, op.outputs);
   for (size_t i : {0, 1}) {
     const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[i])];
-    check_shape(graph_.at(i == 0 ? forwards : backwards).shape, tensor);
+    compare_shape(graph_.at(i == 0 ? forwards : backwards).shape, tensor);
     define_output(scope, op, i, i == 0 ? forwards : backwards);
   }
 }

@@ -107,7 +107,7 @@ std::vector<ValueId> GraphImport::add_call(SubgraphScope& scope, Kind kind, std:
       need_numbers(*tensor);
       if (types[i].type.dtype != tensor->dtype || types[i].quantization != quantization_of(*tensor))
         throw Unsupported(fmt::format("output '{}' differs in type or scale from the subgraph's", tensor->name));
-      check_shape(types[i].type.shape, *tensor);
+      compare_shape(types[i].type.shape, *tensor);
     }
     const ValueId id =
         graph_.add_value(types[i].type.dtype, types[i].type.shape, tensor ? tensor->name : std::string());

@@ -100,7 +100,7 @@ void GraphImport::fourier_transform(SubgraphScope& scope, const tfl::Operator& o
   const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
   Shape numbers = graph_.at(result).shape;
   numbers.pop_back();
-  check_shape(numbers, tensor);
+  compare_shape(numbers, tensor);
   scope.values[static_cast<size_t>(op.outputs[0])] = result;
 }
 

@@ -159,6 +159,12 @@ ValueId GraphImport::value(SubgraphScope& scope, int32_t index) {
   ValueId& made = scope.values[static_cast<size_t>(index)];
   if (made != kNotMade) return made;
   const tfl::Tensor& from = scope.from.tensors[static_cast<size_t>(index)];
+  if (from.is_variable && !from.has_data && never_changes(scope, index)) {
+    need_array(from);
+    made = graph_.add_constant(zeros_of(from), from.name);
+    graph_.at(made).quantization = quantization_of(from);
+    return made;
+  }
   need_numbers(from);
   stream::RecipeRef data = from.data;
   const bool is_empty = std::find(from.shape.begin(), from.shape.end(), 0) != from.shape.end();
@@ -227,9 +233,24 @@ void GraphImport::use_types_of_file(SubgraphScope& scope, const tfl::Operator& o
 }
 
 void GraphImport::operation(SubgraphScope& scope, const tfl::Operator& op, size_t index) {
-  for (const int32_t output : op.outputs)
-    if (const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(output)]; tensor.has_data)
-      malformed_model(fmt::format("it writes to the constant '{}'", tensor.name));
+  import_one(scope, op, index);
+  for (const int32_t output : op.outputs) need_data_of_file(scope, output);
+}
+
+void GraphImport::need_data_of_file(const SubgraphScope& scope, int32_t output) {
+  const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(output)];
+  if (!tensor.has_data) return;
+  const ValueId made = scope.values[static_cast<size_t>(output)];
+  const std::optional<std::vector<int64_t>> result = made >= 0 ? graph_.ints(made) : std::nullopt;
+  const bool is_of_file = result && tensor.data && tensor.data->dtype == graph_.at(made).dtype &&
+                          tensor.data->dims == graph_.at(made).shape &&
+                          stream::evaluate_ints(tensor.data, graph_.budget) == *result;
+  if (!is_of_file)
+    malformed_model(
+        fmt::format("it writes to the constant '{}', whose data are not known to be its result", tensor.name));
+}
+
+void GraphImport::import_one(SubgraphScope& scope, const tfl::Operator& op, size_t index) {
   const auto code = static_cast<BuiltinOperator>(op.code);
   if (code == BuiltinOperator::CUSTOM) return custom(scope, op);
   if (code == BuiltinOperator::STABLEHLO_COMPOSITE) return composite(scope, op, index);
@@ -383,19 +404,32 @@ void GraphImport::check_type(const TensorType& type, const tfl::Tensor& tensor, 
                                   is_quantized ? " with a scale" : "", dtype_name(type.dtype)));
 }
 
-void GraphImport::check_shape(const Shape& shape, const tfl::Tensor& tensor) const {
+void GraphImport::compare_shape(const Shape& shape, const tfl::Tensor& tensor) {
   bool fits = shape.size() == tensor.shape.size();
   for (size_t i = 0; fits && i < shape.size(); ++i) {
     const bool is_open = !tensor.shape_signature.empty() && tensor.shape_signature[i] < 0;
     fits = is_open || core::is_symbol(shape[i]) || shape[i] == tensor.shape[i];
   }
-  if (!fits)
-    malformed_model(fmt::format("output '{}' has shape {}, but the operator gives {}", tensor.name,
-                                stream::to_string(tensor.shape), stream::to_string(shape)));
+  if (fits || !shared_.other_shapes.insert(&tensor).second || shared_.other_shapes.size() > 1) return;
+  shared_.first_other_shape = fmt::format("'{}', which is {} and not {}", stream::printable(tensor.name),
+                                          stream::to_string(shape), stream::to_string(tensor.shape));
+}
+
+void GraphImport::flatten_bias(Kind kind, std::span<ValueId> inputs) {
+  const core::Weights* weights = core::builtin(kind).weights;
+  if (!weights || *weights->bias >= inputs.size() || inputs[*weights->bias] == kAbsent) return;
+  ValueId& bias = inputs[*weights->bias];
+  const core::Value from = graph_.at(bias);
+  if (from.rank() == 1 || !stream::is_static(from.shape)) return;
+  const std::vector<int64_t> flat = {static_cast<int64_t>(stream::element_count(from.shape))};
+  bias = from.constant ? graph_.add_constant(stream::recipe::reshape(from.constant, flat), from.name)
+                       : add_moved(Kind::kReshape, bias, ints(flat));
+  graph_.at(bias).quantization = from.quantization;
 }
 
 void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs, Options options,
                       std::span<const int32_t> outputs) {
+  flatten_bias(kind, inputs);
   const bool converts = kind == Kind::kQuantize || kind == Kind::kDequantize;
   std::vector<TensorType> types;
   if (converts)
@@ -408,6 +442,7 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
     types = infer(kind, inputs, options, outputs.size());
   if (types.size() != outputs.size())
     malformed_model(fmt::format("it has {} outputs in place of {}", outputs.size(), types.size()));
+  const RecipeRef result = converts ? nullptr : folded(kind, inputs, options, types);
   core::Op op{.kind = kind,
               .inputs = std::move(inputs),
               .outputs = {},
@@ -418,7 +453,11 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
     need_numbers(tensor);
     const std::optional<core::Quantization> quantization = quantization_of(tensor);
     check_type(types[i], tensor, quantization.has_value() && kind != Kind::kCast && kind != Kind::kBitcast);
-    check_shape(types[i].shape, tensor);
+    compare_shape(types[i].shape, tensor);
+    if (result && !quantization) {
+      scope.values[static_cast<size_t>(outputs[0])] = graph_.add_constant(result, tensor.name);
+      return;
+    }
     const std::optional<std::vector<core::Dim>>& known = types[i].contents;
     if (known && types.size() == 1 && stream::is_static(types[i].shape) && !quantization &&
         std::none_of(known->begin(), known->end(), core::is_symbol)) {

@@ -47,6 +47,7 @@ struct SubgraphScope {
   int depth = 0;
   std::set<size_t> done = {};         // operators that one before them was imported with
   std::vector<int32_t> readers = {};  // by tensor (GraphImport::sole_reader); empty: not made yet
+  std::vector<bool> changed = {};     // by tensor (GraphImport::never_changes); empty: not made yet
 };
 
 // What all graphs of one model share.
@@ -62,6 +63,8 @@ struct ImportedModel {
   std::map<std::string, std::pair<std::string, std::string>> variables = {};  // container and name, by both
   size_t searched_operators = 0;                       // looked through for the variables that called subgraphs use
   std::map<const tfl::Tensor*, RecipeRef> dense = {};  // of sparse tensors
+  std::set<const tfl::Tensor*> other_shapes = {};      // results whose shape in the file is not what the operator gives
+  std::string first_other_shape = {};
 };
 
 // One graph of the result: the model's own, or one that IF or WHILE runs.
@@ -112,6 +115,11 @@ class GraphImport {
   void use_types_of_file(SubgraphScope& scope, const tfl::Operator& op);
 
   void operation(SubgraphScope& scope, const tfl::Operator& op, size_t index);
+  void import_one(SubgraphScope& scope, const tfl::Operator& op, size_t index);
+
+  // A result may have data in the file: onnx2tf writes shapes twice in this way. XNNPACK reads the data, LiteRT's own
+  // kernels the result, so they must be known to be equal.
+  void need_data_of_file(const SubgraphScope& scope, int32_t output);
 
   std::vector<ValueId> values(SubgraphScope& scope, std::span<const int32_t> tensors);
 
@@ -130,11 +138,20 @@ class GraphImport {
   bool has_computed_rank(std::span<const ValueId> inputs, const tfl::Tensor& result) const;
   TensorType with_rank_of_file(ValueId data, const tfl::Tensor& result);
 
+  // The result where all inputs are short constants (import_folded.cc). Null: it is not known.
+  RecipeRef folded(Kind kind, std::span<const ValueId> inputs, const Options& options,
+                   std::span<const TensorType> types);
+
   std::vector<TensorType> infer(Kind kind, std::span<const ValueId> inputs, const Options& options, size_t outputs);
 
   // The type of the file in place of what was inferred of real numbers.
   void check_type(const TensorType& type, const tfl::Tensor& tensor, bool is_quantized) const;
-  void check_shape(const Shape& shape, const tfl::Tensor& tensor) const;
+  // The shape of a result is what the operator gives, as in LiteRT. Where the file has another one, a note says so:
+  // onnx2tf writes ones for sizes that it does not know.
+  void compare_shape(const Shape& shape, const tfl::Tensor& tensor);
+
+  // LiteRT counts the elements of a bias and takes any shape: litert-torch writes [1,1,1,C].
+  void flatten_bias(Kind kind, std::span<ValueId> inputs);
 
   void add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs, Options options,
            std::span<const int32_t> outputs);
@@ -275,7 +292,12 @@ class GraphImport {
 
   void read_variable(SubgraphScope& scope, const tfl::Operator& op);
 
-  // An input that holds what the run before left. LiteRT begins with zeros: the zero point of i8, and else zero bytes.
+  // What LiteRT puts into a variable before the first run: the zero point of i8, and else zero bytes.
+  static RecipeRef zeros_of(const tfl::Tensor& tensor);
+  // Whether a tensor that is a variable has this value in each run: onnx2tf writes first states of a GRU so.
+  static bool never_changes(SubgraphScope& scope, int32_t variable);
+
+  // An input that holds what the run before left, at first `initial` or zeros.
   ValueId add_state(const std::string& name, const tfl::Tensor& tensor, RecipeRef initial);
 
   void assign_variable(SubgraphScope& scope, const tfl::Operator& op);

@@ -40,7 +40,7 @@ void GraphImport::densify(SubgraphScope& scope, const tfl::Operator& op) {
   need_numbers(to);
   if (to.dtype != from.dtype || quantization_of(to) != graph_.at(dense).quantization)
     throw Unsupported(fmt::format("output '{}' differs in type or scale from '{}'", to.name, from.name));
-  check_shape(graph_.at(dense).shape, to);
+  compare_shape(graph_.at(dense).shape, to);
   scope.values[static_cast<size_t>(op.outputs[0])] = dense;
 }
 

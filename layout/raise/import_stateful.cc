@@ -215,7 +215,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   shape.back() = code == BuiltinOperator::SVDF ? in.at(1).shape[0] / made->rank : in.at(form.states[0]).shape[1];
   const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
   need_numbers(tensor);
-  check_shape(shape, tensor);
+  compare_shape(shape, tensor);
   const std::optional<core::Quantization> quantization = quantization_of(tensor);
   if (tensor.dtype != in.at(0).dtype || quantization.has_value() != in.at(0).quantization.has_value())
     throw Unsupported(fmt::format("output '{}' is {}, and the data is not", tensor.name, tensor.type));

@@ -8,6 +8,7 @@
 #include "layout/raise/import_graph.h"
 #include "layout/raise/import_values.h"
 #include "layout/raise/options.h"
+#include "schemas/tflite_generated.h"
 #include "stream/error.h"
 
 namespace lowtide::layout {
@@ -59,8 +60,31 @@ void GraphImport::read_variable(SubgraphScope& scope, const tfl::Operator& op) {
   const core::Value& value = graph_.at(held.value);
   if (value.dtype != tensor.dtype || value.quantization != quantization_of(tensor))
     throw Unsupported(fmt::format("'{}' differs in type or scale from the variable '{}'", tensor.name, key));
-  check_shape(value.shape, tensor);
+  compare_shape(value.shape, tensor);
   scope.values[static_cast<size_t>(op.outputs[0])] = held.value;
+}
+
+RecipeRef GraphImport::zeros_of(const tfl::Tensor& tensor) {
+  const std::optional<core::Quantization> quantization = quantization_of(tensor);
+  const bool has_zero = quantization && tensor.dtype == DType::kInt8 && !quantization->zero_point.empty();
+  const double zero = has_zero ? static_cast<double>(quantization->zero_point[0]) : 0;
+  return stream::recipe::fill_value(zero, tensor.dtype, tensor.shape);
+}
+
+bool GraphImport::never_changes(SubgraphScope& scope, int32_t variable) {
+  if (scope.changed.empty()) {
+    scope.changed.resize(scope.from.tensors.size());
+    const auto note = [&](std::span<const int32_t> tensors) {
+      for (const int32_t tensor : tensors)
+        if (tensor >= 0) scope.changed[static_cast<size_t>(tensor)] = true;
+    };
+    for (const tfl::Operator& op : scope.from.operators) {
+      note(op.outputs);
+      if (is_stateful(op.code) || static_cast<tflite::BuiltinOperator>(op.code) == tflite::BuiltinOperator::CUSTOM)
+        note(op.inputs);
+    }
+  }
+  return !scope.changed[static_cast<size_t>(variable)];
 }
 
 ValueId GraphImport::add_state(const std::string& name, const tfl::Tensor& tensor, RecipeRef initial) {
@@ -68,11 +92,7 @@ ValueId GraphImport::add_state(const std::string& name, const tfl::Tensor& tenso
   if (!stream::is_static(tensor.shape) || std::count_if(tensor.shape_signature.begin(), tensor.shape_signature.end(),
                                                         [](core::Dim d) { return d < 0; }) > 0)
     if (!initial) throw Unsupported(fmt::format("the shape of variable '{}' is known at run time only", name));
-  if (!initial) {
-    const bool has_zero = quantization && tensor.dtype == DType::kInt8 && !quantization->zero_point.empty();
-    const double zero = has_zero ? static_cast<double>(quantization->zero_point[0]) : 0;
-    initial = stream::recipe::fill_value(zero, tensor.dtype, tensor.shape);
-  }
+  if (!initial) initial = zeros_of(tensor);
   if (initial->dtype != tensor.dtype)
     throw Unsupported(fmt::format("the variable '{}' begins with another type than it is read with", name));
   const ValueId id = graph_.add_value(tensor.dtype, initial->dims, name);

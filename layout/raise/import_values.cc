@@ -72,6 +72,10 @@ std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor) {
 void need_numbers(const tfl::Tensor& tensor) {
   if (tensor.is_variable)
     throw Unsupported(fmt::format("tensor '{}' is a variable, which keeps its value between runs", tensor.name));
+  need_array(tensor);
+}
+
+void need_array(const tfl::Tensor& tensor) {
   if (tensor.is_sparse) throw Unsupported(fmt::format("tensor '{}' is stored as a sparse one", tensor.name));
   if (tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString || tensor.dtype == DType::kComplex64 ||
       tensor.dtype == DType::kComplex128)

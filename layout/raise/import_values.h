@@ -23,8 +23,10 @@ struct RaisedState {
   stream::RecipeRef initial;
 };
 
-// Refuses a tensor that is not an array of numbers.
+// Refuses a tensor that is not an array of numbers, or is a variable.
 void need_numbers(const tfl::Tensor& tensor);
+// The same, of a variable too.
+void need_array(const tfl::Tensor& tensor);
 
 [[noreturn]] void malformed_model(std::string text);
 

@@ -239,7 +239,7 @@ void GraphImport::sparse_to_dense(SubgraphScope& scope, const tfl::Operator& op,
   const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
   need_numbers(tensor);
   check_type(type, tensor, quantization_of(tensor).has_value());
-  check_shape(type.shape, tensor);
+  compare_shape(type.shape, tensor);
   const ValueId result = add_custom(made, inputs, std::span(&type, 1))[0];
   graph_.at(result).name = tensor.name;
   scope.values[static_cast<size_t>(op.outputs[0])] = result;

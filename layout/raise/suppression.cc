@@ -82,7 +82,7 @@ void GraphImport::suppression(SubgraphScope& scope, const tfl::Operator& op) {
     const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[i])];
     need_numbers(tensor);
     check_type(types[i], tensor, quantization_of(tensor).has_value());
-    check_shape(types[i].shape, tensor);
+    compare_shape(types[i].shape, tensor);
   }
   const std::vector<ValueId> results = add_custom(made, {inputs.begin(), inputs.begin() + kHardInputs}, types);
   for (size_t i = 0; i < results.size(); ++i) {

@@ -100,11 +100,6 @@ def no_output(m):
     m.subgraphs[0].operators.append(operator(1, (3,), ()))
 
 
-@broken("malformed", "output 't' has shape [2,5], but the operator gives [2,4]")
-def shape_that_the_operator_does_not_give(m):
-    m.subgraphs[0].tensors[3].shape = [2, 5]
-
-
 @broken("unsupported", "output 'y' is INT32, but the operator's result is f32")
 def type_that_the_operator_does_not_give(m):
     m.subgraphs[0].tensors[4].type = schema.TensorType.INT32
@@ -234,9 +229,9 @@ def builtin_without_a_form(m):
     m.operatorCodes[1] = opcode(B.HASHTABLE)
 
 
-@broken("unsupported", "'the_bias' is a variable")
-def variable(m):
-    m.subgraphs[0].tensors[2].isVariable, m.subgraphs[0].tensors[2].buffer = True, 0
+@broken("unsupported", "'t' is a variable")
+def variable_that_an_operator_writes(m):
+    m.subgraphs[0].tensors[3].isVariable = True
 
 
 def call(m, table, inputs=(3,), kind=schema.TensorType.FLOAT32, ports=((0,), (0,)), **fields):
@@ -296,7 +291,7 @@ def svdf(m, rank=1, **change):
     state = len(m.subgraphs[0].tensors) - 1
     m.subgraphs[0].tensors[state].isVariable = True
     inputs = change.get("inputs", lambda *all: all)(3, features, memory, -1, state)
-    second(m, B.SVDF, inputs, change.get("result", (2, 6)), "SVDFOptions", rank=rank)
+    second(m, B.SVDF, inputs, (2, 6), "SVDFOptions", rank=rank)
     return state
 
 
@@ -334,11 +329,6 @@ def memory_that_is_absent(m):
 @broken("malformed", "1: y", "it has 6 inputs, more than 5")
 def svdf_with_too_many_inputs(m):
     svdf(m, inputs=lambda *inputs: (*inputs, 3))
-
-
-@broken("malformed", "1: y", "output 'y' has shape [2,7], but the operator gives [2,6]")
-def svdf_with_another_result(m):
-    svdf(m, result=(2, 7))
 
 
 @broken("malformed", "1: y", "UNIDIRECTIONAL_SEQUENCE_LSTM", "it needs its input 18")

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on constants: onnx2tf computes shapes by way of floats (CAST, DIV, CAST), and compares and selects them.
+// Only a result that is known is a shape that is known.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "layout/core/builtin.h"
+#include "layout/raise/import_graph.h"
+#include "stream/recipe/recipe.h"
+#include "stream/recipe/recipe_reader.h"
+
+namespace lowtide::layout {
+namespace {
+
+// Lists as long as shapes. What is longer is data, and stays what the file computes.
+constexpr uint64_t kMostFolded = 64;
+
+bool is_short_constant(const core::Graph& graph, ValueId id) {
+  const core::Value& value = graph.at(id);
+  return value.constant && !value.quantization && value.constant->elements() <= kMostFolded;
+}
+
+}  // namespace
+
+RecipeRef GraphImport::folded(Kind kind, std::span<const ValueId> inputs, const Options& options,
+                              std::span<const TensorType> types) {
+  const core::Builtin& row = core::builtin(kind);
+  const core::ActivationField* activation = row.activation;
+  if (!*row.fold || types.size() != 1 || !stream::is_static(types[0].shape)) return nullptr;
+  if (static_cast<uint64_t>(stream::element_count(types[0].shape)) > kMostFolded) return nullptr;
+  if (activation && activation->get(options) != core::Activation::kNone) return nullptr;
+  if (!std::all_of(inputs.begin(), inputs.end(),
+                   [&](ValueId id) { return id == kAbsent || is_short_constant(graph_, id); }))
+    return nullptr;
+  const std::vector<RecipeRef> made = (*row.fold)({graph_, kind, inputs, options});
+  if (made.size() != 1 || made[0]->dtype != types[0].dtype || made[0]->dims != types[0].shape) return nullptr;
+  return stream::recipe::inline_lanes(stream::evaluate(made[0], graph_.budget), made[0]->dtype, made[0]->dims);
+}
+
+}  // namespace lowtide::layout
