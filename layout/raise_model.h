@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/raise/kept_operators.h"
+#include "layout/raise/import_tflite.h"
 #include "stream/error.h"
 #include "stream/file/budget.h"
 #include "stream/onnx/model.h"
@@ -22,7 +22,7 @@ struct RaiseOptions {
   std::optional<int64_t> opset;  // nullopt: the lowest that has the operators, mostly 17
   // --layout: input or output name -> "nhwc" (TFLite's order) or "nchw"
   std::map<std::string, std::string> layouts;
-  KeptOperators custom;  // --custom-ops
+  ImportOptions file;  // --custom-ops, --signature, --shape
 };
 
 struct RaiseResult {

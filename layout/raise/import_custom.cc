@@ -122,13 +122,13 @@ const Perm& to_nchw() {
 }  // namespace
 
 void GraphImport::custom(SubgraphScope& scope, const tfl::Operator& op) {
-  if (shared_.kept.named.contains(op.name)) return foreign(scope, op);
+  if (shared_.options.kept.named.contains(op.name)) return foreign(scope, op);
   try {
     if (known_custom(scope, op)) return;
   } catch (const Unsupported&) {
-    if (!shared_.kept.all) throw;
+    if (!shared_.options.kept.all) throw;
   }
-  if (!shared_.kept.all)
+  if (!shared_.options.kept.all)
     throw Unsupported("it is a custom operator that has no form in ONNX",
                       fmt::format("with '--custom-ops allow' it becomes a node of the domain {}", kKeptDomain));
   foreign(scope, op);

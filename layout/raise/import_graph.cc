@@ -14,11 +14,13 @@
 #include "layout/raise/table.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
+#include "stream/nearest_name.h"
 #include "stream/printable.h"
 
 namespace lowtide::layout {
 namespace {
 
+using stream::Code;
 using stream::Error;
 using stream::Unsupported;
 using tflite::BuiltinOperator;
@@ -61,6 +63,11 @@ void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
   graph_.name = from.name.empty() ? "main" : from.name;
   SubgraphScope scope{from, std::vector<ValueId>(from.tensors.size(), kNotMade), {}, 0};
   for (size_t i = 0; i < from.inputs.size(); ++i) add_input(scope, from.inputs[i], signature, i);
+  for (const auto& [name, shape] : shared_.options.shapes)
+    if (std::find(graph_.input_names.begin(), graph_.input_names.end(), name) == graph_.input_names.end())
+      throw Error(Code::kUsage,
+                  fmt::format("--shape: the model has no input '{}' (inputs: {}){}", name,
+                              stream::listed(graph_.input_names), stream::did_you_mean(name, graph_.input_names)));
   operators(scope);
   for (size_t i = 0; i < from.outputs.size(); ++i) {
     graph_.outputs.push_back(value(scope, from.outputs[i]));
@@ -143,15 +150,37 @@ void GraphImport::add_input(SubgraphScope& scope, int32_t index, const tfl::Sign
       port_name(from.name, static_cast<uint32_t>(index), signature ? &signature->inputs : nullptr, "input", i);
   if (scope.values[tensor] != kNotMade) malformed_model(fmt::format("the input '{}' is listed twice", name));
   need_numbers(from);
-  Shape shape = from.shape;
-  for (size_t axis = 0; axis < from.shape_signature.size(); ++axis)
-    if (from.shape_signature[axis] < 0)
-      shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", stream::printable(name), axis));
-  const ValueId id = graph_.add_value(from.dtype, std::move(shape), name);
+  const ValueId id = graph_.add_value(from.dtype, input_shape(from, name), name);
   graph_.at(id).quantization = quantization_of(from);
   scope.values[tensor] = id;
   graph_.inputs.push_back(id);
   graph_.input_names.push_back(name);
+}
+
+Shape GraphImport::input_shape(const tfl::Tensor& tensor, const std::string& name) {
+  Shape shape = tensor.shape;
+  const auto is_open = [&](size_t axis) {
+    return axis < tensor.shape_signature.size() && tensor.shape_signature[axis] < 0;
+  };
+  const auto given = shared_.options.shapes.find(name);
+  if (given == shared_.options.shapes.end()) {
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      if (is_open(axis)) shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", stream::printable(name), axis));
+    return shape;
+  }
+  const Shape& wanted = given->second;
+  if (wanted.size() != shape.size())
+    throw Error(Code::kUsage,
+                fmt::format("--shape {}: the input has rank {}, not {}", name, shape.size(), wanted.size()));
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (wanted[axis] > std::numeric_limits<int32_t>::max())
+      throw Error(Code::kUsage,
+                  fmt::format("--shape {}: the extent {} of axis {} does not fit 32 bits", name, wanted[axis], axis));
+    if (!is_open(axis) && wanted[axis] != shape[axis])
+      throw Error(Code::kUsage, fmt::format("--shape {}: axis {} is {} in the model and cannot become {}", name, axis,
+                                            shape[axis], wanted[axis]));
+  }
+  return wanted;
 }
 
 ValueId GraphImport::value(SubgraphScope& scope, int32_t index) {

@@ -16,8 +16,8 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/graph.h"
+#include "layout/raise/import_tflite.h"
 #include "layout/raise/import_values.h"
-#include "layout/raise/kept_operators.h"
 #include "layout/raise/raised_operator.h"
 #include "layout/raise/stateful.h"
 #include "stream/error.h"
@@ -54,7 +54,7 @@ struct SubgraphScope {
 struct ImportedModel {
   const tfl::Model& from;
   core::Model& out;
-  const KeptOperators& kept;
+  const ImportOptions& options;
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
   size_t called_operators = 0;  // imported for operators that call subgraphs
@@ -104,6 +104,8 @@ class GraphImport {
   static std::string port_name(const std::string& own, uint32_t tensor, const Ports* ports, const char* what, size_t i);
 
   void add_input(SubgraphScope& scope, int32_t index, const tfl::Signature* signature, size_t i);
+  // By the file, with symbols for open dimensions, or by --shape.
+  Shape input_shape(const tfl::Tensor& tensor, const std::string& name);
 
   ValueId value(SubgraphScope& scope, int32_t index);
 

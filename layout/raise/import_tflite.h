@@ -7,6 +7,7 @@
 // its quantized inputs count as f32.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,13 @@
 
 namespace lowtide::layout {
 
+struct ImportOptions {
+  KeptOperators kept;     // custom operators that stay what they are
+  std::string signature;  // the key of the one that is converted; empty: the model's only one
+  // --shape: for inputs with open dimensions. The others must be those of the file.
+  std::map<std::string, core::Shape> shapes;
+};
+
 struct ImportedTflite {
   std::vector<RaisedState> states;
   std::vector<std::string> notes;  // what the user should know of the file
@@ -26,10 +34,11 @@ struct ImportedTflite {
 // Makes graph 0 of `out` of the model's main subgraph, which is that of its signature, and one more for each graph that
 // IF or WHILE runs. Origins are labelled with the number of the operator and its first output ("12: y", and "7.12: y"
 // in a subgraph that operator 7 calls). STABLEHLO_COMPOSITE is replaced by its decomposition. A variable becomes an
-// input, and an output "NAME_out" where the model assigns it. Custom operators that `kept` takes stay what they are.
+// input, and an output "NAME_out" where the model assigns it. Custom operators of `options.kept` stay what they are.
 // Operators that have no form in ONNX are left out and added to `refused`. Throws Error(kMalformed) for operators whose
-// inputs or options contradict each other, and Unsupported for models with several signatures.
-ImportedTflite import_tflite(const tfl::Model& model, core::Model& out, const KeptOperators& kept,
+// inputs or options contradict each other, Error(kUsage) for options that do not fit the model, and Unsupported for
+// models with several signatures of which none is named.
+ImportedTflite import_tflite(const tfl::Model& model, core::Model& out, const ImportOptions& options,
                              std::vector<stream::Unsupported>& refused);
 
 }  // namespace lowtide::layout

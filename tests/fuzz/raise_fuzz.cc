@@ -16,7 +16,7 @@ constexpr uint64_t kLargestOutput = uint64_t{64} << 20;
 
 layout::RaiseOptions raise_options(size_t bits) {
   layout::RaiseOptions out;
-  out.custom.all = (bits & 1) != 0;
+  out.file.kept.all = (bits & 1) != 0;
   if (bits & 2) out.opset = layout::kMostRaisedOpset;
   return out;
 }

@@ -79,8 +79,8 @@ def test_the_direction_is_that_of_the_content(tmp_path):
     assert done.returncode == 2 and "the output m.onnx is the input; give another name with -o" in done.stderr, done
     done = run(tmp_path, "convert", "m.onnx", "-o", "n.tflite")
     assert done.returncode == 2 and "-o n.onnx" in done.stderr, done
-    done = run(tmp_path, "convert", "m.onnx", "-o", "n.onnx", "--shape", "x=2,3")
-    assert done.returncode == 2 and "--shape is for ONNX models" in done.stderr, done
+    done = run(tmp_path, "convert", "m.onnx", "-o", "n.onnx", "--dim", "n=2")
+    assert done.returncode == 2 and "--dim is for ONNX models" in done.stderr, done
     relu(tmp_path / "r.onnx")
     done = run(tmp_path, "convert", "r.onnx", "--opset", "18")
     assert done.returncode == 2 and "--opset and --external-data are for TFLite models" in done.stderr, done

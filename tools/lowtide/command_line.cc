@@ -63,7 +63,10 @@ void add_quantize_options(CLI::App& command, ConversionOptions& options) {
 // Of one model: what it takes, and what is written about it.
 void add_interface_options(CLI::App& command, ConversionOptions& options) {
   add_quantize_options(command, options);
-  command.add_option("--signature", options.signature, "name of the signature (default: serving_default)")
+  command
+      .add_option(
+          "--signature", options.signature,
+          "name of the signature (default: serving_default); of a TFLite model that has several, the one to convert")
       ->type_name("NAME");
   repeated_option(command.add_option("--input-uint8", options.raw_images,
                                      "an input takes raw images, numbers from 0 to 255, and the model computes (x - "

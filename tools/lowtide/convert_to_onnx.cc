@@ -40,11 +40,9 @@ constexpr uint64_t kBeginningBudget = uint64_t{16} << 20;
 
 // What belongs to the other direction.
 void check_options(const ConvertCommand& o, const fs::path& output) {
-  const std::pair<bool, const char*> given[] = {{!o.shapes.empty(), "--shape"},
-                                                {!o.dims.empty(), "--dim"},
+  const std::pair<bool, const char*> given[] = {{!o.dims.empty(), "--dim"},
                                                 {!o.constants.empty(), "--const"},
                                                 {!o.outputs.empty(), "--outputs"},
-                                                {!o.signature.empty(), "--signature"},
                                                 {!o.raw_images.empty(), "--input-uint8"},
                                                 {!o.mean.empty(), "--mean"},
                                                 {!o.std.empty(), "--std"},
@@ -103,7 +101,7 @@ layout::RaiseResult raise(const ConvertCommand& options, const fs::path& folder,
   layout::RaiseOptions raise;
   raise.layouts = interface.layouts;
   if (options.opset != 0) raise.opset = options.opset;
-  raise.custom = kept_operators(options.custom_ops);
+  raise.file = {kept_operators(options.custom_ops), interface.signature, std::move(interface.shapes)};
   limit.allow_graph(options.input);
   tfl::Model model;
   try {

@@ -444,7 +444,7 @@ def convert(
     metadata : bool
         Write TFLite metadata, and keep the ONNX model's metadata_props.
     signature : str, optional
-        Name of the signature.
+        Name of the signature; of a TFLite model that has several, the one to convert.
     layout : mapping of str to str, optional
         "nhwc" or "nchw" for an input or output.
     for_ : str, optional
