@@ -48,7 +48,7 @@ void GraphImport::basic_lstm(SubgraphScope& scope, const tfl::Operator& op) {
       throw Unsupported(fmt::format("an input is {}; of the basic kernel only the float form is supported",
                                     stream::dtype_name(graph_.at(id).dtype)));
   const RecipeRef matrix = graph_.at(weights).constant, offsets = graph_.at(bias).constant;
-  if (!matrix || !offsets) throw Unsupported("weights that are known at run time only");
+  if (!matrix || !offsets) throw known_at_run_time("weights");
   // The states: LiteRT writes the new ones into the inputs, which only variables keep.
   std::vector<ValueId> inputs(kLstmInputs, kAbsent);
   constexpr size_t kHiddenState = 18, kCellState = 19;

@@ -78,9 +78,9 @@ GraphImport::Blocks GraphImport::blocks_of(SubgraphScope& scope, const tfl::Oper
     malformed_model(fmt::format("{} needs three inputs and one output", op.name));
   const auto block = graph_.ints(inputs[1]), border = graph_.ints(inputs[2]);
   const Shape shape = graph_.at(inputs[0]).shape;
-  if (!block || !border) throw Unsupported("blocks and borders that are known at run time only");
+  if (!block || !border) throw known_at_run_time("blocks and borders");
   if (shape.empty() || !stream::is_static(std::span(shape).subspan(1)))
-    throw Unsupported("data of which more than the batch is known at run time only");
+    throw known_at_run_time("more of the data than its batch");
   if (block->empty() || block->size() + 1 > shape.size() || border->size() != 2 * block->size())
     malformed_model(
         fmt::format("{} blocks and {} borders do not fit rank {}", block->size(), border->size(), shape.size()));

@@ -64,12 +64,12 @@ void GraphImport::fourier_transform(SubgraphScope& scope, const tfl::Operator& o
   if (inputs.size() != 2) malformed_model(fmt::format("it has {} inputs in place of 2", inputs.size()));
   const Shape from = graph_.at(inputs[0]).shape;
   const std::optional<std::vector<int64_t>> size = graph_.ints(inputs[1]);
-  if (!size) throw Unsupported("the size that is transformed is known at run time only");
+  if (!size) throw known_at_run_time("the size that is transformed");
   if (graph_.at(inputs[0]).dtype != DType::kFloat32 || from.size() < 2 || size->size() != 2 || (*size)[0] < 1 ||
       (*size)[1] < 1)
     malformed_model("its data are no images of FLOAT32, or its size is no height and width");
   if (!stream::is_static(std::span(from).last(2)) || std::count_if(from.begin(), from.end(), core::is_symbol) > 1)
-    throw Unsupported("the size of its data is known at run time only");
+    throw known_at_run_time("the size of its data");
   const core::Dim rows = from[from.size() - 2], columns = from.back();
   const int64_t height = (*size)[0], width = (*size)[1];
   Shape outer(from.begin(), from.end() - 2);
@@ -108,13 +108,19 @@ void GraphImport::reshaped_complex(SubgraphScope& scope, const tfl::Operator& op
   const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
   const tfl::Tensor& data = scope.from.tensors[static_cast<size_t>(op.inputs[0])];
   if (!is_complex(tensor) || !is_complex(data)) malformed_model("its data or its result is not complex");
-  const ValueId x = value(scope, op.inputs[0]);
-  std::vector<int64_t> shape;
-  for (size_t i = 0; i < tensor.shape.size(); ++i) {
-    const bool is_open = !tensor.shape_signature.empty() && tensor.shape_signature[i] < 0;
-    shape.push_back(is_open ? -1 : tensor.shape[i]);
-  }
-  if (std::count(shape.begin(), shape.end(), -1) > 1) throw Unsupported("several dimensions known at run time only");
+  std::vector<ValueId> inputs = values(scope, op.inputs);
+  const ValueId x = inputs[0];
+  const Kind kind = *kind_of_builtin(op.code);
+  // The operator's own rule, on numbers without parts.
+  Shape numbers = graph_.at(x).shape;
+  numbers.pop_back();
+  inputs[0] = graph_.add_value(DType::kFloat32, numbers);
+  if (kind == Kind::kReshape) take_shape_option(op, inputs);
+  Shape shape = infer(kind, inputs, options_of(kind, op, inputs, tensor.dtype), 1)[0].shape;
+  compare_shape(shape, tensor);
+  if (std::count_if(shape.begin(), shape.end(), core::is_symbol) > 1) throw known_at_run_time("several dimensions");
+  for (core::Dim& dim : shape)
+    if (core::is_symbol(dim)) dim = -1;
   shape.push_back(2);
   scope.values[static_cast<size_t>(op.outputs[0])] = add_moved(Kind::kReshape, x, ints(shape));
 }

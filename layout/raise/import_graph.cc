@@ -10,6 +10,7 @@
 #include <string>
 
 #include "layout/raise/import_values.h"
+#include "layout/raise/known_at_run_time.h"
 #include "layout/raise/options.h"
 #include "layout/raise/table.h"
 #include "schemas/tflite_generated.h"
@@ -211,6 +212,10 @@ ValueId GraphImport::value(SubgraphScope& scope, int32_t index) {
   return made;
 }
 
+Unsupported GraphImport::known_at_run_time(std::string_view what) const {
+  return layout::known_at_run_time(what, shared_.out);
+}
+
 std::string GraphImport::names(const SubgraphScope& scope, std::span<const int32_t> tensors) {
   std::vector<std::string> out;
   for (int32_t tensor : tensors)
@@ -316,11 +321,7 @@ void GraphImport::import_one(SubgraphScope& scope, const tfl::Operator& op, size
   const RaiseRow* row = kind ? raise_row(*kind) : nullptr;
   if (!row) throw Unsupported(fmt::format("{} is not supported in this direction", op.name));
   std::vector<ValueId> inputs = values(scope, op.inputs);
-  // As LiteRT does: a list of i32, else the option.
-  if (*kind == Kind::kReshape && !(inputs.size() == 2 && is_list(inputs[1]))) {
-    inputs.resize(1, kAbsent);
-    inputs.push_back(shape_option(op));
-  }
+  if (*kind == Kind::kReshape) take_shape_option(op, inputs);
   if (*kind == Kind::kTranspose && inputs.size() == 2 && inputs[0] != kAbsent && inputs[1] != kAbsent)
     inputs[1] = from_the_front(inputs[1], graph_.at(inputs[0]).shape.size());
   while (!inputs.empty() && inputs.back() == kAbsent) inputs.pop_back();
@@ -357,11 +358,15 @@ bool GraphImport::is_list(ValueId id) const {
   return id != kAbsent && graph_.at(id).rank() == 1 && graph_.at(id).dtype == DType::kInt32;
 }
 
-ValueId GraphImport::shape_option(const tfl::Operator& op) {
+void GraphImport::take_shape_option(const tfl::Operator& op, std::vector<ValueId>& inputs) {
+  if (inputs.size() == 2 && is_list(inputs[1])) return;
+  inputs.resize(1, kAbsent);
   for (const tfl::Option& option : op.options)
     if (option.name == "new_shape")
-      if (const auto* list = std::get_if<std::vector<int64_t>>(&option.value))
-        return graph_.add_ints(*list, DType::kInt32, {static_cast<core::Dim>(list->size())});
+      if (const auto* list = std::get_if<std::vector<int64_t>>(&option.value)) {
+        inputs.push_back(ints(*list));
+        return;
+      }
   malformed_model("RESHAPE has neither an input nor an option with its shape");
 }
 

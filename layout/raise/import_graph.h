@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -109,6 +110,8 @@ class GraphImport {
 
   ValueId value(SubgraphScope& scope, int32_t index);
 
+  stream::Unsupported known_at_run_time(std::string_view what) const;
+
   static std::string names(const SubgraphScope& scope, std::span<const int32_t> tensors);
 
   void operators(SubgraphScope& scope);
@@ -130,8 +133,8 @@ class GraphImport {
   // A list of axes, none of which counts from the end. What is computed at run time stays as it is.
   ValueId from_the_front(ValueId axes, size_t rank);
 
-  // The shape of RESHAPE in files of old converters.
-  ValueId shape_option(const tfl::Operator& op);
+  // What RESHAPE takes, as LiteRT does: an input that is a list of i32, else the option, as old converters write it.
+  void take_shape_option(const tfl::Operator& op, std::vector<ValueId>& inputs);
 
   int front(int axis, size_t rank, const char* what) const;
 

@@ -48,7 +48,7 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   const std::vector<ValueId> inputs = all_inputs(scope, op);
   if (inputs.size() != 4 || op.outputs.size() != 1) malformed_model("STRIDED_SLICE needs four inputs and one output");
   const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
-  if (!stride) throw Unsupported("an ellipsis or a new axis, and a stride known at run time only");
+  if (!stride) throw known_at_run_time("an ellipsis or a new axis, and a stride");
   if (!begin || !end) return computed_slice_of_first_axes(scope, op, inputs);
   const size_t listed = begin->size(), rank = graph_.at(inputs[0]).shape.size();
   if (end->size() != listed || stride->size() != listed || listed > kMostPlacesListed)
@@ -87,7 +87,7 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
 // Begins and ends that the model computes, of the first axes: zeros behind them, which the masks open.
 void GraphImport::computed_slice_of_first_axes(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs) {
   if (int_option(op, "ellipsis_mask") != 0 || int_option(op, "new_axis_mask") != 0)
-    throw Unsupported("an ellipsis or a new axis, and a begin known at run time only");
+    throw known_at_run_time("an ellipsis or a new axis, and a begin");
   std::vector<int64_t> stride = *graph_.ints(inputs[3]);
   const size_t listed = stride.size(), rank = graph_.at(inputs[0]).shape.size();
   for (size_t i : {1, 2})

@@ -158,8 +158,7 @@ void GraphImport::matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op,
   if (matrix.size() != listed.size() + 1)
     malformed_model(fmt::format("a diagonal of {} axes for a matrix of {}", listed.size(), matrix.size()));
   const core::Dim rows = matrix[matrix.size() - 2], columns = matrix.back();
-  if (core::is_symbol(rows) || core::is_symbol(columns))
-    throw Unsupported("a matrix whose size is known at run time only");
+  if (core::is_symbol(rows) || core::is_symbol(columns)) throw known_at_run_time("the size of a matrix");
   if (listed.back() != std::min(rows, columns))
     malformed_model(fmt::format("a diagonal of {} elements of a matrix of {} x {}", listed.back(), rows, columns));
   const auto places = [&](core::Dim count, Shape shape) {
@@ -218,7 +217,7 @@ void GraphImport::sparse_to_dense(SubgraphScope& scope, const tfl::Operator& op,
   need_plain(values);
   need_plain(rest);
   const std::optional<std::vector<int64_t>> shape = graph_.ints(inputs[1]);
-  if (!shape) throw Unsupported("the shape of the result is known at run time only");
+  if (!shape) throw known_at_run_time("the shape of the result");
   if (std::any_of(shape->begin(), shape->end(), [](int64_t size) { return size < 0; }))
     malformed_model("the shape of the result has a negative size");
   stream::element_count(*shape);  // throws where it does not fit 64 bits

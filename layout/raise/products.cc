@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "layout/raise/families.h"
+#include "layout/raise/known_at_run_time.h"
 #include "layout/raise/raising.h"
 
 namespace lowtide::layout {
@@ -64,7 +65,7 @@ void raise_fully_connected(Raising& r) {
   const core::Value& result = r.out();
   // As [.., units]: of the integers, so that nothing stands in the group.
   if (unknown_dims(result.shape) > 1 && result.rank() != 2)
-    r.unsupported("a result of which several dimensions are known at run time only");
+    throw known_at_run_time("several dimensions of the result", r.onnx.model.from);
   r.give_activated_as(product, o.activation, units);
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "layout/core/builtin.h"
+#include "layout/raise/known_at_run_time.h"
 #include "stream/error.h"
 #include "stream/printable.h"
 
@@ -230,13 +231,12 @@ void Raising::unsupported(std::string reason, std::string hint) const {
 
 std::vector<int64_t> Raising::need_ints(size_t i, std::string_view what) const {
   auto known = has(i) ? ints(i) : std::nullopt;
-  if (!known) unsupported(fmt::format("{} known at run time only", what));
+  if (!known) throw known_at_run_time(what, onnx.model.from);
   return *known;
 }
 
 int64_t Raising::need_static(core::Dim dim, std::string_view what) const {
-  if (!stream::is_static(dim))
-    unsupported(fmt::format("{} known at run time only", what), "the model's inputs have unknown dimensions");
+  if (!stream::is_static(dim)) throw known_at_run_time(what, onnx.model.from);
   return dim;
 }
 
@@ -294,7 +294,7 @@ std::string Raising::reshape_target(const Shape& shape, std::optional<size_t> co
       ++unknown;
     }
   if (unknown <= 1) return int64_list(target);
-  if (!computed_by) unsupported("a shape of which several dimensions are known at run time only");
+  if (!computed_by) throw known_at_run_time("several dimensions of a shape", onnx.model.from);
   return int64_input(*computed_by);
 }
 

@@ -112,3 +112,17 @@ def test_a_shape_that_does_not_fit(shape, words, tmp_path):
     open_image(tmp_path / "m.tflite")
     done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx", "--shape", shape)
     assert done.returncode == 2 and words in done.stderr, done
+
+
+def test_what_open_dimensions_prevent_says_what_to_do(tmp_path):
+    m = Model()
+    x = m.input((1, 1, 1, 3))
+    m.graph.tensors[x].shapeSignature = [1, -1, -1, 3]
+    lists = [m.constant(values, "i32") for values in ([2, 2], [[0, 0], [0, 0]])]
+    m.write(tmp_path / "m.tflite", [m.op("SPACE_TO_BATCH_ND", [x, *lists], (4, 1, 1, 3))])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8, done
+    assert (
+        "more of the data than its batch known at run time only; fix the inputs' open dimensions with --shape"
+        in done.stderr
+    )

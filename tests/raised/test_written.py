@@ -150,6 +150,20 @@ def test_fourier_transform(rows, height, columns, width, part, tmp_path):
     judge(m, tmp_path, m.op(part, [flat], (2 * height, shape[2])))
 
 
+@pytest.mark.parametrize("moved", ["RESHAPE", "EXPAND_DIMS", "SQUEEZE"])
+def test_complex_numbers_have_the_shape_that_their_operator_gives(moved, tmp_path):
+    """Whatever the file says, which here has as many elements."""
+    m = Model()
+    bins = m.op("RFFT2D", [m.input((1, 4, 16)), m.constant([4, 16], "i32")], (1, 4, 9), "c64")
+    inputs, options, shape = {
+        "RESHAPE": ([bins, m.constant([3, 12], "i32")], ("ReshapeOptions", {}), (3, 12)),
+        "EXPAND_DIMS": ([bins, m.constant(-1, "i32")], ("ExpandDimsOptions", {}), (1, 4, 9, 1)),
+        "SQUEEZE": ([bins], ("SqueezeOptions", {"squeezeDims": [0]}), (4, 9)),
+    }[moved]
+    t = m.op(moved, inputs, (18, 2), "c64", options)
+    judge(m, tmp_path, m.op("REAL", [t], shape))
+
+
 def test_complex_outputs_are_refused(tmp_path):
     m = Model()
     m.write(tmp_path / "m.tflite", [m.op("RFFT2D", [m.input((1, 8)), m.constant([1, 8], "i32")], (1, 5), "c64")])
