@@ -41,9 +41,8 @@ void allow(Lowering& lo, Masking& masking, Val condition) {
 // The given mask, padded to `total` keys with masked ones.
 void read_mask(Lowering& lo, Masking& masking, Val mask, Dim total) {
   const bool flags = lo.dtype(mask) == DType::kBool;
-  if (!flags && lo.dtype(mask) != lo.dtype(lo.input(0)))
-    lo.malformed(fmt::format("the mask must be bool or have the queries' type {}; it is {}",
-                             stream::dtype_name(lo.dtype(lo.input(0))), stream::dtype_name(lo.dtype(mask))));
+  // Numbers of any type are added, integers too.
+  if (!flags) mask = lo.b.cast(mask, lo.dtype(lo.input(0)));
   const Dim have = lo.b.dim(mask, -1);
   if (have != total && have != 1 && !core::is_symbol(have) && !core::is_symbol(total)) {
     if (have > total) lo.malformed(fmt::format("the mask has {} keys, but there are only {}", have, total));

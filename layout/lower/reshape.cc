@@ -113,6 +113,7 @@ namespace {
 
 // Axes known at run time only: the model computes the new shape, the dimensions of the other axes.
 Val squeeze_at_run_time(Lowering& lo, Val x, Val axes) {
+  if (lo.rank(axes) != 1) lo.malformed(fmt::format("input 1 ('axes') must have rank 1; it has rank {}", lo.rank(axes)));
   const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
   axes = lo.b.cast(axes, DType::kInt32);
   Val dropped = scattered_to_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, lo.rank(x), 0);
@@ -153,7 +154,10 @@ namespace {
 
 // New axes known at run time only: the model computes a shape with 1 there and the input's dimensions elsewhere.
 Val unsqueeze_at_run_time(Lowering& lo, Val x, Val axes) {
-  constexpr Dim kMostAxes = 8;  // that RESHAPE's kernel takes
+  constexpr Dim kMostAxes = 8;                                               // that RESHAPE's kernel takes
+  if (lo.rank(axes) == 0) axes = lo.b.reshape(axes, std::array<Dim, 1>{1});  // as ONNX Runtime takes it
+  if (lo.rank(axes) != 1)
+    lo.malformed(fmt::format("input 1 ('axes') must have rank 0 or 1; it has rank {}", lo.rank(axes)));
   const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
   if (count > kMostAxes - lo.rank(x))
     lo.unsupported(fmt::format("an Unsqueeze by {} axes to rank {} is not supported: the highest rank is {}", count,

@@ -62,6 +62,12 @@ CASES = [
     masked("softcap_mask", "softcap=1.5", "float[5,7] m"),
     masked("softcap_flags", "softcap=1.5", fed={"m": OPEN}),
     masked("softcap_causal", "softcap=1.5, is_causal=1", "", call="y = Attention{}(q, k, v)"),
+    # Numbers of any type are added.
+    *(
+        masked(f"mask_{kind}", mask=f"{kind}[5,7] m", fed={"m": (3 * OPEN).astype(kind)})
+        for kind in ("int32", "int64", "uint8")
+    ),
+    masked("mask_int32_constant", mask="", weights={"m": (3 * OPEN - 1).astype(np.int32)}),
     # A query that may look at no key gets zeros.
     masked("closed_row", fed={"m": ALLOWED}),
     masked("closed_row_added", mask="float[5,7] m", fed={"m": ADDED}),

@@ -521,6 +521,13 @@ case(
     feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "a": i64(-1, 0)},
     outputs="float[A,B,C,D] y",
 )
+case(
+    "unsqueeze/run_time_axis_without_axes",
+    "float[3,4] x, int64 a",
+    "y = Unsqueeze(x, a)",
+    feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "a": i64(-2).reshape(())},
+    outputs="float[A,B,C] y",
+)
 for axis in (0, 1, -1):
     for order in (0, 1):
         case(
