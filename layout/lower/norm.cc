@@ -146,8 +146,8 @@ Val normalized(Lowering& lo, Val x, float epsilon, bool simplified) {
 void lower_batch_normalization(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.input(0);
-  const int rank = lo.rank(x);
-  if (rank < 2) lo.malformed(fmt::format("the input must have rank 2 or more; it has rank {}", rank));
+  const Shape whole = lo.shape(x);
+  if (whole.empty()) lo.malformed("the input must have rank 1 or more; it has rank 0");
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   if (lo.opset() < 7) {
     lo.ignore_attr("consumed_inputs");  // a hint to reuse memory
@@ -156,6 +156,12 @@ void lower_batch_normalization(Lowering& lo) {
   }
   const bool training = lo.opset() >= 14 && lo.attr_i("training_mode", 0) != 0;
   const bool spatial = lo.opset() >= 9 || lo.attr_i("spatial", 1) != 0;
+  if (whole.size() == 1) {  // a batch of one channel
+    if (training || !spatial)
+      lo.unsupported("an input of rank 1 in training mode or with 'spatial' 0 is not supported");
+    const Dim column[] = {whole[0], 1};
+    x = reshape_to(lo, x, column);
+  }
   if (training) return lower_training_batch_norm(lo, x, epsilon);
   lo.ignore_attr("momentum");  // used in training only
   for (size_t i = 1; i < lo.output_count(); ++i)
@@ -175,7 +181,8 @@ void lower_batch_normalization(Lowering& lo) {
   Val factor = b.div(scale, b.sqrt(b.add(variance, epsilon)));
   Val rest = b.sub(shift, b.mul(mean, factor));
   rest = b.cast(rest, lo.dtype(x));
-  lo.output(0, b.add(b.mul(x, b.cast(factor, lo.dtype(x))), rest));
+  const Val y = b.add(b.mul(x, b.cast(factor, lo.dtype(x))), rest);
+  lo.output(0, whole.size() == 1 ? reshape_to(lo, y, whole) : y);
 }
 
 // The image [N, C, ...] of which x [N, G, L] is a RESHAPE with the channels in G groups; absent where x is none.

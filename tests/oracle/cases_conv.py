@@ -313,6 +313,8 @@ CASES += [
         "y = BatchNormalization<momentum=0.3>(x, s, b, m, v)",
         norm_weights(3),
     ),
+    Case("batch_norm/1d", "float[5] x", f"y = {BN}(x, s, b, m, v)", norm_weights(1)),
+    Case("batch_norm/1d_open", "float[N] x", f"y = {BN}(x, s, b, m, v)", norm_weights(1), shapes={"x": (7,)}),
     Case("batch_norm/2d", "float[5,3] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3)),
     Case("batch_norm/3d", "float[2,3,7] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3)),
     Case("batch_norm/5d", "float[2,3,4,5,6] x", f"y = {BN}(x, s, b, m, v)", norm_weights(3)),
