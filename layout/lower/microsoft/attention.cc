@@ -230,13 +230,18 @@ void lower_multi_head_attention(Lowering& lo) {
   if (cached != (lo.rank(in[2]) == 4)) lo.malformed("key and value must have the same rank");
   if (cached && (known_to_differ(b.dim(in[1], 1), heads) || known_to_differ(b.dim(in[2], 1), heads)))
     lo.malformed(fmt::format("keys and values of rank 4 must have {} heads on axis 1", heads));
-  if (cached && (lo.has_input(3) || lo.has_input(6) || lo.has_input(7)))
-    lo.unsupported("keys and values of rank 4 together with a bias or a past are not supported");
+  if (cached && (lo.has_input(6) || lo.has_input(7)))
+    lo.unsupported(
+        "keys and values of rank 4 together with a past are not supported: ONNX Runtime leaves the past out");
   if (lo.has_input(3)) {
     std::vector<int64_t> sizes;
-    for (Val v : in) sizes.push_back(lo.need_static(b.dim(v, -1), "the hidden size"));
+    for (Val v : in) {
+      const bool in_heads = lo.rank(v) == 4;
+      sizes.push_back(lo.need_static(b.dim(v, -1), "the hidden size") * (in_heads ? heads : 1));
+    }
     const std::vector<Val> biases = b.split(lo.input(3), sizes, 0);
-    for (size_t i = 0; i < 3; ++i) in[i] = b.add(in[i], biases[i]);
+    // A cache has its keys and values with their biases.
+    for (size_t i = 0; i < (cached ? 1 : in.size()); ++i) in[i] = b.add(in[i], biases[i]);
   }
   Heads h{split_heads(lo, in[0], heads), split_heads(lo, in[1], heads), split_heads(lo, in[2], heads)};
   if (lo.has_input(6) != lo.has_input(7)) lo.malformed("past_key and past_value must be given together");
