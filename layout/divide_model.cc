@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "layout/lower/node_order.h"
+#include "layout/lower/values_used.h"
 #include "layout/marked_nodes.h"
 #include "layout/partition/by_memory.h"
 #include "layout/partition/cheapest.h"
 #include "layout/partition/fewer_parts.h"
 #include "layout/partition/fewest.h"
 #include "layout/sub_model.h"
-#include "layout/values_used.h"
 
 namespace lowtide::layout {
 namespace {

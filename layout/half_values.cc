@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layout/lower/graph_inputs.h"
-#include "layout/values_used.h"
+#include "layout/lower/values_used.h"
 
 namespace lowtide::layout {
 namespace {

@@ -14,8 +14,8 @@
 #include "layout/lower/inline_functions.h"
 #include "layout/lower/lower_graph.h"
 #include "layout/lower/node_order.h"
+#include "layout/lower/values_used.h"
 #include "layout/marked_nodes.h"
-#include "layout/values_used.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "layout/lower/node_order.h"
+#include "layout/lower/values_used.h"
 #include "layout/partition/contract.h"
-#include "layout/values_used.h"
 #include "stream/dtype.h"
 #include "stream/shape.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "layout/raise/import_tflite.h"
+#include "layout/raise/import_options.h"
 #include "stream/error.h"
 #include "stream/file/budget.h"
 #include "stream/onnx/model.h"

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "layout/values_used.h"
+#include "layout/lower/values_used.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 

@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <queue>
+#include <string_view>
 #include <unordered_map>
 
+#include "layout/lower/values_used.h"
 #include "stream/error.h"
 
 namespace lowtide::layout {
@@ -21,24 +23,16 @@ std::vector<const onnx::Node*> in_order(const onnx::Graph& graph) {
       if (!out.empty()) maker.emplace(out, i);
   std::vector<int> waits(graph.nodes.size(), 0);
   std::vector<std::vector<size_t>> next(graph.nodes.size());
-  auto wait_for = [&](size_t user, const std::string& name) {
-    if (auto it = maker.find(name); it != maker.end() && it->second != user) {
-      next[it->second].push_back(user);
-      ++waits[user];
-    }
-  };
-  // A subgraph's captures count as inputs of the node that holds it.
-  auto visit = [&](auto&& self, size_t user, const onnx::Node& node) -> void {
-    for (const std::string& in : node.inputs) wait_for(user, in);
-    for (const onnx::Attribute& attribute : node.attributes)
-      for (const auto& sub : attribute.graphs) {
-        for (const onnx::Node& inner : sub->nodes) self(self, user, inner);
-        for (const onnx::ValueInfo& out : sub->outputs) wait_for(user, out.name);
-      }
-  };
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
+  std::vector<std::string_view> used;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    visit(visit, i, graph.nodes[i]);
+    used.clear();
+    add_values_used(graph.nodes[i], used);
+    for (std::string_view name : used)
+      if (auto it = maker.find(name); it != maker.end() && it->second != i) {
+        next[it->second].push_back(i);
+        ++waits[i];
+      }
     if (waits[i] == 0) ready.push(i);
   }
   std::vector<const onnx::Node*> out;

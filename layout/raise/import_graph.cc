@@ -17,6 +17,7 @@
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 #include "stream/printable.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/graph.h"
-#include "layout/raise/import_tflite.h"
+#include "layout/raise/import_options.h"
 #include "layout/raise/import_values.h"
 #include "layout/raise/raised_operator.h"
 #include "layout/raise/stateful.h"

@@ -14,8 +14,6 @@
 namespace lowtide::layout {
 namespace {
 
-using stream::Unsupported;
-
 constexpr size_t kMostPlacesListed = 16;
 
 // The same slice with a place for each axis of the data.

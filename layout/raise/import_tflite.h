@@ -7,24 +7,16 @@
 // its quantized inputs count as f32.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/raise/import_options.h"
 #include "layout/raise/import_values.h"
-#include "layout/raise/kept_operators.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
 namespace lowtide::layout {
-
-struct ImportOptions {
-  KeptOperators kept;     // custom operators that stay what they are
-  std::string signature;  // the key of the one that is converted; empty: the model's only one
-  // --shape: for inputs with open dimensions. The others must be those of the file.
-  std::map<std::string, core::Shape> shapes;
-};
 
 struct ImportedTflite {
   std::vector<RaisedState> states;

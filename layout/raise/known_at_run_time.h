@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// How an operator is refused whose form in ONNX depends on sizes or lists that the model computes.
 #pragma once
 
 #include <string_view>

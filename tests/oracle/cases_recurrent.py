@@ -394,6 +394,17 @@ for n in (0, 1, 5):
         {"k": (2, 3)},
         **fed,
     )
+    # The inner body calls its values as the outer one does. ONNX's checker is against it, ONNX Runtime is not.
+    control(
+        f"loop_of_{n}_nested_same_names",
+        shape_x,
+        "y = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t) { "
+        "m = Loop (i, , s) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t) { o = Identity(c) t = Mul(s, k) }> "
+        "o = Identity(c) t = Add(m, k) }>",
+        "float[2,3] y",
+        {"k": (2, 3)},
+        **fed,
+    )
     # As tf2onnx writes them: the body takes its trip as a list of one element.
     control(
         f"loop_of_{n}_with_listed_trip",

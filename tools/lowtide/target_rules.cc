@@ -10,7 +10,7 @@
 #include <unordered_set>
 
 #include "layout/lower/node_order.h"
-#include "layout/values_used.h"
+#include "layout/lower/values_used.h"
 #include "stream/dtype.h"
 
 namespace lowtide::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layout/values_used.h"
+#include "layout/lower/values_used.h"
 
 #include <algorithm>
 #include <iterator>
