@@ -394,7 +394,7 @@ for n in (0, 1, 5):
         {"k": (2, 3)},
         **fed,
     )
-    # The inner body calls its values as the outer one does. ONNX's checker is against it, ONNX Runtime is not.
+    # The inner body calls its values as the outer one does.
     control(
         f"loop_of_{n}_nested_same_names",
         shape_x,
