@@ -173,6 +173,7 @@ class GraphImport {
   void l2_normalization(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void l2_pool(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
+  void quantize(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void rank(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void segment_sum(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
   void select(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
@@ -361,8 +362,9 @@ class GraphImport {
   std::vector<stream::Unsupported>& refused_;
   std::map<std::pair<const tfl::Subgraph*, int32_t>, std::string> handles_;  // tensors that refer to variables
   std::map<std::string, Variable> variables_;
-  bool is_called_ = false;   // by IF or WHILE
-  bool is_initial_ = false;  // in what CALL_ONCE runs
+  std::set<std::pair<const tfl::Subgraph*, int32_t>> taken_states_;  // tensors that an operator has its state in
+  bool is_called_ = false;                                           // by IF or WHILE
+  bool is_initial_ = false;                                          // in what CALL_ONCE runs
 };
 
 }  // namespace lowtide::layout

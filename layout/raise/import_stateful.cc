@@ -149,9 +149,16 @@ GraphImport::Variable& GraphImport::take_state(SubgraphScope& scope, const tfl::
         "the next, and a branch or body in ONNX has no such memory",
         tensor.name));
   if (!tensor.is_variable) throw Unsupported(fmt::format("its state '{}' is no variable", tensor.name));
-  const auto [place, is_new] = variables_.try_emplace(tensor.name);
-  if (!is_new) throw Unsupported(fmt::format("the state '{}' is used by another operator", tensor.name));
-  place->second.value = taken = add_state(tensor.name, tensor, nullptr);
+  const int32_t index = op.inputs[input];
+  if (!taken_states_.emplace(&scope.from, index).second)
+    throw Unsupported(fmt::format("the state '{}' is used by another operator", tensor.name));
+  // Names are for readers: several tensors may have the same one, or none.
+  std::string name = tensor.name;
+  if (name.empty() || variables_.contains(name))
+    name = fmt::format("{}{}state_{}", name, name.empty() ? "" : "_", index);
+  while (variables_.contains(name)) name += "_";
+  const auto place = variables_.try_emplace(name).first;
+  place->second.value = taken = add_state(name, tensor, nullptr);
   return place->second;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 
@@ -45,6 +46,7 @@ bool GraphImport::written_with_others(SubgraphScope& scope, const tfl::Operator&
       {BuiltinOperator::L2_POOL_2D, 1, &GraphImport::l2_pool},
       {BuiltinOperator::MATRIX_DIAG, 1, &GraphImport::matrix_diagonal},
       {BuiltinOperator::MATRIX_SET_DIAG, 2, &GraphImport::matrix_diagonal},
+      {BuiltinOperator::QUANTIZE, 1, &GraphImport::quantize},
       {BuiltinOperator::RANK, 1, &GraphImport::rank},
       {BuiltinOperator::SEGMENT_SUM, 2, &GraphImport::segment_sum},
       {BuiltinOperator::SELECT, 3, &GraphImport::select},
@@ -72,6 +74,27 @@ void GraphImport::add_n(SubgraphScope& scope, const tfl::Operator& op, const Inp
   ValueId sum = inputs[0];
   for (size_t i = 1; i + 1 < inputs.size(); ++i) sum = add_float(Kind::kAdd, {sum, inputs[i]}, core::BinaryOptions{});
   add(scope, Kind::kAdd, {sum, inputs.back()}, core::BinaryOptions{}, op.outputs);
+}
+
+// Of i32 with a scale, which no value of the core has, a product of floats is quantized. LiteRT multiplies integers,
+// and rounds some results to the other side.
+void GraphImport::quantize(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs) {
+  ValueId x = inputs[0];
+  const DType dtype = graph_.at(x).dtype;
+  if (!stream::is_float(dtype) && !graph_.at(x).quantization) {
+    const tfl::Quantization* of_file = scope.from.tensors[static_cast<size_t>(op.inputs[0])].quantization.get();
+    const bool is_scaled =
+        dtype == DType::kInt32 && of_file && !of_file->other_form && of_file->scale.size() == 1 &&
+        of_file->scale[0] > 0 && std::isfinite(of_file->scale[0]) &&
+        std::all_of(of_file->zero_point.begin(), of_file->zero_point.end(), [](int64_t zero) { return zero == 0; });
+    if (!is_scaled)
+      throw Unsupported(fmt::format("the {} input has no scale of its own, or a zero point", dtype_name(dtype)));
+    const ValueId number_of = add_float(Kind::kCast, {x}, core::IndexOptions{DType::kFloat32});
+    x = add_float(Kind::kMul, {number_of, number(of_file->scale[0], DType::kFloat32)}, core::BinaryOptions{});
+  }
+  const DType result = scope.from.tensors[static_cast<size_t>(op.outputs[0])].dtype;
+  const std::array<ValueId, 1> taken = {x};
+  add(scope, Kind::kQuantize, {x}, options_of(Kind::kQuantize, op, taken, result), op.outputs);
 }
 
 // How many boundaries a number is not below.

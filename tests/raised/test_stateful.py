@@ -188,3 +188,18 @@ def test_integers(tmp_path):
     for a, b in zip(runs_of_litert(path, values), made, strict=True):
         for name, expected in a.items():
             assert np.abs(expected.astype(int) - b[name].astype(int)).max() <= 2, (expected, b[name])
+
+
+@pytest.mark.parametrize("name", ["", "state"])
+def test_states_of_one_name_or_none(name, tmp_path):
+    """As in files whose names were taken away (tflite-micro's keyword_scrambled)."""
+    m = Model()
+    x = m.input((BATCH, INPUTS))
+    for seed in (1, 5):
+        state = m.variable((BATCH, INPUTS * 4))
+        m.graph.tensors[state].name = name
+        inputs = [x, m.constant(numbers(seed, INPUTS, INPUTS)), m.constant(numbers(seed + 1, INPUTS, 4)), -1, state]
+        x = m.op("SVDF", inputs, (BATCH, INPUTS), options=("SVDFOptions", {"rank": 1}))
+    m.write(tmp_path / "m.tflite", [x])
+    model = agrees_over_runs(tmp_path / "m.tflite", (BATCH, INPUTS), 2)
+    assert len({port.name for port in model.graph.input}) == 3

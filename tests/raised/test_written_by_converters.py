@@ -137,3 +137,19 @@ def test_a_variable_that_nothing_changes(kind, quantization, tmp_path):
     m.write(tmp_path / "m.tflite", [m.op("ADD", [x, state], (2, 3), kind, ("AddOptions", {}), **quantization)])
     model = agrees(tmp_path / "m.tflite")
     assert len(model.graph.input) == 1
+
+
+@pytest.mark.parametrize(("kind", "zero"), [("i8", -7), ("i16", 0)])
+def test_integers_of_32_bits_are_quantized(kind, zero, tmp_path):
+    m = Model()
+    x = m.input((3, 50), "i32", scale=0.0021)
+    m.write(tmp_path / "m.tflite", [m.op("QUANTIZE", [x], (3, 50), kind, scale=0.31, zero=zero)])
+    numbers = np.random.default_rng(2).integers(-20000, 20000, (3, 50), np.int32)
+    agrees(tmp_path / "m.tflite", values=[numbers])
+
+
+def test_integers_of_32_bits_without_a_scale_are_not_quantized(tmp_path):
+    m = Model()
+    m.write(tmp_path / "m.tflite", [m.op("QUANTIZE", [m.input((3, 5), "i32")], (3, 5), "i8", scale=0.31)])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "the i32 input has no scale of its own" in done.stderr, done
