@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on constants: onnx2tf computes shapes by way of floats (CAST, DIV, CAST), and compares and selects them.
-// Only a result that is known is a shape that is known.
+// Arithmetic on shapes that are constants: onnx2tf computes them by way of floats (CAST, DIV, CAST), and compares and
+// selects them. Only a result that is known is a shape that is known.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -17,6 +17,50 @@ namespace {
 // Lists as long as shapes. What is longer is data, and stays what the file computes.
 constexpr uint64_t kMostFolded = 64;
 
+// What shapes are computed with, and what gives the same for all numbers here and in LiteRT.
+bool is_of_shapes(Kind kind) {
+  switch (kind) {
+    case Kind::kAdd:
+    case Kind::kSub:
+    case Kind::kMul:
+    case Kind::kDiv:
+    case Kind::kFloorDiv:
+    case Kind::kFloorMod:
+    case Kind::kNeg:
+    case Kind::kAbs:
+    case Kind::kSum:
+    case Kind::kReduceProd:
+    case Kind::kFloor:
+    case Kind::kCeil:
+    case Kind::kCast:
+    case Kind::kMaximum:
+    case Kind::kMinimum:
+    case Kind::kEqual:
+    case Kind::kNotEqual:
+    case Kind::kLess:
+    case Kind::kLessEqual:
+    case Kind::kGreater:
+    case Kind::kGreaterEqual:
+    case Kind::kLogicalAnd:
+    case Kind::kLogicalOr:
+    case Kind::kLogicalNot:
+    case Kind::kSelectV2:
+    case Kind::kConcatenation:
+    case Kind::kPack:
+    case Kind::kGather:
+    case Kind::kSlice:
+    case Kind::kStridedSlice:
+    case Kind::kReshape:
+    case Kind::kTranspose:
+    case Kind::kReverseV2:
+    case Kind::kTile:
+    case Kind::kFill:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_short_constant(const core::Graph& graph, ValueId id) {
   const core::Value& value = graph.at(id);
   return value.constant && !value.quantization && value.constant->elements() <= kMostFolded;
@@ -28,7 +72,7 @@ RecipeRef GraphImport::folded(Kind kind, std::span<const ValueId> inputs, const 
                               std::span<const TensorType> types) {
   const core::Builtin& row = core::builtin(kind);
   const core::ActivationField* activation = row.activation;
-  if (!*row.fold || types.size() != 1 || !stream::is_static(types[0].shape)) return nullptr;
+  if (!is_of_shapes(kind) || !*row.fold || types.size() != 1 || !stream::is_static(types[0].shape)) return nullptr;
   if (static_cast<uint64_t>(stream::element_count(types[0].shape)) > kMostFolded) return nullptr;
   if (activation && activation->get(options) != core::Activation::kNone) return nullptr;
   if (!std::all_of(inputs.begin(), inputs.end(),

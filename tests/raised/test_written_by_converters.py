@@ -153,3 +153,39 @@ def test_integers_of_32_bits_without_a_scale_are_not_quantized(tmp_path):
     m.write(tmp_path / "m.tflite", [m.op("QUANTIZE", [m.input((3, 5), "i32")], (3, 5), "i8", scale=0.31)])
     done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
     assert done.returncode == 8 and "the i32 input has no scale of its own" in done.stderr, done
+
+
+A, B = [-7, -6, 5, 9, 2147483647], [2, -4, -3, 4, 2]
+FOLDED = {
+    **{name: ([A, B], "i32") for name in ("DIV", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM")},
+    **{name: ([A[:4], B[:4]], "i32") for name in ("ADD", "SUB", "MUL")},
+    **{name: ([A], "i32") for name in ("NEG", "ABS")},
+}
+
+
+@pytest.mark.parametrize("builtin", FOLDED)
+def test_what_is_computed_of_constants(builtin, tmp_path):
+    m = Model()
+    lists, kind = FOLDED[builtin]
+    table = {
+        "NEG": "NegOptions",
+        "ABS": "AbsOptions",
+        "MAXIMUM": "MaximumMinimumOptions",
+        "MINIMUM": "MaximumMinimumOptions",
+    }
+    words = builtin.split("_")
+    options = (table.get(builtin, "".join(word.capitalize() for word in words) + "Options"), {})
+    made = m.op(builtin, [m.constant(values, kind) for values in lists], (len(lists[0]),), kind, options)
+    x = m.input((len(lists[0]),), kind)
+    m.write(tmp_path / "m.tflite", [m.op("MINIMUM", [x, made], (len(lists[0]),), kind, ("MaximumMinimumOptions", {}))])
+    model = agrees(tmp_path / "m.tflite", values=[np.full(len(lists[0]), 2**31 - 1, np.int32)])
+    assert operators(model) == ["Min"]
+
+
+def test_floats_that_become_integers_are_cut(tmp_path):
+    m = Model()
+    numbers = m.constant([-2.7, -0.5, 0.5, 2.5, 6.99])
+    made = m.op("CAST", [numbers], (5,), "i32", ("CastOptions", {"inDataType": 0, "outDataType": 2}))
+    x = m.input((5,), "i32")
+    m.write(tmp_path / "m.tflite", [m.op("ADD", [x, made], (5,), "i32", ("AddOptions", {}))])
+    agrees(tmp_path / "m.tflite")
