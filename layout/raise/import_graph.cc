@@ -70,12 +70,25 @@ void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
       throw Error(Code::kUsage,
                   fmt::format("--shape: the model has no input '{}' (inputs: {}){}", name,
                               stream::listed(graph_.input_names), stream::did_you_mean(name, graph_.input_names)));
+  std::set<std::string> taken(graph_.input_names.begin(), graph_.input_names.end());
+  std::multimap<uint32_t, std::string> of_signature;
+  if (signature)
+    for (const auto& [name, tensor] : signature->outputs)
+      if (!name.empty()) of_signature.emplace(tensor, name);
   operators(scope);
   for (size_t i = 0; i < from.outputs.size(); ++i) {
     graph_.outputs.push_back(value(scope, from.outputs[i]));
     const auto tensor = static_cast<uint32_t>(from.outputs[i]);
-    graph_.output_names.push_back(
-        port_name(from.tensors[tensor].name, tensor, signature ? &signature->outputs : nullptr, "output", i));
+    const Ports* ports = signature ? &signature->outputs : nullptr;
+    std::string name = port_name(from.tensors[tensor].name, tensor, ports, "output", i);
+    // An output may be a tensor that is an input or another output, too: then it has the signature's name.
+    for (auto given = of_signature.find(tensor); taken.contains(name) && given != of_signature.end();
+         given = of_signature.find(tensor)) {
+      name = given->second;
+      of_signature.erase(given);
+    }
+    taken.insert(name);
+    graph_.output_names.push_back(std::move(name));
   }
   for (const auto& [key, variable] : variables_) {
     if (!variable.is_assigned) continue;

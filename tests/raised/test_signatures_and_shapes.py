@@ -13,11 +13,11 @@ from tests.support import converter
 
 
 def add_signature(m, key, subgraph, inputs, outputs):
-    """Its names are a, b, ... of the inputs and y of the output."""
+    """Its names are a, b, ... of the inputs, y and z of the outputs."""
     made = schema.SignatureDefT()
     made.signatureKey, made.subgraphIndex = key, subgraph
     made.inputs, made.outputs = [], []
-    for ports, names, tensors in (made.inputs, "abc", inputs), (made.outputs, "y", outputs):
+    for ports, names, tensors in (made.inputs, "abc", inputs), (made.outputs, "yz", outputs):
         for name, tensor in zip(names, tensors, strict=False):
             port = schema.TensorMapT()
             port.name, port.tensorIndex = name, tensor
@@ -126,3 +126,12 @@ def test_what_open_dimensions_prevent_says_what_to_do(tmp_path):
         "more of the data than its batch known at run time only; fix the inputs' open dimensions with --shape"
         in done.stderr
     )
+
+
+def test_outputs_that_are_inputs_have_the_names_of_the_signature(tmp_path):
+    m = Model()
+    a, b = m.input((2, 3)), m.input((4,))
+    add_signature(m, "swapped", 0, [a, b], [b, a])
+    m.write(tmp_path / "m.tflite", [b, a])
+    model = raised(tmp_path / "m.tflite")
+    assert [port.name for port in model.graph.output] == ["y", "z"]
