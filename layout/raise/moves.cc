@@ -465,7 +465,10 @@ void raise_where(Raising& r) {
 
 // The shape that two broadcast to: where one has a 1, or nothing, the other's size.
 void raise_broadcast_args(Raising& r) {
-  const core::Dim longest = std::max(r.in(0).shape[0], r.in(1).shape[0]);
+  constexpr int64_t kMostAxes = 1024;  // more than any tensor has
+  const int64_t longest = std::max(r.need_static(r.in(0).shape[0], "a number of axes"),
+                                   r.need_static(r.in(1).shape[0], "a number of axes"));
+  if (longest > kMostAxes) r.unsupported(fmt::format("a shape of {} axes, more than {}", longest, kMostAxes));
   Names shapes;
   for (size_t i = 0; i < 2; ++i) {
     const std::vector<int64_t> ones(static_cast<size_t>(longest - r.in(i).shape[0]), 1);

@@ -376,6 +376,15 @@ def sparse_weights(m):
     m.subgraphs[0].tensors[1].sparsity = schema.SparsityParametersT()
 
 
+@broken("unsupported", "1: y", "BROADCAST_ARGS", "a shape of 999999999 axes, more than 1024")
+def shape_of_very_many_axes(m):
+    graph = m.subgraphs[0]
+    graph.tensors.append(tensor("long", (999999999,), 0, schema.TensorType.INT32))
+    long = len(graph.tensors) - 1
+    graph.inputs = [*graph.inputs, long]
+    second(m, B.BROADCAST_ARGS, (long, ints(m, [1, 2])), (3,), kind=schema.TensorType.INT32)
+
+
 @broken("unsupported", "several signatures")
 def signatures_of_two_graphs(m):
     other = good_tflite()
