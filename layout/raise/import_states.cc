@@ -64,6 +64,18 @@ void GraphImport::read_variable(SubgraphScope& scope, const tfl::Operator& op) {
   scope.values[static_cast<size_t>(op.outputs[0])] = held.value;
 }
 
+namespace {
+
+// Operators with states, and those whose insides are not looked at for them.
+bool may_change_inputs(int32_t code) {
+  using tflite::BuiltinOperator;
+  const auto builtin = static_cast<BuiltinOperator>(code);
+  return is_stateful(code) || builtin == BuiltinOperator::CUSTOM || builtin == BuiltinOperator::STABLEHLO_COMPOSITE ||
+         builtin == BuiltinOperator::IF || builtin == BuiltinOperator::WHILE;
+}
+
+}  // namespace
+
 RecipeRef GraphImport::zeros_of(const tfl::Tensor& tensor) {
   const std::optional<core::Quantization> quantization = quantization_of(tensor);
   const bool has_zero = quantization && tensor.dtype == DType::kInt8 && !quantization->zero_point.empty();
@@ -80,8 +92,7 @@ bool GraphImport::never_changes(SubgraphScope& scope, int32_t variable) {
     };
     for (const tfl::Operator& op : scope.from.operators) {
       note(op.outputs);
-      if (is_stateful(op.code) || static_cast<tflite::BuiltinOperator>(op.code) == tflite::BuiltinOperator::CUSTOM)
-        note(op.inputs);
+      if (may_change_inputs(op.code)) note(op.inputs);
     }
   }
   return !scope.changed[static_cast<size_t>(variable)];

@@ -189,3 +189,14 @@ def test_floats_that_become_integers_are_cut(tmp_path):
     x = m.input((5,), "i32")
     m.write(tmp_path / "m.tflite", [m.op("ADD", [x, made], (5,), "i32", ("AddOptions", {}))])
     agrees(tmp_path / "m.tflite")
+
+
+def test_a_variable_that_a_called_subgraph_gets_is_not_taken_for_a_constant(tmp_path):
+    m = Model()
+    with m.subgraph() as number:
+        inner = m.input((2, 3))
+        m.outputs([m.op("ABS", [inner], (2, 3))])
+    options = ("StableHLOCompositeOptions", {"name": "abs", "decompositionSubgraphIndex": number})
+    m.write(tmp_path / "m.tflite", [m.op("STABLEHLO_COMPOSITE", [m.variable((2, 3))], (2, 3), options=options)])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "is a variable" in done.stderr, done
