@@ -202,6 +202,9 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Not with --quantize: `calibrate --correct-layers` measures by name what each layer reads.
   if (!options.calibrated) each(flatten_in_products);
   done("flatten_in_products");
+  // Late, because passes that merge pads look for PAD.
+  each(plain_pads);
+  done("plain_pads");
   // What kernels require: a bias, element types, ranks. Late, because the casts and reshapes that it adds between ops
   // would hide them from the passes above.
   each([&](core::Graph& graph) {

@@ -16,4 +16,7 @@ void plain_forms(core::Graph& graph);
 // After the last fusing, and not of models that become integers: activations (activations.cc).
 void plain_activations(core::Graph& graph);
 
+// PADs that XNNPACK copies slowly, when it is known which of them are before convolutions (pads.cc).
+void plain_pads(core::Graph& graph);
+
 }  // namespace lowtide::layout
