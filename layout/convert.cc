@@ -30,6 +30,7 @@
 #include "layout/quantize/border_types.h"
 #include "layout/quantize/place_grids.h"
 #include "layout/quantize/quantize.h"
+#include "layout/run_order.h"
 #include "layout/settle/pin_layouts.h"
 #include "layout/settle/settle_layouts.h"
 #include "layout/stateful_calls.h"
@@ -233,6 +234,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Copies where LiteRT's memory planner would overwrite values that are still needed, in the final graph.
   each(separate_aliases);
   done("separate_aliases");
+  each(order_for_memory);
+  done("order_for_memory");
   return result;
 }
 

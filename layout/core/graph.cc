@@ -257,6 +257,12 @@ void Graph::tidy() {
   for (size_t v = 0; Value & value : values) value.producer = producer[v++];
 }
 
+void Graph::set_order(std::vector<uint32_t> order) {
+  bring_in_order(ops, order);
+  const std::vector<OpId> producer = producers(*this);
+  for (size_t v = 0; Value & value : values) value.producer = producer[v++];
+}
+
 bool Graph::is_tidy() const {
   const std::vector<OpId> producer = producers(*this);
   const Live live = live_ops(*this, producer);

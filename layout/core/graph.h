@@ -144,6 +144,8 @@ class Graph {
   // Removes dead ops and those whose outputs are not used, and puts the rest in topological order (stable: ops keep
   // their order where they can). Renumbers producers. Throws Error(kMalformed) on a cycle.
   void tidy();
+  // Puts ops[order[i]] at i; `order` is a topological one of all ops. The graph must be tidy, and is afterwards.
+  void set_order(std::vector<uint32_t> order);
   // Whether tidy() would change nothing.
   bool is_tidy() const;
   // For each value: the ops that use it (an op twice when it uses it twice). Graph outputs are not listed.
