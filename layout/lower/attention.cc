@@ -188,7 +188,7 @@ Val rotary_embedding(Lowering& lo, Val x, Rotation r) {
 void lower_attention(Lowering& lo) {
   Builder& b = lo.b;
   const bool flat = lo.rank(lo.input(0)) == 3;
-  const int64_t query_heads = lo.attr_i("q_num_heads", 0), key_heads = lo.attr_i("kv_num_heads", 0);
+  const int64_t query_heads = lo.attr_count("q_num_heads", 0), key_heads = lo.attr_count("kv_num_heads", 0);
   Val q = split_heads(lo, lo.input(0), query_heads);
   Val k = split_heads(lo, lo.input(1), key_heads), v = split_heads(lo, lo.input(2), key_heads);
   const DType dtype = lo.dtype(q);
@@ -260,8 +260,8 @@ void lower_attention(Lowering& lo) {
 void lower_rotary_embedding(Lowering& lo) {
   Rotation rotation{.cosine = lo.input(1),
                     .sine = lo.input(2),
-                    .heads = lo.attr_i("num_heads", 0),
-                    .rotated_size = lo.attr_i("rotary_embedding_dim", 0),
+                    .heads = lo.attr_count("num_heads", 0),
+                    .rotated_size = lo.attr_count("rotary_embedding_dim", 0),
                     .interleaved = lo.attr_i("interleaved", 0) == 1};  // to ONNX Runtime, 2 and -1 are not
   for (Val* cache : {&rotation.cosine, &rotation.sine}) {
     if (lo.has_input(3)) *cache = lo.b.gather(*cache, lo.input(3), 0);

@@ -150,7 +150,7 @@ Val convolution(Lowering& lo, Val x, Val weights, Val bias) {
     lo.unsupported(
         fmt::format("a convolution over {} axes is not supported: TFLite has 2-D and 3-D convolutions", spatial));
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
-  const int64_t group = lo.attr_i("group", 1);
+  const int64_t group = lo.attr_count("group", 1);
   check_channels(lo, lo.b.dim(x, 1), shape, group);
   take_channels_of_weights(lo, x, shape, group);
 

@@ -238,7 +238,7 @@ void lower_conv_transpose(Lowering& lo) {
     lo.unsupported(
         fmt::format("a transposed convolution over {} axes is not supported: TFLite has 2-D and 3-D ones", spatial));
   const std::vector<int64_t> shape = lo.need_static(lo.shape(weights), "the shape of the weights");
-  const int64_t group = lo.attr_i("group", 1);
+  const int64_t group = lo.attr_count("group", 1);
   check_transposed_channels(lo, lo.b.dim(x, 1), shape, group);
 
   const std::vector<int64_t> kernel(shape.begin() + 2, shape.end());

@@ -72,7 +72,7 @@ void lower_deform_conv(Lowering& lo) {
   for (int64_t axis_size : {kernel[0], kernel[1], sizes[0], sizes[1]})
     if (axis_size < 1 || axis_size > std::numeric_limits<int32_t>::max())
       lo.unsupported(fmt::format("an axis of {} elements is not supported", axis_size));
-  const int64_t group = lo.attr_i("group", 1), offset_group = lo.attr_i("offset_group", 1);
+  const int64_t group = lo.attr_count("group", 1), offset_group = lo.attr_count("offset_group", 1);
   const int64_t channels = lo.need_static(shape[1], "the number of channels");
   if (group < 1 || offset_group < 1 || channels % offset_group != 0 || channels % group != 0 ||
       channels / group != w[1] || w[0] % group != 0)

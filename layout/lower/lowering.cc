@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "stream/recipe/recipe_reader.h"
 
@@ -121,6 +122,15 @@ int64_t Lowering::need_attr_i(std::string_view name) {
   const auto* found = countable(*this, typed(name, Type::kInt));
   if (!found) malformed(fmt::format("required attribute '{}' is missing", name));
   return found->i;
+}
+int64_t Lowering::attr_count(std::string_view name, int64_t otherwise) {
+  return has_attr(name) ? need_attr_count(name) : otherwise;
+}
+int64_t Lowering::need_attr_count(std::string_view name) {
+  const int64_t count = need_attr_i(name);
+  if (count > std::numeric_limits<int32_t>::max() || count < std::numeric_limits<int32_t>::min())
+    malformed(fmt::format("attribute '{}' is {}, more than any tensor has", name, count));
+  return count;
 }
 float Lowering::attr_f(std::string_view name, float otherwise) {
   const auto* found = typed(name, Type::kFloat);

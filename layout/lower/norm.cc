@@ -228,7 +228,7 @@ void lower_group_normalization(Lowering& lo) {
   Val x = lo.input(0), scale = lo.input(1), shift = lo.input(2);
   const int rank = lo.rank(x);
   if (rank < 2) lo.malformed(fmt::format("the input must have rank 2 or more; it has rank {}", rank));
-  const int64_t groups = lo.need_attr_i("num_groups");
+  const int64_t groups = lo.need_attr_count("num_groups");
   const float epsilon = lo.attr_f("epsilon", 1e-5f);
   const DType stash = lo.opset() >= 21 ? read_stash_type(lo) : lo.dtype(x);
   const Shape shape = lo.shape(x);

@@ -67,7 +67,7 @@ void check_scales(Lowering& lo, Val x, const Grid& grid) {
 Grid read_grid(Lowering& lo, Val x) {
   Grid grid{.scale = lo.input(1), .zero = lo.optional_input(2)};
   const int64_t axis = lo.attr_i("axis", 1);
-  grid.block = lo.attr_i("block_size", 0);
+  grid.block = lo.attr_count("block_size", 0);
   const auto is_one = [&](Val v) { return lo.rank(v) == 0 || lo.shape(v) == Shape{1}; };
   if (!is_one(grid.scale))
     grid.axis = lo.axis(axis, lo.rank(x));

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every small model, wrong in one place: what a fuzzer finds late, tried at once.
 
-    python -m tests.fuzz.sweep [--part 1/12] [--jobs 2] [--keep FOLDER]
+    python -m tests.fuzz.sweep [--part 1/12] [--changes inputs nodes] [--jobs 2] [--keep FOLDER]
 
 From each kind of model among the seeds: every input with other ranks, extents and element types, every initializer
 with other shapes and extreme numbers or given when the model runs, every attribute with extreme numbers, every operand
-left out or the same as the first. All of them go
-through build/fuzz's convert target; what fails is printed, one line for each place in the sources with an input
-that shows it, which stays in FOLDER.
+left out or the same as the first, and the same where the extents of inputs are not known. All of them go through
+build/fuzz's convert target; what fails is printed, one line for each place in the sources with an input that shows it,
+which stays in FOLDER.
 """
 
 import argparse
@@ -144,7 +144,30 @@ def node_variants(model):
             yield changed(model, lambda copy, k=k, i=i, to=first: copy.graph.node[k].input.__setitem__(i, to))
 
 
-def variants():
+def open_variants(model):
+    """The same numbers where no extent of an input is known, so that they meet nothing that they contradict."""
+
+    def forget(copy):
+        for given in copy.graph.input:
+            for dim in given.type.tensor_type.shape.dim:
+                dim.Clear()
+
+    of_unknown = changed(model, forget)
+    yield of_unknown
+    yield from initializer_variants(of_unknown)
+    yield from node_variants(of_unknown)
+
+
+CHANGES = {
+    "inputs": input_variants,
+    "initializers": initializer_variants,
+    "given": given_variants,
+    "nodes": node_variants,
+    "open": open_variants,
+}
+
+
+def variants(changes):
     """Serialized, each once; of models that differ in numbers only, one is enough. Every fourth is converted in a way of
     its own, which convert_fuzz.cc takes from the model's version: layouts, form of the weights, budget."""
     kinds, seen = set(), set()
@@ -155,7 +178,6 @@ def variants():
         if kind in kinds:
             continue
         kinds.add(kind)
-        changes = (input_variants, initializer_variants, given_variants, node_variants)
         for variant in (variant for change in changes for variant in change(model)):
             if len(seen) % 4 == 0:
                 variant.model_version = zlib.crc32(variant.SerializeToString()) % 1024
@@ -207,6 +229,7 @@ def main():
         description="Run every small model, wrong in one place, through the convert target."
     )
     parser.add_argument("--part", default="1/1", help="such as 1/12: every twelfth")
+    parser.add_argument("--changes", nargs="+", choices=CHANGES, default=CHANGES, help="these kinds only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--keep", type=pathlib.Path, help="where inputs of findings are put")
     args = parser.parse_args()
@@ -216,7 +239,7 @@ def main():
         folder = pathlib.Path(name, "inputs")
         folder.mkdir()
         paths = []
-        for number, data in enumerate(variants()):
+        for number, data in enumerate(variants([CHANGES[name] for name in args.changes])):
             if number % parts == part - 1:
                 paths.append(folder / hashlib.sha1(data).hexdigest())
                 paths[-1].write_bytes(data)

@@ -108,7 +108,7 @@ Val attend(Lowering& lo, const Heads& h, Val mask, Val bias) {
 }
 
 int64_t read_num_heads(Lowering& lo) {
-  const int64_t heads = lo.need_attr_i("num_heads");
+  const int64_t heads = lo.need_attr_count("num_heads");
   if (heads < 1) lo.malformed(fmt::format("attribute 'num_heads' must be positive; it is {}", heads));
   return heads;
 }
@@ -146,8 +146,9 @@ std::vector<Val> unpacked_heads(Lowering& lo, Val packed, int64_t heads, int64_t
     lo.misfit(fmt::format("packed queries, keys or values must have shape [B, L, {}, {}, D]; the shape is {}", heads,
                           parts, stream::to_string(shape)));
   const int64_t width = lo.need_static(shape[4], "the size of a head");
+  const Dim all = lo.b.graph.symbols.mul(heads, width);
   std::vector<Val> out = lo.b.split(packed, parts, 1, 3);
-  for (Val& part : out) part = reshape_to(lo, part, std::vector<Dim>{shape[0], shape[1], heads * width});
+  for (Val& part : out) part = reshape_to(lo, part, std::vector<Dim>{shape[0], shape[1], all});
   return out;
 }
 

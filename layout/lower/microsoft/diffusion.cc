@@ -27,7 +27,7 @@ void group_norm(Lowering& lo, Val x) {
   if (lo.rank(x) != 4) lo.malformed(fmt::format("the input must have rank 4; it has rank {}", lo.rank(x)));
   Val image = last ? channels_first(lo, x) : x;
   for (const size_t at : {1, 2}) check_per_channel(lo, lo.input(at), b.dim(image, 1));
-  Val y = group_normalized(lo, image, lo.need_attr_i("groups"), epsilon, lo.input(1));
+  Val y = group_normalized(lo, image, lo.need_attr_count("groups"), epsilon, lo.input(1));
   if (last) y = channels_last(lo, y);
   y = b.add(y, last ? lo.input(2) : unsqueeze_axes(lo, lo.input(2), {1, 2}));
   lo.output(0, activation == 1 ? b.mul(y, b.logistic(y)) : y);

@@ -43,8 +43,8 @@ void refuse_unsupported_features(Lowering& lo) {
 }
 
 void read_grouped_heads(Lowering& lo, Grouped& g) {
-  g.heads = lo.need_attr_i("num_heads");
-  g.kv_heads = lo.need_attr_i("kv_num_heads");
+  g.heads = lo.need_attr_count("num_heads");
+  g.kv_heads = lo.need_attr_count("kv_num_heads");
   if (g.heads < 1 || g.kv_heads < 1 || g.heads % g.kv_heads != 0)
     lo.malformed(fmt::format("num_heads must be a multiple of kv_num_heads, and both positive; they are {} and {}",
                              g.heads, g.kv_heads));

@@ -41,8 +41,8 @@ void lower_ms_rotary_embedding(Lowering& lo) {
   if (lo.attr_i("is_packed_batching", 0) != 0) lo.unsupported("packed batches (is_packed_batching) are not supported");
   Rotation rotation{.cosine = lo.input(2),
                     .sine = lo.input(3),
-                    .heads = lo.attr_i("num_heads", 0),
-                    .rotated_size = lo.attr_i("rotary_embedding_dim", 0),
+                    .heads = lo.attr_count("num_heads", 0),
+                    .rotated_size = lo.attr_count("rotary_embedding_dim", 0),
                     .interleaved = lo.attr_i("interleaved", 0) == 1};
   if (rotation.rotated_size > 0 && rotation.heads <= 0)
     lo.malformed("attribute 'rotary_embedding_dim' requires 'num_heads'");
