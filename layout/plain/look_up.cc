@@ -116,8 +116,8 @@ bool slice_instead(Rewriter& rewriter, OpId id) {
   auto look_up = plain_gather(rewriter, op);
   auto places = rewriter.graph.ints(op.inputs[1]);
   if (!look_up || !places || places->empty() || rewriter.is_constant(op.inputs[0])) return false;
-  for (size_t i = 1; i < places->size(); ++i)
-    if ((*places)[i] != (*places)[i - 1] + 1) return false;
+  const auto is_not_next = [](int64_t place, int64_t next) { return next <= place || next - 1 != place; };
+  if (std::adjacent_find(places->begin(), places->end(), is_not_next) != places->end()) return false;
   const Shape shape = rewriter.value(op.outputs[0]).shape;
   if (!can_reshape_to(shape)) return false;
   std::vector<int64_t> begin(rewriter.value(op.inputs[0]).shape.size(), 0);

@@ -144,6 +144,22 @@ def node_variants(model):
             yield changed(model, lambda copy, k=k, i=i, to=first: copy.graph.node[k].input.__setitem__(i, to))
 
 
+def together_variants(model):
+    """All numbers of a node the same: two that are large are a sum or product that is larger."""
+    for k, node in enumerate(model.graph.node[:4]):
+        if sum(a.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS) for a in node.attribute) < 2:
+            continue
+        for number in WHOLE:
+
+            def set_all(copy, k=k, number=number):
+                for attribute in copy.graph.node[k].attribute:
+                    if attribute.type == onnx.AttributeProto.INT:
+                        attribute.i = number
+                    attribute.ints[:] = [number] * len(attribute.ints)
+
+            yield changed(model, set_all)
+
+
 def open_variants(model):
     """The same numbers where no extent of an input is known, so that they meet nothing that they contradict."""
 
@@ -156,6 +172,9 @@ def open_variants(model):
     yield of_unknown
     yield from initializer_variants(of_unknown)
     yield from node_variants(of_unknown)
+    yield from together_variants(of_unknown)
+    for of_given in given_variants(of_unknown):
+        yield from node_variants(of_given)
 
 
 CHANGES = {
@@ -163,6 +182,7 @@ CHANGES = {
     "initializers": initializer_variants,
     "given": given_variants,
     "nodes": node_variants,
+    "together": together_variants,
     "open": open_variants,
 }
 
