@@ -2,6 +2,8 @@
 #include "layout/run_order.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "stream/dtype.h"
@@ -12,7 +14,7 @@ namespace {
 using core::Graph;
 using core::OpId;
 using core::ValueId;
-using Order = std::vector<OpId>;
+using Order = std::vector<uint32_t>;  // numbers of ops
 
 constexpr uint64_t kTypicalExtent = 64;  // taken for a dimension that is known at run time only
 
@@ -47,7 +49,7 @@ Order depth_first(const Graph& graph) {
       if (path.back().next_input < inputs.size()) {
         enter(inputs[path.back().next_input++]);
       } else {
-        order.push_back(path.back().op);
+        order.push_back(static_cast<uint32_t>(path.back().op));
         path.pop_back();
       }
     }
@@ -63,8 +65,8 @@ double peak_of(const Graph& graph, const Order& order) {
       if (is_made(graph, in)) ++reads[static_cast<size_t>(in)];
   for (const ValueId output : graph.outputs) ++reads[static_cast<size_t>(output)];  // is kept to the end
   double kept = 0, peak = 0;
-  for (const OpId id : order) {
-    const core::Op& op = graph.ops[static_cast<size_t>(id)];
+  for (const uint32_t id : order) {
+    const core::Op& op = graph.ops[id];
     for (const ValueId out : op.outputs)
       if (out != core::kAbsent) kept += bytes_of(graph.at(out));
     peak = std::max(peak, kept);
@@ -79,11 +81,9 @@ double peak_of(const Graph& graph, const Order& order) {
 }  // namespace
 
 void order_for_memory(Graph& graph) {
-  const Order by_depth = depth_first(graph);
-  Order present(graph.ops.size());
-  for (size_t i = 0; i < present.size(); ++i) present[i] = static_cast<OpId>(i);
-  if (by_depth.size() == present.size() && peak_of(graph, by_depth) < peak_of(graph, present))
-    graph.set_order({by_depth.begin(), by_depth.end()});
+  Order by_depth = depth_first(graph), present(graph.ops.size());
+  std::iota(present.begin(), present.end(), 0);
+  if (peak_of(graph, by_depth) < peak_of(graph, present)) graph.set_order(std::move(by_depth));
 }
 
 }  // namespace lowtide::layout

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPU time of invoke beside other converters' files of the same networks: in turns in one process, ratios of medians; the
-median of several processes, as where a process's memory starts moves the time of small networks by a twentieth.
+median of several processes, which differ by a twentieth from each other for small networks.
 
 onnx2tf is given the small export of the older exporter; litert-torch builds the same module with the same weights in an
 environment of its own. Each peer's file is kept beside the export; a peer that fails leaves a note and is not asked again.

@@ -237,10 +237,14 @@ Live live_ops(const Graph& graph, const std::vector<OpId>& producer) {
 
 }  // namespace
 
+static void number_producers(Graph& graph, const std::vector<OpId>& producer) {
+  for (size_t v = 0; Value & value : graph.values) value.producer = producer[v++];
+}
+
 // Large graphs are in memory that is far apart, and passes put few ops elsewhere: what is in order is visited as few
 // times as possible.
 void Graph::tidy() {
-  std::vector<OpId> producer = producers(*this);
+  const std::vector<OpId> producer = producers(*this);
   const Live live = live_ops(*this, producer);
   if (!live.in_order || !live.all()) {
     keep_names(*this, live.op);
@@ -251,16 +255,14 @@ void Graph::tidy() {
       for (size_t i = 0; i < ops.size(); ++i)
         if (live.op[i]) kept.push_back(static_cast<uint32_t>(i));
     }
-    bring_in_order(ops, kept);
-    producer = producers(*this);
+    return set_order(std::move(kept));
   }
-  for (size_t v = 0; Value & value : values) value.producer = producer[v++];
+  number_producers(*this, producer);
 }
 
 void Graph::set_order(std::vector<uint32_t> order) {
   bring_in_order(ops, order);
-  const std::vector<OpId> producer = producers(*this);
-  for (size_t v = 0; Value & value : values) value.producer = producer[v++];
+  number_producers(*this, producers(*this));
 }
 
 bool Graph::is_tidy() const {

@@ -144,7 +144,8 @@ class Graph {
   // Removes dead ops and those whose outputs are not used, and puts the rest in topological order (stable: ops keep
   // their order where they can). Renumbers producers. Throws Error(kMalformed) on a cycle.
   void tidy();
-  // Puts ops[order[i]] at i; `order` is a topological one of all ops. The graph must be tidy, and is afterwards.
+  // Puts ops[order[i]] at i, drops ops that are not in `order`, and renumbers producers. `order` must be topological
+  // and have all ops that are used; the graph is tidy afterwards.
   void set_order(std::vector<uint32_t> order);
   // Whether tidy() would change nothing.
   bool is_tidy() const;

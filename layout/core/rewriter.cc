@@ -117,4 +117,9 @@ void apply_rules(Graph& graph, const std::function<std::span<const Rule>(Kind)>&
   graph.tidy();
 }
 
+void apply_rule(Graph& graph, Kind kind, Rule rule) {
+  const std::span<const Rule> rules(&rule, 1);
+  apply_rules(graph, [&](Kind of) { return of == kind ? rules : std::span<const Rule>(); });
+}
+
 }  // namespace lowtide::core

@@ -54,5 +54,7 @@ using Rule = bool (*)(Rewriter&, OpId);
 
 // Applies rules at every op until none changes anything; `rules_of` gives those that start at a kind of op.
 void apply_rules(Graph& graph, const std::function<std::span<const Rule>(Kind)>& rules_of);
+// The same with one rule, for ops of one kind.
+void apply_rule(Graph& graph, Kind kind, Rule rule);
 
 }  // namespace lowtide::core

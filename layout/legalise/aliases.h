@@ -15,8 +15,8 @@
 
 namespace lowtide::layout {
 
-// Puts a SLICE of everything, which shares no memory, before each RESHAPE in question. Runs last: any pass after it
-// could make such a chain again.
+// Puts a SLICE of everything, which shares no memory, before each RESHAPE in question. The last pass that changes ops:
+// another one could make such a chain again. Reads are counted, so the order of ops does not matter.
 void separate_aliases(core::Graph& graph);
 
 }  // namespace lowtide::layout

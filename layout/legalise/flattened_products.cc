@@ -2,8 +2,6 @@
 #include "layout/legalise/flattened_products.h"
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 #include "layout/core/rewriter.h"
 
@@ -49,11 +47,6 @@ bool flatten_in_product(Rewriter& rewriter, OpId id) {
 
 }  // namespace
 
-void flatten_in_products(core::Graph& graph) {
-  static constexpr std::array<core::Rule, 1> kRules = {flatten_in_product};
-  core::apply_rules(graph, [](Kind kind) {
-    return kind == Kind::kReshape ? std::span<const core::Rule>(kRules) : std::span<const core::Rule>();
-  });
-}
+void flatten_in_products(core::Graph& graph) { core::apply_rule(graph, Kind::kReshape, flatten_in_product); }
 
 }  // namespace lowtide::layout

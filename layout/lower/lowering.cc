@@ -129,7 +129,7 @@ int64_t Lowering::attr_count(std::string_view name, int64_t otherwise) {
 int64_t Lowering::need_attr_count(std::string_view name) {
   const int64_t count = need_attr_i(name);
   if (count > std::numeric_limits<int32_t>::max() || count < std::numeric_limits<int32_t>::min())
-    malformed(fmt::format("attribute '{}' is {}, more than any tensor has", name, count));
+    malformed(fmt::format("attribute '{}' must fit 32 bits; it is {}", name, count));
   return count;
 }
 float Lowering::attr_f(std::string_view name, float otherwise) {

@@ -93,8 +93,8 @@ class Lowering {
   bool has_attr(std::string_view name) const { return node.find(name) != nullptr; }
   int64_t attr_i(std::string_view name, int64_t otherwise);
   int64_t need_attr_i(std::string_view name);
-  // How many of something there are, at most 2^31 - 1, the largest extent in a TFLite file: sums of some, and products
-  // of two, do not overflow. Whether 0 and numbers below are right, the operator says.
+  // A number of heads, groups, ...: it must fit 32 bits, as the extents in a TFLite file do, so that sums of some and
+  // products of two do not overflow. The caller checks whether it may be 0 or negative.
   int64_t attr_count(std::string_view name, int64_t otherwise);
   int64_t need_attr_count(std::string_view name);
   float attr_f(std::string_view name, float otherwise);

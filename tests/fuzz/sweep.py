@@ -145,7 +145,7 @@ def node_variants(model):
 
 
 def together_variants(model):
-    """All numbers of a node the same: two that are large are a sum or product that is larger."""
+    """All numbers of a node the same: a sum or product of two large ones may overflow where one large one does not."""
     for k, node in enumerate(model.graph.node[:4]):
         if sum(a.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS) for a in node.attribute) < 2:
             continue

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 #include "layout/core/builder.h"
 
 namespace lowtide::layout {
@@ -13,6 +16,13 @@ struct BuiltGraph : testing::Test {
   core::Symbols symbols;
   core::Graph graph{symbols, budget};
   core::Builder b{graph};
+
+  core::Val input(core::Shape shape, core::DType dtype = core::DType::kFloat32) {
+    const std::string name = "in" + std::to_string(graph.inputs.size());
+    graph.inputs.push_back(graph.add_value(dtype, std::move(shape), name));
+    graph.input_names.push_back(name);
+    return {graph.inputs.back()};
+  }
 };
 
 }  // namespace lowtide::layout

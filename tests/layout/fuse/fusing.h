@@ -23,12 +23,6 @@ using Kinds = std::map<Kind, int>;
 inline const Perm kToNhwc{0, 2, 3, 1}, kToNchw{0, 3, 1, 2};
 
 struct Fusing : BuiltGraph {
-  Val input(Shape shape, DType dtype = DType::kFloat32) {
-    const std::string name = "in" + std::to_string(graph.inputs.size());
-    graph.inputs.push_back(graph.add_value(dtype, std::move(shape), name));
-    graph.input_names.push_back(name);
-    return {graph.inputs.back()};
-  }
   Val ones(Shape shape) { return b.filled(1, DType::kFloat32, std::move(shape)); }
   // 0, 1, 2, .. in f32.
   Val counted(Shape shape) {

@@ -14,10 +14,6 @@ using core::Val;
 using Amounts = std::vector<int64_t>;
 
 struct PlainPads : BuiltGraph {
-  Val input(const Shape& shape, DType dtype = DType::kFloat32) {
-    graph.inputs.push_back(graph.add_value(dtype, shape, "in" + std::to_string(graph.inputs.size())));
-    return {graph.inputs.back()};
-  }
   Val padded(const Shape& shape, Amounts before = {0, 1, 1, 0}, DType dtype = DType::kFloat32) {
     const Amounts none(before.size(), 0);
     return b.pad(input(shape, dtype), before, none, 0);
