@@ -45,16 +45,11 @@ struct Range {
   double least, most;
 };
 
-Range range(Lowering& lo, Val x) {
-  if (lo.dtype(x) == DType::kInt8) return {-128, 127};
-  if (lo.dtype(x) == DType::kUint8) return {0, 255};
-  lo.unsupported(fmt::format("an integer product of {} is not supported: it needs int8 or uint8",
-                             stream::dtype_name(lo.dtype(x))));
-}
+Range range(DType dtype) { return dtype == DType::kInt8 ? Range{-128, 127} : Range{0, 255}; }
 
 // x minus its zero point. `axis`: the axis of x that a list of zero points belongs to.
 IntegerOperand integer_operand(Lowering& lo, Val x, Val zero, int axis) {
-  const Range all = range(lo, x);
+  const Range all = range(lo.dtype(x));
   const Val numbers = as_floats(lo.b, x);
   if (!zero) return {numbers, std::max(-all.least, all.most)};
   if (lo.dtype(zero) != lo.dtype(x)) lo.malformed("an operand and its zero point must have the same type");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -129,11 +130,14 @@ bool is_of_kind(core::DType dtype, char kind) {
     case 'm':
     case 'M':
       return is_small || is_int || stream::is_float(dtype);
+    case 'q':
+    case 'Q':
+      return dtype == core::DType::kInt8 || dtype == core::DType::kUint8;
     default:
       return true;
   }
 }
-bool shares_its_type(char kind) { return kind == 'I' || kind == 'F' || kind == 'N' || kind == 'M' || kind == '*'; }
+bool shares_its_type(char kind) { return std::string_view("FIMNQ*").find(kind) != std::string_view::npos; }
 
 Unsupported unknown_operator(const onnx::Node& node) {
   if (node.domain == "com.microsoft.nchwc")

@@ -94,8 +94,9 @@ Val dequantized_weights(Lowering& lo, size_t input, size_t direction) {
   Builder& b = lo.b;
   const size_t scale_at = input == 1 ? 8 : 10;
   const Val all = lo.input(input);
-  if (!b.is_constant(all) || (lo.dtype(all) != DType::kInt8 && lo.dtype(all) != DType::kUint8))
-    lo.unsupported("W and R must be initializers of int8 or uint8");
+  if (!b.is_constant(all)) lo.unsupported("W and R must be initializers");
+  if (lo.dtype(lo.input(scale_at + 1)) != lo.dtype(all))
+    lo.malformed(fmt::format("inputs {} and {}, a zero point, must have the same type", input, scale_at + 1));
   const std::vector<double> scales = parameters(lo, scale_at, direction),
                             zeros = parameters(lo, scale_at + 1, direction);
   if (scales.size() != zeros.size())

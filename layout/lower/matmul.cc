@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace lowtide::layout {
 namespace {
@@ -73,7 +74,7 @@ Val as_bias(Lowering& lo, Val c, Dim units, double beta) {
 
 Val scaled(Lowering& lo, Val x, double factor) {
   if (factor == 1) return x;
-  if (!stream::is_float(lo.dtype(x)) && factor != static_cast<double>(static_cast<int64_t>(factor)))
+  if (!stream::is_float(lo.dtype(x)) && !(std::isfinite(factor) && factor == std::trunc(factor)))
     lo.unsupported(fmt::format("an integer product scaled by {} is not supported", factor));
   return lo.b.mul(x, factor);
 }

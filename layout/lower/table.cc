@@ -52,7 +52,7 @@ namespace lowtide::layout {
   ROW("", "Constant", ".", 0, 0, 1, lower_constant) \
   ROW("", "ConstantOfShape", "i", 1, 1, 1, lower_constant_of_shape) \
   ROW("", "Conv", "F", 2, 3, 1, lower_conv) \
-  ROW("", "ConvInteger", "i", 2, 4, 1, lower_conv_integer) \
+  ROW("", "ConvInteger", "q", 2, 4, 1, lower_conv_integer) \
   ROW("", "ConvTranspose", "F", 2, 3, 1, lower_conv_transpose) \
   ROW("", "Cos", "f", 1, 1, 1, lower_cos) \
   ROW("", "Cosh", "f", 1, 1, 1, lower_cosh) \
@@ -112,7 +112,7 @@ namespace lowtide::layout {
   ROW("", "LpNormalization", "f", 1, 1, 1, lower_lp_normalization) \
   ROW("", "LpPool", "f", 1, 1, 1, lower_lp_pool) \
   ROW("", "MatMul", "N", 2, 2, 1, lower_matmul) \
-  ROW("", "MatMulInteger", "i", 2, 4, 1, lower_matmul_integer) \
+  ROW("", "MatMulInteger", "q", 2, 4, 1, lower_matmul_integer) \
   ROW("", "Max", "N", 1, -1, 1, lower_max) \
   ROW("", "MaxPool", "n", 1, 1, 2, lower_max_pool) \
   ROW("", "MaxRoiPool", "F", 2, 2, 1, lower_max_roi_pool) \
@@ -138,8 +138,8 @@ namespace lowtide::layout {
   ROW("", "Pad", "*i*i", 1, 4, 1, lower_pad) \
   ROW("", "ParametricSoftplus", "f", 1, 1, 1, lower_parametric_softplus) \
   ROW("", "Pow", "n", 2, 2, 1, lower_pow) \
-  ROW("", "QLinearConv", "ifiififi", 8, 9, 1, lower_qlinear_conv) \
-  ROW("", "QLinearMatMul", "nfnnfnfn", 8, 8, 1, lower_qlinear_matmul) \
+  ROW("", "QLinearConv", "qfqqfqfqi", 8, 9, 1, lower_qlinear_conv) \
+  ROW("", "QLinearMatMul", "qfqqfqfq", 8, 8, 1, lower_qlinear_matmul) \
   ROW("", "QuantizeLinear", "nrm", 2, 3, 1, lower_quantize_linear) \
   ROW("", "RMSNormalization", "f", 2, 2, 1, lower_rms_normalization) \
   ROW("", "RNN", "FFFFiF", 3, 6, 2, lower_rnn) \
@@ -221,9 +221,9 @@ namespace lowtide::layout {
   ROW("com.microsoft", "BiasGelu", "F", 2, 2, 1, lower_bias_gelu) \
   ROW("com.microsoft", "BiasSoftmax", "F", 2, 2, 1, lower_bias_softmax) \
   ROW("com.microsoft", "BiasSplitGelu", "F", 2, 2, 1, lower_bias_split_gelu) \
-  ROW("com.microsoft", "DequantizeLinear", "ifi", 2, 3, 1, lower_dequantize_linear) \
-  ROW("com.microsoft", "DynamicQuantizeLSTM", "FiiFiFFFfifi", 12, 12, 3, lower_dynamic_quantize_lstm) \
-  ROW("com.microsoft", "DynamicQuantizeMatMul", "fifif", 3, 5, 1, lower_dynamic_quantize_matmul) \
+  ROW("com.microsoft", "DequantizeLinear", "IfI", 2, 3, 1, lower_dequantize_linear) \
+  ROW("com.microsoft", "DynamicQuantizeLSTM", "FqqFiFFFfqfq", 12, 12, 3, lower_dynamic_quantize_lstm) \
+  ROW("com.microsoft", "DynamicQuantizeMatMul", "fqfqf", 3, 5, 1, lower_dynamic_quantize_matmul) \
   ROW("com.microsoft", "EmbedLayerNormalization", "iifffffii", 7, 9, 3, lower_embed_layer_normalization) \
   ROW("com.microsoft", "FastGelu", "F", 1, 2, 1, lower_fast_gelu) \
   ROW("com.microsoft", "FusedConv", "F", 2, 4, 1, lower_fused_conv) \
@@ -236,25 +236,25 @@ namespace lowtide::layout {
   ROW("com.microsoft", "GridSample", ".f", 2, 2, 1, lower_grid_sample) \
   ROW("com.microsoft", "GroupNorm", "f", 3, 3, 1, lower_group_norm) \
   ROW("com.microsoft", "GroupQueryAttention", "FFF..iiFFi.", 7, 16, 4, lower_group_query_attention) \
-  ROW("com.microsoft", "MatMulIntegerToFloat", "iiffiif", 4, 7, 1, lower_matmul_integer_to_float) \
+  ROW("com.microsoft", "MatMulIntegerToFloat", "qqffqqf", 4, 7, 1, lower_matmul_integer_to_float) \
   ROW("com.microsoft", "MatMulNBits", "fi..if", 3, 6, 1, lower_matmul_nbits) \
   ROW("com.microsoft", "MultiHeadAttention", "FFFFiFFFi", 1, 10, 4, lower_multi_head_attention) \
   ROW("com.microsoft", "NhwcConv", "F", 2, 3, 1, lower_nhwc_conv) \
   ROW("com.microsoft", "NhwcFusedConv", "F", 2, 4, 1, lower_nhwc_fused_conv) \
   ROW("com.microsoft", "NhwcMaxPool", "n", 1, 1, 1, lower_nhwc_max_pool) \
-  ROW("com.microsoft", "QAttention", "iifffiiif", 5, 9, 2, lower_qattention) \
-  ROW("com.microsoft", "QEmbedLayerNormalization", "iiiiiiiifffffi", 18, 18, 2, lower_q_embed_layer_normalization) \
-  ROW("com.microsoft", "QGemm", "ifiifiifi", 6, 9, 1, lower_qgemm) \
-  ROW("com.microsoft", "QLinearAdd", "ifiififi", 7, 8, 1, lower_qlinear_add) \
-  ROW("com.microsoft", "QLinearAveragePool", "ififi", 4, 5, 1, lower_qlinear_average_pool) \
-  ROW("com.microsoft", "QLinearConcat", "fi.", 5, -1, 1, lower_qlinear_concat) \
-  ROW("com.microsoft", "QLinearConv", "ifiififi", 8, 9, 1, lower_ms_qlinear_conv) \
-  ROW("com.microsoft", "QLinearGlobalAveragePool", "ififi", 5, 5, 1, lower_qlinear_global_average_pool) \
-  ROW("com.microsoft", "QLinearLeakyRelu", "ififi", 4, 5, 1, lower_qlinear_leaky_relu) \
-  ROW("com.microsoft", "QLinearMul", "ifiififi", 7, 8, 1, lower_qlinear_mul) \
-  ROW("com.microsoft", "QLinearSigmoid", "ififi", 4, 5, 1, lower_qlinear_sigmoid) \
-  ROW("com.microsoft", "QLinearSoftmax", "ififi", 5, 5, 1, lower_qlinear_softmax) \
-  ROW("com.microsoft", "QLinearWhere", "bifiififi", 9, 9, 1, lower_qlinear_where) \
+  ROW("com.microsoft", "QAttention", "qqfffiqqf", 5, 9, 2, lower_qattention) \
+  ROW("com.microsoft", "QEmbedLayerNormalization", "iiQQQQQifffffQ", 18, 18, 2, lower_q_embed_layer_normalization) \
+  ROW("com.microsoft", "QGemm", "qfqqfqifq", 6, 9, 1, lower_qgemm) \
+  ROW("com.microsoft", "QLinearAdd", "QfQQfQfQ", 7, 8, 1, lower_qlinear_add) \
+  ROW("com.microsoft", "QLinearAveragePool", "QfQfQ", 4, 5, 1, lower_qlinear_average_pool) \
+  ROW("com.microsoft", "QLinearConcat", "fq.", 5, -1, 1, lower_qlinear_concat) \
+  ROW("com.microsoft", "QLinearConv", "qfqqfqfqi", 8, 9, 1, lower_ms_qlinear_conv) \
+  ROW("com.microsoft", "QLinearGlobalAveragePool", "QfQfQ", 5, 5, 1, lower_qlinear_global_average_pool) \
+  ROW("com.microsoft", "QLinearLeakyRelu", "QfQfQ", 4, 5, 1, lower_qlinear_leaky_relu) \
+  ROW("com.microsoft", "QLinearMul", "QfQQfQfQ", 7, 8, 1, lower_qlinear_mul) \
+  ROW("com.microsoft", "QLinearSigmoid", "QfQfQ", 4, 5, 1, lower_qlinear_sigmoid) \
+  ROW("com.microsoft", "QLinearSoftmax", "QfQfQ", 5, 5, 1, lower_qlinear_softmax) \
+  ROW("com.microsoft", "QLinearWhere", "bQfQQfQfQ", 9, 9, 1, lower_qlinear_where) \
   ROW("com.microsoft", "QuantizeLinear", "ff.", 2, 3, 1, lower_quantize_linear) \
   ROW("com.microsoft", "QuickGelu", "f", 1, 1, 1, lower_quick_gelu) \
   ROW("com.microsoft", "RotaryEmbedding", "FiFF", 4, 4, 1, lower_ms_rotary_embedding) \

@@ -5,7 +5,7 @@
     python -m tests.fuzz.sweep [--part 1/12] [--changes inputs nodes] [--jobs 2] [--keep FOLDER]
 
 From each kind of model among the seeds: every input with other ranks, extents and element types, every initializer
-with other shapes and extreme numbers or given when the model runs, every attribute with extreme numbers, every operand
+with other shapes, types and extreme numbers or given when the model runs, every attribute with extreme numbers, every operand
 left out or the same as the first, and the same where the extents of inputs are not known. All of them go through
 build/fuzz's convert target; what fails is printed, one line for each place in the sources with an input that shows it,
 which stays in FOLDER.
@@ -34,6 +34,8 @@ PROGRAM = ROOT / "build/fuzz/tests/fuzz/fuzz_convert"
 WHOLE = (-1, 0, 1, 2, 100, -100, 2**31, -(2**31), 2**40, 2**63 - 1, -(2**63))
 REAL = (0, -1, 1e30, float("inf"), float("-inf"), float("nan"))
 TYPES = (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 16, 17, 22)
+SMALL_TYPES = (TensorProto.FLOAT8E4M3FN, TensorProto.INT4)
+GREATEST = (2.0**63, -(2.0**63), 1e30, float("nan"))
 EXTENTS = (2**16, 2**20, 2**31 - 1)
 LARGEST = 8000  # bytes of a model
 BATCH = 400  # models that one process is given
@@ -102,6 +104,29 @@ def initializer_variants(model):
         for other in others:
             made = numpy_helper.from_array(np.ascontiguousarray(other).reshape(other.shape), tensor.name)
             yield changed(model, lambda copy, k=k, made=made: copy.graph.initializer[k].CopyFrom(made))
+
+
+def typed_variants(model):
+    """Initializers of other types, alone and with all others of their type: with their numbers, and with the greatest."""
+    tensors = model.graph.initializer
+    for dtype in (*TYPES, *SMALL_TYPES):
+        kind = helper.tensor_dtype_to_np_dtype(dtype)
+        for k, tensor in enumerate(tensors):
+            if tensor.data_type in (dtype, TensorProto.STRING):
+                continue
+            alike = [i for i, other in enumerate(tensors) if other.data_type == tensor.data_type]
+            for members in [[k]] + ([alike] if alike[0] == k and len(alike) > 1 else []):
+                for number in (None, *GREATEST):
+
+                    def retype(copy, members=members, kind=kind, number=number):
+                        for i in members:
+                            given = numpy_helper.to_array(tensors[i])
+                            array = given if number is None else np.full(given.shape, number)
+                            with np.errstate(all="ignore"):
+                                made = array.astype(np.float64).astype(kind)
+                            copy.graph.initializer[i].CopyFrom(numpy_helper.from_array(made, tensors[i].name))
+
+                    yield changed(model, retype)
 
 
 def given_variants(model):
@@ -180,6 +205,7 @@ def open_variants(model):
 CHANGES = {
     "inputs": input_variants,
     "initializers": initializer_variants,
+    "types": typed_variants,
     "given": given_variants,
     "nodes": node_variants,
     "together": together_variants,

@@ -17,16 +17,9 @@
 namespace lowtide::layout {
 namespace {
 
-void need_8_bits(Lowering& lo, Val x) {
-  if (lo.dtype(x) != DType::kInt8 && lo.dtype(x) != DType::kUint8)
-    lo.unsupported(fmt::format("quantized data of {} is not supported: it must be int8 or uint8",
-                               stream::dtype_name(lo.dtype(x))));
-}
-
 // Input `at` minus its zero point, which follows its scale and may be absent.
 Val centred(Lowering& lo, size_t at) {
   const Val x = lo.input(at);
-  need_8_bits(lo, x);
   const Val levels = as_floats(lo.b, x);
   return lo.has_input(at + 2) ? lo.b.sub(levels, as_floats(lo.b, one_parameter(lo, lo.input(at + 2)))) : levels;
 }
@@ -39,7 +32,6 @@ std::optional<core::Quantization> grid_at(Lowering& lo, size_t scale_at, DType d
 }
 
 Val real(Lowering& lo, size_t at) {
-  need_8_bits(lo, lo.input(at));
   if (const auto grid = grid_at(lo, at + 1, lo.dtype(lo.input(at)))) return real_of(lo, lo.input(at), *grid);
   const Val factor = scale(lo, at + 1);
   return lo.b.mul(centred(lo, at), factor);
@@ -61,7 +53,6 @@ bool are_on_grids(Lowering& lo, std::initializer_list<size_t> tensors, size_t sc
 // type is that of the first input.
 void output_levels(Lowering& lo, Val levels, size_t zero_at) {
   const Val zero = lo.has_input(zero_at) ? one_parameter(lo, lo.input(zero_at)) : Val{};
-  if (zero) need_8_bits(lo, zero);
   lo.output(0, as_levels(lo.b, levels, zero, lo.dtype(zero ? zero : lo.input(0))));
 }
 
@@ -168,9 +159,15 @@ void lower_qlinear_concat(Lowering& lo) {
     lo.malformed("every tensor must have a scale and a zero point; there are " + std::to_string(lo.input_count()) +
                  " inputs");
   std::vector<Val> parts;
-  for (size_t at = 2; at < lo.input_count(); at += 3) parts.push_back(real(lo, at));
+  for (size_t at = 2; at < lo.input_count(); at += 3) {
+    const DType dtype = lo.dtype(lo.input(at));
+    if (dtype != DType::kInt8 && dtype != DType::kUint8)
+      lo.unsupported(fmt::format("a tensor of {} is not supported: it must be int8 or uint8", stream::dtype_name(dtype)));
+    if (lo.dtype(lo.input(at + 2)) != dtype)
+      lo.malformed(fmt::format("inputs {} and {}, a zero point, must have the same type", at, at + 2));
+    parts.push_back(real(lo, at));
+  }
   const int axis = lo.axis(lo.need_attr_i("axis"), lo.rank(parts[0]));
-  need_8_bits(lo, lo.input(1));
   if (const auto grid = constant_grid(lo, lo.input(0), lo.input(1), lo.dtype(lo.input(1))))
     return lo.output(0, on_grid(lo, lo.b.concat(parts, axis), *grid, lo.dtype(lo.input(1))));
   const Val of_y = scale(lo, 0);
