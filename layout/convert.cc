@@ -206,6 +206,9 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Late, because passes that merge pads look for PAD.
   each(plain_pads);
   done("plain_pads");
+  // Late, because fusing would merge the RESHAPEs; where the GPU computes, three axes are better avoided.
+  if (!options.for_gpu) each(plain_products);
+  done("plain_products");
   // What kernels require: a bias, element types, ranks. Late, because the casts and reshapes that it adds between ops
   // would hide them from the passes above.
   each([&](core::Graph& graph) {
