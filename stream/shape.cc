@@ -41,6 +41,13 @@ uint64_t element_count(std::span<const Dim> shape) {
   return empty ? 0 : count;
 }
 
+bool has_at_most(uint64_t most, std::span<const Dim> shape) {
+  if (!is_static(shape)) return false;
+  uint64_t left = most;
+  for (const Dim dim : shape) left /= static_cast<uint64_t>(std::max<Dim>(dim, 1));
+  return left > 0;
+}
+
 std::string to_string(std::span<const Dim> shape) {
   std::string out = "[";
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -23,6 +23,9 @@ uint64_t checked_mul(uint64_t a, uint64_t b);
 uint64_t checked_add(uint64_t a, uint64_t b);
 // Number of elements of a static shape; 1 for a scalar. Throws on overflow and on negative extents.
 uint64_t element_count(std::span<const Dim> shape);
+// Whether all extents are known and their product is at most `most`. A 0 counts as 1, so that loops over the other
+// extents are short too.
+bool has_at_most(uint64_t most, std::span<const Dim> shape);
 // "[1,3,?,512]"
 std::string to_string(std::span<const Dim> shape);
 

@@ -108,7 +108,8 @@ std::optional<Shuffle> match_shuffle(Rewriter& rewriter, OpId id) {
   if (row < 3 || column < 3 || channel < 3 || !stream::is_static({apart.begin() + 1, apart.end()})) return std::nullopt;
   const int64_t block = apart[row], channels = apart[channel];
   if (block < 2 || apart[column] != block) return std::nullopt;
-  if (in[3] > static_cast<core::Dim>(stream::kSmallElements)) return std::nullopt;  // a channel is a list's element
+  // A channel is an element of a list, and in[3] may be known at run time only.
+  if (!stream::has_at_most(stream::kSmallElements, std::span(apart).subspan(3))) return std::nullopt;
   if (out[0] != in[0] || out[1] != in[1] * block || out[2] != in[2] * block || out[3] != channels) return std::nullopt;
   Indices strides(6, 1);
   for (size_t axis = 5; axis-- > 3;) strides[axis] = strides[axis + 1] * apart[axis + 1];

@@ -136,8 +136,8 @@ struct LowerRow {
   std::string_view op;
   // One letter for each input, the last one for all that follow: f any float of at least 16 bits, i any integer, n
   // either, r and m the same with floats of 8 and 4 bits, q int8 or uint8, b bool, . any. Inputs with a capital letter
-  // (F, I, N, M, Q, and * for any) have one type. Wide enough for every opset, and narrow enough that no lowering gets types that it was
-  // not written for.
+  // (F, I, N, M, Q, and * for any) have one type. Wide enough for every opset, and narrow enough that no lowering gets
+  // types that it was not written for.
   std::string_view inputs;
   int min_inputs, max_inputs;  // max -1: any number
   int max_outputs;             // -1: any number

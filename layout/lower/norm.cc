@@ -120,10 +120,13 @@ Val group_normalized(Lowering& lo, Val x, int64_t groups, float epsilon, Val sca
     if (!spatial.empty()) v = b.mean(v, spatial, true);
     return b.mean(b.reshape(v, by_group), in_group, true);
   };
-  // [N, groups, 1 or channels / groups] for each channel.
+  // [N, groups, 1 or channels / groups] for each channel; the number of a single group stays one, which broadcasts.
   auto for_channels = [&](Val v) {
-    if (b.dim(v, 2) != by_group[2]) v = b.mul(v, b.filled(1, lo.dtype(v), {by_group[2]}));
-    return b.reshape(v, by_channel);
+    const bool is_one = groups == 1 && b.dim(v, 2) == 1;
+    if (!is_one && b.dim(v, 2) != by_group[2]) v = b.mul(v, b.filled(1, lo.dtype(v), {by_group[2]}));
+    Shape shape = by_channel;
+    if (is_one) shape[1] = 1;
+    return b.reshape(v, shape);
   };
   const Val mean = for_channels(group_mean(x));
   const Val centered = b.sub(x, mean);

@@ -28,18 +28,8 @@ namespace {
 using core::Perm;
 using core::Shape;
 
-constexpr int64_t kSmall = 16384;    // elements, that is 64 KiB
+constexpr uint64_t kSmall = 16384;   // elements, that is 64 KiB
 constexpr int64_t kFewQueries = 64;  // with more the product takes most of the time
-
-bool is_small(const Shape& shape) {
-  int64_t elements = 1;
-  for (const core::Dim dim : shape) {
-    if (!stream::is_static(dim) || dim > kSmall) return false;
-    elements *= std::max<int64_t>(dim, 1);
-    if (elements > kSmall) return false;
-  }
-  return true;
-}
 
 // The shape and order with one axis of extent 1 in front less, or more of a tensor that has three axes.
 struct OtherRank {
@@ -76,7 +66,7 @@ bool keep_transpose(Rewriter& rewriter, OpId id) {
   const bool moves_rows = order->back() == static_cast<int64_t>(from.size()) - 1;
   const core::Dim queries = rewriter.b.dim({product.outputs[0]}, -2);
   const bool are_many = stream::is_static(queries) && queries > kFewQueries;
-  if (!is_small(to) && !(moves_rows && !are_many)) return false;
+  if (!stream::has_at_most(kSmall, to) && !(moves_rows && !are_many)) return false;
   core::Builder& b = rewriter.b;
   b.origin = transpose.origin;
   const OpId split = rewriter.sole_producer(transpose.inputs[0], Kind::kReshape);

@@ -5,8 +5,9 @@
     python -m tests.fuzz.sweep [--part 1/12] [--changes inputs nodes] [--jobs 2] [--keep FOLDER]
 
 From each kind of model among the seeds: every input with other ranks, extents and element types, every initializer
-with other shapes, types and extreme numbers or given when the model runs, every attribute with extreme numbers, every operand
-left out or the same as the first, and the same where the extents of inputs are not known. All of them go through
+with other shapes, types and extreme numbers or given when the model runs, every attribute with extreme numbers, two
+numbers of a list the same, every operand left out or the same as the first, and the same where the extents of inputs
+are not known. All of them go through
 build/fuzz's convert target; what fails is printed, one line for each place in the sources with an input that shows it,
 which stays in FOLDER.
 """
@@ -15,6 +16,7 @@ import argparse
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 import os
 import pathlib
 import re
@@ -36,6 +38,7 @@ REAL = (0, -1, 1e30, float("inf"), float("-inf"), float("nan"))
 TYPES = (1, 2, 3, 5, 6, 7, 9, 10, 11, 13, 14, 16, 17, 22)
 SMALL_TYPES = (TensorProto.FLOAT8E4M3FN, TensorProto.INT4)
 GREATEST = (2.0**63, -(2.0**63), 1e30, float("nan"))
+PAIRED = (0, -1, 2**14, 2**20, 2**31 - 1, 2**62)
 EXTENTS = (2**16, 2**20, 2**31 - 1)
 LARGEST = 8000  # bytes of a model
 BATCH = 400  # models that one process is given
@@ -46,6 +49,15 @@ def changed(model, change):
     copy.CopyFrom(model)
     change(copy)
     return copy
+
+
+def without_extents(model):
+    def forget(copy):
+        for given in copy.graph.input:
+            for dim in given.type.tensor_type.shape.dim:
+                dim.Clear()
+
+    return changed(model, forget)
 
 
 def input_variants(model):
@@ -185,15 +197,26 @@ def together_variants(model):
             yield changed(model, set_all)
 
 
+def pair_variants(model):
+    """Two numbers of a list of shapes or axes the same, with known and unknown extents of inputs: what checks that one fits
+    may take the others from where they are not known."""
+
+    for base in (model, without_extents(model)):
+        for k, tensor in enumerate(base.graph.initializer):
+            array = numpy_helper.to_array(tensor) if tensor.data_type == TensorProto.INT64 else np.empty(0)
+            if array.ndim != 1 or not 2 <= array.size <= 8:
+                continue
+            for pair in itertools.combinations(range(array.size), 2):
+                for number in PAIRED:
+                    other = array.copy()
+                    other[list(pair)] = number
+                    made = numpy_helper.from_array(other, tensor.name)
+                    yield changed(base, lambda copy, k=k, made=made: copy.graph.initializer[k].CopyFrom(made))
+
+
 def open_variants(model):
     """The same numbers where no extent of an input is known, so that they meet nothing that they contradict."""
-
-    def forget(copy):
-        for given in copy.graph.input:
-            for dim in given.type.tensor_type.shape.dim:
-                dim.Clear()
-
-    of_unknown = changed(model, forget)
+    of_unknown = without_extents(model)
     yield of_unknown
     yield from initializer_variants(of_unknown)
     yield from node_variants(of_unknown)
@@ -209,6 +232,7 @@ CHANGES = {
     "given": given_variants,
     "nodes": node_variants,
     "together": together_variants,
+    "pairs": pair_variants,
     "open": open_variants,
 }
 

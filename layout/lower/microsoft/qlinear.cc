@@ -162,7 +162,8 @@ void lower_qlinear_concat(Lowering& lo) {
   for (size_t at = 2; at < lo.input_count(); at += 3) {
     const DType dtype = lo.dtype(lo.input(at));
     if (dtype != DType::kInt8 && dtype != DType::kUint8)
-      lo.unsupported(fmt::format("a tensor of {} is not supported: it must be int8 or uint8", stream::dtype_name(dtype)));
+      lo.unsupported(
+          fmt::format("a tensor of {} is not supported: it must be int8 or uint8", stream::dtype_name(dtype)));
     if (lo.dtype(lo.input(at + 2)) != dtype)
       lo.malformed(fmt::format("inputs {} and {}, a zero point, must have the same type", at, at + 2));
     parts.push_back(real(lo, at));
