@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A RESHAPE between TRANSPOSE and the right operand of BATCH_MATMUL. XNNPACK makes BATCH_MATMUL(a, TRANSPOSE(b)) a
-// product by the transposed operand (optimize_common_subgraphs_gemm_rhs_transpose), so TRANSPOSE swaps the last two
-// axes as well. With many columns that pays where TRANSPOSE had to move the last axis anyway, as that of keys does. For
-// values TRANSPOSE moves whole rows, and single elements afterwards; of small operands the order of packing costs more.
-// Transposed with one axis of extent 1 less or more, and reshaped, they stay as they are written:
+// product by the transposed operand (optimize_common_subgraphs_gemm_rhs_transpose), for which its TRANSPOSE swaps the
+// last two axes as well. That pays for keys, whose last axis TRANSPOSE moves anyway, unless they are few. Of values
+// TRANSPOSE moves whole rows, and would move single elements. Transposed with one axis of extent 1 less or more, and
+// reshaped, operands stay as they are written:
 //
 //     [1,N,H,D] -> TRANSPOSE [1,H,N,D]      becomes      [N,H,D] -> TRANSPOSE [H,N,D] -> RESHAPE [1,H,N,D]
 //
@@ -12,10 +12,10 @@
 //
 //     heads, queries, size, keys     values         keys
 //     4, 5, 8, 50                  2.56   2.22    1.78   1.23
-//     12, 16, 64, 16               9.61   8.94   15.7   13.6
-//     12, 197, 64, 197              639    640     756    765     stays
-//     8, 64, 80, 1024              1641   1388    1244   1303     of the values alone
-//     16, 1, 64, 512                414    226     223    367     of the values alone
+//     12, 16, 64, 16               9.61   8.94    15.7   13.6
+//     8, 64, 80, 1024              1641   1388    1244   1303    keys stay
+//     16, 1, 64, 512                414    226     223    367    keys stay
+//     12, 197, 64, 197              639    640     756    765    both stay: the product of many queries takes the time
 #include <algorithm>
 #include <optional>
 
@@ -66,7 +66,7 @@ bool keep_transpose(Rewriter& rewriter, OpId id) {
   const bool moves_rows = order->back() == static_cast<int64_t>(from.size()) - 1;
   const core::Dim queries = rewriter.b.dim({product.outputs[0]}, -2);
   const bool are_many = stream::is_static(queries) && queries > kFewQueries;
-  if (!stream::has_at_most(kSmall, to) && !(moves_rows && !are_many)) return false;
+  if (are_many || !(moves_rows || stream::has_at_most(kSmall, to))) return false;
   core::Builder& b = rewriter.b;
   b.origin = transpose.origin;
   const OpId split = rewriter.sole_producer(transpose.inputs[0], Kind::kReshape);
