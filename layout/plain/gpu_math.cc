@@ -35,7 +35,7 @@ bool expand_local_response(Rewriter& rewriter, OpId id) {
   if (!is_float(rewriter, op.inputs[0]) || shape.size() != 4 || core::is_symbol(shape[3])) return false;
   const auto& options = std::get<core::LrnOptions>(op.options);
   const int64_t channels = shape[3];
-  if (channels * channels > static_cast<int64_t>(stream::kSmallElements)) return false;
+  if (!stream::has_at_most(stream::kSmallElements, std::array{channels, channels})) return false;
   std::vector<float> band;
   for (int64_t out = 0; out < channels; ++out)
     for (int64_t in = 0; in < channels; ++in)

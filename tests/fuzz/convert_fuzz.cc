@@ -33,9 +33,21 @@ struct Choice {
         compressed(bits & 32),
         verified(bits & 64),
         weights(
-            static_cast<layout::WeightForm>((bits >> 7 & 7) % (static_cast<int>(layout::WeightForm::kInPlace) + 1))) {}
+            static_cast<layout::WeightForm>((bits >> 7 & 7) % (static_cast<int>(layout::WeightForm::kInPlace) + 1))),
+        for_gpu(bits >> 10 & 1),
+        tables(!for_gpu && (bits >> 11 & 1)),
+        custom(bits >> 12 & 1),
+        calibrated((bits >> 13 & 1) && (weights == layout::WeightForm::kStored ||
+                                        weights == layout::WeightForm::kFloat || weights == layout::WeightForm::kHalf)),
+        wide(bits >> 14 & 1),
+        border(kBorders[bits >> 15 & 3]) {}
+  static constexpr std::array<std::optional<core::DType>, 4> kBorders = {std::nullopt, core::DType::kInt8,
+                                                                         core::DType::kUint8, core::DType::kFloat32};
   bool external, twice, pin_inputs, pin_outputs, small, compressed, verified;
   layout::WeightForm weights;
+  bool for_gpu, tables, custom, calibrated,
+      wide;  // those that users may combine; wide: i16, one scale for all channels
+  std::optional<core::DType> border;
 };
 
 std::vector<std::byte> contents(const stream::Source& file) {
@@ -55,9 +67,34 @@ bool has_large_constants(const core::Model& model) {
   return false;
 }
 
+// Ranges for all values of the main graph; some are 0 always, some hold no 0.
+layout::Calibrated ranges(const onnx::Graph& graph, bool wide) {
+  constexpr size_t kKinds = 5;
+  constexpr std::array<layout::Interval, kKinds> kSeen = {
+      {{-1.5, 2.0}, {0.0, 6.0}, {-100.0, -3.0}, {0.0, 0.0}, {-1e-30, 1e30}}};
+  layout::Calibrated out{.file = "ranges"};
+  if (wide) out.activations = core::DType::kInt16;
+  out.per_tensor = wide;
+  size_t number = 0;
+  const auto add = [&](const std::string& name) {
+    const layout::Interval seen = kSeen[number++ % kKinds];
+    if (!name.empty())
+      out.tensors[name] = {.seen = seen, .interval = {std::min(seen.low, 0.0), std::max(seen.high, 0.0)}};
+  };
+  for (const auto& input : graph.inputs) add(input.name);
+  for (const auto& node : graph.nodes)
+    for (const std::string& output : node.outputs) add(output);
+  return out;
+}
+
 layout::ConvertOptions layout_options(const onnx::Model& model, const Choice& choice) {
   layout::ConvertOptions options;
   options.weights.form = choice.weights;
+  options.for_gpu = choice.for_gpu;
+  options.tables = choice.tables;
+  options.custom.all = choice.custom;
+  options.border = choice.border;
+  if (choice.calibrated) options.calibrated = ranges(model.graph, choice.wide);
   if (choice.pin_inputs)
     for (const auto& input : model.graph.inputs) options.layouts[input.name] = "nhwc";
   if (choice.pin_outputs)

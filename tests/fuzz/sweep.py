@@ -239,7 +239,7 @@ CHANGES = {
 
 def variants(changes):
     """Serialized, each once; of models that differ in numbers only, one is enough. Every fourth is converted in a way of
-    its own, which convert_fuzz.cc takes from the model's version: layouts, form of the weights, budget."""
+    its own, which convert_fuzz.cc takes from the model's version: layouts, form of the weights, ranges, budget."""
     kinds, seen = set(), set()
     for data in make_seeds.models():
         model = onnx.ModelProto.FromString(data)
@@ -250,7 +250,7 @@ def variants(changes):
         kinds.add(kind)
         for variant in (variant for change in changes for variant in change(model)):
             if len(seen) % 4 == 0:
-                variant.model_version = zlib.crc32(variant.SerializeToString()) % 1024
+                variant.model_version = zlib.crc32(variant.SerializeToString()) % make_seeds.OPTIONS
             made = variant.SerializeToString()
             if len(made) <= LARGEST and made not in seen:
                 seen.add(made)
