@@ -37,8 +37,16 @@ int CalibratedWeights::scale_axis(const Op& op) const {
   return where != nullptr && !calibrated_.per_tensor ? *where->output_axis : -1;
 }
 
+bool CalibratedWeights::has_many_channels(const Op& op) const {
+  const core::Weights* where = core::weights_of(op.kind);
+  if (where == nullptr || calibrated_.per_tensor) return false;
+  const core::Shape& shape = graph_.at(op.inputs[*where->weights]).shape;
+  return static_cast<uint64_t>(shape[static_cast<size_t>(*where->output_axis)]) > stream::kSmallElements;
+}
+
 bool CalibratedWeights::is_wanted(const Op& op, size_t input) const {
-  if (!core::has_input(op, input) || !is_float_constant(graph_.at(op.inputs[input]))) return false;
+  if (!core::has_input(op, input) || !is_float_constant(graph_.at(op.inputs[input])) || has_many_channels(op))
+    return false;
   if (const core::Weights* where = core::weights_of(op.kind))
     return input == *where->weights && !has_usable_integers(graph_.at(op.inputs[input]), graph_.budget);
   const core::Builtin& row = core::builtin(op.kind);
@@ -72,6 +80,7 @@ std::string CalibratedWeights::reason_against(OpId id) const {
   const Op& op = graph_.ops[static_cast<size_t>(id)];
   if (const core::Weights* where = core::weights_of(op.kind)) {
     if (!graph_.at(op.inputs[*where->weights]).is_constant()) return "the weights are computed at run time";
+    if (has_many_channels(op)) return "the weights have too many channels for lists of scales";
     if (core::has_input(op, *where->bias)) {
       const core::Value& bias = graph_.at(op.inputs[*where->bias]);
       if (!bias.is_constant()) return "the bias is computed at run time";

@@ -39,6 +39,7 @@ class CalibratedWeights {
 
   int scale_axis(const Op& op) const;
   const Found* found(const Op& op, size_t input) const;
+  bool has_many_channels(const Op& op) const;
   bool is_wanted(const Op& op, size_t input) const;
   void set(OpId op, size_t input, const std::vector<float>& scale, const std::vector<int64_t>& zero, DType dtype,
            int axis);
