@@ -198,6 +198,9 @@ def main():
         if not args.no_build:
             build()
         if not (args.folder / "corpus").is_dir():
+            if not args.no_build:  # seeds of TFLite are made by the program
+                subprocess.run(["cmake", "--preset", "release"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+                subprocess.run(["cmake", "--build", "--preset", "release"], cwd=ROOT, check=True)
             subprocess.run(
                 [sys.executable, "-m", "tests.fuzz.make_seeds", str((args.folder / "corpus").resolve())],
                 cwd=ROOT,
