@@ -11,6 +11,7 @@
 #include "layout/lower/custom_attributes.h"
 #include "layout/lower/node_order.h"
 #include "stream/error.h"
+#include "stream/printable.h"
 
 namespace lowtide::layout {
 namespace {
@@ -148,6 +149,9 @@ std::vector<Val> CustomOperators::add(Builder& b, const onnx::Node& node, int64_
   described->name = mapped.name.empty() ? node.op_type : mapped.name;
   described->version = mapped.version;
   described->any_axis_order = mapped.any_axis_order;
+  if (described->name.empty() || described->name.find('\0') != std::string::npos || !stream::is_utf8(described->name))
+    throw Unsupported(fmt::format("no custom operator can have the name '{}'", described->name),
+                      "a mapping of --custom-ops-map can give another: \"name\"");
   if (described->name.starts_with("Flex"))
     throw Unsupported(fmt::format("TFLite takes the name '{}' for an operator of TensorFlow", described->name),
                       "a mapping of --custom-ops-map can give another: \"name\"");
