@@ -157,6 +157,11 @@ ResizeOperands read_resize_attributes(Lowering& lo, Val x) {
   out.how.cubic_a = lo.attr_f("cubic_coeff_a", -0.75f);
   out.how.exclude_outside = lo.attr_i("exclude_outside", 0) != 0;
   out.extrapolation = lo.attr_f("extrapolation_value", 0);
+  if (!stream::is_float(lo.dtype(lo.input(0)))) {  // ONNX Runtime casts it to the data's type
+    if (!std::isfinite(out.extrapolation))
+      lo.unsupported(fmt::format("'extrapolation_value' {} of integers is not supported", out.extrapolation));
+    out.extrapolation = std::trunc(out.extrapolation);
+  }
   if (lo.opset() >= 18) {
     out.how.antialias = lo.attr_i("antialias", 0) != 0;
     out.policy = lo.attr_s("keep_aspect_ratio_policy", out.policy);

@@ -109,6 +109,15 @@ resize(
     sizes=(1, 3, 7, 8),
     roi=[0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8],
 )
+CASES.append(
+    Case(
+        "resize/crop_and_resize_of_integers",
+        "int32[1,3,5,6] x",
+        'y = Resize<mode="nearest", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=-2.5>(x, r, , n)',
+        {"r": f32(0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8), "n": i64(1, 3, 7, 8)},
+        opset=13,
+    )
+)
 resize("cubic_coefficient", "1,3,5,6", 'mode="cubic", cubic_coeff_a=-0.5', UP[0])
 resize("cubic_exclude_outside", "1,3,5,6", 'mode="cubic", exclude_outside=1', UP[0])
 resize("linear_antialias_down", "1,3,8,10", 'mode="linear", antialias=1', DOWN[0], opset=18)
