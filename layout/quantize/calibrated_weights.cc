@@ -21,6 +21,10 @@ constexpr double kMostWeight = 127;       // of i8, symmetric
 constexpr double kMostBias = 0x1p30;      // of i32, with a bit to spare
 constexpr double kLeastFactor = 0x1p-24;  // from sums to the result: less would vanish anyway
 
+// Lists of scales are kept in memory. Vocabularies of language models, the widest layers there are, have a quarter of
+// it.
+constexpr uint64_t kMostChannels = uint64_t{1} << 20;
+
 bool is_float_constant(const core::Value& value) { return value.is_constant() && value.dtype == DType::kFloat32; }
 
 // The model's own integers, as models of quantized weights have them, are kept.
@@ -41,7 +45,7 @@ bool CalibratedWeights::has_many_channels(const Op& op) const {
   const core::Weights* where = core::weights_of(op.kind);
   if (where == nullptr || calibrated_.per_tensor) return false;
   const core::Shape& shape = graph_.at(op.inputs[*where->weights]).shape;
-  return static_cast<uint64_t>(shape[static_cast<size_t>(*where->output_axis)]) > stream::kSmallElements;
+  return static_cast<uint64_t>(shape[static_cast<size_t>(*where->output_axis)]) > kMostChannels;
 }
 
 bool CalibratedWeights::is_wanted(const Op& op, size_t input) const {

@@ -45,8 +45,8 @@ struct Choice {
                                                                          core::DType::kUint8, core::DType::kFloat32};
   bool external, twice, pin_inputs, pin_outputs, small, compressed, verified;
   layout::WeightForm weights;
-  bool for_gpu, tables, custom, calibrated,
-      wide;  // those that users may combine; wide: i16, one scale for all channels
+  bool for_gpu, tables, custom, calibrated;  // as users may combine them
+  bool wide;                                 // i16, one scale for all channels of a weight
   std::optional<core::DType> border;
 };
 

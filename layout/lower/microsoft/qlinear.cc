@@ -164,7 +164,7 @@ void lower_qlinear_concat(Lowering& lo) {
     if (dtype != DType::kInt8 && dtype != DType::kUint8)
       lo.unsupported(
           fmt::format("a tensor of {} is not supported: it must be int8 or uint8", stream::dtype_name(dtype)));
-    if (lo.dtype(lo.input(at + 2)) != dtype)
+    if (lo.has_input(at + 2) && lo.dtype(lo.input(at + 2)) != dtype)
       lo.malformed(fmt::format("inputs {} and {}, a zero point, must have the same type", at, at + 2));
     parts.push_back(real(lo, at));
   }
