@@ -87,7 +87,7 @@ Val Builder::i32(std::span<const int64_t> elements) {
 }
 Val Builder::i32_scalar(int64_t value) { return {graph.add_ints({&value, 1}, DType::kInt32, {})}; }
 
-Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
+Val Builder::dims(std::span<const Dim> wanted, DType dtype, Val of) {
   if (stream::is_static(wanted)) return {graph.add_ints(wanted, dtype, {static_cast<Dim>(wanted.size())})};
   // Consecutive static ones share a constant.
   std::vector<Val> parts;
@@ -102,7 +102,7 @@ Val Builder::dims(std::span<const Dim> wanted, DType dtype) {
       continue;
     }
     flush();
-    Val found = run_time_dim(*this, dim);
+    Val found = run_time_dim(*this, dim, of);
     if (!found)
       throw stream::Unsupported(
           fmt::format("the dimension {} cannot be computed at run time", graph.symbols.to_string(dim)),
@@ -225,10 +225,10 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
     }
   }
   const bool is_empty = std::find(fixed.begin(), fixed.end(), 0) != fixed.end();
-  Val target = unknown == 0 || (unknown == 1 && !is_empty) ? i32(fixed) : dims(wanted);
+  Val target = unknown == 0 || (unknown == 1 && !is_empty) ? i32(fixed) : dims(wanted, DType::kInt32, x);
   Val out = op(Kind::kReshape, {x, target}, NoOptions{});
-  // The caller knows more of the shape than -1 tells.
-  if (!is_constant(out)) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
+  // The caller knows more of the shape than -1 tells; known elements tell more than a symbol.
+  if (!is_constant(out) && !graph.at(out.id).contents) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());
   return out;
 }
 

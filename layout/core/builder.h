@@ -35,8 +35,10 @@ class Builder {
  public:
   explicit Builder(Graph& target) : graph(target) {}
   Graph& graph;
-  uint32_t origin = 0;                             // given to the ops that follow: index into graph.origins
-  std::unordered_map<Dim, ValueId> computed_dims;  // by run_time_dim
+  uint32_t origin = 0;  // given to the ops that follow: index into graph.origins
+  // The op that is rewritten, or -1: nothing that is built may need its results, as it will stand in its place.
+  OpId built_for = -1;
+  std::unordered_map<Dim, ValueId> computed_dims;  // from the graph's inputs, by run_time_dim
   // How many more results of ops may be added; beyond that, ops() and split() throw Unsupported.
   size_t ops_left = SIZE_MAX;
 
@@ -65,7 +67,8 @@ class Builder {
   Val i32_scalar(int64_t value);
   // A rank-1 i32 (or given dtype) tensor of dimensions: a constant when all are static, else computed from the SHAPE of
   // a value that has the symbol. Throws Unsupported when a symbol cannot be computed at run time.
-  Val dims(std::span<const Dim> dims, DType dtype = DType::kInt32);
+  // They are read from `of` where the graph's inputs do not tell them and it does.
+  Val dims(std::span<const Dim> dims, DType dtype = DType::kInt32, Val of = {});
 
   // ---- any builtin ----
   std::vector<Val> ops(Kind kind, std::initializer_list<Val> inputs, Options options, int output_count);
@@ -255,7 +258,9 @@ class Builder {
   std::map<std::vector<int64_t>, List> lists_;
 };
 
-// An i32 list of one element with the value of a symbolic dimension; absent when no value tells it. run_time_dims.cc
-Val run_time_dim(Builder& b, Dim dim);
+// An i32 list of one element with the value of a symbolic dimension; absent when no value tells it. It is taken from
+// the shape of `of`, if that is given and has it, rather than from other values' than the graph's inputs.
+// run_time_dims.cc
+Val run_time_dim(Builder& b, Dim dim, Val of = {});
 
 }  // namespace lowtide::core

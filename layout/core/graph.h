@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -109,6 +110,8 @@ class Graph {
   std::vector<std::string> origins{""};                // labels of ONNX nodes
   std::vector<uint32_t> origin_operators{0};           // their operators: indices into Model::onnx_operators
   Symbols& symbols;
+  // Dimensions that values of this graph have, by SHAPE: they are not negative, whatever their formula is.
+  std::set<Dim> extents;
   stream::Budget& budget;  // for the early evaluation of small constants
   // What products of constants may still take in all, when they are folded. The main graph of a model gets some; a
   // small file could ask for hours otherwise.

@@ -106,6 +106,7 @@ void apply_rules(Graph& graph, const std::function<std::span<const Rule>(Kind)>&
     // Ops that rules add are visited at the end of the same sweep.
     for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
       if (rewriter.op(id).kind == Kind::kDead) continue;
+      rewriter.b.built_for = id;
       for (Rule rule : rules_of(rewriter.op(id).kind)) {
         if (rewriter.op(id).kind == Kind::kDead) break;
         if (!rule(rewriter, id)) continue;

@@ -33,6 +33,11 @@ Val among_contents(Builder& b, ValueId list, Dim dim) {
   return element(b, {list}, place);
 }
 
+// Whether an op that is still there makes the value.
+bool is_computed(const Graph& graph, const Value& value) {
+  return value.producer >= 0 && graph.ops[static_cast<size_t>(value.producer)].kind != Kind::kDead;
+}
+
 Val from_inputs(Builder& b, Dim dim) {
   for (ValueId input : b.graph.inputs)
     if (Val found = axis_of(b, input, dim)) return found;
@@ -42,25 +47,54 @@ Val from_inputs(Builder& b, Dim dim) {
   return {};
 }
 
-// Any computed value that has the dimension as an axis, or among the elements of a list.
-Val from_values(Builder& b, Dim dim) {
-  const size_t count = b.graph.values.size();
-  for (size_t v = 0; v < count; ++v) {
-    if (b.graph.values[v].producer < 0) continue;
-    if (Val found = axis_of(b, static_cast<ValueId>(v), dim)) return found;
-  }
-  for (size_t v = 0; v < count; ++v) {
-    if (b.graph.values[v].producer < 0) continue;
-    if (Val found = among_contents(b, static_cast<ValueId>(v), dim)) return found;
-  }
-  return {};
+// As an axis, or among the elements of a list.
+bool has(const Value& value, Dim dim) {
+  return std::count(value.shape.begin(), value.shape.end(), dim) ||
+         (value.contents && value.rank() == 1 && std::count(value.contents->begin(), value.contents->end(), dim));
 }
 
-// Formulas share their parts, and each is computed once. One that goes deeper, or has more parts, is taken from a value
-// that has it.
+bool inputs_have(const Graph& graph, Dim dim) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                     [&](ValueId input) { return has(graph.at(input), dim); });
+}
+
+// The values that follow from the results of an op.
+std::vector<bool> dependents(const Graph& graph, OpId op) {
+  std::vector<bool> out(graph.values.size(), false);
+  const auto users = graph.users();
+  std::vector<OpId> open{op};
+  while (!open.empty()) {
+    const OpId next = open.back();
+    open.pop_back();
+    for (const ValueId made : graph.ops[static_cast<size_t>(next)].outputs) {
+      if (made == kAbsent || out[static_cast<size_t>(made)]) continue;
+      out[static_cast<size_t>(made)] = true;
+      const std::vector<OpId>& its = users[static_cast<size_t>(made)];
+      open.insert(open.end(), its.begin(), its.end());
+    }
+  }
+  return out;
+}
+
+// A dimension in two ways. The first takes it from the graph's inputs alone. Where they do not tell it, the second may
+// take it, or a part of its formula, from any value that has it and that can be computed before the op for which the
+// builder builds. Formulas share their parts, and each is computed once. One that goes deeper, or has more parts, is
+// taken from a value that has it.
 class Formula {
  public:
-  explicit Formula(Builder& builder) : b_(builder) {}
+  enum class From : uint8_t { kInputs, kValues };
+  Formula(Builder& builder, From from) : b_(builder), from_(from) {}
+
+  // Whether dim() finds it, without adding ops.
+  bool tells(Dim wanted) {
+    if (auto known = told_.find(wanted); known != told_.end()) return known->second;
+    if (depth_ > kMostLevels || parts_ > kMostParts) return false;
+    ++parts_;
+    ++depth_;
+    const bool found = is_told(wanted);
+    --depth_;
+    return told_[wanted] = found;
+  }
 
   Val dim(Dim wanted) {
     if (auto known = computed_.find(wanted); known != computed_.end()) return known->second;
@@ -76,30 +110,71 @@ class Formula {
   static constexpr int kMostLevels = 200;
   static constexpr size_t kMostParts = 1000;
 
+  bool is_told(Dim wanted) {
+    if (!is_symbol(wanted)) return fits(wanted);
+    if (before(wanted) || inputs_have(b_.graph, wanted)) return true;
+    if (auto made = b_.graph.symbols.made(wanted)) return tells(made->a) && tells(made->b);
+    const std::vector<Symbols::Term> terms = b_.graph.symbols.terms(wanted);
+    if (is_atom(terms)) return false;
+    for (const Symbols::Term& term : terms) parts_ += 1 + term.atoms.size();
+    return parts_ <= kMostParts && std::all_of(terms.begin(), terms.end(), [&](const Symbols::Term& term) {
+             return fits(term.factor) &&
+                    std::all_of(term.atoms.begin(), term.atoms.end(), [&](Dim atom) { return tells(atom); });
+           });
+  }
+
+  static bool is_atom(const std::vector<Symbols::Term>& terms) {
+    return terms.size() == 1 && terms[0].factor == 1 && terms[0].atoms.size() == 1;
+  }
+
   Val search(Dim wanted) {
     if (Val found = before(wanted)) return found;
     if (Val found = from_inputs(b_, wanted)) return found;
     const std::vector<Symbols::Term> terms = b_.graph.symbols.terms(wanted);
-    const bool is_atom = terms.size() == 1 && terms[0].factor == 1 && terms[0].atoms.size() == 1;
     Val found;
-    if (!is_atom)
+    if (!is_atom(terms))
       found = from_terms(terms);
     else if (auto made = b_.graph.symbols.made(wanted))
       found = from_parts(*made);
-    if (found) b_.computed_dims[wanted] = found.id;
-    return found ? found : from_values(b_, wanted);
+    if (found && from_ == From::kInputs) b_.computed_dims[wanted] = found.id;
+    return found || from_ == From::kInputs ? found : from_values(wanted);
   }
 
-  // What an earlier call computed. The graph may have lost it since.
+  // What an earlier call computed from the inputs. The graph may have lost it since.
   Val before(Dim wanted) {
     auto it = b_.computed_dims.find(wanted);
     if (it == b_.computed_dims.end() || static_cast<size_t>(it->second) >= b_.graph.values.size()) return {};
     const Value& value = b_.graph.at(it->second);
-    const bool holds = value.dtype == DType::kInt32 && value.producer >= 0 && value.contents == std::vector{wanted};
+    const bool holds =
+        value.dtype == DType::kInt32 && is_computed(b_.graph, value) && value.contents == std::vector{wanted};
     return holds ? Val{it->second} : Val{};
   }
 
-  Val number_or_dim(Dim number) { return is_symbol(number) ? dim(number) : b_.i32({number}); }
+  // Any computed value that has the dimension as an axis, or among the elements of a list.
+  Val from_values(Dim dim) {
+    const size_t count = b_.graph.values.size();
+    for (const auto& found_in : {axis_of, among_contents})
+      for (size_t v = 0; v < count; ++v) {
+        const auto id = static_cast<ValueId>(v);
+        if (!is_computed(b_.graph, b_.graph.at(id)) || !has(b_.graph.at(id), dim) || is_behind(id)) continue;
+        if (Val found = found_in(b_, id, dim)) return found;
+      }
+    return {};
+  }
+
+  bool is_behind(ValueId id) {
+    if (b_.built_for < 0) return false;
+    if (behind_.empty()) behind_ = dependents(b_.graph, b_.built_for);
+    return static_cast<size_t>(id) < behind_.size() && behind_[static_cast<size_t>(id)];
+  }
+
+  // Formulas are computed in i32.
+  static bool fits(int64_t number) { return number >= INT32_MIN && number <= INT32_MAX; }
+
+  Val number_or_dim(Dim number) {
+    if (is_symbol(number)) return dim(number);
+    return fits(number) ? b_.i32({number}) : Val{};
+  }
 
   Val from_parts(const Symbols::Made& made) {
     Val x = number_or_dim(made.a), y = x ? number_or_dim(made.b) : Val{};
@@ -124,6 +199,7 @@ class Formula {
     for (const Symbols::Term& term : terms) parts_ += 1 + term.atoms.size();
     if (parts_ > kMostParts) return {};
     for (const Symbols::Term& term : terms) {
+      if (!fits(term.factor)) return {};
       Val product;
       if (term.factor != 1 || term.atoms.empty()) product = b_.i32({term.factor});
       for (Dim atom : term.atoms) {
@@ -137,13 +213,21 @@ class Formula {
   }
 
   Builder& b_;
+  From from_;
+  std::map<Dim, bool> told_;
   std::map<Dim, Val> computed_;
+  std::vector<bool> behind_;
   int depth_ = 0;
   size_t parts_ = 0;
 };
 
 }  // namespace
 
-Val run_time_dim(Builder& b, Dim dim) { return Formula(b).dim(dim); }
+Val run_time_dim(Builder& b, Dim dim, Val of) {
+  if (Formula(b, Formula::From::kInputs).tells(dim)) return Formula(b, Formula::From::kInputs).dim(dim);
+  if (of && !b.is_constant(of))
+    if (Val found = axis_of(b, of.id, dim)) return found;
+  return Formula(b, Formula::From::kValues).dim(dim);
+}
 
 }  // namespace lowtide::core

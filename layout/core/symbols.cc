@@ -25,6 +25,12 @@ int64_t mul64(int64_t a, int64_t b) {
   if (__builtin_mul_overflow(a, b, &out) || is_symbol(out)) overflow();
   return out;
 }
+// The only quotient that is out of range is that of a large number by a small negative one.
+int64_t div64(int64_t a, int64_t b) {
+  const int64_t out = a / b;
+  if (is_symbol(out)) overflow();
+  return out;
+}
 // A file of some hundred bytes can square a formula again and again. Polynomials beyond these limits are not written
 // out; those of models are far below them.
 constexpr size_t kMostParts = 512;  // of a polynomial: its terms and their factors
@@ -34,6 +40,7 @@ constexpr size_t kMostStepsOfAll = size_t{1} << 23;
 constexpr size_t kFreeSteps = 64;  // short operations are always done
 constexpr size_t kMostExtremes = 64;
 constexpr size_t kLongestText = 400;
+constexpr int kMostSignSteps = 64;  // to show that a dimension is not negative
 
 // Mixes as splitmix64 does.
 uint64_t mixed(uint64_t x) {
@@ -56,7 +63,7 @@ bool is_smaller(const Term& a, const Term& b) {
   return a.first.size() != b.first.size() ? a.first.size() < b.first.size() : b.first < a.first;
 }
 
-int64_t floor64(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0); }
+int64_t floor64(int64_t a, int64_t b) { return div64(a, b) - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0); }
 
 }  // namespace
 
@@ -198,7 +205,7 @@ Dim Symbols::product(std::span<const Dim> dims) {
 std::optional<Dim> Symbols::exact_div(Dim a, Dim b) {
   if (b == 0) return std::nullopt;
   if (a == b) return 1;
-  if (!is_symbol(a) && !is_symbol(b)) return a % b == 0 ? std::optional<Dim>(a / b) : std::nullopt;
+  if (!is_symbol(a) && !is_symbol(b)) return a % b == 0 ? std::optional<Dim>(div64(a, b)) : std::nullopt;
   if (const Atom* product = single(a); product && product->made && product->made->by == Made::By::kMul) {
     if (product->made->a == b) return product->made->b;
     if (product->made->b == b) return product->made->a;
@@ -218,7 +225,7 @@ std::optional<Dim> Symbols::exact_div(Dim a, Dim b) {
     std::vector<int> times;
     std::set_difference(monomial.begin(), monomial.end(), lead->first.begin(), lead->first.end(),
                         std::back_inserter(times));
-    const int64_t many = factor / lead->second;
+    const int64_t many = div64(factor, lead->second);
     quotient[times] = many;
     for (const auto& [of, count] : divisor) {
       std::vector<int> taken;
@@ -237,6 +244,12 @@ Dim Symbols::floor_div(Dim a, Dim b) {
   if (!is_symbol(a) && !is_symbol(b)) return floor64(a, b);
   if (auto exact = exact_div(a, b)) return *exact;
   return made_atom({Made::By::kFloorDiv, a, b});
+}
+
+Dim Symbols::truncated_div(Dim a, Dim b, const std::set<Dim>& extents) {
+  if (is_not_negative(a, extents)) return floor_div(a, b);
+  if (is_not_negative(add(a, b - 1), extents)) return floor_div(max(a, 0), b);  // as (n - 1) / 2
+  return max(floor_div(a, b), min(ceil_div(a, b), 0));
 }
 
 Dim Symbols::ceil_div(Dim a, Dim b) { return mul(floor_div(mul(a, -1), b), -1); }
@@ -272,6 +285,58 @@ Dim Symbols::min(Dim a, Dim b) {
 Dim Symbols::max(Dim a, Dim b) {
   if (!is_symbol(a) && !is_symbol(b)) return std::max(a, b);
   return extreme(Made::By::kMax, a, b);
+}
+
+bool Symbols::is_not_negative(Dim dim, const std::set<Dim>& extents) {
+  int steps = kMostSignSteps;
+  return is_not_negative(dim, extents, steps);
+}
+
+bool Symbols::is_not_negative(Dim dim, const std::set<Dim>& extents, int& steps) {
+  if (!is_symbol(dim)) return dim >= 0;
+  if (extents.contains(dim)) return true;
+  if (--steps < 0) return false;
+  const Poly sum = poly(dim);
+  const bool adds_up = std::all_of(sum.begin(), sum.end(), [&](const auto& term) {
+    return term.second > 0 && std::all_of(term.first.begin(), term.first.end(),
+                                          [&](int id) { return is_atom_not_negative(id, extents, steps); });
+  });
+  if (adds_up) return true;
+  const auto less = without_negative_division(dim, extents, steps);
+  return less && is_not_negative(*less, extents, steps);
+}
+
+bool Symbols::is_atom_not_negative(int id, const std::set<Dim>& extents, int& steps) {
+  if (extents.contains(kSymbolBase - poly_ids_.at({{{id}, 1}}))) return true;
+  const std::optional<Made> made = atoms_[static_cast<size_t>(id)].made;
+  if (!made) return true;
+  const auto holds = [&](Dim dim) { return is_not_negative(dim, extents, steps); };
+  if (made->by == Made::By::kMax) return holds(made->a) || holds(made->b);
+  return holds(made->a) && holds(made->b);
+}
+
+// A smaller dimension, times a positive number, without the first division that is subtracted, as in remainders:
+// a - 7 * floor(a / 7) is at least a - 7 * (a / 7).
+std::optional<Dim> Symbols::without_negative_division(Dim dim, const std::set<Dim>& extents, int& steps) {
+  constexpr int64_t kMostFactor = int64_t{1} << 20;  // products of two stay far below 64 bits
+  const Poly sum = poly(dim);
+  const bool is_large =
+      std::any_of(sum.begin(), sum.end(), [](const auto& term) { return std::abs(term.second) > kMostFactor; });
+  if (is_large) return std::nullopt;
+  for (const auto& [monomial, factor] : sum)
+    for (size_t i = 0; factor < 0 && i < monomial.size(); ++i) {
+      const std::optional<Made> made = atoms_[static_cast<size_t>(monomial[i])].made;
+      if (!made || made->by != Made::By::kFloorDiv || is_symbol(made->b) || made->b < 1 || made->b > kMostFactor)
+        continue;
+      std::vector<int> others = monomial;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!std::all_of(others.begin(), others.end(), [&](int id) { return is_atom_not_negative(id, extents, steps); }))
+        continue;
+      Poly rest = sum;
+      rest.erase(monomial);
+      return add(mul(intern(rest), made->b), mul(mul(made->a, intern({{others, 1}})), factor));
+    }
+  return std::nullopt;
 }
 
 std::vector<Symbols::Term> Symbols::terms(Dim dim) const {

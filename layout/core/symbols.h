@@ -10,6 +10,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -43,6 +44,11 @@ class Symbols {
   Dim product(std::span<const Dim> dims);
   // a / b where b is known to divide a, e.g. for the -1 of a Reshape; nullopt when that cannot be shown.
   std::optional<Dim> exact_div(Dim a, Dim b);
+  // a / b towards zero; b > 0.
+  Dim truncated_div(Dim a, Dim b, const std::set<Dim>& extents = {});
+  // Whether it can be shown that the dimension is at least 0, when the model's own dimensions and `extents` are: the
+  // number n - 5 may be negative where n is an extent. Source of floor(a / b) <= a / b.
+  bool is_not_negative(Dim dim, const std::set<Dim>& extents = {});
   // "batch*7". A long formula is cut after some hundred characters; its number makes the text unique in this object.
   std::string to_string(Dim dim) const;
   // Equal for equal formulas over equal names, also in another object whose symbols are numbered differently.
@@ -80,6 +86,9 @@ class Symbols {
   bool affords(size_t result_parts, size_t steps);
   std::vector<Dim> extremes_of(Made::By by, Dim dim) const;
   const Atom* single(Dim dim) const;
+  bool is_not_negative(Dim dim, const std::set<Dim>& extents, int& steps);
+  bool is_atom_not_negative(int id, const std::set<Dim>& extents, int& steps);
+  std::optional<Dim> without_negative_division(Dim dim, const std::set<Dim>& extents, int& steps);
   void write(std::string& out, const Poly& poly) const;
   void write(std::string& out, const Atom& atom) const;
   void write(std::string& out, Dim dim) const;

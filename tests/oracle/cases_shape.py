@@ -444,3 +444,70 @@ CASES += [
         outputs="int32[K] y",
     ),
 ]
+
+# Numbers that are computed from extents may be negative, unlike extents.
+for name, compared in {
+    "less": "Less(d, m)",
+    "greater": "Greater(d, m)",
+    "greater_or_equal": "GreaterOrEqual(d, m)",
+}.items():
+    CASES.append(
+        Case(
+            f"shape/difference_{name}",
+            "float[N] x",
+            f"s = Shape(x) d = Sub(s, ten) y = {compared}",
+            {"ten": i64(10), "m": i64(-1)},
+            opset=16,
+            shapes={"x": (3,)},
+            outputs="bool[1] y",
+        )
+    )
+for name, body in {
+    "quotient": "q = Div(d, three) t = Add(q, five)",
+    "quotient_of_one_less": "e = Add(d, nine) q = Div(e, five) t = Add(q, three)",
+    "divisor": "q = Div(nine, d) t = Add(q, five)",
+}.items():
+    CASES.append(
+        Case(
+            f"shape/{name}_of_a_difference",
+            "float[N] x",
+            f"s = Shape(x) d = Sub(s, ten) {body} y = ConstantOfShape(t)",
+            {"ten": i64(10), "three": i64(3), "five": i64(5), "nine": i64(9)},
+            shapes={"x": (3,)},
+            outputs="float[A] y",
+        )
+    )
+CASES += [
+    Case(
+        "range/to_a_negative_difference",
+        "float[N] x",
+        "s = Shape(x) q = Squeeze(s) d = Sub(q, ten) r = Range(zero, d, one) c = Shape(r) t = Add(c, five)"
+        " y = ConstantOfShape(t)",
+        {"ten": np.int64(10), "zero": np.int64(0), "one": np.int64(1), "five": i64(5)},
+        shapes={"x": (3,)},
+        outputs="float[A] y",
+    ),
+    Case(
+        "reshape/list_by_an_extent",
+        "float[N,N] x, float[M] z",
+        "s = Shape(x) l = Shape(z) r = Reshape(s, l) t = Expand(r, two) y = ConstantOfShape(t)",
+        {"two": i64(2)},
+        shapes={"x": (3, 3), "z": (2,)},
+        outputs="float[A,B] y",
+    ),
+    # Extents that only values tell, of which some are made of the result.
+    Case(
+        "slice/cut_map_with_two_users",
+        "float[1,3,H,W] x",
+        """c = Conv(x, v) s = Slice(c, b, e, a) p = Softmax<axis=3>(s) q = Conv(s, w)""",
+        {
+            "v": np.linspace(-1, 1, 3, dtype=np.float32).reshape(1, 3, 1, 1),
+            "w": np.linspace(-1, 2, 18, dtype=np.float32).reshape(2, 1, 3, 3),
+            "b": i64(2, 2),
+            "e": i64(-1, -1),
+            "a": i64(2, 3),
+        },
+        shapes={"x": (1, 3, 11, 12)},
+        outputs="float[1,1,A,B] p, float[1,2,C,D] q",
+    ),
+]

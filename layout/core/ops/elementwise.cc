@@ -167,13 +167,21 @@ bool decided_by(const OpView& op, const Shape& result, Dim value) {
   return false;
 }
 
+// DIV of integers truncates: the same as floor for what is not negative.
+std::optional<Dim> quotient(const OpView& op, Dim a, Dim b) {
+  Symbols& symbols = op.symbols();
+  const std::set<Dim>& extents = op.graph.extents;
+  if (!is_symbol(b)) return b > 0 ? std::optional(symbols.truncated_div(a, b, extents)) : std::nullopt;
+  const bool is_floor = symbols.is_not_negative(a, extents) && symbols.is_not_negative(b, extents);
+  return is_floor ? std::optional(symbols.floor_div(a, b)) : std::nullopt;
+}
+
 // A product of integers with 0 is known whatever the other operand is.
 std::vector<TensorType> infer_arithmetic(const OpView& op) {
   std::vector<TensorType> out = infer_binary(op);
   if (!holds_dims(op.dtype(0))) return out;
   Symbols& symbols = op.symbols();
   out[0].contents = combine(op, [&](Dim a, Dim b) -> std::optional<Dim> {
-    const bool positive = (is_symbol(a) || a >= 0) && (is_symbol(b) || b > 0);
     switch (op.kind) {
       case Kind::kAdd:
         return symbols.add(a, b);
@@ -181,8 +189,8 @@ std::vector<TensorType> infer_arithmetic(const OpView& op) {
         return symbols.sub(a, b);
       case Kind::kMul:
         return symbols.mul(a, b);
-      case Kind::kDiv:  // truncates: the same as floor for what is not negative
-        return positive ? std::optional(symbols.floor_div(a, b)) : std::nullopt;
+      case Kind::kDiv:
+        return quotient(op, a, b);
       case Kind::kFloorDiv:
         return b != 0 ? std::optional(symbols.floor_div(a, b)) : std::nullopt;
       case Kind::kFloorMod:
@@ -203,16 +211,19 @@ std::vector<TensorType> infer_arithmetic(const OpView& op) {
 std::vector<TensorType> infer_compare_known(const OpView& op) {
   std::vector<TensorType> out = infer_compare(op);
   if (!holds_dims(op.dtype(0))) return out;
+  const auto is_above = [&](Dim dim, Dim number) {
+    return is_symbol(dim) && !is_symbol(number) && number < 0 && op.symbols().is_not_negative(dim, op.graph.extents);
+  };
   out[0].contents = combine(op, [&](Dim a, Dim b) -> std::optional<Dim> {
-    // Dimensions are not negative: a symbol is never equal to -1 and never below 0.
+    // Extents are not negative: one is never equal to -1 and never below 0.
     if (a == b) {
       if (op.kind == Kind::kEqual || op.kind == Kind::kLessEqual || op.kind == Kind::kGreaterEqual) return 1;
       return 0;
     }
-    if (is_symbol(a) && !is_symbol(b) && b < 0) {
+    if (is_above(a, b)) {
       return op.kind == Kind::kNotEqual || op.kind == Kind::kGreater || op.kind == Kind::kGreaterEqual;
     }
-    if (is_symbol(b) && !is_symbol(a) && a < 0) {
+    if (is_above(b, a)) {
       return op.kind == Kind::kNotEqual || op.kind == Kind::kLess || op.kind == Kind::kLessEqual;
     }
     return std::nullopt;  // static ones are folded by the recipe
@@ -248,8 +259,10 @@ std::vector<TensorType> infer_select(const OpView& op) {
     const std::vector<Dim> condition = *known;
     if (!op.contents(1) || !op.contents(2)) return {out};
     const std::vector<Dim> yes = *op.contents(1), no = *op.contents(2);
-    const auto [least, most] = std::minmax({condition.size(), yes.size(), no.size()});
-    const size_t count = least == 0 ? 0 : most;  // one is broadcast to none as well
+    if (!stream::is_static(out.shape)) return {out};
+    const auto count = static_cast<size_t>(stream::element_count(out.shape));
+    for (const auto* list : {&condition, &yes, &no})
+      if (list->size() != count && list->size() != 1) return {out};
     std::vector<Dim> made;
     for (size_t i = 0; i < count; ++i) {
       const Dim c = condition[condition.size() == 1 ? 0 : i];

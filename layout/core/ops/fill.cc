@@ -58,8 +58,7 @@ std::optional<Dim> ints_in_range(const OpView& op) {
   Symbols& symbols = op.symbols();
   Dim count = step > 0 ? symbols.ceil_div(symbols.sub((*limit)[0], (*start)[0]), step)
                        : symbols.ceil_div(symbols.sub((*start)[0], (*limit)[0]), -step);
-  if (!is_symbol(count) && count < 0) count = 0;
-  return count;
+  return symbols.is_not_negative(count, op.graph.extents) ? count : symbols.max(count, 0);
 }
 
 Types infer_range(const OpView& op) {

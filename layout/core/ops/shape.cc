@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "layout/core/builder.h"
 #include "layout/core/ops/axes.h"
@@ -55,7 +56,15 @@ Types infer_reshape(const OpView& op) {
   if (stream::is_static(op.shape(0)) && stream::is_static(out) &&
       stream::element_count(op.shape(0)) != stream::element_count(out))
     reject(op, fmt::format("{} cannot be reshaped to {}", stream::to_string(op.shape(0)), stream::to_string(out)));
-  return {{op.dtype(0), std::move(out), same_contents(op, 0)}};
+  std::optional<std::vector<Dim>> contents = same_contents(op, 0);
+  // Elements that are known are counted; the extent need not be.
+  if (contents && !stream::is_static(out)) {
+    if (out.size() == 1)
+      out[0] = static_cast<Dim>(contents->size());
+    else
+      contents.reset();
+  }
+  return {{op.dtype(0), std::move(out), std::move(contents)}};
 }
 
 // Any op that changes the shape and keeps the elements in order.
@@ -150,6 +159,7 @@ void rewrite_expand_dims(Graph& graph, Op& op, const Movement& movement) {
 Types infer_shape(const OpView& op) {
   need_inputs(op, 1);
   const Shape& shape = op.shape(0);
+  std::copy_if(shape.begin(), shape.end(), std::inserter(op.graph.extents, op.graph.extents.end()), is_symbol);
   return {{op.get<IndexOptions>().dtype, {static_cast<Dim>(shape.size())}, shape}};
 }
 
