@@ -160,6 +160,41 @@ def test_a_tensor_that_no_sample_reached(tmp_path):
     assert not (tmp_path / "m.tflite").exists()
 
 
+def test_channels_near_the_largest_float(calibrated, tmp_path):
+    """Factors would make them infinite, so the pair stays as it is."""
+    model, ranges = calibrated
+    content = json.loads(ranges.read_text())
+    largest = float(np.finfo(np.float32).max)
+    tensor = content["tensors"]["r1"]
+    count = len(tensor["channel_max"])
+    tensor.update(channel_min=[0.0] * count, channel_max=[largest] + [1.0] * (count - 1), max=largest)
+    (tmp_path / "r.json").write_text(json.dumps(content))
+    made = [
+        lowtide.convert(
+            model, tmp_path / f"{how}.tflite", quantize="int8", ranges=tmp_path / "r.json", range="minmax", equalize=how
+        ).output.read_bytes()
+        for how in ("channels", "none")
+    ]
+    assert made[0] == made[1]
+
+
+def test_more_channels_than_a_list_of_biases_has(tmp_path):
+    model = models.save(
+        tmp_path / "m.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [models.value("x", "float32", [2, 3])],
+        [models.value("y", "float32", [2, 70000])],
+        {"w": weights(3, 70000)},
+    )
+    samples = [{"x": np.random.default_rng(i).normal(1, 1, (2, 3)).astype(np.float32)} for i in range(4)]
+    lowtide.calibrate(model, tmp_path / "r.json", samples=samples)
+    for per_tensor in (False, True):
+        done = lowtide.convert(
+            model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json", per_tensor=per_tensor
+        )
+        assert done.report["integers"]["float_islands"] == []
+
+
 def changed(change):
     """A wrong file: the right one after `change`, or the text that it returns."""
 
