@@ -9,6 +9,7 @@
 #include <array>
 
 #include "layout/core/builtin.h"
+#include "layout/fuse/magnitudes.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -69,7 +70,8 @@ bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vec
 
 struct Site {
   ValueId data;
-  RecipeRef channels;
+  ValueId constant;
+  RecipeRef channels;  // its elements
   std::vector<FoldTarget> targets;
 };
 
@@ -78,7 +80,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
   if (core::fused_activation(op) != core::Activation::kNone) return std::nullopt;
   for (size_t side : {size_t{0}, size_t{1}}) {
     if (rewriter.is_constant(op.inputs[side]) || !rewriter.is_constant(op.inputs[1 - side])) continue;
-    Site site{op.inputs[side], nullptr, {}};
+    Site site{op.inputs[side], op.inputs[1 - side], nullptr, {}};
     const core::Value& in = rewriter.value(site.data);
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return std::nullopt;
     site.channels = per_channel(rewriter, op.inputs[1 - side], in.shape);
@@ -119,7 +121,11 @@ void bypass(Rewriter& rewriter, OpId id, const Site& site) {
 
 bool scale_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, false);
-  if (!site) return false;
+  const auto sizes = site ? magnitudes_of(rewriter, site->constant) : std::nullopt;
+  if (!sizes || !std::all_of(site->targets.begin(), site->targets.end(), [&](const FoldTarget& target) {
+        return stays_finite(rewriter, rewriter.op(target.op).inputs[target.where.weights], sizes->most);
+      }))
+    return false;
   for (const FoldTarget& target : site->targets) {
     const core::Value weights = rewriter.value(rewriter.op(target.op).inputs[target.where.weights]);
     set_constant(

@@ -60,9 +60,17 @@ bool is_cube(Rewriter& rewriter, ValueId id, ValueId x) {
   if (op->kind != Kind::kMul) return false;
   auto square = other_input(rewriter, rewriter.producer(id), x);
   const Op* inner = square ? plain_producer(rewriter, *square) : nullptr;
-  if (!inner || inner->inputs[0] != x) return false;
-  return inner->kind == Kind::kSquare || (inner->kind == Kind::kMul && inner->inputs[1] == x) ||
-         (inner->kind == Kind::kPow && is_scalar(rewriter, inner->inputs[1], 2));
+  if (!inner) return false;
+  switch (inner->kind) {  // first: an op of another kind may have no inputs
+    case Kind::kSquare:
+      return inner->inputs[0] == x;
+    case Kind::kMul:
+      return inner->inputs[0] == x && inner->inputs[1] == x;
+    case Kind::kPow:
+      return inner->inputs[0] == x && is_scalar(rewriter, inner->inputs[1], 2);
+    default:
+      return false;
+  }
 }
 
 bool tanh_gelu(Rewriter& rewriter, OpId id) {

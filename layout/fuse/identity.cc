@@ -104,19 +104,24 @@ bool drop_gather(Rewriter& rewriter, OpId id) {
   return give_back(rewriter, id, op.inputs[0]);  // of equal shapes: all indices
 }
 
-// Whatever the indices are: ONNX gives no result for those outside.
+// Whatever the indices are: ONNX gives no result for those outside. Not where the constant would be large: a few
+// indices of a small file can ask for any number of elements.
 bool gather_equals(Rewriter& rewriter, OpId id) {
-  constexpr double kExact = 1LL << 53;
+  constexpr int64_t kExact = int64_t{1} << 53;  // b.filled takes a double
   const Op op = rewriter.op(id);
   const core::Value &data = rewriter.value(op.inputs[0]), &result = rewriter.value(op.outputs[0]);
-  if (stream::is_float(data.dtype) || result.quantization || !stream::is_static(result.shape)) return false;
-  if (!rewriter.is_constant(op.inputs[0])) return false;
-  const auto numbers = rewriter.graph.numbers(op.inputs[0]);
-  if (!numbers || numbers->empty() || std::abs(numbers->front()) > kExact ||
-      !all_numbers(rewriter, op.inputs[0], [&](double number) { return number == numbers->front(); }))
+  if (data.quantization || result.quantization || !rewriter.is_constant(op.inputs[0])) return false;
+  if (!stream::is_static(result.shape) ||
+      !stream::has_at_most(std::max(stream::kSmallElements, data.constant->elements()), result.shape))
+    return false;
+  const auto numbers = rewriter.graph.ints(op.inputs[0]);
+  if (!numbers || numbers->empty()) return false;
+  const int64_t first = numbers->front();
+  const bool is_exact = first >= (stream::is_signed_int(data.dtype) ? -kExact : 0) && first <= kExact;
+  if (!is_exact || std::any_of(numbers->begin(), numbers->end(), [&](int64_t number) { return number != first; }))
     return false;
   rewriter.b.origin = op.origin;
-  const Val made = rewriter.b.filled(numbers->front(), data.dtype, result.shape);
+  const Val made = rewriter.b.filled(static_cast<double>(first), data.dtype, result.shape);
   rewriter.note_new_ops();
   rewriter.replace(op.outputs[0], made.id, Rewriter::kNoOrigin);
   return true;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 
+#include "layout/fuse/magnitudes.h"
 #include "layout/fuse/rules.h"
 #include "layout/fuse/scalars.h"
 #include "stream/recipe/recipe_reader.h"
@@ -16,28 +17,33 @@
 namespace lowtide::layout {
 namespace {
 
-// A product of matrices, maybe scaled: finite where its operands are.
-bool is_product(Rewriter& rewriter, ValueId id) {
+// What is moved and scaled by single numbers to make this value; kAbsent where such a number makes infinities or NaN.
+ValueId before_scales(Rewriter& rewriter, ValueId id) {
   for (OpId producer = rewriter.producer(id); producer >= 0; producer = rewriter.producer(id)) {
     const Op& op = rewriter.op(producer);
-    switch (op.kind) {
-      case Kind::kBatchMatmul:
-      case Kind::kFullyConnected:
-        return true;
-      case Kind::kReshape:
-      case Kind::kTranspose:
-        id = op.inputs[0];
-        break;
-      case Kind::kMul:
-      case Kind::kDiv:
-        if (!rewriter.is_constant(op.inputs[1]) || rewriter.value(op.inputs[1]).constant->elements() != 1) return false;
-        id = op.inputs[0];
-        break;
-      default:
-        return false;
+    const bool scales = (op.kind == Kind::kMul || op.kind == Kind::kDiv) && rewriter.is_constant(op.inputs[1]) &&
+                        rewriter.value(op.inputs[1]).constant->elements() == 1;
+    if (!scales && op.kind != Kind::kReshape && op.kind != Kind::kTranspose) break;
+    if (scales) {
+      const auto size = magnitudes_of(rewriter, op.inputs[1]);
+      if (!size || !std::isfinite(size->most) || (op.kind == Kind::kDiv && size->least == 0)) return core::kAbsent;
     }
+    id = op.inputs[0];
   }
-  return false;
+  return id;
+}
+
+// A product of matrices, maybe scaled: finite where what is computed at run time is.
+bool is_product(Rewriter& rewriter, ValueId id) {
+  const OpId producer = rewriter.producer(before_scales(rewriter, id));
+  if (producer < 0) return false;
+  const Op& op = rewriter.op(producer);
+  if (op.kind != Kind::kBatchMatmul && op.kind != Kind::kFullyConnected) return false;
+  return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
+    if (in == core::kAbsent) return true;
+    const ValueId from = before_scales(rewriter, in);
+    return from != core::kAbsent && (!rewriter.is_constant(from) || is_finite_constant(rewriter, from));
+  });
 }
 
 // Whether each row of a constant that is added to `scores` has a number above minus infinity, and none is NaN.

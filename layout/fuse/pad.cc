@@ -6,10 +6,10 @@
 // into AVERAGE_POOL_2D.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 
 #include "layout/fuse/rules.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {
@@ -19,6 +19,7 @@ using core::Padding;
 struct Pads {
   std::vector<int64_t> table;  // before, after for each axis
   double value = 0;
+  std::vector<std::byte> lane;  // the value's bits, of which `value` has 53; empty where all are 0
 };
 
 std::optional<Pads> pads_of(Rewriter& rewriter, OpId id) {
@@ -30,6 +31,9 @@ std::optional<Pads> pads_of(Rewriter& rewriter, OpId id) {
     auto value = rewriter.graph.numbers(op.inputs[2]);
     if (!value || value->size() != 1) return std::nullopt;
     pads.value = (*value)[0];
+    pads.lane = stream::evaluate(rewriter.value(op.inputs[2]).constant, rewriter.graph.budget);
+    if (std::all_of(pads.lane.begin(), pads.lane.end(), [](std::byte bits) { return bits == std::byte{0}; }))
+      pads.lane.clear();
   }
   return pads;
 }
@@ -44,8 +48,7 @@ bool merge_pads(Rewriter& rewriter, OpId id) {
   if (before < 0 || rewriter.value(rewriter.op(before).outputs[0]).quantization) return false;
   auto outer = pads_of(rewriter, id), inner = pads_of(rewriter, before);
   if (!outer || !inner || outer->table.size() != inner->table.size()) return false;
-  const bool same_value = outer->value == inner->value && std::signbit(outer->value) == std::signbit(inner->value);
-  if (!same_value) return false;
+  if (outer->lane != inner->lane) return false;
   for (size_t i = 0; i < outer->table.size(); ++i) outer->table[i] += inner->table[i];
   const ValueId old = rewriter.op(id).inputs[1];
   const ValueId table = rewriter.graph.add_ints(outer->table, rewriter.value(old).dtype, rewriter.value(old).shape);

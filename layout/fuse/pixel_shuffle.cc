@@ -23,7 +23,7 @@ class ChannelPermutation {
   ChannelPermutation(Rewriter& rewriter, const Indices& indices) : rewriter_(rewriter), indices_(indices) {}
 
   bool possible(ValueId id) const {
-    if (rewriter_.is_constant(id)) return true;
+    if (rewriter_.is_constant(id)) return rewriter_.value(id).shape.back() == static_cast<core::Dim>(indices_.size());
     const OpId producer = rewriter_.producer(id);
     if (producer < 0 || rewriter_.uses(id) != 1 || rewriter_.value(id).quantization) return false;
     const Op& op = rewriter_.op(producer);
@@ -68,9 +68,10 @@ class ChannelPermutation {
     return inputs == rewriter_.value(op.inputs[where->data]).shape.back() ? where : nullptr;
   }
   static bool has_bias(const Op& op, const core::Weights& where) { return core::has_input(op, where.bias); }
+  // An extent that is known at run time only may be that of all channels.
   bool spans_channels(ValueId in) const {
     if (in == core::kAbsent || rewriter_.value(in).rank() == 0) return false;
-    return rewriter_.value(in).shape.back() == static_cast<core::Dim>(indices_.size());
+    return rewriter_.value(in).shape.back() != 1;
   }
   void permute_constant(OpId id, size_t slot, int axis) {
     const core::Value old = rewriter_.value(rewriter_.op(id).inputs[slot]);

@@ -7,6 +7,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/fuse/behind_reshape.h"
+#include "layout/fuse/magnitudes.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -19,9 +20,8 @@ namespace recipe = stream::recipe;
 
 // No infinity, NaN or (as a divisor) zero: folded into weights, they would make NaN of weights that are 0.
 bool is_foldable_factor(Rewriter& rewriter, ValueId constant, bool divides) {
-  auto numbers = rewriter.graph.numbers(constant);
-  return !numbers || std::all_of(numbers->begin(), numbers->end(),
-                                 [&](double x) { return std::isfinite(x) && !(divides && x == 0); });
+  const auto sizes = magnitudes_of(rewriter, constant);
+  return sizes && std::isfinite(sizes->most) && !(divides && sizes->least == 0);
 }
 
 // The constant as a vector with one element per channel, if it varies along the last axis of `shape` (the op's result)
@@ -122,6 +122,11 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
   if (rewriter.value(weights).shape[static_cast<size_t>(*site->where->output_axis)] != channels) return false;
   RecipeRef scaled = recipe::binary(op, rewriter.value(weights).constant, recipe::reshape(site->channels, along));
   const bool has_bias = core::has_input(producer, site->where->bias);
+  const auto sizes = magnitudes_of(rewriter, site->constant);
+  const double factor = divides ? 1 / sizes->least : sizes->most;
+  if (!stays_finite(rewriter, weights, factor) ||
+      (has_bias && !stays_finite(rewriter, producer.inputs[site->where->bias], factor)))
+    return false;
   const ValueId made = rewriter.graph.add_constant(std::move(scaled), rewriter.value(weights).name);
   rewriter.note_new_ops();
   rewriter.set_input(site->producer, site->where->weights, made);

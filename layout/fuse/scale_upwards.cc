@@ -16,6 +16,7 @@
 #include <set>
 
 #include "layout/core/builtin.h"
+#include "layout/fuse/magnitudes.h"
 #include "layout/fuse/rules.h"
 
 namespace lowtide::layout {
@@ -34,7 +35,7 @@ struct Factor {
   RecipeRef one;  // f32 [1], finite
   bool divides = false;
   bool is_exact = false;  // a power of two
-  bool is_large = false;  // makes elements larger: an additive constant near the largest float would become infinite
+  double size = 1;        // by which elements become larger
 };
 
 std::optional<Factor> factor_of(Rewriter& rewriter, ValueId id, bool divides) {
@@ -47,7 +48,7 @@ std::optional<Factor> factor_of(Rewriter& rewriter, ValueId id, bool divides) {
   const double size = std::abs(numbers->front());
   int exponent = 0;
   const bool is_exact = std::frexp(size, &exponent) == 0.5;
-  return Factor{recipe::reshape(value.constant, {1}), divides, is_exact, divides ? size < 1 : size > 1};
+  return Factor{recipe::reshape(value.constant, {1}), divides, is_exact, divides ? 1 / size : size};
 }
 
 // Which way up is taken where there are several.
@@ -94,7 +95,8 @@ class LinearRegion {
       case Kind::kSub:
       case Kind::kConcatenation:
         for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
-          if (rewriter_.is_constant(op.inputs[slot]) && factor_.is_large) return false;
+          // As masks have them: an additive constant near the largest float would become infinite.
+          if (rewriter_.is_constant(op.inputs[slot]) && factor_.size > 1) return false;
           if (!multiply(producer, slot)) return false;
         }
         return true;
@@ -159,6 +161,8 @@ class LinearRegion {
     if (value.dtype != core::DType::kFloat32 || value.quantization) return false;
     // A large constant with another user would be stored twice.
     if (rewriter_.uses(input) != 1 && value.constant->elements() > stream::kSmallElements) return false;
+    // A number near the largest float would become infinite.
+    if (!stays_finite(rewriter_, input, factor_.size)) return false;
     constants_.emplace_back(id, slot);
     return true;
   }

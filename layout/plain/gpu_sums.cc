@@ -107,7 +107,8 @@ bool sum_plainly(Rewriter& rewriter, OpId id) {
   const bool is_single = result[axis] == 1, is_first = axis == 0 && result.size() < 4;
   if (!options.exclusive && !options.reverse && !is_single && !is_first) return false;
   b.origin = op.origin;
-  if (is_single) {
+  // Zeros of any number would be a constant of that size: larger ones are made below, without a sum.
+  if (is_single && (!options.exclusive || stream::has_at_most(stream::kSmallElements, result))) {
     const Val sum = options.exclusive ? b.filled(0, core::DType::kFloat32, result) : Val{op.inputs[0]};
     replace_result(rewriter, op.outputs[0], sum);
     return true;
@@ -126,7 +127,7 @@ bool sum_plainly(Rewriter& rewriter, OpId id) {
     before[axis] = 1;
     x = b.slice(b.pad(x, before, none, 0), none, shape);
   }
-  x = b.cumsum(x, along[0], false, false);
+  if (!is_single) x = b.cumsum(x, along[0], false, false);
   if (options.reverse) x = b.reverse(x, along);
   replace_result(rewriter, op.outputs[0], b.reshape(x, result));
   return true;

@@ -79,6 +79,9 @@ void BiasCorrection::correct(OpId id) {
   const core::Value& weights = graph_.at(op.inputs[*where->weights]);
   const auto floats = floats_.find(weights.constant.get());
   if (floats == floats_.end()) return;
+  // The sums and the list of biases are kept in memory.
+  const auto count = static_cast<size_t>(weights.shape[static_cast<size_t>(*where->output_axis)]);
+  if (count > stream::kSmallElements) return;
   const auto operand = operand_of(op, graph_.at(op.inputs[*where->data]).shape, weights.shape);
   const CalibratedTensor* data = operand ? tensor_of(op.inputs[*where->data], operand->channels) : nullptr;
   if (data == nullptr) return;
@@ -97,7 +100,6 @@ void BiasCorrection::correct(OpId id) {
     if (axis != *where->output_axis) axes.push_back(axis);
   const RecipeRef sums = recipe::reduce(stream::Reduction::kSum, added, axes);
   const std::vector<std::byte> bytes = stream::evaluate(sums, graph_.budget);
-  const auto count = static_cast<size_t>(weights.shape[static_cast<size_t>(*where->output_axis)]);
   std::vector<float> bias(count, 0);
   std::memcpy(bias.data(), bytes.data(), count * sizeof(float));
 

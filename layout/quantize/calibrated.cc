@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "stream/error.h"
 #include "stream/nearest_name.h"
@@ -26,7 +27,8 @@ double most_of(DType dtype) { return dtype == DType::kInt8 ? 127 : 32767; }
 }  // namespace
 
 TensorGrid grid_over(const Interval& interval, DType dtype) {
-  const double low = std::min(interval.low, 0.0), high = std::max(interval.high, 0.0);
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const double low = std::clamp(interval.low, -kMost, 0.0), high = std::clamp(interval.high, 0.0, kMost);
   // What is 0 always has no scale of its own.
   if (high - low < kLeastWidth) return {dtype, 1.0F / 256, 0};
   if (dtype == DType::kInt16) return {dtype, static_cast<float>(std::max(-low, high) / most_of(dtype)), 0};

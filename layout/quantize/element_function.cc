@@ -24,17 +24,29 @@ namespace recipe = stream::recipe;
 // Exporters write activations in a dozen ops at most.
 constexpr size_t kMostOps = 64;
 
-bool is_function(const Op& op) {
-  if (op.kind == Kind::kQuantize || op.kind == Kind::kDequantize || op.outputs.size() != 1) return false;
-  const core::Builtin& row = core::builtin(op.kind);
-  return row.is_elementwise() && *row.fold != core::kNotFolded;
-}
-
 // A constant of one number, perhaps repeated, with one element; null for others.
 RecipeRef one_number(const RecipeRef& constant) {
   if (constant->elements() == 1) return recipe::reshape(constant, {1});
   const auto* fill = std::get_if<stream::step::Fill>(&constant->step);
   return fill == nullptr ? nullptr : recipe::fill(fill->lane, constant->dtype, {1});
+}
+
+// Whether an entry of a table might be an integer divided by 0. A table has entries for all integers, and the data may
+// have none of those.
+bool may_divide_by_zero(const Graph& graph, const Op& op) {
+  const bool divides = op.kind == Kind::kDiv || op.kind == Kind::kFloorDiv || op.kind == Kind::kFloorMod;
+  if ((!divides && op.kind != Kind::kPow) || stream::is_float(graph.at(op.outputs[0]).dtype)) return false;
+  const core::Value& divisor = graph.at(op.inputs[1]);
+  const RecipeRef number = divisor.is_constant() ? one_number(divisor.constant) : nullptr;
+  if (number == nullptr) return true;
+  const int64_t known = stream::evaluate_ints(number, graph.budget).front();
+  return divides ? known == 0 : known < 0;  // 0 to a negative power
+}
+
+bool is_function(const Graph& graph, const Op& op) {
+  if (op.kind == Kind::kQuantize || op.kind == Kind::kDequantize || op.outputs.size() != 1) return false;
+  const core::Builtin& row = core::builtin(op.kind);
+  return row.is_elementwise() && *row.fold != core::kNotFolded && !may_divide_by_zero(graph, op);
 }
 
 class Search {
@@ -59,7 +71,7 @@ class Search {
     if (id < 0) return false;
     if (std::find(found.ops.begin(), found.ops.end(), id) != found.ops.end()) return true;
     const Op& op = graph_.ops[static_cast<size_t>(id)];
-    if (++visited_ > kMostOps || !is_function(op)) return false;
+    if (++visited_ > kMostOps || !is_function(graph_, op)) return false;
     for (const ValueId in : op.inputs)
       if (in == core::kAbsent || !visit(in)) return false;
     found.ops.push_back(id);

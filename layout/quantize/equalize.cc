@@ -108,7 +108,7 @@ class Equalizing {
   void scale(const Pair& pair, const std::vector<float>& weights) {
     CalibratedTensor& tensor = calibrated_.tensors.at(pair.tensor);
     const std::vector<float> factors = factors_of(tensor, weights);
-    if (factors.empty()) return;
+    if (factors.empty() || !stay_finite(tensor, weights, factors)) return;
     std::vector<float> inverse;
     for (const float factor : factors) inverse.push_back(1 / factor);
     const core::Weights& where = *core::weights_of(op(pair.first).kind);
@@ -134,6 +134,18 @@ class Equalizing {
     for (const double factor : own)
       out.push_back(factor == 0 ? 1.0F : static_cast<float>(std::clamp(factor / middle, 1 / kMostSpread, kMostSpread)));
     return out;
+  }
+
+  // Whether the numbers of the channels, and the weights that read them, are floats when they are scaled.
+  static bool stay_finite(const CalibratedTensor& tensor, const std::vector<float>& weights,
+                          const std::vector<float>& factors) {
+    for (size_t i = 0; i < factors.size(); ++i) {
+      for (const std::vector<float>* of :
+           {&tensor.channel_means, &tensor.channel_shifts, &tensor.channel_lows, &tensor.channel_highs})
+        if (!of->empty() && !std::isfinite((*of)[i] / factors[i])) return false;
+      if (!std::isfinite(weights[i] * factors[i])) return false;
+    }
+    return true;
   }
 
   void multiply(OpId id, size_t input, const std::vector<float>& factors, int axis) {

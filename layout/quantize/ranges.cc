@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 namespace lowtide::layout {
@@ -59,9 +60,10 @@ class Errors {
     }
   };
 
-  // Of the bins whose middle is less than x.
+  // Of the bins whose middle is less than x. Bins much narrower than the interval have no width here.
   Sums before(double x) const {
     const double place = std::ceil((x - low_) / width_ - 0.5);
+    if (std::isnan(place)) return sums_.front();
     return sums_[static_cast<size_t>(std::clamp(place, 0.0, static_cast<double>(sums_.size() - 1)))];
   }
 
@@ -168,7 +170,8 @@ Interval percentile(const Observed& seen, double percent) {
 
 Interval choose_range(const Observed& seen, RangeChoice choice, int64_t steps, bool symmetric) {
   const Interval all = with_zero(seen.least, seen.most, symmetric);
-  if (all.low == all.high) return all;
+  // Grids have no steps that are so fine, and quotients of such numbers may be infinite.
+  if (all.high - all.low < std::numeric_limits<float>::min()) return all;
   switch (choice.method) {
     case RangeChoice::Method::kMinMax:
       return all;

@@ -8,13 +8,14 @@
 namespace lowtide::layout {
 namespace {
 
+using core::DType;
 using core::Kind;
 
-// Four-bit rows that start in the middle of a byte are read wrongly by EMBEDDING_LOOKUP and refused by XNNPACK.
-bool even_rows(const core::Value& table) {
-  int64_t columns = 1;
-  for (size_t i = 1; i < table.shape.size(); ++i) columns *= table.shape[i] % 2;
-  return columns == 0;
+// Four-bit rows that start in the middle of a byte are read wrongly by EMBEDDING_LOOKUP and GATHER, and refused by
+// XNNPACK. A row is what the axes behind `axis` hold.
+bool even_rows(const core::Value& table, size_t axis = 0) {
+  return std::any_of(table.shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, table.shape.end(),
+                     [](core::Dim extent) { return extent % 2 == 0; });
 }
 
 // Kernels divide by the number of rows of their data before they quantize it.
@@ -31,6 +32,13 @@ std::optional<WeightSlot> table_of_rows(const core::Graph& graph, const core::Op
 }
 
 }  // namespace
+
+bool gathers_stored(const core::Graph& graph, const core::Op& op, DType dtype) {
+  if (op.kind != Kind::kGather) return false;
+  const core::Value& table = graph.at(op.inputs[0]);
+  const int axis = std::get<core::GatherOptions>(op.options).axis;
+  return stream::bits(dtype) >= 8 || even_rows(table, static_cast<size_t>(axis < 0 ? axis + table.rank() : axis));
+}
 
 std::optional<WeightSlot> weight_slot(const core::Graph& graph, const core::Op& op, size_t input) {
   if (op.kind == Kind::kGather && input == 0) return table_of_rows(graph, op);

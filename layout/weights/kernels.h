@@ -28,4 +28,7 @@ struct WeightSlot {
 // nullopt: the operand is not a weight, or has a form that no kernel computes correctly.
 std::optional<WeightSlot> weight_slot(const core::Graph& graph, const core::Op& op, size_t input);
 
+// Whether the op is a GATHER that picks rightly from a table stored in this type.
+bool gathers_stored(const core::Graph& graph, const core::Op& op, core::DType dtype);
+
 }  // namespace lowtide::layout

@@ -286,7 +286,7 @@ class Reading {
     builder_.origin = op_of(use).origin;
     const bool half = weight.dtype == DType::kFloat16;
     const bool whole = half || (weight.is_integers && !weight.block_scale && weight.quantization->scale.size() == 1);
-    if (whole && op_of(use).kind == Kind::kGather && use.input == 0) return gather_stored(weight, use);
+    if (whole && use.input == 0 && gathers_stored(graph_, op_of(use), weight.dtype)) return gather_stored(weight, use);
     if (weight.is_integers) return read(use, dequantized(weight));
     WeightReading reading = WeightReading::kDequantize;
     if (!half) reading = weight_slot(graph_, op_of(use), use.input)->reading;

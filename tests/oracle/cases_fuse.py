@@ -514,6 +514,21 @@ AFFINE = [
         'm = Mul(x, s) a = Add(t, m) y = Conv<auto_pad="SAME_UPPER">(a, w)',
         {"s": S, "t": T, "w": (5, 4, 3, 3)},
     ),
+    # Products of a factor and a weight that no float holds, though those with x are small.
+    Case(
+        "fuse/affine_huge_factor",
+        "float[2,5] x",
+        "m = Mul(x, s) y = MatMul(m, w)",
+        {"s": f32(1e30, 2, 3, 4, 5), "w": np.linspace(-1e30, 1e30, 35, dtype=np.float32).reshape(5, 7)},
+        feeds={"x": np.full((2, 5), 1e-30, np.float32)},
+    ),
+    Case(
+        "fuse/scale_huge_factor",
+        "float[2,5] x",
+        "m = MatMul(x, w) y = Mul(m, s)",
+        {"s": f32(1e30, 2, 3), "w": np.linspace(-1e9, 1e9, 15, dtype=np.float32).reshape(5, 3)},
+        feeds={"x": np.linspace(1e-31, 1e-30, 10, dtype=np.float32).reshape(2, 5)},
+    ),
     Case("fuse/affine_per_column", "float[1,4,7,5] x", "m = Mul(x, s) y = Conv(m, w)", {"s": (5,), "w": (5, 4, 1, 1)}),
     Case("fuse/affine_linear_per_row", "float[5,5] x", "m = Mul(x, s) y = MatMul(m, w)", {"s": (5, 1), "w": (5, 7)}),
     Case(

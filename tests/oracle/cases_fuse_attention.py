@@ -106,12 +106,26 @@ def guard(name, mask, body="a = Add(c, mask) ", **how):
 OPEN = f32(0, 0, -INF, -INF, 0, 0, 0, 0, -INF, -INF, 0, -INF, 0, -INF, -INF).reshape(3, 5)
 CLOSED = OPEN.copy()
 CLOSED[1] = -INF
+ZEROS = {"q": np.zeros((2, 3, 4), np.float32), "k": np.ones((2, 4, 5), np.float32)}
 GUARDS = [
     guard("each_row_open", OPEN),
     guard("a_row_closed", CLOSED),
     guard("column", f32(0, -INF, 0).reshape(3, 1)),
     guard("no_mask", f32(1), body="a = Mul(c, mask) "),
     guard("nan_mask", f32(np.nan)),
+    # Scores that are NaN though q and k are finite.
+    guard("divided_by_zero", f32(0), body="a = Div(c, mask) ", feeds=ZEROS),
+    guard("times_infinity", f32(INF), body="a = Mul(c, mask) ", feeds=ZEROS),
+    Case(
+        "fuse/guard_infinite_keys",
+        "float[2,3,4] q",
+        "c = MatMul(q, k) p = Softmax<axis=-1>(c) n = IsNaN(p) y = Where(n, zero, p)",
+        {
+            "zero": np.float32(0),
+            "k": np.where(np.arange(20) == 7, INF, np.linspace(-1, 1, 20)).astype(np.float32).reshape(4, 5),
+        },
+        feeds={"q": ZEROS["q"]},
+    ),
     Case(
         "fuse/guard_computed_mask",
         "float[2,3,5] c, float[3,5] m",

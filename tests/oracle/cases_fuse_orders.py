@@ -27,6 +27,18 @@ def shuffle(name, perm, apart, together, channels=12, more="", x="float[1,3,5,7]
 
 SHUFFLE = [
     shuffle("pytorch", "[0,1,4,2,5,3]", (1, 3, 2, 2, 4, 6), (1, 3, 8, 12)),
+    # A bias of as many channels as are known at run time only.
+    Case(
+        "fuse/shuffle_bias_at_run_time",
+        "float[1,2,3,5] x, float[C] b",
+        "m = MatMul(x, w) a = Add(m, b) p = Reshape(a, r) t = Transpose<perm=[0,1,4,2,5,3]>(p) y = Reshape(t, s)",
+        {"w": (5, 12), "r": i64(1, 2, 3, 3, 2, 2), "s": i64(1, 4, 6, 3)},
+        feeds={
+            "x": np.linspace(-1, 1, 30, dtype=np.float32).reshape(1, 2, 3, 5),
+            "b": np.arange(12, dtype=np.float32),
+        },
+        outputs="float[1,4,6,3] y",
+    ),
     shuffle("dcr", "[0,3,4,1,5,2]", (1, 2, 2, 3, 4, 6), (1, 3, 8, 12)),
     shuffle("channel_in_the_middle", "[0,2,4,1,5,3]", (1, 2, 3, 2, 4, 6), (1, 3, 8, 12)),
     shuffle("columns_first", "[0,1,4,3,5,2]", (1, 3, 2, 2, 4, 6), (1, 3, 8, 12)),

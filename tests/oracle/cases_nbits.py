@@ -209,3 +209,16 @@ gather(
     inputs=RUN,
     output="2,3,39",
 )
+
+# Rows of an odd number of elements start in the middle of a byte.
+CASES.append(
+    Case(
+        "nbits/odd_rows_of_4_bits",
+        "int64[2,3] i, int64[5] j",
+        "f = DequantizeLinear(q, s) y = Gather(f, i) z = Gather<axis=1>(f, j)",
+        {"q": np.random.default_rng(5).integers(-8, 8, (40, 27)).astype(ml_dtypes.int4), "s": np.float32(0.5)},
+        opset=21,
+        outputs="float[2,3,27] y, float[40,5] z",
+        ranges={"i": (0, 40), "j": (0, 27)},
+    )
+)

@@ -142,5 +142,19 @@ CASES = [
         feeds={"a": np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4), "b": np.zeros(4, np.float32)},
     ),
     Case("pitfall/sum_with_one_input", "float[2,3,4] a", "y = Sum(a)"),
+    # In float64 2^53 + 1 is 2^53.
+    Case(
+        "pitfall/table_of_neighbours_above_2_to_the_53",
+        "int64[3,5] i",
+        "y = Gather(t, i)",
+        {"t": np.array([2**53, 2**53 + 1], np.int64)},
+        ranges={"i": (0, 2)},
+    ),
+    Case(
+        "pitfall/pads_of_neighbours_above_2_to_the_53",
+        "int64[3] x",
+        "p = Pad(x, n, a) y = Pad(p, n, b)",
+        {"n": np.array([1, 2]), "a": np.array(2**53), "b": np.array(2**53 + 1)},
+    ),
     Case("pitfall/sum_with_one_input_in_the_middle", "float[2,3,7,9] x", "c = Conv(x, w) s = Sum(c) y = Relu(s)", CONV),
 ]

@@ -620,6 +620,24 @@ WIDE = [
     )
 ]
 
+# Sums of ids, too, and what takes a negative product for 0.
+WIDE += [
+    Case(
+        "plain/sums_as_numbers",
+        "int64[2,7] ids, int64[7] more",
+        "e = Gather(table, ids) s = Add(ids, more) t = Add(s, s) f = Cast<to=1>(t) u = Unsqueeze(f, last) y = Mul(e, u)",
+        {"table": (9, 5), "last": i64(2)},
+        ranges={"ids": (0, 9), "more": (2**30, 2**30 + 9)},
+    ),
+    Case(
+        "plain/products_not_below_zero",
+        "int64[2,3] ids, int64[3] more",
+        "m = Mul(ids, more) l = Less(m, zero) w = Where(l, zero, m) y = Gather(table, w)",
+        {"table": (9, 5), "zero": i64(0)},
+        feeds={"ids": i64(1, 2, -65535, -1, 2, -65535).reshape(2, 3), "more": i64(3, 2, 65537)},
+    ),
+]
+
 # 2^32 is 0 in 32 bits, so the smaller one of it and 2 is another. (Of 2^31 and 2 ONNX Runtime 1.31 takes 2^31.)
 WIDE += [
     Case(

@@ -87,6 +87,7 @@ def quantized_model(functions, grids, signed, shape=SHAPE):
         "high": np.float32(0.7123),
         "axis": np.int64(1),
         "slopes": np.float32([1, 2, 3, 4]),
+        "whole": np.int32(7),
     }
     type_name = "int8" if signed else "uint8"
     dims = f"[{','.join(map(str, shape))}]" if shape else ""
@@ -206,3 +207,20 @@ def test_for_gpu_excludes_tables(tmp_path):
     onnx.save(quantized_model({"sine": "Sin(x)"}, GRIDS["usual"], True), tmp_path / "m.onnx")
     done = converter.run("convert", tmp_path / "m.onnx", "-o", tmp_path / "m.tflite", "--tables", "--for=gpu")
     assert done.returncode != 0 and "--for gpu and --tables exclude each other" in str(done.stderr)
+
+
+@pytest.mark.parametrize("divides", ["Div", "Mod"])
+@pytest.mark.parametrize("by_data", [True, False], ids=["by_data", "by_constant"])
+def test_integers_divided_by_zero(divides, by_data, tmp_path):
+    """A table has entries for all integers, and the data may have no 0 among them."""
+    operands = "a, whole" if not by_data else "whole, a"
+    text = f"Cast<to=6>(x); {divides}({operands}); Cast<to=1>(b)"
+    model = quantized_model({"y": text}, GRIDS["wide"], True)
+    path, report = convert(model, tmp_path, "--tables")
+    assert report["tables"] == (0 if by_data else 1)
+    integers = all_integers(True)
+    if by_data:  # where the divisor is not 0
+        zero = GRIDS["wide"][0][1] - 128
+        integers = np.where(np.abs(integers.astype(int) - zero) < 4, np.int8(zero - 4), integers)
+    steps = of_litert(path, integers, "built-in")["y"].astype(int) - of_onnxruntime(model, integers)["y"]
+    assert np.abs(steps).max() <= 1

@@ -103,16 +103,24 @@ def test_a_network_in_eight_bits(calibrated, tmp_path, options, least, kernels):
     assert found >= least
 
 
-def test_a_tensor_between_two_convolutions_keeps_its_range(tmp_path):
+@pytest.fixture(scope="module")
+def between_convolutions(tmp_path_factory):
+    """A model, its ranges, and the name of a tensor whose channels are equalized."""
+    folder = tmp_path_factory.mktemp("between")
     nodes = [
         helper.make_node("Conv", ["x", "a"], ["between"], pads=[1, 1, 1, 1]),
         helper.make_node("Conv", ["between", "b"], ["y"]),
     ]
     tensors = {"a": weights(5, 3, 3, 3), "b": weights(7, 5, 2, 2)}
     ports = [models.value("x", "float32", [1, 3, 12, 24])], [models.value("y", "float32", [1, 7, 11, 23])]
-    model = models.save(tmp_path / "m.onnx", nodes, *ports, tensors)
-    lowtide.calibrate(model, tmp_path / "r.json", samples=[sample(i) for i in range(4)])
-    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json")
+    model = models.save(folder / "m.onnx", nodes, *ports, tensors)
+    lowtide.calibrate(model, folder / "r.json", samples=[sample(i) for i in range(4)])
+    return model, folder / "r.json", "between"
+
+
+def test_a_tensor_between_two_convolutions_keeps_its_range(between_convolutions, tmp_path):
+    model, ranges, _ = between_convolutions
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=ranges)
     assert done.report["integers"]["float_islands"] == []
     assert snr(model, done.output, "xnnpack") > 30
 
@@ -158,6 +166,40 @@ def test_a_tensor_that_no_sample_reached(tmp_path):
     with pytest.raises(lowtide.Malformed, match="the tensor 'x' had no finite value in any sample"):
         lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json")
     assert not (tmp_path / "m.tflite").exists()
+
+
+def test_channels_near_the_largest_float(between_convolutions, tmp_path):
+    """Factors would make some infinite, so the pair stays as it is."""
+    model, ranges, name = between_convolutions
+    content = json.loads(ranges.read_text())
+    tensor, largest = content["tensors"][name], float(np.finfo(np.float32).max)
+    tensor.update(channel_max=[largest] * len(tensor["channel_max"]), max=largest)
+
+    def converted(equalize):
+        given = {"quantize": "int8", "ranges": tmp_path / "r.json", "range": "minmax", "equalize": equalize}
+        return lowtide.convert(model, tmp_path / "m.tflite", **given).output.read_bytes()
+
+    (tmp_path / "r.json").write_text(ranges.read_text())
+    assert converted("channels") != converted("none")
+    (tmp_path / "r.json").write_text(json.dumps(content))
+    assert converted("channels") == converted("none")
+
+
+def test_more_channels_than_a_list_of_biases_has(tmp_path):
+    model = models.save(
+        tmp_path / "m.onnx",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [models.value("x", "float32", [2, 3])],
+        [models.value("y", "float32", [2, 70000])],
+        {"w": weights(3, 70000)},
+    )
+    samples = [{"x": np.random.default_rng(i).normal(1, 1, (2, 3)).astype(np.float32)} for i in range(4)]
+    lowtide.calibrate(model, tmp_path / "r.json", samples=samples)
+    for per_tensor in (False, True):
+        done = lowtide.convert(
+            model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json", per_tensor=per_tensor
+        )
+        assert done.report["integers"]["float_islands"] == []
 
 
 def changed(change):

@@ -40,6 +40,7 @@ TEST_F(PixelShuffle, StaysIfTheChannelsCannotMove) {
   EXPECT_EQ(fused(pytorch(input({1, 5, 7, 8})))[Kind::kDepthToSpace], 0);
   EXPECT_EQ(fused(pytorch(b.softmax(made())))[Kind::kDepthToSpace], 0);
   EXPECT_EQ(fused(pytorch(b.add(made(), input({1, 5, 7, 8}))))[Kind::kDepthToSpace], 0);
+  EXPECT_EQ(fused(pytorch(b.add(made(), input({symbols.named("C")}))))[Kind::kDepthToSpace], 0);
   Val seen = made();
   EXPECT_EQ(fused({pytorch(seen), seen})[Kind::kDepthToSpace], 0);
   Val grouped = b.conv_2d(x, counted({8, 1, 1, 1}), {}, {});

@@ -63,6 +63,14 @@ TEST_F(ScaleRules, InfinitiesAndDivisionsByZeroStay) {
   EXPECT_EQ(fused(b.div(c, counted({3}))), (Kinds{{Kind::kConv2d, 1}, {Kind::kDiv, 1}}));
 }
 
+TEST_F(ScaleRules, AnInfinityAmongManyNumbersStays) {
+  std::vector<float> factors(70000, 2);
+  factors[66000] = std::numeric_limits<float>::infinity();
+  const Val many = b.constant(stream::recipe::floats(factors, {70000}));
+  EXPECT_EQ(fused(b.mul(b.fully_connected(input({1, 2}), ones({70000, 2}), {}, false), many)),
+            (Kinds{{Kind::kFullyConnected, 1}, {Kind::kMul, 1}}));
+}
+
 TEST_F(ScaleRules, ARunTimeBiasPreventsFolding) {
   Val x = b.fully_connected(input({2, 4}), ones({3, 4}), input({3}), false);
   EXPECT_EQ(fused(b.add(x, counted({3}))), (Kinds{{Kind::kFullyConnected, 1}, {Kind::kAdd, 1}}));

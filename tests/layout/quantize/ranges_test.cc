@@ -56,6 +56,20 @@ TEST(ChooseRange, AllThatWasSeenAndZero) {
   EXPECT_EQ(choose_range(both.seen, {Method::kMinMax, 100}, 65534, true), (Interval{-4, 4}));
 }
 
+// As a file may say that was edited.
+TEST(ChooseRange, BinsOfAnotherMagnitudeThanTheValues) {
+  const std::vector<uint64_t> counts{1, 2, 1};
+  constexpr double kTiny = std::numeric_limits<double>::denorm_min(), kHuge = std::numeric_limits<float>::max();
+  for (const bool symmetric : {false, true}) {
+    const double low = symmetric ? -kHuge : -1;
+    EXPECT_EQ(choose_range({-1, kHuge, 0, kTiny, counts}, {Method::kLeastError, 100}, 255, symmetric),
+              (Interval{low, kHuge}));
+    const Interval none =
+        choose_range({0, kTiny, -kHuge, kHuge / 2, counts}, {Method::kLeastError, 100}, 255, symmetric);
+    EXPECT_EQ(none, (Interval{symmetric ? -kTiny : 0, kTiny}));
+  }
+}
+
 TEST(ChooseRange, TensorOfZeros) {
   const Sample zeros({0, 0, 0}, 0.25);
   for (const Method method : {Method::kMinMax, Method::kPercentile, Method::kLeastError})
