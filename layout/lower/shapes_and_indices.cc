@@ -213,17 +213,16 @@ Val iota(Lowering& lo, Dim dim, DType dtype) {
   return lo.b.range(lo.b.scalar(0, dtype), end, step);
 }
 
-Val as_i32_clamped(Lowering& lo, Val list) {
-  constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+Val as_i32_clamped(Lowering& lo, Val list, int64_t most) {
   if (auto known = lo.dims(list); known && lo.rank(list) == 1) {
     for (Dim& dim : *known)
-      if (!core::is_symbol(dim)) dim = std::clamp<Dim>(dim, -kFar, kFar);
+      if (!core::is_symbol(dim)) dim = std::clamp<Dim>(dim, -most, most);
     try {
       return lo.b.dims(*known);
     } catch (const stream::Unsupported&) {  // use the values that the graph computes
     }
   } else if (lo.dtype(list) == DType::kInt64) {
-    const auto far = static_cast<double>(kFar);
+    const auto far = static_cast<double>(most);
     list = lo.b.minimum(lo.b.maximum(list, lo.b.scalar(-far, DType::kInt64)), lo.b.scalar(far, DType::kInt64));
   }
   return lo.b.cast(list, DType::kInt32);
