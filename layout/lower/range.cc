@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Range. Difference: RANGE refuses an empty range; ONNX gives a tensor without elements.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -8,9 +11,9 @@
 namespace lowtide::layout {
 namespace {
 
-// As ONNX Runtime does it: elements are added up in float, the count is computed in double.
+// As ONNX Runtime does it: elements are added up in float, the count is computed in double from the start.
 Val float_range(Lowering& lo, float start, float limit, float delta) {
-  const double count = std::max(0.0, std::ceil((1.0 * (limit - start)) / delta));
+  const double count = std::max(0.0, std::ceil((static_cast<double>(limit) - start) / delta));
   if (!(count <= static_cast<double>(stream::kSmallElements)))
     lo.unsupported("a float range of more than " + std::to_string(stream::kSmallElements) +
                    " elements is not supported");
@@ -26,6 +29,14 @@ Val integer_range(Lowering& lo, DType dtype, int64_t start, int64_t limit, int64
   const bool is_empty = span == 0 || (span > 0) != (delta > 0);
   const __int128 count = is_empty ? 0 : span / delta + (span % delta == 0 ? 0 : 1);
   if (count > INT32_MAX) lo.malformed("the range has more than 2^31 - 1 elements");
+  const double rounded =
+      std::max(0.0, std::ceil((static_cast<double>(limit) - static_cast<double>(start)) / static_cast<double>(delta)));
+  if (static_cast<double>(count) != rounded)
+    lo.unsupported(
+        fmt::format("a range from {} to {} is not supported: it has {} elements in ONNX, and {} in ONNX Runtime, "
+                    "which computes their number with 53 bits",
+                    start, limit, static_cast<int64_t>(count), rounded),
+        "use numbers below 2^53");
   return lo.b.constant(stream::recipe::iota(start, delta, dtype, static_cast<Dim>(count)));
 }
 

@@ -32,6 +32,9 @@ Val iota(Lowering& lo, Dim dim, DType dtype);
 // -most..most are clamped (INT64_MAX means "to the end"). A number that is added to others needs a smaller `most`, so
 // that the sum stays within 32 bits.
 Val as_i32_clamped(Lowering& lo, Val list, int64_t most = std::numeric_limits<int32_t>::max());
+// Whether it is certain that no number of a list is below 0: extents are not, nor what is made of them without
+// differences.
+bool never_negative(Lowering& lo, Val numbers);
 // Indices into an axis of size `dim` with negative ones (which count from the end) made non-negative.
 Val non_negative_indices(Lowering& lo, Val indices, Dim dim);
 // The same for index tuples: entry j of the last axis of `indices` indexes dims[j].

@@ -28,8 +28,7 @@ void refuse_disputed_end(Lowering& lo, Dim end, int64_t step) {
   if (step > 0 || (end != std::numeric_limits<int32_t>::max() && end != std::numeric_limits<int64_t>::max())) return;
   lo.unsupported("a slice with the step " + std::to_string(step) + " and the end " + std::to_string(end) +
                      " is not supported: it has no elements in ONNX, and reaches to the first one in ONNX Runtime",
-                 "give the end " + std::to_string(std::numeric_limits<int64_t>::min()) +
-                     " to reach the first element");
+                 "give the end " + std::to_string(std::numeric_limits<int64_t>::min()) + " to reach the first element");
 }
 
 bool is_number(const std::optional<Dim>& dim) { return dim && !core::is_symbol(*dim); }
