@@ -184,7 +184,12 @@ for name, (starts, ends, axes, steps) in SLICES.items():
             f"y = Slice<axes=[{join(axes)}], starts=[{join(starts)}], ends=[{join(ends)}]>(x)",
             opset=7,
         )
-simple("slice/disputed_end", "5,3", "y = Slice(x, b, e, a, s)", {"b": i64(3), "e": i64(2**31 - 1), "a": i64(0), "s": i64(-1)})
+simple(
+    "slice/disputed_end",
+    "5,3",
+    "y = Slice(x, b, e, a, s)",
+    {"b": i64(3), "e": i64(2**31 - 1), "a": i64(0), "s": i64(-1)},
+)
 # XNNPACK takes an end of 0 for the end of an axis of unknown size.
 for begin in (0, 3, -2):
     CASES.append(
