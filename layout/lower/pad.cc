@@ -167,15 +167,17 @@ Val edge_border(Lowering& lo, Val x, const Border& border) {
 // Where the pads, or the axes that they are of, are known at run time only: before and after each axis of x, i32.
 struct RunTimeBorder {
   Val before, after;
+  bool may_crop = true;  // some may be negative
 };
 
 RunTimeBorder run_time_border(Lowering& lo, Val x, Val pads, Val axes) {
   Builder& b = lo.b;
+  const bool may_crop = !never_negative(lo, pads);
   pads = as_i32_clamped(lo, pads);
   const Dim rank = lo.rank(x), count = axes ? lo.need_static(b.dim(axes, 0), "the number of axes") : rank;
   const int64_t first[] = {0}, second[] = {count};
   const Dim size[] = {count};
-  RunTimeBorder out{b.slice(pads, first, size), b.slice(pads, second, size)};
+  RunTimeBorder out{b.slice(pads, first, size), b.slice(pads, second, size), may_crop};
   if (axes) {
     axes = b.cast(axes, DType::kInt32);
     out.before = scattered_to_axes(lo, out.before, axes, lo.rank(x), 0);
@@ -184,8 +186,18 @@ RunTimeBorder run_time_border(Lowering& lo, Val x, Val pads, Val axes) {
   return out;
 }
 
+// PAD takes no negative numbers: they crop first.
 Val constant_run_time_border(Lowering& lo, Val x, const RunTimeBorder& border, Val value) {
-  Val table = lo.b.pack(std::vector<Val>{border.before, border.after}, 1);
+  Builder& b = lo.b;
+  Val table = b.pack(std::vector<Val>{border.before, border.after}, 1);
+  if (border.may_crop) {
+    const Val zero = b.i32_scalar(0);
+    const Val ones = b.i32(std::vector<int64_t>(static_cast<size_t>(lo.rank(x)), 1));
+    const Val begin = b.maximum(b.neg(border.before), zero);
+    const Val end = b.add(b.shape_of(x), b.minimum(border.after, zero));
+    x = b.op(Kind::kStridedSlice, {x, begin, end, ones}, core::StridedSliceOptions{});
+    table = b.maximum(table, zero);
+  }
   return value ? lo.b.op(Kind::kPadv2, {x, table, as_scalar(lo, value)}) : lo.b.op(Kind::kPad, {x, table});
 }
 

@@ -115,10 +115,11 @@ Val broadcast_to_data(Lowering& lo, Val v, const Grid& grid, Val x) {
                           stream::to_string(lo.shape(x)), grid.block));
   if (b.is_constant(v))
     return b.constant(along_blocks(b.graph.at(v.id).constant, grid.axis, grid.block, axis_size));  // stays a recipe
+  const int64_t block = std::min(grid.block, axis_size);  // a longer one would be repeated beyond the data
   Shape split = shape, repeated = shape, joined = shape;
   split.insert(split.begin() + grid.axis + 1, 1);
-  repeated.insert(repeated.begin() + grid.axis + 1, grid.block);
-  joined[at] = shape[at] * grid.block;
+  repeated.insert(repeated.begin() + grid.axis + 1, block);
+  joined[at] = shape[at] * block;
   std::vector<int64_t> begin(shape.size(), 0);
   Shape size = joined;
   size[at] = axis_size;
@@ -175,6 +176,7 @@ DType output_type_or(Lowering& lo, DType otherwise) {
 
 stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t axis_size) {
   const auto at = static_cast<size_t>(axis);
+  block = std::min(block, axis_size);  // a longer one would be repeated beyond the data
   Shape split = entries->dims, repeated = split, joined = split, size = split;
   split.insert(split.begin() + axis + 1, 1);
   repeated.insert(repeated.begin() + axis + 1, block);

@@ -105,6 +105,7 @@ std::vector<Taps> onnx_taps(const Resampling& how, const ResampledAxis& axis) {
     const float last = static_cast<float>(axis.in - 1);
     Taps taps;
     taps.outside = how.transform == Transform::kTfCropAndResize && !(x >= 0 && x <= last);
+    if (std::isnan(x)) x = 0;  // of a region so large that its differences are infinite: outside
     // Far outside only the border contributes; clamping keeps the loops short.
     x = std::clamp(x, -2 * last - 8, 3 * last + 8);
     if (how.interpolation == Interpolation::kNearest) {

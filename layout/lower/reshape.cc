@@ -115,6 +115,11 @@ namespace {
 Val squeeze_at_run_time(Lowering& lo, Val x, Val axes) {
   if (lo.rank(axes) != 1) lo.malformed(fmt::format("input 1 ('axes') must have rank 1; it has rank {}", lo.rank(axes)));
   const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
+  if (count > lo.rank(x))  // some are listed twice, so nobody knows the rank of the result
+    lo.unsupported(fmt::format("a Squeeze by a list of {} axes that is known at run time only is not supported for an "
+                               "input of rank {}",
+                               count, lo.rank(x)),
+                   "make 'axes' an initializer");
   axes = lo.b.cast(axes, DType::kInt32);
   Val dropped = scattered_to_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, lo.rank(x), 0);
   Val kept = lo.b.where(lo.b.equal(dropped, lo.b.i32_scalar(0)));

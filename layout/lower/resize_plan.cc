@@ -118,7 +118,7 @@ void read_roi(Lowering& lo, ResizePlan& plan, const std::vector<int>& axes) {
   if (roi.size() != 2 * axes.size())
     lo.malformed(fmt::format("input 'roi' must have {} elements; it has {}", 2 * axes.size(), roi.size()));
   for (double number : roi)
-    if (!std::isfinite(number)) lo.malformed("input 'roi' must be finite");
+    if (!std::isfinite(static_cast<float>(number))) lo.malformed("input 'roi' must be finite, as 32-bit floats too");
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizeAxis& axis = plan.axes[static_cast<size_t>(axes[i])];
     axis.roi_start = static_cast<float>(roi[i]);

@@ -92,11 +92,11 @@ class NeverNegative {
   bool is_positive(core::ValueId id) {
     return graph_.at(id).is_constant() && has_only(id, [](int64_t x) { return x > 0 && x <= kMost; });
   }
-  // Whether `part` is a remainder of x, or a multiple that x has: x mod n, x / n * n.
+  // Whether `part` is a part of x: x mod n, x / n, x / n * n.
   bool is_part(core::ValueId x, core::ValueId part) {
     const core::Op* op = producer(part);
     if (!op || !is_positive(op->inputs[1])) return false;
-    if (op->kind == Kind::kFloorMod) return op->inputs[0] == x;
+    if (op->kind == Kind::kFloorMod || op->kind == Kind::kDiv || op->kind == Kind::kFloorDiv) return op->inputs[0] == x;
     return op->kind == Kind::kMul && is_quotient(op->inputs[0], x, op->inputs[1]);
   }
   // x / n, or (x - x mod n) / n.
@@ -122,7 +122,47 @@ class NeverNegative {
   int looks_left_ = 64;  // a graph in which each op reads a value twice has 2^depth paths
 };
 
-bool never_negative(core::Graph& graph, core::ValueId id) { return NeverNegative(graph)(id); }
+bool never_negative_index(core::Graph& graph, core::ValueId id) { return NeverNegative(graph)(id); }
+
+// Whether a dimension is a formula of extents that cannot be below 0, though it may contain differences: what is left
+// of a division, as where images are padded to whole blocks.
+class NeverNegativeDim {
+ public:
+  explicit NeverNegativeDim(core::Symbols& symbols) : symbols_(symbols) {}
+
+  bool operator()(Dim dim) {
+    if (!core::is_symbol(dim)) return dim >= 0;
+    if (--looks_left_ < 0) return false;
+    const std::vector<core::Symbols::Term> terms = symbols_.terms(dim);
+    return std::all_of(terms.begin(), terms.end(), [&](const auto& term) { return is_positive(term); }) ||
+           std::any_of(terms.begin(), terms.end(), [&](const auto& term) { return leaves_rest(dim, term); });
+  }
+
+ private:
+  bool is_positive(const core::Symbols::Term& term) {
+    return term.factor > 0 &&
+           std::all_of(term.atoms.begin(), term.atoms.end(), [&](Dim atom) { return is_positive_atom(atom); });
+  }
+  bool is_positive_atom(Dim atom) {
+    using By = core::Symbols::Made::By;
+    const auto made = symbols_.made(atom);
+    if (!made) return true;  // an extent
+    if (made->by == By::kMax) return (*this)(made->a) || (*this)(made->b);
+    return (*this)(made->a) && (*this)(made->b);
+  }
+  // Whether dim is a - factor * floor(a / n), for a factor of n at most.
+  bool leaves_rest(Dim dim, const core::Symbols::Term& term) {
+    if (term.factor >= 0 || term.atoms.size() != 1) return false;
+    const auto made = symbols_.made(term.atoms[0]);
+    if (!made || made->by != core::Symbols::Made::By::kFloorDiv || core::is_symbol(made->b)) return false;
+    if (made->b < 1 || -term.factor > made->b) return false;
+    if (symbols_.add(dim, symbols_.mul(-term.factor, term.atoms[0])) != made->a) return false;
+    return -term.factor == made->b || (*this)(made->a);
+  }
+
+  core::Symbols& symbols_;
+  int looks_left_ = 64;  // a formula may name others more than once
+};
 
 // Constant indices as non-negative ones, each row checked against the dimensions. nullopt when they are known at run
 // time only, or when a negative one counts from the end of a dynamic dimension.
@@ -149,6 +189,12 @@ std::optional<Val> known_non_negative(Lowering& lo, Val indices, std::span<const
 }
 
 }  // namespace
+
+bool never_negative(Lowering& lo, Val numbers) {
+  if (const auto dims = lo.dims(numbers); dims && !lo.ints(numbers))
+    return std::all_of(dims->begin(), dims->end(), NeverNegativeDim(lo.b.graph.symbols));
+  return never_negative_index(lo.b.graph, numbers.id);
+}
 
 Val reshape_to(Lowering& lo, Val x, std::span<const Dim> dims) {
   if (symbols_in(dims) <= 1 || std::equal(dims.begin(), dims.end(), lo.shape(x).begin(), lo.shape(x).end()))
@@ -213,17 +259,16 @@ Val iota(Lowering& lo, Dim dim, DType dtype) {
   return lo.b.range(lo.b.scalar(0, dtype), end, step);
 }
 
-Val as_i32_clamped(Lowering& lo, Val list) {
-  constexpr int64_t kFar = std::numeric_limits<int32_t>::max();
+Val as_i32_clamped(Lowering& lo, Val list, int64_t most) {
   if (auto known = lo.dims(list); known && lo.rank(list) == 1) {
     for (Dim& dim : *known)
-      if (!core::is_symbol(dim)) dim = std::clamp<Dim>(dim, -kFar, kFar);
+      if (!core::is_symbol(dim)) dim = std::clamp<Dim>(dim, -most, most);
     try {
       return lo.b.dims(*known);
     } catch (const stream::Unsupported&) {  // use the values that the graph computes
     }
   } else if (lo.dtype(list) == DType::kInt64) {
-    const auto far = static_cast<double>(kFar);
+    const auto far = static_cast<double>(most);
     list = lo.b.minimum(lo.b.maximum(list, lo.b.scalar(-far, DType::kInt64)), lo.b.scalar(far, DType::kInt64));
   }
   return lo.b.cast(list, DType::kInt32);
@@ -232,14 +277,14 @@ Val as_i32_clamped(Lowering& lo, Val list) {
 Val non_negative_indices(Lowering& lo, Val indices, Dim dim) {
   const Dim one[] = {dim};
   if (auto known = known_non_negative(lo, indices, one)) return *known;
-  if (!stream::is_signed_int(lo.dtype(indices)) || never_negative(lo.b.graph, indices.id)) return indices;
+  if (!stream::is_signed_int(lo.dtype(indices)) || never_negative_index(lo.b.graph, indices.id)) return indices;
   Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
   return lo.b.select(below, lo.b.add(indices, dim_as_scalar(lo, dim, lo.dtype(indices))), indices);
 }
 
 Val non_negative_tuples(Lowering& lo, Val indices, std::span<const Dim> dims) {
   if (auto known = known_non_negative(lo, indices, dims)) return *known;
-  if (never_negative(lo.b.graph, indices.id)) return indices;
+  if (never_negative_index(lo.b.graph, indices.id)) return indices;
   Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));
   return lo.b.select(below, lo.b.add(indices, lo.b.dims(dims, lo.dtype(indices))), indices);
 }

@@ -5,6 +5,7 @@
 // kernels take neither, and require i32 where ONNX has i64.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -27,9 +28,13 @@ Val dim_as_scalar(Lowering& lo, Dim dim, DType dtype);
 Val filled_with(Lowering& lo, std::span<const Dim> dims, Val scalar);
 // 0, 1, ... dim - 1.
 Val iota(Lowering& lo, Dim dim, DType dtype);
-// A list of sizes as i32, computed from the shapes of graph inputs where the elements are symbols. i64 values out of
-// range are clamped (INT64_MAX means "to the end").
-Val as_i32_clamped(Lowering& lo, Val list);
+// A list of sizes as i32, computed from the shapes of graph inputs where the elements are symbols. i64 values beyond
+// -most..most are clamped (INT64_MAX means "to the end"). A number that is added to others needs a smaller `most`, so
+// that the sum stays within 32 bits.
+Val as_i32_clamped(Lowering& lo, Val list, int64_t most = std::numeric_limits<int32_t>::max());
+// Whether it is certain that no number of a list is below 0: extents are not, nor what is made of them without
+// differences.
+bool never_negative(Lowering& lo, Val numbers);
 // Indices into an axis of size `dim` with negative ones (which count from the end) made non-negative.
 Val non_negative_indices(Lowering& lo, Val indices, Dim dim);
 // The same for index tuples: entry j of the last axis of `indices` indexes dims[j].

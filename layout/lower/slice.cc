@@ -2,7 +2,8 @@
 // Slice.
 //
 // Differences: both clamp as numpy does, but with a negative step ONNX also clamps a begin before the tensor to its
-// first element, where STRIDED_SLICE returns no elements. In ONNX INT64_MAX means "to the end".
+// first element, where STRIDED_SLICE returns no elements. In ONNX INT64_MAX means "to the end" of a slice that goes
+// forward.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -20,6 +21,15 @@ struct AxisSlice {
   int64_t step = 1;
   int64_t listed = -1;  // index in the lists of starts and ends; -1: the axis is not sliced
 };
+
+// The standard clamps these ends as any other, which with a negative step leaves no element. To ONNX Runtime they mean
+// "to the end" in both directions.
+void refuse_disputed_end(Lowering& lo, Dim end, int64_t step) {
+  if (step > 0 || (end != std::numeric_limits<int32_t>::max() && end != std::numeric_limits<int64_t>::max())) return;
+  lo.unsupported("a slice with the step " + std::to_string(step) + " and the end " + std::to_string(end) +
+                     " is not supported: it has no elements in ONNX, and reaches to the first one in ONNX Runtime",
+                 "give the end " + std::to_string(std::numeric_limits<int64_t>::min()) + " to reach the first element");
+}
 
 bool is_number(const std::optional<Dim>& dim) { return dim && !core::is_symbol(*dim); }
 
@@ -122,6 +132,11 @@ Val slice_with_run_time_axes(Lowering& lo, Val x) {
   const int rank = lo.rank(x);
   Val starts = as_i32_clamped(lo, lo.input(1)), ends = as_i32_clamped(lo, lo.input(2));
   const Dim count = lo.need_static(lo.b.dim(starts, 0), "the number of starts");
+  const auto known_ends = lo.dims(lo.input(2));
+  const auto known_steps = lo.has_input(4) ? lo.ints(lo.input(4)) : std::nullopt;
+  if (known_ends && known_steps)
+    for (size_t i = 0; i < std::min(known_ends->size(), known_steps->size()); ++i)
+      refuse_disputed_end(lo, (*known_ends)[i], (*known_steps)[i]);
   Val axes = lo.has_input(3) ? lo.b.cast(lo.input(3), DType::kInt32) : iota(lo, count, DType::kInt32);
   Val begin = scattered_to_axes(lo, starts, axes, rank, 0), end = scattered_to_axes(lo, ends, axes, rank, kFar);
   Val stride = lo.b.i32(std::vector<int64_t>(static_cast<size_t>(rank), 1));
@@ -184,6 +199,7 @@ void lower_slice(Lowering& lo) {
     slice.end = lists.ends ? std::optional((*lists.ends)[i]) : std::nullopt;
     if (lists.steps) slice.step = (*lists.steps)[i];
     if (slice.step == 0) lo.malformed("steps must not be 0");
+    if (slice.end && lo.b.dim(x, axes[i]) != 0) refuse_disputed_end(lo, *slice.end, slice.step);
     slice.step = std::clamp(slice.step, -kFar, kFar);  // no axis is longer
     known = clamp_if_known(lo, slice, lo.b.dim(x, axes[i])) && known;
   }

@@ -55,6 +55,20 @@ std::optional<int64_t> same_total(core::Symbols& symbols, const WindowAxis& axis
   return std::max<int64_t>(0, axis.effective_kernel() - (*d.rest == 0 ? axis.stride : *d.rest));
 }
 
+// The padding of SAME is negative where the stride is longer than what a window needs. By ONNX's formula a pool then
+// leaves elements out at the beginning, too; ONNX Runtime does that in some of its pools and refuses it in others.
+void refuse_negative_same(Lowering& lo, const WindowAxis& axis) {
+  const std::optional<int64_t> rest = divide(lo.b.graph.symbols, axis.size, axis.stride).rest;
+  const int64_t least = axis.effective_kernel() - (rest && *rest != 0 ? *rest : axis.stride);
+  if (least >= -1 || axis.size == 0) return;  // the one element is left out at the end
+  lo.unsupported(
+      fmt::format("a pool with auto_pad SAME, a window of {} elements and the stride {} is not supported: the "
+                  "padding would be negative, which runtimes take differently",
+                  axis.effective_kernel(), axis.stride),
+      core::is_symbol(axis.size) ? "fix the input's shape with --shape INPUT=..., or give 'pads' instead"
+                                 : "give 'pads' instead");
+}
+
 // With ceil_mode the last window may extend outside, unless it would start after the elements and the pads at the
 // beginning: as many windows as with so many pads at the end.
 int64_t ceil_pads(const WindowAxis& axis) {
@@ -89,6 +103,7 @@ void lengthen(core::Symbols& symbols, WindowAxis& axis) {
 void place(Lowering& lo, WindowAxis& axis, AutoPad auto_pad, bool ceil_mode, ShortWindow short_window) {
   core::Symbols& symbols = lo.b.graph.symbols;
   const bool is_same = auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower;
+  if (short_window == ShortWindow::kOne && is_same) refuse_negative_same(lo, axis);
   if (short_window == ShortWindow::kOne && !ceil_mode && !is_same) lengthen(symbols, axis);
   std::optional<int64_t> total = same_total(symbols, axis);
   const Dim same_count = floor_of(symbols, axis.size, axis.stride - 1, axis.stride);

@@ -7,6 +7,7 @@
 
 #include "layout/core/stateful_builtin.h"
 #include "layout/lower/quantize_linear.h"
+#include "layout/lower/sliding_window.h"
 
 namespace lowtide::layout {
 namespace {
@@ -48,11 +49,11 @@ Places places_of(Lowering& lo, const core::StatefulForm& form) {
 
 std::shared_ptr<core::StatefulBuiltin> options_of_call(Lowering& lo) {
   auto out = std::make_shared<core::StatefulBuiltin>();
-  out->activation = static_cast<int>(lo.need_attr_i("fused_activation_function"));
+  out->activation = to_int(lo, lo.need_attr_i("fused_activation_function"), "fused_activation_function");
   out->cell_clip = lo.attr_f("cell_clip", 0);
   out->proj_clip = lo.attr_f("proj_clip", 0);
   out->time_major = lo.attr_i("time_major", 0) != 0;
-  out->rank = static_cast<int>(lo.attr_i("rank", 0));
+  out->rank = to_int(lo, lo.attr_i("rank", 0), "rank");
   return out;
 }
 

@@ -2,6 +2,7 @@
 // Transpose.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "layout/lower/lowering.h"
 
@@ -10,9 +11,9 @@ void lower_transpose(Lowering& lo) {
   Val x = lo.input(0);
   Perm perm = stream::identity_perm(lo.rank(x));
   if (auto given = lo.attr_ints("perm")) {
-    Perm sorted(given->begin(), given->end());
+    std::vector<int64_t> sorted = *given;  // not narrowed before the check
     std::sort(sorted.begin(), sorted.end());
-    if (sorted != perm)
+    if (!std::equal(sorted.begin(), sorted.end(), perm.begin(), perm.end()))
       lo.malformed("attribute 'perm' must be a permutation of 0.." + std::to_string(static_cast<int>(perm.size()) - 1) +
                    "; it is " + stream::to_string(*given));
     perm.assign(given->begin(), given->end());

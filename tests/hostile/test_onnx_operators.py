@@ -212,6 +212,7 @@ NODES = {
     "transpose of too few axes": ("Transpose", [X], {"perm": [0, 1]}),
     "transpose with an axis beyond": ("Transpose", [X], {"perm": [0, 1, 2, 4]}),
     "transpose with a negative axis": ("Transpose", [X], {"perm": [0, 1, 2, -1]}),
+    "transpose with an axis beyond 32 bits": ("Transpose", [X], {"perm": [0, 1, 2**32 + 3, 2]}),
     "concat along no axis": ("Concat", [X, X], {"axis": 4}),
     "concat along the least axis": ("Concat", [X, X], {"axis": -(2**63)}),
     "concat of ranks": ("Concat", [X, (2, 3, 5)], {"axis": 0}),
@@ -258,6 +259,7 @@ NODES = {
     "range without a step": ("Range", [np.float32(0), np.float32(5), np.float32(0)], {}),
     "range that is endless": ("Range", [np.float32(0), np.float32(np.inf), np.float32(1)], {}),
     "range over nan": ("Range", [np.float32(np.nan), np.float32(5), np.float32(1)], {}),
+    "range up to nan in f64": ("Range", [np.float64(0), np.float64(np.nan), np.float64(1)], {}),
     "range that overflows": ("Range", [np.int64(-(2**63)), np.int64(2**63 - 1), np.int64(1)], {}),
     "one hot of a negative depth": ("OneHot", [ints(1, 2), ints(-3), floats(0, 1)], {}),
     "one hot of a huge depth": ("OneHot", [ints(1, 2), ints(2**63 - 1), floats(0, 1)], {}),
@@ -311,6 +313,11 @@ NODES = {
     "resize by nan": ("Resize", [X, floats(), floats(1, 1, np.nan, 2)], {}),
     "resize by infinity": ("Resize", [X, floats(), floats(1, 1, np.inf, 2)], {}),
     "resize by what overflows": ("Resize", [X, floats(), floats(1, 1, 3e38, 3e38)], {}),
+    "resize of a region beyond f32": (
+        "Resize",
+        [X, np.array([0, 0, 0, 0, 1, 1, 1, 1e300]), floats(1, 1, 2, 2)],
+        {"coordinate_transformation_mode": "tf_crop_and_resize"},
+    ),
     "resize of another rank": ("Resize", [X, floats(), floats(2, 2)], {}),
     "resize to negative sizes": ("Resize", [X, floats(), floats(), ints(2, 3, -5, 7)], {}),
     "quantize by scales of another length": (

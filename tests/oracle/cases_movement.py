@@ -265,6 +265,22 @@ for k in (None, -1, 0, 2, 9, -9):
                 opset=14,
             )
 case("trilu/int64", "int64[4,5] x", "y = Trilu(x)", opset=14)
+# The number of a row and k must not wrap around.
+for upper, k in ((0, 2**31 - 1), (1, -(2**63)), (1, 2**63 - 1)):
+    case(
+        f"trilu/upper_{upper}_far_k_{k}",
+        "float[4,5] x",
+        f"y = Trilu<upper={upper}>(x, k)",
+        {"k": np.int64(k)},
+        opset=14,
+    )
+case(
+    "trilu/far_run_time_k",
+    "float[4,5] x, int64 k",
+    "y = Trilu(x, k)",
+    opset=14,
+    feeds={"x": np.arange(20, dtype=np.float32).reshape(4, 5), "k": np.array(2**31 - 1)},
+)
 case("trilu/bool_run_time_k", "bool[4,5] x, int64 k", "y = Trilu(x, k)", opset=14, ranges={"k": (-1, 3)})
 case("eye_like/plain", "float[4,5] x", "y = EyeLike(x)")
 case("eye_like/k_dtype", "float[4,5] x", "y = EyeLike<k=-2, dtype=7>(x)")
@@ -482,6 +498,48 @@ case(
     opset=18,
     feeds={"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2), "p": i64(1, 0, 2, 3), "a": i64(-1, 0)},
     outputs="float[A,4,B] y",
+)
+case(
+    "slice/disputed_end_of_run_time_axes",
+    "float[7,6] x, int64[2] a",
+    "y = Slice(x, b, e, a, s)",
+    {"b": i64(1, 3), "e": i64(5, 2**63 - 1), "s": i64(2, -1)},
+    feeds={"x": X76, "a": i64(1, 0)},
+    outputs="float[A,B] y",
+)
+case(
+    "pad/run_time_negative",
+    "float[3,4] x, int64[4] p",
+    "y = Pad(x, p, v)",
+    {"v": np.float32(0.5)},
+    feeds={"x": np.arange(12, dtype=np.float32).reshape(3, 4), "p": i64(-1, 2, 3, -2)},
+    outputs="float[A,B] y",
+)
+case(
+    "pad/by_a_difference_of_extents",
+    "float[5] x, float[N] z",
+    "s = Shape(z) d = Sub(s, four) p = Concat<axis=0>(one, d) y = Pad(x, p)",
+    {"four": i64(4), "one": i64(1)},
+    shapes={"z": (3,)},
+    outputs="float[A] y",
+)
+case(
+    "pad/by_extents_alone",
+    "float[5] x, float[N] z",
+    "s = Shape(z) d = Add(s, four) p = Concat<axis=0>(s, d) y = Pad(x, p)",
+    {"four": i64(4)},
+    shapes={"z": (3,)},
+    outputs="float[A] y",
+)
+# As TensorFlow's SAME: differences, but none below 0.
+case(
+    "pad/to_whole_strides",
+    "float[7,N] x",
+    """s = Shape(x) n = Gather(s, one) a = Add(n, one) b = Div(a, two) c = Sub(b, one) d = Mul(c, two) e = Add(d, five)
+    f = Sub(e, n) t = Max(f, zero) l = Div(t, two) r = Sub(t, l) p = Concat<axis=0>(zero, l, zero, r) y = Pad(x, p)""",
+    {"zero": i64(0), "one": i64(1), "two": i64(2), "five": i64(5)},
+    shapes={"x": (7, 4)},
+    outputs="float[A,B] y",
 )
 case(
     "center_crop_pad/run_time",

@@ -212,6 +212,26 @@ CASES.append(
         shapes={"x": (1, 3, 8, 11)},
     )
 )
+# 3 rows: one window, in the middle by ONNX's formula. 8 columns: two at the beginning of theirs.
+for op in ("MaxPool", "AveragePool", "LpPool"):
+    for height in ("3", "H"):
+        CASES.append(
+            Case(
+                f"{op[:-4].lower()}_pool/same_with_negative_pads_{height}",
+                f"float[1,2,{height},8] x",
+                f'y = {op}<auto_pad="SAME_UPPER", kernel_shape=[1,3], strides=[3,4]>(x)',
+                opset=13,
+                shapes={"x": (1, 2, 3, 8)},
+            )
+        )
+CASES.append(
+    Case(
+        "average_pool/same_with_one_pad_too_few",  # it is at the end
+        "float[1,2,5,8] x",
+        'y = AveragePool<auto_pad="SAME_UPPER", kernel_shape=[1,1], strides=[2,2]>(x)',
+        opset=19,
+    )
+)
 # Four in a row, as networks have them: the first that is short may be any of them.
 for h, w in ((1, 40), (9, 3), (17, 5)):
     CASES.append(

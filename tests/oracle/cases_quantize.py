@@ -121,6 +121,14 @@ CASES += [
         opset=21,
     ),
     Case(
+        "dequantize/block_longer_than_the_axis",
+        "float[1,3] s, int8[1,3] z",
+        "y = DequantizeLinear<axis=0, block_size=2147483647>(q, s, z)",
+        {"q": np.arange(-3, 3, dtype=np.int8).reshape(2, 3)},
+        opset=21,
+        outputs="float[2,3] y",
+    ),
+    Case(
         "dequantize/blocks_at_run_time",
         "int8[2,8,3] x",
         "y = DequantizeLinear<axis=1, block_size=4>(x, s)",

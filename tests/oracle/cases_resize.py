@@ -109,6 +109,18 @@ resize(
     sizes=(1, 3, 7, 8),
     roi=[0, 0, 0.2, 0.1, 1, 1, 1.1, 0.8],
 )
+# The positions are infinite or, as differences of such numbers, no numbers at all: all are outside.
+for mode in ("nearest", "linear", "cubic"):
+    CASES.append(
+        Case(
+            f"resize/crop_of_the_largest_region_{mode}",
+            "float[1,3,5,6] x",
+            f'y = Resize<mode="{mode}", coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=0.5>'
+            "(x, r, , n)",
+            {"r": f32(0, 0, 3e38, -3e38, 1, 1, -3e38, 3e38), "n": i64(1, 3, 7, 8)},
+            numpy=lambda inputs, weights: {"y": np.full((1, 3, 7, 8), 0.5, np.float32)},
+        )
+    )
 CASES.append(
     Case(
         "resize/crop_and_resize_of_integers",

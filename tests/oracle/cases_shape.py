@@ -184,6 +184,12 @@ for name, (starts, ends, axes, steps) in SLICES.items():
             f"y = Slice<axes=[{join(axes)}], starts=[{join(starts)}], ends=[{join(ends)}]>(x)",
             opset=7,
         )
+simple(
+    "slice/disputed_end",
+    "5,3",
+    "y = Slice(x, b, e, a, s)",
+    {"b": i64(3), "e": i64(2**31 - 1), "a": i64(0), "s": i64(-1)},
+)
 # XNNPACK takes an end of 0 for the end of an axis of unknown size.
 for begin in (0, 3, -2):
     CASES.append(
@@ -427,6 +433,27 @@ CASES += [
         "r = Range(a, b, d) y = Mul(x, r)",
         {"a": np.int64(9), "b": np.int64(0), "d": np.int64(-3)},
         outputs="int64[3] y",
+    ),
+    Case(
+        "range/of_the_largest_numbers",
+        "int64 x",
+        "r = Range(a, b, d) y = Max(x, r)",
+        {"a": np.int64(-(2**63)), "b": np.int64(2**63 - 1), "d": np.int64(2**62)},
+        outputs="int64[A] y",
+    ),
+    Case(
+        "range/disputed_count",
+        "int64 x",
+        "r = Range(a, b, d) y = Max(x, r)",
+        {"a": np.int64(2**62), "b": np.int64(2**62 + 3), "d": np.int64(1)},
+        outputs="int64[A] y",
+    ),
+    Case(
+        "range/limit_that_is_reached_in_f32_only",  # -0.7 + 26 * 1.3 is 33.1
+        "float x",
+        "r = Range(a, b, d) y = Mul(x, r)",
+        {"a": np.float32(-0.7), "b": np.float32(33.1), "d": np.float32(1.3)},
+        outputs="float[A] y",
     ),
     Case(
         "range/of_shape",
