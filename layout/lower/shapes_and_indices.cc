@@ -124,46 +124,6 @@ class NeverNegative {
 
 bool never_negative_index(core::Graph& graph, core::ValueId id) { return NeverNegative(graph)(id); }
 
-// Whether a dimension is a formula of extents that cannot be below 0, though it may contain differences: what is left
-// of a division, as where images are padded to whole blocks.
-class NeverNegativeDim {
- public:
-  explicit NeverNegativeDim(core::Symbols& symbols) : symbols_(symbols) {}
-
-  bool operator()(Dim dim) {
-    if (!core::is_symbol(dim)) return dim >= 0;
-    if (--looks_left_ < 0) return false;
-    const std::vector<core::Symbols::Term> terms = symbols_.terms(dim);
-    return std::all_of(terms.begin(), terms.end(), [&](const auto& term) { return is_positive(term); }) ||
-           std::any_of(terms.begin(), terms.end(), [&](const auto& term) { return leaves_rest(dim, term); });
-  }
-
- private:
-  bool is_positive(const core::Symbols::Term& term) {
-    return term.factor > 0 &&
-           std::all_of(term.atoms.begin(), term.atoms.end(), [&](Dim atom) { return is_positive_atom(atom); });
-  }
-  bool is_positive_atom(Dim atom) {
-    using By = core::Symbols::Made::By;
-    const auto made = symbols_.made(atom);
-    if (!made) return true;  // an extent
-    if (made->by == By::kMax) return (*this)(made->a) || (*this)(made->b);
-    return (*this)(made->a) && (*this)(made->b);
-  }
-  // Whether dim is a - factor * floor(a / n), for a factor of n at most.
-  bool leaves_rest(Dim dim, const core::Symbols::Term& term) {
-    if (term.factor >= 0 || term.atoms.size() != 1) return false;
-    const auto made = symbols_.made(term.atoms[0]);
-    if (!made || made->by != core::Symbols::Made::By::kFloorDiv || core::is_symbol(made->b)) return false;
-    if (made->b < 1 || -term.factor > made->b) return false;
-    if (symbols_.add(dim, symbols_.mul(-term.factor, term.atoms[0])) != made->a) return false;
-    return -term.factor == made->b || (*this)(made->a);
-  }
-
-  core::Symbols& symbols_;
-  int looks_left_ = 64;  // a formula may name others more than once
-};
-
 // Constant indices as non-negative ones, each row checked against the dimensions. nullopt when they are known at run
 // time only, or when a negative one counts from the end of a dynamic dimension.
 std::optional<Val> known_non_negative(Lowering& lo, Val indices, std::span<const Dim> dims) {
@@ -191,8 +151,10 @@ std::optional<Val> known_non_negative(Lowering& lo, Val indices, std::span<const
 }  // namespace
 
 bool never_negative(Lowering& lo, Val numbers) {
-  if (const auto dims = lo.dims(numbers); dims && !lo.ints(numbers))
-    return std::all_of(dims->begin(), dims->end(), NeverNegativeDim(lo.b.graph.symbols));
+  const core::Graph& graph = lo.b.graph;
+  if (const auto dims = lo.dims(numbers))
+    return std::all_of(dims->begin(), dims->end(),
+                       [&](Dim dim) { return graph.symbols.is_not_negative(dim, graph.extents); });
   return never_negative_index(lo.b.graph, numbers.id);
 }
 
