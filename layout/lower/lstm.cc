@@ -104,9 +104,14 @@ Val dequantized_weights(Lowering& lo, size_t input, size_t direction) {
   for (const double scale : scales)
     if (!(scale >= 0) || !std::isfinite(scale))
       lo.malformed(fmt::format("input {} must be scales that are no negative numbers; one is {}", scale_at, scale));
-  const Val one = b.reshape(rows(b, all, static_cast<int64_t>(direction), 1), {b.dim(all, 1), b.dim(all, 2)});
-  return b.transpose(b.constant(stream::recipe::dequantize(b.graph.at(one.id).constant, {scales.begin(), scales.end()},
-                                                           {zeros.begin(), zeros.end()}, scales.size() == 1 ? -1 : 1)),
+  // Steps of the recipe, not ops: an op of a constant of many steps is not folded.
+  namespace recipe = stream::recipe;
+  const Shape shape = lo.shape(all);
+  const stream::RecipeRef one = recipe::reshape(
+      recipe::slice(b.graph.at(all.id).constant, {static_cast<int64_t>(direction), 0, 0}, {1, shape[1], shape[2]}, {1, 1, 1}),
+      {shape[1], shape[2]});
+  return b.transpose(b.constant(recipe::dequantize(one, {scales.begin(), scales.end()}, {zeros.begin(), zeros.end()},
+                                                   scales.size() == 1 ? -1 : 1)),
                      {1, 0});
 }
 
