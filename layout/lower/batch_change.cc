@@ -49,6 +49,7 @@ int64_t int_attribute(const onnx::Node& node, std::string_view name) {
 
 }  // namespace
 
+// Comparable shapes: their symbols are of no graph, and no extent of one is taken from here.
 struct BatchChange::Reading {
   const Shape &before, &now;
   std::vector<size_t> changed() const {
@@ -124,7 +125,7 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
   for (size_t i = 0; same_front && i <= last; ++i) same_front = stood_for[i] == x.before[i];
   if (same_front) {
     for (const size_t i : changed)
-      if (target[i] != -1 && (target[i] != 0 || allow_zero)) target[i] = x.now[i];
+      if (target[i] != -1 && (target[i] != 0 || allow_zero)) target[i] = b.shape(inputs[0])[i];
     inputs[1] = b.dims(target, core::DType::kInt64);
     return;
   }
@@ -144,8 +145,10 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
       return;
     }
   }
+  std::vector<std::string> shown;
+  for (const Dim extent : target) shown.push_back(b.graph.symbols.to_string(extent));
   holds_batch(fmt::format("its shape [{}] is constant and holds the batch: its input is {}, and was {}",
-                          fmt::join(*before.contents[1], ","), stream::to_string(x.now), stream::to_string(x.before)));
+                          fmt::join(shown, ","), stream::to_string(x.now), stream::to_string(x.before)));
 }
 
 void BatchChange::derive_resize(const onnx::Node& node, Builder& b, const Record& before, const Reading& x,
@@ -162,8 +165,8 @@ void BatchChange::derive_resize(const onnx::Node& node, Builder& b, const Record
       const int64_t axis = axes[i] < 0 ? axes[i] + static_cast<int64_t>(x.now.size()) : axes[i];
       if (static_cast<size_t>(axis) != changed) continue;
       if (sizes[i] != x.before[changed])
-        holds_batch(fmt::format("it resizes the batch, axis {}, to {}", changed, sizes[i]));
-      sizes[i] = x.now[changed];
+        holds_batch(fmt::format("it resizes the batch, axis {}, to {}", changed, b.graph.symbols.to_string(sizes[i])));
+      sizes[i] = b.shape(inputs[0])[changed];
     }
   inputs[kSizes] = b.dims(sizes, core::DType::kInt64);
 }
@@ -189,8 +192,8 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
     const Reading x{before.inputs[0], now.inputs[0]};
     for (const size_t axis : x.changed())
       if (axis < shapes[i].size() && shapes[i][axis] == x.before[axis] && before.outputs[i][axis] == x.before[axis])
-        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now", x.before[axis], axis,
-                                x.now[axis]));
+        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now",
+                                stream::to_string({&x.before[axis], 1}), axis, stream::to_string({&x.now[axis], 1})));
   }
 }
 
