@@ -18,7 +18,8 @@ struct Peepholes {
 
 Peepholes peepholes(Lowering& lo, const Direction& d) {
   if (!lo.has_input(7)) return {};
-  if (lo.rank(lo.input(7)) != 2 || lo.b.dim(lo.input(7), 1) != 3 * d.hidden)
+  if (lo.rank(lo.input(7)) != 2 || lo.b.dim(lo.input(7), 0) != lo.b.dim(lo.input(1), 0) ||
+      lo.b.dim(lo.input(7), 1) != 3 * d.hidden)
     lo.misfit("input 7 (the peepholes 'P') must have shape [directions, 3 * hidden_size]; it has shape " +
               stream::to_string(lo.shape(lo.input(7))));
   Val all = rows(lo.b, lo.input(7), static_cast<int64_t>(d.index), 1);  // [1, 3 * hidden]

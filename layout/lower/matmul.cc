@@ -23,7 +23,10 @@ Shape batch_of(Lowering& lo, Val a, Val b) {
   y.insert(y.begin(), rank - y.size(), 1);
   for (size_t i = 0; i < rank; ++i) {
     const bool only_y_is_known = y[i] != 1 && core::is_symbol(x[i]) && !core::is_symbol(y[i]);
-    if (x[i] == 1 || only_y_is_known) x[i] = y[i];
+    if (x[i] == 1 || only_y_is_known)
+      x[i] = y[i];
+    else if (core::is_symbol(x[i]) && core::is_symbol(y[i]))
+      x[i] = lo.b.graph.symbols.max(x[i], y[i]);  // either may be 1
   }
   return x;
 }
