@@ -40,6 +40,8 @@ std::optional<Shape> contents_of(Builder& b, Val v) {
   return known ? std::optional(comparable(*known, b.graph.symbols)) : std::nullopt;
 }
 
+std::string shown(Dim comparable) { return core::is_symbol(comparable) ? "?" : fmt::format("{}", comparable); }
+
 [[noreturn]] void holds_batch(const std::string& text) { throw Unsupported(text, kExportHint); }
 
 int64_t int_attribute(const onnx::Node& node, std::string_view name) {
@@ -145,10 +147,10 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
       return;
     }
   }
-  std::vector<std::string> shown;
-  for (const Dim extent : target) shown.push_back(b.graph.symbols.to_string(extent));
+  std::vector<std::string> extents;
+  for (const Dim extent : target) extents.push_back(b.graph.symbols.to_string(extent));
   holds_batch(fmt::format("its shape [{}] is constant and holds the batch: its input is {}, and was {}",
-                          fmt::join(shown, ","), stream::to_string(x.now), stream::to_string(x.before)));
+                          fmt::join(extents, ","), stream::to_string(x.now), stream::to_string(x.before)));
 }
 
 void BatchChange::derive_resize(const onnx::Node& node, Builder& b, const Record& before, const Reading& x,
@@ -193,7 +195,7 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
     for (const size_t axis : x.changed())
       if (axis < shapes[i].size() && shapes[i][axis] == x.before[axis] && before.outputs[i][axis] == x.before[axis])
         holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now",
-                                stream::to_string({&x.before[axis], 1}), axis, stream::to_string({&x.now[axis], 1})));
+                                shown(x.before[axis]), axis, shown(x.now[axis])));
   }
 }
 
