@@ -194,8 +194,8 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
     const Reading x{before.inputs[0], now.inputs[0]};
     for (const size_t axis : x.changed())
       if (axis < shapes[i].size() && shapes[i][axis] == x.before[axis] && before.outputs[i][axis] == x.before[axis])
-        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now",
-                                shown(x.before[axis]), axis, shown(x.now[axis])));
+        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now", shown(x.before[axis]),
+                                axis, shown(x.now[axis])));
   }
 }
 

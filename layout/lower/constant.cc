@@ -71,8 +71,8 @@ void lower_constant_of_shape(Lowering& lo) {
 void lower_eye_like(Lowering& lo) {
   Val x = lo.input(0);
   if (lo.rank(x) != 2) lo.malformed("the input must have rank 2; it has rank " + std::to_string(lo.rank(x)));
-  // Element (row, column) is one where column - row == k. Beyond the extents there are no ones: k is cut to them, and to
-  // what a sum with a row holds.
+  // Element (row, column) is one where column - row == k. Beyond the extents there are no ones: k is cut to them, and
+  // to what a sum with a row holds.
   const onnx::Attribute* given = lo.attr("k");
   if (given && given->type != Type::kInt) lo.malformed("attribute 'k' must be an integer");
   const auto most = [](Dim extent) {

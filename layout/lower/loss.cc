@@ -21,9 +21,9 @@ Val classes_last(Lowering& lo, Val x) {
 void check_operands(Lowering& lo) {
   const Shape &scores = lo.shape(lo.input(0)), &targets = lo.shape(lo.input(1));
   if (scores.size() < 2 || scores.size() != targets.size() + 1)
-    lo.malformed(fmt::format(
-        "the scores must have rank 2 or more, and one axis more than the targets; the ranks are {} and {}",
-        scores.size(), targets.size()));
+    lo.malformed(
+        fmt::format("the scores must have rank 2 or more, and one axis more than the targets; the ranks are {} and {}",
+                    scores.size(), targets.size()));
   for (size_t i = 0; i < targets.size(); ++i) {
     const Dim have = scores[i == 0 ? 0 : i + 1];
     if (stream::is_static(have) && stream::is_static(targets[i]) && have != targets[i])

@@ -108,9 +108,10 @@ Val dequantized_weights(Lowering& lo, size_t input, size_t direction) {
   // Steps of the recipe, not ops: an op of a constant of many steps is not folded.
   namespace recipe = stream::recipe;
   const Shape shape = lo.shape(all);
-  const stream::RecipeRef one = recipe::reshape(
-      recipe::slice(b.graph.at(all.id).constant, {static_cast<int64_t>(direction), 0, 0}, {1, shape[1], shape[2]}, {1, 1, 1}),
-      {shape[1], shape[2]});
+  const stream::RecipeRef one =
+      recipe::reshape(recipe::slice(b.graph.at(all.id).constant, {static_cast<int64_t>(direction), 0, 0},
+                                    {1, shape[1], shape[2]}, {1, 1, 1}),
+                      {shape[1], shape[2]});
   return b.transpose(b.constant(recipe::dequantize(one, {scales.begin(), scales.end()}, {zeros.begin(), zeros.end()},
                                                    scales.size() == 1 ? -1 : 1)),
                      {1, 0});

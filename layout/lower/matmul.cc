@@ -99,7 +99,8 @@ Val scaled(Lowering& lo, Val x, double factor) {
 Val matrix_product(Lowering& lo, Val a, Val b) {
   check_inner(lo, lo.b.dim(a, -1), lo.b.dim(b, -2));
   if (!stream::is_float(lo.dtype(a))) return integer_product(lo, a, b);
-  if (lo.b.dim(a, -1) == 0 || lo.b.dim(b, -2) == 0) {  // an empty sum is 0; the kernels would leave the output uninitialized
+  if (lo.b.dim(a, -1) == 0 ||
+      lo.b.dim(b, -2) == 0) {  // an empty sum is 0; the kernels would leave the output uninitialized
     Shape shape = batch_of(lo, a, b);
     shape.insert(shape.end(), {lo.b.dim(a, -2), lo.b.dim(b, -1)});
     return lo.b.broadcast_to(lo.b.scalar(0, lo.dtype(a)), shape);

@@ -208,7 +208,9 @@ def test_half_precision_is_seen_as_float32(tmp_path):
 def regressor_of(targets):
     nodes = [
         helper.make_node("Scaler", ["x"], ["a"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0]),
-        helper.make_node("LinearRegressor", ["a"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 21, targets=targets),
+        helper.make_node(
+            "LinearRegressor", ["a"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 21, targets=targets
+        ),
     ]
     graph = helper.make_graph(nodes, "g", [models.value("x", (2, 3))], [models.value("y", None)])
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]

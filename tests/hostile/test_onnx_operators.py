@@ -439,7 +439,11 @@ BOMBS = {
         [(1, 1, 2**30, 3), np.ones((1, 1, 1, 1), np.float32), ("n", 2, "h", "w")],
         {"pads": [2**31 - 1] * 4},
     ),
-    "unpooled": ("MaxUnpool", [(1, 0, 2**40), np.zeros((1, 0, 2**40), np.int64)], {"kernel_shape": [1], "strides": [2**31 - 1]}),
+    "unpooled": (
+        "MaxUnpool",
+        [(1, 0, 2**40), np.zeros((1, 0, 2**40), np.int64)],
+        {"kernel_shape": [1], "strides": [2**31 - 1]},
+    ),
     "outer product": ("MatMul", [np.ones((200_000, 1), np.float32), np.ones((1, 200_000), np.float32)], {}),
     "loop of very many turns": lambda: loops_in_loops(),
     "products of constants": lambda: products_of_constants(),

@@ -154,7 +154,9 @@ def test_a_batch_that_depends_on_another_input(kind, tmp_path, litert, lowtide):
             node("Concat", ["more", "ones"], "times", axis=0),
             node("Tile", ["z", "times"], "t"),
             node("Concat", ["c", "t"], "a", axis=0),
-            node("Reshape", ["a", "k"], "y") if kind == "Reshape" else node("Resize", ["a", "", "", "k"], "y", mode="nearest"),
+            node("Reshape", ["a", "k"], "y")
+            if kind == "Reshape"
+            else node("Resize", ["a", "", "", "k"], "y", mode="nearest"),
         ]
         constants = {"one": numbers(1), "ones": numbers(1, 1), "k": shape} | weights(c=(1, 4, 5))
         model(path, nodes, [length], constants)

@@ -46,7 +46,9 @@ def quotient_of_integers(path):
 
 
 def power_of_integers(path):  # ONNX Runtime has f64 for it
-    return save(path, [node("Pow", ["a", "e"], ["y"])], [("a", TensorProto.INT32, [2, 3]), ("e", F32, [3])], TensorProto.INT32)
+    return save(
+        path, [node("Pow", ["a", "e"], ["y"])], [("a", TensorProto.INT32, [2, 3]), ("e", F32, [3])], TensorProto.INT32
+    )
 
 
 def both(path):
