@@ -51,6 +51,11 @@ ValueId Graph::add_value(DType dtype, Shape shape, std::string value_name) {
                                           kMostAxes));
   uint64_t elements = 1;
   for (const Dim extent : shape) {
+    // A number of the file that an operator took for an extent without a look at it.
+    if (extent < 0 && !is_symbol(extent))
+      throw stream::Error(stream::Code::kMalformed,
+                          fmt::format("a tensor{} has an axis of {} elements",
+                                      value_name.empty() ? "" : fmt::format(" '{}'", value_name), extent));
     if (extent <= 1) continue;
     if (static_cast<uint64_t>(extent) > kMostElements / elements)
       throw stream::Unsupported(fmt::format("a tensor{} has shape {}, more than 2^40 elements",

@@ -16,12 +16,12 @@ Val swish(Builder& b, Val x, double alpha) { return b.mul(x, b.logistic(alpha ==
 // The exponential branch of Elu, Selu: exp(x) - 1 for x < 0, else 0.
 Val negative_elu(Builder& b, Val x) { return b.elu(b.minimum(x, b.scalar_like(0, x))); }
 
-// Whether the slope has an axis that x would have to grow along. The standard has no such slope; ONNX Runtime takes it.
-bool is_larger_than_x(Lowering& lo, Val slope, Val x) {
+// Whether the slope has an axis that x may have to grow along. The standard has no such slope; ONNX Runtime takes it.
+bool may_be_larger_than_x(Lowering& lo, Val slope, Val x) {
   const Shape &of = lo.shape(slope), &data = lo.shape(x);
   for (size_t i = 0; i < of.size(); ++i) {
     const Dim have = data[data.size() - of.size() + i];
-    if (have == 1 && of[i] != 1) return true;
+    if (of[i] != 1 && of[i] != have && (have == 1 || core::is_symbol(have))) return true;
   }
   return false;
 }
@@ -63,7 +63,7 @@ void lower_prelu(Lowering& lo) {
                  std::to_string(lo.rank(slope)) + " and " + std::to_string(lo.rank(x)));
   // The kernel broadcasts up to rank 4 and takes no integers.
   constexpr int kKernelRank = 4;
-  if (lo.dtype(x) == DType::kFloat32 && lo.rank(x) <= kKernelRank && !is_larger_than_x(lo, slope, x))
+  if (lo.dtype(x) == DType::kFloat32 && lo.rank(x) <= kKernelRank && !may_be_larger_than_x(lo, slope, x))
     return lo.output(0, lo.b.prelu(x, slope));
   const Val below = lo.b.mul(x, slope);
   lo.output(0, lo.b.select(lo.b.less(x, lo.b.scalar_like(0, x)), below, x));

@@ -7,6 +7,7 @@
 // Div, Mod, Max, Min and Mean because their results are not larger than their operands. Quotients of u32 and u64, which
 // no kernel computes, are composed (unsigned.h).
 #include <cmath>
+#include <limits>
 
 #include "layout/lower/attributes.h"
 #include "layout/lower/elementwise.h"
@@ -76,6 +77,14 @@ namespace {
 // The largest exponent that is written as multiplications: exact for integers of any width, and as fast as POW.
 constexpr double kMultiplied = 8;
 
+// A whole number that any integer type holds.
+bool is_count(double exponent) {
+  return exponent >= 0 && exponent <= std::numeric_limits<int8_t>::max() && exponent == std::floor(exponent);
+}
+
+// The kernel has 32 bits.
+bool has_power_of(DType dtype) { return !stream::is_integer(dtype) || stream::bits(dtype) <= 32; }
+
 Val power_by_multiplications(Builder& b, Val x, int64_t exponent) {
   Val result;
   for (Val square = x; exponent > 0; exponent >>= 1) {
@@ -87,7 +96,7 @@ Val power_by_multiplications(Builder& b, Val x, int64_t exponent) {
 
 Val pow_by_constant(Lowering& lo, Val x, double exponent) {
   const DType dtype = lo.dtype(x);
-  if (exponent == std::floor(exponent) && exponent >= 1 && exponent <= kMultiplied)
+  if (is_count(exponent) && exponent >= 1 && (exponent <= kMultiplied || !has_power_of(dtype)))
     return power_by_multiplications(lo.b, x, static_cast<int64_t>(exponent));
   if (!stream::is_float(dtype)) return {};
   if (exponent == 0.5) return lo.b.sqrt(x);
@@ -108,15 +117,18 @@ void lower_pow(Lowering& lo) {
   if (scalar)
     if (Val made = pow_by_constant(lo, x, (*exponents)[0])) return lo.output(0, made);
 
-  // Integers with integer exponents stay integers unless an exponent may be negative: the kernel refuses those at run
+  // Integers with whole exponents stay integers unless an exponent may be negative: the kernel refuses those at run
   // time.
-  bool in_integers = stream::is_integer(dtype) && stream::is_integer(lo.dtype(y));
+  bool in_integers = stream::is_integer(dtype) && (exponents || stream::is_integer(lo.dtype(y)));
   if (in_integers && exponents)
-    for (double exponent : *exponents) in_integers = in_integers && exponent >= 0;
+    for (double exponent : *exponents) in_integers = in_integers && is_count(exponent);
   if (in_integers) return lo.output(0, lo.b.pow(x, lo.b.cast(y, dtype)));
 
-  // Everything else is computed in f32; for an integer base the result is truncated.
-  const DType common = dtype == DType::kFloat64 || lo.dtype(y) == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  // Everything else is computed in floats; for an integer base the result is truncated. f32 does not hold all integers
+  // of more than 16 bits, for which ONNX Runtime has f64, and which of them are lost is told as where f64 is narrowed.
+  const bool is_wide = stream::is_integer(dtype) && stream::bits(dtype) > 16;
+  const bool in_f64 = is_wide || dtype == DType::kFloat64 || lo.dtype(y) == DType::kFloat64;
+  const DType common = in_f64 ? DType::kFloat64 : DType::kFloat32;
   const Val exponent = lo.b.cast(y, common);
   Val power = lo.b.pow(lo.b.cast(x, common), exponent);
   lo.output(0, lo.b.cast(power, dtype));

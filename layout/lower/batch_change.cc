@@ -40,6 +40,8 @@ std::optional<Shape> contents_of(Builder& b, Val v) {
   return known ? std::optional(comparable(*known, b.graph.symbols)) : std::nullopt;
 }
 
+std::string shown(Dim comparable) { return core::is_symbol(comparable) ? "?" : fmt::format("{}", comparable); }
+
 [[noreturn]] void holds_batch(const std::string& text) { throw Unsupported(text, kExportHint); }
 
 int64_t int_attribute(const onnx::Node& node, std::string_view name) {
@@ -49,6 +51,7 @@ int64_t int_attribute(const onnx::Node& node, std::string_view name) {
 
 }  // namespace
 
+// Comparable shapes: their symbols are of no graph, and no extent of one is taken from here.
 struct BatchChange::Reading {
   const Shape &before, &now;
   std::vector<size_t> changed() const {
@@ -124,7 +127,7 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
   for (size_t i = 0; same_front && i <= last; ++i) same_front = stood_for[i] == x.before[i];
   if (same_front) {
     for (const size_t i : changed)
-      if (target[i] != -1 && (target[i] != 0 || allow_zero)) target[i] = x.now[i];
+      if (target[i] != -1 && (target[i] != 0 || allow_zero)) target[i] = b.shape(inputs[0])[i];
     inputs[1] = b.dims(target, core::DType::kInt64);
     return;
   }
@@ -144,8 +147,10 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
       return;
     }
   }
+  std::vector<std::string> extents;
+  for (const Dim extent : target) extents.push_back(b.graph.symbols.to_string(extent));
   holds_batch(fmt::format("its shape [{}] is constant and holds the batch: its input is {}, and was {}",
-                          fmt::join(*before.contents[1], ","), stream::to_string(x.now), stream::to_string(x.before)));
+                          fmt::join(extents, ","), stream::to_string(x.now), stream::to_string(x.before)));
 }
 
 void BatchChange::derive_resize(const onnx::Node& node, Builder& b, const Record& before, const Reading& x,
@@ -162,8 +167,8 @@ void BatchChange::derive_resize(const onnx::Node& node, Builder& b, const Record
       const int64_t axis = axes[i] < 0 ? axes[i] + static_cast<int64_t>(x.now.size()) : axes[i];
       if (static_cast<size_t>(axis) != changed) continue;
       if (sizes[i] != x.before[changed])
-        holds_batch(fmt::format("it resizes the batch, axis {}, to {}", changed, sizes[i]));
-      sizes[i] = x.now[changed];
+        holds_batch(fmt::format("it resizes the batch, axis {}, to {}", changed, b.graph.symbols.to_string(sizes[i])));
+      sizes[i] = b.shape(inputs[0])[changed];
     }
   inputs[kSizes] = b.dims(sizes, core::DType::kInt64);
 }
@@ -189,8 +194,8 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
     const Reading x{before.inputs[0], now.inputs[0]};
     for (const size_t axis : x.changed())
       if (axis < shapes[i].size() && shapes[i][axis] == x.before[axis] && before.outputs[i][axis] == x.before[axis])
-        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now", x.before[axis], axis,
-                                x.now[axis]));
+        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now", shown(x.before[axis]),
+                                axis, shown(x.now[axis])));
   }
 }
 

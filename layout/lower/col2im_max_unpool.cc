@@ -55,10 +55,10 @@ void lower_col2im(Lowering& lo) {
   const std::vector<int64_t> image = lo.need_ints(lo.input(1), "image_shape"),
                              block = lo.need_ints(lo.input(2), "block_shape");
   const size_t rank = image.size();
-  if (lo.rank(x) != 3 || block.size() != rank)
+  if (lo.rank(x) != 3 || rank == 0 || block.size() != rank)
     lo.malformed(
-        fmt::format("the input must have rank 3 and image_shape as many elements as block_shape; the rank is {}, the "
-                    "lengths are {} and {}",
+        fmt::format("the input must have rank 3, and image_shape one or more elements, as many as block_shape; the "
+                    "rank is {}, the lengths are {} and {}",
                     lo.rank(x), rank, block.size()));
   const std::vector<int64_t> stride = attr_int_list(lo, "strides", rank, 1, 1),
                              dilation = attr_int_list(lo, "dilations", rank, 1, 1);
@@ -68,12 +68,10 @@ void lower_col2im(Lowering& lo) {
     if (block[i] < 1 || image[i] < 1)
       lo.malformed(
           fmt::format("image_shape and block_shape must be positive; they contain {} and {}", image[i], block[i]));
-    if (std::max({image[i], pads[i], pads[rank + i]}) > std::numeric_limits<int32_t>::max())
-      lo.unsupported("an image whose dimensions do not fit TFLite's 32 bits is not supported");
+    if (std::max({image[i], block[i], pads[i], pads[rank + i]}) > std::numeric_limits<int32_t>::max())
+      lo.unsupported("an image or a block whose dimensions do not fit TFLite's 32 bits is not supported");
     padded.push_back(image[i] + pads[i] + pads[rank + i]);
-    const int64_t room = padded[i] - (static_cast<int64_t>(stream::checked_mul(static_cast<uint64_t>(block[i] - 1),
-                                                                               static_cast<uint64_t>(dilation[i]))) +
-                                      1);
+    const int64_t room = padded[i] - ((block[i] - 1) * dilation[i] + 1);
     if (room < 0)
       lo.malformed(fmt::format("a block of {} elements with dilation {} does not fit a padded image of {} elements",
                                block[i], dilation[i], padded[i]));
@@ -121,6 +119,8 @@ void lower_max_unpool(Lowering& lo) {
   const std::vector<int64_t> pads = attr_int_list(lo, "pads", 2 * rank, 0, 0);
   std::vector<int64_t> out = {shape[0], shape[1]};
   for (size_t i = 0; i < rank; ++i) {
+    if (shape[i + 2] > std::numeric_limits<int32_t>::max())
+      lo.unsupported("an image whose dimensions do not fit TFLite's 32 bits is not supported");
     out.push_back((shape[i + 2] - 1) * stride[i] - pads[i] - pads[rank + i] + kernel[i]);
     if (out.back() < 1) lo.malformed(fmt::format("the output would have size {} along spatial axis {}", out.back(), i));
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant, ConstantOfShape, EyeLike. A fill of any size stays a recipe.
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "layout/lower/shapes_and_indices.h"
@@ -69,9 +71,16 @@ void lower_constant_of_shape(Lowering& lo) {
 void lower_eye_like(Lowering& lo) {
   Val x = lo.input(0);
   if (lo.rank(x) != 2) lo.malformed("the input must have rank 2; it has rank " + std::to_string(lo.rank(x)));
-  const int64_t k = lo.attr_i("k", 0);
+  // Element (row, column) is one where column - row == k. Beyond the extents there are no ones: k is cut to them, and
+  // to what a sum with a row holds.
+  const onnx::Attribute* given = lo.attr("k");
+  if (given && given->type != Type::kInt) lo.malformed("attribute 'k' must be an integer");
+  const auto most = [](Dim extent) {
+    constexpr int64_t kHalf = int64_t{1} << 30;
+    return core::is_symbol(extent) ? kHalf : std::min<int64_t>(extent, std::numeric_limits<int32_t>::max());
+  };
+  const int64_t k = given ? std::clamp(given->i, -most(lo.b.dim(x, 0)), most(lo.b.dim(x, 1))) : 0;
   const DType dtype = lo.attr_dtype("dtype", lo.dtype(x));
-  // Element (row, column) is one where column - row == k.
   const int across[] = {0}, down[] = {1};
   Val columns = lo.b.unsqueeze(iota(lo, lo.b.dim(x, 1), DType::kInt32), across);
   Val rows = lo.b.unsqueeze(iota(lo, lo.b.dim(x, 0), DType::kInt32), down);

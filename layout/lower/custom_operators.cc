@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -104,9 +105,14 @@ CustomOutput custom_output(Builder& b, const OutputRule& rule, const std::option
   return out;
 }
 
-int64_t int_attribute_of(const onnx::Node& node, std::string_view name, int64_t otherwise) {
+// An attribute that is an extent.
+core::Dim extent_attribute(const onnx::Node& node, std::string_view name, core::Dim otherwise) {
   const Attribute* found = node.find(name);
-  return found && found->type == Attribute::Type::kInt ? found->i : otherwise;
+  if (!found || found->type != Attribute::Type::kInt) return otherwise;
+  if (found->i < 1 || found->i > std::numeric_limits<int32_t>::max())
+    throw stream::Error(stream::Code::kMalformed,
+                        fmt::format("attribute '{}' must be from 1 to 2^31 - 1; it is {}", name, found->i));
+  return found->i;
 }
 
 }  // namespace
@@ -210,9 +216,9 @@ KnownOutputs outputs_by_onnx(Builder& b, const onnx::Node& node, const std::vect
   if (op == "Scaler" || op == "Normalizer") return {CustomOutput{DType::kFloat32, shape}};
   const bool is_regressor = op == "LinearRegressor" || op == "TreeEnsembleRegressor" || op == "SVMRegressor";
   if (!is_regressor || shape.size() != 2) return {};
-  int64_t targets = 1;
-  if (op == "LinearRegressor") targets = int_attribute_of(node, "targets", 1);
-  if (op == "TreeEnsembleRegressor") targets = int_attribute_of(node, "n_targets", 1);
+  core::Dim targets = 1;
+  if (op == "LinearRegressor") targets = extent_attribute(node, "targets", 1);
+  if (op == "TreeEnsembleRegressor") targets = extent_attribute(node, "n_targets", 1);
   return {CustomOutput{DType::kFloat32, {shape[0], targets}}};
 }
 

@@ -85,9 +85,11 @@ void lower_deform_conv(Lowering& lo) {
       lo.misfit(fmt::format("input 'offset' of shape {} does not fit spatial axis {} of the output, {}",
                             stream::to_string(lo.shape(offset)), i, out[i]));
   }
-  const int64_t taps = kernel[0] * kernel[1], places = out[0] * out[1];
-  if (places > std::numeric_limits<int32_t>::max() / taps)
-    lo.unsupported(fmt::format("{} places of {} taps are not supported: too many", places, taps));
+  const int64_t taps = kernel[0] * kernel[1], most = std::numeric_limits<int32_t>::max();
+  // Not their product before it is known to fit 64 bits.
+  if (out[0] > most / taps || out[1] > most / taps / out[0])
+    lo.unsupported(fmt::format("{} x {} places of {} taps are not supported: too many", out[0], out[1], taps));
+  const int64_t places = out[0] * out[1];
   Val plain = plain_positions(lo, out, kernel, stride, dilation, pads);
 
   const std::vector<Val> images = b.split(x, offset_group, channels / offset_group, 1);

@@ -75,7 +75,7 @@ void lower_crop(Lowering& lo) {
   };
   const int64_t left = border[0], top = border[1];
   const auto end = [](int64_t begin, int64_t count, int64_t extent) {
-    return count > extent ? extent + 1 : begin + count;
+    return count > extent || begin > extent ? extent + 1 : begin + count;
   };
   const int64_t bottom = size ? end(top, size->at(0), rows) : rows - border[3];
   const int64_t right = size ? end(left, size->at(1), columns) : columns - border[2];

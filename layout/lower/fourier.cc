@@ -173,6 +173,8 @@ void lower_stft(Lowering& lo) {
   if (length < 1 || length > kLongestTransform)
     lo.unsupported(
         fmt::format("frames of {} elements are not supported; the longest is {}", length, kLongestTransform));
+  if (stream::is_static(b.dim(x, 1)) && b.dim(x, 1) < length)
+    lo.malformed(fmt::format("the signal of {} elements is shorter than a frame of {}", b.dim(x, 1), length));
   const Transform of{length, length, parts_of(lo, x), frequencies_of(length, onesided), false};
 
   check_size(lo, of);

@@ -84,6 +84,11 @@ void lower_gather_nd(Lowering& lo) {
   const std::span<const Dim> dims(lo.shape(data));
   const std::vector<Dim> indexed(dims.begin() + batch_dims, dims.begin() + batch_dims + depth);
   std::vector<Val> parts;
+  for (size_t axis = 0; axis < static_cast<size_t>(batch_dims); ++axis)
+    if (const Dim have = dims[axis], used = lo.shape(indices)[axis];
+        stream::is_static(have) && stream::is_static(used) && have != used)
+      lo.malformed("batch axis " + std::to_string(axis) + " of the data has " + std::to_string(have) +
+                   " elements, that of the indices " + std::to_string(used));
   for (int64_t axis = 0; axis < batch_dims; ++axis)
     parts.push_back(batch_coordinate(lo, indices, static_cast<size_t>(axis)));
   parts.push_back(non_negative_tuples(lo, indices, indexed));
@@ -103,9 +108,10 @@ void lower_compress(Lowering& lo) {
   }
   // The part of a condition that is longer than the axis has no effect.
   const Dim have = lo.b.dim(x, axis), asked = lo.b.dim(condition, 0);
-  if (!core::is_symbol(have) && !core::is_symbol(asked) && asked > have) {
+  if (have != asked) {
     const int64_t begin = 0;
-    condition = lo.b.slice(condition, {&begin, 1}, {&have, 1});
+    const Dim used = lo.b.graph.symbols.min(have, asked);
+    if (used != asked) condition = lo.b.slice(condition, {&begin, 1}, {&used, 1});
   }
   const int last[] = {1};
   lo.output(0, lo.b.gather(x, lo.b.squeeze(lo.b.where(condition), last), axis));

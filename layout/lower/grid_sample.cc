@@ -70,6 +70,8 @@ void lower_grid_sample(Lowering& lo) {
     lo.malformed(fmt::format("input and grid must have the same rank, 3 or more; the ranks are {} and {}", lo.rank(x),
                              lo.rank(grid)));
   const Shape shape = lo.shape(x), to = lo.shape(grid);
+  if (stream::is_static(shape[0]) && stream::is_static(to[0]) && shape[0] != to[0])
+    lo.malformed(fmt::format("input and grid must have the same batch; the batches are {} and {}", shape[0], to[0]));
   const Sampling mode = read_mode(lo);
   const Outside outside = read_padding(lo);
   const bool align_corners = lo.attr_i("align_corners", 0) != 0;

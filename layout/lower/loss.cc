@@ -3,6 +3,8 @@
 //
 // ONNX has the classes on axis 1; here they are moved last, and each target selects its class by a GATHER with
 // batch_dims. A target equal to ignore_index need not be a valid class, and has weight 0, also in a weighted mean.
+#include <fmt/format.h>
+
 #include "layout/lower/attributes.h"
 
 namespace lowtide::layout {
@@ -16,6 +18,20 @@ Val classes_last(Lowering& lo, Val x) {
   return lo.b.transpose(x, perm);
 }
 
+void check_operands(Lowering& lo) {
+  const Shape &scores = lo.shape(lo.input(0)), &targets = lo.shape(lo.input(1));
+  if (scores.size() < 2 || scores.size() != targets.size() + 1)
+    lo.malformed(
+        fmt::format("the scores must have rank 2 or more, and one axis more than the targets; the ranks are {} and {}",
+                    scores.size(), targets.size()));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const Dim have = scores[i == 0 ? 0 : i + 1];
+    if (stream::is_static(have) && stream::is_static(targets[i]) && have != targets[i])
+      lo.misfit(fmt::format("targets of shape {} do not fit scores of shape {}", stream::to_string(targets),
+                            stream::to_string(scores)));
+  }
+}
+
 // The loss of targets [N, d1, .., dk] under log-probabilities [N, d1, .., dk, C].
 Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   Builder& b = lo.b;
@@ -26,9 +42,6 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   const int64_t ignore_index = lo.attr_i("ignore_index", 0);
   const DType dtype = lo.dtype(log_probability);
   const Shape shape = lo.shape(target);
-  if (lo.rank(log_probability) != lo.rank(target) + 1)
-    lo.malformed("the scores must have one axis more than the targets; the ranks are " +
-                 std::to_string(lo.rank(log_probability)) + " and " + std::to_string(lo.rank(target)));
 
   Val ignored;
   if (ignores) {
@@ -60,10 +73,12 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
 }  // namespace
 
 void lower_negative_log_likelihood_loss(Lowering& lo) {
+  check_operands(lo);
   lo.output(0, likelihood_loss(lo, classes_last(lo, lo.input(0)), lo.input(1), lo.optional_input(2)));
 }
 
 void lower_softmax_cross_entropy_loss(Lowering& lo) {
+  check_operands(lo);
   Val log_probability = lo.b.log_softmax(classes_last(lo, lo.input(0)));
   lo.output(0, likelihood_loss(lo, log_probability, lo.input(1), lo.optional_input(2)));
   if (!lo.wants_output(1)) return;

@@ -478,6 +478,8 @@ class GraphLowering : public Surroundings {
     const bool is_last = !custom.takes_refused() || holds_graphs(node);
     const LimitedOps limited(*builder_, depth_ == 0 ? kFreeOps : 0, other_ops_left_);
     try {
+      if (node.domain.empty() && version > kNewestOpset)  // of a function, which imports its own
+        throw Unsupported(fmt::format("it is of opset {}; {} is the newest that is known", version, kNewestOpset));
       Lowering lowering(*builder_, node, version, inputs, *this);
       row.lower(lowering);
       lowering.finish();

@@ -18,7 +18,8 @@ struct Peepholes {
 
 Peepholes peepholes(Lowering& lo, const Direction& d) {
   if (!lo.has_input(7)) return {};
-  if (lo.rank(lo.input(7)) != 2 || lo.b.dim(lo.input(7), 1) != 3 * d.hidden)
+  if (lo.rank(lo.input(7)) != 2 || lo.b.dim(lo.input(7), 0) != lo.b.dim(lo.input(1), 0) ||
+      lo.b.dim(lo.input(7), 1) != 3 * d.hidden)
     lo.misfit("input 7 (the peepholes 'P') must have shape [directions, 3 * hidden_size]; it has shape " +
               stream::to_string(lo.shape(lo.input(7))));
   Val all = rows(lo.b, lo.input(7), static_cast<int64_t>(d.index), 1);  // [1, 3 * hidden]
@@ -104,9 +105,15 @@ Val dequantized_weights(Lowering& lo, size_t input, size_t direction) {
   for (const double scale : scales)
     if (!(scale >= 0) || !std::isfinite(scale))
       lo.malformed(fmt::format("input {} must be scales that are no negative numbers; one is {}", scale_at, scale));
-  const Val one = b.reshape(rows(b, all, static_cast<int64_t>(direction), 1), {b.dim(all, 1), b.dim(all, 2)});
-  return b.transpose(b.constant(stream::recipe::dequantize(b.graph.at(one.id).constant, {scales.begin(), scales.end()},
-                                                           {zeros.begin(), zeros.end()}, scales.size() == 1 ? -1 : 1)),
+  // Steps of the recipe, not ops: an op of a constant of many steps is not folded.
+  namespace recipe = stream::recipe;
+  const Shape shape = lo.shape(all);
+  const stream::RecipeRef one =
+      recipe::reshape(recipe::slice(b.graph.at(all.id).constant, {static_cast<int64_t>(direction), 0, 0},
+                                    {1, shape[1], shape[2]}, {1, 1, 1}),
+                      {shape[1], shape[2]});
+  return b.transpose(b.constant(recipe::dequantize(one, {scales.begin(), scales.end()}, {zeros.begin(), zeros.end()},
+                                                   scales.size() == 1 ? -1 : 1)),
                      {1, 0});
 }
 

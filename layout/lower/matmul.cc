@@ -23,7 +23,10 @@ Shape batch_of(Lowering& lo, Val a, Val b) {
   y.insert(y.begin(), rank - y.size(), 1);
   for (size_t i = 0; i < rank; ++i) {
     const bool only_y_is_known = y[i] != 1 && core::is_symbol(x[i]) && !core::is_symbol(y[i]);
-    if (x[i] == 1 || only_y_is_known) x[i] = y[i];
+    if (x[i] == 1 || only_y_is_known)
+      x[i] = y[i];
+    else if (core::is_symbol(x[i]) && core::is_symbol(y[i]))
+      x[i] = lo.b.graph.symbols.max(x[i], y[i]);  // either may be 1
   }
   return x;
 }
@@ -61,6 +64,18 @@ void check_inner(Lowering& lo, Dim a, Dim b) {
     lo.malformed(fmt::format("the inner dimensions must be equal; they are {} and {}", a, b));
 }
 
+// Gemm's C is broadcast to the product; the product is not broadcast to C, as an ADD would.
+void check_addend(Lowering& lo, const Shape& addend, const Shape& product) {
+  bool fits = addend.size() <= product.size();
+  for (size_t i = 0; fits && i < addend.size(); ++i) {
+    const Dim have = addend[addend.size() - 1 - i], to = product[product.size() - 1 - i];
+    fits = have == 1 || core::is_symbol(have) || core::is_symbol(to) || have == to;
+  }
+  if (!fits)
+    lo.misfit(fmt::format("C of shape {} cannot be broadcast to the product of shape {}", stream::to_string(addend),
+                          stream::to_string(product)));
+}
+
 // Gemm's C as a constant bias of `units` elements; absent when C is not constant or has another shape.
 Val as_bias(Lowering& lo, Val c, Dim units, double beta) {
   if (!lo.b.is_constant(c) || core::is_symbol(units)) return {};
@@ -84,7 +99,8 @@ Val scaled(Lowering& lo, Val x, double factor) {
 Val matrix_product(Lowering& lo, Val a, Val b) {
   check_inner(lo, lo.b.dim(a, -1), lo.b.dim(b, -2));
   if (!stream::is_float(lo.dtype(a))) return integer_product(lo, a, b);
-  if (lo.b.dim(a, -1) == 0) {  // an empty sum is 0; the kernels would leave the output uninitialized
+  if (lo.b.dim(a, -1) == 0 ||
+      lo.b.dim(b, -2) == 0) {  // an empty sum is 0; the kernels would leave the output uninitialized
     Shape shape = batch_of(lo, a, b);
     shape.insert(shape.end(), {lo.b.dim(a, -2), lo.b.dim(b, -1)});
     return lo.b.broadcast_to(lo.b.scalar(0, lo.dtype(a)), shape);
@@ -101,16 +117,19 @@ Val gemm(Lowering& lo) {
   const bool trans_a = lo.attr_i("transA", 0) != 0, trans_b = lo.attr_i("transB", 0) != 0;
   const float alpha = lo.attr_f("alpha", 1), beta = lo.attr_f("beta", 1);
   if (lo.opset() < 7) lo.ignore_attr("broadcast");  // follows from C's shape
-  const Dim units = lo.b.dim(b, trans_b ? 0 : 1);
-  check_inner(lo, lo.b.dim(a, trans_a ? 0 : 1), lo.b.dim(b, trans_b ? 1 : 0));
+  const Dim rows = lo.b.dim(a, trans_a ? 1 : 0), units = lo.b.dim(b, trans_b ? 0 : 1);
+  const Dim inner_a = lo.b.dim(a, trans_a ? 0 : 1), inner_b = lo.b.dim(b, trans_b ? 1 : 0);
+  check_inner(lo, inner_a, inner_b);
+  const bool has_products = inner_a != 0 && inner_b != 0;
 
   const bool has_c = c && beta != 0;
+  if (c) check_addend(lo, lo.shape(c), {rows, units});
   Val y, bias;
-  if (stream::is_float(lo.dtype(a)) && lo.b.is_constant(b) && lo.b.dim(a, trans_a ? 0 : 1) != 0) {
+  if (stream::is_float(lo.dtype(a)) && lo.b.is_constant(b) && has_products) {
     Val weights = scaled(lo, trans_b ? b : lo.b.transpose(b, {1, 0}), alpha);
     if (has_c) bias = as_bias(lo, c, units, beta);
     y = lo.b.fully_connected(trans_a ? lo.b.transpose(a, {1, 0}) : a, weights, bias, true);
-  } else if (stream::is_float(lo.dtype(a)) && lo.b.dim(a, trans_a ? 0 : 1) != 0) {
+  } else if (stream::is_float(lo.dtype(a)) && has_products) {
     y = scaled(lo, float_product(lo, a, b, trans_a, trans_b), alpha);
   } else {
     if (trans_a) a = lo.b.transpose(a, {1, 0});

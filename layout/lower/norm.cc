@@ -311,6 +311,7 @@ void lower_mean_variance_normalization(Lowering& lo) {
   Val x = lo.input(0);
   lo.ignore_attr("across_channels");  // of ONNX Runtime's version 1; replaced by axes
   const std::vector<int> axes = lo.axis_set(lo.attr_ints("axes").value_or(std::vector<int64_t>{0, 2, 3}), lo.rank(x));
+  if (axes.empty()) lo.malformed("attribute 'axes' must not be empty");  // reductions and ONNX Runtime disagree on it
   const Moments m = moments(lo, x, axes);
   lo.output(0, b.div(m.centered, b.add(b.sqrt(m.variance), 1e-9)));
 }

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
-#include <numeric>
 
 #include "layout/raise/blocks_of_weights.h"
 #include "layout/raise/families.h"
@@ -84,11 +84,16 @@ GraphImport::Blocks GraphImport::blocks_of(SubgraphScope& scope, const tfl::Oper
   if (block->empty() || block->size() + 1 > shape.size() || border->size() != 2 * block->size())
     malformed_model(
         fmt::format("{} blocks and {} borders do not fit rank {}", block->size(), border->size(), shape.size()));
-  for (int64_t size : *block)
+  int64_t places = 1;  // in a block: the batch is multiplied by them, or divided
+  for (int64_t size : *block) {
     if (size < 1) malformed_model(fmt::format("a block has the size {}", size));
+    if (size > std::numeric_limits<int32_t>::max() / places)
+      malformed_model("a block has more than 2^31 - 1 places, and no batch has");
+    places *= size;
+  }
   for (int64_t size : *border)
     if (size < 0) malformed_model(fmt::format("a border has the size {}", size));
-  return {inputs[0], shape, *block, *border};
+  return {inputs[0], shape, *block, *border, places};
 }
 
 void GraphImport::space_to_batch(SubgraphScope& scope, const tfl::Operator& op) {
@@ -100,13 +105,12 @@ void GraphImport::space_to_batch(SubgraphScope& scope, const tfl::Operator& op) 
   const Shape shape = graph_.at(padded).shape;
   const size_t count = from.block.size();
   const bool has_batch = stream::is_static(shape[0]);
-  std::vector<int64_t> divided = {has_batch ? shape[0] : -1}, order, result = divided;
+  std::vector<int64_t> divided = {has_batch ? shape[0] : -1}, order, result = {has_batch ? shape[0] * from.places : -1};
   for (size_t i = 0; i < count; ++i) {
     if (shape[i + 1] % from.block[i] != 0)
       malformed_model(fmt::format("{} padded elements are no multiple of the block {}", shape[i + 1], from.block[i]));
     divided.insert(divided.end(), {shape[i + 1] / from.block[i], from.block[i]});
     order.push_back(static_cast<int64_t>(2 * i + 2));
-    if (has_batch) result[0] *= from.block[i];
     result.push_back(shape[i + 1] / from.block[i]);
   }
   order.push_back(0);
@@ -124,14 +128,11 @@ void GraphImport::space_to_batch(SubgraphScope& scope, const tfl::Operator& op) 
 void GraphImport::batch_to_space(SubgraphScope& scope, const tfl::Operator& op) {
   const Blocks from = blocks_of(scope, op);
   const size_t count = from.block.size();
-  const int64_t places = std::accumulate(from.block.begin(), from.block.end(), int64_t{1}, [](int64_t a, int64_t b) {
-    return static_cast<int64_t>(stream::checked_mul(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
-  });
   const bool has_batch = stream::is_static(from.shape[0]);
-  if (has_batch && from.shape[0] % places != 0)
-    malformed_model(fmt::format("the batch {} is no multiple of the {} places in a block", from.shape[0], places));
+  if (has_batch && from.shape[0] % from.places != 0)
+    malformed_model(fmt::format("the batch {} is no multiple of the {} places in a block", from.shape[0], from.places));
   std::vector<int64_t> divided = from.block, order = {static_cast<int64_t>(count)},
-                       joined = {has_batch ? from.shape[0] / places : -1};
+                       joined = {has_batch ? from.shape[0] / from.places : -1};
   divided.push_back(joined[0]);
   std::vector<int64_t> begin = {0}, size = joined;
   for (size_t i = 0; i < count; ++i) {

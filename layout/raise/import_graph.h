@@ -200,6 +200,7 @@ class GraphImport {
     ValueId data;
     Shape shape;
     std::vector<int64_t> block, border;
+    int64_t places;  // in a block
   };
   Blocks blocks_of(SubgraphScope& scope, const tfl::Operator& op);
 

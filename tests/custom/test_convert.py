@@ -205,15 +205,26 @@ def test_half_precision_is_seen_as_float32(tmp_path):
     assert files.builtins(out) == ["CAST", "CAST"]
 
 
-def test_operators_of_onnx_ml_have_known_shapes(tmp_path):
+def regressor_of(targets):
     nodes = [
         helper.make_node("Scaler", ["x"], ["a"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0]),
-        helper.make_node("LinearRegressor", ["a"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 21, targets=7),
+        helper.make_node(
+            "LinearRegressor", ["a"], ["y"], domain="ai.onnx.ml", coefficients=[1.0] * 21, targets=targets
+        ),
     ]
     graph = helper.make_graph(nodes, "g", [models.value("x", (2, 3))], [models.value("y", None)])
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
-    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
-    scaler, regressor = files.customs(converted(model, tmp_path, "--custom-ops", "allow"))
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.mark.parametrize("targets", [-3, 0, -(2**62) - 345, 2**31])
+def test_targets_that_are_no_extent_are_refused(targets, tmp_path):
+    done, _ = convert(regressor_of(targets), tmp_path, "--custom-ops", "allow")
+    assert done.returncode == 6 and f"'targets' must be from 1 to 2^31 - 1; it is {targets}" in done.stderr, done
+
+
+def test_operators_of_onnx_ml_have_known_shapes(tmp_path):
+    scaler, regressor = files.customs(converted(regressor_of(7), tmp_path, "--custom-ops", "allow"))
     assert list(scaler.outputs[0].shape) == [2, 3] and list(regressor.outputs[0].shape) == [2, 7]
 
 

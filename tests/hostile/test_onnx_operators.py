@@ -4,7 +4,7 @@ has. A row is one node, and the words that its error must have beside the node's
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from tests.hostile.good_model import attribute, good_model, initializer
 from tests.hostile.refusal import BrokenFiles, refuse, refuse_model, run
@@ -194,8 +194,8 @@ def test_good_model_changed(damage, kind, words, tmp_path, record_property):
     record_property("hostile files refused", 1)
 
 
-# Single nodes: operator, inputs (an array is a constant, a tuple the shape of a float input), attributes. What is wrong
-# with each is its name.
+# Single nodes: operator, inputs (an array is a constant, a tuple the shape of a float input, "" none), attributes. What is
+# wrong with each is its name.
 
 
 def ints(*values):
@@ -359,19 +359,43 @@ NODES = {
     "slopes that do not broadcast": ("PRelu", [X, floats(1, 2)], {}),
     "columns of other sizes": ("Col2Im", [(1, 5, 5), ints(5, 5), ints(1, 4)], {}),
     "grid of three numbers": ("GridSample", [X, (2, 4, 4, 3)], {}),
+    "columns of no axes": ("Col2Im", [(1, 5, 5), ints(), ints()], {}),
+    "crop from beyond the end": ("Crop", [X], {"border": [2**63 - 1, 0, 0, 0], "scale": [5, 7]}),
+    "grids of another batch": ("GridSample", [X, (4, 5, 7, 2)], {}),
+    "gather nd of other batches": ("GatherND", [X, np.zeros((4, 1), np.int64)], {"batch_dims": 1}),
+    "addend larger than the product": ("Gemm", [(1, 3), (3, 4), (5, 4)], {}),
+    "mean and variance along no axis": ("MeanVarianceNormalization", [X], {"axes": []}),
+    "losses of a vector": ("NegativeLogLikelihoodLoss", [(3,), np.int64(1)], {}),
+    "targets of another shape": ("SoftmaxCrossEntropyLoss", [X, np.zeros((2, 7, 5), np.int64)], {}),
+    "frames longer than the signal": ("STFT", [(2, 4, 1), np.int64(5), floats(*[1] * 8)], {}),
+    "peepholes of two directions": (
+        "LSTM",
+        [(5, 2, 3), *[np.zeros((1, 16, n), np.float32) for n in (3, 4)], *[""] * 4, np.zeros((2, 12), np.float32)],
+        {"hidden_size": 4},
+    ),
     "crop along no axis": ("CenterCropPad", [X, ints(4)], {"axes": [4]}),
     "constant without a value": ("Constant", [], {}),
     "constant of two values": ("Constant", [], {"value_int": 1, "value_float": 1.0}),
     "concatenation of nothing": ("Concat", [], {"axis": 0}),
     "sum of nothing": ("Sum", [], {}),
 }
-OPSETS = {"Col2Im": 18, "CenterCropPad": 18, "LayerNormalization": 17, "GridSample": 16}
+OPSETS = {
+    "Col2Im": 18,
+    "CenterCropPad": 18,
+    "Crop": 9,
+    "DeformConv": 19,
+    "GridSample": 16,
+    "LayerNormalization": 17,
+    "STFT": 17,
+}
 
 
 def single(operator, inputs, attributes, outputs=1, opset=None):
     names, given, constants = [], [], []
     for i, value in enumerate(inputs):
-        names.append(f"in{i}")
+        names.append(f"in{i}" if not isinstance(value, str) else "")
+        if isinstance(value, str):
+            continue
         if isinstance(value, tuple):
             given.append(helper.make_tensor_value_info(names[-1], F, value))
         else:
@@ -380,7 +404,11 @@ def single(operator, inputs, attributes, outputs=1, opset=None):
         given.append(helper.make_tensor_value_info("unused", F, [1]))
     made = [f"out{i}" for i in range(outputs)]
     domain, _, name = operator.rpartition(".")
-    node = helper.make_node(name, names, made, name="the_node", domain=domain, **attributes)
+    node = helper.make_node(name, names, made, name="the_node", domain=domain)
+    node.attribute.extend(
+        helper.make_attribute(key, value, attr_type=AttributeProto.INTS if value == [] else None)
+        for key, value in attributes.items()
+    )
     graph = helper.make_graph(
         [node], "g", given, [helper.make_tensor_value_info(name, F, None) for name in made], initializer=constants
     )
@@ -412,6 +440,17 @@ BOMBS = {
     "one hot": ("OneHot", [np.arange(5), ints(2**50), floats(0, 1)], {}),
     "pad": ("Pad", [np.ones(3, np.float32), ints(2**40, 2**50)], {}),
     "resize": ("Resize", [(1, 1, 5, 7), floats(), floats(1, 1, 2e7, 2e7)], {"mode": "nearest"}),
+    "columns": ("Col2Im", [(1, 5, 5), ints(5, 5), ints(2**63 - 1, 1)], {"dilations": [2**31 - 1, 1]}),
+    "places of a convolution": (
+        "DeformConv",
+        [(1, 1, 2**30, 3), np.ones((1, 1, 1, 1), np.float32), ("n", 2, "h", "w")],
+        {"pads": [2**31 - 1] * 4},
+    ),
+    "unpooled": (
+        "MaxUnpool",
+        [(1, 0, 2**40), np.zeros((1, 0, 2**40), np.int64)],
+        {"kernel_shape": [1], "strides": [2**31 - 1]},
+    ),
     "outer product": ("MatMul", [np.ones((200_000, 1), np.float32), np.ones((1, 200_000), np.float32)], {}),
     "loop of very many turns": lambda: loops_in_loops(),
     "products of constants": lambda: products_of_constants(),

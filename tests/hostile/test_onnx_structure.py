@@ -198,6 +198,12 @@ def function_that_calls_itself(m):
     call_functions(m, ("Again", [call("Again")]))
 
 
+@broken("unsupported", "the_call", "opset 9999")
+def function_of_an_opset_of_the_future(m):
+    call_functions(m, ("Own", [helper.make_node("Neg", ["p"], ["q"])]))
+    m.functions[0].opset_import[0].version = 9999
+
+
 @broken("malformed", "calls itself")
 def functions_that_call_each_other(m):
     call_functions(m, ("Ping", [call("Pong")]), ("Pong", [call("Ping")]))

@@ -199,6 +199,11 @@ def blocks_of_more_axes_than_there_are(m):
     second(m, B.BATCH_TO_SPACE_ND, (3, ints(m, [1, 1, 1]), ints(m, [[0, 0]] * 3)), (2, 4))
 
 
+@broken("malformed", "more than 2^31 - 1 places")
+def blocks_of_very_many_places(m):
+    second(m, B.SPACE_TO_BATCH_ND, (ints(m, [[[[7]]]]), ints(m, [2**31 - 1] * 2), ints(m, [[0, 0]] * 2)), (2, 4))
+
+
 @broken("malformed", "crops are larger than the data")
 def crops_of_more_than_there_is(m):
     second(m, B.BATCH_TO_SPACE_ND, (3, ints(m, [1]), ints(m, [[3, 3]])), (2, 4))

@@ -299,6 +299,13 @@ for dims in ("3,1,1", "1", "1,3,1,1", "4,5", "5", "2,3,4,5"):
 CASES += [
     Case("prelu/after_conv", "float[1,3,7,9] x", "c = Conv(x, w) y = PRelu(c, s)", {"w": (4, 3, 3, 2), "s": (4, 1, 1)}),
     Case("prelu/slope_at_run_time", "float[2,3,4,5] x, float[3,1,1] s", "y = PRelu(x, s)"),
+    Case(
+        "prelu/slope_larger_than_an_unknown_axis",
+        "float[2,H,3] x",
+        "y = PRelu(x, s)",
+        {"s": (4, 1)},
+        shapes={"x": (2, 1, 3)},
+    ),
     Case("prelu/opset_7", "float[2,3,4,5] x", "y = PRelu(x, s)", {"s": (3, 1, 1)}, opset=7),
     Case("clip/opset_6_attributes", "float[2,3,4] x", "y = Clip<min=-0.5, max=0.25>(x)", opset=6 + 1),
     Case("clip/opset_6_min_only", "float[2,3,4] x", "y = Clip<min=-0.5>(x)", opset=9),

@@ -255,6 +255,17 @@ CASES += [
     ],
     *[
         Case(
+            f"pow/constant_float_9_{name}",
+            f"{name}[4] x",
+            "y = Pow(x, e)",
+            {"e": np.float32(9)},
+            opset=15,
+            feeds={"x": np.array([7, -3, 0, most], name)},
+        )
+        for name, most in (("int32", 10), ("int64", 57))
+    ],
+    *[
+        Case(
             f"bitshift/{direction.lower()}_{name}",
             f"{name}[4] x, {name}[4] s",
             f'y = BitShift<direction="{direction}">(x, s)',

@@ -37,6 +37,15 @@ for opset in (7, 9, 11):
 CASES += [
     Case("gemm/all_at_run_time", "float[5,7] x, float[7,3] b, float[3] c", "y = Gemm<alpha=0.5>(x, b, c)"),
     Case("gemm/all_at_run_time_transposed", "float[7,5] x, float[3,7] b", "y = Gemm<transA=1, transB=1>(x, b)"),
+    Case("gemm/nothing_to_sum", "float[5,K] x, float[0,3] b", "y = Gemm(x, b)", shapes={"x": (5, 0), "b": (0, 3)}),
+    Case("matmul/nothing_to_sum", "float[5,K] x, float[0,3] b", "y = MatMul(x, b)", shapes={"x": (5, 0), "b": (0, 3)}),
+    Case(
+        "matmul/six_axes_of_unknown_batches",
+        "float[A,5,1,1,2,3] x, float[B,5,4,1,3,6] z",
+        "y = MatMul(x, z)",
+        shapes={"x": (1, 5, 1, 1, 2, 3), "z": (7, 5, 4, 1, 3, 6)},
+        outputs="float[C,5,4,1,2,6] y",
+    ),
     Case("gemm/weight_first", "float[7,5] x", "y = Gemm(b, x)", {"b": (3, 7)}),
     Case("gemm/then_relu", "float[5,7] x", "g = Gemm<transB=1>(x, b, c) y = Relu(g)", {"b": (3, 7), "c": (3,)}),
     Case(

@@ -251,6 +251,14 @@ case(
     {"k": np.array([True, False, False, True, True])},
     outputs="float[3] y",
 )
+case(
+    "compress/condition_longer_than_an_unknown_axis",
+    "float[A,3] x",
+    "y = Compress<axis=0>(x, k)",
+    {"k": np.array([False, True, True, False, True])},
+    outputs="float[B,3] y",
+    shapes={"x": (2, 3)},
+)
 case("compress/run_time", "float[3,4] x, bool[4] c", "y = Compress<axis=-1>(x, c)", outputs="float[3,A] y")
 for k in (None, -1, 0, 2, 9, -9):
     for upper in (0, 1):
@@ -285,6 +293,8 @@ case("trilu/bool_run_time_k", "bool[4,5] x, int64 k", "y = Trilu(x, k)", opset=1
 case("eye_like/plain", "float[4,5] x", "y = EyeLike(x)")
 case("eye_like/k_dtype", "float[4,5] x", "y = EyeLike<k=-2, dtype=7>(x)")
 case("eye_like/wide", "int32[3,6] x", "y = EyeLike<k=2>(x)")
+case("eye_like/beyond", "float[3,6] x", f"y = EyeLike<k={2**40}>(x)")
+case("eye_like/far_before", "float[A,6] x", f"y = EyeLike<k={-(2**63)}>(x)", shapes={"x": (3, 6)})
 
 # Unique
 case(

@@ -142,6 +142,38 @@ def test_the_batch_is_changed(make, before, batch, tmp_path, litert, lowtide):
     assert converter.run("check", exported, tmp_path / "m.tflite").returncode == 0
 
 
+@pytest.mark.parametrize("kind", ["Reshape", "Resize"])
+def test_a_batch_that_depends_on_another_input(kind, tmp_path, litert, lowtide):
+    """x [1] becomes [3]: behind one row come those of z [N,4,5] as often as x has more elements than one."""
+
+    def make(path, length, rows):
+        shape = numbers(rows, 20) if kind == "Reshape" else numbers(rows, 8, 5)
+        nodes = [
+            node("Shape", ["x"], "s"),
+            node("Sub", ["s", "one"], "more"),
+            node("Concat", ["more", "ones"], "times", axis=0),
+            node("Tile", ["z", "times"], "t"),
+            node("Concat", ["c", "t"], "a", axis=0),
+            node("Reshape", ["a", "k"], "y")
+            if kind == "Reshape"
+            else node("Resize", ["a", "", "", "k"], "y", mode="nearest"),
+        ]
+        constants = {"one": numbers(1), "ones": numbers(1, 1), "k": shape} | weights(c=(1, 4, 5))
+        model(path, nodes, [length], constants)
+        changed = onnx.load(path)
+        changed.graph.input.append(value("z", ["N", 4, 5]))
+        onnx.save(changed, path)
+        return path
+
+    path = make(tmp_path / "m.onnx", 1, 1)
+    done = converter.convert(path, tmp_path / "m.tflite", ["--shape=x=3"])
+    assert done.status == "converted", done
+    rng = np.random.default_rng(0)
+    arrays = {"x": np.zeros(3, np.float32), "z": rng.uniform(-1, 1, (2, 4, 5)).astype(np.float32)}
+    expected = judge.reference(make(tmp_path / "exported.onnx", 3, 5), arrays)
+    agree(tmp_path / "m.tflite", arrays, expected, litert)
+
+
 # What a batch of 1 hides: (nodes, constants, a word of the refusal); x is [1, 3, 4].
 REFUSED = {
     "merged into another axis": ([node("Reshape", ["x", "s"], "y")], {"s": numbers(3, 4)}, "constant and holds the batch"),

@@ -45,6 +45,12 @@ def quotient_of_integers(path):
     return save(path, [node("Div", ["a", "b"], ["y"])], [("a", I64, [2, 3]), ("b", I64, [2, 3])], I64)
 
 
+def power_of_integers(path):  # ONNX Runtime has f64 for it
+    return save(
+        path, [node("Pow", ["a", "e"], ["y"])], [("a", TensorProto.INT32, [2, 3]), ("e", F32, [3])], TensorProto.INT32
+    )
+
+
 def both(path):
     nodes = [
         node("Div", ["a", "a"], ["q"]),
@@ -59,6 +65,7 @@ NARROWED = {
     "doubles": (sum_of_doubles, [("Add", "f64", "f32"), ("Sub", "f64", "f32")]),
     "lowering": (spectrum_of_doubles, [("STFT", "f64", "f32")]),
     "integers": (quotient_of_integers, [("Div", "i64", "i32")]),
+    "power": (power_of_integers, [("Pow", "f64", "f32")]),
     "both": (both, [("Div", "i64", "i32"), ("Mul", "f64", "f32"), ("Exp", "f64", "f32")]),
 }
 
