@@ -407,7 +407,9 @@ BOMBS = {
     "resize": ("Resize", [(1, 1, 5, 7), floats(), floats(1, 1, 2e7, 2e7)], {"mode": "nearest"}),
     "outer product": ("MatMul", [np.ones((200_000, 1), np.float32), np.ones((1, 200_000), np.float32)], {}),
     "loop of very many turns": lambda: loops_in_loops(),
+    "loop of loops over nothing": lambda: loops_over_nothing(),
     "products of constants": lambda: products_of_constants(),
+    "maxima of elements taken three times": lambda: repeated_maxima(),
 }
 
 
@@ -427,6 +429,26 @@ def products_of_constants(count=1000):
         initializer=[
             numpy_helper.from_array(np.random.rand(64, 4096).astype(np.float32), "a"),
             numpy_helper.from_array(np.random.rand(4096, 64).astype(np.float32), "b"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def repeated_maxima(count=31):
+    """3^31 readings of a constant of 257 columns: too long a row to be computed at each step."""
+    nodes = []
+    for i in range(count):
+        nodes.append(helper.make_node("Gather", [f"x{i}", "three"], [f"c{i}"], axis=0))
+        nodes.append(helper.make_node("ReduceMax", [f"c{i}"], [f"x{i + 1}"], axes=[0], keepdims=1))
+    nodes.append(helper.make_node("Add", ["x", f"x{count}"], ["y"]))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, [1, 257])],
+        [helper.make_tensor_value_info("y", F, [1, 257])],
+        initializer=[
+            numpy_helper.from_array(np.random.rand(1, 257).astype(np.float32), "x0"),
+            numpy_helper.from_array(np.array([0, 0, 0], np.int64), "three"),
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
