@@ -454,6 +454,21 @@ def repeated_maxima(count=31):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
+def loops_over_nothing():
+    nothing = body(nodes=[helper.make_node("Constant", [], ["unused"], value_int=1)])
+    del nothing.node[:]
+    nothing.output[0].name, nothing.output[1].name = "c", "s"
+    around = body(
+        nodes=[
+            helper.make_node("Loop", ["n", "", "s"], ["s_out"], name="the_loop", body=nothing),
+            helper.make_node("Identity", ["c"], ["c_out"]),
+        ]
+    )
+    return loop(
+        around, initializers=[numpy_helper.from_array(np.array(9000, np.int64), "n")], inputs=("n", "", "x")
+    )
+
+
 def loops_in_loops():
     def around(inner, turns):
         return body(
