@@ -165,10 +165,9 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
   const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack || kind == Kind::kDynamicUpdateSlice;
   if (all_constant && *row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
     std::vector<RecipeRef> recipes = row.fold(view);
-    if (!recipes.empty() && std::all_of(recipes.begin(), recipes.end(),
-                                        [&](RecipeRef& r) {
-                                          return worth_folding(kind, in_bytes, r) && may_take(graph, kind, r);
-                                        })) {
+    if (!recipes.empty() && std::all_of(recipes.begin(), recipes.end(), [&](RecipeRef& r) {
+          return worth_folding(kind, in_bytes, r) && may_take(graph, kind, r);
+        })) {
       for (size_t i = 0; i < recipes.size(); ++i) {
         RecipeRef& made = recipes[i];
         if (made->dtype != types[i].dtype || made->dims != types[i].shape)

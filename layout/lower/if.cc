@@ -32,9 +32,7 @@ const onnx::Graph& subgraph(Lowering& lo, std::string_view name) {
   return *found->graphs[0];
 }
 
-bool can_unroll(const onnx::Graph& body, int64_t iterations) {
-  return iterations <= kMostNodes / node_count(body);
-}
+bool can_unroll(const onnx::Graph& body, int64_t iterations) { return iterations <= kMostNodes / node_count(body); }
 
 std::optional<bool> known_bool(const Lowering& lo, Val v) {
   auto known = lo.ints(v);

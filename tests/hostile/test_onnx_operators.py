@@ -464,9 +464,7 @@ def loops_over_nothing():
             helper.make_node("Identity", ["c"], ["c_out"]),
         ]
     )
-    return loop(
-        around, initializers=[numpy_helper.from_array(np.array(9000, np.int64), "n")], inputs=("n", "", "x")
-    )
+    return loop(around, initializers=[numpy_helper.from_array(np.array(9000, np.int64), "n")], inputs=("n", "", "x"))
 
 
 def loops_in_loops():
