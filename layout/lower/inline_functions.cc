@@ -37,30 +37,30 @@ std::string name_of(const Function& function) { return fmt::format("{}.{}", func
 std::string prefix_of(const Node& call) { return std::string(stream::end_of(call.label(), kMostPrefix)); }
 
 // About what a copy takes.
-uint64_t bytes_of(const std::vector<std::string>& texts) {
+uint64_t copied_bytes(const std::vector<std::string>& texts) {
   uint64_t bytes = 0;
   for (const std::string& text : texts) bytes += sizeof text + text.size();
   return bytes;
 }
 template <typename Named>
-uint64_t bytes_of_names(const std::vector<Named>& all) {
+uint64_t copied_names(const std::vector<Named>& all) {
   uint64_t bytes = 0;
   for (const Named& one : all) bytes += sizeof one + one.name.size();
   return bytes;
 }
-uint64_t bytes_of(const Attribute& attribute) {
-  return sizeof attribute + attribute.name.size() + attribute.s.size() + bytes_of(attribute.strings) +
+uint64_t copied_bytes(const Attribute& attribute) {
+  return sizeof attribute + attribute.name.size() + attribute.s.size() + copied_bytes(attribute.strings) +
          attribute.floats.size() * sizeof(float) + attribute.ints.size() * sizeof(int64_t);
 }
-uint64_t bytes_of(const Node& node) {
-  uint64_t bytes = sizeof node + node.name.size() + bytes_of(node.inputs) + bytes_of(node.outputs);
-  for (const Attribute& attribute : node.attributes) bytes += bytes_of(attribute);
+uint64_t copied_bytes(const Node& node) {
+  uint64_t bytes = sizeof node + node.name.size() + copied_bytes(node.inputs) + copied_bytes(node.outputs);
+  for (const Attribute& attribute : node.attributes) bytes += copied_bytes(attribute);
   return bytes;
 }
 // Without its nodes.
-uint64_t bytes_of(const Graph& graph) {
-  uint64_t bytes = graph.name.size() + bytes_of_names(graph.inputs) + bytes_of_names(graph.outputs) +
-                   bytes_of_names(graph.value_info) + bytes_of_names(graph.initializers);
+uint64_t copied_bytes(const Graph& graph) {
+  uint64_t bytes = graph.name.size() + copied_names(graph.inputs) + copied_names(graph.outputs) +
+                   copied_names(graph.value_info) + copied_names(graph.initializers);
   for (const auto& sparse : graph.sparse_initializers) bytes += sizeof sparse + sparse.values.name.size();
   return bytes;
 }
@@ -88,7 +88,7 @@ class Inliner {
 
   // The graph with all calls replaced, in its subgraphs too.
   Graph inlined(const Graph& graph) {
-    if (!calling_.empty()) count_copy(bytes_of(graph));
+    if (!calling_.empty()) count_copy(copied_bytes(graph));
     Graph out = graph;
     out.nodes.clear();
     for (const Node& node : graph.nodes) append(node, out.nodes);
@@ -240,7 +240,7 @@ class Inliner {
   }
 
   Node renamed(const Node& node, const FunctionScope& scope, const Node& call, const Function& function) {
-    count_copy(bytes_of(node));
+    count_copy(copied_bytes(node));
     Node out = node;
     out.name = fmt::format("{}/{}", prefix_of(call), node.label());
     out.offset = call.offset;
@@ -254,7 +254,7 @@ class Inliner {
       if (!attribute.reference.empty()) {
         // The caller's attribute; graphs in it already have the caller's names.
         if (const Attribute* given = referred(attribute, call, function)) {
-          count_copy(bytes_of(*given));
+          count_copy(copied_bytes(*given));
           out.attributes.push_back(*given);
           out.attributes.back().name = attribute.name;
         }
@@ -284,7 +284,7 @@ class Inliner {
 
   // A graph inside a body: its own values are renamed too, because arguments of the call may have the same names.
   Graph renamed(const Graph& graph, const FunctionScope& outer, const Node& call, const Function& function) {
-    count_copy(bytes_of(graph));
+    count_copy(copied_bytes(graph));
     Graph out = graph;
     FunctionScope scope{.names = {}, .outer = &outer};
     auto own = [&](std::string& name) {
