@@ -42,6 +42,13 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+std::string_view end_of(std::string_view text, size_t most) {
+  if (text.size() <= most) return text;
+  text.remove_prefix(text.size() - most);
+  while (!text.empty() && byte_at(text, 0) >> 6 == 2) text.remove_prefix(1);
+  return text;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {

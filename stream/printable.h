@@ -2,6 +2,7 @@
 // Names from files, escaped for a line on a terminal.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,9 @@ namespace lowtide::stream {
 // `text` with control characters, and bytes that are not UTF-8, written as \x0a: they would break the line or control
 // the terminal.
 std::string printable(std::string_view text);
+
+// The end of `text`, of at most `most` bytes, from the start of a character on. The end of a long name tells most.
+std::string_view end_of(std::string_view text, size_t most);
 
 bool is_utf8(std::string_view text);
 

@@ -52,6 +52,20 @@ bool worth_folding(Kind kind, uint64_t in_bytes, const RecipeRef& out) {
          out->bytes() <= stream::checked_mul(in_bytes, 2);
 }
 
+// What a constant takes that is written or computed once: some steps for each byte that is read or made. Only sums and
+// their like take more, and what is made of them. That is a number in the file, not its size, so it is limited, and the
+// op is left to the run beyond that. What is small is computed at once then: nothing asks for it again.
+bool may_take(Graph& graph, Kind kind, RecipeRef& made) {
+  constexpr uint64_t kFree = 256;
+  const uint64_t work = recipe::work(*made);
+  if (work / kFree <= std::max(made->cost.stored, made->bytes())) return true;
+  if (is_matrix_product(kind)) return true;  // these are counted where they are folded
+  if (!stream::is_small(*made) || work > *graph.reductions_left) return false;
+  *graph.reductions_left -= work;
+  made = recipe::inline_lanes(stream::evaluate(made, graph.budget), made->dtype, made->dims);
+  return true;
+}
+
 std::vector<int64_t> normalised(std::span<const int> axes, int rank) {
   std::vector<int64_t> out;
   for (int axis : axes) {
@@ -151,8 +165,9 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
   const bool concatenates = kind == Kind::kConcatenation || kind == Kind::kPack || kind == Kind::kDynamicUpdateSlice;
   if (all_constant && *row.fold && recipe::steps_of(constants, concatenates) <= kMostFoldedSteps) {
     std::vector<RecipeRef> recipes = row.fold(view);
-    if (!recipes.empty() && std::all_of(recipes.begin(), recipes.end(),
-                                        [&](const RecipeRef& r) { return worth_folding(kind, in_bytes, r); })) {
+    if (!recipes.empty() && std::all_of(recipes.begin(), recipes.end(), [&](RecipeRef& r) {
+          return worth_folding(kind, in_bytes, r) && may_take(graph, kind, r);
+        })) {
       for (size_t i = 0; i < recipes.size(); ++i) {
         RecipeRef& made = recipes[i];
         if (made->dtype != types[i].dtype || made->dims != types[i].shape)

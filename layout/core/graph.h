@@ -97,6 +97,9 @@ inline bool is_inferred(const Op& op) {
          !std::holds_alternative<StatefulOptions>(op.options);
 }
 
+// About a second.
+inline constexpr uint64_t kMostReductions = uint64_t{1} << 29;
+
 class Graph {
  public:
   Graph(Symbols& graph_symbols, stream::Budget& graph_budget) : symbols(graph_symbols), budget(graph_budget) {}
@@ -116,6 +119,9 @@ class Graph {
   // What products of constants may still take in all, when they are folded. The main graph of a model gets some; a
   // small file could ask for hours otherwise.
   int64_t multiplications_left = 0;
+  // What constants may still take that are folded to much fewer elements than they are made of; shared with branches
+  // and bodies.
+  std::shared_ptr<uint64_t> reductions_left = std::make_shared<uint64_t>(kMostReductions);
 
   // Pairs of origins: an op of the first was removed because an op of the second does its work now. For reports.
   std::vector<std::pair<uint32_t, uint32_t>> fused_origins;

@@ -16,8 +16,9 @@ namespace lowtide::layout {
 // Nodes times iterations: larger loops are not unrolled.
 constexpr int64_t kMostNodes = 20000;
 
+// A graph without nodes counts, too: a loop of loops over nothing takes its time all the same.
 static int64_t node_count(const onnx::Graph& graph) {
-  auto count = static_cast<int64_t>(graph.nodes.size());
+  auto count = std::max<int64_t>(1, static_cast<int64_t>(graph.nodes.size()));
   for (const onnx::Node& node : graph.nodes)
     for (const onnx::Attribute& attribute : node.attributes)
       for (const auto& inner : attribute.graphs) count += node_count(*inner);
@@ -31,9 +32,7 @@ const onnx::Graph& subgraph(Lowering& lo, std::string_view name) {
   return *found->graphs[0];
 }
 
-bool can_unroll(const onnx::Graph& body, int64_t iterations) {
-  return iterations <= kMostNodes / std::max<int64_t>(1, node_count(body));
-}
+bool can_unroll(const onnx::Graph& body, int64_t iterations) { return iterations <= kMostNodes / node_count(body); }
 
 std::optional<bool> known_bool(const Lowering& lo, Val v) {
   auto known = lo.ints(v);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "stream/error.h"
+#include "stream/printable.h"
 
 namespace lowtide::layout {
 
@@ -26,8 +27,43 @@ namespace {
 constexpr size_t kMostDepth = 64;
 // 30 functions of which each calls the next one twice would expand to 10^9 nodes.
 constexpr uint64_t kMostInlinedNodes = 2'000'000;
+// What is copied with them: a text or a list of a megabyte would be copied for each call.
+constexpr uint64_t kMostInlinedBytes = 512 << 20;
+// A label is the beginning of the names of a call's values, and of the labels in calls below.
+constexpr size_t kMostPrefix = 256;
 
 std::string name_of(const Function& function) { return fmt::format("{}.{}", function.domain, function.name); }
+
+std::string prefix_of(const Node& call) { return std::string(stream::end_of(call.label(), kMostPrefix)); }
+
+// About what a copy takes.
+uint64_t copied_bytes(const std::vector<std::string>& texts) {
+  uint64_t bytes = 0;
+  for (const std::string& text : texts) bytes += sizeof text + text.size();
+  return bytes;
+}
+template <typename Named>
+uint64_t copied_names(const std::vector<Named>& all) {
+  uint64_t bytes = 0;
+  for (const Named& one : all) bytes += sizeof one + one.name.size();
+  return bytes;
+}
+uint64_t copied_bytes(const Attribute& attribute) {
+  return sizeof attribute + attribute.name.size() + attribute.s.size() + copied_bytes(attribute.strings) +
+         attribute.floats.size() * sizeof(float) + attribute.ints.size() * sizeof(int64_t);
+}
+uint64_t copied_bytes(const Node& node) {
+  uint64_t bytes = sizeof node + node.name.size() + copied_bytes(node.inputs) + copied_bytes(node.outputs);
+  for (const Attribute& attribute : node.attributes) bytes += copied_bytes(attribute);
+  return bytes;
+}
+// Without its nodes.
+uint64_t copied_bytes(const Graph& graph) {
+  uint64_t bytes = graph.name.size() + copied_names(graph.inputs) + copied_names(graph.outputs) +
+                   copied_names(graph.value_info) + copied_names(graph.initializers);
+  for (const auto& sparse : graph.sparse_initializers) bytes += sizeof sparse + sparse.values.name.size();
+  return bytes;
+}
 
 // Maps the names in a function's body, or in a graph inside it, to their names in the model.
 struct FunctionScope {
@@ -52,6 +88,7 @@ class Inliner {
 
   // The graph with all calls replaced, in its subgraphs too.
   Graph inlined(const Graph& graph) {
+    if (!calling_.empty()) count_copy(copied_bytes(graph));
     Graph out = graph;
     out.nodes.clear();
     for (const Node& node : graph.nodes) append(node, out.nodes);
@@ -73,9 +110,21 @@ class Inliner {
   }
 
   std::string new_name(const std::string& call, const std::string& name) {
-    std::string made = call + "/" + name;
-    while (!names_.insert(made).second) made += '_';
+    const std::string base = call + "/" + name;
+    std::string made = base;
+    for (uint64_t* next = nullptr; !names_.insert(made).second;) {
+      if (next == nullptr) next = &next_[base];
+      made = ++*next == 1 ? base + "_" : fmt::format("{}_{}", base, *next);
+    }
     return made;
+  }
+
+  void count_copy(uint64_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ > kMostInlinedBytes)
+      throw Error(Code::kMalformed,
+                  fmt::format("the model's functions expand to more than {} MB of names, attributes and graphs",
+                              kMostInlinedBytes >> 20));
   }
 
   void append(Node node, std::vector<Node>& out) {
@@ -167,7 +216,7 @@ class Inliner {
       else
         handed_on.emplace_back(function.outputs[i], call.outputs[i]);
     }
-    for (const std::string& name : made) scope.names.emplace(name, new_name(call.label(), name));
+    for (const std::string& name : made) scope.names.emplace(name, new_name(prefix_of(call), name));
     std::vector<Node> copies;
     for (const auto& [from, to] : handed_on) {
       const std::string& source = scope.find(from);
@@ -191,8 +240,9 @@ class Inliner {
   }
 
   Node renamed(const Node& node, const FunctionScope& scope, const Node& call, const Function& function) {
+    count_copy(copied_bytes(node));
     Node out = node;
-    out.name = call.label() + "/" + node.label();
+    out.name = fmt::format("{}/{}", prefix_of(call), node.label());
     out.offset = call.offset;
     out.opset = version(function, node.domain);
     for (std::string& name : out.inputs)
@@ -204,6 +254,7 @@ class Inliner {
       if (!attribute.reference.empty()) {
         // The caller's attribute; graphs in it already have the caller's names.
         if (const Attribute* given = referred(attribute, call, function)) {
+          count_copy(copied_bytes(*given));
           out.attributes.push_back(*given);
           out.attributes.back().name = attribute.name;
         }
@@ -233,11 +284,12 @@ class Inliner {
 
   // A graph inside a body: its own values are renamed too, because arguments of the call may have the same names.
   Graph renamed(const Graph& graph, const FunctionScope& outer, const Node& call, const Function& function) {
+    count_copy(copied_bytes(graph));
     Graph out = graph;
     FunctionScope scope{.names = {}, .outer = &outer};
     auto own = [&](std::string& name) {
       auto [it, is_new] = scope.names.emplace(name, std::string());
-      if (is_new) it->second = new_name(call.label(), name);
+      if (is_new) it->second = new_name(prefix_of(call), name);
       name = it->second;
     };
     for (auto& info : out.inputs) own(info.name);
@@ -254,10 +306,11 @@ class Inliner {
 
   std::map<Key, const Function*> functions_;
   std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, uint64_t> next_;  // of names that were wanted again
   std::vector<const Function*> calling_;
   std::unordered_map<const Function*, uint64_t> expanded_nodes_;
   int64_t standard_opset_ = 0;
-  uint64_t nodes_ = 0;
+  uint64_t nodes_ = 0, bytes_ = 0;
 };
 
 }  // namespace

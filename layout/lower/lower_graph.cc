@@ -210,6 +210,7 @@ class GraphLowering : public Surroundings {
                                                 graph.inputs.size(), inputs.size()));
     Meanwhile deeper(depth_, depth_ + 1);
     if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
+    count_inner(1 + values_of(graph) / kValuesOfANode);
     Scope scope{.graph = graph, .outer = scope_, .subgraph = subgraph};
     for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
     add_initializers(graph, scope);
@@ -294,6 +295,7 @@ class GraphLowering : public Surroundings {
 #else
   static constexpr int64_t kMostInnerNodes = 100'000;
 #endif
+  static constexpr int64_t kValuesOfANode = 8;
   // A node becomes some operators, or some for each group, class, or part, of which a file of a hundred bytes may
   // declare any number. So only the first operators of a node that stands once in the file are free.
   static constexpr size_t kFreeOps = 64, kMostOtherOps = 131'072;
@@ -390,9 +392,16 @@ class GraphLowering : public Surroundings {
 
   // ---- nodes ----
 
+  // The inputs, outputs and constants of a graph, which take some work each time that it is laid out.
+  static int64_t values_of(const onnx::Graph& graph) {
+    return static_cast<int64_t>(graph.inputs.size() + graph.outputs.size() + graph.initializers.size() +
+                                graph.sparse_initializers.size());
+  }
+
   // Loops in loops may have more turns than any machine has memory for.
-  void count_node() {
-    if (depth_ == 0 || ++inner_nodes_ <= kMostInnerNodes) return;
+  void count_inner(int64_t nodes) {
+    inner_nodes_ += nodes;
+    if (inner_nodes_ <= kMostInnerNodes) return;
     if (in_doubt_) throw core::UnknownType{};
     // A body that is malformed is called so whatever its size.
     for (const Scope* scope = scope_; scope; scope = scope->outer) check_names(scope->graph);
@@ -432,7 +441,7 @@ class GraphLowering : public Surroundings {
   }
 
   void lower_node(const onnx::Node& node, Scope& scope) {
-    count_node();
+    if (depth_ > 0) count_inner(1);
     const stream::Where where{.node = node.label(), .op = full_name(node)};
     bool in_doubt = false;
     try {
@@ -514,6 +523,7 @@ class GraphLowering : public Surroundings {
     KnownOutputs known = outputs_by_onnx(*builder_, node, inputs);
     known.resize(node.outputs.size());
     if (row && !holds_graphs(node)) {
+      const LimitedOps limited(*builder_, depth_ == 0 ? kFreeOps : 0, other_ops_left_);
       try {
         Lowering lowering(*builder_, node, version, inputs, *this);
         row->lower(lowering);

@@ -15,7 +15,14 @@
 namespace lowtide::layout {
 namespace {
 
+// A list that grows in a loop is written down at each turn: so its elements count like operators, as some of one.
+constexpr size_t kElementsOfAnOp = 64;
+
 Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
+  const size_t counted = elements.size() / kElementsOfAnOp;
+  if (counted > lo.b.ops_left)
+    lo.unsupported("the model's sequences become too long in all: a list that grows in a loop is kept for each turn");
+  lo.b.ops_left -= counted;
   core::Graph& graph = lo.b.graph;
   const Val made{graph.add_value(DType::kString, {})};
   core::Op op{.kind = Kind::kTensorList, .inputs = {}, .outputs = {made.id}, .origin = lo.b.origin};

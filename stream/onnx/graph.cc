@@ -41,7 +41,7 @@ void OnnxParser::graph(Range body, onnx::Graph& graph) {
   while (m.next()) {
     switch (m.field()) {
       case pb::GraphProto::kNameFieldNumber:
-        graph.name = m.text();
+        graph.name = m.name();
         break;
       case pb::GraphProto::kNodeFieldNumber:
         graph.nodes.push_back(node(m.body()));
@@ -135,22 +135,22 @@ void OnnxParser::node_fields(Range body, onnx::Node& node) {
   while (m.next()) {
     switch (m.field()) {
       case pb::NodeProto::kInputFieldNumber:
-        node.inputs.push_back(m.text());
+        node.inputs.push_back(m.name());
         break;
       case pb::NodeProto::kOutputFieldNumber:
-        node.outputs.push_back(m.text());
+        node.outputs.push_back(m.name());
         break;
       case pb::NodeProto::kNameFieldNumber:
-        node.name = m.text();
+        node.name = m.name();
         break;
       case pb::NodeProto::kOpTypeFieldNumber:
-        node.op_type = m.text();
+        node.op_type = m.name();
         break;
       case pb::NodeProto::kDomainFieldNumber:
-        node.domain = canonical_domain(m.text());
+        node.domain = canonical_domain(m.name());
         break;
       case pb::NodeProto::kOverloadFieldNumber:
-        node.overload = m.text();
+        node.overload = m.name();
         break;
       case pb::NodeProto::kAttributeFieldNumber:
         node.attributes.push_back(attribute(m.body()));
@@ -193,10 +193,10 @@ unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute) {
   while (m.next()) {
     switch (m.field()) {
       case pb::AttributeProto::kNameFieldNumber:
-        attribute.name = m.text();
+        attribute.name = m.name();
         break;
       case pb::AttributeProto::kRefAttrNameFieldNumber:
-        attribute.reference = m.text();
+        attribute.reference = m.name();
         break;
       case pb::AttributeProto::kTypeFieldNumber: {
         const uint64_t type = m.varint();
@@ -297,7 +297,7 @@ ValueInfo OnnxParser::value_info(Range body) {
   try {
     Message m(wire_, body);
     while (m.next()) {
-      if (m.field() == pb::ValueInfoProto::kNameFieldNumber) value.name = m.text();
+      if (m.field() == pb::ValueInfoProto::kNameFieldNumber) value.name = m.name();
       if (m.field() == pb::ValueInfoProto::kTypeFieldNumber) type(m.body(), value, true);
     }
   } catch (Error& error) {
@@ -372,7 +372,7 @@ void OnnxParser::shape(Range body, ValueInfo& value) {
       if (d.field() == pb::TensorShapeProto_Dimension::kDimValueFieldNumber) {
         dimension.value = std::max<int64_t>(d.int64(), -1);
       }
-      if (d.field() == pb::TensorShapeProto_Dimension::kDimParamFieldNumber) dimension.symbol = d.text();
+      if (d.field() == pb::TensorShapeProto_Dimension::kDimParamFieldNumber) dimension.symbol = d.name();
     }
     value.dims.push_back(std::move(dimension));
   }

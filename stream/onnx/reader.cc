@@ -172,7 +172,7 @@ void OnnxParser::opset(Range body, std::map<std::string, int64_t>& opsets, std::
   int64_t version = 0;
   Message m(wire_, body);
   while (m.next()) {
-    if (m.field() == pb::OperatorSetIdProto::kDomainFieldNumber) domain = m.text();
+    if (m.field() == pb::OperatorSetIdProto::kDomainFieldNumber) domain = m.name();
     if (m.field() == pb::OperatorSetIdProto::kVersionFieldNumber) version = m.int64();
   }
   domain = canonical_domain(std::move(domain));
@@ -208,22 +208,22 @@ onnx::Function OnnxParser::function(Range body) {
   while (m.next()) {
     switch (m.field()) {
       case pb::FunctionProto::kNameFieldNumber:
-        function.name = m.text();
+        function.name = m.name();
         break;
       case pb::FunctionProto::kDomainFieldNumber:
-        function.domain = canonical_domain(m.text());
+        function.domain = canonical_domain(m.name());
         break;
       case pb::FunctionProto::kOverloadFieldNumber:
-        function.overload = m.text();
+        function.overload = m.name();
         break;
       case pb::FunctionProto::kInputFieldNumber:
-        function.inputs.push_back(m.text());
+        function.inputs.push_back(m.name());
         break;
       case pb::FunctionProto::kOutputFieldNumber:
-        function.outputs.push_back(m.text());
+        function.outputs.push_back(m.name());
         break;
       case pb::FunctionProto::kAttributeFieldNumber:
-        function.attributes.push_back(m.text());
+        function.attributes.push_back(m.name());
         break;
       case pb::FunctionProto::kAttributeProtoFieldNumber:
         function.attribute_defaults.push_back(attribute(m.body()));

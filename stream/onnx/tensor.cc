@@ -172,7 +172,7 @@ std::string OnnxParser::tensor_name(Range body) {
   try {
     Message m(wire_, body);
     while (m.next() && name.empty())
-      if (m.field() == pb::TensorProto::kNameFieldNumber) name = m.text();
+      if (m.field() == pb::TensorProto::kNameFieldNumber) name = m.name();
   } catch (const Error&) {  // the first error is reported
   }
   return name;
@@ -221,7 +221,7 @@ void OnnxParser::tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& f
   while (m.next()) {
     switch (m.field()) {
       case pb::TensorProto::kNameFieldNumber:
-        tensor.name = m.text();
+        tensor.name = m.name();
         break;
       case pb::TensorProto::kDimsFieldNumber:
         m.append(tensor.dims);

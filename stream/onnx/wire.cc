@@ -216,6 +216,14 @@ std::string Message::text() {
   return out;
 }
 
+std::string Message::name() {
+  std::string read = text();
+  if (read.find('\0') == std::string::npos) return read;
+  std::string out;
+  for (const char letter : read) letter == '\0' ? out.append("\\x00") : out.append(1, letter);
+  return out;
+}
+
 void Message::append(std::vector<int64_t>& out) {
   if (type_ == kVarint) {
     out.push_back(int64());

@@ -110,6 +110,7 @@ class Message {
   float float32() const;
   void check_fixed(int bytes) const;
   std::string text();
+  std::string name();  // a text with zero bytes written as \x00: in TFLite names are C strings, which end there
   // Repeated numbers: one, or a packed run of them.
   void append(std::vector<int64_t>& out);
   void append(std::vector<float>& out);

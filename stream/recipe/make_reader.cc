@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "stream/recipe/elementwise.h"
+#include "stream/recipe/recipe_cost.h"
 #include "stream/recipe/step_reader.h"
 #include "stream/recipe/step_readers.h"
 
@@ -65,16 +66,8 @@ class KeptReader : public StepReader {
   std::byte* lanes_;
 };
 
-constexpr uint64_t kMostKept = 64 * 1024;
-
 uint64_t size_in_lanes(const Recipe& recipe) {
   return checked_mul(recipe.elements(), static_cast<uint64_t>(lane_bytes(recipe.dtype)));
-}
-
-bool is_kept(const Recipe& step, const Recipe& input) {
-  bool repeats = std::holds_alternative<step::Binary>(step.step) || std::holds_alternative<step::Select>(step.step) ||
-                 std::holds_alternative<step::Broadcast>(step.step);
-  return repeats && !input.from.empty() && size_in_lanes(input) <= kMostKept && size_in_lanes(step) > kMostKept;
 }
 
 // Places of kept results are whole cache lines.
@@ -88,7 +81,7 @@ Needs collect_needs(const Recipe& recipe, std::unordered_map<const Recipe*, Need
     Needs inner = collect_needs(*input, known);
     needs.tiles = std::max(needs.tiles, inner.tiles);
     needs.largest = std::max(needs.largest, inner.largest);
-    needs.kept += inner.kept + (is_kept(recipe, *input) ? kept_bytes(*input) : 0);
+    needs.kept += inner.kept + (recipe::is_kept(recipe, *input) ? kept_bytes(*input) : 0);
   }
   needs.tiles += std::visit([](const auto& step) { return tiles_held<std::decay_t<decltype(step)>>(); }, recipe.step);
   return known[&recipe] = needs;
@@ -103,7 +96,7 @@ class Builder {
     StepReaders from;
     for (const RecipeRef& input : recipe.from) {
       from.push_back(build(*input));
-      if (is_kept(recipe, *input))
+      if (recipe::is_kept(recipe, *input))
         from.back() = std::make_shared<KeptReader>(*input, from.back(), scratch_.keep(kept_bytes(*input)));
     }
     return reader = std::visit([&](const auto& step) { return make_step_reader(recipe, step, from, scratch_); },

@@ -158,6 +158,14 @@ using Step = std::variant<step::Stored, step::Inline, step::Fill, step::Iota, st
                           step::Slice, step::Concat, step::Broadcast, step::Pad, step::Gather, step::Unary,
                           step::Binary, step::Select, step::Quantize, step::Dequantize, step::Reduce>;
 
+// What is done to run a recipe, counted in elements of its steps; it saturates.
+struct Cost {
+  uint64_t once = 0;    // what readers work out once and keep
+  uint64_t each = 1;    // for an element among its neighbours, besides
+  uint64_t alone = 1;   // for an element by itself
+  uint64_t stored = 0;  // bytes: of the largest run of bytes that is read
+};
+
 struct Recipe {
   DType dtype;
   Shape dims;  // always static
@@ -166,6 +174,7 @@ struct Recipe {
   // What is done for one element, each operand's share counted: x + x takes twice what x takes, and one more. Bounded,
   // because recipes are run by recursion, and nothing is kept of what is asked for twice.
   int steps = 1;
+  Cost cost = {};
 
   uint64_t elements() const { return element_count(dims); }
   uint64_t bytes() const { return file_bytes(dtype, elements()); }
@@ -180,6 +189,8 @@ namespace recipe {
 
 // The steps of what several recipes make together: concatenated ones give elements of one of them each.
 int steps_of(std::span<const RecipeRef> from, bool concatenated);
+// What it takes to run the recipe once, counted in elements of its steps.
+uint64_t work(const Recipe& recipe);
 
 // Throws Error(kMalformed) when the runs do not hold exactly the elements of dims.
 RecipeRef stored(std::shared_ptr<Source> source, std::vector<FileRun> file_runs, DType dtype, Shape dims);

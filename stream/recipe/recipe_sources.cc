@@ -10,6 +10,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/recipe/elementwise.h"
+#include "stream/recipe/recipe_cost.h"
 #include "stream/recipe/recipe_step.h"
 
 namespace lowtide::stream::recipe {
@@ -82,7 +83,9 @@ RecipeRef make(DType dtype, Shape dims, Step step, std::vector<RecipeRef> from) 
   const int steps = steps_of(from, std::holds_alternative<step::Concat>(step));
   if (steps > kMaxSteps)
     throw Error(Code::kUnsupported, fmt::format("a constant is computed by more than {} steps", kMaxSteps));
-  return std::make_shared<Recipe>(Recipe{dtype, std::move(dims), std::move(step), std::move(from), steps});
+  auto made = std::make_shared<Recipe>(Recipe{dtype, std::move(dims), std::move(step), std::move(from), steps});
+  made->cost = cost_of(*made);
+  return made;
 }
 
 bool fits(int64_t value, DType dtype) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "stream/error.h"
@@ -94,6 +95,31 @@ RecipeRef part_of_stored(const RecipeRef& input, const std::vector<int64_t>& beg
   const uint64_t width = static_cast<uint64_t>(bits(input->dtype)) / 8, elements = element_count(size);
   return recipe::stored(stored->source, {{stored->file_runs[0].offset + first * width, elements * width, elements}},
                         input->dtype, size);
+}
+
+// Parts of parts become parts up to this many: x and x of x and x of ... would be 2^n.
+constexpr size_t kMostParts = 1024;
+
+// Whether the sum of so many equal elements is their product by the number: integers wrap, and doubles hold all sums of
+// so many floats.
+bool sums_exactly(DType dtype, int64_t count) {
+  return dtype == DType::kInt32 || dtype == DType::kInt64 || (dtype == DType::kFloat32 && count <= int64_t{1} << 29);
+}
+
+Lane sum_of_equal(const Lane& lane, DType dtype, int64_t count) {
+  Lane out(lane.size());
+  if (dtype == DType::kFloat32) {
+    float value = 0;
+    std::memcpy(&value, lane.data(), sizeof value);
+    value = static_cast<float>(0.0 + static_cast<double>(value) * static_cast<double>(count));  // not -0
+    std::memcpy(out.data(), &value, sizeof value);
+  } else {
+    uint64_t value = 0;  // little-endian: the low bits
+    std::memcpy(&value, lane.data(), lane.size());
+    value *= static_cast<uint64_t>(count);
+    std::memcpy(out.data(), &value, lane.size());
+  }
+  return out;
 }
 
 void drop_zeros(std::vector<int64_t>& points) {
@@ -205,7 +231,7 @@ RecipeRef concat(std::vector<RecipeRef> inputs, int axis) {
         checked_add(static_cast<uint64_t>(dims[along]), static_cast<uint64_t>(input->dims[along])));
     if (input->dims[along] == 0) continue;
     auto* nested = as<step::Concat>(input);
-    if (nested && nested->axis == axis) {
+    if (nested && nested->axis == axis && parts.size() + input->from.size() <= kMostParts) {
       parts.insert(parts.end(), input->from.begin(), input->from.end());
     } else {
       parts.push_back(input);
@@ -400,9 +426,13 @@ RecipeRef reduce(Reduction op, RecipeRef input, std::vector<int> axes) {
   axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   bool extreme = op == Reduction::kMin || op == Reduction::kMax;
   if (!reduces) return input;
-  // Sums and products of floats are rounded on their way, so theirs must really be run.
-  if (const Lane* lane = fill_lane(input); lane && extreme && input->elements() > 0)
-    return fill(*lane, dtype, std::move(dims));
+  // Other sums and products of floats are rounded on their way, so theirs must really be run.
+  if (const Lane* lane = fill_lane(input); lane && input->elements() > 0) {
+    if (extreme) return fill(*lane, dtype, std::move(dims));
+    const auto summed = static_cast<int64_t>(input->elements() / element_count(dims));
+    if (op == Reduction::kSum && sums_exactly(dtype, summed))
+      return fill(sum_of_equal(*lane, dtype, summed), dtype, std::move(dims));
+  }
   return make(dtype, std::move(dims), step::Reduce{op, std::move(axes)}, {std::move(input)});
 }
 

@@ -453,7 +453,9 @@ BOMBS = {
     ),
     "outer product": ("MatMul", [np.ones((200_000, 1), np.float32), np.ones((1, 200_000), np.float32)], {}),
     "loop of very many turns": lambda: loops_in_loops(),
+    "loop of loops over nothing": lambda: loops_over_nothing(),
     "products of constants": lambda: products_of_constants(),
+    "maxima of elements taken three times": lambda: repeated_maxima(),
 }
 
 
@@ -476,6 +478,39 @@ def products_of_constants(count=1000):
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def repeated_maxima(count=31):
+    """3^31 readings of a constant of 257 columns: too long a row to be computed at each step."""
+    nodes = []
+    for i in range(count):
+        nodes.append(helper.make_node("Gather", [f"x{i}", "three"], [f"c{i}"], axis=0))
+        nodes.append(helper.make_node("ReduceMax", [f"c{i}"], [f"x{i + 1}"], axes=[0], keepdims=1))
+    nodes.append(helper.make_node("Add", ["x", f"x{count}"], ["y"]))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", F, [1, 257])],
+        [helper.make_tensor_value_info("y", F, [1, 257])],
+        initializer=[
+            numpy_helper.from_array(np.random.rand(1, 257).astype(np.float32), "x0"),
+            numpy_helper.from_array(np.array([0, 0, 0], np.int64), "three"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+def loops_over_nothing():
+    nothing = body(nodes=[helper.make_node("Constant", [], ["unused"], value_int=1)])
+    del nothing.node[:]
+    nothing.output[0].name, nothing.output[1].name = "c", "s"
+    around = body(
+        nodes=[
+            helper.make_node("Loop", ["n", "", "s"], ["s_out"], name="the_loop", body=nothing),
+            helper.make_node("Identity", ["c"], ["c_out"]),
+        ]
+    )
+    return loop(around, initializers=[numpy_helper.from_array(np.array(9000, np.int64), "n")], inputs=("n", "", "x"))
 
 
 def loops_in_loops():

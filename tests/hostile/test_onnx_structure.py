@@ -224,6 +224,15 @@ def functions_that_grow_exponentially(m):
     call_functions(m, *map(doubles, range(40)), ("F40", [helper.make_node("Identity", ["p"], ["q"])]))
 
 
+@broken("malformed", "expand to more than", "MB")
+def functions_that_copy_a_long_text(m):
+    texts = helper.make_node("Identity", ["p"], ["q"], name="n" * 1000)
+    texts.attribute.append(helper.make_attribute("list", list(range(200_000))))
+    call_functions(m, ("F", [call("G", "p", "t0")]), ("G", [texts]))
+    calls = [call("G", f"t{i}", f"t{i + 1}") for i in range(1000)]
+    m.functions[0].node.extend([*calls, call("G", "t1000", "q")])
+
+
 @broken("malformed", "own.Same")
 def function_twice(m):
     call_functions(m, *[("Same", [helper.make_node("Identity", ["p"], ["q"])])] * 2)

@@ -51,6 +51,12 @@ CASES += [
         feeds={"x": f32(1e6, -1e6, 12, -12)},
     ),
     Case(
+        "quantize/nan_of_a_constant",
+        "float[4] x",
+        "q = QuantizeLinear(w, s, z) d = DequantizeLinear(q, s, z) y = Add(x, d)",
+        {"w": f32(1, np.nan, -3, 1e6), "s": SCALE, "z": I8},
+    ),
+    Case(
         "quantize/int32",
         "int32[2,3] x",
         "y = QuantizeLinear(x, s, z)",

@@ -211,5 +211,45 @@ TEST(Recipe, WrongStepsAreErrors) {
             Code::kUnsupported);
 }
 
+RecipeRef doubled(const RecipeRef& x) { return recipe::concat({x, x}, 0); }
+
+TEST(Recipe, WorkCountsWhatAnElementIsMadeOf) {
+  RecipeRef x = weights({1, 3000});
+  EXPECT_EQ(recipe::work(*x), 3000u);
+  for (int i = 0; i < 20; ++i) x = recipe::reduce(Reduction::kMax, doubled(x), {0});
+  EXPECT_LE(x->steps, 41);
+  EXPECT_GE(recipe::work(*x), uint64_t{3000} << 20);
+  for (int i = 0; i < 60; ++i) x = recipe::reduce(Reduction::kMax, doubled(x), {0});
+  EXPECT_EQ(recipe::work(*x), UINT64_MAX);
+}
+
+// Norms of the rows are worked out once where they are kept, and once for each row where they are not.
+TEST(Recipe, WorkOfNormsIsThatOfTheWeights) {
+  for (const Dim rows : {512, 40000}) {
+    const RecipeRef w = weights({rows, 700});
+    const RecipeRef norms = recipe::reduce(Reduction::kSum, recipe::unary(Unary::kSquare, w), {1});
+    EXPECT_LE(recipe::work(*recipe::binary(Binary::kDiv, w, norms)), 10 * w->elements());
+  }
+}
+
+TEST(Recipe, PartsOfPartsAreNotListedWithoutEnd) {
+  RecipeRef x = recipe::concat({weights({1, 5}), weights({2, 5})}, 0);
+  for (int i = 0; i < 34; ++i) x = doubled(x);
+  EXPECT_EQ(x->dims[0], Dim{3} << 34);
+  EXPECT_LE(x->from.size(), 1024u);
+}
+
+TEST(Recipe, SumsOfEqualElementsAreExact) {
+  RecipeRef sum = recipe::reduce(Reduction::kSum, recipe::fill_value(1.5, DType::kFloat32, {1 << 29, 3}), {0});
+  ASSERT_TRUE(is<step::Fill>(sum));
+  EXPECT_EQ(value_of(sum), 1.5F * (1 << 29));
+  EXPECT_TRUE(is<step::Reduce>(
+      recipe::reduce(Reduction::kSum, recipe::fill_value(1.5, DType::kFloat32, {(1 << 29) + 1, 3}), {0})));
+  sum = recipe::reduce(Reduction::kSum, recipe::fill_value(-3, DType::kInt32, {1 << 30}), {0});
+  int32_t wrapped = 0;
+  std::memcpy(&wrapped, std::get<step::Fill>(sum->step).lane.data(), sizeof wrapped);
+  EXPECT_EQ(wrapped, static_cast<int32_t>(-3 * (int64_t{1} << 30)));
+}
+
 }  // namespace
 }  // namespace lowtide::stream
