@@ -71,7 +71,7 @@ Symbols::Symbols() = default;
 
 Dim Symbols::atom(Atom atom) {
   atoms_.push_back(std::move(atom));
-  return intern({{{static_cast<int>(atoms_.size()) - 1}, 1}});
+  return atoms_.back().dim = intern({{{static_cast<int>(atoms_.size()) - 1}, 1}});
 }
 
 Dim Symbols::named(const std::string& name) {
@@ -295,8 +295,9 @@ bool Symbols::is_not_negative(Dim dim, const std::set<Dim>& extents) {
 bool Symbols::is_not_negative(Dim dim, const std::set<Dim>& extents, int& steps) {
   if (!is_symbol(dim)) return dim >= 0;
   if (extents.contains(dim)) return true;
-  if (--steps < 0) return false;
-  const Poly sum = poly(dim);
+  const Poly& sum = *symbolic(dim);
+  steps -= static_cast<int>(part_count(sum));
+  if (steps < 0) return false;
   const bool adds_up = std::all_of(sum.begin(), sum.end(), [&](const auto& term) {
     return term.second > 0 && std::all_of(term.first.begin(), term.first.end(),
                                           [&](int id) { return is_atom_not_negative(id, extents, steps); });
@@ -307,9 +308,9 @@ bool Symbols::is_not_negative(Dim dim, const std::set<Dim>& extents, int& steps)
 }
 
 bool Symbols::is_atom_not_negative(int id, const std::set<Dim>& extents, int& steps) {
-  if (extents.contains(kSymbolBase - poly_ids_.at({{{id}, 1}}))) return true;
-  const std::optional<Made> made = atoms_[static_cast<size_t>(id)].made;
-  if (!made) return true;
+  const Atom& atom = atoms_[static_cast<size_t>(id)];
+  if (!atom.made || extents.contains(atom.dim)) return true;
+  const std::optional<Made> made = atom.made;  // a copy: atoms may be added
   const auto holds = [&](Dim dim) { return is_not_negative(dim, extents, steps); };
   if (made->by == Made::By::kMax) return holds(made->a) || holds(made->b);
   return holds(made->a) && holds(made->b);
@@ -319,7 +320,7 @@ bool Symbols::is_atom_not_negative(int id, const std::set<Dim>& extents, int& st
 // a - 7 * floor(a / 7) is at least a - 7 * (a / 7).
 std::optional<Dim> Symbols::without_negative_division(Dim dim, const std::set<Dim>& extents, int& steps) {
   constexpr int64_t kMostFactor = int64_t{1} << 20;  // products of two stay far below 64 bits
-  const Poly sum = poly(dim);
+  const Poly& sum = *symbolic(dim);
   const bool is_large =
       std::any_of(sum.begin(), sum.end(), [](const auto& term) { return std::abs(term.second) > kMostFactor; });
   if (is_large) return std::nullopt;
@@ -343,7 +344,7 @@ std::vector<Symbols::Term> Symbols::terms(Dim dim) const {
   std::vector<Term> out;
   for (const auto& [monomial, factor] : poly(dim)) {
     Term term{factor, {}};
-    for (int id : monomial) term.atoms.push_back(kSymbolBase - poly_ids_.at({{{id}, 1}}));
+    for (int id : monomial) term.atoms.push_back(atoms_[static_cast<size_t>(id)].dim);
     out.push_back(std::move(term));
   }
   return out;

@@ -8,6 +8,7 @@
 // The trap: shape tensors contain ordinary negative numbers too (the -1 of a Reshape); is_symbol() tells them apart.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -75,6 +76,7 @@ class Symbols {
     std::optional<Made> made;
     uint64_t fingerprint;
     std::vector<Dim> extremes;  // of a minimum or maximum: all that it is taken of, sorted
+    Dim dim = 0;                // the atom by itself
   };
   Poly poly(Dim dim) const;
   const Poly* symbolic(Dim dim) const;
@@ -97,7 +99,7 @@ class Symbols {
   std::map<std::string, Dim> named_;
   std::map<std::tuple<Made::By, Dim, Dim>, Dim> made_;
   std::map<std::pair<Made::By, std::vector<Dim>>, Dim> extremes_;
-  std::vector<Poly> polys_;
+  std::deque<Poly> polys_;  // found by reference while others are added
   std::map<Poly, int> poly_ids_;
   size_t parts_ = 0;  // of all polynomials
   size_t steps_ = 0;  // of all multiplications and divisions
