@@ -49,6 +49,18 @@ std::string_view end_of(std::string_view text, size_t most) {
   return text;
 }
 
+std::string shortened(std::string_view text, size_t most) {
+  constexpr size_t kBeginning = 48;
+  if (text.size() <= most) return std::string(text);
+  size_t begin = kBeginning;
+  while (begin > 0 && byte_at(text, begin) >> 6 == 2) --begin;
+  constexpr std::string_view kLeftOut = "...";
+  std::string out(text.substr(0, begin));
+  out += kLeftOut;
+  out += end_of(text, most - begin - kLeftOut.size());
+  return out;
+}
+
 std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -12,6 +12,10 @@ namespace lowtide::stream {
 // the terminal.
 std::string printable(std::string_view text);
 
+// A long text without its middle, of at most `most` bytes (64 or more): its beginning says where it is from, and the
+// end tells most.
+std::string shortened(std::string_view text, size_t most);
+
 // The end of `text`, of at most `most` bytes, from the start of a character on. The end of a long name tells most.
 std::string_view end_of(std::string_view text, size_t most);
 

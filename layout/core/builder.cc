@@ -222,10 +222,12 @@ Val Builder::cast(Val x, DType to) { return dtype(x) == to ? x : op(Kind::kCast,
 
 Val Builder::reshape(Val x, std::span<const Dim> wanted) {
   if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
-  // RESHAPE of RESHAPE: only the last counts.
-  if (OpId p = graph.at(x.id).producer; p >= 0 && graph.ops[static_cast<size_t>(p)].kind == Kind::kReshape) {
-    Val source{graph.ops[static_cast<size_t>(p)].inputs[0]};
-    return reshape(source, wanted);
+  // RESHAPE of RESHAPE: only the last counts. The others have the extents that are wanted.
+  const Val of = x;
+  for (OpId p = graph.at(x.id).producer; p >= 0 && graph.ops[static_cast<size_t>(p)].kind == Kind::kReshape;
+       p = graph.at(x.id).producer) {
+    x = {graph.ops[static_cast<size_t>(p)].inputs[0]};
+    if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
   }
   // One unknown dimension is a -1 in a constant shape, unless there is a 0; more have to be computed.
   std::vector<int64_t> fixed(wanted.begin(), wanted.end());
@@ -240,7 +242,7 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
     }
   }
   const bool is_empty = std::find(fixed.begin(), fixed.end(), 0) != fixed.end();
-  Val target = unknown == 0 || (unknown == 1 && !is_empty) ? i32(fixed) : dims(wanted, DType::kInt32, x);
+  Val target = unknown == 0 || (unknown == 1 && !is_empty) ? i32(fixed) : dims(wanted, DType::kInt32, of);
   Val out = op(Kind::kReshape, {x, target}, NoOptions{});
   // The caller knows more of the shape than -1 tells; known elements tell more than a symbol.
   if (!is_constant(out) && !graph.at(out.id).contents) graph.at(out.id).shape.assign(wanted.begin(), wanted.end());

@@ -80,7 +80,8 @@ uint64_t transpose_cost(const Graph& graph, ValueId id, const Perm& perm) {
   return bytes + kOpCost;
 }
 
-ValueId permuted_value(Graph& graph, ValueId id, const Perm& perm, bool reshape_allowed, uint32_t origin) {
+ValueId permuted_value(Graph& graph, ValueId id, const Perm& perm, bool reshape_allowed, uint32_t origin,
+                       OpId built_for) {
   if (stream::is_identity(perm)) return id;
   if (graph.at(id).is_constant()) {
     ValueId made = graph.add_constant(stream::recipe::permute(graph.at(id).constant, perm));
@@ -91,6 +92,7 @@ ValueId permuted_value(Graph& graph, ValueId id, const Perm& perm, bool reshape_
   }
   core::Builder builder(graph);
   builder.origin = origin;
+  builder.built_for = built_for;
   const std::optional<core::Quantization> quantization = graph.at(id).quantization;
   core::Val out = reshape_allowed && stream::moves_no_bytes(graph.at(id).shape, perm)
                       ? builder.reshape({id}, stream::permuted(graph.at(id).shape, perm))

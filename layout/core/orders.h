@@ -67,7 +67,8 @@ class Orders {
 uint64_t transpose_cost(const Graph& graph, ValueId value, const Perm& perm);
 
 // The value permuted by `perm`: the value itself, a permuted constant, or a new TRANSPOSE op (a RESHAPE where no byte
-// moves and `reshape_allowed`).
-ValueId permuted_value(Graph& graph, ValueId value, const Perm& perm, bool reshape_allowed, uint32_t origin);
+// moves and `reshape_allowed`). A RESHAPE may have to compute extents; it does not need the results of `built_for`.
+ValueId permuted_value(Graph& graph, ValueId value, const Perm& perm, bool reshape_allowed, uint32_t origin,
+                       OpId built_for = -1);
 
 }  // namespace lowtide::layout

@@ -49,8 +49,10 @@ Val from_inputs(Builder& b, Dim dim) {
 
 // As an axis, or among the elements of a list.
 bool has(const Value& value, Dim dim) {
-  return std::count(value.shape.begin(), value.shape.end(), dim) ||
-         (value.contents && value.rank() == 1 && std::count(value.contents->begin(), value.contents->end(), dim));
+  const auto is_in = [&](const std::vector<Dim>& list) {
+    return std::find(list.begin(), list.end(), dim) != list.end();
+  };
+  return is_in(value.shape) || (value.contents && value.rank() == 1 && is_in(*value.contents));
 }
 
 bool inputs_have(const Graph& graph, Dim dim) {

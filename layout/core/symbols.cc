@@ -248,7 +248,9 @@ Dim Symbols::floor_div(Dim a, Dim b) {
 
 Dim Symbols::truncated_div(Dim a, Dim b, const std::set<Dim>& extents) {
   if (is_not_negative(a, extents)) return floor_div(a, b);
-  if (is_not_negative(add(a, b - 1), extents)) return floor_div(max(a, 0), b);  // as (n - 1) / 2
+  constexpr int64_t kMostStep = int64_t{1} << 31;  // no sum overflows
+  if (b <= kMostStep && is_symbol(a) && is_not_negative(add(a, b - 1), extents))
+    return floor_div(max(a, 0), b);  // as (n - 1) / 2
   return max(floor_div(a, b), min(ceil_div(a, b), 0));
 }
 
@@ -320,14 +322,16 @@ bool Symbols::is_atom_not_negative(int id, const std::set<Dim>& extents, int& st
 // a - 7 * floor(a / 7) is at least a - 7 * (a / 7).
 std::optional<Dim> Symbols::without_negative_division(Dim dim, const std::set<Dim>& extents, int& steps) {
   constexpr int64_t kMostFactor = int64_t{1} << 20;  // products of two stay far below 64 bits
+  const auto is_large = [](const Poly& of) {
+    return std::any_of(of.begin(), of.end(), [](const auto& term) { return std::abs(term.second) > kMostFactor; });
+  };
   const Poly& sum = *symbolic(dim);
-  const bool is_large =
-      std::any_of(sum.begin(), sum.end(), [](const auto& term) { return std::abs(term.second) > kMostFactor; });
-  if (is_large) return std::nullopt;
+  if (is_large(sum)) return std::nullopt;
   for (const auto& [monomial, factor] : sum)
     for (size_t i = 0; factor < 0 && i < monomial.size(); ++i) {
       const std::optional<Made> made = atoms_[static_cast<size_t>(monomial[i])].made;
-      if (!made || made->by != Made::By::kFloorDiv || is_symbol(made->b) || made->b < 1 || made->b > kMostFactor)
+      if (!made || made->by != Made::By::kFloorDiv || is_symbol(made->b) || made->b < 1 || made->b > kMostFactor ||
+          is_large(poly(made->a)))
         continue;
       std::vector<int> others = monomial;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));

@@ -34,11 +34,6 @@ std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant) {
   return Magnitudes{found(stream::Reduction::kMin), found(stream::Reduction::kMax)};
 }
 
-bool is_finite_constant(Rewriter& rewriter, ValueId constant) {
-  const auto sizes = magnitudes_of(rewriter, constant);
-  return sizes && std::isfinite(sizes->most);
-}
-
 bool stays_finite(Rewriter& rewriter, ValueId constant, double factor) {
   if (factor <= 1) return true;
   if (factor <= kOrdinaryFactor && !stream::is_small(*rewriter.value(constant).constant)) return true;

@@ -16,9 +16,6 @@ struct Magnitudes {
 // Reads the constant, tile by tile. nullopt where it is not a constant of floats, or has no elements.
 std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant);
 
-// Whether all numbers of a constant are finite.
-bool is_finite_constant(Rewriter& rewriter, ValueId constant);
-
 // Whether a constant whose numbers are finite stays so when they are multiplied by numbers of this magnitude.
 bool stays_finite(Rewriter& rewriter, ValueId constant, double factor);
 

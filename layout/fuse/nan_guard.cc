@@ -17,6 +17,14 @@
 namespace lowtide::layout {
 namespace {
 
+// Larger ones could make infinities of ordinary numbers. No network has them.
+constexpr double kMostFactor = 0x1p16, kMostWeight = 0x1p48;
+
+bool is_ordinary_constant(Rewriter& rewriter, ValueId constant) {
+  const auto sizes = magnitudes_of(rewriter, constant);
+  return sizes && sizes->most <= kMostWeight;
+}
+
 // What is moved and scaled by single numbers to make this value; kAbsent where such a number makes infinities or NaN.
 ValueId before_scales(Rewriter& rewriter, ValueId id) {
   for (OpId producer = rewriter.producer(id); producer >= 0; producer = rewriter.producer(id)) {
@@ -26,7 +34,10 @@ ValueId before_scales(Rewriter& rewriter, ValueId id) {
     if (!scales && op.kind != Kind::kReshape && op.kind != Kind::kTranspose) break;
     if (scales) {
       const auto size = magnitudes_of(rewriter, op.inputs[1]);
-      if (!size || !std::isfinite(size->most) || (op.kind == Kind::kDiv && size->least == 0)) return core::kAbsent;
+      const bool is_ordinary =
+          size && (op.kind == Kind::kDiv ? size->least >= 1 / kMostFactor && std::isfinite(size->most)
+                                         : size->most <= kMostFactor);
+      if (!is_ordinary) return core::kAbsent;
     }
     id = op.inputs[0];
   }
@@ -42,7 +53,7 @@ bool is_product(Rewriter& rewriter, ValueId id) {
   return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
     if (in == core::kAbsent) return true;
     const ValueId from = before_scales(rewriter, in);
-    return from != core::kAbsent && (!rewriter.is_constant(from) || is_finite_constant(rewriter, from));
+    return from != core::kAbsent && (!rewriter.is_constant(from) || is_ordinary_constant(rewriter, from));
   });
 }
 

@@ -9,11 +9,15 @@
 #include <algorithm>
 #include <array>
 
+#include "layout/fuse/magnitudes.h"
 #include "layout/fuse/rules.h"
 #include "layout/fuse/scalars.h"
 
 namespace lowtide::layout {
 namespace {
+
+// An inverse deviation is at most 2^63 where its square is a normal number: the product stays finite.
+constexpr double kMostGamma = 0x1p60;
 
 // Whether two shapes broadcast to `shape` of fewer elements than `whole`: every axis is 1 in both of them or as in
 // `whole`, and one that is not 1 in `whole` is 1 in both.
@@ -49,6 +53,8 @@ bool join_small_factors(Rewriter& rewriter, OpId id) {
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId product = op.inputs[side], constant = op.inputs[1 - side];
     if (!rewriter.is_constant(constant) || rewriter.uses(product) != 1) continue;
+    const auto sizes = magnitudes_of(rewriter, constant);
+    if (!sizes || !(sizes->most <= kMostGamma)) continue;
     const Op* inner = plain_producer(rewriter, product);
     if (!inner || inner->kind != Kind::kMul || rewriter.value(product).quantization) continue;
     const core::Shape whole = rewriter.value(product).shape;

@@ -47,7 +47,7 @@ bool sink(Rewriter& rewriter, OpId id) {
     Val in{i == *data ? source : op.inputs[i]};
     if (i != *data && !movement->inputs[i].empty()) {
       in = rewriter.b.lift(in, static_cast<int>(movement->inputs[i].size()));
-      in = {permuted_value(rewriter.graph, in.id, movement->inputs[i], true, op.origin)};
+      in = {permuted_value(rewriter.graph, in.id, movement->inputs[i], true, op.origin, id)};
     }
     inputs.push_back(in);
   }

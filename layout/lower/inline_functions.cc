@@ -34,7 +34,7 @@ constexpr size_t kMostPrefix = 256;
 
 std::string name_of(const Function& function) { return fmt::format("{}.{}", function.domain, function.name); }
 
-std::string prefix_of(const Node& call) { return std::string(stream::end_of(call.label(), kMostPrefix)); }
+std::string prefix_of(const Node& call) { return stream::shortened(call.label(), kMostPrefix); }
 
 // About what a copy takes.
 uint64_t copied_bytes(const std::vector<std::string>& texts) {

@@ -69,6 +69,9 @@ Grid read_grid(Lowering& lo, Val x) {
   const int64_t axis = lo.attr_i("axis", 1);
   grid.block = lo.attr_count("block_size", 0);
   const auto is_one = [&](Val v) { return lo.rank(v) == 0 || lo.shape(v) == Shape{1}; };
+  // One scale has one zero point.
+  if (grid.zero && is_one(grid.scale) && lo.rank(grid.zero) == 1 && core::is_symbol(lo.b.dim(grid.zero, 0)))
+    grid.zero = lo.b.reshape(grid.zero, Shape{1});
   if (!is_one(grid.scale))
     grid.axis = lo.axis(axis, lo.rank(x));
   else if (grid.zero && !is_one(grid.zero))

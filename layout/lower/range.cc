@@ -37,6 +37,11 @@ Val integer_range(Lowering& lo, DType dtype, int64_t start, int64_t limit, int64
                     "which computes their number with 53 bits",
                     start, limit, static_cast<int64_t>(count), rounded),
         "use numbers below 2^53");
+  // The kernel subtracts in 64 bits. It refuses ranges that are empty, and gives long ones without storing them.
+  constexpr int64_t kHalf = int64_t{1} << 62;
+  const bool is_far = start <= -kHalf || start >= kHalf || limit <= -kHalf || limit >= kHalf;
+  if (count > static_cast<__int128>(stream::kSmallElements) && !is_far)
+    return lo.b.range(as_scalar(lo, lo.input(0)), as_scalar(lo, lo.input(1)), as_scalar(lo, lo.input(2)));
   return lo.b.constant(stream::recipe::iota(start, delta, dtype, static_cast<Dim>(count)));
 }
 
@@ -62,7 +67,7 @@ void lower_range(Lowering& lo) {
     return;
   }
   // A range from 0 up to a dimension is never negative: any other range may be empty.
-  const bool counts_up = first && (*first)[0] == 0 && lo.dims(limit) && step && (*step)[0] > 0;
+  const bool counts_up = first && (*first)[0] == 0 && never_negative(lo, limit) && step && (*step)[0] > 0;
   if (!counts_up) {
     Val up = lo.b.maximum(limit, start), down = lo.b.minimum(limit, start);
     if (step)

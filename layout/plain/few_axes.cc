@@ -103,6 +103,8 @@ bool merge_alike(Rewriter& rewriter, Op& op, bool only_known, std::vector<std::p
     found = true;
     break;
   }
+  // The kernel gives the shape of its operands.
+  if (std::all_of(op.inputs.begin(), op.inputs.end(), is_scalar)) to = Shape{1};
   if (!can_reshape_to(to) || (only_known && !found)) return false;
   for (ValueId& in : op.inputs) in = is_scalar(in) ? b.reshape(Val{in}, Shape{1}).id : b.reshape(Val{in}, to).id;
   core::AxisMerger{b, op, restore}.replace_output(0, to);

@@ -210,7 +210,7 @@ class Ids {
 
   bool is_used_as_id(ValueId id) {
     const auto& users = users_[static_cast<size_t>(id)];
-    const bool is_index_only = most_[static_cast<size_t>(id)] > kMostOfI32;
+    const bool is_index_only = !(most_[static_cast<size_t>(id)] <= kMostOfI32);  // NaN too
     return std::all_of(users.begin(), users.end(), [&](core::OpId user) {
       const Op& op = graph_.ops[static_cast<size_t>(user)];
       if (op.kind == Kind::kDead) return true;

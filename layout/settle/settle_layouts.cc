@@ -117,12 +117,13 @@ class ProposalCut {
         } else {
           core::Builder builder(graph_);
           builder.origin = origin;
+          builder.built_for = static_cast<OpId>(i);
           const ValueId own = in_order(held.base, *held.order, origin);
           const core::Val lifted = builder.lift({own}, static_cast<int>(move.size()));
           std::optional<core::Quantization> quantization = graph_.at(own).quantization;
           if (quantization) quantization->axis += static_cast<int>(move.size()) - graph_.at(own).rank();
           graph_.at(lifted.id).quantization = std::move(quantization);
-          now = permuted_value(graph_, lifted.id, move, true, origin);
+          now = permuted_value(graph_, lifted.id, move, true, origin, static_cast<OpId>(i));
         }
         graph_.ops[i].inputs[slot] = now;
       }
@@ -316,8 +317,8 @@ void reshape_instead(Graph& graph) {
     const Op op = graph.ops[i];
     auto perm = graph.ints(op.inputs[1]);
     if (!stream::moves_no_bytes(graph.at(op.inputs[0]).shape, Perm(perm->begin(), perm->end()))) continue;
-    instead[static_cast<size_t>(op.outputs[0])] =
-        permuted_value(graph, current(op.inputs[0]), Perm(perm->begin(), perm->end()), true, op.origin);
+    instead[static_cast<size_t>(op.outputs[0])] = permuted_value(
+        graph, current(op.inputs[0]), Perm(perm->begin(), perm->end()), true, op.origin, static_cast<OpId>(i));
     graph.ops[i].kind = Kind::kDead;
   }
   for (Op& op : graph.ops)

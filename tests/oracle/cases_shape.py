@@ -456,6 +456,14 @@ CASES += [
         outputs="float[A] y",
     ),
     Case(
+        "range/up_to_a_difference_below_0",
+        "float[N] x",
+        "s = Shape(x) q = Squeeze(s) d = Sub(q, five) y = Range(zero, d, one)",
+        {"five": np.int64(5), "zero": np.int64(0), "one": np.int64(1)},
+        shapes={"x": (3,)},
+        outputs="int64[A] y",
+    ),
+    Case(
         "range/of_shape",
         "float[2,5] x",
         "s = Shape(x) n = Gather(s, one) r = Range(zero, n, one) f = Cast<to=1>(r) y = Add(x, f)",
@@ -536,5 +544,40 @@ CASES += [
         },
         shapes={"x": (1, 3, 11, 12)},
         outputs="float[1,1,A,B] p, float[1,2,C,D] q",
+    ),
+    # A part of an axis may have no element, and so have parts of it.
+    Case(
+        "slice/first_of_the_rest",
+        "float[N,3] x",
+        "t = Slice(x, one, far, ax) u = Slice(t, zero, one, ax) s = Shape(u) f = Cast<to=1>(s) g = Gather(f, zero)"
+        " y = Mul(x, g)",
+        {"zero": i64(0), "one": i64(1), "far": i64(2**63 - 1), "ax": i64(0)},
+        shapes={"x": (1, 3)},
+        outputs="float[A,B] y",
+    ),
+    Case(
+        "slice/last_of_the_rest",
+        "float[N,3] x",
+        "t = Slice(x, one, far, ax) u = Slice(t, last, far, ax) v = Slice(t, zero, last, ax) s = Shape(u) r = Shape(v)"
+        " d = Concat<axis=0>(s, r) e = Add(d, one) y = ConstantOfShape(e)",
+        {"zero": i64(0), "one": i64(1), "last": i64(-1), "far": i64(2**63 - 1), "ax": i64(0)},
+        shapes={"x": (1, 3)},
+        outputs="float[A,B,C,D] y",
+    ),
+    Case(
+        "reshape/turned_map_that_is_an_output",
+        "float[A,B,2] x, float[7,1,8,2] y",
+        """r = Reshape(x, a) t = Transpose<perm=[0,2,1,3]>(r) w = Transpose<perm=[0,1,3,2]>(t) m = MatMul(y, w)
+        c = Transpose<perm=[0,2,1,3]>(m) z = Reshape(c, b)""",
+        {"a": i64(7, 0, 1, -1), "b": i64(7, -1, 8)},
+        shapes={"x": (7, 3, 2)},
+        outputs="float[7,1,C,D] t, float[7,E,8] z",
+    ),
+    Case(
+        "squeeze/five_axes_of_one",
+        "float[1,1,1,1,1] x",
+        "e = Exp(x) y = Squeeze(e, ax)",
+        {"ax": i64(0)},
+        outputs="float[1,1,1,1] y",
     ),
 ]

@@ -16,6 +16,13 @@ TEST(Error, NamesFileNodeAndKind) {
                "net.onnx: node 'conv_17' (Conv), input 1 'w17': group 3 does not divide 64 channels [malformed]");
 }
 
+TEST(Printable, LongTextsLoseTheirMiddle) {
+  EXPECT_EQ(shortened("short", 64), "short");
+  const std::string begin(47, 'b'), end(100, 'e');
+  const std::string found = shortened(begin + "\xc3\xa4" + std::string(1000, 'm') + "\xe2\x82\xac" + end, 152);
+  EXPECT_EQ(found, begin + "..." + end);  // characters are not cut
+}
+
 TEST(Printable, KeepsPrintableTextAndEscapesTheRest) {
   EXPECT_EQ(printable("a\nb\x1b[2J\x7f"), "a\\x0ab\\x1b[2J\\x7f");
   EXPECT_EQ(printable("\xc3\xa4 \xe2\x82\xac"), "\xc3\xa4 \xe2\x82\xac");

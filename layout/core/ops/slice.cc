@@ -104,9 +104,16 @@ struct Range {
   Dim count = 0;
 };
 
-Dim not_negative(Symbols& symbols, Dim dim) { return is_symbol(dim) ? symbols.max(dim, 0) : std::max<Dim>(dim, 0); }
+// Whether an extent may be 0. Those of the graph's own inputs are taken to be at least 1: decoders shift their tokens
+// by one, [:-1], and the formula of what is left is simple so. What is made of them may be 0 where they are not.
+bool may_be_empty(const OpView& op, Dim extent) {
+  if (op.symbols().is_not_negative(op.symbols().sub(extent, 1), op.graph.extents)) return false;
+  return op.symbols().made(extent) || std::none_of(op.graph.inputs.begin(), op.graph.inputs.end(), [&](ValueId input) {
+           const Shape& shape = op.graph.at(input).shape;
+           return std::find(shape.begin(), shape.end(), extent) != shape.end();
+         });
+}
 
-// Of a symbolic extent, which is taken to be at least 1: [1:] and [:-1] give extent - 1.
 Range symbolic_range(const OpView& op, Dim extent, std::optional<Dim> begin, std::optional<Dim> end, int64_t stride) {
   Symbols& symbols = op.symbols();
   const bool whole_end = !end || *end == extent;
@@ -116,19 +123,19 @@ Range symbolic_range(const OpView& op, Dim extent, std::optional<Dim> begin, std
   }
   const Dim from = begin.value_or(0);
   if (is_symbol(from) || (end && is_symbol(*end) && !whole_end)) return {0, stride, symbols.fresh("slice")};
-  if (whole_end) {
-    Dim length = from < 0    ? symbols.min(extent, -from)
-                 : from <= 1 ? symbols.sub(extent, from)
-                             : not_negative(symbols, symbols.sub(extent, from));
-    if (from == -1) length = 1;
-    return {from, stride, symbols.ceil_div(length, stride)};
-  }
-  if (from == 0 && *end <= 0) {  // [:-k]
-    if (*end == 0) return {0, stride, 0};
-    Dim length = symbols.add(extent, *end);
-    return {0, stride, symbols.ceil_div(*end == -1 ? length : not_negative(symbols, length), stride)};
-  }
-  if (from == 0) return {0, stride, *end == 1 ? 1 : symbols.ceil_div(symbols.min(extent, *end), stride)};
+  const auto first = [&](int64_t count) {  // of so many elements
+    return count == 1 && !may_be_empty(op, extent) ? 1 : symbols.min(extent, count);
+  };
+  const auto without = [&](int64_t count) {
+    if (count == 0) return extent;
+    const Dim left = symbols.sub(extent, count);
+    const bool is_certain =
+        (count == 1 && !may_be_empty(op, extent)) || symbols.is_not_negative(left, op.graph.extents);
+    return is_certain ? left : symbols.max(left, 0);
+  };
+  if (whole_end) return {from, stride, symbols.ceil_div(from < 0 ? first(-from) : without(from), stride)};
+  if (from == 0 && *end < 0) return {from, stride, symbols.ceil_div(without(-*end), stride)};  // [:-k]
+  if (from == 0) return {0, stride, *end == 0 ? 0 : symbols.ceil_div(first(*end), stride)};
   return {0, stride, symbols.fresh("slice")};
 }
 

@@ -58,7 +58,7 @@ Val mask_to_add(Lowering& lo, Val mask, const Heads& h) {
   if (lo.rank(mask) == 1) {
     allowed = allowed_by_lengths(lo, mask, h);
   } else if (lo.rank(mask) == 2 || lo.rank(mask) == 3) {
-    // The same addend for all keys does not change the softmax.
+    // The same addend for all keys does not change the softmax; ONNX Runtime ignores a mask of one.
     if (h.merged && lo.rank(mask) == 2 && b.dim(mask, 1) == 1) return {};
     if (known_to_differ(b.dim(mask, 0), batch) || known_to_differ(b.dim(mask, -1), keys) ||
         (lo.rank(mask) == 3 && known_to_differ(b.dim(mask, 1), queries)))
@@ -66,6 +66,9 @@ Val mask_to_add(Lowering& lo, Val mask, const Heads& h) {
                             stream::to_string(lo.shape(mask))));
     allowed = unsqueeze_axes(lo, b.greater(mask, b.scalar_like(0, mask)),
                              lo.rank(mask) == 2 ? std::vector<int>{1, 2} : std::vector<int>{1});
+    const Dim have = b.dim(mask, -1);
+    if (h.merged && lo.rank(mask) == 2 && core::is_symbol(have) && have != keys)
+      allowed = b.logical_or(allowed, b.equal(dim_as_scalar(lo, have, DType::kInt32), b.i32_scalar(1)));
   } else {
     lo.unsupported(fmt::format("a mask of rank {} is not supported, as in ONNX Runtime's CPU provider", lo.rank(mask)));
   }
