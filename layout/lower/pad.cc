@@ -42,9 +42,12 @@ Val cropped_border(Lowering& lo, Val x, Border& border) {
   for (size_t a = 0; a < border.before.size(); ++a) {
     const int64_t front = std::max<int64_t>(-border.before[a], 0), back = std::max<int64_t>(-border.after[a], 0);
     any = any || front > 0 || back > 0;
-    if (Dim axis_size = lo.shape(x)[a]; !core::is_symbol(axis_size) && front + back > axis_size)
-      lo.unsupported("negative pads crop " + std::to_string(front + back) + " elements of axis " + std::to_string(a) +
-                     ", which has only " + std::to_string(axis_size));
+    if (Dim axis_size = lo.shape(x)[a]; !core::is_symbol(axis_size) && front + back > axis_size) {
+      const std::string text = "negative pads crop " + std::to_string(front + back) + " elements of axis " +
+                               std::to_string(a) + ", which has only " + std::to_string(axis_size);
+      if (axis_size + border.before[a] + border.after[a] < 0) lo.malformed(text);
+      lo.unsupported(text);  // the other side adds more; ONNX Runtime takes that
+    }
     begin.push_back(front);
     end.push_back(back > 0 ? -back : kToTheEnd);
     border.before[a] = std::max<int64_t>(border.before[a], 0);
