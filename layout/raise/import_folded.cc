@@ -2,6 +2,7 @@
 // Arithmetic on shapes that are constants: onnx2tf computes them by way of floats (CAST, DIV, CAST), and compares and
 // selects them. Only a result that is known is a shape that is known.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -17,7 +18,7 @@ namespace {
 // Lists as long as shapes. What is longer is data, and stays what the file computes.
 constexpr uint64_t kMostFolded = 64;
 
-// What shapes are computed with, and what gives the same for all numbers here and in LiteRT.
+// What shapes are computed with, and what gives the same here and in LiteRT but for what has_other_result names.
 bool is_of_shapes(Kind kind) {
   switch (kind) {
     case Kind::kAdd:
@@ -66,6 +67,34 @@ bool is_short_constant(const core::Graph& graph, ValueId id) {
   return value.constant && !value.quantization && value.constant->elements() <= kMostFolded;
 }
 
+// Numbers for which a kernel gives another result than the recipe, or traps: LiteRT saturates a cast of floats to
+// integers, keeps a NaN on one side of MAXIMUM only, and divides the least integer by -1 as the processor does.
+bool has_other_result(core::Graph& graph, Kind kind, std::span<const ValueId> inputs, DType result) {
+  const auto numbers = [&](size_t i) { return stream::evaluate_doubles(graph.at(inputs[i]).constant, graph.budget); };
+  const DType from = graph.at(inputs[0]).dtype;
+  const auto has = [](const std::vector<double>& list, auto is_one) {
+    return std::any_of(list.begin(), list.end(), is_one);
+  };
+  const double high = std::ldexp(1.0, stream::is_signed_int(result) ? stream::bits(result) - 1 : stream::bits(result));
+  const double low = stream::is_signed_int(result) ? -high : 0;
+  switch (kind) {
+    case Kind::kCast:
+      return stream::is_float(from) && stream::is_integer(result) &&
+             has(numbers(0), [&](double x) { return !(std::trunc(x) >= low && std::trunc(x) < high); });
+    case Kind::kMaximum:
+    case Kind::kMinimum:
+      return stream::is_float(from) && (has(numbers(0), [](double x) { return std::isnan(x); }) ||
+                                        has(numbers(1), [](double x) { return std::isnan(x); }));
+    case Kind::kDiv:
+    case Kind::kFloorDiv:
+    case Kind::kFloorMod:
+      return stream::is_signed_int(from) && has(numbers(0), [&](double x) { return x <= low; }) &&
+             has(numbers(1), [](double x) { return x == -1; });
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 RecipeRef GraphImport::folded(Kind kind, std::span<const ValueId> inputs, const Options& options,
@@ -78,6 +107,7 @@ RecipeRef GraphImport::folded(Kind kind, std::span<const ValueId> inputs, const 
   if (!std::all_of(inputs.begin(), inputs.end(),
                    [&](ValueId id) { return id == kAbsent || is_short_constant(graph_, id); }))
     return nullptr;
+  if (has_other_result(graph_, kind, inputs, types[0].dtype)) return nullptr;
   const std::vector<RecipeRef> made = (*row.fold)({graph_, kind, inputs, options});
   if (made.size() != 1 || made[0]->dtype != types[0].dtype || made[0]->dims != types[0].shape) return nullptr;
   return stream::recipe::inline_lanes(stream::evaluate(made[0], graph_.budget), made[0]->dtype, made[0]->dims);

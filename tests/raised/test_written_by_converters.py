@@ -191,6 +191,34 @@ def test_floats_that_become_integers_are_cut(tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
+@pytest.mark.parametrize("kind", ["i8", "u8", "i16", "i32"])
+def test_floats_beyond_the_integers_are_not_folded(kind, tmp_path):
+    m = Model()
+    numbers = m.constant([-3e9, -300.5, 7.5, 3e9])
+    made = m.op("CAST", [numbers], (4,), kind, ("CastOptions", {}))
+    wide = m.op("CAST", [made], (4,), "f32", ("CastOptions", {}))
+    m.write(tmp_path / "m.tflite", [m.op("ADD", [m.input((4,)), wide], (4,), options=("AddOptions", {}))])
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("kind", ["MAXIMUM", "MINIMUM"])
+def test_numbers_that_are_none_are_not_folded(kind, tmp_path):
+    m = Model()
+    made = m.op(kind, [m.constant([1.0, 2.0, 3.0]), m.constant([1.5, np.nan, 4.0])], (3,))
+    known = m.op("EQUAL", [made, made], (3,), "bool")
+    chosen = m.op("SELECT_V2", [known, m.constant(np.float32(1)), m.constant(np.float32(-1))], (3,))
+    m.write(tmp_path / "m.tflite", [m.op("ADD", [m.input((3,)), chosen], (3,), options=("AddOptions", {}))])
+    assert kind.title()[:3] in operators(agrees(tmp_path / "m.tflite"))
+
+
+def test_an_ellipsis_behind_all_axes(tmp_path):
+    m = Model()
+    lists = [m.constant(values, "i32") for values in ([1, 2, 0], [4, 5, 0], [1, 2, 1])]
+    y = m.op("STRIDED_SLICE", [m.input((4, 5)), *lists], (3, 2), options=("StridedSliceOptions", {"ellipsisMask": 4}))
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
 def test_a_variable_that_a_called_subgraph_gets_is_not_taken_for_a_constant(tmp_path):
     m = Model()
     with m.subgraph() as number:
