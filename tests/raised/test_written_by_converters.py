@@ -191,14 +191,16 @@ def test_floats_that_become_integers_are_cut(tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
-@pytest.mark.parametrize("kind", ["i8", "u8", "i16", "i32"])
-def test_floats_beyond_the_integers_are_not_folded(kind, tmp_path):
+@pytest.mark.parametrize("kind", ["i8", "u8", "i16", "i32", "i64"])
+def test_floats_beyond_the_integers_saturate(kind, tmp_path):
     m = Model()
-    numbers = m.constant([-3e9, -300.5, 7.5, 3e9])
-    made = m.op("CAST", [numbers], (4,), kind, ("CastOptions", {}))
-    wide = m.op("CAST", [made], (4,), "f32", ("CastOptions", {}))
-    m.write(tmp_path / "m.tflite", [m.op("ADD", [m.input((4,)), wide], (4,), options=("AddOptions", {}))])
-    agrees(tmp_path / "m.tflite")
+    numbers = m.constant([-3e19, -300.5, -7.5, np.nan, 7.5, 3e19])
+    made = m.op("CAST", [numbers], (6,), kind, ("CastOptions", {}))
+    known = m.op("CAST", [made], (6,), "f32", ("CastOptions", {}))
+    y = m.op("GREATER_EQUAL", [known, m.input((6,))], (6,), "bool")
+    m.write(tmp_path / "m.tflite", [y, m.op("NEG", [known], (6,))])
+    for value in (-1e9, -200, 0, 100, 200, 3e4, 6e4, 2e9, 9e18):
+        agrees(tmp_path / "m.tflite", values=[np.full(6, value, np.float32)])
 
 
 @pytest.mark.parametrize("kind", ["MAXIMUM", "MINIMUM"])
