@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic on shapes that are constants: onnx2tf computes them by way of floats (CAST, DIV, CAST), and compares and
 // selects them. Only a result that is known is a shape that is known.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -9,6 +11,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/raise/import_graph.h"
+#include "stream/error.h"
 #include "stream/recipe/recipe.h"
 #include "stream/recipe/recipe_reader.h"
 
@@ -67,8 +70,8 @@ bool is_short_constant(const core::Graph& graph, ValueId id) {
   return value.constant && !value.quantization && value.constant->elements() <= kMostFolded;
 }
 
-// Numbers for which a kernel gives another result than the recipe, or traps: LiteRT's MAXIMUM and MINIMUM keep a NaN of
-// the second operand only, and divide the least integer by -1 as the processor does.
+// Numbers for which a kernel gives another result than the recipe: LiteRT's MAXIMUM and MINIMUM keep a NaN of
+// the second operand only.
 bool has_other_result(core::Graph& graph, Kind kind, std::span<const ValueId> inputs) {
   const DType from = graph.at(inputs[0]).dtype;
   const auto has = [&](size_t i, auto is_one) {
@@ -83,9 +86,12 @@ bool has_other_result(core::Graph& graph, Kind kind, std::span<const ValueId> in
     case Kind::kDiv:
     case Kind::kFloorDiv:
     case Kind::kFloorMod:
-      return stream::is_signed_int(from) &&
-             has(0, [&](double x) { return x <= -std::ldexp(1.0, stream::bits(from) - 1); }) &&
-             has(1, [](double x) { return x == -1; });
+      if (stream::is_signed_int(from) &&
+          has(0, [&](double x) { return x <= -std::ldexp(1.0, stream::bits(from) - 1); }) &&
+          has(1, [](double x) { return x == -1; }))
+        throw stream::Unsupported(
+            fmt::format("the least {} by -1, at which ONNX Runtime ends", stream::dtype_name(from)));
+      return false;
     default:
       return false;
   }

@@ -148,6 +148,14 @@ def test_numbers_beyond_32_bits(tmp_path):
         refused(m, y, "malformed", ("a border has the size",), tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["DIV", "FLOOR_MOD"])
+def test_the_least_integer_by_minus_one(kind, tmp_path):
+    m = Model()
+    least = binary(m, kind, m.constant([-(2**31), 5], "i32"), m.constant([-1, 2], "i32"), (2,), "i32")
+    y = binary(m, "ADD", m.input((2,), "i32"), least, (2,), "i32")
+    refused(m, y, "unsupported", ("the least i32 by -1",), tmp_path)
+
+
 @pytest.mark.parametrize("listed", [3, 4])
 def test_an_ellipsis_that_stands_for_no_axis(listed, tmp_path):
     """LiteRT takes an axis for it."""
