@@ -3,6 +3,8 @@
 //
 // The trap: TFLite's condition is a graph, ONNX's a value. So it is computed before the loop, and again at the end of
 // each turn, of the turn's results.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -13,10 +15,17 @@
 namespace lowtide::layout {
 namespace {
 
+// The condition of a WHILE is written twice, so one in another's condition four times.
+constexpr size_t kMostCalledOps = size_t{1} << 16;
+
 core::Graph& called_graph(const Raising& r, int index) { return *r.onnx.model.from.graphs[static_cast<size_t>(index)]; }
 
 // Writes the graph's nodes to `into`; the tensors of its outputs.
 Names write_called(Raising& r, core::Graph& called, onnx::Graph& into, std::span<const std::string> inputs) {
+  size_t& count = r.onnx.model.called_ops;
+  count = std::min(kMostCalledOps, count) + called.ops.size();
+  if (count > kMostCalledOps)
+    r.unsupported(fmt::format("its graphs would be written with more than {} ops", kMostCalledOps));
   OnnxGraph target(r.onnx.model, called, into, inputs);
   write_ops(target);
   Names out;

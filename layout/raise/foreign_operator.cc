@@ -8,6 +8,7 @@
 #include "layout/raise/kept_operators.h"
 #include "layout/raise/raising.h"
 #include "stream/error.h"
+#include "stream/printable.h"
 #include "stream/tflite/flexbuffer.h"
 
 namespace lowtide::layout {
@@ -88,7 +89,7 @@ std::optional<std::vector<onnx::Attribute>> attributes_of_map(const std::vector<
   std::vector<onnx::Attribute> out;
   for (const FlexValue::Entry& entry : *map) {
     std::optional<onnx::Attribute> made = attribute_of(entry);
-    if (!made || made->name.empty()) return std::nullopt;
+    if (!made || made->name.empty() || !stream::is_utf8(made->name)) return std::nullopt;
     if (!out.empty() && out.back().name >= made->name) return std::nullopt;
     out.push_back(std::move(*made));
   }

@@ -63,6 +63,8 @@ ValueId GraphImport::add_moved(Kind kind, std::vector<ValueId> inputs, Options o
   const std::optional<core::Quantization> quantization = graph_.at(inputs[0]).quantization;
   const DType dtype = graph_.at(inputs[0]).dtype;
   const ValueId made = add_float(kind, std::move(inputs), std::move(options));
+  // Scales along an axis do not survive a move: then the real numbers are moved.
+  if (quantization && quantization->scale.size() > 1) return made;
   graph_.at(made).dtype = dtype;
   graph_.at(made).quantization = quantization;
   return made;
@@ -92,7 +94,8 @@ GraphImport::Blocks GraphImport::blocks_of(SubgraphScope& scope, const tfl::Oper
     places *= size;
   }
   for (int64_t size : *border)
-    if (size < 0) malformed_model(fmt::format("a border has the size {}", size));
+    if (size < 0 || size > std::numeric_limits<int32_t>::max())
+      malformed_model(fmt::format("a border has the size {}", size));
   return {inputs[0], shape, *block, *border, places};
 }
 

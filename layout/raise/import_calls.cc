@@ -18,6 +18,13 @@ using stream::Unsupported;
 
 constexpr int kMostNested = 16;  // subgraphs inside subgraphs
 
+void need_one_answer(const core::Value& condition) {
+  if (condition.dtype != DType::kBool) malformed_model("the condition is no bool");
+  if (stream::is_static(condition.shape) && stream::element_count(condition.shape) != 1)
+    malformed_model(
+        fmt::format("the condition has {} elements in place of one", stream::element_count(condition.shape)));
+}
+
 }  // namespace
 
 void GraphImport::composite(SubgraphScope& scope, const tfl::Operator& op, size_t index) {
@@ -39,11 +46,20 @@ void GraphImport::composite(SubgraphScope& scope, const tfl::Operator& op, size_
     const tfl::Tensor& wanted = from.tensors[static_cast<size_t>(from.inputs[i])];
     if (graph_.at(given).dtype != wanted.dtype || graph_.at(given).shape != wanted.shape)
       throw Unsupported(fmt::format("input {} differs in type or shape from the decomposition's", i));
+    if (graph_.at(given).quantization != quantization_of(wanted))
+      throw Unsupported(fmt::format("input {} differs in scale from the decomposition's", i));
     inner.values[static_cast<size_t>(from.inputs[i])] = given;
   }
   operators(inner);
-  for (size_t i = 0; i < op.outputs.size(); ++i)
-    scope.values[static_cast<size_t>(op.outputs[i])] = value(inner, from.outputs[i]);
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    const tfl::Tensor& wanted = scope.from.tensors[static_cast<size_t>(op.outputs[i])];
+    const ValueId made = value(inner, from.outputs[i]);
+    need_numbers(wanted);
+    if (graph_.at(made).dtype != wanted.dtype || graph_.at(made).quantization != quantization_of(wanted))
+      throw Unsupported(fmt::format("output {} differs in type or scale from the decomposition's", i));
+    compare_shape(graph_.at(made).shape, wanted);
+    scope.values[static_cast<size_t>(op.outputs[i])] = made;
+  }
 }
 
 uint32_t GraphImport::called_by(const SubgraphScope& scope, const tfl::Operator& op, const char* option) const {
@@ -111,7 +127,7 @@ std::vector<ValueId> GraphImport::add_call(SubgraphScope& scope, Kind kind, std:
     }
     const ValueId id =
         graph_.add_value(types[i].type.dtype, types[i].type.shape, tensor ? tensor->name : std::string());
-    graph_.at(id).quantization = types[i].quantization;
+    set_scales(id, types[i].quantization);
     graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
     op.outputs.push_back(id);
     if (tensor) scope.values[static_cast<size_t>(outputs[i])] = id;
@@ -131,7 +147,7 @@ void GraphImport::branches(SubgraphScope& scope, const tfl::Operator& op, size_t
   if (op.inputs.empty() || op.inputs[0] < 0) malformed_model("IF needs a condition");
   PassedVariables variables{.handles = passed_handles(scope, op, 1), .names = {}, .are_results = true};
   const ValueId condition = value(scope, op.inputs[0]);
-  if (graph_.at(condition).dtype != DType::kBool) malformed_model("the condition is no bool");
+  need_one_answer(graph_.at(condition));
   const std::array called = {called_by(scope, op, "then_subgraph_index"), called_by(scope, op, "else_subgraph_index")};
   for (uint32_t one : called) check_ports(one, op.inputs.size() - 1, op.outputs.size());
   std::vector<Given> arguments;
@@ -286,9 +302,7 @@ std::optional<std::pair<size_t, size_t>> GraphImport::loop_graphs(SubgraphScope&
     if (refused_.size() > refused) return std::nullopt;
     if (made_graph(condition).outputs.size() != 1) malformed_model("the condition is no bool");
     const core::Value& answer = made_graph(condition).at(made_graph(condition).outputs[0]);
-    if (answer.dtype != DType::kBool) malformed_model("the condition is no bool");
-    if (stream::is_static(answer.shape) && stream::element_count(answer.shape) != 1)
-      malformed_model("the condition has more than one element");
+    need_one_answer(answer);
     return std::pair(condition, body);
   }
 }

@@ -16,16 +16,9 @@
 #include "stream/error.h"
 
 namespace lowtide::layout {
-namespace {
 
 using stream::Unsupported;
 using tflite::BuiltinOperator;
-
-bool is_complex(const tfl::Tensor& tensor) {
-  return tensor.dtype == DType::kComplex64 || tensor.dtype == DType::kComplex128;
-}
-
-}  // namespace
 
 bool GraphImport::complex_numbers(SubgraphScope& scope, const tfl::Operator& op) {
   const auto has = [&](std::span<const int32_t> tensors) {
@@ -34,24 +27,29 @@ bool GraphImport::complex_numbers(SubgraphScope& scope, const tfl::Operator& op)
     });
   };
   if (!has(op.inputs) && !has(op.outputs)) return false;
-  if (op.inputs.empty() || op.inputs[0] < 0 || op.outputs.size() != 1)
-    malformed_model("it needs its first input, and one output");
+  const auto need_form = [&] {
+    if (op.inputs.empty() || op.inputs[0] < 0 || op.outputs.size() != 1)
+      malformed_model("it needs its first input, and one output");
+  };
   for (int32_t tensor : op.outputs)
     if (std::find(scope.from.outputs.begin(), scope.from.outputs.end(), tensor) != scope.from.outputs.end() &&
         is_complex(scope.from.tensors[static_cast<size_t>(tensor)]))
       throw Unsupported("its result, complex numbers, is an output, and ONNX Runtime has none");
   switch (static_cast<BuiltinOperator>(op.code)) {
     case BuiltinOperator::RFFT2D:
+      need_form();
       fourier_transform(scope, op);
       return true;
     case BuiltinOperator::RESHAPE:
     case BuiltinOperator::SQUEEZE:
     case BuiltinOperator::EXPAND_DIMS:
+      need_form();
       reshaped_complex(scope, op);
       return true;
     case BuiltinOperator::REAL:
     case BuiltinOperator::IMAG:
     case BuiltinOperator::COMPLEX_ABS:
+      need_form();
       part_of_complex(scope, op);
       return true;
     default:
@@ -63,6 +61,10 @@ void GraphImport::fourier_transform(SubgraphScope& scope, const tfl::Operator& o
   const std::vector<ValueId> inputs = all_inputs(scope, op);
   if (inputs.size() != 2) malformed_model(fmt::format("it has {} inputs in place of 2", inputs.size()));
   const Shape from = graph_.at(inputs[0]).shape;
+  const std::vector<tfl::Tensor>& tensors = scope.from.tensors;
+  if (is_complex(tensors[static_cast<size_t>(op.inputs[0])]) ||
+      !is_complex(tensors[static_cast<size_t>(op.outputs[0])]))
+    malformed_model("its data is complex, or its result is not");
   const std::optional<std::vector<int64_t>> size = graph_.ints(inputs[1]);
   if (!size) throw known_at_run_time("the size that is transformed");
   if (graph_.at(inputs[0]).dtype != DType::kFloat32 || from.size() < 2 || size->size() != 2 || (*size)[0] < 1 ||

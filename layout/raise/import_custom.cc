@@ -324,7 +324,7 @@ void GraphImport::foreign(SubgraphScope& scope, const tfl::Operator& op) {
   for (size_t i = 0; i < made.size(); ++i) {
     const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(op.outputs[i])];
     graph_.at(made[i]).name = tensor.name;
-    graph_.at(made[i]).quantization = quantization_of(tensor);
+    set_scales(made[i], quantization_of(tensor));
     scope.values[static_cast<size_t>(op.outputs[i])] = made[i];
   }
 }

@@ -8,6 +8,7 @@
 // other operators read, scales that change on the way.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -94,6 +95,10 @@ bool GraphImport::dilated_convolution(SubgraphScope& scope, const tfl::Operator&
   for (size_t i = 0; i < lists.size(); ++i) known[i] = graph_.ints(value(scope, lists[i]));
   if (!known[0] || !known[1] || known[0] != known[2] || !known[3]) return false;
   const std::vector<int64_t>&block = *known[0], &pads = *known[1], &crops = *known[3];
+  // Others are refused where the blocks are imported one by one.
+  const auto is_border = [](int64_t size) { return size >= 0 && size <= std::numeric_limits<int32_t>::max(); };
+  if (!std::all_of(pads.begin(), pads.end(), is_border) || !std::all_of(crops.begin(), crops.end(), is_border))
+    return false;
   const ValueId data = value(scope, op.inputs[0]);
   const Shape image = graph_.at(data).shape, weights = tensor(conv.inputs[1]).shape;
   const bool fits = image.size() == kImageRank && weights.size() == kImageRank &&
@@ -117,8 +122,7 @@ bool GraphImport::dilated_convolution(SubgraphScope& scope, const tfl::Operator&
     axis.behind = axis.dilation * (around - around / 2);
     if (listed) {
       const int64_t before = pads[2 * i], behind = pads[2 * i + 1];
-      if (before < 0 || behind < 0 || (image[i + 1] + before + behind) % block[i] != 0) return false;
-      if (crops[2 * i] < 0 || crops[2 * i + 1] < 0) return false;
+      if ((image[i + 1] + before + behind) % block[i] != 0) return false;
       axis.before += before - crops[2 * i];
       axis.behind += behind - crops[2 * i + 1];
     }

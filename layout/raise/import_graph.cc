@@ -30,6 +30,9 @@ using tflite::BuiltinOperator;
 // A subgraph is imported for each operator that calls it: few bytes of a file could name very many operators.
 constexpr size_t kMostCalled = size_t{1} << 16;
 
+// Zeros of variables, and what is not stored of sparse weights.
+constexpr uint64_t kMostMadeBytes = uint64_t{1} << 29;
+
 // While it exists, quantized values of the list are f32.
 class AsRealNumbers {
  public:
@@ -106,7 +109,7 @@ void GraphImport::run_called(uint32_t called, std::span<const Given> inputs, con
   const auto add_port = [&](const Given& given, const std::string& name) {
     const ValueId made = given.constant ? graph_.add_constant(given.constant, name)
                                         : graph_.add_value(given.type.dtype, given.type.shape, name);
-    graph_.at(made).quantization = given.quantization;
+    set_scales(made, given.quantization);
     if (given.constant) return made;
     graph_.inputs.push_back(made);
     graph_.input_names.push_back(name);
@@ -166,7 +169,7 @@ void GraphImport::add_input(SubgraphScope& scope, int32_t index, const tfl::Sign
   if (scope.values[tensor] != kNotMade) malformed_model(fmt::format("the input '{}' is listed twice", name));
   need_numbers(from);
   const ValueId id = graph_.add_value(from.dtype, input_shape(from, name), name);
-  graph_.at(id).quantization = quantization_of(from);
+  set_scales(id, quantization_of(from));
   scope.values[tensor] = id;
   graph_.inputs.push_back(id);
   graph_.input_names.push_back(name);
@@ -179,8 +182,10 @@ Shape GraphImport::input_shape(const tfl::Tensor& tensor, const std::string& nam
   };
   const auto given = shared_.options.shapes.find(name);
   if (given == shared_.options.shapes.end()) {
+    // Several inputs may have one name: their extents are not equal for that.
+    const std::string own = names_of_inputs_.unique(stream::printable(name));
     for (size_t axis = 0; axis < shape.size(); ++axis)
-      if (is_open(axis)) shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", stream::printable(name), axis));
+      if (is_open(axis)) shape[axis] = graph_.symbols.named(fmt::format("{}_dim{}", own, axis));
     return shape;
   }
   const Shape& wanted = given->second;
@@ -205,9 +210,9 @@ ValueId GraphImport::value(SubgraphScope& scope, int32_t index) {
   const tfl::Tensor& from = scope.from.tensors[static_cast<size_t>(index)];
   if (from.is_variable && !from.has_data && never_changes(scope, index)) {
     need_array(from);
-    made = graph_.add_constant(zeros_of(from), from.name);
-    graph_.at(made).quantization = quantization_of(from);
-    return made;
+    const ValueId zeros = graph_.add_constant(zeros_of(from), from.name);
+    set_scales(zeros, quantization_of(from));
+    return scope.values[static_cast<size_t>(index)] = zeros;
   }
   need_numbers(from);
   stream::RecipeRef data = from.data;
@@ -221,9 +226,30 @@ ValueId GraphImport::value(SubgraphScope& scope, int32_t index) {
   }
   if (!data) data = stream::recipe::inline_lanes({}, from.dtype, from.shape);
   const std::optional<core::Quantization> quantization = quantization_of(from);
-  made = graph_.add_constant(std::move(data), from.name);
-  graph_.at(made).quantization = quantization;
-  return made;
+  const ValueId constant = graph_.add_constant(std::move(data), from.name);
+  set_scales(constant, quantization);
+  return scope.values[static_cast<size_t>(index)] = constant;
+}
+
+void GraphImport::set_scales(ValueId id, std::optional<core::Quantization> quantization) {
+  core::Value& value = graph_.at(id);
+  if (quantization && quantization->scale.size() > 1) {
+    const auto count = static_cast<core::Dim>(quantization->scale.size());
+    const bool has_axis = quantization->axis >= 0 && quantization->axis < value.rank();
+    const core::Dim extent = has_axis ? value.shape[static_cast<size_t>(quantization->axis)] : 0;
+    if (!has_axis || (stream::is_static(extent) && extent != count))
+      throw Unsupported(fmt::format("tensor '{}' has {} scales along axis {}, and its shape is {}", value.name, count,
+                                    quantization->axis, stream::to_string(value.shape)),
+                        "write the model with the shapes that its operators give, or with one scale for this tensor");
+  }
+  value.quantization = std::move(quantization);
+}
+
+void GraphImport::count_made_bytes(uint64_t bytes) {
+  if (bytes > kMostMadeBytes || shared_.made_bytes + bytes > kMostMadeBytes)
+    throw Unsupported(
+        fmt::format("constants that are not in the file would have more than {} MiB", kMostMadeBytes >> 20));
+  shared_.made_bytes += bytes;
 }
 
 Unsupported GraphImport::known_at_run_time(std::string_view what) const {
@@ -231,9 +257,11 @@ Unsupported GraphImport::known_at_run_time(std::string_view what) const {
 }
 
 std::string GraphImport::names(const SubgraphScope& scope, std::span<const int32_t> tensors) {
+  constexpr size_t kMostNamed = 32;
   std::vector<std::string> out;
-  for (int32_t tensor : tensors)
+  for (int32_t tensor : tensors.first(std::min(tensors.size(), kMostNamed)))
     out.push_back(tensor < 0 ? "absent" : "'" + scope.from.tensors[static_cast<size_t>(tensor)].name + "'");
+  if (tensors.size() > kMostNamed) out.push_back(fmt::format("and {} others", tensors.size() - kMostNamed));
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
@@ -274,8 +302,10 @@ void GraphImport::use_types_of_file(SubgraphScope& scope, const tfl::Operator& o
   for (int32_t output : op.outputs) {
     const tfl::Tensor& tensor = scope.from.tensors[static_cast<size_t>(output)];
     if (scope.values[static_cast<size_t>(output)] >= 0) continue;
-    const ValueId id = graph_.add_value(tensor.dtype, tensor.shape, tensor.name);
-    if (tensor.quantization && !tensor.quantization->other_form) graph_.at(id).quantization = quantization_of(tensor);
+    Shape shape = tensor.shape;
+    if (is_complex(tensor)) shape.push_back(2);
+    const ValueId id = graph_.add_value(is_complex(tensor) ? DType::kFloat32 : tensor.dtype, shape, tensor.name);
+    if (tensor.quantization && !tensor.quantization->other_form) set_scales(id, quantization_of(tensor));
     scope.values[static_cast<size_t>(output)] = id;
   }
 }
@@ -300,6 +330,7 @@ void GraphImport::need_data_of_file(const SubgraphScope& scope, int32_t output) 
 
 void GraphImport::import_one(SubgraphScope& scope, const tfl::Operator& op, size_t index) {
   const auto code = static_cast<BuiltinOperator>(op.code);
+  if (complex_numbers(scope, op)) return;
   if (code == BuiltinOperator::CUSTOM) return custom(scope, op);
   if (code == BuiltinOperator::STABLEHLO_COMPOSITE) return composite(scope, op, index);
   if (code == BuiltinOperator::VAR_HANDLE) return handle(scope, op);
@@ -313,7 +344,6 @@ void GraphImport::import_one(SubgraphScope& scope, const tfl::Operator& op, size
   // The other kernel that takes sparse weights.
   if (code == BuiltinOperator::FULLY_CONNECTED && op.inputs.size() > 1 && op.inputs[1] >= 0)
     take_sparse(scope, op.inputs[1]);
-  if (complex_numbers(scope, op)) return;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const int32_t input = op.inputs[i];
     if (input < 0) continue;
@@ -472,7 +502,9 @@ void GraphImport::flatten_bias(Kind kind, std::span<ValueId> inputs) {
   const std::vector<int64_t> flat = {static_cast<int64_t>(stream::element_count(from.shape))};
   bias = from.constant ? graph_.add_constant(stream::recipe::reshape(from.constant, flat), from.name)
                        : add_moved(Kind::kReshape, bias, ints(flat));
-  graph_.at(bias).quantization = from.quantization;
+  std::optional<core::Quantization> quantization = from.quantization;
+  if (quantization) quantization->axis = 0;
+  set_scales(bias, std::move(quantization));
 }
 
 void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inputs, Options options,
@@ -515,7 +547,7 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
     }
     const ValueId id = graph_.add_value(tensor.dtype, std::move(types[i].shape), tensor.name);
     graph_.at(id).contents = std::move(types[i].contents);
-    graph_.at(id).quantization = quantization;
+    set_scales(id, quantization);
     graph_.at(id).producer = static_cast<core::OpId>(graph_.ops.size());
     op.outputs.push_back(id);
     scope.values[static_cast<size_t>(outputs[i])] = id;

@@ -21,6 +21,7 @@
 #include "layout/raise/import_values.h"
 #include "layout/raise/raised_operator.h"
 #include "layout/raise/stateful.h"
+#include "layout/raise/unique_names.h"
 #include "stream/error.h"
 #include "stream/tflite/model.h"
 
@@ -51,6 +52,15 @@ struct SubgraphScope {
   std::vector<bool> changed = {};     // by tensor (GraphImport::never_changes); empty: not made yet
 };
 
+// How a subgraph uses a variable.
+struct VariableUse {
+  const tfl::Tensor* like = nullptr;  // has its type: the last that is read, or the first that is assigned
+  bool is_read = false, is_assigned = false;
+};
+using VariableUses = std::map<std::string, VariableUse>;
+// Variables by the tensor that refers to them.
+using Handles = std::map<int32_t, std::string>;
+
 // What all graphs of one model share.
 struct ImportedModel {
   const tfl::Model& from;
@@ -59,12 +69,14 @@ struct ImportedModel {
   std::vector<stream::Unsupported>& refused;
   std::vector<RaisedState> states = {};
   size_t called_operators = 0;  // imported for operators that call subgraphs
+  uint64_t made_bytes = 0;      // of constants that are not in the file
   // Operators and reasons: an operator of a subgraph is refused once, however often that is called.
   std::set<std::pair<const tfl::Operator*, std::string>> refused_operators = {};
   std::map<std::string, std::pair<std::string, std::string>> variables = {};  // container and name, by both
-  size_t searched_operators = 0;                       // looked through for the variables that called subgraphs use
-  std::map<const tfl::Tensor*, RecipeRef> dense = {};  // of sparse tensors
-  std::set<const tfl::Tensor*> other_shapes = {};      // results whose shape in the file is not what the operator gives
+  size_t searched = 0;  // steps of the search for the variables that called subgraphs use
+  std::map<std::pair<uint32_t, Handles>, VariableUses> uses = {};  // what it found, by subgraph and passed handles
+  std::map<const tfl::Tensor*, RecipeRef> dense = {};              // of sparse tensors
+  std::set<const tfl::Tensor*> other_shapes = {};  // results whose shape in the file is not what the operator gives
   std::string first_other_shape = {};
 };
 
@@ -110,7 +122,13 @@ class GraphImport {
 
   ValueId value(SubgraphScope& scope, int32_t index);
 
+  // Of a value that has its shape, which may be another than the file's: several scales must fit their axis.
+  void set_scales(ValueId id, std::optional<core::Quantization> quantization);
+
   stream::Unsupported known_at_run_time(std::string_view what) const;
+
+  // Of constants of the result that are not in the file: few bytes of a file could name very many.
+  void count_made_bytes(uint64_t bytes);
 
   static std::string names(const SubgraphScope& scope, std::span<const int32_t> tensors);
 
@@ -184,7 +202,7 @@ class GraphImport {
   ValueId number(double value, DType dtype);
 
   // Complex numbers (import_complex.cc): a tensor of them is one of floats with real and imaginary parts in a last
-  // axis. False: the operator has no complex tensor.
+  // axis. False: the operator has no complex tensor. Looked at first: others would take such a tensor for floats.
   bool complex_numbers(SubgraphScope& scope, const tfl::Operator& op);
   void fourier_transform(SubgraphScope& scope, const tfl::Operator& op);
   void reshaped_complex(SubgraphScope& scope, const tfl::Operator& op);
@@ -238,16 +256,11 @@ class GraphImport {
   size_t called_graph(SubgraphScope& scope, uint32_t called, std::span<const Given> inputs,
                       const PassedVariables& variables, size_t index);
 
-  // How a subgraph uses a variable.
-  struct VariableUse {
-    const tfl::Tensor* like = nullptr;  // has its type
-    bool is_assigned = false;
-  };
-  using VariableUses = std::map<std::string, VariableUse>;
-  // By the tensor that refers to it.
-  using Handles = std::map<int32_t, std::string>;
-  // Adds what a subgraph uses, and those that it calls.
-  void find_uses(uint32_t subgraph, Handles handles, int depth, VariableUses& uses);
+  // What a subgraph uses, and those that it calls.
+  const VariableUses& uses_in(uint32_t subgraph, const Handles& passed, int depth);
+  VariableUses find_uses(uint32_t subgraph, Handles handles, int depth);
+  // Of the search, which ends where it would take too long.
+  void count_searched(size_t steps);
   // The handles among an operator's inputs from `first` on, by their place in the called subgraphs.
   std::map<size_t, std::string> passed_handles(const SubgraphScope& scope, const tfl::Operator& op, size_t first) const;
   VariableUses uses_of_called(uint32_t called, const std::map<size_t, std::string>& handles, int depth);
@@ -300,7 +313,7 @@ class GraphImport {
   void read_variable(SubgraphScope& scope, const tfl::Operator& op);
 
   // What LiteRT puts into a variable before the first run: the zero point of i8, and else zero bytes.
-  static RecipeRef zeros_of(const tfl::Tensor& tensor);
+  RecipeRef zeros_of(const tfl::Tensor& tensor);
   // Whether a tensor that is a variable has this value in each run: onnx2tf writes first states of a GRU so.
   static bool never_changes(SubgraphScope& scope, int32_t variable);
 
@@ -364,6 +377,7 @@ class GraphImport {
   std::map<std::pair<const tfl::Subgraph*, int32_t>, std::string> handles_;  // tensors that refer to variables
   std::map<std::string, Variable> variables_;
   std::set<std::pair<const tfl::Subgraph*, int32_t>> taken_states_;  // tensors that an operator has its state in
+  UniqueNames names_of_inputs_;                                      // in symbols
   bool is_called_ = false;                                           // by IF or WHILE
   bool is_initial_ = false;                                          // in what CALL_ONCE runs
 };

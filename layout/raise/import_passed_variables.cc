@@ -17,9 +17,10 @@ namespace {
 using stream::Unsupported;
 using tflite::BuiltinOperator;
 
-// A subgraph is looked through for each operator that calls it, at each depth.
+// A subgraph is looked through for each list of handles that it is called with.
 constexpr size_t kMostSearched = size_t{1} << 22;
 constexpr int kMostSearchedDepth = 16;
+constexpr size_t kStepsOfHandle = 16;  // what is found is kept, too
 
 }  // namespace
 
@@ -33,20 +34,30 @@ std::map<size_t, std::string> GraphImport::passed_handles(const SubgraphScope& s
   return out;
 }
 
-GraphImport::VariableUses GraphImport::uses_of_called(uint32_t called, const std::map<size_t, std::string>& handles,
-                                                      int depth) {
+VariableUses GraphImport::uses_of_called(uint32_t called, const std::map<size_t, std::string>& handles, int depth) {
   Handles inner;
   for (const auto& [place, name] : handles) inner[model_.subgraphs[called].inputs[place]] = name;
-  VariableUses uses;
-  find_uses(called, std::move(inner), depth + 1, uses);
-  return uses;
+  return uses_in(called, inner, depth + 1);
 }
 
-void GraphImport::find_uses(uint32_t subgraph, Handles handles, int depth, VariableUses& uses) {
-  const tfl::Subgraph& from = model_.subgraphs[subgraph];
-  shared_.searched_operators += from.operators.size();
-  if (shared_.searched_operators > kMostSearched || depth > kMostSearchedDepth)
+void GraphImport::count_searched(size_t steps) {
+  shared_.searched += steps;
+  if (shared_.searched > kMostSearched)
     throw Unsupported("subgraphs that are called too often to be searched for variables");
+}
+
+const VariableUses& GraphImport::uses_in(uint32_t subgraph, const Handles& passed, int depth) {
+  const auto known = shared_.uses.find({subgraph, passed});
+  if (known != shared_.uses.end()) return known->second;
+  if (depth > kMostSearchedDepth) throw Unsupported("subgraphs that are nested too deep to be searched for variables");
+  for (const auto& [tensor, name] : passed) count_searched(kStepsOfHandle + name.size());
+  VariableUses found = find_uses(subgraph, passed, depth);
+  return shared_.uses.emplace(std::pair(subgraph, passed), std::move(found)).first->second;
+}
+
+VariableUses GraphImport::find_uses(uint32_t subgraph, Handles handles, int depth) {
+  const tfl::Subgraph& from = model_.subgraphs[subgraph];
+  VariableUses uses;
   const auto call = [&](const tfl::Operator& op, const char* option, size_t first) {
     const int called = int_option(op, option, -1);
     if (called < 0 || static_cast<size_t>(called) >= model_.subgraphs.size()) return;  // refused when it is imported
@@ -55,9 +66,16 @@ void GraphImport::find_uses(uint32_t subgraph, Handles handles, int depth, Varia
     for (size_t i = first; i < op.inputs.size() && i - first < inputs.size(); ++i)
       if (const auto known = handles.find(op.inputs[i]); known != handles.end())
         inner[inputs[i - first]] = known->second;
-    find_uses(static_cast<uint32_t>(called), std::move(inner), depth + 1, uses);
+    for (const auto& [name, use] : uses_in(static_cast<uint32_t>(called), inner, depth + 1)) {
+      count_searched(kStepsOfHandle + name.size());
+      VariableUse& both = uses[name];
+      if (!both.like || use.is_read) both.like = use.like;
+      both.is_read = both.is_read || use.is_read;
+      both.is_assigned = both.is_assigned || use.is_assigned;
+    }
   };
   for (const tfl::Operator& op : from.operators) {
+    count_searched(1 + op.inputs.size());
     switch (static_cast<BuiltinOperator>(op.code)) {
       case BuiltinOperator::VAR_HANDLE:
         if (op.outputs.size() == 1) handles[op.outputs[0]] = variable_name(op);
@@ -71,6 +89,7 @@ void GraphImport::find_uses(uint32_t subgraph, Handles handles, int depth, Varia
         if (known == handles.end() || tensor < 0) break;
         VariableUse& use = uses[known->second];
         if (!use.like || !assigns) use.like = &from.tensors[static_cast<size_t>(tensor)];
+        use.is_read = use.is_read || !assigns;
         use.is_assigned = use.is_assigned || assigns;
         break;
       }
@@ -92,6 +111,7 @@ void GraphImport::find_uses(uint32_t subgraph, Handles handles, int depth, Varia
         break;
     }
   }
+  return uses;
 }
 
 ValueId GraphImport::variable_now(const std::string& name, const tfl::Tensor& like) {

@@ -57,6 +57,15 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   size_t taken = 0;  // axes of the data that are listed
   for (size_t i = 0; i < listed; ++i) taken += has(ellipsis, i) || has(news, i) ? 0 : 1;
   if (taken > rank) malformed_model(fmt::format("{} axes are listed of data of rank {}", taken, rank));
+  if (static_cast<uint32_t>(ellipsis | news) >> listed != 0)
+    malformed_model(fmt::format("ellipsis_mask or new_axis_mask has a bit behind its {} places", listed));
+  // The kernel lets an ellipsis take at least one axis, and then has none for the last place. It ignores one behind all
+  // other places.
+  const bool has_ellipsis = (ellipsis & ((1 << listed) - 1)) != 0;
+  if (taken == rank && has_ellipsis && !has(ellipsis, listed - 1))
+    throw stream::Unsupported(
+        "an ellipsis that stands for no axis: LiteRT takes an axis for it, and leaves out the last place",
+        "write the slice without the ellipsis");
   AllAxes all;
   std::vector<int64_t> added;  // new axes, by their places in the result
   int64_t made = 0;

@@ -2,6 +2,8 @@
 // DENSIFY and sparse weights of FULLY_CONNECTED: constants, whose dense bytes are made as they are written (sparse.h).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "layout/raise/import_graph.h"
 #include "layout/raise/import_values.h"
 #include "stream/error.h"
@@ -10,6 +12,13 @@
 namespace lowtide::layout {
 
 using stream::Unsupported;
+
+namespace {
+
+// For a byte that is stored. Weights of which less is stored are in no model, and count as bytes that are made.
+constexpr uint64_t kMostDenseBytes = 1024;
+
+}  // namespace
 
 void GraphImport::take_sparse(SubgraphScope& scope, int32_t tensor) {
   const tfl::Tensor& from = scope.from.tensors[static_cast<size_t>(tensor)];
@@ -23,10 +32,13 @@ void GraphImport::take_sparse(SubgraphScope& scope, int32_t tensor) {
       error.add_place({.slot = fmt::format("tensor '{}'", from.name)});
       throw;
     }
+    const uint64_t stored = kMostDenseBytes * from.data_bytes;
+    count_made_bytes(dense->bytes() - std::min(dense->bytes(), stored));
   }
   const std::optional<core::Quantization> quantization = quantization_of(from);
-  made = graph_.add_constant(dense, from.name);
-  graph_.at(made).quantization = quantization;
+  const ValueId constant = graph_.add_constant(dense, from.name);
+  set_scales(constant, quantization);
+  made = constant;
 }
 
 void GraphImport::densify(SubgraphScope& scope, const tfl::Operator& op) {

@@ -21,6 +21,8 @@ namespace {
 using stream::Unsupported;
 using tflite::BuiltinOperator;
 
+constexpr size_t kStepResult = 4;  // of the intermediates of a quantized LSTM
+
 // Of the integer kernel only the plain form: what the others round is not known to agree.
 void check_integer_lstm(const StatefulInputs& in, const tfl::Operator& op) {
   if (in.at(0).dtype == DType::kFloat32) return;
@@ -32,6 +34,8 @@ void check_integer_lstm(const StatefulInputs& in, const tfl::Operator& op) {
     throw Unsupported(
         "on integers only the form with i8 data, an i16 cell, and no peephole, projection, normalization or coupled "
         "gates is supported");
+  if (op.intermediates[kStepResult] < 0)
+    malformed_model(fmt::format("its intermediate {}, which has the scale of a step's result, is absent", kStepResult));
 }
 
 void check_lstm(const StatefulInputs& in, const tfl::Operator& op, size_t rank) {
@@ -172,7 +176,7 @@ ValueId GraphImport::add_stateful(std::shared_ptr<const StatefulOperator> made, 
   }
   const std::vector<ValueId> outputs = add_custom(std::move(made), inputs, types);
   for (size_t i = 0; i < held.size(); ++i) {
-    graph_.at(outputs[i + 1]).quantization = graph_.at(inputs[states[i]]).quantization;
+    set_scales(outputs[i + 1], graph_.at(inputs[states[i]]).quantization);
     held[i]->value = outputs[i + 1];
     held[i]->is_assigned = true;
   }
@@ -214,7 +218,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
   const size_t batch_axis = form.is_sequence && made->time_major ? 1 : 0;
   if (in.at(0).shape[batch_axis] != batch) malformed_model("the batch of the data is not that of the state");
   if (is_lstm && in.at(0).quantization) {
-    const tfl::Tensor& hidden = scope.from.tensors[static_cast<size_t>(op.intermediates[4])];
+    const tfl::Tensor& hidden = scope.from.tensors[static_cast<size_t>(op.intermediates[kStepResult])];
     if (quantization_of(hidden) != in.at(18).quantization)
       throw Unsupported("the state has another scale than the result of a step");
   }
@@ -228,7 +232,7 @@ void GraphImport::stateful(SubgraphScope& scope, const tfl::Operator& op) {
     throw Unsupported(fmt::format("output '{}' is {}, and the data is not", tensor.name, tensor.type));
   const ValueId result = add_stateful(made, inputs, form.states, held, {tensor.dtype, shape, std::nullopt});
   graph_.at(result).name = tensor.name;
-  graph_.at(result).quantization = quantization;
+  set_scales(result, quantization);
   scope.values[static_cast<size_t>(op.outputs[0])] = result;
 }
 

@@ -79,6 +79,7 @@ bool may_change_inputs(int32_t code) {
 RecipeRef GraphImport::zeros_of(const tfl::Tensor& tensor) {
   const std::optional<core::Quantization> quantization = quantization_of(tensor);
   const bool has_zero = quantization && tensor.dtype == DType::kInt8 && !quantization->zero_point.empty();
+  count_made_bytes(stream::file_bytes(tensor.dtype, stream::element_count(tensor.shape)));
   const double zero = has_zero ? static_cast<double>(quantization->zero_point[0]) : 0;
   return stream::recipe::fill_value(zero, tensor.dtype, tensor.shape);
 }
@@ -107,7 +108,7 @@ ValueId GraphImport::add_state(const std::string& name, const tfl::Tensor& tenso
   if (initial->dtype != tensor.dtype)
     throw Unsupported(fmt::format("the variable '{}' begins with another type than it is read with", name));
   const ValueId id = graph_.add_value(tensor.dtype, initial->dims, name);
-  graph_.at(id).quantization = quantization;
+  set_scales(id, quantization);
   graph_.inputs.push_back(id);
   graph_.input_names.push_back(name);
   shared_.states.push_back({graph_.inputs.size() - 1, std::move(initial)});

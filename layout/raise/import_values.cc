@@ -69,6 +69,10 @@ std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor) {
   return out;
 }
 
+bool is_complex(const tfl::Tensor& tensor) {
+  return tensor.dtype == DType::kComplex64 || tensor.dtype == DType::kComplex128;
+}
+
 void need_numbers(const tfl::Tensor& tensor) {
   if (tensor.is_variable)
     throw Unsupported(fmt::format("tensor '{}' is a variable, which keeps its value between runs", tensor.name));
@@ -77,8 +81,7 @@ void need_numbers(const tfl::Tensor& tensor) {
 
 void need_array(const tfl::Tensor& tensor) {
   if (tensor.is_sparse) throw Unsupported(fmt::format("tensor '{}' is stored as a sparse one", tensor.name));
-  if (tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString || tensor.dtype == DType::kComplex64 ||
-      tensor.dtype == DType::kComplex128)
+  if (tensor.dtype == DType::kUndefined || tensor.dtype == DType::kString || is_complex(tensor))
     throw Unsupported(fmt::format("tensor '{}' has the type {}", tensor.name, tensor.type));
 }
 

@@ -23,6 +23,8 @@ struct RaisedState {
   stream::RecipeRef initial;
 };
 
+bool is_complex(const tfl::Tensor& tensor);
+
 // Refuses a tensor that is not an array of numbers, or is a variable.
 void need_numbers(const tfl::Tensor& tensor);
 // The same, of a variable too.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "layout/raise/families.h"
@@ -185,6 +186,7 @@ void GraphImport::matrix_diagonal(SubgraphScope& scope, const tfl::Operator& op,
   if (listed.back() != std::min(rows, columns))
     malformed_model(fmt::format("a diagonal of {} elements of a matrix of {} x {}", listed.back(), rows, columns));
   const auto places = [&](core::Dim count, Shape shape) {
+    count_made_bytes(sizeof(int32_t) * static_cast<uint64_t>(count));
     return graph_.add_constant(
         stream::recipe::reshape(stream::recipe::iota(0, 1, DType::kInt32, count), std::move(shape)));
   };
@@ -211,6 +213,8 @@ void GraphImport::segment_sum(SubgraphScope& scope, const tfl::Operator& op, con
   if (const auto known = graph_.ints(inputs[1])) {
     if (!std::is_sorted(known->begin(), known->end()) || known->front() < 0)
       malformed_model("segments that do not rise from 0");
+    if (known->back() >= std::numeric_limits<int32_t>::max())
+      malformed_model(fmt::format("segment {}: their number does not fit 32 bits", known->back()));
     count = ints(std::vector{known->back() + 1});
   } else {
     const ValueId place = ints(std::vector{last});

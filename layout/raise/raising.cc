@@ -112,14 +112,7 @@ OnnxGraph::OnnxGraph(RaisedModel& raised, core::Graph& core_graph, onnx::Graph& 
 }
 
 // Names of a TFLite file are any bytes, ONNX's are text.
-std::string OnnxGraph::unique(std::string name) {
-  name = stream::printable(name);
-  if (model.taken.insert(name).second) return name;
-  for (size_t i = 2;; ++i) {
-    std::string other = fmt::format("{}_{}", name.empty() ? "t" : name, i);
-    if (model.taken.insert(other).second) return other;
-  }
-}
+std::string OnnxGraph::unique(const std::string& name) { return model.names.unique(stream::printable(name)); }
 
 std::string OnnxGraph::fresh(std::string_view hint) { return unique(fmt::format("{}_{}", hint, model.fresh++)); }
 

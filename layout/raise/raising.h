@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "layout/core/graph.h"
+#include "layout/raise/unique_names.h"
 #include "stream/error.h"
 #include "stream/onnx/model.h"
 
@@ -43,9 +44,10 @@ struct RaisedModel {
   onnx::Graph& main;
   std::vector<stream::Unsupported>& refused;
   int64_t opset;
-  std::set<std::string> taken = {""};  // names: a graph sees those of the graphs around it
+  UniqueNames names = {};              // of all graphs: one sees those of the graphs around it
   std::set<std::string> domains = {};  // of nodes that are not ONNX's own
   size_t fresh = 0;
+  size_t called_ops = 0;  // written for ops that run graphs
   std::vector<onnx::Function> functions = {};
   std::map<const stream::Recipe*, std::string> large = {};  // constants of all graphs, which are in the main one
 };
@@ -84,7 +86,7 @@ class OnnxGraph {
     std::string scale, zero_point;
   };
   Parameters parameters(const core::Quantization& quantization, DType dtype, bool has_zero_point);
-  std::string unique(std::string name);
+  std::string unique(const std::string& name);
 
   std::vector<std::string> stored_, real_;  // by value; empty: not made yet
   std::map<std::pair<std::vector<float>, std::pair<std::vector<int64_t>, int>>, Parameters> parameters_;

@@ -243,11 +243,12 @@ void TfliteReader::read_quantization(const TableView& from, tfl::Tensor& out) {
   if (!q.other_form) {
     if (q.zero_point.size() != q.scale.size())
       malformed(fmt::format("it has {} scales, but {} zero points", q.scale.size(), q.zero_point.size()));
+    if (q.scale.size() != 1 && out.shape.empty())
+      malformed(fmt::format("it has {} scales, and no axis", q.scale.size()));
     if (q.axis < 0 || (!out.shape.empty() && static_cast<size_t>(q.axis) >= out.shape.size()))
       malformed(
           fmt::format("quantized_dimension {} is out of range for a tensor of rank {}", q.axis, out.shape.size()));
-    if (q.scale.size() != 1 && !out.shape.empty() &&
-        q.scale.size() != static_cast<uint64_t>(out.shape[static_cast<size_t>(q.axis)]))
+    if (q.scale.size() != 1 && q.scale.size() != static_cast<uint64_t>(out.shape[static_cast<size_t>(q.axis)]))
       malformed(fmt::format("it has {} scales, which does not fit axis {} of shape {}", q.scale.size(), q.axis,
                             to_string(out.shape)));
   }

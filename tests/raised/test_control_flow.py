@@ -18,7 +18,7 @@ def random(*shape):
 
 
 def binary(m, kind, a, b, shape, result="f32"):
-    table = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions"}.get(kind)
+    table = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}.get(kind)
     return m.op(kind, [a, b], shape, result, options=(table, {}) if table else None)
 
 

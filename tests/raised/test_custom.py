@@ -5,6 +5,7 @@ stay nodes of a domain of their own, with their options as attributes."""
 import numpy as np
 import onnx
 import pytest
+from flatbuffers import flexbuffers
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
@@ -170,12 +171,25 @@ def test_a_node_of_its_own_domain(tmp_path):
 
 @pytest.mark.parametrize("options", [b"\1\2\3\4", {"inner": {"a": 1}}, {"exact": 0.1}])
 def test_options_that_are_no_attributes_stay_bytes(options, tmp_path):
-    from flatbuffers import flexbuffers
-
     model = raised(with_unknown(tmp_path / "m.tflite", options), ["--custom-ops", "allow"])
     (attribute,) = next(node for node in model.graph.node if node.op_type == "Scaled").attribute
     wanted = bytes(flexbuffers.Dumps(options)) if isinstance(options, dict) else options
     assert attribute.name == "custom_options" and attribute.s == wanted
+
+
+def test_names_that_are_no_text_stay_bytes(tmp_path):
+    data = bytes(flexbuffers.Dumps({"key": 1})).replace(b"key", b"k\xff\xfe")
+    model = raised(with_unknown(tmp_path / "m.tflite", data), ["--custom-ops", "allow"])
+    (attribute,) = next(node for node in model.graph.node if node.op_type == "Scaled").attribute
+    assert attribute.name == "custom_options" and attribute.s == data
+
+
+def test_complex_numbers_are_refused(tmp_path):
+    m = Model()
+    bins = m.op("RFFT2D", [m.input((4, 8)), m.constant([4, 8], "i32")], (4, 5), "c64")
+    m.write(tmp_path / "m.tflite", m.custom("Scaled", [bins], [(4, 5)]))
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx", "--custom-ops", "allow")
+    assert done.returncode == 8 and "Scaled of complex numbers" in done.stderr, done.stderr
 
 
 def test_named_ones_only(tmp_path):

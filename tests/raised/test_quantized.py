@@ -134,6 +134,16 @@ def test_moves_keep_the_integers(tmp_path):
     assert np.array_equal(made[wanted[0][0]], wanted[0][1])
 
 
+def test_a_scale_for_each_channel_survives_blocks(tmp_path):
+    """The axes in between are others."""
+    m = Model()
+    channels = {"scale": (0.05, 0.3, 0.007), "zero": (0, 0, 0), "axis": 3}
+    lists = [m.constant([2, 3], "i32"), m.constant([[0, 0], [1, 2]], "i32")]
+    y = m.op("SPACE_TO_BATCH_ND", [m.input((1, 4, 6, 3), "i8", **channels), *lists], (6, 2, 3, 3), "i8", **channels)
+    m.write(tmp_path / "m.tflite", [m.op("DEQUANTIZE", [y], (6, 2, 3, 3), version=5)])
+    agrees(tmp_path / "m.tflite")
+
+
 def test_arithmetic_on_scales_of_their_own(tmp_path):
     m = Model()
     a, b = m.input((4, 6), "i8", **X), m.input((4, 6), "i8", scale=0.02, zero=-9)

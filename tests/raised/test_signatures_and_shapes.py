@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from tests.raised.judge_raised import operators, raised
+from tests.raised.judge_raised import operators, raised, run_litert, run_onnx
 from tests.raised.tflite_models import Model
 from tests.support import converter
 
@@ -97,6 +97,24 @@ def test_the_shape_of_an_open_input(tmp_path):
     wanted = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
     (made,) = onnxruntime.InferenceSession(str(path.with_suffix(".onnx"))).run(None, {"x0": value})
     assert np.array_equal(made, wanted)
+
+
+def test_open_inputs_of_one_name(tmp_path):
+    """Their extents are not equal for that: the smaller one is written into the larger one."""
+    path = tmp_path / "m.tflite"
+    m = Model()
+    for size in (5, 3):
+        x = m.input((size,))
+        m.graph.tensors[x].name, m.graph.tensors[x].shapeSignature = "x", [-1]
+    y = m.op("DYNAMIC_UPDATE_SLICE", [0, 1, m.constant([1], "i32")], (5,), options=("DynamicUpdateSliceOptions", {}))
+    m.write(path, [y])
+    model = raised(path)
+    symbols = [port.type.tensor_type.shape.dim[0].dim_param for port in model.graph.input]
+    assert symbols == ["x_dim0", "x_2_dim0"]
+    values = [np.arange(5, dtype=np.float32), np.full(3, 9, np.float32)]
+    _, _, ((_, wanted, _),) = run_litert(path, values)
+    made = run_onnx(path.with_suffix(".onnx"), ["x", "x_2"], values)
+    assert np.array_equal(next(iter(made.values())), wanted)
 
 
 @pytest.mark.parametrize(

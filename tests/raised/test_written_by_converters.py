@@ -191,6 +191,36 @@ def test_floats_that_become_integers_are_cut(tmp_path):
     agrees(tmp_path / "m.tflite")
 
 
+@pytest.mark.parametrize("kind", ["i8", "u8", "i16", "i32", "i64"])
+def test_floats_beyond_the_integers_saturate(kind, tmp_path):
+    m = Model()
+    numbers = m.constant([-3e19, -300.5, -7.5, np.nan, 7.5, 3e19])
+    made = m.op("CAST", [numbers], (6,), kind, ("CastOptions", {}))
+    known = m.op("CAST", [made], (6,), "f32", ("CastOptions", {}))
+    y = m.op("GREATER_EQUAL", [known, m.input((6,))], (6,), "bool")
+    m.write(tmp_path / "m.tflite", [y, m.op("NEG", [known], (6,))])
+    for value in (-1e9, -200, 0, 100, 200, 3e4, 6e4, 2e9, 9e18):
+        agrees(tmp_path / "m.tflite", values=[np.full(6, value, np.float32)])
+
+
+@pytest.mark.parametrize("kind", ["MAXIMUM", "MINIMUM"])
+def test_numbers_that_are_none_are_not_folded(kind, tmp_path):
+    m = Model()
+    made = m.op(kind, [m.constant([1.0, 2.0, 3.0]), m.constant([1.5, np.nan, 4.0])], (3,))
+    known = m.op("EQUAL", [made, made], (3,), "bool")
+    chosen = m.op("SELECT_V2", [known, m.constant(np.float32(1)), m.constant(np.float32(-1))], (3,))
+    m.write(tmp_path / "m.tflite", [m.op("ADD", [m.input((3,)), chosen], (3,), options=("AddOptions", {}))])
+    assert kind.title()[:3] in operators(agrees(tmp_path / "m.tflite"))
+
+
+def test_an_ellipsis_behind_all_axes(tmp_path):
+    m = Model()
+    lists = [m.constant(values, "i32") for values in ([1, 2, 0], [4, 5, 0], [1, 2, 1])]
+    y = m.op("STRIDED_SLICE", [m.input((4, 5)), *lists], (3, 2), options=("StridedSliceOptions", {"ellipsisMask": 4}))
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
 def test_a_variable_that_a_called_subgraph_gets_is_not_taken_for_a_constant(tmp_path):
     m = Model()
     with m.subgraph() as number:
