@@ -219,6 +219,13 @@ LOWTIDE_ONNX_TYPE(And);
 LOWTIDE_ONNX_TYPE(Or);
 #undef LOWTIDE_ONNX_TYPE
 
+void raise_pow(Raising& r) {
+  const DType dtype = r.in(0).dtype;
+  if (!is_real(r, 0) && !stream::is_signed_int(dtype))
+    r.unsupported(fmt::format("powers of {}, which ONNX's Pow does not take", dtype_name(dtype)));
+  raise_node<kPow>(r);
+}
+
 constexpr RaiseRow kArithmetic[] = {
     {Kind::kAbs, 1, 1, raise_node<kAbs>, Takes::kNumbers},
     {Kind::kNeg, 1, 1, raise_negation, Takes::kNumbers},
@@ -242,7 +249,7 @@ constexpr RaiseRow kArithmetic[] = {
     {Kind::kFloorMod, 2, 2, raise_floor_mod, Takes::kNumbers},
     {Kind::kMaximum, 2, 2, raise_extreme<kMax>, Takes::kNumbers},
     {Kind::kMinimum, 2, 2, raise_extreme<kMin>, Takes::kNumbers},
-    {Kind::kPow, 2, 2, raise_node<kPow>, Takes::kNumbers},
+    {Kind::kPow, 2, 2, raise_pow, Takes::kNumbers},
     {Kind::kEqual, 2, 2, raise_comparison<kEqual>},
     {Kind::kNotEqual, 2, 2, raise_not_equal},
     {Kind::kLess, 2, 2, raise_comparison<kLess>, Takes::kNumbers},

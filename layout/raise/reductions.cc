@@ -121,10 +121,12 @@ void raise_softmax(Raising& r) {
   std::string x = r.real(0);
   if (beta != 1) x = r.node("Mul", {x, r.scalar(beta, DType::kFloat32)});
   const std::string made = r.node("Softmax", {x}, {attribute("axis", int64_t{-1})});
-  if (r.out().dtype != DType::kUint8) return r.give(made);
-  // LiteRT's kernel gives u8 in these steps, whatever the scale of the result says.
-  const core::Quantization steps{.scale = {0x1p-8F}, .zero_point = {0}, .axis = 0};
-  r.give_stored(r.onnx.quantized(made, steps, DType::kUint8));
+  const auto& result = r.out().quantization;
+  if (r.out().dtype != DType::kUint8 || !result) return r.give(made);
+  // LiteRT's kernel of u8 does not look at the result's zero point.
+  core::Quantization from_zero = *result;
+  std::fill(from_zero.zero_point.begin(), from_zero.zero_point.end(), 0);
+  r.give_stored(r.onnx.quantized(made, from_zero, DType::kUint8));
 }
 
 void raise_log_softmax(Raising& r) { r.give(r.node("LogSoftmax", {r.real(0)}, {attribute("axis", int64_t{-1})})); }
