@@ -56,17 +56,17 @@ void raise_gelu(Raising& r) {
 }
 
 constexpr RaiseRow kRaisedActivations[] = {
-    {Kind::kRelu, 1, 1, raise_relu},
-    {Kind::kRelu6, 1, 1, raise_relu6},
-    {Kind::kReluN1To1, 1, 1, raise_relu_n1_to_1},
-    {Kind::kRelu0To1, 1, 1, raise_relu_0_to_1},
-    {Kind::kTanh, 1, 1, raise_tanh},
-    {Kind::kLogistic, 1, 1, raise_logistic},
-    {Kind::kElu, 1, 1, raise_elu},
-    {Kind::kHardSwish, 1, 1, raise_hard_swish},
-    {Kind::kLeakyRelu, 1, 1, raise_leaky_relu},
-    {Kind::kPrelu, 2, 2, raise_prelu},
-    {Kind::kGelu, 1, 1, raise_gelu},
+    {Kind::kRelu, 1, 1, raise_relu, Takes::kNumbers},
+    {Kind::kRelu6, 1, 1, raise_relu6, Takes::kNumbers},
+    {Kind::kReluN1To1, 1, 1, raise_relu_n1_to_1, Takes::kNumbers},
+    {Kind::kRelu0To1, 1, 1, raise_relu_0_to_1, Takes::kNumbers},
+    {Kind::kTanh, 1, 1, raise_tanh, Takes::kReals},
+    {Kind::kLogistic, 1, 1, raise_logistic, Takes::kReals},
+    {Kind::kElu, 1, 1, raise_elu, Takes::kReals},
+    {Kind::kHardSwish, 1, 1, raise_hard_swish, Takes::kReals},
+    {Kind::kLeakyRelu, 1, 1, raise_leaky_relu, Takes::kReals},
+    {Kind::kPrelu, 2, 2, raise_prelu, Takes::kReals},
+    {Kind::kGelu, 1, 1, raise_gelu, Takes::kReals},
 };
 
 }  // namespace

@@ -100,7 +100,7 @@ void raise_square(Raising& r) {
 std::string python_modulo(Raising& r, const std::string& a, const std::string& b) {
   if (!is_real(r, 0)) return r.node("Mod", {a, b});  // integers: the divisor's sign
   const std::string rest = r.node("Mod", {a, b}, {attribute("fmod", int64_t{1})});
-  const std::string zero = r.scalar(0, DType::kFloat32);
+  const std::string zero = r.scalar(0, r.in(0).dtype);
   const std::string differs = r.node("Xor", {r.node("Less", {rest, zero}), r.node("Less", {b, zero})});
   const std::string is_zero = r.node("Equal", {rest, zero});
   const std::string moves = r.node("And", {differs, r.node("Not", {is_zero})});
@@ -219,42 +219,49 @@ LOWTIDE_ONNX_TYPE(And);
 LOWTIDE_ONNX_TYPE(Or);
 #undef LOWTIDE_ONNX_TYPE
 
+void raise_pow(Raising& r) {
+  const DType dtype = r.in(0).dtype;
+  if (!is_real(r, 0) && !stream::is_signed_int(dtype))
+    r.unsupported(fmt::format("powers of {}, which ONNX's Pow does not take", dtype_name(dtype)));
+  raise_node<kPow>(r);
+}
+
 constexpr RaiseRow kArithmetic[] = {
-    {Kind::kAbs, 1, 1, raise_node<kAbs>},
-    {Kind::kNeg, 1, 1, raise_negation},
-    {Kind::kExp, 1, 1, raise_node<kExp>},
-    {Kind::kLog, 1, 1, raise_node<kLog>},
-    {Kind::kSqrt, 1, 1, raise_node<kSqrt>},
-    {Kind::kRsqrt, 1, 1, raise_rsqrt},
-    {Kind::kSquare, 1, 1, raise_square},
-    {Kind::kSin, 1, 1, raise_node<kSin>},
-    {Kind::kCos, 1, 1, raise_node<kCos>},
-    {Kind::kFloor, 1, 1, raise_node<kFloor>},
-    {Kind::kCeil, 1, 1, raise_node<kCeil>},
-    {Kind::kRound, 1, 1, raise_node<kRound>},
-    {Kind::kSign, 1, 1, raise_node<kSign>},
+    {Kind::kAbs, 1, 1, raise_node<kAbs>, Takes::kNumbers},
+    {Kind::kNeg, 1, 1, raise_negation, Takes::kNumbers},
+    {Kind::kExp, 1, 1, raise_node<kExp>, Takes::kReals},
+    {Kind::kLog, 1, 1, raise_node<kLog>, Takes::kReals},
+    {Kind::kSqrt, 1, 1, raise_node<kSqrt>, Takes::kReals},
+    {Kind::kRsqrt, 1, 1, raise_rsqrt, Takes::kReals},
+    {Kind::kSquare, 1, 1, raise_square, Takes::kNumbers},
+    {Kind::kSin, 1, 1, raise_node<kSin>, Takes::kReals},
+    {Kind::kCos, 1, 1, raise_node<kCos>, Takes::kReals},
+    {Kind::kFloor, 1, 1, raise_node<kFloor>, Takes::kReals},
+    {Kind::kCeil, 1, 1, raise_node<kCeil>, Takes::kReals},
+    {Kind::kRound, 1, 1, raise_node<kRound>, Takes::kReals},
+    {Kind::kSign, 1, 1, raise_node<kSign>, Takes::kNumbers},
     {Kind::kLogicalNot, 1, 1, raise_node<kNot>},
-    {Kind::kAdd, 2, 2, raise_activated<kAdd>},
-    {Kind::kSub, 2, 2, raise_activated<kSub>},
-    {Kind::kMul, 2, 2, raise_activated<kMul>},
-    {Kind::kDiv, 2, 2, raise_activated<kDiv>},
-    {Kind::kFloorDiv, 2, 2, raise_floor_div},
-    {Kind::kFloorMod, 2, 2, raise_floor_mod},
-    {Kind::kMaximum, 2, 2, raise_extreme<kMax>},
-    {Kind::kMinimum, 2, 2, raise_extreme<kMin>},
-    {Kind::kPow, 2, 2, raise_node<kPow>},
+    {Kind::kAdd, 2, 2, raise_activated<kAdd>, Takes::kNumbers},
+    {Kind::kSub, 2, 2, raise_activated<kSub>, Takes::kNumbers},
+    {Kind::kMul, 2, 2, raise_activated<kMul>, Takes::kNumbers},
+    {Kind::kDiv, 2, 2, raise_activated<kDiv>, Takes::kNumbers},
+    {Kind::kFloorDiv, 2, 2, raise_floor_div, Takes::kNumbers},
+    {Kind::kFloorMod, 2, 2, raise_floor_mod, Takes::kNumbers},
+    {Kind::kMaximum, 2, 2, raise_extreme<kMax>, Takes::kNumbers},
+    {Kind::kMinimum, 2, 2, raise_extreme<kMin>, Takes::kNumbers},
+    {Kind::kPow, 2, 2, raise_pow, Takes::kNumbers},
     {Kind::kEqual, 2, 2, raise_comparison<kEqual>},
     {Kind::kNotEqual, 2, 2, raise_not_equal},
-    {Kind::kLess, 2, 2, raise_comparison<kLess>},
-    {Kind::kLessEqual, 2, 2, raise_comparison<kLessOrEqual>},
-    {Kind::kGreater, 2, 2, raise_comparison<kGreater>},
-    {Kind::kGreaterEqual, 2, 2, raise_comparison<kGreaterOrEqual>},
+    {Kind::kLess, 2, 2, raise_comparison<kLess>, Takes::kNumbers},
+    {Kind::kLessEqual, 2, 2, raise_comparison<kLessOrEqual>, Takes::kNumbers},
+    {Kind::kGreater, 2, 2, raise_comparison<kGreater>, Takes::kNumbers},
+    {Kind::kGreaterEqual, 2, 2, raise_comparison<kGreaterOrEqual>, Takes::kNumbers},
     {Kind::kLogicalAnd, 2, 2, raise_node<kAnd>},
     {Kind::kLogicalOr, 2, 2, raise_node<kOr>},
     {Kind::kSelectV2, 3, 3, raise_select},
     {Kind::kCast, 1, 1, raise_cast},
     {Kind::kBitcast, 1, 1, raise_bitcast},
-    {Kind::kAtan2, 2, 2, raise_atan2},
+    {Kind::kAtan2, 2, 2, raise_atan2, Takes::kReals},
     {Kind::kQuantize, 1, 1, raise_quantize},
     {Kind::kDequantize, 1, 1, raise_dequantize},
 };

@@ -24,6 +24,10 @@ std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTO
 // says, because the kernels do not look at it. An empty name when it is absent.
 std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias);
 
+// Refuses scales of the weights along another axis, because the kernels take them by output channel, whatever the file
+// says.
+void need_scales_by_output(Raising& r, size_t weights, int64_t axis);
+
 struct StatefulOperator;
 // Writes an op of stateful.cc as a call of a function (stateful_function.cc). False where it has none.
 bool raise_stateful_call(Raising& r, const StatefulOperator& op);

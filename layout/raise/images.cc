@@ -26,6 +26,7 @@ Names with_bias(Raising& r, Names inputs, size_t data, size_t weights, size_t bi
 // Weights are [out, in / groups, spatial...].
 void convolution(Raising& r, std::span<const int64_t> strides, std::span<const int64_t> dilations, Padding padding,
                  Activation activation) {
+  need_scales_by_output(r, 1, 0);
   const Shape &image = r.in(0).shape, &weights = r.in(1).shape;
   std::vector<WindowSize> axes;
   for (size_t i = 0; i < strides.size(); ++i)
@@ -33,7 +34,8 @@ void convolution(Raising& r, std::span<const int64_t> strides, std::span<const i
         {image[i + 2], r.need_static(weights[i + 2], "the shape of the weights is"), strides[i], dilations[i]});
   Attributes attributes = window_attributes(axes, padding, true).attributes;
   const int64_t channels = r.need_static(image[1], "the number of channels is");
-  attributes.push_back(attribute("group", channels / weights[1]));
+  const int64_t in_group = r.need_static(weights[1], "the shape of the weights is");
+  attributes.push_back(attribute("group", channels / in_group));
   r.give_activated(r.node("Conv", with_bias(r, {r.real(0), r.real(1)}, 0, 1, 2), std::move(attributes)), activation);
 }
 
@@ -53,6 +55,7 @@ void raise_conv_3d(Raising& r) {
 // Input 0 is the shape of the result, which is that of the value. The pads are those of the convolution that would make
 // the data of the result; what they leave over at the end is cut off, or added as zeros.
 void transposed_convolution(Raising& r, std::span<const int64_t> strides, Padding padding, Activation activation) {
+  need_scales_by_output(r, 1, 1);
   const Shape &image = r.in(2).shape, &weights = r.in(1).shape, &result = r.out().shape;
   std::vector<int64_t> kernel, before, after, extra;
   for (size_t i = 0; i < strides.size(); ++i) {
@@ -230,23 +233,30 @@ void raise_lrn(Raising& r) {
 }
 
 constexpr RaiseRow kImages[] = {
-    {Kind::kConv2d, 2, 3, raise_conv_2d},
-    {Kind::kDepthwiseConv2d, 2, 3, raise_conv_2d},
-    {Kind::kConv3d, 2, 3, raise_conv_3d},
-    {Kind::kConv3dTranspose, 3, 4, raise_conv_3d_transpose},
-    {Kind::kTransposeConv, 3, 4, raise_transpose_conv},
-    {Kind::kAveragePool2d, 1, 1, raise_average_pool},
+    {Kind::kConv2d, 2, 3, raise_conv_2d, Takes::kReals},
+    {Kind::kDepthwiseConv2d, 2, 3, raise_conv_2d, Takes::kReals},
+    {Kind::kConv3d, 2, 3, raise_conv_3d, Takes::kReals},
+    {Kind::kConv3dTranspose, 3, 4, raise_conv_3d_transpose, Takes::kReals},
+    {Kind::kTransposeConv, 3, 4, raise_transpose_conv, Takes::kReals},
+    {Kind::kAveragePool2d, 1, 1, raise_average_pool, Takes::kReals},
     {Kind::kMaxPool2d, 1, 1, raise_max_pool},
-    {Kind::kResizeBilinear, 2, 2, raise_resize_bilinear},
+    {Kind::kResizeBilinear, 2, 2, raise_resize_bilinear, Takes::kReals},
     {Kind::kResizeNearestNeighbor, 2, 2, raise_resize_nearest},
     {Kind::kSpaceToDepth, 1, 1, raise_space_to_depth},
     {Kind::kDepthToSpace, 1, 1, raise_depth_to_space},
-    {Kind::kLocalResponseNormalization, 1, 1, raise_lrn},
+    {Kind::kLocalResponseNormalization, 1, 1, raise_lrn, Takes::kReals},
 };
 
 }  // namespace
 
 std::span<const RaiseRow> raised_images() { return kImages; }
+
+void need_scales_by_output(Raising& r, size_t weights, int64_t axis) {
+  const auto& w = r.in(weights).quantization;
+  if (!w || w->scale.size() <= 1 || w->axis == axis) return;
+  r.unsupported("weights with scales along another axis than that of the output channels, for which LiteRT takes them",
+                "quantize the weights along their output channels");
+}
 
 std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias) {
   const core::Value& value = r.in(bias);

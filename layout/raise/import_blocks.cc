@@ -78,6 +78,10 @@ GraphImport::Blocks GraphImport::blocks_of(SubgraphScope& scope, const tfl::Oper
   const std::vector<ValueId> inputs = values(scope, op.inputs);
   if (inputs.size() != 3 || op.outputs.size() != 1 || std::count(inputs.begin(), inputs.end(), kAbsent) > 0)
     malformed_model(fmt::format("{} needs three inputs and one output", op.name));
+  const tfl::Tensor& result = scope.from.tensors[static_cast<size_t>(op.outputs[0])];
+  const std::optional<core::Quantization> from = graph_.at(inputs[0]).quantization, to = quantization_of(result);
+  if (from && to && from != to)
+    throw Unsupported("data and result have different scales, which LiteRT's kernel refuses");
   const auto block = graph_.ints(inputs[1]), border = graph_.ints(inputs[2]);
   const Shape shape = graph_.at(inputs[0]).shape;
   if (!block || !border) throw known_at_run_time("blocks and borders");

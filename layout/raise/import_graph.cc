@@ -408,7 +408,9 @@ void GraphImport::take_shape_option(const tfl::Operator& op, std::vector<ValueId
   for (const tfl::Option& option : op.options)
     if (option.name == "new_shape")
       if (const auto* list = std::get_if<std::vector<int64_t>>(&option.value)) {
-        inputs.push_back(ints(*list));
+        // Old files say [0] for a scalar, as LiteRT reads it.
+        const bool is_scalar = list->size() == 1 && list->front() == 0;
+        inputs.push_back(ints(is_scalar ? std::vector<int64_t>{} : *list));
         return;
       }
   malformed_model("RESHAPE has neither an input nor an option with its shape");

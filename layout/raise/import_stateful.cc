@@ -95,10 +95,10 @@ void check_float_lstm(const StatefulInputs& in, size_t rank) {
   for (size_t gate = 1; gate < 4; ++gate) {
     in.expect(1 + gate, {cells, inputs});
     in.expect(5 + gate, {cells, outputs});
-    in.expect(12 + gate, {cells});
+    in.expect_bias(12 + gate, {cells});
   }
   if (in.has(1) != in.has(5)) malformed_model("the input gate has one of its weights only");
-  if (in.has(1)) in.expect(12, {cells});
+  if (in.has(1)) in.expect_bias(12, {cells});
   in.expect_if_there(1, {cells, inputs});
   in.expect_if_there(5, {cells, outputs});
   for (size_t i : {9, 10, 11, 20, 21, 22, 23}) in.expect_if_there(i, {cells});

@@ -336,7 +336,9 @@ void raise_pad(Raising& r) {
   if (has_value) {
     value = r.node("Reshape", {stored ? r.stored(2) : r.real(2), r.int64_list(std::span<const int64_t>())});
   } else if (stored) {
-    value = r.scalar(0, r.in(0).dtype);
+    const auto& to = r.out().quantization;
+    const int64_t zero = to && !to->zero_point.empty() ? to->zero_point[0] : 0;
+    value = r.scalar(static_cast<double>(zero), r.in(0).dtype);
   } else {
     value = r.scalar(0, r.in(0).quantization ? DType::kFloat32 : r.in(0).dtype);
   }
@@ -380,8 +382,10 @@ void raise_mirror_pad(Raising& r) {
 
 void raise_gather(Raising& r) {
   const auto& o = r.options<core::GatherOptions>();
-  if (o.batch_dims == 0)
-    return r.give_data(r.node("Gather", {r.data(0), r.stored(1)}, {attribute("axis", int64_t{o.axis})}));
+  if (o.batch_dims == 0) {
+    const std::string places = r.in(1).dtype == DType::kInt32 ? r.stored(1) : r.int64_input(1);
+    return r.give_data(r.node("Gather", {r.data(0), places}, {attribute("axis", int64_t{o.axis})}));
+  }
   // GatherND takes the first axis behind the batch: the axis is moved there, and what was before it behind the places.
   const int64_t batch = o.batch_dims, axis = o.axis, rank = r.in(0).rank(), listed = r.in(1).rank() - batch;
   std::vector<int64_t> to_front, back;
@@ -422,7 +426,8 @@ void raise_one_hot(Raising& r) {
                                   {attribute("axis", int64_t{0})});
   // ONNX Runtime's kernels with indices of 64 bits have these values.
   const DType dtype = r.out().dtype;
-  const bool has_kernel = r.out().quantization || dtype == DType::kFloat32 || dtype == DType::kInt64;
+  const bool is_real = r.out().quantization && !r.moves_stored();
+  const bool has_kernel = is_real || dtype == DType::kFloat32 || dtype == DType::kInt64;
   const std::string made =
       r.node("OneHot", {inside, depth, has_kernel ? both : r.cast(both, DType::kInt64)},
              {attribute("axis", is_single ? int64_t{-1} : int64_t{r.options<core::OneHotOptions>().axis})});
@@ -458,7 +463,11 @@ void raise_dynamic_update_slice(Raising& r) {
 }
 
 void raise_where(Raising& r) {
-  r.give_stored(r.node("Transpose", {r.node("NonZero", {r.stored(0)})}, {attribute("perm", {1, 0})}));
+  // ONNX Runtime's NonZero has these types.
+  constexpr DType kTypes[] = {DType::kBool, DType::kFloat32, DType::kInt32, DType::kInt64, DType::kUint8};
+  const bool has_kernel = std::find(std::begin(kTypes), std::end(kTypes), r.in(0).dtype) != std::end(kTypes);
+  const std::string x = has_kernel ? r.stored(0) : r.cast(r.stored(0), DType::kBool);
+  r.give_stored(r.node("Transpose", {r.node("NonZero", {x})}, {attribute("perm", {1, 0})}));
 }
 
 // ---- repeated elements ----

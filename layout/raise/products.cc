@@ -49,6 +49,7 @@ void raise_open_product(Raising& r, core::Activation activation) {
 }
 
 void raise_fully_connected(Raising& r) {
+  need_scales_by_output(r, 1, 0);
   const auto& o = r.options<core::FullyConnectedOptions>();
   const core::Value& x = r.in(0);
   // Of two axes, the result needs no Reshape, so the number of rows may be open.
@@ -88,8 +89,8 @@ void raise_batch_matmul(Raising& r) {
 }
 
 constexpr RaiseRow kProducts[] = {
-    {Kind::kFullyConnected, 2, 3, raise_fully_connected},
-    {Kind::kBatchMatmul, 2, 2, raise_batch_matmul},
+    {Kind::kFullyConnected, 2, 3, raise_fully_connected, Takes::kReals},
+    {Kind::kBatchMatmul, 2, 2, raise_batch_matmul, Takes::kNumbers},
 };
 
 }  // namespace

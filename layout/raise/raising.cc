@@ -44,6 +44,46 @@ bool computes_without_scale(Kind kind, DType dtype) {
   }
 }
 
+// Kernels that take the data's integers for those of the result, whatever its scale says. Measured with ai-edge-litert
+// 2.3.0 (BUILTIN_WITHOUT_DEFAULT_DELEGATES); UNPACK, PACK, EXPAND_DIMS, FILL, MIRROR_PAD and REDUCE_MAX refuse two
+// scales.
+bool ignores_scale_of_data(Kind kind, DType dtype) {
+  switch (kind) {
+    case Kind::kReshape:
+    case Kind::kSqueeze:
+    case Kind::kTranspose:
+    case Kind::kSplit:
+    case Kind::kSplitV:
+    case Kind::kSlice:
+    case Kind::kStridedSlice:
+    case Kind::kReverseV2:
+    case Kind::kReverseSequence:
+    case Kind::kPad:
+    case Kind::kGather:
+    case Kind::kGatherNd:
+    case Kind::kEmbeddingLookup:
+    case Kind::kOneHot:
+    case Kind::kDynamicUpdateSlice:
+    case Kind::kTile:
+    case Kind::kBroadcastTo:
+    case Kind::kSelectV2:
+    case Kind::kSpaceToDepth:
+    case Kind::kDepthToSpace:
+    case Kind::kResizeBilinear:
+    case Kind::kResizeNearestNeighbor:
+    case Kind::kAveragePool2d:
+    case Kind::kMaxPool2d:
+    case Kind::kMaximum:
+    case Kind::kMinimum:
+    case Kind::kTopkV2:
+      return true;
+    case Kind::kConcatenation:
+      return dtype == DType::kInt16;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 onnx::Attribute attribute(std::string_view name, int64_t value) {
@@ -236,6 +276,7 @@ int64_t Raising::need_static(core::Dim dim, std::string_view what) const {
 std::string Raising::real(size_t i) {
   constexpr int kNarrow = 16;
   const Value& value = in(i);
+  if (reads_by_result(i)) return real_by_result(i);
   if (!value.quantization && stream::is_integer(value.dtype) && stream::bits(value.dtype) <= kNarrow &&
       !computes_without_scale(kind(), value.dtype))
     unsupported(
@@ -243,20 +284,35 @@ std::string Raising::real(size_t i) {
   return onnx.real(op.inputs[i]);
 }
 
+bool Raising::reads_by_result(size_t i) const {
+  const Value &value = in(i), &result = out();
+  return core::builtin(kind()).inputs[i] == core::Role::kData && value.dtype == result.dtype &&
+         value.quantization != result.quantization && ignores_scale_of_data(kind(), value.dtype);
+}
+
+std::string Raising::real_by_result(size_t i) {
+  const Value& result = out();
+  if (!result.quantization) unsupported("the data have a scale, and the result has none");
+  if (result.quantization->scale.size() > 1) unsupported("a result with a scale for each index of an axis");
+  return onnx.dequantized(stored(i), *result.quantization, result.dtype, false);
+}
+
 bool Raising::same_scale(size_t a, size_t b) const { return in(a).quantization == in(b).quantization; }
 
 bool Raising::moves_stored() const {
+  const bool is_moved = ignores_scale_of_data(kind(), out().dtype);
   const core::Roles& roles = core::builtin(kind()).inputs;
   const Value& result = graph.at(op.outputs[0]);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     if (op.inputs[i] == core::kAbsent || roles[i] != core::Role::kData) continue;
     const Value& value = graph.at(op.inputs[i]);
-    if (value.dtype != result.dtype || value.quantization != result.quantization) return false;
+    if (value.dtype != result.dtype || (!is_moved && value.quantization != result.quantization)) return false;
   }
   for (ValueId id : op.outputs)
-    if (graph.at(id).dtype != result.dtype || graph.at(id).quantization != result.quantization) return false;
-  // A scale for each index of an axis does not survive a move.
-  return !result.quantization || result.quantization->scale.size() == 1;
+    if (graph.at(id).dtype != result.dtype || (!is_moved && graph.at(id).quantization != result.quantization))
+      return false;
+  // A scale for each index of an axis does not survive a move of numbers.
+  return is_moved || !result.quantization || result.quantization->scale.size() == 1;
 }
 
 bool Raising::moves_stored(std::span<const DType> types) const {
@@ -345,6 +401,7 @@ std::string Raising::activated(const std::string& name, Activation activation) {
   if (activation == Activation::kRelu && is_integer) return node("Max", {name, scalar(0, out().dtype)});
   if (activation == Activation::kRelu) return node("Relu", {name});
   const DType dtype = out().quantization ? DType::kFloat32 : out().dtype;
+  if (is_integer && !stream::is_signed_int(dtype)) low = 0;
   return node("Clip", {name, scalar(low, dtype), scalar(high, dtype)});
 }
 

@@ -126,7 +126,8 @@ class Raising {
     const Value& value = in(i);
     return !value.quantization && (value.dtype == DType::kInt16 || value.dtype == DType::kUint16);
   }
-  // Refuses integers that an operator computes with by a scale, where they have none.
+  // Refuses integers that an operator computes with by a scale, where they have none. Kernels that do not look at the
+  // scale of their data read its integers by that of the result.
   std::string real(size_t i);
   std::string stored(size_t i) { return onnx.stored(op.inputs[i]); }
   // As data that is only moved: the stored integers where all listed inputs and outputs have one scale.
@@ -134,7 +135,9 @@ class Raising {
   bool moves_stored() const;
   // Whether the result's integers of 8 bits stand for numbers. Runtimes look for groups of DequantizeLinear, an op and
   // QuantizeLinear, those that only move elements too, and compute them on the integers.
-  bool is_quantized() const { return out().quantization && stream::bits(out().dtype) == 8; }
+  bool is_quantized() const {
+    return out().quantization && out().quantization->scale.size() == 1 && stream::bits(out().dtype) == 8;
+  }
   // Of two inputs: scales and zero points are equal, or neither has any.
   bool same_scale(size_t a, size_t b) const;
   // For nodes that have fewer element types than ONNX gives them: `types` are those that ONNX Runtime takes.
@@ -172,6 +175,8 @@ class Raising {
   [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
 
  private:
+  bool reads_by_result(size_t i) const;
+  std::string real_by_result(size_t i);
   bool clamps_anyway(double low, double high) const;
   std::string activated(const std::string& name, Activation activation);
 };

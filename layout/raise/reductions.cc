@@ -18,6 +18,8 @@ constexpr int64_t kOpsetOfAxesAsInput = 18;
 
 std::vector<int64_t> reduced_axes(Raising& r) {
   const int rank = r.in(0).rank();
+  // LiteRT does not look at the axes of a scalar.
+  if (rank == 0) return {};
   std::set<int64_t> axes;
   for (int64_t axis : r.need_ints(1, "axes")) axes.insert(axis < 0 ? axis + rank : axis);
   return {axes.begin(), axes.end()};
@@ -55,9 +57,21 @@ void raise_mean_of_integers(Raising& r) {
   r.give_stored(r.cast(r.node("Div", {reduced_along(r, "ReduceSum", x, axes), count}), r.out().dtype));
 }
 
+// Of no elements ONNX Runtime and LiteRT give different results, but for sums and products.
+void refuse_extent_of_zero(Raising& r) {
+  const Shape& shape = r.in(0).shape;
+  const auto refuse = [&] { r.unsupported("a reduction of an axis without elements"); };
+  if (!r.ints(1)) {
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) refuse();
+    return;
+  }
+  for (int64_t axis : reduced_axes(r))
+    if (shape[static_cast<size_t>(axis)] == 0) refuse();
+}
+
 template <const char* kType>
 void raise_reduction(Raising& r) {
-  if (r.in(0).dtype == DType::kBool) r.unsupported("truth values, which ONNX's reductions do not take");
+  if (r.op.kind != Kind::kSum && r.op.kind != Kind::kReduceProd) refuse_extent_of_zero(r);
   if (!r.ints(1)) {
     if (stream::is_integer(r.in(0).dtype) && !r.in(0).quantization && r.op.kind == Kind::kMean)
       r.unsupported("the mean of integers along axes that the model computes");
@@ -75,6 +89,7 @@ void raise_reduction(Raising& r) {
 // Of truth values, which ONNX's reductions do not take.
 template <const char* kType>
 void raise_logical_reduction(Raising& r) {
+  refuse_extent_of_zero(r);
   if (!r.ints(1))
     return r.give_stored(r.cast(reduced_along_computed(r, kType, r.cast(r.stored(0), DType::kInt32)), DType::kBool));
   const std::vector<int64_t> axes = reduced_axes(r);
@@ -105,7 +120,13 @@ void raise_softmax(Raising& r) {
   const float beta = r.options<core::SoftmaxOptions>().beta;
   std::string x = r.real(0);
   if (beta != 1) x = r.node("Mul", {x, r.scalar(beta, DType::kFloat32)});
-  r.give(r.node("Softmax", {x}, {attribute("axis", int64_t{-1})}));
+  const std::string made = r.node("Softmax", {x}, {attribute("axis", int64_t{-1})});
+  const auto& result = r.out().quantization;
+  if (r.out().dtype != DType::kUint8 || !result) return r.give(made);
+  // LiteRT's kernel of u8 does not look at the result's zero point.
+  core::Quantization from_zero = *result;
+  std::fill(from_zero.zero_point.begin(), from_zero.zero_point.end(), 0);
+  r.give_stored(r.onnx.quantized(made, from_zero, DType::kUint8));
 }
 
 void raise_log_softmax(Raising& r) { r.give(r.node("LogSoftmax", {r.real(0)}, {attribute("axis", int64_t{-1})})); }
@@ -123,19 +144,19 @@ constexpr char kReduceSum[] = "ReduceSum", kReduceMean[] = "ReduceMean", kReduce
                kReduceMin[] = "ReduceMin", kReduceProd[] = "ReduceProd", kArgMax[] = "ArgMax", kArgMin[] = "ArgMin";
 
 constexpr RaiseRow kReductions[] = {
-    {Kind::kSum, 2, 2, raise_reduction<kReduceSum>},
-    {Kind::kMean, 2, 2, raise_reduction<kReduceMean>},
-    {Kind::kReduceMax, 2, 2, raise_reduction<kReduceMax>},
-    {Kind::kReduceMin, 2, 2, raise_reduction<kReduceMin>},
-    {Kind::kReduceProd, 2, 2, raise_reduction<kReduceProd>},
+    {Kind::kSum, 2, 2, raise_reduction<kReduceSum>, Takes::kNumbers},
+    {Kind::kMean, 2, 2, raise_reduction<kReduceMean>, Takes::kNumbers},
+    {Kind::kReduceMax, 2, 2, raise_reduction<kReduceMax>, Takes::kNumbers},
+    {Kind::kReduceMin, 2, 2, raise_reduction<kReduceMin>, Takes::kNumbers},
+    {Kind::kReduceProd, 2, 2, raise_reduction<kReduceProd>, Takes::kNumbers},
     {Kind::kReduceAny, 2, 2, raise_logical_reduction<kReduceMax>},
     {Kind::kReduceAll, 2, 2, raise_logical_reduction<kReduceMin>},
     {Kind::kArgMax, 2, 2, raise_arg<kArgMax>},
     {Kind::kArgMin, 2, 2, raise_arg<kArgMin>},
-    {Kind::kCumsum, 2, 2, raise_cumsum},
-    {Kind::kSoftmax, 1, 1, raise_softmax},
-    {Kind::kLogSoftmax, 1, 1, raise_log_softmax},
-    {Kind::kTopkV2, 2, 2, raise_top_k},
+    {Kind::kCumsum, 2, 2, raise_cumsum, Takes::kNumbers},
+    {Kind::kSoftmax, 1, 1, raise_softmax, Takes::kReals},
+    {Kind::kLogSoftmax, 1, 1, raise_log_softmax, Takes::kReals},
+    {Kind::kTopkV2, 2, 2, raise_top_k, Takes::kNumbers},
 };
 
 }  // namespace

@@ -33,13 +33,14 @@ class StatefulInputs {
     return graph_.at(inputs_[i]);
   }
   void expect(size_t i, const core::Shape& shape) const {
-    if (at(i).shape != shape)
-      malformed_model(fmt::format("input {} has the shape {} in place of {}", i, stream::to_string(at(i).shape),
-                                  stream::to_string(shape)));
-    const bool is_real =
-        at(i).dtype == core::DType::kFloat32 || at(i).quantization || at(i).dtype == core::DType::kInt32;
-    if (!is_real)
-      throw stream::Unsupported(fmt::format("input {} has the type {}", i, stream::dtype_name(at(i).dtype)));
+    expect_shape(i, shape);
+    expect_real(i, at(i).dtype == core::DType::kFloat32 || at(i).quantization);
+  }
+  // Of integers the scale is known (raised_bias).
+  void expect_bias(size_t i, const core::Shape& shape) const {
+    expect_shape(i, shape);
+    const core::DType dtype = at(i).dtype;
+    expect_real(i, dtype == core::DType::kFloat32 || dtype == core::DType::kInt32 || at(i).quantization);
   }
   void expect_if_there(size_t i, const core::Shape& shape) const {
     if (has(i)) expect(i, shape);
@@ -51,6 +52,17 @@ class StatefulInputs {
   }
 
  private:
+  void expect_shape(size_t i, const core::Shape& shape) const {
+    if (at(i).shape != shape)
+      malformed_model(fmt::format("input {} has the shape {} in place of {}", i, stream::to_string(at(i).shape),
+                                  stream::to_string(shape)));
+  }
+  void expect_real(size_t i, bool is_real) const {
+    if (!is_real)
+      throw stream::Unsupported(
+          fmt::format("input {} has the type {} without a scale", i, stream::dtype_name(at(i).dtype)));
+  }
+
   const core::Graph& graph_;
   const std::vector<core::ValueId>& inputs_;
 };

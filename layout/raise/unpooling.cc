@@ -5,6 +5,8 @@
 // The trap: their places count inside of a window, ONNX's inside of the whole tensor.
 #include "layout/raise/unpooling.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 #include "layout/raise/families.h"
@@ -24,6 +26,8 @@ std::string int64_number(Raising& r, int64_t value) { return r.scalar(static_cas
 
 // begin, begin + step, ... along one axis.
 std::string steps(Raising& r, int64_t begin, int64_t step, int64_t count, const Shape& shape) {
+  constexpr int64_t kMostSteps = 1 << 20;
+  if (count > kMostSteps) r.unsupported(fmt::format("{} places along an axis, more than {}", count, kMostSteps));
   return r.onnx.initializer(recipe::reshape(recipe::iota(begin, step, DType::kInt64, count), shape), "steps");
 }
 

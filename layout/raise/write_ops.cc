@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/raise/write_ops.h"
 
+#include <fmt/format.h>
+
+#include "layout/core/builtin.h"
 #include "layout/core/custom_operator.h"
 #include "layout/raise/table.h"
 #include "stream/error.h"
@@ -22,6 +25,21 @@ void add_refused(const core::Graph& graph, const core::Op& op, const Unsupported
   list.push_back(std::move(refused));
 }
 
+void refuse_other_types(const Raising& r, Takes takes) {
+  if (takes == Takes::kAny) return;
+  const core::Roles& roles = core::builtin(r.kind()).inputs;
+  size_t first = 0;
+  while (first < r.op.inputs.size() && !(r.has(first) && roles[first] == core::Role::kData)) ++first;
+  if (first == r.op.inputs.size()) return;
+  const core::Value& value = r.in(first);
+  const bool is_real = stream::is_float(value.dtype) || value.quantization;
+  if (is_real || (takes == Takes::kNumbers && stream::is_integer(value.dtype))) return;
+  const bool is_number = stream::is_integer(value.dtype);
+  r.unsupported(fmt::format("input {} is {}{}, for which ONNX Runtime has no kernel", first,
+                            stream::dtype_name(value.dtype), is_number ? " without a scale" : ""),
+                is_number ? "CAST it to f32 before" : "");
+}
+
 }  // namespace
 
 void write_ops(OnnxGraph& target) {
@@ -29,7 +47,9 @@ void write_ops(OnnxGraph& target) {
     target.begin_op();
     Raising raising(target, op);
     try {
-      raise_row(raising.kind())->raise(raising);
+      const RaiseRow& row = *raise_row(raising.kind());
+      refuse_other_types(raising, row.takes);
+      row.raise(raising);
     } catch (const Unsupported& error) {
       add_refused(target.graph, op, error, target.model.refused);
     }

@@ -95,6 +95,27 @@ def too_many_outputs(m):
     m.subgraphs[0].operators[1].outputs = [4, 5]
 
 
+def volume(m, channels):
+    weights = constant(m, "volume", np.zeros((1, 1, 1, channels, 2), np.float32), schema.TensorType.FLOAT32)
+    m.subgraphs[0].tensors[0].shape, m.subgraphs[0].tensors[3].shape = [1, 3, 4, 5, channels], [1, 3, 4, 5, 2]
+    m.operatorCodes[0] = opcode(B.CONV_3D)
+    m.subgraphs[0].operators[0] = operator(0, (0, weights), (3,))
+    options(m.subgraphs[0].operators[0], "Conv3DOptions", strideD=1, strideH=1, strideW=1, padding=1)
+    return m.subgraphs[0].tensors[weights]
+
+
+@broken("malformed", "CONV_3D", "the weights have no channels")
+def volume_of_no_channels(m):
+    volume(m, 0)
+
+
+@broken("malformed", "CONV_3D", "the shape of the weights is not static")
+def volume_of_open_channels(m):
+    made = volume(m, 3)
+    made.buffer, made.shapeSignature = 0, [1, 1, 1, -1, 2]
+    m.subgraphs[0].inputs = [*m.subgraphs[0].inputs, len(m.subgraphs[0].tensors) - 1]
+
+
 @broken("malformed", "it has no output")
 def no_output(m):
     m.subgraphs[0].operators.append(operator(1, (3,), ()))

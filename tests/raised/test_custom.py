@@ -112,6 +112,14 @@ def test_unpooling_of_windows_that_overlap(tmp_path):
     assert done.returncode == 8 and "windows of 2 x 3 at steps of 2 x 1 overlap" in done.stderr, done.stderr
 
 
+def test_pool_of_very_many_places(tmp_path):
+    m = Model()
+    options = fields(VALID, 1, 1, 1, 1, NONE, 0, 0, 0, 0)
+    m.write(tmp_path / "m.tflite", m.custom("MaxPoolingWithArgmax2D", [m.input((1, 2, 1 << 21, 1))], [(), ()], options))
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "places along an axis, more than" in done.stderr, done.stderr
+
+
 # ---- operators that ONNX does not have ----
 
 OPTIONS = {

@@ -301,3 +301,78 @@ def test_a_product_that_flattens_comes_back(kind, shape, is_first, tmp_path):
             interpreter.invoke()
             results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
         assert np.ptp(results[0].astype(int)) > 20 and np.array_equal(*results)
+
+
+def ints(m, values):
+    return m.constant(values, "i32")
+
+
+BOX, WINDOW = (2, 4, 6, 3), {"strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2, "padding": 1}
+# Kernels that take the data's integers for those of the result: (inputs, shape of the result, options).
+IGNORED_SCALES = {
+    "RESHAPE": (lambda m, x: [x, ints(m, [6, 24])], (6, 24), None),
+    "TRANSPOSE": (lambda m, x: [x, ints(m, [2, 0, 3, 1])], (6, 2, 3, 4), None),
+    "SLICE": (lambda m, x: [x, ints(m, [0, 1, 2, 0]), ints(m, [2, 3, 4, 2])], (2, 3, 4, 2), None),
+    "REVERSE_V2": (lambda m, x: [x, ints(m, [2])], BOX, None),
+    "PAD": (lambda m, x: [x, ints(m, [[0, 1], [0, 0], [2, 0], [0, 0]])], (3, 4, 8, 3), None),
+    "GATHER": (lambda m, x: [x, ints(m, [1, 0, 1])], (3, 4, 6, 3), ("GatherOptions", {})),
+    "TILE": (lambda m, x: [x, ints(m, [1, 2, 1, 1])], (2, 8, 6, 3), None),
+    "SPACE_TO_DEPTH": (lambda m, x: [x], (2, 2, 3, 12), ("SpaceToDepthOptions", {"blockSize": 2})),
+    "RESIZE_BILINEAR": (lambda m, x: [x, ints(m, [7, 9])], (2, 7, 9, 3), ("ResizeBilinearOptions", {})),
+    "MAX_POOL_2D": (lambda m, x: [x], (2, 2, 3, 3), ("Pool2DOptions", WINDOW)),
+    "AVERAGE_POOL_2D": (lambda m, x: [x], (2, 2, 3, 3), ("Pool2DOptions", WINDOW | {"fusedActivationFunction": 1})),
+    "MAXIMUM": (lambda m, x: [x, m.input(BOX, "i8", scale=0.01, zero=5)], BOX, ("MaximumMinimumOptions", {})),
+}
+
+
+@pytest.mark.parametrize("kind", IGNORED_SCALES)
+def test_a_kernel_that_does_not_look_at_the_scale_of_its_data(kind, tmp_path):
+    m = Model()
+    inputs, shape, options = IGNORED_SCALES[kind]
+    version = 1 if kind == "RESHAPE" else 2
+    y = m.op(kind, inputs(m, m.input(BOX, "i8", **X)), shape, "i8", options, version=version, **Y)
+    m.write(tmp_path / "m.tflite", [y])
+    agrees(tmp_path / "m.tflite")
+
+
+def test_blocks_of_the_batch_with_two_scales_are_refused_as_by_litert(tmp_path):
+    m = Model()
+    inputs = [m.input((1, 4, 6, 3), "i8", **X), ints(m, [2, 3]), ints(m, [[0, 0], [0, 0]])]
+    m.write(tmp_path / "m.tflite", [m.op("SPACE_TO_BATCH_ND", inputs, (6, 2, 2, 3), "i8", version=2, **Y)])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "different scales" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED"])
+def test_scales_of_weights_along_another_axis_are_refused(kind, tmp_path):
+    """LiteRT takes scale i for output channel i, whatever the axis is."""
+    m = Model()
+    scales = {"scale": [0.01, 0.02, 0.005], "axis": 1 if kind == "FULLY_CONNECTED" else 3}
+    x = m.input((4, 3) if kind == "FULLY_CONNECTED" else (1, 7, 8, 3), "i8", **X)
+    w = m.constant(weights(*((5, 3) if kind == "FULLY_CONNECTED" else (5, 3, 2, 3))), "i8", **scales)
+    fields = {"padding": 0, "strideH": 1, "strideW": 1}
+    if kind == "CONV_2D":
+        y = m.op(kind, [x, w], (1, 7, 8, 5), "i8", ("Conv2DOptions", fields), version=3, **Y)
+    elif kind == "TRANSPOSE_CONV":
+        options = ("TransposeConvOptions", fields)
+        y = m.op(kind, [ints(m, [1, 7, 8, 5]), w, x], (1, 7, 8, 5), "i8", options, version=3, **Y)
+    else:
+        y = m.op(kind, [x, w], (4, 5), "i8", ("FullyConnectedOptions", {}), version=4, **Y)
+    m.write(tmp_path / "m.tflite", [y])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "another axis than that of the output channels" in done.stderr
+
+
+def test_softmax_of_u8_counts_from_zero(tmp_path):
+    m = Model()
+    x = m.input((4, 6), "u8", scale=0.05, zero=120)
+    m.write(tmp_path / "m.tflite", [m.op("SOFTMAX", [x], (4, 6), "u8", ("SoftmaxOptions", {"beta": 1.0}), **X)])
+    agrees(tmp_path / "m.tflite")
+
+
+def test_one_hot_of_quantized_integers(tmp_path):
+    m = Model()
+    values = [m.constant(value, "i8", **X) for value in (90, -20)]
+    inputs = [m.input((3, 2), "i32"), ints(m, 5), *values]
+    m.write(tmp_path / "m.tflite", [m.op("ONE_HOT", inputs, (3, 2, 5), "i8", ("OneHotOptions", {"axis": -1}), **X)])
+    agrees(tmp_path / "m.tflite")

@@ -106,6 +106,17 @@ def test_rnn(time_major, activation, tmp_path):
     agrees_over_runs(tmp_path / "m.tflite", shape, 1)
 
 
+@pytest.mark.parametrize("operand", [1, 2, 3])
+def test_integers_without_a_scale_are_no_operands(operand, tmp_path):
+    m = Model()
+    y, _ = rnn(m, None, TANH)
+    shape = m.graph.tensors[m.graph.operators[0].inputs[operand]].shape
+    m.graph.operators[0].inputs[operand] = m.constant(np.ones(shape), "i32")
+    m.write(tmp_path / "m.tflite", [y])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and f"input {operand} has the type i32 without a scale" in done.stderr
+
+
 @pytest.mark.parametrize(("rank", "activation"), [(1, 0), (2, RELU)])
 def test_svdf(rank, activation, tmp_path):
     m = Model()

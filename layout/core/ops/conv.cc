@@ -87,7 +87,9 @@ std::vector<TensorType> infer_conv_3d(const OpView& op) {
   need_rank(op, 1, 5);
   need_one_float(op, 0, 1);
   const auto& o = op.get<Conv3dOptions>();
-  need_equal(op, op.shape(0)[4], op.shape(1)[3], "channels of input and weights");
+  const int64_t channels = weight_extent(op, 1, 3);
+  if (channels < 1) reject(op, "the weights have no channels");
+  need_equal(op, op.shape(0)[4], channels, "channels of input and weights");
   need_bias(op, 2, op.shape(1)[4]);
   const std::array<int, 3> stride = {o.stride_d, o.stride_h, o.stride_w};
   const std::array<int, 3> dilation = {o.dilation_d, o.dilation_h, o.dilation_w};

@@ -22,6 +22,8 @@ std::vector<int> axes_of(const OpView& op, size_t slot) {
   auto given = op.has(slot) ? op.ints(slot) : std::nullopt;
   if (!given) reject(op, "the axes are not constant");
   std::vector<int> axes;
+  // LiteRT does not look at the axes of a scalar.
+  if (op.rank(0) == 0) return axes;
   for (int64_t axis : *given) axes.push_back(front_axis(op, axis, op.rank(0)));
   return axes;
 }
@@ -147,8 +149,8 @@ std::optional<Movement> commute_cumsum(const OpView& op, std::span<const ValueId
 
 bool merge_reduced(AxisMerger& m) {
   auto axes = m.ints(1);
-  if (!axes) return false;
   const auto rank = static_cast<int64_t>(m.in(0).size());
+  if (!axes || rank == 0) return false;
   AxisMarks marks(static_cast<size_t>(rank), 0);
   for (int64_t axis : *axes) marks[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = 1;
   const std::vector<int64_t> reduced = marks;
