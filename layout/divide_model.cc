@@ -33,6 +33,8 @@ constexpr size_t kNoPiece = SIZE_MAX;
 constexpr uint64_t kPerSwitch = 20'000'000, kPerByte = 200;
 // Of all minimum cuts together: k pieces take k - 1 variables a unit, for both first runtimes. Some seconds.
 constexpr size_t kMostVariables = 70000;
+// What cheapest_division may add up: 2^50 picoseconds.
+constexpr double kMostCosts = 0x1p50;
 
 class Divider {
  public:
@@ -149,7 +151,7 @@ class Divider {
                                             options_.max_pieces, out_.fewest));
     if (options_.prefer == Prefer::kCheap) {
       division_ = division_of_fewer_parts(graph, {kPerSwitch, kPerByte}, most);
-      improve(graph, {kPerSwitch, kPerByte}, most);
+      improve(graph, {kPerSwitch, kPerByte}, 1, most);
       return;
     }
     division_ = fewest.division;
@@ -157,11 +159,22 @@ class Divider {
     for (Unit& unit : fixed.units)
       if (unit.in_target()) unit.work[static_cast<size_t>(PieceRuntime::kOnnx)] = kCannotRun;
     const bool is_fewest = options_.prefer == Prefer::kFewest;
-    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, is_fewest ? out_.fewest : most);
+    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, is_fewest ? out_.fewest : most);
   }
 
-  // By the exact method, as far as its minimum cuts are small enough.
-  void improve(const UnitGraph& graph, const DivisionCosts& costs, size_t most) {
+  // All that a division into so many pieces may cost. As a double: shapes that nobody can have must not overflow it.
+  static double all_costs(const UnitGraph& graph, const DivisionCosts& costs, size_t pieces) {
+    double sum = 0, bytes = 0;
+    for (const Unit& unit : graph.units)
+      for (const uint64_t work : unit.work) sum += work == kCannotRun ? 0 : static_cast<double>(work);
+    for (const SeamValue& value : graph.values) bytes += static_cast<double>(value.bytes);
+    const double border = bytes * static_cast<double>(costs.per_byte) + static_cast<double>(costs.per_switch);
+    return sum + border * static_cast<double>(pieces);
+  }
+
+  // By the exact method, as far as its minimum cuts are small enough, and its sums: it is not tried with fewer pieces
+  // than the graph needs, where each order that a cut has to break adds to its sum.
+  void improve(const UnitGraph& graph, const DivisionCosts& costs, size_t least_pieces, size_t most) {
     const uint64_t cost = cost_of(graph, division_, costs);
     uint64_t least = 0;
     for (const Unit& unit : graph.units) least += std::min(unit.work[0], unit.work[1]);
@@ -170,7 +183,11 @@ class Divider {
     size_t tried = 1;
     while (tried < most && (tried + 1) * tried * graph.units.size() <= kMostVariables) ++tried;
     out_.is_cheapest = tried == most;
-    if (tried < 2) return;
+    if (tried < std::max<size_t>(least_pieces, 2)) return;
+    if (all_costs(graph, costs, tried) >= kMostCosts) {
+      out_.is_cheapest = false;
+      return;
+    }
     Division cheapest = cheapest_division(graph, costs, tried);
     if (cheapest.pieces > 0 && cost_of(graph, cheapest, costs) < cost) division_ = std::move(cheapest);
   }

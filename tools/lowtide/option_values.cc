@@ -11,7 +11,6 @@
 
 #include "stream/file/zstd_source.h"
 #include "stream/nearest_name.h"
-#include "tools/lowtide/command_line.h"
 
 namespace lowtide::tools {
 namespace {
@@ -94,7 +93,7 @@ CLI::Option* names_option(CLI::App& command, const std::string& name, std::vecto
     for (const std::string& text : texts)
       for (size_t begin = 0; begin <= text.size();) {
         const size_t end = std::min(text.find(',', begin), text.size());
-        if (end == begin) usage_error(fmt::format("{}: '{}' has an empty name", name, text));
+        if (end == begin) throw CLI::ValidationError(name, fmt::format("'{}' has an empty name", text));
         names.push_back(text.substr(begin, end - begin));
         begin = end + 1;
       }
