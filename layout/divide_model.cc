@@ -33,6 +33,8 @@ constexpr size_t kNoPiece = SIZE_MAX;
 constexpr uint64_t kPerSwitch = 20'000'000, kPerByte = 200;
 // Of all minimum cuts together: k pieces take k - 1 variables a unit, for both first runtimes. Some seconds.
 constexpr size_t kMostVariables = 70000;
+// What cheapest_division may add up: 2^50 picoseconds.
+constexpr double kMostCosts = 0x1p50;
 
 class Divider {
  public:
@@ -63,6 +65,9 @@ class Divider {
       choose();
       make_pieces();
     } while (!all_convert());
+    if (std::all_of(out_.pieces.begin(), out_.pieces.end(), [](const auto& piece) { return piece.outputs.empty(); }))
+      throw Error(Code::kUnsupported, "no output of the model is computed: there is nothing to divide",
+                  {.file = out_.model.path});
     tell();
     return std::move(out_);
   }
@@ -146,7 +151,7 @@ class Divider {
                                             options_.max_pieces, out_.fewest));
     if (options_.prefer == Prefer::kCheap) {
       division_ = division_of_fewer_parts(graph, {kPerSwitch, kPerByte}, most);
-      improve(graph, {kPerSwitch, kPerByte}, most);
+      improve(graph, {kPerSwitch, kPerByte}, 1, most);
       return;
     }
     division_ = fewest.division;
@@ -154,11 +159,22 @@ class Divider {
     for (Unit& unit : fixed.units)
       if (unit.in_target()) unit.work[static_cast<size_t>(PieceRuntime::kOnnx)] = kCannotRun;
     const bool is_fewest = options_.prefer == Prefer::kFewest;
-    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, is_fewest ? out_.fewest : most);
+    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, is_fewest ? out_.fewest : most);
   }
 
-  // By the exact method, as far as its minimum cuts are small enough.
-  void improve(const UnitGraph& graph, const DivisionCosts& costs, size_t most) {
+  // All that a division into so many pieces may cost. As a double: shapes that nobody can have must not overflow it.
+  static double all_costs(const UnitGraph& graph, const DivisionCosts& costs, size_t pieces) {
+    double sum = 0, bytes = 0;
+    for (const Unit& unit : graph.units)
+      for (const uint64_t work : unit.work) sum += work == kCannotRun ? 0 : static_cast<double>(work);
+    for (const SeamValue& value : graph.values) bytes += static_cast<double>(value.bytes);
+    const double border = bytes * static_cast<double>(costs.per_byte) + static_cast<double>(costs.per_switch);
+    return sum + border * static_cast<double>(pieces);
+  }
+
+  // By the exact method, as far as its minimum cuts are small enough, and its sums: it is not tried with fewer pieces
+  // than the graph needs, where each order that a cut has to break adds to its sum.
+  void improve(const UnitGraph& graph, const DivisionCosts& costs, size_t least_pieces, size_t most) {
     const uint64_t cost = cost_of(graph, division_, costs);
     uint64_t least = 0;
     for (const Unit& unit : graph.units) least += std::min(unit.work[0], unit.work[1]);
@@ -167,7 +183,11 @@ class Divider {
     size_t tried = 1;
     while (tried < most && (tried + 1) * tried * graph.units.size() <= kMostVariables) ++tried;
     out_.is_cheapest = tried == most;
-    if (tried < 2) return;
+    if (tried < std::max<size_t>(least_pieces, 2)) return;
+    if (all_costs(graph, costs, tried) >= kMostCosts) {
+      out_.is_cheapest = false;
+      return;
+    }
     Division cheapest = cheapest_division(graph, costs, tried);
     if (cheapest.pieces > 0 && cost_of(graph, cheapest, costs) < cost) division_ = std::move(cheapest);
   }
@@ -212,47 +232,54 @@ class Divider {
     return order;
   }
 
+  // Shapes are what a model says: sums stay at the most that there is.
+  static void add(uint64_t bytes, uint64_t& sum) { sum = bytes > UINT64_MAX - sum ? UINT64_MAX : sum + bytes; }
+
   std::vector<OrderedUnit> in_memory(const std::vector<size_t>& order) {
     std::vector<size_t> place(order.size());
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
     std::vector<OrderedUnit> out(order.size());
     for (size_t i = 0; i < order.size(); ++i) {
       out[i].must_cut = i > 0 && division_.piece[order[i]] != division_.piece[order[i - 1]];
-      std::set<std::string_view> used, made;
-      for (const size_t node : units_.nodes[order[i]]) {
-        std::vector<std::string_view> values;
-        add_constants_used(node, values);
-        used.insert(values.begin(), values.end());
+      const std::vector<std::string_view> values = values_used(units_.nodes[order[i]]);
+      const std::set<std::string_view> used(values.begin(), values.end());
+      std::set<std::string_view> made;
+      for (const size_t node : units_.nodes[order[i]])
         for (const std::string& name : graph().nodes[node].outputs)
           if (const auto type = types_.values.find(name); type != types_.values.end() && made.insert(name).second)
-            out[i].activation_bytes += bytes_of(type->second);
-      }
+            add(bytes_of(type->second), out[i].activation_bytes);
       for (const onnx::Tensor& tensor : graph().initializers)
-        if (used.contains(tensor.name) && tensor.data) out[i].weight_bytes += tensor.data->bytes();
+        if (used.contains(tensor.name) && tensor.data) add(tensor.data->bytes(), out[i].weight_bytes);
     }
     for (const SeamValue& value : units_.graph.values) {
       size_t last = place[value.producer];
       for (const size_t user : value.users) last = std::max(last, place[user]);
       for (size_t i = place[value.producer] + 1; i <= last; ++i) {
-        out[i].activation_bytes += value.bytes;
-        out[i].seam_bytes += value.bytes;
+        add(value.bytes, out[i].activation_bytes);
+        add(value.bytes, out[i].seam_bytes);
       }
     }
     return out;
   }
 
-  // All values that a node uses, and those that constant nodes in front of it use.
-  void add_constants_used(size_t node, std::vector<std::string_view>& out) const {
-    std::vector<std::string_view> open;
-    add_values_used(out_.model.graph.nodes[node], open);
-    while (!open.empty()) {
-      const std::string_view value = open.back();
-      open.pop_back();
-      out.push_back(value);
-      const auto maker = maker_.find(value);
-      if (maker != maker_.end() && units_.unit[maker->second] == kNoUnit)
-        add_values_used(out_.model.graph.nodes[maker->second], open);
+  // All values that nodes use, and those that constant nodes in front of them use. Each is visited once: the number of
+  // ways to a value may grow exponentially.
+  std::vector<std::string_view> values_used(const std::vector<size_t>& nodes) const {
+    std::vector<std::string_view> out, open;
+    std::unordered_set<std::string_view> seen;
+    for (const size_t node : nodes) {
+      add_values_used(out_.model.graph.nodes[node], open);
+      while (!open.empty()) {
+        const std::string_view value = open.back();
+        open.pop_back();
+        if (!seen.insert(value).second) continue;
+        out.push_back(value);
+        const auto maker = maker_.find(value);
+        if (maker != maker_.end() && units_.unit[maker->second] == kNoUnit)
+          add_values_used(out_.model.graph.nodes[maker->second], open);
+      }
     }
+    return out;
   }
 
   void find_borders() {
@@ -265,11 +292,7 @@ class Divider {
       if (!weights.contains(info.name)) model_inputs.insert(info.name);
     for (size_t i = 0; i < out_.pieces.size(); ++i) {
       ModelPiece& piece = out_.pieces[i];
-      std::unordered_set<std::string_view> seen;
-      std::vector<std::string_view> values;
-      for (const size_t node : piece.nodes) add_constants_used(node, values);
-      for (const std::string_view value : values) {
-        if (!seen.insert(value).second) continue;
+      for (const std::string_view value : values_used(piece.nodes)) {
         if (const auto weight = weights.find(value); weight != weights.end()) piece.weight_bytes += weight->second;
         const auto maker = maker_.find(value);
         const size_t from = maker == maker_.end() ? kNoPiece : piece_of_[maker->second];
@@ -312,34 +335,24 @@ class Divider {
 
   bool refuse_inside(const ModelPiece& piece) {
     if (!options_.refuse_in_piece) return false;
-    const auto refused = options_.refuse_in_piece(out_.model, piece, types_);
-    for (const auto& [node, reason] : refused) reasons_[node] = reason;
+    std::vector<Refusal> refused;
+    for (const auto& [node, reason] : options_.refuse_in_piece(out_.model, piece, types_))
+      refused.push_back({node, reason});
+    add_refusals(refused, piece.nodes, reasons_);
     return !refused.empty();
   }
 
   bool convert(const ModelPiece& piece) {
-    std::vector<std::pair<std::optional<size_t>, std::string>> refused;
+    std::vector<Refusal> refused;
     try {
       for (const stream::Unsupported& node : options_.convert(piece_model(out_, piece, true)))
-        refused.emplace_back(number_of(node.where().node), without_marks(node.reason()));
+        refused.push_back(refusal(node.where(), node.reason(), reasons_.size()));
     } catch (const Error& error) {
       if (error.code() != Code::kUnsupported && error.code() != Code::kMalformed) throw;
-      refused.emplace_back(number_of(error.where().node), without_marks(error.text()));
+      refused.push_back(refusal(error.where(), error.text(), reasons_.size()));
     }
-    for (const auto& [number, reason] : refused) {
-      const bool is_news = number && *number < reasons_.size() && reasons_[*number].empty();
-      if (is_news) reasons_[*number] = reason;
-    }
-    if (refused.empty()) return true;
-    // A reason without a node, or of one that is refused already: of the piece as a whole.
-    const bool has_news =
-        std::any_of(piece.nodes.begin(), piece.nodes.end(), [&](size_t node) { return !reasons_[node].empty(); }) ||
-        std::any_of(refused.begin(), refused.end(), [](const auto& some) { return some.first; });
-    const bool is_whole = std::any_of(refused.begin(), refused.end(), [](const auto& some) { return !some.first; });
-    if (is_whole || !has_news)
-      for (const size_t node : piece.nodes)
-        if (reasons_[node].empty()) reasons_[node] = refused.front().second;
-    return false;
+    add_refusals(refused, piece.nodes, reasons_);
+    return refused.empty();
   }
 
   // ---- The result ----
@@ -393,9 +406,30 @@ DividedModel divide_model(onnx::Model model, const DivideOptions& options, strea
   return Divider(std::move(model), options, budget).divide();
 }
 
+namespace {
+
+// The ends are no options of a user here: what can be done is another thing than with sub_model alone.
+onnx::Model model_between(const onnx::Model& model, const PartEnds& ends) {
+  try {
+    return sub_model(model, ends);
+  } catch (const UndeclaredEnd& error) {
+    const std::string& name = error.value();
+    const std::vector<ValueInfo>& inputs = model.graph.inputs;
+    const bool is_for_model =
+        error.is_sequence() ||
+        std::any_of(inputs.begin(), inputs.end(), [&](const ValueInfo& info) { return info.name == name; });
+    const std::string hint =
+        is_for_model ? "declare it in the model" : fmt::format("give it as --value '{}=f32[1,3,?]'", name);
+    throw Error(Code::kUsage, fmt::format("the type of '{}' is not known, which the pieces need: {}", name, hint),
+                {.file = model.path});
+  }
+}
+
+}  // namespace
+
 onnx::Model piece_model(const DividedModel& divided, const ModelPiece& piece, bool with_marks) {
   const PartEnds ends{piece.inputs, piece.outputs, {}};
-  onnx::Model out = sub_model(divided.model, ends);
+  onnx::Model out = model_between(divided.model, ends);
   if (!with_marks) return out;
   std::unordered_map<std::string_view, size_t> numbers;  // by a value that a node makes
   for (size_t i = 0; i < divided.model.graph.nodes.size(); ++i)

@@ -157,9 +157,11 @@ class Typing {
       if (!lowered.functions.empty()) lowered = inline_functions(lowered);
       core::Model target(budget_);
       const LowerResult result = lower_graph(lowered, {}, {}, target, &found_);
+      std::vector<Refusal> refusals;
       for (const stream::Unsupported& refused : result.refused)
-        refuse(number_of(refused.where().node), refused.reason());
-      return result.refused.empty();
+        refusals.push_back(refusal(refused.where(), refused.reason(), graph_.nodes.size()));
+      refuse(refusals);
+      return refusals.empty();
     } catch (const Error& error) {
       const bool is_judgement = error.code() == Code::kUnsupported || (refused_ && error.code() == Code::kMalformed);
       if (!is_judgement) {
@@ -167,22 +169,15 @@ class Typing {
         where.node = without_marks(where.node);
         throw Error(error.code(), without_marks(error.text()), where);
       }
-      const std::optional<size_t> number = number_of(error.where().node);
-      refuse(number, error.text());
-      return !number;
+      const Refusal judged = refusal(error.where(), error.text(), graph_.nodes.size());
+      refuse({judged});
+      return !judged.node;
     }
   }
 
-  // Without a number: every node that is left.
-  void refuse(std::optional<size_t> number, const std::string& reason) {
-    refused_ = true;
-    const std::string text = without_marks(reason);
-    if (number) {
-      out_.reasons[*number] = text;
-      return;
-    }
-    for (std::string& other : out_.reasons)
-      if (other.empty()) other = text;
+  void refuse(const std::vector<Refusal>& refusals) {
+    refused_ = refused_ || !refusals.empty();
+    add_refusals(refusals, order_, out_.reasons);
   }
 
   // The types of all values, by what was lowered, what is declared, and what operators without a lowering tell of their

@@ -197,7 +197,9 @@ class Units {
 
   uint64_t work_in(size_t runtime, size_t node) const {
     const double factor = factor_of_[runtime].empty() ? factor_[runtime] : factor_of_[runtime][node];
-    return static_cast<uint64_t>(std::min(static_cast<double>(work_of(node)) * factor, static_cast<double>(kMostWork)));
+    const uint64_t work = work_of(node);
+    if (work == 0) return 0;  // a factor may be infinite, and 0 of those is no number
+    return static_cast<uint64_t>(std::min(static_cast<double>(work) * factor, static_cast<double>(kMostWork)));
   }
 
   void find_factors() {

@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "layout/foreign_types.h"
 #include "layout/lower/values_used.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
@@ -194,20 +195,43 @@ class Cutter {
   ValueInfo declared(const char* option, const std::string& name) const {
     if (const auto known = types_.find(name); known != types_.end()) return *known->second;
     if (const auto given = ends_.types.find(name); given != ends_.types.end()) return given->second;
-    for (const onnx::Tensor& tensor : graph_.initializers) {
-      if (tensor.name != name) continue;
-      ValueInfo out;
-      out.name = name;
-      out.type = ValueInfo::Type::kTensor;
-      out.dtype = tensor.dtype;
-      out.has_shape = true;
-      for (const int64_t dim : tensor.dims) out.dims.push_back({dim, ""});
-      return out;
-    }
-    usage(
-        fmt::format("{}: the model does not declare the type of '{}' (it has no value_info of it): give it as "
-                    "--value '{}=f32[1,3,?]'",
-                    option, name, name));
+    for (const onnx::Tensor& tensor : graph_.initializers)
+      if (tensor.name == name) return of_constant(name, tensor.dtype, tensor.dims);
+    for (const onnx::SparseTensor& tensor : graph_.sparse_initializers)
+      if (tensor.values.name == name) return of_constant(name, tensor.values.dtype, tensor.dims);
+    if (is_sequence(name))
+      throw UndeclaredEnd(fmt::format("{}: '{}' is a sequence, and the model does not declare its type: add it to "
+                                      "value_info of the model, or name a tensor",
+                                      option, name),
+                          name, true);
+    throw UndeclaredEnd(fmt::format("{}: the model does not declare the type of '{}' (it has no value_info of it): "
+                                    "give it as --value '{}=f32[1,3,?]'",
+                                    option, name, name),
+                        name, false);
+  }
+
+  bool is_sequence(const std::string& name) const {
+    const auto producer = producers_.find(name);
+    if (producer == producers_.end()) return false;
+    auto type_of = [this](const std::string& value) {
+      const auto found = types_.find(value);
+      return found == types_.end() ? nullptr : found->second;
+    };
+    const std::vector<ValueInfo> made = foreign_types(graph_.nodes[producer->second], type_of);
+    return std::any_of(made.begin(), made.end(), [&](const ValueInfo& info) {
+      return info.name == name && info.type == ValueInfo::Type::kSequence;
+    });
+  }
+
+  // Sparse initializers are tensors to nodes: only the file has them as something else.
+  static ValueInfo of_constant(const std::string& name, stream::DType dtype, const stream::Shape& dims) {
+    ValueInfo out;
+    out.name = name;
+    out.type = ValueInfo::Type::kTensor;
+    out.dtype = dtype;
+    out.has_shape = true;
+    for (const int64_t dim : dims) out.dims.push_back({dim, ""});
+    return out;
   }
 
   onnx::Graph graph() const {

@@ -8,8 +8,10 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "stream/error.h"
 #include "stream/onnx/model.h"
 
 namespace lowtide::layout {
@@ -20,10 +22,23 @@ struct PartEnds {
   std::map<std::string, onnx::ValueInfo> types;  // of those of these values whose type the model does not declare
 };
 
+// A value at an end of the part whose type nobody declares.
+class UndeclaredEnd : public stream::Error {
+ public:
+  UndeclaredEnd(const std::string& text, std::string value, bool is_sequence)
+      : Error(stream::Code::kUsage, text), value_(std::move(value)), is_sequence_(is_sequence) {}
+  const std::string& value() const { return value_; }
+  bool is_sequence() const { return is_sequence_; }
+
+ private:
+  std::string value_;
+  bool is_sequence_;
+};
+
 // The nodes keep their order, and everything that is kept its place in the model's file: emit::write_onnx copies it.
 // Weights are shared, not copied. Throws Error(kUsage) for names that the graph does not have, or has only in a body,
-// for names given twice, for inputs of the model that the part needs and `from` lacks, and for a type that nobody
-// declares; Error(kMalformed) for a value that a node needs and nothing makes.
+// for names given twice, and for inputs of the model that the part needs and `from` lacks; UndeclaredEnd for a type
+// that nobody declares; Error(kMalformed) for a value that a node needs and nothing makes.
 onnx::Model sub_model(const onnx::Model& model, const PartEnds& ends);
 
 }  // namespace lowtide::layout

@@ -146,6 +146,7 @@ WRONG = {
     '{"operators": {}}': "operators: it is no list",
     "[]": "it is no object",
     "{": "it is no JSON, at byte",
+    '{"operators": 1e999}': "a number in it is too large",
     "[" * 100_000: "it is nested too deeply",
     "": "it is no JSON",
 }

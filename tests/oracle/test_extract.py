@@ -249,6 +249,14 @@ def test_in_place(tmp_path, inline):
     assert extract(path, ["c"], ["y"], tmp_path / "sub/part.onnx").returncode == 0
 
 
+def test_sequences_have_no_type_that_an_option_gives(tmp_path):
+    text = '<ir_version: 8, opset_import: ["": 17]> g (float[3,4] x) => (float[6,4] y) { q = SequenceConstruct (x, x)'
+    model = onnx.parser.parse_model(text + " y = ConcatFromSequence <axis = 0> (q) }")
+    onnx.save(model, tmp_path / "m.onnx")
+    done = extract(tmp_path / "m.onnx", ["x"], ["q"], tmp_path / "part.onnx")
+    assert done.returncode == 2 and "'q' is a sequence" in done.stderr and "--value" not in done.stderr
+
+
 @pytest.mark.parametrize(
     "begin, end, options, text",
     [

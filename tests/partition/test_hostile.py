@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 
+import onnx
 import pytest
+from onnx import helper
 
 import lowtide
 from tests.partition import models
@@ -204,3 +206,89 @@ def test_a_folder_without_a_manifest(tmp_path):
 def test_options_of_single_models(pieces):
     with pytest.raises(lowtide.Usage, match="signature is not for folders of pieces"):
         lowtide.Runner(pieces, signature="x")
+
+
+# ---- Models that are divided -------------------------------------------------------------------------------------------
+
+
+def named_call(name):
+    """A call, under this name, of a function that only ONNX Runtime could run."""
+    of = [helper.make_opsetid("", 17), helper.make_opsetid("q", 1), helper.make_opsetid("d", 1)]
+    body = [helper.make_node("Relu", ["u"], ["t"]), helper.make_node("Foo", ["t"], ["v"], domain="q", name="in")]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("F", ["a"], ["b"], domain="d", name=name),
+        helper.make_node("Relu", ["b"], ["y"]),
+    ]
+    x, y, b = (models.typed(value, [3, 4]) for value in "xyb")
+    function = helper.make_function("d", "F", ["u"], ["v"], body, of)
+    graph = helper.make_graph(nodes, "g", [x], [y], value_info=[b])
+    return helper.make_model(graph, functions=[function], opset_imports=of, ir_version=8)
+
+
+def named_sum(name):
+    """A call of a function that is found not to have a kernel at the end of a conversion."""
+    of = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+    body = [helper.make_node("Add", ["u", "w"], ["v"], name="in")]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Relu", ["z"], ["b"]),
+        helper.make_node("F", ["a", "b"], ["y"], domain="d", name=name),
+    ]
+    x, z = models.typed("x", [2, 1] * 4 + [2]), models.typed("z", [1, 2] * 4 + [1])
+    function = helper.make_function("d", "F", ["u", "w"], ["v"], body, of)
+    graph = helper.make_graph(nodes, "g", [x, z], [models.typed("y", [2] * 9)])
+    return helper.make_model(graph, functions=[function], opset_imports=of, ir_version=8)
+
+
+@pytest.mark.parametrize("number", [0, 99999999999])
+@pytest.mark.parametrize("make", [named_call, named_sum])
+def test_names_that_look_like_marks(make, number, tmp_path):
+    """The end of a long label, which functions put in front of their names, is a mark of the division."""
+    mark = f"\x1d{number}\x1d"
+    onnx.save(make("L" * 100 + mark + "t" * (256 - len(mark))), tmp_path / "m.onnx")
+    done = converter.run("partition", tmp_path / "m.onnx", "--dry-run", "--prefer", "coverage")
+    assert done.returncode == 0 and "1 x d.F: " in done.stdout, done
+
+
+def test_many_ways_to_a_constant(tmp_path):
+    nodes = [models.node("Add", f"k{i},k{i}", f"k{i + 1}") for i in range(60)]
+    nodes += [models.node("Foo", "x,k60", "y", domain="d")]
+    of = [helper.make_opsetid("", 17), helper.make_opsetid("d", 1)]
+    x, y = models.typed("x", [3, 4]), models.typed("y", [3, 4])
+    graph = helper.make_graph(nodes, "g", [x], [y], [models.weight("k0", 3, 4)])
+    onnx.save(helper.make_model(graph, opset_imports=of, ir_version=8), tmp_path / "m.onnx")
+    done = converter.run("partition", tmp_path / "m.onnx", "-o", tmp_path / "pieces")
+    assert done.returncode == 0, done
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("(float[3,4] x) => (float[3,4] x) { }", "m.onnx: no output of the model is computed"),
+        (
+            "(x) => (b) { b = d.Foo (x) }",
+            "m.onnx: the type of 'x' is not known, which the pieces need: declare it in the model",
+        ),
+        ("(float[3,4] x) => (b) { b = d.Foo (x) }", "give it as --value 'b=f32[1,3,?]'"),
+    ],
+)
+def test_models_without_ends(text, words, tmp_path):
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17, "d": 1]> g {text}')
+    onnx.save(model, tmp_path / "m.onnx")
+    done = converter.run("partition", tmp_path / "m.onnx", "-o", tmp_path / "pieces")
+    assert done.returncode not in (0, 1, 11) and words in done.stderr and "--to" not in done.stderr, done
+    assert not (tmp_path / "pieces").exists()
+
+
+def test_a_sparse_output(tmp_path):
+    """Its type is that of the initializer."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[3,4] x) => (float[3,4] y, sp) { y = Relu (x) }'
+    )
+    values = helper.make_tensor("sp", onnx.TensorProto.FLOAT, [2], [1.5, 2.5])
+    indices = helper.make_tensor("i", onnx.TensorProto.INT64, [2], [1, 7])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [3, 4]))
+    onnx.save(model, tmp_path / "m.onnx")
+    done = converter.run("partition", tmp_path / "m.onnx", "-o", tmp_path / "pieces")
+    assert done.returncode == 0, done

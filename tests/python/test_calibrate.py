@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """calibrate: ranges, histograms, means, samples in files, memory, and what it says of wrong ones."""
 
+import io
 import json
 import math
 import signal
+import struct
 import subprocess
 import sys
 import time
+import zipfile
 
 import numpy as np
 import pytest
 from onnx import helper
 
 import lowtide
-from lowtide import onnx_graph, ranges
+from lowtide import onnx_graph, ranges, samples
 from lowtide.__main__ import main
 from tests.python import models
 from tests.support import converter, json_schema
@@ -277,6 +280,56 @@ def test_damaged_and_missing_files(model, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "has no file *.npz or *.npy" in str(error_of(model, empty))
+
+
+def member(descr="<f4", shape="(1, 3, 6, 6)", data=bytes(432), header=None):
+    """An .npz file with the array x."""
+    text = (header or f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}").encode()
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data)
+    return bytearray(out.getvalue())
+
+
+def with_flags(flags=0, method=0):
+    """In both headers of the member."""
+    out = member()
+    for start, at in ((0, 6), (out.rindex(b"PK\x01\x02"), 8)):
+        out[start + at] |= flags
+        out[start + at + 2] = method
+    return out
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (member().replace(bytes(432), b"\1" + bytes(431)), "Bad CRC-32"),
+        (with_flags(flags=1), "is encrypted"),
+        (with_flags(method=97), "compression method is not supported"),
+        (member()[1:], "cannot be read"),
+        (member(header="(" * 5000), "cannot be read"),
+        (member(shape="(-1, 3, 6, 6)"), "has a negative extent"),
+        (member(shape=f"({2**61}, 1, 3, 6, 6)"), "ends early"),
+        (member("|V0"), "have no bytes"),
+        (member("|O"), "is of Python objects"),
+    ],
+)
+def test_hostile_archives(model, tmp_path, content, words):
+    path = tmp_path / "s.npz"
+    path.write_bytes(content)
+    for read in (lambda: lowtide.calibrate(model, samples=path), lambda: samples.read_arrays(str(path))):
+        with pytest.raises(lowtide.Error) as caught:
+            read()
+        text = str(caught.value)
+        assert text.startswith(f"{path}: ") and words in text and "\n" not in text and "pickle" not in text, text
+
+
+def test_arrays_of_any_order_and_size(tmp_path):
+    path = tmp_path / "s.npz"
+    given = {"a": np.zeros((0, 3), np.int8), "b": np.float64(2.5), "c": np.asfortranarray([[1, 2, 3], [4, 5, 6]])}
+    np.savez(path, **given)
+    for name, array in samples.read_arrays(str(path)).items():
+        np.testing.assert_array_equal(array, given[name], strict=True)
 
 
 # ---- The command, and memory ------------------------------------------------------------------------------------------

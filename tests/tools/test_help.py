@@ -69,6 +69,9 @@ def test_version(tmp_path):
         (["m.onnx"], "unknown command 'm.onnx'; to convert a model: lowtide convert m.onnx"),
         (["convert", "m.onnx", "m.tflite"], "unexpected argument 'm.tflite'; the output is given as -o m.tflite"),
         (["inspect", "m.onnx", "n.onnx"], "unexpected argument 'n.onnx' (usage: lowtide inspect FILE [OPTIONS])"),
+        (["extract", "m.onnx", "--to", ",", "-o", "e.onnx"], "--to: ',' has an empty name"),
+        (["convert", "m.onnx", "--outputs", "y,", "-o", "e.tflite"], "--outputs: 'y,' has an empty name"),
+        (["extract", "m.onnx"], "(usage: lowtide extract MODEL --to NAME,... --output FILE [OPTIONS])"),
         (["check", "m.onnx"], "TFLITE is missing (usage: lowtide check MODEL TFLITE [OPTIONS])"),
         (
             ["make-model", "unet"],

@@ -189,6 +189,8 @@ void read_map(const std::string& path, layout::CustomChoice& out) {
     });
   } catch (const Json::parse_error& error) {
     throw Error(Code::kMalformed, fmt::format("it is no JSON, at byte {}", error.byte), {.file = path});
+  } catch (const Json::out_of_range&) {
+    throw Error(Code::kMalformed, "a number in it is too large", {.file = path});
   } catch (Error& error) {
     error.add_place({.file = path});
     throw;

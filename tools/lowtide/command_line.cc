@@ -98,12 +98,9 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                                      "freeze an input to a number, a list such as 1,2,3, or the contents of a .npy "
                                      "file: it is no input of the output's (may be repeated)"),
                   "INPUT=VALUE");
-  repeated_option(command
-                      .add_option("--outputs", options.outputs,
-                                  "the values that are outputs, instead of the model's own; what they do not need "
-                                  "is left out (may be repeated)")
-                      ->delimiter(','),
-                  "NAME,...");
+  names_option(command, "--outputs", options.outputs,
+               "the values that are outputs, instead of the model's own; what they do not need is left out (may be "
+               "repeated)");
   command
       .add_option("--for", options.made_for,
                   "gpu: also write operators in forms that a GPU delegate takes and that cost a processor something "
@@ -289,16 +286,10 @@ CLI::App* add_extract(CLI::App& app, ExtractCommand& options) {
   CLI::App* command = app.add_subcommand(
       "extract", "Write the part of an ONNX model between values as an ONNX model, in the same little memory.");
   file_option(command->add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
-  repeated_option(command
-                      ->add_option("--from", options.from,
-                                   "the values that are inputs of the part (may be repeated; default: the model's "
-                                   "inputs, as far as the part needs them)")
-                      ->delimiter(','),
-                  "NAME,...");
-  repeated_option(
-      command->add_option("--to", options.to, "the values that are its outputs (may be repeated)")->delimiter(','),
-      "NAME,...")
-      ->required();
+  names_option(*command, "--from", options.from,
+               "the values that are inputs of the part (may be repeated; default: the model's inputs, as far as the "
+               "part needs them)");
+  names_option(*command, "--to", options.to, "the values that are its outputs (may be repeated)")->required();
   file_option(command->add_option("-o,--output", options.output, "the model to write"))->required();
   repeated_option(command->add_option("--value", options.values,
                                       "the type of one of these values, where the model does not declare it; ? is an "
@@ -477,7 +468,8 @@ class HelpText : public CLI::Formatter {
       if (option->get_positional())
         out += " " + upper_case(option->get_name()) + (option->get_expected_max() > 1 ? "..." : "");
     for (const CLI::Option* option : app.get_options())
-      if (option->nonpositional() && option->get_required()) out += fmt::format(" {} FILE", option->get_name());
+      if (option->nonpositional() && option->get_required())
+        out += fmt::format(" {} {}", option->get_name(), option->get_type_name());
     return out + " [OPTIONS]";
   }
   static std::string upper_case(std::string text) {

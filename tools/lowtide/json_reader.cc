@@ -46,8 +46,13 @@ std::string text_of_target(const std::string& option, const std::string& name_or
 json JsonReader::parsed(const std::string& text) const {
   try {
     return json::parse(text);
+  } catch (const json::out_of_range&) {
+    fail("it is not JSON that can be read: a number in it is too large");
   } catch (const json::exception& error) {
-    fail(fmt::format("it is not JSON: {}", error.what()));
+    // Behind "[json.exception.parse_error.101] ", which tells a user nothing.
+    const std::string_view text = error.what();
+    const size_t end = text.starts_with('[') ? text.find("] ") : std::string_view::npos;
+    fail(fmt::format("it is not JSON: {}", end == std::string_view::npos ? text : text.substr(end + 2)));
   }
 }
 

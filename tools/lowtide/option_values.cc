@@ -85,6 +85,22 @@ CLI::Option* repeated_option(CLI::Option* option, const std::string& type) {
   return option->type_name(type)->allow_extra_args(false);
 }
 
+// CLI11's own way to divide a text takes the next option for a name where a text has commas only.
+CLI::Option* names_option(CLI::App& command, const std::string& name, std::vector<std::string>& names,
+                          const std::string& description) {
+  auto divide = [&names, name](const std::vector<std::string>& texts) {
+    names.clear();
+    for (const std::string& text : texts)
+      for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        if (end == begin) throw CLI::ValidationError(name, fmt::format("'{}' has an empty name", text));
+        names.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+      }
+  };
+  return repeated_option(command.add_option_function<std::vector<std::string>>(name, divide, description), "NAME,...");
+}
+
 void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio) {
   number_option(command.add_option("--max-zstd-ratio", max_ratio,
                                    fmt::format("refuse .zst input that decompresses to more than N times its size "

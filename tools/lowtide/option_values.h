@@ -18,6 +18,9 @@ CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most);
 CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& names, const std::string& type);
 // One value each time that it is given.
 CLI::Option* repeated_option(CLI::Option* option, const std::string& type);
+// Names with commas between them; may be repeated.
+CLI::Option* names_option(CLI::App& command, const std::string& name, std::vector<std::string>& names,
+                          const std::string& description);
 
 // Groups of options in help texts.
 inline constexpr const char* kWeightOptions = "Weights";

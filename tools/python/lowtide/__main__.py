@@ -6,13 +6,14 @@ Commands that need a runtime are Python; everything else is the program, which t
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Callable, NoReturn
 
-from .errors import Error, Interrupted
+from .errors import Budget, Error, Internal, Interrupted
 from .program import examine, find_program
 
 
@@ -80,6 +81,10 @@ def _become_program(argv: Sequence[str]) -> NoReturn:
     os.execv(path, ["lowtide", *argv])
 
 
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:500] or type(error).__name__
+
+
 def _fail(error: Error) -> int:
     if runtime_log := sys.modules.get("lowtide.runtime_log"):  # most commands need no runtime
         runtime_log.restore()
@@ -104,6 +109,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)
         return 1
+    except MemoryError as error:
+        return _fail(Budget(f"there is not enough memory: {_line(error)}; give smaller inputs or shapes"))
+    except Exception as error:  # a bug: one line as for every error, and all of it with --verbose
+        logging.getLogger("lowtide").debug("unexpected", exc_info=True)
+        return _fail(Internal(f"{type(error).__name__}: {_line(error)}; this is a bug in Lowtide: please report it"))
 
 
 if __name__ == "__main__":

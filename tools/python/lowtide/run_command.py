@@ -26,7 +26,7 @@ from .onnx_session import LEVELS
 from .output_path import check_output_path
 from .port import Array, Port, unknown_name
 from .runner import Runner, model_kind
-from .samples import read_arrays
+from .samples import check_random_shape, generator, read_arrays
 
 _SLOWEST = 20
 
@@ -129,6 +129,7 @@ def _given_shapes(texts: Sequence[str], ports: Any) -> dict[str, tuple[int, ...]
 def _random(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     if port.dtype.kind in "OSU":
         raise Usage(f"input {port.name!r} is of strings: give --inputs")
+    check_random_shape(port.name, shape)
     if port.dtype.kind in "biu":
         return rng.integers(0, 2, shape).astype(port.dtype)
     return np.asarray(rng.random(shape)).astype(port.dtype)
@@ -140,7 +141,7 @@ def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Ar
         if arguments.shape:
             raise Usage("--shape is for random numbers, and --inputs has the arrays")
         return read_arrays(arguments.inputs), []
-    rng = np.random.default_rng(arguments.seed)
+    rng = generator(arguments.seed)
     shapes = _given_shapes(arguments.shape, runner.inputs)
     lines, arrays = [], {}
     for name, port in runner.inputs.items():

@@ -9,7 +9,11 @@ are read sample by sample: memory does not grow with their number.
 from __future__ import annotations
 
 import contextlib
+import lzma
+import math
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +27,14 @@ from .port import Array, Port, checked_inputs
 
 PathLike = Union[str, "os.PathLike[str]"]
 Sample = dict[str, Array]
-_BROKEN = (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+_MOST_ELEMENTS = 2**60 - 1  # of 8 bytes
+# What zipfile and numpy raise for broken files, such as RuntimeError for encrypted ones and TokenError for headers that are
+# no literals.
+_BROKEN = (
+    *(AttributeError, EOFError, LookupError, OSError, OverflowError),
+    *(RuntimeError, SyntaxError, TypeError, ValueError),
+    *(lzma.LZMAError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]], rng: np.random.Generator) -> Sample:
@@ -37,6 +48,7 @@ def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]
     out = {}
     for name, port in ports.items():
         shape = tuple(shapes[name])
+        check_random_shape(name, shape)
         if port.dtype.kind in "OSU":
             raise Usage(f"input {name!r} is of strings, which have no random values: give arrays", input=name)
         if port.bits_of:
@@ -51,6 +63,29 @@ def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]
     return out
 
 
+def generator(seed: int) -> np.random.Generator:
+    """Random numbers.
+
+    Raises
+    ------
+    Usage
+    """
+    if seed < 0:
+        raise Usage(f"seed: {seed} is negative; give 0 or more")
+    return np.random.default_rng(seed)
+
+
+def check_random_shape(name: str, shape: Sequence[int]) -> None:
+    """That numpy can count the bytes; whether there is memory for them shows when they are made.
+
+    Raises
+    ------
+    Usage
+    """
+    if math.prod(max(n, 1) for n in shape) > _MOST_ELEMENTS:
+        raise Usage(f"input {name!r}: no array has as many elements as {list(shape)}; give a smaller shape", input=name)
+
+
 def read_arrays(path: str) -> dict[str, Array]:
     """All arrays of an .npz file by their names.
 
@@ -59,22 +94,35 @@ def read_arrays(path: str) -> dict[str, Array]:
     NotFound, Usage
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise Usage(f"{path}: is not an .npz file with arrays by name")
-            return {name: file[name] for name in file.files}
-    except OSError as error:
-        raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
-    except (ValueError, AttributeError, EOFError) as error:
-        raise Usage(f"{path}: is not an .npz file of numbers: {error}", file=path) from error
+        with contextlib.closing(_Zip(path)) as archive:
+            out = {}
+            for name in archive.names:
+                with contextlib.closing(archive.member(name)) as member:
+                    out[name] = member.read(member.shape)
+            return out
+    except Malformed as error:
+        raise Usage(str(error), file=path) from error
+
+
+def _why(error: BaseException) -> str:
+    """One short line. numpy's advice to allow what a stranger's file wants is no advice to follow."""
+    text = " ".join(str(error).split()).partition(" To allow loading")[0]
+    return (text[:200] + ("..." if len(text) > 200 else "")) or type(error).__name__
 
 
 class _Member:
-    """An array of an .npz file, read in pieces."""
+    """An array in a file, read in pieces. `size`: of its header and its elements."""
 
-    def __init__(self, path: str, archive: zipfile.ZipFile, member: str) -> None:
-        self._path, self.name = path, member[: -len(".npy")]
-        self._file: IO[bytes] = archive.open(member)
+    def __init__(self, path: str, name: str, file: IO[bytes], size: int) -> None:
+        self._path, self.name, self._file = path, name, file
+        try:
+            self._read_header()
+            self._check_size(size)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_header(self) -> None:
         try:
             version = np.lib.format.read_magic(self._file)
             readers: dict[tuple[int, int], Any] = {
@@ -84,17 +132,30 @@ class _Member:
             if version not in readers:
                 raise ValueError(f"version {version} of the array format")
             self.shape, self.by_column, self.dtype = readers[version](self._file)
-        except _BROKEN as error:
+        except (*_BROKEN, MemoryError) as error:  # Python's parser has no memory for deep headers
             raise self._malformed(error) from error
-        if self.dtype.hasobject:
-            raise Malformed(f"{path}: array {self.name!r} is of Python objects, not of numbers", file=path)
 
-    def _malformed(self, error: Exception) -> Malformed:
-        return Malformed(f"{self._path}: array {self.name!r} cannot be read: {error}", file=self._path)
+    def _check_size(self, size: int) -> None:
+        if self.dtype.hasobject:
+            raise Malformed(f"{self._path}: array {self.name!r} is of Python objects, not of numbers", file=self._path)
+        if self.dtype.itemsize == 0:
+            raise self._malformed(ValueError("its elements have no bytes"))
+        if any(n < 0 for n in self.shape):
+            raise self._malformed(ValueError(f"its shape {list(self.shape)} has a negative extent"))
+        needed = math.prod(self.shape) * self.dtype.itemsize
+        if needed > size:  # before anything of that size is allocated
+            raise Malformed(
+                f"{self._path}: array {self.name!r} ends early: its shape {list(self.shape)} needs {needed} bytes, and it "
+                f"has at most {size}",
+                file=self._path,
+            )
+
+    def _malformed(self, error: BaseException) -> Malformed:
+        return Malformed(f"{self._path}: array {self.name!r} cannot be read: {_why(error)}", file=self._path)
 
     def read(self, shape: Sequence[int]) -> Array:
         """The next elements, as an array of a shape."""
-        count = int(np.prod(shape, dtype=np.int64)) * self.dtype.itemsize
+        count = math.prod(shape) * self.dtype.itemsize
         try:
             data = self._file.read(count)
         except _BROKEN as error:
@@ -154,11 +215,7 @@ class Samples:
 
     def _of_file(self, path: str) -> Sample:
         if path.endswith(".npy"):
-            try:
-                array = np.load(path, allow_pickle=False)
-            except _BROKEN as error:
-                raise Malformed(f"{path}: is not an array of numbers: {error}", file=path) from error
-            return _checked(path, self._ports, {next(iter(self._ports)): array})
+            return _checked(path, self._ports, {next(iter(self._ports)): _array_in(path)})
         with contextlib.closing(_Archive(path, self._ports)) as archive:
             if archive.count != 1 or archive.stacked:
                 name = next(iter(self._ports))
@@ -171,17 +228,47 @@ class Samples:
             return next(iter(archive))
 
 
+def _array_in(path: str) -> Array:
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+        size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
+    with contextlib.closing(_Member(path, os.path.basename(path), file, size)) as member:
+        return member.read(member.shape)
+
+
+class _Zip:
+    """The arrays of an .npz file by their names."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            self._zip = zipfile.ZipFile(path)
+        except OSError as error:
+            raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
+        except _BROKEN as error:
+            raise Malformed(f"{path}: is not an .npz file: {_why(error)}", file=path) from error
+        self.names = [name[: -len(".npy")] for name in self._zip.namelist() if name.endswith(".npy")]
+
+    def member(self, name: str) -> _Member:
+        try:
+            info = self._zip.getinfo(name + ".npy")
+            file = self._zip.open(info)
+        except _BROKEN as error:
+            raise Malformed(f"{self._path}: array {name!r} cannot be read: {_why(error)}", file=self._path) from error
+        return _Member(self._path, name, file, info.file_size)
+
+    def close(self) -> None:
+        self._zip.close()
+
+
 class _Archive:
     """An .npz file with one sample or more."""
 
     def __init__(self, path: str, ports: Mapping[str, Port]) -> None:
         self._path, self._ports = path, ports
-        try:
-            self._zip = zipfile.ZipFile(path)
-        except OSError as error:
-            raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
-        except (zipfile.BadZipFile, ValueError) as error:
-            raise Malformed(f"{path}: is not an .npz file: {error}", file=path) from error
+        self._zip = _Zip(path)
         self._members: dict[str, _Member] = {}
         try:
             self._open()
@@ -190,8 +277,7 @@ class _Archive:
             raise
 
     def _open(self) -> None:
-        names = [name for name in self._zip.namelist() if name.endswith(".npy")]
-        given = [name[: -len(".npy")] for name in names]
+        given = self._zip.names
         for name in given:
             if name not in self._ports:
                 raise Usage(
@@ -203,7 +289,7 @@ class _Archive:
         for name in self._ports:
             if name not in given:
                 raise Usage(f"{self._path}: no array for input {name!r}", file=self._path, input=name)
-            self._members[name] = _Member(self._path, self._zip, name + ".npy")
+            self._members[name] = self._zip.member(name)
         self.stacked, self.count = False, 1
         counts: dict[str, int] = {}
         for name, port in self._ports.items():
@@ -257,10 +343,11 @@ class RandomSamples:
     """The same random samples each time that they are gone through."""
 
     def __init__(self, count: int, seed: int, ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]) -> None:
+        generator(seed)  # for its error
         self.count, self._seed, self._ports, self._shapes = count, seed, ports, shapes
 
     def __iter__(self) -> Iterator[Sample]:
-        rng = np.random.default_rng(self._seed)
+        rng = generator(self._seed)
         for _ in range(self.count):
             yield random_sample(self._ports, self._shapes, rng)
 
