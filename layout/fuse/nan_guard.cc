@@ -18,11 +18,11 @@ namespace lowtide::layout {
 namespace {
 
 // Larger ones could make infinities of ordinary numbers. No network has them.
-constexpr double kMostFactor = 0x1p16, kMostWeight = 0x1p48;
+constexpr double kLargestScale = 0x1p16, kLargestWeight = 0x1p48;
 
 bool is_ordinary_constant(Rewriter& rewriter, ValueId constant) {
   const auto sizes = magnitudes_of(rewriter, constant);
-  return sizes && sizes->most <= kMostWeight;
+  return sizes && sizes->most <= kLargestWeight;
 }
 
 // What is moved and scaled by single numbers to make this value; kAbsent where such a number makes infinities or NaN.
@@ -35,8 +35,8 @@ ValueId before_scales(Rewriter& rewriter, ValueId id) {
     if (scales) {
       const auto size = magnitudes_of(rewriter, op.inputs[1]);
       const bool is_ordinary =
-          size && (op.kind == Kind::kDiv ? size->least >= 1 / kMostFactor && std::isfinite(size->most)
-                                         : size->most <= kMostFactor);
+          size && (op.kind == Kind::kDiv ? size->least >= 1 / kLargestScale && std::isfinite(size->most)
+                                         : size->most <= kLargestScale);
       if (!is_ordinary) return core::kAbsent;
     }
     id = op.inputs[0];

@@ -86,8 +86,11 @@ ROOTS = [
     root("division_of_row", MEAN + "v = Add(m, e) d = Sqrt(v) y = Div(one, d)"),
     root("without_epsilon", "d = Sqrt(x) y = Div(one, d)", feeds=SMALL),
     root("power_of_small", "y = Pow(x, minus_half)", feeds=SMALL),
-    root("large_gamma", MEAN + "v = Add(m, e) d = Sqrt(v) r = Div(one, d) n = Mul(x, r) y = Mul(n, large)",
-         feeds={"x": np.linspace(1e-4, 3e-3, 15, dtype=np.float32).reshape(3, 5)}),
+    root(
+        "large_gamma",
+        MEAN + "v = Add(m, e) d = Sqrt(v) r = Div(one, d) n = Mul(x, r) y = Mul(n, large)",
+        feeds={"x": np.linspace(1e-4, 3e-3, 15, dtype=np.float32).reshape(3, 5)},
+    ),
     root("seen", MEAN + "v = Add(m, e) d = Sqrt(v) r = Div(x, d) y = Add(r, d)"),
 ]
 for case in ROOTS:

@@ -50,9 +50,9 @@ json JsonReader::parsed(const std::string& text) const {
     fail("it is not JSON that can be read: a number in it is too large");
   } catch (const json::exception& error) {
     // Behind "[json.exception.parse_error.101] ", which tells a user nothing.
-    const std::string_view text = error.what();
-    const size_t end = text.starts_with('[') ? text.find("] ") : std::string_view::npos;
-    fail(fmt::format("it is not JSON: {}", end == std::string_view::npos ? text : text.substr(end + 2)));
+    const std::string_view what = error.what();
+    const size_t end = what.starts_with('[') ? what.find("] ") : std::string_view::npos;
+    fail(fmt::format("it is not JSON: {}", end == std::string_view::npos ? what : what.substr(end + 2)));
   }
 }
 
