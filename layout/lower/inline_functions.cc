@@ -39,7 +39,7 @@ std::string prefix_of(const Node& call) { return stream::shortened(call.label(),
 // About what a copy takes.
 uint64_t copied_bytes(const std::vector<std::string>& texts) {
   uint64_t bytes = 0;
-  for (const std::string& text : texts) bytes += sizeof text + text.size();
+  for (const std::string& text : texts) bytes += sizeof(std::string) + text.size();
   return bytes;
 }
 template <typename Named>

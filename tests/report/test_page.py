@@ -220,7 +220,7 @@ def test_hostile_names_are_shown_and_nothing_runs(browser, tmp_path):
         "zero\u200bwidth\ufeff\u2060": "zero⟨U+200B⟩width⟨U+FEFF⟩⟨U+2060⟩",
         "line\u2028end\u2029": "line⟨U+2028⟩end⟨U+2029⟩",
         "escape\x1b[2J\x07": "escape⟨U+001B⟩[2J⟨U+0007⟩",
-        "nul\0inside": "nul⟨U+0000⟩inside",
+        "nul\0inside": "nul\\x00inside",  # as in the TFLite file, where strings end at a zero
         "c1\x9b31\x7f": "c1⟨U+009B⟩31⟨U+007F⟩",
         "tag\U000e0041\U000e007f": "tag⟨U+E0041⟩⟨U+E007F⟩",
         "n" * 65536: "n" * 300 + "… (65,536 characters)",
@@ -243,8 +243,6 @@ def test_hostile_names_are_shown_and_nothing_runs(browser, tmp_path):
                     }"""
                 )
                 for hostile in TEXT_NAMES:
-                    if "\0" in hostile and name == "t.html":
-                        continue  # strings of a flatbuffer end there
                     wanted = shown.get(hostile, hostile)
                     assert wanted in text, (name, hostile[:80])
                 assert text.count("\ufffd") >= len(BYTE_NAMES)
