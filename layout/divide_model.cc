@@ -162,7 +162,7 @@ class Divider {
     improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, is_fewest ? out_.fewest : most);
   }
 
-  // All that a division into so many pieces may cost. As a double: shapes that nobody can have must not overflow it.
+  // All that a division into so many pieces may cost. As a double: absurd shapes must not overflow it.
   static double all_costs(const UnitGraph& graph, const DivisionCosts& costs, size_t pieces) {
     double sum = 0, bytes = 0;
     for (const Unit& unit : graph.units)

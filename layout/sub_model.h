@@ -22,7 +22,7 @@ struct PartEnds {
   std::map<std::string, onnx::ValueInfo> types;  // of those of these values whose type the model does not declare
 };
 
-// A value at an end of the part whose type nobody declares.
+// The type of a value at an end of the part is not declared.
 class UndeclaredEnd : public stream::Error {
  public:
   UndeclaredEnd(const std::string& text, std::string value, bool is_sequence)

@@ -52,9 +52,9 @@ bool worth_folding(Kind kind, uint64_t in_bytes, const RecipeRef& out) {
          out->bytes() <= stream::checked_mul(in_bytes, 2);
 }
 
-// What a constant takes that is written or computed once: some steps for each byte that is read or made. Only sums and
-// their like take more, and what is made of them. That is a number in the file, not its size, so it is limited, and the
-// op is left to the run beyond that. What is small is computed at once then: nothing asks for it again.
+// Whether the work of a folded constant is bounded. Most constants take some steps for each byte that is read or made.
+// Reductions may take more: as many as an extent in the file says, which is limited here. Beyond the limit the op stays
+// in the graph. A small result of a long reduction is computed at once, so that it is not computed again.
 bool may_take(Graph& graph, Kind kind, RecipeRef& made) {
   constexpr uint64_t kFree = 256;
   const uint64_t work = recipe::work(*made);
@@ -222,7 +222,7 @@ Val Builder::cast(Val x, DType to) { return dtype(x) == to ? x : op(Kind::kCast,
 
 Val Builder::reshape(Val x, std::span<const Dim> wanted) {
   if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
-  // RESHAPE of RESHAPE: only the last counts. The others have the extents that are wanted.
+  // RESHAPE of RESHAPE: only the last counts. What is before it may lack an extent that x has, and that is wanted.
   const Val of = x;
   for (OpId p = graph.at(x.id).producer; p >= 0 && graph.ops[static_cast<size_t>(p)].kind == Kind::kReshape;
        p = graph.at(x.id).producer) {

@@ -67,7 +67,7 @@ class Builder {
   Val i32_scalar(int64_t value);
   // A rank-1 i32 (or given dtype) tensor of dimensions: a constant when all are static, else computed from the SHAPE of
   // a value that has the symbol. Throws Unsupported when a symbol cannot be computed at run time.
-  // They are read from `of` where the graph's inputs do not tell them and it does.
+  // Symbols that the graph's inputs do not tell are taken from the shape of `of`, where it has them.
   Val dims(std::span<const Dim> dims, DType dtype = DType::kInt32, Val of = {});
 
   // ---- any builtin ----

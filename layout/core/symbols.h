@@ -47,8 +47,8 @@ class Symbols {
   std::optional<Dim> exact_div(Dim a, Dim b);
   // a / b towards zero; b > 0.
   Dim truncated_div(Dim a, Dim b, const std::set<Dim>& extents = {});
-  // Whether it can be shown that the dimension is at least 0, when the model's own dimensions and `extents` are: the
-  // number n - 5 may be negative where n is an extent. Source of floor(a / b) <= a / b.
+  // Whether it can be shown that the dimension is at least 0, when the model's own dimensions and `extents` are:
+  // n - 5 may be negative where n is an extent.
   bool is_not_negative(Dim dim, const std::set<Dim>& extents = {});
   // "batch*7". A long formula is cut after some hundred characters; its number makes the text unique in this object.
   std::string to_string(Dim dim) const;

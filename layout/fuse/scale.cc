@@ -31,9 +31,10 @@ RecipeRef scale_per_channel(Rewriter& rewriter, ValueId constant, const core::Sh
   if (!value.is_constant() || shape.empty() || !stream::is_static(shape.back())) return nullptr;
   if (value.rank() > static_cast<int>(shape.size())) return nullptr;
   const auto elements = static_cast<core::Dim>(value.constant->elements());
-  if (!is_foldable_factor(rewriter, constant, divides)) return nullptr;
+  const bool is_per_channel = elements == 1 || (elements == shape.back() && value.shape.back() == shape.back());
+  // The numbers are read last: other constants may be large.
+  if (!is_per_channel || !is_foldable_factor(rewriter, constant, divides)) return nullptr;
   if (elements == 1) return recipe::broadcast(recipe::reshape(value.constant, {1}), {shape.back()});
-  if (value.shape.back() != shape.back() || elements != shape.back()) return nullptr;
   return recipe::reshape(value.constant, {shape.back()});
 }
 

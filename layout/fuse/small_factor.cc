@@ -53,8 +53,6 @@ bool join_small_factors(Rewriter& rewriter, OpId id) {
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId product = op.inputs[side], constant = op.inputs[1 - side];
     if (!rewriter.is_constant(constant) || rewriter.uses(product) != 1) continue;
-    const auto sizes = magnitudes_of(rewriter, constant);
-    if (!sizes || !(sizes->most <= kMostGamma)) continue;
     const Op* inner = plain_producer(rewriter, product);
     if (!inner || inner->kind != Kind::kMul || rewriter.value(product).quantization) continue;
     const core::Shape whole = rewriter.value(product).shape;
@@ -63,6 +61,8 @@ bool join_small_factors(Rewriter& rewriter, OpId id) {
       const ValueId x = inner->inputs[at], small = inner->inputs[1 - at];
       if (rewriter.value(x).shape != whole || !is_inverse_deviation(rewriter, small)) continue;
       if (!is_small_product(rewriter.value(small).shape, rewriter.value(constant).shape, whole)) continue;
+      const auto sizes = magnitudes_of(rewriter, constant);  // last: it reads the constant
+      if (!sizes || !(sizes->most <= kMostGamma)) continue;
       rewriter.b.origin = op.origin;
       const Val factor = rewriter.b.mul(Val{small}, Val{constant});
       const Val joined = rewriter.b.op(Kind::kMul, {Val{x}, factor}, op.options);

@@ -115,7 +115,7 @@ namespace {
 Val squeeze_at_run_time(Lowering& lo, Val x, Val axes) {
   if (lo.rank(axes) != 1) lo.malformed(fmt::format("input 1 ('axes') must have rank 1; it has rank {}", lo.rank(axes)));
   const Dim count = lo.need_static(lo.b.dim(axes, 0), "the number of axes");
-  if (count > lo.rank(x))  // some are listed twice, so nobody knows the rank of the result
+  if (count > lo.rank(x))  // some are listed twice: the rank of the result is not known
     lo.unsupported(fmt::format("a Squeeze by a list of {} axes that is known at run time only is not supported for an "
                                "input of rank {}",
                                count, lo.rank(x)),

@@ -90,7 +90,7 @@ bool has_other_result(core::Graph& graph, Kind kind, std::span<const ValueId> in
           has(0, [&](double x) { return x <= -std::ldexp(1.0, stream::bits(from) - 1); }) &&
           has(1, [](double x) { return x == -1; }))
         throw stream::Unsupported(
-            fmt::format("the least {} by -1, at which ONNX Runtime ends", stream::dtype_name(from)));
+            fmt::format("a division of the least {} by -1, at which ONNX Runtime crashes", stream::dtype_name(from)));
       return false;
     default:
       return false;
