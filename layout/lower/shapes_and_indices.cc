@@ -95,9 +95,17 @@ class NeverNegative {
   // Whether `part` is a part of x: x mod n, x / n, x / n * n.
   bool is_part(core::ValueId x, core::ValueId part) {
     const core::Op* op = producer(part);
-    if (!op || !is_positive(op->inputs[1])) return false;
-    if (op->kind == Kind::kFloorMod || op->kind == Kind::kDiv || op->kind == Kind::kFloorDiv) return op->inputs[0] == x;
-    return op->kind == Kind::kMul && is_quotient(op->inputs[0], x, op->inputs[1]);
+    if (!op) return false;
+    switch (op->kind) {
+      case Kind::kFloorMod:
+      case Kind::kDiv:
+      case Kind::kFloorDiv:
+        return op->inputs[0] == x && is_positive(op->inputs[1]);
+      case Kind::kMul:
+        return is_positive(op->inputs[1]) && is_quotient(op->inputs[0], x, op->inputs[1]);
+      default:
+        return false;
+    }
   }
   // x / n, or (x - x mod n) / n.
   bool is_quotient(core::ValueId id, core::ValueId x, core::ValueId n) {
