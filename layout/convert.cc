@@ -62,6 +62,14 @@ bool is_flat_pad(core::Kind kind, int rank) {
   return rank < 3 && (kind == core::Kind::kPad || kind == core::Kind::kPadv2 || kind == core::Kind::kMirrorPad);
 }
 
+// Not where matrices get integers for numbers: scales for both together would be less exact. Nor where bytes stay in
+// the model's files.
+bool may_join_products(const ConvertOptions& options) {
+  const WeightForm form = options.weights.form;
+  return !options.for_gpu && !options.calibrated &&
+         (form == WeightForm::kStored || form == WeightForm::kFloat || form == WeightForm::kHalf);
+}
+
 bool has_no_axes(core::Kind kind, int rank) { return rank == 0 && kind != core::Kind::kReshape; }
 
 }  // namespace
@@ -199,6 +207,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Products that read a weight as it is stored, where weights stay in their files.
   if (options.weights.form == WeightForm::kInPlace) each(keep_weights);
   done("keep_weights");
+  if (may_join_products(options)) each(join_products);
+  done("join_products");
   // Axes of extent 1 that FULLY_CONNECTED drops itself. Late, because the passes above look for the axes of its input.
   // Not with --quantize: `calibrate --correct-layers` measures by name what each layer reads.
   if (!options.calibrated) each(flatten_in_products);

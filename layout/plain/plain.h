@@ -19,6 +19,9 @@ void plain_activations(core::Graph& graph);
 // PADs that XNNPACK copies slowly, when it is known which of them are before convolutions (pads.cc).
 void plain_pads(core::Graph& graph);
 
+// Sums of two products by constants, where their matrices are floats (joined_products.cc).
+void join_products(core::Graph& graph);
+
 // Right operands of BATCH_MATMUL that XNNPACK would transpose in another way than they are (products.cc).
 void plain_products(core::Graph& graph);
 
