@@ -25,30 +25,46 @@ namespace {
 using core::Shape;
 
 constexpr core::Dim kMostWeights = 1 << 22;  // of both matrices together: 16 MiB
+constexpr int kMostSteps = 32;               // of the recipe of a bias, with which a sum is folded
 
 struct Product {
   Val data, weights, bias;
-  core::Dim rows, inner;
+  core::Dim rows, inner;  // of the data, whose axes but the last are one in the product
 };
 
-// The product of matrices that makes a value which nothing else reads.
-std::optional<Product> product_of(Rewriter& rewriter, ValueId id) {
-  const OpId producer = rewriter.sole_producer(id, Kind::kFullyConnected);
-  if (producer < 0) return std::nullopt;
-  const Op& op = rewriter.op(producer);
-  const ValueId data = op.inputs[0], weights = op.inputs[1];
-  if (core::fused_activation(op) != core::Activation::kNone || rewriter.value(data).is_constant()) return std::nullopt;
-  if (!is_float(rewriter, data) || !is_float(rewriter, weights) || !is_float(rewriter, id)) return std::nullopt;
-  if (!rewriter.is_constant(weights) || rewriter.uses(weights) != 1) return std::nullopt;
-  const Shape& shape = rewriter.value(data).shape;
-  if (shape.size() != 2 || rewriter.value(id).shape.size() != 2) return std::nullopt;
-  const Val bias{op.inputs.size() > 2 ? op.inputs[2] : core::kAbsent};
-  if (bias && (!rewriter.is_constant(bias.id) || !is_float(rewriter, bias.id))) return std::nullopt;
-  return Product{{data}, {weights}, bias, shape[0], shape[1]};
+// The FULLY_CONNECTED that makes a matrix which nothing else reads, with a RESHAPE behind it or not.
+OpId layer_of(Rewriter& rewriter, ValueId id) {
+  const Shape& shape = rewriter.value(id).shape;
+  if (shape.size() != 2 || !is_float(rewriter, id)) return -1;
+  const OpId reshape = rewriter.sole_producer(id, Kind::kReshape);
+  if (reshape < 0) return rewriter.sole_producer(id, Kind::kFullyConnected);
+  const ValueId before = rewriter.op(reshape).inputs[0];
+  return rewriter.value(before).shape.back() == shape.back() ? rewriter.sole_producer(before, Kind::kFullyConnected)
+                                                             : -1;
 }
 
-Val sum_of_constants(core::Builder& b, Val one, Val other) {
-  return one && other ? b.add(one, other) : one ? one : other;
+std::optional<Product> product_of(Rewriter& rewriter, ValueId id) {
+  const OpId layer = layer_of(rewriter, id);
+  if (layer < 0) return std::nullopt;
+  const Op& op = rewriter.op(layer);
+  const ValueId data = op.inputs[0], weights = op.inputs[1];
+  const Val bias{op.inputs.size() > 2 ? op.inputs[2] : core::kAbsent};
+  if (core::fused_activation(op) != core::Activation::kNone || rewriter.value(data).is_constant()) return std::nullopt;
+  if (!rewriter.is_constant(weights) || rewriter.uses(weights) != 1) return std::nullopt;
+  for (const ValueId each : {data, weights, bias.id})
+    if (each != core::kAbsent && !is_float(rewriter, each)) return std::nullopt;
+  // The last axis of the data is what the product sums: LiteRT takes data of other axes, too.
+  const Shape& matrix = rewriter.value(weights).shape;
+  const Shape& shape = rewriter.value(data).shape;
+  if (shape.empty() || shape.back() != matrix[1]) return std::nullopt;
+  return Product{{data}, {weights}, bias, rewriter.value(id).shape[0], matrix[1]};
+}
+
+// Whether the sum of the biases is computed when the model is converted.
+bool are_added_once(Rewriter& rewriter, Val one, Val other) {
+  if (!one || !other) return true;
+  return rewriter.is_constant(one.id) && rewriter.is_constant(other.id) &&
+         rewriter.value(one.id).constant->steps + rewriter.value(other.id).constant->steps <= kMostSteps;
 }
 
 bool join_products_at(Rewriter& rewriter, OpId id) {
@@ -59,13 +75,17 @@ bool join_products_at(Rewriter& rewriter, OpId id) {
   if (!one || !other || one->rows != other->rows || made.size() != 2 || !is_float(rewriter, sum.outputs[0]))
     return false;
   const core::Dim columns = rewriter.value(one->weights.id).shape[0], inner = one->inner + other->inner;
-  if (rewriter.value(other->weights.id).shape[0] != columns || inner > columns || columns > kMostWeights / inner)
+  if (rewriter.value(other->weights.id).shape[0] != columns || inner > columns || columns > kMostWeights / inner ||
+      !are_added_once(rewriter, one->bias, other->bias))
     return false;
   core::Builder& b = rewriter.b;
   b.origin = sum.origin;
-  const Val bias = sum_of_constants(b, one->bias, other->bias);
-  if (bias && !b.is_constant(bias)) return false;
-  const Val data = b.concat({one->data, other->data}, 1), weights = b.concat({one->weights, other->weights}, 1);
+  const Val bias = one->bias && other->bias ? b.add(one->bias, other->bias) : one->bias ? one->bias : other->bias;
+  auto rows_of = [&](const Product& product) {
+    return b.reshape(product.data, std::vector<core::Dim>{product.rows, product.inner});
+  };
+  const Val data = b.concat({rows_of(*one), rows_of(*other)}, 1);
+  const Val weights = b.concat({one->weights, other->weights}, 1);
   const Val product = b.fully_connected(data, weights, bias, false);
   const OpId joined = rewriter.graph.at(product.id).producer;
   std::get<core::FullyConnectedOptions>(rewriter.op(joined).options).activation = core::fused_activation(sum);

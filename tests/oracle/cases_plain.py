@@ -105,6 +105,20 @@ LOOK_UP = [
         "e = Gather<axis=2>(x, m) f = Add(a, b) g = Sub(c, d) h = Mul(f, g) y = Add(h, e)",
         {"i": np.int64(0), "j": np.int64(1), "k": np.int64(3), "l": np.int64(2), "m": np.int64(4)},
     ),
+    # A step of a recurrent network: one product of both operands.
+    Case(
+        "plain/products_joined",
+        "float[3,5] x, float[3,7] h",
+        "p = Gemm<transB=1>(x, w, c) q = Gemm(h, r, d) s = Add(q, p) y = Relu(s)",
+        {"w": (13, 5), "c": (13,), "r": (7, 13), "d": (13,)},
+    ),
+    Case(
+        "plain/products_joined_dynamic",
+        "float[N,5] x, float[N,7] h",
+        "p = MatMul(x, w) q = Gemm(h, r, d) s = Add(p, q) y = Tanh(s)",
+        {"w": (5, 13), "r": (7, 13), "d": (13,)},
+        shapes={"x": (2, 5), "h": (2, 7)},
+    ),
     # GPU delegates misread the results of an UNPACK here (layout/plain/parts.h).
     Case(
         "plain/all_places_multiplied",
