@@ -43,7 +43,7 @@ OpId layer_of(Rewriter& rewriter, ValueId id) {
                                                              : -1;
 }
 
-std::optional<Product> product_of(Rewriter& rewriter, ValueId id) {
+std::optional<Product> matrix_product_of(Rewriter& rewriter, ValueId id) {
   const OpId layer = layer_of(rewriter, id);
   if (layer < 0) return std::nullopt;
   const Op& op = rewriter.op(layer);
@@ -70,7 +70,7 @@ bool are_added_once(Rewriter& rewriter, Val one, Val other) {
 bool join_products_at(Rewriter& rewriter, OpId id) {
   const Op sum = rewriter.op(id);
   if (sum.inputs[0] == sum.inputs[1]) return false;
-  const auto one = product_of(rewriter, sum.inputs[0]), other = product_of(rewriter, sum.inputs[1]);
+  const auto one = matrix_product_of(rewriter, sum.inputs[0]), other = matrix_product_of(rewriter, sum.inputs[1]);
   const Shape& made = rewriter.value(sum.outputs[0]).shape;
   if (!one || !other || one->rows != other->rows || made.size() != 2 || !is_float(rewriter, sum.outputs[0]))
     return false;
