@@ -144,6 +144,47 @@ Val update_box(Lowering& lo, Val data, Val updates, Box box) {
   return lo.b.op(Kind::kDynamicUpdateSlice, {data, reshape_to(lo, updates, box.size), lo.b.i32(box.begin)});
 }
 
+// The value that BROADCAST_TO repeats.
+Val before_repetition(Lowering& lo, Val v) {
+  const core::Graph& graph = lo.b.graph;
+  for (core::OpId id; (id = graph.at(v.id).producer) >= 0;) {
+    const core::Op& op = graph.ops[static_cast<size_t>(id)];
+    if (op.kind != Kind::kBroadcastTo) break;
+    v = {op.inputs[0]};
+  }
+  return v;
+}
+
+// Where x[:, 5:7] = u begins along its axis, an i32 list of one: exporters write an index for each element of u, which
+// depends on the place along that axis only. nullopt for other indices.
+std::optional<Val> slab_begin(Lowering& lo, Val indices, size_t axis, Dim extent) {
+  const Shape shape = lo.shape(indices);
+  const Val source = before_repetition(lo, indices);
+  const Dim list[] = {1};
+  const Shape& of_source = lo.shape(source);
+  if (shape[axis] == 1 && std::all_of(of_source.begin(), of_source.end(), [](Dim dim) { return dim == 1; }))
+    return reshape_to(lo, lo.b.cast(non_negative_indices(lo, source, extent), DType::kInt32), list);
+  const auto known = lo.ints(indices);
+  if (!known || known->empty() || !stream::is_static(shape) || core::is_symbol(extent)) return std::nullopt;
+  const size_t inner = stream::element_count(std::span<const Dim>(shape).subspan(axis + 1));
+  const auto count = static_cast<size_t>(shape[axis]);
+  const int64_t first = known->front();
+  const int64_t begin = first < 0 ? first + extent : first;
+  if (begin < 0 || begin > extent - shape[axis]) return std::nullopt;
+  for (size_t i = 0; i < known->size(); ++i)
+    if ((*known)[i] != first + static_cast<int64_t>(i / inner % count)) return std::nullopt;
+  return lo.b.i32({begin});
+}
+
+// Whether the updates are as large as the data on all axes but one, or known to be no larger.
+bool is_slab(std::span<const Dim> updates, std::span<const Dim> data, size_t axis) {
+  for (size_t a = 0; a < data.size(); ++a) {
+    const bool is_known = stream::is_static(updates[a]) && stream::is_static(data[a]);
+    if (is_known ? updates[a] == 0 || updates[a] > data[a] : a != axis && updates[a] != data[a]) return false;
+  }
+  return stream::is_static(updates[axis]);
+}
+
 }  // namespace
 
 void lower_scatter_nd(Lowering& lo) {
@@ -199,6 +240,14 @@ void lower_scatter_elements(Lowering& lo) {
   if (lo.rank(indices) != rank || lo.rank(updates) != rank)
     lo.malformed("data, indices and updates must have the same rank; the ranks are " + std::to_string(rank) + ", " +
                  std::to_string(lo.rank(indices)) + " and " + std::to_string(lo.rank(updates)));
+  const auto along = static_cast<size_t>(axis);
+  if (reduction == "none" && lo.shape(updates) == index_shape && is_slab(index_shape, dims, along))
+    if (const auto begin = slab_begin(lo, indices, along, dims[along])) {
+      std::vector<Val> corner(dims.size(), lo.b.i32({0}));
+      corner[along] = *begin;
+      lo.output(0, lo.b.op(Kind::kDynamicUpdateSlice, {data, updates, lo.b.concat(corner, 0)}));
+      return;
+    }
   core::Symbols& symbols = lo.b.graph.symbols;
   UpdateRows rows{.data = {},
                   .indices = {},
@@ -210,8 +259,7 @@ void lower_scatter_elements(Lowering& lo) {
   // The flat index of an element: its index along the axis and its own coordinate along every other axis, times the
   // strides.
   auto stride = [&](int a) { return symbols.product(std::span<const Dim>(dims).subspan(static_cast<size_t>(a) + 1)); };
-  Val place = times_dim(
-      lo, lo.b.cast(non_negative_indices(lo, indices, dims[static_cast<size_t>(axis)]), DType::kInt32), stride(axis));
+  Val place = times_dim(lo, lo.b.cast(non_negative_indices(lo, indices, dims[along]), DType::kInt32), stride(axis));
   for (int a = 0; a < rank; ++a) {
     if (a == axis || index_shape[static_cast<size_t>(a)] == 1) continue;
     Shape across(static_cast<size_t>(rank), 1);

@@ -172,6 +172,30 @@ case(
     "y = ScatterElements<axis=1>(x, k, u)",
     {"k": i64(1, 0, 1, 4, -1, 4, 2, 2).reshape(2, 4)},
 )
+# x[:, 2:4] = u, as the exporters write it.
+for name, inputs, body, more in (
+    ("box", "float[2,5,3] x, float[2,2,3] u", "", dict(weights={"k": i64(*([2] * 3 + [3] * 3) * 2).reshape(2, 2, 3)})),
+    ("box_from_the_end", "int64[3,5] x, int64[2,1] u", "", dict(weights={"k": i64(-2, -2).reshape(2, 1)})),
+    (
+        "row",
+        "float[2,5,3] x, float[2,1,3] u",
+        "s = Shape(u) k = Expand(c, s) ",
+        dict(weights={"c": i64(4).reshape(1, 1, 1)}),
+    ),
+    (
+        "row_at_run_time",
+        "float[2,5,3] x, float[2,1,3] u, int64[1,1,1] c",
+        "s = Shape(u) k = Expand(c, s) ",
+        dict(
+            feeds={
+                "x": np.arange(30, dtype=np.float32).reshape(2, 5, 3),
+                "u": -np.ones((2, 1, 3), np.float32),
+                "c": i64(-2).reshape(1, 1, 1),
+            }
+        ),
+    ),
+):
+    case(f"scatter_elements/{name}", inputs, f"{body}y = ScatterElements<axis=1>(x, k, u)", **more)
 case(
     "scatter_elements/one_number",
     "float[3,5] x, int64[3,4] i",

@@ -249,6 +249,14 @@ chain(
     outputs="float[{N},6] y",
 )
 chain(
+    "scatter_elements_of_a_row",
+    "float[{N},5,6] x, float[{N},1,6] u",
+    {"N": 4},
+    "s = Shape(u) k = Expand(c, s) y = ScatterElements<axis=1>(x, k, u)",
+    {"c": i64(3)},
+    outputs="float[{N},5,6] y",
+)
+chain(
     "pad_edge",
     "float[1,2,{H},{W}] x",
     {"H": 4, "W": 5},
