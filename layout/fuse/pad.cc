@@ -49,7 +49,10 @@ bool merge_pads(Rewriter& rewriter, OpId id) {
   auto outer = pads_of(rewriter, id), inner = pads_of(rewriter, before);
   if (!outer || !inner || outer->table.size() != inner->table.size()) return false;
   if (outer->lane != inner->lane) return false;
-  for (size_t i = 0; i < outer->table.size(); ++i) outer->table[i] += inner->table[i];
+  for (size_t i = 0; i < outer->table.size(); ++i) {
+    outer->table[i] += inner->table[i];
+    if (outer->table[i] > std::numeric_limits<int32_t>::max()) return false;
+  }
   const ValueId old = rewriter.op(id).inputs[1];
   const ValueId table = rewriter.graph.add_ints(outer->table, rewriter.value(old).dtype, rewriter.value(old).shape);
   rewriter.note_new_ops();

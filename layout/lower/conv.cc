@@ -123,6 +123,8 @@ void check_channels(Lowering& lo, Dim channels, const std::vector<int64_t>& weig
   if (!core::is_symbol(channels) && (channels % group != 0 || channels / group != weights[1]))
     lo.malformed(fmt::format("the input has {} channels, but the weights have {} channels times {} groups", channels,
                              weights[1], group));
+  if (weights[1] == 0)
+    lo.unsupported("a convolution of an input without channels is not supported", "its result is the bias: use Expand");
   if (weights[0] % group != 0)
     lo.malformed(fmt::format("the number of filters {} must be a multiple of group {}", weights[0], group));
 }

@@ -219,6 +219,8 @@ void check_transposed_channels(Lowering& lo, Dim channels, const std::vector<int
   if (group < 1) lo.malformed(fmt::format("attribute 'group' must be positive; it is {}", group));
   if (!core::is_symbol(channels) && channels != weights[0])
     lo.malformed(fmt::format("the input has {} channels, but the weights have {}", channels, weights[0]));
+  if (weights[0] == 0)
+    lo.unsupported("a convolution of an input without channels is not supported", "its result is the bias: use Expand");
   if (weights[0] % group != 0)
     lo.malformed(fmt::format("the number of channels {} must be a multiple of group {}", weights[0], group));
 }

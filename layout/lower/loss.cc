@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "layout/lower/attributes.h"
+#include "stream/recipe/recipe_step.h"
 
 namespace lowtide::layout {
 namespace {
@@ -38,14 +39,15 @@ Val likelihood_loss(Lowering& lo, Val log_probability, Val target, Val weight) {
   const std::string reduction = lo.attr_s("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none")
     lo.malformed("attribute 'reduction' must be 'mean', 'sum' or 'none'; it is '" + reduction + "'");
-  const bool ignores = lo.has_attr("ignore_index");
   const int64_t ignore_index = lo.attr_i("ignore_index", 0);
+  // No target of 32 bits equals a number that needs more.
+  const bool ignores = lo.has_attr("ignore_index") && stream::recipe::fits(ignore_index, lo.dtype(target));
   const DType dtype = lo.dtype(log_probability);
   const Shape shape = lo.shape(target);
 
   Val ignored;
   if (ignores) {
-    ignored = b.equal(target, b.scalar(static_cast<double>(ignore_index), lo.dtype(target)));
+    ignored = b.equal(target, Val{b.graph.add_ints({&ignore_index, 1}, lo.dtype(target), {})});
     target = b.select(ignored, b.scalar(0, lo.dtype(target)), target);
   }
   Shape rows = lo.shape(log_probability);

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layout/lower/shapes_and_indices.h"
+
 namespace lowtide::layout {
 namespace {
 
@@ -22,6 +24,9 @@ Shape batch_of(Lowering& lo, Val a, Val b) {
   x.insert(x.begin(), rank - x.size(), 1);
   y.insert(y.begin(), rank - y.size(), 1);
   for (size_t i = 0; i < rank; ++i) {
+    if (known_to_differ(x[i], y[i]) && x[i] != 1 && y[i] != 1)
+      lo.malformed(fmt::format("operands of shapes {} and {} cannot be multiplied: their batch axes differ",
+                               stream::to_string(lo.shape(a)), stream::to_string(lo.shape(b))));
     const bool only_y_is_known = y[i] != 1 && core::is_symbol(x[i]) && !core::is_symbol(y[i]);
     if (x[i] == 1 || only_y_is_known)
       x[i] = y[i];

@@ -35,19 +35,16 @@ Border listed_border(Lowering& lo, Val x, const std::vector<int64_t>& pads, cons
 }
 
 // Crops x by the negative pads and sets them to 0.
-Val cropped_border(Lowering& lo, Val x, Border& border) {
+Val cropped(Lowering& lo, Val x, Border& border) {
   constexpr int64_t kToTheEnd = INT32_MAX;
   std::vector<int64_t> begin, end, stride(border.before.size(), 1);
   bool any = false;
   for (size_t a = 0; a < border.before.size(); ++a) {
     const int64_t front = std::max<int64_t>(-border.before[a], 0), back = std::max<int64_t>(-border.after[a], 0);
     any = any || front > 0 || back > 0;
-    if (Dim axis_size = lo.shape(x)[a]; !core::is_symbol(axis_size) && front + back > axis_size) {
-      const std::string text = "negative pads crop " + std::to_string(front + back) + " elements of axis " +
-                               std::to_string(a) + ", which has only " + std::to_string(axis_size);
-      if (axis_size + border.before[a] + border.after[a] < 0) lo.malformed(text);
-      lo.unsupported(text);  // the other side adds more; ONNX Runtime takes that
-    }
+    if (Dim axis_size = lo.shape(x)[a]; !core::is_symbol(axis_size) && front + back > axis_size)
+      lo.malformed("negative pads crop " + std::to_string(front + back) + " elements of axis " + std::to_string(a) +
+                   ", which has only " + std::to_string(axis_size));
     begin.push_back(front);
     end.push_back(back > 0 ? -back : kToTheEnd);
     border.before[a] = std::max<int64_t>(border.before[a], 0);
@@ -56,7 +53,7 @@ Val cropped_border(Lowering& lo, Val x, Border& border) {
   return any ? lo.b.strided_slice(x, begin, end, stride) : x;
 }
 
-Val constant_border(Lowering& lo, Val x, const Border& border, Val value) {
+Val bordered(Lowering& lo, Val x, const Border& border, Val value) {
   if (!value) return lo.b.pad(x, border.before, border.after, 0);
   if (auto known = lo.numbers(value)) {
     if (known->size() != 1)
@@ -71,6 +68,29 @@ Val constant_border(Lowering& lo, Val x, const Border& border, Val value) {
   for (size_t a = 0; a < border.before.size(); ++a) table.insert(table.end(), {border.before[a], border.after[a]});
   Val paddings{lo.b.graph.add_ints(table, DType::kInt32, {lo.rank(x), 2})};
   return lo.b.op(Kind::kPadv2, {x, paddings, as_scalar(lo, value)});
+}
+
+// What one side of an axis of x crops and the other adds: crops beyond the elements that there are take of those that
+// are added. Where the extent is known, they are numbers less of these; else they become `late`, crops of the result.
+void share_crop(Dim extent, int64_t& crop, int64_t& added, int64_t& late) {
+  if (crop >= 0 || added <= 0) return;
+  if (core::is_symbol(extent)) {
+    std::swap(crop, late);
+  } else if (extent + crop < 0 && extent + crop + added >= 0) {
+    added += extent + crop;
+    crop = -extent;
+  }
+}
+
+Val constant_border(Lowering& lo, Val x, Border border, Val value) {
+  const std::vector<int64_t> none(border.before.size(), 0);
+  Border late{none, none};
+  for (size_t a = 0; a < none.size(); ++a) {
+    share_crop(lo.shape(x)[a], border.before[a], border.after[a], late.before[a]);
+    share_crop(lo.shape(x)[a], border.after[a], border.before[a], late.after[a]);
+  }
+  x = cropped(lo, x, border);
+  return cropped(lo, bordered(lo, x, border, value), late);
 }
 
 // The index of the element that is copied to position `at`, which may be outside 0..n-1.
@@ -189,19 +209,18 @@ RunTimeBorder run_time_border(Lowering& lo, Val x, Val pads, Val axes) {
   return out;
 }
 
-// PAD takes no negative numbers: they crop first.
+// PAD takes no negative numbers: they crop what it made, which may be more than x has.
 Val constant_run_time_border(Lowering& lo, Val x, const RunTimeBorder& border, Val value) {
   Builder& b = lo.b;
+  const Val zero = b.i32_scalar(0);
   Val table = b.pack(std::vector<Val>{border.before, border.after}, 1);
-  if (border.may_crop) {
-    const Val zero = b.i32_scalar(0);
-    const Val ones = b.i32(std::vector<int64_t>(static_cast<size_t>(lo.rank(x)), 1));
-    const Val begin = b.maximum(b.neg(border.before), zero);
-    const Val end = b.add(b.shape_of(x), b.minimum(border.after, zero));
-    x = b.op(Kind::kStridedSlice, {x, begin, end, ones}, core::StridedSliceOptions{});
-    table = b.maximum(table, zero);
-  }
-  return value ? lo.b.op(Kind::kPadv2, {x, table, as_scalar(lo, value)}) : lo.b.op(Kind::kPad, {x, table});
+  if (border.may_crop) table = b.maximum(table, zero);
+  x = value ? b.op(Kind::kPadv2, {x, table, as_scalar(lo, value)}) : b.op(Kind::kPad, {x, table});
+  if (!border.may_crop) return x;
+  const Val ones = b.i32(std::vector<int64_t>(static_cast<size_t>(lo.rank(x)), 1));
+  const Val begin = b.maximum(b.neg(border.before), zero);
+  const Val end = b.add(b.shape_of(x), b.minimum(border.after, zero));
+  return b.op(Kind::kStridedSlice, {x, begin, end, ones}, core::StridedSliceOptions{});
 }
 
 // Position j of an axis of n elements, which may be outside of it, to the one inside whose element stands there.
@@ -261,7 +280,7 @@ void lower_pad(Lowering& lo) {
     value = lo.optional_input(2);
     pads = lo.ints(lo.input(1));
     const auto listed = lo.has_input(3) ? lo.ints(lo.input(3)) : std::nullopt;
-    if (!pads || (lo.has_input(3) && !listed)) {
+    if (lo.rank(x) > 0 && (!pads || (lo.has_input(3) && !listed))) {
       const RunTimeBorder border = run_time_border(lo, x, lo.input(1), lo.optional_input(3));
       lo.output(0, mode == "constant" ? constant_run_time_border(lo, x, border, value)
                                       : gathered_run_time_border(lo, x, border, mode));
@@ -274,10 +293,12 @@ void lower_pad(Lowering& lo) {
     return;
   }
   Border border = listed_border(lo, x, *pads, axes);
-  x = cropped_border(lo, x, border);
-  if (mode == "constant")
+  if (mode == "constant") {
     lo.output(0, constant_border(lo, x, border, value));
-  else if (mode == "reflect")
+    return;
+  }
+  x = cropped(lo, x, border);
+  if (mode == "reflect")
     lo.output(0, reflect_border(lo, x, border));
   else if (mode == "edge")
     lo.output(0, edge_border(lo, x, border));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "layout/lower/shapes_and_indices.h"
 
@@ -45,6 +46,71 @@ Val integer_range(Lowering& lo, DType dtype, int64_t start, int64_t limit, int64
   return lo.b.constant(stream::recipe::iota(start, delta, dtype, static_cast<Dim>(count)));
 }
 
+bool is_whole_in_f32(double number) { return number == std::trunc(number) && std::abs(number) < 0x1p24; }
+
+// Whether f32 numbers that are known at run time only are whole: made of integers.
+bool is_made_of_integers(Lowering& lo, Val x) {
+  const core::Graph& graph = lo.b.graph;
+  if (const auto known = lo.numbers(x)) return is_whole_in_f32((*known)[0]);
+  for (core::OpId id = graph.at(x.id).producer; id >= 0;) {
+    const core::Op& op = graph.ops[static_cast<size_t>(id)];
+    const core::Value& from = graph.at(op.inputs[0]);
+    if (op.kind == Kind::kCast) return stream::is_integer(from.dtype);
+    if (op.kind != Kind::kReshape && op.kind != Kind::kSqueeze) return false;
+    id = from.producer;
+  }
+  return false;
+}
+
+// Whether RANGE, which computes limit - start and the quotient by delta in f32, counts as ONNX Runtime does in f64:
+// both have all their digits. The quotient has where delta is a power of two; the difference where start is 0, where
+// start is a whole number that leads away from 0, and where both are whole.
+bool counts_in_f32(Lowering& lo, Val start, Val limit, Val delta) {
+  const auto step = lo.numbers(delta), from = lo.numbers(start);
+  int exponent = 0;
+  if (!step || std::abs(std::frexp((*step)[0], &exponent)) != 0.5) return false;
+  if (from && is_whole_in_f32((*from)[0]) && (*from)[0] * (*step)[0] >= 0) return true;
+  return is_made_of_integers(lo, start) && is_made_of_integers(lo, limit);
+}
+
+// a - b in f32, and what it lacks to the exact difference.
+std::pair<Val, Val> exact_difference(Builder& b, Val a, Val minus) {
+  const Val rounded = b.sub(a, minus);
+  const Val taken = b.sub(rounded, a);  // -minus, as far as `rounded` has it
+  const Val lost_of_a = b.sub(a, b.sub(rounded, taken)), lost = b.add(minus, taken);
+  return {rounded, b.sub(lost_of_a, lost)};
+}
+
+// ceil((limit - start) / delta) as if computed in f64, f32; limit is not before start. FLOOR_MOD leaves exactly what is
+// over when delta is taken as often as possible; what the difference in f32 lacks may take it to 0 or beyond delta.
+Val exact_count(Lowering& lo, Val start, Val limit, Val delta) {
+  Builder& b = lo.b;
+  const Val zero = b.scalar(0, DType::kFloat32), sign = b.sign(delta), step = b.abs(delta);
+  const auto one_if_positive = [&](Val x) { return b.cast(b.greater(x, zero), DType::kFloat32); };
+  const auto times = [&](Val span, Val over) { return b.round(b.div(b.sub(span, over), step)); };
+  if (const auto from = lo.numbers(start); from && (*from)[0] == 0) {
+    const Val span = b.mul(limit, sign);
+    const Val over = b.floor_mod(span, step);
+    return b.add(times(span, over), one_if_positive(over));
+  }
+  auto [span, lacks] = exact_difference(b, limit, start);
+  span = b.mul(span, sign);
+  lacks = b.mul(lacks, sign);
+  const Val over = b.floor_mod(span, step);
+  const Val whole = b.add(times(span, over), one_if_positive(b.add(over, lacks)));
+  return b.add(whole, one_if_positive(b.add(b.sub(over, step), lacks)));
+}
+
+// Elements are added up in f32, as RANGE and ONNX Runtime do.
+Val counted_range(Lowering& lo, Val start, Val limit, Val delta) {
+  Builder& b = lo.b;
+  const Dim one = 1;
+  const int64_t first = 0;
+  const Val count = b.reshape(b.cast(exact_count(lo, start, limit, delta), DType::kInt32), {&one, 1});
+  const Val terms = b.concat({b.reshape(start, {&one, 1}), b.fill(count, delta)}, 0);
+  return b.op(Kind::kSlice, {b.cumsum(terms, 0, false, false), b.i32({first}), count});
+}
+
 }  // namespace
 
 void lower_range(Lowering& lo) {
@@ -75,7 +141,8 @@ void lower_range(Lowering& lo) {
     else
       limit = lo.b.select(lo.b.greater(delta, lo.b.scalar_like(0, delta)), up, down);
   }
-  lo.output(0, lo.b.range(start, limit, delta));
+  const bool in_f32 = dtype != DType::kFloat32 || counts_in_f32(lo, start, limit, delta);
+  lo.output(0, in_f32 ? lo.b.range(start, limit, delta) : counted_range(lo, start, limit, delta));
 }
 
 }  // namespace lowtide::layout

@@ -8,6 +8,7 @@
 
 #include "layout/lower/attributes.h"
 #include "layout/lower/elementwise.h"
+#include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
 
@@ -23,6 +24,16 @@ struct Reduced {
   bool keep_dims = true;
   bool noop = false;  // reduces nothing
 };
+
+// Axes known at run time only of which each counts once for the rank that is left.
+Val distinct(Lowering& lo, const Reduced& r) {
+  const Shape& listed = lo.shape(r.run_time_axes);
+  const int rank = lo.rank(r.x);
+  if (r.keep_dims || listed.size() != 1 || core::is_symbol(listed[0]) || listed[0] < 2 || listed[0] > rank)
+    return r.run_time_axes;
+  const Val is_listed = lo.b.greater(times_listed(lo, r.run_time_axes, rank), lo.b.i32_scalar(0));
+  return lo.b.cast(lo.b.reshape(places_of(lo, is_listed, listed[0], listed[0]), {listed[0]}), DType::kInt32);
+}
 
 Reduced read(Lowering& lo, int64_t axes_input_since) {
   Reduced r{.x = lo.input(0)};
@@ -40,6 +51,7 @@ Reduced read(Lowering& lo, int64_t axes_input_since) {
   }
   if (r.run_time_axes) {
     r.noop = false;
+    r.run_time_axes = distinct(lo, r);
     return r;
   }
   r.noop = r.noop && (!axes || axes->empty());

@@ -121,9 +121,8 @@ Val squeeze_at_run_time(Lowering& lo, Val x, Val axes) {
                                count, lo.rank(x)),
                    "make 'axes' an initializer");
   axes = lo.b.cast(axes, DType::kInt32);
-  Val dropped = scattered_to_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, lo.rank(x), 0);
-  Val kept = lo.b.where(lo.b.equal(dropped, lo.b.i32_scalar(0)));
-  lo.b.graph.at(kept.id).shape[0] = lo.rank(x) - count;
+  const Val stays = lo.b.equal(times_listed(lo, axes, lo.rank(x)), lo.b.i32_scalar(0));
+  const Val kept = places_of(lo, stays, lo.rank(x) - count, count);
   return lo.b.op(Kind::kReshape, {x, lo.b.gather_nd(lo.b.shape_of(x), kept)});
 }
 
@@ -169,9 +168,8 @@ Val unsqueeze_at_run_time(Lowering& lo, Val x, Val axes) {
                                lo.rank(x) + count, kMostAxes));
   const int rank = lo.rank(x) + static_cast<int>(count);
   axes = lo.b.cast(axes, DType::kInt32);
-  Val added = scattered_to_axes(lo, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), axes, rank, 0);
-  Val places = lo.b.cast(lo.b.where(lo.b.equal(added, lo.b.i32_scalar(0))), DType::kInt32);
-  lo.b.graph.at(places.id).shape[0] = lo.rank(x);
+  const Val stays = lo.b.equal(times_listed(lo, axes, rank), lo.b.i32_scalar(0));
+  const Val places = lo.b.cast(places_of(lo, stays, lo.rank(x), count), DType::kInt32);
   Val own = lo.b.scatter_nd(places, lo.b.sub(lo.b.shape_of(x), lo.b.i32_scalar(1)), lo.b.i32({rank}));
   return lo.b.op(Kind::kReshape, {x, lo.b.add(own, lo.b.i32_scalar(1))});
 }

@@ -172,6 +172,13 @@ class Axis {
   Val last_;
 };
 
+// Whether an axis whose extent stays gets other positions than its own: half a pixel beside them, or, for long axes,
+// some a rounding below them, which a nearest element is chosen by.
+bool moves_at_scale_1(const Resampling& how) {
+  return how.transform == Transform::kTfHalfPixelForNn ||
+         (how.transform == Transform::kAlignCorners && how.interpolation == Interpolation::kNearest);
+}
+
 void refuse_antialias(Lowering& lo, const Resampling& how) {
   if (how.antialias)
     lo.unsupported("an antialiased resize to a size that is known at run time only is not supported",
@@ -189,7 +196,8 @@ Val resized_at_run_time(Lowering& lo, const ResizePlan& plan, Val x, int at_axis
   sizes.out = b.cast(dim_as_scalar(lo, axis.out, DType::kInt32), DType::kFloat32);
   sizes.scale = axis.from_scale ? b.scalar(axis.scale, DType::kFloat32) : b.div(sizes.out, sizes.in);
   sizes.index = b.cast(iota(lo, axis.out, DType::kInt32), DType::kFloat32);
-  return Axis(lo, plan.how, x, at_axis, sizes).resized(positions_of(lo, plan.how.transform, sizes, false));
+  const bool may_stay = !axis.from_scale && moves_at_scale_1(plan.how);
+  return Axis(lo, plan.how, x, at_axis, sizes).resized(positions_of(lo, plan.how.transform, sizes, may_stay));
 }
 
 namespace {

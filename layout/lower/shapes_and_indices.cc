@@ -276,12 +276,31 @@ Val last_updates_of_rows(Lowering& lo, Val updates, Val indices, Dim count, Val 
                      lo.b.gather(updates, lo.b.maximum(last, none), 0), otherwise);
 }
 
-Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise) {
+Val times_listed(Lowering& lo, Val axes, int rank) {
   const int last[] = {1};
-  Val places = lo.b.unsqueeze(non_negative_indices(lo, axes, rank), last), shape = lo.b.i32({rank});
-  Val hits = lo.b.scatter_nd(places, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), shape);
-  const Val given = lo.b.scatter_nd(places, values, shape);
-  return lo.b.select(lo.b.greater(hits, lo.b.i32_scalar(0)), given, lo.b.i32_scalar(otherwise));
+  const Val places = lo.b.unsqueeze(non_negative_indices(lo, axes, rank), last);
+  return lo.b.scatter_nd(places, filled_with(lo, lo.shape(axes), lo.b.i32_scalar(1)), lo.b.i32({rank}));
+}
+
+Val places_of(Lowering& lo, Val which, Dim count, Dim listed) {
+  const Val places = lo.b.where(which);
+  if (listed > 1) return lo.b.op(Kind::kReshape, {places, lo.b.i32({count, 1})});
+  lo.b.graph.at(places.id).shape[0] = count;
+  return places;
+}
+
+Val scattered_to_axes(Lowering& lo, Val values, Val axes, int rank, int64_t otherwise) {
+  const Dim count = lo.b.dim(axes, 0);
+  if (known_to_differ(lo.b.dim(values, 0), count))
+    lo.misfit(fmt::format("{} axes are listed, and {} numbers for them", count, lo.b.dim(values, 0)));
+  axes = non_negative_indices(lo, axes, rank);
+  if (const auto known = lo.ints(axes)) {
+    std::vector<int64_t> sources(static_cast<size_t>(rank), 0);
+    for (size_t i = 0; i < known->size(); ++i) sources[static_cast<size_t>((*known)[i])] = static_cast<int64_t>(i) + 1;
+    return lo.b.gather(lo.b.concat({lo.b.i32({otherwise}), values}, 0), lo.b.i32(sources), 0);
+  }
+  const Val none = lo.b.i32(std::vector<int64_t>(static_cast<size_t>(rank), otherwise));
+  return count == 0 ? none : last_updates_of_rows(lo, values, axes, rank, none);
 }
 
 }  // namespace lowtide::layout

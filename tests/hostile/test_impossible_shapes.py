@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from tests.hostile.refusal import refuse_model
 from tests.support import converter, judge
-from tests.support.litert import Litert
+from tests.support.litert import Litert, RuntimeRefusal
 
 ZEROS = {
     "w57": (5, 7),
@@ -162,6 +162,26 @@ def test_what_may_run_is_converted(name, tmp_path):
         actual = litert.run(tflite, arrays, False)
     for output, value in expected.items():
         assert np.allclose(actual[output], value)
+
+
+# The rank of the result is that of axes of which each is listed once. ONNX does not say what a second time means.
+@pytest.mark.parametrize(
+    ("inputs", "body"),
+    [
+        ("float[2,3,4] x, int64[2] s", "r = ReduceSum<keepdims=0>(x, s) a = Softmax<axis=0>(r)"),
+        ("float[1,2,3,1] x, int64[2] s", "r = Squeeze(x, s) a = Softmax<axis=1>(r)"),
+        ("float[3,2] x, int64[2] s", "r = Unsqueeze(x, s) a = Softmax<axis=1>(r)"),
+    ],
+)
+def test_an_axis_listed_twice_at_run_time_is_no_answer(inputs, body, tmp_path):
+    path, tflite = tmp_path / "model.onnx", tmp_path / "model.tflite"
+    made = model(inputs, body, "a")
+    onnx.save(made, path)
+    assert converter.convert(path, tflite).status == "converted"
+    extents = [dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim]
+    feeds = {"x": np.ones(extents, np.float32), "s": np.array([0, 0], np.int64)}
+    with Litert() as litert, pytest.raises(RuntimeRefusal, match="RESHAPE"):
+        litert.run(tflite, feeds, False)
 
 
 BRANCH = """

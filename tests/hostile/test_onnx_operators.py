@@ -273,6 +273,7 @@ NODES = {
     "choice of two types": ("Where", [np.ones(5, bool), (3, 5), np.ones((3, 5), np.int64)], {}),
     "matrices that do not fit": ("MatMul", [(3, 5), (7, 11)], {}),
     "matrices of batches": ("MatMul", [(2, 3, 5), (3, 5, 11)], {}),
+    "empty matrices of batches": ("MatMul", [(2, 3, 0), (4, 0, 5)], {}),
     "matrix times a number": ("MatMul", [(3, 5), ()], {}),
     "sum that does not broadcast": ("Add", [(3, 5), (3, 6)], {}),
     "where that does not broadcast": ("Where", [np.ones((2, 2), bool), (3, 5), (3, 5)], {}),

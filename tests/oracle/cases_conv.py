@@ -433,6 +433,10 @@ for size in (1, 2, 3, 4, 5, 6):
         )
     )
 CASES += [
+    Case("conv/no_channels", "float[1,0,4,5] x", "y = Conv(x, w, b)", {"w": (2, 0, 3, 2), "b": (2,)}),
+    Case(
+        "conv_transpose/no_channels", "float[1,0,4,5] x", "y = ConvTranspose(x, w, b)", {"w": (0, 2, 3, 2), "b": (2,)}
+    ),
     Case("lrn/defaults", "float[2,7,5,4] x", "y = LRN<size=3>(x)", ranges={"x": (-30, 30)}),
     Case("lrn/beta_of_one", "float[2,7,5,4] x", "y = LRN<size=4, alpha=2.0, beta=1.0>(x)", numpy=lrn_of(4, 2, 1)),
     Case("lrn/wider_than_channels", "float[2,3,5,4] x", "y = LRN<size=9, alpha=0.5>(x)"),

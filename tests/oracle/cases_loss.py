@@ -32,3 +32,17 @@ for reduction in ("none", "sum", "mean"):
                     outputs="y, p",
                 ),
             ]
+CASES += [
+    Case(  # f64 does not have this number
+        "nll_loss/ignore_index_of_54_bits",
+        "float[3,4] x, int64[3] t",
+        "y = NegativeLogLikelihoodLoss<ignore_index=9007199254740993>(x, t)",
+        feeds={"x": SCORES.reshape(10, 4)[:3], "t": np.array([1, 2**53 + 1, 3])},
+    ),
+    Case(  # no target equals it
+        "nll_loss/ignore_index_beyond_the_targets",
+        "float[3,4] x, int32[3] t",
+        "y = NegativeLogLikelihoodLoss<ignore_index=4294967297>(x, t)",
+        feeds={"x": SCORES.reshape(10, 4)[:3], "t": np.array([1, 2, 0], np.int32)},
+    ),
+]

@@ -533,6 +533,32 @@ case(
     feeds={"x": np.arange(24, dtype=np.float32).reshape(3, 4, 2), "p": i64(1, 0, 2, 3), "a": i64(-1, 0)},
     outputs="float[A,4,B] y",
 )
+# ONNX leaves it open what an axis that is listed twice means; the last pads count, as for ONNX Runtime.
+case(
+    "pad/run_time_axis_listed_twice",
+    "float[2,3] x, int64[4] p, int64[2] a",
+    "y = Pad(x, p, , a)",
+    opset=18,
+    feeds={"x": np.arange(6, dtype=np.float32).reshape(2, 3), "p": i64(1, 2, 0, 3), "a": i64(1, -1)},
+    outputs="float[A,B] y",
+)
+# Where one side crops more than there is, it crops of what the other adds.
+for name, x in {"known": "float[3,5] x", "symbolic": "float[N,5] x", "empty": "float[N,5] x"}.items():
+    case(
+        f"pad/crops_of_what_it_adds_{name}",
+        x,
+        "y = Pad(x, p, v)",
+        {"p": i64(6, -7, -4, 9) if name != "empty" else i64(2, 0, -1, 0), "v": np.float32(0.5)},
+        feeds={"x": np.ones((0 if name == "empty" else 3, 5), np.float32)},
+        outputs="float[A,B] y",
+    )
+case(
+    "pad/crops_of_what_it_adds_at_run_time",
+    "float[3,5] x, int64[4] p",
+    "y = Pad(x, p)",
+    feeds={"x": np.ones((3, 5), np.float32), "p": i64(6, -7, -4, 9)},
+    outputs="float[A,B] y",
+)
 case(
     "slice/disputed_end_of_run_time_axes",
     "float[7,6] x, int64[2] a",

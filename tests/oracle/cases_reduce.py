@@ -127,6 +127,14 @@ CASES += [
         outputs="float[P,Q,R] y",
     ),
     Case(
+        "reduce_max/axes_at_run_time_dropped",
+        "float[2,3,4] x, int64[2] axes",
+        "r = ReduceMax<keepdims=0>(x, axes) y = Softmax<axis=0>(r)",
+        opset=18,
+        feeds={"x": np.random.default_rng(5).uniform(-1, 1, (2, 3, 4)).astype(np.float32), "axes": i64(-1, 0)},
+        outputs="float[P] y",
+    ),
+    Case(
         "reduce_log_sum_exp/axes_at_run_time_dropped",
         "float[2,3,4] x, int64[2] axes",
         "y = ReduceLogSumExp<keepdims=0>(x, axes)",

@@ -300,6 +300,20 @@ for name, attributes in [
                 shapes={"x": (1, 3, 5, 6), "z": (1, 2, *size)},
             )
         )
+# An axis whose extent turns out to stay is left alone, though the formula moves by half a pixel.
+CASES.append(
+    Case(
+        "resize/run_time_size_that_stays",
+        "float[1,3,H,W] x, float[1,2,P,Q] z",
+        BODY.format(
+            'mode="nearest", nearest_mode="ceil", coordinate_transformation_mode="tf_half_pixel_for_nn"',
+        ),
+        BOUNDS,
+        opset=19,
+        outputs="float[1,3,P,Q] y",
+        shapes={"x": (1, 3, 5, 6), "z": (1, 2, 5, 8)},
+    )
+)
 for name, attributes in (
     ("nearest", 'mode="nearest"'),
     ("linear", 'mode="linear"'),

@@ -470,6 +470,21 @@ CASES += [
         {"zero": np.int64(0), "one": np.int64(1)},
         outputs="float[2,5] y",
     ),
+    *(  # (0.3 - 0) / 0.1 is 3 in f32, and more in f64, in which ONNX Runtime counts
+        Case(
+            f"range/floats_at_run_time_{name}",
+            "float a, float b, float c" if name == "all" else "float b",
+            "y = Range(a, b, c)",
+            {} if name == "all" else {"a": np.float32(start), "c": np.float32(step)},
+            feeds={
+                key: np.array(number, np.float32)
+                for key, number in zip("abc", (start, end, step), strict=True)
+                if name == "all" or key == "b"
+            },
+            outputs="float[K] y",
+        )
+        for name, start, end, step in [("up", 0, 0.3, 0.1), ("down", 1, 0.3, -0.1), ("all", -29.3, -21.7, 0.4)]
+    ),
     Case(
         "range/at_run_time",
         "int32 n",

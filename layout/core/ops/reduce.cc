@@ -40,7 +40,8 @@ Shape without(const Shape& shape, const std::vector<int>& axes, bool keep) {
   return out;
 }
 
-// Axes that are known at run time only. Of the shape that is left only the rank is known, since no axis is named twice.
+// Axes that are known at run time only. Of the shape that is left only the rank is known; the lowering sees to it that
+// no axis is named twice where the rank depends on it.
 std::vector<TensorType> infer_reduce_at_run_time(const OpView& op) {
   const Shape& axes = op.shape(1);
   if (axes.size() != 1 || !stream::is_static(axes))

@@ -64,5 +64,10 @@ TEST_F(PadRules, TwoInARowMergeIfTheirValuesAreEqual) {
   EXPECT_EQ(fused(b.pad(b.pad(x, one, none, 2), two, one, 0)), (Kinds{{Kind::kPadv2, 1}, {Kind::kPad, 1}}));
 }
 
+TEST_F(PadRules, TwoWhoseSumExceeds32BitsStay) {
+  const Amounts most{0, std::numeric_limits<int32_t>::max(), 0, 0}, none{0, 0, 0, 0};
+  EXPECT_EQ(fused(b.pad(b.pad(x, most, none, 0), most, none, 0)), (Kinds{{Kind::kPad, 2}}));
+}
+
 }  // namespace
 }  // namespace lowtide::layout
