@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "layout/core/builtin.h"
 #include "layout/fuse/behind_reshape.h"
@@ -79,10 +80,19 @@ std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
   return std::nullopt;
 }
 
-// The op's constant bias, zeros when it has none; null when it is computed at run time.
+// The op's constant bias, zeros when it has none; null when rules cannot compute with it.
 RecipeRef bias_of(Rewriter& rewriter, const Op& producer, const core::Weights& where, core::Dim channels) {
   if (!core::has_input(producer, where.bias)) return recipe::fill_value(0, core::DType::kFloat32, {channels});
-  return rewriter.value(producer.inputs[where.bias]).constant;
+  const ValueId bias = producer.inputs[where.bias];
+  return rewriter.is_constant(bias) ? rewriter.value(bias).constant : nullptr;
+}
+
+// Whether (x + bias) + constant may become x + (bias + constant): large numbers may cancel each other, as those do that
+// round x, and their sum may overflow.
+bool can_add(Rewriter& rewriter, ValueId bias, ValueId constant) {
+  const auto one = magnitudes_of(rewriter, bias), other = magnitudes_of(rewriter, constant);
+  return one && other && std::min(one->most, other->most) <= kOrdinaryShift &&
+         one->most + other->most <= std::numeric_limits<float>::max();
 }
 
 void set_bias(Rewriter& rewriter, OpId producer, const core::Weights& where, RecipeRef bias) {
@@ -121,13 +131,13 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
   core::Shape along(static_cast<size_t>(rewriter.value(weights).rank()), 1);
   along[static_cast<size_t>(*site->where->output_axis)] = channels;
   if (rewriter.value(weights).shape[static_cast<size_t>(*site->where->output_axis)] != channels) return false;
-  RecipeRef scaled = recipe::binary(op, rewriter.value(weights).constant, recipe::reshape(site->channels, along));
   const bool has_bias = core::has_input(producer, site->where->bias);
   const auto sizes = magnitudes_of(rewriter, site->constant);
   const double factor = divides ? 1 / sizes->least : sizes->most;
-  if (!stays_finite(rewriter, weights, factor) ||
-      (has_bias && !stays_finite(rewriter, producer.inputs[site->where->bias], factor)))
+  if (!can_multiply(rewriter, weights, factor) ||
+      (has_bias && !can_multiply(rewriter, producer.inputs[site->where->bias], factor)))
     return false;
+  RecipeRef scaled = recipe::binary(op, rewriter.value(weights).constant, recipe::reshape(site->channels, along));
   const ValueId made = rewriter.graph.add_constant(std::move(scaled), rewriter.value(weights).name);
   rewriter.note_new_ops();
   rewriter.set_input(site->producer, site->where->weights, made);
@@ -144,6 +154,9 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   const auto channels = rewriter.value(producer.outputs[0]).shape.back();
   RecipeRef bias = bias_of(rewriter, producer, *site->where, channels);
   if (!bias) return false;
+  if (core::has_input(producer, site->where->bias) &&
+      !can_add(rewriter, producer.inputs[site->where->bias], site->constant))
+    return false;
   set_bias(rewriter, site->producer, *site->where,
            recipe::binary(subtracts ? Binary::kSub : Binary::kAdd, bias, site->channels));
   remove_scale(rewriter, id, *site);
