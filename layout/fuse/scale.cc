@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "layout/core/builtin.h"
 #include "layout/fuse/behind_reshape.h"
@@ -87,12 +86,16 @@ RecipeRef bias_of(Rewriter& rewriter, const Op& producer, const core::Weights& w
   return rewriter.is_constant(bias) ? rewriter.value(bias).constant : nullptr;
 }
 
-// Whether (x + bias) + constant may become x + (bias + constant): large numbers may cancel each other, as those do that
-// round x, and their sum may overflow.
+// Whether (W x + bias) + constant may become W x + (bias + constant). A large constant may round x on purpose, or be
+// taken away again: kernels that begin their sums with the bias would round each product. And where both are larger
+// than what is between them, they may cancel each other.
 bool can_add(Rewriter& rewriter, ValueId bias, ValueId constant) {
-  const auto one = magnitudes_of(rewriter, bias), other = magnitudes_of(rewriter, constant);
-  return one && other && std::min(one->most, other->most) <= kOrdinaryShift &&
-         one->most + other->most <= std::numeric_limits<float>::max();
+  constexpr double kMostBias = 0x1p16;
+  const auto added = magnitudes_of(rewriter, constant);
+  if (!added || !(added->most <= kMostBias)) return false;
+  if (bias == core::kAbsent || added->most <= kOrdinaryShift) return true;
+  const auto before = magnitudes_of(rewriter, bias);
+  return before && before->most <= kOrdinaryShift;
 }
 
 void set_bias(Rewriter& rewriter, OpId producer, const core::Weights& where, RecipeRef bias) {
@@ -154,9 +157,8 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   const auto channels = rewriter.value(producer.outputs[0]).shape.back();
   RecipeRef bias = bias_of(rewriter, producer, *site->where, channels);
   if (!bias) return false;
-  if (core::has_input(producer, site->where->bias) &&
-      !can_add(rewriter, producer.inputs[site->where->bias], site->constant))
-    return false;
+  const bool has_bias = core::has_input(producer, site->where->bias);
+  if (!can_add(rewriter, has_bias ? producer.inputs[site->where->bias] : core::kAbsent, site->constant)) return false;
   set_bias(rewriter, site->producer, *site->where,
            recipe::binary(subtracts ? Binary::kSub : Binary::kAdd, bias, site->channels));
   remove_scale(rewriter, id, *site);

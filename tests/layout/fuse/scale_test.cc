@@ -30,6 +30,25 @@ TEST_F(ScaleRules, DepthwiseChannelsAreTheLastAxisOfTheWeights) {
   EXPECT_EQ(numbers(only(Kind::kDepthwiseConv2d).inputs[1]), (std::vector<double>{0, 1, 2, 3}));
 }
 
+// A constant of many steps is no longer computed with, wherever it stands: nothing throws, and what is left converts.
+TEST_F(ScaleRules, LongChainsStayInPart) {
+  constexpr int kLength = 300;
+  const auto chain = [&](auto step) {
+    Val x = b.fully_connected(input({2, 4}), counted({3, 4}), counted({3}), false);
+    for (int i = 0; i < kLength; ++i) x = step(x);
+    Kinds kinds = fused(linear(x, 5));
+    for (const core::Value& value : graph.values)
+      if (value.is_constant()) EXPECT_LE(value.constant->steps, stream::kMaxSteps / 2);
+    EXPECT_EQ(kinds[Kind::kFullyConnected], 2);
+    const int left = kinds[Kind::kMul] + kinds[Kind::kDiv] + kinds[Kind::kAdd];
+    EXPECT_GT(left, kLength / 2);
+    EXPECT_LT(left, kLength);
+  };
+  chain([&](Val x) { return b.mul(x, ones({3})); });
+  chain([&](Val x) { return b.div(x, b.filled(0.5, DType::kFloat32, {3})); });
+  chain([&](Val x) { return b.add(x, ones({3})); });
+}
+
 TEST_F(ScaleRules, AConstantMinusAValueIsNotAnOffset) {
   Val c = conv(input({2, 5, 7, 4}), 3);
   EXPECT_EQ(fused(b.sub(counted({3}), c)), (Kinds{{Kind::kConv2d, 1}, {Kind::kSub, 1}}));
