@@ -30,8 +30,8 @@ class Rewriter {
   // The producer of `id` when it has this kind and the value has no other use; else -1.
   OpId sole_producer(ValueId id, Kind kind) const;
   OpId producer(ValueId id) const { return id == kAbsent ? -1 : graph.at(id).producer; }
-  // Whether rules may compute with the value: a constant of few steps. One that earlier rules gave many steps is left
-  // as it is, as if it were computed at run time; it is a constant all the same where that matters (value.is_constant).
+  // Whether rules may make another constant of the value: a constant of few steps. One that earlier rules gave many is
+  // left as it is, as if it were computed at run time. Where it is only read, value(id).is_constant() is asked.
   bool is_constant(ValueId id) const {
     return id != kAbsent && graph.at(id).is_constant() && graph.at(id).constant->steps <= kMostRuleSteps;
   }

@@ -121,11 +121,10 @@ class Following {
     }
   }
 
-  // Whether the sum of an infinity and this operand is that infinity. Scores in front of a softmax are taken to be
-  // finite, as in fuse/nan_guard.cc: masks would cost one more op.
-  bool is_finite(ValueId operand, ShownBy shown) {
-    if (is_finite_constant(graph_, operand)) return true;
-    return shown == ShownBy::kSoftmax && !reached_[index(operand)];
+  // Whether the sum of an infinity and this operand is taken to be that infinity. Scores in front of a softmax are, as
+  // in fuse/nan_guard.cc: masks would cost one more op.
+  bool is_taken_as_finite(ValueId operand, ShownBy shown) {
+    return shown == ShownBy::kSoftmax || is_finite_constant(graph_, operand);
   }
 
   void mend(size_t position) {
@@ -144,7 +143,7 @@ class Following {
       const Val above_all = b.scalar_like(std::numeric_limits<double>::infinity(), in);
       Val infinite = b.equal(b.abs(in), above_all);
       // The kernel's NaN stays: it is not greater than a number below all.
-      if (!is_finite(op.inputs[1 - side], shown_[index(before)]))
+      if (!is_taken_as_finite(op.inputs[1 - side], shown_[index(before)]))
         infinite = b.greater(Val{clamped}, b.select(infinite, b.neg(above_all), above_all));
       result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);
     }
