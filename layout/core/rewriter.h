@@ -30,7 +30,11 @@ class Rewriter {
   // The producer of `id` when it has this kind and the value has no other use; else -1.
   OpId sole_producer(ValueId id, Kind kind) const;
   OpId producer(ValueId id) const { return id == kAbsent ? -1 : graph.at(id).producer; }
-  bool is_constant(ValueId id) const { return id != kAbsent && graph.at(id).is_constant(); }
+  // Whether rules may make another constant of the value: a constant of few steps. One that earlier rules gave many is
+  // left as it is, as if it were computed at run time. Where it is only read, value(id).is_constant() is asked.
+  bool is_constant(ValueId id) const {
+    return id != kAbsent && graph.at(id).is_constant() && graph.at(id).constant->steps <= kMostRuleSteps;
+  }
 
   // Replaces every use of `from` by `to`, and removes the producer of `from` if it has no other use. `to` gets the ONNX
   // name of `from` if it has none. Reports say that the nodes of removed ops became part of the op that makes `to`;
@@ -43,6 +47,9 @@ class Rewriter {
   void note_new_ops();
 
  private:
+  // What a rule makes of three such constants, and what quantization then makes of it, takes less than kMaxSteps.
+  static constexpr int kMostRuleSteps = stream::kMaxSteps / 8;
+
   void drop_if_unused(ValueId id, uint32_t into);
   std::vector<std::vector<OpId>> users_;
   std::vector<int> outputs_;  // how often a value is a graph output

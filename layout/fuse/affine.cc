@@ -4,7 +4,8 @@
 //
 //     W (gamma * x + beta) + b  =  (W gamma) x + (W beta + b)
 //
-// The trap: a convolution pads with zeros after the shift, so a shift can be folded only when there is no padding.
+// The traps: a convolution pads with zeros after the shift, so a shift can be folded only when there is no padding. And
+// x + beta may be small where x and beta are large: W x + W beta would have lost its digits.
 #include <algorithm>
 #include <array>
 
@@ -22,7 +23,8 @@ namespace recipe = stream::recipe;
 // The constant as one element for each index of the last axis of `shape`; null when it varies along another axis.
 RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape) {
   const core::Value& value = rewriter.value(constant);
-  if (!value.is_constant() || shape.empty() || value.rank() > static_cast<int>(shape.size()) || value.rank() == 0)
+  if (!rewriter.is_constant(constant) || shape.empty() || value.rank() > static_cast<int>(shape.size()) ||
+      value.rank() == 0)
     return nullptr;
   if (value.shape.back() != shape.back() || static_cast<core::Dim>(value.constant->elements()) != shape.back())
     return nullptr;
@@ -123,7 +125,7 @@ bool scale_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, false);
   const auto sizes = site ? magnitudes_of(rewriter, site->constant) : std::nullopt;
   if (!sizes || !std::all_of(site->targets.begin(), site->targets.end(), [&](const FoldTarget& target) {
-        return stays_finite(rewriter, rewriter.op(target.op).inputs[target.where.weights], sizes->most);
+        return can_multiply(rewriter, rewriter.op(target.op).inputs[target.where.weights], sizes->most);
       }))
     return false;
   for (const FoldTarget& target : site->targets) {
@@ -137,9 +139,21 @@ bool scale_into_next(Rewriter& rewriter, OpId id) {
   return true;
 }
 
+// Whether the weights times the shift can be computed and added to the bias.
+bool can_shift(Rewriter& rewriter, const FoldTarget& target, double shift) {
+  const Op& op = rewriter.op(target.op);
+  const auto can_grow = [&](ValueId constant) { return can_multiply(rewriter, constant, std::max(shift, 1.0)); };
+  return can_grow(op.inputs[target.where.weights]) &&
+         (!core::has_input(op, target.where.bias) || can_grow(op.inputs[target.where.bias]));
+}
+
 bool shift_into_next(Rewriter& rewriter, OpId id) {
   auto site = match(rewriter, id, true);
-  if (!site) return false;
+  const auto sizes = site ? magnitudes_of(rewriter, site->constant) : std::nullopt;
+  if (!sizes || !(sizes->most <= kOrdinaryShift) ||
+      !std::all_of(site->targets.begin(), site->targets.end(),
+                   [&](const FoldTarget& target) { return can_shift(rewriter, target, sizes->most); }))
+    return false;
   for (const FoldTarget& target : site->targets) {
     const Op& op = rewriter.op(target.op);
     const core::Value weights = rewriter.value(op.inputs[target.where.weights]);

@@ -9,7 +9,7 @@ ValueId before_reshapes(Rewriter& rewriter, ValueId id) {
   ValueId first = id;
   for (OpId reshape = rewriter.sole_producer(first, Kind::kReshape); reshape >= 0;
        reshape = rewriter.sole_producer(first, Kind::kReshape)) {
-    if (rewriter.is_constant(rewriter.op(reshape).inputs[0])) break;
+    if (rewriter.value(rewriter.op(reshape).inputs[0]).is_constant()) break;
     first = rewriter.op(reshape).inputs[0];
   }
   return first;

@@ -15,9 +15,9 @@ namespace {
 
 template <typename Test>
 bool all_numbers(Rewriter& rewriter, ValueId id, Test test) {
-  if (!rewriter.is_constant(id) || rewriter.value(id).quantization) return false;
   const auto numbers = rewriter.graph.numbers(id);
-  return numbers && !numbers->empty() && std::all_of(numbers->begin(), numbers->end(), test);
+  return numbers && !rewriter.value(id).quantization && !numbers->empty() &&
+         std::all_of(numbers->begin(), numbers->end(), test);
 }
 
 bool are(Rewriter& rewriter, ValueId id, double wanted) {
@@ -95,7 +95,8 @@ bool drop_select(Rewriter& rewriter, OpId id) {
 bool drop_gather(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const auto& options = std::get<core::GatherOptions>(op.options);
-  if (options.batch_dims != 0 || !rewriter.is_constant(op.inputs[1]) || rewriter.value(op.inputs[1]).rank() != 1)
+  if (options.batch_dims != 0 || !rewriter.value(op.inputs[1]).is_constant() ||
+      rewriter.value(op.inputs[1]).rank() != 1)
     return false;
   const auto indices = rewriter.graph.ints(op.inputs[1]);
   if (!indices) return false;
@@ -110,7 +111,7 @@ bool gather_equals(Rewriter& rewriter, OpId id) {
   constexpr int64_t kExact = int64_t{1} << 53;  // b.filled takes a double
   const Op op = rewriter.op(id);
   const core::Value &data = rewriter.value(op.inputs[0]), &result = rewriter.value(op.outputs[0]);
-  if (data.quantization || result.quantization || !rewriter.is_constant(op.inputs[0])) return false;
+  if (data.quantization || result.quantization || !rewriter.value(op.inputs[0]).is_constant()) return false;
   if (!stream::is_static(result.shape) ||
       !stream::has_at_most(std::max(stream::kSmallElements, data.constant->elements()), result.shape))
     return false;

@@ -173,7 +173,7 @@ bool is_plain_lead(const Shape& lead) {
 bool move_reshape_behind(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   const Shape &in = rewriter.value(op.inputs[0]).shape, &out = rewriter.value(op.outputs[0]).shape;
-  if (in.size() < 2 || out.size() < 2 || rewriter.is_constant(op.inputs[0])) return false;
+  if (in.size() < 2 || out.size() < 2 || rewriter.value(op.inputs[0]).is_constant()) return false;
   const bool keeps_last = in.back() == out.back();
   LeadingAxesGroup group(rewriter, id);
   if (!group.closed()) return false;

@@ -2,7 +2,6 @@
 #include "layout/fuse/magnitudes.h"
 
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "stream/recipe/recipe_reader.h"
@@ -12,19 +11,15 @@ namespace {
 
 namespace recipe = stream::recipe;
 
-// Large weights are not read for a factor up to this one: that takes time, and a weight that overflows by it is above
-// 2^112, which no network has. Weights that are small are cheap to read.
-constexpr double kOrdinaryFactor = 0x1p16;
-constexpr int kOwnSteps = 4;  // that are added here, and by the evaluation
+// The largest product is within these. What is smaller than it by 2^26 and vanishes is below its last digit.
+constexpr double kLeastProduct = 0x1p-100, kMostProduct = 0x1p100;
 
 }  // namespace
 
 std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant) {
   if (!rewriter.is_constant(constant)) return std::nullopt;
   const core::Value& value = rewriter.value(constant);
-  if (!stream::is_float(value.dtype) || value.quantization || value.constant->elements() == 0 ||
-      value.constant->steps + kOwnSteps > stream::kMaxSteps)
-    return std::nullopt;
+  if (!stream::is_float(value.dtype) || value.quantization || value.constant->elements() == 0) return std::nullopt;
   std::vector<int> axes(value.constant->dims.size());
   std::iota(axes.begin(), axes.end(), 0);
   const stream::RecipeRef sizes = recipe::unary(stream::Unary::kAbs, value.constant);
@@ -34,12 +29,16 @@ std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant) {
   return Magnitudes{found(stream::Reduction::kMin), found(stream::Reduction::kMax)};
 }
 
-bool stays_finite(Rewriter& rewriter, ValueId constant, double factor) {
-  if (factor <= 1) return true;
-  if (factor <= kOrdinaryFactor && !stream::is_small(*rewriter.value(constant).constant)) return true;
+bool can_multiply(Rewriter& rewriter, ValueId constant, double factor) {
+  if (!rewriter.is_constant(constant)) return false;
+  if (factor == 0 || factor == 1) return true;
+  const bool is_ordinary = factor >= kLeastOrdinaryFactor && factor <= kMostOrdinaryFactor;
+  // Reading large weights takes time, and no network has such as leave the bounds by an ordinary factor.
+  if (is_ordinary && !stream::is_small(*rewriter.value(constant).constant)) return true;
   const auto sizes = magnitudes_of(rewriter, constant);
   if (!sizes) return false;
-  return !std::isfinite(sizes->most) || sizes->most * factor <= std::numeric_limits<float>::max();
+  const double product = sizes->most * factor;
+  return sizes->most == 0 ? std::isfinite(factor) : factor > 1 ? product <= kMostProduct : product >= kLeastProduct;
 }
 
 }  // namespace lowtide::layout

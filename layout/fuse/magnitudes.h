@@ -16,7 +16,13 @@ struct Magnitudes {
 // Reads the constant, tile by tile. nullopt where it is not a constant of floats, or has no elements.
 std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant);
 
-// Whether a constant whose numbers are finite stays so when they are multiplied by numbers of this magnitude.
-bool stays_finite(Rewriter& rewriter, ValueId constant, double factor);
+// Factors between these are ordinary: numbers of networks have room for one more of them.
+constexpr double kLeastOrdinaryFactor = 0x1p-16, kMostOrdinaryFactor = 0x1p16;
+// The largest shift that is ordinary: what is added to numbers of networks does not make their last digits vanish.
+constexpr double kOrdinaryShift = 0x1p10;
+
+// Whether a constant may be multiplied by numbers of which the largest has this magnitude. The products are neither so
+// large that sums of them overflow, nor so small that they vanish, where the steps one by one keep their numbers.
+bool can_multiply(Rewriter& rewriter, ValueId constant, double factor);
 
 }  // namespace lowtide::layout

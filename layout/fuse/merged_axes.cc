@@ -157,7 +157,7 @@ class MergedAxesGroup : private BehindReshape {
 };
 
 bool unmerge_axes(Rewriter& rewriter, OpId id) {
-  if (rewriter.is_constant(rewriter.op(id).inputs[0])) return false;
+  if (rewriter.value(rewriter.op(id).inputs[0]).is_constant()) return false;
   MergedAxesGroup group(rewriter, id);
   if (!group.closed()) return false;
   group.apply();

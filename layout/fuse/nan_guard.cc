@@ -53,7 +53,7 @@ bool is_product(Rewriter& rewriter, ValueId id) {
   return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
     if (in == core::kAbsent) return true;
     const ValueId from = before_scales(rewriter, in);
-    return from != core::kAbsent && (!rewriter.is_constant(from) || is_ordinary_constant(rewriter, from));
+    return from != core::kAbsent && (!rewriter.value(from).is_constant() || is_ordinary_constant(rewriter, from));
   });
 }
 

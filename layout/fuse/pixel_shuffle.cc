@@ -128,7 +128,7 @@ bool pixel_shuffle(Rewriter& rewriter, OpId id) {
   const bool in_order = std::is_sorted(shuffle->channels.begin(), shuffle->channels.end());
   if (!in_order) {
     ChannelPermutation permutation(rewriter, shuffle->channels);
-    if (rewriter.is_constant(shuffle->source) || !permutation.possible(shuffle->source)) return false;
+    if (rewriter.value(shuffle->source).is_constant() || !permutation.possible(shuffle->source)) return false;
     permutation.apply(shuffle->source);
   }
   const Op outer = rewriter.op(id);

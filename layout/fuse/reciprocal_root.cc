@@ -17,16 +17,15 @@ constexpr double kLeast = 1e-30;
 constexpr int kMaxDepth = 8;
 
 bool are_at_least(Rewriter& rewriter, ValueId id, double least) {
-  if (!rewriter.is_constant(id) || rewriter.value(id).quantization) return false;
   const auto numbers = rewriter.graph.numbers(id);
-  return numbers && !numbers->empty() &&
+  return numbers && !rewriter.value(id).quantization && !numbers->empty() &&
          std::all_of(numbers->begin(), numbers->end(), [&](double x) { return x >= least; });
 }
 
 // Whether no element can be below 0.
 bool is_not_negative(Rewriter& rewriter, ValueId id, int depth = 0) {
   if (depth == kMaxDepth) return false;
-  if (rewriter.is_constant(id)) return are_at_least(rewriter, id, 0);
+  if (rewriter.value(id).is_constant()) return are_at_least(rewriter, id, 0);
   const OpId producer = rewriter.producer(id);
   if (producer < 0) return false;
   const Op& op = rewriter.op(producer);

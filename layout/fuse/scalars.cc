@@ -11,7 +11,8 @@ namespace {
 constexpr double kSame = 1e-4;  // exporters write roots and fitted constants with few digits
 
 std::optional<double> scalar(Rewriter& rewriter, ValueId id) {
-  if (!rewriter.is_constant(id) || rewriter.value(id).constant->elements() != 1) return std::nullopt;
+  if (id == core::kAbsent || !rewriter.value(id).is_constant() || rewriter.value(id).constant->elements() != 1)
+    return std::nullopt;
   auto numbers = rewriter.graph.numbers(id);
   return numbers ? std::optional((*numbers)[0]) : std::nullopt;
 }

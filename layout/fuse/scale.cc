@@ -79,10 +79,23 @@ std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
   return std::nullopt;
 }
 
-// The op's constant bias, zeros when it has none; null when it is computed at run time.
+// The op's constant bias, zeros when it has none; null when rules cannot compute with it.
 RecipeRef bias_of(Rewriter& rewriter, const Op& producer, const core::Weights& where, core::Dim channels) {
   if (!core::has_input(producer, where.bias)) return recipe::fill_value(0, core::DType::kFloat32, {channels});
-  return rewriter.value(producer.inputs[where.bias]).constant;
+  const ValueId bias = producer.inputs[where.bias];
+  return rewriter.is_constant(bias) ? rewriter.value(bias).constant : nullptr;
+}
+
+// Whether (W x + bias) + constant may become W x + (bias + constant). A large constant may round x on purpose, or be
+// taken away again: kernels that begin their sums with the bias would round each product. And where both are larger
+// than what is between them, they may cancel each other.
+bool can_add(Rewriter& rewriter, ValueId bias, ValueId constant) {
+  constexpr double kMostBias = 0x1p16;
+  const auto added = magnitudes_of(rewriter, constant);
+  if (!added || !(added->most <= kMostBias)) return false;
+  if (bias == core::kAbsent || added->most <= kOrdinaryShift) return true;
+  const auto before = magnitudes_of(rewriter, bias);
+  return before && before->most <= kOrdinaryShift;
 }
 
 void set_bias(Rewriter& rewriter, OpId producer, const core::Weights& where, RecipeRef bias) {
@@ -121,13 +134,13 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
   core::Shape along(static_cast<size_t>(rewriter.value(weights).rank()), 1);
   along[static_cast<size_t>(*site->where->output_axis)] = channels;
   if (rewriter.value(weights).shape[static_cast<size_t>(*site->where->output_axis)] != channels) return false;
-  RecipeRef scaled = recipe::binary(op, rewriter.value(weights).constant, recipe::reshape(site->channels, along));
   const bool has_bias = core::has_input(producer, site->where->bias);
   const auto sizes = magnitudes_of(rewriter, site->constant);
   const double factor = divides ? 1 / sizes->least : sizes->most;
-  if (!stays_finite(rewriter, weights, factor) ||
-      (has_bias && !stays_finite(rewriter, producer.inputs[site->where->bias], factor)))
+  if (!can_multiply(rewriter, weights, factor) ||
+      (has_bias && !can_multiply(rewriter, producer.inputs[site->where->bias], factor)))
     return false;
+  RecipeRef scaled = recipe::binary(op, rewriter.value(weights).constant, recipe::reshape(site->channels, along));
   const ValueId made = rewriter.graph.add_constant(std::move(scaled), rewriter.value(weights).name);
   rewriter.note_new_ops();
   rewriter.set_input(site->producer, site->where->weights, made);
@@ -144,6 +157,8 @@ bool fuse_shift(Rewriter& rewriter, OpId id) {
   const auto channels = rewriter.value(producer.outputs[0]).shape.back();
   RecipeRef bias = bias_of(rewriter, producer, *site->where, channels);
   if (!bias) return false;
+  const bool has_bias = core::has_input(producer, site->where->bias);
+  if (!can_add(rewriter, has_bias ? producer.inputs[site->where->bias] : core::kAbsent, site->constant)) return false;
   set_bias(rewriter, site->producer, *site->where,
            recipe::binary(subtracts ? Binary::kSub : Binary::kAdd, bias, site->channels));
   remove_scale(rewriter, id, *site);

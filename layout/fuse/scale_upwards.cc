@@ -7,8 +7,9 @@
 //
 // A factor of one operand of a matrix product may move up on the side of the other.
 //
-// The trap: coordinates are rounded to integers afterwards, where an error of rounding in their last bit shows.
-// Constants that are no weights are multiplied only where that is exact, or in front of a matrix product.
+// The traps: coordinates are rounded to integers afterwards, where an error of rounding in their last bit shows.
+// Constants that are no weights are multiplied only where that is exact, or in front of a matrix product. And what is
+// computed between the constants and the factor is multiplied too: only an ordinary factor cannot make it overflow.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,7 +33,7 @@ constexpr size_t kMaxOps = 64;
 
 // The number by which all elements are multiplied, or divided.
 struct Factor {
-  RecipeRef one;  // f32 [1], finite
+  RecipeRef one;  // f32 [1], ordinary
   bool divides = false;
   bool is_exact = false;  // a power of two
   double size = 1;        // by which elements become larger
@@ -44,11 +45,12 @@ std::optional<Factor> factor_of(Rewriter& rewriter, ValueId id, bool divides) {
   if (value.dtype != core::DType::kFloat32 || value.quantization || value.constant->elements() != 1)
     return std::nullopt;
   const auto numbers = rewriter.graph.numbers(id);
-  if (!numbers || !std::isfinite(numbers->front()) || (divides && numbers->front() == 0)) return std::nullopt;
-  const double size = std::abs(numbers->front());
+  if (!numbers) return std::nullopt;
+  const double number = std::abs(numbers->front()), size = divides ? 1 / number : number;
+  if (!(size >= kLeastOrdinaryFactor && size <= kMostOrdinaryFactor)) return std::nullopt;
   int exponent = 0;
-  const bool is_exact = std::frexp(size, &exponent) == 0.5;
-  return Factor{recipe::reshape(value.constant, {1}), divides, is_exact, divides ? 1 / size : size};
+  const bool is_exact = std::frexp(number, &exponent) == 0.5;
+  return Factor{recipe::reshape(value.constant, {1}), divides, is_exact, size};
 }
 
 // Which way up is taken where there are several.
@@ -161,8 +163,7 @@ class LinearRegion {
     if (value.dtype != core::DType::kFloat32 || value.quantization) return false;
     // A large constant with another user would be stored twice.
     if (rewriter_.uses(input) != 1 && value.constant->elements() > stream::kSmallElements) return false;
-    // A number near the largest float would become infinite.
-    if (!stays_finite(rewriter_, input, factor_.size)) return false;
+    if (!can_multiply(rewriter_, input, factor_.size)) return false;
     constants_.emplace_back(id, slot);
     return true;
   }

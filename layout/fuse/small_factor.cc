@@ -34,16 +34,23 @@ bool is_small_product(const core::Shape& a, const core::Shape& b, const core::Sh
   return is_smaller;
 }
 
-// Whether the value is an RSQRT, maybe repeated for the channels of a group.
-bool is_inverse_deviation(Rewriter& rewriter, ValueId id) {
+// By how much an RSQRT is multiplied, maybe repeated for the channels of a group, to make the value; nullopt where it
+// is not made so.
+std::optional<double> scale_of_inverse_deviation(Rewriter& rewriter, ValueId id) {
+  double scale = 1;
   for (OpId producer = rewriter.producer(id); producer >= 0; producer = rewriter.producer(id)) {
     const Op& op = rewriter.op(producer);
-    if (op.kind == Kind::kRsqrt) return true;
-    const bool is_scaled = op.kind == Kind::kMul && rewriter.is_constant(op.inputs[1]);
-    if (!is_scaled && op.kind != Kind::kReshape && op.kind != Kind::kTranspose) return false;
+    if (op.kind == Kind::kRsqrt) return scale;
+    if (op.kind == Kind::kMul) {
+      const auto sizes = magnitudes_of(rewriter, op.inputs[1]);
+      if (!sizes) return std::nullopt;
+      scale *= sizes->most;
+    } else if (op.kind != Kind::kReshape && op.kind != Kind::kTranspose) {
+      return std::nullopt;
+    }
     id = op.inputs[0];
   }
-  return false;
+  return std::nullopt;
 }
 
 bool join_small_factors(Rewriter& rewriter, OpId id) {
@@ -59,10 +66,11 @@ bool join_small_factors(Rewriter& rewriter, OpId id) {
     if (rewriter.value(op.outputs[0]).shape != whole) continue;
     for (size_t at : {size_t{0}, size_t{1}}) {
       const ValueId x = inner->inputs[at], small = inner->inputs[1 - at];
-      if (rewriter.value(x).shape != whole || !is_inverse_deviation(rewriter, small)) continue;
+      if (rewriter.value(x).shape != whole) continue;
       if (!is_small_product(rewriter.value(small).shape, rewriter.value(constant).shape, whole)) continue;
-      const auto sizes = magnitudes_of(rewriter, constant);  // last: it reads the constant
-      if (!sizes || !(sizes->most <= kMostGamma)) continue;
+      const auto scale = scale_of_inverse_deviation(rewriter, small);
+      const auto sizes = scale ? magnitudes_of(rewriter, constant) : std::nullopt;  // last: it reads the constant
+      if (!sizes || !(std::max(*scale, 1.0) * sizes->most <= kMostGamma)) continue;
       rewriter.b.origin = op.origin;
       const Val factor = rewriter.b.mul(Val{small}, Val{constant});
       const Val joined = rewriter.b.op(Kind::kMul, {Val{x}, factor}, op.options);

@@ -32,13 +32,22 @@ bool holds_infinity(core::Graph& graph, ValueId id) {
   return numbers && std::any_of(numbers->begin(), numbers->end(), [](double x) { return std::isinf(x); });
 }
 
+// Whether a constant holds finite numbers only; false also where it is not read.
+bool is_finite_constant(core::Graph& graph, ValueId id) {
+  const auto numbers = graph.at(id).is_constant() ? graph.numbers(id) : std::nullopt;
+  return numbers && std::all_of(numbers->begin(), numbers->end(), [](double x) { return std::isfinite(x); });
+}
+
 // Infinities of constants, where outputs and tests for NaN show them; those of inputs, where tests for NaN do.
 enum class InfinitySource { kConstants, kInputs };
+
+// What shows an infinity of a value: nothing, the rows of infinities of a softmax that is tested for NaN, an output.
+enum class ShownBy : char { kNothing, kSoftmax, kOutput };
 
 class Following {
  public:
   Following(core::Graph& graph, InfinitySource source)
-      : graph_(graph), source_(source), reached_(graph.values.size()), shown_(graph.values.size()) {}
+      : graph_(graph), source_(source), reached_(graph.values.size()), shown_(graph.values.size(), ShownBy::kNothing) {}
 
   void run() {
     if (!forwards()) return;
@@ -46,7 +55,8 @@ class Following {
     const size_t op_count = graph_.ops.size();
     for (size_t i = 0; i < op_count; ++i) {
       const Kind kind = graph_.ops[i].kind;
-      if ((kind == Kind::kAdd || kind == Kind::kSub) && shown_[index(graph_.ops[i].outputs[0])]) mend(i);
+      if ((kind == Kind::kAdd || kind == Kind::kSub) && shown_[index(graph_.ops[i].outputs[0])] != ShownBy::kNothing)
+        mend(i);
     }
     graph_.tidy();
   }
@@ -78,15 +88,16 @@ class Following {
   // Marks the values whose infinities an output of the graph or a test would show.
   void backwards() {
     if (source_ == InfinitySource::kConstants)
-      for (ValueId out : graph_.outputs) shown_[index(out)] = reached_[index(out)];
+      for (ValueId out : graph_.outputs)
+        if (reached_[index(out)]) shown_[index(out)] = ShownBy::kOutput;
     for (size_t i = graph_.ops.size(); i-- > 0;) {
       const Op& op = graph_.ops[i];
       if (tests_for_nan(op)) show_rows_of_infinities(op.inputs[0]);
       if (!carries(op)) continue;
-      const bool shown = std::any_of(op.outputs.begin(), op.outputs.end(),
-                                     [&](ValueId out) { return out != core::kAbsent && shown_[index(out)]; });
-      for (ValueId in : op.inputs)
-        if (shown && in != core::kAbsent && reached_[index(in)]) shown_[index(in)] = true;
+      for (ValueId out : op.outputs)
+        for (ValueId in : op.inputs)
+          if (out != core::kAbsent && in != core::kAbsent && reached_[index(in)])
+            shown_[index(in)] = std::max(shown_[index(in)], shown_[index(out)]);
     }
   }
 
@@ -103,10 +114,17 @@ class Following {
     for (core::OpId producer; (producer = graph_.at(tested).producer) >= 0;) {
       const Op& op = graph_.ops[static_cast<size_t>(producer)];
       const bool moved = op.kind == Kind::kReshape || op.kind == Kind::kTranspose;
-      if (op.kind == Kind::kSoftmax && reached_[index(op.inputs[0])]) shown_[index(op.inputs[0])] = true;
+      if (op.kind == Kind::kSoftmax && reached_[index(op.inputs[0])])
+        shown_[index(op.inputs[0])] = std::max(shown_[index(op.inputs[0])], ShownBy::kSoftmax);
       if (!moved) return;
       tested = op.inputs[0];
     }
+  }
+
+  // Whether the sum of an infinity and this operand is taken to be that infinity. Scores in front of a softmax are, as
+  // in fuse/nan_guard.cc: masks would cost one more op.
+  bool is_taken_as_finite(ValueId operand, ShownBy shown) {
+    return shown == ShownBy::kSoftmax || is_finite_constant(graph_, operand);
   }
 
   void mend(size_t position) {
@@ -122,20 +140,26 @@ class Following {
     for (size_t side : {size_t{0}, size_t{1}}) {
       const Val in{op.inputs[side]};
       if (!reached_[index(in.id)]) continue;
-      const Val infinite = b.equal(b.abs(in), b.scalar_like(std::numeric_limits<double>::infinity(), in));
+      const Val above_all = b.scalar_like(std::numeric_limits<double>::infinity(), in);
+      Val infinite = b.equal(b.abs(in), above_all);
+      // The kernel's NaN stays: it is not greater than a number below all.
+      if (!is_taken_as_finite(op.inputs[1 - side], shown_[index(before)]))
+        infinite = b.greater(Val{clamped}, b.select(infinite, b.neg(above_all), above_all));
       result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);
     }
     if (activation == core::Activation::kRelu) result = b.relu(result);
     graph_.replace_uses(before, result.id);
     // The ops after this one see the mended value, which an infinity reaches just as well.
     reached_.resize(graph_.values.size());
-    shown_.resize(graph_.values.size());
-    reached_[index(result.id)] = shown_[index(result.id)] = true;
+    shown_.resize(graph_.values.size(), ShownBy::kNothing);
+    reached_[index(result.id)] = true;
+    shown_[index(result.id)] = shown_[index(before)];
   }
 
   core::Graph& graph_;
   InfinitySource source_;
-  std::vector<bool> reached_, shown_;
+  std::vector<bool> reached_;
+  std::vector<ShownBy> shown_;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 bool slice_parts(Rewriter& rewriter, OpId id, ValueId data, int64_t axis) {
   const Op op = rewriter.op(id);
-  if (rewriter.is_constant(data) || op.outputs.size() < 2) return false;
+  if (rewriter.value(data).is_constant() || op.outputs.size() < 2) return false;
   const bool is_integer = rewriter.value(data).dtype == core::DType::kInt32 && !rewriter.value(data).quantization;
   if (!is_integer && !is_float(rewriter, data)) return false;
   if (!is_integer && !are_parts_misread(rewriter, {op.outputs[0]}, {op.outputs.begin() + 1, op.outputs.end()}))

@@ -33,7 +33,7 @@ bool one_element(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   if (op.kind == Kind::kReshape || op.outputs.size() != 1 || !core::builtin(op.kind).is_elementwise()) return false;
   auto lacks_axes = [&](ValueId value) { return value != core::kAbsent && rewriter.value(value).shape.empty(); };
-  auto is_given = [&](ValueId value) { return lacks_axes(value) && !rewriter.is_constant(value); };
+  auto is_given = [&](ValueId value) { return lacks_axes(value) && !rewriter.value(value).is_constant(); };
   if (!lacks_axes(op.outputs[0]) && std::none_of(op.inputs.begin(), op.inputs.end(), is_given)) return false;
   for (ValueId value : op.inputs)
     if (value != core::kAbsent && rewriter.value(value).quantization) return false;

@@ -38,7 +38,8 @@ std::optional<LookUp> plain_gather(Rewriter& rewriter, const Op& op) {
 
 // Results between two ops that share the scale of the data.
 Val with_scale_of(Rewriter& rewriter, Val made, Val data) {
-  if (!rewriter.is_constant(made.id)) rewriter.graph.at(made.id).quantization = rewriter.value(data.id).quantization;
+  if (!rewriter.value(made.id).is_constant())
+    rewriter.graph.at(made.id).quantization = rewriter.value(data.id).quantization;
   return made;
 }
 
@@ -81,7 +82,7 @@ bool unpack_instead(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const ValueId data = op.inputs[0];
   const auto look_up = plain_gather(rewriter, op);
-  if (!look_up || !picked_place(rewriter, op, data, look_up->axis) || rewriter.is_constant(data) ||
+  if (!look_up || !picked_place(rewriter, op, data, look_up->axis) || rewriter.value(data).is_constant() ||
       rewriter.value(data).quantization)
     return false;
   const Dim extent = rewriter.value(data).shape[static_cast<size_t>(look_up->axis)];
@@ -115,7 +116,7 @@ bool slice_instead(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   auto look_up = plain_gather(rewriter, op);
   auto places = rewriter.graph.ints(op.inputs[1]);
-  if (!look_up || !places || places->empty() || rewriter.is_constant(op.inputs[0])) return false;
+  if (!look_up || !places || places->empty() || rewriter.value(op.inputs[0]).is_constant()) return false;
   const auto is_not_next = [](int64_t place, int64_t next) { return next <= place || next - 1 != place; };
   if (std::adjacent_find(places->begin(), places->end(), is_not_next) != places->end()) return false;
   const Shape shape = rewriter.value(op.outputs[0]).shape;

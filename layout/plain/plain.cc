@@ -19,7 +19,7 @@ bool is_float(Rewriter& rewriter, ValueId id) {
 
 void replace_result(Rewriter& rewriter, ValueId old, Val made) {
   rewriter.note_new_ops();
-  if (!rewriter.is_constant(made.id)) {
+  if (!rewriter.value(made.id).is_constant()) {
     rewriter.graph.at(made.id).shape = rewriter.value(old).shape;
     rewriter.graph.at(made.id).quantization = rewriter.value(old).quantization;
   }

@@ -175,13 +175,13 @@ bool quantize_before_choice(Rewriter& rewriter, OpId id) {
       return false;
   if (!integer_kernel_takes(rewriter.graph, op, to->dtype, true)) return false;
   for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (from && is_data(op, i) && rewriter.is_constant(op.inputs[i])) return false;
+    if (from && is_data(op, i) && rewriter.value(op.inputs[i]).is_constant()) return false;
   rewriter.b.origin = op.origin;
   Op made = op;
   for (size_t i = 0; i < op.inputs.size(); ++i)
     if (is_data(op, i))
-      made.inputs[i] = rewriter.is_constant(op.inputs[i]) ? constant_on_grid(rewriter, op.inputs[i], *to)
-                                                          : quantized_to(rewriter, op.inputs[i], *to);
+      made.inputs[i] = rewriter.value(op.inputs[i]).is_constant() ? constant_on_grid(rewriter, op.inputs[i], *to)
+                                                                  : quantized_to(rewriter, op.inputs[i], *to);
   const core::Shape shape = rewriter.value(in).shape;
   const ValueId out = push_on_grid(rewriter, std::move(made), *to, shape);
   for (const OpId user : users) rewriter.replace(rewriter.op(user).outputs[0], out);
@@ -204,7 +204,7 @@ bool regrid_before_choice(Rewriter& rewriter, OpId id) {
   size_t data = 0, count = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i)
     if (is_data(op, i)) data = i, ++count;
-  if (count != 1 || rewriter.is_constant(op.inputs[data])) return false;
+  if (count != 1 || rewriter.value(op.inputs[data]).is_constant()) return false;
   if (!integer_kernel_takes(rewriter.graph, op, grid->dtype, true)) return false;
   rewriter.b.origin = op.origin;
   const core::Shape before = rewriter.value(op.inputs[data]).shape, after = rewriter.value(in).shape;

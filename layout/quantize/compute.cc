@@ -144,7 +144,7 @@ class IntegerForm {
 
   ValueId as_operand(size_t i) {
     const ValueId value = operands_[i];
-    if (!rewriter_.is_constant(value)) return as_type(rewriter_, value, dtype_);
+    if (!rewriter_.value(value).is_constant()) return as_type(rewriter_, value, dtype_);
     const TensorGrid grid = *grid_of(rewriter_.value(value)), wanted = *shifted(grid, dtype_);
     if (grid == wanted) return value;
     std::string name = rewriter_.value(value).name;

@@ -555,6 +555,63 @@ AFFINE = [
             "hi": np.float32(9),
         },
     ),
+    # Numbers that overflow, vanish or lose their digits where constants are computed with each other first.
+    Case(
+        "fuse/affine_huge_shift",
+        "float[2,5] x",
+        "a = Add(x, t) y = MatMul(a, w)",
+        {"t": np.full(5, 1e38, np.float32), "w": np.full((5, 3), 10, np.float32)},
+        feeds={"x": np.full((2, 5), -1e38, np.float32)},
+    ),
+    Case(
+        "fuse/affine_cancelled_shift",
+        "float[2,5] x",
+        "a = Add(x, t) y = MatMul(a, w)",
+        {"t": np.full(5, -1e7, np.float32), "w": (5, 3)},
+        feeds={"x": 1e7 + np.arange(10, dtype=np.float32).reshape(2, 5)},
+    ),
+    Case(
+        "fuse/scale_shift_rounds",
+        "float[2,5] x",
+        "p = MatMul(x, w) a = Add(p, t) y = Sub(a, t)",
+        {"t": np.full(3, 1.5 * 2**23, np.float32), "w": (5, 3)},
+    ),
+    Case(
+        "fuse/scale_vanishing_factor",
+        "float[2,5] x",
+        "p = MatMul(x, w) s = Mul(p, c) y = Mul(s, d)",
+        {"w": np.full((5, 3), 1e-20, np.float32), "c": f32(1e-30, 2e-30, 3e-30), "d": f32(1e30, 2e30, 3e30)},
+        feeds={"x": np.linspace(1e20, 2e20, 10, dtype=np.float32).reshape(2, 5)},
+    ),
+    Case(
+        "fuse/scale_upwards_huge_factor",
+        "float[2,5] x, float[2,3] z",
+        "p = MatMul(x, w) s = Mul(p, z) y = Mul(s, d)",
+        {"w": (5, 3), "d": np.float32(1e30)},
+        feeds={
+            "x": np.linspace(1e20, 2e20, 10, dtype=np.float32).reshape(2, 5),
+            "z": np.linspace(1e-30, 2e-30, 6, dtype=np.float32).reshape(2, 3),
+        },
+    ),
+    Case(
+        "fuse/small_factor_huge_scale",
+        "float[1,3,5,7] x",
+        "q = Mul(x, x) m = ReduceMean<axes=[2,3]>(q) v = Add(m, e) r = Sqrt(v) s = Reciprocal(r) "
+        "t = Mul(s, c) p = Mul(x, t) y = Mul(p, k)",
+        {
+            "e": np.float32(1),
+            "c": f32(1e30, 2e30, 3e30).reshape(1, 3, 1, 1),
+            "k": f32(1e16, 2e16, 3e16).reshape(1, 3, 1, 1),
+        },
+        feeds={"x": np.linspace(-1e-20, 1e-20, 105, dtype=np.float32).reshape(1, 3, 5, 7)},
+    ),
+    Case(
+        "fuse/add_mask_nan",
+        "float[2,5] x",
+        "m = Add(x, t) y = Sub(s, m)",
+        {"t": f32(0, -INF, INF, 2, -INF), "s": f32(1, 2, INF, 3, 4)},
+        feeds={"x": f32(2, INF, -INF, np.nan, np.nan, 1, -INF, INF, 5, 7).reshape(2, 5)},
+    ),
 ]
 
 QKV = {"wq": (6, 6), "wk": (6, 6), "bq": (6,), "d": np.float32(1.7), "t": i64(2, 4, 3, 2)}

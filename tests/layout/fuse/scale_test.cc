@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -28,6 +29,26 @@ TEST_F(ScaleRules, DepthwiseChannelsAreTheLastAxisOfTheWeights) {
   Val x = b.depthwise_conv_2d(input({1, 5, 7, 2}), ones({1, 1, 1, 4}), {}, {.depth_multiplier = 2});
   EXPECT_EQ(fused(b.mul(x, counted({4}))), (Kinds{{Kind::kDepthwiseConv2d, 1}}));
   EXPECT_EQ(numbers(only(Kind::kDepthwiseConv2d).inputs[1]), (std::vector<double>{0, 1, 2, 3}));
+}
+
+// A constant of many steps is no longer computed with, wherever it stands: nothing throws, and what is left converts.
+TEST_F(ScaleRules, LongChainsStayInPart) {
+  constexpr int kLength = 300;
+  Val numbers = b.constant(stream::recipe::floats(std::array{1.001F, 0.999F, 1.002F}, {3}));
+  const auto chain = [&](auto step) {
+    Val x = b.fully_connected(input({2, 4}), counted({3, 4}), counted({3}), false);
+    for (int i = 0; i < kLength; ++i) x = step(x);
+    Kinds kinds = fused(linear(x, 5));
+    for (const core::Value& value : graph.values)
+      if (value.is_constant()) EXPECT_LE(value.constant->steps, stream::kMaxSteps / 2);
+    EXPECT_EQ(kinds[Kind::kFullyConnected], 2);
+    const int left = kinds[Kind::kMul] + kinds[Kind::kDiv] + kinds[Kind::kAdd];
+    EXPECT_GT(left, kLength / 2);
+    EXPECT_LT(left, kLength);
+  };
+  chain([&](Val x) { return b.mul(x, numbers); });
+  chain([&](Val x) { return b.div(x, numbers); });
+  chain([&](Val x) { return b.add(x, numbers); });
 }
 
 TEST_F(ScaleRules, AConstantMinusAValueIsNotAnOffset) {
