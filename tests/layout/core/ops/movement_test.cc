@@ -186,6 +186,40 @@ TEST_F(MovementTest, SymbolsPassThroughShapeComputations) {
   EXPECT_EQ(contents(b.pack(std::vector<Val>{batch, batch}, 0)), (std::vector<Dim>{n, n}));
 }
 
+// Each list is twice as long as the one before: what is known of it must not be.
+TEST_F(MovementTest, LongListsAreNotFollowed) {
+  const Dim n = symbols.named("n");
+  for (const bool packs : {false, true}) {
+    Val known = b.shape_of(input({n})), list = known;
+    for (int i = 0; i < 30; ++i) {
+      list = packs ? b.pack(std::vector<Val>{list, list}, 0) : b.concat({list, list}, 0);
+      if (const auto* elements = graph.contents(list.id)) {
+        known = list;
+        EXPECT_EQ(*elements, std::vector<Dim>(size_t{2} << i, n));
+      }
+      list = b.reshape(list, {Dim{2} << i});
+    }
+    EXPECT_EQ(contents(known).size(), kContentsElements);
+  }
+}
+
+// The kernels' numbers wrap where formulas do not.
+TEST_F(MovementTest, ElementsThatWrapAreNotKnown) {
+  const Dim n = symbols.named("n");
+  constexpr Dim kLarge = Dim{1} << 61;
+  const Val small = b.cast(b.shape_of(input({n, 70000})), DType::kInt32);
+  const Val large = b.cast(small, DType::kInt64);
+  EXPECT_EQ(contents(b.op(Kind::kMul, {small, b.i32_scalar(30000)})),
+            (std::vector<Dim>{symbols.mul(n, 30000), 2100000000}));
+  EXPECT_EQ(graph.contents(b.op(Kind::kMul, {small, small}).id), nullptr);
+  EXPECT_EQ(
+      graph.contents(
+          b.op(Kind::kSum, {b.op(Kind::kMul, {small, b.i32_scalar(30000)}), b.i32({0})}, ReduceOptions{false}).id),
+      nullptr);
+  const Val factor = {graph.add_ints(std::vector<int64_t>{1, kLarge}, DType::kInt64, {2})};
+  EXPECT_EQ(graph.contents(b.op(Kind::kMul, {large, factor}).id), nullptr);
+}
+
 TEST_F(MovementTest, SlicesOfSymbolicAxes) {
   const Dim n = symbols.named("n");
   Val x = input({n, 4});
