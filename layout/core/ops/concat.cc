@@ -37,7 +37,7 @@ Types infer_concat(const OpView& op) {
       out[a] = a == axis ? op.symbols().add(out[a], in[a]) : agree(op, out[a], in[a], "dimensions beside the axis");
   }
   // Tensors of higher rank are data.
-  return {{op.dtype(0), std::move(out), out.size() == 1 ? joined_contents(op) : std::nullopt}};
+  return {{op.dtype(0), std::move(out), op.rank(0) == 1 ? joined_contents(op) : std::nullopt}};
 }
 
 Recipes fold_concat(const OpView& op) {

@@ -206,18 +206,20 @@ TEST_F(MovementTest, LongListsAreNotFollowed) {
 // The kernels' numbers wrap where formulas do not.
 TEST_F(MovementTest, ElementsThatWrapAreNotKnown) {
   const Dim n = symbols.named("n");
-  constexpr Dim kLarge = Dim{1} << 61;
-  const Val small = b.cast(b.shape_of(input({n, 70000})), DType::kInt32);
-  const Val large = b.cast(small, DType::kInt64);
-  EXPECT_EQ(contents(b.op(Kind::kMul, {small, b.i32_scalar(30000)})),
-            (std::vector<Dim>{symbols.mul(n, 30000), 2100000000}));
-  EXPECT_EQ(graph.contents(b.op(Kind::kMul, {small, small}).id), nullptr);
-  EXPECT_EQ(
-      graph.contents(
-          b.op(Kind::kSum, {b.op(Kind::kMul, {small, b.i32_scalar(30000)}), b.i32({0})}, ReduceOptions{false}).id),
-      nullptr);
-  const Val factor = {graph.add_ints(std::vector<int64_t>{1, kLarge}, DType::kInt64, {2})};
-  EXPECT_EQ(graph.contents(b.op(Kind::kMul, {large, factor}).id), nullptr);
+  const Val small = b.cast(b.shape_of(input({n, 70000})), DType::kInt32), large = b.cast(small, DType::kInt64);
+  const auto times = [&](Val list, Dim factor) {
+    const std::vector<int64_t> factors = {1, factor};
+    return graph.contents(b.op(Kind::kMul, {list, {graph.add_ints(factors, b.dtype(list), {2})}}).id);
+  };
+  ASSERT_NE(times(small, 30000), nullptr);
+  EXPECT_EQ(*times(small, 30000), (std::vector<Dim>{n, 2100000000}));
+  EXPECT_EQ(times(small, 31000), nullptr);
+  EXPECT_NE(times(large, 31000), nullptr);
+  EXPECT_EQ(times(large, Dim{1} << 60), nullptr);
+  // Recipes wrap as the kernels do.
+  const Val halves = {graph.add_ints(std::vector<int64_t>{INT64_MAX, INT64_MAX, 3}, DType::kInt64, {3})};
+  EXPECT_EQ(contents(b.op(Kind::kSum, {halves, b.i32({0})}, ReduceOptions{false})), std::vector<Dim>{1});
+  EXPECT_EQ(contents(b.op(Kind::kReduceProd, {halves, b.i32({0})}, ReduceOptions{false})), std::vector<Dim>{3});
 }
 
 TEST_F(MovementTest, SlicesOfSymbolicAxes) {
