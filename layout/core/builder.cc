@@ -149,7 +149,7 @@ std::vector<Val> Builder::ops(Kind kind, std::span<const Val> inputs, Options op
   while (!ids.empty() && ids.back() == kAbsent) ids.pop_back();
   const Builtin& row = builtin(kind);
   const OpView view{graph, kind, ids, options, output_count};
-  std::vector<TensorType> types = row.infer(view);
+  std::vector<TensorType> types = inferred(view);
 
   bool all_constant = !ids.empty();
   uint64_t in_bytes = 0;

@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "stream/error.h"
+#include "stream/recipe/recipe_step.h"
 
 namespace lowtide::core {
 namespace {
@@ -40,6 +43,17 @@ const Builtin& builtin(Kind kind) {
   if (code >= kKinds || !rows().by_kind[code])
     throw stream::Error(stream::Code::kInternal, fmt::format("no row for {}", kind_name(kind)));
   return *rows().by_kind[code];
+}
+
+std::vector<TensorType> inferred(const OpView& op) {
+  std::vector<TensorType> types = (*builtin(op.kind).infer)(op);
+  for (TensorType& type : types) {
+    const auto is_held = [&](Dim dim) { return is_symbol(dim) || stream::recipe::fits(dim, type.dtype); };
+    if (type.contents && (type.contents->size() > kContentsElements ||
+                          !std::all_of(type.contents->begin(), type.contents->end(), is_held)))
+      type.contents.reset();
+  }
+  return types;
 }
 
 std::span<const Builtin* const> all_builtins() { return rows().all; }

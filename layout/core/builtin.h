@@ -55,6 +55,10 @@ struct TensorType {
 // time (NonZero) are fresh symbols. Throws Error(kMalformed) when the inputs do not fit the op.
 using Infer = std::vector<TensorType> (*)(const OpView&);
 
+// What the row of the op infers. Contents are dropped that are longer than contents may be, or that the result's type
+// does not hold: the kernel's numbers wrap there.
+std::vector<TensorType> inferred(const OpView& op);
+
 // The outputs as recipes, given that all inputs are constants (absent ones aside); empty when no recipe says it. Never
 // reads more than small constants.
 using Fold = std::vector<RecipeRef> (*)(const OpView&);

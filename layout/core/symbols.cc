@@ -12,9 +12,7 @@
 namespace lowtide::core {
 namespace {
 
-[[noreturn]] void overflow() {
-  throw stream::Error(stream::Code::kMalformed, "arithmetic on dimensions overflows 64 bits");
-}
+[[noreturn]] void overflow() { throw DimOverflow(); }
 int64_t add64(int64_t a, int64_t b) {
   int64_t out;
   if (__builtin_add_overflow(a, b, &out) || is_symbol(out)) overflow();

@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "stream/error.h"
 #include "stream/shape.h"
 
 namespace lowtide::core {
@@ -27,8 +28,14 @@ using stream::Shape;
 inline constexpr Dim kSymbolBase = INT64_MIN / 2;
 inline bool is_symbol(Dim dim) { return dim <= kSymbolBase; }
 
+// Arithmetic on dimensions that would overflow: kMalformed where they are extents.
+class DimOverflow : public stream::Error {
+ public:
+  DimOverflow() : Error(stream::Code::kMalformed, "arithmetic on dimensions overflows 64 bits") {}
+};
+
 // Hash-conses symbolic dimensions. All functions accept plain numbers and give plain numbers where they can. Plain
-// arithmetic that would overflow throws stream::Error(kMalformed).
+// arithmetic that would overflow throws DimOverflow.
 class Symbols {
  public:
   Symbols();

@@ -474,7 +474,7 @@ TensorType GraphImport::with_rank_of_file(ValueId data, const tfl::Tensor& resul
 std::vector<TensorType> GraphImport::infer(Kind kind, std::span<const ValueId> inputs, const Options& options,
                                            size_t outputs) {
   const AsRealNumbers real(graph_, inputs);
-  return core::builtin(kind).infer({graph_, kind, inputs, options, static_cast<int>(outputs)});
+  return core::inferred({graph_, kind, inputs, options, static_cast<int>(outputs)});
 }
 
 void GraphImport::check_type(const TensorType& type, const tfl::Tensor& tensor, bool is_quantized) const {

@@ -216,11 +216,22 @@ std::string Message::text() {
   return out;
 }
 
+// Two names stay two: what looks like a byte that was written out is written out too.
 std::string Message::name() {
+  constexpr std::string_view kZero = "\\x00", kBackslash = "\\x5c";
   std::string read = text();
-  if (read.find('\0') == std::string::npos) return read;
+  if (read.find('\0') == std::string::npos && read.find(kZero) == std::string::npos &&
+      read.find(kBackslash) == std::string::npos)
+    return read;
   std::string out;
-  for (const char letter : read) letter == '\0' ? out.append("\\x00") : out.append(1, letter);
+  for (const char letter : read) {
+    if (letter == '\0')
+      out.append(kZero);
+    else if (letter == '\\')
+      out.append(kBackslash);
+    else
+      out.append(1, letter);
+  }
   return out;
 }
 

@@ -76,3 +76,18 @@ def test_very_long_names(tmp_path):
         json.loads(run(["inspect", "--json", tmp_path / "m.tflite"]).stdout)["graphs"][0]["inputs"][0]["name"]
         == "n" * 1_000_000
     )
+
+
+def test_names_stay_apart(tmp_path):
+    model = good_model()
+    # A name with a zero byte, and what it is written as.
+    names = {"QQQQ": b"a\0bc", "RRRRRRR": b"a\\x00bc", "SSSSSSSSSS": b"a\\x5cx00bc"}
+    for name in names:
+        model.graph.node.add(op_type="Neg", input=[model.graph.input[0].name], output=[name])
+    raw = model.SerializeToString()
+    for name, other in names.items():
+        raw = raw.replace(name.encode(), other)
+    path = tmp_path / "apart.onnx"
+    path.write_bytes(raw)
+    done = run(["convert", path, "-o", tmp_path / "m.tflite"])
+    assert done.returncode == 0, done.stderr

@@ -196,6 +196,13 @@ CASES += [
         for fmod in (0, 1)
     ],
     Case("div/edges_int32", "int32[8] a, int32[8] b", "y = Div(a, b)", feeds=i32),
+    # Constants of 64 bits, too.
+    Case(
+        "add/constants_wrap_in_64_bits",
+        "int64[1] x",
+        "s = Add(l, k) m = Mul(l, k) n = Neg(l) c = Concat<axis=0>(s, m, n) y = Add(c, x)",
+        {"l": np.array([2**62, 2**62, 2**63 - 1]), "k": np.array([2**62, 3, 5])},
+    ),
     Case(
         "mod/float_fmod_edges",
         "float[6] a, float[6] b",

@@ -444,3 +444,12 @@ for group, filters in ((6, (6, 1, 3, 3)), (2, (4, 3, 3, 3))):
             outputs=f"float[1,{filters[0]},A,B] y",
         )
     )
+# Extents in 32 bits wrap, which no formula of extents says; a list that has such an element is computed at run time.
+chain(
+    "extents_wrap_in_32_bits",
+    "float[{N},4096] x",
+    {"N": 3},
+    "s = Shape(x) i = Cast<to=6>(s) m = Mul(i, k) a = Slice(m, l1, l2) w = Cast<to=7>(m) b = Slice(w, l1, l2) y = Add(b, l1)",
+    {**NUMBERS, "k": np.int32([1, 1000000])},
+    outputs="int32[1] a, int64[1] y",
+)

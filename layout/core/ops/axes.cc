@@ -10,12 +10,6 @@
 #include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::core {
-namespace {
-
-// Longer lists are data, not shapes: their elements are not followed.
-constexpr uint64_t kCarriedElements = 4096;
-
-}  // namespace
 
 int front_axis(const OpView& op, int64_t axis, int rank) {
   if (axis < -rank || axis >= rank) reject(op, fmt::format("axis {} is outside a tensor of rank {}", axis, rank));
@@ -133,7 +127,7 @@ std::optional<std::vector<Dim>> carried(const OpView& op, size_t input,
   const auto count = static_cast<int64_t>(known->size());
   RecipeRef places = stream::recipe::reshape(stream::recipe::iota(0, 1, DType::kInt64, count), op.shape(input));
   places = move(std::move(places));
-  if (places->elements() > kCarriedElements) return std::nullopt;
+  if (places->elements() > kContentsElements) return std::nullopt;
   std::vector<Dim> out;
   for (int64_t place : stream::evaluate_ints(places, op.graph.budget))
     out.push_back((*known)[static_cast<size_t>(place)]);
@@ -144,6 +138,16 @@ std::optional<std::vector<Dim>> same_contents(const OpView& op, size_t input) {
   if (op.in(input).is_constant()) return std::nullopt;
   const std::vector<Dim>* known = op.contents(input);
   return known ? std::optional(*known) : std::nullopt;
+}
+
+std::optional<std::vector<Dim>> joined_contents(const OpView& op) {
+  std::vector<Dim> all;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const std::vector<Dim>* part = op.contents(i);
+    if (!part || part->size() > kContentsElements - all.size()) return std::nullopt;
+    all.insert(all.end(), part->begin(), part->end());
+  }
+  return all;
 }
 
 }  // namespace lowtide::core

@@ -47,5 +47,7 @@ std::optional<std::vector<Dim>> carried(const OpView& op, size_t input,
                                         const std::function<RecipeRef(RecipeRef)>& move);
 // Contents of a non-constant input whose elements stay in order.
 std::optional<std::vector<Dim>> same_contents(const OpView& op, size_t input);
+// Contents of all inputs, one after the other.
+std::optional<std::vector<Dim>> joined_contents(const OpView& op);
 
 }  // namespace lowtide::core

@@ -22,18 +22,6 @@ using Recipes = std::vector<RecipeRef>;
 
 int concat_axis(const OpView& op) { return front_axis(op, op.get<ConcatOptions>().axis, op.rank(0)); }
 
-// The contents where lists are joined; tensors of higher rank are data.
-std::optional<std::vector<Dim>> concat_contents(const OpView& op) {
-  if (op.rank(0) != 1) return std::nullopt;
-  std::vector<Dim> all;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const std::vector<Dim>* part = op.contents(i);
-    if (!part) return std::nullopt;
-    all.insert(all.end(), part->begin(), part->end());
-  }
-  return all;
-}
-
 Types infer_concat(const OpView& op) {
   if (op.inputs.empty()) reject(op, "no inputs");
   need_inputs(op, op.inputs.size());
@@ -48,7 +36,8 @@ Types infer_concat(const OpView& op) {
     for (size_t a = 0; a < out.size(); ++a)
       out[a] = a == axis ? op.symbols().add(out[a], in[a]) : agree(op, out[a], in[a], "dimensions beside the axis");
   }
-  return {{op.dtype(0), std::move(out), concat_contents(op)}};
+  // Tensors of higher rank are data.
+  return {{op.dtype(0), std::move(out), op.rank(0) == 1 ? joined_contents(op) : std::nullopt}};
 }
 
 Recipes fold_concat(const OpView& op) {
@@ -115,16 +104,12 @@ std::vector<Dim> split_sizes(const OpView& op, Dim extent) {
   return sizes;
 }
 
-// The parts of `data`, one after the other along the axis.
-Recipes parts_of(const RecipeRef& data, size_t axis, const std::vector<Dim>& sizes) {
-  std::vector<int64_t> begin(data->dims.size(), 0), size = data->dims, stride(data->dims.size(), 1);
-  Recipes parts;
-  for (Dim extent : sizes) {
-    size[axis] = extent;
-    parts.push_back(recipe::slice(data, begin, size, stride));
-    begin[axis] += extent;
-  }
-  return parts;
+// The elements of `data` from `begin` on, `extent` along the axis.
+RecipeRef part_of(const RecipeRef& data, size_t axis, Dim begin, Dim extent) {
+  std::vector<int64_t> from(data->dims.size(), 0), size = data->dims, stride(data->dims.size(), 1);
+  from[axis] = begin;
+  size[axis] = extent;
+  return recipe::slice(data, from, size, stride);
 }
 
 Types infer_split(const OpView& op) {
@@ -133,12 +118,15 @@ Types infer_split(const OpView& op) {
   const auto axis = static_cast<size_t>(split_axis(op));
   Shape out = op.shape(data);
   const std::vector<Dim> sizes = split_sizes(op, out[axis]);
+  const bool sizes_known = stream::is_static(sizes);
   Types types;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    out[axis] = sizes[i];
+  Dim begin = 0;
+  for (Dim size : sizes) {
+    out[axis] = size;
     types.push_back({op.dtype(data), out, std::nullopt});
-    if (stream::is_static(sizes))
-      types.back().contents = carried(op, data, [&](const RecipeRef& all) { return parts_of(all, axis, sizes)[i]; });
+    if (!sizes_known) continue;
+    types.back().contents = carried(op, data, [&](const RecipeRef& all) { return part_of(all, axis, begin, size); });
+    begin += size;
   }
   return types;
 }
@@ -147,7 +135,14 @@ Recipes fold_split(const OpView& op) {
   const RecipeRef& data = op.recipe(data_slot(op.kind));
   const auto axis = static_cast<size_t>(split_axis(op));
   const std::vector<Dim> sizes = split_sizes(op, data->dims[axis]);
-  return stream::is_static(sizes) ? parts_of(data, axis, sizes) : Recipes{};
+  if (!stream::is_static(sizes)) return {};
+  Recipes parts;
+  Dim begin = 0;
+  for (Dim size : sizes) {
+    parts.push_back(part_of(data, axis, begin, size));
+    begin += size;
+  }
+  return parts;
 }
 
 std::optional<Movement> commute_split(const OpView& op, std::span<const ValueId> outputs, Slot slot, const Perm& perm) {

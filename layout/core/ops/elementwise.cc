@@ -39,10 +39,13 @@ std::vector<TensorType> infer_unary(const OpView& op) {
 
 std::vector<TensorType> infer_neg(const OpView& op) {
   std::vector<TensorType> out = infer_unary(op);
-  if (const auto* known = op.contents(0)) {
-    out[0].contents = *known;
-    for (Dim& dim : *out[0].contents) dim = op.symbols().mul(dim, -1);
-  }
+  const std::vector<Dim>* known = op.contents(0);
+  if (!known) return out;
+  out[0].contents = unless_overflow([&] {
+    std::vector<Dim> negative = *known;
+    for (Dim& dim : negative) dim = op.symbols().mul(dim, -1);
+    return negative;
+  });
   return out;
 }
 
@@ -52,12 +55,7 @@ std::vector<TensorType> infer_cast(const OpView& op) {
   TensorType out{to, op.shape(0)};
   // Exporters cast dimensions between integer types. They stay the same, except in narrow types, which could wrap.
   const bool keeps = to == DType::kInt64 || to == DType::kInt32;
-  if (const auto* known = op.contents(0); known && keeps && stream::is_integer(op.dtype(0))) {
-    auto fits = [&](Dim dim) {
-      return is_symbol(dim) || to == DType::kInt64 || (dim >= INT32_MIN && dim <= INT32_MAX);
-    };
-    if (std::all_of(known->begin(), known->end(), fits)) out.contents = *known;
-  }
+  if (const auto* known = op.contents(0); known && keeps && stream::is_integer(op.dtype(0))) out.contents = *known;
   return {out};
 }
 
@@ -143,16 +141,18 @@ std::optional<std::vector<Dim>> combine(const OpView& op, F&& f) {
   const std::vector<Dim>& b = *second;
   if (a.size() != b.size() && a.size() != 1 && b.size() != 1) return std::nullopt;
   if (op.rank(0) > 1 || op.rank(1) > 1) return std::nullopt;
-  std::vector<Dim> out;
-  for (size_t i = 0; i < (a.size() == 1 ? b : a).size(); ++i) {
-    std::optional<Dim> made = f(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
-    if (!made) return std::nullopt;
-    out.push_back(*made);
-  }
-  return out;
+  return unless_overflow([&]() -> std::optional<std::vector<Dim>> {
+    std::vector<Dim> out;
+    for (size_t i = 0; i < (a.size() == 1 ? b : a).size(); ++i) {
+      std::optional<Dim> made = f(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+      if (!made) return std::nullopt;
+      out.push_back(*made);
+    }
+    return out;
+  });
 }
 
-// Whether elements of this dtype may be dimensions: arithmetic on extents does not wrap in it.
+// Whether elements of this dtype may be dimensions.
 bool holds_dims(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
 // Of a few elements: whether the value of these elements decides the result, whatever the other operand is.

@@ -82,11 +82,13 @@ Types infer_range(const OpView& op) {
   auto count = ints_in_range(op);
   if (!count) return {{op.dtype(0), {op.symbols().fresh("range")}, std::nullopt}};
   std::optional<std::vector<Dim>> contents;
-  if (!is_symbol(*count) && static_cast<uint64_t>(*count) <= kContentsElements) {
-    contents.emplace();
-    Dim value = (*op.contents(0))[0];
-    for (Dim i = 0; i < *count; ++i, value = op.symbols().add(value, (*op.contents(2))[0])) contents->push_back(value);
-  }
+  if (!is_symbol(*count) && static_cast<uint64_t>(*count) <= kContentsElements)
+    contents = unless_overflow([&] {
+      const Dim start = (*op.contents(0))[0], step = (*op.contents(2))[0];
+      std::vector<Dim> listed;
+      for (Dim i = 0; i < *count; ++i) listed.push_back(op.symbols().add(start, op.symbols().mul(i, step)));
+      return listed;
+    });
   return {{op.dtype(0), {*count}, std::move(contents)}};
 }
 

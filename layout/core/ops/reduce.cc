@@ -60,17 +60,14 @@ std::vector<TensorType> infer_reduce(const OpView& op) {
   if (op.has(1) && !op.ints(1)) return infer_reduce_at_run_time(op);
   std::vector<int> axes = axes_of(op, 1);
   TensorType out{op.dtype(0), without(op.shape(0), axes, op.get<ReduceOptions>().keep_dims)};
-  if (const auto* known = op.contents(0); known && op.rank(0) == 1 && axes.size() == 1) {
-    Symbols& symbols = op.symbols();
-    Dim made = op.kind == Kind::kReduceProd ? 1 : 0;
-    if (op.kind == Kind::kReduceProd)
-      for (Dim dim : *known) made = symbols.mul(made, dim);
-    else if (op.kind == Kind::kSum)
-      for (Dim dim : *known) made = symbols.add(made, dim);
-    else
-      return {out};
-    out.contents = std::vector<Dim>{made};
-  }
+  const bool multiplies = op.kind == Kind::kReduceProd;
+  if (!multiplies && op.kind != Kind::kSum) return {out};
+  if (const auto* known = op.contents(0); known && op.rank(0) == 1 && axes.size() == 1)
+    out.contents = unless_overflow([&] {
+      Dim made = multiplies ? 1 : 0;
+      for (Dim dim : *known) made = multiplies ? op.symbols().mul(made, dim) : op.symbols().add(made, dim);
+      return std::vector<Dim>{made};
+    });
   return {out};
 }
 

@@ -222,18 +222,7 @@ Types infer_pack(const OpView& op) {
   }
   const int axis = pack_axis(op);
   out.insert(out.begin() + axis, static_cast<Dim>(op.inputs.size()));
-  std::optional<std::vector<Dim>> contents;
-  if (axis == 0) {
-    contents.emplace();
-    for (size_t i = 0; i < op.inputs.size() && contents; ++i) {
-      const std::vector<Dim>* part = op.contents(i);
-      if (part)
-        contents->insert(contents->end(), part->begin(), part->end());
-      else
-        contents.reset();
-    }
-  }
-  return {{op.dtype(0), std::move(out), std::move(contents)}};
+  return {{op.dtype(0), std::move(out), axis == 0 ? joined_contents(op) : std::nullopt}};
 }
 
 Recipes fold_pack(const OpView& op) {

@@ -186,6 +186,42 @@ TEST_F(MovementTest, SymbolsPassThroughShapeComputations) {
   EXPECT_EQ(contents(b.pack(std::vector<Val>{batch, batch}, 0)), (std::vector<Dim>{n, n}));
 }
 
+// Each list is twice as long as the one before: what is known of it must not be.
+TEST_F(MovementTest, LongListsAreNotFollowed) {
+  const Dim n = symbols.named("n");
+  for (const bool packs : {false, true}) {
+    Val known = b.shape_of(input({n})), list = known;
+    for (int i = 0; i < 30; ++i) {
+      list = packs ? b.pack(std::vector<Val>{list, list}, 0) : b.concat({list, list}, 0);
+      if (const auto* elements = graph.contents(list.id)) {
+        known = list;
+        EXPECT_EQ(*elements, std::vector<Dim>(size_t{2} << i, n));
+      }
+      list = b.reshape(list, {Dim{2} << i});
+    }
+    EXPECT_EQ(contents(known).size(), kContentsElements);
+  }
+}
+
+// The kernels' numbers wrap where formulas do not.
+TEST_F(MovementTest, ElementsThatWrapAreNotKnown) {
+  const Dim n = symbols.named("n");
+  const Val small = b.cast(b.shape_of(input({n, 70000})), DType::kInt32), large = b.cast(small, DType::kInt64);
+  const auto times = [&](Val list, Dim factor) {
+    const std::vector<int64_t> factors = {1, factor};
+    return graph.contents(b.op(Kind::kMul, {list, {graph.add_ints(factors, b.dtype(list), {2})}}).id);
+  };
+  ASSERT_NE(times(small, 30000), nullptr);
+  EXPECT_EQ(*times(small, 30000), (std::vector<Dim>{n, 2100000000}));
+  EXPECT_EQ(times(small, 31000), nullptr);
+  EXPECT_NE(times(large, 31000), nullptr);
+  EXPECT_EQ(times(large, Dim{1} << 60), nullptr);
+  // Recipes wrap as the kernels do.
+  const Val halves = {graph.add_ints(std::vector<int64_t>{INT64_MAX, INT64_MAX, 3}, DType::kInt64, {3})};
+  EXPECT_EQ(contents(b.op(Kind::kSum, {halves, b.i32({0})}, ReduceOptions{false})), std::vector<Dim>{1});
+  EXPECT_EQ(contents(b.op(Kind::kReduceProd, {halves, b.i32({0})}, ReduceOptions{false})), std::vector<Dim>{3});
+}
+
 TEST_F(MovementTest, SlicesOfSymbolicAxes) {
   const Dim n = symbols.named("n");
   Val x = input({n, 4});
