@@ -208,25 +208,37 @@ std::vector<TensorType> infer_arithmetic(const OpView& op) {
   return out;
 }
 
+// The comparison of two numbers whose difference has this sign.
+Dim compared(Kind kind, int sign) {
+  switch (kind) {
+    case Kind::kEqual:
+      return sign == 0;
+    case Kind::kNotEqual:
+      return sign != 0;
+    case Kind::kLess:
+      return sign < 0;
+    case Kind::kLessEqual:
+      return sign <= 0;
+    case Kind::kGreater:
+      return sign > 0;
+    default:
+      return sign >= 0;
+  }
+}
+
 std::vector<TensorType> infer_compare_known(const OpView& op) {
   std::vector<TensorType> out = infer_compare(op);
   if (!holds_dims(op.dtype(0))) return out;
   const auto is_above = [&](Dim dim, Dim number) {
     return is_symbol(dim) && !is_symbol(number) && number < 0 && op.symbols().is_not_negative(dim, op.graph.extents);
   };
+  // Extents are not negative: one is never equal to -1 and never below 0. A list of extents may hold numbers as well.
   out[0].contents = combine(op, [&](Dim a, Dim b) -> std::optional<Dim> {
-    // Extents are not negative: one is never equal to -1 and never below 0.
-    if (a == b) {
-      if (op.kind == Kind::kEqual || op.kind == Kind::kLessEqual || op.kind == Kind::kGreaterEqual) return 1;
-      return 0;
-    }
-    if (is_above(a, b)) {
-      return op.kind == Kind::kNotEqual || op.kind == Kind::kGreater || op.kind == Kind::kGreaterEqual;
-    }
-    if (is_above(b, a)) {
-      return op.kind == Kind::kNotEqual || op.kind == Kind::kLess || op.kind == Kind::kLessEqual;
-    }
-    return std::nullopt;  // static ones are folded by the recipe
+    const bool are_numbers = !is_symbol(a) && !is_symbol(b);
+    if (a == b) return compared(op.kind, 0);
+    if (are_numbers ? a > b : is_above(a, b)) return compared(op.kind, 1);
+    if (are_numbers ? a < b : is_above(b, a)) return compared(op.kind, -1);
+    return std::nullopt;
   });
   return out;
 }
