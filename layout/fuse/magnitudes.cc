@@ -12,7 +12,7 @@ namespace {
 namespace recipe = stream::recipe;
 
 // The largest product is within these. What is smaller than it by 2^26 and vanishes is below its last digit.
-constexpr double kLeastProduct = 0x1p-100, kMostProduct = 0x1p100;
+constexpr double kSmallestProduct = 0x1p-100, kLargestProduct = 0x1p100;
 
 }  // namespace
 
@@ -38,7 +38,9 @@ bool can_multiply(Rewriter& rewriter, ValueId constant, double factor) {
   const auto sizes = magnitudes_of(rewriter, constant);
   if (!sizes) return false;
   const double product = sizes->most * factor;
-  return sizes->most == 0 ? std::isfinite(factor) : factor > 1 ? product <= kMostProduct : product >= kLeastProduct;
+  return sizes->most == 0 ? std::isfinite(factor)
+         : factor > 1     ? product <= kLargestProduct
+                          : product >= kSmallestProduct;
 }
 
 }  // namespace lowtide::layout
