@@ -49,6 +49,76 @@ int64_t int_attribute(const onnx::Node& node, std::string_view name) {
   return found ? found->i : 0;
 }
 
+int64_t axis_attribute(const onnx::Node& node, int64_t absent, size_t rank) {
+  const int64_t axis = node.find("axis") ? int_attribute(node, "axis") : absent;
+  return axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
+}
+
+bool is_gather_elements(const onnx::Node& node) { return node.op_type == "GatherElements"; }
+
+// `axis` of the input `k` has no counterpart in the output, or one that the operator is free to make.
+bool vanishes(const onnx::Node& node, size_t k, size_t axis, size_t rank) {
+  // Sums and the like; their results may have an axis of extent 1, or other axes than the input.
+  static const std::set<std::string_view> kOthers = {"ArgMax",
+                                                     "ArgMin",
+                                                     "CropAndResize",
+                                                     "DynamicQuantizeLSTM",
+                                                     "Einsum",
+                                                     "GRU",
+                                                     "Gather",
+                                                     "GatherND",
+                                                     "GlobalLpPool",
+                                                     "GlobalAveragePool",
+                                                     "If",
+                                                     "GlobalMaxPool",
+                                                     "LSTM",
+                                                     "Loop",
+                                                     "MaxRoiPool",
+                                                     "RNN",
+                                                     "RoiAlign",
+                                                     "Scan",
+                                                     "Shape",
+                                                     "Size",
+                                                     "QLinearGlobalAveragePool"};
+  const std::string_view type = node.op_type;
+  if (kOthers.contains(type) || type.starts_with("Reduce") || type.starts_with("QLinearReduce")) return true;
+  if (is_gather_elements(node)) return static_cast<int64_t>(axis) == axis_attribute(node, 0, rank);
+  if (type.find("MatMul") != type.npos) return axis + 2 >= rank;
+  // Of rows and columns of a product, one remains, and is a change of the output.
+  if (type.find("Gemm") != type.npos && rank == 2) {
+    const bool is_second = k != 0;
+    const bool transposed = int_attribute(node, is_second ? "transB" : "transA") != 0;
+    return axis == (is_second == transposed ? 1 : 0);
+  }
+  return false;
+}
+
+// Which axes of input 0 constant indices count; `depth` is the last extent of the indices.
+struct Indices {
+  size_t operand = 0;
+  int64_t first = 0, end = 0;
+};
+std::optional<Indices> indices_of(const onnx::Node& node, size_t rank, const std::vector<Shape>& inputs) {
+  const std::string_view type = node.op_type;
+  const auto depth = [&] { return inputs.size() > 1 && !inputs[1].empty() ? inputs[1].back() : 0; };
+  if (type == "Gather" || type == "GatherElements" || type == "Scatter" || type == "ScatterElements") {
+    const int64_t axis = axis_attribute(node, 0, rank);
+    return Indices{1, axis, axis + 1};
+  }
+  if (type == "Compress") {
+    const int64_t axis = axis_attribute(node, 0, rank);
+    return node.find("axis") ? Indices{1, axis, axis + 1} : Indices{1, 0, static_cast<int64_t>(rank)};
+  }
+  if (type == "ScatterND") return Indices{1, 0, depth()};
+  if (type == "GatherND") {
+    const int64_t batches = int_attribute(node, "batch_dims");
+    return Indices{1, batches, batches + depth()};
+  }
+  if (type == "MaxRoiPool") return Indices{1, 0, 1};
+  if (type == "RoiAlign" || type == "CropAndResize") return Indices{2, 0, 1};
+  return std::nullopt;
+}
+
 }  // namespace
 
 // Comparable shapes: their symbols are of no graph, and no extent of one is taken from here.
@@ -73,11 +143,18 @@ std::optional<std::map<std::string, Shape>> shapes_of_file(const onnx::Model& mo
   return out == shapes ? std::nullopt : std::optional(std::move(out));
 }
 
+BatchChange::BatchChange(const std::map<std::string, Shape>& before, const std::map<std::string, Shape>& now) {
+  for (const auto& [name, shape] : now)
+    if (auto found = before.find(name); found != before.end() && found->second != shape)
+      batches_.emplace(found->second[0], shape[0]);
+}
+
 size_t BatchChange::begin(const onnx::Node& node, Builder& b, std::vector<Val>& inputs) {
   Record record{.node = &node};
   for (const Val v : inputs) {
     record.inputs.push_back(shape_of(b, v));
     record.contents.push_back(contents_of(b, v));
+    record.constant.push_back(v && b.is_constant(v));
   }
   if (!following_) {
     records_.push_back(std::move(record));
@@ -92,23 +169,37 @@ size_t BatchChange::begin(const onnx::Node& node, Builder& b, std::vector<Val>& 
     const bool is_onnx = node.domain.empty();
     if (!x.changed().empty() && is_onnx && node.op_type == "Reshape") derive_reshape(node, b, before, x, inputs);
     if (!x.changed().empty() && is_onnx && node.op_type == "Resize") derive_resize(node, b, before, x, inputs);
-    if (is_onnx && node.op_type == "Gather" && before.contents.size() > 1 && before.contents[1]) {
-      int64_t axis = int_attribute(node, "axis");
-      if (axis < 0) axis += static_cast<int64_t>(x.now.size());
-      for (const size_t changed : x.changed())
-        if (static_cast<int64_t>(changed) == axis)
-          holds_batch(fmt::format("it takes constant indices along the batch, axis {}", axis));
-    }
     if (is_onnx && node.op_type == "Flatten") {
-      int64_t axis = node.find("axis") ? int_attribute(node, "axis") : 1;
-      if (axis < 0) axis += static_cast<int64_t>(x.now.size());
+      const int64_t axis = axis_attribute(node, 1, x.now.size());
       for (const size_t changed : x.changed())
         if (changed > 0 && static_cast<int64_t>(changed) < axis)
           holds_batch(fmt::format("it merges the batch, axis {}, with the axes before it", changed));
     }
   }
+  check_indices(node, before, record);
   now_.push_back(std::move(record));
   return place;
+}
+
+// Indices count samples, and with another batch there are others.
+void BatchChange::check_indices(const onnx::Node& node, const Record& before, const Record& now) {
+  if (now.inputs.empty() || before.inputs.size() != now.inputs.size()) return;
+  const Reading x{before.inputs[0], now.inputs[0]};
+  const auto indices = indices_of(node, x.now.size(), now.inputs);
+  if (!indices || indices->operand >= now.inputs.size()) return;
+  const size_t k = indices->operand;
+  const bool is_same = now.constant[k] && before.inputs[k] == now.inputs[k] && before.contents[k] == now.contents[k];
+  for (const size_t changed : x.changed()) {
+    const auto axis = static_cast<int64_t>(changed);
+    if (is_same && axis >= indices->first && axis < indices->end)
+      holds_batch(fmt::format("it takes constant indices along the batch, axis {}", changed));
+    // The elements of ScatterElements are placed for each sample that the indices have.
+    const Reading i{before.inputs[k], now.inputs[k]};
+    if (node.op_type.starts_with("Scatter") && node.op_type != "ScatterND" && i.before.size() > changed &&
+        i.before[changed] == x.before[changed] && i.now[changed] == i.before[changed])
+      holds_batch(fmt::format("its indices stay {} along the batch, axis {}, which is {} now", shown(i.now[changed]),
+                              changed, shown(x.now[changed])));
+  }
 }
 
 void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Record& before, const Reading& x,
@@ -131,19 +222,10 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
     inputs[1] = b.dims(target, core::DType::kInt64);
     return;
   }
-  const bool divides = x.before[0] > 0 && x.now[0] > 0 && last == 0 && !target.empty();
-  if (divides && target[0] == -1) {
-    // The batch is the first part of a larger axis. An extent of 1 behind it might be the batch instead.
-    if (std::find(target.begin() + 1, target.end(), Dim{1}) == target.end()) return;
-  } else if (divides && target[0] > 0 && x.before[0] % target[0] == 0 && x.now[0] > x.before[0]) {
-    // A larger axis whose first part is the batch is divided again: [4*T, D] -> [4, T, D].
-    const Dim parts = x.before[0] / target[0];
-    Dim product = 1;
-    size_t i = 1;
-    while (i < stood_for.size() && stood_for[i] > 0 && product < parts) product *= stood_for[i++];
-    if (target[0] == 1 && product == parts && x.now[0] % parts == 0) {
-      target[0] = x.now[0] / parts;
-      inputs[1] = b.dims(target, core::DType::kInt64);
+  if (changed.size() == 1) {
+    const BatchReshape reshape{x.before, x.now, last, target, stood_for};
+    if (const auto reading = reshape_for(reshape, batches_)) {
+      if (*reading != target) inputs[1] = b.dims(*reading, core::DType::kInt64);
       return;
     }
   }
@@ -185,17 +267,37 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
   while (now_.back().node != before.node) now_.pop_back();
   const Record now = std::move(now_.back());
   now_.pop_back();
-  static const std::set<std::string_view> kParts = {"Slice", "Split", "Pad", "Resize", "Upsample"};
   for (size_t i = 0; i < std::min(shapes.size(), before.outputs.size()); ++i) {
     if (shapes[i].size() != before.outputs[i].size())
       holds_batch(fmt::format("its output has the shape {}, and {} with the batch of the file",
                               stream::to_string(shapes[i]), stream::to_string(before.outputs[i])));
-    if (!before.node->domain.empty() || !kParts.contains(before.node->op_type) || now.inputs.empty()) continue;
-    const Reading x{before.inputs[0], now.inputs[0]};
-    for (const size_t axis : x.changed())
-      if (axis < shapes[i].size() && shapes[i][axis] == x.before[axis] && before.outputs[i][axis] == x.before[axis])
-        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now", shown(x.before[axis]),
-                                axis, shown(x.now[axis])));
+    for (size_t k = 0; k < std::min(before.inputs.size(), now.inputs.size()); ++k)
+      check_follows(before, now, k, {before.outputs[i], shapes[i]});
+  }
+}
+
+// Another operand that only the run knows has extents of its own.
+bool BatchChange::other_decides(const Record& before, const Record& now, size_t k) {
+  for (size_t i = 0; i < std::min(before.inputs.size(), now.inputs.size()); ++i)
+    if (i != k && !now.inputs[i].empty() && !now.constant[i] && before.inputs[i] == now.inputs[i]) return true;
+  return false;
+}
+
+void BatchChange::check_follows(const Record& before, const Record& now, size_t k, const Reading& y) {
+  const Reading x{before.inputs[k], now.inputs[k]};
+  const std::vector<size_t> changed = x.changed();
+  // What changed is somewhere in the output, if only at another axis.
+  if (changed.empty() || y.changed().size() >= changed.size()) return;
+  for (const size_t axis : changed) {
+    const size_t place = axis + y.now.size();  // numpy's rule: the last axes are aligned
+    if (place < x.now.size() || vanishes(*before.node, k, axis, x.now.size())) continue;
+    const Dim extent = y.now[place - x.now.size()];
+    if (extent != y.before[place - x.now.size()]) continue;
+    // Of a batch of 1, a constant made as many as the new batch has.
+    const bool is_repeated = x.before[axis] == 1 && extent == x.now[axis] && !other_decides(before, now, k);
+    if (extent == x.before[axis] || is_repeated)
+      holds_batch(fmt::format("its output stays {} along the batch, axis {}, which was {} and is {} now", shown(extent),
+                              axis, shown(x.before[axis]), shown(x.now[axis])));
   }
 }
 
