@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 
+#include "layout/lower/batch_axes.h"
 #include "stream/error.h"
 #include "stream/shape.h"
 
@@ -32,7 +32,15 @@ Shape comparable(const Shape& shape, const core::Symbols& symbols) {
   return out;
 }
 
-Shape shape_of(const Builder& b, Val v) { return v ? comparable(b.graph.at(v.id).shape, b.graph.symbols) : Shape(); }
+// Of a list, the number of its tensors.
+Shape shape_of(const Builder& b, Val v) {
+  if (!v) return {};
+  const core::Value& value = b.graph.at(v.id);
+  if (value.producer >= 0)
+    if (const core::Op& op = b.graph.ops[static_cast<size_t>(value.producer)]; op.kind == core::Kind::kTensorList)
+      return {static_cast<Dim>(op.inputs.size())};
+  return comparable(value.shape, b.graph.symbols);
+}
 
 std::optional<Shape> contents_of(Builder& b, Val v) {
   if (!v) return std::nullopt;
@@ -43,81 +51,6 @@ std::optional<Shape> contents_of(Builder& b, Val v) {
 std::string shown(Dim comparable) { return core::is_symbol(comparable) ? "?" : fmt::format("{}", comparable); }
 
 [[noreturn]] void holds_batch(const std::string& text) { throw Unsupported(text, kExportHint); }
-
-int64_t int_attribute(const onnx::Node& node, std::string_view name) {
-  const onnx::Attribute* found = node.find(name);
-  return found ? found->i : 0;
-}
-
-int64_t axis_attribute(const onnx::Node& node, int64_t absent, size_t rank) {
-  const int64_t axis = node.find("axis") ? int_attribute(node, "axis") : absent;
-  return axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
-}
-
-bool is_gather_elements(const onnx::Node& node) { return node.op_type == "GatherElements"; }
-
-// `axis` of the input `k` has no counterpart in the output, or one that the operator is free to make.
-bool vanishes(const onnx::Node& node, size_t k, size_t axis, size_t rank) {
-  // Sums and the like; their results may have an axis of extent 1, or other axes than the input.
-  static const std::set<std::string_view> kOthers = {"ArgMax",
-                                                     "ArgMin",
-                                                     "CropAndResize",
-                                                     "DynamicQuantizeLSTM",
-                                                     "Einsum",
-                                                     "GRU",
-                                                     "Gather",
-                                                     "GatherND",
-                                                     "GlobalLpPool",
-                                                     "GlobalAveragePool",
-                                                     "If",
-                                                     "GlobalMaxPool",
-                                                     "LSTM",
-                                                     "Loop",
-                                                     "MaxRoiPool",
-                                                     "RNN",
-                                                     "RoiAlign",
-                                                     "Scan",
-                                                     "Shape",
-                                                     "Size",
-                                                     "QLinearGlobalAveragePool"};
-  const std::string_view type = node.op_type;
-  if (kOthers.contains(type) || type.starts_with("Reduce") || type.starts_with("QLinearReduce")) return true;
-  if (is_gather_elements(node)) return static_cast<int64_t>(axis) == axis_attribute(node, 0, rank);
-  if (type.find("MatMul") != type.npos) return axis + 2 >= rank;
-  // Of rows and columns of a product, one remains, and is a change of the output.
-  if (type.find("Gemm") != type.npos && rank == 2) {
-    const bool is_second = k != 0;
-    const bool transposed = int_attribute(node, is_second ? "transB" : "transA") != 0;
-    return axis == (is_second == transposed ? 1 : 0);
-  }
-  return false;
-}
-
-// Which axes of input 0 constant indices count; `depth` is the last extent of the indices.
-struct Indices {
-  size_t operand = 0;
-  int64_t first = 0, end = 0;
-};
-std::optional<Indices> indices_of(const onnx::Node& node, size_t rank, const std::vector<Shape>& inputs) {
-  const std::string_view type = node.op_type;
-  const auto depth = [&] { return inputs.size() > 1 && !inputs[1].empty() ? inputs[1].back() : 0; };
-  if (type == "Gather" || type == "GatherElements" || type == "Scatter" || type == "ScatterElements") {
-    const int64_t axis = axis_attribute(node, 0, rank);
-    return Indices{1, axis, axis + 1};
-  }
-  if (type == "Compress") {
-    const int64_t axis = axis_attribute(node, 0, rank);
-    return node.find("axis") ? Indices{1, axis, axis + 1} : Indices{1, 0, static_cast<int64_t>(rank)};
-  }
-  if (type == "ScatterND") return Indices{1, 0, depth()};
-  if (type == "GatherND") {
-    const int64_t batches = int_attribute(node, "batch_dims");
-    return Indices{1, batches, batches + depth()};
-  }
-  if (type == "MaxRoiPool") return Indices{1, 0, 1};
-  if (type == "RoiAlign" || type == "CropAndResize") return Indices{2, 0, 1};
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -190,8 +123,7 @@ void BatchChange::check_indices(const onnx::Node& node, const Record& before, co
   const size_t k = indices->operand;
   const bool is_same = now.constant[k] && before.inputs[k] == now.inputs[k] && before.contents[k] == now.contents[k];
   for (const size_t changed : x.changed()) {
-    const auto axis = static_cast<int64_t>(changed);
-    if (is_same && axis >= indices->first && axis < indices->end)
+    if (is_same && indices->has(static_cast<int64_t>(changed)))
       holds_batch(fmt::format("it takes constant indices along the batch, axis {}", changed));
     // The elements of ScatterElements are placed for each sample that the indices have.
     const Reading i{before.inputs[k], now.inputs[k]};
@@ -276,6 +208,19 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
   }
 }
 
+// An einsum's sum over the batch has no axis of it, but another operand has.
+void BatchChange::check_labels(const Record& before, const Record& now, size_t k, size_t axis) {
+  const std::optional<int> label = einsum_label(*before.node, k, axis, now.inputs[k].size());
+  if (!label) return;
+  const Reading x{before.inputs[k], now.inputs[k]};
+  for (size_t i = 0; i < now.inputs.size(); ++i)
+    for (size_t j = 0; j < now.inputs[i].size(); ++j)
+      if (before.inputs[i] == now.inputs[i] && now.inputs[i][j] == x.before[axis] &&
+          einsum_label(*before.node, i, j, now.inputs[i].size()) == label)
+        holds_batch(fmt::format("its operand {} stays {} along the batch, axis {}, which is {} now", i,
+                                shown(x.before[axis]), j, shown(x.now[axis])));
+}
+
 // Another operand that only the run knows has extents of its own.
 bool BatchChange::other_decides(const Record& before, const Record& now, size_t k) {
   for (size_t i = 0; i < std::min(before.inputs.size(), now.inputs.size()); ++i)
@@ -289,6 +234,7 @@ void BatchChange::check_follows(const Record& before, const Record& now, size_t 
   // What changed is somewhere in the output, if only at another axis.
   if (changed.empty() || y.changed().size() >= changed.size()) return;
   for (const size_t axis : changed) {
+    check_labels(before, now, k, axis);
     const size_t place = axis + y.now.size();  // numpy's rule: the last axes are aligned
     if (place < x.now.size() || vanishes(*before.node, k, axis, x.now.size())) continue;
     const Dim extent = y.now[place - x.now.size()];

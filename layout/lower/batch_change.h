@@ -55,6 +55,7 @@ class BatchChange {
   void derive_resize(const onnx::Node& node, core::Builder& b, const Record& before, const Reading& x,
                      std::vector<core::Val>& inputs) const;
   static void check_indices(const onnx::Node& node, const Record& before, const Record& now);
+  static void check_labels(const Record& before, const Record& now, size_t k, size_t axis);
   static bool other_decides(const Record& before, const Record& now, size_t k);
   // Throws where the input `k` follows the batch and the output `y` does not.
   static void check_follows(const Record& before, const Record& now, size_t k, const Reading& y);

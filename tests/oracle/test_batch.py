@@ -291,6 +291,18 @@ REFUSED_OF_TWO = {
     ),
     "one sample and a constant of two": ([node("Add", ["x", "c"], "y")], weights(c=(2, 1, 4)), "stays 2 along the batch", 1),
     "one sample made two": ([node("Expand", ["x", "s"], "y")], {"s": numbers(2, 3, 4)}, "stays 2 along the batch", 1),
+    "a sum over one sample and a constant of two": (
+        [node("Einsum", ["x", "w"], "y", equation="...j,...jk->k")],
+        weights(w=(2, 3, 4, 5)),
+        "its operand 1 stays 2 along the batch",
+        1,
+    ),
+    "the second of a list of samples": (
+        [node("SplitToSequence", ["x"], "l", axis=0), node("SequenceAt", ["l", "p"], "y")],
+        {"p": np.array(1)},
+        "constant indices along the batch",
+        4,
+    ),
     "one sample and products of two": ([node("MatMul", ["x", "w"], "y")], weights(w=(2, 4, 5)), "stays 2 along the batch", 1),
 }  # fmt: skip
 
