@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
 
+#include "layout/lower/batch_axes.h"
 #include "stream/error.h"
 #include "stream/shape.h"
 
@@ -32,7 +32,15 @@ Shape comparable(const Shape& shape, const core::Symbols& symbols) {
   return out;
 }
 
-Shape shape_of(const Builder& b, Val v) { return v ? comparable(b.graph.at(v.id).shape, b.graph.symbols) : Shape(); }
+// Of a list, the number of its tensors.
+Shape shape_of(const Builder& b, Val v) {
+  if (!v) return {};
+  const core::Value& value = b.graph.at(v.id);
+  if (value.producer >= 0)
+    if (const core::Op& op = b.graph.ops[static_cast<size_t>(value.producer)]; op.kind == core::Kind::kTensorList)
+      return {static_cast<Dim>(op.inputs.size())};
+  return comparable(value.shape, b.graph.symbols);
+}
 
 std::optional<Shape> contents_of(Builder& b, Val v) {
   if (!v) return std::nullopt;
@@ -43,11 +51,6 @@ std::optional<Shape> contents_of(Builder& b, Val v) {
 std::string shown(Dim comparable) { return core::is_symbol(comparable) ? "?" : fmt::format("{}", comparable); }
 
 [[noreturn]] void holds_batch(const std::string& text) { throw Unsupported(text, kExportHint); }
-
-int64_t int_attribute(const onnx::Node& node, std::string_view name) {
-  const onnx::Attribute* found = node.find(name);
-  return found ? found->i : 0;
-}
 
 }  // namespace
 
@@ -73,11 +76,18 @@ std::optional<std::map<std::string, Shape>> shapes_of_file(const onnx::Model& mo
   return out == shapes ? std::nullopt : std::optional(std::move(out));
 }
 
+BatchChange::BatchChange(const std::map<std::string, Shape>& before, const std::map<std::string, Shape>& now) {
+  for (const auto& [name, shape] : now)
+    if (auto found = before.find(name); found != before.end() && found->second != shape)
+      batches_.emplace(found->second[0], shape[0]);
+}
+
 size_t BatchChange::begin(const onnx::Node& node, Builder& b, std::vector<Val>& inputs) {
   Record record{.node = &node};
   for (const Val v : inputs) {
     record.inputs.push_back(shape_of(b, v));
     record.contents.push_back(contents_of(b, v));
+    record.constant.push_back(v && b.is_constant(v));
   }
   if (!following_) {
     records_.push_back(std::move(record));
@@ -92,23 +102,36 @@ size_t BatchChange::begin(const onnx::Node& node, Builder& b, std::vector<Val>& 
     const bool is_onnx = node.domain.empty();
     if (!x.changed().empty() && is_onnx && node.op_type == "Reshape") derive_reshape(node, b, before, x, inputs);
     if (!x.changed().empty() && is_onnx && node.op_type == "Resize") derive_resize(node, b, before, x, inputs);
-    if (is_onnx && node.op_type == "Gather" && before.contents.size() > 1 && before.contents[1]) {
-      int64_t axis = int_attribute(node, "axis");
-      if (axis < 0) axis += static_cast<int64_t>(x.now.size());
-      for (const size_t changed : x.changed())
-        if (static_cast<int64_t>(changed) == axis)
-          holds_batch(fmt::format("it takes constant indices along the batch, axis {}", axis));
-    }
     if (is_onnx && node.op_type == "Flatten") {
-      int64_t axis = node.find("axis") ? int_attribute(node, "axis") : 1;
-      if (axis < 0) axis += static_cast<int64_t>(x.now.size());
+      const int64_t axis = axis_attribute(node, 1, x.now.size());
       for (const size_t changed : x.changed())
         if (changed > 0 && static_cast<int64_t>(changed) < axis)
           holds_batch(fmt::format("it merges the batch, axis {}, with the axes before it", changed));
     }
   }
+  check_indices(node, before, record);
   now_.push_back(std::move(record));
   return place;
+}
+
+// Indices count samples, and with another batch there are others.
+void BatchChange::check_indices(const onnx::Node& node, const Record& before, const Record& now) {
+  if (now.inputs.empty() || before.inputs.size() != now.inputs.size()) return;
+  const Reading x{before.inputs[0], now.inputs[0]};
+  const auto indices = indices_of(node, x.now.size(), now.inputs);
+  if (!indices || indices->operand >= now.inputs.size()) return;
+  const size_t k = indices->operand;
+  const bool is_same = now.constant[k] && before.inputs[k] == now.inputs[k] && before.contents[k] == now.contents[k];
+  for (const size_t changed : x.changed()) {
+    if (is_same && indices->has(static_cast<int64_t>(changed)))
+      holds_batch(fmt::format("it takes constant indices along the batch, axis {}", changed));
+    // The elements of ScatterElements are placed for each sample that the indices have.
+    const Reading i{before.inputs[k], now.inputs[k]};
+    if (node.op_type.starts_with("Scatter") && node.op_type != "ScatterND" && i.before.size() > changed &&
+        i.before[changed] == x.before[changed] && i.now[changed] == i.before[changed])
+      holds_batch(fmt::format("its indices stay {} along the batch, axis {}, which is {} now", shown(i.now[changed]),
+                              changed, shown(x.now[changed])));
+  }
 }
 
 void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Record& before, const Reading& x,
@@ -131,19 +154,10 @@ void BatchChange::derive_reshape(const onnx::Node& node, Builder& b, const Recor
     inputs[1] = b.dims(target, core::DType::kInt64);
     return;
   }
-  const bool divides = x.before[0] > 0 && x.now[0] > 0 && last == 0 && !target.empty();
-  if (divides && target[0] == -1) {
-    // The batch is the first part of a larger axis. An extent of 1 behind it might be the batch instead.
-    if (std::find(target.begin() + 1, target.end(), Dim{1}) == target.end()) return;
-  } else if (divides && target[0] > 0 && x.before[0] % target[0] == 0 && x.now[0] > x.before[0]) {
-    // A larger axis whose first part is the batch is divided again: [4*T, D] -> [4, T, D].
-    const Dim parts = x.before[0] / target[0];
-    Dim product = 1;
-    size_t i = 1;
-    while (i < stood_for.size() && stood_for[i] > 0 && product < parts) product *= stood_for[i++];
-    if (target[0] == 1 && product == parts && x.now[0] % parts == 0) {
-      target[0] = x.now[0] / parts;
-      inputs[1] = b.dims(target, core::DType::kInt64);
+  if (changed.size() == 1) {
+    const BatchReshape reshape{x.before, x.now, last, target, stood_for};
+    if (const auto reading = reshape_for(reshape, batches_)) {
+      if (*reading != target) inputs[1] = b.dims(*reading, core::DType::kInt64);
       return;
     }
   }
@@ -185,17 +199,51 @@ void BatchChange::end(size_t place, Builder& b, const std::vector<Val>& outputs)
   while (now_.back().node != before.node) now_.pop_back();
   const Record now = std::move(now_.back());
   now_.pop_back();
-  static const std::set<std::string_view> kParts = {"Slice", "Split", "Pad", "Resize", "Upsample"};
   for (size_t i = 0; i < std::min(shapes.size(), before.outputs.size()); ++i) {
     if (shapes[i].size() != before.outputs[i].size())
       holds_batch(fmt::format("its output has the shape {}, and {} with the batch of the file",
                               stream::to_string(shapes[i]), stream::to_string(before.outputs[i])));
-    if (!before.node->domain.empty() || !kParts.contains(before.node->op_type) || now.inputs.empty()) continue;
-    const Reading x{before.inputs[0], now.inputs[0]};
-    for (const size_t axis : x.changed())
-      if (axis < shapes[i].size() && shapes[i][axis] == x.before[axis] && before.outputs[i][axis] == x.before[axis])
-        holds_batch(fmt::format("its output stays {} along the batch, axis {}, which is {} now", shown(x.before[axis]),
-                                axis, shown(x.now[axis])));
+    for (size_t k = 0; k < std::min(before.inputs.size(), now.inputs.size()); ++k)
+      check_follows(before, now, k, {before.outputs[i], shapes[i]});
+  }
+}
+
+// An einsum's sum over the batch has no axis of it, but another operand has.
+void BatchChange::check_labels(const Record& before, const Record& now, size_t k, size_t axis) {
+  const std::optional<int> label = einsum_label(*before.node, k, axis, now.inputs[k].size());
+  if (!label) return;
+  const Reading x{before.inputs[k], now.inputs[k]};
+  for (size_t i = 0; i < now.inputs.size(); ++i)
+    for (size_t j = 0; j < now.inputs[i].size(); ++j)
+      if (before.inputs[i] == now.inputs[i] && now.inputs[i][j] == x.before[axis] &&
+          einsum_label(*before.node, i, j, now.inputs[i].size()) == label)
+        holds_batch(fmt::format("its operand {} stays {} along the batch, axis {}, which is {} now", i,
+                                shown(x.before[axis]), j, shown(x.now[axis])));
+}
+
+// Another operand that only the run knows has extents of its own.
+bool BatchChange::other_decides(const Record& before, const Record& now, size_t k) {
+  for (size_t i = 0; i < std::min(before.inputs.size(), now.inputs.size()); ++i)
+    if (i != k && !now.inputs[i].empty() && !now.constant[i] && before.inputs[i] == now.inputs[i]) return true;
+  return false;
+}
+
+void BatchChange::check_follows(const Record& before, const Record& now, size_t k, const Reading& y) {
+  const Reading x{before.inputs[k], now.inputs[k]};
+  const std::vector<size_t> changed = x.changed();
+  // What changed is somewhere in the output, if only at another axis.
+  if (changed.empty() || y.changed().size() >= changed.size()) return;
+  for (const size_t axis : changed) {
+    check_labels(before, now, k, axis);
+    const size_t place = axis + y.now.size();  // numpy's rule: the last axes are aligned
+    if (place < x.now.size() || vanishes(*before.node, k, axis, x.now.size())) continue;
+    const Dim extent = y.now[place - x.now.size()];
+    if (extent != y.before[place - x.now.size()]) continue;
+    // Of a batch of 1, a constant made as many as the new batch has.
+    const bool is_repeated = x.before[axis] == 1 && extent == x.now[axis] && !other_decides(before, now, k);
+    if (extent == x.before[axis] || is_repeated)
+      holds_batch(fmt::format("its output stays {} along the batch, axis {}, which was {} and is {} now", shown(extent),
+                              axis, shown(x.before[axis]), shown(x.now[axis])));
   }
 }
 

@@ -11,11 +11,13 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "layout/core/builder.h"
 #include "layout/core/graph.h"
+#include "layout/lower/batch_reshape.h"
 #include "stream/onnx/model.h"
 
 namespace lowtide::layout {
@@ -26,6 +28,9 @@ std::optional<std::map<std::string, core::Shape>> shapes_of_file(const onnx::Mod
 
 class BatchChange {
  public:
+  // With the shapes of inputs that the file gives, from shapes_of_file(), and the new ones.
+  BatchChange(const std::map<std::string, core::Shape>& before, const std::map<std::string, core::Shape>& now);
+
   // The first lowering is recorded until this is called; then the second one follows it.
   void follow() { following_ = true; }
   bool following() const { return following_; }
@@ -41,14 +46,21 @@ class BatchChange {
     const onnx::Node* node = nullptr;
     std::vector<core::Shape> inputs, outputs;
     std::vector<std::optional<core::Shape>> contents;  // of inputs that are known integers
+    std::vector<bool> constant;
   };
-  struct Reading;  // one input, before and now
+  struct Reading;  // one input or output, before and now
 
   void derive_reshape(const onnx::Node& node, core::Builder& b, const Record& before, const Reading& x,
                       std::vector<core::Val>& inputs) const;
   void derive_resize(const onnx::Node& node, core::Builder& b, const Record& before, const Reading& x,
                      std::vector<core::Val>& inputs) const;
+  static void check_indices(const onnx::Node& node, const Record& before, const Record& now);
+  static void check_labels(const Record& before, const Record& now, size_t k, size_t axis);
+  static bool other_decides(const Record& before, const Record& now, size_t k);
+  // Throws where the input `k` follows the batch and the output `y` does not.
+  static void check_follows(const Record& before, const Record& now, size_t k, const Reading& y);
 
+  std::set<OtherBatch> batches_;
   bool following_ = false;
   size_t next_ = 0;
   std::vector<Record> records_;

@@ -753,7 +753,7 @@ LowerResult lower_graph(const onnx::Model& model, const std::map<std::string, co
                         const CustomChoice& custom, core::Model& target, ValueTypes* types, onnx::Graph* released) {
   const auto file_shapes = shapes_of_file(model, shapes);
   if (!file_shapes) return lower_with(model, shapes, custom, target, nullptr, types, released);
-  BatchChange batch;
+  BatchChange batch(*file_shapes, shapes);
   {
     core::Model before(target.budget);
     LowerResult result = lower_with(model, *file_shapes, custom, before, &batch, nullptr, nullptr);

@@ -3,6 +3,10 @@
 // planned size, and the same bytes whatever the budget and the number of threads, compressed or not.
 //
 // The input is an ONNX file; its model_version, which means nothing to a conversion, chooses the options (see Choice).
+#include <algorithm>
+#include <map>
+#include <set>
+
 #include "emit/listing.h"
 #include "emit/make_plan.h"
 #include "emit/tflite_writer.h"
@@ -40,7 +44,8 @@ struct Choice {
         calibrated((bits >> 13 & 1) && (weights == layout::WeightForm::kStored ||
                                         weights == layout::WeightForm::kFloat || weights == layout::WeightForm::kHalf)),
         wide(bits >> 14 & 1),
-        border(kBorders[bits >> 15 & 3]) {}
+        border(kBorders[bits >> 15 & 3]),
+        other_batch(bits >> 17 & 1) {}
   static constexpr std::array<std::optional<core::DType>, 4> kBorders = {std::nullopt, core::DType::kInt8,
                                                                          core::DType::kUint8, core::DType::kFloat32};
   bool external, twice, pin_inputs, pin_outputs, small, compressed, verified;
@@ -48,6 +53,7 @@ struct Choice {
   bool for_gpu, tables, custom, calibrated;  // as users may combine them
   bool wide;                                 // i16, one scale for all channels of a weight
   std::optional<core::DType> border;
+  bool other_batch;  // as --shape gives it
 };
 
 std::vector<std::byte> contents(const stream::Source& file) {
@@ -87,6 +93,22 @@ layout::Calibrated ranges(const onnx::Graph& graph, bool wide) {
   return out;
 }
 
+// A batch of 1 and of 2 become larger, all others become 1.
+std::map<std::string, core::Shape> other_batches(const onnx::Graph& graph) {
+  std::map<std::string, core::Shape> out;
+  std::set<std::string> constants;
+  for (const auto& tensor : graph.initializers) constants.insert(tensor.name);
+  for (const auto& input : graph.inputs) {
+    core::Shape shape;
+    for (const auto& dim : input.dims) shape.push_back(dim.value);
+    const bool is_known = std::all_of(shape.begin(), shape.end(), [](core::Dim dim) { return dim >= 0; });
+    if (shape.empty() || !is_known || shape[0] == 0 || constants.contains(input.name)) continue;
+    shape[0] = shape[0] > 2 ? 1 : shape[0] + 2;
+    out[input.name] = std::move(shape);
+  }
+  return out;
+}
+
 layout::ConvertOptions layout_options(const onnx::Model& model, const Choice& choice) {
   layout::ConvertOptions options;
   options.weights.form = choice.weights;
@@ -94,6 +116,7 @@ layout::ConvertOptions layout_options(const onnx::Model& model, const Choice& ch
   options.tables = choice.tables;
   options.custom.all = choice.custom;
   options.border = choice.border;
+  if (choice.other_batch) options.shapes = other_batches(model.graph);
   if (choice.calibrated) options.calibrated = ranges(model.graph, choice.wide);
   if (choice.pin_inputs)
     for (const auto& input : model.graph.inputs) options.layouts[input.name] = "nhwc";

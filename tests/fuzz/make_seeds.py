@@ -27,7 +27,7 @@ from tests.support import converter
 
 LARGEST = 6 * 1024  # bytes of a model: an input that is executed fast and mutated where it matters
 CONVERTED_ONE_OF = 5
-OPTIONS = 2**17  # the convert target takes them from model_version
+OPTIONS = 2**18  # the convert target takes them from model_version
 
 WEIGHTY = [
     ("g (float[3,32] x) => (float[3,40] y) { y = Gemm(x, w) }", (32, 40)),

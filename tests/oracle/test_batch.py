@@ -124,11 +124,28 @@ def flattened(n):
     )
 
 
-@pytest.mark.parametrize("before, batch", [(1, 4), (1, 2), (2, 3), (4, 1)])
-@pytest.mark.parametrize("make", [classifier, attention, shapes_computed, resized, flattened])
+def one_step(n):
+    """An axis before the batch, of which a recurrence is a step; the shape is written out, and once with -1."""
+    return (
+        [
+            node("Reshape", ["x", "step"], "t"),
+            helper.make_node("GRU", ["t", "w", "r"], ["h", ""], name="the_h", hidden_size=5),
+            node("Reshape", ["h", "rows"], "y"),
+        ],
+        [n, 3, 4],
+        {"step": numbers(1, n, 12), "rows": numbers(-1, n, 5)} | weights(w=(1, 15, 12), r=(1, 15, 5)),
+    )
+
+
+MAKERS = [classifier, attention, shapes_computed, resized, flattened]
+
+
+@pytest.mark.parametrize(
+    "make, before, batch",
+    [(make, *extents) for make in MAKERS for extents in [(1, 4), (1, 2), (2, 3), (4, 1)]]
+    + [(one_step, 2, 6), (one_step, 6, 2)],
+)
 def test_the_batch_is_changed(make, before, batch, tmp_path, litert, lowtide):
-    if make is attention and before != 1:
-        pytest.skip("rows of several samples are divided again: refused, see below")
     path = model(tmp_path / "m.onnx", *make(before))
     exported = model(tmp_path / "exported.onnx", *make(batch))
     extents = [batch, *make(batch)[1][1:]]
@@ -222,12 +239,113 @@ def test_a_batch_in_a_constant_is_refused_with_its_node(what, tmp_path, lowtide)
     assert words in text and "node 'the_" in text and "[unsupported]" in text, text
 
 
-def test_rows_of_several_samples_are_not_divided_again(tmp_path, lowtide):
-    """[2*5, 12] -> [2, 5, ...]: of [2, 5] and [5, 2] only the exporter knows which it was."""
-    path = model(tmp_path / "m.onnx", *attention(2))
-    done = converter.convert(path, tmp_path / "m.tflite", ["--shape=x=4,5,12"])
-    assert done.status == "refused" and "the_q1" in done.stderr, done
-    assert "its shape [2,5,3,4] is constant and holds the batch: its input is [20,12], and was [10,12]" in done.stderr
+# The batch is 2 and becomes the last number; x is [2, 3, 4].
+REFUSED_OF_TWO = {
+    "rows divided where either axis may be the batch": (
+        [node("Reshape", ["x", "rows"], "r"), node("Reshape", ["r", "divided"], "y")],
+        {"rows": numbers(-1, 6), "divided": numbers(2, 2, 6)},
+        "its shape [2,2,6] is constant and holds the batch: its input is [8,6], and was [4,6]",
+        4,
+    ),
+    "elements of two samples": (
+        [node("GatherElements", ["x", "i"], "y", axis=1)],
+        {"i": np.ones((2, 5, 4), np.int64)},
+        "stays 2 along the batch",
+        4,
+    ),
+    "samples by indices": (
+        [node("GatherND", ["x", "i"], "y")],
+        {"i": numbers([0, 2], [1, 0], [1, 1])},
+        "constant indices along the batch",
+        4,
+    ),
+    "elements put into two samples": (
+        [node("ScatterElements", ["x", "i", "u"], "y", axis=1)],
+        {"i": np.ones((2, 1, 4), np.int64)} | weights(u=(2, 1, 4)),
+        "its indices stay 2 along the batch",
+        4,
+    ),
+    "samples replaced": (
+        [node("ScatterND", ["x", "i", "u"], "y")],
+        {"i": numbers([1])} | weights(u=(1, 3, 4)),
+        "constant indices along the batch",
+        4,
+    ),
+    "a mask of the samples": (
+        [node("Compress", ["x", "m"], "y", axis=0)],
+        {"m": np.array([True, True])},
+        "constant indices along the batch",
+        4,
+    ),
+    "cropped to the batch": (
+        [node("CenterCropPad", ["x", "s"], "y", axes=[0])],
+        {"s": numbers(2)},
+        "stays 2 along the batch",
+        4,
+    ),
+    "the largest of the batch": (
+        [helper.make_node("TopK", ["x", "k"], ["y", ""], name="the_y", axis=0)],
+        {"k": numbers(2)},
+        "stays 2 along the batch",
+        4,
+    ),
+    "one sample and a constant of two": ([node("Add", ["x", "c"], "y")], weights(c=(2, 1, 4)), "stays 2 along the batch", 1),
+    "one sample made two": ([node("Expand", ["x", "s"], "y")], {"s": numbers(2, 3, 4)}, "stays 2 along the batch", 1),
+    "a sum over one sample and a constant of two": (
+        [node("Einsum", ["x", "w"], "y", equation="...j,...jk->k")],
+        weights(w=(2, 3, 4, 5)),
+        "its operand 1 stays 2 along the batch",
+        1,
+    ),
+    "the second of a list of samples": (
+        [node("SplitToSequence", ["x"], "l", axis=0), node("SequenceAt", ["l", "p"], "y")],
+        {"p": np.array(1)},
+        "constant indices along the batch",
+        4,
+    ),
+    "one sample and products of two": ([node("MatMul", ["x", "w"], "y")], weights(w=(2, 4, 5)), "stays 2 along the batch", 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED_OF_TWO)
+def test_a_batch_of_two_in_a_constant_is_refused_with_its_node(what, tmp_path, lowtide):
+    nodes, constants, words, batch = REFUSED_OF_TWO[what]
+    path = model(tmp_path / "m.onnx", nodes, [2, 3, 4], constants, opset=18)
+    assert converter.convert(path, tmp_path / "m.tflite").status == "converted"
+    text = refusal(path, tmp_path, f"--shape=x={batch},3,4")
+    assert words in text and "node 'the_" in text and "[unsupported]" in text, text
+
+
+# Another axis has the extent of the batch, or the batch vanishes: nothing of it is in a constant. x is [2, 2, 4].
+FOLLOWS = {
+    "moved to the axis of equal extent": [node("Transpose", ["x"], "y", perm=[1, 0, 2])],
+    "a sum of the samples": [node("ReduceSum", ["x", "zero"], "y", keepdims=0)],
+    "samples in a product": [
+        node("Flatten", ["x"], "f"),
+        node("Transpose", ["f"], "t"),
+        node("MatMul", ["t", "f"], "y"),
+    ],
+    "rows of each": [node("Gather", ["x", "both"], "y", axis=1)],
+    "elements of the other axis": [node("Slice", ["x", "zero", "two", "one"], "y")],
+    "the last sample, by its number": [
+        node("Shape", ["x"], "s"),
+        node("Gather", ["s", "zero"], "n"),
+        node("Sub", ["n", "one"], "last"),
+        node("Gather", ["x", "last"], "y", axis=0),
+    ],
+}
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("what", FOLLOWS)
+def test_extents_that_happen_to_equal_the_batch(what, batch, tmp_path, litert, lowtide):
+    constants = {"zero": numbers(0), "one": numbers(1), "two": numbers(2), "both": numbers(1, 0)}
+    path = model(tmp_path / "m.onnx", FOLLOWS[what], [2, 2, 4], constants)
+    exported = model(tmp_path / "exported.onnx", FOLLOWS[what], [batch, 2, 4], constants)
+    done = converter.convert(path, tmp_path / "m.tflite", [f"--shape=x={batch},2,4"])
+    assert done.status == "converted", done
+    arrays = {"x": np.random.default_rng(0).uniform(-1, 1, [batch, 2, 4]).astype(np.float32)}
+    agree(tmp_path / "m.tflite", arrays, judge.reference(exported, arrays), litert)
 
 
 def test_only_the_batch_of_a_fixed_shape_can_change(tmp_path, lowtide):
