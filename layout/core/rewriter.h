@@ -32,7 +32,7 @@ class Rewriter {
   OpId producer(ValueId id) const { return id == kAbsent ? -1 : graph.at(id).producer; }
   // Whether rules may make another constant of the value: a constant of few steps. One that earlier rules gave many is
   // left as it is, as if it were computed at run time. Where it is only read, value(id).is_constant() is asked.
-  bool is_constant(ValueId id) const {
+  bool is_foldable(ValueId id) const {
     return id != kAbsent && graph.at(id).is_constant() && graph.at(id).constant->steps <= kMostRuleSteps;
   }
 

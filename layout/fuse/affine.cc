@@ -23,7 +23,7 @@ namespace recipe = stream::recipe;
 // The constant as one element for each index of the last axis of `shape`; null when it varies along another axis.
 RecipeRef per_channel(Rewriter& rewriter, ValueId constant, const core::Shape& shape) {
   const core::Value& value = rewriter.value(constant);
-  if (!rewriter.is_constant(constant) || shape.empty() || value.rank() > static_cast<int>(shape.size()) ||
+  if (!rewriter.is_foldable(constant) || shape.empty() || value.rank() > static_cast<int>(shape.size()) ||
       value.rank() == 0)
     return nullptr;
   if (value.shape.back() != shape.back() || static_cast<core::Dim>(value.constant->elements()) != shape.back())
@@ -53,7 +53,7 @@ bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vec
     const bool full = op.kind == Kind::kFullyConnected, conv = op.kind == Kind::kConv2d;
     if (!full && !conv) return false;
     const core::Weights& where = *core::weights_of(op.kind);
-    if (!rewriter.is_constant(op.inputs[where.weights])) return false;
+    if (!rewriter.is_foldable(op.inputs[where.weights])) return false;
     const core::Value& weights = rewriter.value(op.inputs[where.weights]);
     if (weights.dtype != core::DType::kFloat32 || weights.quantization || weights.shape.back() != channels)
       return false;
@@ -63,7 +63,7 @@ bool collect_fold_targets(Rewriter& rewriter, ValueId id, bool shifted, std::vec
       if (conv && std::get<core::Conv2dOptions>(op.options).padding == core::Padding::kSame &&
           (weights.shape[1] != 1 || weights.shape[2] != 1))
         return false;
-      if (core::has_input(op, where.bias) && !rewriter.is_constant(op.inputs[where.bias])) return false;
+      if (core::has_input(op, where.bias) && !rewriter.is_foldable(op.inputs[where.bias])) return false;
     }
     targets.push_back({user, where});
   }
@@ -81,7 +81,7 @@ std::optional<Site> match(Rewriter& rewriter, OpId id, bool shifted) {
   const Op& op = rewriter.op(id);
   if (core::fused_activation(op) != core::Activation::kNone) return std::nullopt;
   for (size_t side : {size_t{0}, size_t{1}}) {
-    if (rewriter.is_constant(op.inputs[side]) || !rewriter.is_constant(op.inputs[1 - side])) continue;
+    if (rewriter.is_foldable(op.inputs[side]) || !rewriter.is_foldable(op.inputs[1 - side])) continue;
     Site site{op.inputs[side], op.inputs[1 - side], nullptr, {}};
     const core::Value& in = rewriter.value(site.data);
     if (in.dtype != core::DType::kFloat32 || in.shape != rewriter.value(op.outputs[0]).shape) return std::nullopt;

@@ -113,7 +113,7 @@ class LeadingAxesGroup : private BehindReshape {
   void drop_leading_axes_of_constants(OpId id) {
     for (size_t slot = 0; slot < rewriter_.op(id).inputs.size(); ++slot) {
       const ValueId in = rewriter_.op(id).inputs[slot];
-      if (!rewriter_.is_constant(in) || rewriter_.value(in).rank() <= 1) continue;
+      if (!rewriter_.is_foldable(in) || rewriter_.value(in).rank() <= 1) continue;
       const core::Value constant = rewriter_.value(in);
       const ValueId made = rewriter_.graph.add_constant(
           stream::recipe::reshape(constant.constant, {constant.shape.back()}), constant.name);
@@ -124,7 +124,7 @@ class LeadingAxesGroup : private BehindReshape {
 
   // A constant that varies along the last axis at most.
   bool is_along_last_axis(ValueId id) const {
-    if (!rewriter_.is_constant(id)) return false;
+    if (!rewriter_.is_foldable(id)) return false;
     const core::Value& value = rewriter_.value(id);
     return value.rank() <= 1 ||
            (!value.quantization && static_cast<core::Dim>(value.constant->elements()) == value.shape.back());

@@ -17,7 +17,7 @@ constexpr double kSmallestProduct = 0x1p-100, kLargestProduct = 0x1p100;
 }  // namespace
 
 std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant) {
-  if (!rewriter.is_constant(constant)) return std::nullopt;
+  if (!rewriter.is_foldable(constant)) return std::nullopt;
   const core::Value& value = rewriter.value(constant);
   if (!stream::is_float(value.dtype) || value.quantization || value.constant->elements() == 0) return std::nullopt;
   std::vector<int> axes(value.constant->dims.size());
@@ -30,7 +30,7 @@ std::optional<Magnitudes> magnitudes_of(Rewriter& rewriter, ValueId constant) {
 }
 
 bool can_multiply(Rewriter& rewriter, ValueId constant, double factor) {
-  if (!rewriter.is_constant(constant)) return false;
+  if (!rewriter.is_foldable(constant)) return false;
   if (factor == 0 || factor == 1) return true;
   const bool is_ordinary = factor >= kLeastOrdinaryFactor && factor <= kMostOrdinaryFactor;
   // Reading large weights takes time, and no network has such as leave the bounds by an ordinary factor.

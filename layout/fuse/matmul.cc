@@ -24,7 +24,7 @@ bool flatten_into_weights(Rewriter& rewriter, OpId id) {
   for (OpId layer : layers) {
     const Op& op = rewriter.op(layer);
     if (op.kind != Kind::kFullyConnected || op.inputs[0] != reshape.outputs[0]) return false;
-    if (!rewriter.is_constant(op.inputs[1]) || rewriter.uses(op.inputs[1]) != 1) return false;
+    if (!rewriter.is_foldable(op.inputs[1]) || rewriter.uses(op.inputs[1]) != 1) return false;
     if (rewriter.value(op.inputs[1]).quantization) return false;
   }
   const OpId above = rewriter.producer(reshape.inputs[0]);

@@ -87,7 +87,7 @@ class MergedAxesGroup : private BehindReshape {
     if (std::holds_alternative<ReduceOptions>(op.options)) return join_reduction(id);
     if (!core::builtin(op.kind).is_elementwise() || !fits(op.outputs[0])) return false;
     for (ValueId in : op.inputs)
-      if (!values_.contains(in) && !(rewriter_.is_constant(in) && fits(in))) return false;
+      if (!values_.contains(in) && !(rewriter_.is_foldable(in) && fits(in))) return false;
     values_.insert(op.outputs[0]);
     return ops_.insert(id).second;
   }

@@ -29,7 +29,7 @@ bool is_ordinary_constant(Rewriter& rewriter, ValueId constant) {
 ValueId before_scales(Rewriter& rewriter, ValueId id) {
   for (OpId producer = rewriter.producer(id); producer >= 0; producer = rewriter.producer(id)) {
     const Op& op = rewriter.op(producer);
-    const bool scales = (op.kind == Kind::kMul || op.kind == Kind::kDiv) && rewriter.is_constant(op.inputs[1]) &&
+    const bool scales = (op.kind == Kind::kMul || op.kind == Kind::kDiv) && rewriter.is_foldable(op.inputs[1]) &&
                         rewriter.value(op.inputs[1]).constant->elements() == 1;
     if (!scales && op.kind != Kind::kReshape && op.kind != Kind::kTranspose) break;
     if (scales) {
@@ -81,7 +81,7 @@ bool drop_guard(Rewriter& rewriter, OpId id) {
   if (sum && sum->kind == Kind::kAdd)
     for (size_t side : {size_t{0}, size_t{1}})
       is_finite =
-          is_finite || (rewriter.is_constant(sum->inputs[side]) && is_product(rewriter, sum->inputs[1 - side]) &&
+          is_finite || (rewriter.is_foldable(sum->inputs[side]) && is_product(rewriter, sum->inputs[1 - side]) &&
                         each_row_has_an_entry(rewriter, sum->inputs[side]));
   if (!is_finite) return false;
   rewriter.replace(op.outputs[0], softmax);

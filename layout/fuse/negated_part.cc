@@ -25,8 +25,8 @@ struct NegatedParts {
 std::optional<NegatedParts> negated_parts(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   if (op.kind != Kind::kMul || op.inputs.size() != 2) return std::nullopt;
-  const size_t constant_slot = rewriter.is_constant(op.inputs[0]) ? 0 : 1;
-  if (!rewriter.is_constant(op.inputs[constant_slot])) return std::nullopt;
+  const size_t constant_slot = rewriter.is_foldable(op.inputs[0]) ? 0 : 1;
+  if (!rewriter.is_foldable(op.inputs[constant_slot])) return std::nullopt;
   const OpId concatenation = rewriter.sole_producer(op.inputs[1 - constant_slot], Kind::kConcatenation);
   if (concatenation < 0) return std::nullopt;
   const Op& parts = rewriter.op(concatenation);

@@ -23,15 +23,15 @@ class ChannelPermutation {
   ChannelPermutation(Rewriter& rewriter, const Indices& indices) : rewriter_(rewriter), indices_(indices) {}
 
   bool possible(ValueId id) const {
-    if (rewriter_.is_constant(id)) return rewriter_.value(id).shape.back() == static_cast<core::Dim>(indices_.size());
+    if (rewriter_.is_foldable(id)) return rewriter_.value(id).shape.back() == static_cast<core::Dim>(indices_.size());
     const OpId producer = rewriter_.producer(id);
     if (producer < 0 || rewriter_.uses(id) != 1 || rewriter_.value(id).quantization) return false;
     const Op& op = rewriter_.op(producer);
     if (const core::Weights* where = weights_of(op)) {
-      if (!rewriter_.is_constant(op.inputs[where->weights]) || rewriter_.uses(op.inputs[where->weights]) != 1)
+      if (!rewriter_.is_foldable(op.inputs[where->weights]) || rewriter_.uses(op.inputs[where->weights]) != 1)
         return false;
       if (!has_bias(op, *where)) return true;
-      return rewriter_.is_constant(op.inputs[where->bias]) && rewriter_.value(op.inputs[where->bias]).rank() == 1;
+      return rewriter_.is_foldable(op.inputs[where->bias]) && rewriter_.value(op.inputs[where->bias]).rank() == 1;
     }
     if (!core::builtin(op.kind).is_elementwise()) return false;
     return std::all_of(op.inputs.begin(), op.inputs.end(),
@@ -48,7 +48,7 @@ class ChannelPermutation {
     for (size_t slot = 0; slot < rewriter_.op(producer).inputs.size(); ++slot) {
       const ValueId in = rewriter_.op(producer).inputs[slot];
       if (!spans_channels(in)) continue;
-      if (rewriter_.is_constant(in))
+      if (rewriter_.is_foldable(in))
         permute_constant(producer, slot, rewriter_.value(in).rank() - 1);
       else
         apply(in);

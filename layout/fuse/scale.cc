@@ -61,7 +61,7 @@ std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
   const Op& op = rewriter.op(id);
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId data = op.inputs[side], constant = op.inputs[1 - side];
-    if (!rewriter.is_constant(constant)) continue;
+    if (!rewriter.is_foldable(constant)) continue;
     const ValueId made = before_reshapes(rewriter, data);
     const OpId producer = rewriter.producer(made);
     if (producer < 0 || rewriter.uses(made) != 1 || rewriter.uses(data) != 1 ||
@@ -83,7 +83,7 @@ std::optional<ScaleSite> match_scale(Rewriter& rewriter, OpId id) {
 RecipeRef bias_of(Rewriter& rewriter, const Op& producer, const core::Weights& where, core::Dim channels) {
   if (!core::has_input(producer, where.bias)) return recipe::fill_value(0, core::DType::kFloat32, {channels});
   const ValueId bias = producer.inputs[where.bias];
-  return rewriter.is_constant(bias) ? rewriter.value(bias).constant : nullptr;
+  return rewriter.is_foldable(bias) ? rewriter.value(bias).constant : nullptr;
 }
 
 // Whether (W x + bias) + constant may become W x + (bias + constant). A large constant may round x on purpose, or be
@@ -124,7 +124,7 @@ bool fuse_scale(Rewriter& rewriter, OpId id) {
   const Op& producer = rewriter.op(site->producer);
   const ValueId weights = producer.inputs[site->where->weights];
   // Weights with another user would be stored twice.
-  if (!rewriter.is_constant(weights) ||
+  if (!rewriter.is_foldable(weights) ||
       (rewriter.uses(weights) > 1 && rewriter.value(weights).constant->elements() > stream::kSmallElements))
     return false;
   const auto channels = rewriter.value(producer.outputs[0]).shape.back();

@@ -40,7 +40,7 @@ struct Factor {
 };
 
 std::optional<Factor> factor_of(Rewriter& rewriter, ValueId id, bool divides) {
-  if (!rewriter.is_constant(id)) return std::nullopt;
+  if (!rewriter.is_foldable(id)) return std::nullopt;
   const core::Value& value = rewriter.value(id);
   if (value.dtype != core::DType::kFloat32 || value.quantization || value.constant->elements() != 1)
     return std::nullopt;
@@ -98,7 +98,7 @@ class LinearRegion {
       case Kind::kConcatenation:
         for (size_t slot = 0; slot < op.inputs.size(); ++slot) {
           // As masks have them: an additive constant near the largest float would become infinite.
-          if (rewriter_.is_constant(op.inputs[slot]) && factor_.size > 1) return false;
+          if (rewriter_.is_foldable(op.inputs[slot]) && factor_.size > 1) return false;
           if (!multiply(producer, slot)) return false;
         }
         return true;
@@ -144,13 +144,13 @@ class LinearRegion {
   // The operand of a product that is multiplied.
   size_t factor_slot(const Op& op) const {
     for (size_t slot : {size_t{0}, size_t{1}})
-      if (rewriter_.is_constant(op.inputs[slot])) return preference_.ends_at_constants ? slot : 1 - slot;
+      if (rewriter_.is_foldable(op.inputs[slot])) return preference_.ends_at_constants ? slot : 1 - slot;
     return preference_.right ? 1 : 0;
   }
 
   bool multiply(OpId id, size_t slot) {
     const ValueId input = rewriter_.op(id).inputs[slot];
-    if (!rewriter_.is_constant(input)) {
+    if (!rewriter_.is_foldable(input)) {
       ops_[id].insert(slot);
       return grow(input);
     }
@@ -173,9 +173,9 @@ class LinearRegion {
     const core::Builtin& row = core::builtin(op.kind);
     if (row.activation == core::kNoActivation || *row.weights == nullptr) return false;
     const core::Weights& where = **row.weights;
-    if (!rewriter_.is_constant(op.inputs[where.weights]) || rewriter_.uses(op.inputs[where.weights]) != 1) return false;
+    if (!rewriter_.is_foldable(op.inputs[where.weights]) || rewriter_.uses(op.inputs[where.weights]) != 1) return false;
     if (core::has_input(op, where.bias) &&
-        (!rewriter_.is_constant(op.inputs[where.bias]) || !multiply_constant(id, where.bias)))
+        (!rewriter_.is_foldable(op.inputs[where.bias]) || !multiply_constant(id, where.bias)))
       return false;
     return multiply_constant(id, where.weights);
   }
@@ -222,7 +222,7 @@ std::optional<Scaling> scaling(Rewriter& rewriter, OpId id) {
 
 bool scale_upwards(Rewriter& rewriter, OpId id) {
   const auto found = scaling(rewriter, id);
-  if (!found || rewriter.is_constant(found->data) || !multiply_above(rewriter, found->data, found->factor, id))
+  if (!found || rewriter.is_foldable(found->data) || !multiply_above(rewriter, found->data, found->factor, id))
     return false;
   rewriter.replace(rewriter.op(id).outputs[0], found->data);
   return true;

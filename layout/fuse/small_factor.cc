@@ -59,7 +59,7 @@ bool join_small_factors(Rewriter& rewriter, OpId id) {
   if (op.inputs.size() != 2 || !stream::is_float(result.dtype) || result.quantization) return false;
   for (size_t side : {size_t{0}, size_t{1}}) {
     const ValueId product = op.inputs[side], constant = op.inputs[1 - side];
-    if (!rewriter.is_constant(constant) || rewriter.uses(product) != 1) continue;
+    if (!rewriter.is_foldable(constant) || rewriter.uses(product) != 1) continue;
     const Op* inner = plain_producer(rewriter, product);
     if (!inner || inner->kind != Kind::kMul || rewriter.value(product).quantization) continue;
     const core::Shape whole = rewriter.value(product).shape;

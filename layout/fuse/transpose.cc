@@ -25,7 +25,7 @@ bool sink(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   std::optional<size_t> data;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    if (rewriter.is_constant(op.inputs[i])) continue;
+    if (rewriter.is_foldable(op.inputs[i])) continue;
     if (data) return false;
     data = i;
   }

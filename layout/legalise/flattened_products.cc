@@ -30,7 +30,7 @@ bool is_flattening(const core::Value& in, const core::Value& out) {
 bool is_product_of(Rewriter& rewriter, OpId id, ValueId flat) {
   const Op& op = rewriter.op(id);
   return op.kind == Kind::kFullyConnected && op.inputs[0] == flat && op.inputs[1] != flat &&
-         rewriter.is_constant(op.inputs[1]) && rewriter.value(op.outputs[0]).rank() == 2;
+         rewriter.is_foldable(op.inputs[1]) && rewriter.value(op.outputs[0]).rank() == 2;
 }
 
 bool flatten_in_product(Rewriter& rewriter, OpId id) {

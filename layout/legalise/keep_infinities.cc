@@ -142,7 +142,7 @@ class Following {
       if (!reached_[index(in.id)]) continue;
       const Val above_all = b.scalar_like(std::numeric_limits<double>::infinity(), in);
       Val infinite = b.equal(b.abs(in), above_all);
-      // The kernel's NaN stays: it is not greater than a number below all.
+      // Where the sum is NaN, GREATER is false and the NaN stays.
       if (!is_taken_as_finite(op.inputs[1 - side], shown_[index(before)]))
         infinite = b.greater(Val{clamped}, b.select(infinite, b.neg(above_all), above_all));
       result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);

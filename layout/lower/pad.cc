@@ -70,8 +70,9 @@ Val bordered(Lowering& lo, Val x, const Border& border, Val value) {
   return lo.b.op(Kind::kPadv2, {x, paddings, as_scalar(lo, value)});
 }
 
-// What one side of an axis of x crops and the other adds: crops beyond the elements that there are take of those that
-// are added. Where the extent is known, they are numbers less of these; else they become `late`, crops of the result.
+// For an axis of which one side is cropped and elements are added to the other side. A crop of more elements than the
+// axis has also removes added ones. Where the extent is known, fewer are added; otherwise the crop is moved to `late`,
+// which is applied to the padded result.
 void share_crop(Dim extent, int64_t& crop, int64_t& added, int64_t& late) {
   if (crop >= 0 || added <= 0) return;
   if (core::is_symbol(extent)) {

@@ -172,8 +172,8 @@ class Axis {
   Val last_;
 };
 
-// Whether an axis whose extent stays gets other positions than its own: half a pixel beside them, or, for long axes,
-// some a rounding below them, which a nearest element is chosen by.
+// Whether the formula of the positions changes an axis whose extent stays, which ONNX Runtime copies: it adds half a
+// pixel, or, on long axes, a rounding error makes the nearest element another one.
 bool moves_at_scale_1(const Resampling& how) {
   return how.transform == Transform::kTfHalfPixelForNn ||
          (how.transform == Transform::kAlignCorners && how.interpolation == Interpolation::kNearest);

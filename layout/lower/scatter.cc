@@ -156,7 +156,9 @@ Val before_repetition(Lowering& lo, Val v) {
 }
 
 // Where x[:, 5:7] = u begins along its axis, an i32 list of one: exporters write an index for each element of u, which
-// depends on the place along that axis only. nullopt for other indices.
+// depends on the place along that axis only. nullopt for other indices. An index outside of the data, which ONNX does
+// not allow, is an error here where it is known; at run time DYNAMIC_UPDATE_SLICE moves the box to the nearest place
+// inside.
 std::optional<Val> slab_begin(Lowering& lo, Val indices, size_t axis, Dim extent) {
   const Shape shape = lo.shape(indices);
   const Val source = before_repetition(lo, indices);

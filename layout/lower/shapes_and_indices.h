@@ -44,9 +44,9 @@ Val non_negative_tuples(Lowering& lo, Val indices, std::span<const Dim> dims);
 Val last_updates_of_rows(Lowering& lo, Val updates, Val indices, Dim count, Val otherwise);
 // Of each of `rank` axes how often a list names it (i32 [rank]); `axes` (i32, any sign) may be known at run time only.
 Val times_listed(Lowering& lo, Val axes, int rank);
-// The places of the true elements of a list, i64 [count, 1], where the axes that `count` follows from are `listed` in
-// number. LiteRT fails where the places are not `count`: the rank of a result follows from it, and a list that is known
-// at run time only may name an axis twice.
+// The places of the true elements of a list, i64 [count, 1]. `count` is computed from the length of a list of axes,
+// `listed`, as if each axis were named once. Such a list of two or more axes, known at run time only, may name one
+// twice: then there are more places than `count`, the rank of the result would be wrong, and LiteRT reports an error.
 Val places_of(Lowering& lo, Val which, Dim count, Dim listed);
 // An i32 list with one element for each axis, for `axes` (i32, any sign): values[i] at axes[i], elsewhere `otherwise`.
 // Of an axis that is listed twice, the last value counts.

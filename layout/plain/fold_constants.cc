@@ -15,7 +15,7 @@ bool fold_again(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const core::Builtin& row = core::builtin(op.kind);
   const ValueId out = op.outputs[0];
-  if (!std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return rewriter.is_constant(in); }) ||
+  if (!std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return rewriter.is_foldable(in); }) ||
       rewriter.value(out).quantization ||
       (row.activation != core::kNoActivation && core::fused_activation(op) != core::Activation::kNone))
     return false;
@@ -24,7 +24,7 @@ bool fold_again(Rewriter& rewriter, OpId id) {
   std::vector<Val> inputs;
   for (const ValueId in : op.inputs) inputs.push_back({in});
   const Val made = rewriter.b.op(op.kind, inputs, op.options);
-  if (rewriter.is_constant(made.id)) {
+  if (rewriter.is_foldable(made.id)) {
     replace_result(rewriter, out, made);
     return true;
   }

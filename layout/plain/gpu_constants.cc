@@ -47,7 +47,7 @@ bool constant_with_batches(Rewriter& rewriter, OpId id) {
     return value.is_constant() && value.shape.size() == shape.size() && value.shape[0] != 1;
   };
   if (std::none_of(op.inputs.begin(), op.inputs.end(), has_batches) ||
-      std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return rewriter.is_constant(in); }))
+      std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return rewriter.is_foldable(in); }))
     return false;
   for (const ValueId in : op.inputs)
     if (rewriter.value(in).quantization || !can_reshape_to(rewriter.value(in).shape)) return false;

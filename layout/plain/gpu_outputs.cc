@@ -17,7 +17,7 @@ bool compute_output_apart(Rewriter& rewriter, OpId id) {
   if (users.size() != 1 || rewriter.op(users[0]).kind != Kind::kFullyConnected || !is_float(rewriter, result))
     return false;
   if (std::find(outputs.begin(), outputs.end(), result) == outputs.end()) return false;
-  if (std::none_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return rewriter.is_constant(in); }))
+  if (std::none_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) { return rewriter.is_foldable(in); }))
     return false;
   const OpId user = users[0];
   rewriter.b.origin = op.origin;

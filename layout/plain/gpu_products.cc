@@ -25,7 +25,7 @@ Val transposed(core::Builder& b, Val x) {
 bool put_constant_right(Rewriter& rewriter, OpId id) {
   const Op op = rewriter.op(id);
   const ValueId constant = op.inputs[0], other = op.inputs[1];
-  if (!rewriter.is_constant(constant) || rewriter.value(other).is_constant()) return false;
+  if (!rewriter.is_foldable(constant) || rewriter.value(other).is_constant()) return false;
   if (!is_float(rewriter, constant) || !is_float(rewriter, other)) return false;
   if (rewriter.value(constant).rank() < 2 || rewriter.value(other).rank() < rewriter.value(constant).rank())
     return false;

@@ -133,7 +133,7 @@ bool pad_integers(Rewriter& rewriter, OpId id) {
   const auto pads = rewriter.graph.ints(op.inputs[1]);
   if ((in.dtype != core::DType::kInt32 && in.dtype != core::DType::kInt64) || in.quantization || !pads ||
       !stream::is_static(rewriter.value(op.outputs[0]).shape) ||
-      (op.kind == Kind::kPadv2 && !rewriter.is_constant(op.inputs[2])))
+      (op.kind == Kind::kPadv2 && !rewriter.is_foldable(op.inputs[2])))
     return false;
   const core::DType dtype = in.dtype;
   Shape shape = in.shape;

@@ -17,7 +17,7 @@ constexpr core::Dim kMostCounted = 1 << 20;  // of tables and shifts: all of kTu
 constexpr int kTurns = 6;
 
 bool is_small_constant(Rewriter& rewriter, ValueId id) {
-  if (!rewriter.is_constant(id)) return false;
+  if (!rewriter.is_foldable(id)) return false;
   const auto numbers = rewriter.graph.ints(id);
   return numbers && std::all_of(numbers->begin(), numbers->end(),
                                 [](int64_t n) { return n >= -kMostCounted && n <= kMostCounted; });

@@ -25,7 +25,6 @@ namespace {
 using core::Shape;
 
 constexpr core::Dim kMostWeights = 1 << 22;  // of both matrices together: 16 MiB
-constexpr int kMostSteps = 32;               // of the recipe of a bias, with which a sum is folded
 
 struct Product {
   Val data, weights, bias;
@@ -50,21 +49,14 @@ std::optional<Product> matrix_product_of(Rewriter& rewriter, ValueId id) {
   const ValueId data = op.inputs[0], weights = op.inputs[1];
   const Val bias{op.inputs.size() > 2 ? op.inputs[2] : core::kAbsent};
   if (core::fused_activation(op) != core::Activation::kNone || rewriter.value(data).is_constant()) return std::nullopt;
-  if (!rewriter.is_constant(weights) || rewriter.uses(weights) != 1) return std::nullopt;
+  if (!rewriter.is_foldable(weights) || rewriter.uses(weights) != 1) return std::nullopt;
   for (const ValueId each : {data, weights, bias.id})
     if (each != core::kAbsent && !is_float(rewriter, each)) return std::nullopt;
-  // The last axis of the data is what the product sums: LiteRT takes data of other axes, too.
+  // FULLY_CONNECTED also takes data whose last axis is only a part of what it sums. Such data is left alone.
   const Shape& matrix = rewriter.value(weights).shape;
   const Shape& shape = rewriter.value(data).shape;
   if (shape.empty() || shape.back() != matrix[1]) return std::nullopt;
   return Product{{data}, {weights}, bias, rewriter.value(id).shape[0], matrix[1]};
-}
-
-// Whether the sum of the biases is computed when the model is converted.
-bool are_added_once(Rewriter& rewriter, Val one, Val other) {
-  if (!one || !other) return true;
-  return rewriter.is_constant(one.id) && rewriter.is_constant(other.id) &&
-         rewriter.value(one.id).constant->steps + rewriter.value(other.id).constant->steps <= kMostSteps;
 }
 
 bool join_products_at(Rewriter& rewriter, OpId id) {
@@ -75,12 +67,14 @@ bool join_products_at(Rewriter& rewriter, OpId id) {
   if (!one || !other || one->rows != other->rows || made.size() != 2 || !is_float(rewriter, sum.outputs[0]))
     return false;
   const core::Dim columns = rewriter.value(one->weights.id).shape[0], inner = one->inner + other->inner;
-  if (rewriter.value(other->weights.id).shape[0] != columns || inner > columns || columns > kMostWeights / inner ||
-      !are_added_once(rewriter, one->bias, other->bias))
+  if (rewriter.value(other->weights.id).shape[0] != columns || inner > columns || columns > kMostWeights / inner)
     return false;
+  // The sum of two biases is computed when the model is converted.
+  const bool adds_biases = one->bias && other->bias;
+  if (adds_biases && !(rewriter.is_foldable(one->bias.id) && rewriter.is_foldable(other->bias.id))) return false;
   core::Builder& b = rewriter.b;
   b.origin = sum.origin;
-  const Val bias = one->bias && other->bias ? b.add(one->bias, other->bias) : one->bias ? one->bias : other->bias;
+  const Val bias = adds_biases ? b.add(one->bias, other->bias) : one->bias ? one->bias : other->bias;
   auto rows_of = [&](const Product& product) {
     return b.reshape(product.data, std::vector<core::Dim>{product.rows, product.inner});
   };

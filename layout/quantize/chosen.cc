@@ -101,7 +101,7 @@ bool choose_integers(Rewriter& rewriter, OpId id) {
     if (!is_data(op, i)) continue;
     roots[i] = dequantized(rewriter, op.inputs[i]);
     if (roots[i] == core::kAbsent) {
-      if (!rewriter.is_constant(op.inputs[i])) return false;
+      if (!rewriter.is_foldable(op.inputs[i])) return false;
       continue;
     }
     const TensorGrid own = *grid_of(rewriter.value(roots[i]));

@@ -216,7 +216,8 @@ std::string Message::text() {
   return out;
 }
 
-// Two names stay two: what looks like a byte that was written out is written out too.
+// Zero bytes are written as \x00. A name that holds this text already has its backslashes written as \x5c, so that
+// different names stay different.
 std::string Message::name() {
   constexpr std::string_view kZero = "\\x00", kBackslash = "\\x5c";
   std::string read = text();
