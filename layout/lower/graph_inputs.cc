@@ -30,6 +30,15 @@ void check_listed(const onnx::ValueInfo& info, const core::Value& initializer) {
                           stream::to_string(listed)));
 }
 
+void check_is_numeric(const onnx::ValueInfo& info) {
+  if (info.type == onnx::ValueInfo::Type::kNone)
+    throw Error(Code::kMalformed, fmt::format("the input '{}' has no type", info.name));
+  if (info.type != onnx::ValueInfo::Type::kTensor || info.dtype == core::DType::kString)
+    throw Error(Code::kUnsupported, fmt::format("the input '{}' is not a numeric tensor", info.name));
+  if (info.dtype == core::DType::kUndefined)
+    throw Error(Code::kMalformed, fmt::format("the input '{}' has no element type", info.name));
+}
+
 core::Shape input_shape(const onnx::ValueInfo& info, const std::map<std::string, core::Shape>& shapes,
                         core::Symbols& symbols) {
   auto given = shapes.find(info.name);

@@ -16,6 +16,9 @@ inline bool is_half(core::DType dtype) { return dtype == core::DType::kFloat16 |
 // list is not the initializer's.
 void check_listed(const onnx::ValueInfo& info, const core::Value& initializer);
 
+// Throws Error(kMalformed) for an input without a type, Error(kUnsupported) for one that is not a numeric tensor.
+void check_is_numeric(const onnx::ValueInfo& info);
+
 // The shape of an input that `shapes` (by name) may override. A dimension without a number becomes the symbol of its
 // name, or one of its own. Throws Error(kUsage) where `shapes` contradicts the file (axis 0 may become another batch),
 // Error(kUnsupported) for an input without a shape.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -14,15 +13,18 @@
 #include "layout/core/subgraphs.h"
 #include "layout/lower/batch_change.h"
 #include "layout/lower/custom_operators.h"
+#include "layout/lower/declared.h"
 #include "layout/lower/graph_inputs.h"
+#include "layout/lower/graph_outputs.h"
 #include "layout/lower/judgement.h"
 #include "layout/lower/lowering.h"
 #include "layout/lower/newer_parts.h"
 #include "layout/lower/node_order.h"
+#include "layout/lower/node_rules.h"
+#include "layout/lower/scope.h"
 #include "layout/lower/since.h"
 #include "layout/lower/sparse.h"
 #include "stream/nearest_name.h"
-#include "stream/recipe/small_floats.h"
 
 namespace lowtide::layout {
 namespace {
@@ -31,47 +33,6 @@ using onnx::ValueInfo;
 using stream::Code;
 using stream::Error;
 using stream::Unsupported;
-
-// What is known of a value besides its type; bits.
-enum Mark : uint8_t {
-  kIsString = 1,    // a string tensor
-  kIsDeclared = 2,  // behind a refused node: its type is the one that the file declares, or follows from such types
-  kIsComputed = 4,  // behind a refused node, and of unknown type: surely no constant
-};
-
-// The names that a graph's nodes can use: the graph's own values, then those of the graphs around it.
-struct Scope {
-  const onnx::Graph& graph;
-  Scope* outer = nullptr;
-  core::SubgraphBuilder* subgraph = nullptr;  // of the values, when the outer scope's are of the graph around it
-  std::unordered_map<std::string_view, Val> names = {};      // the strings are the ONNX graph's
-  std::unordered_map<std::string_view, uint8_t> marks = {};  // of the graph's own values that have any
-
-  // Absent when there is none.
-  Val find(const std::string& name) const {
-    if (auto it = names.find(name); it != names.end()) return it->second;
-    if (!outer) return {};
-    Val found = outer->find(name);
-    return subgraph ? subgraph->here(found) : found;
-  }
-  bool has(const std::string& name, Mark mark) const {
-    if (!names.contains(name)) return outer && outer->has(name, mark);
-    auto it = marks.find(name);
-    return it != marks.end() && (it->second & mark) != 0;
-  }
-  void add(const std::string& name, Val v) {
-    if (!names.emplace(name, v).second)
-      throw Error(Code::kMalformed, fmt::format("the name '{}' is given twice", name));
-  }
-};
-
-void check_names(const onnx::Graph& graph) {
-  std::unordered_set<std::string_view> names;
-  for (const onnx::Node& node : graph.nodes)
-    for (const std::string& name : node.outputs)
-      if (!name.empty() && !names.insert(name).second)
-        throw Error(Code::kMalformed, fmt::format("the name '{}' is given twice", name));
-}
 
 // Gives a variable another value until the end of the block.
 template <typename T>
@@ -109,36 +70,6 @@ class LimitedOps {
   size_t before_;
 };
 
-// `kind` is a letter of LowerRow::inputs, a capital one as its small one.
-bool is_of_kind(core::DType dtype, char kind) {
-  const bool is_bool = dtype == core::DType::kBool, is_int = stream::is_integer(dtype);
-  const bool is_small = stream::is_small_float(dtype);
-  switch (kind) {
-    case 'b':
-      return is_bool;
-    case 'i':
-    case 'I':
-      return is_int;
-    case 'f':
-    case 'F':
-      return stream::is_float(dtype);
-    case 'n':
-    case 'N':
-      return is_int || stream::is_float(dtype);
-    case 'r':
-      return is_small || stream::is_float(dtype);
-    case 'm':
-    case 'M':
-      return is_small || is_int || stream::is_float(dtype);
-    case 'q':
-    case 'Q':
-      return dtype == core::DType::kInt8 || dtype == core::DType::kUint8;
-    default:
-      return true;
-  }
-}
-bool shares_its_type(char kind) { return std::string_view("FIMNQ*").find(kind) != std::string_view::npos; }
-
 Unsupported unknown_operator(const onnx::Node& node) {
   if (node.domain == "com.microsoft.nchwc")
     return Unsupported("ONNX Runtime wrote the operator for the processor that it ran on",
@@ -152,6 +83,7 @@ class GraphLowering : public Surroundings {
   GraphLowering(const onnx::Model& source, core::Model& target, BatchChange* batch, const CustomChoice& choice,
                 onnx::Graph* released)
       : custom(choice),
+        declared(target.symbols),
         source_(source),
         target_(target),
         main_(*target.graphs[0]),
@@ -162,6 +94,7 @@ class GraphLowering : public Surroundings {
   Judgement judgement;
   NewerParts newer;
   CustomOperators custom;
+  Declared declared;
 
   void add_initializers(const onnx::Graph& graph, Scope& scope) {
     for (const onnx::Tensor& tensor : graph.initializers) {
@@ -177,6 +110,50 @@ class GraphLowering : public Surroundings {
   // (docs/decisions/half-precision.md).
   Val widened(Val v) {
     return !is_unknown(v) && is_half(builder_->dtype(v)) ? builder_->cast(v, core::DType::kFloat32) : v;
+  }
+
+  // The main graph's inputs. `shapes` overrides the file's, by name.
+  void add_inputs(const std::map<std::string, core::Shape>& shapes, Scope& scope) {
+    core::Graph& graph = main_.graph;
+    std::set<std::string> known;
+    for (const ValueInfo& info : scope.graph.inputs) {
+      if (auto it = scope.names.find(info.name); it != scope.names.end()) {
+        check_listed(info, graph.at(it->second.id));
+        continue;
+      }
+      known.insert(info.name);
+      check_is_numeric(info);
+      core::Shape shape = input_shape(info, shapes, graph.symbols);
+      check_extents(info.name, shape);
+      declared.name_dimensions(info, shape);
+      core::ValueId id = graph.add_value(info.dtype, std::move(shape), info.name);
+      graph.inputs.push_back(id);
+      graph.input_names.push_back(info.name);
+      scope.add(info.name, widened({id}));
+    }
+    for (const auto& [name, shape] : shapes)
+      if (!known.contains(name))
+        throw Error(Code::kUsage,
+                    fmt::format("--shape: the model has no input '{}'{} (inputs: {})", name,
+                                stream::did_you_mean(name, graph.input_names), stream::listed(graph.input_names)));
+  }
+
+  // The main graph's outputs, unless a node is refused. `extents` gets what the file declares of them, where its inputs
+  // have the shapes that the file gives them.
+  void add_outputs(bool has_file_shapes, const Scope& scope, std::map<core::Dim, core::Dim>& extents) {
+    core::Graph& graph = main_.graph;
+    for (const ValueInfo& info : scope.graph.outputs) {
+      Val found = scope.find(info.name);
+      if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
+      if (judgement.refusals() > 0) continue;
+      const bool is_tensor = info.type == ValueInfo::Type::kTensor || info.type == ValueInfo::Type::kNone;
+      if (!is_tensor || scope.has(info.name, kIsString) || graph.at(found.id).dtype == core::DType::kString)
+        throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a numeric tensor", info.name));
+      const Val output = as_declared(main_, found, info);
+      graph.outputs.push_back(output.id);
+      if (has_file_shapes) note_declared_extents(graph, output, info, extents);
+      graph.output_names.push_back(info.name);
+    }
   }
 
   void lower_nodes(const onnx::Graph& graph, Scope& scope) {
@@ -229,57 +206,7 @@ class GraphLowering : public Surroundings {
 
   core::Model& model() override { return target_; }
 
-  // A graph output in the type that the model gives it.
-  Val as_declared(Val v, const ValueInfo& info) {
-    const bool narrows = is_half(info.dtype) && builder_->dtype(v) == core::DType::kFloat32;
-    return narrows ? builder_->cast(v, info.dtype) : v;
-  }
-
-  // Adds the extents that the model declares of an output to those that are known only at run time and do not follow
-  // from the inputs. (Where they do, a declaration is often left over from before the inputs were changed.)
-  void note_declared_extents(Val v, const ValueInfo& info, std::map<core::Dim, core::Dim>& extents) {
-    const core::Shape& shape = builder_->graph.at(v.id).shape;
-    if (!info.has_shape || info.dims.size() != shape.size()) return;
-    for (size_t i = 0; i < info.dims.size(); ++i)
-      if (core::is_symbol(shape[i]) && info.dims[i].value >= 0 && !follows_from_inputs(shape[i]))
-        extents.emplace(shape[i], info.dims[i].value);
-  }
-
-  // What a dimension that the inputs name is, for the types that the file declares of other values.
-  void name_dimensions(const ValueInfo& input, const core::Shape& shape) {
-    for (size_t i = 0; i < input.dims.size(); ++i) {
-      const std::string& symbol = input.dims[i].symbol;
-      if (symbol.empty() || symbol == "?") continue;
-      auto [it, is_new] = named_dims_.try_emplace(symbol, shape[i]);
-      if (!is_new && it->second != shape[i]) it->second.reset();
-    }
-  }
-
  private:
-  // Whether a dimension of an input is part of the formula.
-  bool follows_from_inputs(core::Dim dim) {
-    const core::Graph& graph = builder_->graph;
-    std::set<core::Dim> given, seen;
-    for (core::ValueId input : graph.inputs)
-      for (core::Dim one : graph.at(input).shape)
-        for (const core::Symbols::Term& term : graph.symbols.terms(one))
-          given.insert(term.atoms.begin(), term.atoms.end());
-    std::vector<core::Dim> pending{dim};
-    while (!pending.empty()) {
-      const core::Dim next = pending.back();
-      pending.pop_back();
-      if (!core::is_symbol(next) || !seen.insert(next).second) continue;
-      if (given.contains(next)) return true;
-      if (const auto made = graph.symbols.made(next)) {
-        pending.insert(pending.end(), {made->a, made->b});
-      } else {
-        for (const core::Symbols::Term& term : graph.symbols.terms(next))
-          pending.insert(pending.end(), term.atoms.begin(), term.atoms.end());
-      }
-    }
-    return false;
-  }
-
   // Frees what is not used once a node is lowered. Names and outputs are still used in messages, and graphs, by
   // their addresses, to tell which were looked through.
   static void release(onnx::Node& node) {
@@ -312,9 +239,9 @@ class GraphLowering : public Surroundings {
     const bool computed = any_computed(node, scope);
     for (const std::string& name : node.outputs) {
       if (name.empty() || scope.names.contains(name)) continue;
-      const ValueInfo* info = declared(name, scope);
+      const ValueInfo* info = declared.find(name, scope.graph);
       std::optional<core::Shape> shape;
-      if (info && computed) shape = declared_shape(*info);
+      if (info && computed) shape = declared.full_shape(*info);
       if (shape) {
         const core::DType dtype = is_half(info->dtype) ? core::DType::kFloat32 : info->dtype;
         scope.add(name, {builder_->graph.add_value(dtype, std::move(*shape))});
@@ -335,34 +262,6 @@ class GraphLowering : public Surroundings {
       if (is_unknown(v)) return scope.has(name, kIsComputed);
       return !builder_->is_constant(v) && !builder_->graph.contents(v.id);
     });
-  }
-
-  // What the file declares of a value of the graph; null when it declares nothing.
-  const ValueInfo* declared(const std::string& name, const Scope& scope) {
-    auto [it, is_new] = declared_.try_emplace(&scope.graph);
-    if (is_new)
-      for (const auto* list : {&scope.graph.value_info, &scope.graph.outputs})
-        for (const ValueInfo& info : *list)
-          if (info.type == ValueInfo::Type::kTensor) it->second.emplace(info.name, &info);
-    auto found = it->second.find(name);
-    return found == it->second.end() ? nullptr : found->second;
-  }
-
-  // nullopt where the declaration leaves open what a lowering may ask for: an extent, or whether the elements of a
-  // small tensor of integers or booleans are known at conversion.
-  std::optional<core::Shape> declared_shape(const ValueInfo& info) const {
-    if (!info.has_shape || !(stream::is_float(info.dtype) || stream::is_integer(info.dtype))) return std::nullopt;
-    core::Shape shape;
-    uint64_t elements = 1;
-    for (const onnx::Dimension& dim : info.dims) {
-      auto named = named_dims_.find(dim.symbol);
-      if (dim.value < 0 && (named == named_dims_.end() || !named->second)) return std::nullopt;
-      shape.push_back(dim.value >= 0 ? dim.value : *named->second);
-      if (shape.back() >= 0 && elements <= core::kContentsElements) elements *= static_cast<uint64_t>(shape.back());
-    }
-    const bool may_be_known = !stream::is_float(info.dtype) && stream::is_static(shape);
-    if (may_be_known && elements <= core::kContentsElements) return std::nullopt;
-    return shape;
   }
 
   // Neither lowered nor refused. Its subgraphs are looked through by themselves.
@@ -455,7 +354,7 @@ class GraphLowering : public Surroundings {
       in_doubt = relies_on_declared(node, scope);
       builder_->graph.add_origin(node.label(), operator_number(where.op));
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
-      if (row) check_types(*row, inputs);
+      if (row) check_types(*row, *builder_, inputs);
       Meanwhile doubt(in_doubt_, in_doubt);
       const std::optional<size_t> place = begin_batch(node, inputs);
       std::optional<std::vector<Val>> outputs;
@@ -537,28 +436,11 @@ class GraphLowering : public Surroundings {
     // What the file declares is of its own batch.
     if (batch_ && batch_->following()) return known;
     for (size_t i = 0; i < node.outputs.size(); ++i)
-      if (const ValueInfo* info = known[i] || node.outputs[i].empty() ? nullptr : declared(node.outputs[i], scope);
+      if (const ValueInfo* info =
+              known[i] || node.outputs[i].empty() ? nullptr : declared.find(node.outputs[i], scope.graph);
           info && info->has_shape && info->dtype != core::DType::kUndefined)
-        known[i] = CustomOutput{info->dtype, symbolic_shape(*info)};
+        known[i] = CustomOutput{info->dtype, declared.symbolic_shape(*info)};
     return known;
-  }
-
-  // A name that no input has stands for one extent wherever the file declares it.
-  core::Shape symbolic_shape(const ValueInfo& info) {
-    core::Shape shape;
-    for (const onnx::Dimension& dim : info.dims) {
-      auto named = named_dims_.find(dim.symbol);
-      if (dim.value >= 0) {
-        shape.push_back(dim.value);
-      } else if (dim.symbol.empty() || dim.symbol == "?" || (named != named_dims_.end() && !named->second)) {
-        shape.push_back(target_.symbols.fresh(info.name));
-      } else {
-        if (named == named_dims_.end())
-          named = named_dims_.emplace(dim.symbol, target_.symbols.fresh(dim.symbol)).first;
-        shape.push_back(*named->second);
-      }
-    }
-    return shape;
   }
 
   void refuse(const onnx::Node& node, Unsupported& refused, const stream::Where& where, Scope& scope) {
@@ -585,44 +467,6 @@ class GraphLowering : public Surroundings {
       scope.add(name, out);
       if (in_doubt) scope.marks[name] |= kIsDeclared;
       if (is_unknown(out) && any_computed(node, scope)) scope.marks[name] |= kIsComputed;
-    }
-  }
-
-  static void check_arity(const onnx::Node& node, const LowerRow& row) {
-    auto count = static_cast<int>(node.inputs.size());
-    if (count < row.min_inputs || (row.max_inputs >= 0 && count > row.max_inputs))
-      throw Error(Code::kMalformed,
-                  fmt::format("it has {} inputs, {} to {} are allowed", count, row.min_inputs,
-                              row.max_inputs < 0 ? std::string("any number") : std::to_string(row.max_inputs)));
-    if (node.outputs.empty()) throw Error(Code::kMalformed, "it has no outputs");
-    if (row.max_outputs >= 0 && static_cast<int>(node.outputs.size()) > row.max_outputs)
-      throw Error(Code::kMalformed,
-                  fmt::format("it has {} outputs, at most {} are allowed", node.outputs.size(), row.max_outputs));
-  }
-
-  static void check_attribute_names(const onnx::Node& node) {
-    std::set<std::string_view> names;
-    for (const onnx::Attribute& attribute : node.attributes)
-      if (!names.insert(attribute.name).second)
-        throw Error(Code::kMalformed, fmt::format("attribute '{}' is given twice", attribute.name));
-  }
-
-  void check_types(const LowerRow& row, const std::vector<Val>& inputs) const {
-    std::optional<core::DType> shared;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i] || is_unknown(inputs[i])) continue;
-      const core::DType dtype = builder_->dtype(inputs[i]);
-      const char kind = row.inputs[std::min(i, row.inputs.size() - 1)];
-      if (!is_of_kind(dtype, kind))
-        throw Error(Code::kMalformed, fmt::format("it does not take {}", stream::dtype_name(dtype)),
-                    {.slot = fmt::format("input {}", i)});
-      if (!shares_its_type(kind)) continue;
-      if (shared.value_or(dtype) != dtype)
-        throw Error(Code::kMalformed,
-                    fmt::format("it is {}, and others that must be of the same type are {}", stream::dtype_name(dtype),
-                                stream::dtype_name(*shared)),
-                    {.slot = fmt::format("input {}", i)});
-      shared = dtype;
     }
   }
 
@@ -655,32 +499,8 @@ class GraphLowering : public Surroundings {
   size_t other_ops_left_ = kMostOtherOps;
   std::string refused_for_custom_;  // why the node that becomes a custom operator has no other form
   bool in_doubt_ = false;           // types of values may be wrong or unknown: what does not fit is no error
-  std::unordered_map<std::string, std::optional<core::Dim>> named_dims_;  // nullopt: inputs contradict each other
-  std::unordered_map<const onnx::Graph*, std::unordered_map<std::string_view, const ValueInfo*>> declared_;
   std::unordered_set<const onnx::Graph*> looked_through_;  // subgraphs that were lowered, or begun
 };
-
-// A symbol's formula, in a form that no symbol of another lowering has by chance: those that have no name have '#'.
-onnx::Dimension dimension_of(core::Dim dim, const core::Symbols& symbols) {
-  if (!core::is_symbol(dim)) return {dim, ""};
-  std::string formula = symbols.to_string(dim);
-  std::replace(formula.begin(), formula.end(), '#', '!');
-  return {-1, std::move(formula)};
-}
-
-ValueType type_of(core::Graph& graph, Val v) {
-  ValueType out;
-  const core::Value& value = graph.at(v.id);
-  out.is_list = value.producer >= 0 && graph.ops[static_cast<size_t>(value.producer)].kind == core::Kind::kTensorList;
-  if (out.is_list) return out;
-  out.dtype = value.dtype;
-  for (const core::Dim dim : value.shape) out.dims.push_back(dimension_of(dim, graph.symbols));
-  const bool may_be_known = !stream::is_float(value.dtype) && stream::is_static(value.shape);
-  if (!may_be_known) return out;
-  const core::Shape shape = value.shape;
-  if (const auto elements = graph.ints(v.id)) out.integers = stream::recipe::ints(*elements, out.dtype, shape);
-  return out;
-}
 
 // Of constants with constants, in all: done once, in about a second, and not in each run of the model.
 constexpr int64_t kMostMultiplications = int64_t{1} << 27;
@@ -691,60 +511,24 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
   target.graphs.push_back(std::make_unique<core::Graph>(target.symbols, target.budget));
   core::Graph& graph = *target.graphs[0];
   graph.multiplications_left = kMostMultiplications;
-  GraphLowering lowering(model, target, batch, custom, released);
-  Scope scope{.graph = model.graph};
   graph.name = model.graph.name;
   if (auto ai_onnx = model.opsets.find(""); ai_onnx != model.opsets.end() && ai_onnx->second > kNewestOpset)
     throw Error(Code::kUnsupported,
                 fmt::format("the model is of opset {}; {} is the newest that is known", ai_onnx->second, kNewestOpset));
+  GraphLowering lowering(model, target, batch, custom, released);
+  Scope scope{.graph = model.graph};
   scope.names.reserve(model.graph.initializers.size() + model.graph.nodes.size());
   lowering.add_initializers(model.graph, scope);
-  std::set<std::string> known;
-  for (const ValueInfo& info : model.graph.inputs) {
-    if (auto it = scope.names.find(info.name); it != scope.names.end()) {
-      check_listed(info, graph.at(it->second.id));
-      continue;
-    }
-    known.insert(info.name);
-    if (info.type == ValueInfo::Type::kNone)
-      throw Error(Code::kMalformed, fmt::format("the input '{}' has no type", info.name));
-    if (info.type != ValueInfo::Type::kTensor || info.dtype == core::DType::kString)
-      throw Error(Code::kUnsupported, fmt::format("the input '{}' is not a numeric tensor", info.name));
-    if (info.dtype == core::DType::kUndefined)
-      throw Error(Code::kMalformed, fmt::format("the input '{}' has no element type", info.name));
-    core::Shape shape = input_shape(info, shapes, graph.symbols);
-    check_extents(info.name, shape);
-    lowering.name_dimensions(info, shape);
-    core::ValueId id = graph.add_value(info.dtype, std::move(shape), info.name);
-    graph.inputs.push_back(id);
-    graph.input_names.push_back(info.name);
-    scope.add(info.name, lowering.widened({id}));
-  }
-  for (const auto& [name, shape] : shapes)
-    if (!known.contains(name))
-      throw Error(Code::kUsage,
-                  fmt::format("--shape: the model has no input '{}'{} (inputs: {})", name,
-                              stream::did_you_mean(name, graph.input_names), stream::listed(graph.input_names)));
+  lowering.add_inputs(shapes, scope);
   lowering.lower_nodes(model.graph, scope);
-  std::map<core::Dim, core::Dim> declared_extents;
   if (types)
     for (const auto& [name, v] : scope.names)
-      if (v && graph.at(v.id).dtype != core::DType::kUndefined) types->emplace(name, type_of(graph, v));
-  for (const ValueInfo& info : model.graph.outputs) {
-    Val found = scope.find(info.name);
-    if (!found) throw Error(Code::kMalformed, fmt::format("the output '{}' has no producer", info.name));
-    if (lowering.judgement.refusals() > 0) continue;
-    const bool is_tensor = info.type == ValueInfo::Type::kTensor || info.type == ValueInfo::Type::kNone;
-    if (!is_tensor || scope.has(info.name, kIsString) || graph.at(found.id).dtype == core::DType::kString)
-      throw Error(Code::kUnsupported, fmt::format("the output '{}' is not a numeric tensor", info.name));
-    graph.outputs.push_back(lowering.as_declared(found, info).id);
-    if (shapes.empty()) lowering.note_declared_extents({graph.outputs.back()}, info, declared_extents);
-    graph.output_names.push_back(info.name);
-  }
-  std::vector<std::string> notes = lowering.newer.notes();
-  if (lowering.judgement.refusals() == 0)
-    for (std::string& note : lowering.custom.notes()) notes.push_back(std::move(note));
-  return {lowering.judgement.refused(), lowering.judgement.not_judged(), std::move(notes), std::move(declared_extents)};
+      if (v && graph.at(v.id).dtype != core::DType::kUndefined) types->emplace(name, type_of(graph, v.id));
+  LowerResult result{lowering.judgement.refused(), lowering.judgement.not_judged(), lowering.newer.notes(), {}};
+  lowering.add_outputs(shapes.empty(), scope, result.declared_extents);
+  if (result.refused.empty())
+    for (std::string& note : lowering.custom.notes()) result.notes.push_back(std::move(note));
+  return result;
 }
 
 }  // namespace

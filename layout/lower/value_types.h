@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "layout/core/graph.h"
 #include "stream/onnx/model.h"
 
 namespace lowtide::layout {
@@ -21,5 +22,8 @@ struct ValueType {
 
 // By name; of the main graph's values, inputs included.
 using ValueTypes = std::unordered_map<std::string, ValueType>;
+
+// Of a value whose dtype is known.
+ValueType type_of(core::Graph& graph, core::ValueId value);
 
 }  // namespace lowtide::layout

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node must be before its operator's lowering sees it. All throw Error(kMalformed) with the reason.
+#pragma once
+
+#include <vector>
+
+#include "layout/lower/lowering.h"
+
+namespace lowtide::layout {
+
+// How many inputs and outputs there are, by the operator's row.
+void check_arity(const onnx::Node& node, const LowerRow& row);
+// No attribute is given twice.
+void check_attribute_names(const onnx::Node& node);
+// The inputs' types, by LowerRow::inputs. Absent ones and those of unknown type are passed over.
+void check_types(const LowerRow& row, const Builder& builder, const std::vector<Val>& inputs);
+
+}  // namespace lowtide::layout
