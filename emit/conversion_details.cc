@@ -85,9 +85,9 @@ class Neighbours {
   }
 
  private:
-  bool transposes(core::OpId op) const { return graph_.ops[static_cast<size_t>(op)].kind == Kind::kTranspose; }
+  bool transposes(core::OpId op) const { return graph_.op(op).kind == Kind::kTranspose; }
   Json of_op(const char* role, core::OpId id) const {
-    const core::Op& op = graph_.ops[static_cast<size_t>(id)];
+    const core::Op& op = graph_.op(id);
     return {{"role", role}, {"op", core::kind_name(op.kind)}, {"node", graph_.origins[op.origin]}, {"operator", id}};
   }
   Json border(const char* role, const std::vector<std::string>& names, int32_t index, ValueId id) const {

@@ -19,6 +19,7 @@
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
 #include "stream/tflite/dtype.h"
+#include "stream/tflite/flatbuffer_verifier.h"
 
 namespace lowtide::emit {
 namespace {
@@ -34,12 +35,12 @@ using stream::Unsupported;
 template <typename T>
 using Offsets = std::vector<flatbuffers::Offset<T>>;
 
-// TFLite's verifiers refuse a file with more tables.
-constexpr uint64_t kMaxTables = 1'000'000;
+constexpr uint32_t kSchemaVersion = 3;  // of files with the identifier TFL3
 // Nonzero, so that the builder does not drop the field as a default.
 constexpr uint32_t kPlaceholder = 1;
 constexpr std::string_view kExternalBuffersSince = "2.14.0";  // runtimes that read Buffer.offset
-// CompiledModel reads external buffers since ai-edge-litert 2.1.4; the count of TFLite runtimes stood here then.
+// CompiledModel reads external buffers since ai-edge-litert 2.1.4. When it appeared, the versions of TFLite's runtimes
+// had reached this one.
 constexpr std::string_view kInPlaceSince = "2.22.0";
 // Tells ids of external buffers from indices of buffers: XNNPACK's weight cache takes both for one name space.
 constexpr uint32_t kExternalId = uint32_t{1} << 31;
@@ -115,9 +116,10 @@ class HeaderBuilder {
 
 void HeaderBuilder::count_tables(uint64_t more) {
   tables_ += more;
-  if (tables_ > kMaxTables)
-    throw Unsupported(fmt::format("the model needs more than {} flatbuffer tables, which TFLite refuses", kMaxTables),
-                      "divide the graph");
+  if (tables_ > stream::kMaxTables)
+    throw Unsupported(
+        fmt::format("the model needs more than {} flatbuffer tables, which TFLite refuses", stream::kMaxTables),
+        "divide the graph");
 }
 
 // One payload for each recipe: tensors that share a recipe share their bytes. A constant without elements has an empty
@@ -397,8 +399,8 @@ void HeaderBuilder::build() {
   Offsets<tflite::ExternalBufferGroup> groups = external_groups();
   Offsets<tflite::ExternalBuffer> external = external_buffers();
   std::string description = model_.description.empty() ? "Lowtide " LOWTIDE_VERSION : model_.description;
-  fbb_.Finish(tflite::CreateModelDirect(fbb_, 3, &codes_, &subgraphs, description.c_str(), &buffers_, nullptr, &notes,
-                                        &signatures_, groups.empty() ? nullptr : &groups,
+  fbb_.Finish(tflite::CreateModelDirect(fbb_, kSchemaVersion, &codes_, &subgraphs, description.c_str(), &buffers_,
+                                        nullptr, &notes, &signatures_, groups.empty() ? nullptr : &groups,
                                         external.empty() ? nullptr : &external),
               tflite::ModelIdentifier());
   auto header = std::make_shared<flatbuffers::DetachedBuffer>(fbb_.Release());

@@ -34,7 +34,7 @@ std::string base_name(const core::Graph& graph, core::ValueId id, const std::vec
   if (!value.name.empty()) return value.name;
   const std::string& origin = graph.origins[origin_of[static_cast<size_t>(id)]];
   std::string last = value.is_constant() ? "constant" : "value";
-  if (value.producer >= 0) last = core::kind_name(graph.ops[static_cast<size_t>(value.producer)].kind);
+  if (value.producer >= 0) last = core::kind_name(graph.op(value.producer).kind);
   if (origin.empty()) return last;
   constexpr size_t kMostOrigin = 256;  // one origin may have many tensors
   return fmt::format("{}/{}", stream::end_of(origin, kMostOrigin), last);

@@ -27,7 +27,7 @@ uint64_t least_budget(const Plan& plan, const WriteOptions& options);
 WriteResult write_tflite(const core::Model& model, const std::filesystem::path& out, stream::Budget& budget,
                          const WriteOptions& options);
 
-// The same from a plan: the model is no longer needed, and its memory can be freed before.
+// The same from a plan: the model is not needed, and its memory can be freed before.
 WriteResult write_tflite(const Plan& plan, const std::filesystem::path& out, stream::Budget& budget,
                          const WriteOptions& options);
 // The same numbers without writing anything.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values of an ONNX model may be of half precision, where nobody declares their types. The lowering does not tell
+// Which values of an ONNX model whose types are not declared may be of half precision. The lowering does not tell
 // (value_types.h): it widens them to f32.
 #pragma once
 

@@ -10,7 +10,7 @@
 namespace lowtide::layout {
 namespace {
 
-// A control character: no name that a person gives has it. Names of strangers may have anything.
+// A control character, which a usual name does not have. Names in an untrusted model may have it.
 constexpr char kMark = '\x1d';
 
 // What is behind the number in a name that begins with a mark; nullopt for other names.
@@ -63,7 +63,7 @@ std::string without_marks(std::string_view text) {
 
 Refusal refusal(const stream::Where& where, std::string_view text, size_t nodes) {
   Refusal out{std::nullopt, without_marks(text)};
-  // Functions and bodies have names of strangers, which may look like a mark.
+  // Names in functions and bodies are the model's own, which may look like a mark.
   if (const auto mark = mark_of(where.node); mark && mark->number < nodes) out.node = mark->number;
   return out;
 }

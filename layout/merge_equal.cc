@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/merge_equal.h"
 
-#include <functional>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>

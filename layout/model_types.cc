@@ -69,7 +69,7 @@ class Typing {
     }
   }
 
-  // What somebody declares of a node's output, or its operator tells; null where nothing is known.
+  // The type of a node's output, as it is declared or as its operator tells it; null where neither is known.
   const ValueInfo* declared(const std::string& name) const {
     if (const auto found = declared_.find(name); found != declared_.end() && is_typed(*found->second))
       return found->second;
@@ -181,14 +181,14 @@ class Typing {
   }
 
   // The types of all values, by what was lowered, what is declared, and what operators without a lowering tell of their
-  // results (foreign_types.h). True: of these there is news.
+  // results (foreign_types.h). True where an operator tells a type that was not known before.
   bool infer() {
     HalfValues halves(model_);
     known_ = types_of_constants();
     for (const ValueInfo& info : graph_.inputs)
       if (is_tensor(info)) known_.insert_or_assign(info.name, info);
     doubtful_.clear();
-    bool is_news = false;
+    bool is_new = false;
     for (const size_t i : order_) {
       const onnx::Node& node = graph_.nodes[i];
       const bool may_be_half = halves.may_make(node);
@@ -197,7 +197,7 @@ class Typing {
         if (info.name.empty()) continue;
         // Of a sequence that is lowered too: what a node that is not lowered takes out of it has a type.
         if (info.type == ValueInfo::Type::kSequence) known_.insert_or_assign(info.name, info);
-        if (!is_lowered) is_news |= add_inferred(std::move(info));
+        if (!is_lowered) is_new |= add_inferred(std::move(info));
       }
       for (const std::string& name : node.outputs) {
         if (name.empty()) continue;
@@ -212,7 +212,7 @@ class Typing {
         if (info) known_.insert_or_assign(name, std::move(*info));
       }
     }
-    return is_news;
+    return is_new;
   }
 
   const ValueInfo* known_type(const std::string& name) const {
@@ -269,7 +269,7 @@ class Typing {
     return out;
   }
 
-  // True: there is news. What somebody declares is not overruled.
+  // True where the type was not known before. A declared type is kept.
   bool add_inferred(ValueInfo info) {
     const ValueInfo* before = declared(info.name);
     if (before && (before->type != info.type || before->has_shape)) return false;
@@ -355,7 +355,7 @@ class Typing {
   std::unordered_map<std::string_view, bool> constants_;  // by name: whether it is numeric
   std::unordered_set<std::string> made_;
   std::vector<std::string> waits_;                       // for each node: which input is missing
-  std::unordered_map<std::string_view, bool> unknown_;   // outputs of refused nodes: whether somebody needs their types
+  std::unordered_map<std::string_view, bool> unknown_;   // outputs of refused nodes: whether their types are needed
   std::unordered_map<std::string, ValueInfo> inferred_;  // of outputs of nodes that are not lowered
   std::unordered_map<std::string, ValueInfo> known_;     // all types, those of sequences included
   std::vector<std::string> doubtful_;                    // values that are f32 or of halves

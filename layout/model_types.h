@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of each value of a model, where some of its nodes cannot be converted.
 //
-// The trap: behind a node that cannot be converted types are unknown, unless somebody declares them: the model (its
-// value_info), the user, or a rule for its operator (foreign_types.h). The lowering then goes on behind it, as if the
-// declared value were an input. So a model is lowered several times, until nothing is refused.
+// The trap: behind a node that cannot be converted types are unknown, unless the model (its value_info) or the
+// user declares them, or a rule for its operator tells them (foreign_types.h). The lowering then goes on behind it, as
+// if the declared value were an input. So a model is lowered several times, until nothing is refused.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@ namespace lowtide::layout {
 
 struct ModelTypes {
   // Of tensors: the element type is known, the shape where has_shape. Values of other types, and those whose type
-  // nobody knows, are left out.
+  // is unknown, are left out.
   std::unordered_map<std::string, onnx::ValueInfo> values;
   // Small tensors of integers that are known at conversion, such as the shape of a tensor of fixed shape.
   std::unordered_map<std::string, stream::RecipeRef> integers;

@@ -4,7 +4,7 @@
 // What is known at conversion belongs to no unit: initializers, nodes that compute only from these, and shapes of
 // tensors of fixed shape. Each piece gets its own copy of what it uses.
 //
-// Together stay: a value that is no tensor, or whose type nobody knows, with the node that makes it and those that use
+// Together stay: a value that is no tensor, or whose type is unknown, with the node that makes it and those that use
 // it; the QuantizeLinear behind and the DequantizeLinear in front of an operator with it; bodies with the node that
 // holds them, as they are parts of it. Nodes with random results keep their order.
 #pragma once
@@ -53,7 +53,7 @@ ModelUnits make_units(const onnx::Model& model, const ModelTypes& types, const s
 // Unknown extents count as 1 on the first axis, which most often is the batch, and as this on others.
 inline constexpr uint64_t kAssumedExtent = 64;
 
-// Bytes of a tensor. 0 for strings, whose size nobody knows.
+// Bytes of a tensor. 0 for strings, whose size is unknown.
 uint64_t bytes_of(const onnx::ValueInfo& info);
 
 }  // namespace lowtide::layout

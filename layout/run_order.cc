@@ -45,7 +45,7 @@ Order depth_first(const Graph& graph) {
   for (const ValueId output : graph.outputs) {
     enter(output);
     while (!path.empty()) {
-      const std::vector<ValueId>& inputs = graph.ops[static_cast<size_t>(path.back().op)].inputs;
+      const std::vector<ValueId>& inputs = graph.op(path.back().op).inputs;
       if (path.back().next_input < inputs.size()) {
         enter(inputs[path.back().next_input++]);
       } else {

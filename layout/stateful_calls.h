@@ -3,10 +3,10 @@
 // become one node that is lowered to the builtin again. The builtin keeps its states itself, in variables, so the
 // model's inputs and outputs for them go.
 //
-// The trap: a function of this domain may be anybody's. A call is taken only where its function's body is the one that
-// the way back writes for the call's attributes and its operands, where its weights are constants, and where its states
-// are inputs and outputs of the model that nothing else reads, with the default that LiteRT gives variables. Any other
-// call is inlined as that of every function.
+// The trap: a function of this domain may be one that Lowtide did not write. A call is taken only where its function's
+// body is the one that the way back writes for the call's attributes and its operands, where its weights are constants,
+// and where its states are inputs and outputs of the model that nothing else reads, with the default that LiteRT gives
+// variables. Any other call is inlined as that of every function.
 #pragma once
 
 #include "stream/file/budget.h"

@@ -38,7 +38,7 @@ class UndeclaredEnd : public stream::Error {
 // The nodes keep their order, and everything that is kept its place in the model's file: emit::write_onnx copies it.
 // Weights are shared, not copied. Throws Error(kUsage) for names that the graph does not have, or has only in a body,
 // for names given twice, and for inputs of the model that the part needs and `from` lacks; UndeclaredEnd for a type
-// that nobody declares; Error(kMalformed) for a value that a node needs and nothing makes.
+// that is not declared; Error(kMalformed) for a value that a node needs and nothing makes.
 onnx::Model sub_model(const onnx::Model& model, const PartEnds& ends);
 
 }  // namespace lowtide::layout

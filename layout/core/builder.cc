@@ -224,9 +224,8 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
   if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
   // RESHAPE of RESHAPE: only the last counts. What is before it may lack an extent that x has, and that is wanted.
   const Val of = x;
-  for (OpId p = graph.at(x.id).producer; p >= 0 && graph.ops[static_cast<size_t>(p)].kind == Kind::kReshape;
-       p = graph.at(x.id).producer) {
-    x = {graph.ops[static_cast<size_t>(p)].inputs[0]};
+  for (OpId p = graph.at(x.id).producer; p >= 0 && graph.op(p).kind == Kind::kReshape; p = graph.at(x.id).producer) {
+    x = {graph.op(p).inputs[0]};
     if (std::equal(shape(x).begin(), shape(x).end(), wanted.begin(), wanted.end())) return x;
   }
   // One unknown dimension is a -1 in a constant shape, unless there is a 0; more have to be computed.
@@ -251,8 +250,8 @@ Val Builder::reshape(Val x, std::span<const Dim> wanted) {
 
 Val Builder::transpose(Val x, const Perm& perm) {
   if (stream::is_identity(perm)) return x;
-  if (OpId p = graph.at(x.id).producer; p >= 0 && graph.ops[static_cast<size_t>(p)].kind == Kind::kTranspose) {
-    const Op& before = graph.ops[static_cast<size_t>(p)];
+  if (OpId p = graph.at(x.id).producer; p >= 0 && graph.op(p).kind == Kind::kTranspose) {
+    const Op& before = graph.op(p);
     Val source{before.inputs[0]};
     if (auto first = graph.ints(before.inputs[1]))
       return transpose(source, stream::compose(Perm(first->begin(), first->end()), perm));
@@ -332,7 +331,7 @@ Val Builder::strided_slice(Val x, std::span<const int64_t> begin, std::span<cons
     bool forward = stride[i] > 0;
     if (forward ? from[i] == 0 : from[i] >= kFar) options.begin_mask |= 1 << i;
     if (forward ? to[i] >= kFar : to[i] <= -kFar) options.end_mask |= 1 << i;
-    whole = whole && stride[i] == 1 && (options.begin_mask >> i & 1) && (options.end_mask >> i & 1);
+    whole = whole && stride[i] == 1 && has_bit(options.begin_mask, i) && has_bit(options.end_mask, i);
     from[i] = std::clamp(from[i], -kFar, kFar);
     to[i] = std::clamp(to[i], -kFar, kFar);
   }
@@ -452,12 +451,16 @@ Dim largest_divisor_up_to_root(Dim number) {
 // off, that of 16 million 6 %, and 2e-4 in XNNPACK. Sums of sums are not: 2e-6.
 Val Builder::reduce(Kind kind, Val x, std::span<const int> axes, bool keep_dims) {
   const std::vector<int64_t> places = normalised(axes, rank(x));
-  // Integers behind a DEQUANTIZE are added by an integer kernel, exactly.
+  // The mean of 8-bit integers behind a DEQUANTIZE is computed by an integer kernel, exactly, whose sums have 32 bits.
+  // For 16 bits these have room for kMostSummed, and no integer kernel gives exact sums.
+  constexpr Dim kMostBytes = Dim{1} << 23;
   const OpId maker = graph.at(x.id).producer;
-  const bool is_quantized = maker >= 0 && graph.ops[static_cast<size_t>(maker)].kind == Kind::kDequantize;
-  const bool adds = (kind == Kind::kMean || kind == Kind::kSum) && stream::is_float(dtype(x)) && !is_quantized;
+  const bool of_bytes = kind == Kind::kMean && maker >= 0 && graph.op(maker).kind == Kind::kDequantize &&
+                        stream::bits(graph.at(graph.op(maker).inputs[0]).dtype) == 8;
+  const bool adds = (kind == Kind::kMean || kind == Kind::kSum) && stream::is_float(dtype(x));
   const Dim summed = adds ? summed_elements(shape(x), places) : 0;
-  if (summed <= kMostSummed || summed == kMostDivided) return op(kind, {x, i32(places)}, ReduceOptions{keep_dims});
+  if (summed <= (of_bytes ? kMostBytes : kMostSummed) || summed == kMostDivided)
+    return op(kind, {x, i32(places)}, ReduceOptions{keep_dims});
   const auto last =
       std::find_if(places.rbegin(), places.rend(), [&](int64_t axis) { return dim(x, static_cast<int>(axis)) > 1; });
   const int axis = static_cast<int>(*last);

@@ -65,7 +65,8 @@ using Fold = std::vector<RecipeRef> (*)(const OpView&);
 inline constexpr Fold kNotFolded = nullptr;
 
 // How an op moves as a whole when one of its slots is stored permuted: for each slot the permutation of what it holds
-// today (empty = stays). A permutation longer than an input's rank means: lift the input with leading 1s, then permute.
+// before the move (empty = stays). A permutation longer than an input's rank means: lift the input with leading 1s,
+// then permute.
 struct Movement {
   std::vector<Perm> inputs, outputs;
 };

@@ -97,7 +97,7 @@ inline bool is_inferred(const Op& op) {
          !std::holds_alternative<StatefulOptions>(op.options);
 }
 
-// About a second.
+// Of Graph::reductions_left, in elements as recipe::work() counts them: about a second of one core.
 inline constexpr uint64_t kMostReductions = uint64_t{1} << 29;
 
 class Graph {
@@ -123,7 +123,7 @@ class Graph {
   // and bodies.
   std::shared_ptr<uint64_t> reductions_left = std::make_shared<uint64_t>(kMostReductions);
 
-  // Pairs of origins: an op of the first was removed because an op of the second does its work now. For reports.
+  // Pairs of origins: an op of the first was removed because an op of the second does its work. For reports.
   std::vector<std::pair<uint32_t, uint32_t>> fused_origins;
   void add_origin(std::string label, uint32_t onnx_operator) {
     origins.push_back(std::move(label));
@@ -137,6 +137,8 @@ class Graph {
 
   Value& at(ValueId id) { return values[static_cast<size_t>(id)]; }
   const Value& at(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Op& op(OpId id) { return ops[static_cast<size_t>(id)]; }
+  const Op& op(OpId id) const { return ops[static_cast<size_t>(id)]; }
   ValueId add_value(DType dtype, Shape shape, std::string value_name = {});
   ValueId add_constant(RecipeRef recipe, std::string value_name = {});
   ValueId add_ints(std::span<const int64_t> elements, DType dtype, Shape shape);

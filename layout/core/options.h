@@ -3,6 +3,7 @@
 // struct have no options. emit/builtins/ turns them into flatbuffer tables.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <variant>
@@ -98,6 +99,8 @@ struct StridedSliceOptions {
   int begin_mask = 0, end_mask = 0, shrink_axis_mask = 0;
   bool operator==(const StridedSliceOptions&) const = default;
 };
+// Whether such a mask has the bit of an axis.
+inline bool has_bit(int mask, size_t axis) { return axis < 32 && (static_cast<uint32_t>(mask) >> axis & 1) != 0; }
 struct SqueezeOptions {
   std::vector<int32_t> dims;
   bool operator==(const SqueezeOptions&) const = default;

@@ -36,7 +36,7 @@ int Rewriter::uses(ValueId id) const {
 
 OpId Rewriter::sole_producer(ValueId id, Kind kind) const {
   OpId producer_op = producer(id);
-  if (producer_op < 0 || graph.ops[static_cast<size_t>(producer_op)].kind != kind || uses(id) != 1) return -1;
+  if (producer_op < 0 || graph.op(producer_op).kind != kind || uses(id) != 1) return -1;
   return producer_op;
 }
 

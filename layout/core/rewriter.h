@@ -22,7 +22,7 @@ class Rewriter {
   Graph& graph;
   Builder b;  // set b.origin from the op that is rewritten
 
-  Op& op(OpId id) { return graph.ops[static_cast<size_t>(id)]; }
+  Op& op(OpId id) { return graph.op(id); }
   const Value& value(ValueId id) const { return graph.at(id); }
   // Uses of a value by live ops and as graph outputs.
   int uses(ValueId id) const;

@@ -35,7 +35,7 @@ Val among_contents(Builder& b, ValueId list, Dim dim) {
 
 // Whether an op that is still there makes the value.
 bool is_computed(const Graph& graph, const Value& value) {
-  return value.producer >= 0 && graph.ops[static_cast<size_t>(value.producer)].kind != Kind::kDead;
+  return value.producer >= 0 && graph.op(value.producer).kind != Kind::kDead;
 }
 
 Val from_inputs(Builder& b, Dim dim) {
@@ -68,7 +68,7 @@ std::vector<bool> dependents(const Graph& graph, OpId op) {
   while (!open.empty()) {
     const OpId next = open.back();
     open.pop_back();
-    for (const ValueId made : graph.ops[static_cast<size_t>(next)].outputs) {
+    for (const ValueId made : graph.op(next).outputs) {
       if (made == kAbsent || out[static_cast<size_t>(made)]) continue;
       out[static_cast<size_t>(made)] = true;
       const std::vector<OpId>& its = users[static_cast<size_t>(made)];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between a convolution and a fully connected layer ONNX flattens [N,C,H,W], but CONV_2D returns [N,H,W,C]. The order
 // of the flattened elements is folded into the weights, as a permutation in their recipe.
-#include <algorithm>
 #include <array>
 
 #include "layout/fuse/rules.h"

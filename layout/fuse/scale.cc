@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folds MUL, DIV, ADD and SUB by a per-channel constant into the weights and bias of the op before, batch normalisation
 // for example. Weights stay recipes, with one more step.
-#include <algorithm>
 #include <array>
 #include <cmath>
 

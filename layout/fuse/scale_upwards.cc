@@ -136,7 +136,7 @@ class LinearRegion {
       rewriter_.note_new_ops();
       rewriter_.set_input(id, slot, made);
     }
-    // They are no longer what their names say.
+    // Scaled values do not have the numbers of the ONNX values whose names they had.
     for (ValueId value : values_) rewriter_.graph.at(value).name.clear();
   }
 

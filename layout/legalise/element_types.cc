@@ -33,6 +33,9 @@ std::span<const DType> candidates(DType dtype) {
       return kU32;
     case DType::kInt64:
       return kI64;
+    // CAST makes no other integers of those of 4 bits.
+    case DType::kInt4:
+    case DType::kUint4:
     case DType::kFloat16:
     case DType::kBFloat16:
     case DType::kFloat64:
@@ -53,8 +56,11 @@ std::optional<ComputeType> compute_type(Kind kind, DType dtype) {
     if (!core::kernel_takes(kind, DType::kInt64) || numbers == Numbers::kComputed) return std::nullopt;
     return ComputeType{DType::kInt64, numbers == Numbers::kOrdered ? Passage::kOrdered : Passage::kBits};
   }
-  // A bool is 0 or 1 in any type only where nothing is computed.
+  // A bool is 0 or 1 in any type only where nothing is computed. What is computed of integers of 4 bits wraps, which
+  // floats do not.
   if (dtype == DType::kBool && numbers != Numbers::kMoved) return std::nullopt;
+  const bool has_4_bits = dtype == DType::kInt4 || dtype == DType::kUint4;
+  if (has_4_bits && numbers != Numbers::kMoved && numbers != Numbers::kOrdered) return std::nullopt;
   for (DType other : candidates(dtype))
     if (core::kernel_takes(kind, other)) return ComputeType{other};
   return std::nullopt;

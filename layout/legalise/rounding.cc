@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "layout/core/builtin.h"
@@ -57,6 +58,44 @@ bool tells_zeros_apart(core::Graph& graph, const Op& op) {
   }
 }
 
+// The largest magnitude that a value can have by the op that makes it; infinity where that says nothing.
+double most_magnitude(const core::Graph& graph, core::ValueId id) {
+  constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+  while (graph.at(id).producer >= 0) {
+    const Op& op = graph.op(graph.at(id).producer);
+    const core::Builtin& row = core::builtin(op.kind);
+    const bool may_limit = row.activation != core::kNoActivation;
+    const core::Activation activation = may_limit ? core::fused_activation(op) : core::Activation::kNone;
+    if (op.kind == Kind::kLogistic || op.kind == Kind::kSoftmax || op.kind == Kind::kTanh ||
+        op.kind == Kind::kRelu0To1 || op.kind == Kind::kReluN1To1 || activation == core::Activation::kReluN1To1)
+      return 1;
+    if (op.kind == Kind::kRelu6 || activation == core::Activation::kRelu6) return 6;
+    if (op.kind == Kind::kDequantize) {
+      const core::Value& integers = graph.at(op.inputs[0]);
+      if (!integers.quantization || integers.quantization->scale.size() != 1) return kUnbounded;
+      // Zero points have the bits of the integers.
+      return integers.quantization->scale[0] * std::ldexp(1.0, stream::bits(integers.dtype));
+    }
+    size_t data = 0, count = 0;
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      if (core::has_input(op, i) && row.inputs[i] == core::Role::kData) data = i, ++count;
+    if (row.numbers != core::Numbers::kMoved || count != 1) return kUnbounded;
+    id = op.inputs[data];
+  }
+  return kUnbounded;
+}
+
+// Kernels convert x / scale to 32 bits, where numbers from 2^31 on become the least one: XNNPACK to 16 bits, the
+// built-in kernels to all types. Few values are known to be smaller; for types of 8 bits, which most models have, only
+// what is known to be larger counts.
+bool may_overflow(const core::Graph& graph, const Op& op) {
+  constexpr double kMostSteps = 0x1p30;
+  const core::Value& result = graph.at(op.outputs[0]);
+  const double steps = most_magnitude(graph, op.inputs[0]) / result.quantization->scale[0];
+  if (steps < kMostSteps) return false;
+  return result.dtype == DType::kInt16 || !std::isinf(steps);
+}
+
 bool has_no_kernel(const core::Value& value) {
   if (!value.quantization) return false;
   const auto& zero = value.quantization->zero_point;
@@ -77,7 +116,8 @@ bool Rounding::takes(const Op& op) const {
     case Kind::kQuantize: {
       const core::Value& result = b_.graph.at(op.outputs[0]);
       return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && result.quantization &&
-             result.quantization->scale.size() == 1 && (!any_integer_kernel_ || has_no_kernel(result));
+             result.quantization->scale.size() == 1 &&
+             (!any_integer_kernel_ || has_no_kernel(result) || may_overflow(b_.graph, op));
     }
     // The bits without scales, or the numbers.
     case Kind::kBitcast:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // QUANTIZE and DEQUANTIZE written out as the formula that ONNX defines: divide, round half to even, keep in range, add
 // the zero point. The kernels multiply by the inverse, round halves in different ways, and turn infinities into 0: off
-// by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), and
-// in graphs without integer kernels.
+// by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), in
+// graphs without integer kernels, and where floats may have 2^31 steps or more: those to 16 bits that nothing limits.
 #pragma once
 
 #include <map>

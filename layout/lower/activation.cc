@@ -2,8 +2,6 @@
 // Activation functions. TFLite's kernels have fixed parameters where ONNX has attributes (ELU: alpha 1; HARD_SWISH: 1/6
 // and 1/2), and most take f32 only. The compositions bound the argument of exp(): if it overflowed, the branch of a
 // SELECT that is not chosen would turn the result into NaN.
-#include <cmath>
-#include <limits>
 
 #include "layout/lower/attributes.h"
 

@@ -2,7 +2,6 @@
 // Clip: min(max(x, low), high), also where low > high. The limits 0..inf, 0..6, -1..1 and 0..1 become RELU, RELU6 and
 // so on, which kernels can fuse. A limit at the end of a float's range is dropped: ONNX's defaults before opset 11 are
 // the largest floats, exporters write them out, and they change only infinities.
-#include <cmath>
 #include <limits>
 #include <optional>
 

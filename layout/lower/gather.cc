@@ -3,7 +3,6 @@
 //
 // Differences: ONNX's indices may be negative, LiteRT's may not. GatherElements is a GATHER with all other axes as
 // batch axes; GatherND's batch_dims become coordinates in front of each index.
-#include <algorithm>
 #include <string>
 
 #include "layout/lower/shapes_and_indices.h"

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "layout/lower/attributes.h"
 #include "layout/lower/shapes_and_indices.h"

@@ -5,7 +5,6 @@
 // 0). The size may be known at run time only.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <numbers>
 
 #include "layout/lower/shapes_and_indices.h"

@@ -172,7 +172,7 @@ class Ids {
   bool is_made_of_ids(ValueId id) const {
     const core::OpId producer = graph_.at(id).producer;
     if (producer < 0) return std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end();
-    const Op& op = graph_.ops[static_cast<size_t>(producer)];
+    const Op& op = graph_.op(producer);
     if (op.kind == Kind::kCast) return is_narrow(graph_.at(op.inputs[0]).dtype);
     return finds_places(op.kind) || (is_carried(op.kind) && operands_are_ids(op));
   }
@@ -180,8 +180,8 @@ class Ids {
   // x + n, where n may be the length of an axis.
   bool is_shifted(ValueId id, ValueId x) {
     const core::OpId producer = graph_.at(id).producer;
-    if (producer < 0 || graph_.ops[static_cast<size_t>(producer)].kind != Kind::kAdd) return false;
-    const std::vector<ValueId>& terms = graph_.ops[static_cast<size_t>(producer)].inputs;
+    if (producer < 0 || graph_.op(producer).kind != Kind::kAdd) return false;
+    const std::vector<ValueId>& terms = graph_.op(producer).inputs;
     const ValueId other = terms[0] == x ? terms[1] : terms[0];
     constexpr double kLongest = 1 << 30;
     return (terms[0] == x || terms[1] == x) && graph_.at(other).is_constant() && most_of(other) <= kLongest;
@@ -196,7 +196,7 @@ class Ids {
     const bool is_output =
         std::find(graph_.outputs.begin(), graph_.outputs.end(), less.outputs[0]) != graph_.outputs.end();
     return !is_output && std::all_of(users.begin(), users.end(), [&](core::OpId user) {
-      const Op& op = graph_.ops[static_cast<size_t>(user)];
+      const Op& op = graph_.op(user);
       return op.kind == Kind::kSelectV2 && op.inputs[0] == less.outputs[0] && op.inputs[2] == less.inputs[0] &&
              is_shifted(op.inputs[1], less.inputs[0]) && ids_.contains(op.outputs[0]);
     });
@@ -212,7 +212,7 @@ class Ids {
     const auto& users = users_[static_cast<size_t>(id)];
     const bool is_index_only = !(most_[static_cast<size_t>(id)] <= kMostOfI32);  // NaN too
     return std::all_of(users.begin(), users.end(), [&](core::OpId user) {
-      const Op& op = graph_.ops[static_cast<size_t>(user)];
+      const Op& op = graph_.op(user);
       if (op.kind == Kind::kDead) return true;
       if (op.kind == Kind::kGather) return op.inputs[1] == id && op.inputs[0] != id;
       if (op.kind == Kind::kCast) return !is_index_only || keeps_low_bits(op);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "layout/quantize/conditions.h"
 #include "layout/quantize/rules.h"
 #include "layout/quantize/weights.h"
+#include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
 namespace {
@@ -21,6 +23,25 @@ namespace {
 using core::Integers;
 using core::Role;
 namespace recipe = stream::recipe;
+
+// How many elements along `axes` meet in one sum. Extents that are known at run time only are taken for the longest
+// that a tensor of this shape can have; its elements are as many as the square of one that stands twice.
+double most_terms(const core::Shape& shape, const std::vector<size_t>& axes) {
+  // LiteRT counts the elements of a tensor in an int.
+  constexpr double kMostCounted = std::numeric_limits<int32_t>::max();
+  double known = 1, terms = 1;
+  for (const core::Dim extent : shape)
+    if (!core::is_symbol(extent)) known *= static_cast<double>(std::max<core::Dim>(extent, 1));
+  size_t unknown = 0, last = 0;
+  for (const size_t axis : axes) {
+    if (!core::is_symbol(shape[axis])) terms *= static_cast<double>(shape[axis]);
+    if (core::is_symbol(shape[axis])) ++unknown, last = axis;
+  }
+  if (unknown == 0) return terms;
+  double most = kMostCounted / known;
+  if (unknown == 1 && std::count(shape.begin(), shape.end(), shape[last]) > 1) most = std::sqrt(most);
+  return terms * most;
+}
 
 // Finds how an op can be computed in integers. Each function returns false, with the reason, where it cannot.
 class IntegerForm {
@@ -59,33 +80,52 @@ class IntegerForm {
     dtype_ = weights_->data;
     if (!types_fit({grid})) return false;
     if (!product_fits(op_.kind, grid.scale, weights_->scale, target_.scale, reason_)) return false;
-    if (core::has_input(op_, where.bias)) {
+    // FULLY_CONNECTED without a bias sums data of 16 bits in 32 bits (tflite/kernels/fully_connected.cc): the type of
+    // the bias is that of the sums.
+    const bool needs_bias = op_.kind == Kind::kFullyConnected && dtype_ == DType::kInt16;
+    if (needs_bias || core::has_input(op_, where.bias)) {
       std::vector<float> scale;
       for (const float s : weights_->scale) scale.push_back(grid.scale * s);
       bias_ = integer_bias(rewriter_, op_, where, scale, *weights_, reason_);
       if (bias_ == core::kAbsent) return false;
     }
-    const stream::RecipeRef& integers = weights_->integers;
-    const auto channels = static_cast<uint64_t>(integers->dims[static_cast<size_t>(*where.output_axis)]);
-    const double terms =
-        static_cast<double>(integers->elements()) / static_cast<double>(std::max<uint64_t>(channels, 1));
-    const double most = terms * magnitude(*shifted(grid, dtype_)) * magnitude({integers->dtype, 1, weights_->zero});
-    return shifted_sums_fit(grid.scale, weights_->scale, target_.scale, most + most_bias(), reason_);
+    return weighted_sums_fit(*shifted(grid, dtype_), *where.output_axis);
   }
 
-  static double magnitude(const TensorGrid& grid) {
-    const Steps steps = steps_of(grid);
-    return static_cast<double>(std::max(-steps.least, steps.most));
+  // By the number of terms, and where that is not enough by the weights themselves.
+  bool weighted_sums_fit(const TensorGrid& data, int output_axis) {
+    const stream::RecipeRef& integers = weights_->integers;
+    const auto channels = static_cast<uint64_t>(integers->dims[static_cast<size_t>(output_axis)]);
+    const double terms =
+        static_cast<double>(integers->elements()) / static_cast<double>(std::max<uint64_t>(channels, 1));
+    const double most = terms * most_steps(data) * most_steps({integers->dtype, 1, weights_->zero}) + most_bias();
+    const std::vector<float>& scales = weights_->scale;
+    const double largest = scales.empty() ? 0 : *std::max_element(scales.begin(), scales.end());
+    const bool is_wide =
+        data.dtype == DType::kInt16 && (bias_ == core::kAbsent || rewriter_.value(bias_).dtype == DType::kInt64);
+    const double step = static_cast<double>(data.scale) / target_.scale;
+    std::string reason;
+    if (sums_have_room(most, step * largest, is_wide, reason)) return true;
+    const std::vector<int64_t>* sums = sums_of_magnitudes(rewriter_.graph.budget, *weights_, output_axis);
+    if (sums == nullptr) return refuse(std::move(reason));
+    std::optional<std::vector<int64_t>> biases(std::in_place, sums->size(), 0);
+    if (bias_ != core::kAbsent) biases = rewriter_.graph.ints(bias_);
+    if (!biases || biases->size() != sums->size()) return refuse(std::move(reason));
+    for (size_t i = 0; i < sums->size(); ++i) {
+      const double sum =
+          static_cast<double>((*sums)[i]) * most_steps(data) + std::fabs(static_cast<double>((*biases)[i]));
+      if (!sums_have_room(sum, step * scales[scales.size() == 1 ? 0 : i], is_wide, reason_)) return false;
+    }
+    return true;
   }
 
   // The largest magnitude of the bias' integers.
   double most_bias() {
-    if (bias_ == core::kAbsent) return 0;
-    const auto numbers = rewriter_.graph.ints(bias_);
-    if (!numbers) return std::numeric_limits<int32_t>::max();
-    double most = 0;
-    for (const int64_t number : *numbers) most = std::max(most, std::fabs(static_cast<double>(number)));
-    return most;
+    if (bias_ == core::kAbsent || rewriter_.value(bias_).constant->elements() == 0) return 0;
+    const stream::RecipeRef magnitudes =
+        recipe::unary(stream::Unary::kAbs, recipe::cast(rewriter_.value(bias_).constant, DType::kInt64));
+    const stream::RecipeRef most = recipe::reduce(stream::Reduction::kMax, magnitudes, {0});
+    return static_cast<double>(stream::evaluate_ints(most, rewriter_.graph.budget).at(0));
   }
 
   bool without_weights() {
@@ -115,7 +155,7 @@ class IntegerForm {
     std::string first;
     for (const DType dtype : types) {
       dtype_ = dtype;
-      if (types_fit(grids) && scales_fit(grids) && sizes_fit()) return true;
+      if (types_fit(grids) && scales_fit(grids) && sizes_fit(grids)) return true;
       if (first.empty()) first = reason_;
     }
     return refuse(std::move(first));
@@ -165,7 +205,9 @@ class IntegerForm {
     q.axis = q.scale.size() > 1 ? *where.output_axis : 0;
     rewriter_.note_new_ops();
     made.inputs[where.weights] = weights;
-    if (bias_ != core::kAbsent) made.inputs[where.bias] = bias_;
+    if (bias_ == core::kAbsent) return;
+    if (made.inputs.size() <= where.bias) made.inputs.resize(where.bias + 1, core::kAbsent);
+    made.inputs[where.bias] = bias_;
   }
 
   // All operands and the result in dtype_, by a kernel that is right.
@@ -190,13 +232,37 @@ class IntegerForm {
     return true;
   }
 
-  bool sizes_fit() {
+  bool sizes_fit(const std::vector<TensorGrid>& grids) {
+    if (op_.kind == Kind::kMean || op_.kind == Kind::kAveragePool2d) return mean_fits(*shifted(grids[0], dtype_));
     if (op_.kind != Kind::kResizeBilinear) return true;
     const core::Shape &from = rewriter_.value(op_.inputs[0]).shape, &to = rewriter_.value(op_.outputs[0]).shape;
     const bool align_corners = std::get<core::ResizeOptions>(op_.options).align_corners;
     core::Symbols& symbols = rewriter_.graph.symbols;
     return positions_fit(symbols, from[1], to[1], align_corners, reason_) &&
            positions_fit(symbols, from[2], to[2], align_corners, reason_);
+  }
+
+  // Means are sums of 32 bits first, of the integers as they are stored, from which MEAN takes the zero points then.
+  bool mean_fits(const TensorGrid& data) {
+    const core::Shape& shape = rewriter_.value(op_.inputs[0]).shape;
+    double terms = 1;
+    if (const auto* pool = std::get_if<core::PoolOptions>(&op_.options)) {
+      auto along = [](core::Dim extent, core::Dim filter) {
+        return static_cast<double>(core::is_symbol(extent) ? filter : std::min(extent, filter));
+      };
+      terms = along(shape[1], pool->filter_h) * along(shape[2], pool->filter_w);
+    } else {
+      std::vector<size_t> axes(shape.size());
+      std::iota(axes.begin(), axes.end(), size_t{0});
+      if (const auto reduced = rewriter_.graph.ints(op_.inputs[1])) {
+        axes.clear();
+        const auto rank = static_cast<int64_t>(shape.size());
+        for (const int64_t axis : *reduced) axes.push_back(static_cast<size_t>(axis < 0 ? axis + rank : axis));
+      }
+      terms = most_terms(shape, axes);
+    }
+    const double most = std::max(most_steps({data.dtype, 1, 0}), most_steps(data));
+    return sums_have_room(terms * most, 0, false, reason_);
   }
 
   bool scales_fit(const std::vector<TensorGrid>& grids) {
@@ -215,14 +281,14 @@ class IntegerForm {
            result_fits(op_.kind, steps_of_operands(), scales, result, reason_);
   }
 
-  // Of BATCH_MATMUL. A length that is known at run time only is taken for the longest.
+  // Of BATCH_MATMUL.
   bool sums_of_products_fit(const std::vector<TensorGrid>& grids, const TensorGrid& result) {
     const core::Shape& shape = rewriter_.value(op_.inputs[0]).shape;
     const bool is_adjoint = std::get<core::BatchMatmulOptions>(op_.options).adj_x;
-    const core::Dim length = shape[shape.size() - (is_adjoint ? 2 : 1)];
-    const double terms = core::is_symbol(length) ? std::numeric_limits<int32_t>::max() : static_cast<double>(length);
-    const double most = terms * magnitude(*shifted(grids[0], dtype_)) * magnitude(*shifted(grids[1], dtype_));
-    return shifted_sums_fit(grids[0].scale, {grids[1].scale}, result.scale, most, reason_);
+    const double terms = most_terms(shape, {shape.size() - (is_adjoint ? 2 : 1)});
+    const double most = terms * most_steps(*shifted(grids[0], dtype_)) * most_steps(*shifted(grids[1], dtype_));
+    const double factor = static_cast<double>(grids[0].scale) * grids[1].scale / result.scale;
+    return sums_have_room(most, factor, dtype_ == DType::kInt16, reason_);
   }
 
   // Of small constants those that they have.

@@ -20,8 +20,11 @@ namespace {
 constexpr double kMostFactor = 256;
 constexpr double kLeastProduct = 0x1p-32, kLeastSum = 0x1p-10, kLeastMul = 0x1p-16;
 // The vector code of the built-in ADD and MUL of 8 bits has results of 16 bits, to which the zero point is added
-// without saturation. MUL of 16 bits has 32 in all modes.
-constexpr double kLeast16 = -32768, kMost16 = 32767, kMost32 = 0x1p31;
+// without saturation.
+constexpr double kLeast16 = -32768, kMost16 = 32767;
+// MultiplyByQuantizedMultiplier (tflite/kernels/internal/common.cc) takes numbers of 32 bits, or, where sums have 64,
+// of 48.
+constexpr double kMost32 = 0x1p31, kMost48 = 0x1p47;
 // HARD_SWISH refuses to load unless a step of the data is less than 128 steps of the result.
 constexpr double kMostHardSwish = 127;
 
@@ -48,15 +51,19 @@ bool product_fits(Kind, float data, const std::vector<float>& weights, float res
   });
 }
 
-bool shifted_sums_fit(float data, const std::vector<float>& weights, float result, double most_sum,
-                      std::string& reason) {
-  float largest = 0;
-  for (const float scale : weights) largest = std::max(largest, scale);
+bool sums_have_room(double most, double factor, bool is_wide, std::string& reason) {
+  // Kernels round the factor to 31 bits, which may make it the next power of two.
   int places;
-  std::frexp(static_cast<double>(data) * largest / result, &places);
-  if (places <= 0 || std::ldexp(most_sum, places) < kMost32) return true;
-  reason = fmt::format("its sums may be up to {:.6g}, times {:.6g} more than 32 bits, which kernels keep of them",
-                       most_sum, std::ldexp(1.0, places));
+  std::frexp(factor * (1 + 0x1p-31), &places);
+  if (!is_wide) places = std::max(places, 0);
+  if (most >= (is_wide ? kMost48 : kMost32)) {
+    reason = fmt::format("its sums or products may be up to {:.6g}, and kernels keep {} bits of them", most,
+                         is_wide ? 48 : 32);
+    return false;
+  }
+  if (std::ldexp(most, places) < kMost32) return true;
+  reason = fmt::format("its sums or products may be up to {:.6g}, and kernels keep 32 bits of {:.6g} times that", most,
+                       std::ldexp(1.0, places));
   return false;
 }
 
@@ -82,9 +89,21 @@ Steps steps_of(const TensorGrid& grid) {
   return {least - grid.zero, least + all - 1 - grid.zero};
 }
 
+double most_steps(const TensorGrid& grid) {
+  const Steps steps = steps_of(grid);
+  return static_cast<double>(std::max(-steps.least, steps.most));
+}
+
 bool result_fits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales, const TensorGrid& result,
                  std::string& reason) {
   if ((kind != Kind::kAdd && kind != Kind::kMul) || steps.size() != 2) return true;
+  const bool is_wide = stream::bits(result.dtype) == 16;
+  if (is_wide && kind == Kind::kAdd) return true;
+  if (is_wide) {
+    double most = 1;
+    for (const Steps& operand : steps) most *= static_cast<double>(std::max(-operand.least, operand.most));
+    return sums_have_room(most, static_cast<double>(scales[0]) * scales[1] / result.scale, false, reason);
+  }
   const std::array<double, 2> a = {scales[0] * steps[0].least, scales[0] * steps[0].most};
   const std::array<double, 2> b = {scales[1] * steps[1].least, scales[1] * steps[1].most};
   double least = a[0] + b[0], most = a[1] + b[1];
@@ -94,13 +113,10 @@ bool result_fits(Kind kind, const std::vector<Steps>& steps, const std::vector<f
   least = least / result.scale - 1, most = most / result.scale + 1;
   const double zero = static_cast<double>(result.zero);
   const bool saturates = kind == Kind::kMul && result.dtype == DType::kInt8;
-  const bool is_wide = stream::bits(result.dtype) == 16;
-  if (is_wide && (kind == Kind::kAdd || std::max(-least, most) < kMost32)) return true;
   const bool below = least + std::min(zero, 0.0) < kLeast16 && !(saturates && zero >= 0);
   const bool above = most + std::max(zero, 0.0) > kMost16 && !(saturates && zero <= 0);
-  if (!is_wide && !below && !above) return true;
-  reason = fmt::format("its results may have {:.6g} to {:.6g} steps, and kernels keep {} bits of them", least, most,
-                       is_wide ? 32 : 16);
+  if (!below && !above) return true;
+  reason = fmt::format("its results may have {:.6g} to {:.6g} steps, and kernels keep 16 bits of them", least, most);
   return false;
 }
 

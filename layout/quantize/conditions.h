@@ -15,10 +15,10 @@ namespace lowtide::layout {
 
 // Ops with weights: the factor from sums to the result, for each channel.
 bool product_fits(Kind kind, float data, const std::vector<float>& weights, float result, std::string& reason);
-// The same: whether sums of at most this magnitude have room where kernels multiply them by more than 1: they are
-// shifted to the left first, in 32 bits.
-bool shifted_sums_fit(float data, const std::vector<float>& weights, float result, double most_sum,
-                      std::string& reason);
+// Whether sums or products of at most this magnitude have room in the kernel, which multiplies them by `factor`. It
+// keeps them in 32 bits, and where the factor is 1 or more it shifts them to the left first. With `is_wide` it keeps
+// them in 64 bits, and their multiples in 32.
+bool sums_have_room(double most, double factor, bool is_wide, std::string& reason);
 // Ops without weights whose kernel rescales its operands.
 bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std::string& reason);
 
@@ -26,8 +26,9 @@ bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std
 struct Steps {
   int64_t least = 0, most = 0;
 };
-// All integers of the grid's type.
+// All integers of the grid's type, and the largest magnitude among them.
 Steps steps_of(const TensorGrid& grid);
+double most_steps(const TensorGrid& grid);
 // Whether results, before they are saturated, have no more bits than the kernel keeps of them.
 bool result_fits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales, const TensorGrid& result,
                  std::string& reason);

@@ -3,16 +3,20 @@
 #include <string>
 #include <utility>
 
+#include "layout/quantize/conditions.h"
 #include "layout/quantize/rules.h"
 
 namespace lowtide::layout {
 namespace {
 
-// LiteRT's kernels rescale between these types (tflite/kernels/quantize.cc).
+// LiteRT's kernels rescale between these types (tflite/kernels/quantize.cc), as far as the integers have room.
 bool is_rescaled(const TensorGrid& from, const TensorGrid& to) {
   if (!has_kernels(from) || !has_kernels(to)) return false;
   const bool from_8 = stream::bits(from.dtype) == 8, to_8 = stream::bits(to.dtype) == 8;
-  return (from_8 && to_8) || (from.dtype == DType::kInt16 && (to.dtype == DType::kInt16 || to.dtype == DType::kInt8));
+  const bool to_16_or_8 = to.dtype == DType::kInt16 || to.dtype == DType::kInt8;
+  if (!(from_8 && to_8) && !(from.dtype == DType::kInt16 && to_16_or_8)) return false;
+  std::string reason;
+  return sums_have_room(most_steps(from), static_cast<double>(from.scale) / to.scale, false, reason);
 }
 
 }  // namespace

@@ -77,9 +77,9 @@ class Ranges {
   }
 
   std::vector<std::optional<Interval>> find() {
-    forward();
+    forward(false);
     for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) backward(*op);
-    forward();
+    forward(true);
     return std::move(found_);
   }
 
@@ -97,16 +97,17 @@ class Ranges {
     range(id) = interval;
   }
 
-  void forward() {
+  // The range of a mean's data is wide for the mean: `with_means` when nothing better is found any more.
+  void forward(bool with_means) {
     for (const Op& op : graph_.ops)
       for (const ValueId out : data_outputs(graph_, op))
-        if (!range(out)) range(out) = follows(op);
+        if (!range(out)) range(out) = follows(op, with_means);
   }
 
-  std::optional<Interval> follows(const Op& op) {
+  std::optional<Interval> follows(const Op& op, bool with_means) {
     if (const auto fixed = fixed_grid(op.kind)) return interval_of(*fixed);
     if (op.kind == Kind::kTanh) return Interval{-1, 1};
-    if (!stays_inside(op)) return std::nullopt;
+    if (!stays_inside(op) && !(with_means && op.kind == Kind::kMean)) return std::nullopt;
     std::optional<Interval> all;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (!is_data_input(op, i)) continue;

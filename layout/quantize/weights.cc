@@ -50,22 +50,15 @@ bool has_narrow_bias(Kind kind) {
   return kind == Kind::kConv2d || kind == Kind::kTransposeConv || kind == Kind::kFullyConnected;
 }
 
-// Whether no sum of products with data of 16 bits, and no partial sum, leaves 32 bits. Reads the weights once.
-bool sums_fit(stream::Budget& budget, const RecipeRef& weights, const RecipeRef& bias, int output_axis) {
+// Whether no sum of products with data of 16 bits, and no partial sum, leaves 32 bits.
+bool sums_fit(stream::Budget& budget, IntegerWeights& weights, const RecipeRef& bias, int output_axis) {
   constexpr int64_t kLargestDatum = 1 << 15, kMostSum = std::numeric_limits<int32_t>::max();
   if (!stream::is_small(*bias)) return false;
-  std::vector<int> axes;
-  for (int axis = 0; axis < static_cast<int>(weights->dims.size()); ++axis)
-    if (axis != output_axis) axes.push_back(axis);
-  // Sums of magnitudes must fit 32 bits themselves: each one is at most 128.
-  const auto channels = static_cast<uint64_t>(weights->dims[static_cast<size_t>(output_axis)]);
-  if (channels == 0 || channels != bias->elements() || weights->elements() / channels > kMostSum / kHalf) return false;
-  const RecipeRef magnitudes = recipe::reduce(
-      stream::Reduction::kSum, recipe::unary(stream::Unary::kAbs, recipe::cast(weights, DType::kInt32)), axes);
-  const std::vector<int64_t> sums = stream::evaluate_ints(magnitudes, budget);
+  const std::vector<int64_t>* sums = sums_of_magnitudes(budget, weights, output_axis);
+  if (sums == nullptr || sums->size() != bias->elements()) return false;
   const std::vector<int64_t> offsets = stream::evaluate_ints(bias, budget);
-  for (size_t i = 0; i < sums.size(); ++i)
-    if (sums[i] * kLargestDatum + std::abs(offsets[i]) > kMostSum) return false;
+  for (size_t i = 0; i < sums->size(); ++i)
+    if ((*sums)[i] * kLargestDatum + std::abs(offsets[i]) > kMostSum) return false;
   return true;
 }
 
@@ -87,6 +80,41 @@ RecipeRef without_zero_points(stream::Budget& budget, const core::IntegerConstan
   };
   const bool fits = extreme(stream::Reduction::kMin) >= -kHalf && extreme(stream::Reduction::kMax) < kHalf;
   return fits ? recipe::cast(centred, DType::kInt8) : nullptr;
+}
+
+// The op's own bias as i32 at `scale`; null, with a reason, where it cannot be.
+RecipeRef given_bias(Rewriter& rewriter, ValueId bias, const std::vector<float>& scale, std::string& reason) {
+  const core::Value& value = rewriter.value(bias);
+  if (!value.is_constant()) {
+    reason = "the bias is computed at run time";
+    return nullptr;
+  }
+  const auto channels = static_cast<stream::Dim>(value.constant->elements());
+  const RecipeRef floats = recipe::reshape(value.constant, {channels});
+  if (auto stored = core::integer_constant(floats, rewriter.graph.budget);
+      stored && stored->integers->dtype == DType::kInt32 && stored->all_zero_points_are(0)) {
+    const size_t count = std::max(stored->scale.size(), scale.size());
+    bool is_same = true;
+    for (size_t i = 0; i < count; ++i) {
+      const double own = stored->scale[stored->scale.size() == 1 ? 0 : i], wanted = scale[scale.size() == 1 ? 0 : i];
+      is_same = is_same && std::fabs(own - wanted) <= kSameScale * wanted;
+    }
+    if (is_same) return stored->integers;
+  }
+  if (!stream::is_small(*floats)) {
+    reason = fmt::format("the bias has {} elements, too many to compare with its scale", channels);
+    return nullptr;
+  }
+  const std::vector<double> numbers = stream::evaluate_doubles(floats, rewriter.graph.budget);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const double level = numbers[i] / scale[scale.size() == 1 ? 0 : i];
+    if (std::fabs(level) < static_cast<double>(std::numeric_limits<int32_t>::max())) continue;
+    reason = fmt::format("element {} of the bias, {:.6g}, does not fit 32 bits at the scale {:.6g}", i, numbers[i],
+                         scale[scale.size() == 1 ? 0 : i]);
+    return nullptr;
+  }
+  const int axis = scale.size() == 1 ? -1 : 0;
+  return recipe::quantize(floats, DType::kInt32, scale, {}, axis);
 }
 
 bool reads_four_bits(Kind kind) { return kind == Kind::kFullyConnected || kind == Kind::kConv2d; }
@@ -158,47 +186,40 @@ std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, 
   return out;
 }
 
+const std::vector<int64_t>* sums_of_magnitudes(stream::Budget& budget, IntegerWeights& weights, int output_axis) {
+  constexpr uint64_t kMostSum = std::numeric_limits<int32_t>::max(), kMostWeight = 255;
+  if (weights.magnitudes) return &*weights.magnitudes;
+  const stream::Shape& dims = weights.integers->dims;
+  const auto channels = static_cast<uint64_t>(dims[static_cast<size_t>(output_axis)]);
+  if (channels == 0 || channels > stream::kSmallElements) return nullptr;
+  if (weights.integers->elements() / channels > kMostSum / kMostWeight) return nullptr;
+  std::vector<int> axes;
+  for (int axis = 0; axis < static_cast<int>(dims.size()); ++axis)
+    if (axis != output_axis) axes.push_back(axis);
+  RecipeRef centred = recipe::cast(weights.integers, DType::kInt32);
+  if (weights.zero != 0)
+    centred = recipe::binary(stream::Binary::kSub, centred, recipe::fill_value(weights.zero, DType::kInt32, {}));
+  weights.magnitudes = stream::evaluate_ints(
+      recipe::reduce(stream::Reduction::kSum, recipe::unary(stream::Unary::kAbs, centred), axes), budget);
+  return &*weights.magnitudes;
+}
+
 ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
-                     const IntegerWeights& weights, std::string& reason) {
-  const core::Value& value = rewriter.value(op.inputs[where.bias]);
-  if (!value.is_constant()) {
-    reason = "the bias is computed at run time";
-    return core::kAbsent;
-  }
-  const auto channels = static_cast<stream::Dim>(value.constant->elements());
-  const RecipeRef floats = recipe::reshape(value.constant, {channels});
-  const int axis = scale.size() == 1 ? -1 : 0;
+                     IntegerWeights& weights, std::string& reason) {
+  std::string name;
   RecipeRef integers;
-  if (auto stored = core::integer_constant(floats, rewriter.graph.budget);
-      stored && stored->integers->dtype == DType::kInt32 && stored->all_zero_points_are(0)) {
-    const size_t count = std::max(stored->scale.size(), scale.size());
-    bool is_same = true;
-    for (size_t i = 0; i < count; ++i) {
-      const double own = stored->scale[stored->scale.size() == 1 ? 0 : i], wanted = scale[scale.size() == 1 ? 0 : i];
-      is_same = is_same && std::fabs(own - wanted) <= kSameScale * wanted;
-    }
-    if (is_same) integers = stored->integers;
-  }
-  if (!integers) {
-    if (!stream::is_small(*floats)) {
-      reason = fmt::format("the bias has {} elements, too many to compare with its scale", channels);
-      return core::kAbsent;
-    }
-    const std::vector<double> numbers = stream::evaluate_doubles(floats, rewriter.graph.budget);
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const double level = numbers[i] / scale[scale.size() == 1 ? 0 : i];
-      if (std::fabs(level) < static_cast<double>(std::numeric_limits<int32_t>::max())) continue;
-      reason = fmt::format("element {} of the bias, {:.6g}, does not fit 32 bits at the scale {:.6g}", i, numbers[i],
-                           scale[scale.size() == 1 ? 0 : i]);
-      return core::kAbsent;
-    }
-    integers = recipe::quantize(floats, DType::kInt32, scale, {}, axis);
+  if (core::has_input(op, where.bias)) {
+    integers = given_bias(rewriter, op.inputs[where.bias], scale, reason);
+    if (!integers) return core::kAbsent;
+    name = rewriter.value(op.inputs[where.bias]).name;
+  } else {
+    const stream::Dim channels = weights.integers->dims[static_cast<size_t>(*where.output_axis)];
+    integers = recipe::fill_value(0, DType::kInt32, {channels});
   }
   const bool is_narrow =
       weights.data != DType::kInt16 ||
-      (has_narrow_bias(op.kind) && sums_fit(rewriter.graph.budget, weights.integers, integers, *where.output_axis));
+      (has_narrow_bias(op.kind) && sums_fit(rewriter.graph.budget, weights, integers, *where.output_axis));
   if (!is_narrow) integers = recipe::cast(integers, DType::kInt64);
-  std::string name = value.name;
   const ValueId made = rewriter.graph.add_constant(std::move(integers), std::move(name));
   rewriter.graph.at(made).quantization = core::Quantization{scale, std::vector<int64_t>(scale.size(), 0), 0};
   rewriter.note_new_ops();

@@ -13,10 +13,11 @@ namespace lowtide::layout {
 
 // Weights as an integer kernel reads them.
 struct IntegerWeights {
-  DType data = DType::kUndefined;  // the type of activations that the kernel needs with them
-  stream::RecipeRef integers;      // i8, u8 or i4
-  std::vector<float> scale;        // one, or one for each output channel
-  int64_t zero = 0;                // not 0 for u8 only
+  DType data = DType::kUndefined;                  // the type of activations that the kernel needs with them
+  stream::RecipeRef integers;                      // i8, u8 or i4
+  std::vector<float> scale;                        // one, or one for each output channel
+  int64_t zero = 0;                                // not 0 for u8 only
+  std::optional<std::vector<int64_t>> magnitudes;  // what sums_of_magnitudes() found
 };
 
 // Forms of an op's weights for activations of type `data`: i8 weights without zero point, by channel or by tensor, for
@@ -24,10 +25,14 @@ struct IntegerWeights {
 std::optional<IntegerWeights> integer_weights(Rewriter& rewriter, const Op& op, const core::Weights& where, DType data,
                                               std::string& reason);
 
-// A bias (kAbsent where the op has none) as integers at `scale` (one, or one for each channel): i32, and for i16 data
+// For each output channel the sum of the magnitudes of its integers, less the zero point: the largest sum of products
+// with a datum of 1. Reads the weights once, and keeps the sums. Null where they are too many, or may not fit 32 bits.
+const std::vector<int64_t>* sums_of_magnitudes(stream::Budget& budget, IntegerWeights& weights, int output_axis);
+
+// The bias, zeros where the op has none, as integers at `scale` (one, or one for each channel): i32, and for i16 data
 // i64, but i32 where all sums with `weights` fit 32 bits and the kernel has that form: it rounds better. On failure
 // kAbsent and a reason.
 ValueId integer_bias(Rewriter& rewriter, const Op& op, const core::Weights& where, const std::vector<float>& scale,
-                     const IntegerWeights& weights, std::string& reason);
+                     IntegerWeights& weights, std::string& reason);
 
 }  // namespace lowtide::layout

@@ -13,7 +13,8 @@ std::span<const RaiseRow> raised_arithmetic();   // arithmetic.cc: elementwise, 
 std::span<const RaiseRow> raised_activations();  // activations.cc
 std::span<const RaiseRow> raised_images();       // images.cc: convolutions, pools, resizes, blocks
 std::span<const RaiseRow> raised_products();     // products.cc: FULLY_CONNECTED, BATCH_MATMUL
-std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, slices, pads, gathers
+std::span<const RaiseRow> raised_moves();        // moves.cc: RESHAPE, TRANSPOSE, pads, gathers
+std::span<const RaiseRow> raised_slices();       // slices.cc: SLICE, STRIDED_SLICE
 std::span<const RaiseRow> raised_reductions();   // reductions.cc: sums, ARG_MAX, SOFTMAX, TOPK_V2
 std::span<const RaiseRow> raised_scatters();     // scatters.cc: UNSORTED_SEGMENT_*, SCATTER_ND, UNIQUE
 std::span<const RaiseRow> raised_bits();         // bits.cc: BITWISE_XOR, shifts

@@ -55,8 +55,8 @@ std::optional<std::vector<T>> all_as(const FlexValue::List& list, As as) {
 
 std::optional<onnx::Attribute> attribute_of(const FlexValue::Entry& entry) {
   onnx::Attribute out;
-  out.name = entry.first;
-  const FlexValue& from = entry.second;
+  out.name = entry.key;
+  const FlexValue& from = entry.value;
   if (const auto number = as_integer(from)) return attribute(out.name, *number);
   if (const auto number = as_real(from)) return attribute(out.name, *number);
   if (const auto text = as_text(from)) return attribute(out.name, std::string_view(*text));

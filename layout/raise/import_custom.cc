@@ -46,12 +46,12 @@ class DetectionOptions {
   }
   double number(const char* name, double otherwise = 0) const {
     for (const FlexValue::Entry& entry : std::get<FlexValue::Map>(root_.value)) {
-      if (entry.first != name) continue;
-      if (std::holds_alternative<std::monostate>(entry.second.value)) return otherwise;
-      if (const auto* flag = std::get_if<bool>(&entry.second.value)) return *flag ? 1 : 0;
-      if (const auto* value = std::get_if<int64_t>(&entry.second.value)) return static_cast<double>(*value);
-      if (const auto* value = std::get_if<uint64_t>(&entry.second.value)) return static_cast<double>(*value);
-      if (const auto* value = std::get_if<double>(&entry.second.value)) return *value;
+      if (entry.key != name) continue;
+      if (std::holds_alternative<std::monostate>(entry.value.value)) return otherwise;
+      if (const auto* flag = std::get_if<bool>(&entry.value.value)) return *flag ? 1 : 0;
+      if (const auto* value = std::get_if<int64_t>(&entry.value.value)) return static_cast<double>(*value);
+      if (const auto* value = std::get_if<uint64_t>(&entry.value.value)) return static_cast<double>(*value);
+      if (const auto* value = std::get_if<double>(&entry.value.value)) return *value;
       malformed_model(fmt::format("option {} is no number", name));
     }
     return otherwise;

@@ -53,16 +53,15 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
     malformed_model(fmt::format("lists of {}, {} and {} places", listed, end->size(), stride->size()));
   const auto from = std::get<core::StridedSliceOptions>(read_builtin_options(Kind::kStridedSlice, op));
   const int ellipsis = int_option(op, "ellipsis_mask"), news = int_option(op, "new_axis_mask");
-  const auto has = [](int mask, size_t i) { return (static_cast<uint32_t>(mask) >> i & 1) != 0; };
   size_t taken = 0;  // axes of the data that are listed
-  for (size_t i = 0; i < listed; ++i) taken += has(ellipsis, i) || has(news, i) ? 0 : 1;
+  for (size_t i = 0; i < listed; ++i) taken += core::has_bit(ellipsis, i) || core::has_bit(news, i) ? 0 : 1;
   if (taken > rank) malformed_model(fmt::format("{} axes are listed of data of rank {}", taken, rank));
   if (static_cast<uint32_t>(ellipsis | news) >> listed != 0)
     malformed_model(fmt::format("ellipsis_mask or new_axis_mask has a bit behind its {} places", listed));
   // The kernel lets an ellipsis take at least one axis, and then has none for the last place. It ignores one behind all
   // other places.
   const bool has_ellipsis = (ellipsis & ((1 << listed) - 1)) != 0;
-  if (taken == rank && has_ellipsis && !has(ellipsis, listed - 1))
+  if (taken == rank && has_ellipsis && !core::has_bit(ellipsis, listed - 1))
     throw stream::Unsupported(
         "an ellipsis that stands for no axis: LiteRT takes an axis for it, and leaves out the last place",
         "write the slice without the ellipsis");
@@ -71,15 +70,16 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   int64_t made = 0;
   bool had_ellipsis = false;
   for (size_t i = 0; i < listed; ++i) {
-    if (has(ellipsis, i)) {
+    if (core::has_bit(ellipsis, i)) {
       if (had_ellipsis) malformed_model("ellipsis_mask has several bits");
       had_ellipsis = true;
       for (size_t axis = taken; axis < rank; ++axis, ++made) all.add_whole();
-    } else if (has(news, i)) {
+    } else if (core::has_bit(news, i)) {
       added.push_back(made++);
     } else {
-      const bool shrinks = has(from.shrink_axis_mask, i);
-      all.add((*begin)[i], (*end)[i], (*stride)[i], has(from.begin_mask, i), has(from.end_mask, i), shrinks);
+      const bool shrinks = core::has_bit(from.shrink_axis_mask, i);
+      all.add((*begin)[i], (*end)[i], (*stride)[i], core::has_bit(from.begin_mask, i), core::has_bit(from.end_mask, i),
+              shrinks);
       made += shrinks ? 0 : 1;
     }
   }

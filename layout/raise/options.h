@@ -2,8 +2,8 @@
 // The options of a TFLite operator as the structs that the writer takes (layout/core/options.h): what emit/builtins/
 // writes is what this reads.
 //
-// The trap: an operator of a stranger's file may have the table of another operator, none at all, or values that no
-// enumerator has. Each is an error here, so that no function behind it sees them.
+// The trap: an operator of an untrusted file may have the table of another operator, none at all, or values that no
+// enumerator has. Each is an error here, so that no function behind it gets them.
 #pragma once
 
 #include <vector>

@@ -44,6 +44,12 @@ bool computes_without_scale(Kind kind, DType dtype) {
   }
 }
 
+// Of integers of so few bits most kernels compute with the scale.
+bool lacks_scale(const Value& value) {
+  constexpr int kNarrow = 16;
+  return stream::is_integer(value.dtype) && stream::bits(value.dtype) <= kNarrow && !value.quantization;
+}
+
 // Kernels that take the data's integers for those of the result, whatever its scale says. Measured with ai-edge-litert
 // 2.3.0 (BUILTIN_WITHOUT_DEFAULT_DELEGATES); UNPACK, PACK, EXPAND_DIMS, FILL, MIRROR_PAD and REDUCE_MAX refuse two
 // scales.
@@ -274,11 +280,9 @@ int64_t Raising::need_static(core::Dim dim, std::string_view what) const {
 }
 
 std::string Raising::real(size_t i) {
-  constexpr int kNarrow = 16;
   const Value& value = in(i);
   if (reads_by_result(i)) return real_by_result(i);
-  if (!value.quantization && stream::is_integer(value.dtype) && stream::bits(value.dtype) <= kNarrow &&
-      !computes_without_scale(kind(), value.dtype))
+  if (lacks_scale(value) && !computes_without_scale(kind(), value.dtype))
     unsupported(
         fmt::format("input {} is {} without a scale, by which LiteRT's kernel multiplies", i, dtype_name(value.dtype)));
   return onnx.real(op.inputs[i]);
@@ -347,11 +351,13 @@ std::string Raising::reshape_target(const Shape& shape, std::optional<size_t> co
   return int64_input(*computed_by);
 }
 
-std::string Raising::reshaped(const std::string& name, const Shape& shape) {
-  const bool has_zero = std::find(shape.begin(), shape.end(), 0) != shape.end();
+std::string Raising::reshaped(const std::string& name, const Shape& shape, std::optional<size_t> computed_by) {
+  // A 0 that is computed is one, too.
+  const bool is_computed = std::count_if(shape.begin(), shape.end(), core::is_symbol) > 1;
+  const bool has_zero = is_computed || std::find(shape.begin(), shape.end(), 0) != shape.end();
   Attributes attributes;
   if (has_zero) attributes.push_back(attribute("allowzero", int64_t{1}));
-  return node("Reshape", {name, reshape_target(shape, std::nullopt)}, std::move(attributes));
+  return node("Reshape", {name, reshape_target(shape, computed_by)}, std::move(attributes));
 }
 
 std::string Raising::cast(const std::string& name, DType to) {
@@ -391,8 +397,7 @@ std::string Raising::activated(const std::string& name, Activation activation) {
       high = 6;
       break;
   }
-  constexpr int kNarrow = 16;
-  if (stream::is_integer(out().dtype) && stream::bits(out().dtype) <= kNarrow && !out().quantization)
+  if (lacks_scale(out()))
     unsupported(fmt::format("an activation of {} without a scale, by which LiteRT's kernel multiplies its limits",
                             dtype_name(out().dtype)));
   if (clamps_anyway(low, high)) return name;

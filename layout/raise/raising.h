@@ -7,6 +7,7 @@
 // that ONNX Runtime finds the groups that it has integer kernels for.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -101,6 +102,8 @@ class Raising {
   core::Graph& graph;
   const core::Op& op;
 
+  static constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max();  // as an end of Slice
+
   // The builtin, for an image op in ONNX's axis order too.
   Kind kind() const {
     const auto* image = std::get_if<core::ChannelsFirstOptions>(&op.options);
@@ -150,14 +153,12 @@ class Raising {
     return int64_list(std::span(values.begin(), values.size()));
   }
   std::string scalar(double value, DType dtype);
-  // The target of a Reshape to this shape; computed from input `i`, an i32 list, where several dimensions are unknown.
-  std::string reshape_target(const Shape& shape, std::optional<size_t> computed_by);
 
   std::string node(std::string_view type, Names inputs, Attributes attributes = {}) {
     return onnx.node(type, std::move(inputs), std::move(attributes));
   }
-  // A Reshape to a static shape, or one with a single unknown dimension.
-  std::string reshaped(const std::string& name, const Shape& shape);
+  // A Reshape to this shape; where several dimensions are unknown, to the contents of the input `computed_by`.
+  std::string reshaped(const std::string& name, const Shape& shape, std::optional<size_t> computed_by = std::nullopt);
   std::string cast(const std::string& name, DType to);
 
   // An output as numbers, as stored, and as what data() gave.
@@ -175,6 +176,7 @@ class Raising {
   [[noreturn]] void unsupported(std::string reason, std::string hint = {}) const;
 
  private:
+  std::string reshape_target(const Shape& shape, std::optional<size_t> computed_by);
   bool reads_by_result(size_t i) const;
   std::string real_by_result(size_t i);
   bool clamps_anyway(double low, double high) const;

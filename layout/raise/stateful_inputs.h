@@ -20,8 +20,6 @@ namespace lowtide::layout {
 // 16, 17, states 18, 19, factors of the normalization 20..23. Behind them in the core graph, for a half of
 // BIDIRECTIONAL_SEQUENCE_LSTM: further data, its weights for the four gates.
 inline constexpr size_t kLstmInputs = 24;
-// Those of RNN: data, weights, recurrent weights, bias, state. Behind them: further data, its weights.
-inline constexpr size_t kRnnInputs = 5;
 
 // The inputs of an operator with the shapes that they must have.
 class StatefulInputs {

@@ -13,7 +13,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <memory>
 
 #include "layout/raise/families.h"

@@ -17,9 +17,9 @@ struct RaiseRows {
   std::array<const RaiseRow*, kRaisedKinds> by_kind{};
 
   RaiseRows() {
-    for (std::span<const RaiseRow> family :
-         {raised_arithmetic(), raised_activations(), raised_images(), raised_products(), raised_moves(),
-          raised_reductions(), raised_scatters(), raised_bits(), raised_control(), raised_custom_ops()})
+    for (std::span<const RaiseRow> family : {raised_arithmetic(), raised_activations(), raised_images(),
+                                             raised_products(), raised_moves(), raised_slices(), raised_reductions(),
+                                             raised_scatters(), raised_bits(), raised_control(), raised_custom_ops()})
       for (const RaiseRow& row : family) {
         const RaiseRow*& place = by_kind[static_cast<size_t>(row.kind)];
         if (place)

@@ -45,7 +45,7 @@ class Propagation {
     if (id < 0 || orders_.is_view(id) || stream::is_identity(perm)) return;
     const Movement*& entry = proposal_.moves[static_cast<size_t>(id)];
     if (entry) return;
-    const Op& op = graph_.ops[static_cast<size_t>(id)];
+    const Op& op = graph_.op(id);
     std::optional<Movement> movement = movement_of(graph_, op, slot, perm);
     if (!movement) return;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -66,7 +66,7 @@ class Propagation {
       const Perm* order = queue_.front().order;
       queue_.pop_front();
       if (OpId producer = graph_.at(base).producer; producer >= 0) {
-        const Op& op = graph_.ops[static_cast<size_t>(producer)];
+        const Op& op = graph_.op(producer);
         for (size_t i = 0; i < op.outputs.size(); ++i)
           if (op.outputs[i] == base) move(producer, {true, i}, *order);
       }
@@ -114,7 +114,7 @@ std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
       if (use.op < 0) continue;
       // The user uses the base as it is stored: its output is then permuted, or, if the permuted axes are reduced,
       // unchanged.
-      const Op& op = graph.ops[static_cast<size_t>(use.op)];
+      const Op& op = graph.op(use.op);
       const auto movement = movement_of(graph, op, {false, use.slot}, stream::inverse(*use.order));
       if (!movement) continue;
       bool moved = false;

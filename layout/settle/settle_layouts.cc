@@ -145,8 +145,7 @@ class ProposalCut {
   bool skip(ValueId base) const { return graph_.at(base).is_constant() || orders_.uses(base).empty(); }
 
   ValueId moved_output(ValueId id, const Perm& perm, OpId producer) {
-    ValueId& slot = *std::find(graph_.ops[static_cast<size_t>(producer)].outputs.begin(),
-                               graph_.ops[static_cast<size_t>(producer)].outputs.end(), id);
+    ValueId& slot = *std::find(graph_.op(producer).outputs.begin(), graph_.op(producer).outputs.end(), id);
     core::Value& old = graph_.at(id);
     std::optional<core::Quantization> quantization = old.quantization;
     old.producer = -1;
@@ -167,7 +166,7 @@ class ProposalCut {
   Perm proposed_order(ValueId base) const {
     OpId producer = graph_.at(base).producer;
     if (producer >= 0 && proposal_.moves[static_cast<size_t>(producer)]) {
-      const Op& op = graph_.ops[static_cast<size_t>(producer)];
+      const Op& op = graph_.op(producer);
       for (size_t i = 0; i < op.outputs.size(); ++i)
         if (op.outputs[i] == base && !proposal_.moves[static_cast<size_t>(producer)]->outputs[i].empty())
           return proposal_.moves[static_cast<size_t>(producer)]->outputs[i];
@@ -338,17 +337,6 @@ void settle_layouts(Graph& graph) {
     if (now >= before) break;
   }
   reshape_instead(graph);
-}
-
-uint64_t transposed_cost(Graph& graph) {
-  std::set<std::pair<ValueId, Perm>> copies;
-  for (const Op& op : graph.ops) {
-    if (op.kind != Kind::kTranspose) continue;
-    if (auto perm = graph.ints(op.inputs[1])) copies.insert({op.inputs[0], Perm(perm->begin(), perm->end())});
-  }
-  uint64_t total = 0;
-  for (const auto& [value, perm] : copies) total += transpose_cost(graph, value, perm);
-  return total;
 }
 
 }  // namespace lowtide::layout

@@ -11,7 +11,4 @@ namespace lowtide::layout {
 // kept, or replaced by RESHAPE where they move no bytes. The result computes the same.
 void settle_layouts(core::Graph& graph);
 
-// The bytes that the graph's TRANSPOSE ops move at run time, as settle_layouts counts them: equal ones once.
-uint64_t transposed_cost(core::Graph& graph);
-
 }  // namespace lowtide::layout

@@ -82,7 +82,7 @@ std::vector<Weight> find_weights(core::Model& model) {
       for (size_t u = 0; u < users[v].size(); ++u) {
         const OpId op = users[v][u];
         if (u > 0 && users[v][u - 1] == op) continue;  // an op stands there for each of its inputs
-        const std::vector<ValueId>& inputs = graph->ops[static_cast<size_t>(op)].inputs;
+        const std::vector<ValueId>& inputs = graph->op(op).inputs;
         for (size_t i = 0; i < inputs.size(); ++i)
           if (inputs[i] == static_cast<ValueId>(v)) weight.uses.push_back({graph.get(), op, i});
       }
@@ -91,7 +91,7 @@ std::vector<Weight> find_weights(core::Model& model) {
   return out;
 }
 
-const Op& op_of(const Use& use) { return use.graph->ops[static_cast<size_t>(use.op)]; }
+const Op& op_of(const Use& use) { return use.graph->op(use.op); }
 
 // ---- names ----
 
@@ -296,7 +296,7 @@ class Reading {
   }
 
  private:
-  void read(const Use& use, ValueId id) { graph_.ops[static_cast<size_t>(use.op)].inputs[use.input] = id; }
+  void read(const Use& use, ValueId id) { graph_.op(use.op).inputs[use.input] = id; }
 
   ValueId stored(const Weight& weight) {
     ValueId& id = stored_.try_emplace(weight.stored.get(), core::kAbsent).first->second;
@@ -330,7 +330,7 @@ class Reading {
   // Only the rows that are picked are converted to f32.
   void gather_stored(const Weight& weight, const Use& use) {
     read(use, stored(weight));
-    Op& op = graph_.ops[static_cast<size_t>(use.op)];
+    Op& op = graph_.op(use.op);
     const ValueId floats = op.outputs[0];
     const core::Shape shape = graph_.at(floats).shape;
     op.outputs[0] = graph_.add_value(weight.dtype, shape);
@@ -341,7 +341,7 @@ class Reading {
   // EMBEDDING_LOOKUP takes a list of i32 indices.
   void look_up(const Weight& weight, const Use& use) {
     const Op gather = op_of(use);
-    graph_.ops[static_cast<size_t>(use.op)].kind = Kind::kDead;
+    graph_.op(use.op).kind = Kind::kDead;
     const Val indices = builder_.cast(Val{gather.inputs[1]}, DType::kInt32);
     const core::Shape picked = graph_.at(indices.id).shape, table = weight.recipe->dims;
     const core::Dim count = graph_.symbols.product(picked);

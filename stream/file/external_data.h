@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that external data lies in: named by a stranger's model, so confined to the model's folder.
+// The files that external data lies in: named by an untrusted model, so confined to the model's folder.
 //
 // A location is a relative path, component by component below the folder: not absolute, no `..`, no symbolic link on
 // the way, a regular file with one name (docs/decisions/external-data.md says why hard links are refused). The kernel

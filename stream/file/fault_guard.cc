@@ -145,7 +145,7 @@ std::optional<size_t> FaultGuard::watch(const void* begin, size_t bytes) noexcep
 bool FaultGuard::faulted(size_t slot) noexcept { return g_watched[slot].is_faulted.load(std::memory_order_acquire); }
 
 void FaultGuard::forget(size_t slot) noexcept {
-  g_watched[slot].is_faulted.store(false, std::memory_order_relaxed);  // before anybody else can take it
+  g_watched[slot].is_faulted.store(false, std::memory_order_relaxed);  // before another thread can take it
   g_watched[slot].pages.store(0, std::memory_order_release);
 }
 

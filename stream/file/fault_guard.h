@@ -13,8 +13,8 @@
 // The traps:
 // * The handler runs at any instruction: it takes no lock and allocates nothing. The registry of ranges is a fixed
 //   array with one word for each range, because two words could be read while they change, and the handler would map
-//   zeros over memory of somebody else.
-// * A range is forgotten before it is unmapped, because the address may belong to somebody else right after that.
+//   zeros over memory with another owner.
+// * A range is forgotten before it is unmapped, because the address may have another owner right after that.
 //   Only the owner of a range unmaps it, and only when no thread reads from it: so no thread can be inside of the
 //   handler for that range meanwhile. Two threads that fault in one range at once both map zeros, which is harmless.
 // * SIGBUS elsewhere belongs to the host program: it goes to the handler that was installed before, with or without

@@ -43,7 +43,7 @@ uint64_t free_bytes(int descriptor) {
   return fstatvfs(descriptor, &info) == 0 ? static_cast<uint64_t>(info.f_bavail) * info.f_frsize : 0;
 }
 
-// With what is kept back for root; as much as may be where nobody counts.
+// Free bytes, with those that are kept back for root; no limit where the file system does not count blocks.
 uint64_t unused_bytes(int descriptor) {
   struct statvfs info = {};
   if (fstatvfs(descriptor, &info) != 0 || info.f_blocks == 0) return UINT64_MAX;
@@ -95,7 +95,7 @@ void OutFile::set_size() {
 
 void OutFile::reserve(Range range) {
   check_inside("reservation", range.begin, range.bytes());
-  // Asked beforehand, because fallocate fills the disk, everybody's, before it says that it cannot go on.
+  // Checked beforehand, because fallocate takes all space of the disk before it fails, and other processes need some.
   if (unused_bytes(temporary_->descriptor()) < data_ - std::min(reserved_, data_)) fail("reserving its space", ENOSPC);
   const int result = uninterrupted([&] {
     return fallocate(temporary_->descriptor(), 0, static_cast<off_t>(range.begin), static_cast<off_t>(range.bytes()));

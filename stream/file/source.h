@@ -44,7 +44,8 @@ class Source {
   // The file whose bytes are this source's, for those who name it instead of copying; empty when there is none (memory,
   // decompressed data).
   virtual std::filesystem::path path() const { return {}; }
-  // Throws Error(kIo) when the file is no longer the one of the opening. Called before an output is committed.
+  // Throws Error(kIo) when the file is not the one that was opened, or has changed. Called before an output is
+  // committed.
   virtual void check_unchanged() const {}
 };
 

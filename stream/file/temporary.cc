@@ -78,7 +78,8 @@ bool is_temporary(std::string_view name, std::string_view prefix) {
          name.size() - dash - 1 == kRandomDigits && name.find_first_not_of(kHexadecimals, dash + 1) == name.npos;
 }
 
-// False: somebody has it. Where there are no locks, nobody is known to be dead.
+// False where another process has the lock, and where the file system has no locks: then no file is known to be
+// abandoned.
 bool lock(int descriptor) {
   return uninterrupted([&] { return flock(descriptor, LOCK_EX | LOCK_NB); }) == 0;
 }
@@ -162,7 +163,7 @@ int Temporary::rename() {
 }
 
 void Temporary::discard() noexcept {
-  // Unlinked while it is locked: nobody else is to find it dead.
+  // Unlinked while it is locked, so that no other process takes it for abandoned.
   if (!path_.empty()) unlink(path_.c_str());
   path_.clear();
   forget(std::exchange(slot_, -1));

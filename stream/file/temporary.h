@@ -3,9 +3,9 @@
 // and what that left is removed by the next Temporary for the same output.
 //
 // The traps: another conversion to the same output may be at work, here or in another process, and its number (PID) may
-// be that of a dead one. So a temporary is locked (flock) as long as it is in use: the system takes the lock away from
-// the dead, and only a temporary whose lock is free is removed. Between its creation and its lock it may be taken for
-// dead: so it is looked at once more under the lock, and made again if it has gone.
+// be that of a process that has ended. So a temporary is locked (flock) as long as it is in use: the system releases
+// the lock when the process ends, and only a temporary that is not locked is removed. Between its creation and its lock
+// another process may remove it: so it is looked at once more under the lock, and made again if it has gone.
 #pragma once
 
 #include <filesystem>

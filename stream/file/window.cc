@@ -54,7 +54,7 @@ Window Source::window(uint64_t /*offset*/, uint64_t /*bytes*/, Budget& /*budget*
 
 Window::~Window() {
   if (pages_ == nullptr) return;
-  FaultGuard::forget(slot_);  // first: the address may be somebody else's right after munmap
+  FaultGuard::forget(slot_);  // first: the address may have another owner right after munmap
   munmap(pages_, length_);
 }
 

@@ -34,13 +34,12 @@ using RecipeRef = std::shared_ptr<const Recipe>;
 enum class Encoding : uint8_t {
   kRaw,     // little-endian elements, one after the other; 4-bit types packed
   kVarint,  // protobuf varints, one after the other (packed int32_data, int64_data, uint64_data)
-  kFixed,   // fixed-width words, one after the other, wider than the element (not used by today's ONNX fields)
   kTagged,  // protobuf, not packed: each element stands behind a one-byte tag
 };
-// A run of bytes of a file. `width` is the wire size of one element: 0 for a varint, 4 or 8 for a fixed one (kTagged
-// only). In int32_data and uint64_data narrow types stand as whole numbers: the element is the low bits of what is
-// read. Only 2-bit and 4-bit types are packed there too: one word holds a byte of them. (`elements` always counts
-// elements.)
+// A run of bytes of a file. `width`, of kTagged only, is the wire size of one element: 0 for a varint, 4 or 8 for words
+// of fixed width. In int32_data and uint64_data narrow types stand as whole numbers: the element is the low bits of
+// what is read. Only 2-bit and 4-bit types are packed there too: one word holds a byte of them. (`elements` always
+// counts elements.)
 struct FileRun {
   uint64_t offset = 0;
   uint64_t bytes = 0;

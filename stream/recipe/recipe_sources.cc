@@ -40,9 +40,6 @@ void check_file_run(const Source& source, const FileRun& file_run, DType dtype) 
     case Encoding::kRaw:
       least = most = file_bytes(dtype, file_run.elements);
       break;
-    case Encoding::kFixed:
-      least = most = checked_mul(words, file_run.width);
-      break;
     case Encoding::kVarint:
       most = checked_mul(words, 10);
       break;
@@ -53,7 +50,7 @@ void check_file_run(const Source& source, const FileRun& file_run, DType dtype) 
   if (file_run.bytes < least || file_run.bytes > most)
     refuse(fmt::format("{} bytes of data for {} elements of type {}", file_run.bytes, file_run.elements,
                        dtype_name(dtype)));
-  bool fixed = file_run.encoding == Encoding::kFixed || (file_run.encoding == Encoding::kTagged && file_run.width);
+  bool fixed = file_run.encoding == Encoding::kTagged && file_run.width != 0;
   if (fixed && (file_run.width < lane_bytes(dtype) || file_run.width > 8))
     refuse(fmt::format("words of {} bytes for elements of type {}", file_run.width, dtype_name(dtype)));
   if (file_run.encoding != Encoding::kRaw && !fixed && lane_bytes(dtype) > 8)

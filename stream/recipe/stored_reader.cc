@@ -237,15 +237,16 @@ class StoredReader : public StepReader {
     }
   }
 
-  // Words of fixed width, each behind a tag or not.
+  // Words of fixed width, each behind a tag.
   void read_words(const FileRun& file_run, uint64_t first, uint64_t count, std::byte* out) {
-    uint64_t tag = file_run.encoding == Encoding::kTagged ? 1 : 0, width = tag + file_run.width;
+    constexpr uint64_t kTag = 1;
+    uint64_t width = kTag + file_run.width;
     Tile words(scratch_);
     uint64_t most = scratch_.tile_bytes() / width, end = first + count;
     for (uint64_t word = first / per_word_; word * per_word_ < end;) {
       uint64_t part = std::min(most, (end + per_word_ - 1) / per_word_ - word);
       source_.read_at(file_run.offset + word * width, {words.data(), part * width});
-      for (uint64_t i = 0; i < part; ++i, ++word) put(words + i * width + tag, word, first, end, out);
+      for (uint64_t i = 0; i < part; ++i, ++word) put(words + i * width + kTag, word, first, end, out);
     }
   }
 

@@ -2,7 +2,6 @@
 #include "stream/recipe/transpose.h"
 
 #include <cstring>
-#include <utility>
 
 #include "stream/error.h"
 #if defined(__x86_64__)

@@ -10,7 +10,7 @@
 namespace lowtide::stream {
 
 // The limit of the runtimes' verifiers.
-constexpr uint64_t kMaxTables = 1'000'000;
+inline constexpr uint64_t kMaxTables = 1'000'000;
 
 // `type` is the generated reflection table of `root`. Unknown union members and fields are skipped: newer schemas have
 // them. Throws Error(kMalformed); its slot is the path to the field ("subgraphs[0].tensors[7].shape").

@@ -14,8 +14,6 @@ namespace {
 using Offset = flatbuffers::uoffset_t;
 
 constexpr uint64_t kNoPage = UINT64_MAX;
-constexpr uint64_t kIdentifierAt = sizeof(Offset);
-constexpr uint64_t kIdentifierBytes = 4;
 
 }  // namespace
 
@@ -24,13 +22,6 @@ FlatbufferView::FlatbufferView(const Source& source, Budget& budget)
       size_(std::min(source.size(), kMaxBytes)),
       buffer_(budget.take(kPage * kPages, "reading a flatbuffer")) {
   pages_.fill(kNoPage);
-}
-
-bool FlatbufferView::has_identifier(std::string_view four_letters) {
-  char found[kIdentifierBytes] = {};
-  if (size_ < kIdentifierAt + kIdentifierBytes) return false;
-  read(kIdentifierAt, found, sizeof found);
-  return four_letters == std::string_view(found, sizeof found);
 }
 
 TableView FlatbufferView::root() { return {*this, follow(0)}; }

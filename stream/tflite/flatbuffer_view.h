@@ -33,7 +33,6 @@ class FlatbufferView {
   FlatbufferView(const FlatbufferView&) = delete;
   FlatbufferView& operator=(const FlatbufferView&) = delete;
 
-  bool has_identifier(std::string_view four_letters);
   TableView root();
 
   // Adds to the bytes that are copied into memory; throws Error(kMalformed) above kMaxHeld. Call it before storing

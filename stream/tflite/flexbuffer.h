@@ -28,8 +28,8 @@ struct FlexValue {
 };
 
 struct FlexValue::Entry {
-  std::string first;
-  FlexValue second;
+  std::string key;
+  FlexValue value;
 };
 
 // Throws Error(kMalformed) for bytes that are no flexbuffer, or one that is deeper or larger than any options are.

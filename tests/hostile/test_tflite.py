@@ -569,7 +569,7 @@ def test_structure(damage, kind, words, tmp_path, record_property):
 def test_cut_at_any_byte(tmp_path, record_property):
     whole = pack(good_tflite())
     path = tmp_path / "cut.tflite"
-    cuts = range(0, len(whole), 11)  # tests/stream/flatbuffer_view_test.cc cuts at each
+    cuts = range(0, len(whole), 11)  # tests/stream/tflite/flatbuffer_view_test.cc cuts at each
     for cut in cuts:
         path.write_bytes(whole[:cut])
         done = run(["inspect", path])

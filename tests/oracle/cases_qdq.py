@@ -495,6 +495,92 @@ qdq(
     result=0.2,
 )
 
+# FULLY_CONNECTED without a bias sums data of 16 bits in 32 bits, and these sums are 25000 * 100 * 1024.
+qdq(
+    "matmul_int16_wide_sums",
+    "w = DequantizeLinear(wq, sw) r = MatMul(a, w)",
+    ["[2,1024]"],
+    "[2,3]",
+    "int16",
+    {"wq": np.full((1024, 3), 100, np.int8), "sw": f(1)},
+    scales=[1],
+    result=1e5,
+    feeds={"aq": np.full((2, 1024), 25000, np.int16)},
+)
+
+# ---- what 32 bits do not hold stays float: sums, products, multiples of a large scale, floats ----
+
+# Floats add up multiples of 256 exactly.
+long = {"aq": np.full((1, 2, 300, 301), 25600, np.int16)}
+qdq(
+    "average_pool_int16_long",
+    "r = AveragePool<kernel_shape=[300,301]>(a)",
+    ["[1,2,300,301]"],
+    "[1,2,1,1]",
+    "int16",
+    scales=[1 / 32],
+    result=1 / 32,
+    feeds=long,
+)
+qdq(
+    "global_average_pool_int16_long",
+    "r = GlobalAveragePool(a)",
+    ["[1,2,300,301]"],
+    "[1,2,1,1]",
+    "int16",
+    scales=[1 / 32],
+    result=1 / 16,
+    feeds=long,
+)
+ends = np.array([32767, -32768, 30000, -20000, 5, -7], np.int16)
+qdq(
+    "mul_int16_large_factor",
+    "b = DequantizeLinear(bq, sb) r = Mul(a, b)",
+    ["[6]"],
+    "[6]",
+    "int16",
+    {"bq": np.array([30000, 20000, -30000, 100, 10, 1], np.int16), "sb": f(2)},
+    scales=[1 / 128],
+    result=1 / 128,
+    feeds={"aq": ends},
+)
+for dtype, scale in (("int16", 2**-18), ("int8", 2**-26)):
+    qdq(
+        f"rescaled_far_{dtype}",
+        "t = Add(a, a) u = QuantizeLinear(t, su, zu) r = DequantizeLinear(u, su, zu)",
+        ["[6]"],
+        "[6]",
+        dtype,
+        {"su": f(0.25), "zu": TYPES[dtype](0)},
+        scales=[0.125],
+        result=scale,
+        zero=0,
+        feeds={"aq": (ends >> (8 if dtype == "int8" else 0)).astype(TYPES[dtype])},
+    )
+CASES.append(
+    Case(
+        "qdq/large_floats_to_int16",
+        "float[7] x",
+        "q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) r = Add(a, a) y = QuantizeLinear(r, t, z)",
+        {"s": f(0.001), "t": f(0.002), "z": np.int16(0)},
+        outputs="int16[7] y",
+        opset=21,
+        feeds={"x": f(1e5, 3e6, -3e6, 1e9, -1e9, 1e30, 0.5)},
+        steps=1,
+    )
+)
+# A bias that fills 32 bits leaves no room for the sums.
+text, values = weights_of((2, 3, 2, 2), scale=0.1)
+qdq(
+    "bias_that_fills_32_bits",
+    text + "v = DequantizeLinear(vq, sv) r = Conv(a, w, v)",
+    ["[1,3,6,7]"],
+    "[1,2,5,6]",
+    "uint8",
+    values | {"vq": np.array([2**31 - 1, -(2**31)], np.int32), "sv": f(0.00371)},
+    result=2,
+)
+
 
 # Integers of an input that are moved before a DequantizeLinear says their scale: the input has the scale then.
 MOVED = {

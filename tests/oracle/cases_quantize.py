@@ -374,6 +374,16 @@ CASES += [
         outputs="uint4[3,5] y",
         numpy=lambda arrays, _: {"y": np.clip(np.rint(arrays["x"] / np.float32(0.9)), 0, 15).astype(ml_dtypes.uint4)},
     ),
+    # No kernel moves u4.
+    Case(
+        "qdq/uint4_transposed",
+        "float[2,3,5] x",
+        "q = QuantizeLinear<output_dtype=21>(x, s) t = Transpose<perm=[2,0,1]>(q) y = DequantizeLinear(t, s)",
+        {"s": np.float32(0.3)},
+        opset=21,
+        ranges=X,
+        outputs="float[5,2,3] y",
+    ),
     Case(
         "quantize/float8",
         "float[3,5] x",

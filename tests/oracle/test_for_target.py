@@ -233,6 +233,8 @@ BAD = {
     "of both": ({"every": [{"inputs": 0, "outputs": 0}]}, "about inputs or about outputs"),
     "negative place": ({"every": [{"inputs": -1}]}, "the place of an operand is -1"),
     "empty range": ({"every": [{"inputs": 0, "rank": [3, 2]}]}, "from 3 to 2: nothing is in it"),
+    "computed inputs": ({"every": [{"computed_inputs": [2, 1]}]}, "every: computed_inputs is from 2 to 1"),
+    "different inputs": ({"every": [{"different_inputs": 1}]}, "every: different_inputs is neither true nor false"),
     "dtype": ({"every": [{"inputs": 0, "dtypes": ["f33"]}]}, "'f33' is no element type"),
     "no dtypes": ({"every": [{"inputs": 0, "dtypes": []}]}, "'dtypes' lists nothing"),
     "forms": ({"forms": "npu"}, "'forms' is 'npu', not gpu or any"),

@@ -266,13 +266,14 @@ def test_refused_nodes_are_reported(pair, tmp_path, lowtide):
         (["encode={encode}", "decode={decode}", "--dim=encod:n=1"], "did you mean 'encode'? (models: encode, decode)"),
         (["a={encode}", "b={decode}", "--weights=in-place"], "--weights in-place is for single models"),
         (["a={encode}", "b={decode}", "--shape=b:nothing=1"], "the model has no input 'nothing'"),
+        (["a={encode}", "b={decode}", "--layout=b:y=flat"], "{decode}: --layout y: the axis order 'flat'"),
     ],
 )
 def test_what_is_refused(arguments, words, pair, tmp_path, lowtide):
     places = {"encode": pair[0], "decode": pair[1]}
     arguments = [argument.format(**places) for argument in arguments]
     done = converter.run("merge", *arguments, "-o", tmp_path / "m.tflite")
-    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done
+    assert done.returncode == 2 and words.format(**places) in done.stderr and done.stderr.count("\n") == 1, done
     assert not (tmp_path / "m.tflite").exists()
 
 

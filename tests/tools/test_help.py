@@ -44,6 +44,13 @@ def test_help_ends_with_examples_that_parse(command, tmp_path):
             break  # one small model is enough
 
 
+def test_help_of_shared_options_is_the_command_s(tmp_path):
+    """merge and check take no TFLite models, merge no --weights in-place."""
+    texts = {name: " ".join(run(tmp_path, name, "--help").stdout.split()) for name in ("convert", "merge", "check")}
+    shown = {name: ("where the model is TFLite" in text, "in-place: " in text) for name, text in texts.items()}
+    assert shown == {"convert": (True, True), "merge": (False, False), "check": (False, True)}
+
+
 def test_version(tmp_path):
     for option in ("--version", "-V"):
         done = run(tmp_path, option)
@@ -71,6 +78,7 @@ def test_version(tmp_path):
         (["inspect", "m.onnx", "n.onnx"], "unexpected argument 'n.onnx' (usage: lowtide inspect FILE [OPTIONS])"),
         (["extract", "m.onnx", "--to", ",", "-o", "e.onnx"], "--to: ',' has an empty name"),
         (["convert", "m.onnx", "--outputs", "y,", "-o", "e.tflite"], "--outputs: 'y,' has an empty name"),
+        (["ops", "Conv", "Relu"], "unexpected argument 'Relu' (usage: lowtide ops [OPERATOR] [OPTIONS])"),
         (["extract", "m.onnx"], "(usage: lowtide extract MODEL --to NAME,... --output FILE [OPTIONS])"),
         (["check", "m.onnx"], "TFLITE is missing (usage: lowtide check MODEL TFLITE [OPTIONS])"),
         (

@@ -133,6 +133,8 @@ def test_memory_does_not_grow_with_what_a_pipe_brings(tmp_path):
         ("lowtide convert - -o m.tflite < /dev/null", 6, "standard input"),
         ("head -c 1000 m.onnx | lowtide convert - -o m.tflite", 6, "standard input"),
         ("lowtide convert - -o m.tflite < .", 7, "standard input: a folder, not a file"),
+        ("lowtide extract - --to y -o p.onnx < m.onnx", 2, "so it cannot be standard input; give a file"),
+        ("lowtide partition - < m.onnx", 2, "so it cannot be standard input; give a file"),
         ("lowtide convert m.onnx -o - > /dev/full", 5, "standard output cannot be written"),
         ("lowtide convert absent.onnx -o -", 3, "absent.onnx"),
     ],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Debian package of the static program: cmake --preset static && cmake --build build/static && cpack -G DEB (in build/static).
-# tests/package/deb builds, checks, installs and removes it.
+# tests/package/check-deb builds, checks, installs and removes it.
 set(folder ${PROJECT_BINARY_DIR}/debian)
 file(MAKE_DIRECTORY ${folder})
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/changelog newest LIMIT_COUNT 1)

@@ -20,6 +20,8 @@ using nlohmann::json;
 using Rule = BuiltinTarget::Rule;
 using Which = BuiltinTarget::Operands::Which;
 
+constexpr int kBuiltinTargetVersion = 1;
+
 // All of TFLite's, also those that lowtide never writes.
 const std::map<std::string, Kind>& builtin_kinds() {
   static const std::map<std::string, Kind> kinds = [] {
@@ -41,8 +43,9 @@ class BuiltinTargetReader : private JsonReader {
     check_fields("the target", whole, {"format", "version", "name", "source", "forms", "every", "operators"},
                  {"format", "version", "name", "operators"});
     if (whole["format"] != "lowtide-builtin-target") fail("it is not the description of a target");
-    if (whole["version"] != 1)
-      fail(fmt::format("it has version {}; this lowtide reads version 1", whole["version"].dump()));
+    if (whole["version"] != kBuiltinTargetVersion)
+      fail(fmt::format("it has version {}; this lowtide reads version {}", whole["version"].dump(),
+                       kBuiltinTargetVersion));
     BuiltinTarget out;
     out.name = word("name", whole["name"]);
     if (whole.contains("source")) word("source", whole["source"]);
@@ -99,8 +102,10 @@ class BuiltinTargetReader : private JsonReader {
     if (item.contains("like_output")) out.like_output = flag(what + ": like_output", item["like_output"]);
     if (item.contains("fixed")) out.fixed = flag(what + ": fixed", item["fixed"]);
     if (item.contains("version")) out.version = range(what + ": version", item["version"]);
-    if (item.contains("computed_inputs")) out.computed_inputs = range(what + ": inputs", item["computed_inputs"]);
-    if (item.contains("different_inputs")) out.different_inputs = flag(what + ": inputs", item["different_inputs"]);
+    if (item.contains("computed_inputs"))
+      out.computed_inputs = range(what + ": computed_inputs", item["computed_inputs"]);
+    if (item.contains("different_inputs"))
+      out.different_inputs = flag(what + ": different_inputs", item["different_inputs"]);
     if (item.contains("result_rank")) out.result_rank = range(what + ": result_rank", item["result_rank"]);
     if (item.contains("says")) out.says = word(what + ": says", item["says"]);
     if (item.contains("source")) out.source = word(what + ": source", item["source"]);

@@ -60,13 +60,22 @@ void add_quantize_options(CLI::App& command, ConversionOptions& options) {
       ->group(kQuantizeOptions);
 }
 
+// What the help texts of shared options depend on.
+struct CommandTakes {
+  bool tflite;    // TFLite models too
+  bool in_place;  // --weights in-place
+};
+constexpr CommandTakes kConvertTakes{.tflite = true, .in_place = true};
+constexpr CommandTakes kMergeTakes{.tflite = false, .in_place = false};
+constexpr CommandTakes kCheckTakes{.tflite = false, .in_place = true};
+
 // Of one model: what it takes, and what is written about it.
-void add_interface_options(CLI::App& command, ConversionOptions& options) {
+void add_interface_options(CLI::App& command, ConversionOptions& options, CommandTakes takes) {
   add_quantize_options(command, options);
   command
-      .add_option(
-          "--signature", options.signature,
-          "name of the signature (default: serving_default); of a TFLite model that has several, the one to convert")
+      .add_option("--signature", options.signature,
+                  std::string("name of the signature (default: serving_default)") +
+                      (takes.tflite ? "; of a TFLite model that has several, the one to convert" : ""))
       ->type_name("NAME");
   repeated_option(command.add_option("--input-uint8", options.raw_images,
                                      "an input takes raw images, numbers from 0 to 255, and the model computes (x - "
@@ -86,7 +95,7 @@ void add_interface_options(CLI::App& command, ConversionOptions& options) {
                    "--std)");
 }
 
-void add_conversion_options(CLI::App& command, ConversionOptions& options) {
+void add_conversion_options(CLI::App& command, ConversionOptions& options, CommandTakes takes) {
   repeated_option(
       command.add_option("--shape", options.shapes,
                          "fix the shape of a dynamic input, or change the batch of a fixed one (may be repeated)"),
@@ -109,14 +118,18 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options) {
                   "it is a target of lowtide partition (also by its name)")
       ->type_name("TARGET");
   repeated_option(command.add_option("--layout", options.layouts,
-                                     "give an input or output TFLite's axis order (nhwc) instead of ONNX's (nchw), or "
-                                     "the other way round where the model is TFLite (may be repeated)"),
+                                     std::string("give an input or output TFLite's axis order (nhwc) instead of ONNX's "
+                                                 "(nchw)") +
+                                         (takes.tflite ? ", or the other way round where the model is TFLite" : "") +
+                                         " (may be repeated)"),
                   "NAME=nhwc");
   choice_option(command.add_option("--weights", options.weights,
-                                   "how weights are stored: stored (the default): in f16 where the ONNX model has f16, "
-                                   "else in f32; float: all in f32; f16, int8 or int4: in fewer bits, where the "
-                                   "kernels read them; in-place: weights that need no change are not copied but read "
-                                   "from the ONNX model's own files"),
+                                   std::string("how weights are stored: stored (the default): in f16 where the ONNX "
+                                               "model has f16, else in f32; float: all in f32; f16, int8 or int4: in "
+                                               "fewer bits, where the kernels read them") +
+                                       (takes.in_place ? "; in-place: weights that need no change are not copied but "
+                                                         "read from the ONNX model's own files"
+                                                       : "")),
                 weight_modes(), "MODE")
       ->group(kWeightOptions);
   repeated_option(command.add_option(
@@ -219,8 +232,8 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       "the file to write (default: the model's name with .tflite or .onnx, beside it), "
       "compressed if the name ends in .tflite.zst; or a folder for files of such names; - is standard "
       "output"));
-  add_conversion_options(*command, options);
-  add_interface_options(*command, options);
+  add_conversion_options(*command, options, kConvertTakes);
+  add_interface_options(*command, options, kConvertTakes);
   add_output_options(*command, options);
   constexpr const char* kOnnxOptions = "TFLite to ONNX";
   number_option(
@@ -257,7 +270,7 @@ CLI::App* add_merge(CLI::App& app, MergeCommand& options) {
   file_option(
       command->add_option("-o,--output", options.output, "the file to write; compressed if the name ends in .zst"))
       ->required();
-  add_conversion_options(*command, options);
+  add_conversion_options(*command, options, kMergeTakes);
   add_output_options(*command, options);
   command->footer(
       "Options with the name of an input, output or dimension have the signature in front.\n\n"
@@ -271,8 +284,8 @@ CLI::App* add_check(CLI::App& app, CheckCommand& options) {
   CLI::App* command = app.add_subcommand(
       "check", "Compare a TFLite file, down to each byte of its weights, with what an ONNX model converts to.");
   file_option(command->add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
-  add_conversion_options(*command, options);
-  add_interface_options(*command, options);
+  add_conversion_options(*command, options, kCheckTakes);
+  add_interface_options(*command, options, kCheckTakes);
   file_option(command->add_option("tflite", options.tflite, "the file to check (.tflite or .tflite.zst)"))->required();
   command->footer(
       "Give the options that the conversion was given.\n\n"
@@ -464,9 +477,11 @@ class HelpText : public CLI::Formatter {
     std::string out = "lowtide";
     if (app.get_parent() == nullptr) return out + " COMMAND [OPTIONS]";
     out += " " + app.get_name();
-    for (const CLI::Option* option : app.get_options())
-      if (option->get_positional())
-        out += " " + upper_case(option->get_name()) + (option->get_expected_max() > 1 ? "..." : "");
+    for (const CLI::Option* option : app.get_options()) {
+      if (!option->get_positional()) continue;
+      const std::string argument = upper_case(option->get_name()) + (option->get_expected_max() > 1 ? "..." : "");
+      out += option->get_required() ? " " + argument : fmt::format(" [{}]", argument);
+    }
     for (const CLI::Option* option : app.get_options())
       if (option->nonpositional() && option->get_required())
         out += fmt::format(" {} {}", option->get_name(), option->get_type_name());

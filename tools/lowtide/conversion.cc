@@ -4,9 +4,8 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
-#include <algorithm>
 #include <optional>
-#include <thread>
+#include <utility>
 
 #include "emit/make_plan.h"
 #include "stream/error.h"
@@ -28,7 +27,6 @@ using stream::Error;
 
 layout::ConvertOptions layout_options(const ConversionOptions& options) {
   layout::ConvertOptions out;
-  set_interface(options, out);
   out.require_integer = options.require_integer;
   out.tables = options.tables;
   out.strict_types = options.strict_types;
@@ -105,10 +103,7 @@ std::optional<layout::Calibrated> calibrated(const ConversionOptions& options, c
 
 }  // namespace
 
-int thread_count(const ConversionOptions& options) {
-  if (options.threads > 0) return options.threads;
-  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u));
-}
+int thread_count(const ConversionOptions& options) { return options.threads > 0 ? options.threads : default_threads(); }
 
 Converted convert_graph(const ConversionOptions& options, const std::filesystem::path& folder, const Watchers& watchers,
                         const MemoryLimit& limit, Budget& budget) {
@@ -117,6 +112,7 @@ Converted convert_graph(const ConversionOptions& options, const std::filesystem:
   layout.calibrated = calibrated(options, layout.weights);
   Converted out;
   try {
+    set_interface(options, layout);
     limit.allow_graph(options.input);
     onnx::Model onnx = read_within(options, folder, budget, limit);
     layout.after_pass = [&](std::string_view pass, const core::Model& model) {

@@ -3,9 +3,7 @@
 // where they are.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "emit/onnx_writer.h"
@@ -39,7 +37,8 @@ emit::OnnxWriteOptions write_options(const ExtractCommand& command) {
 }
 
 void check_paths(const ExtractCommand& command) {
-  if (command.input == "-") usage_error("extract reads a file: standard input has no place to return to");
+  if (command.input == "-")
+    usage_error("extract reads the model several times, so it cannot be standard input; give a file");
   if (command.output == "-") usage_error("extract writes a file: give its name with -o FILE");
   if (fs::path(command.output).extension() == ".zst") usage_error("extract writes ONNX files that are not compressed");
   if (fs::path(command.input) == command.output || stream::same_file(command.input, command.output))
@@ -83,7 +82,7 @@ void extract_model(const ExtractCommand& command) {
   ResidentMarks marks;
   ProgressBar bar(command.quiet, marks);
   options.progress = &bar;
-  options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u));
+  options.threads = default_threads();
   Budget budget(limit.writing_budget(emit::least_budget(plan), options.threads));
   const emit::OnnxWriteResult written = emit::write_onnx(plan, part, command.output, budget, options);
   bar.finish();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <thread>
 
 #include "emit/report.h"
 #include "stream/error.h"
@@ -41,6 +42,8 @@ uint64_t graph_allowance(const std::filesystem::path& model, uint64_t max_rss) {
 }
 
 }  // namespace
+
+int default_threads() { return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u)); }
 
 MemoryLimit::MemoryLimit(uint64_t asked) : asked_(asked), bytes_(asked > 0 ? asked : kUsualRss) {}
 

@@ -12,6 +12,11 @@
 
 namespace lowtide::tools {
 
+// Threads for reading and writing weights where the user names no number: two, or one on one core. More gain little,
+// because the file system lets one thread at a time write to a file (docs/decisions/reading-and-writing.md), and each
+// takes its own tiles from the limit.
+int default_threads();
+
 class MemoryLimit {
  public:
   explicit MemoryLimit(uint64_t asked);  // 0: the default, or more for a graph that needs more

@@ -17,7 +17,7 @@ Messages find_messages(int argc, const char* const* argv);
 // Throws stream::Error(kUsage) where a descriptor is not open for writing.
 void check_progress_fd(int fd);
 
-// A whole line. When nobody reads any more, the process ends by SIGPIPE; other failures are ignored.
+// A whole line. When the reader has closed the pipe, the process ends by SIGPIPE; other failures are ignored.
 void write_event(int fd, const std::string& line);
 
 }  // namespace lowtide::tools

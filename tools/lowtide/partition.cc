@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "emit/file_names.h"
@@ -36,6 +35,7 @@
 #include "tools/lowtide/memory_limit.h"
 #include "tools/lowtide/partition_manifest.h"
 #include "tools/lowtide/partition_table.h"
+#include "tools/lowtide/preferences.h"
 #include "tools/lowtide/progress_bar.h"
 #include "tools/lowtide/resident.h"
 #include "tools/lowtide/target.h"
@@ -58,7 +58,8 @@ fs::path output_of(const PartitionCommand& command) {
 }
 
 void check_paths_of(const PartitionCommand& command) {
-  if (command.input == "-") usage_error("partition reads a file: standard input has no place to return to");
+  if (command.input == "-")
+    usage_error("partition reads the model several times, so it cannot be standard input; give a file");
   if (command.json && !command.dry_run)
     usage_error("--json is for --dry-run: manifest.json describes a division that is written");
   if (!command.probe.empty())
@@ -126,7 +127,7 @@ class Partition {
         output_(output_of(command)),
         limit_(command.max_rss),
         bar_(command.quiet, marks_),
-        threads_(static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 2u))) {
+        threads_(default_threads()) {
     if (!command.target.empty()) target_ = read_target(command.target);
     if (!command.costs.empty()) measured_ = read_measured_costs(command.costs);
   }
@@ -181,38 +182,38 @@ class Partition {
       check_measured(command_, measured_, model);
       inputs_ = own_inputs(model);
       outputs_ = model.graph.outputs;
-      DivideOptions options;
-      options.prefer = command_.prefer == "fewest"     ? DivideOptions::Prefer::kFewest
-                       : command_.prefer == "coverage" ? DivideOptions::Prefer::kCoverage
-                                                       : DivideOptions::Prefer::kCheap;
-      options.max_piece = command_.max_piece;
-      options.max_pieces = command_.max_pieces;
-      options.penalty = command_.penalty;
-      options.measured = measured_;
-      options.types = declared_values(command_.values);
       std::optional<TargetRules> rules;
       if (target_) rules.emplace(*target_, model);
-      options.refuse = refused_by(command_, rules ? &*rules : nullptr);
-      if (rules) {
-        options.groups = rules->groups();
-        options.refuse_in_piece = [&](const auto& whole, const auto& piece, const auto& types) {
-          return rules->refuse_inside(whole, piece, types);
-        };
-      }
-      if (target_ && target_->max_piece_bytes > 0 &&
-          (options.max_piece == 0 || options.max_piece > target_->max_piece_bytes))
-        options.max_piece = target_->max_piece_bytes;
-      options.takes_onnx = target_ && !target_->writes_tflite;
-      // Pieces alternate: of so many at most half are in the target.
-      if (target_ && target_->max_pieces > 0 &&
-          (options.max_pieces == 0 || options.max_pieces > 2 * target_->max_pieces))
-        options.max_pieces = 2 * target_->max_pieces;
-      options.convert = [&](const onnx::Model& piece) { return refused(piece); };
-      divided_ = layout::divide_model(std::move(model), options, budget);
+      divided_ = layout::divide_model(std::move(model), divide_options(rules ? &*rules : nullptr), budget);
     } catch (Error& error) {
       error.add_place({.file = command_.input});
       throw;
     }
+  }
+
+  // `rules`, null without a target, must live as long as the result.
+  DivideOptions divide_options(const TargetRules* rules) {
+    DivideOptions options;
+    options.prefer = preference(command_.prefer);
+    options.max_piece = command_.max_piece;
+    options.max_pieces = command_.max_pieces;
+    options.penalty = command_.penalty;
+    options.measured = measured_;
+    options.types = declared_values(command_.values);
+    options.refuse = refused_by(command_, rules);
+    options.convert = [this](const onnx::Model& piece) { return refused(piece); };
+    if (!target_) return options;
+    options.groups = rules->groups();
+    options.refuse_in_piece = [rules](const auto& whole, const auto& piece, const auto& types) {
+      return rules->refuse_inside(whole, piece, types);
+    };
+    if (target_->max_piece_bytes > 0 && (options.max_piece == 0 || options.max_piece > target_->max_piece_bytes))
+      options.max_piece = target_->max_piece_bytes;
+    // Pieces alternate: of so many at most half are in the target.
+    if (target_->max_pieces > 0 && (options.max_pieces == 0 || options.max_pieces > 2 * target_->max_pieces))
+      options.max_pieces = 2 * target_->max_pieces;
+    options.takes_onnx = !target_->writes_tflite;
+    return options;
   }
 
   // Without initializers that are listed as inputs.

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "tools/lowtide/option_values.h"
+#include "tools/lowtide/preferences.h"
 
 namespace lowtide::tools {
 namespace {
@@ -44,7 +45,7 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
                           "cheap (the default): the lowest cost, where nodes that TFLite can run may stay in "
                           "ONNX; fewest: all of these in TFLite, in the fewest pieces; coverage: all of these "
                           "in TFLite, at the lowest cost"),
-      {"cheap", "fewest", "coverage"}, "WHAT");
+      preference_names(), "WHAT");
   size_option(command->add_option("--max-piece", options.max_piece,
                                   "the most bytes of weights and the largest activations of a piece, such as 256M"));
   number_option(command->add_option("--max-pieces", options.max_pieces, "the most pieces"), 1, 1'000'000);
@@ -63,10 +64,11 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
   repeated_option(
       command->add_option("--exclude-node", options.exclude_nodes, "leave this node in ONNX (may be repeated)"),
       "NAME");
-  repeated_option(command->add_option("--value", options.values,
-                                      "the type of a value that nobody declares; ? is an unknown dimension (may be "
-                                      "repeated)"),
-                  "NAME=f32[1,n,?]");
+  repeated_option(
+      command->add_option("--value", options.values,
+                          "the type of a value that the model does not declare; ? is an unknown dimension (may "
+                          "be repeated)"),
+      "NAME=f32[1,n,?]");
   command->add_flag("--dry-run", options.dry_run, "print the pieces and why nodes are where they are, write nothing");
   command->add_flag("--json", options.json, "with --dry-run: print JSON");
   file_option(command->add_option("--probe", options.probe,

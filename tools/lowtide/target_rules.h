@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a target says of the nodes of one model. What an entry asks of a type that nobody knows does not fit.
+// What a target says of the nodes of one model. An entry with a condition on a type that is unknown does not fit.
 #pragma once
 
 #include <cstddef>

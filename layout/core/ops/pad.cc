@@ -4,7 +4,6 @@
 // The trap: paddings are [rank, 2], one row an axis, where ONNX lists all befores, then all afters.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "layout/core/ops/axes.h"

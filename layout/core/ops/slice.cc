@@ -167,8 +167,8 @@ Ranges strided_ranges(const OpView& op) {
     const auto a = static_cast<size_t>(axis);
     const Dim extent = op.shape(0)[a];
     if (stride[a] == 0) reject(op, fmt::format("the stride of axis {} is 0", axis));
-    const bool all_before = options.begin_mask >> axis & 1, all_after = options.end_mask >> axis & 1;
-    if (options.shrink_axis_mask >> axis & 1) {
+    const bool all_before = has_bit(options.begin_mask, a), all_after = has_bit(options.end_mask, a);
+    if (has_bit(options.shrink_axis_mask, a)) {
       out.shrunk.push_back(axis);
       if (stride[a] < 0) reject(op, fmt::format("axis {} is dropped, but its stride is negative", axis));
       int64_t from = 0;
@@ -230,7 +230,7 @@ Recipes fold_strided_slice(const OpView& op) {
 std::vector<int> shrunk_axes(const StridedSliceOptions& options, int rank) {
   std::vector<int> axes;
   for (int axis = 0; axis < rank; ++axis)
-    if (options.shrink_axis_mask >> axis & 1) axes.push_back(axis);
+    if (has_bit(options.shrink_axis_mask, static_cast<size_t>(axis))) axes.push_back(axis);
   return axes;
 }
 
@@ -247,7 +247,7 @@ void rewrite_strided_slice(Graph& graph, Op& op, const Movement& movement) {
   for (int* mask : {&options.begin_mask, &options.end_mask, &options.shrink_axis_mask}) {
     int moved = 0;
     for (size_t i = 0; i < perm.size(); ++i)
-      if (*mask >> perm[i] & 1) moved |= 1 << i;
+      if (has_bit(*mask, static_cast<size_t>(perm[i]))) moved |= 1 << i;
     *mask = moved;
   }
 }

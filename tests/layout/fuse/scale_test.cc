@@ -31,7 +31,7 @@ TEST_F(ScaleRules, DepthwiseChannelsAreTheLastAxisOfTheWeights) {
   EXPECT_EQ(numbers(only(Kind::kDepthwiseConv2d).inputs[1]), (std::vector<double>{0, 1, 2, 3}));
 }
 
-// A constant of many steps is no longer computed with, wherever it stands: nothing throws, and what is left converts.
+// A constant of too many steps is not folded, wherever it stands: nothing throws, and what is left converts.
 TEST_F(ScaleRules, LongChainsStayInPart) {
   constexpr int kLength = 300;
   Val numbers = b.constant(stream::recipe::floats(std::array{1.001F, 0.999F, 1.002F}, {3}));

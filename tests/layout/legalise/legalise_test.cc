@@ -62,6 +62,14 @@ TEST_F(Legalise, NarrowIntegersWrapBetweenTwoOps) {
   EXPECT_EQ(kinds(), (std::vector<Kind>{Kind::kCast, Kind::kMul, Kind::kCast, Kind::kCast, Kind::kAdd, Kind::kCast}));
 }
 
+TEST_F(Legalise, IntegersOfFourBitsAreMovedAsFloats) {
+  output(b.transpose(input(DType::kUint4, {2, 3, 5}), {2, 0, 1}));
+  EXPECT_EQ(kinds(), (std::vector<Kind>{Kind::kCast, Kind::kTranspose, Kind::kCast}));
+  EXPECT_EQ(graph.at(graph.ops[1].outputs[0]).dtype, DType::kFloat32);
+  EXPECT_EQ(compute_type(Kind::kTranspose, DType::kInt4)->dtype, DType::kInt4);
+  EXPECT_FALSE(compute_type(Kind::kAdd, DType::kUint4));
+}
+
 TEST_F(Legalise, UnsignedIntegersAreComputedInSignedOnes) {
   EXPECT_EQ(compute_type(Kind::kAdd, DType::kUint64)->passage, Passage::kBits);
   EXPECT_EQ(compute_type(Kind::kLess, DType::kUint64)->passage, Passage::kOrdered);

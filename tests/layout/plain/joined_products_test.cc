@@ -45,7 +45,7 @@ constexpr std::array kJoined{1, 1, 0}, kApart{2, 0, 1};
 TEST_F(JoinedProducts, OfTwoOperandsBecomeOne) {
   EXPECT_EQ(ops_of(b.add(product({3, 5}, 13, true), product({3, 7}, 13))), kJoined);
   ASSERT_EQ(graph.at(graph.outputs[0]).shape, (Shape{3, 13}));
-  const core::Op& layer = graph.ops[static_cast<size_t>(graph.at(graph.outputs[0]).producer)];
+  const core::Op& layer = graph.op(graph.at(graph.outputs[0]).producer);
   EXPECT_EQ(graph.at(layer.inputs[1]).shape, (Shape{13, 12}));
 }
 

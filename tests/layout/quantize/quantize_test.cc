@@ -40,6 +40,11 @@ struct Quantized : BuiltGraph {
     const auto integers = recipe::broadcast(recipe::ints(std::array<int64_t, 2>{3, 5}, dtype, {2}), std::move(shape));
     return b.constant(recipe::dequantize(integers, std::move(scale), zeros, axis));
   }
+  // Of rows of `length`, an even number: the pair again and again.
+  Val long_weights(core::Dim length, std::array<int64_t, 2> pair) {
+    const auto all = recipe::broadcast(recipe::ints(pair, DType::kInt8, {2}), {3 * length / 2, 2});
+    return b.constant(recipe::dequantize(recipe::reshape(all, {3, length}), {0.1f}, {0}, -1));
+  }
   std::vector<Kind> run(std::vector<Val> outputs, bool tables = false) {
     for (Val v : outputs) graph.outputs.push_back(v.id);
     quantize(graph, true, report, nullptr, tables);
@@ -131,6 +136,100 @@ TEST_F(Quantized, ABiasBesideSixteenBitsHasTheBitsOfTheSums) {
     ASSERT_NE(made, graph.ops.end());
     EXPECT_EQ(graph.at(made->inputs[2]).dtype, wanted);
   }
+}
+
+// Without a bias the kernel sums data of 16 bits in 32 bits.
+TEST_F(Quantized, AProductOfSixteenBitsWithoutABiasGetsOneOfZeros) {
+  for (const auto& [length, wanted] : {std::pair{core::Dim{64}, DType::kInt32}, {core::Dim{1024}, DType::kInt64}}) {
+    const Val y =
+        b.fully_connected(given({4, length}, 0.01f, 0, DType::kInt16), long_weights(length, {99, 100}), {}, true);
+    graph.outputs.clear();
+    run({dequantize(quantize_to(y, 30.0f, 0, DType::kInt16))});
+    const auto made = std::find_if(graph.ops.begin(), graph.ops.end(),
+                                   [](const core::Op& op) { return op.kind == Kind::kFullyConnected; });
+    ASSERT_NE(made, graph.ops.end());
+    ASSERT_EQ(made->inputs.size(), 3u);
+    EXPECT_EQ(graph.at(made->inputs[2]).dtype, wanted);
+    EXPECT_EQ(graph.numbers(made->inputs[2]), std::vector<double>(3, 0));
+  }
+}
+
+// 70000 terms of 255 * 128 are too many; what counts in the end is the sum of the weights' magnitudes.
+TEST_F(Quantized, SumsThatMayLeave32BitsStayFloat) {
+  auto product = [&](std::array<int64_t, 2> pair) {
+    const Val x = given({4, 70000}, 0.01f, 0, DType::kUint8);
+    graph.outputs.clear();
+    run({dequantize(quantize_to(b.fully_connected(x, long_weights(70000, pair), {}, true), 900.0f, 0))});
+  };
+  product({3, -5});
+  EXPECT_EQ(report.operators, 1u);
+  EXPECT_TRUE(report.islands.empty());
+  product({127, 125});
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason, "its sums or products may be up to 2.2491e+09, and kernels keep 32 bits of them");
+}
+
+// Half of 2^32 is the largest bias: there is no room beside it.
+TEST_F(Quantized, ABiasThatFills32BitsStaysFloat) {
+  const Val bias = b.constant(recipe::floats(std::array<float, 3>{1.0f, 2147483.0f, -3.0f}, {3}));
+  const Val y = b.fully_connected(given({4, 2}, 0.01f, 0), weights({3, 2}, DType::kInt8, {0.1f}, 0, -1), bias, true);
+  run({dequantize(quantize_to(y, 0.6f, 0))});
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason.rfind("its sums or products may be up to 2.14748e+09", 0), 0u);
+}
+
+TEST_F(Quantized, MeansOfTooManyElementsStayFloat) {
+  const Val x = given({1, 300, 301, 2}, 0.5f, 0, DType::kInt16);
+  const Val mean = b.op(Kind::kMean, {x, b.i32({1, 2})}, core::ReduceOptions{});
+  const Val pool = b.average_pool_2d(x, {.filter_h = 300, .filter_w = 301});
+  run({quantize_to(mean, 0.5f, 0, DType::kInt16), quantize_to(pool, 0.5f, 0, DType::kInt16)});
+  ASSERT_EQ(report.islands.size(), 2u);
+  for (const auto& island : report.islands)
+    EXPECT_EQ(island.reason, "its sums or products may be up to 2.95895e+09, and kernels keep 32 bits of them");
+}
+
+// A tensor has less than 2^31 elements: with 256 channels, no sum of bytes of one of them leaves 32 bits.
+TEST_F(Quantized, MeansOfUnknownLengthAreLimitedByTheirChannels) {
+  for (const core::Dim channels : {256, 64}) {
+    const Val x = given({1, symbols.named("H"), symbols.named("W"), channels}, 0.5f, 0, DType::kUint8);
+    const Val mean = b.op(Kind::kMean, {x, b.i32({1, 2})}, core::ReduceOptions{});
+    report = {};
+    graph.outputs.clear();
+    run({dequantize(quantize_to(mean, 0.25f, 0, DType::kUint8))});
+    EXPECT_EQ(report.operators, channels == 256 ? 1u : 0u);
+    EXPECT_EQ(report.islands.size(), channels == 256 ? 0u : 1u);
+  }
+}
+
+// Scores of as many rows as columns: of each there are fewer than the square root of 2^31.
+TEST_F(Quantized, ProductsOfUnknownLengthAreLimitedByTheirRows) {
+  for (const char* rows : {"T", "S"}) {
+    const Val scores = given({12, symbols.named(rows), symbols.named("T")}, 1.0f / 256, -128);
+    const Val values = given({12, symbols.named("T"), 64}, 0.01f, 3);
+    report = {};
+    graph.outputs.clear();
+    run({dequantize(quantize_to(b.batch_matmul(scores, values), 0.01f, 0))});
+    EXPECT_EQ(report.operators, *rows == 'T' ? 1u : 0u);
+  }
+}
+
+// Products are multiplied by 4 before they are rounded.
+TEST_F(Quantized, ProductsThatMayLeave32BitsStayFloat) {
+  const Val y = b.mul(given({2, 3}, 1.0f / 128, 0, DType::kInt16), given({2, 3}, 2.0f, 0, DType::kInt16));
+  run({dequantize(quantize_to(y, 1.0f / 128, 0, DType::kInt16))});
+  ASSERT_EQ(report.islands.size(), 1u);
+  EXPECT_EQ(report.islands[0].reason,
+            "its sums or products may be up to 1.07374e+09, and kernels keep 32 bits of 4 times that");
+}
+
+TEST_F(Quantized, ScalesTooFarApartAreNotRescaledInIntegers) {
+  auto rescaled = [&](float scale) {
+    const Val y = quantize_to(given({2, 3}, 1.0f, 0, DType::kInt16), scale, 0, DType::kInt16);
+    graph.outputs.clear();
+    return run({y});
+  };
+  EXPECT_EQ(rescaled(0x1p-14f), (KindList{Kind::kQuantize, Kind::kQuantize}));
+  EXPECT_EQ(rescaled(0x1p-16f), (KindList{Kind::kQuantize, Kind::kDequantize, Kind::kQuantize}));
 }
 
 TEST_F(Quantized, AFunctionWithoutAKernelIsATable) {

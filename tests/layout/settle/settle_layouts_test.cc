@@ -6,8 +6,10 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "layout/core/builder.h"
+#include "layout/core/orders.h"
 #include "layout/fuse/fuse.h"
 
 namespace lowtide::layout {
@@ -220,6 +222,18 @@ uint64_t brute_force(const std::vector<RandomOp>& ops, const std::vector<int>& o
     best = std::min(best, copied.size() * price);
   }
   return best;
+}
+
+// The bytes that the graph's TRANSPOSE ops move at run time: equal ones once.
+uint64_t transposed_cost(core::Graph& graph) {
+  std::set<std::pair<core::ValueId, Perm>> copies;
+  for (const core::Op& op : graph.ops) {
+    if (op.kind != Kind::kTranspose) continue;
+    if (auto perm = graph.ints(op.inputs[1])) copies.insert({op.inputs[0], Perm(perm->begin(), perm->end())});
+  }
+  uint64_t total = 0;
+  for (const auto& [value, perm] : copies) total += transpose_cost(graph, value, perm);
+  return total;
 }
 
 TEST(SettleLayoutsOptimal, RandomGraphsReachTheMinimum) {

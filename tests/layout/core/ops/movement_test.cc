@@ -151,7 +151,7 @@ TEST_F(MovementTest, ARunTimeShapeIsPutInOrderByAGather) {
   EXPECT_EQ(movement->outputs[0], (Perm{0, 3, 1, 2}));
   core::Op op{.kind = Kind::kReshape, .inputs = {inputs[0], inputs[1]}, .outputs = {out}};
   builtin(Kind::kReshape).rewrite(graph, op, *movement);
-  const core::Op& gather = graph.ops[static_cast<size_t>(graph.at(op.inputs[1]).producer)];
+  const core::Op& gather = graph.op(graph.at(op.inputs[1]).producer);
   EXPECT_EQ(gather.kind, Kind::kGather);
   EXPECT_EQ(gather.inputs[0], inputs[1]);
   EXPECT_EQ(graph.ints(gather.inputs[1]), (std::vector<int64_t>{0, 3, 1, 2}));
