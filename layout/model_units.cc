@@ -12,6 +12,7 @@
 #include "layout/lower/node_order.h"
 #include "layout/lower/values_used.h"
 #include "layout/partition/contract.h"
+#include "layout/random_nodes.h"
 #include "stream/dtype.h"
 #include "stream/shape.h"
 
@@ -21,10 +22,6 @@ namespace {
 constexpr size_t kNobody = SIZE_MAX;
 // Of a unit, so that cheapest_division can add them up, and what is estimated of a node (picoseconds: 1.1 s, 69 ms).
 constexpr uint64_t kMostWork = uint64_t{1} << 40, kMostEstimate = uint64_t{1} << 36;
-
-bool is_random(const onnx::Node& node) {
-  return node.op_type.starts_with("Random") || node.op_type == "Multinomial" || node.op_type == "Bernoulli";
-}
 
 uint64_t saturated_product(uint64_t a, uint64_t b) {
   return b != 0 && a > std::numeric_limits<uint64_t>::max() / b ? std::numeric_limits<uint64_t>::max() : a * b;
@@ -49,6 +46,7 @@ class Units {
         costs_(costs),
         measured_(measured),
         groups_(groups),
+        is_random_(random_nodes(model)),
         used_(graph_.nodes.size()) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const std::string& name : graph_.nodes[i].outputs)
@@ -106,7 +104,7 @@ class Units {
         const size_t from = maker(value);
         return from != kNobody && is_constant_[from];
       };
-      is_constant_[node] = reasons_[node].empty() && !is_random(here) &&
+      is_constant_[node] = reasons_[node].empty() && !is_random_[node] &&
                            std::all_of(used_[node].begin(), used_[node].end(), is_known) &&
                            std::none_of(here.outputs.begin(), here.outputs.end(), [&](const std::string& name) {
                              return outputs_.contains(name) || (!name.empty() && !types_.values.contains(name));
@@ -137,7 +135,7 @@ class Units {
             node.op_type == "QuantizeLinear" || graph_.nodes[producer].op_type == "DequantizeLinear";
         if (is_quantized_pair || !types_.values.contains(std::string(value))) together.emplace_back(from, to);
       }
-      if (!is_random(node)) continue;
+      if (!is_random_[members_[to]]) continue;
       if (last_random != kNobody) {
         edges.emplace_back(last_random, to);
         kept_orders_.emplace_back(last_random, to);
@@ -271,6 +269,7 @@ class Units {
   const WorkCosts& costs_;
   const MeasuredWork& measured_;
   const std::vector<std::vector<size_t>>& groups_;
+  std::vector<bool> is_random_;  // each node
   // By runtime, what is taken of an estimate: of any node, and where something was measured of each.
   std::array<double, 2> factor_ = {1, 1};
   std::array<std::vector<double>, 2> factor_of_;

@@ -199,14 +199,11 @@ class Partition {
           return rules->refuse_inside(whole, piece, types);
         };
       }
-      if (target_ && target_->max_piece_bytes > 0 &&
-          (options.max_piece == 0 || options.max_piece > target_->max_piece_bytes))
-        options.max_piece = target_->max_piece_bytes;
-      options.takes_onnx = target_ && !target_->writes_tflite;
-      // Pieces alternate: of so many at most half are in the target.
-      if (target_ && target_->max_pieces > 0 &&
-          (options.max_pieces == 0 || options.max_pieces > 2 * target_->max_pieces))
-        options.max_pieces = 2 * target_->max_pieces;
+      if (target_) {
+        options.max_target_piece = target_->max_piece_bytes;
+        options.max_target_pieces = target_->max_pieces;
+        options.takes_onnx = !target_->writes_tflite;
+      }
       options.convert = [&](const onnx::Model& piece) { return refused(piece); };
       divided_ = layout::divide_model(std::move(model), options, budget);
     } catch (Error& error) {
