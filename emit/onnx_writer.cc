@@ -77,12 +77,14 @@ OnnxWriteResult write_onnx(const OnnxPlan& plan, const onnx::Model& model, const
   refuse_needed_files(plan, model, path, data);
   if (options.progress)
     options.progress->begin("writing", plan.model.payload_bytes + (plan.beside ? plan.beside->payload_bytes : 0));
+  stream::OutFile out(path, plan.model.file_bytes, data_bytes(plan.model));
   std::optional<stream::OutFile> beside;
   if (plan.beside) {
+    // `out` has its temporary until both files have their names: nobody else gives one of them between.
+    out.check_alone();
     beside.emplace(data, plan.beside->file_bytes, data_bytes(*plan.beside));
     write_data(*plan.beside, *beside, budget, options);
   }
-  stream::OutFile out(path, plan.model.file_bytes, data_bytes(plan.model));
   write_data(plan.model, out, budget, options);
   // After the data: writing those also writes zeros between them.
   const auto text = std::as_bytes(std::span(plan.message.text()));

@@ -24,7 +24,7 @@ uint64_t least_budget(const OnnxPlan& plan);
 
 // The model gets its name only when it, and the file of data before it, are complete and no source has changed. Throws
 // Error: kUnsupported, kUsage (data in place in another folder, or an output that is a file with data still needed),
-// kBudget, kIo, kNoSpace, kNotFound.
+// kBudget, kIo (also while another call writes both files under the same names), kNoSpace, kNotFound.
 OnnxWriteResult write_onnx(const onnx::Model& model, const std::filesystem::path& path, stream::Budget& budget,
                            const OnnxWriteOptions& options = {});
 // The same from a plan of the same model and path.

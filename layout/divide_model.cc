@@ -18,6 +18,7 @@
 #include "layout/partition/fewer_parts.h"
 #include "layout/partition/fewest.h"
 #include "layout/sub_model.h"
+#include "layout/value_names.h"
 
 namespace lowtide::layout {
 namespace {
@@ -35,9 +36,19 @@ constexpr size_t kMostVariables = 70000;
 // What cheapest_division may add up: 2^50 picoseconds.
 constexpr double kMostCosts = 0x1p50;
 
+[[noreturn]] void refuse_end(const std::string& name, bool is_output, const onnx::Model& model) {
+  throw Error(
+      Code::kUnsupported,
+      fmt::format("the {} '{}' is no tensor, and pieces take and give tensors only; lowtide extract {} VALUE "
+                  "makes a model that {} at a tensor",
+                  is_output ? "output" : "input", name, is_output ? "--to" : "--from", is_output ? "ends" : "begins"),
+      {.file = model.path});
+}
+
 class Divider {
  public:
   Divider(onnx::Model&& model, const DivideOptions& options, stream::Budget& budget) : options_(options) {
+    check_ends(model);
     types_ = find_types(model, options.types, budget);
     out_.model = std::move(model);
     out_.undeclared = types_.undeclared;
@@ -55,6 +66,8 @@ class Divider {
     for (size_t i = 0; i < graph().nodes.size(); ++i)
       for (const std::string& name : graph().nodes[i].outputs)
         if (!name.empty()) maker_.emplace(name, i);
+    for (const onnx::Tensor& tensor : graph().initializers)
+      weights_.emplace(tensor.name, tensor.data ? tensor.data->bytes() : 0);
   }
 
   DividedModel divide() {
@@ -62,8 +75,7 @@ class Divider {
       units_ =
           make_units(out_.model, types_, reasons_, {.penalty = options_.penalty}, options_.measured, options_.groups);
       choose();
-      make_pieces();
-    } while (!all_convert());
+    } while (!make_pieces() || !all_convert());
     if (std::all_of(out_.pieces.begin(), out_.pieces.end(), [](const auto& piece) { return piece.outputs.empty(); }))
       throw Error(Code::kUnsupported, "no output of the model is computed: there is nothing to divide",
                   {.file = out_.model.path});
@@ -73,6 +85,16 @@ class Divider {
 
  private:
   onnx::Graph& graph() { return out_.model.graph; }
+
+  static void check_ends(const onnx::Model& model) {
+    auto check = [&](const std::vector<ValueInfo>& ends, bool is_output) {
+      for (const ValueInfo& info : ends)
+        if (info.type != ValueInfo::Type::kNone && info.type != ValueInfo::Type::kTensor)
+          refuse_end(info.name, is_output, model);
+    };
+    check(model.graph.inputs, false);
+    check(model.graph.outputs, true);
+  }
 
   // What is known of the types is written into the model: pieces take them from there.
   void declare_types() {
@@ -100,9 +122,7 @@ class Divider {
   void put_integers() {
     std::set<std::string> taken;
     for (const ValueInfo& info : graph().outputs) taken.insert(info.name);
-    std::set<std::string> names;
-    for (const onnx::Tensor& tensor : graph().initializers) names.insert(tensor.name);
-    for (const onnx::Node& node : graph().nodes) names.insert(node.outputs.begin(), node.outputs.end());
+    ValueNames names = all_value_names(graph());
     for (size_t i = 0; i < graph().nodes.size(); ++i) {
       onnx::Node& node = graph().nodes[i];
       for (std::string& name : node.outputs) {
@@ -111,8 +131,7 @@ class Divider {
         onnx::Tensor tensor{name, types_.values.at(name).dtype, {}, known->second, {}};
         for (const onnx::Dimension& dim : types_.values.at(name).dims) tensor.dims.push_back(dim.value);
         graph().initializers.push_back(std::move(tensor));
-        std::string other = name + "_computed";
-        while (!names.insert(other).second) other += '_';
+        const std::string other = new_value_name(name + "_computed", names);
         types_.values.emplace(other, types_.values.at(name));
         name = other;
         node.place = {};
@@ -143,22 +162,39 @@ class Divider {
       out_.certificate.emplace_back();
       for (const size_t unit : path) out_.certificate.back().push_back(out_.nodes[units_.nodes[unit].front()].name);
     }
-    const size_t most = options_.max_pieces > 0 ? options_.max_pieces : graph.units.size() + 1;
-    if (options_.prefer != Prefer::kCheap && most < out_.fewest)
-      throw Error(Code::kUsage, fmt::format("--max-pieces {}: at least {} pieces are needed when all that the target "
-                                            "can run is there; --prefer cheap leaves some of it to ONNX",
-                                            options_.max_pieces, out_.fewest));
+    PieceLimits limits = piece_limits();
+    limits.pieces = std::min(limits.pieces, graph.units.size() + 1);
     if (options_.prefer == Prefer::kCheap) {
-      division_ = division_of_fewer_parts(graph, {kPerSwitch, kPerByte}, most);
-      improve(graph, {kPerSwitch, kPerByte}, 1, most);
+      division_ = division_of_fewer_parts(graph, {kPerSwitch, kPerByte}, limits);
+      improve(graph, {kPerSwitch, kPerByte}, 1, limits);
       return;
     }
+    check_limits(out_.fewest, fewest.division.pieces_in_target(),
+                 "when all that the target can run is there; --prefer cheap leaves some of it to ONNX");
     division_ = fewest.division;
     UnitGraph fixed = graph;
     for (Unit& unit : fixed.units)
       if (unit.in_target()) unit.work[static_cast<size_t>(PieceRuntime::kOnnx)] = kCannotRun;
     const bool is_fewest = options_.prefer == Prefer::kFewest;
-    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, is_fewest ? out_.fewest : most);
+    if (is_fewest) limits.pieces = out_.fewest;
+    improve(fixed, {is_fewest ? 0 : kPerSwitch, kPerByte}, out_.fewest, limits);
+  }
+
+  PieceLimits piece_limits() const {
+    PieceLimits out;
+    if (options_.max_pieces > 0) out.pieces = options_.max_pieces;
+    if (options_.max_target_pieces > 0) out.in_target = options_.max_target_pieces;
+    return out;
+  }
+
+  void check_limits(size_t pieces, size_t in_target, std::string_view why) const {
+    const PieceLimits limits = piece_limits();
+    if (pieces > limits.pieces)
+      throw Error(Code::kUsage,
+                  fmt::format("--max-pieces {}: at least {} pieces are needed {}", limits.pieces, pieces, why));
+    if (in_target > limits.in_target)
+      throw Error(Code::kUsage, fmt::format("max_pieces {} of the target: at least {} of its pieces are needed {}",
+                                            limits.in_target, in_target, why));
   }
 
   // All that a division into so many pieces may cost. As a double: absurd shapes must not overflow it.
@@ -173,10 +209,11 @@ class Divider {
 
   // By the exact method, as far as its minimum cuts are small enough, and its sums: it is not tried with fewer pieces
   // than the graph needs, where each order that a cut has to break adds to its sum.
-  void improve(const UnitGraph& graph, const DivisionCosts& costs, size_t least_pieces, size_t most) {
+  void improve(const UnitGraph& graph, const DivisionCosts& costs, size_t least_pieces, const PieceLimits& limits) {
     const uint64_t cost = cost_of(graph, division_, costs);
     uint64_t least = 0;
     for (const Unit& unit : graph.units) least += std::min(unit.work[0], unit.work[1]);
+    size_t most = limits.most();
     // More pieces than these cost more for their borders alone.
     if (costs.per_switch > 0) most = std::min<size_t>(most, (cost - least) / costs.per_switch + 1);
     size_t tried = 1;
@@ -187,26 +224,31 @@ class Divider {
       out_.is_cheapest = false;
       return;
     }
-    Division cheapest = cheapest_division(graph, costs, tried);
+    Division cheapest = cheapest_division(graph, costs, {tried, limits.in_target});
     if (cheapest.pieces > 0 && cost_of(graph, cheapest, costs) < cost) division_ = std::move(cheapest);
   }
 
   // ---- Pieces ----
 
-  void make_pieces() {
+  // False: some units are too large for the target. They have a reason to be in ONNX then.
+  bool make_pieces() {
     out_.pieces.clear();
     const std::vector<size_t> order = unit_order();
     std::vector<size_t> begins = {0};
-    if (options_.max_piece > 0) {
-      for (const size_t cut : cut_by_memory(in_memory(order), options_.max_piece)) begins.push_back(cut);
+    if (options_.max_piece > 0 || options_.max_target_piece > 0) {
+      const std::vector<OrderedUnit> places = in_memory(order);
+      if (refuse_large(order, places)) return false;
+      std::vector<size_t> cuts = cut_by_memory(places);
+      if (!are_allowed(cuts, order)) cuts = cut_by_memory(places, FewestOf::kPieces);
+      begins.insert(begins.end(), cuts.begin(), cuts.end());
     } else {
       for (size_t place = 1; place < order.size(); ++place)
-        if (division_.piece[order[place]] != division_.piece[order[place - 1]]) begins.push_back(place);
+        if (begins_piece(place, order)) begins.push_back(place);
     }
     piece_of_.assign(graph().nodes.size(), kNoPiece);
     for (size_t i = 0; i < begins.size() && !order.empty(); ++i) {
       ModelPiece piece;
-      piece.runtime = division_.runtime(division_.piece[order[begins[i]]]);
+      piece.runtime = runtime_at(begins[i], order);
       for (size_t place = begins[i]; place < (i + 1 < begins.size() ? begins[i + 1] : order.size()); ++place)
         for (const size_t node : units_.nodes[order[place]]) {
           piece.nodes.push_back(node);
@@ -217,9 +259,44 @@ class Divider {
     }
     if (out_.pieces.empty()) out_.pieces.emplace_back();
     find_borders();
-    if (options_.max_pieces > 0 && out_.pieces.size() > options_.max_pieces)
-      throw Error(Code::kUsage, fmt::format("--max-pieces {}: with --max-piece {} pieces are needed",
-                                            options_.max_pieces, out_.pieces.size()));
+    const auto in_target = std::count_if(out_.pieces.begin(), out_.pieces.end(), [](const ModelPiece& piece) {
+      return piece.runtime == PieceRuntime::kTarget;
+    });
+    check_limits(out_.pieces.size(), static_cast<size_t>(in_target),
+                 options_.max_target_pieces > 0
+                     ? "with so few bytes for each; --exclude-op and --exclude-node leave nodes to ONNX"
+                     : "with so few bytes for each");
+    return true;
+  }
+
+  PieceRuntime runtime_at(size_t place, const std::vector<size_t>& order) const {
+    return division_.runtime(division_.piece[order[place]]);
+  }
+
+  bool begins_piece(size_t place, const std::vector<size_t>& order) const {
+    return place > 0 && division_.piece[order[place]] != division_.piece[order[place - 1]];
+  }
+
+  bool are_allowed(const std::vector<size_t>& cuts, const std::vector<size_t>& order) const {
+    const PieceLimits limits = piece_limits();
+    auto is_in_target = [&](size_t place) { return runtime_at(place, order) == PieceRuntime::kTarget; };
+    const auto in_target =
+        std::count_if(cuts.begin(), cuts.end(), is_in_target) + (!order.empty() && is_in_target(0) ? 1 : 0);
+    return cuts.size() < limits.pieces && static_cast<size_t>(in_target) <= limits.in_target;
+  }
+
+  bool refuse_large(const std::vector<size_t>& order, const std::vector<OrderedUnit>& places) {
+    bool is_any = false;
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (options_.max_target_piece == 0 || places[i].bytes() <= options_.max_target_piece ||
+          runtime_at(i, order) != PieceRuntime::kTarget)
+        continue;
+      is_any = true;
+      for (const size_t node : units_.nodes[order[i]])
+        reasons_[node] = fmt::format("it and what stays with it need {} bytes, and a piece of the target may have {}",
+                                     places[i].bytes(), options_.max_target_piece);
+    }
+    return is_any;
   }
 
   // Units are numbered in an order in which they can run.
@@ -238,17 +315,21 @@ class Divider {
     std::vector<size_t> place(order.size());
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i;
     std::vector<OrderedUnit> out(order.size());
+    auto limit_to = [](uint64_t bytes, OrderedUnit& unit) {
+      if (bytes > 0) unit.limit = std::min(unit.limit, bytes);
+    };
     for (size_t i = 0; i < order.size(); ++i) {
-      out[i].must_cut = i > 0 && division_.piece[order[i]] != division_.piece[order[i - 1]];
-      const std::vector<std::string_view> values = values_used(units_.nodes[order[i]]);
-      const std::set<std::string_view> used(values.begin(), values.end());
+      out[i].must_cut = begins_piece(i, order);
+      limit_to(options_.max_piece, out[i]);
+      if (runtime_at(i, order) == PieceRuntime::kTarget) limit_to(options_.max_target_piece, out[i]);
       std::set<std::string_view> made;
       for (const size_t node : units_.nodes[order[i]])
         for (const std::string& name : graph().nodes[node].outputs)
           if (const auto type = types_.values.find(name); type != types_.values.end() && made.insert(name).second)
             add(bytes_of(type->second), out[i].activation_bytes);
-      for (const onnx::Tensor& tensor : graph().initializers)
-        if (used.contains(tensor.name) && tensor.data) add(tensor.data->bytes(), out[i].weight_bytes);
+      for (const std::string_view value : values_used(units_.nodes[order[i]]))
+        if (const auto weight = weights_.find(value); weight != weights_.end())
+          add(weight->second, out[i].weight_bytes);
     }
     for (const SeamValue& value : units_.graph.values) {
       size_t last = place[value.producer];
@@ -284,15 +365,12 @@ class Divider {
   void find_borders() {
     std::vector<std::set<std::string>> outputs(out_.pieces.size());
     std::unordered_set<std::string> model_inputs;
-    std::unordered_map<std::string_view, uint64_t> weights;
-    for (const onnx::Tensor& tensor : graph().initializers)
-      weights.emplace(tensor.name, tensor.data ? tensor.data->bytes() : 0);
     for (const ValueInfo& info : graph().inputs)
-      if (!weights.contains(info.name)) model_inputs.insert(info.name);
+      if (!weights_.contains(info.name)) model_inputs.insert(info.name);
     for (size_t i = 0; i < out_.pieces.size(); ++i) {
       ModelPiece& piece = out_.pieces[i];
       for (const std::string_view value : values_used(piece.nodes)) {
-        if (const auto weight = weights.find(value); weight != weights.end()) piece.weight_bytes += weight->second;
+        if (const auto weight = weights_.find(value); weight != weights_.end()) piece.weight_bytes += weight->second;
         const auto maker = maker_.find(value);
         const size_t from = maker == maker_.end() ? kNoPiece : piece_of_[maker->second];
         if (from == i || (from == kNoPiece && !model_inputs.contains(std::string(value)))) continue;
@@ -392,6 +470,7 @@ class Divider {
   std::vector<std::string> reasons_;  // of each node: why it is not in the target
   std::vector<bool> is_known_;        // of each node: a result of it became an initializer
   std::unordered_map<std::string_view, size_t> maker_;
+  std::unordered_map<std::string_view, uint64_t> weights_;  // bytes of initializers
   ModelUnits units_;
   Division division_;
   std::vector<size_t> piece_of_;  // of each node
@@ -413,9 +492,9 @@ onnx::Model model_between(const onnx::Model& model, const PartEnds& ends) {
     return sub_model(model, ends);
   } catch (const UndeclaredEnd& error) {
     const std::string& name = error.value();
+    if (error.is_sequence()) refuse_end(name, true, model);  // others stay inside of a piece
     const std::vector<ValueInfo>& inputs = model.graph.inputs;
     const bool is_for_model =
-        error.is_sequence() ||
         std::any_of(inputs.begin(), inputs.end(), [&](const ValueInfo& info) { return info.name == name; });
     const std::string hint =
         is_for_model ? "declare it in the model" : fmt::format("give it as --value '{}=f32[1,3,?]'", name);

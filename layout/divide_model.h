@@ -34,8 +34,10 @@ struct DivideOptions {
     kCoverage,  // what the target can run is there, at the lowest cost
   };
   Prefer prefer = Prefer::kCheap;
-  uint64_t max_piece = 0;                        // bytes of weights and the largest activations of a piece; 0: any
-  size_t max_pieces = 0;                         // 0: any
+  uint64_t max_piece = 0;         // bytes of weights and the largest activations of a piece; 0: any
+  size_t max_pieces = 0;          // 0: any
+  uint64_t max_target_piece = 0;  // the same of pieces in the target
+  size_t max_target_pieces = 0;
   double penalty = 2;                            // how much slower work outside the target is
   MeasuredWork measured;                         // of the nodes; without it all is estimated
   std::map<std::string, onnx::ValueInfo> types;  // --value
@@ -70,7 +72,8 @@ struct DividedModel {
   double work_in_target = 0;            // of all work, from 0 to 1
 };
 
-// Throws Error: kUsage, kMalformed, kBudget (--max-piece, --max-pieces).
+// Throws Error: kUsage (--max-pieces and the target's own limit too), kMalformed, kBudget (--max-piece), kUnsupported
+// for a model whose inputs and outputs are not all tensors.
 DividedModel divide_model(onnx::Model model, const DivideOptions& options, stream::Budget& budget);
 
 // A piece as a model of its own; weights are shared. `with_marks`: its nodes are marked with their numbers.

@@ -12,19 +12,16 @@
 #include "layout/lower/node_order.h"
 #include "layout/lower/values_used.h"
 #include "layout/partition/contract.h"
+#include "layout/random_nodes.h"
 #include "stream/dtype.h"
 #include "stream/shape.h"
 
 namespace lowtide::layout {
 namespace {
 
-constexpr size_t kNobody = SIZE_MAX;
+constexpr size_t kNoNode = SIZE_MAX;
 // Of a unit, so that cheapest_division can add them up, and what is estimated of a node (picoseconds: 1.1 s, 69 ms).
 constexpr uint64_t kMostWork = uint64_t{1} << 40, kMostEstimate = uint64_t{1} << 36;
-
-bool is_random(const onnx::Node& node) {
-  return node.op_type.starts_with("Random") || node.op_type == "Multinomial" || node.op_type == "Bernoulli";
-}
 
 uint64_t saturated_product(uint64_t a, uint64_t b) {
   return b != 0 && a > std::numeric_limits<uint64_t>::max() / b ? std::numeric_limits<uint64_t>::max() : a * b;
@@ -49,6 +46,7 @@ class Units {
         costs_(costs),
         measured_(measured),
         groups_(groups),
+        is_random_(random_nodes(model)),
         used_(graph_.nodes.size()) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const std::string& name : graph_.nodes[i].outputs)
@@ -75,7 +73,7 @@ class Units {
  private:
   size_t maker(std::string_view value) const {
     const auto found = maker_.find(value);
-    return found == maker_.end() ? kNobody : found->second;
+    return found == maker_.end() ? kNoNode : found->second;
   }
 
   void find_used() {
@@ -83,7 +81,7 @@ class Units {
     std::vector<size_t> open;
     auto use = [&](std::string_view value) {
       const size_t node = maker(value);
-      if (node == kNobody || out_.is_used[node]) return;
+      if (node == kNoNode || out_.is_used[node]) return;
       out_.is_used[node] = true;
       open.push_back(node);
     };
@@ -104,9 +102,9 @@ class Units {
       auto is_known = [&](std::string_view value) {
         if (constants_.contains(value)) return true;
         const size_t from = maker(value);
-        return from != kNobody && is_constant_[from];
+        return from != kNoNode && is_constant_[from];
       };
-      is_constant_[node] = reasons_[node].empty() && !is_random(here) &&
+      is_constant_[node] = reasons_[node].empty() && !is_random_[node] &&
                            std::all_of(used_[node].begin(), used_[node].end(), is_known) &&
                            std::none_of(here.outputs.begin(), here.outputs.end(), [&](const std::string& name) {
                              return outputs_.contains(name) || (!name.empty() && !types_.values.contains(name));
@@ -115,7 +113,7 @@ class Units {
   }
 
   void number() {
-    number_.assign(graph_.nodes.size(), kNobody);
+    number_.assign(graph_.nodes.size(), kNoNode);
     for (const size_t node : order_)
       if (out_.is_used[node] && !is_constant_[node]) {
         number_[node] = members_.size();
@@ -125,20 +123,20 @@ class Units {
 
   void join() {
     std::vector<std::pair<size_t, size_t>> edges, together;
-    size_t last_random = kNobody;
+    size_t last_random = kNoNode;
     for (size_t to = 0; to < members_.size(); ++to) {
       const onnx::Node& node = graph_.nodes[members_[to]];
       for (const std::string_view value : used_[members_[to]]) {
         const size_t producer = maker(value);
-        if (producer == kNobody || number_[producer] == kNobody || number_[producer] == to) continue;
+        if (producer == kNoNode || number_[producer] == kNoNode || number_[producer] == to) continue;
         const size_t from = number_[producer];
         edges.emplace_back(from, to);
         const bool is_quantized_pair =
             node.op_type == "QuantizeLinear" || graph_.nodes[producer].op_type == "DequantizeLinear";
         if (is_quantized_pair || !types_.values.contains(std::string(value))) together.emplace_back(from, to);
       }
-      if (!is_random(node)) continue;
-      if (last_random != kNobody) {
+      if (!is_random_[members_[to]]) continue;
+      if (last_random != kNoNode) {
         edges.emplace_back(last_random, to);
         kept_orders_.emplace_back(last_random, to);
       }
@@ -146,7 +144,7 @@ class Units {
     }
     for (const std::vector<size_t>& group : groups_)
       for (size_t i = 1; i < group.size(); ++i)
-        if (number_[group[i - 1]] != kNobody && number_[group[i]] != kNobody)
+        if (number_[group[i - 1]] != kNoNode && number_[group[i]] != kNoNode)
           together.emplace_back(number_[group[i - 1]], number_[group[i]]);
     contraction_ = contract(members_.size(), edges, together);
   }
@@ -183,7 +181,7 @@ class Units {
     for (const size_t user : members_)
       for (const std::string_view value : used_[user]) {
         const size_t producer = maker(value);
-        if (producer == kNobody || out_.unit[producer] == kNoUnit || out_.unit[producer] == out_.unit[user]) continue;
+        if (producer == kNoNode || out_.unit[producer] == kNoUnit || out_.unit[producer] == out_.unit[user]) continue;
         const auto [found, fresh] = index.emplace(value, out_.graph.values.size());
         if (fresh) {
           const auto type = types_.values.find(std::string(value));
@@ -271,6 +269,7 @@ class Units {
   const WorkCosts& costs_;
   const MeasuredWork& measured_;
   const std::vector<std::vector<size_t>>& groups_;
+  std::vector<bool> is_random_;  // each node
   // By runtime, what is taken of an estimate: of any node, and where something was measured of each.
   std::array<double, 2> factor_ = {1, 1};
   std::array<std::vector<double>, 2> factor_of_;

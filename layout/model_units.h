@@ -6,7 +6,8 @@
 //
 // Together stay: a value that is no tensor, or whose type is unknown, with the node that makes it and those that use
 // it; the QuantizeLinear behind and the DequantizeLinear in front of an operator with it; bodies with the node that
-// holds them, as they are parts of it. Nodes with random results keep their order.
+// holds them, as they are parts of it. Nodes with random results (random_nodes.h) are in one piece only, and keep their
+// order.
 #pragma once
 
 #include <cstdint>

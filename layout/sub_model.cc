@@ -12,6 +12,7 @@
 
 #include "layout/foreign_types.h"
 #include "layout/lower/values_used.h"
+#include "layout/value_names.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 
@@ -246,11 +247,12 @@ class Cutter {
     Names named(ends_.from.begin(), ends_.from.end());
     named.insert(ends_.to.begin(), ends_.to.end());
     Names made;
+    ValueNames taken;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!is_kept_[i]) continue;
       out.nodes.push_back(graph_.nodes[i]);
       made.insert(graph_.nodes[i].outputs.begin(), graph_.nodes[i].outputs.end());
-      rename_given(out.nodes.back());
+      rename_given(out.nodes.back(), taken);
     }
     for (const ValueInfo& info : graph_.value_info)
       if (made.contains(info.name) && !named.contains(info.name)) out.value_info.push_back(info);
@@ -261,13 +263,12 @@ class Cutter {
     return out;
   }
 
-  // A node may also make a value that is an input of the part: under a name that nobody uses.
-  void rename_given(onnx::Node& node) const {
+  // A node may also make a value that is an input of the part: under a name that is not used.
+  void rename_given(onnx::Node& node, ValueNames& taken) const {
     for (std::string& name : node.outputs) {
       if (name.empty() || std::find(ends_.from.begin(), ends_.from.end(), name) == ends_.from.end()) continue;
-      std::string unused = name + "_unused";
-      while (is_known(unused)) unused += '_';
-      name = unused;
+      if (taken.empty()) taken = all_value_names(graph_);
+      name = new_value_name(name + "_unused", taken);
       node.place = {};
     }
   }

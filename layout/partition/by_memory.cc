@@ -4,43 +4,51 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "stream/error.h"
-#include "stream/shape.h"
 
 namespace lowtide::layout {
 namespace {
 
-uint64_t alone(const OrderedUnit& unit) { return stream::checked_add(unit.weight_bytes, unit.activation_bytes); }
+// Shapes are what a model says: sums stay at the most that there is.
+uint64_t capped_sum(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64_MAX : a + b; }
 
 }  // namespace
 
+uint64_t OrderedUnit::bytes() const { return capped_sum(weight_bytes, activation_bytes); }
+
 // best[i]: of the order before place i, cut into whole pieces.
-std::vector<size_t> cut_by_memory(const std::vector<OrderedUnit>& order, uint64_t limit) {
-  using Cost = std::pair<uint64_t, size_t>;  // bytes at the seams, and their number
-  uint64_t needed = 0;
-  for (const OrderedUnit& unit : order) needed = std::max(needed, alone(unit));
-  if (needed > limit)
+std::vector<size_t> cut_by_memory(const std::vector<OrderedUnit>& order, FewestOf what) {
+  const OrderedUnit* largest = nullptr;  // of those above their limit
+  for (const OrderedUnit& unit : order)
+    if (unit.bytes() > unit.limit && (!largest || unit.bytes() > largest->bytes())) largest = &unit;
+  if (largest)
     throw stream::Error(stream::Code::kBudget,
-                        fmt::format("a part that cannot be divided needs {} bytes, and pieces may have {}; a limit of "
-                                    "{} bytes would do",
-                                    needed, limit, needed));
-  constexpr Cost kNone = {std::numeric_limits<uint64_t>::max(), 0};
+                        fmt::format("a part that cannot be divided needs {} bytes, and its piece may have {}; a limit "
+                                    "of {} bytes would do",
+                                    largest->bytes(), largest->limit, largest->bytes()));
+  struct Cost {
+    uint64_t bytes, cuts;  // at the seams; their number
+  };
+  constexpr Cost kNone = {UINT64_MAX, UINT64_MAX};
+  auto is_less = [&](const Cost& a, const Cost& b) {
+    return what == FewestOf::kBytes ? std::pair(a.bytes, a.cuts) < std::pair(b.bytes, b.cuts)
+                                    : std::pair(a.cuts, a.bytes) < std::pair(b.cuts, b.bytes);
+  };
   std::vector<Cost> best(order.size() + 1, kNone);
   std::vector<size_t> begin(order.size() + 1);  // of the last piece
   best[0] = {0, 0};
   for (size_t end = 1; end <= order.size(); ++end) {
     uint64_t weights = 0, activations = 0;
     for (size_t place = end; place-- > 0;) {
-      weights = stream::checked_add(weights, order[place].weight_bytes);
+      weights = capped_sum(weights, order[place].weight_bytes);
       activations = std::max(activations, order[place].activation_bytes);
-      if (stream::checked_add(weights, activations) > limit) break;
+      if (capped_sum(weights, activations) > order[place].limit) break;
       const bool is_first = place == 0;
-      const Cost cost = {stream::checked_add(best[place].first, is_first ? 0 : order[place].seam_bytes),
-                         best[place].second + (is_first ? 0 : 1)};
-      if (cost < best[end]) {
+      const Cost cost = {capped_sum(best[place].bytes, is_first ? 0 : order[place].seam_bytes),
+                         best[place].cuts + (is_first ? 0 : 1)};
+      if (is_less(cost, best[end])) {
         best[end] = cost;
         begin[end] = place;
       }

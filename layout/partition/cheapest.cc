@@ -99,7 +99,7 @@ uint64_t cost_of(const UnitGraph& graph, const Division& division, const Divisio
   return cost;
 }
 
-Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, size_t most_pieces) {
+Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, const PieceLimits& limits) {
   uint64_t least_work = 0;
   for (const Unit& unit : graph.units)
     least_work += std::min(unit.in(PieceRuntime::kTarget), unit.in(PieceRuntime::kOnnx));
@@ -107,6 +107,7 @@ Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, s
   uint64_t best_cost = std::numeric_limits<uint64_t>::max();
   // The cost without switches that no division of so many labels undercuts.
   auto try_pieces = [&](size_t pieces, PieceRuntime first) {
+    if (!limits.allow({{}, pieces, first})) return kCannotRun;
     Division division = labelled(graph, costs, pieces, first);
     if (!keeps_order(graph, division)) return least_work;
     const uint64_t bound = cost_of(graph, division, {0, costs.per_byte});
@@ -120,10 +121,10 @@ Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, s
     return bound;
   };
   // A piece for each unit is the most that a division has.
-  const size_t most = std::min(most_pieces, std::max<size_t>(graph.units.size(), 1));
+  const size_t most = std::min(limits.most(), std::max<size_t>(graph.units.size(), 1));
   for (const PieceRuntime first : {PieceRuntime::kTarget, PieceRuntime::kOnnx}) try_pieces(1, first);
   // Pieces may stay empty, so what the most pieces cost without switches no division undercuts: most numbers of pieces
-  // between need no cut of their own.
+  // between need no cut of their own. One of the two ways to begin is always within the limits.
   if (most > 3 && costs.per_switch > 0) {
     const uint64_t target_first = try_pieces(most, PieceRuntime::kTarget);
     const uint64_t bound = std::min(target_first, try_pieces(most, PieceRuntime::kOnnx));

@@ -21,8 +21,8 @@ struct DivisionCosts {
 // What a division costs. kCannotRun when a unit is in a runtime that cannot run it.
 uint64_t cost_of(const UnitGraph& graph, const Division& division, const DivisionCosts& costs);
 
-// The cheapest of all divisions with at most so many pieces (at least 1); without pieces where none can be, because
-// units cannot run in ONNX. All costs together must stay below 2^50.
-Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, size_t most_pieces);
+// The cheapest of all divisions within the limits; without pieces where none can be, because units cannot run in ONNX.
+// All costs together must stay below 2^50.
+Division cheapest_division(const UnitGraph& graph, const DivisionCosts& costs, const PieceLimits& limits);
 
 }  // namespace lowtide::layout

@@ -33,8 +33,8 @@ std::vector<std::vector<size_t>> target_parts(const UnitGraph& graph, const Divi
 
 class Dropping {
  public:
-  Dropping(const UnitGraph& graph, const DivisionCosts& costs, size_t most_pieces)
-      : graph_(graph), costs_(costs), most_(most_pieces), left_(graph) {}
+  Dropping(const UnitGraph& graph, const DivisionCosts& costs, const PieceLimits& limits)
+      : graph_(graph), costs_(costs), limits_(limits), left_(graph) {}
 
   Division find() {
     best_.piece.assign(graph_.units.size(), 0);
@@ -51,7 +51,7 @@ class Dropping {
   // Whether it is better than what is known.
   bool take(Division division) {
     const uint64_t cost = cost_of(graph_, division, costs_);
-    if (division.pieces > most_ || cost >= best_cost_) return false;
+    if (!limits_.allow(division) || cost >= best_cost_) return false;
     best_cost_ = cost;
     best_ = std::move(division);
     return true;
@@ -96,7 +96,7 @@ class Dropping {
 
   const UnitGraph& graph_;
   const DivisionCosts& costs_;
-  size_t most_;
+  const PieceLimits& limits_;
   UnitGraph left_;  // where what was dropped cannot be in the target
   Division best_;
   uint64_t best_cost_ = 0;
@@ -105,8 +105,8 @@ class Dropping {
 
 }  // namespace
 
-Division division_of_fewer_parts(const UnitGraph& graph, const DivisionCosts& costs, size_t most_pieces) {
-  return Dropping(graph, costs, most_pieces).find();
+Division division_of_fewer_parts(const UnitGraph& graph, const DivisionCosts& costs, const PieceLimits& limits) {
+  return Dropping(graph, costs, limits).find();
 }
 
 }  // namespace lowtide::layout

@@ -10,8 +10,8 @@
 
 namespace lowtide::layout {
 
-// Never dearer than the division with the fewest pieces, where `most_pieces` allows that one, nor than all of it in
-// ONNX. Of at most `most_pieces` pieces.
-Division division_of_fewer_parts(const UnitGraph& graph, const DivisionCosts& costs, size_t most_pieces);
+// Never dearer than the division with the fewest pieces, where the limits allow that one, nor than all of it in
+// ONNX. Within the limits.
+Division division_of_fewer_parts(const UnitGraph& graph, const DivisionCosts& costs, const PieceLimits& limits);
 
 }  // namespace lowtide::layout

@@ -111,7 +111,8 @@ FewestPieces fewest_pieces(const UnitGraph& graph) {
   for (const PieceRuntime first : kRuntimes) {
     Division division = exhaust(graph, edges, first);
     drop_empty_first(division);
-    if (first == kRuntimes[0] || division.pieces < out.division.pieces) out.division = std::move(division);
+    auto pieces = [](const Division& some) { return std::pair(some.pieces, some.pieces_in_target()); };
+    if (first == kRuntimes[0] || pieces(division) < pieces(out.division)) out.division = std::move(division);
     if (std::optional<Longest> path = longest_path(graph, edges, order, first)) longest.push_back(std::move(*path));
   }
   std::stable_sort(longest.begin(), longest.end(),

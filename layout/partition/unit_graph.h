@@ -46,6 +46,18 @@ struct Division {
   PieceRuntime first = PieceRuntime::kTarget;  // of piece 0
 
   PieceRuntime runtime(size_t of_piece) const { return of_piece % 2 == 0 ? first : other_runtime(first); }
+  size_t pieces_in_target() const { return (pieces + (first == PieceRuntime::kTarget ? 1 : 0)) / 2; }
+};
+
+// How many pieces a division may have.
+struct PieceLimits {
+  size_t pieces = SIZE_MAX, in_target = SIZE_MAX;  // at least 1
+
+  bool allow(const Division& division) const {
+    return division.pieces <= pieces && division.pieces_in_target() <= in_target;
+  }
+  // Pieces alternate: of an odd number the larger part may be in ONNX.
+  size_t most() const { return in_target < pieces / 2 ? 2 * in_target + 1 : pieces; }
 };
 
 }  // namespace lowtide::layout

@@ -93,6 +93,12 @@ void OutFile::set_size() {
   if (cut(temporary_->descriptor(), size_) != 0) fail("setting its size", errno);
 }
 
+void OutFile::check_alone() const {
+  if (!temporary_->is_alone())
+    throw Error(Code::kIo, "another run is writing this output: wait for its end, or give another name",
+                {.file = path_.string()});
+}
+
 void OutFile::reserve(Range range) {
   check_inside("reservation", range.begin, range.bytes());
   // Checked beforehand, because fallocate takes all space of the disk before it fails, and other processes need some.

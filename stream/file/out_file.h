@@ -28,6 +28,8 @@ class OutFile {
   OutFile(const OutFile&) = delete;
   OutFile& operator=(const OutFile&) = delete;
 
+  // Throws Error(kIo) while another run makes the same output: for an output of two files, which must be of one run.
+  void check_alone() const;
   void reserve(Range range);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   // The same for what is replaced later: it is not handed to the disk.

@@ -94,14 +94,25 @@ void remove_if_dead(int folder, const char* name) {
   if (lock(number)) unlinkat(folder, name, 0);
 }
 
-void remove_dead(const fs::path& folder, const std::string& prefix) {
+bool is_in_use(int folder, const char* name) {
+  const int number = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (number < 0) return false;
+  const Descriptor file(number);
+  struct stat info = {};
+  if (fstat(number, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  return !lock(number) && errno == EWOULDBLOCK;
+}
+
+// Calls visit(descriptor of the folder, name) for each temporary in it, as long as that is true.
+template <typename Visit>
+void visit_temporaries(const fs::path& folder, const std::string& prefix, const Visit& visit) {
   struct Close {
     void operator()(DIR* dir) const { closedir(dir); }
   };
   const std::unique_ptr<DIR, Close> dir(opendir(folder.c_str()));
   if (dir == nullptr) return;  // a folder may be writable and not readable
   while (const dirent* entry = readdir(dir.get()))
-    if (is_temporary(entry->d_name, prefix)) remove_if_dead(dirfd(dir.get()), entry->d_name);
+    if (is_temporary(entry->d_name, prefix) && !visit(dirfd(dir.get()), entry->d_name)) return;
 }
 
 }  // namespace
@@ -113,7 +124,10 @@ void remove_temporaries() noexcept {
 
 Temporary::Temporary(const fs::path& output) : output_(output) {
   const std::string prefix = prefix_of(output);
-  remove_dead(folder_of(output), prefix);
+  visit_temporaries(folder_of(output), prefix, [](int folder, const char* name) {
+    remove_if_dead(folder, name);
+    return true;
+  });
   std::random_device random;
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i)
@@ -146,6 +160,16 @@ bool Temporary::create(const std::string& name) {
   if (locked && fstat(descriptor_, &info) == 0 && info.st_nlink > 0) return true;
   discard();
   return false;
+}
+
+bool Temporary::is_alone() const {
+  bool alone = true;
+  const std::string own = path_.filename().string();
+  visit_temporaries(folder_of(output_), prefix_of(output_), [&](int folder, const char* name) {
+    alone = name == own || !is_in_use(folder, name);
+    return alone;
+  });
+  return alone;
 }
 
 int Temporary::close() {

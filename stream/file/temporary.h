@@ -23,6 +23,9 @@ class Temporary {
 
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return descriptor_; }
+  // Whether there is no other temporary in use for the same output, here or in another process. Of several that ask at
+  // most one is alone. Without locks, or in a folder that cannot be listed, no other one is found.
+  bool is_alone() const;
   // Closes the file for writing; the lock stays. 0, or an errno: network file systems report failed writes here.
   int close();
   // Puts it in the place of the output, for good. 0, or an errno.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "schemas/tflite_generated.h"
@@ -13,6 +14,18 @@ namespace {
 
 [[noreturn]] void malformed_buffer(std::string text) { throw Error(Code::kMalformed, std::move(text)); }
 
+// A program that runs the model may put the name behind the model's folder as it is. Names that Lowtide writes are of
+// files in that folder or below it.
+void check_group_name(const std::string& name) {
+  const std::filesystem::path path = name;
+  const bool leads_out = std::find(path.begin(), path.end(), "..") != path.end();
+  if (path.is_absolute() || leads_out || name.find('\0') != std::string::npos)
+    throw Error(Code::kUnsafePath, fmt::format("external buffers: the file name '{}' {}", name,
+                                               path.is_absolute() ? "is absolute"
+                                               : leads_out        ? "leads out of the model's folder"
+                                                                  : "has a NUL"));
+}
+
 }  // namespace
 
 ExternalBuffers::ExternalBuffers(const TableView& root, const std::filesystem::path& folder, Budget& budget) {
@@ -22,6 +35,7 @@ ExternalBuffers::ExternalBuffers(const TableView& root, const std::filesystem::p
   for (uint32_t i = 0; i < groups.size(); ++i) {
     groups_.emplace_back();
     groups_.back().file.name = groups[i].text(tflite::ExternalBufferGroup::VT_NAME);
+    check_group_name(groups_.back().file.name);
   }
   const TablesView buffers = root.tables(tflite::Model::VT_EXTERNAL_BUFFERS);
   constexpr uint64_t kMapNode = 64;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The constants of a TFLite model that are in other files: LiteRT's external buffers. File names come from an untrusted
-// model, so they are confined to its folder like ONNX's external data (external_data.h).
+// model, so they are confined to its folder like ONNX's external data (external_data.h): a name that leads out of it by
+// its text is refused, whether or not a tensor is in that file.
 //
 // The trap: such a file may be missing where the model is inspected, which does not make the model malformed. Data that
 // cannot be read are reported, not refused.
@@ -20,7 +21,8 @@ namespace lowtide::stream {
 
 class ExternalBuffers {
  public:
-  // `folder` is the model's; empty when unknown, then no file is opened. Throws Error(kMalformed).
+  // `folder` is the model's; empty when unknown, then no file is opened. Throws
+  // Error(kMalformed, kUnsafePath).
   ExternalBuffers(const TableView& root, const std::filesystem::path& folder, Budget& budget);
 
   struct Place {

@@ -11,6 +11,7 @@
 #include "schemas/onnx.pb.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
+#include "stream/file/out_file.h"
 #include "stream/onnx/reader.h"
 #include "stream/recipe/recipe_reader.h"
 #include "tests/stream/scratch.h"
@@ -201,6 +202,18 @@ TEST_F(OnnxWriter, DoesNotReplaceDataThatTheModelReads) {
   const onnx::Model model = read("m.onnx");
   stream::expect_error(Code::kUsage, "the model reads from it",
                        [&] { write(model, "m.onnx", {.weights = Weights::kExternal}); });
+}
+
+// Else the data of one could stand beside the model of the other.
+TEST_F(OnnxWriter, TwoDoNotWriteOneModelWithDataBesideAtOnce) {
+  {
+    const stream::OutFile other(folder_ / "m.onnx", 1);
+    stream::expect_error(Code::kIo, "another run is writing this output",
+                         [&] { write(onnx_network(), "m.onnx", {.weights = Weights::kExternal}); });
+    EXPECT_FALSE(fs::exists(folder_ / "m.onnx.data"));
+    write(onnx_network(), "n.onnx", {.weights = Weights::kExternal});
+  }
+  write(onnx_network(), "m.onnx", {.weights = Weights::kExternal});
 }
 
 // Every kind of attribute, a graph in an attribute, strings, packed integers, and a function.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite models whose constants are in other files, looked at by `lowtide inspect`: broken ones are refused; a file that
-is missing, too short, or not to be touched is named with the reason."""
+"""TFLite models whose constants are in other files, looked at by `lowtide inspect`: broken ones are refused, and names that
+lead out of the model's folder; a file that is missing, too short, or not to be touched is named with the reason."""
 
 import json
 import os
@@ -102,10 +102,23 @@ def test_state_of_the_file_is_shown(case, model):
     assert said.startswith(f"{BYTES} bytes") and words in said and (words or said == f"{BYTES} bytes")
 
 
-@pytest.mark.parametrize("name", ["../secret.bin", "/etc/passwd", "sub/../../x", "", "sub", "sub/"])
-def test_names_that_leave_the_folder_are_not_followed(name, model):
+@pytest.mark.parametrize("name", ["", "sub", "sub/"])
+def test_names_of_no_file_are_shown(name, model):
     change(model, rename(name))
     assert "," in weights(model)
+
+
+@pytest.mark.parametrize("name", ["../secret.bin", "/etc/passwd", "sub/../../x", "sub/../sub/table.bin", "..", "a\0b"])
+@pytest.mark.parametrize("is_used", [True, False])
+def test_names_that_leave_the_folder_are_refused(name, is_used, model):
+    """Whoever runs the model may follow them."""
+    if is_used:
+        change(model, rename(name))
+    else:
+        change(model, lambda of: of.externalBufferGroups.append(schema.ExternalBufferGroupT(name=name)))
+    done = inspect(model)
+    assert done.returncode == 7 and "external buffers: the file name" in done.stderr, done
+    assert done.stderr.count("\n") == 1 and "\0" not in done.stderr
 
 
 def second(**fields):

@@ -4,6 +4,8 @@
 A part is right when it computes, from the values that the whole model has at its beginning, those at its end.
 """
 
+import subprocess
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -290,6 +292,49 @@ def test_files_that_are_needed_are_kept(tmp_path):
     before = path.read_bytes()
     done = extract(path, [], ["r"], path)
     assert done.returncode == 2 and "is the input" in done.stderr and path.read_bytes() == before
+
+
+# The model of one with the weights of the other would have other elements.
+def test_two_at_once_do_not_mix(tmp_path):
+    nodes = [helper.make_node("MatMul", ["x", f"w{i}"], [f"y{i}"]) for i in range(2)]
+    outputs = [tensor("y0", [3, 700]), tensor("y1", [3, 500])]
+    weights = [weight("w0", 400, 700), weight("w1", 400, 500)]
+    path = write(tmp_path / "m.onnx", nodes, [tensor("x", [3, 400])], outputs, weights)
+    part = tmp_path / "part.onnx"
+    command = [converter.program(), "extract", path, "-o", part, "--external-data", "-q"]
+    for _ in range(20):
+        runs = [subprocess.Popen([*command, f"--to=y{i % 2}"], stderr=subprocess.PIPE, text=True) for i in range(4)]
+        for run in runs:
+            _, error = run.communicate(timeout=60)
+            assert run.returncode == 0 or "another run is writing this output" in error, error
+        if not part.exists():
+            continue  # each found another one at work
+        of = int(onnx.load(part, load_external_data=False).graph.output[0].name[1:])
+        loaded = numpy_helper.to_array(onnx.load(part).graph.initializer[0])
+        np.testing.assert_array_equal(loaded, numpy_helper.to_array(weights[of]))
+    assert {entry.name for entry in tmp_path.iterdir()} <= {"m.onnx", "part.onnx", "part.onnx.data"}
+
+
+def test_names_in_bodies_are_not_given_again(tmp_path):
+    """An unused value gets a name that no value of a body has either."""
+    bodies = [
+        helper.make_graph([helper.make_node(op, ["s"], ["s_unused"])], op, [], [tensor("s_unused", [2, 5])])
+        for op in ("Neg", "Abs")
+    ]
+    nodes = [
+        helper.make_node("Split", ["x"], ["s", "t"], axis=0),
+        helper.make_node("If", ["which"], ["c"], then_branch=bodies[0], else_branch=bodies[1]),
+        helper.make_node("Mul", ["c", "t"], ["y"]),
+    ]
+    inputs = [tensor("x", [4, 5]), tensor("which", [], TensorProto.BOOL)]
+    path = write(tmp_path / "m.onnx", nodes, inputs, [tensor("y", [2, 5])], [])
+    part = tmp_path / "part.onnx"
+    done = extract(path, ["s", "x", "which"], ["y"], part)
+    assert done.returncode == 0, done.stderr
+    assert list(onnx.load(part).graph.node[0].output) == ["s_unused_", "t"]
+    x, s = np.arange(20, dtype=np.float32).reshape(4, 5), np.full((2, 5), 3, np.float32)
+    (y,) = session(part).run(None, {"s": s, "x": x, "which": np.array(True)})
+    np.testing.assert_array_equal(y, -s * x[2:])
 
 
 def test_memory_does_not_grow_with_the_weights(tmp_path):

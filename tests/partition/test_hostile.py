@@ -281,6 +281,31 @@ def test_models_without_ends(text, words, tmp_path):
     assert not (tmp_path / "pieces").exists()
 
 
+@pytest.mark.parametrize("declared", ["seq(float[3,4]) s", "s"])
+@pytest.mark.parametrize("options", [(), ("--target", "onnx")])
+def test_a_sequence_at_an_end(declared, options, tmp_path):
+    """Only tensors pass between pieces, and no folder could be run."""
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[3,4] x) => (float[3,4] y, {declared}) '
+        "{ y = Relu (x) s = SequenceConstruct (x, y) }"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    done = converter.run("partition", tmp_path / "m.onnx", "-o", tmp_path / "pieces", *options)
+    assert done.returncode == 8 and done.stderr.count("\n") == 1, done
+    assert "m.onnx: the output 's' is no tensor" in done.stderr and "lowtide extract --to" in done.stderr
+    assert not (tmp_path / "pieces").exists()
+
+
+def test_a_sequence_as_an_input(tmp_path):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (seq(float[3,4]) s, float[3,4] x) => (float[6,4] y, float[3,4] z) '
+        "{ y = ConcatFromSequence <axis = 0> (s) z = Relu (x) }"
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    done = converter.run("partition", tmp_path / "m.onnx", "-o", tmp_path / "pieces")
+    assert done.returncode == 8 and "the input 's' is no tensor" in done.stderr, done
+
+
 def test_a_sparse_output(tmp_path):
     """Its type is that of the initializer."""
     model = onnx.parser.parse_model(

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
 
 import lowtide
 from tests.oracle.real_models import FOLDER
@@ -109,6 +109,112 @@ def test_values_between_pieces_go_forward(prefer, tmp_path):
     assert len(read(tmp_path / "pieces")["pieces"]) == 14
     with lowtide.Runner(tmp_path / "pieces") as runner:
         agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+def test_a_value_with_the_name_of_a_computed_one(tmp_path):
+    """The shape of x is known, and what computes it gets another name: not that of an input, or of a value in a body."""
+    then_body, else_body = (
+        helper.make_graph(
+            [models.node(op, "s,three", f"s_computed_{op}"), models.node("Add", f"s,s_computed_{op}", op)],
+            op,
+            [],
+            [models.typed(op, [2], TensorProto.INT64)],
+        )
+        for op in ("Add", "Mul")
+    )
+    for body in (then_body, else_body):  # the second name that would be tried
+        body.node[0].output[0] = body.node[1].input[1] = "s_computed_"
+    mixed = models.Mixed(
+        [
+            models.node("Shape", "x", "s"),
+            models.node("Add", "s_computed,s", "a"),
+            helper.make_node("If", ["which"], ["b"], name="choice", then_branch=then_body, else_branch=else_body),
+            models.node("Mul", "a,b", "y"),
+        ],
+        [
+            models.typed("x", [2, 3]),
+            models.typed("s_computed", [2], models.INT64),
+            models.typed("which", [], models.BOOL),
+        ],
+        [models.typed("y", [2], models.INT64)],
+        {"x": models.numbers(2, 3), "s_computed": np.array([10, 20]), "which": np.array(True)},
+        [models.ints("three", 3)],
+    )
+    path = mixed.save(tmp_path / "m.onnx")
+    for i, options in enumerate([("--target", "onnx"), ("--exclude-op", "Mul"), ("--exclude-op", "If")]):
+        partition(path, tmp_path / f"p{i}", "--prefer", "fewest", *options)
+        with lowtide.Runner(tmp_path / f"p{i}") as runner:
+            for which in (True, False):
+                feed = {**mixed.feed, "which": np.array(which)}
+                agree(runner.run(feed), whole(path, feed))
+
+
+def test_an_output_that_is_listed_twice(tmp_path):
+    mixed = models.convolutions()
+    mixed.outputs = [models.typed("c", [2, 4, 9, 11]), *mixed.outputs, models.typed("c", [2, 4, 9, 11])]
+    path = mixed.save(tmp_path / "m.onnx")
+    partition(path, tmp_path / "pieces", *mixed.options)
+    assert [of["name"] for of in read(tmp_path / "pieces")["outputs"]] == ["c", "y"]
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
+def random_sources():
+    """Nodes that make r[5,7] of constants alone, other numbers each time."""
+
+    def body(name):
+        return helper.make_graph(
+            [helper.make_node("RandomUniform", [], [name], shape=[5, 7])], name, [], [models.typed(name, [5, 7])]
+        )
+
+    return {
+        "plain": helper.make_node("RandomUniform", [], ["r"], name="R", shape=[5, 7]),
+        "body": helper.make_node("If", ["on"], ["r"], name="R", then_branch=body("r1"), else_branch=body("r2")),
+        "function": helper.make_node("Noise", [], ["r"], name="R", domain="own"),
+        "function in a function": helper.make_node("Outer", [], ["r"], name="R", domain="own"),
+        "dropout": helper.make_node("Dropout", ["ones", "half", "on"], ["r"], name="R"),
+    }
+
+
+@pytest.mark.parametrize("source", random_sources())
+def test_random_numbers_are_made_once(source, tmp_path):
+    """They are added in one piece and subtracted in another one."""
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    random = helper.make_node("RandomUniform", [], ["r"], shape=[5, 7])
+    functions = [
+        helper.make_function("own", "Noise", [], ["r"], [random], imports),
+        helper.make_function("own", "Outer", [], ["r"], [helper.make_node("Noise", [], ["r"], domain="own")], imports),
+    ]
+    nodes = [
+        models.node("Neg", "x", "n"),
+        random_sources()[source],
+        models.node("Add", "n,r", "a"),
+        models.node("MatMul", "a,same", "b"),
+        models.node("Sub", "b,r", "y"),
+    ]
+    constants = {"on": np.array(True), "half": np.float32(0.5), "ones": np.ones((5, 7)), "same": np.eye(7)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [models.typed("x", [5, 7])],
+        [models.typed("y", [5, 7])],
+        [
+            numpy_helper.from_array(np.asarray(array, bool if name == "on" else np.float32), name)
+            for name, array in constants.items()
+        ],
+        value_info=[models.typed("r", [5, 7])],
+    )
+    onnx.save(helper.make_model(graph, functions=functions, opset_imports=imports, ir_version=8), tmp_path / "m.onnx")
+    operators = [{"op": op} for op in ("Neg", "Add", "Sub", "If", "Dropout", "RandomUniform", "own.Noise", "own.Outer")]
+    target = {"format": "lowtide-target", "version": 1, "name": "t", "writes": "onnx", "operators": operators}
+    (tmp_path / "t.json").write_text(json.dumps(target))
+    partition(tmp_path / "m.onnx", tmp_path / "p", "--target", tmp_path / "t.json", "--prefer", "fewest")
+    manifest = read(tmp_path / "p")
+    assert [piece["in_target"] for piece in manifest["pieces"]] == [True, False, True]
+    assert "r" in {value["name"] for value in manifest["values"]}
+    x = models.numbers(5, 7)
+    with lowtide.Runner(tmp_path / "p") as runner:
+        np.testing.assert_allclose(runner.run({"x": x})["y"], -x, atol=1e-5)
 
 
 def test_one_runtime(tmp_path):

@@ -172,6 +172,63 @@ def test_at_most_so_many_bytes(tmp_path):
         agree(runner.run(mixed.feed), whole(path, mixed.feed))
 
 
+def matrices(*operators):
+    """v0 -> v1 -> ...: products with a matrix of 16384 bytes each."""
+    last = len(operators)
+    return models.Mixed(
+        [models.node(name, f"v{i},w{i}", f"v{i + 1}") for i, name in enumerate(operators)],
+        [models.typed("v0", [1, 64])],
+        [models.typed(f"v{last}", [1, 64])],
+        {"v0": models.numbers(1, 64)},
+        [models.weight(f"w{i}", 64, 64) for i in range(last)],
+    )
+
+
+def sizes(folder):
+    return [(piece["in_target"], piece["weight_bytes"]) for piece in read(folder)["pieces"]]
+
+
+def test_the_bytes_of_pieces_in_onnx_are_not_limited(tmp_path):
+    """Two products in ONNX are in one piece, and one whose piece would be too large for the target is there too."""
+    mixed = matrices("Gemm", "Gemm", "MatMul", "MatMul")
+    options = {"writes": "onnx", "operators": [{"op": "MatMul"}]}
+    assert inside(tmp_path, mixed, target(**options, max_piece_bytes=20_000)) == ["MatMul_v3", "MatMul_v4"]
+    folder = next(path for path in tmp_path.iterdir() if path.name.startswith("pieces"))
+    assert sizes(folder) == [(False, 32768), (True, 16384), (True, 16384)]
+    assert inside(tmp_path, mixed, target(**options, max_piece_bytes=10_000)) == []
+    done = converter.run(
+        "partition", tmp_path / "m.onnx", "--dry-run", "--prefer=fewest", "--target", tmp_path / "tiny.json"
+    )
+    assert "2 x MatMul: it and what stays with it need 16" in done.stdout, done
+    limited = inside(tmp_path, mixed, target(**options, max_piece_bytes=20_000), "--max-piece", "30000")
+    assert limited == ["MatMul_v3", "MatMul_v4"]  # --max-piece is for all pieces
+    folder = next(path for path in tmp_path.iterdir() if path.is_dir() and len(read(path)["pieces"]) == 4)
+    assert sizes(folder) == [(False, 16384), (False, 16384), (True, 16384), (True, 16384)]
+
+
+def test_pieces_that_memory_cuts_are_counted(tmp_path):
+    path = matrices(*["MatMul"] * 4).save(tmp_path / "m.onnx")
+    options = {"writes": "onnx", "operators": [{"op": "MatMul"}], "max_piece_bytes": 40_000}
+    partition(path, tmp_path / "p", "--target", written(tmp_path, target(**options, max_pieces=2)))
+    assert sizes(tmp_path / "p") == [(True, 32768), (True, 32768)]
+    description = written(tmp_path, target(**options, max_pieces=1))
+    done = converter.run("partition", path, "--dry-run", "--target", description)
+    assert done.returncode == 2 and "max_pieces 1 of the target: at least 2 of its pieces are needed" in done.stderr
+
+
+def test_pieces_in_onnx_are_not_counted(tmp_path):
+    """One piece in the target between two in ONNX."""
+    description = target(writes="onnx", max_pieces=1)
+    assert inside(tmp_path, chain("Sin", "Relu", "Relu", "Sin"), description) == ["Relu_v2", "Relu_v3"]
+    path = chain("Relu", "Sin", "Relu").save(tmp_path / "m.onnx")
+    done = converter.run(
+        "partition", path, "--dry-run", "--prefer", "fewest", "--target", written(tmp_path, description)
+    )
+    assert done.returncode == 2 and "max_pieces 1 of the target: at least 2 of its pieces are needed" in done.stderr
+    partition(path, tmp_path / "p", "--target", tmp_path / "tiny.json", "--penalty", "1000")
+    assert sum(piece["in_target"] for piece in read(tmp_path / "p")["pieces"]) <= 1
+
+
 def test_all_in_onnx(tmp_path):
     """--target onnx: nothing is converted, and the model is only divided for memory."""
     mixed = models.words()
@@ -322,6 +379,28 @@ def test_bad_names(tmp_path):
     assert converter.run("partition", path, "--dry-run", "--target", tmp_path / "none.json").returncode == 3
     (tmp_path / "text.json").write_text("{")
     assert "it is not JSON" in converter.run("partition", path, "--dry-run", "--target", tmp_path / "text.json").stderr
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [('"version": 1', '"version": 1, "version": 1'), ('{"op": "Relu"}', '{"op": "Relu", "op": "Conv"}')],
+)
+def test_a_field_twice(before, after, tmp_path):
+    path = models.convolutions().save(tmp_path / "m.onnx")
+    text = json.dumps(target())
+    assert before in text
+    (tmp_path / "twice.json").write_text(text.replace(before, after))
+    done = converter.run("partition", path, "--dry-run", "--target", tmp_path / "twice.json")
+    field = after.split('"')[1]
+    assert done.returncode == 6 and f"it has the field '{field}' twice in one object" in done.stderr, done
+
+
+def test_a_name_with_control_characters(tmp_path):
+    path = models.convolutions().save(tmp_path / "m.onnx")
+    description = written(tmp_path, {**target(), "name": "\x1b[31mred\0\n"})
+    done = converter.run("partition", path, "--dry-run", "--target", description, "--prefer", "fewest")
+    assert done.returncode == 0 and "red" in done.stdout, done
+    assert all(line.isprintable() for line in done.stdout.splitlines())
 
 
 def test_at_most_so_many_pieces(tmp_path):

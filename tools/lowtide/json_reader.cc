@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 #include "stream/error.h"
@@ -44,8 +45,16 @@ std::string text_of_target(const std::string& option, const std::string& name_or
 }
 
 json JsonReader::parsed(const std::string& text) const {
+  std::vector<std::set<std::string>> fields;  // of the objects that the parser is in
+  auto check_once = [&](int, json::parse_event_t event, const json& value) {
+    if (event == json::parse_event_t::object_start) fields.emplace_back();
+    if (event == json::parse_event_t::object_end) fields.pop_back();
+    if (event == json::parse_event_t::key && !fields.back().insert(value.get<std::string>()).second)
+      fail(fmt::format("it has the field '{}' twice in one object", value.get<std::string>()));
+    return true;
+  };
   try {
-    return json::parse(text);
+    return json::parse(text, check_once);
   } catch (const json::out_of_range&) {
     fail("it is not JSON that can be read: a number in it is too large");
   } catch (const json::exception& error) {

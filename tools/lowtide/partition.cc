@@ -207,11 +207,8 @@ class Partition {
     options.refuse_in_piece = [rules](const auto& whole, const auto& piece, const auto& types) {
       return rules->refuse_inside(whole, piece, types);
     };
-    if (target_->max_piece_bytes > 0 && (options.max_piece == 0 || options.max_piece > target_->max_piece_bytes))
-      options.max_piece = target_->max_piece_bytes;
-    // Pieces alternate: of so many at most half are in the target.
-    if (target_->max_pieces > 0 && (options.max_pieces == 0 || options.max_pieces > 2 * target_->max_pieces))
-      options.max_pieces = 2 * target_->max_pieces;
+    options.max_target_piece = target_->max_piece_bytes;
+    options.max_target_pieces = target_->max_pieces;
     options.takes_onnx = !target_->writes_tflite;
     return options;
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "stream/dtype.h"
 
@@ -84,9 +85,12 @@ ordered_json seams_json(const layout::DividedModel& divided) {
   return out;
 }
 
+// A model may list an output more than once; values of a folder are found by their names.
 ordered_json list_json(const std::vector<ValueInfo>& list, const layout::DividedModel& divided) {
   ordered_json out = ordered_json::array();
+  std::set<std::string> listed;
   for (const ValueInfo& info : list) {
+    if (!listed.insert(info.name).second) continue;
     const auto known = divided.values.find(info.name);
     const bool is_declared = info.type == ValueInfo::Type::kTensor && info.dtype != stream::DType::kUndefined;
     out.push_back(value_json(is_declared || known == divided.values.end() ? info : known->second));

@@ -60,8 +60,9 @@ std::string certificate(const layout::DividedModel& divided, const std::string& 
 
 }  // namespace
 
-std::string partition_table(const layout::DividedModel& divided, const std::string& model, const std::string& target,
-                            bool in_full) {
+std::string partition_table(const layout::DividedModel& divided, const std::string& model,
+                            const std::string& target_name, bool in_full) {
+  const std::string target = stream::printable(target_name);
   std::string out = fmt::format("{}: {} nodes, {:.0f} % of the work in {}\n", stream::printable(model),
                                 divided.nodes.size(), divided.work_in_target * 100, target);
   for (size_t i = 0; i < divided.pieces.size(); ++i) {

@@ -13,6 +13,7 @@
 #include "layout/partition/by_memory.h"
 #include "layout/partition/cheapest.h"
 #include "layout/partition/contract.h"
+#include "layout/partition/fewer_parts.h"
 #include "layout/partition/fewest.h"
 #include "stream/error.h"
 
@@ -60,8 +61,8 @@ bool in_own_runtimes(const UnitGraph& graph, const Division& division) {
 }
 
 // The fewest pieces over all orders of the units, by a search over the sets of units that are done: from each set any
-// ready unit may run next, in the piece of the one before or in a new one.
-size_t fewest_by_search(const UnitGraph& graph) {
+// ready unit may run next, in the piece of the one before or in a new one. `counts`: what a piece counts, by runtime.
+size_t fewest_by_search(const UnitGraph& graph, const std::array<size_t, 2>& counts) {
   const size_t count = graph.units.size();
   std::vector<unsigned> needs(count);
   for (const SeamValue& value : graph.values)
@@ -73,8 +74,9 @@ size_t fewest_by_search(const UnitGraph& graph) {
     for (size_t unit = 0; unit < count; ++unit) {
       if ((done >> unit & 1) != 0 || (needs[unit] & ~done) != 0) continue;
       const size_t runtime = graph.units[unit].in_target() ? 0 : 1;
-      size_t least = done == 0 ? 1 : pieces[done][runtime];
-      if (done != 0 && pieces[done][1 - runtime] != kNone) least = std::min(least, pieces[done][1 - runtime] + 1);
+      size_t least = done == 0 ? counts[runtime] : pieces[done][runtime];
+      if (done != 0 && pieces[done][1 - runtime] != kNone)
+        least = std::min(least, pieces[done][1 - runtime] + counts[runtime]);
       size_t& there = pieces[done | 1U << unit][runtime];
       there = std::min(there, least);
     }
@@ -116,7 +118,8 @@ TEST(FewestPieces, EqualExhaustiveSearchAndAreProved) {
     const FewestPieces found = fewest_pieces(graph);
     ASSERT_TRUE(can_run(graph, found.division)) << round;
     ASSERT_TRUE(in_own_runtimes(graph, found.division)) << round;
-    ASSERT_EQ(found.division.pieces, fewest_by_search(graph)) << round;
+    ASSERT_EQ(found.division.pieces, fewest_by_search(graph, {1, 1})) << round;
+    ASSERT_EQ(found.division.pieces_in_target(), fewest_by_search(graph, {1, 0})) << round;
     ASSERT_EQ(found.division.pieces, proved_pieces(graph, found.paths)) << round;
   }
 }
@@ -128,12 +131,13 @@ TEST(FewestPieces, OfNothing) {
 }
 
 // Over all labels of the units, by both first runtimes.
-uint64_t cheapest_by_search(const UnitGraph& graph, const DivisionCosts& costs, size_t most_pieces) {
+uint64_t cheapest_by_search(const UnitGraph& graph, const DivisionCosts& costs, const PieceLimits& limits) {
   uint64_t best = kCannotRun;
   const size_t count = graph.units.size();
   for (const PieceRuntime first : {PieceRuntime::kTarget, PieceRuntime::kOnnx})
-    for (size_t pieces = 1; pieces <= std::min(most_pieces, count); ++pieces) {
+    for (size_t pieces = 1; pieces <= count; ++pieces) {
       Division division{std::vector<size_t>(count, 0), pieces, first};
+      if (!limits.allow(division)) continue;
       for (bool is_over = false; !is_over;) {
         if (can_run(graph, division)) best = std::min(best, cost_of(graph, division, costs));
         is_over = true;
@@ -154,19 +158,39 @@ TEST(CheapestDivision, EqualsAllLabels) {
   for (int round = 0; round < 10'000; ++round) {
     const UnitGraph graph = random_units(random, round % 500 == 0 ? 7 : 5);
     const DivisionCosts costs{pick(random, 12), pick(random, 3)};
-    const size_t most = round % 3 == 0 ? pick(random, 3) + 1 : graph.units.size();
-    const Division found = cheapest_division(graph, costs, most);
+    PieceLimits limits;
+    if (round % 3 == 0) limits.pieces = pick(random, 3) + 1;
+    if (round % 2 == 0) limits.in_target = pick(random, 1) + 1;
+    const Division found = cheapest_division(graph, costs, limits);
     ASSERT_TRUE(can_run(graph, found)) << round;
-    ASSERT_LE(found.pieces, most) << round;
-    ASSERT_EQ(cost_of(graph, found, costs), cheapest_by_search(graph, costs, most)) << round;
+    ASSERT_TRUE(limits.allow(found)) << round;
+    ASSERT_EQ(cost_of(graph, found, costs), cheapest_by_search(graph, costs, limits)) << round;
   }
+}
+
+TEST(FewerParts, KeepToTheLimits) {
+  Random random(5);
+  for (int round = 0; round < 1000; ++round) {
+    const UnitGraph graph = random_units(random, 9);
+    const PieceLimits limits{pick(random, 4) + 1, pick(random, 1) + 1};
+    const Division found = division_of_fewer_parts(graph, {pick(random, 12), pick(random, 3)}, limits);
+    ASSERT_TRUE(can_run(graph, found)) << round;
+    ASSERT_TRUE(limits.allow(found)) << round;
+  }
+}
+
+TEST(PieceLimits, OnePieceInTheTargetMayStandBetweenTwo) {
+  UnitGraph graph;
+  graph.units = {{{kCannotRun, 5}}, {{1, 1000}}, {{kCannotRun, 5}}};
+  graph.values = {{0, {1}, 1}, {1, {2}, 1}};
+  EXPECT_THAT(cheapest_division(graph, {.per_switch = 1, .per_byte = 1}, {.in_target = 1}).piece, ElementsAre(0, 1, 2));
 }
 
 TEST(CheapestDivision, LeavesAlonePieceThatCostsMoreThanItSaves) {
   UnitGraph graph;
   graph.units = {{{10, 20}}, {{kCannotRun, 5}}, {{10, 12}}};
   graph.values = {{0, {1}, 3}, {1, {2}, 7}};
-  const Division found = cheapest_division(graph, {.per_switch = 1, .per_byte = 1}, 3);
+  const Division found = cheapest_division(graph, {.per_switch = 1, .per_byte = 1}, {.pieces = 3});
   EXPECT_THAT(found.piece, ElementsAre(0, 1, 1));
   EXPECT_EQ(found.first, PieceRuntime::kTarget);
   EXPECT_EQ(cost_of(graph, found, {.per_switch = 1, .per_byte = 1}), 31u);
@@ -208,8 +232,7 @@ TEST(Contract, PathsMayBeLong) {
 }
 
 // Of cuts given as bits: the bytes and their number, or nothing when a piece is too large.
-std::optional<std::pair<uint64_t, size_t>> cost_of_cuts(const std::vector<OrderedUnit>& order, unsigned cuts,
-                                                        uint64_t limit) {
+std::optional<std::pair<uint64_t, size_t>> cost_of_cuts(const std::vector<OrderedUnit>& order, unsigned cuts) {
   std::pair<uint64_t, size_t> cost{0, 0};
   uint64_t weights = 0, activations = 0;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -222,7 +245,7 @@ std::optional<std::pair<uint64_t, size_t>> cost_of_cuts(const std::vector<Ordere
     }
     weights += order[i].weight_bytes;
     activations = std::max(activations, order[i].activation_bytes);
-    if (weights + activations > limit) return std::nullopt;
+    if (weights + activations > order[i].limit) return std::nullopt;
   }
   return cost;
 }
@@ -231,29 +254,36 @@ TEST(CutByMemory, EqualsAllCuts) {
   Random random(4);
   for (int round = 0; round < 10'000; ++round) {
     std::vector<OrderedUnit> order(pick(random, 8) + 1);
+    std::array<uint64_t, 2> limits = {18 + pick(random, 20), round % 3 == 0 ? UINT64_MAX : 18 + pick(random, 20)};
     for (OrderedUnit& unit : order) {
       unit = {pick(random, 9), pick(random, 9), pick(random, 4), pick(random, 7) == 0};
+      if (unit.must_cut) std::swap(limits[0], limits[1]);
+      unit.limit = limits[0];
     }
-    const uint64_t limit = 18 + pick(random, 20);
-    std::optional<std::pair<uint64_t, size_t>> best;
-    for (unsigned cuts = 0; cuts < 1U << order.size(); cuts += 2)
-      if (const auto cost = cost_of_cuts(order, cuts, limit))
-        if (!best || *cost < *best) best = cost;
-    unsigned found = 0;
-    for (const size_t place : cut_by_memory(order, limit)) found |= 1U << place;
-    ASSERT_EQ(cost_of_cuts(order, found, limit), best) << round;
+    for (const FewestOf what : {FewestOf::kBytes, FewestOf::kPieces}) {
+      auto is_less = [&](auto a, auto b) {
+        return what == FewestOf::kBytes ? a < b : std::pair(a.second, a.first) < std::pair(b.second, b.first);
+      };
+      std::optional<std::pair<uint64_t, size_t>> best;
+      for (unsigned cuts = 0; cuts < 1U << order.size(); cuts += 2)
+        if (const auto cost = cost_of_cuts(order, cuts))
+          if (!best || is_less(*cost, *best)) best = cost;
+      unsigned found = 0;
+      for (const size_t place : cut_by_memory(order, what)) found |= 1U << place;
+      ASSERT_EQ(cost_of_cuts(order, found), best) << round;
+    }
   }
 }
 
 TEST(CutByMemory, NamesTheSmallestLimit) {
   try {
-    cut_by_memory({{10, 5, 0, false}, {100, 11, 3, false}}, 110);
+    cut_by_memory({{10, 5, 0, false, 110}, {100, 11, 3, false, 110}, {1, UINT64_MAX, 3, true}});
     FAIL() << "no error";
   } catch (const stream::Error& error) {
     EXPECT_EQ(error.code(), stream::Code::kBudget);
     EXPECT_THAT(error.what(), testing::HasSubstr("a limit of 111 bytes would do"));
   }
-  EXPECT_TRUE(cut_by_memory({}, 0).empty());
+  EXPECT_TRUE(cut_by_memory({}).empty());
 }
 
 }  // namespace

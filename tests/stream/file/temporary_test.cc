@@ -57,6 +57,24 @@ TEST(Temporary, KeepsTemporariesInUse) {
   EXPECT_EQ(names(folder), (std::set<std::string>{"out", first.path().filename(), last.path().filename()}));
 }
 
+TEST(Temporary, IsAloneWhenNoOtherOneIsInUse) {
+  ScratchFolder folder;
+  write_file(folder / ".out.lowtide-1-01234567", "x");
+  Temporary first(folder / "out"), other(folder / "other");
+  write_file(folder / ".out.lowtide-1-01234567", "x");  // of a dead process
+  EXPECT_TRUE(first.is_alone());
+  {
+    Temporary second(folder / "out");
+    EXPECT_FALSE(first.is_alone());
+    EXPECT_FALSE(second.is_alone());
+    EXPECT_EQ(second.close(), 0);
+    EXPECT_FALSE(first.is_alone());
+    EXPECT_EQ(second.rename(), 0);
+  }
+  EXPECT_TRUE(first.is_alone());
+  EXPECT_TRUE(other.is_alone());
+}
+
 TEST(Temporary, DoesNotFollowLinks) {
   ScratchFolder folder;
   write_file(folder / "precious", "x");
