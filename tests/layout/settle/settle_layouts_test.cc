@@ -197,9 +197,9 @@ TEST_F(SettleLayouts, PerAxisScalesMoveWithTheirAxis) {
 
 // ---- the cut is optimal: random graphs against all labellings ----
 
-enum class Node { kConv, kFixed, kUnary, kAdd };
+enum class RandomKind { kConv, kFixed, kUnary, kAdd };
 struct RandomOp {
-  Node kind;
+  RandomKind kind;
   std::vector<int> from;  // earlier values
 };
 
@@ -207,11 +207,11 @@ struct RandomOp {
 uint64_t brute_force(const std::vector<RandomOp>& ops, const std::vector<int>& outputs, uint64_t price) {
   std::vector<int> free;
   for (size_t i = 0; i < ops.size(); ++i)
-    if (ops[i].kind == Node::kUnary || ops[i].kind == Node::kAdd) free.push_back(static_cast<int>(i));
+    if (ops[i].kind == RandomKind::kUnary || ops[i].kind == RandomKind::kAdd) free.push_back(static_cast<int>(i));
   uint64_t best = UINT64_MAX;
   for (uint64_t labels = 0; labels < (uint64_t{1} << free.size()); ++labels) {
     std::vector<int> order(ops.size() + 1, 0);  // of value i + 1; value 0 is the input, in ONNX's order
-    for (size_t i = 0; i < ops.size(); ++i) order[i + 1] = ops[i].kind == Node::kConv;
+    for (size_t i = 0; i < ops.size(); ++i) order[i + 1] = ops[i].kind == RandomKind::kConv;
     for (size_t i = 0; i < free.size(); ++i) order[static_cast<size_t>(free[i]) + 1] = labels >> i & 1;
     std::set<int> copied;  // values that are needed in the other order as well
     for (size_t i = 0; i < ops.size(); ++i)
@@ -251,23 +251,23 @@ TEST(SettleLayoutsOptimal, RandomGraphsReachTheMinimum) {
     const int count = 3 + static_cast<int>(random() % 8);
     for (int i = 0; i < count; ++i) {
       auto pick = [&] { return static_cast<int>(random() % values.size()); };
-      RandomOp op{static_cast<Node>(random() % 4), {pick()}};
-      if (op.kind == Node::kAdd) op.from.push_back(pick());
+      RandomOp op{static_cast<RandomKind>(random() % 4), {pick()}};
+      if (op.kind == RandomKind::kAdd) op.from.push_back(pick());
       Val x = values[static_cast<size_t>(op.from[0])];
       used[static_cast<size_t>(op.from[0])] = true;
       Val made;
       switch (op.kind) {
-        case Node::kConv:
+        case RandomKind::kConv:
           made = b.transpose(b.conv_2d(b.transpose(x, kToNhwc), b.filled(1, DType::kFloat32, {3, 1, 1, 3}), {}, {}),
                              kToNchw);
           break;
-        case Node::kFixed:  // an image op in ONNX's order: no permutation passes it
+        case RandomKind::kFixed:  // an image op in ONNX's order: no permutation passes it
           made = b.resize_nearest_neighbor(x, b.i32({3, 5}), {});
           break;
-        case Node::kUnary:
+        case RandomKind::kUnary:
           made = b.tanh(x);
           break;
-        case Node::kAdd:
+        case RandomKind::kAdd:
           used[static_cast<size_t>(op.from[1])] = true;
           made = b.add(x, values[static_cast<size_t>(op.from[1])]);
           break;
