@@ -206,7 +206,7 @@ Latency is LiteRT's median time over ONNX Runtime's, two threads each, in turns:
 |---|---|---|---|---|---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
-Measured with lowtide {lowtide.__version__} on this machine:
+Measured on {time.strftime("%Y-%m-%d")} with lowtide {lowtide.__version__}; figures of other pages are of other days. On this machine:
 
 ```
 {machine(options.folder)}

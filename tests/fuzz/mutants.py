@@ -32,7 +32,7 @@ import onnx
 
 from tests.fuzz.mutation import containers, data, mutant, neighbours, operators, quantized, settings
 from tests.fuzz.mutation.mutant import Mutant, Unfit, all_operators
-from tests.fuzz.mutation.seeds import World
+from tests.fuzz.mutation.seeds import SeedPool
 from tests.support import converter, judge
 from tests.support.compare import RangeTolerance
 from tests.support.inputs import run_time_inputs
@@ -57,10 +57,10 @@ CHANGES = {
 CHANGES = [change for change, times in CHANGES.items() for _ in range(times)]
 
 
-def made_of(number, seed, world):
+def made_of(number, seed, pool):
     """The mutant of this number, and whether a change applied."""
     rng = np.random.default_rng((seed, number))
-    made = Mutant(world.seeds[int(rng.integers(len(world.seeds)))], rng, world)
+    made = Mutant(pool.seeds[int(rng.integers(len(pool.seeds)))], rng, pool)
     if made.chance(0.08):
         with contextlib.suppress(Unfit):
             quantized.quantize(made)
@@ -117,7 +117,7 @@ def judged(made, folder, litert):
     return verdict.status, verdict.reason
 
 
-def worker(args, world, first, tell):
+def worker(args, pool, first, tell):
     """Judges mutants from `first` on; `tell` is given a dictionary before and behind each."""
     with tempfile.TemporaryDirectory(prefix="lowtide-mutant-") as name, Litert(time_limit=30) as litert:
         folder = pathlib.Path(name)
@@ -125,7 +125,7 @@ def worker(args, world, first, tell):
             tell({"begin": number})
             line = {"end": number, "status": "unfit"}
             try:
-                made = made_of(number, args.seed, world)
+                made = made_of(number, args.seed, pool)
                 line |= {"case": made.name}
                 if made.changes:
                     line["status"], line["reason"] = judged(made, folder, litert)
@@ -142,8 +142,8 @@ class Child:
     It is forked from a process that has the seeds and has not used ONNX Runtime, which has threads.
     """
 
-    def __init__(self, args, world, first):
-        self.args, self.world, self.next = args, world, first
+    def __init__(self, args, pool, first):
+        self.args, self.pool, self.next = args, pool, first
         self.start()
 
     def start(self):
@@ -153,7 +153,7 @@ class Child:
         if self.pid == 0:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what ONNX Runtime says of invalid models
             with os.fdopen(write, "w") as out:
-                worker(self.args, self.world, self.next, lambda line: print(json.dumps(line), file=out, flush=True))
+                worker(self.args, self.pool, self.next, lambda line: print(json.dumps(line), file=out, flush=True))
             os._exit(0)
         os.close(write)
         self.pipe = os.fdopen(read)
@@ -180,8 +180,8 @@ class Child:
         return died
 
 
-def all_lines(args, world):
-    children = [Child(args, world, first) for first in range(args.jobs)]
+def all_lines(args, pool):
+    children = [Child(args, pool, first) for first in range(args.jobs)]
     while children:
         ready, _, _ = select.select([child.pipe for child in children], [], [], 1)
         for child in [c for c in children if c.pipe in ready or c.heard + HANG < time.monotonic()]:
@@ -202,7 +202,7 @@ def gathered(lines, status):
 
 
 def show(args):
-    made = made_of(args.only, args.seed, World(args.filter, args.models))
+    made = made_of(args.only, args.seed, SeedPool(args.filter, args.models))
     print(made.name, made.changes)
     print(onnx.printer.to_text(made.model.graph))
     args.keep.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ def main():
         return show(args)
     reasons = [line.split("\t") for line in EXPLAINED.read_text().splitlines() if line and line[0] != "#"]
     lines = []
-    for line in all_lines(args, World(args.filter, args.models)):
+    for line in all_lines(args, SeedPool(args.filter, args.models)):
         what = f"{line.get('case')} {line.get('changes')}"
         known = [of[2] for of in reasons if re.search(of[0], line.get("reason", "")) and re.search(of[1], what)]
         if line["status"] in BAD and line["status"] != "broken" and known:

@@ -128,6 +128,11 @@ def test_orders(source, target, expected):
     assert matching.orders(source, target) == expected
 
 
+def test_equal_axes_in_any_order():
+    assert matching.has_same_axes((1, 3, 4, 4), (4, 1, 4, 3)) and matching.has_same_axes((1, 2), (2,))
+    assert not matching.has_same_axes((1, 3, 4, 4), (16, 3)) and not matching.has_same_axes((48, 2, 2), (1, 24, 4, 2))
+
+
 def test_rounding_is_that_of_quantize_linear():
     got = matching.quantized(np.array([0.5, 1.5, -0.5, 300, -300, np.nan], np.float32), 1.0, 3, np.dtype(np.int8))
     assert got.tolist() == [3, 5, 3, 127, -128, 3]
@@ -281,6 +286,70 @@ def test_a_wrong_operator_without_a_name_is_in_the_next_group(integers, tmp_path
     tflite = integer_models.tflite_model(tmp_path / "q.tflite", weights=weights, names=("q0", "Conv_c1/CONV_2D", "q2"))
     found = lowtide.verify(integers, tflite, by_op=True)
     assert found.first_difference.name == "q2" and found.first_difference.operators == "TRANSPOSE+CONV_2D+CONV_2D"
+
+
+def rounded(source, quantized, target, scale):
+    """Nodes that round a value to uint8 and back, and their constants."""
+    names = [f"{quantized}_scale", f"{quantized}_zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", [source, *names], [quantized]),
+        helper.make_node("DequantizeLinear", [quantized, *names], [target]),
+    ]
+    return nodes, dict(zip(names, (np.array(scale, np.float32), np.array(0, np.uint8))))
+
+
+def near(shape):
+    """Numbers so near to each other that between any two arrays of them, in any order, the signal-to-noise ratio is above 20 dB."""
+    return (0.7 + 0.05 * np.random.default_rng(1).random(shape)).astype(np.float32)
+
+
+def test_which_output_of_an_operator_is_which_value_is_not_guessed(tmp_path):
+    """Two Gathers become one UNPACK, which has the label of the first."""
+    nodes, tensors = rounded("x", "q", "d", 1 / 200)
+    tensors["axes"] = np.array([1])
+    for i, scale in enumerate((1 / 200, 1 / 150)):
+        tensors[f"i{i}"] = np.array(i)
+        nodes.append(helper.make_node("Gather", ["d", f"i{i}"], [f"g{i}"], axis=1, name=f"gather{i}"))
+        nodes.append(helper.make_node("Unsqueeze", [f"g{i}", "axes"], [f"u{i}"], name=f"unsqueeze{i}"))
+        more, constants = rounded(f"u{i}", f"q{i}", f"y{i}", scale)
+        nodes += more
+        tensors |= constants
+    path = models.save(
+        tmp_path / "gathers.onnx",
+        nodes,
+        [models.value("x", "float32", [1, 2, 4, 6])],
+        [models.value(f"y{i}", "float32", [1, 1, 4, 6]) for i in (0, 1)],
+        tensors,
+    )
+    found = lowtide.verify(path, models.converted(path), inputs={"x": near((1, 2, 4, 6))}, by_op=True)
+    assert found.passed, found
+    assert [(of.operators, of.value) for of in found.tensors if "UNPACK" in of.operators] == [
+        ("UNPACK+RESHAPE", "q0"),
+        ("UNPACK+RESHAPE+MUL", "q1"),
+    ]
+
+
+def test_values_whose_axes_were_split_are_not_guessed(tmp_path):
+    """What stands behind a Transpose of the parts has as many elements, in another order."""
+    more, tensors = rounded("e", "q", "y", 1 / 200)
+    path = models.save(
+        tmp_path / "split.onnx",
+        [
+            helper.make_node("Sqrt", ["x"], ["n"]),
+            helper.make_node("Reshape", ["n", "to"], ["r"], name="reshape"),
+            helper.make_node("Transpose", ["r"], ["t"], perm=[0, 2, 1, 3], name="transpose"),
+            helper.make_node("Reshape", ["t", "back"], ["e"], name="reshape_back"),
+            *more,
+        ],
+        [models.value("x", "float32", [1, 6, 4, 4])],
+        [models.value("y", "float32", [1, 6, 4, 4])],
+        {"to": np.array([12, 2, 2, 2]), "back": np.array([1, 6, 4, 4]), **tensors},
+    )
+    found = lowtide.verify(path, models.converted(path), inputs={"x": near((1, 6, 4, 4))}, by_op=True)
+    assert found.passed, found
+    values = {of.name: of.value for of in found.tensors}
+    assert values["reshape/RESHAPE"] == "r" and values["q"] == "q"
+    assert all(of.difference.steps.equal == 1 for of in found.tensors if of.difference.steps is not None)
 
 
 def test_integers_of_a_model_of_floats(tmp_path):

@@ -17,8 +17,8 @@ class Unfit(Exception):
 
 
 class Mutant:
-    def __init__(self, seed, rng, world):
-        self.rng, self.world, self.name = rng, world, seed.name
+    def __init__(self, seed, rng, pool):
+        self.rng, self.pool, self.name = rng, pool, seed.name
         self.model = seed.model()
         self.feeds = seed.data(self.model, rng)
         self.steps, self.relative = seed.steps, 1e-4

@@ -227,8 +227,8 @@ def chain(m):
     made = {name: of for name, of in m.outputs().items() if isinstance(of, np.ndarray) and of.dtype.kind == "f"}
     name = m.pick(made)
     of = made[name]
-    same = m.world.by_extents(m.opset_version()).get((str(of.dtype), tuple(sorted(of.shape))), ())
-    other = m.pick(same) if same and m.chance(0.7) else m.pick(m.world.seeds)
+    same = m.pool.by_extents(m.opset_version()).get((str(of.dtype), tuple(sorted(of.shape))), ())
+    other = m.pick(same) if same and m.chance(0.7) else m.pick(m.pool.seeds)
     model = other.model()
     data = other.data(model, m.rng)
     if model.functions or next((o.version for o in model.opset_import if o.domain == ""), 0) != m.opset_version():

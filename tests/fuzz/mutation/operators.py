@@ -47,7 +47,7 @@ def attribute(m):
         node.attribute.remove(gone)
         return
     if what == "add":
-        known = m.world.vocabulary[node.op_type]
+        known = m.pool.vocabulary[node.op_type]
         name = m.pick(name for name in sorted(known) if all(a.name != name for a in node.attribute))
         node.attribute.append(known[name])
         m.say("add", node.op_type, name)

@@ -174,7 +174,7 @@ def outer_names(node):
                 yield from (name for name in outer_names(inner) if name not in own)
 
 
-class World:
+class SeedPool:
     """All seeds, and what changes take from them."""
 
     def __init__(self, only, models):

@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .difference import Difference, Sum
 from .errors import Unsupported
-from .matching import Candidates, Order, group_of, orders, stored
+from .matching import Candidates, Order, group_of, has_same_axes, orders, stored
 from .onnx_graph import Graph
 from .port import Array, dtype_of
 from .runner import Runner
@@ -268,7 +268,7 @@ class ByOperator:
             return [self.matches[tensor].value]
         if tensor < 0 or self._tflite.values[tensor].constant:
             return []
-        return self._candidates.of(tensor)
+        return list(self._candidates.of(tensor))
 
     def _chunks(self) -> Iterator[list[int]]:
         """Operators in their order, in parts whose values fit."""
@@ -331,25 +331,32 @@ class ByOperator:
         self.matches[match.tensor] = match
         self.groups.append(group)
 
-    def _closest(self, tensor: int, possible: Iterable[Match], got: Array, values: dict[str, Array]) -> Match | None:
-        """The match in which the numbers are closest; None if they are not close and the tensor has no value's name."""
+    def _closest(
+        self, tensor: int, possible: Iterable[tuple[Match, bool]], got: Array, values: dict[str, Array]
+    ) -> Match | None:
+        """The match in which the numbers are closest; None if they are not close and the tensor has no value's name.
+
+        `possible` says of each match whether its order of axes is a guess: neither a name nor being close is enough for such a one.
+        """
         best: Match | None = None
-        best_score, best_is_close = -np.inf, False
-        for match in possible:
+        best_score, best_is_close, is_settled = -np.inf, False, False
+        for match, is_guess in possible:
             named = self._candidates.is_named(tensor, match.value)
-            if best is not None and not named and (best_is_close or self._is_multiple(best, values[best.value], got)):
+            if (
+                best is not None
+                and not (named or match.value == best.value)
+                and (is_settled or self._is_multiple(best, values[best.value], got))
+            ):
                 break
             total = Sum()
             self.difference(match, values[match.value], got, total)
-            result = total.result()
-            score = result.snr_db
-            if result.steps is None:
-                close = score >= _CLOSE_DB
-            else:
-                close = score >= _CLOSE_QUANTIZED_DB or result.steps.equal >= _CLOSE_EQUAL
+            score, close, is_sure = _closeness(total.result())
+            if is_guess and not is_sure:
+                continue
             if (close or named) and (close, score) > (best_is_close, best_score):
                 best, best_score, best_is_close = match, score, close
-            if best_score == np.inf:
+                is_settled = is_sure or (close and named)
+            if best_score >= _CLOSE_DB:
                 break
         return best
 
@@ -377,21 +384,25 @@ class ByOperator:
 
     def _possible(
         self, op: int, tensor: int, shape: Sequence[int], sample: Sample, values: dict[str, Array]
-    ) -> Iterator[Match]:
-        """What a tensor may be, the likeliest first; values are fetched when their turn comes."""
+    ) -> Iterator[tuple[Match, bool]]:
+        """What a tensor may be, the likeliest first, and whether the order of axes is a guess; values are fetched when their turn comes."""
+
+        def matches(found: Mapping[str, bool]) -> Iterator[tuple[Match, bool]]:
+            for name, is_reshaped in found.items():
+                source = self._value(sample, values, name).shape
+                is_guess = is_reshaped or not has_same_axes(source, shape)
+                for order in orders(source, shape):
+                    yield Match(tensor, name, order), is_guess
+
         same = self._reshaped(op, tensor)
-        for name in self._candidates.of(tensor):
-            for order in orders(self._value(sample, values, name).shape, shape):
-                yield Match(tensor, name, order)
+        yield from matches(self._candidates.of(tensor))
         if same is not None:
             self._value(sample, values, same.value)
-            yield same
+            yield same, False
         # An activation that was drawn into the operator: the tensor has kept the name from before it.
         behind = self._candidates.behind_name(tensor)
         values.update(self._reference.fetch(sample, [name for name in behind if name not in values]))
-        for name in behind:
-            for order in orders(self._value(sample, values, name).shape, shape):
-                yield Match(tensor, name, order)
+        yield from matches(behind)
 
     def _merge_outputs(self) -> None:
         """One group for tensors that the same operators compute."""
@@ -413,7 +424,7 @@ class ByOperator:
                     inputs = {i: self._stored(self.matches[i], values[self.matches[i].value]) for i in group.inputs}
                     for i, got in self._runs.run(group, inputs).items():
                         self.difference(self.matches[i], values[self.matches[i].value], got, sums[i])
-        assert all(of.arrays == samples.count for of in sums.values())
+        assert all(total.arrays == samples.count for total in sums.values())
         return [self._result(group, i, sums[i]) for group in self.groups for i in group.outputs]
 
     def _result(self, group: Group, tensor: int, total: Sum) -> OperatorResult:
@@ -452,8 +463,17 @@ class ByOperator:
 
 def op_tensors(tflite: TfliteGraph, operator: int) -> list[int]:
     """Inputs and outputs of an operator that are there."""
-    of = tflite.operators[operator]
-    return [i for i in dict.fromkeys((*of.inputs, *of.outputs)) if i >= 0]
+    found = tflite.operators[operator]
+    return [i for i in dict.fromkeys((*found.inputs, *found.outputs)) if i >= 0]
+
+
+def _closeness(difference: Difference) -> tuple[float, bool, bool]:
+    """Signal-to-noise ratio of a tensor and a value; whether it is close, and whether no other order of the elements could be."""
+    score, steps = difference.snr_db, difference.steps
+    if steps is None:
+        return score, score >= _CLOSE_DB, score >= _CLOSE_DB
+    near, equal = score >= _CLOSE_QUANTIZED_DB, steps.equal >= _CLOSE_EQUAL
+    return score, near or equal, near and equal
 
 
 def _elements(shape: Sequence[int | None]) -> int:

@@ -78,11 +78,11 @@ class _Progress:
     def __init__(self) -> None:
         self._what = "settings tried"
 
-    def __call__(self, done: int, of: int) -> None:
+    def __call__(self, done: int, total: int) -> None:
         if sys.stderr.isatty():
-            text = f"{self._what}: {done} of {of}" if done < of else ""
+            text = f"{self._what}: {done} of {total}" if done < total else ""
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-        if done == of:
+        if done == total:
             self._what = "layers corrected"
 
 
@@ -132,7 +132,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
     begin_log(arguments.verbose)
     output = _output(arguments)
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "samples": arguments.samples,
         "max_rss": arguments.max_rss,
         "threads": arguments.threads,
@@ -142,13 +142,13 @@ def main(argv: Sequence[str]) -> int:
         "choice_progress": None if arguments.quiet else _Progress(),
     }
     if os.path.isdir(arguments.model):
-        pieces = calibrate_pieces(arguments.model, output, model=arguments.of, **how)
+        pieces = calibrate_pieces(arguments.model, output, model=arguments.of, **options)
         if not arguments.quiet:
             _print_pieces(output, pieces, arguments.verbose)
     elif arguments.of is not None:
         raise Usage("--of is for folders of pieces")
     else:
-        found = calibrate(arguments.model, output, **how)
+        found = calibrate(arguments.model, output, **options)
         if not arguments.quiet:
             _print(output, found, arguments.verbose)
     end_of_output()
@@ -157,8 +157,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _print_pieces(output: str, found: PiecesCalibration, every: bool) -> None:
     if found.content is None:
-        for name, of in found.pieces.items():
-            _print(os.path.join(output, ranges_name(name)), of, every)
+        for name, piece in found.pieces.items():
+            _print(os.path.join(output, ranges_name(name)), piece, every)
         return
     print(
         f"{output}: {len(found.content['tensors'])} tensors, {found.samples} sample{'s' if found.samples > 1 else ''}, "

@@ -177,8 +177,8 @@ def _content(graph: Graph, ranges: Mapping[str, TensorRange], samples: int) -> d
         "version": VERSION,
         "graph": graph_hash(graph),
         "samples": samples,
-        "unseen": sorted(name for name, of in ranges.items() if not of.seen),
-        "tensors": {name: of.values() for name, of in ranges.items() if of.seen},
+        "unseen": sorted(name for name, found in ranges.items() if not found.seen),
+        "tensors": {name: found.values() for name, found in ranges.items() if found.seen},
     }
 
 

@@ -80,7 +80,7 @@ class _Expected:
     """What the float model gives for the samples, on disk: memory does not grow with their number."""
 
     def __init__(self, folder: str, reference: Runner, samples: Part) -> None:
-        self._folder, self.names = folder, [n for n, of in reference.outputs.items() if of.dtype.kind == "f"]
+        self._folder, self.names = folder, [n for n, port in reference.outputs.items() if port.dtype.kind == "f"]
         for i, sample in enumerate(samples):
             outputs = reference.run(sample, self.names)
             # By number: names of tensors are no names of files.
@@ -102,7 +102,7 @@ def _decibels(tflite: str, expected: _Expected, samples: Part, max_rss: int | No
             outputs = tested.run(sample)
             for name, floats in expected.of(i).items():
                 sums[name].add(floats, np.asarray(outputs[name]).reshape(floats.shape))
-    worst = min(of.result().snr_db for of in sums.values())
+    worst = min(total.result().snr_db for total in sums.values())
     return max(-_MOST, min(_MOST, worst))
 
 
@@ -169,9 +169,9 @@ def choose(
         progress(count(), count())
         shifts: dict[str, list[float]] = {}
         if with_layers:
-            of = {"quantize": quantize, "range": best["range"], "equalize": best["equalize"]}
+            chosen = {"quantize": quantize, "range": best["range"], "equalize": best["equalize"]}
             used = Part(samples, held_back=False)
-            shifts = layers.measure(model, content, of, used, max_rss=max_rss, threads=threads, progress=progress)
+            shifts = layers.measure(model, content, chosen, used, max_rss=max_rss, threads=threads, progress=progress)
         if shifts:
             write_ranges(ranges, layers.with_shifts(content, shifts))
             best = attempt({**best, "correct": "layers"})

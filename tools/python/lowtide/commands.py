@@ -199,7 +199,7 @@ def _arguments(given: Mapping[str, Any]) -> list[str]:
         "costs": lambda name, value: [_path(name, value)],
         "exclude_op": _texts,
         "exclude_node": _texts,
-        "value": lambda name, value: [f"{key}={_text(name, of)}" for key, of in _mapping(name, value).items()],
+        "value": lambda name, value: [f"{key}={_text(name, given)}" for key, given in _mapping(name, value).items()],
         "from": _texts,
         "to": _texts,
     }
@@ -421,14 +421,14 @@ def convert(
     Parameters
     ----------
     model : path or onnx.ModelProto
-        The .onnx or .onnx.zst file. A ModelProto (below 2 GB) is written to a temporary file beside the output, and
+        The .onnx or .tflite file, or either with .zst. A ModelProto (below 2 GB) is written to a temporary file beside the output, and
         its external data is looked for there.
     output : path, optional
-        Where to write. By default the model's name with .tflite.
+        Where to write. By default the model's name with .tflite or .onnx, beside it; a folder gets a file of that name.
     max_rss : int or str, optional
         Resident memory of the program in bytes, or as text such as "64M".
     shape : mapping of str to sequence of int, optional
-        Shapes of inputs: of dynamic ones, or with another batch.
+        Shapes of inputs: of dynamic ones, or of fixed ones with another batch (axis 0).
     dim : mapping of str to int, optional
         Extents of dynamic dimensions of inputs, by their names.
     const : mapping, optional
@@ -440,9 +440,9 @@ def convert(
     mean, std : float or sequence of float, optional
         One number, or one for each channel. Without `input_uint8` they are written into the metadata only.
     labels : path, optional
-        Text file with a label in each line, stored with the output that it names.
+        Text file with a label in each line, stored with the output whose last axis has as many elements.
     metadata : bool
-        Write TFLite metadata, and keep the ONNX model's metadata_props.
+        Write TFLite metadata, and keep the ONNX model's metadata_props; `labels`, `mean` and `std` imply it.
     signature : str, optional
         Name of the signature; of a TFLite model that has several, the one to convert.
     layout : mapping of str to str, optional
@@ -456,7 +456,7 @@ def convert(
     weights : str, optional
         "stored" (the default), "float", "f16", "int8", "int4" or "in-place".
     weights_include, weights_exclude : str or sequence of str, optional
-        Patterns of names of weights.
+        Patterns of names of weights, or of their nodes, which alone are stored in fewer bits, or are not.
     external_buffers : bool
         Weights behind the flatbuffer whatever the size.
     max_zstd_ratio : int, optional
@@ -469,14 +469,16 @@ def convert(
     ranges : path, optional
         Of `quantize`: what `calibrate` wrote.
     range : str, optional
-        How ranges are chosen: "mse" (the default), "minmax", or "percentile:99.9".
+        How ranges are chosen: "mse", "minmax", or "percentile:99.9". By default what the ranges file says is best, else "mse".
     per_tensor : bool
         One scale for all channels of a weight.
     equalize : str, optional
-        "channels" (the default): the channels between two convolutions are scaled so that one scale serves all; or "none".
+        "channels": the channels between two convolutions are scaled so that one scale serves all; or "none". By default what
+        the ranges file says is best, else "channels".
     correct : str, optional
-        "means" (the default): what rounded weights add to results on average is taken off the biases;
-        "layers": what the layers before add too, as `calibrate` with `correct_layers` measured it; or "none".
+        "means": what rounded weights add to results on average is taken off the biases; "layers": what the layers before
+        add too, as `calibrate` with `correct_layers` measured it; or "none". By default what the ranges file says is best,
+        else "means".
     keep_float : str or sequence of str, optional
         Patterns of names of nodes, or of their outputs, that stay in floats.
     require_integer : bool

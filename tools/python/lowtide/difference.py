@@ -68,7 +68,10 @@ class Difference:
     def values(self) -> dict[str, Any]:
         """For JSON, which has no infinity: None there."""
         out = dataclasses.asdict(self)
-        return {name: None if isinstance(of, float) and not math.isfinite(of) else of for name, of in out.items()}
+        return {
+            name: None if isinstance(number, float) and not math.isfinite(number) else number
+            for name, number in out.items()
+        }
 
 
 class Sum:
@@ -155,7 +158,7 @@ class Sum:
         count = max(self._elements, 1)
         infinite = self._not_finite > 0
         noise = math.inf if infinite else self._noise
-        equal, within_1, within_2 = (of / count if self._elements else 1.0 for of in self._counts)
+        equal, within_1, within_2 = (number / count if self._elements else 1.0 for number in self._counts)
         return Difference(
             elements=self._elements,
             max_abs=self._max_abs,

@@ -111,9 +111,9 @@ class _Network:
         out = {name: _Channels() for name in tensors}
         with Runner(self.tflite, **self._runner) as runner:
             for sample in samples:
-                arrays = runner.run(sample, [of.name for of in tensors.values()])
-                for name, of in tensors.items():
-                    out[name].add(arrays[of.name], of)
+                arrays = runner.run(sample, [tensor.name for tensor in tensors.values()])
+                for name, tensor in tensors.items():
+                    out[name].add(arrays[tensor.name], tensor)
         return out
 
 
@@ -166,6 +166,6 @@ def measure(
             tensor = _read_tensors(network.tflite, known)[name]
             found = network.channels(given, {name: tensor})[name]
             off = (found.mean() - floats[name].mean()) * _factors(known[name], floats[name])
-            shifts[name] = [float(of) for of in off]
+            shifts[name] = [float(shift) for shift in off]
         progress(len(order), len(order))
     return shifts

@@ -172,7 +172,7 @@ class _Compiled:
         self._outputs: list[str] = by_index["outputs"]
         self._key: str = by_index["key"]
         self._shapes = {
-            name: tuple(of["shape"]) for name, of in self._model.get_input_tensor_details(self._key).items()
+            name: tuple(details["shape"]) for name, details in self._model.get_input_tensor_details(self._key).items()
         }
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, tuple[Tensor, np.dtype[Any]]]) -> dict[str, Array]:

@@ -157,25 +157,25 @@ class _Reader:
             out.append(extent)
         return tuple(out)
 
-    def type(self, what: str, of: dict[str, Any]) -> tuple[np.dtype[Any], tuple[Extent, ...] | None]:
-        name = self.text(f"the dtype of {what}", of["dtype"])
+    def type(self, what: str, entry: dict[str, Any]) -> tuple[np.dtype[Any], tuple[Extent, ...] | None]:
+        name = self.text(f"the dtype of {what}", entry["dtype"])
         if name not in _DTYPES:
             raise self.fail(f"{what} has an unknown dtype {name!r}")
-        if of["axis_order"] != "onnx":
-            raise self.fail(f"{what} has an unknown axis order {of['axis_order']!r}")
+        if entry["axis_order"] != "onnx":
+            raise self.fail(f"{what} has an unknown axis order {entry['axis_order']!r}")
         try:
-            return dtype_of(_DTYPES[name], what), self.shape(what, of["shape"])
+            return dtype_of(_DTYPES[name], what), self.shape(what, entry["shape"])
         except Unsupported as error:
             raise Unsupported(f"{self._path}: {error}", file=self._path) from error
 
     def ports(self, what: str, value: Any) -> dict[str, Port]:
         out: dict[str, Port] = {}
         for item in self.items(what, value):
-            of = self.fields(f"an entry of {what}", item, ("name", "dtype", "shape", "axis_order"))
-            name = self.text(f"a name in {what}", of["name"])
+            entry = self.fields(f"an entry of {what}", item, ("name", "dtype", "shape", "axis_order"))
+            name = self.text(f"a name in {what}", entry["name"])
             if name in out:
                 raise self.fail(f"{what} has {name!r} twice")
-            dtype, shape = self.type(repr(name), of)
+            dtype, shape = self.type(repr(name), entry)
             # A model may leave the rank of an output open; then pieces tell it when they run.
             out[name] = Port(name, dtype, shape if shape is not None else ("...",))
         return out
@@ -194,8 +194,8 @@ class _Reader:
         """Files beside the folder, or in folders there."""
         out: dict[str, File] = {}
         for item in self.items("in_place", value):
-            of = self.fields("an entry of in_place", item, ("file", "bytes", "sha256"))
-            file = self.file("a file of in_place", of["file"], of["bytes"], of["sha256"], is_plain=False)
+            entry = self.fields("an entry of in_place", item, ("file", "bytes", "sha256"))
+            file = self.file("a file of in_place", entry["file"], entry["bytes"], entry["sha256"], is_plain=False)
             parts = file.name.split("/")
             if {"", ".", ".."} & set(parts) or re.search(r"[\\\x00-\x1f]", file.name):
                 raise UnsafePath(
@@ -210,13 +210,13 @@ class _Reader:
     def node_names(self, value: Any, count: int) -> tuple[tuple[str, ...], ...]:
         out: list[list[str]] = [[] for _ in range(count)]
         for item in self.items("nodes", value):
-            of = self.fields("an entry of nodes", item, ("name", "op", "piece", "reason"))
-            if of["piece"] is None:
+            entry = self.fields("an entry of nodes", item, ("name", "op", "piece", "reason"))
+            if entry["piece"] is None:
                 continue
-            piece = self.number("the piece of a node", of["piece"])
+            piece = self.number("the piece of a node", entry["piece"])
             if piece >= count:
                 raise self.fail(f"a node is in piece {piece}, and there are {count}")
-            out[piece].append(self.text("the name of a node", of["name"]))
+            out[piece].append(self.text("the name of a node", entry["name"]))
         return tuple(map(tuple, out))
 
     def piece(self, index: int, value: Any) -> Piece:
@@ -233,43 +233,43 @@ class _Reader:
             "inputs",
             "outputs",
         )
-        of = self.fields(what, value, fields)
-        if of["runtime"] not in RUNTIMES:
-            raise self.fail(f"{what} has an unknown runtime {of['runtime']!r}")
-        if not isinstance(of["in_target"], bool):
+        entry = self.fields(what, value, fields)
+        if entry["runtime"] not in RUNTIMES:
+            raise self.fail(f"{what} has an unknown runtime {entry['runtime']!r}")
+        if not isinstance(entry["in_target"], bool):
             raise self.fail(f"in_target of {what} is neither true nor false")
         data = []
-        for item in self.items(f"the data of {what}", of["data"]):
+        for item in self.items(f"the data of {what}", entry["data"]):
             some = self.fields(f"a data file of {what}", item, ("file", "bytes", "sha256"))
             data.append(self.file(f"a data file of {what}", some["file"], some["bytes"], some["sha256"]))
-        file = self.file(what, of["file"], of["bytes"], of["sha256"])
-        if not file.name.endswith("." + of["runtime"]):
-            raise self.fail(f"{what} is for {of['runtime']}, and its file is {file.name!r}")
+        file = self.file(what, entry["file"], entry["bytes"], entry["sha256"])
+        if not file.name.endswith("." + entry["runtime"]):
+            raise self.fail(f"{what} is for {entry['runtime']}, and its file is {file.name!r}")
         return Piece(
-            of["runtime"],
-            of["in_target"],
+            entry["runtime"],
+            entry["in_target"],
             file,
             tuple(data),
-            self.number(f"the nodes of {what}", of["nodes"]),
-            self.number(f"the weight bytes of {what}", of["weight_bytes"]),
-            self.names(f"the inputs of {what}", of["inputs"]),
-            self.names(f"the outputs of {what}", of["outputs"]),
+            self.number(f"the nodes of {what}", entry["nodes"]),
+            self.number(f"the weight bytes of {what}", entry["weight_bytes"]),
+            self.names(f"the inputs of {what}", entry["inputs"]),
+            self.names(f"the outputs of {what}", entry["outputs"]),
         )
 
     def values(self, value: Any) -> dict[str, Value]:
         out: dict[str, Value] = {}
         for item in self.items("values", value):
             fields = ("name", "dtype", "shape", "axis_order", "producer", "last_user")
-            of = self.fields("an entry of values", item, fields)
-            name = self.text("a name in values", of["name"])
+            entry = self.fields("an entry of values", item, fields)
+            name = self.text("a name in values", entry["name"])
             if name in out:
                 raise self.fail(f"values has {name!r} twice")
-            dtype, shape = self.type(repr(name), of)
+            dtype, shape = self.type(repr(name), entry)
             out[name] = Value(
                 dtype,
                 shape,
-                self.number(f"the producer of {name!r}", of["producer"]),
-                self.number(f"the last user of {name!r}", of["last_user"]),
+                self.number(f"the producer of {name!r}", entry["producer"]),
+                self.number(f"the last user of {name!r}", entry["last_user"]),
             )
         return out
 
@@ -398,19 +398,19 @@ def read_manifest(folder: str) -> Manifest:
     if whole.get("version") != VERSION:
         raise reader.fail(f"has version {whole.get('version')!r}; this lowtide reads version {VERSION}")
     fields = ("format", "version", "producer", "model", "target", "inputs", "outputs", "pieces", "values", "nodes")
-    of = reader.fields("the manifest", whole, fields, ("in_place",))
-    reader.text("target", of["target"])
-    if of["pieces"] == []:
+    content = reader.fields("the manifest", whole, fields, ("in_place",))
+    reader.text("target", content["target"])
+    if content["pieces"] == []:
         raise reader.fail("there are no pieces")
     manifest = Manifest(
         folder,
-        reader.text("model", of["model"]),
-        reader.ports("inputs", of["inputs"]),
-        reader.ports("outputs", of["outputs"]),
-        tuple(reader.piece(i, piece) for i, piece in enumerate(reader.items("pieces", of["pieces"]))),
-        reader.values(of["values"]),
-        reader.in_place(of.get("in_place", [])),
-        reader.node_names(of["nodes"], len(of["pieces"])),
+        reader.text("model", content["model"]),
+        reader.ports("inputs", content["inputs"]),
+        reader.ports("outputs", content["outputs"]),
+        tuple(reader.piece(i, piece) for i, piece in enumerate(reader.items("pieces", content["pieces"]))),
+        reader.values(content["values"]),
+        reader.in_place(content.get("in_place", [])),
+        reader.node_names(content["nodes"], len(content["pieces"])),
     )
     if manifest.in_place and any(piece.data for piece in manifest.pieces):
         raise reader.fail("weights are both in place and in data of pieces")

@@ -7,6 +7,8 @@ an activation or a quantization was drawn into the operator, a value behind it: 
 closest is taken if it is close. Else the tensor stays without a value, and is inside of what is compared.
 
 The order of axes is not in the file. Where extents leave a choice, it is the order in which the numbers are closest.
+Where the axes of a value were merged or split on the way to the tensor, extents say nothing of the order of its elements: then
+the numbers must show it, being nearly all equal (ByOperator).
 Inputs and outputs are not chosen by numbers: theirs are the model's, so a wrong order in between shows at the latest there.
 """
 
@@ -27,6 +29,8 @@ from .tflite_graph import Operator, TfliteGraph, Value
 from .tflite_header import Signature
 
 Order = tuple[int, ...]
+# Names of values, and of each whether a Reshape stands before it: then equal extents are not the same axes.
+Found = dict[str, bool]
 
 # What an operator may have taken in from behind its node: its output is the input of these, computed on.
 _TAKEN_IN = {
@@ -34,6 +38,8 @@ _TAKEN_IN = {
     *("Add", "Sub", "Mul", "Div", "Cast", "Identity", "Dropout"),
     *("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
 }
+# Of these, what may merge or split axes.
+_RESHAPES = {"Reshape", "Flatten"}
 _QUANTIZES = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 _DEPTH = 6
 _ORDERS = 24
@@ -71,10 +77,16 @@ def _matching_orders(source: Sequence[int], target: Sequence[int]) -> Iterator[O
     yield from extend(())
 
 
+def has_same_axes(source: Sequence[int], target: Sequence[int]) -> bool:
+    """Whether a shape has the extents of another one, in any order; those of 1 do not count."""
+    return sorted(n for n in source if n != 1) == sorted(n for n in target if n != 1)
+
+
 def orders(source: Sequence[int], target: Sequence[int]) -> list[Order]:
     """Orders of axes in which an array of shape `source` can be stored as `target`; empty if there is none.
 
-    Axes of extent 1 do not count. Where axes were merged or split, the order is ONNX's or the one with channels last.
+    Axes of extent 1 do not count. Where axes were merged or split, these are guesses: ONNX's order, and those with
+    channels last and first.
     """
     source, target = tuple(source), tuple(target)
     if math.prod(source) != math.prod(target):
@@ -189,72 +201,83 @@ class Candidates:
 
     def _is_in(self, node: Node, operator: Operator) -> bool:
         """Whether an operator computes what a node does, with or without the QuantizeLinear behind it."""
-        of = self._node_of(operator)
-        while of is not None and of is not node and of.operator in _BEFORE_QUANTIZE | {"QuantizeLinear"}:
-            of = self._graph.producer.get(of.inputs[0])
-        return of is node
+        made = self._node_of(operator)
+        while made is not None and made is not node and made.operator in _BEFORE_QUANTIZE | {"QuantizeLinear"}:
+            made = self._graph.producer.get(made.inputs[0])
+        return made is node
 
     def is_named(self, index: int, value: str) -> bool:
         """Whether the tensor has the name of the value, or quantizes the one of its name."""
         name = self._tflite.values[index].name
-        return name in self._graph.producer and value in self._as_integers([name])
+        return name in self._graph.producer and value in self._as_integers({name: False})
 
-    def behind_name(self, index: int) -> list[str]:
+    def behind_name(self, index: int) -> Found:
         """Values behind the one whose name the tensor has."""
         name = self._tflite.values[index].name
         if index in self.border or name not in self._graph.producer:
-            return []
-        return [value for value in self._forward([name], _TAKEN_IN)[1:] if not self._before_quantize(value)]
+            return {}
+        found = self._forward([name], _TAKEN_IN)
+        return {
+            value: reshaped for value, reshaped in found.items() if value != name and not self._before_quantize(value)
+        }
 
-    def of(self, index: int) -> list[str]:
-        """Names of values, the likeliest first; empty if the tensor is inside of what a node became."""
+    def of(self, index: int) -> Found:
+        """Values, the likeliest first; empty if the tensor is inside of what a node became, or if it is not known which output it is."""
         if index in self.border:
-            return [self.border[index]]
+            return {self.border[index]: False}
         value = self._tflite.values[index]
         if index not in self._operator_of or value.variable:
-            return []
+            return {}
         integers = value.quantization is not None and value.tensor.type not in (0, 1)
         taken_in = _TAKEN_IN | _QUANTIZES if integers else _TAKEN_IN
-        found = [value.name] if value.name in self._graph.producer else self._behind(index, taken_in)
+        found = {value.name: False} if value.name in self._graph.producer else self._behind(index, taken_in)
         if integers:
-            found = [name for name in self._as_integers(found) if self._is_on_scale(name, value)]
-        return [name for name in found if not self._before_quantize(name)]
+            found = {
+                name: reshaped for name, reshaped in self._as_integers(found).items() if self._is_on_scale(name, value)
+            }
+        return {name: reshaped for name, reshaped in found.items() if not self._before_quantize(name)}
 
-    def _behind(self, index: int, taken_in: set[str]) -> list[str]:
-        node = self._node_of(self._operator_of[index])
+    def _behind(self, index: int, taken_in: set[str]) -> Found:
+        operator = self._operator_of[index]
+        node = self._node_of(operator)
         if node is None or any(self._is_in(node, user) for user in self._users.get(index, ())):
-            return []
-        own = [name for name in node.outputs if name]
-        return self._forward([name for name in own if name not in self._named], taken_in)
+            return {}
+        own = node.outputs
+        if len(operator.outputs) > 1:
+            # An UNPACK may be several Gathers, and has the label of one of them.
+            same = len(node.outputs) == len(operator.outputs)
+            own = (node.outputs[operator.outputs.index(index)],) if same else ()
+        return self._forward([name for name in own if name and name not in self._named], taken_in)
 
-    def _forward(self, level: list[str], taken_in: set[str]) -> list[str]:
+    def _forward(self, level: list[str], taken_in: set[str]) -> Found:
         """Values, and those that operators which may have been drawn in compute from them."""
-        found: dict[str, None] = {}
-        for _ in range(_DEPTH):
-            found.update(dict.fromkeys(level))
-            level = [
-                name
-                for before in level
-                for user in self._graph.users.get(before, ())
-                if user.operator in taken_in
-                for name in user.outputs
-                if name and name not in self._named and name not in found
-            ]
-        return list(found)
+        found = dict.fromkeys(level, False)
+        for _ in range(_DEPTH - 1):
+            behind: Found = {}
+            for before in level:
+                for user in self._graph.users.get(before, ()):
+                    if user.operator in taken_in:
+                        reshaped = found[before] or user.operator in _RESHAPES
+                        for name in user.outputs:
+                            if name and name not in self._named and name not in found:
+                                behind[name] = behind.get(name, False) or reshaped
+            found.update(behind)
+            level = list(behind)
+        return found
 
-    def _as_integers(self, names: list[str]) -> list[str]:
+    def _as_integers(self, names: Found) -> Found:
         """The integers that values are quantized to or came from, in front of the values."""
-        found: dict[str, None] = {}
-        for name in names:
+        found: Found = {}
+        for name, reshaped in names.items():
             producer = self._graph.producer.get(name)
             if producer is not None and producer.operator == "DequantizeLinear":
-                found[producer.inputs[0]] = None
+                found[producer.inputs[0]] = reshaped
             if producer is not None and producer.operator in ("QuantizeLinear", "DynamicQuantizeLinear"):
-                found[name] = None
+                found[name] = reshaped
             for user in self._graph.users.get(name, ()):
                 if user.operator == "QuantizeLinear":
-                    found[user.outputs[0]] = None
-        return [name for name in dict.fromkeys([*found, *names]) if name in self._graph.producer]
+                    found[user.outputs[0]] = reshaped
+        return {name: reshaped for name, reshaped in {**found, **names}.items() if name in self._graph.producer}
 
     def _is_on_scale(self, name: str, value: Value) -> bool:
         """False if a value has another scale than a tensor: a choice of integers may come before they are rescaled."""

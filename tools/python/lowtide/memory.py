@@ -143,7 +143,7 @@ def is_on_disk(folder: pathlib.Path) -> bool:
 def free_disk(folder: pathlib.Path) -> int:
     """Bytes that a file in a folder can take."""
     try:
-        of = os.statvfs(folder)
+        system = os.statvfs(folder)
     except OSError:
         return 0
-    return of.f_bavail * of.f_frsize
+    return system.f_bavail * system.f_frsize

@@ -193,7 +193,7 @@ def graph_hash(graph: Graph) -> str:
         domain = "" if node.domain == "ai.onnx" else node.domain
         fields += ["N", node.name, domain, node.operator, str(len(node.inputs)), *node.inputs]
         fields += [str(len(node.outputs)), *node.outputs]
-    for tensor in sorted(graph.initializers.values(), key=lambda of: _utf8(of.name)):
+    for tensor in sorted(graph.initializers.values(), key=lambda each: _utf8(each.name)):
         fields += ["W", tensor.name, str(tensor.type), str(len(tensor.shape)), *map(str, tensor.shape)]
     fields += ["I", str(len(graph.inputs)), *graph.inputs, "O", str(len(graph.outputs)), *graph.outputs]
     value = 0xCBF29CE484222325

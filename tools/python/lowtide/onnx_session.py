@@ -262,14 +262,14 @@ class OnnxSession:
         ports = (*self._inputs.values(), *self._outputs.values())
         if not any(port.bits_of for port in ports):
             return list(self._session.run(outputs, dict(inputs)))
-        of = self._runtime.OrtValue
+        factory = self._runtime.OrtValue
         values = {}
         for name, array in inputs.items():
             element = self._inputs[name].bits_of
             if element:
-                values[name] = of.ortvalue_from_numpy_with_onnx_type(array, small_floats.NUMBERS[element])
+                values[name] = factory.ortvalue_from_numpy_with_onnx_type(array, small_floats.NUMBERS[element])
             else:
-                values[name] = of.ortvalue_from_numpy(array)
+                values[name] = factory.ortvalue_from_numpy(array)
         made = self._session.run_with_ort_values(outputs, values)
         small = {name for name in outputs if name in self._outputs and self._outputs[name].bits_of}
         return [_bits(value) if name in small else value.numpy() for name, value in zip(outputs, made)]

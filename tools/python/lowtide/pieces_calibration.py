@@ -96,14 +96,14 @@ def calibrate_pieces(
     pieces = _pieces(path, manifest, whole=model is not None)
     if output is not None:
         (_make_folder if model is None else check_ranges_path)(os.fspath(output))
-    how: dict[str, Any] = {"max_rss": limit, "threads": threads, "optimization": optimization}
+    options: dict[str, Any] = {"max_rss": limit, "threads": threads, "optimization": optimization}
     found: dict[str, Calibration] = {}
     with tempfile.TemporaryDirectory(prefix="lowtide-") as temporary:
         stored = {
             piece.file.name: StoredSamples(os.path.join(temporary, str(i)), piece.inputs)
             for i, piece in enumerate(pieces)
         }
-        count = _store(path, samples, stored, how)
+        count = _store(path, samples, stored, options)
         for piece in pieces:
             name = piece.file.name
             found[name] = calibrate(
@@ -115,7 +115,7 @@ def calibrate_pieces(
                 progress=progress,
                 choice_progress=choice_progress,
                 _places=places_of(manifest),
-                **how,
+                **options,
             )
     if model is None:
         return PiecesCalibration(count, found, None)
@@ -161,10 +161,10 @@ def _store(
     path: str,
     samples: PathLike | Sequence[Mapping[str, Array]],
     stored: Mapping[str, StoredSamples],
-    how: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> int:
     """Runs the samples through all pieces, and keeps what the pieces take; how many samples there are."""
-    with Runner(path, **how) as runner:
+    with Runner(path, **options) as runner:
         given: AnySamples
         if isinstance(samples, (str, os.PathLike)):
             given = Samples(samples, runner.inputs)
@@ -172,11 +172,11 @@ def _store(
             given = GivenSamples(list(samples), runner.inputs)
         if given.count == 0:
             raise Unsupported(f"{path}: no samples: there are no ranges without any", file=path)
-        between = list(dict.fromkeys(n for of in stored.values() for n in of.names if n not in runner.inputs))
+        between = list(dict.fromkeys(n for store in stored.values() for n in store.names if n not in runner.inputs))
         for sample in given:
             values = {**sample, **(runner.run(sample, between) if between else {})}
-            for of in stored.values():
-                of.add(values)
+            for store in stored.values():
+                store.add(values)
         return given.count
 
 
@@ -187,10 +187,10 @@ def _whole(model: str, path: str, found: Mapping[str, Calibration], count: int) 
     unseen: set[str] = set()
     for calibration in found.values():
         unseen.update(calibration.content["unseen"])
-        for name, of in calibration.content["tensors"].items():
+        for name, entry in calibration.content["tensors"].items():
             # Only the piece with a convolution has the means of what it reads.
-            if name not in tensors or "channel_axis" in of:
-                tensors[name] = of
+            if name not in tensors or "channel_axis" in entry:
+                tensors[name] = entry
     for name in [*tensors, *unseen]:
         if name not in graph.producer and name not in graph.inputs:
             raise Unsupported(f"{path}: its pieces are not of {model}, which has no value {name!r}", file=path)

@@ -238,7 +238,7 @@ class PiecesSession:
             return [self._made_by(index, session, values) for index, session in zip(indices, sessions)]
         if self._pool is None:
             self._pool = concurrent.futures.ThreadPoolExecutor(_AT_ONCE, "lowtide-piece")
-        calls = [self._pool.submit(self._made_by, index, of, values) for index, of in zip(indices, sessions)]
+        calls = [self._pool.submit(self._made_by, index, session, values) for index, session in zip(indices, sessions)]
         concurrent.futures.wait(calls)  # all of them, so that none runs on behind an error
         return [call.result() for call in calls]
 

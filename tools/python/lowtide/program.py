@@ -108,10 +108,10 @@ def _examined(path: str, identity: tuple[int, ...]) -> Program:
 def examine(path: pathlib.Path) -> Program:
     """What the program is and offers; a file is run once for that, and again when it has changed."""
     try:
-        of = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise ProgramMissing(f"{path}: {error.strerror}", file=str(path)) from error
-    return _examined(str(path), (of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns))
+    return _examined(str(path), (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
 
 
 def _die_with_parent() -> Callable[[], None] | None:

@@ -171,10 +171,10 @@ class TensorRange:
             out["not_finite"] = self.not_finite
         if self._sums is not None and np.isfinite(self._sums).all():
             out["channel_axis"] = self._axis
-            out["channel_mean"] = [float(of) for of in self._sums / self._count]
+            out["channel_mean"] = [float(number) for number in self._sums / self._count]
             if self._lows is not None and self._highs is not None:
-                out["channel_min"] = [float(of) for of in self._lows]
-                out["channel_max"] = [float(of) for of in self._highs]
+                out["channel_min"] = [float(number) for number in self._lows]
+                out["channel_max"] = [float(number) for number in self._highs]
         return out
 
 
@@ -187,10 +187,11 @@ def ranges_text(content: dict[str, Any]) -> str:
     lines.append('  "tensors": {')
     names = sorted(content["tensors"])
     for name in names:
-        of = content["tensors"][name]
+        entry = content["tensors"][name]
         lines.append(f"    {json.dumps(name)}: {{")
         inner = [
-            f"      {json.dumps(key)}: {json.dumps(of[key], sort_keys=True, allow_nan=False)}" for key in sorted(of)
+            f"      {json.dumps(key)}: {json.dumps(entry[key], sort_keys=True, allow_nan=False)}"
+            for key in sorted(entry)
         ]
         lines.append(",\n".join(inner))
         lines.append("    }" + ("," if name != names[-1] else ""))

@@ -196,24 +196,24 @@ def _text(values: dict[str, Any]) -> list[str]:
         f"loaded in {seconds['load']:.3f} s, ran in {seconds['run']:.4f} s"
         + (f" (shortest of {values['runs']})" if values["runs"] > 1 else ""),
     ]
-    for name, of in values["outputs"].items():
-        line = f"  {name}  {of['dtype']}[{', '.join(map(str, of['shape']))}]"
-        if "mean" in of:
-            line += f"  min {of['min']:.6g}  max {of['max']:.6g}  mean {of['mean']:.6g}"
-        if "not_finite" in of:
-            line += f"  {of['not_finite']} not finite"
+    for name, output in values["outputs"].items():
+        line = f"  {name}  {output['dtype']}[{', '.join(map(str, output['shape']))}]"
+        if "mean" in output:
+            line += f"  min {output['min']:.6g}  max {output['max']:.6g}  mean {output['mean']:.6g}"
+        if "not_finite" in output:
+            line += f"  {output['not_finite']} not finite"
         lines.append(line)
-    for phase, of in values.get("memory", {}).items():
+    for phase, used in values.get("memory", {}).items():
         lines.append(
-            f"{phase}: at most {memory.in_mib(of['peak_anonymous'])} anonymous, {memory.in_mib(of['peak_file'])} file"
+            f"{phase}: at most {memory.in_mib(used['peak_anonymous'])} anonymous, {memory.in_mib(used['peak_file'])} file"
         )
-    for of in values.get("pieces", []):
+    for piece in values.get("pieces", []):
         lines.append(
-            f"  piece {of['piece']:<3} {of['runtime']:<6} {of['nodes']:5} nodes  load {of['load_seconds'] * 1e3:9.3f} ms  "
-            f"run {of['run_seconds'] * 1e3:9.3f} ms  check {of['check_seconds'] * 1e3:9.3f} ms  {of['made_bytes']} bytes made"
+            f"  piece {piece['piece']:<3} {piece['runtime']:<6} {piece['nodes']:5} nodes  load {piece['load_seconds'] * 1e3:9.3f} ms  "
+            f"run {piece['run_seconds'] * 1e3:9.3f} ms  check {piece['check_seconds'] * 1e3:9.3f} ms  {piece['made_bytes']} bytes made"
         )
-    for of in values.get("operators", []):
-        lines.append(f"  {of['seconds'] * 1e3:10.3f} ms  {of['operator']}  ({of['calls']} calls)")
+    for operator in values.get("operators", []):
+        lines.append(f"  {operator['seconds'] * 1e3:10.3f} ms  {operator['operator']}  ({operator['calls']} calls)")
     lines.append(f"peak RSS {memory.in_mib(values['peak_rss'])}")
     return lines
 

@@ -121,8 +121,8 @@ class Runner:
         foreign = {"tflite": for_onnx, "onnx": for_tflite, "pieces": for_neither}[kind]
         for option, value in foreign.items():
             if value is not None:
-                of = "folders of pieces" if kind == "pieces" else f".{kind} files"
-                raise Usage(f"{name}: {option} is not for {of}")
+                others = "folders of pieces" if kind == "pieces" else f".{kind} files"
+                raise Usage(f"{name}: {option} is not for {others}")
         if kind == "pieces":
             self._session = PiecesSession(
                 name,

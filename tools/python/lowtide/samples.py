@@ -54,8 +54,8 @@ def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]
         if port.bits_of:
             out[name] = small_floats.random_bits(port.bits_of, shape, rng)
         elif port.dtype.name in ("int8", "uint8"):
-            of = np.iinfo(port.dtype)
-            out[name] = rng.integers(of.min, of.max + 1, shape, port.dtype)
+            limits = np.iinfo(port.dtype)
+            out[name] = rng.integers(limits.min, limits.max + 1, shape, port.dtype)
         elif port.dtype.kind in "biu":
             out[name] = rng.integers(0, 2, shape).astype(port.dtype)
         else:
@@ -323,12 +323,15 @@ class _Archive:
 
     def __iter__(self) -> Iterator[Sample]:
         for _ in range(self.count):
-            arrays = {name: of.read(of.shape[1:] if self.stacked else of.shape) for name, of in self._members.items()}
+            arrays = {
+                name: member.read(member.shape[1:] if self.stacked else member.shape)
+                for name, member in self._members.items()
+            }
             yield _checked(self._path, self._ports, arrays)
 
     def close(self) -> None:
-        for of in self._members.values():
-            of.close()
+        for member in self._members.values():
+            member.close()
         self._zip.close()
 
 
@@ -356,7 +359,7 @@ class GivenSamples:
     """Samples that are in memory."""
 
     def __init__(self, arrays: Sequence[Mapping[str, Array]], ports: Mapping[str, Port]) -> None:
-        self._arrays = [checked_inputs(ports, of) for of in arrays]
+        self._arrays = [checked_inputs(ports, given) for given in arrays]
         self.count = len(self._arrays)
 
     def __iter__(self) -> Iterator[Sample]:

@@ -31,7 +31,7 @@ _FORMATS = {
     "float8e8m0": _Format(24, 127, 254, has_sign=False),
 }
 NAMES = frozenset(_FORMATS)
-NUMBERS = {name: of.number for name, of in _FORMATS.items()}
+NUMBERS = {name: form.number for name, form in _FORMATS.items()}
 
 
 def random_bits(name: str, shape: Sequence[int], rng: np.random.Generator) -> Array:
@@ -42,10 +42,10 @@ def random_bits(name: str, shape: Sequence[int], rng: np.random.Generator) -> Ar
 
 def in_order(bits: Array, name: str) -> Array:
     """Integers in the order of the numbers: neighbours are one step apart, zeros of both signs are equal, and so are all NaN."""
-    of = _FORMATS[name]
+    form = _FORMATS[name]
     wide = bits.astype(np.int64)
-    if not of.has_sign:
-        return np.where(wide > of.largest, _NAN, wide)
+    if not form.has_sign:
+        return np.where(wide > form.largest, _NAN, wide)
     magnitude = wide & 0x7F
-    is_nan = (magnitude > of.largest) | ((of.largest == 0x7F) & (wide == 0x80))
+    is_nan = (magnitude > form.largest) | ((form.largest == 0x7F) & (wide == 0x80))
     return np.where(is_nan, _NAN, np.where(wide < 0x80, magnitude, -magnitude))

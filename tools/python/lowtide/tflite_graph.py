@@ -190,12 +190,12 @@ class TfliteGraph:
             buffer < len(self._constants) and self._constants[buffer] is not None
         )
         quantization = None
-        for of in table.children(4):
-            scale = np.array(of.numbers(2, "f"), np.float32)
-            zero = np.array(of.numbers(3, "q"), np.int64)
+        for parameters in table.children(4):
+            scale = np.array(parameters.numbers(2, "f"), np.float32)
+            zero = np.array(parameters.numbers(3, "q"), np.int64)
             if scale.size and zero.size in (0, 1, scale.size):
                 every = np.broadcast_to(zero if zero.size else np.zeros(1, np.int64), scale.shape)
-                quantization = Quantization(scale, every, of.number(6, "<i"))
+                quantization = Quantization(scale, every, parameters.number(6, "<i"))
         # An empty constant has no bytes: no extent can be computed for it, so it is one.
         empty = 0 in tensor.shape
         return Value(tensor, quantization, constant or empty, bool(table.number(5, "<b")), buffer)
@@ -217,7 +217,7 @@ class TfliteGraph:
     def constant_bytes(self, operators: Iterable[int]) -> int:
         """Bytes of the constants that operators use."""
         used = self._buffers_of(operators)
-        return sum(of.size for i, of in enumerate(self._constants) if of is not None and i in used)
+        return sum(constant.size for i, constant in enumerate(self._constants) if constant is not None and i in used)
 
     def _buffers_of(self, operators: Iterable[int]) -> set[int]:
         operators = list(operators)
@@ -257,10 +257,18 @@ class TfliteGraph:
             If the model has no inputs or no outputs of its own, whose lists could be replaced.
         """
         used = self._buffers_of(operators)
-        kept = [of for i, of in enumerate(self._constants) if of is not None and (i in used or of.size < _SMALL)]
-        dropped = [of for i, of in enumerate(self._constants) if of is not None and of.size >= _SMALL and i not in used]
-        outside = [of for of in self._constants if of is not None and not of.inline]
-        end = min((of.begin for of in outside), default=len(self._data))
+        kept = [
+            constant
+            for i, constant in enumerate(self._constants)
+            if constant is not None and (i in used or constant.size < _SMALL)
+        ]
+        dropped = [
+            constant
+            for i, constant in enumerate(self._constants)
+            if constant is not None and constant.size >= _SMALL and i not in used
+        ]
+        outside = [constant for constant in self._constants if constant is not None and not constant.inline]
+        end = min((constant.begin for constant in outside), default=len(self._data))
         patches: list[tuple[int, bytes]] = []
         # Aligned, and the holes are of constants inside of the flatbuffer.
         size = -(-end // _ALIGNMENT) * _ALIGNMENT
@@ -290,24 +298,24 @@ class TfliteGraph:
         if signatures:
             patches.append((signatures - 4, bytes(4)))
         moves: list[tuple[int, _Constant]] = []
-        for of in dropped:
-            if not of.inline:
-                patches += [(of.size_at, bytes(8)), (of.offset_at, bytes(8))]
-        for of in kept:
-            if not of.inline:
+        for constant in dropped:
+            if not constant.inline:
+                patches += [(constant.size_at, bytes(8)), (constant.offset_at, bytes(8))]
+        for constant in kept:
+            if not constant.inline:
                 size = -(-size // _ALIGNMENT) * _ALIGNMENT
-                patches.append((of.offset_at, struct.pack("<Q", size)))
-                moves.append((size, of))
-                size += of.size
-        holes = sorted((of.begin, of.begin + of.size) for of in dropped if of.inline)
+                patches.append((constant.offset_at, struct.pack("<Q", size)))
+                moves.append((size, constant))
+                size += constant.size
+        holes = sorted((constant.begin, constant.begin + constant.size) for constant in dropped if constant.inline)
         with open(output, "wb") as file:
             file.truncate(size + _BEHIND)
             at = 0
             for begin, stop in [*holes, (end, end)]:
                 self._copy(file.fileno(), at, at, begin - at)
                 at = max(at, stop)
-            for place, of in moves:
-                self._copy(file.fileno(), place, of.begin, of.size)
+            for place, constant in moves:
+                self._copy(file.fileno(), place, constant.begin, constant.size)
             for place, content in patches:
                 os.pwrite(file.fileno(), content, place)
 
@@ -322,8 +330,8 @@ class TfliteGraph:
         return patches
 
     def _tensors_of(self, operator: int) -> Iterator[int]:
-        of = self.operators[operator]
-        return (i for i in (*of.inputs, *of.outputs) if i >= 0)
+        found = self.operators[operator]
+        return (i for i in (*found.inputs, *found.outputs) if i >= 0)
 
     def _pointing(self, first: int, count: int, used: set[int]) -> list[tuple[int, bytes]]:
         """A list of tables, as long as before, in which all that are not used are one that is.

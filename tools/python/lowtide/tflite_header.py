@@ -197,8 +197,8 @@ def _constant_bytes(model: Table, graphs: list[Table]) -> int:
 
 
 def _signatures(model: Table, graphs: list[Table], tensors: list[list[Tensor]]) -> list[Signature]:
-    def ports(entries: Iterator[Table], of: list[Tensor]) -> tuple[tuple[str, Tensor], ...]:
-        return tuple((entry.text(0), of[entry.number(1, "<I")]) for entry in entries)
+    def ports(entries: Iterator[Table], tensors: list[Tensor]) -> tuple[tuple[str, Tensor], ...]:
+        return tuple((entry.text(0), tensors[entry.number(1, "<I")]) for entry in entries)
 
     found = []
     for table in model.tables(7):

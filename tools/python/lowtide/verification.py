@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
 
 import numpy as np
@@ -172,18 +172,20 @@ class Verification:
 
     def integers(self) -> dict[str, Any] | None:
         """All integer tensors together: how many, of how many elements, their shares and the most steps."""
-        found = [of.difference for of in self.tensors if of.difference.steps is not None]
-        elements = sum(of.elements for of in found)
+        found = [tensor.difference for tensor in self.tensors if tensor.difference.steps is not None]
+        elements = sum(difference.elements for difference in found)
         if elements == 0:
             return None
-        steps = [(of.elements / elements, of.steps) for of in found if of.steps is not None]
+        steps = [
+            (difference.elements / elements, difference.steps) for difference in found if difference.steps is not None
+        ]
         return {
             "tensors": len(found),
             "elements": elements,
-            "equal": sum(weight * of.equal for weight, of in steps),
-            "within_1": sum(weight * of.within_1 for weight, of in steps),
-            "within_2": sum(weight * of.within_2 for weight, of in steps),
-            "largest": max(of.largest for _, of in steps),
+            "equal": sum(weight * each.equal for weight, each in steps),
+            "within_1": sum(weight * each.within_1 for weight, each in steps),
+            "within_2": sum(weight * each.within_2 for weight, each in steps),
+            "largest": max(each.largest for _, each in steps),
         }
 
     def values(self) -> dict[str, Any]:
@@ -194,8 +196,8 @@ class Verification:
             "samples": self.samples,
             "onnx": self.onnx,
             "tflite": self.tflite,
-            "outputs": [of.values() for of in self.outputs],
-            "tensors": [of.values() for of in self.tensors],
+            "outputs": [tensor.values() for tensor in self.outputs],
+            "tensors": [tensor.values() for tensor in self.tensors],
             "integers": self.integers(),
             "uncompared": self.uncompared,
             "first_difference": None if first is None else first.name,
@@ -301,8 +303,8 @@ def _outputs(
             array = got[name]
             order = border.order(name, expected[name].shape, array.shape)
             want, have = expected[name], unstored(array, order, expected[name].shape)
-            if of := reference.outputs[name].bits_of:
-                want, have = small_floats.in_order(want, of), small_floats.in_order(have, of)
+            if element := reference.outputs[name].bits_of:
+                want, have = small_floats.in_order(want, element), small_floats.in_order(have, element)
             total.add(want, have)
             types[name] = array.dtype.name
     out = []
@@ -319,7 +321,7 @@ def _uncompared(tflite: TfliteGraph, matched: Mapping[int, Match]) -> int:
 
 
 def _by_op(finder: ByOperator, samples: AnySamples, tolerances: Tolerances) -> list[TensorResult]:
-    def of(result: OperatorResult) -> TensorResult:
+    def judged(result: OperatorResult) -> TensorResult:
         return TensorResult(
             result.tensor,
             result.value,
@@ -329,7 +331,7 @@ def _by_op(finder: ByOperator, samples: AnySamples, tolerances: Tolerances) -> l
             result.kinds,
         )
 
-    return [of(result) for result in finder.compare(samples)]
+    return [judged(result) for result in finder.compare(samples)]
 
 
 def _by_tensor(
@@ -508,7 +510,7 @@ def verify(
     kinds = (model_kind(names[0]), model_kind(names[1]))
     _check_kinds(names, kinds, by_tensor=by_tensor, by_op=by_op, layout=layout)
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
-    is_stated = any(of is not None for of in (rtol, atol, min_snr, max_steps))
+    is_stated = any(bound is not None for bound in (rtol, atol, min_snr, max_steps))
     tolerances = Tolerances(
         rtol=Tolerances.rtol if rtol is None else rtol,
         atol=Tolerances.atol if atol is None else atol,
@@ -516,57 +518,92 @@ def verify(
         max_steps=Tolerances.max_steps if max_steps is None else max_steps,
         min_equal=min_equal,
     )
+    runtimes = _Runtimes(names, kinds, limit, kernels, optimization, threads)
+
+    def chosen_samples(reference: Runner) -> AnySamples:
+        return _chosen_samples(inputs, random, seed, shape, reference, names[0])
+
     if kinds[1] == "pieces":
-        third = None if limit is None else max(limit // 3, 1)
-        how: dict[str, Any] = {"max_rss": third, "threads": threads, "optimization": optimization}
-        with Runner(names[0], **how) as reference, Runner(names[1], **how, kernels=kernels) as tested:
-            check_ports(reference, tested, names[1])
-            samples = _chosen_samples(inputs, random, seed, shape, reference, names[0])
-            return _of_pieces(reference, tested, samples, tolerances, by_tensor, _LIMIT if third is None else third)
-    header = read_header(names[1])
-    if header.signatures[0].subgraph != 0:
-        raise Usage(f"{names[1]}: its first signature is not of the main subgraph", file=names[1])
-    half = None if limit is None else max(limit // 3, 1)
+        return _of_pieces(runtimes, chosen_samples, tolerances, by_tensor)
+    layouts = {} if layout is None else layout
+    return _of_file(
+        runtimes, chosen_samples, tolerances, layouts, by_tensor=by_tensor, by_op=by_op, is_stated=is_stated
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Runtimes:
+    """How the two models are run. `limit` is for both of them and the values, a third each."""
+
+    names: tuple[str, str]
+    kinds: tuple[str, str]
+    limit: int | None
+    kernels: str | None
+    optimization: str | None
+    threads: int | None
+
+    @property
+    def third(self) -> int | None:
+        return None if self.limit is None else max(self.limit // 3, 1)
+
+    @property
+    def values_limit(self) -> int:
+        third = self.third
+        return _LIMIT if third is None else third
+
+    def reference(self) -> Runner:
+        return Runner(self.names[0], max_rss=self.third, threads=self.threads, optimization=self.optimization)
+
+    def tested(self) -> Runner:
+        optimization = self.optimization if self.kinds[1] == "pieces" else None
+        return Runner(
+            self.names[1], max_rss=self.third, threads=self.threads, kernels=self.kernels, optimization=optimization
+        )
+
+
+def _of_file(
+    runtimes: _Runtimes,
+    chosen_samples: Callable[[Runner], AnySamples],
+    tolerances: Tolerances,
+    layouts: Mapping[str, str],
+    *,
+    by_tensor: bool,
+    by_op: bool,
+    is_stated: bool,
+) -> Verification:
+    """A .tflite file: its outputs, and its tensors or operators where they are asked for or tell whether rounding spreads."""
+    model, tflite = runtimes.names
+    header = read_header(tflite)
     signature = header.signatures[0]
-    with (
-        TfliteGraph(names[1]) as parts,
-        Runner(names[0], max_rss=half, threads=threads, optimization=optimization) as reference,
-    ):
-        is_whole = kinds[0] == "onnx"
-        graph = read_graph(names[0]) if is_whole else Graph([], list(reference.inputs), list(reference.outputs), {})
-        check_names(names[1], signature, graph)
+    if signature.subgraph != 0:
+        raise Usage(f"{tflite}: its first signature is not of the main subgraph", file=tflite)
+    with TfliteGraph(tflite) as parts, runtimes.reference() as reference:
+        is_whole = runtimes.kinds[0] == "onnx"
+        graph = read_graph(model) if is_whole else Graph([], list(reference.inputs), list(reference.outputs), {})
+        check_names(tflite, signature, graph)
         if is_whole and not is_stated and not graph.is_quantized:
             tolerances = dataclasses.replace(tolerances, calibrated_snr=CALIBRATED_SNR)
-        samples = _chosen_samples(inputs, random, seed, shape, reference, names[0])
-        border = _Border(signature, parts, {} if layout is None else layout)
-        with Runner(names[1], max_rss=half, threads=threads, kernels=kernels) as tested:
+        samples = chosen_samples(reference)
+        border = _Border(signature, parts, layouts)
+        with runtimes.tested() as tested:
             choice = tested.choice
             outputs = _outputs(reference, tested, samples, border, tolerances)
         tensors: list[TensorResult] = []
         uncompared = 0
         # Rounding of early operators spreads: what is asked is whether each operator rounds right.
-        outside = [of for of in outputs if of.problem]
+        outside = [output for output in outputs if output.problem]
         is_spread = bool(outside) and is_whole and graph.is_quantized and not (is_stated or by_op or by_tensor)
-        is_spread = is_spread and all(_may_be_spread(of, border) for of in outside)
+        is_spread = is_spread and all(_may_be_spread(output, border) for output in outside)
         if by_op or by_tensor or is_spread:
             tensors, uncompared = _inner(
-                graph,
-                parts,
-                header,
-                reference,
-                samples,
-                border,
-                tolerances,
-                by_op=by_op or is_spread,
-                kernels=kernels,
-                threads=threads,
-                limit=_LIMIT if half is None else half,
+                graph, parts, header, reference, samples, border, tolerances, runtimes, by_op=by_op or is_spread
             )
         onnx = reference.choice
-    is_spread = is_spread and not any(of.problem for of in tensors)
+    is_spread = is_spread and not any(tensor.problem for tensor in tensors)
     if is_spread:
-        outputs = [dataclasses.replace(of, problem="") for of in outputs]
-    first = next((of for of in (tensors if by_op else [*tensors, *outputs]) if of.problem), None)
+        outputs = [dataclasses.replace(output, problem="") for output in outputs]
+    judged = tensors if by_op else [*tensors, *outputs]
+    first = next((tensor for tensor in judged if tensor.problem), None)
     return Verification(first is None, samples.count, onnx, choice, outputs, tensors, uncompared, first, is_spread)
 
 
@@ -601,7 +638,7 @@ def _check_kinds(
 
 
 def _of_pieces(
-    reference: Runner, tested: Runner, samples: AnySamples, tolerances: Tolerances, by_tensor: bool, limit: int
+    runtimes: _Runtimes, chosen_samples: Callable[[Runner], AnySamples], tolerances: Tolerances, by_tensor: bool
 ) -> Verification:
     """A folder of pieces: its outputs, and with `by_tensor` the values that pass between pieces."""
 
@@ -614,19 +651,22 @@ def _of_pieces(
             out.append(TensorResult(name, name, dtype, difference, problem))
         return out
 
-    outputs = results(list(reference.outputs))
-    tensors: list[TensorResult] = []
-    uncompared = 0
-    if by_tensor:
-        known = set(reference.tensors)
-        seams = tested.inner_ports([name for name in tested.tensors if name in known])
-        uncompared = len(tested.tensors) - len(seams)
-        for group in in_groups(seams, limit) if seams else []:
-            tensors += results(group)
-    first = next((of for of in [*tensors, *outputs] if of.problem), None)
-    return Verification(
-        first is None, samples.count, reference.choice, tested.choice, outputs, tensors, uncompared, first
-    )
+    with runtimes.reference() as reference, runtimes.tested() as tested:
+        check_ports(reference, tested, runtimes.names[1])
+        samples = chosen_samples(reference)
+        outputs = results(list(reference.outputs))
+        tensors: list[TensorResult] = []
+        uncompared = 0
+        if by_tensor:
+            known = set(reference.tensors)
+            seams = tested.inner_ports([name for name in tested.tensors if name in known])
+            uncompared = len(tested.tensors) - len(seams)
+            for group in in_groups(seams, runtimes.values_limit) if seams else []:
+                tensors += results(group)
+        first = next((tensor for tensor in [*tensors, *outputs] if tensor.problem), None)
+        return Verification(
+            first is None, samples.count, reference.choice, tested.choice, outputs, tensors, uncompared, first
+        )
 
 
 def _inner(
@@ -637,11 +677,9 @@ def _inner(
     samples: AnySamples,
     border: _Border,
     tolerances: Tolerances,
+    runtimes: _Runtimes,
     *,
     by_op: bool,
-    kernels: str | None,
-    threads: int | None,
-    limit: int,
 ) -> tuple[list[TensorResult], int]:
     sample = next(iter(samples))
     expected = reference.run(sample)
@@ -653,17 +691,15 @@ def _inner(
         Candidates(graph, parts, header.signatures[0]),
         Reference(reference),
         border.matches(shapes),
-        kernels=kernels,
-        threads=threads,
-        limit=limit,
+        kernels=runtimes.kernels,
+        threads=runtimes.threads,
+        limit=runtimes.values_limit,
     )
     with finder:
         finder.find(sample)
         uncompared = _uncompared(parts, finder.matches)
         if by_op:
             return _by_op(finder, samples, tolerances), uncompared
-        with Runner(parts.path, max_rss=limit, threads=threads, kernels=kernels) as tested:
-            return (
-                _by_tensor(finder, parts, reference, tested, samples, border, tolerances, limit),
-                uncompared,
-            )
+        with runtimes.tested() as tested:
+            limit = runtimes.values_limit
+            return _by_tensor(finder, parts, reference, tested, samples, border, tolerances, limit), uncompared

@@ -131,43 +131,47 @@ def _number(value: float, form: str) -> str:
     return format(value, form)
 
 
-def difference_text(of: Difference) -> str:
+def difference_text(difference: Difference) -> str:
     """A difference on one line."""
-    snr = "equal" if math.isinf(of.snr_db) and of.snr_db > 0 else f"{_number(of.snr_db, '.1f')} dB"
+    snr = (
+        "equal"
+        if math.isinf(difference.snr_db) and difference.snr_db > 0
+        else f"{_number(difference.snr_db, '.1f')} dB"
+    )
     parts = [
-        f"error max {_number(of.max_abs, '.3g')} mean {_number(of.mean_abs, '.3g')}",
-        f"relative max {_number(of.max_rel, '.3g')} mean {_number(of.mean_rel, '.3g')}",
+        f"error max {_number(difference.max_abs, '.3g')} mean {_number(difference.mean_abs, '.3g')}",
+        f"relative max {_number(difference.max_rel, '.3g')} mean {_number(difference.mean_rel, '.3g')}",
         snr,
     ]
-    if of.steps is not None:
-        steps = of.steps
+    if difference.steps is not None:
+        steps = difference.steps
         parts.append(
             f"steps: {steps.equal:.4%} equal, {steps.within_1:.4%} within 1, {steps.within_2:.4%} within 2, "
             f"largest {steps.largest}"
         )
-    if of.argmax is not None:
-        parts.append(f"arg-max {of.argmax:.4%}")
-    if of.not_finite:
-        parts.append(f"{of.not_finite} not finite on one side")
+    if difference.argmax is not None:
+        parts.append(f"arg-max {difference.argmax:.4%}")
+    if difference.not_finite:
+        parts.append(f"{difference.not_finite} not finite on one side")
     return ", ".join(parts)
 
 
-def _line(of: TensorResult) -> str:
-    where = f"{of.operators} -> {of.name}" if of.operators else of.name
-    value = "" if of.value == of.name else f" (ONNX {of.value})"
-    problem = f"  OUTSIDE: {of.problem}" if of.problem else ""
-    return f"  {where}{value}  {of.dtype}: {difference_text(of.difference)}{problem}"
+def _line(result: TensorResult) -> str:
+    where = f"{result.operators} -> {result.name}" if result.operators else result.name
+    value = "" if result.value == result.name else f" (ONNX {result.value})"
+    problem = f"  OUTSIDE: {result.problem}" if result.problem else ""
+    return f"  {where}{value}  {result.dtype}: {difference_text(result.difference)}{problem}"
 
 
 def text(found: Verification, every: bool) -> list[str]:
     """What the command prints."""
-    by_op = any(of.operators for of in found.tensors)
+    by_op = any(result.operators for result in found.tensors)
     lines = [found.onnx, found.tflite, f"{found.samples} sample{'s' if found.samples > 1 else ''}", "outputs:"]
-    lines += [_line(of) for of in found.outputs]
+    lines += [_line(result) for result in found.outputs]
     if found.spread:
         lines.append("  more than a step off: single steps that spread, because each operator alone rounds right:")
     if found.tensors:
-        outside = [of for of in found.tensors if of.problem]
+        outside = [result for result in found.tensors if result.problem]
         lines.append(
             f"{'operators, given the values of ONNX Runtime' if by_op else 'inner tensors'}: {len(found.tensors)} compared, "
             f"{len(outside)} outside of the tolerances, {found.uncompared} tensors are no value of the ONNX model"
@@ -179,7 +183,7 @@ def text(found: Verification, every: bool) -> list[str]:
                 f"{integers['within_1']:.4%} within 1 step, largest {integers['largest']}"
             )
         shown = found.tensors if every else outside[:_SHOWN]
-        lines += [_line(of) for of in shown]
+        lines += [_line(result) for result in shown]
         if not every and len(outside) > len(shown):
             lines.append(f"  and {len(outside) - len(shown)} more (--verbose, --json)")
     return lines

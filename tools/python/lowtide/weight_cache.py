@@ -67,10 +67,10 @@ def _own_folder(cache: str) -> pathlib.Path:
     folder = pathlib.Path(cache)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        of = folder.stat()
+        status = folder.stat()
     except OSError as error:
         raise NotFound(f"{folder}: the cache folder cannot be made: {error.strerror}", file=cache) from error
-    if of.st_uid != os.getuid() or of.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UnsafePath(
             f"{folder}: the cache folder must be this user's, and writable by nobody else: chmod go-w", file=cache
         )
