@@ -2,14 +2,16 @@
 // Elementwise arithmetic, comparisons, conversions between element types.
 //
 // The traps: TFLite's FLOOR_DIV and FLOOR_MOD round down, ONNX's Div of integers towards zero. CAST of a float beyond
-// the range of its target saturates in LiteRT and is undefined in ONNX.
+// the range of its target, or of NaN, saturates in LiteRT and is undefined in ONNX.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "layout/raise/families.h"
 #include "layout/raise/raising.h"
+#include "layout/raise/saturation.h"
 
 namespace lowtide::layout {
 namespace {
@@ -37,6 +39,13 @@ void raise_extreme(Raising& r) {
 template <const char* kType>
 void raise_comparison(Raising& r) {
   if (r.in(0).dtype != DType::kInt16 || !r.is_widened(0) || !r.is_widened(1)) return raise_node<kType>(r);
+  r.give(r.node(kType, {r.cast(r.stored(0), DType::kInt32), r.cast(r.stored(1), DType::kInt32)}));
+}
+
+// LiteRT orders integers of 16 bits as they are stored, whatever their scales.
+template <const char* kType>
+void raise_order(Raising& r) {
+  if (r.in(0).dtype != DType::kInt16 || r.in(1).dtype != DType::kInt16) return raise_node<kType>(r);
   r.give(r.node(kType, {r.cast(r.stored(0), DType::kInt32), r.cast(r.stored(1), DType::kInt32)}));
 }
 
@@ -129,22 +138,31 @@ void raise_floor_mod(Raising& r) {
   r.give(python_modulo(r, r.real(0), r.real(1)));
 }
 
+// LiteRT divides floats as doubles. Of integers the remainder is taken off first, in 64 bits, because the difference
+// may pass the end of their range.
 void raise_floor_div(Raising& r) {
   refuse_scales(r);
-  const std::string a = r.real(0), b = r.real(1);
-  if (is_real(r, 0)) return r.give(r.node("Floor", {r.node("Div", {a, b})}));
-  r.give(r.node("Div", {r.node("Sub", {a, python_modulo(r, a, b)}), b}));
+  const DType dtype = r.in(0).dtype;
+  const DType wide = stream::is_float(dtype) ? DType::kFloat64 : DType::kInt64;
+  const auto widened = [&](size_t i) { return dtype == wide ? r.stored(i) : r.cast(r.stored(i), wide); };
+  const std::string a = widened(0), b = widened(1);
+  const std::string made = stream::is_float(dtype) ? r.node("Floor", {r.node("Div", {a, b})})
+                                                   : r.node("Div", {r.node("Sub", {a, r.node("Mod", {a, b})}), b});
+  r.give_stored(dtype == wide ? made : r.cast(made, dtype));
 }
 
 void raise_not_equal(Raising& r) { r.give(r.node("Not", {r.node("Equal", {r.real(0), r.real(1)})})); }
 
 // ONNX Runtime's Where has these types.
+constexpr DType kSelected[] = {DType::kFloat32, DType::kInt32, DType::kInt64, DType::kUint8, DType::kInt8};
+bool is_selected(DType dtype) {
+  return std::find(std::begin(kSelected), std::end(kSelected), dtype) != std::end(kSelected);
+}
+
 void raise_select(Raising& r) {
-  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt32, DType::kInt64, DType::kUint8, DType::kInt8};
   const DType dtype = r.out().dtype;
-  const bool has_kernel = std::find(std::begin(kTypes), std::end(kTypes), dtype) != std::end(kTypes);
-  if (has_kernel || r.out().quantization) {
-    const bool stored = r.moves_stored(kTypes);
+  if (is_selected(dtype) || r.out().quantization) {
+    const bool stored = r.moves_stored(kSelected);
     const std::string made = r.node("Where", {r.stored(0), stored ? r.stored(1) : r.real(1),  //
                                               stored ? r.stored(2) : r.real(2)});
     return stored ? r.give_stored(made) : r.give(made);
@@ -153,29 +171,25 @@ void raise_select(Raising& r) {
   r.give_stored(r.cast(r.node("Where", {r.stored(0), r.cast(r.stored(1), wide), r.cast(r.stored(2), wide)}), dtype));
 }
 
-// The limits of an integer type as doubles, which hold those of 32 bits exactly.
-struct Saturation {
-  double low, high;
-};
-Saturation saturation(DType to) {
-  const int bits = stream::bits(to);
-  if (stream::is_signed_int(to)) return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
-  return {0, std::ldexp(1.0, bits) - 1};
+// Floats as integers, as LiteRT saturates them. What Cast makes of NaN and of floats above the range is not chosen.
+void raise_saturating_cast(Raising& r) {
+  const DType from = r.in(0).dtype, to = r.out().dtype;
+  const DType real = from == DType::kFloat64 ? from : DType::kFloat32, whole = is_selected(to) ? to : DType::kInt64;
+  const Saturation limits(to);
+  const std::string x = from == real ? r.stored(0) : r.cast(r.stored(0), real);
+  const std::string number = r.cast(r.node("Max", {x, r.scalar(limits.low, real)}), whole);
+  const std::string most = r.onnx.initializer(stream::recipe::ints(std::array{limits.most}, whole, {}), "constant");
+  const std::string is_inside = r.node("Less", {x, r.scalar(limits.above, real)});
+  const std::string made = r.node("Where", {is_inside, number, most});
+  r.give_stored(whole == to ? made : r.cast(made, to));
 }
 
 // Of the stored integers: LiteRT does not look at scales here.
 void raise_cast(Raising& r) {
   const DType from = r.in(0).dtype, to = r.out().dtype;
-  std::string x = r.stored(0);
-  if (from == to) return r.give_stored(r.node("Identity", {x}));
-  if (stream::is_float(from) && stream::is_integer(to)) {
-    constexpr int kExact = 32;
-    if (stream::bits(to) > kExact) return r.give_stored(r.cast(x, to));
-    const Saturation limits = saturation(to);
-    x = r.cast(x, DType::kFloat64);
-    x = r.node("Clip", {x, r.scalar(limits.low, DType::kFloat64), r.scalar(limits.high, DType::kFloat64)});
-  }
-  r.give_stored(r.cast(x, to));
+  if (from == to) return r.give_stored(r.node("Identity", {r.stored(0)}));
+  if (stream::is_float(from) && stream::is_integer(to) && Saturation::has_form(to)) return raise_saturating_cast(r);
+  r.give_stored(r.cast(r.stored(0), to));
 }
 
 void raise_quantize(Raising& r) {
@@ -252,10 +266,10 @@ constexpr RaiseRow kArithmetic[] = {
     {Kind::kPow, 2, 2, raise_pow, Takes::kNumbers},
     {Kind::kEqual, 2, 2, raise_comparison<kEqual>},
     {Kind::kNotEqual, 2, 2, raise_not_equal},
-    {Kind::kLess, 2, 2, raise_comparison<kLess>, Takes::kNumbers},
-    {Kind::kLessEqual, 2, 2, raise_comparison<kLessOrEqual>, Takes::kNumbers},
-    {Kind::kGreater, 2, 2, raise_comparison<kGreater>, Takes::kNumbers},
-    {Kind::kGreaterEqual, 2, 2, raise_comparison<kGreaterOrEqual>, Takes::kNumbers},
+    {Kind::kLess, 2, 2, raise_order<kLess>, Takes::kNumbers},
+    {Kind::kLessEqual, 2, 2, raise_order<kLessOrEqual>, Takes::kNumbers},
+    {Kind::kGreater, 2, 2, raise_order<kGreater>, Takes::kNumbers},
+    {Kind::kGreaterEqual, 2, 2, raise_order<kGreaterOrEqual>, Takes::kNumbers},
     {Kind::kLogicalAnd, 2, 2, raise_node<kAnd>},
     {Kind::kLogicalOr, 2, 2, raise_node<kOr>},
     {Kind::kSelectV2, 3, 3, raise_select},

@@ -21,6 +21,19 @@ std::span<const RaiseRow> raised_bits();         // bits.cc: BITWISE_XOR, shifts
 std::span<const RaiseRow> raised_control();      // control_flow.cc: IF, WHILE
 std::span<const RaiseRow> raised_custom_ops();   // custom_ops.cc: what is CUSTOM on this way
 
+// Integers as a DequantizeLinear takes them.
+struct StoredNumbers {
+  std::string name;
+  core::DType dtype;
+  core::Quantization quantization;
+};
+
+// Weights with a scale beside data of this type, as LiteRT's kernel reads them: beside floats u8 are the bits of i8,
+// and no kernel looks at zero points.
+StoredNumbers stored_weights(Raising& r, size_t weights, core::DType data);
+// The same as numbers; of weights without a scale, these.
+std::string raised_weights(Raising& r, size_t weights, core::DType data);
+
 // The bias of a product as numbers: integers have the scale of the data times that of the weights, whatever the file
 // says, because the kernels do not look at it. An empty name when it is absent.
 std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias);

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "layout/raise/families.h"
+#include "layout/raise/nearest_places.h"
 #include "layout/raise/raising.h"
 #include "layout/raise/windows.h"
 
@@ -36,7 +36,9 @@ void convolution(Raising& r, std::span<const int64_t> strides, std::span<const i
   const int64_t channels = r.need_static(image[1], "the number of channels is");
   const int64_t in_group = r.need_static(weights[1], "the shape of the weights is");
   attributes.push_back(attribute("group", channels / in_group));
-  r.give_activated(r.node("Conv", with_bias(r, {r.real(0), r.real(1)}, 0, 1, 2), std::move(attributes)), activation);
+  r.give_activated(
+      r.node("Conv", with_bias(r, {r.real(0), raised_weights(r, 1, r.in(0).dtype)}, 0, 1, 2), std::move(attributes)),
+      activation);
 }
 
 void raise_conv_2d(Raising& r) {
@@ -76,7 +78,8 @@ void transposed_convolution(Raising& r, std::span<const int64_t> strides, Paddin
   Attributes attributes = {attribute("kernel_shape", kernel),
                            attribute("strides", std::vector<int64_t>(strides.begin(), strides.end())),
                            attribute("pads", before), attribute("output_padding", extra)};
-  r.give_activated(r.node("ConvTranspose", with_bias(r, {r.real(2), r.real(1)}, 2, 1, 3), std::move(attributes)),
+  r.give_activated(r.node("ConvTranspose", with_bias(r, {r.real(2), raised_weights(r, 1, r.in(2).dtype)}, 2, 1, 3),
+                          std::move(attributes)),
                    activation);
 }
 
@@ -147,49 +150,47 @@ Names resize_inputs(Raising& r, const std::string& image) {
   return {image, "", "", r.node("Concat", {front, r.int64_input(1)}, {attribute("axis", int64_t{0})})};
 }
 
-std::string_view coordinates(Raising& r) {
+Coordinates coordinates(Raising& r) {
   const auto& o = r.options<core::ResizeOptions>();
   if (o.align_corners && o.half_pixel_centers) r.unsupported("align_corners and half_pixel_centers are both set");
-  return o.align_corners ? "align_corners" : o.half_pixel_centers ? "half_pixel" : "asymmetric";
+  return o.align_corners        ? Coordinates::kAlignCorners
+         : o.half_pixel_centers ? Coordinates::kHalfPixel
+                                : Coordinates::kAsymmetric;
 }
 
 void raise_resize_bilinear(Raising& r) {
-  r.give(r.node(
-      "Resize", resize_inputs(r, r.real(0)),
-      {attribute("mode", std::string_view("linear")), attribute("coordinate_transformation_mode", coordinates(r))}));
+  r.give(r.node("Resize", resize_inputs(r, r.real(0)),
+                {attribute("mode", std::string_view("linear")),
+                 attribute("coordinate_transformation_mode", name_of(coordinates(r)))}));
 }
 
-// Of elements that no narrower type holds: the places of the rows and columns are resized, and these are looked up.
-void raise_resize_of_places(Raising& r, const Attributes& attributes) {
-  constexpr int64_t kMostPlaces = 1 << 20;
-  std::string made = r.stored(0);
-  for (size_t axis = 2; axis < r.in(0).shape.size(); ++axis) {
-    const int64_t from = r.need_static(r.in(0).shape[axis], "the size of the image is");
-    const int64_t to = r.need_static(r.out().shape[axis], "the size of the result is");
-    if (from > kMostPlaces)
-      r.unsupported(fmt::format("{} without a scale, of more than {} rows or columns",
-                                stream::dtype_name(r.in(0).dtype), kMostPlaces));
-    std::vector<int64_t> places(static_cast<size_t>(from));
-    std::iota(places.begin(), places.end(), 0);
-    const std::string column = r.reshaped(r.cast(r.int64_list(places), DType::kInt32), {1, 1, from, 1});
-    const std::string chosen = r.node("Resize", {column, "", "", r.int64_list({1, 1, to, 1})}, attributes);
-    made = r.node("Gather", {made, r.reshaped(chosen, {to})}, {attribute("axis", static_cast<int64_t>(axis))});
-  }
-  r.give_stored(made);
-}
-
+// Rows and columns are looked up where Resize would take others, or has no kernel.
 void raise_resize_nearest(Raising& r) {
-  const std::string_view mode = coordinates(r);
-  const std::string_view rounding = mode == "asymmetric" ? "floor" : "round_prefer_ceil";
-  const Attributes attributes = {attribute("mode", std::string_view("nearest")),
-                                 attribute("coordinate_transformation_mode", mode),
-                                 attribute("nearest_mode", rounding)};
+  const Coordinates mode = coordinates(r);
+  const Shape &image = r.in(0).shape, &result = r.out().shape;
   constexpr DType kWide[] = {DType::kUint32, DType::kInt64};
-  if (r.moves_stored(kWide)) return raise_resize_of_places(r, attributes);
-  constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8, DType::kInt32};
-  constexpr DType kNarrow[] = {DType::kInt16, DType::kUint16, DType::kBool};
-  const Choice image = choice(r, kTypes, DType::kInt32, kNarrow);
-  give_chosen(r, image, r.node("Resize", resize_inputs(r, image.from), attributes));
+  bool is_resize = !r.moves_stored(kWide);
+  std::vector<NearestAxis> axes;
+  for (size_t axis = 2; axis < image.size(); ++axis) {
+    if (image[axis] == 0 && result[axis] != 0) r.unsupported("an image without rows or columns");
+    axes.push_back({mode, stream::bits(r.in(0).dtype) == 8, image[axis], result[axis]});
+    is_resize = is_resize && resize_takes_the_same(r.graph.symbols, axes.back());
+  }
+  if (is_resize) {
+    const Attributes attributes = {
+        attribute("mode", std::string_view("nearest")), attribute("coordinate_transformation_mode", name_of(mode)),
+        attribute("nearest_mode", std::string_view(mode == Coordinates::kAsymmetric ? "floor" : "round_prefer_ceil"))};
+    constexpr DType kTypes[] = {DType::kFloat32, DType::kInt8, DType::kUint8, DType::kInt32};
+    constexpr DType kNarrow[] = {DType::kInt16, DType::kUint16, DType::kBool};
+    const Choice from = choice(r, kTypes, DType::kInt32, kNarrow);
+    return give_chosen(r, from, r.node("Resize", resize_inputs(r, from.from), attributes));
+  }
+  std::string made = r.data(0);
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].from != axes[i].to)
+      made =
+          r.node("Gather", {made, nearest_places(r, axes[i], i + 2)}, {attribute("axis", static_cast<int64_t>(i + 2))});
+  r.give_data(made);
 }
 
 // ONNX Runtime's kernels of these take floats and 8 bits.
@@ -256,6 +257,34 @@ void need_scales_by_output(Raising& r, size_t weights, int64_t axis) {
   if (!w || w->scale.size() <= 1 || w->axis == axis) return;
   r.unsupported("weights with scales along another axis than that of the output channels, for which LiteRT takes them",
                 "quantize the weights along their output channels");
+}
+
+StoredNumbers stored_weights(Raising& r, size_t weights, DType data) {
+  const core::Value& value = r.in(weights);
+  StoredNumbers out{{}, value.dtype, *value.quantization};
+  if (stream::is_float(data)) {
+    std::fill(out.quantization.zero_point.begin(), out.quantization.zero_point.end(), 0);
+    if (value.dtype == DType::kUint8) out.dtype = DType::kInt8;
+  }
+  if (out.dtype == value.dtype)
+    out.name = r.stored(weights);
+  else if (r.kind() != Kind::kConv2d && r.kind() != Kind::kFullyConnected && r.kind() != Kind::kEmbeddingLookup)
+    r.unsupported("float data and u8 weights, for which LiteRT has no kernel");
+  else if (r.kind() == Kind::kConv2d && out.quantization.scale.size() > 1)
+    r.unsupported("float data and u8 weights with several scales, of which LiteRT's kernel takes the first");
+  else if (value.is_constant())
+    out.name = r.onnx.initializer(stream::recipe::cast(value.constant, out.dtype), value.name);
+  else
+    out.name = r.cast(r.stored(weights), out.dtype);
+  return out;
+}
+
+std::string raised_weights(Raising& r, size_t weights, DType data) {
+  const std::optional<core::Quantization>& scales = r.in(weights).quantization;
+  if (!scales || !stream::is_float(data)) return r.real(weights);
+  const StoredNumbers made = stored_weights(r, weights, data);
+  if (made.dtype == r.in(weights).dtype && made.quantization == *scales) return r.real(weights);
+  return r.onnx.dequantized(made.name, made.quantization, made.dtype, false);
 }
 
 std::string raised_bias(Raising& r, size_t data, size_t weights, size_t bias) {

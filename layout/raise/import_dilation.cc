@@ -15,6 +15,7 @@
 #include "layout/raise/import_graph.h"
 #include "layout/raise/import_values.h"
 #include "layout/raise/options.h"
+#include "layout/raise/refused_by_litert.h"
 #include "schemas/tflite_generated.h"
 
 namespace lowtide::layout {
@@ -58,7 +59,7 @@ std::optional<DilatedGroup> dilated_group(SubgraphScope& scope, const tfl::Opera
   const tfl::Operator& conv = all[static_cast<size_t>(middle)];
   const std::optional<Kind> kind = convolution_kind(conv);
   if (!kind || conv.inputs.size() < 2 || conv.inputs.size() > 3 || conv.outputs.size() != 1) return std::nullopt;
-  if (conv.inputs[0] != op.outputs[0] || conv.inputs[1] < 0) return std::nullopt;
+  if (conv.inputs[0] != op.outputs[0] || conv.inputs[1] < 0 || misread_bias(scope.from, conv)) return std::nullopt;
   const int32_t last = sole_reader(scope, conv.outputs[0]);
   if (last < 0) return std::nullopt;
   const tfl::Operator& back = all[static_cast<size_t>(last)];

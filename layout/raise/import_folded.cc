@@ -11,6 +11,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/raise/import_graph.h"
+#include "layout/raise/saturation.h"
 #include "stream/error.h"
 #include "stream/recipe/recipe.h"
 #include "stream/recipe/recipe_reader.h"
@@ -97,19 +98,14 @@ bool has_other_result(core::Graph& graph, Kind kind, std::span<const ValueId> in
   }
 }
 
-// Floats as integers, which LiteRT saturates; a NaN becomes the largest integer.
+// Floats as integers, as at run time (raise_cast of arithmetic.cc).
 RecipeRef saturated(const std::vector<double>& numbers, DType dtype, const Shape& shape) {
-  constexpr int kMostBits = 63;  // of a number that is not negative
-  const bool is_signed = stream::is_signed_int(dtype);
-  const int bits = stream::bits(dtype) - (is_signed ? 1 : 0);
-  if (bits > kMostBits) return nullptr;
-  const double high = std::ldexp(1.0, bits), low = is_signed ? -high : 0;
+  if (!Saturation::has_form(dtype)) return nullptr;
+  const Saturation limits(dtype);
   std::vector<int64_t> out;
   out.reserve(numbers.size());
-  for (double x : numbers) {
-    const auto most = static_cast<int64_t>((uint64_t{1} << bits) - 1);
-    out.push_back(!(x < high) ? most : static_cast<int64_t>(std::max(low, x)));
-  }
+  for (double x : numbers)
+    out.push_back(!(x < limits.above) ? limits.most : static_cast<int64_t>(std::max(limits.low, x)));
   return stream::recipe::ints(out, dtype, shape);
 }
 

@@ -12,6 +12,7 @@
 #include "layout/raise/import_values.h"
 #include "layout/raise/known_at_run_time.h"
 #include "layout/raise/options.h"
+#include "layout/raise/refused_by_litert.h"
 #include "layout/raise/table.h"
 #include "schemas/tflite_generated.h"
 #include "stream/error.h"
@@ -341,6 +342,7 @@ void GraphImport::import_one(SubgraphScope& scope, const tfl::Operator& op, size
   if (code == BuiltinOperator::IF) return branches(scope, op, index);
   if (code == BuiltinOperator::WHILE) return loop(scope, op, index);
   if (code == BuiltinOperator::DENSIFY) return densify(scope, op);
+  if (const std::optional<std::string> reason = misread_bias(scope.from, op)) throw Unsupported(*reason);
   // The other kernel that takes sparse weights.
   if (code == BuiltinOperator::FULLY_CONNECTED && op.inputs.size() > 1 && op.inputs[1] >= 0)
     take_sparse(scope, op.inputs[1]);
@@ -471,6 +473,10 @@ TensorType GraphImport::with_rank_of_file(ValueId data, const tfl::Tensor& resul
   return out;
 }
 
+bool GraphImport::gives_halves(ValueId table, const tfl::Tensor& result) const {
+  return graph_.at(table).quantization && result.dtype == DType::kFloat16;
+}
+
 std::vector<TensorType> GraphImport::infer(Kind kind, std::span<const ValueId> inputs, const Options& options,
                                            size_t outputs) {
   const AsRealNumbers real(graph_, inputs);
@@ -522,6 +528,8 @@ void GraphImport::add(SubgraphScope& scope, Kind kind, std::vector<ValueId> inpu
     types = {as_other_bits(graph_.at(inputs[0]), std::get<core::IndexOptions>(options).dtype)};
   else
     types = infer(kind, inputs, options, outputs.size());
+  if (kind == Kind::kEmbeddingLookup && gives_halves(inputs[1], scope.from.tensors[static_cast<size_t>(outputs[0])]))
+    types[0].dtype = DType::kFloat16;
   if (types.size() != outputs.size())
     malformed_model(fmt::format("it has {} outputs in place of {}", outputs.size(), types.size()));
   const RecipeRef result = converts ? nullptr : folded(kind, inputs, options, types);

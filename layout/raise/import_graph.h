@@ -161,6 +161,9 @@ class GraphImport {
   bool has_computed_rank(std::span<const ValueId> inputs, const tfl::Tensor& result) const;
   TensorType with_rank_of_file(ValueId data, const tfl::Tensor& result);
 
+  // Whether EMBEDDING_LOOKUP gives the numbers of a table of integers as floats of 16 bits.
+  bool gives_halves(ValueId table, const tfl::Tensor& result) const;
+
   // The result where all inputs are short constants (import_folded.cc). Null: it is not known.
   RecipeRef folded(Kind kind, std::span<const ValueId> inputs, const Options& options,
                    std::span<const TensorType> types);

@@ -261,11 +261,36 @@ void raise_gather(Raising& r) {
 
 void raise_gather_nd(Raising& r) { r.give_data(r.node("GatherND", {r.data(0), r.int64_input(1)})); }
 
+// LiteRT's kernel begins each row at a byte, also that of a table whose rows end within one.
+void need_rows_of_bytes(const Raising& r, const core::Value& table) {
+  constexpr int kByte = 8;
+  const int bits = stream::bits(table.dtype);
+  if (bits >= kByte) return;
+  int64_t numbers = 1;  // of a row, modulo 8
+  for (size_t axis = 1; axis < table.shape.size(); ++axis)
+    numbers = numbers * (r.need_static(table.shape[axis], "the size of a row is") % kByte) % kByte;
+  if (numbers * bits % kByte != 0)
+    r.unsupported(
+        fmt::format("rows of integers of {} bits that do not end at a byte: LiteRT's kernel begins the next "
+                    "one at a byte that belongs to both",
+                    bits));
+}
+
+// A table of integers gives floats of 32 or 16 bits.
 void raise_embedding_lookup(Raising& r) {
-  const bool stored = r.in(1).dtype == r.out().dtype && r.moves_stored();
-  const std::string made =
-      r.node("Gather", {stored ? r.stored(1) : r.real(1), r.stored(0)}, {attribute("axis", int64_t{0})});
-  stored ? r.give_stored(made) : r.give(made);
+  const core::Value& table = r.in(1);
+  const DType to = r.out().dtype;
+  need_rows_of_bytes(r, table);
+  const auto rows = [&](const std::string& of) {
+    return r.node("Gather", {of, r.stored(0)}, {attribute("axis", int64_t{0})});
+  };
+  if (table.dtype == to && r.moves_stored()) return r.give_stored(rows(r.stored(1)));
+  if (!table.quantization) return r.give(rows(r.real(1)));
+  const std::vector<int64_t>& zeros = table.quantization->zero_point;
+  if (to == DType::kFloat32 && !zeros.empty() && zeros[0] != 0)
+    r.unsupported("a table with a zero point, which LiteRT refuses");
+  const std::string made = rows(raised_weights(r, 1, to));
+  r.give(to == DType::kFloat16 ? r.cast(made, to) : made);
 }
 
 void raise_one_hot(Raising& r) {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // FULLY_CONNECTED and BATCH_MATMUL.
 //
-// The trap: FULLY_CONNECTED flattens its data in TFLite's axis order, and keep_num_dims decides the shape of the result
-// alone. A product is a Gemm on two axes: it takes the weights as TFLite stores them, so that they are copied and not
-// transposed, and it is the only form for which ONNX Runtime has an integer kernel with a bias. Its Reshapes stand
-// outside of QuantizeLinear and DequantizeLinear.
+// The traps: FULLY_CONNECTED flattens its data in TFLite's axis order, and keep_num_dims decides the shape of the
+// result alone. A product is a Gemm on two axes: it takes the weights as TFLite stores them, so that they are copied
+// and not transposed, and it is the only form for which ONNX Runtime has an integer kernel with a bias. Its Reshapes
+// stand outside of QuantizeLinear and DequantizeLinear. BATCH_MATMUL takes scale i for column i of the result, whatever
+// axis the file names.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "layout/raise/families.h"
 #include "layout/raise/known_at_run_time.h"
@@ -48,8 +50,20 @@ void raise_open_product(Raising& r, core::Activation activation) {
   r.give_activated(product, activation);
 }
 
+// LiteRT refuses them.
+void refuse_narrow_weights_with_zero_point(const Raising& r) {
+  constexpr int kByte = 8;
+  const core::Value& weights = r.in(1);
+  if (!weights.quantization || stream::bits(weights.dtype) >= kByte) return;
+  const std::vector<int64_t>& zeros = weights.quantization->zero_point;
+  if (std::any_of(zeros.begin(), zeros.end(), [](int64_t zero) { return zero != 0; }))
+    r.unsupported(
+        fmt::format("weights of {} bits with a zero point, which LiteRT refuses", stream::bits(weights.dtype)));
+}
+
 void raise_fully_connected(Raising& r) {
   need_scales_by_output(r, 1, 0);
+  refuse_narrow_weights_with_zero_point(r);
   const auto& o = r.options<core::FullyConnectedOptions>();
   const core::Value& x = r.in(0);
   // Of two axes, the result needs no Reshape, so the number of rows may be open.
@@ -60,7 +74,7 @@ void raise_fully_connected(Raising& r) {
   if (columns < 1) r.unsupported("weights without columns");
   if (x.quantization && x.quantization->scale.size() != 1) r.unsupported("data with a scale for each index of an axis");
   if (is_open_product(r, columns, units)) return raise_open_product(r, o.activation);
-  Names inputs = {flattened(r, x.shape, columns), r.real(1)};
+  Names inputs = {flattened(r, x.shape, columns), raised_weights(r, 1, x.dtype)};
   if (r.has(2)) inputs.push_back(raised_bias(r, 0, 1, 2));
   const std::string product = r.node("Gemm", std::move(inputs), {attribute("transB", int64_t{1})});
   const core::Value& result = r.out();
@@ -72,19 +86,35 @@ void raise_fully_connected(Raising& r) {
 
 // With the last two axes exchanged.
 std::string adjoint(Raising& r, size_t i, bool exchanged) {
-  if (!exchanged) return r.real(i);
+  const DType other = r.in(1 - i).dtype;
+  if (!exchanged) return raised_weights(r, i, other);
   const core::Value& value = r.in(i);
-  if (value.quantization && value.quantization->scale.size() != 1)
-    r.unsupported("an operand with a scale for each index of an axis");
+  const int last = value.rank() - 1;
   std::vector<int64_t> perm(value.shape.size());
-  for (size_t axis = 0; axis < perm.size(); ++axis) perm[axis] = static_cast<int64_t>(axis);
+  std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  const std::string moved = r.node("Transpose", {r.stored(i)}, {attribute("perm", perm)});
-  return value.quantization ? r.onnx.dequantized(moved, *value.quantization, value.dtype, false) : moved;
+  const auto moved = [&](const std::string& name) { return r.node("Transpose", {name}, {attribute("perm", perm)}); };
+  if (!value.quantization) return moved(r.stored(i));
+  StoredNumbers numbers = stored_weights(r, i, other);
+  int& axis = numbers.quantization.axis;
+  if (axis >= last - 1) axis = 2 * last - 1 - axis;
+  return r.onnx.dequantized(moved(numbers.name), numbers.quantization, numbers.dtype, false);
+}
+
+// Weights beside floats may have a scale for each column of the result.
+void refuse_other_scales(Raising& r) {
+  for (size_t i = 0; i < 2; ++i) {
+    const auto& scales = r.in(i).quantization;
+    if (!scales || scales->scale.size() <= 1) continue;
+    if (i == 0 || !stream::is_float(r.in(0).dtype))
+      r.unsupported("integers with a scale for each index of an axis, of which LiteRT's kernel takes the first");
+  }
+  need_scales_by_output(r, 1, r.in(1).rank() - (r.options<core::BatchMatmulOptions>().adj_y ? 2 : 1));
 }
 
 void raise_batch_matmul(Raising& r) {
   const auto& o = r.options<core::BatchMatmulOptions>();
+  refuse_other_scales(r);
   r.give(r.node("MatMul", {adjoint(r, 0, o.adj_x), adjoint(r, 1, o.adj_y)}));
 }
 

@@ -81,6 +81,8 @@ void raise_reduction(Raising& r) {
   const bool is_ordered = r.op.kind == Kind::kReduceMax || r.op.kind == Kind::kReduceMin;
   if (is_ordered && r.is_widened(0) && !axes.empty())
     return r.give_stored(r.cast(reduced_along(r, kType, r.cast(r.stored(0), DType::kInt32), axes), r.out().dtype));
+  // LiteRT copies the integers then, whatever their scales.
+  if (axes.empty() && r.op.kind == Kind::kReduceProd) return r.give_stored(r.node("Identity", {r.stored(0)}));
   const bool is_real = stream::is_float(r.in(0).dtype) || r.in(0).quantization;
   if (r.op.kind == Kind::kMean && !is_real) return raise_mean_of_integers(r);
   r.give(axes.empty() ? r.real(0) : reduced_along(r, kType, r.real(0), axes));
@@ -103,10 +105,11 @@ void raise_arg(Raising& r) {
   if (axis < 0) axis += r.in(0).rank();
   constexpr DType kTypes[] = {DType::kFloat32, DType::kInt32, DType::kInt8, DType::kUint8};
   const bool is_stored = std::find(std::begin(kTypes), std::end(kTypes), r.in(0).dtype) != std::end(kTypes);
-  if (!is_stored && !r.in(0).quantization)
+  const bool is_truth = r.in(0).dtype == DType::kBool;
+  if (!is_stored && !is_truth && !r.in(0).quantization)
     r.unsupported(fmt::format("{} data are not supported", stream::dtype_name(r.in(0).dtype)));
-  const std::string found = r.node(kType, {is_stored ? r.stored(0) : r.real(0)},
-                                   {attribute("axis", axis), attribute("keepdims", int64_t{0})});
+  const std::string data = is_truth ? r.cast(r.stored(0), DType::kUint8) : is_stored ? r.stored(0) : r.real(0);
+  const std::string found = r.node(kType, {data}, {attribute("axis", axis), attribute("keepdims", int64_t{0})});
   r.give_stored(r.out().dtype == DType::kInt64 ? found : r.cast(found, r.out().dtype));
 }
 

@@ -18,7 +18,7 @@ int front_axis(const OpView& op, int64_t axis, int rank) {
 
 std::vector<int64_t> need_ints(const OpView& op, size_t input, const char* what) {
   if (auto known = op.ints(input)) return *known;
-  throw stream::Unsupported(fmt::format("the {} of {} is known at run time only", what, kind_name(op.kind)));
+  throw stream::Unsupported(fmt::format("{} of {} known at run time only", what, kind_name(op.kind)));
 }
 
 Dim agree(const OpView& op, Dim a, Dim b, const char* what) {
