@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TFLite models whose constants are in other files, looked at by `lowtide inspect`: broken ones are refused, and names that
-lead out of the model's folder; a file that is missing, too short, or not to be touched is named with the reason."""
+lead out of the model's folder; a file that is missing, too short, or not to be touched is named with the reason. And run by
+the Python package."""
 
 import json
 import os
@@ -12,6 +13,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, helper
 
+import lowtide
+from lowtide import tflite_header
 from tests.support import converter
 
 ROWS, COLUMNS, OFFSET = 70, 48, 128
@@ -119,6 +122,42 @@ def test_names_that_leave_the_folder_are_refused(name, is_used, model):
     done = inspect(model)
     assert done.returncode == 7 and "external buffers: the file name" in done.stderr, done
     assert done.stderr.count("\n") == 1 and "\0" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["../secret.bin", "/etc/passwd", "sub/../../x", "..\\x", "a\0b", ""])
+def test_names_that_leave_the_folder_are_not_run(name, model):
+    """LiteRT opens whatever name it finds."""
+    change(model, rename(name))
+    for read in (tflite_header.read_header, lowtide.Runner):
+        with pytest.raises(lowtide.UnsafePath, match="which is not below the model's folder") as caught:
+            read(str(model))
+        assert caught.value.file == str(model) and "\n" not in str(caught.value)
+
+
+def test_a_name_that_is_not_utf_8_is_no_other_name(model):
+    """The text is read as LiteRT reads it, byte by byte."""
+    change(model, rename("\ufffd"))
+    data = model.read_bytes()
+    assert data.count("\ufffd".encode()) == 1
+    model.write_bytes(data.replace("\ufffd".encode(), b"\xff\xfe\xfd"))
+    assert tflite_header.read_header(str(model)).external_files == ["\udcff\udcfe\udcfd"]
+    with pytest.raises(lowtide.UnsafePath, match="does not list"):
+        tflite_header.read_header(str(model), frozenset(["\ufffd\ufffd\ufffd"]))
+
+
+def test_operators_alone_read_the_other_files(model):
+    """Other groups, which nothing uses, have names that could meet in a folder of links. Nothing is written beside the model."""
+
+    def more(of):
+        for name in ("sub/table.bin", "./sub/table.bin", "sub", "sub/none", "1.tflite", "table.bin/x"):
+            of.externalBufferGroups.append(schema.ExternalBufferGroupT(name=name))
+
+    change(model, more)
+    (model.parent / "1.tflite").write_bytes(b"of somebody else")
+    before = {path: path.read_bytes() for path in model.parent.rglob("*") if path.is_file()}
+    found = lowtide.verify(model.with_name("model.onnx"), model, by_op=True)
+    assert found.passed and any("GATHER" in of.operators for of in found.tensors)
+    assert {path: path.read_bytes() for path in model.parent.rglob("*") if path.is_file()} == before
 
 
 def second(**fields):

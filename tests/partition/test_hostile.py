@@ -2,15 +2,18 @@
 """Folders of pieces from strangers: each thing that is wrong is an error of one line, of the kind that it should be."""
 
 import copy
+import hashlib
 import json
 import os
 import shutil
 
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
 import lowtide
+from lowtide import tflite_header
 from tests.partition import models
 from tests.support import converter
 
@@ -124,6 +127,9 @@ MANIFESTS = {
     "unknown output": (put("outputs", 0, "name", "z"), lowtide.Malformed, "no piece makes the output 'z'"),
     "input of a piece": (put("pieces", 0, "inputs", []), lowtide.Malformed, "do not have the same inputs"),
     "no pieces": (put("pieces", []), lowtide.Malformed, "there are no pieces"),
+    "half a pair": (put("pieces", 0, "file", "\ud800.tflite"), lowtide.Malformed, "is not UTF-8"),
+    "half a pair in a value": (value_named("c", "name", "\udfff"), lowtide.Malformed, "is not UTF-8"),
+    "half a pair in a shape": (value_named("c", "shape", ["\ud800"] * 4), lowtide.Malformed, "is not UTF-8"),
 }
 
 
@@ -196,6 +202,72 @@ def test_a_changed_piece(pieces, whole):
     (pieces / "0.tflite").write_bytes(content)
     with pytest.raises(lowtide.Malformed, match="another digest"):
         run(pieces, whole[1].feed)
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_data_that_is_not_listed(is_link, tmp_path):
+    """It has not been checked, and may be a link to any file of the user."""
+    mixed = models.convolutions()
+    path, folder = mixed.save(tmp_path / "m.onnx"), tmp_path / "pieces"
+    model = onnx.load(path)
+    model.graph.initializer.append(models.weight("big", 9, 11, 60))  # large enough to be in a file of its own
+    model.graph.node.append(helper.make_node("ReduceSum", ["big"], ["total"], keepdims=0))
+    model.graph.node.append(helper.make_node("Mul", ["x", "total"], ["more"], name="more"))
+    model.graph.output.append(helper.make_tensor_value_info("more", onnx.TensorProto.FLOAT, None))
+    onnx.save(model, path)
+    assert converter.run("partition", path, "-o", folder, "--target", "onnx").returncode == 0
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert len(manifest["pieces"]) == 1
+    (entry,) = manifest["pieces"][0]["data"]
+    run(folder, mixed.feed)
+    if is_link:
+        os.rename(folder / entry["file"], tmp_path / "secret")
+        os.symlink(tmp_path / "secret", folder / entry["file"])
+    manifest["pieces"][0]["data"] = []
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(lowtide.UnsafePath, match="which the manifest does not list"):
+        run(folder, mixed.feed)
+    with pytest.raises(lowtide.UnsafePath, match="which the manifest does not list"):
+        lowtide.calibrate_pieces(folder, samples=[mixed.feed])
+
+
+def test_other_files_of_a_tflite_piece(tmp_path):
+    """The program writes none; a stranger's piece may only name what the manifest lists."""
+    x, y = models.typed("x", [3, 64]), models.typed("y", [3, 80])
+    graph = helper.make_graph([models.node("MatMul", "x,w", "y")], "g", [x], [y], [models.weight("w", 64, 80)])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="m.onnx.data",
+    )
+    path = tmp_path / "m.tflite"
+    assert converter.run("convert", tmp_path / "m.onnx", "-o", path, "--weights", "in-place").returncode == 0
+    assert tflite_header.read_header(str(path)).external_files == ["m.onnx.data"]
+    folder = tmp_path / "pieces"
+    assert converter.run("partition", tmp_path / "m.onnx", "-o", folder, "--prefer", "coverage").returncode == 0
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (piece,) = manifest["pieces"]
+    assert piece["runtime"] == "tflite"
+    shutil.copy(path, folder / piece["file"])
+    shutil.copy(tmp_path / "m.onnx.data", folder)
+    piece.update(described(folder / piece["file"]))
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with lowtide.Runner(tmp_path / "m.onnx") as runner:
+        feed = {name: np.ones(port.shape, port.dtype) for name, port in runner.inputs.items()}
+        right = runner.run(feed)
+    with pytest.raises(lowtide.UnsafePath, match="'m.onnx.data', which the manifest does not list"):
+        run(folder, feed)
+    piece["data"] = [{"file": "m.onnx.data", **described(folder / "m.onnx.data")}]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with lowtide.Runner(folder) as runner:
+        for name, array in runner.run(feed).items():
+            np.testing.assert_allclose(array, right[name], rtol=1e-3, atol=1e-3)
+
+
+def described(path):
+    content = path.read_bytes()
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def test_a_folder_without_a_manifest(tmp_path):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """verify and calibrate over folders of pieces: what they find, and what they say of wrong ones."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import onnx
@@ -9,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 import lowtide
+import lowtide.ranges
 from lowtide.__main__ import main
 from tests.partition import models
 from tests.partition.test_pieces import partition
@@ -282,6 +285,36 @@ def test_wrong_use_of_calibrate(in_onnx, tmp_path, capsys, arguments, status, wo
     assert main(["calibrate", *(text.format(**names) for text in arguments), *given]) == status
     text = capsys.readouterr().err
     assert words in text and text.count("\n") == 1 and path.read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["ranges", "new/folder/ranges"])
+def test_a_calibration_that_fails_leaves_nothing(in_onnx, tmp_path, output, monkeypatch):
+    bad = [*samples(2), {"x": np.zeros((2, 3), np.float32)}]
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(lowtide.Usage, match="input 'x' is"):
+        lowtide.calibrate_pieces(in_onnx[1], tmp_path / output, samples=bad)
+    assert sorted(tmp_path.rglob("*")) == before
+    text, calls = lowtide.ranges.ranges_text, []
+
+    def full(content):
+        calls.append(content)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return text(content)
+
+    monkeypatch.setattr("lowtide.ranges.ranges_text", full)
+    with pytest.raises(lowtide.Io, match=r"2\.ranges\.json: cannot be written: No space left on device"):
+        lowtide.calibrate_pieces(in_onnx[1], tmp_path / output, samples=samples(2))
+    assert sorted(tmp_path.rglob("*")) == before and len(calls) == 2
+
+
+def test_a_calibration_that_fails_keeps_what_is_there(in_onnx, tmp_path):
+    (tmp_path / "ranges").mkdir()
+    (tmp_path / "ranges/0.ranges.json").write_text("old")
+    bad = [*samples(2), {"x": np.zeros((2, 3), np.float32)}]
+    with pytest.raises(lowtide.Usage):
+        lowtide.calibrate_pieces(in_onnx[1], tmp_path / "ranges", samples=bad)
+    assert [path.read_text() for path in (tmp_path / "ranges").iterdir()] == ["old"]
 
 
 def test_a_folder_is_not_for_calibrate(in_onnx):

@@ -4,6 +4,7 @@
 import io
 import json
 import math
+import resource
 import signal
 import struct
 import subprocess
@@ -18,6 +19,7 @@ from onnx import helper
 import lowtide
 from lowtide import onnx_graph, ranges, samples
 from lowtide.__main__ import main
+from lowtide.port import Port
 from tests.python import models
 from tests.support import converter, json_schema
 
@@ -317,7 +319,8 @@ def with_flags(flags=0, method=0):
 def test_hostile_archives(model, tmp_path, content, words):
     path = tmp_path / "s.npz"
     path.write_bytes(content)
-    for read in (lambda: lowtide.calibrate(model, samples=path), lambda: samples.read_arrays(str(path))):
+    ports = {"x": Port("x", np.dtype("float32"), ("n", 3, 6, 6))}
+    for read in (lambda: lowtide.calibrate(model, samples=path), lambda: samples.read_arrays(str(path), ports)):
         with pytest.raises(lowtide.Error) as caught:
             read()
         text = str(caught.value)
@@ -328,7 +331,8 @@ def test_arrays_of_any_order_and_size(tmp_path):
     path = tmp_path / "s.npz"
     given = {"a": np.zeros((0, 3), np.int8), "b": np.float64(2.5), "c": np.asfortranarray([[1, 2, 3], [4, 5, 6]])}
     np.savez(path, **given)
-    for name, array in samples.read_arrays(str(path)).items():
+    ports = {name: Port(name, np.asarray(of).dtype, np.shape(of)) for name, of in given.items()}
+    for name, array in samples.read_arrays(str(path), ports).items():
         np.testing.assert_array_equal(array, given[name], strict=True)
 
 
@@ -371,6 +375,34 @@ def test_an_interrupt_while_ranges_are_written_leaves_the_old_file(model, tmp_pa
     with pytest.raises(KeyboardInterrupt):
         lowtide.calibrate(model, path, samples=[{"x": stacked(1)[0]}])
     assert sorted(tmp_path.iterdir()) == before and path.read_text() == "old"
+
+
+def test_expected_outputs_that_do_not_fit_on_the_disk(environment, tmp_path):
+    path = models.product(tmp_path / "m.onnx", np.ones((4, 200_000), np.float32))
+    np.savez(tmp_path / "s.npz", x=np.ones((4, 2, 4), np.float32))
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "lowtide",
+            "calibrate",
+            path,
+            "--samples",
+            tmp_path / "s.npz",
+            "-o",
+            tmp_path / "r.json",
+        ],
+        env={**environment, "TMPDIR": str(tmp_path)},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 4 and "cannot be written: File too large [io]" in done.stderr, done
+    assert done.stderr.count("\n") == 1 and sorted(of.name for of in tmp_path.glob("[lr]*")) == []
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1, 3])

@@ -157,6 +157,8 @@ def test_a_model_in_memory(model, tmp_path):
     assert [p.name for p in folder.iterdir()] == ["m.tflite"]
     with pytest.raises(TypeError, match="output is needed"):
         lowtide.convert(onnx.load(model))
+    with pytest.raises(lowtide.Io, match="none: cannot be written: No such file or directory"):
+        lowtide.convert(onnx.load(model), folder / "none/m.tflite")
 
 
 def test_a_name_like_an_option(tmp_path, monkeypatch):

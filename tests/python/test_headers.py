@@ -3,7 +3,9 @@
 
 import os
 import random
+import time
 
+import flatbuffers
 import numpy as np
 import onnx
 import pytest
@@ -11,7 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 import lowtide
-from lowtide import onnx_header, tflite_header
+from lowtide import onnx_header, tflite_graph, tflite_header
 from tests.python import models
 from tests.support import converter
 
@@ -201,6 +203,45 @@ def test_external_data_outside_of_the_folder(location, tmp_path):
         (tmp_path / "model/m.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(lowtide.UnsafePath, match="not below the model's folder"):
         lowtide.Runner(tmp_path / "model/m.onnx")
+
+
+def many_references(count):
+    """A file with `count` references to one subgraph, which has as many to one tensor."""
+    builder = flatbuffers.Builder(1024)
+
+    def vector(target):
+        builder.StartVector(4, count, 4)
+        for _ in range(count):
+            builder.PrependUOffsetTRelative(target)
+        return builder.EndVector()
+
+    schema.TensorStart(builder)
+    tensors = vector(schema.TensorEnd(builder))
+    schema.SubGraphStart(builder)
+    schema.SubGraphAddTensors(builder, tensors)
+    graphs = vector(schema.SubGraphEnd(builder))
+    schema.ModelStart(builder)
+    schema.ModelAddVersion(builder, 3)
+    schema.ModelAddSubgraphs(builder, graphs)
+    builder.Finish(schema.ModelEnd(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def test_references_to_one_table_are_counted(tmp_path):
+    """As the program counts them: 16 kB would be four million tensors."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(many_references(2000))
+    words = "more than 1000000 tables, the limit of the runtimes"
+    begun = time.process_time()
+    for read in (tflite_header.read_header, tflite_graph.TfliteGraph):
+        with pytest.raises(lowtide.Malformed, match=words):
+            read(str(path))
+    done = converter.run("inspect", path)
+    assert done.returncode == 6 and words in done.stderr, done
+    path.write_bytes(many_references(900))
+    header = tflite_header.read_header(str(path))
+    assert len(header.tensors) == 900 and {len(tensors) for tensors in header.tensors} == {900}
+    assert time.process_time() - begun < 2
 
 
 def damaged(data, seed):

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """lowtide run, and the command `lowtide` of the package."""
 
+import io
 import json
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import lowtide
+from lowtide import stored_arrays
 from tests.python import models
 
 A = np.random.default_rng(1).random((8, 5), dtype=np.float32)
@@ -69,6 +73,119 @@ def test_inner_tensors_and_options(both, command):
     assert "h  float32[1, 5]" in done.stdout and "level basic" in done.stdout
     done = command("run", both[1], "--kernels", "reference", "--max-rss", "1G")
     assert "reference kernels" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "arr_0", "../x", "a/b", "x.npy", "ünï"])
+def test_saved_arrays_have_the_names_of_outputs(name, command, tmp_path):
+    models.save(
+        tmp_path / "m.onnx",
+        [helper.make_node("Neg", ["x"], [name]), helper.make_node("Abs", ["x"], ["y"])],
+        [models.value("x", "float32", [2, 3])],
+        [models.value(name, "float32", [2, 3]), models.value("y", "float32", [2, 3])],
+    )
+    x = A[:2, :3]
+    np.savez(tmp_path / "x.npz", x=x)
+    done = command("run", "m.onnx", "--inputs", "x.npz", "--save", "y.npz")
+    assert done.returncode == 0 and done.stderr == "", done
+    with np.load(tmp_path / "y.npz", allow_pickle=False) as got:
+        assert sorted(got.files) == sorted([name, "y"])
+        np.testing.assert_array_equal(got[name], -x, strict=True)
+
+
+def test_saved_strings_are_no_pickles(command, tmp_path):
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    models.save(
+        tmp_path / "m.onnx", nodes, [models.value("x", "string", [2, 1])], [models.value("y", "string", [2, 1])]
+    )
+    x = np.array([["ä"], ["bc"]])
+    np.savez(tmp_path / "x.npz", x=x)
+    assert command("run", "m.onnx", "--inputs", "x.npz", "--save", "y.npz").returncode == 0
+    with np.load(tmp_path / "y.npz", allow_pickle=False) as got:
+        np.testing.assert_array_equal(got["y"], x, strict=True)
+
+
+@pytest.mark.parametrize(
+    "name, array, words",
+    [
+        ("y", np.array(["a", "b\0"], object), "ends in a zero byte"),
+        ("y", np.array([b"a", b"\xff"], object), "not UTF-8"),
+        ("a\0b", np.zeros(2), "can be called"),
+        ("\ud800", np.zeros(2), "can be called"),
+        ("n" * 70000, np.zeros(2), "can be called"),
+    ],
+)
+def test_what_an_archive_cannot_hold(name, array, words, tmp_path):
+    with pytest.raises(lowtide.Unsupported, match=words) as caught:
+        stored_arrays.write_arrays(str(tmp_path / "y.npz"), {name: array})
+    assert len(str(caught.value)) < 1000 and list(tmp_path.iterdir()) == []
+
+
+def test_json_has_finite_numbers_only(command, tmp_path):
+    """A mean is a number although the sum is none."""
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    models.save(tmp_path / "m.onnx", nodes, [models.value("x", "float64", [3])], [models.value("y", "float64", [3])])
+    for values, mean in (([1.7e308, 1.7e308, 1.7e308], 1.7e308), ([np.inf, 1, 3], 2), ([np.inf, np.nan, np.nan], None)):
+        np.savez(tmp_path / "x.npz", x=np.array(values))
+        done = command("run", "m.onnx", "--inputs", "x.npz", "--json")
+        assert done.returncode == 0 and done.stderr == "", done
+        of = json.loads(done.stdout, parse_constant=pytest.fail)["outputs"]["y"]
+        assert of.get("mean") == (mean if mean is None else pytest.approx(mean))
+        assert of.get("not_finite", 0) == 3 - np.isfinite(values).sum()
+
+
+def test_an_array_that_does_not_fit_is_not_read(both, environment, tmp_path):
+    """Packed, 2^29 floats take 2 MB; in memory they would take 2 GiB."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 29,)})
+    with (
+        zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(header.getvalue())
+        for _ in range(1 << 7):
+            member.write(bytes(1 << 24))
+    script = (
+        "import resource, sys; from lowtide.__main__ import main; status = main(sys.argv[1:]); "
+        "sys.exit(status if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 400 << 10 else 99)"
+    )
+    for arguments in (["run", both[0]], ["verify", *both]):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *map(str, arguments), "--inputs", tmp_path / "x.npz"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 2 and "input 'x' is float32[n, 8], not [536870912]" in done.stderr, done
+        assert f"{tmp_path / 'x.npz'}: " in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "m.onnx"], ["run", "m.tflite", "--json"], ["verify", "m.onnx", "m.tflite"], ["doctor"]]
+)
+def test_standard_output_on_a_full_disk(arguments, both, environment, tmp_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lowtide", *arguments],
+            env=environment,
+            cwd=tmp_path,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 4 and done.stderr == (
+        "lowtide: standard output cannot be written: No space left on device [io]\n"
+    )
+
+
+def test_the_error_is_the_last_line(both, command):
+    """When LiteRT's CompiledModel is unloaded, it writes lines to standard error itself."""
+    x = np.zeros((1, 8), np.float32)
+    np.savez(both[1].with_name("x.npz"), x=x)
+    done = command("run", "m.tflite", "--inputs", "x.npz", "--cache", "packed", "--shape", "x=1,8")
+    assert done.returncode == 2 and done.stderr.endswith("[usage]\n") and done.stderr.count("\n") == 1
+    done = command("run", "m.tflite", "--inputs", "x.npz", "--cache", "packed", "--save", "/dev/full")
+    assert done.returncode == 4 and done.stderr.endswith("[io]\n") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -192,6 +192,7 @@ def test_shapes_that_only_the_run_knows(x, count, tmp_path):
         ({"x": X, "X": X}, lowtide.Usage, "no input is called 'X'"),
         ({}, lowtide.Usage, "no array for input 'x'"),
         ({"x": X.tolist()}, TypeError, "must be a numpy.ndarray, not list"),
+        ({"x": None}, TypeError, "must be a numpy.ndarray, not NoneType"),
         ({"x": np.ma.masked_array(X)}, TypeError, "not MaskedArray"),
         (X, TypeError, "must be a mapping"),
     ],

@@ -4,6 +4,7 @@
 import json
 import math
 import os
+import resource
 import subprocess
 import sys
 
@@ -87,6 +88,33 @@ def test_extremes_of_integers_do_not_overflow():
     assert of.steps.largest == 255
 
 
+@pytest.mark.parametrize(
+    "expected, got, dtype",
+    [
+        (-(2**63), 0, "int64"),
+        (0, -(2**63), "int64"),
+        (-(2**63), 2**63 - 1, "int64"),
+        (2**63, 0, "uint64"),
+        (0, 2**64 - 1, "uint64"),
+        (-(2**31), 2**31 - 1, "int32"),
+        (False, True, "bool"),
+    ],
+)
+def test_distances_of_wide_integers_are_exact(expected, got, dtype):
+    of = added(np.array([expected, 1], dtype), np.array([got, 1], dtype))
+    distance = abs(int(got) - int(expected))
+    assert of.steps.largest == distance and of.steps.equal == 0.5 and of.max_abs == pytest.approx(distance)
+    assert of.mean_abs == pytest.approx(distance / 2) and of.snr_db < 10
+    assert lowtide.verification.Tolerances().judge(of, dtype, False)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1.0, 1e160, 1.7e308])
+def test_noise_of_numbers_whose_squares_float64_does_not_hold(size):
+    of = added(np.array([1, -0.5, 0.25]) * size, np.array([1, -0.5, 0.5]) * size)
+    assert of.snr_db == pytest.approx(10 * math.log10(1.3125 / 0.0625))
+
+
 def test_nan_and_infinity():
     nan, inf = math.nan, math.inf
     same = added(np.array([nan, inf, -inf, 1], np.float32), np.array([nan, inf, -inf, 1], np.float32))
@@ -156,6 +184,17 @@ def test_another_model_fails(net, tmp_path):
     assert "of the largest magnitude" in found.first_difference.problem
     assert lowtide.verify(net[0], other, rtol=10).passed
     assert lowtide.verify(net[0], other, min_snr=1).passed and not lowtide.verify(net[0], other, min_snr=100).passed
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol", "min_snr", "max_steps", "min_equal"])
+def test_bounds_that_everything_would_pass(name, net, tmp_path):
+    other = models.converted(image_net(tmp_path / "other.onnx", scale=1.05))
+    values = [-1] if name == "max_steps" else [math.nan, -1.0, math.inf]
+    for value in [*values, *([1.5] if name == "min_equal" else [])]:
+        with pytest.raises(lowtide.Usage, match=f"^{name} is {value}, but must be "):
+            lowtide.verify(net[0], other, **{name: value})
+    with pytest.raises(TypeError, match=f"{name} must be"):
+        lowtide.verify(net[0], other, **{name: "1"})
 
 
 @pytest.mark.parametrize("layout", [{"x": "nhwc"}, {"s": "nhwc"}, {"x": "nhwc", "s": "nhwc"}])
@@ -575,12 +614,38 @@ def test_the_command_fails_with_its_own_status(environment, net, tmp_path):
         (["--inputs", "missing.npz"], "missing.npz: cannot be read: No such file"),
         (["--inputs", "missing.npz", "--random", "2"], "two kinds of samples"),
         (["--max-rss", "1X"], "is not a size"),
+        (["--min-snr", "nan"], "min_snr is nan, but must be 0 or more, and finite"),
+        (["--rtol", "-1"], "rtol is -1.0, but must be 0 or more, and finite"),
+        (["--max-steps", "-1"], "max_steps is -1, but must be 0 or more, and finite"),
+        (["--min-equal", "nan"], "min_equal is nan, but must be from 0 to 1"),
     ],
 )
 def test_errors_of_the_command(capsys, net, arguments, message):
     assert main(["verify", *map(str, net), *arguments]) in (2, 3)
     text = capsys.readouterr().err
     assert message in text and text.startswith("lowtide: ") and text.count("\n") == 1, text
+
+
+def limited_writes(count):
+    """For a child: its files have at most so many bytes, as on a full disk."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (count, count))
+
+    return limit
+
+
+def test_a_cut_that_does_not_fit_on_the_disk(environment, tmp_path):
+    path = models.product(tmp_path / "m.onnx", RNG.random((600, 600)).astype(np.float32))
+    done = subprocess.run(
+        [sys.executable, "-m", "lowtide", "verify", path, models.converted(path), "--by-op"],
+        env={**environment, "TMPDIR": str(tmp_path)},
+        preexec_fn=limited_writes(1 << 20),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 4 and "cannot be written: File too large [io]" in done.stderr, done
+    assert done.stderr.count("\n") == 1 and not list(tmp_path.glob("lowtide-*"))
 
 
 def test_states_that_the_file_keeps_are_not_compared(tmp_path):

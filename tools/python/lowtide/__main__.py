@@ -89,6 +89,8 @@ def _fail(error: Error) -> int:
     if runtime_log := sys.modules.get("lowtide.runtime_log"):  # most commands need no runtime
         runtime_log.restore()
     sys.stderr.write(f"lowtide: {error} [{error.kind}]\n")
+    if runtime_log:
+        runtime_log.end_of_output()  # the line is the last one, whatever the runtimes say when they are unloaded
     return error.status if error.status is not None else 11
 
 

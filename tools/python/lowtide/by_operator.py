@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from .difference import Difference, Sum
 from .errors import Unsupported
 from .matching import Candidates, Order, group_of, has_same_axes, orders, stored
 from .onnx_graph import Graph
+from .output_path import temporary_folder, writing
 from .port import Array, dtype_of
 from .runner import Runner
 from .samples import AnySamples, Sample
@@ -116,11 +116,14 @@ class _Operators:
         self, tflite: TfliteGraph, header: Header, kernels: str | None, threads: int | None, limit: int
     ) -> None:
         self._tflite, self._kernels, self._threads, self._limit = tflite, kernels, threads, limit
-        self._folder = tempfile.TemporaryDirectory(prefix="lowtide-")
-        for name in header.external_files:
-            target = os.path.join(self._folder.name, name)
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            os.symlink(os.path.abspath(os.path.join(os.path.dirname(tflite.path), name)), target)
+        self._folder = temporary_folder()
+        for name in {os.path.normpath(name) for name in header.external_files}:
+            source = os.path.abspath(os.path.join(os.path.dirname(tflite.path), name))
+            if os.path.isfile(source):  # a link to a folder would lead links below it out of this one
+                with writing(self._folder.name):
+                    target = os.path.join(self._folder.name, name)
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    os.symlink(source, target)
         self._open: dict[Group, Runner] = {}
         self._open_bytes = 0
         self._count = 0
@@ -144,7 +147,8 @@ class _Operators:
 
     def _load(self, group: Group, shapes: dict[int, tuple[int, ...]]) -> Runner:
         self._count += 1
-        path = os.path.join(self._folder.name, f"{self._count}.tflite")
+        # Beside the links: with the random name of the folder it is none of theirs.
+        path = os.path.join(self._folder.name, f"{os.path.basename(self._folder.name)}-{self._count}.tflite")
         self._tflite.cut(path, group.operators, group.inputs, group.outputs, shapes)
         try:
             return Runner(path, kernels=self._kernels, threads=self._threads)

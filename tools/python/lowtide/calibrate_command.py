@@ -14,8 +14,10 @@ from .calibration import Calibration, calibrate
 from .choice import SETTINGS
 from .errors import Usage
 from .onnx_session import LEVELS
+from .output_path import print_output
 from .pieces_calibration import PiecesCalibration, calibrate_pieces, ranges_name
-from .run_command import begin_log, end_of_output
+from .run_command import begin_log
+from .runtime_log import end_of_output
 
 _SHOWN = 10
 
@@ -88,13 +90,13 @@ class _Progress:
 
 def _print_choice(found: Calibration) -> None:
     if found.note:
-        print(f"note: {found.note}")
+        print_output(f"note: {found.note}")
     chosen = found.content.get("choice")
     if chosen:
         figures = chosen["decibels"]
         best = " ".join(f"{key}={chosen[key]}" for key in SETTINGS)
         held = "1 sample" if chosen["samples"] == 1 else f"{chosen['samples']} samples"
-        print(
+        print_output(
             f"best of {len(figures)} settings for {chosen['quantize']}, on {held} held back: {best}, {figures[best]:.1f} dB "
             f"(the worst: {min(figures.values()):.1f})"
         )
@@ -111,7 +113,7 @@ def _output(arguments: argparse.Namespace) -> str:
 
 
 def _print(output: str, found: Calibration, every: bool) -> None:
-    print(
+    print_output(
         f"{output}: {len(found.content['tensors'])} tensors, {found.samples} "
         f"sample{'s' if found.samples > 1 else ''}, {found.runs} run{'s' if found.runs > 1 else ''} of each, "
         f"peak RSS {memory.in_mib(memory.resident()[2])}"
@@ -124,7 +126,7 @@ def _print_unseen(unseen: Sequence[str], every: bool) -> None:
     if unseen:
         shown = unseen if every else unseen[:_SHOWN]
         more = f" and {len(unseen) - len(shown)} more" if len(unseen) > len(shown) else ""
-        print(f"note: no finite value in any sample: {', '.join(map(repr, shown))}{more}")
+        print_output(f"note: no finite value in any sample: {', '.join(map(repr, shown))}{more}")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -160,7 +162,7 @@ def _print_pieces(output: str, found: PiecesCalibration, every: bool) -> None:
         for name, piece in found.pieces.items():
             _print(os.path.join(output, ranges_name(name)), piece, every)
         return
-    print(
+    print_output(
         f"{output}: {len(found.content['tensors'])} tensors, {found.samples} sample{'s' if found.samples > 1 else ''}, "
         f"{len(found.pieces)} pieces, peak RSS {memory.in_mib(memory.resident()[2])}"
     )

@@ -13,7 +13,6 @@ import hashlib
 import itertools
 import math
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -22,10 +21,12 @@ import numpy as np
 from . import layers
 from .commands import convert
 from .difference import Sum
+from .output_path import temporary_folder
 from .port import Array
 from .ranges import write_ranges
 from .runner import Runner
 from .samples import AnySamples, Sample
+from .stored_arrays import write_arrays
 
 TYPES = ("int8", "int16x8")
 # The first of equals is taken, so the defaults of convert come first.
@@ -84,14 +85,14 @@ class _Expected:
         for i, sample in enumerate(samples):
             outputs = reference.run(sample, self.names)
             # By number: names of tensors are no names of files.
-            np.savez(self._path(i), *[outputs[name] for name in self.names])
+            write_arrays(self._path(i), {str(j): outputs[name] for j, name in enumerate(self.names)})
 
     def _path(self, i: int) -> str:
         return os.path.join(self._folder, f"{i}.npz")
 
     def of(self, i: int) -> dict[str, Array]:
         with np.load(self._path(i)) as stored:
-            return {name: stored[f"arr_{j}"] for j, name in enumerate(self.names)}
+            return {name: stored[str(j)] for j, name in enumerate(self.names)}
 
 
 def _decibels(tflite: str, expected: _Expected, samples: Part, max_rss: int | None, threads: int | None) -> float:
@@ -147,7 +148,7 @@ def choose(
     tried: dict[str, float] = {}
     same: dict[bytes, float] = {}
     best: dict[str, str] = {}
-    with tempfile.TemporaryDirectory(prefix="lowtide-calibrate-") as folder:
+    with temporary_folder("lowtide-calibrate-") as folder:
         ranges, tflite = os.path.join(folder, "ranges.json"), os.path.join(folder, "model.tflite")
         write_ranges(ranges, content)
         expected = _Expected(folder, reference, held)

@@ -21,6 +21,7 @@ from typing import (
 
 from .errors import Internal, RefusedNode, Unsupported, Usage
 from .events import Done, Progress, parse_event
+from .output_path import temporary_folder, writing
 from .program import Child, Finished, Program, examine, failure, find_program
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -248,10 +249,16 @@ def _as_file(model: object, output: PathLike | None) -> Iterator[str]:
     if output is None:
         raise TypeError("output is needed: the model has no name of its own")
     folder = os.path.dirname(os.path.abspath(_path("output", output)))
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".lowtide-", suffix=".onnx") as file:
-        file.write(model.SerializeToString())
-        file.flush()
-        yield file.name
+    content = model.SerializeToString()
+    with writing(folder):
+        number, path = tempfile.mkstemp(dir=folder, prefix=".lowtide-", suffix=".onnx")
+    try:
+        with writing(path), open(number, "wb") as file:
+            file.write(content)
+        yield path
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _add_nodes(error: Unsupported, report: PathLike) -> None:
@@ -315,9 +322,7 @@ class _WritingCall:
             # The figures come with the last line of --progress-fd; a program that has none writes them to a file.
             listens = "progress-fd" in self._program.options
             if report is None and not listens:
-                report = os.path.join(
-                    stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-")), "report.json"
-                )
+                report = os.path.join(stack.enter_context(temporary_folder()), "report.json")
                 arguments.append(f"--report={report}")
             self._child = _child(self._program, arguments)
             if self._stopped:

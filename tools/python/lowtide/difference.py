@@ -81,7 +81,8 @@ class Sum:
         self.arrays = 0
         self._elements = self._not_finite = 0
         self._max_abs = self._max_rel = 0.0
-        self._sum_abs = self._sum_rel = self._signal = self._noise = 0.0
+        self._sum_abs = self._sum_rel = 0.0
+        self._signal = self._noise = np.longdouble(0)
         self._counts = [0, 0, 0]
         self._largest = 0
         self._integers = False
@@ -116,28 +117,29 @@ class Sum:
             self._max_rel = max(self._max_rel, maximum / largest if largest > 0 else math.inf)
             self._sum_rel += errors / largest if largest > 0 else math.inf
 
+    @np.errstate(invalid="ignore", over="ignore")
     def _add_block(self, expected: Array, got: Array, scale: Any, zero: Any) -> tuple[float, float, float]:
         """Largest magnitude, sum of errors, largest error."""
         if self._integers:
-            a, b = expected.astype(np.int64), got.astype(np.int64)
-            steps = np.abs(a - b)
+            steps = _distance(expected, got)
             for i in range(3):
                 self._counts[i] += int(np.count_nonzero(steps <= i))
             self._largest = max(self._largest, int(steps.max(initial=0)))
-            reference = (a - zero) * np.asarray(scale, np.float64)
+            reference = (expected.astype(np.float64) - zero) * np.asarray(scale, np.float64)
             error = steps * np.asarray(scale, np.float64)
         else:
             wide = np.complex128 if expected.dtype.kind == "c" else np.float64
             reference, other = expected.astype(wide), got.astype(wide)
-            with np.errstate(invalid="ignore"):
-                same = (reference == other) | (np.isnan(reference) & np.isnan(other))
-                broken = ~same & ~(np.isfinite(reference) & np.isfinite(other))
-                error = np.where(same | broken, 0.0, np.abs(reference - other))
+            same = (reference == other) | (np.isnan(reference) & np.isnan(other))
+            broken = ~same & ~(np.isfinite(reference) & np.isfinite(other))
+            error = np.where(same | broken, 0.0, np.abs(reference - other))
             self._not_finite += int(np.count_nonzero(broken))
             reference = np.where(np.isfinite(reference), np.abs(reference), 0.0)
         magnitude = np.abs(reference)
-        self._signal += float(np.sum(magnitude * magnitude))
-        self._noise += float(np.sum(error * error))
+        # Squares of float64 leave its range from both sides, and no signal or no noise would be a finding.
+        square = np.longdouble if expected.dtype.itemsize > 4 else np.float64
+        self._signal += np.sum(np.square(magnitude, dtype=square))
+        self._noise += np.sum(np.square(error, dtype=square))
         largest_error = float(error.max(initial=0.0))
         if self._not_finite:
             largest_error = math.inf
@@ -157,7 +159,7 @@ class Sum:
         """What all samples gave."""
         count = max(self._elements, 1)
         infinite = self._not_finite > 0
-        noise = math.inf if infinite else self._noise
+        noise = np.longdouble(math.inf) if infinite else self._noise
         equal, within_1, within_2 = (number / count if self._elements else 1.0 for number in self._counts)
         return Difference(
             elements=self._elements,
@@ -172,9 +174,15 @@ class Sum:
         )
 
 
-def _decibels(signal: float, noise: float) -> float:
+def _distance(a: Array, b: Array) -> Array:
+    """How far integers of one kind are apart: up to 2^64 - 1, which int64 does not hold. Modulo 2^64 the subtraction is exact."""
+    distance: Array = np.maximum(a, b).astype(np.uint64) - np.minimum(a, b).astype(np.uint64)
+    return distance
+
+
+def _decibels(signal: np.longdouble, noise: np.longdouble) -> float:
     if noise == 0:
         return math.inf
-    if signal == 0 or math.isinf(noise):
+    if signal == 0 or np.isinf(noise):
         return -math.inf
-    return 10 * math.log10(signal / noise)
+    return 10 * float(np.log10(signal / noise))

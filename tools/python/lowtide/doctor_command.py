@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from .output_path import print_output
 from .program import examine, find_program
 
 # The least versions of pyproject.toml; without them, running models is what is missing, not converting.
@@ -46,13 +47,13 @@ def main(argv: Sequence[str]) -> int:
         values = json.loads(done.stdout)
         values["findings"].update(found)
         values["problems"] += problems
-        print(json.dumps(values, indent=2))
+        print_output(json.dumps(values, indent=2))
     else:
-        sys.stdout.write(done.stdout)
         if done.stdout:
+            print_output(done.stdout.removesuffix("\n"))
             for name, value in found.items():
-                print(f"{name:<22} {value}")
+                print_output(f"{name:<22} {value}")
                 for problem in problems:
                     if problem["name"] == name:
-                        print(f"{'':<22} problem: {problem['what_to_do']}")
+                        print_output(f"{'':<22} problem: {problem['what_to_do']}")
     return done.returncode or (3 if problems else 0)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Callable
 
 import numpy as np
 
 from .commands import convert
+from .output_path import temporary_folder
 from .port import Array
 from .ranges import write_ranges
 from .runner import Runner
@@ -153,7 +153,7 @@ def measure(
     """
     given = _First(samples)
     known = content["tensors"]
-    with tempfile.TemporaryDirectory(prefix="lowtide-calibrate-") as folder:
+    with temporary_folder("lowtide-calibrate-") as folder:
         network = _Network(folder, model, content, settings, max_rss=max_rss, threads=threads)
         network.convert({}, keep_float="*")
         floats = network.channels(given, _read_tensors(network.tflite, known))

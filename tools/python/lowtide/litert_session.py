@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
@@ -20,6 +19,7 @@ import numpy as np
 
 from . import memory
 from .errors import Budget, RuntimeMissing, Unsupported, Usage
+from .output_path import temporary_folder, writing
 from .port import Array, Port, dtype_of, unknown_name
 from .runtime_log import captured
 from .tflite_header import TYPE_NAMES, Signature, Tensor, read_header
@@ -211,6 +211,8 @@ class LitertSession:
         Folder in which weight caches are kept for the next time.
     signature : str or None
         Which one; None is the only one, or "serving_default".
+    files : frozenset of str or None
+        Of a piece: the other files that its manifest lists. None lets it read any below its folder.
     """
 
     def __init__(
@@ -222,10 +224,11 @@ class LitertSession:
         kernels: str | None,
         cache: str | None,
         signature: str | None,
+        files: frozenset[str] | None = None,
     ) -> None:
         self._path, self._threads, self._limit, self._cache = path, threads, max_rss, cache
         self._modules = _import()
-        self._header = header = read_header(path)
+        self._header = header = read_header(path, files)
         self._signature = self._signature_called(signature)
         self._inputs = {name: _port(name, tensor) for name, tensor in self._signature.inputs}
         self._outputs = {name: _port(name, tensor) for name, tensor in self._signature.outputs}
@@ -367,11 +370,12 @@ class LitertSession:
         if place.kept is not None and place.kept.exists():
             return create(str(place.kept))
         # The file is mapped once the model is loaded, so it needs no name then, and goes with the process.
-        with tempfile.TemporaryDirectory(prefix=".lowtide-cache-", dir=place.folder) as private:
+        with temporary_folder(".lowtide-cache-", str(place.folder)) as private:
             new = os.path.join(private, "weights.xnnpack")
             model = create(new)
             if place.kept is not None and os.path.exists(new):
-                os.replace(new, place.kept)
+                with writing(str(place.kept)):
+                    os.replace(new, place.kept)
             return model
 
     def _loaded(self, create: Callable[[], Any]) -> Any:

@@ -133,6 +133,10 @@ class _Reader:
     def text(self, what: str, value: Any) -> str:
         if not isinstance(value, str):
             raise self.fail(f"{what} is not a string")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:  # half of a pair of surrogates, which JSON can spell and no file name has
+            raise self.fail(f"{what} is not UTF-8: {value!r}") from error
         return value
 
     def number(self, what: str, value: Any) -> int:
@@ -154,7 +158,7 @@ class _Reader:
             is_extent = isinstance(extent, int) and not isinstance(extent, bool) and 0 <= extent < 1 << 62
             if extent is not None and not is_extent and not (isinstance(extent, str) and extent):
                 raise self.fail(f"the shape of {what} has {extent!r}, which is neither an extent, nor a name, nor null")
-            out.append(extent)
+            out.append(self.text(f"an extent of {what}", extent) if isinstance(extent, str) else extent)
         return tuple(out)
 
     def type(self, what: str, entry: dict[str, Any]) -> tuple[np.dtype[Any], tuple[Extent, ...] | None]:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import pathlib
 import re
+import resource
 from collections.abc import Iterable, Iterator
 
 from .errors import Usage
@@ -146,4 +147,6 @@ def free_disk(folder: pathlib.Path) -> int:
         system = os.statvfs(folder)
     except OSError:
         return 0
-    return system.f_bavail * system.f_frsize
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    free = system.f_bavail * system.f_frsize
+    return free if largest == resource.RLIM_INFINITY else min(free, largest)

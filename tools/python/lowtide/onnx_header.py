@@ -16,7 +16,8 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 
-from .errors import Malformed, NotFound, UnsafePath, Unsupported, Usage
+from .errors import Malformed, NotFound, Unsupported, Usage
+from .other_files import check_name
 
 # Tensors below this stay in the skeleton: a mapping each costs more.
 SMALL = 16 * 1024
@@ -292,17 +293,7 @@ class _Builder:
         return message(_GRAPH_INITIALIZER, b"".join(pieces))
 
     def _location(self, location: str) -> str:
-        parts = location.replace("\\", "/").split("/")
-        if not location or "\0" in location or location.startswith("/") or ".." in parts:
-            raise UnsafePath(
-                f"{self._reader.path}: external data in {location!r}, which is not below the model's folder",
-                file=self._reader.path,
-            )
-        if self._places is not None and location not in self._places.files:
-            raise UnsafePath(
-                f"{self._reader.path}: external data in {location!r}, which the manifest does not list",
-                file=self._reader.path,
-            )
+        check_name(self._reader.path, location, None if self._places is None else self._places.files)
         return _from_root(os.path.join(self._folder, location))
 
 

@@ -7,9 +7,9 @@ values have the names of the model that was divided.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
@@ -18,9 +18,10 @@ from .calibration import Calibration, PathLike, calibrate
 from .errors import Io, Unsupported, Usage
 from .manifest import Manifest, Piece, read_manifest
 from .onnx_graph import graph_hash, read_graph
+from .output_path import temporary_folder
 from .pieces_session import places_of
 from .port import Array
-from .ranges import FORMAT, VERSION, check_ranges_path, write_ranges
+from .ranges import FORMAT, VERSION, check_ranges_path, write_every_range, write_ranges
 from .runner import Runner
 from .samples import AnySamples, GivenSamples, Samples, StoredSamples
 
@@ -95,10 +96,10 @@ def calibrate_pieces(
     manifest = read_manifest(path)
     pieces = _pieces(path, manifest, whole=model is not None)
     if output is not None:
-        (_make_folder if model is None else check_ranges_path)(os.fspath(output))
+        (_check_folder if model is None else check_ranges_path)(os.fspath(output))
     options: dict[str, Any] = {"max_rss": limit, "threads": threads, "optimization": optimization}
     found: dict[str, Calibration] = {}
-    with tempfile.TemporaryDirectory(prefix="lowtide-") as temporary:
+    with temporary_folder() as temporary:
         stored = {
             piece.file.name: StoredSamples(os.path.join(temporary, str(i)), piece.inputs)
             for i, piece in enumerate(pieces)
@@ -108,16 +109,17 @@ def calibrate_pieces(
             name = piece.file.name
             found[name] = calibrate(
                 os.path.join(path, name),
-                None if output is None or model is not None else os.path.join(os.fspath(output), ranges_name(name)),
                 samples=stored[name],
                 choose="none" if model is not None else choose,
                 correct_layers=correct_layers,
                 progress=progress,
                 choice_progress=choice_progress,
-                _places=places_of(manifest),
+                _places=places_of(manifest, piece),
                 **options,
             )
     if model is None:
+        if output is not None:
+            _write_folder(os.fspath(output), {ranges_name(name): one.content for name, one in found.items()})
         return PiecesCalibration(count, found, None)
     content = _whole(os.fspath(model), path, found, count)
     if output is not None:
@@ -150,11 +152,45 @@ def _pieces(path: str, manifest: Manifest, *, whole: bool) -> list[Piece]:
     return pieces
 
 
-def _make_folder(path: str) -> None:
+def _make_folder(path: str) -> list[str]:
+    """Makes a folder and those above it; gives those that were not there, the lowest first."""
+    missing = []
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        missing.append(above)
+        above = os.path.dirname(above)
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
+        _remove(missing)
         raise Io(f"{path}: cannot be made: {error.strerror}", file=path) from error
+    return missing
+
+
+def _remove(folders: Sequence[str]) -> None:
+    """Removes folders as far as they are there and empty."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def _check_folder(path: str) -> None:
+    """Before hours of runs: whether `_write_folder` can write there. Everything stays as it is."""
+    made = _make_folder(path)
+    try:
+        check_ranges_path(os.path.join(path, ranges_name("0.onnx")))
+    finally:
+        _remove(made)
+
+
+def _write_folder(path: str, contents: Mapping[str, dict[str, Any]]) -> None:
+    """Ranges files by their names in the folder: all of them, or none."""
+    made = _make_folder(path)
+    try:
+        write_every_range({os.path.join(path, name): content for name, content in contents.items()})
+    except BaseException:
+        _remove(made)
+        raise
 
 
 def _store(

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from . import memory
-from .errors import Budget, Io, Malformed, Unsupported
+from .errors import Budget, Malformed, Unsupported
 from .litert_session import LitertSession
 from .manifest import Manifest, Piece, check_file, check_in_place, read_manifest
 from .onnx_header import Places
 from .onnx_session import OnnxSession
+from .output_path import writing
 from .piece_times import PieceTimes
 from .port import Array, Port, Session
 from .runtime_log import captured
@@ -36,10 +37,11 @@ def _beside(folder: str) -> str:
     return os.path.dirname(os.path.realpath(folder))
 
 
-def places_of(manifest: Manifest) -> Places | None:
-    """Where the weights of pieces are that have them in place; None if all are in the folder."""
-    names = frozenset(file.name for file in manifest.in_place)
-    return Places(_beside(manifest.folder), names) if names else None
+def places_of(manifest: Manifest, piece: Piece) -> Places:
+    """The files that a piece may read its weights from: only what the manifest lists has been checked."""
+    if manifest.in_place:
+        return Places(_beside(manifest.folder), frozenset(file.name for file in manifest.in_place))
+    return Places(manifest.folder, frozenset(file.name for file in piece.data))
 
 
 class PiecesSession:
@@ -79,7 +81,6 @@ class PiecesSession:
         files = {file.name: file for piece in self._manifest.pieces for file in (piece.file, *piece.data)}
         for file in files.values():
             check_file(folder, file)
-        self._places = places_of(self._manifest)
         for file in self._manifest.in_place:
             check_in_place(_beside(folder), file)
         self._mapped = [os.path.join(folder, name) for name in files]
@@ -176,10 +177,20 @@ class PiecesSession:
         path = os.path.join(self._manifest.folder, piece.file.name)
         if piece.runtime == "tflite":
             return LitertSession(
-                path, max_rss=left, threads=self._threads, kernels=self._kernels, signature=None, cache=self._cache
+                path,
+                max_rss=left,
+                threads=self._threads,
+                kernels=self._kernels,
+                signature=None,
+                cache=self._cache,
+                files=frozenset(file.name for file in piece.data),
             )
         return OnnxSession(
-            path, max_rss=left, threads=self._threads, optimization=self._optimization, places=self._places
+            path,
+            max_rss=left,
+            threads=self._threads,
+            optimization=self._optimization,
+            places=places_of(self._manifest, piece),
         )
 
     def _close(self, index: int) -> None:
@@ -330,11 +341,8 @@ class PiecesSession:
             for i, piece in enumerate(self._manifest.pieces)
         ]
         events += self._times.trace_events()
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file)
-        except OSError as error:
-            raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+        with writing(path), open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file, allow_nan=False)
 
     def close(self) -> None:
         if self._pool is not None:

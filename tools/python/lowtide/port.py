@@ -115,24 +115,24 @@ def _byte_order(dtype: np.dtype[Any]) -> str:
     return {"<": "little", ">": "big"}.get(order, "")
 
 
-def _check_dtype(port: Port, array: Array) -> None:
-    if array.dtype == port.dtype or (port.dtype == np.dtype(object) and array.dtype.kind == "U"):
+def _check_dtype(port: Port, dtype: np.dtype[Any]) -> None:
+    if dtype == port.dtype or (port.dtype == np.dtype(object) and dtype.kind == "U"):
         return
-    if array.dtype.newbyteorder("=") == port.dtype:
+    if dtype.newbyteorder("=") == port.dtype:
         raise Usage(
-            f"input {port.name!r} has {_byte_order(array.dtype)}-endian bytes; give array.astype({port.dtype.name!r})",
+            f"input {port.name!r} has {_byte_order(dtype)}-endian bytes; give array.astype({port.dtype.name!r})",
             input=port.name,
         )
-    raise Usage(f"input {port.name!r} is {port.dtype.name}, not {array.dtype.name}", input=port.name)
+    raise Usage(f"input {port.name!r} is {port.dtype.name}, not {dtype.name}", input=port.name)
 
 
-def _check_shape(port: Port, array: Array, symbols: dict[str, tuple[int, str]]) -> None:
-    fits = len(port.shape) == array.ndim and all(
-        not isinstance(extent, int) or extent == given for extent, given in zip(port.shape, array.shape)
+def _check_shape(port: Port, shape: Sequence[int], symbols: dict[str, tuple[int, str]]) -> None:
+    fits = len(port.shape) == len(shape) and all(
+        not isinstance(extent, int) or extent == given for extent, given in zip(port.shape, shape)
     )
     if not fits:
-        raise Usage(f"input {port.name!r} is {port}, not {list(array.shape)}", input=port.name)
-    for extent, given in zip(port.shape, array.shape):
+        raise Usage(f"input {port.name!r} is {port}, not {list(shape)}", input=port.name)
+    for extent, given in zip(port.shape, shape):
         if isinstance(extent, str):
             first, where = symbols.setdefault(extent, (given, port.name))
             if first != given:
@@ -153,6 +153,34 @@ def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> dict[
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"inputs must be a mapping of str to numpy.ndarray, not {type(given).__name__}")
+    for name, array in given.items():
+        if name in ports and (not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray)):
+            raise TypeError(f"input {name!r} must be a numpy.ndarray, not {type(array).__name__}")
+    check_types(ports, given)
+    # ascontiguousarray makes one dimension of none.
+    return {name: np.ascontiguousarray(given[name]).reshape(given[name].shape) for name in ports}
+
+
+class Typed(Protocol):
+    """An array, or what is known of one before it is read."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of its elements."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+
+
+def check_types(ports: Mapping[str, Port], given: Mapping[str, Typed]) -> None:
+    """That there is an array for each input, of its element type and its shape.
+
+    Raises
+    ------
+    Usage
+        If a name, dtype, byte order or shape is not the model's.
+    """
     for name in given:
         if name not in ports:
             raise unknown_name("input", str(name), ports)
@@ -160,16 +188,9 @@ def checked_inputs(ports: Mapping[str, Port], given: Mapping[str, Any]) -> dict[
     if missing:
         raise Usage(f"no array for input {', '.join(map(repr, missing))}", input=missing[0])
     symbols: dict[str, tuple[int, str]] = {}
-    out = {}
     for name, port in ports.items():
-        array = given[name]
-        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
-            raise TypeError(f"input {name!r} must be a numpy.ndarray, not {type(array).__name__}")
-        _check_dtype(port, array)
-        _check_shape(port, array, symbols)
-        # ascontiguousarray makes one dimension of none.
-        out[name] = np.ascontiguousarray(array).reshape(array.shape)
-    return out
+        _check_dtype(port, given[name].dtype)
+        _check_shape(port, given[name].shape, symbols)
 
 
 def checked_outputs(session: Session, wanted: Iterable[str] | None) -> list[str]:

@@ -12,7 +12,7 @@ from .errors import Usage
 from .onnx_session import OnnxSession
 from .port import Array, Port
 from .program import examine, find_program
-from .samples import read_arrays
+from .samples import array_names, read_arrays
 
 _NAMES = {
     "float16": "f16",
@@ -85,7 +85,8 @@ def declarations(model: str, feed: str, options: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     asked: set[str] = set()
-    arrays = read_arrays(feed)
+    given = array_names(feed)
+    arrays: dict[str, Array] = {}
     session: OnnxSession | None = None
     try:
         while True:
@@ -94,7 +95,8 @@ def declarations(model: str, feed: str, options: Sequence[str]) -> list[str]:
                 return found
             if session is None:
                 session = OnnxSession(model, max_rss=None, threads=2, optimization="none")
-                _check_feed(feed, arrays, session.inputs)
+                _check_feed(feed, given, session.inputs)
+                arrays = read_arrays(feed, session.inputs)
             asked.update(names)
             ports = session.inner_ports(names)
             outputs = [name for name in names if name in ports or name in session.outputs]
@@ -147,7 +149,7 @@ def with_declarations(argv: Sequence[str]) -> list[str]:
     return [*kept, *declarations(given.model, given.probe[-1], options)]
 
 
-def _check_feed(feed: str, arrays: Mapping[str, Array], inputs: Mapping[str, Port]) -> None:
+def _check_feed(feed: str, arrays: Sequence[str], inputs: Mapping[str, Port]) -> None:
     for name in inputs:
         if name not in arrays:
             raise Usage(f"--probe {feed}: has no array for the input {name!r}")

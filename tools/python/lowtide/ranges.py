@@ -11,12 +11,13 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 import numpy as np
 
 from .errors import Io, Malformed, NotFound
+from .output_path import writing
 from .port import Array
 
 BINS = 2048
@@ -150,7 +151,8 @@ class TensorRange:
         assert self._axis is not None
         axis = self._axis = self._axis % array.ndim
         others = tuple(i for i in range(array.ndim) if i != axis)
-        sums = np.asarray(array.sum(axis=others, dtype=np.float64))
+        with np.errstate(all="ignore"):  # of what is not finite there are no means
+            sums = np.asarray(array.sum(axis=others, dtype=np.float64))
         if self._sums is not None and self._sums.shape != sums.shape:
             return
         lows, highs = np.asarray(array.min(axis=others)), np.asarray(array.max(axis=others))
@@ -220,25 +222,38 @@ def write_ranges(path: str, content: dict[str, Any]) -> None:
     Io
         If it cannot be written.
     """
-    with _temporary_of(path) as file:
-        file.write(ranges_text(content))
-        file.flush()
-        os.replace(file.name, path)
+    write_every_range({path: content})
+
+
+def write_every_range(contents: Mapping[str, dict[str, Any]]) -> None:
+    """Writes ranges files by their paths, as `write_ranges` does: no old one is replaced before all are complete.
+
+    Raises
+    ------
+    Io
+        If one cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        files = {path: stack.enter_context(_temporary_of(path)) for path in contents}
+        for path, file in files.items():
+            with writing(path):
+                file.write(ranges_text(contents[path]))
+                file.flush()
+        for path, file in files.items():
+            with writing(path):
+                os.replace(file.name, path)
 
 
 @contextlib.contextmanager
 def _temporary_of(path: str) -> Iterator[TextIO]:
     """A new file beside `path`, which is removed unless it has another name at the end."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "x", encoding="utf-8", errors="surrogateescape") as file:
-            try:
-                yield file
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
-    except OSError as error:
-        raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+    with writing(path), open(temporary, "x", encoding="utf-8", errors="surrogateescape") as file:
+        try:
+            yield file
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
 
 
 def read_ranges(path: str) -> dict[str, Any]:

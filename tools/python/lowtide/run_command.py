@@ -10,7 +10,6 @@ import logging
 import os
 import pathlib
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -23,10 +22,12 @@ from . import memory
 from .errors import Io, Usage
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
-from .output_path import check_output_path
+from .output_path import check_output_path, print_output, temporary_folder
 from .port import Array, Port, unknown_name
 from .runner import Runner, model_kind
+from .runtime_log import end_of_output
 from .samples import check_random_shape, generator, read_arrays
+from .stored_arrays import write_arrays
 
 _SLOWEST = 20
 
@@ -140,7 +141,7 @@ def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Ar
     if arguments.inputs is not None:
         if arguments.shape:
             raise Usage("--shape is for random numbers, and --inputs has the arrays")
-        return read_arrays(arguments.inputs), []
+        return read_arrays(arguments.inputs, runner.inputs), []
     rng = generator(arguments.seed)
     shapes = _given_shapes(arguments.shape, runner.inputs)
     lines, arrays = [], {}
@@ -157,7 +158,11 @@ def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Ar
 def _operators(path: str) -> list[dict[str, Any]]:
     """Time of operators from ONNX Runtime's profile, the longest first."""
     times: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
-    for event in json.loads(pathlib.Path(path).read_text(encoding="utf-8", errors="replace")):
+    try:
+        events = json.loads(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError) as error:  # ONNX Runtime does not say that it could not write all of it
+        raise Io(f"{path}: ONNX Runtime's profile cannot be read: {error}; is the disk full?", file=path) from error
+    for event in events:
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
             entry = times[event["args"]["op_name"]]
             entry[0] += event["dur"]
@@ -174,18 +179,13 @@ def _described(array: Array) -> dict[str, Any]:
         numbers = array.astype(np.float64)
         finite = numbers[np.isfinite(numbers)]
         if finite.size:
-            values.update(min=float(finite.min()), max=float(finite.max()), mean=float(finite.mean()))
+            # The sum of float64 may leave its range, which the mean does not.
+            values.update(
+                min=float(finite.min()), max=float(finite.max()), mean=float(finite.mean(dtype=np.longdouble))
+            )
         if finite.size < numbers.size:
             values["not_finite"] = int(numbers.size - finite.size)
     return values
-
-
-def _save(path: str, arrays: dict[str, Array]) -> None:
-    try:
-        with open(path, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-    except OSError as error:
-        raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
 
 
 def _text(values: dict[str, Any]) -> list[str]:
@@ -229,7 +229,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     for path in (arguments.save, arguments.trace):
         if path is not None:
             check_output_path(path)
-    with tempfile.TemporaryDirectory(prefix="lowtide-") as folder:
+    with temporary_folder() as folder:
         profile = os.path.join(folder, "profile") if arguments.profile and is_onnx else None
         begun = time.perf_counter()
         with _Samples() as loading:
@@ -267,7 +267,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             if profile is not None:
                 values["operators"] = _operators(runner.end_profile())
         if arguments.save is not None:
-            _save(arguments.save, outputs)
+            write_arrays(arguments.save, outputs)
     values["peak_rss"] = memory.resident()[2]
     return values
 
@@ -279,19 +279,11 @@ def begin_log(verbose: bool) -> None:
     )
 
 
-def end_of_output() -> None:
-    """Closes standard error: when the process ends, after the last Python code, LiteRT writes lines about its accelerators."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 2)
-
-
 def main(argv: Sequence[str]) -> int:
     """``lowtide run``; errors are raised."""
     arguments = parser().parse_args(argv)
     begin_log(arguments.verbose)
     values = run(arguments)
-    print(json.dumps(values, indent=2) if arguments.json else "\n".join(_text(values)), flush=True)
+    print_output(json.dumps(values, indent=2, allow_nan=False) if arguments.json else "\n".join(_text(values)))
     end_of_output()
     return 0

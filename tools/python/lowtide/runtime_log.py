@@ -8,9 +8,11 @@ redirects, the last one restores.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
+import sys
 import threading
 from typing import Callable
 
@@ -99,6 +101,15 @@ def restore() -> None:
     """For the last words of a process: an interrupt may come when file descriptor 2 is redirected already, and the
     context that would restore it has not begun."""
     _redirection.abandon()
+
+
+def end_of_output() -> None:
+    """Closes standard error: when the process ends, after the last Python code, LiteRT writes lines about its accelerators."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
 
 
 def _lines(data: bytes) -> list[str]:

@@ -9,6 +9,7 @@ are read sample by sample: memory does not grow with their number.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import lzma
 import math
 import os
@@ -22,8 +23,10 @@ from typing import IO, Any, Union
 import numpy as np
 
 from . import small_floats
-from .errors import Io, Malformed, NotFound, Usage
-from .port import Array, Port, checked_inputs
+from .errors import Malformed, NotFound, Usage
+from .output_path import writing
+from .port import Array, Port, Typed, check_types, checked_inputs
+from .stored_arrays import write_arrays
 
 PathLike = Union[str, "os.PathLike[str]"]
 Sample = dict[str, Array]
@@ -86,22 +89,39 @@ def check_random_shape(name: str, shape: Sequence[int]) -> None:
         raise Usage(f"input {name!r}: no array has as many elements as {list(shape)}; give a smaller shape", input=name)
 
 
-def read_arrays(path: str) -> dict[str, Array]:
-    """All arrays of an .npz file by their names.
+@contextlib.contextmanager
+def _arguments_file(path: str) -> Iterator[_Zip]:
+    """An .npz file that is an argument: what is wrong with it is a wrong argument."""
+    try:
+        with contextlib.closing(_Zip(path)) as archive:
+            yield archive
+    except Malformed as error:
+        raise Usage(str(error), file=path) from error
+
+
+def array_names(path: str) -> list[str]:
+    """Names of the arrays of an .npz file.
 
     Raises
     ------
     NotFound, Usage
     """
-    try:
-        with contextlib.closing(_Zip(path)) as archive:
-            out = {}
-            for name in archive.names:
-                with contextlib.closing(archive.member(name)) as member:
-                    out[name] = member.read(member.shape)
-            return out
-    except Malformed as error:
-        raise Usage(str(error), file=path) from error
+    with _arguments_file(path) as archive:
+        return archive.names
+
+
+def read_arrays(path: str, ports: Mapping[str, Port]) -> dict[str, Array]:
+    """The arrays of an .npz file, one for each input of a model, by their names.
+
+    Raises
+    ------
+    NotFound, Usage
+        Usage: an array whose name, element type or shape does not fit. No element is read then.
+    """
+    with _arguments_file(path) as archive, contextlib.ExitStack() as stack:
+        members = {name: stack.enter_context(contextlib.closing(archive.member(name))) for name in archive.names}
+        _check_types(path, ports, members)
+        return {name: member.read(member.shape) for name, member in members.items()}
 
 
 def _why(error: BaseException) -> str:
@@ -131,7 +151,9 @@ class _Member:
             }
             if version not in readers:
                 raise ValueError(f"version {version} of the array format")
-            self.shape, self.by_column, self.dtype = readers[version](self._file)
+            shape, self.by_column, dtype = readers[version](self._file)
+            self.shape: tuple[int, ...] = shape
+            self.dtype: np.dtype[Any] = dtype
         except (*_BROKEN, MemoryError) as error:  # Python's parser has no memory for deep headers
             raise self._malformed(error) from error
 
@@ -215,7 +237,7 @@ class Samples:
 
     def _of_file(self, path: str) -> Sample:
         if path.endswith(".npy"):
-            return _checked(path, self._ports, {next(iter(self._ports)): _array_in(path)})
+            return _checked(path, self._ports, {next(iter(self._ports)): _array_in(path, self._ports)})
         with contextlib.closing(_Archive(path, self._ports)) as archive:
             if archive.count != 1 or archive.stacked:
                 name = next(iter(self._ports))
@@ -228,13 +250,15 @@ class Samples:
             return next(iter(archive))
 
 
-def _array_in(path: str) -> Array:
+def _array_in(path: str, ports: Mapping[str, Port]) -> Array:
+    """The array in an .npy file, for the only input."""
     try:
         file = open(path, "rb")  # noqa: SIM115
         size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
     with contextlib.closing(_Member(path, os.path.basename(path), file, size)) as member:
+        _check_types(path, ports, {next(iter(ports)): member})
         return member.read(member.shape)
 
 
@@ -317,6 +341,11 @@ class _Archive:
             self.count = next(iter(counts.values()))
             if self.count == 0:
                 raise Usage(f"{self._path}: has no samples", file=self._path)
+        shapes_of_one = {
+            name: _OfOneSample(of.dtype, of.shape[1:] if self.stacked else of.shape)
+            for name, of in self._members.items()
+        }
+        _check_types(self._path, self._ports, shapes_of_one)
 
     def shape_of(self, name: str) -> tuple[int, ...]:
         return tuple(self._members[name].shape)
@@ -333,6 +362,20 @@ class _Archive:
         for member in self._members.values():
             member.close()
         self._zip.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class _OfOneSample:
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+def _check_types(path: str, ports: Mapping[str, Port], given: Mapping[str, Typed]) -> None:
+    """Before the elements are read: of an array that does not fit there may be any number, which packed take little."""
+    try:
+        check_types(ports, given)
+    except Usage as error:
+        raise Usage(f"{path}: {error}", file=path, input=error.input) from error
 
 
 def _checked(path: str, ports: Mapping[str, Port], arrays: Sample) -> Sample:
@@ -379,7 +422,8 @@ class StoredSamples:
 
     def __init__(self, folder: str, names: Sequence[str]) -> None:
         self._folder, self.names, self.count = folder, names, 0
-        os.mkdir(folder)
+        with writing(folder):
+            os.mkdir(folder)
 
     def _path(self, i: int) -> str:
         return os.path.join(self._folder, f"{i}.npz")
@@ -392,19 +436,14 @@ class StoredSamples:
         Io
             If it cannot be written.
         """
-        # By number: names of tensors are no names of files. Strings as numpy's own: Python's objects are not stored.
-        arrays = [values[name].astype(str) if values[name].dtype.kind == "O" else values[name] for name in self.names]
-        path = self._path(self.count)
-        try:
-            np.savez(path, *arrays)
-        except OSError as error:
-            raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+        # By number: a name may be one that the format cannot hold.
+        write_arrays(self._path(self.count), {str(j): values[name] for j, name in enumerate(self.names)})
         self.count += 1
 
     def __iter__(self) -> Iterator[Sample]:
         for i in range(self.count):
             with np.load(self._path(i), allow_pickle=False) as file:
-                yield {name: file[f"arr_{j}"] for j, name in enumerate(self.names)}
+                yield {name: file[str(j)] for j, name in enumerate(self.names)}
 
 
 AnySamples = Union[Samples, RandomSamples, GivenSamples, StoredSamples]

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from .errors import Malformed, NotFound, Unsupported
+from .output_path import writing
 from .port import Array
-from .tflite_header import TYPE_NAMES, Table, Tensor, number_at, tensor_of
+from .tflite_header import TYPE_NAMES, Table, Tensor, different, number_at, root_table, tensor_of
 
 # Constants below this are copied with the flatbuffer around them.
 _SMALL = 4096
@@ -121,11 +122,12 @@ class TfliteGraph:
         except (struct.error, IndexError) as error:
             self.close()
             raise Malformed(f"{path}: the flatbuffer is damaged: {error}", file=path) from error
+        except Malformed:
+            self.close()
+            raise
 
     def _read(self) -> None:
-        if self._data[4:8] != b"TFL3":
-            raise Malformed(f"{self.path}: not a TFLite file", file=self.path)
-        self._model = model = Table(self._data, number_at(self._data, "<I", 0))
+        self._model = model = root_table(self.path, self._data)
         graphs = list(model.tables(_MODEL_GRAPHS))
         self._graph = graphs[0]
         self._constants: list[_Constant | None] = [self._constant(buffer) for buffer in model.tables(_MODEL_BUFFERS)]
@@ -144,7 +146,11 @@ class TfliteGraph:
                 if not -1 <= index < len(self.values):
                     raise struct.error(f"operator {i} uses tensor {index}")
         self.makers = {i: op for op in self.operators for i in op.outputs}
-        self._of_others = {tensor.number(2, "<I") for graph in graphs[1:] for tensor in graph.tables(_GRAPH_TENSORS)}
+        self._of_others = {
+            tensor.number(2, "<I")
+            for graph in different(graphs[1:])
+            for tensor in different(graph.tables(_GRAPH_TENSORS))
+        }
 
     def step(self, tensor: int) -> float | None:
         """What numbers of a tensor of floats are multiples of: the scale of the DEQUANTIZE that gives them; None without one."""
@@ -242,7 +248,7 @@ class TfliteGraph:
         Parameters
         ----------
         output : str
-            The file to write.
+            The file to write, which is not there yet.
         operators : sequence of int
             Which ones, in the order of the file.
         inputs, outputs : sequence of int
@@ -255,6 +261,8 @@ class TfliteGraph:
         ------
         Unsupported
             If the model has no inputs or no outputs of its own, whose lists could be replaced.
+        Io
+            If the file cannot be written.
         """
         used = self._buffers_of(operators)
         kept = [
@@ -308,7 +316,8 @@ class TfliteGraph:
                 moves.append((size, constant))
                 size += constant.size
         holes = sorted((constant.begin, constant.begin + constant.size) for constant in dropped if constant.inline)
-        with open(output, "wb") as file:
+        # A new file: a link that is there would be written through.
+        with writing(output), open(output, "xb") as file:
             file.truncate(size + _BEHIND)
             at = 0
             for begin, stop in [*holes, (end, end)]:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .errors import Malformed, NotFound
+from .other_files import check_name
 
 # TensorType (schemas/tflite.fbs): numpy's name, or ml_dtypes' name; None where Python has no such array.
 TYPE_NAMES: dict[int, str | None] = {
@@ -43,6 +44,8 @@ TYPE_NAMES: dict[int, str | None] = {
     22: "float8_e5m2",
 }
 _FLOAT16 = 1
+# The limit of the runtimes' verifiers, and of the program's (stream/tflite/flatbuffer_verifier.h).
+_MOST_TABLES = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Header:
     constant_bytes : int
         Bytes of all constants, half floats counted as floats: the size of XNNPACK's packed copy.
     external_files : list of str
-        Names of other files with constants.
+        Names of other files with constants, which are below the file's folder.
     has_state : bool
         True if a variable tensor keeps its value from one run to the next.
     """
@@ -127,9 +130,9 @@ class Table:
     def length(self, slot: int) -> int:
         return self.vector(slot, 1)[1]
 
-    def text(self, slot: int) -> str:
+    def text(self, slot: int, errors: str = "replace") -> str:
         at, count = self.vector(slot, 1)
-        return self._data[at : at + count].decode("utf-8", "replace") if count else ""
+        return self._data[at : at + count].decode("utf-8", errors) if count else ""
 
     def numbers(self, slot: int, form: str) -> tuple[Any, ...]:
         """A vector of numbers of struct's form, such as "f"."""
@@ -164,7 +167,32 @@ def tensor_of(index: int, table: Table) -> Tensor:
     return Tensor(index, table.text(3), table.number(1, "<b"), tuple(n if n >= 0 else None for n in shape))
 
 
-def _different(tables: Iterable[Table]) -> Iterable[Table]:
+def root_table(path: str, data: mmap.mmap) -> Table:
+    """The model in a file.
+
+    Raises
+    ------
+    Malformed
+        If it is none, or if it has so many tables that the runtimes refuse it: a small file can refer to one table many times.
+    struct.error
+        If it is damaged.
+    """
+    if data[4:8] != b"TFL3":
+        raise Malformed(f"{path}: not a TFLite file", file=path)
+    model = Table(data, number_at(data, "<I", 0))
+    count = sum(model.vector(slot, 4)[1] for slot in (1, 2, 4, 6, 7, 8, 9))
+    # Of subgraphs the tensors and operators, of signatures the inputs and outputs.
+    for slots, parent in (((0, 3), 2), ((0, 1), 7)):
+        for table in model.tables(parent) if count <= _MOST_TABLES else ():
+            count += sum(table.vector(slot, 4)[1] for slot in slots)
+    if count > _MOST_TABLES:
+        raise Malformed(
+            f"{path}: the flatbuffer has more than {_MOST_TABLES} tables, the limit of the runtimes", file=path
+        )
+    return model
+
+
+def different(tables: Iterable[Table]) -> Iterable[Table]:
     """Each table once: a file that was cut (tflite_graph.py) has one for all tensors that it does not use."""
     return {table.at: table for table in tables}.values()
 
@@ -185,8 +213,8 @@ def _constant_bytes(model: Table, graphs: list[Table]) -> int:
     external = {entry.number(0, "<I"): entry.number(3, "<Q") for entry in model.tables(9)}
     seen = set()
     total = 0
-    for graph in graphs:
-        for tensor in _different(graph.tables(0)):
+    for graph in different(graphs):
+        for tensor in different(graph.tables(0)):
             buffer, outside = tensor.number(2, "<I"), tensor.number(10, "<I")
             if (buffer, outside) in seen or buffer >= len(sizes):
                 continue
@@ -200,27 +228,35 @@ def _signatures(model: Table, graphs: list[Table], tensors: list[list[Tensor]]) 
     def ports(entries: Iterator[Table], tensors: list[Tensor]) -> tuple[tuple[str, Tensor], ...]:
         return tuple((entry.text(0), tensors[entry.number(1, "<I")]) for entry in entries)
 
-    found = []
-    for table in model.tables(7):
+    tables = list(model.tables(7))
+    found = {}
+    for table in different(tables):
         graph = table.number(4, "<I")
-        found.append(
-            Signature(
-                table.text(2), graph, ports(table.tables(0), tensors[graph]), ports(table.tables(1), tensors[graph])
-            )
+        found[table.at] = Signature(
+            table.text(2), graph, ports(table.tables(0), tensors[graph]), ports(table.tables(1), tensors[graph])
         )
     if found:
-        return found
+        return [found[table.at] for table in tables]
     sides = [tuple((tensors[0][i].name, tensors[0][i]) for i in graphs[0].integers(slot)) for slot in (1, 2)]
     return [Signature("", 0, *sides)]
 
 
-def read_header(path: str) -> Header:
+def read_header(path: str, files: frozenset[str] | None = None) -> Header:
     """Reads the header of a .tflite file.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    files : frozenset of str or None
+        The only other files that it may name; None lets it name any below its folder.
 
     Raises
     ------
     NotFound, Malformed
         If there is no such file, or if it is not a TFLite file.
+    UnsafePath
+        If it has constants in a file that it must not name. LiteRT opens whatever name it finds.
     """
     try:
         with open(path, "rb") as file:
@@ -230,18 +266,21 @@ def read_header(path: str) -> Header:
     except OSError as error:
         raise NotFound(f"{path}: cannot be opened: {error.strerror}", file=path) from error
     with data:
-        if data[4:8] != b"TFL3":
-            raise Malformed(f"{path}: not a TFLite file", file=path)
         try:
-            model = Table(data, number_at(data, "<I", 0))
+            model = root_table(path, data)
             graphs = list(model.tables(2))
-            tensors = [_tensors(graph.tables(0)) for graph in graphs]
+            by_place = {graph.at: _tensors(graph.tables(0)) for graph in different(graphs)}
+            tensors = [by_place[graph.at] for graph in graphs]
+            # A name that is not UTF-8 stays what it is, and the name of that file alone.
+            others = [group.text(0, "surrogateescape") for group in model.tables(8)]
+            for name in others:
+                check_name(path, name, files)
             return Header(
                 _signatures(model, graphs, tensors),
                 tensors,
                 _constant_bytes(model, graphs),
-                [group.text(0) for group in model.tables(8)],
-                any(tensor.number(5, "<b") for graph in graphs for tensor in _different(graph.tables(0))),
+                others,
+                any(tensor.number(5, "<b") for graph in different(graphs) for tensor in different(graph.tables(0))),
             )
         except (struct.error, IndexError) as error:
             raise Malformed(f"{path}: the flatbuffer is damaged: {error}", file=path) from error

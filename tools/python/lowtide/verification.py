@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union
@@ -33,7 +34,7 @@ CALIBRATED_SNR = 15.0
 
 @dataclasses.dataclass(frozen=True)
 class Tolerances:
-    """What a tensor must keep to; None is no bound.
+    """What a tensor must keep to; None is no bound. A bound that is negative, infinite or NaN is a Usage error.
 
     Attributes
     ----------
@@ -57,6 +58,10 @@ class Tolerances:
     max_steps: int = 1
     min_equal: float = 0.0
     calibrated_snr: float | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_bound(field.name, getattr(self, field.name))
 
     def judge(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
         """Why a tensor is outside; empty if it is not."""
@@ -91,6 +96,19 @@ class Tolerances:
         if difference.max_abs <= self.atol + self.rtol * largest:
             return ""
         return f"largest error {difference.max_abs:.3g}, {difference.max_rel:.2g} of the largest magnitude"
+
+
+def _check_bound(name: str, value: Any) -> None:
+    """Nothing is less than NaN or more than it: as a bound it would let everything pass."""
+    if value is None and name in ("min_snr", "calibrated_snr"):
+        return
+    kind: Any = numbers.Integral if name == "max_steps" else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind):
+        words = "an int" if name == "max_steps" else "a number"
+        raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
+    most = 1.0 if name == "min_equal" else math.inf
+    if not (0 <= value <= most and value < math.inf):
+        raise Usage(f"{name} is {value}, but must be " + ("from 0 to 1" if most == 1 else "0 or more, and finite"))
 
 
 def _too_noisy(difference: Difference, least: float) -> str:

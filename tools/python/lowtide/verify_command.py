@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .difference import Difference
-from .errors import Different, Io, Usage
+from .errors import Different, Usage
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
-from .output_path import check_output_path
-from .run_command import begin_log, end_of_output
+from .output_path import check_output_path, print_output, writing
+from .run_command import begin_log
+from .runtime_log import end_of_output
 from .verification import TensorResult, Tolerances, Verification, verify
 
 _SHOWN = 40
@@ -190,14 +191,12 @@ def text(found: Verification, every: bool) -> list[str]:
 
 
 def _write(path: str, values: dict[str, Any]) -> None:
-    content = json.dumps(values, indent=2, allow_nan=False) + "\n"
+    content = json.dumps(values, indent=2, allow_nan=False)
     if path == "-":
-        print(content, end="")
+        print_output(content)
         return
-    try:
-        pathlib.Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise Io(f"{path}: cannot be written: {error.strerror}", file=path) from error
+    with writing(path):
+        pathlib.Path(path).write_text(content + "\n", encoding="utf-8")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -229,7 +228,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.json is not None:
         _write(arguments.json, found.values())
     if arguments.json != "-":
-        print("\n".join(text(found, arguments.verbose)))
+        print_output("\n".join(text(found, arguments.verbose)))
     first = found.first_difference
     if first is not None:
         raise Different(f"{arguments.tflite}: {first.name!r} ({first.dtype}): {first.problem}", file=arguments.tflite)
