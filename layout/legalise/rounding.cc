@@ -58,8 +58,9 @@ bool tells_zeros_apart(core::Graph& graph, const Op& op) {
   }
 }
 
-// The largest magnitude that a value can have by the op that makes it; infinity where that says nothing.
-double most_magnitude(const core::Graph& graph, core::ValueId id) {
+// The largest number that a value can have by the op that makes it; infinity where that says nothing. The model's
+// inputs are taken to have the range of the scale that they are quantized to.
+double most_by_producer(core::Graph& graph, core::ValueId id) {
   constexpr double kUnbounded = std::numeric_limits<double>::infinity();
   while (graph.at(id).producer >= 0) {
     const Op& op = graph.op(graph.at(id).producer);
@@ -70,6 +71,11 @@ double most_magnitude(const core::Graph& graph, core::ValueId id) {
         op.kind == Kind::kRelu0To1 || op.kind == Kind::kReluN1To1 || activation == core::Activation::kReluN1To1)
       return 1;
     if (op.kind == Kind::kRelu6 || activation == core::Activation::kRelu6) return 6;
+    if (op.kind == Kind::kMinimum) {
+      for (const core::ValueId input : op.inputs)
+        if (const auto numbers = graph.numbers(input); numbers && numbers->size() == 1) return numbers->front();
+      return kUnbounded;
+    }
     if (op.kind == Kind::kDequantize) {
       const core::Value& integers = graph.at(op.inputs[0]);
       if (!integers.quantization || integers.quantization->scale.size() != 1) return kUnbounded;
@@ -82,16 +88,16 @@ double most_magnitude(const core::Graph& graph, core::ValueId id) {
     if (row.numbers != core::Numbers::kMoved || count != 1) return kUnbounded;
     id = op.inputs[data];
   }
-  return kUnbounded;
+  return 0;
 }
 
 // Kernels convert x / scale to 32 bits, where numbers from 2^31 on become the least one: XNNPACK to 16 bits, the
 // built-in kernels to all types. Few values are known to be smaller; for types of 8 bits, which most models have, only
 // what is known to be larger counts.
-bool may_overflow(const core::Graph& graph, const Op& op) {
+bool may_overflow(core::Graph& graph, const Op& op) {
   constexpr double kMostSteps = 0x1p30;
   const core::Value& result = graph.at(op.outputs[0]);
-  const double steps = most_magnitude(graph, op.inputs[0]) / result.quantization->scale[0];
+  const double steps = most_by_producer(graph, op.inputs[0]) / result.quantization->scale[0];
   if (steps < kMostSteps) return false;
   return result.dtype == DType::kInt16 || !std::isinf(steps);
 }
@@ -111,13 +117,16 @@ Rounding::Rounding(core::Builder& builder)
       zeros_differ_(std::any_of(b_.graph.ops.begin(), b_.graph.ops.end(),
                                 [&](const Op& op) { return tells_zeros_apart(b_.graph, op); })) {}
 
+bool Rounding::is_formula(const Op& quantize) const {
+  return !any_integer_kernel_ || has_no_kernel(b_.graph.at(quantize.outputs[0]));
+}
+
 bool Rounding::takes(const Op& op) const {
   switch (op.kind) {
     case Kind::kQuantize: {
       const core::Value& result = b_.graph.at(op.outputs[0]);
       return b_.graph.at(op.inputs[0]).dtype == DType::kFloat32 && result.quantization &&
-             result.quantization->scale.size() == 1 &&
-             (!any_integer_kernel_ || has_no_kernel(result) || may_overflow(b_.graph, op));
+             result.quantization->scale.size() == 1 && (is_formula(op) || may_overflow(b_.graph, op));
     }
     // The bits without scales, or the numbers.
     case Kind::kBitcast:
@@ -156,6 +165,12 @@ Op Rounding::expand(const Op& op) {
     const double count = std::ldexp(1.0, stream::bits(to));
     const double least = stream::is_signed_int(to) ? -count / 2 : 0;
     auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };
+    if (!is_formula(op)) {  // the kernel, which has no upper limit of its own
+      const double most = static_cast<double>(parameters.scale[0]) * (least + count - 1 - zero);
+      last = op;
+      last.inputs = {b_.minimum(Val{op.inputs[0]}, number(most)).id};
+      return last;
+    }
     Val level = b_.round(b_.div(Val{op.inputs[0]}, number(parameters.scale[0])));
     level = b_.minimum(b_.maximum(level, number(least - zero)), number(least + count - 1 - zero));
     levels_[op.outputs[0]] = {level, zero == 0 ? level : b_.add(level, number(zero)), zeros_differ_};

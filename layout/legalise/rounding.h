@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // QUANTIZE and DEQUANTIZE written out as the formula that ONNX defines: divide, round half to even, keep in range, add
 // the zero point. The kernels multiply by the inverse, round halves in different ways, and turn infinities into 0: off
-// by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), in
-// graphs without integer kernels, and where floats may have 2^31 steps or more: those to 16 bits that nothing limits.
+// by one step now and then. So they are written out on grids that no kernel takes (u16, and i16 with a zero point), and
+// in graphs without integer kernels. Where floats may have 2^31 steps or more, which the kernels give the wrong end of
+// the range, a MINIMUM limits them first.
 #pragma once
 
 #include <map>
@@ -16,7 +17,8 @@ class Rounding {
   // Looks whether any op of the graph is computed in integers.
   explicit Rounding(core::Builder& builder);
 
-  // Whether expand() writes `op` out: a QUANTIZE of floats by one scale, or what reads its result.
+  // Whether expand() writes `op` out, or limits its floats: a QUANTIZE of floats by one scale, or what reads its
+  // result.
   bool takes(const core::Op& op) const;
   // Adds the ops that compute `op` to the graph, except for the last one, which is returned: it makes op's output.
   core::Op expand(const core::Op& op);
@@ -27,6 +29,9 @@ class Rounding {
     core::Val centred, stored;
     bool may_be_minus_zero;  // and an op of the graph would see it
   };
+
+  // Whether the formula takes the place of a QUANTIZE, not the kernel behind a MINIMUM.
+  bool is_formula(const core::Op& quantize) const;
 
   core::Builder& b_;
   bool any_integer_kernel_ = false;
