@@ -116,7 +116,7 @@ def test_dry_run_writes_nothing(folder):
 def test_passes_are_those_of_the_page(folder):
     done = run(folder, "convert", "m.onnx", "--verbose", "--dry-run")
     passes = re.findall(r"^ *[0-9.]+ ms  (\w+):", done.stderr, re.MULTILINE)
-    listed = re.search(r"```\ninlining .*\n((?:.+\n)+)```", (ROOT / "docs/architecture.md").read_text())[1]
+    listed = re.search(r"after a pass:\n\n```\n((?:.+\n)+)```", (ROOT / "docs/architecture.md").read_text())[1]
     assert passes and passes == [line.split()[0] for line in listed.splitlines()]
 
 
