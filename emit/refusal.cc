@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "stream/counted.h"
 #include "stream/printable.h"
 
 namespace lowtide::emit {
@@ -19,7 +20,7 @@ struct Group {
   std::vector<std::string> nodes;
 };
 
-std::string nodes_text(size_t count) { return fmt::format("{} node{}", count, count == 1 ? "" : "s"); }
+std::string nodes_text(size_t count) { return stream::counted(count, "node"); }
 
 // The largest first; of equal size, the one that was met first.
 std::vector<Group> groups_of(const std::vector<stream::Unsupported>& refused) {
@@ -59,10 +60,12 @@ std::string one_node_text(const Refusal& refusal) {
 std::string groups_text(const Refusal& refusal) {
   const std::vector<Group> groups = groups_of(refusal.nodes);
   const size_t shown = std::min(groups.size(), kShownGroups);
-  std::string out =
-      indented(0, fmt::format("{}: {} cannot be converted{} [{}]", refusal.input, nodes_text(refusal.nodes.size()),
-                              groups.size() == 1 ? "" : fmt::format(", for {} reasons", groups.size()),
-                              stream::code_name(stream::Code::kUnsupported)));
+  std::string out = indented(
+      0, fmt::format("{}: {}{} [{}]", refusal.input,
+                     refusal.in_floats ? stream::counted_are(refusal.nodes.size(), "operator") + " computed in floats"
+                                       : nodes_text(refusal.nodes.size()) + " cannot be converted",
+                     groups.size() == 1 ? "" : fmt::format(", for {} reasons", groups.size()),
+                     stream::code_name(stream::Code::kUnsupported)));
   size_t listed = 0;
   for (size_t i = 0; i < shown; ++i) {
     out += indented(2, fmt::format("{} ({})", groups[i].reason, nodes_text(groups[i].nodes.size())));

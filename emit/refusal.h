@@ -17,6 +17,7 @@ struct Refusal {
   // Nodes that could not be judged, because an input of theirs is the result of a refused node: `node` and `op` are
   // set.
   std::vector<stream::Where> not_judged;
+  bool in_floats = false;  // they are operators that are computed in floats, which --require-integer refuses
 };
 
 // A single node is one line, as any other error. Of several the first line says how many; below it are the nodes

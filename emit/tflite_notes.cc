@@ -10,6 +10,7 @@
 
 #include "emit/json_text.h"
 #include "schemas/tflite_metadata_generated.h"
+#include "stream/counted.h"
 #include "stream/error.h"
 
 namespace lowtide::emit {
@@ -45,7 +46,8 @@ std::optional<size_t> labelled_output(const core::Graph& graph, const std::strin
   }
   if (found.size() != 1)
     throw Error(Code::kUsage,
-                fmt::format("--labels: there are {} labels, and {} has a last axis of that size (outputs: {})", count,
+                fmt::format("--labels: there {} {}, and {} has a last axis of that size (outputs: {})",
+                            count == 1 ? "is" : "are", stream::counted(static_cast<uint64_t>(count), "label"),
                             found.empty() ? "no output" : "more than one output", extents));
   return found[0];
 }

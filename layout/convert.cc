@@ -195,6 +195,7 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
            float_operators(graph, &graph == core_model.graphs[0].get() ? of_main : nullptr))
         result.refused.push_back(std::move(refused));
     });
+  result.refused_floats = !result.refused.empty();
   if (!result.refused.empty()) return result;
   done("quantize");
   // A table says ERF exactly; what became none is written with builtins now.

@@ -42,6 +42,7 @@ struct ConvertOptions {
 struct ConvertResult {
   std::unique_ptr<core::Model> model;        // complete only when nothing was refused
   std::vector<stream::Unsupported> refused;  // every node that cannot be converted
+  bool refused_floats = false;               // by --require-integer: they are operators that are computed in floats
   std::vector<stream::Where> not_judged;     // nodes behind those that could not be judged: their names and operators
   std::vector<std::string> notes;            // operators and attributes that are newer than the model's opset
   core::ShrunkWeights weights;

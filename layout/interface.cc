@@ -152,14 +152,19 @@ void fix_dimensions(onnx::Model& model, const std::map<std::string, int64_t>& ex
   });
 }
 
-const ValueInfo& find_input(const onnx::Model& model, const std::string& option, const std::string& name) {
+std::vector<std::string> input_names(const onnx::Model& model) {
   const auto initializers = initializer_names(model.graph);
-  std::vector<std::string> names;
-  for (const ValueInfo& input : model.graph.inputs) {
-    if (initializers.contains(input.name)) continue;
-    if (input.name == name) return input;
-    names.push_back(input.name);
-  }
+  std::vector<std::string> out;
+  for (const ValueInfo& input : model.graph.inputs)
+    if (!initializers.contains(input.name)) out.push_back(input.name);
+  return out;
+}
+
+const ValueInfo& find_input(const onnx::Model& model, const std::string& option, const std::string& name) {
+  const std::vector<std::string> names = input_names(model);
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    return *std::find_if(model.graph.inputs.begin(), model.graph.inputs.end(),
+                         [&](const ValueInfo& input) { return input.name == name; });
   interface_error(fmt::format("{}: the model has no input '{}'{} (inputs: {})", option, name,
                               stream::did_you_mean(name, names), stream::listed(names)));
 }

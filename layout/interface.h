@@ -16,7 +16,9 @@ namespace lowtide::layout {
 // those of subgraphs. Throws Error(kUsage) for a symbol that no input has: the text lists those that inputs have.
 void fix_dimensions(onnx::Model& model, const std::map<std::string, int64_t>& extents);
 
-// The type of the input `name` (an initializer that is listed as an input is none). Throws Error(kUsage) with the
+// An initializer that is listed as an input is none.
+std::vector<std::string> input_names(const onnx::Model& model);
+// The type of the input `name`. Throws Error(kUsage) with the
 // nearest name; `option` begins the text.
 const onnx::ValueInfo& find_input(const onnx::Model& model, const std::string& option, const std::string& name);
 

@@ -112,12 +112,15 @@ class Cutter {
     return producers_.contains(name) || constants_.contains(name) || inputs_.contains(name);
   }
 
-  std::vector<std::string> value_names() const {
-    std::vector<std::string> out;
-    for (const ValueInfo& input : graph_.inputs) out.push_back(input.name);
+  // What is probably meant comes first: inputs, or the results of nodes.
+  std::vector<std::string> value_names(bool inputs_first) const {
+    std::vector<std::string> out, results;
+    for (const ValueInfo& input : graph_.inputs)
+      if (!constants_.contains(input.name)) out.push_back(input.name);
     for (const onnx::Node& node : graph_.nodes)
       for (const std::string& name : node.outputs)
-        if (!name.empty()) out.push_back(name);
+        if (!name.empty()) results.push_back(name);
+    out.insert(inputs_first ? out.end() : out.begin(), results.begin(), results.end());
     out.insert(out.end(), constants_.begin(), constants_.end());
     return out;
   }
@@ -146,7 +149,7 @@ class Cutter {
             fmt::format("{}: '{}' is inside the body of node '{}' ({}); a model is cut between values of its main "
                         "graph",
                         option, name, node->label(), node->op_type));
-      const std::vector<std::string> known = value_names();
+      const std::vector<std::string> known = value_names(option == std::string_view("--from"));
       usage(fmt::format("{}: no value has the name '{}'{} (values: {})", option, name,
                         stream::did_you_mean(name, known), stream::listed(known)));
     }

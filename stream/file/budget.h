@@ -2,6 +2,7 @@
 // The memory budget: every tile and window is taken from it, so that the peak is known beforehand.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -28,6 +29,8 @@ class Budget {
   explicit Budget(uint64_t limit) : limit_(limit) {}
   // A share of another budget that outlives it: what is taken here counts there too, where `limit` bytes must be free.
   Budget(uint64_t limit, Budget& whole) : whole_(&whole), limit_(limit) {}
+  // Whatever was taken from it is given back before: leases and charges refer to it.
+  ~Budget() { assert(used_ == 0); }
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 

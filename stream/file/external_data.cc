@@ -191,10 +191,10 @@ class ExternalFiles::Folder {
   Folder(const std::filesystem::path& path, const std::filesystem::path& follow)
       : path_(path), follows_links_(!follow.empty()) {
     if (follows_links_) {
+      folder_ = open_folder(follow, "--follow-links: the folder");
       inside_ = relative_to(path, follow);
-      folder_ = open_folder(follow);
     } else {
-      folder_ = open_folder(path);
+      folder_ = open_folder(path, "the model's folder");
     }
   }
 
@@ -222,11 +222,13 @@ class ExternalFiles::Folder {
     std::shared_ptr<const Descriptor> descriptor;
   };
 
-  static std::shared_ptr<const Descriptor> open_folder(const std::filesystem::path& path) {
+  static std::shared_ptr<const Descriptor> open_folder(const std::filesystem::path& path, const char* what) {
     const int number = uninterrupted([&] { return ::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); });
     if (number < 0) {
-      throw Error(opening_code(errno), fmt::format("cannot be opened: {}", std::strerror(errno)),
-                  {.file = path.string()});
+      const int error = errno;
+      throw Error(opening_code(error), error == ENOENT ? fmt::format("{} '{}' does not exist", what, path.string())
+                                                       : fmt::format("{} '{}' cannot be opened: {}", what,
+                                                                     path.string(), std::strerror(error)));
     }
     return std::make_shared<Descriptor>(number);
   }
@@ -236,8 +238,8 @@ class ExternalFiles::Folder {
     const std::filesystem::path inside =
         std::filesystem::canonical(path, none).lexically_relative(std::filesystem::canonical(root, other));
     if (none || other || inside.empty() || *inside.begin() == "..")
-      throw Error(Code::kUnsafePath, fmt::format("the model's folder {} is not inside it", path.string()),
-                  {.file = root.string()});
+      throw Error(Code::kUnsafePath, fmt::format("--follow-links: the model's folder '{}' is not inside '{}'",
+                                                 path.string(), root.string()));
     return inside.string();
   }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "stream/counted.h"
 #include "stream/error.h"
 #include "stream/file/system_call.h"
 #include "stream/file/window.h"
@@ -144,7 +145,8 @@ Range next_hole(int descriptor, uint64_t offset, uint64_t end) {
 
 void check_range(uint64_t offset, uint64_t bytes, uint64_t size, const std::string& name) {
   if (offset > size || bytes > size - offset) {
-    throw Error(Code::kMalformed, fmt::format("{} bytes are wanted, and the file ends at byte {}", bytes, size),
+    throw Error(Code::kMalformed,
+                fmt::format("{} wanted, and the file ends at byte {}", counted_are(bytes, "byte"), size),
                 {.file = name, .offset = offset});
   }
 }

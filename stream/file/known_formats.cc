@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "stream/error.h"
+#include "stream/printable.h"
 
 namespace lowtide::stream {
 namespace {
@@ -38,6 +39,7 @@ constexpr KnownFormat kFormats[] = {
     {0, "<!doctype html", "an HTML page", "was the page downloaded instead of the file?"},
     {0, "<html", "an HTML page", "was the page downloaded instead of the file?"},
     {0, "<?xml", "an XML file", ""},
+    {0, "\177ELF", "a program or a library (ELF)", ""},
 };
 
 std::string_view text_of(std::span<const std::byte> bytes) {
@@ -53,6 +55,24 @@ bool is_pytorch_archive(std::string_view first) {
 
 // Eight bytes of length, then JSON.
 bool is_safetensors(std::string_view first) { return first.size() > 10 && first.substr(6, 4) == "\0\0{\""sv; }
+
+constexpr std::string_view kSpaces = " \t\r\n";
+
+// Models have control characters among their first bytes.
+bool is_text(std::string_view first) {
+  const bool has_control = std::any_of(first.begin(), first.end(), [](unsigned char letter) {
+    return (letter < ' ' && kSpaces.find(static_cast<char>(letter)) == kSpaces.npos) || letter == 0x7f;
+  });
+  if (has_control) return false;
+  const size_t least = first.size() - (first.size() == kFirstBytes ? 3 : 0);  // the last letter may be cut
+  while (first.size() > least && !is_utf8(first)) first.remove_suffix(1);
+  return is_utf8(first);
+}
+
+std::string_view kind_of_text(std::string_view first) {
+  const size_t at = first.find_first_not_of(kSpaces);
+  return at != first.npos && (first[at] == '{' || first[at] == '[') ? "JSON" : "text";
+}
 
 KnownFormat format_of(std::string_view first) {
   for (const KnownFormat& format : kFormats)
@@ -87,7 +107,13 @@ void refuse_other_formats(std::span<const std::byte> first, std::string_view wan
   const KnownFormat found = is_tflite ? KnownFormat{.what = kTfliteModel}
                             : is_onnx ? KnownFormat{.what = kOnnxModel}
                                       : format_of(text_of(first));
-  if (found.what.empty()) return;
+  if (found.what.empty()) {
+    const std::string_view text = text_of(first);
+    if (text.empty()) throw Error(Code::kMalformed, "the file is empty", {.file = name});
+    if (!is_text(text)) return;
+    throw Error(Code::kMalformed, fmt::format("not an ONNX or TFLite model (it looks like {})", kind_of_text(text)),
+                {.file = name});
+  }
   throw Error(Code::kMalformed,
               fmt::format("the file is {}, not {}{}{}", found.what, wanted, found.hint.empty() ? "" : "; ", found.hint),
               {.file = name});

@@ -23,8 +23,8 @@ std::vector<std::byte> first_bytes(const Source& source);
 bool begins_like_tflite(std::span<const std::byte> first);
 // With ir_version, and behind it the tag of another field of ModelProto. Any bytes may stand in the strings behind it.
 bool begins_like_onnx(std::span<const std::byte> first);
-// Throws Error(kMalformed) when the bytes are the beginning of a file of another kind: "the file is a gzip file, not an
-// ONNX model; decompress it first". `wanted` is kOnnxModel or kTfliteModel.
+// Throws Error(kMalformed) when there are none, or they are the beginning of a file of another kind: "the file is a
+// gzip file, not an ONNX model; decompress it first". `wanted` is kOnnxModel or kTfliteModel.
 void refuse_other_formats(std::span<const std::byte> first, std::string_view wanted, const std::string& name);
 
 }  // namespace lowtide::stream

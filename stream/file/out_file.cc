@@ -22,6 +22,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "stream/counted.h"
 #include "stream/error.h"
 #include "stream/file/dirty_limit.h"
 #include "stream/file/system_call.h"
@@ -38,9 +39,13 @@ constexpr uint64_t kCopyPiece = 1024 * 1024;
 // How much stays cached, so that the disk is done with a range before it is dropped.
 constexpr uint64_t kCachedBytes = 256 * 1024 * 1024;
 
+// With what the file itself has taken.
 uint64_t free_bytes(int descriptor) {
-  struct statvfs info = {};
-  return fstatvfs(descriptor, &info) == 0 ? static_cast<uint64_t>(info.f_bavail) * info.f_frsize : 0;
+  struct statvfs system = {};
+  struct stat file = {};
+  constexpr uint64_t kBlock = 512;  // of st_blocks, whatever the filesystem's own are
+  const uint64_t taken = fstat(descriptor, &file) == 0 ? static_cast<uint64_t>(file.st_blocks) * kBlock : 0;
+  return fstatvfs(descriptor, &system) == 0 ? static_cast<uint64_t>(system.f_bavail) * system.f_frsize + taken : taken;
 }
 
 // Free bytes, with those that are kept back for root; no limit where the file system does not count blocks.
@@ -56,6 +61,19 @@ int cut(int descriptor, uint64_t size) {
 
 }  // namespace
 
+void check_output_path(const std::filesystem::path& path) {
+  if (!path.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path.string()});
+  struct stat info = {};
+  const int result = stat(path.c_str(), &info);
+  if (result != 0 && errno == ENAMETOOLONG)
+    throw Error(Code::kNotFound, "the name of the output is too long", {.file = path.string()});
+  if (result == 0 && !S_ISREG(info.st_mode)) {
+    throw Error(Code::kUnsafePath,
+                S_ISDIR(info.st_mode) ? "the output is a folder" : "the output exists and is not a regular file",
+                {.file = path.string()});
+  }
+}
+
 OutFile::OutFile(const std::filesystem::path& path, uint64_t size) : OutFile(path, size, size) {
   if (size > 0) reserve({0, size});
 }
@@ -66,28 +84,19 @@ OutFile::OutFile(const std::filesystem::path& path, uint64_t size, uint64_t data
   is_handed_over_ = data > system.dirty_bytes;
   cache_bytes_ = system.available_bytes;
   is_dropped_ = data > cache_bytes_ / 2;
-  if (!path_.has_filename()) throw Error(Code::kUnsafePath, "the output needs a file name", {.file = path_.string()});
-  struct stat info = {};
-  const int result = stat(path_.c_str(), &info);
-  if (result != 0 && errno == ENAMETOOLONG)
-    throw Error(Code::kNotFound, "the name of the output is too long", {.file = path_.string()});
-  if (result == 0 && !S_ISREG(info.st_mode)) {
-    throw Error(Code::kUnsafePath,
-                S_ISDIR(info.st_mode) ? "the output is a folder" : "the output exists and is not a regular file",
-                {.file = path_.string()});
-  }
+  check_output_path(path_);
   temporary_.emplace(path_);
   set_size();
 }
 
 void OutFile::set_size() {
   if (size_ > INT64_MAX)
-    throw Error(Code::kNoSpace, fmt::format("{} bytes are needed", size_), {.file = path_.string()});
+    throw Error(Code::kNoSpace, fmt::format("{} needed", counted_are(size_, "byte")), {.file = path_.string()});
   struct rlimit limit = {};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size_) {
     throw Error(Code::kNoSpace,
-                fmt::format("{} bytes are needed, and files are limited to {} bytes (ulimit -f)", size_,
-                            static_cast<uint64_t>(limit.rlim_cur)),
+                fmt::format("{} needed, and files are limited to {} (ulimit -f)", counted_are(size_, "byte"),
+                            counted(static_cast<uint64_t>(limit.rlim_cur), "byte")),
                 {.file = path_.string()});
   }
   if (cut(temporary_->descriptor(), size_) != 0) fail("setting its size", errno);
@@ -113,8 +122,6 @@ void OutFile::reserve(Range range) {
     if (free_bytes(temporary_->descriptor()) >= data_) return;
     error = ENOSPC;
   }
-  // What was reserved before is free again when the error says how much is.
-  [[maybe_unused]] int ignored = ftruncate(temporary_->descriptor(), 0);
   fail("reserving its space", error);
 }
 
@@ -228,8 +235,8 @@ void OutFile::fail(const char* doing, int error) const {
     throw Error(Code::kIo, fmt::format("{} failed: {}", doing, std::strerror(error)), {.file = path_.string()});
   }
   throw Error(Code::kNoSpace,
-              fmt::format("{} bytes are needed, and the disk has {} bytes free ({}: {})", data_,
-                          free_bytes(temporary_->descriptor()), doing, std::strerror(error)),
+              fmt::format("{} needed, and the disk has {} free ({}: {})", counted_are(data_, "byte"),
+                          counted(free_bytes(temporary_->descriptor()), "byte"), doing, std::strerror(error)),
               {.file = path_.string()});
 }
 

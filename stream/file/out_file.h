@@ -16,10 +16,15 @@
 
 namespace lowtide::stream {
 
+// Throws Error(kUnsafePath) where a folder, device or pipe has that name, or it has no file name; Error(kNotFound) for
+// a name that is too long.
+void check_output_path(const std::filesystem::path& path);
+
 // An output: created beside `path` with O_EXCL | O_NOFOLLOW under a temporary name, of known size, space reserved at
 // once (so that a full disk is found at the start), written in any order, then renamed over `path`. What is not written
 // reads as zeros. Destroyed without commit(), it removes the temporary (temporary.h). Throws Error(kIo, kNoSpace,
-// kNotFound), Error(kUnsafePath) when `path` is a folder, device or pipe. Writes are safe from several threads.
+// kNotFound), Error(kUnsafePath) when `path` is a folder, device or pipe, or in a system folder (temporary.h). Writes
+// are safe from several threads.
 class OutFile {
  public:
   OutFile(const std::filesystem::path& path, uint64_t size);

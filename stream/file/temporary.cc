@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +56,12 @@ void forget(int slot) {
 }
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+bool is_system_folder(const fs::path& folder) {
+  struct statfs system = {};
+  return same_file(folder, "/dev") || (statfs(folder.c_str(), &system) == 0 &&
+                                       system.f_type == static_cast<decltype(system.f_type)>(PROC_SUPER_MAGIC));
+}
 
 // A temporary is called PREFIX, the process, '-', eight hexadecimal digits.
 constexpr std::string_view kDigits = "0123456789", kHexadecimals = "0123456789abcdef";
@@ -122,7 +130,34 @@ void remove_temporaries() noexcept {
     if (slot.state == TemporarySlot::kReady) unlink(slot.path);
 }
 
+std::optional<fs::path> system_folder(fs::path path) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  for (int links = 0; links <= kMostLinks; ++links) {
+    const fs::path folder = folder_of(path);
+    if (is_system_folder(folder)) return folder;
+    std::error_code not_a_link;
+    const fs::path target = fs::read_symlink(path, not_a_link);
+    if (not_a_link) break;
+    path = folder / target;
+  }
+  return std::nullopt;
+}
+
+Error creation_error(const fs::path& path, int error) {
+  const fs::path folder = folder_of(path);
+  std::error_code none;
+  const bool is_missing = error == ENOENT && !fs::exists(folder, none);
+  return {is_no_space(error) ? Code::kNoSpace : opening_code(error),
+          is_missing ? fmt::format("the folder '{}' does not exist", folder.string())
+                     : fmt::format("cannot create a file in '{}': {}", folder.string(), std::strerror(error)),
+          {.file = path.string()}};
+}
+
 Temporary::Temporary(const fs::path& output) : output_(output) {
+  if (const auto folder = system_folder(output))
+    throw Error(Code::kUnsafePath,
+                fmt::format("no output is written to {}; for standard output use -o -", folder->string()),
+                {.file = output.string()});
   const std::string prefix = prefix_of(output);
   visit_temporaries(folder_of(output), prefix, [](int folder, const char* name) {
     remove_if_dead(folder, name);
@@ -149,11 +184,7 @@ bool Temporary::create(const std::string& name) {
     forget(std::exchange(slot_, -1));
     path_.clear();  // it is not ours to remove
     if (error == EEXIST) return false;
-    throw Error(is_no_space(error) ? Code::kNoSpace : opening_code(error),
-                error == ENOENT ? fmt::format("the folder '{}' does not exist", folder_of(output_).string())
-                                : fmt::format("cannot create a file in '{}': {}", folder_of(output_).string(),
-                                              std::strerror(error)),
-                {.file = output_.string()});
+    throw creation_error(output_, error);
   }
   const bool locked = lock(descriptor_) || errno != EWOULDBLOCK;  // or there are no locks here
   struct stat info = {};

@@ -9,13 +9,17 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "stream/error.h"
 
 namespace lowtide::stream {
 
 class Temporary {
  public:
-  // Created with O_EXCL | O_NOFOLLOW in the folder of `output`. Throws Error(kNotFound, kNoSpace, kIo).
+  // Created with O_EXCL | O_NOFOLLOW in the folder of `output`. Throws Error(kUnsafePath) for an output in a system
+  // folder, and creation_error().
   explicit Temporary(const std::filesystem::path& output);
   ~Temporary();
   Temporary(const Temporary&) = delete;
@@ -39,6 +43,13 @@ class Temporary {
   int descriptor_ = -1, lock_ = -1;
   int slot_ = -1;  // in the table of remove_temporaries()
 };
+
+// The folder /dev, or one of /proc, that a file is in, or a link of that name leads to. A rename would put the output
+// in the place of /dev/stdout, which is a link to an open file.
+std::optional<std::filesystem::path> system_folder(std::filesystem::path path);
+
+// Why a file could not be made at `path`: Error(kNotFound, kNoSpace, kIo) with the system's reason.
+Error creation_error(const std::filesystem::path& path, int error);
 
 // Unlinks the temporaries that exist in this process. Async-signal-safe: for handlers of SIGINT and SIGTERM.
 void remove_temporaries() noexcept;

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "stream/error.h"
+#include "stream/file/temporary.h"
 
 namespace lowtide::stream {
 namespace {
@@ -82,6 +83,9 @@ void check_folder_is_free(const fs::path& output) {
   const fs::path path = without_slash(output);
   if (path.filename().empty() || path.filename() == "." || path.filename() == "..")
     throw Error(Code::kUsage, "the output needs a name of its own", {.file = output.string()});
+  if (const auto folder = system_folder(path))
+    throw Error(Code::kUnsafePath, fmt::format("no output is written to {}", folder->string()),
+                {.file = output.string()});
   std::error_code none;
   const fs::file_status status = fs::symlink_status(path, none);
   if (status.type() == fs::file_type::not_found) return;

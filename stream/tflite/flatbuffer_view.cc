@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "stream/counted.h"
 #include "stream/error.h"
 
 namespace lowtide::stream {
@@ -38,8 +39,8 @@ void FlatbufferView::fail(uint64_t offset, std::string text) const {
 
 void FlatbufferView::check(uint64_t offset, uint64_t bytes) const {
   if (offset > size_ || bytes > size_ - offset)
-    fail(offset,
-         fmt::format("{} bytes are needed, but the flatbuffer ends at byte {} (is the file truncated?)", bytes, size_));
+    fail(offset, fmt::format("{} needed, but the flatbuffer ends at byte {} (is the file truncated?)",
+                             counted_are(bytes, "byte"), size_));
 }
 
 uint64_t FlatbufferView::follow(uint64_t at) {

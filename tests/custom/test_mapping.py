@@ -145,10 +145,10 @@ WRONG = {
     '{"operators": [{"operator": "A", "outputs": [{"shape": [-1]}]}]}': "it is no whole number from 0",
     '{"operators": {}}': "operators: it is no list",
     "[]": "it is no object",
-    "{": "it is no JSON, at byte",
+    "{": "it is not JSON: line 1, column",
     '{"operators": 1e999}': "a number in it is too large",
     "[" * 100_000: "it is nested too deeply",
-    "": "it is no JSON",
+    "": "it is not JSON",
 }
 
 

@@ -2,6 +2,7 @@
 """The output: complete or not there. An existing file is replaced only when the new one is complete."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -159,6 +160,21 @@ def test_full_disk(tmp_path):
         f"{converter.program()} convert {model} -o {folder}/m.tflite", folder, "-t tmpfs -o size=2m none"
     )
     assert status == 5 and len(error) == 1 and "m.tflite" in error[0], error
+    assert names == []
+
+
+def test_full_disk_of_a_compressed_output(tmp_path):
+    """Its space is not reserved; what the error calls free is counted without the output itself."""
+    model = tmp_path / "m.onnx"
+    assert converter.run("make-model", "conv-stack", "--size", "8M", "-o", model).returncode == 0
+    folder = tmp_path / "small"
+    folder.mkdir()
+    status, error, names = in_a_mount(
+        f"{converter.program()} convert {model} -o {folder}/m.tflite.zst", folder, "-t tmpfs -o size=2m none"
+    )
+    assert status == 5 and len(error) == 1, error
+    free = int(re.search(r"the disk has (\d+) bytes free", error[0])[1])
+    assert 2 * MIB * 0.9 < free <= 2 * MIB, error
     assert names == []
 
 

@@ -580,13 +580,13 @@ def field(number, body):
 GRAPH, IR_VERSION, NODE = 7, b"\x08\x08", 1
 WHOLE = good_model().SerializeToString()
 BYTES = {
-    "nothing": (b"", "no ir_version"),
+    "nothing": (b"", "the file is empty"),
     "zero": (b"\0", "tag 0"),
     "ones": (b"\xff" * 100, "number of more than 10 bytes"),
     "zip": (b"PK\x03\x04 a zip", "a zip archive, not an ONNX model"),
     "png": (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, "protobuf"),
     "lfs pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n", "git lfs pull"),
-    "text": (b"graph(%x : Float) { }", "protobuf"),
+    "text": (b"graph(%x : Float) { }", "it looks like text"),
     "number of eleven bytes": (b"\x08" + b"\xff" * 10 + b"\x01", "more than 10 bytes"),
     "number that is cut": (b"\x08\xff\xff", "ends within a number"),
     "length beyond the file": (b"\x3a\xff\xff\xff\xff\x0f", "is the file cut?"),

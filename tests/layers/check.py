@@ -48,6 +48,7 @@ FOLDERS = {
 # Files at a layer's root that its folders may include: what the whole layer uses.
 PLAIN = {
     "stream": {
+        "stream/counted.h",
         "stream/dtype.h",
         "stream/error.h",
         "stream/nearest_name.h",

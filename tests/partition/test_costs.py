@@ -77,7 +77,7 @@ def with_field(name, value):
 
 
 BAD = {
-    "no JSON": ("{", "it is not JSON: parse error at line 1"),
+    "no JSON": ("{", "it is not JSON: line 1"),
     "a large number": ("[1e999]", "a number in it is too large"),
     "a list": ([], "it has no list 'pieces'"),
     "no pieces": ({"pieces": []}, "no piece of it has run"),

@@ -259,8 +259,8 @@ def in_histogram(**fields):
 
 
 HOSTILE = {
-    "empty": (changed(lambda c: " "), "it is no JSON"),
-    "cut": (changed(lambda c: json.dumps(c)[:-30]), "it is no JSON"),
+    "empty": (changed(lambda c: " "), "it is not JSON"),
+    "cut": (changed(lambda c: json.dumps(c)[:-30]), "it is not JSON"),
     "list": (changed(lambda c: "[1]"), "it is no file of lowtide calibrate"),
     "format": (changed(lambda c: c.update(format="x")), "format: 'x' is not lowtide-ranges"),
     "version": (changed(lambda c: c.update(version=2)), "version 2 of the format, and this program knows 1"),
@@ -275,7 +275,7 @@ HOSTILE = {
     "unknown unseen": (changed(lambda c: c["unseen"].append("nobody")), "the model computes no tensor 'nobody'"),
     "missing tensor": (changed(lambda c: c["tensors"].pop("r1") and None), "the tensor 'r1' has no range"),
     "least above largest": (in_tensor(min=5.5, max=2), "tensor 'r1': its least value 5.5 is above its largest, 2"),
-    "NaN": (in_tensor(min=float("nan")), "tensor 'r1': min: it is no JSON"),
+    "NaN": (in_tensor(min=float("nan")), "tensor 'r1': min: it is not JSON"),
     "infinity": (changed(lambda c: json.dumps(c).replace('"max": ', '"max": 1e999, "max": ', 1)), "too large"),
     "beyond f32": (in_tensor(max=1e300), r"tensor 'r1': max: 1e\+?300 is no number of f32"),
     "text": (in_tensor(max="1"), "tensor 'r1': max: the text '1' is not what stands here"),

@@ -93,6 +93,23 @@ def test_sections_and_figures(browser, network):
         assert page.locator("#sizes svg g").count() > 10
 
 
+@pytest.mark.parametrize("width", [1280, 500, 390])
+def test_lines_are_broken_between_words(width, browser, network):
+    with opened(browser, network / "r.html", {"width": width, "height": 900}) as page:
+        assert page.locator(".figures .whole").count() == 2
+        for part in page.locator(".figures .whole").all():
+            assert part.evaluate("part => part.getClientRects().length") == 1
+        assert page.evaluate("(bar => bar.scrollWidth <= bar.clientWidth)(document.querySelector('nav'))")
+
+
+def test_the_ratio_is_that_of_the_summary(browser, network):
+    ratio = json.loads((network / "r.html").read_text().split('id="report">')[1].split("</script>")[0])[
+        "peak_rss_ratio"
+    ]
+    with opened(browser, network / "r.html") as page:
+        assert f"{ratio:.4f} × the model's bytes" in page.locator(".figures").inner_text()
+
+
 def test_search_and_keyboard(browser, network):
     with opened(browser, network / "r.html") as page:
         page.keyboard.press("/")

@@ -126,7 +126,13 @@ def test_verbose_says_what_is_done(model, tmp_path):
 
 def test_a_log_that_cannot_be_written(model, tmp_path):
     done = converter.run("convert", model, "-o", tmp_path / "m.tflite", "--log", tmp_path / "absent/x")
-    assert done.returncode == 3 and "--log: the folder" in done.stderr and not (tmp_path / "absent").exists(), done
+    assert done.returncode == 3 and f"the folder '{tmp_path}/absent' does not exist" in done.stderr, done
+    assert not (tmp_path / "absent").exists()
+    done = converter.run("convert", model, "-o", tmp_path / "m.tflite", "--log", "/proc/self/log.txt")
+    assert done.returncode == 7 and "no log is written to /proc/self" in done.stderr, done
+    both = tmp_path / "r.json"
+    done = converter.run("convert", model, "-o", tmp_path / "m.tflite", "--log", both, "--report", both)
+    assert done.returncode == 2 and "is the report" in done.stderr and levels(both) == ["error"], done
     done = converter.run("convert", model, "-o", tmp_path / "m.tflite", "--log", tmp_path)
     assert done.returncode == 7 and "a folder, not a file" in done.stderr, done
     before = model.read_bytes()

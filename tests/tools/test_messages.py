@@ -62,6 +62,13 @@ FORMATS = {
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(40), "an HDF5 file"),
     "html": (b"<!DOCTYPE html><html>", "an HTML page"),
     "ort": (b"\x18\0\0\0ORTM" + bytes(40), "a model in ONNX Runtime's own format"),
+    "elf": (b"\x7fELF\2\1\1" + bytes(40), "a program or a library (ELF), not an ONNX model"),
+    "empty": (b"", "empty"),
+}
+TEXTS = {
+    "text": ("This is no model; it has three dots ...\n", "text"),
+    "other letters": ("Žádný model\n", "text"),
+    "JSON": ('\n{"weights": []}\n', "JSON"),
 }
 
 
@@ -73,12 +80,24 @@ def test_another_format_is_named(name, tmp_path):
     assert done.returncode == 6 and f"m.onnx: the file is {words}" in done.stderr and done.stderr.count("\n") == 1, done
 
 
+@pytest.mark.parametrize("command", ["convert", "inspect"])
+@pytest.mark.parametrize("name", ["m.onnx", "m.tflite"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_is_called_one(text, name, command, tmp_path):
+    content, kind = TEXTS[text]
+    (tmp_path / name).write_text(content)
+    done = run(tmp_path, command, name, *(["-o", "o.tflite"] if command == "convert" else []))
+    words = f"lowtide: {name}: not an ONNX or TFLite model (it looks like {kind}) [malformed]\n"
+    assert (done.returncode, done.stderr) == (6, words), done
+
+
 def test_the_direction_is_that_of_the_content(tmp_path):
     (tmp_path / "m.onnx").write_bytes(pack(good_tflite()))
     done = run(tmp_path, "convert", "m.onnx")
     assert done.returncode == 2 and "the output m.onnx is the input; give another name with -o" in done.stderr, done
     done = run(tmp_path, "convert", "m.onnx", "-o", "n.tflite")
-    assert done.returncode == 2 and "-o n.onnx" in done.stderr, done
+    assert done.returncode == 2 and "m.onnx is a TFLite model and becomes ONNX" in done.stderr, done
+    assert "-o n.onnx" in done.stderr
     done = run(tmp_path, "convert", "m.onnx", "-o", "n.onnx", "--dim", "n=2")
     assert done.returncode == 2 and "--dim is for ONNX models" in done.stderr, done
     relu(tmp_path / "r.onnx")

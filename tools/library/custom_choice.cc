@@ -17,6 +17,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/nearest_name.h"
+#include "tools/library/json_error.h"
 
 namespace lowtide::tools {
 namespace {
@@ -187,10 +188,8 @@ void read_map(const std::string& path, layout::CustomChoice& out) {
       if (depth > kMostDepth) throw Error(Code::kMalformed, "it is nested too deeply");
       return true;
     });
-  } catch (const Json::parse_error& error) {
-    throw Error(Code::kMalformed, fmt::format("it is no JSON, at byte {}", error.byte), {.file = path});
-  } catch (const Json::out_of_range&) {
-    throw Error(Code::kMalformed, "a number in it is too large", {.file = path});
+  } catch (const Json::exception& error) {
+    throw Error(Code::kMalformed, json_error(error), {.file = path});
   } catch (Error& error) {
     error.add_place({.file = path});
     throw;

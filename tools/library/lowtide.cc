@@ -217,7 +217,7 @@ Conversion convert(const fs::path& model, const fs::path& output, const ConvertO
 }
 
 std::string inspect(const fs::path& model) {
-  return with_public_errors([&] { return emit::listing_json(tools::listing_of_file(model, stream::kMaxZstdRatio)); });
+  return with_public_errors([&] { return emit::listing_json(tools::listing_of_file(model)); });
 }
 
 }  // namespace lowtide

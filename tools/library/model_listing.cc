@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/library/model_listing.h"
 
+#include <fmt/format.h>
+
+#include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/file/known_formats.h"
 #include "stream/onnx/reader.h"
@@ -24,15 +27,20 @@ bool is_tflite(std::filesystem::path path, stream::Budget& budget) {
 
 }  // namespace
 
-emit::Listing listing_of_file(const std::filesystem::path& path, uint64_t max_zstd_ratio, const OnWeights& on_weights) {
+emit::Listing listing_of_file(const std::filesystem::path& path, const ListingOptions& options,
+                              const OnWeights& on_weights) {
   stream::Budget budget(kInspectBudget);
-  const stream::SpillOptions spill_options = {.max_ratio = max_zstd_ratio};
+  const stream::SpillOptions spill_options = {.max_ratio = options.max_zstd_ratio};
   if (!is_tflite(path, budget)) {
-    const onnx::Model model = stream::read_onnx(path, budget, spill_options);
+    const onnx::Model model =
+        stream::read_onnx(path, budget, spill_options, stream::Access::kMap, options.follow_links);
     for (const auto& source : model.sources)
       if (on_weights) on_weights(source->name());
     return emit::listing(model);
   }
+  if (!options.follow_links.empty())
+    throw stream::Error(stream::Code::kUsage,
+                        fmt::format("--follow-links is for ONNX models; {} is a TFLite model", path.string()));
   const tfl::Model model = stream::read_tflite(path, budget, spill_options);
   for (const tfl::ExternalFile& file : model.external_files)
     if (on_weights) on_weights(path.parent_path() / file.name);

@@ -22,6 +22,7 @@
 #include "stream/file/file.h"
 #include "stream/nearest_name.h"
 #include "stream/printable.h"
+#include "tools/library/json_error.h"
 
 namespace lowtide::tools {
 namespace {
@@ -275,11 +276,8 @@ class Events : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
-    // Numbers of more digits than a double has are reported here.
-    const bool is_large = dynamic_cast<const nlohmann::detail::out_of_range*>(&error) != nullptr;
-    fail(is_large ? fmt::format("{}a number is too large, at byte {}", place(true), byte)
-                  : fmt::format("{}it is no JSON, at byte {}", place(true), byte));
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    fail(place(true) + json_error(error));
   }
 
  private:
@@ -292,7 +290,7 @@ class Events : public nlohmann::json_sax<Json> {
                            level_ == Level::kChannels;
     std::string out = in_tensor ? fmt::format("tensor '{}': ", shown(tensor_)) : "";
     const bool in_histogram = level_ == Level::kHistogram || level_ == Level::kCounts;
-    if (with_key && level_ != Level::kStart && level_ != Level::kTensors)
+    if (with_key && !key_.empty() && level_ != Level::kStart && level_ != Level::kTensors)
       out += fmt::format("{}{}: ",
                          in_histogram               ? "histogram."
                          : level_ == Level::kChoice ? "choice."

@@ -11,6 +11,7 @@
 #include "emit/planned_file.h"
 #include "emit/report.h"
 #include "emit/verify.h"
+#include "stream/counted.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/printable.h"
@@ -26,6 +27,7 @@ namespace {
 using emit::ConstantPair;
 using emit::VerifiedTensor;
 using stream::Budget;
+using stream::counted;
 using stream::RecipeRef;
 using stream::Source;
 
@@ -122,14 +124,15 @@ void check_model(const CheckCommand& options) {
   print_findings(options, findings);
   if (!findings.graph.empty() || findings.damaged() > 0)
     throw stream::Error(stream::Code::kDifferent,
-                        fmt::format("it is not what {} converts to: {} differences of the graph, {} of {} constants{}",
-                                    options.input, findings.graph.size(), findings.damaged(), findings.constants.size(),
+                        fmt::format("it is not what {} converts to: {} of the graph, {} of {}{}", options.input,
+                                    counted(findings.graph.size(), "difference"), findings.damaged(),
+                                    counted(findings.constants.size(), "constant"),
                                     findings.graph.empty() ? "" : " (were other options given when it was made?)"),
                         {.file = options.tflite});
   if (options.quiet) return;
-  fmt::print("{}: {} operators and {} constants are what {} converts to\npeak RSS {}\n",
-             stream::printable(options.tflite), planned.plan.operators, findings.constants.size(),
-             stream::printable(options.input), emit::memory_size(resident().peak));
+  fmt::print("peak RSS {}\n{}: {} and {} are what {} converts to\n", emit::memory_size(resident().peak),
+             stream::printable(options.tflite), counted(planned.plan.operators, "operator"),
+             counted(findings.constants.size(), "constant"), stream::printable(options.input));
 }
 
 }  // namespace lowtide::tools

@@ -72,11 +72,9 @@ constexpr CommandTakes kCheckTakes{.tflite = false, .in_place = true};
 // Of one model: what it takes, and what is written about it.
 void add_interface_options(CLI::App& command, ConversionOptions& options, CommandTakes takes) {
   add_quantize_options(command, options);
-  command
-      .add_option("--signature", options.signature,
-                  std::string("name of the signature (default: serving_default)") +
-                      (takes.tflite ? "; of a TFLite model that has several, the one to convert" : ""))
-      ->type_name("NAME");
+  name_option(command.add_option("--signature", options.signature,
+                                 std::string("name of the signature (default: serving_default)") +
+                                     (takes.tflite ? "; of a TFLite model that has several, the one to convert" : "")));
   repeated_option(command.add_option("--input-uint8", options.raw_images,
                                      "an input takes raw images, numbers from 0 to 255, and the model computes (x - "
                                      "mean) / std itself (may be repeated)"),
@@ -192,9 +190,7 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
                 {"int8", "uint8", "float", "mmap", "pread"}, "MODE")
       ->group(kResourceOptions);
   add_zstd_ratio(command, options.max_zstd_ratio);
-  file_option(command.add_option("--follow-links", options.follow_links,
-                                 "follow symbolic links of external data, as long as they stay inside this folder"))
-      ->type_name("DIR");
+  add_follow_links(command, options.follow_links);
   command.add_flag("-q,--quiet", options.quiet, "print errors only")->group(kMessageOptions);
   command.add_flag("-v,--verbose", options.verbose, "print what is done: files, and each pass with its time")
       ->excludes(command.get_option("--quiet"))
@@ -205,8 +201,9 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
 }
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
-  number_option(
-      command.add_option("--zstd-level", options.zstd_level, "compression level of a .tflite.zst (default: 3)"), 1, 19);
+  number_option(command.add_option("--zstd-level", options.zstd_level,
+                                   fmt::format("compression level of a .tflite.zst (default: {})", kUsualZstdLevel)),
+                1, 19);
   command.add_flag("--verify-output", options.verify,
                    "read the file back from the disk, compare each weight with the model's, and print digests");
   command.add_flag("--dry-run", options.dry_run, "convert and print the sizes, but write nothing");
@@ -320,6 +317,7 @@ CLI::App* add_extract(CLI::App& app, ExtractCommand& options) {
   size_option(command->add_option("--max-rss", options.max_rss, "limit of resident memory (default: 32M)"))
       ->group(kResourceOptions);
   add_zstd_ratio(*command, options.max_zstd_ratio);
+  add_follow_links(*command, options.follow_links);
   command->add_flag("-q,--quiet", options.quiet, "print errors only")->group(kMessageOptions);
   add_errors_option(*command);
   command->footer(
@@ -339,6 +337,7 @@ CLI::App* add_inspect(CLI::App& app, InspectCommand& options) {
   file_option(command->add_option("--html", options.html, "write a page with sizes and the graph to this file"));
   add_errors_option(*command);
   add_zstd_ratio(*command, options.max_zstd_ratio);
+  add_follow_links(*command, options.follow_links);
   command->footer(
       "Examples:\n"
       "  lowtide inspect model.onnx | less\n"
@@ -617,6 +616,10 @@ bool is_option(const std::string& argument) { return argument.size() > 1 && argu
   usage_error(fmt::format("a command is missing (see {})", help_command(command)));
 }
 
+[[noreturn]] void takes_no_value(const std::string& flag) {
+  usage_error(fmt::format("option '{}' takes no value", flag));
+}
+
 [[noreturn]] void explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
@@ -631,7 +634,7 @@ bool is_option(const std::string& argument) { return argument.size() > 1 && argu
   const std::string text = error.what(), name = text.substr(0, text.find_first_of(": "));
   const CLI::Option* option = name.starts_with("-") ? command.get_option_no_throw(name) : nullptr;
   if (option != nullptr && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    if (option->get_type_size() == 0) usage_error(fmt::format("option '{}' takes no value", name));
+    if (option->get_type_size() == 0) takes_no_value(name);
     if (option->count() > 1) usage_error(fmt::format("option '{}' is given more than once", name));
     usage_error(fmt::format("option '{}' needs a value: {} {}", name, name, option->get_type_name()));
   }
@@ -668,6 +671,17 @@ void check_dashes(const std::vector<std::string>& arguments, const CLI::App& com
     if (!is_one_dash || argument[1] == 'o') continue;
     if (!stream::nearest_name(argument.substr(1, argument.find('=') - 1), long_names(command)).empty())
       unknown_option(argument, command, command);
+  }
+}
+
+// "--quiet=no": CLI11 would take it for a value of the flag.
+void check_flags(const std::vector<std::string>& arguments, const CLI::App& command) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return;
+    const size_t equals = argument.find('=');
+    if (!argument.starts_with("--") || equals == argument.npos) continue;
+    const CLI::Option* option = command.get_option_no_throw(argument.substr(0, equals));
+    if (option != nullptr && option->get_type_size() == 0) takes_no_value(argument.substr(0, equals));
   }
 }
 
@@ -736,6 +750,7 @@ Command parse_command_line(int argc, const char* const* argv) {
   replace_help(arguments);
   check_command_name(commands, arguments);
   if (!is_option(arguments[0])) check_dashes(arguments, *app.get_subcommand(arguments[0]));
+  check_flags(arguments, is_option(arguments[0]) ? app : *app.get_subcommand(arguments[0]));
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);

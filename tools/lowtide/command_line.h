@@ -49,12 +49,14 @@ struct ConversionOptions {
   stream::Access access = stream::Access::kMap;
 };
 
+inline constexpr int kUsualZstdLevel = 3;
+
 // How the TFLite file is written and what is said of it, common to `convert` and `merge`.
 struct OutputOptions {
   std::string output, report;          // empty: not given
   std::vector<std::string> arguments;  // all, as given
   bool dry_run = false, verify = false;
-  int zstd_level = 3;
+  int zstd_level = 0;    // 0: not given
   int progress_fd = -1;  // -1: not given
 };
 
@@ -82,6 +84,7 @@ struct ExtractCommand {
   bool external_data = false, quiet = false;
   uint64_t max_rss = 0;  // bytes; 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
+  std::string follow_links;  // a folder; empty: links are refused
 };
 
 struct InspectCommand {
@@ -89,6 +92,7 @@ struct InspectCommand {
   std::vector<std::string> arguments;  // all, as given
   bool json = false, custom = false;
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
+  std::string follow_links;  // a folder; empty: links are refused
 };
 
 struct MakeModelCommand {

@@ -131,12 +131,15 @@ Converted convert_graph(const ConversionOptions& options, const std::filesystem:
       out.result.notes.push_back(
           fmt::format("lowtide partition --target {} divides the model between the target and ONNX Runtime",
                       stream::printable(options.made_for)));
+    if (options.tables && out.result.integers.operators == 0)
+      out.result.notes.push_back("--tables has no effect: no operator computes integers that stand for numbers");
     // Constants that passes have read are not read again, so their files are checked for changes now.
     for (const auto& source : onnx.sources) source->check_unchanged();
     if (!out.result.refused.empty())
       throw emit::Refusal{.input = stream::shown_path(options.input),
                           .nodes = std::move(out.result.refused),
-                          .not_judged = std::move(out.result.not_judged)};
+                          .not_judged = std::move(out.result.not_judged),
+                          .in_floats = out.result.refused_floats};
     out.result.model->notes = std::move(notes);
   } catch (Error& error) {
     error.add_place({.file = stream::shown_path(options.input)});

@@ -14,6 +14,7 @@
 #include "emit/refusal.h"
 #include "emit/report.h"
 #include "layout/raise_model.h"
+#include "stream/counted.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/file/known_formats.h"
@@ -33,6 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using stream::Budget;
+using stream::counted;
 using stream::Error;
 
 // To decompress the first bytes of a model.
@@ -55,6 +57,7 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
                                                 {o.external, "--external-buffers"},
                                                 {o.require_integer, "--require-integer"},
                                                 {o.tables, "--tables"},
+                                                {o.zstd_level != 0, "--zstd-level"},
                                                 {o.strict_types, "--strict-types"},
                                                 {!o.made_for.empty(), "--for"},
                                                 {!o.border.empty(), "--io int8, uint8 and float"},
@@ -65,9 +68,12 @@ void check_options(const ConvertCommand& o, const fs::path& output) {
   for (const auto& [is_given, name] : given)
     if (is_given) usage_error(fmt::format("{} is for ONNX models; {} is a TFLite model", name, o.input));
   if (o.output == "-") usage_error("a model that becomes ONNX is not written to standard output: name a file with -o");
-  if (output.extension() == ".zst" || output.extension() == ".tflite")
-    usage_error(fmt::format("the output {} would be an ONNX model, not what its name says: -o {}", output.string(),
-                            fs::path(output).replace_extension(".onnx").string()));
+  if (output.extension() == ".zst" || output.extension() == ".tflite") {
+    fs::path name = output;
+    if (name.extension() == ".zst") name.replace_extension();
+    usage_error(fmt::format("{} is a TFLite model and becomes ONNX, which the output's name does not say: -o {}",
+                            o.input, name.replace_extension(".onnx").string()));
+  }
   if (stream::same_file(o.input, output))
     usage_error(fmt::format("the output {} is the input; give another name with -o", output.string()));
 }
@@ -149,12 +155,10 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
   report.output = output.string();
   report.dry_run = options.dry_run;
   report.threads = thread_count(options);
-  layout::RaiseResult raised = [&] {
-    Budget budget(limit.graph_budget());
-    layout::RaiseResult result = raise(options, output.parent_path(), limit, budget);
-    report.budget_peak = budget.high_water();
-    return result;
-  }();
+  // A compressed model's sources hold memory of it as long as weights are read from them.
+  Budget reading(limit.graph_budget());
+  const layout::RaiseResult raised = raise(options, output.parent_path(), limit, reading);
+  report.budget_peak = reading.high_water();
   marks.sample();
   malloc_trim(0);  // memory of the graphs is returned before tiles are allocated
   check_files(raised.model, output);
@@ -191,9 +195,9 @@ void convert_to_onnx(const ConvertCommand& options, const fs::path& output) {
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   if (options.progress_fd >= 0) write_event(options.progress_fd, done_line(report));
   if (options.quiet) return;
-  fmt::print("{} {}: opset {}, {} nodes ({} Transposes), {} initializers, {:.3f} s, peak RSS {}\n",
-             options.dry_run ? "would write" : "wrote", stream::printable(output.string()), raised.model.opsets.at(""),
-             raised.model.graph.nodes.size(), raised.transposes, raised.model.graph.initializers.size(), report.seconds,
+  fmt::print("{} {}: opset {}, {} ({}), {}, {:.3f} s, peak RSS {}\n", options.dry_run ? "would write" : "wrote",
+             stream::printable(output.string()), raised.model.opsets.at(""), counted(report.nodes, "node"),
+             counted(raised.transposes, "Transpose"), counted(report.written.tensors, "initializer"), report.seconds,
              emit::memory_size(report.peak_rss));
   for (const std::string& note : report.notes) fmt::print("note: {}\n", stream::printable(note));
 }

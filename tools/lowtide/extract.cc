@@ -29,6 +29,8 @@ emit::OnnxWriteOptions write_options(const ExtractCommand& command) {
   const bool in_place = command.weights == "in-place";
   if (in_place && command.external_data)
     usage_error("options '--weights in-place' and '--external-data' exclude each other");
+  if (in_place && !command.follow_links.empty())
+    usage_error("--weights in-place and --follow-links exclude each other: runtimes do not follow links");
   if (in_place && fs::path(command.input).extension() == ".zst")
     usage_error("--weights in-place needs a model that is not compressed: its weights are not in a file");
   emit::OnnxWriteOptions out;
@@ -50,7 +52,8 @@ onnx::Model read_part(const ExtractCommand& command, const layout::PartEnds& end
   try {
     const fs::path folder = fs::path(command.output).parent_path();
     const onnx::Model model =
-        stream::read_onnx(command.input, budget, {.folder = folder, .max_ratio = command.max_zstd_ratio});
+        stream::read_onnx(command.input, budget, {.folder = folder, .max_ratio = command.max_zstd_ratio},
+                          stream::Access::kMap, command.follow_links);
     return layout::sub_model(model, ends);
   } catch (const stream::OverBudget& error) {
     limit.refuse_reading(error.needed());

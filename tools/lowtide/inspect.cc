@@ -27,7 +27,7 @@ void check_page_path(const InspectCommand& options) {
   if (report_form(options.html) != ReportForm::kHtml)
     usage_error(fmt::format("--html: the name of the page {} must end in .html", options.html));
   if (stream::same_file(options.path, options.html)) usage_error(fmt::format("the page {} is the model", options.html));
-  check_can_be_written("page", options.html);
+  check_can_be_written(options.html);
 }
 
 void write_page(const InspectCommand& options, const emit::Listing& listing) {
@@ -58,7 +58,7 @@ void inspect_model(const InspectCommand& options) {
   if (options.custom) return list_custom(options);
   if (!options.html.empty()) check_page_path(options);
   const emit::Listing listing =
-      listing_of_file(options.path, options.max_zstd_ratio,
+      listing_of_file(options.path, {options.max_zstd_ratio, options.follow_links},
                       [&](const std::filesystem::path& weights) { refuse_page_of_weights(options, weights); });
   if (!options.html.empty()) write_page(options, listing);
   if (options.html.empty() || options.json)

@@ -12,6 +12,7 @@
 #include "layout/interface.h"
 #include "stream/error.h"
 #include "stream/file/file.h"
+#include "stream/nearest_name.h"
 #include "tools/lowtide/input_constants.h"
 
 namespace lowtide::tools {
@@ -173,9 +174,12 @@ std::optional<core::ModelNotes> model_notes(const ConversionOptions& options, co
     notes.inputs[name] = {{0}, {1}, channels_of(input, values)};
   }
   if (images.names.empty() && normalizes) {
-    if (model.graph.inputs.size() != 1)
-      usage_error("--mean and --std need --input-uint8 INPUT where the model has several inputs");
-    const onnx::ValueInfo& input = model.graph.inputs[0];
+    const std::vector<std::string> names = layout::input_names(model);
+    const char* option = options.mean.empty() ? "--std" : "--mean";
+    if (names.size() != 1)
+      usage_error(fmt::format("{} needs --input-uint8 INPUT where the model has not one input (inputs: {})", option,
+                              stream::listed(names)));
+    const onnx::ValueInfo& input = layout::find_input(model, option, names[0]);
     notes.inputs[input.name] = {images.mean, images.std, channels_of(input, values)};
   }
   if (!options.labels.empty()) notes.labels = read_labels(options.labels);

@@ -12,6 +12,7 @@
 #include "stream/error.h"
 #include "stream/file/file.h"
 #include "stream/nearest_name.h"
+#include "tools/library/json_error.h"
 #include "tools/lowtide/command_line.h"
 
 namespace lowtide::tools {
@@ -55,13 +56,8 @@ json JsonReader::parsed(const std::string& text) const {
   };
   try {
     return json::parse(text, check_once);
-  } catch (const json::out_of_range&) {
-    fail("it is not JSON that can be read: a number in it is too large");
   } catch (const json::exception& error) {
-    // Behind "[json.exception.parse_error.101] ", which tells a user nothing.
-    const std::string_view what = error.what();
-    const size_t end = what.starts_with('[') ? what.find("] ") : std::string_view::npos;
-    fail(fmt::format("it is not JSON: {}", end == std::string_view::npos ? what : what.substr(end + 2)));
+    fail(json_error(error));
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace lowtide::tools {
 
-// Before the first log line. Throws stream::Error(kNotFound) where the file cannot be opened for appending, and
-// Error(kUsage) where it exists and is no log.
+// Before the first log line. Throws stream::Error(kNotFound, kUnsafePath) where the file cannot be opened for
+// appending, and Error(kUsage) where it exists and is no log.
 void start_log(bool verbose, const std::string& file);
 
 // Into the file alone: stderr has it already. Without an end of line.

@@ -35,7 +35,7 @@ std::vector<KnownOperator> named(const std::vector<KnownOperator>& all, const st
     if (lower_case(std::string(known.op)) == wanted || lower_case(names.back()) == wanted) out.push_back(known);
   }
   if (out.empty())
-    usage_error(fmt::format("the operator '{}' is not known{}; lowtide ops lists all", name,
+    usage_error(fmt::format("the operator '{}' is not known{} (lowtide ops lists all)", name,
                             stream::did_you_mean(name, names)));
   return out;
 }

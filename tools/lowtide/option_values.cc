@@ -36,6 +36,10 @@ std::optional<uint64_t> bytes_of(std::string_view text) {
   return static_cast<uint64_t>(number);
 }
 
+CLI::Validator not_empty(const std::string& what) {
+  return {[what](std::string& text) { return text.empty() ? what + " is empty" : std::string(); }, ""};
+}
+
 }  // namespace
 
 CLI::Option* size_option(CLI::Option* option) {
@@ -50,11 +54,9 @@ CLI::Option* size_option(CLI::Option* option) {
   return option->transform(to_bytes)->type_name("SIZE");
 }
 
-CLI::Option* file_option(CLI::Option* option) {
-  CLI::Validator not_empty([](std::string& text) { return text.empty() ? "the file name is empty" : std::string(); },
-                           "");
-  return option->check(not_empty)->type_name("FILE");
-}
+CLI::Option* file_option(CLI::Option* option) { return option->check(not_empty("the file name"))->type_name("FILE"); }
+
+CLI::Option* name_option(CLI::Option* option) { return option->check(not_empty("the name"))->type_name("NAME"); }
 
 CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most) {
   CLI::Validator in_range(
@@ -108,6 +110,12 @@ void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio) {
                                                stream::kMaxZstdRatio)),
                 0, UINT64_MAX)
       ->group(kResourceOptions);
+}
+
+void add_follow_links(CLI::App& command, std::string& folder) {
+  file_option(command.add_option("--follow-links", folder,
+                                 "follow symbolic links of external data, as long as they stay inside this folder"))
+      ->type_name("DIR");
 }
 
 // What it means is found by find_messages(), which also sees command lines that cannot be parsed.

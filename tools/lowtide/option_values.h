@@ -14,6 +14,8 @@ namespace lowtide::tools {
 CLI::Option* size_option(CLI::Option* option);
 // A name that is not empty, as an unset variable of a script would make it.
 CLI::Option* file_option(CLI::Option* option);
+// The same for a name of something else.
+CLI::Option* name_option(CLI::Option* option);
 CLI::Option* number_option(CLI::Option* option, uint64_t least, uint64_t most);
 CLI::Option* choice_option(CLI::Option* option, const std::vector<std::string>& names, const std::string& type);
 // One value each time that it is given.
@@ -29,6 +31,7 @@ inline constexpr const char* kResourceOptions = "Limits";
 inline constexpr const char* kMessageOptions = "Messages";
 
 void add_zstd_ratio(CLI::App& command, uint64_t& max_ratio);
+void add_follow_links(CLI::App& command, std::string& folder);
 // --errors. What it means is found by find_messages(), which also sees command lines that cannot be parsed.
 void add_errors_option(CLI::App& command);
 

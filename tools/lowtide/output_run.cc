@@ -72,14 +72,17 @@ void OutputRun::begin(const std::vector<std::string>& inputs, const std::string&
     usage_error(fmt::format("the output {} is the input; give another name with -o", output_.string()));
   }
   check_suffix(output_);
+  if (options_.zstd_level != 0 && output_.extension() != ".zst")
+    usage_error("--zstd-level needs an output whose name ends in .tflite.zst");
   if (!log.empty() && one_place(log, output_)) usage_error(fmt::format("the log {} is the output", log));
   if (options_.report.empty()) return;
+  if (!log.empty() && one_place(log, options_.report)) usage_error(fmt::format("the log {} is the report", log));
   const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const std::string& input) {
     return stream::same_file(input, options_.report);
   });
   if (is_input || one_place(options_.report, output_))
     usage_error(fmt::format("the report {} is the input or the output", options_.report));
-  check_can_be_written("report", options_.report);  // before the conversion, not after it
+  check_can_be_written(options_.report);  // before the conversion, not after it
   report_file.emplace(options_);
   marks.keep_history();
 }
@@ -95,7 +98,8 @@ void OutputRun::write(const emit::Plan& plan, emit::WriteOptions extra, MemoryLi
   emit::WriteOptions write = std::move(extra);
   write.threads = report.threads;
   write.progress = &bar;
-  if (output_.extension() == ".zst") write.zstd_level = options_.zstd_level;
+  if (output_.extension() == ".zst")
+    write.zstd_level = options_.zstd_level == 0 ? kUsualZstdLevel : options_.zstd_level;
   if (options_.verify) write.on_verified = [&](const VerifiedTensor& tensor) { verified_.push_back(tensor); };
   Budget budget(limit.writing_budget(least_budget(plan, write), write.threads));
   report.max_rss = limit.bytes();

@@ -2,7 +2,6 @@
 #include "tools/lowtide/report_file.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <functional>
@@ -55,20 +54,12 @@ ReportForm report_form(const fs::path& path) {
   usage_error(fmt::format("the report {} must end in .json, .html or .nodes.json", path.string()));
 }
 
-void check_can_be_written(const std::string& what, const fs::path& path) {
-  std::error_code none;
-  if (fs::exists(path, none) && !fs::is_regular_file(path, none))
-    throw stream::Error(stream::Code::kUnsafePath,
-                        fmt::format("the {} {} exists and is not a regular file", what, path.string()));
-  const fs::path folder = fs::absolute(path).parent_path();
-  if (access(folder.c_str(), W_OK | X_OK) != 0)
-    throw stream::Error(stream::Code::kNotFound,
-                        fmt::format("the {}'s folder {} cannot be written", what, folder.string()));
-  // In folders such as /proc no file can be made, whatever their modes say.
+void check_can_be_written(const fs::path& path) {
+  stream::check_output_path(path);
   stream::Temporary trial(path);
   if (const int error = trial.close())
     throw stream::Error(stream::is_no_space(error) ? stream::Code::kNoSpace : stream::Code::kIo,
-                        fmt::format("the {} {} cannot be written: {}", what, path.string(), std::strerror(error)));
+                        fmt::format("cannot be written: {}", std::strerror(error)), {.file = path.string()});
 }
 
 void write_report(const fs::path& path, ReportForm form, const nlohmann::ordered_json& values,

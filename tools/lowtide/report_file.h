@@ -15,8 +15,8 @@ enum class ReportForm { kJson, kHtml, kNodeData };
 // By the end of the name: .nodes.json, .json, .html. Throws stream::Error(kUsage) for another one.
 ReportForm report_form(const std::filesystem::path& path);
 
-// Throws stream::Error when a file cannot be made there: for before the work. `what` is "report".
-void check_can_be_written(const std::string& what, const std::filesystem::path& path);
+// Throws stream::Error when a file cannot be made there: for before the work.
+void check_can_be_written(const std::filesystem::path& path);
 
 // `values` is an object, to which "graphs" is added unless that text is empty. For kJson and kHtml. The file is
 // complete or absent. Throws stream::Error.

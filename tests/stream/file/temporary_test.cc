@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 
+#include <cerrno>
 #include <climits>
 #include <set>
 #include <thread>
@@ -83,6 +84,34 @@ TEST(Temporary, DoesNotFollowLinks) {
   { Temporary made(folder / "out"); }
   EXPECT_EQ(read_file(folder / "precious"), "x");
   EXPECT_EQ(folder.entries(), 3u);
+}
+
+// Only asked for: what is wrong here would be written to /dev.
+TEST(Temporary, NothingIsPutIntoTheFoldersOfTheSystem) {
+  ScratchFolder folder;
+  EXPECT_EQ(system_folder("/dev/stdout"), "/dev");
+  EXPECT_EQ(system_folder("/dev/../dev/x.tflite"), "/dev/../dev");
+  EXPECT_EQ(system_folder("/proc/self/fd/1"), "/proc/self/fd");
+  EXPECT_EQ(system_folder("/proc/x.tflite"), "/proc");
+  std::filesystem::create_symlink("/proc/self/fd/1", folder / "direct");
+  std::filesystem::create_symlink("direct", folder / "indirect");
+  EXPECT_EQ(system_folder(folder / "indirect"), "/proc/self/fd");
+  expect_error(Code::kUnsafePath, "no output is written to /proc/self/fd; for standard output use -o -",
+               [&] { Temporary made(folder / "indirect"); });
+  std::filesystem::create_symlink("loop", folder / "loop");
+  for (const char* name : {"out", "loop", "absent/out"}) EXPECT_EQ(system_folder(folder / name), std::nullopt) << name;
+  EXPECT_EQ(system_folder("out"), std::nullopt);
+  EXPECT_EQ(folder.entries(), 3u);
+}
+
+TEST(Temporary, AFolderThatIsMissingIsNotAFileThatCannotBeMade) {
+  ScratchFolder folder;
+  EXPECT_EQ(creation_error(folder / "absent/out", ENOENT).text(),
+            "the folder '" + (folder / "absent").string() + "' does not exist");
+  EXPECT_EQ(creation_error(folder / "out", ENOENT).text(),
+            "cannot create a file in '" + folder.path().string() + "': No such file or directory");
+  EXPECT_EQ(creation_error(folder / "out", EROFS).code(), Code::kNotFound);
+  EXPECT_EQ(creation_error(folder / "out", ENOSPC).code(), Code::kNoSpace);
 }
 
 TEST(Temporary, ALongNameIsCut) {

@@ -9,14 +9,17 @@ function figures(list) {
   );
 }
 
+// A line is not broken in it.
+const whole = (text) => element("span", { class: "whole" }, text);
+
 function keyFigures(report) {
   const before = Object.values(report.operators_before || {}).reduce((sum, number) => sum + number, 0);
   const ratio = report.peak_rss_ratio;
   return figures([
     ["Operators", `${count(before)} → ${count(report.operators)}`, "ONNX nodes → TFLite operators"],
     ["Transposes that stay", count(report.transposes), `of ${count(report.operators)} operators`],
-    ["Model", `${fileSize(report.input_bytes)} → ${fileSize(report.output_bytes)}`, report.compressed_bytes ? `compressed to ${fileSize(report.compressed_bytes)}` : report.dry_run ? "not written" : report.external_buffers ? "weights behind the flatbuffer" : "weights inside the flatbuffer"],
-    ["Peak memory", memorySize(report.peak_rss), report.input_bytes > 64 * 1024 * 1024 || ratio < 1 ? `${ratio.toPrecision(2)} × the model's bytes` : "of which the program itself is some MiB"],
+    ["Model", [whole(`${fileSize(report.input_bytes)} →`), " ", whole(fileSize(report.output_bytes))], report.compressed_bytes ? `compressed to ${fileSize(report.compressed_bytes)}` : report.dry_run ? "not written" : report.external_buffers ? "weights behind the flatbuffer" : "weights inside the flatbuffer"],
+    ["Peak memory", memorySize(report.peak_rss), report.input_bytes > 64 * 1024 * 1024 || ratio < 1 ? `${ratio.toFixed(ratio < 1 ? 4 : 1)} × the model's bytes` : "of which the program itself is some MiB"],
     ["Time", seconds(report.seconds), report.dry_run ? "" : `${Math.round(report.megabytes_per_second)} MB/s, ${count(report.threads)} thread${report.threads === 1 ? "" : "s"}`],
   ]);
 }

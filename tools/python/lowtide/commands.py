@@ -624,7 +624,12 @@ def merge(
 
 
 def inspect(
-    file: PathLike, *, custom: bool = False, html: PathLike | None = None, max_zstd_ratio: int | None = None
+    file: PathLike,
+    *,
+    custom: bool = False,
+    html: PathLike | None = None,
+    follow_links: PathLike | None = None,
+    max_zstd_ratio: int | None = None,
 ) -> dict[str, Any]:
     """Lists a model: operators, tensors, sizes.
 
@@ -636,6 +641,8 @@ def inspect(
         List the custom operators of a TFLite model instead.
     html : path, optional
         A page with sizes and the graph is written to this file, whose name ends in .html.
+    follow_links : path, optional
+        As for `convert`.
     max_zstd_ratio : int, optional
         As for `convert`.
 
@@ -650,7 +657,7 @@ def inspect(
         As `convert`.
     """
     path = _positional(_path("file", file))
-    extra = _arguments({"custom": custom, "html": html, "max_zstd_ratio": max_zstd_ratio})
+    extra = _arguments({"custom": custom, "html": html, "follow_links": follow_links, "max_zstd_ratio": max_zstd_ratio})
     program = examine(find_program())
     finished = _run(program, _child(program, ["inspect", "--json", path, *extra]))
     listing = json.loads(finished.stdout)

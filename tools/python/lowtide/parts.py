@@ -121,6 +121,7 @@ def extract(
     external_data: bool = False,
     max_rss: int | str | None = None,
     max_zstd_ratio: int | None = None,
+    follow_links: PathLike | None = None,
 ) -> pathlib.Path:
     """Writes the part of an ONNX model between values as an ONNX model.
 
@@ -136,7 +137,7 @@ def extract(
         "copy" or "in-place".
     external_data : bool
         Write weights to a file beside the part.
-    max_rss, max_zstd_ratio
+    max_rss, max_zstd_ratio, follow_links
         As for `convert`.
 
     Returns
