@@ -23,9 +23,10 @@
 namespace lowtide::emit {
 namespace {
 
-// All files from which constants are read, or in which they stay.
-std::set<const stream::Source*> sources(const Plan& plan) {
-  std::set<const stream::Source*> out;
+// All files from which constants are read, or in which they stay, in an order that the model decides.
+std::vector<const stream::Source*> sources(const Plan& plan) {
+  std::vector<const stream::Source*> out;
+  std::set<const stream::Source*> listed;
   std::set<const stream::Recipe*> seen;
   std::vector<const stream::Recipe*> open;
   for (const Payload& payload : plan.payloads) open.push_back(payload.recipe.get());
@@ -34,7 +35,8 @@ std::set<const stream::Source*> sources(const Plan& plan) {
     const stream::Recipe* recipe = open.back();
     open.pop_back();
     if (!seen.insert(recipe).second) continue;
-    if (const auto* stored = std::get_if<stream::step::Stored>(&recipe->step)) out.insert(stored->source.get());
+    if (const auto* stored = std::get_if<stream::step::Stored>(&recipe->step))
+      if (listed.insert(stored->source.get()).second) out.push_back(stored->source.get());
     for (const auto& input : recipe->from) open.push_back(input.get());
   }
   return out;

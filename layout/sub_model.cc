@@ -271,7 +271,7 @@ class Cutter {
     for (std::string& name : node.outputs) {
       if (name.empty() || std::find(ends_.from.begin(), ends_.from.end(), name) == ends_.from.end()) continue;
       if (taken.empty()) taken = all_value_names(graph_);
-      name = new_value_name(name + "_unused", taken);
+      name = new_value_name(fmt::format("{}_unused", name), taken);
       node.place = {};
     }
   }

@@ -242,7 +242,7 @@ def test_links_that_lead_out_are_refused(hub, tmp_path):
 
 def test_the_folder_must_hold_the_model(hub):
     done = convert_linked(hub, "blobs")
-    assert done.returncode == 7 and "is not inside it" in done.stderr, done
+    assert done.returncode == 7 and "is not inside 'blobs'" in done.stderr, done
     done = convert_linked(hub, "absent")
     assert done.returncode == 3 and "--follow-links: the folder 'absent' does not exist" in done.stderr, done
     assert convert_linked(hub, "snapshots/1234").returncode == 7  # the blobs are outside

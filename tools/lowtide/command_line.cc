@@ -674,6 +674,9 @@ void check_dashes(const std::vector<std::string>& arguments, const CLI::App& com
   }
 }
 
+// CLI11 says of a flag that it expects no values; its type has the size of one.
+bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
+
 // "--quiet=no": CLI11 would take it for a value of the flag.
 void check_flags(const std::vector<std::string>& arguments, const CLI::App& command) {
   for (const std::string& argument : arguments) {
@@ -681,7 +684,7 @@ void check_flags(const std::vector<std::string>& arguments, const CLI::App& comm
     const size_t equals = argument.find('=');
     if (!argument.starts_with("--") || equals == argument.npos) continue;
     const CLI::Option* option = command.get_option_no_throw(argument.substr(0, equals));
-    if (option != nullptr && option->get_type_size() == 0) takes_no_value(argument.substr(0, equals));
+    if (option != nullptr && is_flag(*option)) takes_no_value(argument.substr(0, equals));
   }
 }
 
