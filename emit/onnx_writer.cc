@@ -80,7 +80,7 @@ OnnxWriteResult write_onnx(const OnnxPlan& plan, const onnx::Model& model, const
   stream::OutFile out(path, plan.model.file_bytes, data_bytes(plan.model));
   std::optional<stream::OutFile> beside;
   if (plan.beside) {
-    // `out` has its temporary until both files have their names: nobody else gives one of them between.
+    // `out` keeps its temporary until both files have their names, so that no other run gives a name in between.
     out.check_alone();
     beside.emplace(data, plan.beside->file_bytes, data_bytes(*plan.beside));
     write_data(*plan.beside, *beside, budget, options);

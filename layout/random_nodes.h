@@ -9,7 +9,7 @@
 namespace lowtide::layout {
 
 // Of each node of the main graph. Random are the operators of ONNX that are, Dropout where training is not known to be
-// off, and operators of domains that nobody knows here; and each node with one of these in a body or in the function
+// off, and operators of domains that are not known here; and each node with one of these in a body or in the function
 // that it calls.
 std::vector<bool> random_nodes(const onnx::Model& model);
 

@@ -165,11 +165,10 @@ Op Rounding::expand(const Op& op) {
     const double count = std::ldexp(1.0, stream::bits(to));
     const double least = stream::is_signed_int(to) ? -count / 2 : 0;
     auto number = [&](double value) { return b_.scalar(value, DType::kFloat32); };
-    if (!is_formula(op)) {  // the kernel, which has no upper limit of its own
-      const double most = static_cast<double>(parameters.scale[0]) * (least + count - 1 - zero);
-      last = op;
-      last.inputs = {b_.minimum(Val{op.inputs[0]}, number(most)).id};
-      return last;
+    if (!is_formula(op)) {
+      Op kernel = op;
+      kernel.inputs = {b_.minimum(Val{op.inputs[0]}, number(parameters.scale[0] * (least + count - 1 - zero))).id};
+      return kernel;
     }
     Val level = b_.round(b_.div(Val{op.inputs[0]}, number(parameters.scale[0])));
     level = b_.minimum(b_.maximum(level, number(least - zero)), number(least + count - 1 - zero));

@@ -89,21 +89,16 @@ Steps steps_of(const TensorGrid& grid) {
   return {least - grid.zero, least + all - 1 - grid.zero};
 }
 
-double most_steps(const TensorGrid& grid) {
-  const Steps steps = steps_of(grid);
-  return static_cast<double>(std::max(-steps.least, steps.most));
-}
+double most_steps(const Steps& steps) { return static_cast<double>(std::max(-steps.least, steps.most)); }
 
 bool result_fits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales, const TensorGrid& result,
                  std::string& reason) {
   if ((kind != Kind::kAdd && kind != Kind::kMul) || steps.size() != 2) return true;
-  const bool is_wide = stream::bits(result.dtype) == 16;
-  if (is_wide && kind == Kind::kAdd) return true;
-  if (is_wide) {
-    double most = 1;
-    for (const Steps& operand : steps) most *= static_cast<double>(std::max(-operand.least, operand.most));
-    return sums_have_room(most, static_cast<double>(scales[0]) * scales[1] / result.scale, false, reason);
-  }
+  // MUL of 16 bits has 32 for its product, and ADD has room for every sum.
+  if (stream::bits(result.dtype) == 16)
+    return kind == Kind::kAdd ||
+           sums_have_room(most_steps(steps[0]) * most_steps(steps[1]),
+                          static_cast<double>(scales[0]) * scales[1] / result.scale, false, reason);
   const std::array<double, 2> a = {scales[0] * steps[0].least, scales[0] * steps[0].most};
   const std::array<double, 2> b = {scales[1] * steps[1].least, scales[1] * steps[1].most};
   double least = a[0] + b[0], most = a[1] + b[1];

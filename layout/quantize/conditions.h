@@ -26,9 +26,11 @@ bool ratios_fit(Kind kind, const std::vector<float>& operands, float result, std
 struct Steps {
   int64_t least = 0, most = 0;
 };
-// All integers of the grid's type, and the largest magnitude among them.
+// All integers of the grid's type.
 Steps steps_of(const TensorGrid& grid);
-double most_steps(const TensorGrid& grid);
+// The largest magnitude among them.
+double most_steps(const Steps& steps);
+inline double most_steps(const TensorGrid& grid) { return most_steps(steps_of(grid)); }
 // Whether results, before they are saturated, have no more bits than the kernel keeps of them.
 bool result_fits(Kind kind, const std::vector<Steps>& steps, const std::vector<float>& scales, const TensorGrid& result,
                  std::string& reason);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of pieces from strangers: each thing that is wrong is an error of one line, of the kind that it should be."""
+"""Untrusted folders of pieces: each thing that is wrong is an error of one line, of the kind that it should be."""
 
 import copy
 import hashlib
@@ -232,7 +232,7 @@ def test_data_that_is_not_listed(is_link, tmp_path):
 
 
 def test_other_files_of_a_tflite_piece(tmp_path):
-    """The program writes none; a stranger's piece may only name what the manifest lists."""
+    """The program writes none; an untrusted piece may only name what the manifest lists."""
     x, y = models.typed("x", [3, 64]), models.typed("y", [3, 80])
     graph = helper.make_graph([models.node("MatMul", "x,w", "y")], "g", [x], [y], [models.weight("w", 64, 80)])
     onnx.save(

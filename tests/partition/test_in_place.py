@@ -122,7 +122,7 @@ def test_memory_and_disk(tmp_path):
     assert float(shown.split("peak RSS ")[1].split()[0]) <= 32, shown
 
 
-# ---- From strangers ----
+# ---- Untrusted folders ----
 
 
 @pytest.fixture

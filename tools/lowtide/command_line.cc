@@ -12,8 +12,9 @@
 #include "bench/models.h"
 #include "layout/raise_model.h"
 #include "stream/error.h"
-#include "stream/nearest_name.h"
+#include "tools/lowtide/help_text.h"
 #include "tools/lowtide/option_values.h"
+#include "tools/lowtide/parser_errors.h"
 #include "tools/lowtide/partition_options.h"
 #include "tools/lowtide/weight_modes.h"
 
@@ -432,262 +433,6 @@ CLI::App* add_generate_docs(CLI::App& app, DocsCommand& options) {
   return command;
 }
 
-// ---- Help ----
-
-// Lines of at most 80 columns, that begin at `column`, where the first line is begun already.
-std::string wrapped(const std::string& text, size_t column) {
-  constexpr size_t kColumns = 80;
-  std::string out;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    size_t at = column;
-    if (!out.empty()) out += "\n" + std::string(column, ' ');
-    std::istringstream words(line);
-    for (std::string word; words >> word;) {
-      if (at > column && at + 1 + word.size() > kColumns) {
-        out += "\n" + std::string(column, ' ');
-        at = column;
-      }
-      out += (at > column ? " " : "") + word;
-      at += (at > column ? 1 : 0) + word.size();
-    }
-  }
-  return out + "\n";
-}
-
-// Like CLI11's own help, but wrapped, and without ranges and relations of options.
-class HelpText : public CLI::Formatter {
- public:
-  std::string make_description(const CLI::App* app) const override { return wrapped(app->get_description(), 0); }
-  std::string make_usage(const CLI::App* app, std::string) const override {
-    return fmt::format("\nUsage: {}\n", usage_line(*app));
-  }
-  std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    std::string name = is_positional ? upper_case(option->get_name()) : option->get_name(false, true);
-    if (const size_t comma = name.find(','); comma != name.npos) name.insert(comma + 1, " ");
-    if (!is_positional && option->get_type_size() != 0) name += " " + option->get_type_name();
-    return entry(name, option->get_description());
-  }
-  std::string make_subcommand(const CLI::App* command) const override {
-    return entry(command->get_name(), command->get_description());
-  }
-
-  static std::string usage_line(const CLI::App& app) {
-    std::string out = "lowtide";
-    if (app.get_parent() == nullptr) return out + " COMMAND [OPTIONS]";
-    out += " " + app.get_name();
-    for (const CLI::Option* option : app.get_options()) {
-      if (!option->get_positional()) continue;
-      const std::string argument = upper_case(option->get_name()) + (option->get_expected_max() > 1 ? "..." : "");
-      out += option->get_required() ? " " + argument : fmt::format(" [{}]", argument);
-    }
-    for (const CLI::Option* option : app.get_options())
-      if (option->nonpositional() && option->get_required())
-        out += fmt::format(" {} {}", option->get_name(), option->get_type_name());
-    return out + " [OPTIONS]";
-  }
-  static std::string upper_case(std::string text) {
-    for (char& letter : text) letter = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-    return text;
-  }
-
- private:
-  // A name, and beside it, or below when it is long, its description.
-  static std::string entry(const std::string& name, const std::string& description) {
-    constexpr size_t kIndent = 2, kTextColumn = 26;
-    std::string out = std::string(kIndent, ' ') + name;
-    if (out.size() + kIndent > kTextColumn) out += "\n";
-    out.append(kTextColumn - (out.ends_with('\n') ? 0 : out.size()), ' ');
-    return out + wrapped(description, kTextColumn);
-  }
-};
-
-// CLI11 puts two empty lines between groups of options.
-std::string without_double_gaps(std::string text) {
-  for (size_t at; (at = text.find("\n\n\n")) != text.npos;) text.erase(at, 1);
-  return text;
-}
-
-// ---- The program as data ----
-
-std::vector<std::string> divided(const std::string& text) {
-  std::istringstream words(text);
-  std::vector<std::string> out;
-  for (std::string word; words >> word;) out.push_back(word);
-  return out;
-}
-
-OptionDescription described(CLI::Option& option) {
-  OptionDescription out;
-  if (option.get_positional()) {
-    out.argument = HelpText::upper_case(option.get_name());
-  } else {
-    if (!option.get_snames().empty()) out.short_name = "-" + option.get_snames().front();
-    if (!option.get_lnames().empty()) out.long_name = "--" + option.get_lnames().front();
-  }
-  if (option.get_type_size() != 0) out.type = option.get_type_name();
-  try {
-    out.choices = divided(option.get_validator(0)->get_name());
-  } catch (const CLI::OptionNotFound&) {  // it has no validator
-  }
-  out.text = option.get_description();
-  out.group = option.get_group();
-  out.is_required = option.get_required();
-  out.is_repeatable = option.get_expected_max() > 1;
-  return out;
-}
-
-CommandDescription described(CLI::App& app) {
-  constexpr std::string_view kExamples = "Examples:\n";
-  CommandDescription out;
-  if (app.get_parent() != nullptr) out.name = app.get_name();
-  out.usage = HelpText::usage_line(app);
-  out.text = app.get_description();
-  std::vector<std::string> groups = {"Options"};
-  for (const std::string& group : app.get_groups())
-    if (group != "Options") groups.push_back(group);
-  for (CLI::Option* option : app.get_options())
-    if (option->get_positional()) out.options.push_back(described(*option));
-  for (const std::string& group : groups)
-    for (CLI::Option* option : app.get_options())
-      if (!option->get_positional() && option->get_group() == group) out.options.push_back(described(*option));
-  const std::string footer = app.get_footer();
-  const size_t examples = footer.find(kExamples);
-  out.notes = footer.substr(0, examples);
-  out.notes.erase(out.notes.find_last_not_of('\n') + 1);
-  if (examples != footer.npos) {
-    std::istringstream lines(footer.substr(examples + kExamples.size()));
-    for (std::string line; std::getline(lines, line);) out.examples.push_back(line.substr(line.find_first_not_of(' ')));
-  }
-  return out;
-}
-
-ProgramDescription described_program(CLI::App& app) {
-  ProgramDescription out;
-  out.version = LOWTIDE_VERSION;
-  out.program = described(app);
-  for (CLI::App* command : app.get_subcommands([](CLI::App* command) { return !command->get_group().empty(); }))
-    out.commands.push_back(described(*command));
-  return out;
-}
-
-// ---- Errors, in words that say what would be right ----
-
-std::vector<std::string> long_names(const CLI::App& app) {
-  std::vector<std::string> out;
-  for (const CLI::Option* option : app.get_options())
-    out.insert(out.end(), option->get_lnames().begin(), option->get_lnames().end());
-  return out;
-}
-
-std::string help_command(const CLI::App& command) {
-  return command.get_parent() == nullptr ? "lowtide --help" : fmt::format("lowtide {} --help", command.get_name());
-}
-
-bool is_option(const std::string& argument) { return argument.size() > 1 && argument[0] == '-' && argument != "--"; }
-
-// `place` is the program or the command; `command` the command, or the program where none is given.
-[[noreturn]] void unknown_option(const std::string& argument, const CLI::App& place, const CLI::App& command) {
-  const std::string name = argument.substr(0, argument.find('='));
-  if (&place != &command && command.get_option_no_throw(name) != nullptr)
-    usage_error(fmt::format("option '{}' must follow the command: lowtide {} {}", name, command.get_name(), name));
-  const std::string nearest =
-      stream::nearest_name(name.substr(std::min(name.find_first_not_of('-'), name.size())), long_names(place));
-  usage_error(fmt::format("unknown option '{}'{}", name,
-                          nearest.empty() ? fmt::format(" (see {})", help_command(place))
-                                          : fmt::format("; did you mean '--{}'?", nearest)));
-}
-
-[[noreturn]] void unexpected_argument(const std::string& argument, const CLI::App& command) {
-  const bool has_output = command.get_option_no_throw("--output") != nullptr;
-  usage_error(fmt::format("unexpected argument '{}'{}", argument,
-                          has_output ? fmt::format("; the output is given as -o {}", argument)
-                                     : fmt::format(" (usage: {})", HelpText::usage_line(command))));
-}
-
-[[noreturn]] void missing_argument(const CLI::App& command) {
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->get_required() || option->count() > 0) continue;
-    usage_error(fmt::format("{} is missing (usage: {})",
-                            option->get_positional() ? HelpText::upper_case(option->get_name())
-                                                     : fmt::format("option '{}'", option->get_name()),
-                            HelpText::usage_line(command)));
-  }
-  usage_error(fmt::format("a command is missing (see {})", help_command(command)));
-}
-
-[[noreturn]] void takes_no_value(const std::string& flag) {
-  usage_error(fmt::format("option '{}' takes no value", flag));
-}
-
-[[noreturn]] void explain(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const CLI::App& command = chosen.empty() ? app : *chosen.front();
-  for (const CLI::App* place : {&app, &command})
-    for (const std::string& argument : place->remaining())
-      if (is_option(argument)) unknown_option(argument, *place, command);
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) missing_argument(command);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    for (const CLI::App* place : {&command, &app})
-      for (const std::string& argument : place->remaining()) unexpected_argument(argument, *place);
-  }
-  const std::string text = error.what(), name = text.substr(0, text.find_first_of(": "));
-  const CLI::Option* option = name.starts_with("-") ? command.get_option_no_throw(name) : nullptr;
-  if (option != nullptr && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    if (option->get_type_size() == 0) takes_no_value(name);
-    if (option->count() > 1) usage_error(fmt::format("option '{}' is given more than once", name));
-    usage_error(fmt::format("option '{}' needs a value: {} {}", name, name, option->get_type_name()));
-  }
-  if (option != nullptr && dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
-    usage_error(fmt::format("options '{}' and '{}' exclude each other", name, text.substr(text.rfind(' ') + 1)));
-  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) usage_error(text);  // of the validators above
-  usage_error(fmt::format("{} (see {})", text, help_command(command)));
-}
-
-void check_command_name(const std::vector<std::string>& commands, const std::vector<std::string>& arguments) {
-  if (arguments.empty())
-    usage_error(fmt::format("a command is missing (commands: {}; see lowtide --help)", fmt::join(commands, ", ")));
-  const std::string& name = arguments[0];
-  if (is_option(name) || name == kDocsName) return;
-  if (std::find(commands.begin(), commands.end(), name) != commands.end()) return;
-  if (name == "run" || name == "verify" || name == "calibrate")
-    usage_error(fmt::format(
-        "'{}' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'", name));
-  if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
-    usage_error(fmt::format("unknown command '{}'; to convert a model: lowtide convert {}", name, name));
-  std::vector<std::string> names = commands;
-  names.emplace_back("help");
-  const std::string meant = stream::did_you_mean(name, names);
-  usage_error(fmt::format("unknown command '{}'{}", name,
-                          meant.empty() ? fmt::format(" (commands: {})", fmt::join(commands, ", ")) : meant));
-}
-
-// "-verbose": CLI11 would take it for -v and others.
-void check_dashes(const std::vector<std::string>& arguments, const CLI::App& command) {
-  constexpr size_t kShortest = 4;  // "-v", "-qv"
-  for (const std::string& argument : arguments) {
-    if (argument == "--") return;
-    const bool is_one_dash = argument.size() >= kShortest && argument[0] == '-' && argument[1] != '-';
-    if (!is_one_dash || argument[1] == 'o') continue;
-    if (!stream::nearest_name(argument.substr(1, argument.find('=') - 1), long_names(command)).empty())
-      unknown_option(argument, command, command);
-  }
-}
-
-// CLI11 says of a flag that it expects no values; its type has the size of one.
-bool is_flag(const CLI::Option& option) { return option.get_items_expected_max() == 0; }
-
-// "--quiet=no": CLI11 would take it for a value of the flag.
-void check_flags(const std::vector<std::string>& arguments, const CLI::App& command) {
-  for (const std::string& argument : arguments) {
-    if (argument == "--") return;
-    const size_t equals = argument.find('=');
-    if (!argument.starts_with("--") || equals == argument.npos) continue;
-    const CLI::Option* option = command.get_option_no_throw(argument.substr(0, equals));
-    if (option != nullptr && is_flag(*option)) takes_no_value(argument.substr(0, equals));
-  }
-}
-
 // `lowtide convert m.onnx m.tflite`
 void check_models(const ConvertCommand& convert) {
   for (const std::string& input : convert.inputs)
@@ -704,13 +449,11 @@ void replace_help(std::vector<std::string>& arguments) {
 
 }  // namespace
 
-void usage_error(std::string text) { throw stream::Error(stream::Code::kUsage, std::move(text)); }
-
 Command parse_command_line(int argc, const char* const* argv) {
   CLI::App app{
       "Converts very large ONNX models to TFLite in little memory: weights stay on disk until they are written.",
       "lowtide"};
-  app.formatter(std::make_shared<HelpText>());
+  app.formatter(help_formatter());
   app.get_formatter()->label("Positionals", "Arguments");
   app.set_help_flag("-h,--help", "print this help");
   app.set_version_flag("-V,--version", "lowtide " LOWTIDE_VERSION, "print the version");
@@ -751,14 +494,14 @@ Command parse_command_line(int argc, const char* const* argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   convert.arguments = merge.arguments = inspect.arguments = arguments;
   replace_help(arguments);
-  check_command_name(commands, arguments);
+  check_command_name(commands, kDocsName, arguments);
   if (!is_option(arguments[0])) check_dashes(arguments, *app.get_subcommand(arguments[0]));
   check_flags(arguments, is_option(arguments[0]) ? app : *app.get_subcommand(arguments[0]));
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the end
   try {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    return Answer{without_double_gaps(app.help())};
+    return Answer{help_of(app)};
   } catch (const CLI::CallForVersion& version) {
     return Answer{version.what() + std::string("\n")};
   } catch (const CLI::ParseError& error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line as plain data: one struct of options for each command, and the function that fills one of them.
-// Only command_line.cc, partition_options.cc and option_values.* include CLI11.
+// Only command_line.cc, partition_options.*, option_values.*, help_text.* and parser_errors.* include CLI11.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "stream/file/zstd_source.h"
 #include "tools/lowtide/partition_command.h"
 #include "tools/lowtide/program_description.h"
+#include "tools/lowtide/usage_error.h"
 
 namespace lowtide::tools {
 
@@ -127,8 +128,5 @@ using Command = std::variant<Answer, ConvertCommand, MergeCommand, CheckCommand,
 
 // Throws stream::Error(kUsage), which says which argument is wrong and what would be right.
 Command parse_command_line(int argc, const char* const* argv);
-
-// Throws stream::Error(kUsage).
-[[noreturn]] void usage_error(std::string text);
 
 }  // namespace lowtide::tools

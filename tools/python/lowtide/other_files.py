@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of files beside a model, as the model gives them: a stranger's model must not read anything else with them."""
+"""Names of files beside a model, as the model gives them: an untrusted model must not read anything else with them."""
 
 from __future__ import annotations
 

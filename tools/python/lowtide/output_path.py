@@ -62,7 +62,7 @@ def print_output(text: str) -> None:
     Io
         If it cannot be written, as where it is a file on a full disk.
     BrokenPipeError
-        If nobody reads it.
+        If its reader has closed the pipe.
     """
     try:
         print(text, flush=True)

@@ -342,8 +342,8 @@ class _Archive:
             if self.count == 0:
                 raise Usage(f"{self._path}: has no samples", file=self._path)
         shapes_of_one = {
-            name: _OfOneSample(of.dtype, of.shape[1:] if self.stacked else of.shape)
-            for name, of in self._members.items()
+            name: _OfOneSample(member.dtype, member.shape[1:] if self.stacked else member.shape)
+            for name, member in self._members.items()
         }
         _check_types(self._path, self._ports, shapes_of_one)
 
@@ -371,7 +371,7 @@ class _OfOneSample:
 
 
 def _check_types(path: str, ports: Mapping[str, Port], given: Mapping[str, Typed]) -> None:
-    """Before the elements are read: of an array that does not fit there may be any number, which packed take little."""
+    """Before the elements are read: a small packed file may declare any number of them."""
     try:
         check_types(ports, given)
     except Usage as error:

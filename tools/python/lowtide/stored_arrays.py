@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays as an .npz file, whatever their names are.
 
-numpy.savez takes names as keywords, two of which are its own, and stores strings by pickle, which nobody should read from
-a stranger's file.
+numpy.savez takes names as keywords, two of which are its own, and stores strings by pickle, which is unsafe to read from
+an untrusted file.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def _without_objects(path: str, name: str, array: Array) -> Array:
     if array.dtype.kind != "O":
         return array
     try:
-        texts = [of.decode() if isinstance(of, bytes) else str(of) for of in array.reshape(-1).tolist()]
+        texts = [text.decode() if isinstance(text, bytes) else str(text) for text in array.reshape(-1).tolist()]
     except UnicodeDecodeError as error:
         raise Unsupported(f"{path}: array {name!r} has strings that are not UTF-8", file=path) from error
-    if any(of.endswith("\0") for of in texts):
+    if any(text.endswith("\0") for text in texts):
         raise Unsupported(
             f"{path}: array {name!r} has a string that ends in a zero byte, which an .npz file does not keep", file=path
         )
