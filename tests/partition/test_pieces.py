@@ -284,7 +284,7 @@ def test_the_certificate(tmp_path):
         (["-o", "m.onnx"], "something that is no folder is there"),
         (["-o", "."], "the output needs a name of its own"),
         (["-o", "full"], "the folder is not empty"),
-        (["-o", "no/folder"], "No such file"),
+        (["-o", "no/folder"], "the folder 'no' does not exist"),
         (["--max-rss", "1M"], "--max-rss"),
     ],
 )

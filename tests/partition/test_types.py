@@ -268,7 +268,7 @@ def test_probe(tmp_path):
         (["--probe", "none.npz"], "none.npz: cannot be read"),
         (["--probe", "m.onnx"], "is not an .npz file"),
         (["--probe", "feed.npz", "--probe", "feed.npz"], "is given twice"),
-        (["--probe"], "expected one argument"),
+        (["--probe"], "option '--probe' needs a value"),
     ],
 )
 def test_bad_probes(arguments, words, tmp_path, monkeypatch):

@@ -191,21 +191,35 @@ def test_the_error_is_the_last_line(both, command):
 @pytest.mark.parametrize(
     "arguments, status, words",
     [
-        (["run"], 2, "arguments are required: FILE"),
-        (["run", "m.onnx", "--sideways"], 2, "--sideways"),
+        (["run"], 2, "FILE is missing (usage: lowtide run FILE [OPTIONS])"),
+        (["run", "m.onnx", "--sideways"], 2, "unknown option '--sideways' (see lowtide run --help)"),
         (["run", "none.onnx"], 3, "none.onnx: cannot be opened"),
         (["run", "m.onnx", "--inputs", "none.npz"], 3, "none.npz: cannot be read"),
         (["run", "m.onnx", "--inputs", "m.onnx"], 2, "m.onnx: is not an .npz file"),
         (["run", "m.onnx", "--shape", "z=1"], 2, "no input is called 'z'"),
-        (["run", "m.onnx", "--shape", "x=a"], 2, "is not a list of extents"),
-        (["run", "m.onnx", "--shape", "x=-1,8"], 2, "negative"),
-        (["run", "m.onnx", "--shape", "x=99999999999999999999,8"], 2, "no array has as many elements"),
+        (["run", "m.onnx", "--shape", "x=a"], 2, "--shape: 'x=a' is not INPUT=EXTENTS such as x=1,3,512,512"),
+        (["run", "m.onnx", "--shape", "x=-1,8"], 2, "--shape: 'x=-1,8' is not INPUT=EXTENTS"),
+        (["run", "m.onnx", "--shape", "8"], 2, "--shape: '8' is not INPUT=EXTENTS"),
+        (["run", "m.onnx", "--shape", "x=999999999999999999,999"], 2, "no array has as many elements"),
         (["run", "m.onnx", "--shape", "x=999999999,999999999"], 9, "not enough memory"),
-        (["run", "m.onnx", "--seed", "-1"], 2, "seed: -1 is negative"),
+        (["run", "m.onnx", "--seed", "-1"], 2, "--seed: '-1' is not a whole number of at least 0"),
         (["run", "m.onnx", "--outputs", "z"], 2, "no output or inner tensor"),
-        (["run", "m.onnx", "--repeat", "0"], 2, "--repeat must be 1 or more"),
+        (["run", "m.onnx", "--repeat", "0"], 2, "--repeat: '0' is not a whole number of at least 1"),
         (["run", "m.onnx", "--kernels", "builtin"], 2, "kernels is not for .onnx files"),
-        (["run", "m.onnx", "--save", "no/such/folder.npz"], 4, "cannot be written"),
+        (["run", "m.onnx", "--save", "no/such/folder.npz"], 3, "the folder 'no/such' does not exist"),
+        (["run", "--repat", "2"], 2, "unknown option '--repat'; did you mean '--repeat'?"),
+        (["run", "m.onnx", "-repeat", "2"], 2, "unknown option '-repeat'; did you mean '--repeat'?"),
+        (["run", "m.onnx", "m.tflite"], 2, "unexpected argument 'm.tflite' (usage: lowtide run FILE [OPTIONS])"),
+        (["run", "m.onnx", "--threads"], 2, "option '--threads' needs a value"),
+        (["run", "m.onnx", "--json=yes"], 2, "option '--json' takes no value"),
+        (["run", "m.onnx", "--max-rss", "1X"], 2, "--max-rss: '1X' is not a size such as 64M or 0.5G"),
+        (["calibrate", "m.onnx", "--sample", "x"], 2, "unknown option '--sample'; did you mean '--samples'?"),
+        (
+            ["calibrate", "m.onnx"],
+            2,
+            "option '--samples' is missing (usage: lowtide calibrate MODEL.onnx|DIR --samples",
+        ),
+        (["verify", "m.onnx"], 2, "MODEL.tflite|DIR is missing (usage: lowtide verify MODEL.onnx MODEL.tflite|DIR"),
         (["run", "m.onnx", "--max-rss", "1K"], 9, "more than max_rss"),
     ],
 )
@@ -215,6 +229,14 @@ def test_errors(arguments, status, words, both, command):
     assert done.returncode == status and done.stdout == ""
     assert done.stderr.startswith("lowtide: ") and words in done.stderr and done.stderr.endswith(f"[{kind}]\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_run_over_the_limit_says_so(both, command):
+    """The limit is checked after loading; the values of a run come later."""
+    for path in both:
+        done = command("run", path, "--max-rss", "32M", "--shape", "x=1000000,8")
+        assert done.returncode == 0 and "more than --max-rss 32M" in done.stdout, done
+        assert "more than" not in command("run", path, "--max-rss", "32M").stdout
 
 
 def test_other_commands_are_the_program(both, command, program, tmp_path):

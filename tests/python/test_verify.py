@@ -607,17 +607,18 @@ def test_the_command_fails_with_its_own_status(environment, net, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--random", "0"], "random is 0, but must be 1 or more"),
-        (["--kernels", "gpu"], "invalid choice: 'gpu'"),
-        (["--by-op", "--by-tensor"], "not allowed with argument"),
-        (["--shape", "x=a"], "'a' is not a list of extents"),
+        (["--random", "0"], "--random: '0' is not a whole number of at least 1"),
+        (["--kernels", "gpu"], "--kernels: 'gpu' is not one of xnnpack, builtin, reference"),
+        (["--by-op", "--by-tensor"], "options '--by-op' and '--by-tensor' exclude each other"),
+        (["--shape", "x=a"], "--shape: 'x=a' is not INPUT=EXTENTS such as x=1,3,512,512"),
+        (["--layout", "nhwc"], "--layout: 'nhwc' is not NAME=LAYOUT such as x=nhwc"),
         (["--inputs", "missing.npz"], "missing.npz: cannot be read: No such file"),
         (["--inputs", "missing.npz", "--random", "2"], "two kinds of samples"),
         (["--max-rss", "1X"], "is not a size"),
-        (["--min-snr", "nan"], "min_snr is nan, but must be 0 or more, and finite"),
-        (["--rtol", "-1"], "rtol is -1.0, but must be 0 or more, and finite"),
-        (["--max-steps", "-1"], "max_steps is -1, but must be 0 or more, and finite"),
-        (["--min-equal", "nan"], "min_equal is nan, but must be from 0 to 1"),
+        (["--min-snr", "nan"], "--min-snr: 'nan' is not a number of at least 0"),
+        (["--rtol", "-1"], "--rtol: '-1' is not a number of at least 0"),
+        (["--max-steps", "-1"], "--max-steps: '-1' is not a whole number of at least 0"),
+        (["--min-equal", "nan"], "--min-equal: 'nan' is not a number from 0 to 1"),
     ],
 )
 def test_errors_of_the_command(capsys, net, arguments, message):

@@ -72,6 +72,8 @@ def test_version(tmp_path):
         (["--quiet", "convert", "m.onnx"], "option '--quiet' must follow the command: lowtide convert --quiet"),
         (["conver", "m.onnx"], "unknown command 'conver'; did you mean 'convert'?"),
         (["Convert", "m.onnx"], "unknown command 'Convert'; did you mean 'convert'?"),
+        (["verfy", "m.onnx"], "unknown command 'verfy'; did you mean 'verify'?"),
+        (["transmogrify"], "doctor; of the Python package: calibrate, run, verify)"),
         (["help", "chekc"], "unknown command 'chekc'; did you mean 'check'?"),
         (["m.onnx"], "unknown command 'm.onnx'; to convert a model: lowtide convert m.onnx"),
         (["convert", "m.onnx", "m.tflite"], "unexpected argument 'm.tflite'; the output is given as -o m.tflite"),

@@ -211,9 +211,12 @@ def test_links_of_a_hub_are_followed(hub):
     for follow in (".", hub, "snapshots/.."):
         done = convert_linked(hub, follow)
         assert (done.returncode, done.stderr) == (0, ""), done
-    for command in (["check", "m.tflite"], ["inspect"], ["extract", "--to", "y", "-o", "part.onnx"]):
+    partition = ["partition", "-o", "pieces", "--target", "onnx"]
+    for command in (["check", "m.tflite"], ["inspect"], ["extract", "--to", "y", "-o", "part.onnx"], partition):
         done = run(hub, command[0], "snapshots/1234/m.onnx", *command[1:], "--follow-links", ".")
         assert done.returncode == 0, done
+    done = run(hub, "partition", "snapshots/1234/m.onnx", "--weights", "in-place", "--follow-links", ".")
+    assert done.returncode == 2 and "exclude each other" in done.stderr, done
 
 
 def test_links_that_lead_out_are_refused(hub, tmp_path):

@@ -13,6 +13,12 @@
 namespace lowtide::tools {
 namespace {
 
+// The commands that the Python package adds to the program's.
+const std::vector<std::string>& python_commands() {
+  static const std::vector<std::string> kNames = {"calibrate", "run", "verify"};
+  return kNames;
+}
+
 std::vector<std::string> long_names(const CLI::App& app) {
   std::vector<std::string> out;
   for (const CLI::Option* option : app.get_options())
@@ -88,16 +94,19 @@ void check_command_name(const std::vector<std::string>& commands, const std::str
   const std::string& name = arguments[0];
   if (is_option(name) || name == hidden) return;
   if (std::find(commands.begin(), commands.end(), name) != commands.end()) return;
-  if (name == "run" || name == "verify" || name == "calibrate")
+  if (std::find(python_commands().begin(), python_commands().end(), name) != python_commands().end())
     usage_error(fmt::format(
         "'{}' is a command of the Python package, which has the runtimes: pip install 'lowtide[run]'", name));
   if (name.ends_with(".onnx") || name.ends_with(".onnx.zst"))
     usage_error(fmt::format("unknown command '{}'; to convert a model: lowtide convert {}", name, name));
   std::vector<std::string> names = commands;
+  names.insert(names.end(), python_commands().begin(), python_commands().end());
   names.emplace_back("help");
   const std::string meant = stream::did_you_mean(name, names);
   usage_error(fmt::format("unknown command '{}'{}", name,
-                          meant.empty() ? fmt::format(" (commands: {})", fmt::join(commands, ", ")) : meant));
+                          meant.empty() ? fmt::format(" (commands: {}; of the Python package: {})",
+                                                      fmt::join(commands, ", "), fmt::join(python_commands(), ", "))
+                                        : meant));
 }
 
 void check_dashes(const std::vector<std::string>& arguments, const CLI::App& command) {

@@ -60,6 +60,8 @@ fs::path output_of(const PartitionCommand& command) {
 void check_paths_of(const PartitionCommand& command) {
   if (command.input == "-")
     usage_error("partition reads the model several times, so it cannot be standard input; give a file");
+  if (command.weights == "in-place" && !command.follow_links.empty())
+    usage_error("--weights in-place and --follow-links exclude each other: runtimes do not follow links");
   if (command.json && !command.dry_run)
     usage_error("--json is for --dry-run: manifest.json describes a division that is written");
   if (!command.probe.empty())
@@ -73,7 +75,8 @@ onnx::Model read_model(const fs::path& path, const PartitionCommand& command, co
                        Budget& budget) {
   try {
     return stream::read_onnx(path, budget,
-                             {.folder = output_of(command).parent_path(), .max_ratio = command.max_zstd_ratio});
+                             {.folder = output_of(command).parent_path(), .max_ratio = command.max_zstd_ratio},
+                             stream::Access::kMap, command.follow_links);
   } catch (const stream::OverBudget& error) {
     limit.refuse_reading(error.needed());
   }

@@ -23,6 +23,7 @@ struct PartitionCommand {
   bool dry_run = false, json = false, quiet = false;
   uint64_t max_rss = 0;  // bytes; 0: not given
   uint64_t max_zstd_ratio = stream::kMaxZstdRatio;
+  std::string follow_links;  // a folder; empty: links are refused
 };
 
 }  // namespace lowtide::tools

@@ -77,6 +77,7 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
   size_option(command->add_option("--max-rss", options.max_rss, "limit of resident memory (default: 32M)"))
       ->group(kResourceOptions);
   add_zstd_ratio(*command, options.max_zstd_ratio);
+  add_follow_links(*command, options.follow_links);
   command->add_flag("-q,--quiet", options.quiet, "print errors only")->group(kMessageOptions);
   add_errors_option(*command);
   command->footer(

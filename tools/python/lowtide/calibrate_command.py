@@ -7,11 +7,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from . import memory
 from .calibration import Calibration, calibrate
 from .choice import SETTINGS
+from .command_options import CommandParser, given_size, one_of, whole_number
 from .errors import Usage
 from .onnx_session import LEVELS
 from .output_path import print_output
@@ -22,18 +23,12 @@ from .runtime_log import end_of_output
 _SHOWN = 10
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Usage(f"{message} (try lowtide calibrate --help)")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """The command's options."""
-    out = _Parser(
-        prog="lowtide calibrate",
+    out = CommandParser(
+        "calibrate",
         description="Run samples through an ONNX model, or through a folder of lowtide partition, and write the range of every tensor",
-        epilog="example: lowtide calibrate model.onnx --samples photographs/ -o ranges.json",
-        allow_abbrev=False,
+        example="lowtide calibrate model.onnx --samples photographs/ -o ranges.json",
     )
     out.add_argument("model", metavar="MODEL.onnx|DIR", help="the ONNX model, or a folder of its pieces")
     out.add_argument(
@@ -54,13 +49,16 @@ def parser() -> argparse.ArgumentParser:
         help="of a folder: write one file, for this model, which the folder has the pieces of",
     )
     out.add_argument(
-        "--max-rss", metavar="SIZE", help="memory that model and tensors may take; K, M, G are powers of 1024"
+        "--max-rss",
+        type=given_size,
+        metavar="SIZE",
+        help="memory that model and tensors may take; K, M, G are powers of 1024",
     )
-    out.add_argument("--threads", type=int, metavar="INT", help="threads of one operator (default: 2)")
-    out.add_argument("--optimization", choices=tuple(LEVELS), help="optimisation level of ONNX Runtime")
+    out.add_argument("--threads", type=whole_number(1), metavar="INT", help="threads of one operator (default: 2)")
+    out.add_argument("--optimization", **one_of(tuple(LEVELS)), help="optimisation level of ONNX Runtime")
     out.add_argument(
         "--choose",
-        choices=("int8", "int16x8", "none"),
+        **one_of(("int8", "int16x8", "none")),
         help="hold a quarter of the samples back, and try on them which settings of convert --quantize are best for this type "
         "(default: int8, with four samples or more)",
     )
@@ -131,7 +129,7 @@ def _print_unseen(unseen: Sequence[str], every: bool) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """``lowtide calibrate``; errors are raised."""
-    arguments = parser().parse_args(argv)
+    arguments = parser().parse(argv)
     begin_log(arguments.verbose)
     output = _output(arguments)
     options: dict[str, Any] = {

@@ -9,11 +9,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from .errors import Io
+from .errors import Io, NotFound
 
 
 def check_output_path(path: str) -> None:
-    """Raises Io where `path` cannot be written, and leaves everything as it is.
+    """Raises NotFound or Io where `path` cannot be written, and leaves everything as it is.
 
     A pipe or a device is not opened: that could wait, or be seen at its other end.
     """
@@ -32,10 +32,13 @@ def check_output_path(path: str) -> None:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Every error of the system in the block is an Io error about `path`."""
+    """Every error of the system in the block is an error about `path`: NotFound without its folder, else Io."""
     try:
         yield
     except OSError as error:
+        folder = os.path.dirname(path)
+        if error.errno == errno.ENOENT and folder and not os.path.isdir(folder):
+            raise NotFound(f"{path}: the folder {folder!r} does not exist", file=path) from error
         raise Io(f"{path}: cannot be written: {error.strerror or error}", file=path) from error
 
 

@@ -50,6 +50,7 @@ def partition(
     dry_run: bool = False,
     max_rss: int | str | None = None,
     max_zstd_ratio: int | None = None,
+    follow_links: PathLike | None = None,
 ) -> Partition:
     """Divides an ONNX model into pieces for TFLite and for ONNX Runtime; `Runner` runs the folder.
 
@@ -81,7 +82,7 @@ def partition(
         Arrays by input name (.npz): the model runs once in ONNX Runtime, which tells the types that nobody declares.
     dry_run : bool
         Write nothing.
-    max_rss, max_zstd_ratio
+    max_rss, max_zstd_ratio, follow_links
         As for `convert`.
 
     Raises

@@ -7,6 +7,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 
+from .command_options import explained
 from .commands import _child, _run
 from .errors import Usage
 from .onnx_session import OnnxSession
@@ -36,6 +37,7 @@ _WITH_VALUES = (
     "errors",
     "exclude-node",
     "exclude-op",
+    "follow-links",
     "max-piece",
     "max-pieces",
     "max-rss",
@@ -141,7 +143,7 @@ def with_declarations(argv: Sequence[str]) -> list[str]:
     try:
         given, _ = _parser().parse_known_args(_without(argv, ["-o"], []))
     except argparse.ArgumentError as error:
-        raise Usage(f"partition: {error} (try lowtide partition --help)") from error
+        raise Usage(explained(error)) from error
     for name in given.probe[:-1]:
         raise Usage(f"--probe {name}: is given twice")
     kept = _without(argv, ["--probe"], [])

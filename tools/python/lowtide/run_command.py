@@ -14,11 +14,12 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from . import memory
+from .command_options import CommandParser, given_shape, given_size, one_of, whole_number
 from .errors import Io, Usage
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
@@ -32,26 +33,23 @@ from .stored_arrays import write_arrays
 _SLOWEST = 20
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Usage(f"{message} (try lowtide run --help)")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """The command's options."""
-    out = _Parser(
-        prog="lowtide run",
+    out = CommandParser(
+        "run",
         description="Run a .tflite or .onnx model, or a folder of pieces, and show its outputs, time and memory",
-        epilog="example: lowtide run model.tflite --inputs x.npz --save y.npz --max-rss 512M",
-        allow_abbrev=False,
+        example="lowtide run model.tflite --inputs x.npz --save y.npz --max-rss 512M",
     )
     out.add_argument(
         "model", metavar="FILE", help="the model (.tflite or .onnx), or a folder that lowtide partition made"
     )
     out.add_argument("--inputs", metavar="FILE", help="arrays by input name (.npz); random numbers without it")
-    out.add_argument("--seed", type=int, metavar="INT", default=0, help="of the random numbers (default: 0)")
+    out.add_argument(
+        "--seed", type=whole_number(0), metavar="INT", default=0, help="of the random numbers (default: 0)"
+    )
     out.add_argument(
         "--shape",
+        type=given_shape,
         metavar="INPUT=1,3,512,512",
         action="append",
         default=[],
@@ -62,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     )
     out.add_argument("--save", metavar="FILE", help="write the outputs to this file (.npz)")
     out.add_argument(
-        "--repeat", type=int, metavar="INT", default=1, help="runs; the shortest time is shown (default: 1)"
+        "--repeat", type=whole_number(1), metavar="INT", default=1, help="runs; the shortest time is shown (default: 1)"
     )
     out.add_argument(
         "--profile",
@@ -70,11 +68,13 @@ def parser() -> argparse.ArgumentParser:
         help="show memory while loading and running, for .onnx the operators that take longest, for pieces their times",
     )
     out.add_argument("--trace", metavar="FILE", help="write times of pieces as trace events, for ui.perfetto.dev")
-    out.add_argument("--max-rss", metavar="SIZE", help="memory that the model may take; K, M, G are powers of 1024")
-    out.add_argument("--threads", type=int, metavar="INT", help="threads of one operator (default: 2)")
+    out.add_argument(
+        "--max-rss", type=given_size, metavar="SIZE", help="memory that the model may take; K, M, G are powers of 1024"
+    )
+    out.add_argument("--threads", type=whole_number(1), metavar="INT", help="threads of one operator (default: 2)")
     out.add_argument("--cache", metavar="DIR", help="keep packed weights in this folder for the next time (.tflite)")
-    out.add_argument("--kernels", choices=KERNELS, help="kernels of LiteRT (.tflite)")
-    out.add_argument("--optimization", choices=tuple(LEVELS), help="optimisation level of ONNX Runtime (.onnx)")
+    out.add_argument("--kernels", **one_of(KERNELS), help="kernels of LiteRT (.tflite)")
+    out.add_argument("--optimization", **one_of(tuple(LEVELS)), help="optimisation level of ONNX Runtime (.onnx)")
     out.add_argument("--signature", metavar="NAME", help="which signature to run (.tflite)")
     out.add_argument("--json", action="store_true", help="print JSON")
     out.add_argument("--verbose", action="store_true", help="print what the runtimes log")
@@ -112,21 +112,6 @@ class _Samples:
         return {"peak_anonymous": self.anonymous, "peak_file": self.file}
 
 
-def _given_shapes(texts: Sequence[str], ports: Any) -> dict[str, tuple[int, ...]]:
-    shapes = {}
-    for text in texts:
-        name, _, extents = text.rpartition("=")
-        if name not in ports:
-            raise unknown_name("input", name, ports)
-        try:
-            shapes[name] = tuple(int(n) for n in extents.split(",")) if extents else ()
-        except ValueError:
-            raise Usage(f"--shape {name}: {extents!r} is not a list of extents such as 1,3,512,512") from None
-        if any(n < 0 for n in shapes[name]):
-            raise Usage(f"--shape {name}: {extents!r} has a negative extent")
-    return shapes
-
-
 def _random(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     if port.dtype.kind in "OSU":
         raise Usage(f"input {port.name!r} is of strings: give --inputs")
@@ -143,7 +128,10 @@ def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Ar
             raise Usage("--shape is for random numbers, and --inputs has the arrays")
         return read_arrays(arguments.inputs, runner.inputs), []
     rng = generator(arguments.seed)
-    shapes = _given_shapes(arguments.shape, runner.inputs)
+    shapes: dict[str, tuple[int, ...]] = dict(arguments.shape)
+    for name in shapes:
+        if name not in runner.inputs:
+            raise unknown_name("input", name, runner.inputs)
     lines, arrays = [], {}
     for name, port in runner.inputs.items():
         shape = shapes.get(name)
@@ -218,10 +206,16 @@ def _text(values: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _over_limit(limit: str | None, before: int, *phases: _Samples) -> list[str]:
+    """A line where the model took more than --max-rss: what is checked is the memory that it keeps after loading."""
+    peak = max(phase.anonymous for phase in phases) - before
+    if limit is None or peak <= memory.size("max_rss", limit):
+        return []
+    return [f"note: it took up to {memory.in_mib(peak)} while it was loaded and ran, more than --max-rss {limit}"]
+
+
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     """Runs the command; what it found as values for JSON."""
-    if arguments.repeat < 1:
-        raise Usage("--repeat must be 1 or more")
     kind = model_kind(arguments.model)
     is_onnx, is_divided = kind == "onnx", kind == "pieces"
     if arguments.trace is not None and not is_divided:
@@ -231,7 +225,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             check_output_path(path)
     with temporary_folder() as folder:
         profile = os.path.join(folder, "profile") if arguments.profile and is_onnx else None
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), memory.resident()[0]
         with _Samples() as loading:
             runner = Runner(
                 arguments.model,
@@ -252,6 +246,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                     begun = time.perf_counter()
                     outputs = runner.run(inputs, arguments.outputs)
                     times.append(time.perf_counter() - begun)
+            notes += _over_limit(arguments.max_rss, before, loading, running)
             values: dict[str, Any] = {
                 "model": arguments.model,
                 "choice": runner.choice,
@@ -281,7 +276,7 @@ def begin_log(verbose: bool) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """``lowtide run``; errors are raised."""
-    arguments = parser().parse_args(argv)
+    arguments = parser().parse(argv)
     begin_log(arguments.verbose)
     values = run(arguments)
     print_output(json.dumps(values, indent=2, allow_nan=False) if arguments.json else "\n".join(_text(values)))

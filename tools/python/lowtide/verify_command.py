@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
+from .command_options import CommandParser, given_layout, given_shape, given_size, number, one_of, whole_number
 from .difference import Difference
-from .errors import Different, Usage
+from .errors import Different
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
 from .output_path import check_output_path, print_output, writing
@@ -22,19 +22,13 @@ from .verification import TensorResult, Tolerances, Verification, verify
 _SHOWN = 40
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise Usage(f"{message} (try lowtide verify --help)")
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """The command's options."""
-    out = _Parser(
-        prog="lowtide verify",
+    out = CommandParser(
+        "verify",
         description="Compare a .tflite file in LiteRT, or a folder of lowtide partition, with its ONNX model in ONNX Runtime, "
         "by numbers",
-        epilog="example: lowtide verify model.onnx model.tflite --random 10 --by-op",
-        allow_abbrev=False,
+        example="lowtide verify model.onnx model.tflite --random 10 --by-op",
     )
     out.add_argument("model", metavar="MODEL.onnx", help="the ONNX model, or a folder of its pieces")
     out.add_argument(
@@ -43,10 +37,13 @@ def parser() -> argparse.ArgumentParser:
         help="what it was converted to, or a folder that lowtide partition has made",
     )
     out.add_argument("--inputs", metavar="DIR|FILE.npz", help="samples by input name; random numbers without it")
-    out.add_argument("--random", type=int, metavar="N", help="samples of random numbers (default: 1)")
-    out.add_argument("--seed", type=int, metavar="INT", default=0, help="of the random numbers (default: 0)")
+    out.add_argument("--random", type=whole_number(1), metavar="N", help="samples of random numbers (default: 1)")
+    out.add_argument(
+        "--seed", type=whole_number(0), metavar="INT", default=0, help="of the random numbers (default: 0)"
+    )
     out.add_argument(
         "--shape",
+        type=given_shape,
         metavar="INPUT=1,3,512,512",
         action="append",
         default=[],
@@ -54,13 +51,14 @@ def parser() -> argparse.ArgumentParser:
     )
     out.add_argument(
         "--layout",
+        type=given_layout,
         metavar="NAME=nhwc",
         action="append",
         default=[],
         help="layout that an input or output was converted with, where its extents do not say it; may be repeated",
     )
-    out.add_argument("--kernels", choices=KERNELS, help="kernels of LiteRT (default: xnnpack)")
-    out.add_argument("--optimization", choices=tuple(LEVELS), help="optimisation level of ONNX Runtime")
+    out.add_argument("--kernels", **one_of(KERNELS), help="kernels of LiteRT (default: xnnpack)")
+    out.add_argument("--optimization", **one_of(tuple(LEVELS)), help="optimisation level of ONNX Runtime")
     inner = out.add_mutually_exclusive_group()
     inner.add_argument(
         "--by-tensor", action="store_true", help="compare inner tensors as well; of a folder, the values between pieces"
@@ -69,61 +67,45 @@ def parser() -> argparse.ArgumentParser:
     default = Tolerances()
     out.add_argument(
         "--rtol",
-        type=float,
+        type=number(),
         metavar="X",
         help=f"largest error of floats, as a share of the largest magnitude (default: {default.rtol:g})",
     )
     out.add_argument(
         "--atol",
-        type=float,
+        type=number(),
         metavar="X",
         help=f"errors of floats that are allowed besides (default: {default.atol:g})",
     )
     out.add_argument(
         "--min-snr",
-        type=float,
+        type=number(),
         metavar="DB",
         help="least signal-to-noise ratio of floats and quantized tensors, in place of --rtol, --atol and --max-steps",
     )
     out.add_argument(
         "--max-steps",
-        type=int,
+        type=whole_number(0),
         metavar="INT",
         help=f"most steps that a quantized element is off (default: {default.max_steps})",
     )
     out.add_argument(
         "--min-equal",
-        type=float,
+        type=number(1),
         metavar="SHARE",
         default=default.min_equal,
         help=f"least share of equal elements of an integer tensor, 0 to 1 (default: {default.min_equal:g})",
     )
     out.add_argument(
-        "--max-rss", metavar="SIZE", help="memory that models and values may take; K, M, G are powers of 1024"
+        "--max-rss",
+        type=given_size,
+        metavar="SIZE",
+        help="memory that models and values may take; K, M, G are powers of 1024",
     )
-    out.add_argument("--threads", type=int, metavar="INT", help="threads of one operator (default: 2)")
+    out.add_argument("--threads", type=whole_number(1), metavar="INT", help="threads of one operator (default: 2)")
     out.add_argument("--json", metavar="FILE", help="write everything to this file; - is standard output")
     out.add_argument("--verbose", action="store_true", help="print what the runtimes log, and every tensor")
     return out
-
-
-def shapes_of(texts: Sequence[str]) -> dict[str, list[int]]:
-    """--shape INPUT=1,3,512,512 as shapes by name."""
-    out = {}
-    for text in texts:
-        name, _, extents = text.rpartition("=")
-        try:
-            out[name] = [int(n) for n in extents.split(",")] if extents else []
-        except ValueError:
-            raise Usage(f"--shape {name}: {extents!r} is not a list of extents such as 1,3,512,512") from None
-        if not name or any(n < 0 for n in out[name]):
-            raise Usage(f"--shape {text}: is not INPUT=EXTENTS such as x=1,3,512,512")
-    return out
-
-
-def _layouts(texts: Sequence[str]) -> dict[str, str]:
-    pairs = [text.rpartition("=") for text in texts]
-    return {name: order for name, _, order in pairs}
 
 
 def _number(value: float, form: str) -> str:
@@ -201,7 +183,7 @@ def _write(path: str, values: dict[str, Any]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     """``lowtide verify``; errors are raised, Different among them."""
-    arguments = parser().parse_args(argv)
+    arguments = parser().parse(argv)
     begin_log(arguments.verbose)
     if arguments.json not in (None, "-"):
         check_output_path(arguments.json)
@@ -211,8 +193,8 @@ def main(argv: Sequence[str]) -> int:
         inputs=arguments.inputs,
         random=arguments.random,
         seed=arguments.seed,
-        shape=shapes_of(arguments.shape),
-        layout=_layouts(arguments.layout),
+        shape=dict(arguments.shape),
+        layout=dict(arguments.layout),
         kernels=arguments.kernels,
         optimization=arguments.optimization,
         by_tensor=arguments.by_tensor,
