@@ -100,11 +100,11 @@ std::optional<Movement> follow_but_last(const OpView& op, std::span<const ValueI
 }
 
 std::optional<Movement> follow_all(const OpView& op, std::span<const ValueId> outputs, Slot, const Perm& perm) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.rank(i) != static_cast<int>(perm.size())) return std::nullopt;
   Movement movement;
   movement.inputs.assign(op.inputs.size(), perm);
   movement.outputs.assign(outputs.size(), perm);
-  for (size_t i = 0; i < op.inputs.size(); ++i)
-    if (op.rank(i) != static_cast<int>(perm.size())) return std::nullopt;
   return movement;
 }
 

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "layout/fuse/rules.h"
 
@@ -19,19 +20,32 @@ void name_last(Rewriter& rewriter, ValueId first, ValueId last, std::string name
 
 class BehindReshape {
  protected:
+  enum class Join { kYes, kNotYet, kNever };  // kNotYet: it may when another of its inputs is in the group
+
   BehindReshape(Rewriter& rewriter, OpId reshape)
       : rewriter_(rewriter), source_(rewriter.op(reshape).inputs[0]), start_(rewriter.op(reshape).outputs[0]) {}
 
-  // `join(op)` adds an op and its values to the sets below; false when it is in them already or does not belong there.
-  template <typename Join>
-  void grow(Join&& join) {
-    values_.insert(start_);
-    // A binary op can join only after both inputs have: repeat until nothing changes.
-    for (bool grew = true; grew;) {
-      grew = false;
-      for (ValueId value : std::set<ValueId>(values_))
-        for (OpId user : rewriter_.users(value)) grew = join(user) || grew;
+  // `join(op)`, for an op that uses a value of the group, adds it and its values to the sets below if it belongs there.
+  // False, and the group is of no use, as soon as a value is used by something that is no RESHAPE and never joins, or
+  // there are too many ops.
+  template <typename Try>
+  bool grow(Try&& join) {
+    add_value(start_);
+    while (!added_.empty() && ops_.size() < kMostOps) {
+      const ValueId value = added_.back();
+      added_.pop_back();
+      if (is_output(value)) return false;
+      // By number, because joining may not change what is iterated over.
+      for (size_t i = 0; i < rewriter_.users(value).size(); ++i) {
+        const OpId user = rewriter_.users(value)[i];
+        if (!ops_.contains(user) && join(user) == Join::kNever && !is_reshape_of(value, user)) return false;
+      }
     }
+    return added_.empty();
+  }
+
+  void add_value(ValueId id) {
+    if (values_.insert(id).second) added_.push_back(id);
   }
 
   // Whether every value that leaves the group is used by RESHAPEs only.
@@ -41,6 +55,20 @@ class BehindReshape {
   ValueId source_, start_;  // input and output of the RESHAPE
   std::set<ValueId> values_;
   std::set<OpId> ops_;
+
+ private:
+  // A group is sought behind each RESHAPE, so time grows with the product of their number and size. The largest that
+  // was rewritten in 380 exports of networks has 48 ops.
+  static constexpr size_t kMostOps = 256;
+
+  bool is_output(ValueId id) const {
+    return rewriter_.uses(id) != static_cast<int>(rewriter_.users(id).size());  // a use without a user
+  }
+  bool is_reshape_of(ValueId id, OpId user) const {
+    return rewriter_.op(user).kind == Kind::kReshape && rewriter_.op(user).inputs[0] == id;
+  }
+
+  std::vector<ValueId> added_;  // whose users have not been looked at
 };
 
 }  // namespace lowtide::layout

@@ -35,10 +35,11 @@ class LeadingAxesGroup : private BehindReshape {
  public:
   LeadingAxesGroup(Rewriter& rewriter, OpId reshape)
       : BehindReshape(rewriter, reshape), rank_(rewriter.value(start_).rank()), starts_{start_} {
-    grow([this](OpId id) { return join(id); });
+    closed_ =
+        grow([this](OpId id) { return join(id); }) && !ops_.empty() && ends_in_reshapes() && weights_are_outside();
   }
 
-  bool closed() const { return !ops_.empty() && ends_in_reshapes(); }
+  bool closed() const { return closed_; }
 
   // Removes the RESHAPE: all ops of the group get the leading axes of its source.
   void apply() {
@@ -99,14 +100,15 @@ class LeadingAxesGroup : private BehindReshape {
     }
   }
 
-  bool join(OpId id) {
+  Join join(OpId id) {
     std::set<ValueId> others;
-    if (ops_.contains(id) || !ignores_leading_axes(rewriter_.op(id), others)) return false;
+    const Join found = ignores_leading_axes(rewriter_.op(id), others);
+    if (found != Join::kYes) return found;
     ops_.insert(id);
-    values_.insert(rewriter_.op(id).outputs[0]);
-    values_.insert(others.begin(), others.end());
+    add_value(rewriter_.op(id).outputs[0]);
+    for (ValueId other : others) add_value(other);
     starts_.insert(others.begin(), others.end());
-    return true;
+    return found;
   }
 
   // The group may get fewer axes than these constants have.
@@ -120,6 +122,14 @@ class LeadingAxesGroup : private BehindReshape {
       rewriter_.note_new_ops();
       rewriter_.set_input(id, slot, made);
     }
+  }
+
+  // A product may have joined before what makes its weight did.
+  bool weights_are_outside() const {
+    return std::none_of(ops_.begin(), ops_.end(), [&](OpId id) {
+      const Op& op = rewriter_.op(id);
+      return op.kind == Kind::kFullyConnected && values_.contains(op.inputs[1]);
+    });
   }
 
   // A constant that varies along the last axis at most.
@@ -140,25 +150,32 @@ class LeadingAxesGroup : private BehindReshape {
   }
 
   // `others` gets the starts beside the known ones.
-  bool ignores_leading_axes(const Op& op, std::set<ValueId>& others) const {
+  Join ignores_leading_axes(const Op& op, std::set<ValueId>& others) const {
+    auto if_so = [](bool may) { return may ? Join::kYes : Join::kNever; };
     if (op.outputs.size() != 1 || rewriter_.value(op.outputs[0]).rank() != rank_ ||
         rewriter_.value(op.outputs[0]).quantization)
-      return false;
+      return Join::kNever;
     if (op.kind == Kind::kFullyConnected)
-      return values_.contains(op.inputs[0]) && !values_.contains(op.inputs[1]) &&
-             std::get<core::FullyConnectedOptions>(op.options).keep_num_dims;
-    if (op.kind == Kind::kSoftmax) return true;
-    if (op.kind == Kind::kMean || op.kind == Kind::kSum) return is_last_axis_reduction(rewriter_, op);
-    if (!core::builtin(op.kind).is_elementwise()) return false;
-    return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId in) {
-      if (values_.contains(in) || is_along_last_axis(in)) return true;
-      if (!is_like_start(in)) return false;
-      others.insert(in);
-      return true;
-    });
+      return if_so(values_.contains(op.inputs[0]) && !values_.contains(op.inputs[1]) &&
+                   std::get<core::FullyConnectedOptions>(op.options).keep_num_dims);
+    if (op.kind == Kind::kSoftmax) return Join::kYes;
+    if (op.kind == Kind::kMean || op.kind == Kind::kSum) return if_so(is_last_axis_reduction(rewriter_, op));
+    if (!core::builtin(op.kind).is_elementwise()) return Join::kNever;
+    Join found = Join::kYes;
+    for (ValueId in : op.inputs) {
+      if (values_.contains(in) || is_along_last_axis(in)) continue;
+      if (is_like_start(in))
+        others.insert(in);
+      else if (rewriter_.producer(in) < 0)
+        return Join::kNever;
+      else
+        found = Join::kNotYet;
+    }
+    return found;
   }
 
   int rank_;
+  bool closed_ = false;
   std::set<ValueId> starts_;  // all of them
 };
 

@@ -53,11 +53,11 @@ class MergedAxesGroup : private BehindReshape {
     shape_ = rewriter.value(start_).shape;
     pieces_ = split(rewriter.graph.symbols, rewriter.value(source_).shape, shape_);
     if (std::none_of(pieces_.begin(), pieces_.end(), [](const Shape& axes) { return axes.size() > 1; })) return;
-    grow([this](OpId id) { return join(id); });
+    closed_ = grow([this](OpId id) { return join(id); }) && reduces_ && ends_in_reshapes();
   }
 
   // Whether a merged axis is reduced, and no op outside the group uses the merged axes.
-  bool closed() const { return reduces_ && ends_in_reshapes(); }
+  bool closed() const { return closed_; }
 
   void apply() {
     core::Builder& b = rewriter_.b;
@@ -81,34 +81,37 @@ class MergedAxesGroup : private BehindReshape {
   }
 
  private:
-  bool join(OpId id) {
+  Join join(OpId id) {
     const Op& op = rewriter_.op(id);
-    if (ops_.contains(id) || op.outputs.size() != 1 || rewriter_.value(op.outputs[0]).quantization) return false;
+    if (op.outputs.size() != 1 || rewriter_.value(op.outputs[0]).quantization) return Join::kNever;
     if (std::holds_alternative<ReduceOptions>(op.options)) return join_reduction(id);
-    if (!core::builtin(op.kind).is_elementwise() || !fits(op.outputs[0])) return false;
+    if (!core::builtin(op.kind).is_elementwise() || !fits(op.outputs[0])) return Join::kNever;
     for (ValueId in : op.inputs)
-      if (!values_.contains(in) && !(rewriter_.is_foldable(in) && fits(in))) return false;
-    values_.insert(op.outputs[0]);
-    return ops_.insert(id).second;
+      if (!values_.contains(in) && !(rewriter_.is_foldable(in) && fits(in)))
+        return rewriter_.producer(in) < 0 ? Join::kNever : Join::kNotYet;
+    add_value(op.outputs[0]);
+    ops_.insert(id);
+    return Join::kYes;
   }
 
   // A reduction over whole axes. The results of those that keep reduced axes belong to the group; the others have no
   // merged axis.
-  bool join_reduction(OpId id) {
+  Join join_reduction(OpId id) {
     const Op& op = rewriter_.op(id);
     auto axes = rewriter_.graph.ints(op.inputs[1]);
-    if (!axes) return false;
+    if (!axes) return Join::kNever;
     const bool keeps = std::get<ReduceOptions>(op.options).keep_dims;
     for (int64_t axis = 0; axis < rank(); ++axis) {
       const bool merged = pieces_[static_cast<size_t>(axis)].size() > 1;
       const bool reduced =
           std::count(axes->begin(), axes->end(), axis) || std::count(axes->begin(), axes->end(), axis - rank());
       if (merged && reduced) reduces_ = true;
-      if (merged && !reduced && !keeps) return false;
+      if (merged && !reduced && !keeps) return Join::kNever;
     }
-    if (keeps) values_.insert(op.outputs[0]);
+    if (keeps) add_value(op.outputs[0]);
     drops_ones_ = drops_ones_ && keeps;
-    return ops_.insert(id).second;
+    ops_.insert(id);
+    return Join::kYes;
   }
 
   int64_t rank() const { return static_cast<int64_t>(shape_.size()); }
@@ -153,7 +156,7 @@ class MergedAxesGroup : private BehindReshape {
 
   Shape shape_;                // of the RESHAPE's result
   std::vector<Shape> pieces_;  // of each of its axes
-  bool reduces_ = false, drops_ones_ = true;
+  bool closed_ = false, reduces_ = false, drops_ones_ = true;
 };
 
 bool unmerge_axes(Rewriter& rewriter, OpId id) {

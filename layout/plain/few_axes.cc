@@ -192,14 +192,23 @@ bool merge(Rewriter& rewriter, Op& op, std::vector<std::pair<ValueId, ValueId>>&
   return core::merge_axes(rewriter.b, op, restore);
 }
 
-// Whether what was made to replace an op reads the op's own result: a dimension that only SHAPE of it tells.
-bool reads(Rewriter& rewriter, const Op& made, OpId replaced) {
+// Whether what was made to replace an op may read the op's own result: a dimension that only SHAPE of it tells. What
+// the op reads itself does not. Else producers are looked at, as many as a dimension takes and some.
+bool may_read(Rewriter& rewriter, const Op& made, OpId replaced) {
+  constexpr size_t kMostProducers = 256;
   if (std::all_of(rewriter.op(replaced).outputs.begin(), rewriter.op(replaced).outputs.end(),
                   [&](ValueId out) { return stream::is_static(rewriter.value(out).shape); }))
     return false;
   std::vector<ValueId> open(made.inputs.begin(), made.inputs.end());
   std::set<OpId> seen;
+  for (const ValueId in : rewriter.op(replaced).inputs) {
+    OpId before = rewriter.producer(in);
+    while (seen.insert(before).second && before >= 0 && rewriter.op(before).kind == Kind::kReshape)
+      before = rewriter.producer(rewriter.op(before).inputs[0]);  // of which a RESHAPE is made anew
+  }
+  const size_t known = seen.size();
   while (!open.empty()) {
+    if (seen.size() - known > kMostProducers) return true;
     const ValueId value = open.back();
     open.pop_back();
     const OpId producer = value == kAbsent ? -1 : rewriter.producer(value);
@@ -227,7 +236,7 @@ bool fewer_axes(Rewriter& rewriter, OpId id) {
   bool merged = false;
   try {
     merged = merge(rewriter, op, restore) && highest_rank(graph, op) <= kFewAxes;
-    merged = merged && !reads(rewriter, op, id);
+    merged = merged && !may_read(rewriter, op, id);
   } catch (const stream::Unsupported&) {  // a dimension cannot be computed at run time: the op stays as it is
   }
   if (!merged) {

@@ -102,6 +102,7 @@ Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& se
 
 std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
   std::vector<Seed> seeds;
+  std::set<std::pair<OpId, Perm>> known;  // ops with thousands of inputs, each of which moves all of them
   auto add = [&](ValueId base, const Perm& order, bool is_user) {
     seeds.push_back({base, &orders.perms().held(order), is_user});
   };
@@ -115,7 +116,9 @@ std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
       // The user uses the base as it is stored: its output is then permuted, or, if the permuted axes are reduced,
       // unchanged.
       const Op& op = graph.op(use.op);
-      const auto movement = movement_of(graph, op, {false, use.slot}, stream::inverse(*use.order));
+      const Perm move = stream::inverse(*use.order);
+      if (core::builtin(op.kind).commute == core::follow_all && !known.insert({use.op, move}).second) continue;
+      const auto movement = movement_of(graph, op, {false, use.slot}, move);
       if (!movement) continue;
       bool moved = false;
       for (size_t i = 0; i < op.outputs.size(); ++i) {

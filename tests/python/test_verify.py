@@ -18,6 +18,7 @@ from lowtide import matching, run_command, tflite_graph, verify_command
 from lowtide.__main__ import main
 from lowtide.difference import Sum
 from lowtide.output_path import check_output_path
+from lowtide.tolerances import Tolerances
 from tests.python import integer_models, models
 from tests.raised.tflite_models import Model
 from tests.support import handmade
@@ -105,7 +106,7 @@ def test_distances_of_wide_integers_are_exact(expected, got, dtype):
     distance = abs(int(got) - int(expected))
     assert of.steps.largest == distance and of.steps.equal == 0.5 and of.max_abs == pytest.approx(distance)
     assert of.mean_abs == pytest.approx(distance / 2) and of.snr_db < 10
-    assert lowtide.verification.Tolerances().judge(of, dtype, False)
+    assert Tolerances().judge(of, dtype, False)
 
 
 @pytest.mark.filterwarnings("error")

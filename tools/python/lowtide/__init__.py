@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from .pieces_calibration import PiecesCalibration, calibrate_pieces
     from .port import Port
     from .runner import Runner
-    from .verification import Verification, verify
+    from .verification import verify
+    from .verification_result import Verification
 
 __all__ = [
     "Budget",
@@ -87,7 +88,7 @@ _WITH_NUMPY = {
     "PiecesCalibration": "pieces_calibration",
     "Port": "port",
     "Runner": "runner",
-    "Verification": "verification",
+    "Verification": "verification_result",
     "calibrate": "calibration",
     "calibrate_pieces": "pieces_calibration",
     "verify": "verification",

@@ -24,10 +24,10 @@ from .errors import Io, Usage
 from .litert_session import KERNELS
 from .onnx_session import LEVELS
 from .output_path import check_output_path, print_output, temporary_folder
-from .port import Array, Port, unknown_name
+from .port import Array
 from .runner import Runner, model_kind
 from .runtime_log import end_of_output
-from .samples import check_random_shape, generator, read_arrays
+from .samples import generator, random_sample, read_arrays, resolved_shapes
 from .stored_arrays import write_arrays
 
 _SLOWEST = 20
@@ -112,35 +112,14 @@ class _Samples:
         return {"peak_anonymous": self.anonymous, "peak_file": self.file}
 
 
-def _random(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    if port.dtype.kind in "OSU":
-        raise Usage(f"input {port.name!r} is of strings: give --inputs")
-    check_random_shape(port.name, shape)
-    if port.dtype.kind in "biu":
-        return rng.integers(0, 2, shape).astype(port.dtype)
-    return np.asarray(rng.random(shape)).astype(port.dtype)
-
-
 def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Array], list[str]]:
     """The arrays, and lines on what was assumed."""
     if arguments.inputs is not None:
         if arguments.shape:
             raise Usage("--shape is for random numbers, and --inputs has the arrays")
         return read_arrays(arguments.inputs, runner.inputs), []
-    rng = generator(arguments.seed)
-    shapes: dict[str, tuple[int, ...]] = dict(arguments.shape)
-    for name in shapes:
-        if name not in runner.inputs:
-            raise unknown_name("input", name, runner.inputs)
-    lines, arrays = [], {}
-    for name, port in runner.inputs.items():
-        shape = shapes.get(name)
-        if shape is None:
-            shape = tuple(n if isinstance(n, int) else 1 for n in port.shape)
-            if shape != port.shape:
-                lines.append(f"input {name!r} is {port}; dynamic dimensions are 1 here, see --shape")
-        arrays[name] = _random(port, shape, rng)
-    return arrays, lines
+    shapes, lines = resolved_shapes(runner.inputs, dict(arguments.shape), arguments.model)
+    return random_sample(runner.inputs, shapes, generator(arguments.seed)), lines
 
 
 def _operators(path: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ import numpy as np
 from . import small_floats
 from .errors import Malformed, NotFound, Usage
 from .output_path import writing
-from .port import Array, Port, Typed, check_types, checked_inputs
+from .port import Array, Port, Typed, check_types, checked_inputs, unknown_name
 from .stored_arrays import write_arrays
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -51,7 +51,7 @@ def random_sample(ports: Mapping[str, Port], shapes: Mapping[str, Sequence[int]]
     out = {}
     for name, port in ports.items():
         shape = tuple(shapes[name])
-        check_random_shape(name, shape)
+        _check_random_shape(name, shape)
         if port.dtype.kind in "OSU":
             raise Usage(f"input {name!r} is of strings, which have no random values: give arrays", input=name)
         if port.bits_of:
@@ -78,7 +78,32 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def check_random_shape(name: str, shape: Sequence[int]) -> None:
+def resolved_shapes(
+    ports: Mapping[str, Port], given: Mapping[str, Sequence[int]] | None, model: str
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """Shapes for random inputs, and lines on dynamic extents that became 1.
+
+    Raises
+    ------
+    Usage
+        For a name that is no input, or a shape that does not fit.
+    """
+    given = {} if given is None else given
+    for name in given:
+        if name not in ports:
+            raise unknown_name("input", name, ports)
+    shapes, lines = {}, []
+    for name, port in ports.items():
+        shape = tuple(given.get(name, [n if isinstance(n, int) else 1 for n in port.shape]))
+        if len(shape) != len(port.shape) or any(isinstance(n, int) and n != m for n, m in zip(port.shape, shape)):
+            raise Usage(f"{model}: input {name!r} is {port}, not {list(shape)}", input=name)
+        if name not in given and shape != port.shape:
+            lines.append(f"input {name!r} is {port}; dynamic dimensions are 1 here, see --shape")
+        shapes[name] = shape
+    return shapes, lines
+
+
+def _check_random_shape(name: str, shape: Sequence[int]) -> None:
     """That numpy can count the bytes; whether there is memory for them shows when they are made.
 
     Raises

@@ -4,420 +4,30 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import numbers
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union
+from typing import Union
 
-import numpy as np
-
-from . import memory, small_floats
-from .by_operator import ByOperator, Match, OperatorResult, Reference
-from .difference import Difference, Sum
+from . import memory
+from .border import Border
+from .by_operator import ByOperator, Reference
 from .errors import Usage
-from .matching import Candidates, border_order, check_names, stored, unstored
+from .matching import Candidates, check_names
 from .onnx_graph import Graph, read_graph
+from .output_comparison import compare_outputs
 from .pieces_verification import check_ports, compare, in_groups
-from .port import Array, Extent, Port, unknown_name
+from .port import Array
 from .runner import Runner, model_kind
-from .samples import AnySamples, GivenSamples, RandomSamples, Sample, Samples
-from .tflite_graph import TfliteGraph, Value
-from .tflite_header import Header, Signature, read_header
+from .samples import AnySamples, GivenSamples, RandomSamples, Samples, resolved_shapes
+from .tensor_comparison import compare_operators, compare_tensors, uncompared_count
+from .tflite_graph import TfliteGraph
+from .tflite_header import Header, read_header
+from .tolerances import CALIBRATED_SNR, Tolerances, too_noisy
+from .verification_result import TensorResult, Verification
 
 PathLike = Union[str, "os.PathLike[str]"]
 # What values of one run may take where nobody says.
 _LIMIT = 512 << 20
-# Integers made from floats by a good calibration are 15 to 30 dB from the floats; below this, one prediction in three changes.
-CALIBRATED_SNR = 15.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Tolerances:
-    """What a tensor must keep to; None is no bound. A bound that is negative, infinite or NaN is a Usage error.
-
-    Attributes
-    ----------
-    rtol, atol : float
-        Tensors of floats: the largest error is at most atol + rtol * (largest magnitude of ONNX Runtime's tensor).
-    min_snr : float or None
-        Tensors of floats and quantized ones: least signal-to-noise ratio in dB. Where it is given, `rtol`, `atol` and
-        `max_steps` bound nothing.
-    max_steps : int
-        Quantized tensors, floats that a DEQUANTIZE gives, and other 8-bit and 16-bit integers: most steps that an element is off. For
-        such floats it is enough to keep to `rtol` and `atol`. Integers of 32 and 64 bits and booleans must be equal.
-    min_equal : float
-        Integers: least share of equal elements.
-    calibrated_snr : float or None
-        Tensors that are computed from integers where the ONNX model computes in floats: a signal-to-noise ratio in dB that is enough.
-    """
-
-    rtol: float = 1e-3
-    atol: float = 1e-5
-    min_snr: float | None = None
-    max_steps: int = 1
-    min_equal: float = 0.0
-    calibrated_snr: float | None = None
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check_bound(field.name, getattr(self, field.name))
-
-    def judge(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
-        """Why a tensor is outside; empty if it is not."""
-        if difference.not_finite:
-            return f"{difference.not_finite} elements are NaN or infinite on one side only"
-        problem = self._judge_errors(difference, dtype, is_quantized)
-        if not problem and difference.steps is not None and difference.steps.equal < self.min_equal:
-            return f"{difference.steps.equal:.4%} of the elements equal, less than {self.min_equal:.4%}"
-        return problem
-
-    def _judge_errors(self, difference: Difference, dtype: str, is_quantized: bool) -> str:
-        is_float = dtype.startswith(("float", "complex"))
-        if self.min_snr is not None and (is_float or is_quantized):
-            return _too_noisy(difference, self.min_snr)
-        problem = ""
-        if difference.steps is not None:
-            most = self.max_steps if is_quantized or dtype in ("int8", "uint8", "int16", "uint16") else 0
-            if difference.steps.largest > most:
-                problem = f"{difference.steps.largest} steps off, more than {most}"
-        if is_float and (problem or difference.steps is None):
-            floats = self._judge_floats(difference)
-            problem = floats and (problem or floats)
-        if problem and is_quantized and self.calibrated_snr is not None:
-            noise = _too_noisy(difference, self.calibrated_snr)
-            return noise and f"{problem}; {noise}"
-        return problem
-
-    def _judge_floats(self, difference: Difference) -> str:
-        if difference.max_abs <= self.atol or difference.max_rel <= self.rtol:
-            return ""
-        largest = difference.max_abs / difference.max_rel if math.isfinite(difference.max_rel) else 0.0
-        if difference.max_abs <= self.atol + self.rtol * largest:
-            return ""
-        return f"largest error {difference.max_abs:.3g}, {difference.max_rel:.2g} of the largest magnitude"
-
-
-def _check_bound(name: str, value: Any) -> None:
-    """Nothing is less than NaN or more than it: as a bound it would let everything pass."""
-    if value is None and name in ("min_snr", "calibrated_snr"):
-        return
-    kind: Any = numbers.Integral if name == "max_steps" else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind):
-        words = "an int" if name == "max_steps" else "a number"
-        raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
-    most = 1.0 if name == "min_equal" else math.inf
-    if not (0 <= value <= most and value < math.inf):
-        raise Usage(f"{name} is {value}, but must be " + ("from 0 to 1" if most == 1 else "0 or more, and finite"))
-
-
-def _too_noisy(difference: Difference, least: float) -> str:
-    return f"signal-to-noise {difference.snr_db:.1f} dB, less than {least:g}" if difference.snr_db < least else ""
-
-
-@dataclasses.dataclass(frozen=True)
-class TensorResult:
-    """An output or an inner tensor over all samples.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the .tflite file.
-    value : str
-        The ONNX value that it was compared with.
-    dtype : str
-        Its element type in the .tflite file.
-    difference : Difference
-    problem : str
-        Why it is outside of the tolerances; empty if it is not.
-    operators : str
-        With by_op: the builtins that computed it.
-    """
-
-    name: str
-    value: str
-    dtype: str
-    difference: Difference
-    problem: str
-    operators: str = ""
-
-    def values(self) -> dict[str, Any]:
-        """For JSON."""
-        out = {
-            "name": self.name,
-            "value": self.value,
-            "dtype": self.dtype,
-            **self.difference.values(),
-            "problem": self.problem,
-        }
-        if self.operators:
-            out["operators"] = self.operators
-        return out
-
-
-@dataclasses.dataclass(frozen=True)
-class Verification:
-    """What `verify` found.
-
-    Attributes
-    ----------
-    passed : bool
-        Whether everything that was compared is within the tolerances.
-    samples : int
-    onnx, tflite : str
-        How the models were run.
-    outputs : list of TensorResult
-    tensors : list of TensorResult
-        With by_tensor and by_op, in the order in which the .tflite file computes them.
-    uncompared : int
-        With by_tensor and by_op: tensors that are no value of the ONNX model.
-    first_difference : TensorResult or None
-        The first of `tensors`, or else of `outputs`, that is outside of the tolerances. By operator, outputs are not
-        judged: single steps of early operators grow on the way.
-    spread : bool
-        Outputs are more steps off than the tolerance, and the operators, judged one by one, are not: rounding that spreads.
-    """
-
-    passed: bool
-    samples: int
-    onnx: str
-    tflite: str
-    outputs: list[TensorResult]
-    tensors: list[TensorResult]
-    uncompared: int
-    first_difference: TensorResult | None
-    spread: bool = False
-
-    def integers(self) -> dict[str, Any] | None:
-        """All integer tensors together: how many, of how many elements, their shares and the most steps."""
-        found = [tensor.difference for tensor in self.tensors if tensor.difference.steps is not None]
-        elements = sum(difference.elements for difference in found)
-        if elements == 0:
-            return None
-        steps = [
-            (difference.elements / elements, difference.steps) for difference in found if difference.steps is not None
-        ]
-        return {
-            "tensors": len(found),
-            "elements": elements,
-            "equal": sum(weight * each.equal for weight, each in steps),
-            "within_1": sum(weight * each.within_1 for weight, each in steps),
-            "within_2": sum(weight * each.within_2 for weight, each in steps),
-            "largest": max(each.largest for _, each in steps),
-        }
-
-    def values(self) -> dict[str, Any]:
-        """For JSON: infinite numbers are None."""
-        first = self.first_difference
-        return {
-            "passed": self.passed,
-            "samples": self.samples,
-            "onnx": self.onnx,
-            "tflite": self.tflite,
-            "outputs": [tensor.values() for tensor in self.outputs],
-            "tensors": [tensor.values() for tensor in self.tensors],
-            "integers": self.integers(),
-            "uncompared": self.uncompared,
-            "first_difference": None if first is None else first.name,
-            "spread": self.spread,
-        }
-
-
-class _Border:
-    """Inputs and outputs of both models: order of axes, element types."""
-
-    def __init__(self, signature: Signature, graph: TfliteGraph, layouts: Mapping[str, str]) -> None:
-        self._signature, self._graph, self._layouts = signature, graph, layouts
-        names = [name for name, _ in (*signature.inputs, *signature.outputs)]
-        for name, layout in layouts.items():
-            if name not in names:
-                raise unknown_name("input or output", name, names)
-            if layout not in ("nhwc", "nchw"):
-                raise Usage(f"--layout {name}={layout}: the order must be nhwc or nchw")
-
-    def order(self, name: str, shape: Sequence[int], target: Sequence[Extent]) -> tuple[int, ...]:
-        return border_order(name, shape, target, self._layouts.get(name))
-
-    def _index(self, name: str) -> int:
-        return next(t.index for n, t in (*self._signature.inputs, *self._signature.outputs) if n == name)
-
-    def value(self, name: str) -> Value:
-        return self._graph.values[self._index(name)]
-
-    def step(self, name: str) -> float | None:
-        return self._graph.step(self._index(name))
-
-    def is_quantized(self, name: str) -> bool:
-        return self._graph.is_quantized(self._index(name))
-
-    def matches(self, shapes: Mapping[str, Sequence[int]]) -> dict[int, Match]:
-        out = {}
-        for name, tensor in (*self._signature.inputs, *self._signature.outputs):
-            if name in shapes:
-                out[tensor.index] = Match(tensor.index, name, self.order(name, shapes[name], tensor.shape))
-        return out
-
-    def given(self, sample: Sample, ports: Mapping[str, Port]) -> Sample:
-        """A sample of the ONNX model as the .tflite file takes it."""
-        out = {}
-        for name, port in ports.items():
-            array = sample[name]
-            order = self.order(name, array.shape, port.shape)
-            out[name] = stored(array, order, [array.shape[i] for i in order], self.value(name), port.dtype)
-        return out
-
-
-class _OutputSum:
-    """An output: in its own type, and as real numbers where it is quantized and ONNX's is not. Floats that a DEQUANTIZE gives count in steps too."""
-
-    def __init__(self, value: Value, step: float | None) -> None:
-        self._own, self._real = Sum(), Sum()
-        self._has_real = False
-        self._quantization, self._value, self._step = value.quantization, value, step
-
-    def add(self, expected: Array, got: Array) -> None:
-        is_integer = got.dtype.kind in "iu" and self._quantization is not None
-        if not is_integer and self._step is None:
-            self._own.add(expected.astype(got.dtype) if expected.dtype.kind != "f" else expected, got)
-            return
-        scale: Any = self._step
-        zero: Any = 0.0
-        if is_integer and self._quantization is not None:
-            scale, zero = self._quantization.over(got.ndim)
-        if expected.dtype.kind == "f":
-            # Not clipped to the type: what is outside of its range is an error as well.
-            self._has_real = True
-            real = (got.astype(np.float64) - zero) * scale if is_integer else got
-            self._real.add(expected, real.astype(np.float32))
-            self._own.add(_levels(expected, scale), _levels(real, scale), scale)
-            return
-        expected = stored(expected, tuple(range(expected.ndim)), expected.shape, self._value, got.dtype)
-        self._own.add(expected, got, scale, zero)
-
-    def result(self) -> Difference:
-        own = self._own.result()
-        return dataclasses.replace(self._real.result(), steps=own.steps) if self._has_real else own
-
-
-def _levels(real: Array, scale: Any) -> Array:
-    """Real numbers in steps, rounded as QuantizeLinear does it."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        steps: Array = np.rint(real.astype(np.float64) / scale)
-    whole: Array = np.clip(np.nan_to_num(steps), -(2.0**53), 2.0**53).astype(np.int64)
-    return whole
-
-
-def _outputs(
-    reference: Runner, tested: Runner, samples: AnySamples, border: _Border, tolerances: Tolerances
-) -> list[TensorResult]:
-    # Those that the TFLite file keeps itself are no outputs of it.
-    names = [name for name in reference.outputs if name in tested.outputs]
-    sums = {name: _OutputSum(border.value(name), border.step(name)) for name in names}
-    types = {}
-    for sample in samples:
-        expected = reference.run(sample)
-        got = tested.run(border.given(sample, tested.inputs))
-        for name, total in sums.items():
-            array = got[name]
-            order = border.order(name, expected[name].shape, array.shape)
-            want, have = expected[name], unstored(array, order, expected[name].shape)
-            if element := reference.outputs[name].bits_of:
-                want, have = small_floats.in_order(want, element), small_floats.in_order(have, element)
-            total.add(want, have)
-            types[name] = array.dtype.name
-    out = []
-    for name, total in sums.items():
-        result = total.result()
-        problem = tolerances.judge(result, types[name], border.is_quantized(name))
-        out.append(TensorResult(name, name, types[name], result, problem))
-    return out
-
-
-def _uncompared(tflite: TfliteGraph, matched: Mapping[int, Match]) -> int:
-    made = [i for op in tflite.operators for i in op.outputs if i >= 0]
-    return sum(i not in matched for i in made)
-
-
-def _by_op(finder: ByOperator, samples: AnySamples, tolerances: Tolerances) -> list[TensorResult]:
-    def judged(result: OperatorResult) -> TensorResult:
-        return TensorResult(
-            result.tensor,
-            result.value,
-            result.dtype,
-            result.difference,
-            tolerances.judge(result.difference, result.dtype, result.quantized),
-            result.kinds,
-        )
-
-    return [judged(result) for result in finder.compare(samples)]
-
-
-def _by_tensor(
-    finder: ByOperator,
-    tflite: TfliteGraph,
-    reference: Runner,
-    tested: Runner,
-    samples: AnySamples,
-    border: _Border,
-    tolerances: Tolerances,
-    limit: int,
-) -> list[TensorResult]:
-    wanted = [i for group in finder.groups for i in group.outputs]
-    names = {i: tflite.values[i].name for i in wanted}
-    sums = {i: Sum() for i in wanted}
-    fetch = Reference(reference).fetch
-    for part in _parts(tflite, wanted, limit):
-        for sample in samples:
-            expected = fetch(sample, [finder.matches[i].value for i in part])
-            got = tested.run(border.given(sample, tested.inputs), [names[i] for i in part])
-            for i in part:
-                finder.difference(finder.matches[i], expected[finder.matches[i].value], got[names[i]], sums[i])
-    out = []
-    for i in wanted:
-        result, value = sums[i].result(), tflite.values[i]
-        dtype = finder.dtype(i).name
-        is_quantized = tflite.is_quantized(i)
-        problem = tolerances.judge(result, dtype, is_quantized)
-        out.append(TensorResult(value.name, finder.matches[i].value, dtype, result, problem))
-    return out
-
-
-def _parts(tflite: TfliteGraph, tensors: Sequence[int], limit: int) -> list[list[int]]:
-    parts: list[list[int]] = [[]]
-    size = 0
-    for i in tensors:
-        count = 8 * math.prod(1 if n is None else n for n in tflite.values[i].tensor.shape)
-        if parts[-1] and size + count > limit:
-            parts.append([])
-            size = 0
-        parts[-1].append(i)
-        size += count
-    return parts
-
-
-def resolved_shapes(
-    ports: Mapping[str, Port], given: Mapping[str, Sequence[int]] | None, model: str
-) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Shapes for random inputs, and lines on dynamic extents that became 1.
-
-    Raises
-    ------
-    Usage
-        For a name that is no input, or a shape that does not fit.
-    """
-    given = {} if given is None else given
-    for name in given:
-        if name not in ports:
-            raise unknown_name("input", name, ports)
-    shapes, lines = {}, []
-    for name, port in ports.items():
-        shape = tuple(given.get(name, [n if isinstance(n, int) else 1 for n in port.shape]))
-        if len(shape) != len(port.shape) or any(isinstance(n, int) and n != m for n, m in zip(port.shape, shape)):
-            raise Usage(f"{model}: input {name!r} is {port}, not {list(shape)}", input=name)
-        if name not in given and shape != port.shape:
-            lines.append(f"input {name!r} is {port}; dynamic dimensions are 1 here, see --shape")
-        shapes[name] = shape
-    return shapes, lines
 
 
 def _path(name: str, value: object) -> str:
@@ -602,10 +212,10 @@ def _of_file(
         if is_whole and not is_stated and not graph.is_quantized:
             tolerances = dataclasses.replace(tolerances, calibrated_snr=CALIBRATED_SNR)
         samples = chosen_samples(reference)
-        border = _Border(signature, parts, layouts)
+        border = Border(signature, parts, layouts)
         with runtimes.tested() as tested:
             choice = tested.choice
-            outputs = _outputs(reference, tested, samples, border, tolerances)
+            outputs = compare_outputs(reference, tested, samples, border, tolerances)
         tensors: list[TensorResult] = []
         uncompared = 0
         # Rounding of early operators spreads: what is asked is whether each operator rounds right.
@@ -625,12 +235,10 @@ def _of_file(
     return Verification(first is None, samples.count, onnx, choice, outputs, tensors, uncompared, first, is_spread)
 
 
-def _may_be_spread(output: TensorResult, border: _Border) -> bool:
+def _may_be_spread(output: TensorResult, border: Border) -> bool:
     """Whether single steps of operators before it can explain how far an output is off."""
     difference = output.difference
-    return (
-        border.is_quantized(output.name) and difference.not_finite == 0 and not _too_noisy(difference, CALIBRATED_SNR)
-    )
+    return border.is_quantized(output.name) and difference.not_finite == 0 and not too_noisy(difference, CALIBRATED_SNR)
 
 
 def _check_kinds(
@@ -693,7 +301,7 @@ def _inner(
     header: Header,
     reference: Runner,
     samples: AnySamples,
-    border: _Border,
+    border: Border,
     tolerances: Tolerances,
     runtimes: _Runtimes,
     *,
@@ -715,9 +323,9 @@ def _inner(
     )
     with finder:
         finder.find(sample)
-        uncompared = _uncompared(parts, finder.matches)
+        rest = uncompared_count(parts, finder.matches)
         if by_op:
-            return _by_op(finder, samples, tolerances), uncompared
+            return compare_operators(finder, samples, tolerances), rest
         with runtimes.tested() as tested:
             limit = runtimes.values_limit
-            return _by_tensor(finder, parts, reference, tested, samples, border, tolerances, limit), uncompared
+            return compare_tensors(finder, parts, reference, tested, samples, border, tolerances, limit), rest

@@ -17,7 +17,9 @@ from .onnx_session import LEVELS
 from .output_path import check_output_path, print_output, writing
 from .run_command import begin_log
 from .runtime_log import end_of_output
-from .verification import TensorResult, Tolerances, Verification, verify
+from .tolerances import Tolerances
+from .verification import verify
+from .verification_result import TensorResult, Verification
 
 _SHOWN = 40
 
