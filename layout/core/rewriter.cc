@@ -45,6 +45,7 @@ void Rewriter::set_input(OpId id, size_t slot, ValueId to) {
   const ValueId from = in;
   if (from == to) return;
   in = to;
+  touched_.push_back(id);
   if (to != kAbsent) users_[static_cast<size_t>(to)].push_back(id);
   if (from == kAbsent) return;
   std::vector<OpId>& list = users_[static_cast<size_t>(from)];
@@ -66,6 +67,7 @@ void Rewriter::replace(ValueId from, ValueId to, uint32_t into) {
     // A user that is listed twice is visited twice: one slot each time.
     *std::find(inputs.begin(), inputs.end(), from) = to;
     users_[static_cast<size_t>(to)].push_back(user);
+    touched_.push_back(user);
   }
   std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
   outputs_[static_cast<size_t>(to)] += outputs_[static_cast<size_t>(from)];
@@ -93,26 +95,44 @@ void Rewriter::drop_if_unused(ValueId id, uint32_t into) {
       if (in == kAbsent) continue;
       std::vector<OpId>& list = users_[static_cast<size_t>(in)];
       list.erase(std::find(list.begin(), list.end(), producer_op));
+      if (list.size() == 1) touched_.push_back(list[0]);
       pending.push_back(in);
     }
   }
 }
 
+std::vector<OpId> Rewriter::take_touched() {
+  std::sort(touched_.begin(), touched_.end());
+  touched_.erase(std::unique(touched_.begin(), touched_.end()), touched_.end());
+  return std::exchange(touched_, {});
+}
+
 void apply_rules(Graph& graph, const std::function<std::span<const Rule>(Kind)>& rules_of) {
   Rewriter rewriter(graph);
   bool changed = true;
+  auto visit = [&](OpId id) {
+    if (rewriter.op(id).kind == Kind::kDead) return;
+    rewriter.b.built_for = id;
+    for (Rule rule : rules_of(rewriter.op(id).kind)) {
+      if (rewriter.op(id).kind == Kind::kDead) break;
+      if (!rule(rewriter, id)) continue;
+      rewriter.note_new_ops();
+      changed = true;
+    }
+  };
+  // Ops that rules add are visited at the end of the same sweep.
+  auto visit_from = [&](OpId id) {
+    for (; id < static_cast<OpId>(graph.ops.size()); ++id) visit(id);
+  };
   while (changed) {
     changed = false;
-    // Ops that rules add are visited at the end of the same sweep.
-    for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
-      if (rewriter.op(id).kind == Kind::kDead) continue;
-      rewriter.b.built_for = id;
-      for (Rule rule : rules_of(rewriter.op(id).kind)) {
-        if (rewriter.op(id).kind == Kind::kDead) break;
-        if (!rule(rewriter, id)) continue;
-        rewriter.note_new_ops();
-        changed = true;
-      }
+    visit_from(0);
+    // What a rule did is mostly of use to its neighbours. Without this, an op that moves along a chain of n ops takes
+    // n sweeps of the whole graph.
+    for (std::vector<OpId> touched = rewriter.take_touched(); !touched.empty(); touched = rewriter.take_touched()) {
+      const auto end = static_cast<OpId>(graph.ops.size());
+      for (const OpId id : touched) visit(id);
+      visit_from(end);
     }
   }
   graph.tidy();

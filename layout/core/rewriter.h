@@ -45,6 +45,8 @@ class Rewriter {
   void set_input(OpId id, size_t slot, ValueId to);
   // Registers the uses of ops that were built; call it after building.
   void note_new_ops();
+  // The ops since the last call whose inputs, or whose inputs' uses, have changed; in their order.
+  std::vector<OpId> take_touched();
 
  private:
   // What a rule makes of three such constants, and what quantization then makes of it, takes less than kMaxSteps.
@@ -54,6 +56,7 @@ class Rewriter {
   std::vector<std::vector<OpId>> users_;
   std::vector<int> outputs_;  // how often a value is a graph output
   size_t noted_ = 0;
+  std::vector<OpId> touched_;
 };
 
 // One rule: tries to rewrite the ops around `OpId`; true when it changed something.

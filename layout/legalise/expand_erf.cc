@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "layout/core/builder.h"
+#include "layout/core/replacements.h"
 
 namespace lowtide::layout {
 namespace {
@@ -30,17 +31,19 @@ Val erf_of(Builder& b, Val x) {
 
 void expand_erf(Graph& graph) {
   Builder b(graph);
+  core::Replacements replacements(graph);
   const size_t op_count = graph.ops.size();
   for (size_t i = 0; i < op_count; ++i) {
     if (graph.ops[i].kind != Kind::kErf) continue;
-    const Op op = graph.ops[i];
+    const Op op = replacements.now(graph.ops[i]);
     b.origin = op.origin;
     const Val made = erf_of(b, {op.inputs[0]});
     graph.at(made.id).name = graph.at(op.outputs[0]).name;
     graph.at(op.outputs[0]).name.clear();
     graph.ops[i].kind = Kind::kDead;
-    graph.replace_uses(op.outputs[0], made.id);
+    replacements.note(op.outputs[0], made.id);
   }
+  replacements.apply();
   graph.tidy();
 }
 

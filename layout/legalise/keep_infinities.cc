@@ -7,6 +7,7 @@
 
 #include "layout/core/builder.h"
 #include "layout/core/builtin.h"
+#include "layout/core/replacements.h"
 #include "stream/recipe/recipe_reader.h"
 
 namespace lowtide::layout {
@@ -47,7 +48,11 @@ enum class ShownBy : char { kNothing, kSoftmax, kOutput };
 class Following {
  public:
   Following(core::Graph& graph, InfinitySource source)
-      : graph_(graph), source_(source), reached_(graph.values.size()), shown_(graph.values.size(), ShownBy::kNothing) {}
+      : graph_(graph),
+        replacements_(graph),
+        source_(source),
+        reached_(graph.values.size()),
+        shown_(graph.values.size(), ShownBy::kNothing) {}
 
   void run() {
     if (!forwards()) return;
@@ -58,6 +63,7 @@ class Following {
       if ((kind == Kind::kAdd || kind == Kind::kSub) && shown_[index(graph_.ops[i].outputs[0])] != ShownBy::kNothing)
         mend(i);
     }
+    replacements_.apply();
     graph_.tidy();
   }
 
@@ -128,7 +134,7 @@ class Following {
   }
 
   void mend(size_t position) {
-    const Op op = graph_.ops[position];
+    const Op op = replacements_.now(graph_.ops[position]);
     const core::Activation activation = core::fused_activation(op);
     core::fuse_activation(graph_.ops[position], core::Activation::kNone);
     const ValueId before = op.outputs[0];
@@ -148,7 +154,7 @@ class Following {
       result = b.select(infinite, op.kind == Kind::kSub && side == 1 ? b.neg(in) : in, result);
     }
     if (activation == core::Activation::kRelu) result = b.relu(result);
-    graph_.replace_uses(before, result.id);
+    replacements_.note(before, result.id);
     // The ops after this one see the mended value, which an infinity reaches just as well.
     reached_.resize(graph_.values.size());
     shown_.resize(graph_.values.size(), ShownBy::kNothing);
@@ -157,6 +163,7 @@ class Following {
   }
 
   core::Graph& graph_;
+  core::Replacements replacements_;
   InfinitySource source_;
   std::vector<bool> reached_;
   std::vector<ShownBy> shown_;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "layout/core/builder.h"
+#include "layout/core/replacements.h"
 
 namespace lowtide::layout {
 namespace {
@@ -73,6 +74,7 @@ class Ids {
       }
     }
     // Casts that change nothing now.
+    core::Replacements replacements(graph_);
     for (size_t i = 0; i < count; ++i) {
       Op& op = graph_.ops[i];
       if (op.kind != Kind::kCast || graph_.at(op.inputs[0]).dtype != DType::kInt32 ||
@@ -80,9 +82,9 @@ class Ids {
         continue;
       if (std::find(graph_.outputs.begin(), graph_.outputs.end(), op.outputs[0]) != graph_.outputs.end()) continue;
       op.kind = Kind::kDead;
-      const ValueId from = op.outputs[0], to = op.inputs[0];
-      graph_.replace_uses(from, to);
+      replacements.note(op.outputs[0], op.inputs[0]);
     }
+    replacements.apply();
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/orders.h"
+#include "layout/core/replacements.h"
 #include "stream/error.h"
 #include "stream/nearest_name.h"
 
@@ -72,11 +73,12 @@ core::ChannelsFirstOptions image_options(const core::Op& op) {
 }  // namespace
 
 void to_channels_first(core::Graph& graph) {
+  core::Replacements replacements(graph);
   const size_t op_count = graph.ops.size();
   for (size_t i = 0; i < op_count; ++i) {
     const std::optional<ImageOp> image = image_op(graph.ops[i].kind);
     if (!image) continue;
-    core::Op made = graph.ops[i];
+    core::Op made = replacements.now(graph.ops[i]);
     const Perm perm = channels_to_front(graph.at(made.inputs[image->image]).rank());
     made.inputs[image->image] = permuted_value(graph, made.inputs[image->image], perm, false, made.origin);
     if (!image->weight_order.empty())
@@ -93,8 +95,9 @@ void to_channels_first(core::Graph& graph) {
     made.kind = Kind::kChannelsFirst;
     const uint32_t origin = made.origin;
     graph.ops[i] = std::move(made);
-    graph.replace_uses(result, permuted_value(graph, first, stream::inverse(perm), false, origin));
+    replacements.note(result, permuted_value(graph, first, stream::inverse(perm), false, origin));
   }
+  replacements.apply();
   graph.tidy();
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "layout/core/builder.h"
+#include "layout/core/replacements.h"
 #include "stream/recipe/in_place.h"
 
 namespace lowtide::layout {
@@ -64,16 +65,18 @@ Val kept_matmul(Builder& b, const Op& op) {
 
 void keep_weights(core::Graph& graph) {
   Builder b(graph);
+  core::Replacements replacements(graph);
   const size_t op_count = graph.ops.size();
   for (size_t i = 0; i < op_count; ++i) {
     if (graph.ops[i].kind != Kind::kFullyConnected) continue;
-    const Op op = graph.ops[i];
+    const Op op = replacements.now(graph.ops[i]);
     const Val made = kept_matmul(b, op);
     if (!made) continue;
     graph.at(made.id).name = std::exchange(graph.at(op.outputs[0]).name, {});
     graph.ops[i].kind = Kind::kDead;
-    graph.replace_uses(op.outputs[0], made.id);
+    replacements.note(op.outputs[0], made.id);
   }
+  replacements.apply();
   graph.tidy();
 }
 
