@@ -3,7 +3,7 @@
 """Finds what takes a conversion more than linear time: random motifs of nodes, repeated, then four times as often.
 
     python -m bench.motifs [--seeds 0-199] [--repeat 1500] [--above 2] [--folder DIR]
-    python -m bench.motifs --seeds 2015 --repeat 6000 --keep model.onnx
+    python -m bench.motifs --seeds 65 --repeat 4000 --keep model.onnx
 
 A motif is one to three operators as exporters write them (OPERATORS). Its copies stand one behind the other, beside each
 other before one Concat, or as the steps of an unrolled loop over slices of the input; each may also use values from far
@@ -315,21 +315,17 @@ FIXED = {
 }
 
 
-def build(seed, repeat):
-    """What it is, and a model of `repeat` copies of the motif of this seed."""
+def motif_of(seed):
+    """Names of operators, how its copies stand, and whether the batch is open."""
     choice = random.Random(seed)
     names = choice.choices(sorted(OPERATORS), k=choice.choice([1, 1, 2, 2, 3]))
     form = choice.choice(["chain", "chain", "branches", "steps"])
-    is_open = choice.random() < 0.2 and not FIXED.intersection(names)
+    return names, form, choice.random() < 0.2 and not FIXED.intersection(names)
+
+
+def build(names, form, repeat, is_open=False, seed=0):
+    """A model of `repeat` copies of a motif."""
     g = Writer(seed)
-
-    def motif(x, before):
-        for name in names:
-            before.insert(0, x)
-            x = OPERATORS[name](g, x, before)
-            del before[8:-1]  # the last few, and the first
-        return x
-
     shape, ends = ["batch" if is_open else SHAPE[0], *SHAPE[1:]], []
     value, before = "x", []
     for i in range(repeat):
@@ -338,13 +334,14 @@ def build(seed, repeat):
         elif form == "steps":
             step = g("Slice", "x", g.ints(6 * i), g.ints(6 * i + 6), g.ints(1))
             value = g("Add", step, value) if i else step
-        value = motif(value, before)
+        for name in names:
+            before.insert(0, value)
+            value = OPERATORS[name](g, value, before)
+            del before[8:-1]  # the last few, and the first
         ends.append(value)
     if form == "steps":
         shape[1] = 6 * repeat
-    outputs = [value if form == "chain" else g("Concat", *ends, axis=1)]
-    words = f"{form}{' of an open batch' if is_open else ''}: {', '.join(names)}"
-    return words, g.model(shape, outputs)
+    return g.model(shape, [value if form == "chain" else g("Concat", *ends, axis=1)])
 
 
 def cpu_seconds(path, options):
@@ -359,8 +356,9 @@ def cpu_seconds(path, options):
 def growth(seed, repeat, folder):
     """By how much a node of TIMES as many copies takes longer, and a line on it."""
     options, seconds, nodes = random.Random(-seed).choice(OPTIONS), [], []
+    names, form, is_open = motif_of(seed)
     for count in (repeat, TIMES * repeat):
-        words, model = build(seed, count)
+        model = build(names, form, count, is_open, seed)
         path = folder / "motif.onnx"
         onnx.save(model, path)
         took, error = cpu_seconds(path, options)
@@ -368,7 +366,8 @@ def growth(seed, repeat, folder):
         nodes.append(len(model.graph.node))
     factor = seconds[1] / max(seconds[0], LEAST) / (nodes[1] / nodes[0])
     times = " and ".join(f"{took:.2f} s for {count:,}" for took, count in zip(seconds, nodes, strict=True))
-    return factor, f"{seed}: {factor:.1f} ({times} nodes) {words} {' '.join(options)} {error[:200]}".rstrip()
+    words = f"{form}{' of an open batch' if is_open else ''}: {', '.join(names)} {' '.join(options)}"
+    return factor, f"{seed}: {factor:.1f} ({times} nodes) {words} {error[:200]}".rstrip()
 
 
 def main():
@@ -381,9 +380,10 @@ def main():
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("-")
     if arguments.keep:
-        words, model = build(int(first), arguments.repeat)
+        names, form, is_open = motif_of(int(first))
+        model = build(names, form, arguments.repeat, is_open, int(first))
         onnx.save(model, arguments.keep)
-        print(f"{arguments.keep}: {len(model.graph.node)} nodes, {words}")
+        print(f"{arguments.keep}: {len(model.graph.node)} nodes, {form} of {', '.join(names)}")
         return
     seeds, found = range(int(first), int(last or first) + 1), 0
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
