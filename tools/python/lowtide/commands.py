@@ -248,9 +248,10 @@ def _as_file(model: object, output: PathLike | None) -> Iterator[str]:
         raise TypeError(f"model must be a path (str or os.PathLike) or an onnx.ModelProto, not {type(model).__name__}")
     if output is None:
         raise TypeError("output is needed: the model has no name of its own")
-    folder = os.path.dirname(os.path.abspath(_path("output", output)))
+    out = _path("output", output)
+    folder = os.path.dirname(os.path.abspath(out))
     content = model.SerializeToString()
-    with writing(folder):
+    with writing(out):
         number, path = tempfile.mkstemp(dir=folder, prefix=".lowtide-", suffix=".onnx")
     try:
         with writing(path), open(number, "wb") as file:
