@@ -114,14 +114,30 @@ std::optional<std::vector<double>> Graph::numbers(ValueId id) {
   return stream::evaluate_doubles(at(id).constant, budget);
 }
 
-// What is only read in another order of axes keeps the name that its transposed form had.
+// Whether the op only gives the elements another order of axes, or more or fewer axes of extent 1.
+static bool only_arranges_axes(const Graph& graph, const Op& op) {
+  if (op.kind == Kind::kTranspose) return true;
+  if (op.kind != Kind::kReshape) return false;
+  auto longer = [&](ValueId id) {
+    Shape shape = graph.at(id).shape;
+    std::erase(shape, 1);
+    return shape;
+  };
+  return longer(op.inputs[0]) == longer(op.outputs[0]);
+}
+
+void keep_name(Graph& graph, ValueId arranged, ValueId source) {
+  Value& kept = graph.at(source);
+  if (kept.name.empty() && !kept.is_constant()) kept.name = std::exchange(graph.at(arranged).name, {});
+}
+
+void keep_name(Graph& graph, const Op& op) {
+  if (only_arranges_axes(graph, op)) keep_name(graph, op.outputs[0], op.inputs[0]);
+}
+
 static void keep_names(Graph& graph, const std::vector<char>& live) {
-  for (size_t i = graph.ops.size(); i-- > 0;) {
-    const Op& op = graph.ops[i];
-    if (live[i] || op.kind != Kind::kTranspose || graph.at(op.outputs[0]).name.empty()) continue;
-    Value& source = graph.at(op.inputs[0]);
-    if (source.name.empty() && !source.is_constant()) source.name = std::exchange(graph.at(op.outputs[0]).name, {});
-  }
+  for (size_t i = graph.ops.size(); i-- > 0;)
+    if (!live[i]) keep_name(graph, graph.ops[i]);
 }
 
 // Puts ops[order[i]] at i and drops the rest, in place: a second list would stand beside the first one.

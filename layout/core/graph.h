@@ -166,6 +166,12 @@ class Graph {
   void replace_uses(ValueId from, ValueId to);
 };
 
+// For a value that goes, whose elements `source` has in another order of axes, or with other axes of extent 1: the
+// source gets its ONNX name if it has none.
+void keep_name(Graph& graph, ValueId arranged, ValueId source);
+// The same for an op that goes, if it does no more than that.
+void keep_name(Graph& graph, const Op& op);
+
 // A model: graph 0 is the main one; IF and WHILE name others.
 struct Model {
   explicit Model(stream::Budget& model_budget) : budget(model_budget) {}

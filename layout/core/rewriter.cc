@@ -6,11 +6,6 @@
 
 namespace lowtide::core {
 
-void keep_name(Graph& graph, ValueId transposed, ValueId source) {
-  Value& kept = graph.at(source);
-  if (kept.name.empty() && !kept.is_constant()) kept.name = std::exchange(graph.at(transposed).name, {});
-}
-
 Rewriter::Rewriter(Graph& target) : graph(target), b(target) { note_new_ops(); }
 
 void Rewriter::note_new_ops() {
@@ -87,7 +82,7 @@ void Rewriter::drop_if_unused(ValueId id, uint32_t into) {
     bool needed = std::any_of(op(producer_op).outputs.begin(), op(producer_op).outputs.end(),
                               [&](ValueId out) { return out != kAbsent && uses(out) > 0; });
     if (needed) continue;
-    if (op(producer_op).kind == Kind::kTranspose) keep_name(graph, unused, op(producer_op).inputs[0]);
+    keep_name(graph, op(producer_op));
     op(producer_op).kind = Kind::kDead;
     if (const uint32_t origin = op(producer_op).origin; into != kNoOrigin && origin != into)
       graph.fused_origins.emplace_back(origin, into);

@@ -12,9 +12,6 @@
 
 namespace lowtide::core {
 
-// For a TRANSPOSE that goes: its input, which has the same elements, gets the ONNX name of its result if it has none.
-void keep_name(Graph& graph, ValueId transposed, ValueId source);
-
 class Rewriter {
  public:
   explicit Rewriter(Graph& target);

@@ -116,6 +116,7 @@ class Equalizing {
     if (core::has_input(op(pair.first), *where.bias)) multiply(pair.first, *where.bias, inverse, 0);
     multiply(pair.second, *core::weights_of(op(pair.second).kind)->weights, factors, -1);
     change_ranges(tensor, factors);
+    tensor.is_scaled = true;
   }
 
   static std::vector<float> factors_of(const CalibratedTensor& tensor, const std::vector<float>& weights) {
@@ -185,6 +186,13 @@ class Equalizing {
 void equalize(Graph& graph, Calibrated& calibrated, stream::Progress* progress) {
   graph.tidy();
   Equalizing(graph, calibrated).run(progress);
+}
+
+void name_scaled(Graph& graph, const Calibrated& calibrated) {
+  for (core::Value& value : graph.values) {
+    const auto known = value.name.empty() ? calibrated.tensors.end() : calibrated.tensors.find(value.name);
+    if (known != calibrated.tensors.end() && known->second.is_scaled) value.name += "/scaled";
+  }
 }
 
 }  // namespace lowtide::layout

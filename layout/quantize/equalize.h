@@ -12,4 +12,8 @@ namespace lowtide::layout {
 // Weights are read once, for their largest magnitudes; what is changed of them is a step of their recipes.
 void equalize(Graph& graph, Calibrated& calibrated, stream::Progress* progress);
 
+// Names of the tensors between them become NAME/scaled: a name of ONNX says that a tensor has that value, which tools
+// compare. After the last use of ranges, which are by name.
+void name_scaled(Graph& graph, const Calibrated& calibrated);
+
 }  // namespace lowtide::layout

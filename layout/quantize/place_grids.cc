@@ -377,7 +377,9 @@ PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progr
   graph.tidy();
   refuse_quantized(graph);
   if (calibrated.equalize) equalize(graph, calibrated, progress);
-  return Placing(graph, calibrated, progress, tables).run();
+  PlacedGrids placed = Placing(graph, calibrated, progress, tables).run();
+  name_scaled(graph, calibrated);
+  return placed;
 }
 
 void restore_floats(core::Graph& graph, const PlacedGrids& placed) {

@@ -125,6 +125,50 @@ def test_a_tensor_between_two_convolutions_keeps_its_range(between_convolutions,
     assert snr(model, done.output, "xnnpack") > 30
 
 
+def chain_of_one_dimension(path):
+    """Convolutions over time, one strided, with a sum around the second, and a mean at the end."""
+    tensors = {"w1": weights(8, 5, 3), "w2": weights(8, 8, 5), "w3": weights(12, 8, 3), "b": weights(8, 2)[:, 0].copy()}
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w1", "b"], ["c1"], pads=[1, 1]),
+        node("Relu", ["c1"], ["r1"]),
+        node("Conv", ["r1", "w2", "b"], ["c2"], pads=[2, 2]),
+        node("Add", ["c2", "r1"], ["s"]),
+        node("Relu", ["s"], ["r2"]),
+        node("Conv", ["r2", "w3"], ["c3"], strides=[2], pads=[1, 1]),
+        node("Relu", ["c3"], ["r3"]),
+        node("GlobalAveragePool", ["r3"], ["y"]),
+    ]
+    inputs, outputs = [models.value("x", "float32", [1, 5, 42])], [models.value("y", "float32", [1, 12, 1])]
+    return models.save(path, nodes, inputs, outputs, tensors)
+
+
+@pytest.mark.parametrize("form, least", [("int8", 28), ("int16x8", 40)])
+def test_convolutions_of_one_dimension(tmp_path, form, least):
+    """TFLite computes them in four dimensions: their values keep their names, and so their ranges."""
+    model = chain_of_one_dimension(tmp_path / "m.onnx")
+    samples = [{"x": np.random.default_rng(i).normal(size=(1, 5, 42)).astype(np.float32)} for i in range(12)]
+    lowtide.calibrate(model, tmp_path / "r.json", samples=samples, choose="none")
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize=form, ranges=tmp_path / "r.json")
+    assert done.report["integers"]["float_islands"] == []
+    found = lowtide.verify(model, done.output, inputs=samples, min_snr=least)
+    assert found.passed, found.first_difference
+
+
+@pytest.mark.parametrize("equalize", ["channels", "none"])
+def test_tensors_of_scaled_channels_are_not_compared(between_convolutions, tmp_path, equalize):
+    """With the name of ONNX's value, verify --by-op said that they were wrong."""
+    model, ranges, name = between_convolutions
+    out = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=ranges, equalize=equalize).output
+    with lowtide.Runner(out) as runner:
+        assert {name, f"{name}/scaled"}.intersection(runner.tensors) == {
+            f"{name}/scaled" if equalize == "channels" else name
+        }
+    found = lowtide.verify(model, out, inputs=[sample(i) for i in range(4)], by_op=True)
+    assert found.passed, found.first_difference
+    assert (name in {tensor.value for tensor in found.tensors}) == (equalize == "none")
+
+
 def test_sixteen_bits(calibrated, tmp_path):
     model, ranges = calibrated
     done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int16x8", ranges=ranges)

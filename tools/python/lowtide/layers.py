@@ -27,6 +27,8 @@ from .tflite_graph import TfliteGraph, Value
 # Means do not need more samples than these, and each layer takes a run of each.
 MOST_SAMPLES = 32
 _LAYERS = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}
+# Behind the name of a tensor whose channels are scaled (layout/quantize/equalize.h).
+_SCALED = "/scaled"
 # Whose data has the channels of their results.
 _SAME_CHANNELS = {"PAD", "TRANSPOSE"}
 
@@ -37,19 +39,24 @@ def _read_tensors(path: str, known: Mapping[str, Any]) -> dict[str, Value]:
     The channels are along the last axis.
     """
     out: dict[str, Value] = {}
+
+    def named(tensor: int) -> str:
+        name = graph.values[tensor].name
+        return name if name in known else name.removesuffix(_SCALED)
+
     with TfliteGraph(path) as graph:
         for operator in graph.operators:
             if operator.kind not in _LAYERS:
                 continue
             read = tensor = operator.inputs[0]
-            while graph.values[tensor].name not in known:
+            while named(tensor) not in known:
                 maker = graph.makers.get(tensor)
                 if maker is None or maker.kind not in _SAME_CHANNELS:
                     break
                 tensor = maker.inputs[0]
                 if maker.kind == "PAD":
                     read = tensor
-            name = graph.values[tensor].name
+            name = named(tensor)
             means = known.get(name, {}).get("channel_mean", [])
             if means and graph.values[read].tensor.shape[-1] == len(means):
                 out.setdefault(name, graph.values[read])
