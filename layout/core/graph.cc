@@ -114,8 +114,7 @@ std::optional<std::vector<double>> Graph::numbers(ValueId id) {
   return stream::evaluate_doubles(at(id).constant, budget);
 }
 
-// Whether the op only gives the elements another order of axes, or more or fewer axes of extent 1.
-static bool only_arranges_axes(const Graph& graph, const Op& op) {
+bool only_arranges_axes(const Graph& graph, const Op& op) {
   if (op.kind == Kind::kTranspose) return true;
   if (op.kind != Kind::kReshape) return false;
   auto longer = [&](ValueId id) {

@@ -171,6 +171,8 @@ class Graph {
 void keep_name(Graph& graph, ValueId arranged, ValueId source);
 // The same for an op that goes, if it does no more than that.
 void keep_name(Graph& graph, const Op& op);
+// Whether the op only gives the elements another order of axes, or more or fewer axes of extent 1.
+bool only_arranges_axes(const Graph& graph, const Op& op);
 
 // A model: graph 0 is the main one; IF and WHILE name others.
 struct Model {

@@ -35,11 +35,8 @@ class BehindReshape {
       const ValueId value = added_.back();
       added_.pop_back();
       if (is_output(value)) return false;
-      // By number, because joining may not change what is iterated over.
-      for (size_t i = 0; i < rewriter_.users(value).size(); ++i) {
-        const OpId user = rewriter_.users(value)[i];
+      for (const OpId user : rewriter_.users(value))
         if (!ops_.contains(user) && join(user) == Join::kNever && !is_reshape_of(value, user)) return false;
-      }
     }
     return added_.empty();
   }

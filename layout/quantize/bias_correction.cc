@@ -67,7 +67,7 @@ const CalibratedTensor* BiasCorrection::tensor_of(ValueId data, size_t channels)
     if (producer < 0) return nullptr;
     // The border of an image is a small part of it.
     const Op& op = graph_.ops[static_cast<size_t>(producer)];
-    if (op.kind != Kind::kPad && op.kind != Kind::kTranspose) return nullptr;
+    if (op.kind != Kind::kPad && !core::only_arranges_axes(graph_, op)) return nullptr;
     data = op.inputs[0];
   }
 }

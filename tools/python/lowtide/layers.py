@@ -22,15 +22,24 @@ from .port import Array
 from .ranges import write_ranges
 from .runner import Runner
 from .samples import Sample
-from .tflite_graph import TfliteGraph, Value
+from .tflite_graph import Operator, TfliteGraph, Value
 
 # Means do not need more samples than these, and each layer takes a run of each.
 MOST_SAMPLES = 32
 _LAYERS = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}
 # Behind the name of a tensor whose channels are scaled (layout/quantize/equalize.h).
 _SCALED = "/scaled"
-# Whose data has the channels of their results.
-_SAME_CHANNELS = {"PAD", "TRANSPOSE"}
+
+
+def _has_same_channels(graph: TfliteGraph, operator: Operator) -> bool:
+    """Whether an operator's data has the channels of its result."""
+
+    def longer(tensor: int) -> list[int | None]:
+        return [extent for extent in graph.values[tensor].tensor.shape if extent != 1]
+
+    if operator.kind == "RESHAPE":
+        return longer(operator.inputs[0]) == longer(operator.outputs[0])
+    return operator.kind in ("PAD", "TRANSPOSE")
 
 
 def _read_tensors(path: str, known: Mapping[str, Any]) -> dict[str, Value]:
@@ -51,7 +60,7 @@ def _read_tensors(path: str, known: Mapping[str, Any]) -> dict[str, Value]:
             read = tensor = operator.inputs[0]
             while named(tensor) not in known:
                 maker = graph.makers.get(tensor)
-                if maker is None or maker.kind not in _SAME_CHANNELS:
+                if maker is None or not _has_same_channels(graph, maker):
                     break
                 tensor = maker.inputs[0]
                 if maker.kind == "PAD":
