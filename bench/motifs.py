@@ -12,6 +12,7 @@ says how many were tried. The program is $LOWTIDE, or the one of the release bui
 """
 
 import argparse
+import math
 import os
 import pathlib
 import random
@@ -81,12 +82,8 @@ def operator(function):
     return function
 
 
-def plain(name, *rest):
-    OPERATORS[name.lower()] = lambda g, x, before: g(name, x, *rest)
-
-
-for each in ("Relu", "Sigmoid", "Erf"):
-    plain(each)
+for kind in ("Relu", "Sigmoid", "Erf"):
+    OPERATORS[kind.lower()] = lambda g, x, before, kind=kind: g(kind, x)
 
 
 @operator
@@ -308,7 +305,7 @@ def scattered(g, x, before):
     return g("ScatterND", x, g.ints([0, 1], [1, 2]), g.weight(2, 4, 8))
 
 
-# With these an open extent would not stay the input's.
+# These write extents into the model, so the batch must be known.
 FIXED = {
     *("merged_axes", "merged_but_last", "merged_sum", "five_axes", "windows", "expanded", "group_normalization"),
     *("recurrent", "scattered"),
@@ -345,16 +342,19 @@ def build(names, form, repeat, is_open=False, seed=0):
 
 
 def cpu_seconds(path, options):
-    """Of a conversion of which nothing is written, and the error if there was one."""
+    """Of a conversion of which nothing is written, and what it says if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [LOWTIDE, "convert", path, "--dry-run", "--quiet", "--max-rss", "2G", *options]
     done = subprocess.run(["prlimit", f"--cpu={SECONDS}", *command], capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stderr.strip()
+    return (
+        after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime,
+        done.stderr.strip() if done.returncode else "",
+    )
 
 
 def growth(seed, repeat, folder):
-    """By how much a node of TIMES as many copies takes longer, and a line on it."""
+    """By how much a node of TIMES as many copies takes longer (infinite: it was not converted), and a line on it."""
     options, seconds, nodes = random.Random(-seed).choice(OPTIONS), [], []
     names, form, is_open = motif_of(seed)
     for count in (repeat, TIMES * repeat):
@@ -362,12 +362,14 @@ def growth(seed, repeat, folder):
         path = folder / "motif.onnx"
         onnx.save(model, path)
         took, error = cpu_seconds(path, options)
+        if error:
+            return math.inf, f"{seed}: {', '.join(names)} {' '.join(options)}: {error[:300]}"
         seconds.append(took)
         nodes.append(len(model.graph.node))
     factor = seconds[1] / max(seconds[0], LEAST) / (nodes[1] / nodes[0])
     times = " and ".join(f"{took:.2f} s for {count:,}" for took, count in zip(seconds, nodes, strict=True))
     words = f"{form}{' of an open batch' if is_open else ''}: {', '.join(names)} {' '.join(options)}"
-    return factor, f"{seed}: {factor:.1f} ({times} nodes) {words} {error[:200]}".rstrip()
+    return factor, f"{seed}: {factor:.1f} ({times} nodes) {words}".rstrip()
 
 
 def main():
@@ -392,7 +394,7 @@ def main():
             if factor > arguments.above:
                 found += 1
                 print(line, flush=True)
-    print(f"{len(seeds)} motifs tried, {found} grow by more than {arguments.above:g}")
+    print(f"{len(seeds)} motifs tried, {found} grow by more than {arguments.above:g} or were not converted")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ Op Replacements::now(Op op) const {
 }
 
 void Replacements::apply() {
-  // Chains become short first: one of n replacements would be followed by each of its users.
+  // First each value is given the last one of its chain: otherwise every use would follow the chain.
   for (size_t i = 0; i < instead_.size(); ++i) {
     const ValueId last = now(static_cast<ValueId>(i));
     for (auto at = static_cast<ValueId>(i); at != last;) at = std::exchange(instead_[static_cast<size_t>(at)], last);

@@ -192,8 +192,8 @@ bool merge(Rewriter& rewriter, Op& op, std::vector<std::pair<ValueId, ValueId>>&
   return core::merge_axes(rewriter.b, op, restore);
 }
 
-// Whether what was made to replace an op may read the op's own result: a dimension that only SHAPE of it tells. What
-// the op reads itself does not. Else producers are looked at, as many as a dimension takes and some.
+// Whether what was made to replace an op reads the op's own result: a dimension that only SHAPE of it tells. What the
+// op itself reads cannot. A dimension takes few ops: true as well where there are more producers than are looked at.
 bool may_read(Rewriter& rewriter, const Op& made, OpId replaced) {
   constexpr size_t kMostProducers = 256;
   if (std::all_of(rewriter.op(replaced).outputs.begin(), rewriter.op(replaced).outputs.end(),

@@ -102,7 +102,8 @@ Proposal propose(Graph& graph, const Orders& orders, const std::vector<Seed>& se
 
 std::vector<Seed> all_seeds(Graph& graph, const Orders& orders) {
   std::vector<Seed> seeds;
-  std::set<std::pair<OpId, Perm>> known;  // ops with thousands of inputs, each of which moves all of them
+  // Of ops whose inputs all move alike: a CONCATENATION may have thousands, each of which would give the same.
+  std::set<std::pair<OpId, Perm>> known;
   auto add = [&](ValueId base, const Perm& order, bool is_user) {
     seeds.push_back({base, &orders.perms().held(order), is_user});
   };

@@ -87,10 +87,7 @@ void check_folder_is_free(const fs::path& output) {
     throw Error(Code::kUnsafePath, fmt::format("no output is written to {}", folder->string()),
                 {.file = output.string()});
   std::error_code none;
-  const fs::path parent = path.parent_path();
-  if (!parent.empty() && !fs::exists(parent, none))
-    throw Error(Code::kNotFound, fmt::format("the folder '{}' does not exist", parent.string()),
-                {.file = output.string()});
+  if (path.has_parent_path() && !fs::exists(path.parent_path(), none)) throw creation_error(path, ENOENT);
   const fs::file_status status = fs::symlink_status(path, none);
   if (status.type() == fs::file_type::not_found) return;
   if (status.type() == fs::file_type::directory && fs::is_empty(path, none) && !none) return;

@@ -7,7 +7,7 @@ import pytest
 from bench import motifs
 from tests.support import converter
 
-CPU_SECONDS = 3  # each takes a tenth to a fifth of it; before, 4 and more
+CPU_SECONDS = 3  # each takes less than a third of it; it took more before
 
 
 @pytest.mark.parametrize(

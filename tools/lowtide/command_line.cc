@@ -440,6 +440,11 @@ void check_models(const ConvertCommand& convert) {
       usage_error(fmt::format("unexpected argument '{}'; the output is given as -o {}", input, input));
 }
 
+void check_links(const std::string& weights, const std::string& follow_links) {
+  if (weights == "in-place" && !follow_links.empty())
+    usage_error("--weights in-place and --follow-links exclude each other: runtimes do not follow links");
+}
+
 // `lowtide help convert` is `lowtide convert --help`.
 void replace_help(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] != "help") return;
@@ -509,12 +514,19 @@ Command parse_command_line(int argc, const char* const* argv) {
   }
   if (convert_app->parsed()) {
     check_models(convert);
+    check_links(convert.weights, convert.follow_links);
     return convert;
   }
   if (merge_app->parsed()) return merge;
   if (check_app->parsed()) return check;
-  if (extract_app->parsed()) return extract;
-  if (partition_app->parsed()) return partition;
+  if (extract_app->parsed()) {
+    check_links(extract.weights, extract.follow_links);
+    return extract;
+  }
+  if (partition_app->parsed()) {
+    check_links(partition.weights, partition.follow_links);
+    return partition;
+  }
   if (inspect_app->parsed()) return inspect;
   if (ops_app->parsed()) return ops;
   if (doctor_app->parsed()) return doctor;

@@ -110,8 +110,6 @@ void check_streams(const ConvertCommand& options) {
       to_stdout || std::find(options.inputs.begin(), options.inputs.end(), "-") != options.inputs.end();
   if (has_stream && weight_form(options.weights) == WeightForm::kInPlace)
     usage_error("--weights in-place needs files with names as input and output");
-  if (!options.follow_links.empty() && weight_form(options.weights) == WeightForm::kInPlace)
-    usage_error("--weights in-place and --follow-links exclude each other: runtimes do not follow links");
 }
 
 // Where the temporary file of -o - is made: as of other temporaries, because /tmp may be memory.

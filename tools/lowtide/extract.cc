@@ -29,8 +29,6 @@ emit::OnnxWriteOptions write_options(const ExtractCommand& command) {
   const bool in_place = command.weights == "in-place";
   if (in_place && command.external_data)
     usage_error("options '--weights in-place' and '--external-data' exclude each other");
-  if (in_place && !command.follow_links.empty())
-    usage_error("--weights in-place and --follow-links exclude each other: runtimes do not follow links");
   if (in_place && fs::path(command.input).extension() == ".zst")
     usage_error("--weights in-place needs a model that is not compressed: its weights are not in a file");
   emit::OnnxWriteOptions out;

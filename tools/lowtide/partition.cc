@@ -60,8 +60,6 @@ fs::path output_of(const PartitionCommand& command) {
 void check_paths_of(const PartitionCommand& command) {
   if (command.input == "-")
     usage_error("partition reads the model several times, so it cannot be standard input; give a file");
-  if (command.weights == "in-place" && !command.follow_links.empty())
-    usage_error("--weights in-place and --follow-links exclude each other: runtimes do not follow links");
   if (command.json && !command.dry_run)
     usage_error("--json is for --dry-run: manifest.json describes a division that is written");
   if (!command.probe.empty())

@@ -126,16 +126,8 @@ class _Observer:
         symbols = _symbols(self._runner.inputs, next(iter(self._samples)))
         known = [n for n in (_bytes(port, symbols, -1) for port in ports.values()) if n >= 0]
         unknown = max(known, default=1 << 20)
-        groups: list[list[str]] = [[]]
-        size = 0
-        for name, port in ports.items():
-            count = _COPIES * _bytes(port, symbols, unknown)
-            if groups[-1] and size + count > self._limit:
-                groups.append([])
-                size = 0
-            groups[-1].append(name)
-            size += count
-        return groups
+        sizes = ((name, _COPIES * _bytes(port, symbols, unknown)) for name, port in ports.items())
+        return memory.in_groups(sizes, self._limit)
 
     def observe(self, names: list[str], ranges: dict[str, TensorRange]) -> None:
         """Runs all samples for a group; two halves of it if it turns out not to fit."""

@@ -13,6 +13,7 @@ import pathlib
 import re
 import resource
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from .errors import Usage
 
@@ -40,6 +41,22 @@ def size(name: str, value: int | str) -> int:
 def in_mib(count: int) -> str:
     """ "12.3 MiB"."""
     return f"{count / 2**20:.1f} MiB"
+
+
+_Key = TypeVar("_Key")
+
+
+def in_groups(sizes: Iterable[tuple[_Key, int]], limit: int) -> list[list[_Key]]:
+    """Keys in their order, in groups whose sizes add up to at most `limit`; one that is larger is alone."""
+    groups: list[list[_Key]] = []
+    left = 0
+    for key, size in sizes:
+        if not groups or size > left:
+            groups.append([])
+            left = limit
+        groups[-1].append(key)
+        left -= size
+    return groups
 
 
 def _kib_lines(path: str) -> dict[str, int]:

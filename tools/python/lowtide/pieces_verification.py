@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from . import memory
 from .difference import Difference, Sum
 from .errors import Unsupported, Usage
 from .port import Array, Port
@@ -78,13 +79,10 @@ def _add(name: str, expected: Array, got: Array, total: Sum) -> str:
 
 def in_groups(ports: Mapping[str, Port], limit: int) -> list[list[str]]:
     """Names of values of which both models' arrays fit into `limit` bytes; extents that are not fixed count as 1."""
-    groups: list[list[str]] = [[]]
-    size = 0
-    for name, port in ports.items():
-        count = 2 * port.dtype.itemsize * math.prod(n if isinstance(n, int) else 1 for n in port.shape)
-        if groups[-1] and size + count > limit:
-            groups.append([])
-            size = 0
-        groups[-1].append(name)
-        size += count
-    return groups
+    return memory.in_groups(
+        (
+            (name, 2 * port.dtype.itemsize * math.prod(n if isinstance(n, int) else 1 for n in port.shape))
+            for name, port in ports.items()
+        ),
+        limit,
+    )

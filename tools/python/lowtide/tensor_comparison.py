@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from . import memory
 from .border import Border
 from .by_operator import ByOperator, Match, OperatorResult, Reference
 from .difference import Sum
@@ -53,7 +54,8 @@ def compare_tensors(
     names = {i: tflite.values[i].name for i in wanted}
     sums = {i: Sum() for i in wanted}
     fetch = Reference(reference).fetch
-    for part in _parts(tflite, wanted, limit):
+    sizes = ((i, 8 * math.prod(n or 1 for n in tflite.values[i].tensor.shape)) for i in wanted)
+    for part in memory.in_groups(sizes, limit):
         for sample in samples:
             expected = fetch(sample, [finder.matches[i].value for i in part])
             got = tested.run(border.given(sample, tested.inputs), [names[i] for i in part])
@@ -67,16 +69,3 @@ def compare_tensors(
         problem = tolerances.judge(result, dtype, is_quantized)
         out.append(TensorResult(value.name, finder.matches[i].value, dtype, result, problem))
     return out
-
-
-def _parts(tflite: TfliteGraph, tensors: Sequence[int], limit: int) -> list[list[int]]:
-    parts: list[list[int]] = [[]]
-    size = 0
-    for i in tensors:
-        count = 8 * math.prod(1 if n is None else n for n in tflite.values[i].tensor.shape)
-        if parts[-1] and size + count > limit:
-            parts.append([])
-            size = 0
-        parts[-1].append(i)
-        size += count
-    return parts

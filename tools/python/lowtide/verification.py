@@ -287,7 +287,7 @@ def _of_pieces(
             known = set(reference.tensors)
             seams = tested.inner_ports([name for name in tested.tensors if name in known])
             uncompared = len(tested.tensors) - len(seams)
-            for group in in_groups(seams, runtimes.values_limit) if seams else []:
+            for group in in_groups(seams, runtimes.values_limit):
                 tensors += results(group)
         first = next((tensor for tensor in [*tensors, *outputs] if tensor.problem), None)
         return Verification(
