@@ -7,8 +7,8 @@
 
 A motif is one to three operators as exporters write them (OPERATORS). Its copies stand one behind the other, beside each
 other before one Concat, or as the steps of an unrolled loop over slices of the input; each may also use values from far
-before. Printed are the motifs for which the CPU seconds of a node grow by more than the factor `--above`, and a last line that
-says how many were tried. The program is $LOWTIDE, or the one of the release build.
+before. Printed are the motifs for which the CPU seconds of a node grow by more than the factor `--above`, those that are not
+converted, and a last line with their numbers. The program is $LOWTIDE, or the one of the release build.
 """
 
 import argparse
@@ -363,7 +363,7 @@ def growth(seed, repeat, folder):
         onnx.save(model, path)
         took, error = cpu_seconds(path, options)
         if error:
-            return math.inf, f"{seed}: {', '.join(names)} {' '.join(options)}: {error[:300]}"
+            return math.inf, f"{seed}: {', '.join(names)} {' '.join(options)}: {error.splitlines()[0][:300]}"
         seconds.append(took)
         nodes.append(len(model.graph.node))
     factor = seconds[1] / max(seconds[0], LEAST) / (nodes[1] / nodes[0])
@@ -387,14 +387,16 @@ def main():
         onnx.save(model, arguments.keep)
         print(f"{arguments.keep}: {len(model.graph.node)} nodes, {form} of {', '.join(names)}")
         return
-    seeds, found = range(int(first), int(last or first) + 1), 0
+    seeds, factors = range(int(first), int(last or first) + 1), []
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for seed in seeds:
             factor, line = growth(seed, arguments.repeat, pathlib.Path(folder))
+            factors.append(factor)
             if factor > arguments.above:
-                found += 1
                 print(line, flush=True)
-    print(f"{len(seeds)} motifs tried, {found} grow by more than {arguments.above:g} or were not converted")
+    refused = factors.count(math.inf)
+    grown = sum(arguments.above < factor < math.inf for factor in factors)
+    print(f"{len(factors)} motifs tried, {refused} not converted, {grown} grow by more than {arguments.above:g}")
 
 
 if __name__ == "__main__":
