@@ -87,12 +87,12 @@ def peer_file(kind, program, model, name):
 
 
 def times(files, threads):
-    """Seconds of each file, of one process; None where LiteRT does not run it."""
+    """Seconds of each file, of one process, or a text that says why it has none."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "bench/zoo/invoke_times.py"), str(threads), str(TURNS), *map(str, files)],
         capture_output=True, text=True,
     )  # fmt: skip
-    return json.loads(done.stdout) if done.returncode == 0 else [None] * len(files)
+    return json.loads(done.stdout) if done.returncode == 0 else ["one of the files ends LiteRT's process"] * len(files)
 
 
 def ratio(ours, theirs, threads):
@@ -102,8 +102,10 @@ def ratio(ours, theirs, threads):
         turned = number % 2 == 1
         found = times([theirs, ours] if turned else [ours, theirs], threads)
         mine, other = reversed(found) if turned else found
-        if not mine or not other:
-            return None, "not run by LiteRT" if mine else "ours not run"
+        if isinstance(other, str):
+            return None, other
+        if isinstance(mine, str):
+            return None, f"Lowtide's file: {mine}"
         ratios.append(mine / other)
     return statistics.median(ratios), ""
 
