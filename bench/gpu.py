@@ -79,7 +79,7 @@ def kind_of(reason):
 
 
 def known_shapes(model):
-    """(shapes, ranges) of a model of the collection; both empty for others."""
+    """(shapes, ranges) of a shared model; both empty for others."""
     for row in expectations():
         if row.model == model.name:
             return row.shapes, row.ranges

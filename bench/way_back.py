@@ -248,8 +248,9 @@ def table(args):
     total = f"| of {len(rows)} | {counts['agree']} | {' | '.join(str(counts[one]) for one in OTHERS)} | | | |"
     print(total, f"converted: {counts['converted']}")
     if args.write:
-        head = f"| model | agrees | {' | '.join(OTHERS)} | XNNPACK | built-in kernels | |\n" + "|---" * (5 + len(OTHERS))
-        write(pathlib.Path(args.write), BEGIN, END, "\n".join([head + "|", *rows, total]))
+        head = f"| model | agrees | {' | '.join(OTHERS)} | XNNPACK | built-in kernels | |"
+        line = "|---" * (5 + len(OTHERS)) + "|"
+        write(pathlib.Path(args.write), BEGIN, END, "\n".join([head, line, *rows, total]))
     return 0
 
 
