@@ -6,7 +6,7 @@
 
 Five networks of ../shared/models; the data are crops of scikit-learn's two photographs. Crops of the left halves calibrate, crops of the
 right halves judge: the signal to noise of the worst output, LiteRT's integers against ONNX Runtime's floats.
---page writes the table into docs/quantization.md. Needs what tests/requirements.txt and bench/requirements.txt list; Vela
+--page writes the table into docs/calibration.md. Needs what tests/requirements.txt and bench/requirements.txt list; Vela
 (ethos-u-vela 5.2.0) needs another numpy, so it is a program of an environment of its own.
 """
 
@@ -32,7 +32,7 @@ os.environ.setdefault("LOWTIDE", str(LOWTIDE))
 import lowtide  # noqa: E402
 
 MODELS = pathlib.Path(os.environ.get("LOWTIDE_MODELS", ROOT / "../shared/models"))
-PAGE = ROOT / "docs/quantization.md"
+PAGE = ROOT / "docs/calibration.md"
 BEGIN, END = "<!-- written by python -m bench.calibration -->", "<!-- end of what is written -->"
 ACCELERATORS = ("ethos-u55-128", "ethos-u85-256")
 

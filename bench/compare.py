@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares Lowtide with others, in turns, in one run: only ratios mean something on a shared machine.
+"""Compares Lowtide with others, alternately, in one run: only ratios mean something on a shared machine.
 
     bench/compare.py cp --size 8G [--kind plain|transposed|matrices] [--rounds 5] [--seed 1] [--cold] [--folder DIR]
     bench/compare.py limit --size 4G [--kind plain|transposed|matrices] [--rounds 5] [--seed 1] [--cold] [--folder DIR]
@@ -13,18 +13,18 @@ no transpose (1x1 kernels), `transposed` ones all do (3x3), `matrices` are produ
 turn the disk is left in peace: what was written is synced, the outputs are removed. With --cold the inputs are dropped
 from the page cache too (no root needed).
 
-`limit`: the same beside a bound that does not depend on the disk: bench/limit/ideal_copier.cc, a small program that only
-copies the bytes, as fast as this system can. It is compiled here (c++, or $CXX). In turns: the ideal copier in its two
+`limit`: the same compared with a bound that does not depend on the disk: bench/limit/ideal_copier.cc, a small program that only
+copies the bytes, as fast as this system can. It is compiled here (c++, or $CXX). Alternately: the ideal copier in its two
 forms (mapped windows, and pread into a small buffer; the one with the lower minimum is "the ideal"), the conversion with
 --io mmap, with --io pread, and `cp`. With --write the row of this kind, size and state is put into the page's table, and
 the machine above it.
 
 Both run the programs of a round in random order (--seed), because what ran before changes how long the next one takes,
-and print two ratios: of the least times (use this one when other work runs on the machine) and the median of the rounds'.
+and print two ratios: of the minimum times (use this one when other work runs on the machine) and the median of the ratios per round.
 A virtual machine that reports free memory to its host gets it back at 0.1 to 2 s/GB, whatever the program; only about
 1 GiB waits unreported. The machine's description says when that is so: use sizes below 1G there.
 
-`quality`: operators, TRANSPOSEs, and LiteRT's latency with 2 threads (median, in turns) of both converters' results.
+`quality`: operators, TRANSPOSEs, and LiteRT's latency with 2 threads (median, alternately) of both converters' results.
 onnx2tf is to be found in an environment of its own (`python3.12 -m venv ENV && ENV/bin/pip install onnx2tf==2.6.9`, then
 --onnx2tf ENV/bin/onnx2tf); it is given a copy of the model, because it overwrites its input. The Python that runs this
 needs ai-edge-litert (build/venv/bin/python).
@@ -217,8 +217,8 @@ def write_row(page, where, title, cells):
     rows[title] = " | ".join(cells)
     head = f"| {' | '.join(COLUMNS)} |\n|---{'|---:' * (len(COLUMNS) - 1)}|\n"
     table = head + "".join(f"| {name} | {row} |\n" for name, row in sorted(rows.items()))
-    text = "Two ratios each: of the least times, and the median of the rounds'. *Other work* is what else used the processors"
-    write(page, BEGIN, END, f"{text} meanwhile. On: {' '.join(where.splitlines())}.\n\n{table}")
+    text = "Each cell has two ratios: of the minimum times, and the median of the ratios per round. *Other work* is the share of the processors that other programs used"
+    write(page, BEGIN, END, f"{text} during the runs. On: {' '.join(where.splitlines())}.\n\n{table}")
 
 
 def compare_quality(options):
@@ -272,14 +272,14 @@ def main():
         if run is compare_limit:
             command.add_argument("--write", type=pathlib.Path, help="put the row into this page's table")
         command.set_defaults(run=run)
-    quality = commands.add_parser("quality", help="operators, transposes and latency beside onnx2tf's")
+    quality = commands.add_parser("quality", help="operators, transposes and latency compared with onnx2tf's")
     quality.add_argument("models", nargs="+")
     quality.add_argument("--onnx2tf", required=True, help="its program")
     quality.add_argument("--python", default=sys.executable, help="a Python with ai-edge-litert")
     quality.add_argument("--rounds", type=int, default=7)
     quality.add_argument("--timeout", type=int, default=600, help="seconds that onnx2tf may take")
     quality.set_defaults(run=compare_quality)
-    commands.add_parser("peers", help="memory, time and graphs beside onnx2tf's: bench/peers.py", add_help=False)
+    commands.add_parser("peers", help="memory, time and graphs compared with onnx2tf's: bench/peers.py", add_help=False)
     options, rest = parser.parse_known_args()
     if options.command == "peers":
         from bench import peers  # needs psutil, which the others do not

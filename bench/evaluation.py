@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment of the thesis that Lowtide began with: four networks, 100 random inputs each, ONNX Runtime on the model
+"""An experiment of the thesis that this project started from: four networks, 100 random inputs each, ONNX Runtime on the model
 against LiteRT on the converted file; errors, sizes, memory, latency.
 
     python -m bench.evaluation [--inputs 100] [--folder DIR]      writes docs/evaluation.md
@@ -196,11 +196,12 @@ def main():
 
 <!-- Written by `python -m bench.evaluation`; change that file, not this one. -->
 
-The experiment of the thesis that Lowtide began with, repeated: {options.inputs} random inputs for each network, the ONNX model in
-ONNX Runtime, the converted file in LiteRT with XNNPACK. AlexNet, Tiny YOLOv2 and ResNet101-DUC have their published shapes and random
-weights; the speech classifier is trained. The relative error is a share of the largest magnitude of the output; the column beside it is what the thesis
-states for its own converter. "Same class" is how often both have the largest element at the same place.
-Latency is LiteRT's median time over ONNX Runtime's, two threads each, in turns: what else ran on the machine falls on both.
+This page repeats an experiment of the thesis that this project started from, which is not part of this repository: {options.inputs} random
+inputs for each network, the ONNX model in ONNX Runtime, the converted file in LiteRT with XNNPACK. AlexNet, Tiny YOLOv2 and ResNet101-DUC have
+their published shapes and random weights; the speech classifier is trained. The relative error is a share of the largest magnitude of the
+output; the column "thesis" has the largest error that the thesis gives for its own converter. "Same class" is how often both have the largest
+element at the same place. Latency is LiteRT's median time divided by ONNX Runtime's, two threads each, measured alternately, so that other work
+on the machine affects both.
 
 | network | largest error | mean error | largest, relative | thesis | same class | ONNX, MB | TFLite, MB | nodes | operators | peak RSS, MiB | latency, LiteRT / ONNX Runtime |
 |---|---|---|---|---|---|---|---|---|---|---|---|

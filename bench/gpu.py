@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What LiteRT's GPU delegate takes of converted models, and why not all: on SwiftShader, a GPU in software.
+"""How many operators of converted models LiteRT's GPU delegate accepts, and why not all: on SwiftShader, a GPU in software.
 
     bench/gpu.py MODEL.onnx|MODEL.tflite|FOLDER ... [--shape INPUT=1,3,64,64] [--range INPUT=0:2] [--option=--x=y]
-                 [--run] [--half] [--no-peer] [--torch PYTHON] [--beside PROGRAM] [--folder DIR] [--jobs 2] [--kept] [--write docs/gpu.md]
+                 [--run] [--half] [--no-peer] [--torch PYTHON] [--beside PROGRAM] [--folder DIR] [--jobs 2] [--kept] [--write docs/gpu-models.md]
 
 A row for each network: Lowtide's file by default and with --for gpu, and onnx2tf's file: whole, or how many of its operators.
 --torch names the Python of an environment with litert-torch (bench/zoo/litert_torch.py): then its file of each network of the
@@ -15,7 +15,7 @@ range, where f32 is enforced. --beside is another lowtide, an older one. The las
 What is found about a file is kept in --folder, for this program and these options, so a run that was ended goes on when the
 command is given again. --kept runs nothing: the tables are of what is kept, and what is not kept is "not asked".
 
---half writes another table: errors with f32 enforced, without, and on the processor in f16, of a model's file and of one
+--half writes another table (docs/gpu.md): errors with f32 enforced, without, and on the processor in f16, of a model's file and of one
 with --weights f16.
 
 Under the table: how many networks are whole (those with control flow, 3-D convolutions, inputs of five axes, integers, and those that are refused are aside,
@@ -79,7 +79,7 @@ def kind_of(reason):
 
 
 def known_shapes(model):
-    """(shapes, ranges) of a model of the collection; both empty for others."""
+    """(shapes, ranges) of a shared model; both empty for others."""
     for row in expectations():
         if row.model == model.name:
             return row.shapes, row.ranges
@@ -339,7 +339,8 @@ def summary(rows, columns):
             whole.append(f"{count}{of} ({count / len(asked):.0%}) {column}")
     aside = [f"{row.name} ({row.aside})" for row in rows if row.aside]
     out.append(
-        f"Of {len(counted)} networks whole: {', '.join(whole)}." + (f" Aside: {', '.join(aside)}." if aside else "")
+        f"Accepted as a whole, of {len(counted)} networks: {', '.join(whole)}."
+        + (f" Not counted: {', '.join(aside)}." if aside else "")
     )
     for other in (PEER, TORCH):
         if other not in columns:
@@ -350,11 +351,11 @@ def summary(rows, columns):
             if row.share(FOR_GPU) is not None and row.share(other) is not None and row.share(FOR_GPU) < row.share(other)
         ]
         out.append(
-            f"A smaller share of operators with `--for gpu` than of {other}'s file: {', '.join(less) or 'none'}."
+            f"Networks with a smaller share of operators on the GPU with `--for gpu` than in {other}'s file: {', '.join(less) or 'none'}."
         )
     wrong = [row.name for row in rows if row.error and not re.fullmatch(r"[0-9.e+-]+|constant|" + NOT_ASKED, row.error)]
     if any(row.error for row in rows):
-        out.append(f"Run whole and not as ONNX Runtime: {', '.join(wrong) or 'none'}.")
+        out.append(f"Accepted as a whole, but with other results than ONNX Runtime: {', '.join(wrong) or 'none'}.")
     return "\n\n".join(out)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Divides every model of the collection, runs the pieces, and compares them with ONNX Runtime on the whole model.
+"""Divides every shared model, runs the pieces, and compares them with ONNX Runtime on the whole model.
 
     python -m bench.partition [--models FOLDER]... [--out TABLE.md] [--only NAME] [-- OPTIONS OF lowtide partition]
 

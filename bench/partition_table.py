@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces by four ways of dividing, for every model of the collection and two targets, and whether the pieces compute the model.
+"""Pieces by four ways of dividing, for every shared model and two targets, and whether the pieces compute the model.
 
     python -m bench.partition_table [--models FOLDER]... [--out TABLE.md] [--only NAME]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowtide beside onnx2tf on the same models, in one run: peak memory, time, size, operators, latency.
+"""Lowtide compared with onnx2tf on the same models, in one run: peak memory, time, size, operators, latency.
 
     bench/compare.py peers [MODEL ...] [--env DIR] [--base PYTHON3.12] [--limit 20G] [--write docs/performance.md]
 
@@ -10,7 +10,7 @@ network. What grows above --limit is killed, so that the machine is not.
 
 Memory is the sum of the resident pages of all processes of the tree, sampled every 20 ms, and so a little less than the
 true peak; Lowtide's is the kernel's VmHWM. Times are of one run each: read the ratio. Latency: LiteRT, 2 threads, XNNPACK,
-median of 7 in turns. Needs psutil and ai-edge-litert (bench/requirements.txt, tests/requirements.txt).
+median of 7, alternately. Needs psutil and ai-edge-litert (bench/requirements.txt, tests/requirements.txt).
 """
 
 import argparse

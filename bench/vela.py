@@ -7,7 +7,7 @@
 The quantized models are those of ../shared/models/onnx_quant; the networks of bench/calibration.py are calibrated with the same crops of
 photographs. Files have 8-bit inputs and outputs (--io int8) where the model quantizes them, and pictures with channels last. onnx2tf 2.6.9 is asked for integers by tensor
 (-oiqt -qt per-tensor), with the same samples; where it writes no integer file, its float file is judged.
---page writes the table into docs/integer-models.md. Vela (ethos-u-vela 5.2.0) and onnx2tf are programs of environments of their own.
+--page writes the table into docs/npu.md. Vela (ethos-u-vela 5.2.0) and onnx2tf are programs of environments of their own.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from bench import page
 from bench.calibration import ACCELERATORS, MODELS, NETWORKS, Data, foreign_environment, lowtide, vela
 from bench.measure import ROOT
 
-PAGE = ROOT / "docs/integer-models.md"
+PAGE = ROOT / "docs/npu.md"
 BEGIN, END = "<!-- written by python -m bench.vela -->", "<!-- end of what is written -->"
 CRASHED = "no result"
 KINDS = 4  # operators that are listed with a reason

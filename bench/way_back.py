@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite to ONNX: a table of models beside other converters, and the cost of a large one.
+"""TFLite to ONNX: a table of models compared with other converters, and the cost of a large one.
 
     python -m bench.way_back table [--folder ../shared/models/tflite] [--others PYTHON] [--write docs/tflite-to-onnx.md]
     python -m bench.way_back large [--size 4G] [--rounds 5] [--folder DIR]
 
 `table`: each model is converted, checked by onnx.checker with full shape inference, run by ONNX Runtime, and compared
-with LiteRT with XNNPACK and with LiteRT's own kernels on the same random inputs. Floats: the largest difference, as part
+with LiteRT with XNNPACK and with its built-in kernels on the same random inputs. Floats: the largest difference, as part
 of the range; integers: the share within two steps. A hybrid model (float data, integer weights) is compared with a copy
 whose weights were made floats, because LiteRT rounds the data as it runs. A model whose kernels differ from each other is
 judged operator by operator (tests/raised/by_operator.py). Where LiteRT does not run the default shape and the model leaves
@@ -14,7 +14,7 @@ what floats hold, the inputs are a quarter as large. The notes of the table say 
 tflite2onnx: `ENV/bin/pip install tensorflow-cpu tf2onnx==1.17.0 tflite2onnx==0.4.1`. What they write counts where ONNX
 Runtime loads it.
 
-`large`: in turns of random order, `cp` and the conversion of a TFLite file to ONNX with external data. Then ONNX Runtime
+`large`: alternately, in random order, `cp` and the conversion of a TFLite file to ONNX with external data. Then ONNX Runtime
 runs the result.
 """
 
@@ -174,7 +174,7 @@ def session_of(path):
 
 
 def judged(source, folder):
-    """(converted, agrees, cells): of the columns XNNPACK, own kernels, note."""
+    """(converted, agrees, cells): of the columns XNNPACK, built-in kernels, note."""
     output = folder / "made.onnx"
     done = converter.run("convert", source, "-o", output, "--quiet")
     notes = []
@@ -188,7 +188,7 @@ def judged(source, folder):
     copy = folder / "floats.tflite"
     is_hybrid = float_copy(source, copy)
     if is_hybrid:
-        notes.append("hybrid: beside its copy in floats")
+        notes.append("hybrid: compared with its copy in floats")
     judge = copy if is_hybrid else source
     resolvers = (OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
@@ -203,12 +203,12 @@ def judged(source, folder):
             notes.append(f"its open axis of {OPEN_AXIS}: LiteRT does not run the default shape")
     if right is not None and not right and xnnpack in ("inf", "other infinities"):
         (right, xnnpack), (right_plain, plain) = both(factor=np.float32(0.25))
-        notes.append("inputs of a quarter: those of others overflow in one runtime and not in the other")
+        notes.append("inputs a quarter as large: larger ones overflow in one runtime and not in the other")
     if right is None:  # LiteRT with XNNPACK does not run it
         return True, bool(right_plain), ["", plain if right_plain is not None else "", f"LiteRT: {xnnpack}"]
     if not right:
         count, bad = by_operator.judge_model(source)
-        notes.append(f"operator by operator: {count} tensors, {len(bad)} beyond their limit")
+        notes.append(f"operator by operator: {count} tensors, {len(bad)} outside their limit")
         right = not bad
     return True, right, [xnnpack, plain, "; ".join(notes)]
 
@@ -248,8 +248,9 @@ def table(args):
     total = f"| of {len(rows)} | {counts['agree']} | {' | '.join(str(counts[one]) for one in OTHERS)} | | | |"
     print(total, f"converted: {counts['converted']}")
     if args.write:
-        head = f"| model | agrees | {' | '.join(OTHERS)} | XNNPACK | own kernels | |\n" + "|---" * (5 + len(OTHERS))
-        write(pathlib.Path(args.write), BEGIN, END, "\n".join([head + "|", *rows, total]))
+        head = f"| model | agrees | {' | '.join(OTHERS)} | XNNPACK | built-in kernels | |"
+        line = "|---" * (5 + len(OTHERS)) + "|"
+        write(pathlib.Path(args.write), BEGIN, END, "\n".join([head, line, *rows, total]))
     return 0
 
 
@@ -301,7 +302,7 @@ def peak_rss(command):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="TFLite to ONNX beside other converters and beside cp.")
+    parser = argparse.ArgumentParser(description="TFLite to ONNX compared with other converters and with cp.")
     ways = parser.add_subparsers(dest="way", required=True)
     one = ways.add_parser("table")
     one.add_argument("--folder", default=ROOT.parent / "shared/models/tflite")

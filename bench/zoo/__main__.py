@@ -6,7 +6,7 @@
 FOLDER (say build/zoo) gets a file a network, exporter and variant; what is there is not exported again, and not judged again by
 the same program. --torch is a Python with bench/zoo/requirements.txt, default this one; without --torch and without torch here, what
 is in FOLDER is judged. --page writes the table into docs/zoo.md. --peers onnx2tf=PROGRAM or --peers litert-torch=PYTHON writes a table of its
-own instead, CPU time beside files of onnx2tf 2.6.9 or of litert-torch; NAME may then be any FOLDER/NAME.onnx whose sizes are fixed,
+own instead, CPU time compared with files of onnx2tf 2.6.9 or of litert-torch; NAME may then be any FOLDER/NAME.onnx whose sizes are fixed,
 or given in bench/zoo/peers.py.
 """
 

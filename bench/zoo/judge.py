@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One exported network: converted, and each of its sizes against ONNX Runtime, in LiteRT's plain kernels and in XNNPACK."""
+"""One exported network: converted, and each of its sizes against ONNX Runtime, in LiteRT's built-in kernels and in XNNPACK."""
 
 import dataclasses
 import functools

@@ -2,7 +2,7 @@
 // Which interval of real numbers a tensor's integers represent, chosen from what calibration saw of it.
 //
 // Values outside of the interval are clipped to it; the others are rounded to steps of (high - low) / steps. A narrower
-// interval clips more and rounds less. docs/quantization.md describes how values are observed.
+// interval clips more and rounds less. docs/calibration.md describes how values are observed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The digest by which a ranges file names the model that it is for (docs/quantization.md says of which fields).
+// The digest by which a ranges file names the model that it is for (docs/ranges-file.md says of which fields).
 #pragma once
 
 #include <string>

@@ -15,6 +15,10 @@ converted, run in LiteRT, and compared with the outputs of the case. Do not edit
 axes, shapes and weights. *Expanded* cases contain ONNX's definition of the operator by other operators.
 A refused case is an error that names the reason: no model is converted approximately.
 
+The cases are those of `tests/conformance/cases.txt`: the suite without training, random results, strings, sequences and optional values as inputs or
+outputs, and without the domain `ai.onnx.ml`. `lowtide ops` lists all operators that can be converted, also those of `com.microsoft`, which ONNX Runtime adds.
+Operators of `ai.onnx.ml` are not converted; they can become [custom operators](custom-operators.md).
+
 *Disputed*: the data of the case contradict the operator's specification and ONNX Runtime
 ([disputed-semantics.md](decisions/disputed-semantics.md)).
 

@@ -194,7 +194,7 @@ def test_files_that_are_no_ranges(tmp_path):
 
 
 def fnv(*fields):
-    """The format of docs/quantization.md, once more."""
+    """The format of docs/ranges-file.md, once more."""
     value = 0xCBF29CE484222325
     for byte in b"".join(field.encode() + b"\0" for field in fields):
         value = (value ^ byte) * 0x100000001B3 % 2**64

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import converter
 
-PAGES = ["python", "quantization", "partition"]
+PAGES = ["python", "verify", "calibration", "partition"]
 
 
 def blocks(page):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/safety.md and docs/errors.md promise of links, and of temporaries that a killed run left."""
+"""What docs/safety.md promises of links, and of temporaries that a killed run left."""
 
 import os
 import subprocess

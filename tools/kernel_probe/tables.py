@@ -5,6 +5,7 @@ import collections
 import dataclasses
 import importlib.metadata
 import re
+import textwrap
 
 from .case import ALL
 
@@ -304,11 +305,27 @@ def dynamic_text(answers):
     return f"Right: {', '.join(sorted(right))}.\n\n" + ("\n".join(sorted(rest)) or "None was refused or wrong.") + "\n"
 
 
+def with_index(page):
+    """The page, with links to its sections and to the operators below "Forms" after its first paragraph."""
+    seen, sections, operators = collections.Counter(), [], []
+    for line in page.splitlines():
+        if line.startswith(("## ", "### ")):
+            title = line.lstrip("# ")
+            anchor = title.lower().replace(" ", "-")
+            again = f"-{seen[anchor]}" if seen[anchor] else ""  # CAST is the title of two sections
+            seen[anchor] += 1
+            (sections if line.startswith("## ") else operators).append(f"[{title}](#{anchor}{again})")
+    head, rest = page.split("\n\n## ", 1)
+    links = textwrap.fill(" ".join(operators), 160, break_long_words=False, break_on_hyphens=False)
+    index = "\n".join(f"* {section}" for section in sections)
+    return f"{head}\n\n{index}\n\nOperators that have a section of forms:\n\n{links}\n\n## {rest}"
+
+
 def page_text(found, results, delegated, reference, dynamic, versions):
     missing = [n for n in ALL_BUILTINS() if n not in versions]
     unprobed = [n for n in versions if n not in {r.op for r in found}]
     version = importlib.metadata.version("ai-edge-litert")
-    return f"""\
+    return with_index(f"""\
 # What the TFLite kernels support
 
 Measured with ai-edge-litert {version} by `tools/probe_kernels.py`, which writes this page: each form is a model of one operator, which is run
@@ -370,7 +387,7 @@ The models of quantized kernels with LiteRT's reference kernels (`BUILTIN_REF`),
 Without a kernel: {", ".join(missing)}.
 
 With a kernel, but not in the tables above: {", ".join(f"{n} (versions 1-{versions[n]})" for n in sorted(unprobed))}.
-"""
+""")
 
 
 def ALL_BUILTINS():

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of `lowtide calibrate` (schemas/ranges.schema.json, docs/quantization.md), which people edit: nothing in it
+// The file of `lowtide calibrate` (schemas/ranges.schema.json, docs/ranges-file.md), which people edit: nothing in it
 // is believed.
 #pragma once
 

@@ -30,29 +30,31 @@ void add_quantize_options(CLI::App& command, ConversionOptions& options) {
                 {"int8", "int16x8"}, "TYPE")
       ->group(kQuantizeOptions);
   file_option(command.add_option("--ranges", options.ranges,
-                                 "of --quantize: the ranges of the model's tensors, written by lowtide calibrate"))
+                                 "the ranges of the model's tensors for --quantize, written by lowtide calibrate"))
       ->group(kQuantizeOptions);
   command
       .add_option("--range", options.range,
-                  "how a tensor's range is chosen from what calibration saw, instead of what the ranges file "
-                  "says is best (without it mse): mse: the least error; "
-                  "minmax: all of it; percentile:P: the middle P percent of the values")
+                  "how a tensor's range is chosen from the values that calibration found (default: as the ranges file "
+                  "recommends, else mse). mse: the smallest error; minmax: the whole range; percentile:P: the middle P "
+                  "percent of the values")
       ->type_name("METHOD")
       ->group(kQuantizeOptions);
   command.add_flag("--per-tensor", options.per_tensor, "one scale for all channels of a weight, with --quantize")
       ->group(kQuantizeOptions);
-  choice_option(command.add_option("--equalize", options.equalize,
-                                   "of --quantize, instead of what the ranges file says is best (without it channels): "
-                                   "channels: scale the channels between two convolutions so that one scale serves "
-                                   "all; none: leave them as they are"),
-                {"channels", "none"}, "METHOD")
+  choice_option(
+      command.add_option("--equalize", options.equalize,
+                         "how channels are scaled for --quantize (default: as the ranges file recommends, else "
+                         "channels). channels: scale the channels between two convolutions so that one scale "
+                         "serves all; none: no scaling"),
+      {"channels", "none"}, "METHOD")
       ->group(kQuantizeOptions);
-  choice_option(command.add_option("--correct", options.correct,
-                                   "of --quantize, instead of what the ranges file says is best (without it means): "
-                                   "means: take what rounded weights add to results on average off the biases; "
-                                   "layers: take off what the layers before add too, as lowtide calibrate "
-                                   "--correct-layers measured it; none: leave biases as they are"),
-                {"means", "layers", "none"}, "METHOD")
+  choice_option(
+      command.add_option("--correct", options.correct,
+                         "how biases are corrected for rounded weights (default: as the ranges file recommends, "
+                         "else means). means: subtract the average error of the layer's own weights; layers: "
+                         "also subtract the error from earlier layers (needs calibrate --correct-layers); "
+                         "none: no correction"),
+      {"means", "layers", "none"}, "METHOD")
       ->group(kQuantizeOptions);
   repeated_option(command.add_option("--keep-float", options.keep_float,
                                      "leave nodes whose name, or whose output's name, matches in floats, with "
@@ -77,15 +79,17 @@ void add_interface_options(CLI::App& command, ConversionOptions& options, Comman
                                  std::string("name of the signature (default: serving_default)") +
                                      (takes.tflite ? "; of a TFLite model that has several, the one to convert" : "")));
   repeated_option(command.add_option("--input-uint8", options.raw_images,
-                                     "an input takes raw images, numbers from 0 to 255, and the model computes (x - "
+                                     "an input accepts raw images, numbers from 0 to 255, and the model computes (x - "
                                      "mean) / std itself (may be repeated)"),
                   "INPUT");
   command
-      .add_option("--mean", options.mean,
-                  "of --input-uint8: one number, or one for each channel (default: 0). Without --input-uint8, metadata "
-                  "says that the application must normalize")
+      .add_option(
+          "--mean", options.mean,
+          "the mean for --input-uint8: one number, or one for each channel (default: 0). Without --input-uint8, "
+          "the metadata says that the application must normalize")
       ->type_name("N,...");
-  command.add_option("--std", options.std, "the same for the divisor (default: 1)")->type_name("N,...");
+  command.add_option("--std", options.std, "the divisor for --input-uint8, in the same form (default: 1)")
+      ->type_name("N,...");
   file_option(command.add_option("--labels", options.labels,
                                  "a text file with a label in each line, stored with the output whose last axis has as "
                                  "many elements"));
@@ -96,25 +100,27 @@ void add_interface_options(CLI::App& command, ConversionOptions& options, Comman
 
 void add_conversion_options(CLI::App& command, ConversionOptions& options, CommandTakes takes) {
   repeated_option(
-      command.add_option("--shape", options.shapes,
-                         "fix the shape of a dynamic input, or change the batch of a fixed one (may be repeated)"),
+      command.add_option(
+          "--shape", options.shapes,
+          "set the shape of an input that has dynamic dimensions, or change the batch size of an input of fixed "
+          "shape (may be repeated)"),
       "INPUT=1,3,512,512");
   repeated_option(
       command.add_option("--dim", options.dims, "fix a dynamic dimension of inputs by its name (may be repeated)"),
       "NAME=1");
   repeated_option(command.add_option("--const", options.constants,
                                      "freeze an input to a number, a list such as 1,2,3, or the contents of a .npy "
-                                     "file: it is no input of the output's (may be repeated)"),
+                                     "file. The converted model does not have this input (may be repeated)"),
                   "INPUT=VALUE");
   names_option(command, "--outputs", options.outputs,
                "the values that are outputs, instead of the model's own; what they do not need is left out (may be "
                "repeated)");
   command
-      .add_option("--for", options.made_for,
-                  "gpu: also write operators in forms that a GPU delegate takes and that cost a processor something "
-                  "(default: forms that cost it nothing), and list what it leaves to the processor; FILE.json: list "
-                  "what the target that the file describes does not take, of TFLite operators, or of ONNX nodes where "
-                  "it is a target of lowtide partition (also by its name)")
+      .add_option(
+          "--for", options.made_for,
+          "gpu: also use forms that a GPU delegate accepts but that are slower on a CPU, and list the operators "
+          "that stay on the CPU. FILE.json, or the name of a target of lowtide partition: only list what that "
+          "target does not accept")
       ->type_name("TARGET");
   repeated_option(command.add_option("--layout", options.layouts,
                                      std::string("give an input or output TFLite's axis order (nhwc) instead of ONNX's "
@@ -143,7 +149,7 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
       ->group(kWeightOptions);
   command
       .add_flag("--external-buffers", options.external,
-                "store weights behind the flatbuffer, as is always done in files over 2 GiB")
+                "store weights after the flatbuffer, as is always done in files over 2 GiB")
       ->group(kWeightOptions);
   command
       .add_flag("--require-integer", options.require_integer,
@@ -203,7 +209,7 @@ void add_conversion_options(CLI::App& command, ConversionOptions& options, Comma
 
 void add_output_options(CLI::App& command, OutputOptions& options) {
   number_option(command.add_option("--zstd-level", options.zstd_level,
-                                   fmt::format("compression level of a .tflite.zst (default: {})", kUsualZstdLevel)),
+                                   fmt::format("compression level of .zst output (default: {})", kUsualZstdLevel)),
                 1, 19);
   command.add_flag("--verify-output", options.verify,
                    "read the file back from the disk, compare each weight with the model's, and print digests");
@@ -227,8 +233,8 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       ->required();
   file_option(command->add_option(
       "-o,--output", options.output,
-      "the file to write (default: the model's name with .tflite or .onnx, beside it), "
-      "compressed if the name ends in .tflite.zst; or a folder for files of such names; - is standard "
+      "the file to write (default: the model's name with .tflite or .onnx, in the model's folder); a TFLite file "
+      "is compressed if the name ends in .zst. Or an existing folder, for files with the default names. - is standard "
       "output"));
   add_conversion_options(*command, options, kConvertTakes);
   add_interface_options(*command, options, kConvertTakes);
@@ -243,7 +249,7 @@ CLI::App* add_convert(CLI::App& app, ConvertCommand& options) {
       ->group(kOnnxOptions);
   command
       ->add_flag("--external-data", options.external_data,
-                 "write weights into a file beside the ONNX model, as is always done for models over 2 GiB")
+                 "write weights into a file next to the ONNX model, as is always done for models over 2 GiB")
       ->group(kOnnxOptions);
   command->add_option("--dump-after", options.dump_after, "print the graph after this pass, such as lower")
       ->type_name("PASS")
@@ -294,8 +300,8 @@ CLI::App* add_check(CLI::App& app, CheckCommand& options) {
 }
 
 CLI::App* add_extract(CLI::App& app, ExtractCommand& options) {
-  CLI::App* command = app.add_subcommand(
-      "extract", "Write the part of an ONNX model between values as an ONNX model, in the same little memory.");
+  CLI::App* command =
+      app.add_subcommand("extract", "Write the part of an ONNX model between given values as an ONNX model.");
   file_option(command->add_option("model", options.input, "the ONNX model (.onnx or .onnx.zst)"))->required();
   names_option(*command, "--from", options.from,
                "the values that are inputs of the part (may be repeated; default: the model's inputs, as far as the "
@@ -370,7 +376,7 @@ CLI::App* add_make_model(CLI::App& app, MakeModelCommand& options) {
       command->add_option("--files", spec.files, "number of files for external weights: FILE.data.0 and so on"), 0,
       UINT64_MAX);
   command->add_flag("--external", spec.external,
-                    "store weights in a file beside the model (always done from 2 GiB on)");
+                    "store weights in a file next to the model (always done from 2 GiB on)");
   number_option(
       command->add_option("--input-size", spec.input_size, "height and width of the input (default: the kind's own)"),
       0, INT32_MAX);
@@ -406,14 +412,14 @@ CLI::App* add_ops(CLI::App& app, OpsCommand& options) {
 }
 
 CLI::App* add_doctor(CLI::App& app, DoctorCommand& options) {
-  CLI::App* command = app.add_subcommand(
-      "doctor", "Show what of this machine matters for a conversion: memory limits, the disk, the kernel.");
+  CLI::App* command =
+      app.add_subcommand("doctor", "Show what on this machine can limit a conversion: memory limits, disk, kernel.");
   command->add_option("folder", options.folder, "the folder of the output (default: the current one)")
       ->type_name("FOLDER");
   command->add_flag("--json", options.json, "print JSON");
   add_errors_option(*command);
   command->footer(
-      "The exit status is 0 if no problem was found.\n\n"
+      "The exit status is 0 if no problem was found, else that of the kind of the first one.\n\n"
       "Examples:\n"
       "  lowtide doctor\n"
       "  lowtide doctor /mnt/models");
@@ -456,7 +462,8 @@ void replace_help(std::vector<std::string>& arguments) {
 
 Command parse_command_line(int argc, const char* const* argv) {
   CLI::App app{
-      "Converts very large ONNX models to TFLite in little memory: weights stay on disk until they are written.",
+      "Converts very large ONNX models to TFLite, and TFLite models to ONNX, in little memory: weights stay on disk "
+      "until they are written.",
       "lowtide"};
   app.formatter(help_formatter());
   app.get_formatter()->label("Positionals", "Arguments");
@@ -464,6 +471,8 @@ Command parse_command_line(int argc, const char* const* argv) {
   app.set_version_flag("-V,--version", "lowtide " LOWTIDE_VERSION, "print the version");
   app.require_subcommand(1);
   app.footer(
+      "With the Python package (pip install 'lowtide[run]'): run, verify, calibrate.\n"
+      "lowtide generate-docs FOLDER writes manual pages and completions of shells.\n\n"
       "Examples:\n"
       "  lowtide convert model.onnx                  writes model.tflite\n"
       "  lowtide check model.onnx model.tflite\n"

@@ -29,7 +29,8 @@ constexpr std::array kMeanings = {
     StatusMeaning{Code::kBudget, "a limit of memory is too small; the message names one that is enough"},
     StatusMeaning{Code::kInterrupted, "the program was interrupted (SIGINT, SIGTERM or SIGHUP)"},
     StatusMeaning{Code::kInternal, "an error in the program itself; please report it"},
-    StatusMeaning{Code::kDifferent, "check: the TFLite file is not what the ONNX model converts to"},
+    StatusMeaning{Code::kDifferent,
+                  "check: the TFLite file is not what the ONNX model converts to; verify: results differ too much"},
 };
 static_assert(
     [] {

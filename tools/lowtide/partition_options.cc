@@ -56,7 +56,7 @@ CLI::App* add_partition(CLI::App& app, PartitionCommand& options) {
                                   "lowtide run DIR --profile --json"));
   choice_option(command->add_option("--weights", options.weights,
                                     "copy (the default): into the pieces; in-place: .onnx pieces read weights from the "
-                                    "model's own files, so the folder must be beside them"),
+                                    "model's own files, so the folder must be next to them"),
                 {"copy", "in-place"}, "HOW");
   repeated_option(command->add_option("--exclude-op", options.exclude_ops,
                                       "leave the nodes of this operator in ONNX (may be repeated)"),

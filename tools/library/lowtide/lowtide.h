@@ -6,7 +6,7 @@
 //
 // Memory does not depend on the bytes of the weights: they stay on disk until they are written. It includes no other
 // header of Lowtide, and fields are only added. The library neither prints nor ends the process; it sets no limits and
-// no signal handlers, so a process that is killed leaves a temporary file beside the output (docs/errors.md).
+// no signal handlers, so a process that is killed leaves a temporary file beside the output (docs/safety.md).
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ class Calibration:
     runs : int
         Runs of each sample: groups of tensors that fitted into memory.
     content : dict
-        The ranges file (docs/quantization.md).
+        The ranges file (docs/ranges-file.md).
     unseen : list of str
         Tensors of floats that had no finite value in any sample, and are not in the file's `tensors`.
     note : str or None
@@ -201,7 +201,7 @@ def calibrate(
     model : path
         The .onnx file.
     output : path, optional
-        Where to write the ranges (docs/quantization.md).
+        Where to write the ranges (docs/ranges-file.md).
     samples : path or sequence of mappings
         A folder of .npz files (one sample each), an .npz file, or arrays by input name for each sample.
     max_rss : int or str, optional

@@ -71,7 +71,7 @@ def _spelled(setting: dict[str, str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The best settings, for the ranges file (docs/quantization.md), and `channel_shift` by tensor if it was measured."""
+    """The best settings, for the ranges file (docs/ranges-file.md), and `channel_shift` by tensor if it was measured."""
 
     content: dict[str, Any]
     shifts: dict[str, list[float]]

@@ -184,7 +184,7 @@ def read_graph(path: str) -> Graph:
 
 
 def graph_hash(graph: Graph) -> str:
-    """Digest of a graph without its weights, as a ranges file has it (docs/quantization.md has the format).
+    """Digest of a graph without its weights, as a ranges file has it (docs/ranges-file.md has the format).
 
     FNV-1a of 64 bits: it tells models apart, and is no protection against anybody.
     """

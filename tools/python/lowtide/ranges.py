@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calibration keeps of a tensor: least, largest, a histogram, means by channel. docs/quantization.md has the file.
+"""What calibration keeps of a tensor: least, largest, a histogram, means by channel. docs/ranges-file.md has the file.
 
 Bins have a width of 2^e and edges at its multiples, so when a range outgrows 2048 bins, two become one and nothing is
 lost. The result does not depend on the order of the samples, nor the memory on their number.

@@ -95,7 +95,7 @@ def verify(
     tflite : path
         The .tflite file, or a folder of pieces.
     inputs : path, mapping, or sequence of mappings, optional
-        Samples: a folder or an .npz file (docs/quantization.md), or arrays by input name. Random numbers without it.
+        Samples: a folder or an .npz file (docs/calibration.md), or arrays by input name. Random numbers without it.
     random : int, optional
         How many random samples; 1 by default.
     seed : int
@@ -114,7 +114,7 @@ def verify(
         Compare each operator, given ONNX Runtime's values. Not for folders of pieces.
     rtol, atol, min_snr, max_steps, min_equal
         The attributes of `Tolerances`, with its defaults. Where none of the first four is given, files that compute in integers are judged
-        as docs/quantization.md says: operator by operator, or, if the ONNX model computes in floats, by 15 dB.
+        as docs/verify.md says: operator by operator, or, if the ONNX model computes in floats, by 15 dB.
     max_rss : int or str, optional
         Memory that both models and the values to compare may take, in bytes or as "512M".
     threads : int, optional
