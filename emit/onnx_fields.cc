@@ -15,6 +15,7 @@ namespace {
 
 namespace pb = ::onnx;
 using onnx::Attribute;
+using onnx::SparseTensor;
 using onnx::Tensor;
 using onnx::ValueInfo;
 using stream::Code;
@@ -90,18 +91,22 @@ class Writer {
     const auto* stored = std::get_if<stream::step::Stored>(&tensor.data->step);
     return stored != nullptr && stored->source != file_;
   }
+  bool is_external(const SparseTensor& tensor) const {
+    return is_external(tensor.values) || is_external(tensor.indices);
+  }
   bool has_external(const onnx::Graph& graph) const {
     return std::ranges::any_of(graph.initializers, [&](const Tensor& t) { return is_external(t); }) ||
+           std::ranges::any_of(graph.sparse_initializers, [&](const SparseTensor& s) { return is_external(s); }) ||
            has_external(graph.nodes);
   }
   bool has_external(const std::vector<onnx::Node>& nodes) const {
     return std::ranges::any_of(nodes, [&](const onnx::Node& node) { return has_external(node); });
   }
-  bool has_external(const onnx::Node& node) const {
-    return std::ranges::any_of(node.attributes, [&](const Attribute& attribute) {
+  bool has_external(const onnx::Node& node) const { return has_external(node.attributes); }
+  bool has_external(const std::vector<Attribute>& attributes) const {
+    return std::ranges::any_of(attributes, [&](const Attribute& attribute) {
       return std::ranges::any_of(attribute.tensors, [&](const Tensor& t) { return is_external(t); }) ||
-             std::ranges::any_of(attribute.sparse,
-                                 [&](const auto& s) { return is_external(s.values) || is_external(s.indices); }) ||
+             std::ranges::any_of(attribute.sparse, [&](const SparseTensor& s) { return is_external(s); }) ||
              std::ranges::any_of(attribute.graphs, [&](const auto& g) { return has_external(*g); });
     });
   }
@@ -109,7 +114,8 @@ class Writer {
   OnnxMessage function(const onnx::Function& function) {
     using F = pb::FunctionProto;
     OnnxMessage out;
-    if (!has_external(function.nodes) && copied(out, function.place, function.name)) return out;
+    const bool is_here = !has_external(function.nodes) && !has_external(function.attribute_defaults);
+    if (is_here && copied(out, function.place, function.name)) return out;
     out.text(F::kNameFieldNumber, function.name);
     for (const std::string& name : function.inputs) out.text(F::kInputFieldNumber, name);
     for (const std::string& name : function.outputs) out.text(F::kOutputFieldNumber, name);

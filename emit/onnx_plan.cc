@@ -67,10 +67,7 @@ class Planner {
 
   NamedFile& named(const stream::Source& source) {
     auto [it, fresh] = file_of_.try_emplace(&source, plan_.files.size());
-    if (fresh) {
-      plan_.files.push_back({names_->name(source.path()), 0});
-      plan_.in_place.push_back(&source);
-    }
+    if (fresh) plan_.files.push_back({names_->name(source.path()), 0});
     return plan_.files[it->second];
   }
 

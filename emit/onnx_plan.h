@@ -54,7 +54,6 @@ struct OnnxPlan {
   std::optional<Plan> beside;    // the same of the file of data
   std::string data_name;         // of that file
   std::vector<NamedFile> files;  // with data in place
-  std::vector<const stream::Source*> in_place;
 };
 
 // `path` is the output's: the file of data is named after it, and data in place are in its folder or below. Throws

@@ -22,20 +22,18 @@ namespace fs = std::filesystem;
 // Of RecipeReader, for elements that are not aligned in the file: behind text they are not.
 constexpr uint64_t kAligningTile = uint64_t{256} << 10;
 
-// A file that the output, or another model, still needs is not replaced.
+// A file that the model reads from is not replaced, also where its bytes are copied: the model would lose its weights.
+// Sources are compared by their names, because a compressed one has no path.
 void refuse_needed_files(const OnnxPlan& plan, const onnx::Model& model, const fs::path& path, const fs::path& data) {
-  auto is_same = [](const stream::Source& source, const fs::path& output) {
-    return !source.path().empty() && stream::same_file(source.path(), output);
-  };
   auto refuse = [](const fs::path& output, const char* why) {
     throw stream::Error(stream::Code::kUsage, fmt::format("{}: choose another output path with -o", why),
                         {.file = output.string()});
   };
-  for (const stream::Source* source : plan.in_place)
-    if (is_same(*source, path)) refuse(path, "would be replaced, and the output refers to the weights in it");
-  if (!plan.beside) return;
-  for (const auto& source : model.sources)
-    if (is_same(*source, data)) refuse(data, "would be replaced by the output's weights, and the model reads from it");
+  for (const auto& source : model.sources) {
+    if (stream::same_file(source->name(), path)) refuse(path, "would be replaced, and the model reads from it");
+    if (plan.beside && stream::same_file(source->name(), data))
+      refuse(data, "would be replaced by the output's weights, and the model reads from it");
+  }
 }
 
 void write_data(const Plan& plan, stream::OutFile& out, stream::Budget& budget, const OnnxWriteOptions& options) {

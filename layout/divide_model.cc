@@ -68,6 +68,8 @@ class Divider {
         if (!name.empty()) maker_.emplace(name, i);
     for (const onnx::Tensor& tensor : graph().initializers)
       weights_.emplace(tensor.name, tensor.data ? tensor.data->bytes() : 0);
+    for (const onnx::SparseTensor& tensor : graph().sparse_initializers)
+      weights_.emplace(tensor.values.name, tensor.values.data ? tensor.values.data->bytes() : 0);
   }
 
   DividedModel divide() {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -31,27 +32,23 @@ constexpr int64_t kFirstIrWithFreeInitializers = 4;
 
 using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;
 
-// Visits the functions that nodes call, each of which may call others.
+// The functions that nodes call, each of which may call others: a chain of them may be as long as the file.
 class Calls {
  public:
   explicit Calls(const onnx::Model& model) : model_(model), called_(model.functions.size()) {
     for (size_t i = 0; i < model.functions.size(); ++i) {
       const onnx::Function& function = model.functions[i];
-      keys_.emplace_back(FunctionKey{function.domain, function.name, function.overload}, i);
+      indices_.emplace(FunctionKey{function.domain, function.name, function.overload}, i);
     }
   }
-  void visit(const std::vector<onnx::Node>& nodes) {
-    for (const onnx::Node& node : nodes) {
-      for (const auto& [key, index] : keys_)
-        if (!called_[index] && key == FunctionKey{node.domain, node.op_type, node.overload}) {
-          called_[index] = true;
-          visit(model_.functions[index].nodes);
-        }
-      for (const onnx::Attribute& attribute : node.attributes)
-        for (const auto& body : attribute.graphs) visit(body->nodes);
+  // In the order of the model.
+  std::vector<onnx::Function> of(const std::vector<onnx::Node>& nodes) {
+    add(nodes);
+    while (!open_.empty()) {
+      const size_t index = open_.back();
+      open_.pop_back();
+      add(model_.functions[index].nodes);
     }
-  }
-  std::vector<onnx::Function> functions() const {
     std::vector<onnx::Function> out;
     for (size_t i = 0; i < called_.size(); ++i)
       if (called_[i]) out.push_back(model_.functions[i]);
@@ -59,9 +56,23 @@ class Calls {
   }
 
  private:
+  // Recursive in bodies of nodes only, whose depth the reader limits.
+  void add(const std::vector<onnx::Node>& nodes) {
+    for (const onnx::Node& node : nodes) {
+      const auto found = indices_.find(FunctionKey{node.domain, node.op_type, node.overload});
+      if (found != indices_.end() && !called_[found->second]) {
+        called_[found->second] = true;
+        open_.push_back(found->second);
+      }
+      for (const onnx::Attribute& attribute : node.attributes)
+        for (const auto& body : attribute.graphs) add(body->nodes);
+    }
+  }
+
   const onnx::Model& model_;
-  std::vector<std::pair<FunctionKey, size_t>> keys_;
+  std::map<FunctionKey, size_t> indices_;
   std::vector<bool> called_;
+  std::vector<size_t> open_;  // called, but not looked into yet
 };
 
 bool has_type(const ValueInfo& info) {
@@ -101,9 +112,7 @@ class Cutter {
     out.metadata = model_.metadata;
     out.sources = model_.sources;
     out.graph = graph();
-    Calls calls(model_);
-    calls.visit(out.graph.nodes);
-    out.functions = calls.functions();
+    out.functions = Calls(model_).of(out.graph.nodes);
     return out;
   }
 

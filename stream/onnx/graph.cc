@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "schemas/onnx.pb.h"
 #include "stream/error.h"
@@ -115,6 +116,7 @@ onnx::Node OnnxParser::node(Range body) {
   onnx::Node node;
   node.offset = body.begin;
   node.place = body;
+  const Range outer = std::exchange(node_, body);
   try {
     node_fields(body, node);
     if (node.op_type.empty()) wire_.fail(body.begin, "the node has no operator (op_type)");
@@ -127,6 +129,7 @@ onnx::Node OnnxParser::node(Range body) {
     error.add_place({.node = node.label(), .op = node.op_type.empty() ? "" : prefix + node.op_type});
     throw;
   }
+  node_ = outer;
   return node;
 }
 
@@ -164,11 +167,34 @@ void OnnxParser::node_fields(Range body, onnx::Node& node) {
   node.attributes.shrink_to_fit();
 }
 
+// Whether the attribute is the list of numbers that is a Constant's value. Such a list may be as large as any weight.
+bool OnnxParser::is_list_of_constant(Range attribute) {
+  std::string name, op_type, domain;
+  Message a(wire_, attribute);
+  while (a.next() && name.empty())
+    if (a.field() == pb::AttributeProto::kNameFieldNumber) name = a.name();
+  if (name != "value_floats" && name != "value_ints") return false;
+  Message n(wire_, node_);
+  while (n.next()) {
+    if (n.field() == pb::NodeProto::kOpTypeFieldNumber) op_type = n.name();
+    if (n.field() == pb::NodeProto::kDomainFieldNumber) domain = canonical_domain(n.name());
+  }
+  return op_type == "Constant" && domain.empty();
+}
+
 Attribute OnnxParser::attribute(Range body) {
   Attribute attribute;
   try {
-    const unsigned seen = attribute_fields(body, attribute);
+    std::vector<FileRun> list;
+    const unsigned seen = attribute_fields(body, attribute, is_list_of_constant(body) ? &list : nullptr);
     resolve_type(attribute, seen, body.begin);
+    if (!list.empty()) {
+      // The same constant in ONNX's other form, whose elements stay in the file.
+      attribute.tensors = {
+          listed_tensor(std::move(list), attribute.type == Attribute::Type::kFloats ? DType::kFloat32 : DType::kInt64)};
+      attribute.name = "value";
+      attribute.type = Attribute::Type::kTensor;
+    }
   } catch (Error& error) {
     error.add_place({.slot = fmt::format("attribute '{}'", attribute.name)});
     throw;
@@ -176,8 +202,8 @@ Attribute OnnxParser::attribute(Range body) {
   return attribute;
 }
 
-// Returns one bit for each value field that is present.
-unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute) {
+// Returns one bit for each value field that is present. Lists of numbers go to `list` if there is one.
+unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute, std::vector<FileRun>* list) {
   using Type = Attribute::Type;
   unsigned seen = 0;
   Message m(wire_, body);
@@ -235,11 +261,17 @@ unsigned OnnxParser::attribute_fields(Range body, Attribute& attribute) {
         break;
       case pb::AttributeProto::kFloatsFieldNumber:
         seen |= bit(Type::kFloats);
-        m.append(attribute.floats);
+        if (list)
+          add_run(m, 4, *list);
+        else
+          m.append(attribute.floats);
         break;
       case pb::AttributeProto::kIntsFieldNumber:
         seen |= bit(Type::kInts);
-        m.append(attribute.ints);
+        if (list)
+          add_run(m, 0, *list);
+        else
+          m.append(attribute.ints);
         break;
       case pb::AttributeProto::kStringsFieldNumber:
         seen |= bit(Type::kStrings);

@@ -45,7 +45,8 @@ class OnnxParser {
   onnx::Node node(Range body);
   void node_fields(Range body, onnx::Node& node);
   onnx::Attribute attribute(Range body);
-  unsigned attribute_fields(Range body, onnx::Attribute& attribute);
+  unsigned attribute_fields(Range body, onnx::Attribute& attribute, std::vector<FileRun>* list);
+  bool is_list_of_constant(Range attribute);
   void resolve_type(onnx::Attribute& attribute, unsigned seen, uint64_t offset);
   onnx::ValueInfo value_info(Range body);
   void type(Range body, onnx::ValueInfo& value, bool outermost);
@@ -57,7 +58,9 @@ class OnnxParser {
   std::string tensor_name(Range body);
   onnx::SparseTensor sparse_tensor(Range body, std::string_view role);
   void tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& fields);
+  void add_run(Message& field, uint8_t width, std::vector<FileRun>& runs);
   void typed_data(Message& field, TensorFields& fields);
+  onnx::Tensor listed_tensor(std::vector<FileRun> runs, DType dtype);
   void external_entry(Range body, TensorFields& fields);
   void set_data(onnx::Tensor& tensor, TensorFields& fields, uint64_t offset);
   void set_external(onnx::Tensor& tensor, const TensorFields& fields, uint64_t offset);
@@ -68,6 +71,7 @@ class OnnxParser {
   Wire wire_;
   uint64_t external_bytes_ = 0;
   bool in_function_ = false;
+  Range node_ = {};  // the innermost one that is read
 };
 
 // Converts a TensorProto.DataType. Throws Error(kMalformed) with the offset when it is unknown.

@@ -69,6 +69,31 @@ void check_first_tag(std::span<const std::byte> first, const std::string& name) 
                 {.file = name});
 }
 
+void clear_places(onnx::Graph& graph);
+
+void clear_places(std::vector<onnx::Node>& nodes) {
+  for (onnx::Node& node : nodes) {
+    node.place = {};
+    for (onnx::Attribute& attribute : node.attributes)
+      for (const auto& body : attribute.graphs) clear_places(*body);
+  }
+}
+
+void clear_places(onnx::Graph& graph) {
+  clear_places(graph.nodes);
+  for (auto* list : {&graph.inputs, &graph.outputs, &graph.value_info})
+    for (onnx::ValueInfo& info : *list) info.place = {};
+}
+
+// Nothing may be copied from the file: what refers to a name must say it as it was read.
+void clear_places(onnx::Model& model) {
+  clear_places(model.graph);
+  for (onnx::Function& function : model.functions) {
+    function.place = {};
+    clear_places(function.nodes);
+  }
+}
+
 }  // namespace
 
 std::string canonical_domain(std::string domain) { return domain == "ai.onnx" ? "" : std::move(domain); }
@@ -163,6 +188,7 @@ onnx::Model OnnxParser::model() {
     model.opsets[""] = 1;
   }
   check_functions(model.functions);
+  if (wire_.has_changed_names()) clear_places(model);
   model.external_bytes = external_bytes_;
   return model;
 }

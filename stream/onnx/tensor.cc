@@ -261,11 +261,9 @@ void OnnxParser::tensor_fields(Range body, onnx::Tensor& tensor, TensorFields& f
   }
 }
 
-// One field of typed data: a packed run, or one number after its tag. Adjacent tagged numbers are merged.
-void OnnxParser::typed_data(Message& field, TensorFields& fields) {
-  const bool is_float = field.field() == pb::TensorProto::kFloatDataFieldNumber;
-  const bool is_double = field.field() == pb::TensorProto::kDoubleDataFieldNumber;
-  const uint8_t width = is_float ? 4 : is_double ? 8 : 0;
+// One field of repeated numbers: a packed run, or one number after its tag. Adjacent tagged numbers are merged. `width`
+// in bytes; 0: varints.
+void OnnxParser::add_run(Message& field, uint8_t width, std::vector<FileRun>& runs) {
   FileRun file_run;
   if (field.has_length()) {
     const Range run = field.body();
@@ -289,10 +287,8 @@ void OnnxParser::typed_data(Message& field, TensorFields& fields) {
                 .encoding = Encoding::kTagged,
                 .width = width};
   }
-  if (fields.typed_field != 0 && fields.typed_field != field.field()) field.fail("has elements in more than one field");
-  fields.typed_field = field.field();
-  if (!fields.file_runs.empty()) {
-    FileRun& last = fields.file_runs.back();
+  if (!runs.empty()) {
+    FileRun& last = runs.back();
     if (last.encoding == Encoding::kTagged && file_run.encoding == Encoding::kTagged &&
         last.offset + last.bytes == file_run.offset) {
       last.bytes += file_run.bytes;
@@ -300,9 +296,28 @@ void OnnxParser::typed_data(Message& field, TensorFields& fields) {
       return;
     }
   }
-  if (fields.file_runs.size() == kMaxFileRuns)
-    field.fail(fmt::format("has its elements in more than {} pieces", kMaxFileRuns));
-  fields.file_runs.push_back(file_run);
+  if (runs.size() == kMaxFileRuns) field.fail(fmt::format("has its elements in more than {} pieces", kMaxFileRuns));
+  runs.push_back(file_run);
+}
+
+void OnnxParser::typed_data(Message& field, TensorFields& fields) {
+  if (field.has_length() && field.body().bytes() == 0) return;
+  if (fields.typed_field != 0 && fields.typed_field != field.field()) field.fail("has elements in more than one field");
+  fields.typed_field = field.field();
+  const bool is_float = field.field() == pb::TensorProto::kFloatDataFieldNumber;
+  const bool is_double = field.field() == pb::TensorProto::kDoubleDataFieldNumber;
+  add_run(field, is_float ? 4 : is_double ? 8 : 0, fields.file_runs);
+}
+
+// AttributeProto.floats and ints have the form of typed data.
+onnx::Tensor OnnxParser::listed_tensor(std::vector<FileRun> runs, DType dtype) {
+  uint64_t elements = 0;
+  for (const FileRun& run : runs) elements = checked_add(elements, run.elements);
+  onnx::Tensor out;
+  out.dtype = dtype;
+  out.dims = {static_cast<int64_t>(elements)};
+  out.data = recipe::stored(source_, std::move(runs), dtype, out.dims);
+  return out;
 }
 
 void OnnxParser::external_entry(Range body, TensorFields& fields) {
@@ -357,7 +372,8 @@ void OnnxParser::set_external(onnx::Tensor& tensor, const TensorFields& fields, 
   }
   const uint64_t elements = element_count(tensor.dims);
   const uint64_t bytes = file_bytes(tensor.dtype, elements);
-  if (fields.external_length.value_or(bytes) != bytes) {
+  // A length of 0 is as none: ONNX Runtime reads it so.
+  if (fields.external_length.value_or(0) != 0 && fields.external_length != bytes) {
     wire_.fail(offset, fmt::format("{} {} needs {} bytes, but its external data has {}", dtype_name(tensor.dtype),
                                    to_string(tensor.dims), bytes, *fields.external_length));
   }

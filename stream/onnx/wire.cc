@@ -216,24 +216,20 @@ std::string Message::text() {
   return out;
 }
 
-// Zero bytes are written as \x00. A name that holds this text already has its backslashes written as \x5c, so that
-// different names stay different.
 std::string Message::name() {
-  constexpr std::string_view kZero = "\\x00", kBackslash = "\\x5c";
+  constexpr std::string_view kZero = "\\x00";
   std::string read = text();
-  if (read.find('\0') == std::string::npos && read.find(kZero) == std::string::npos &&
-      read.find(kBackslash) == std::string::npos)
-    return read;
-  std::string out;
-  for (const char letter : read) {
-    if (letter == '\0')
-      out.append(kZero);
-    else if (letter == '\\')
-      out.append(kBackslash);
-    else
-      out.append(1, letter);
+  wire_.has_zero_text_ |= read.find(kZero) != std::string::npos;
+  if (read.find('\0') != std::string::npos) {
+    wire_.has_zero_byte_ = true;
+    std::string out;
+    for (const char letter : read) letter == '\0' ? out.append(kZero) : out.append(1, letter);
+    read = std::move(out);
   }
-  return out;
+  // Two names could become one.
+  if (wire_.has_zero_byte_ && wire_.has_zero_text_)
+    fail("of the names some have zero bytes, and some the text \\x00, as which zero bytes are written");
+  return read;
 }
 
 void Message::append(std::vector<int64_t>& out) {

@@ -43,6 +43,9 @@ class Wire {
   // Throws Error(kIo) when the file could not be read where the walk is. To be called when it ends, in whatever way.
   void check() const { input_.check(); }
 
+  // Whether names that were read had zero bytes, and so differ from those in the file.
+  bool has_changed_names() const { return has_zero_byte_; }
+
   // Number of varints in a packed field. Throws when the last one is cut or one is longer than ten bytes.
   uint64_t count_varints(Range packed);
 
@@ -85,6 +88,7 @@ class Wire {
   std::optional<google::protobuf::io::CodedInputStream> coded_;
   uint64_t base_ = 0;  // where coded_ was opened
   int depth_ = 0;
+  bool has_zero_byte_ = false, has_zero_text_ = false;  // of names
 };
 
 // The fields of one message, one after the other. Every reading function throws Error(kMalformed) when the field has
@@ -110,7 +114,9 @@ class Message {
   float float32() const;
   void check_fixed(int bytes) const;
   std::string text();
-  std::string name();  // a text with zero bytes written as \x00: in TFLite names are C strings, which end there
+  // A text with zero bytes written as \x00: in TFLite names are C strings, which end there. All other names stay as
+  // they are; throws Error(kMalformed) when the file has names of both kinds that this could make equal.
+  std::string name();
   // Repeated numbers: one, or a packed run of them.
   void append(std::vector<int64_t>& out);
   void append(std::vector<float>& out);

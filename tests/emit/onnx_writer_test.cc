@@ -192,8 +192,9 @@ TEST_F(OnnxWriter, NamesDataInPlace) {
   fs::create_directory(folder_ / "sub");
   stream::expect_error(Code::kUsage, "the output must be in the folder",
                        [&] { write(model, "sub/part.onnx", {.weights = Weights::kInPlace}); });
-  stream::expect_error(Code::kUsage, "the output refers to the weights in it",
-                       [&] { write(model, "whole.onnx", {.weights = Weights::kInPlace}); });
+  for (const Weights weights : {Weights::kInPlace, Weights::kAutomatic})
+    stream::expect_error(Code::kUsage, "would be replaced, and the model reads from it",
+                         [&] { write(model, "whole.onnx", {.weights = weights}); });
   EXPECT_EQ(stream::read_file(folder_ / "whole.onnx"), whole);
 }
 

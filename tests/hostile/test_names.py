@@ -78,16 +78,32 @@ def test_very_long_names(tmp_path):
     )
 
 
-def test_names_stay_apart(tmp_path):
-    model = good_model()
-    # A name with a zero byte, and what it is written as.
-    names = {"QQQQ": b"a\0bc", "RRRRRRR": b"a\\x00bc", "SSSSSSSSSS": b"a\\x5cx00bc"}
-    for name in names:
-        model.graph.node.add(op_type="Neg", input=[model.graph.input[0].name], output=[name])
+def with_outputs(model, names):
+    """The model with a Neg for each of these names of results."""
+    placeholders = {f"{index}" * (len(name)): name for index, name in zip("QRS", names)}
+    for placeholder in placeholders:
+        model.graph.node.add(op_type="Neg", input=[model.graph.input[0].name], output=[placeholder])
     raw = model.SerializeToString()
-    for name, other in names.items():
-        raw = raw.replace(name.encode(), other)
+    for placeholder, name in placeholders.items():
+        raw = raw.replace(placeholder.encode(), name)
+    return raw
+
+
+def test_names_stay_apart(tmp_path):
+    """A zero byte is written as \\x00: two names must not become one by it."""
     path = tmp_path / "apart.onnx"
-    path.write_bytes(raw)
+    path.write_bytes(with_outputs(good_model(), [b"a\0bc", rb"a\x00bcd"]))
+    refuse(path, "malformed")
+
+
+@pytest.mark.parametrize("name", [rb"a\x00bc", rb"a\x5cbc", rb"a\b"])
+def test_names_without_zero_bytes_stay(name, tmp_path):
+    path = tmp_path / "kept.onnx"
+    model = good_model()
+    placeholder = "Q" * len(name)
+    model.graph.input[0].name = node(model, "the_conv").input[0] = placeholder
+    path.write_bytes(model.SerializeToString().replace(placeholder.encode(), name))
     done = run(["convert", path, "-o", tmp_path / "m.tflite"])
     assert done.returncode == 0, done.stderr
+    listed = json.loads(run(["inspect", "--json", tmp_path / "m.tflite"]).stdout)
+    assert listed["graphs"][0]["inputs"][0]["name"] == name.decode()

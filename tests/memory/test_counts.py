@@ -6,6 +6,12 @@
 
 import resource
 
+import numpy as np
+import onnx
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from onnx import TensorProto, helper
+
 from tests.support import converter
 
 KIB, MIB = 2**10, 2**20
@@ -42,3 +48,30 @@ def test_more_files_than_may_be_open(tmp_path):
         assert done.returncode == 0, done.stderr
     assert len(list(many.glob("m.onnx.data.*"))) == 150
     assert (one / "m.tflite").read_bytes() == (many / "m.tflite").read_bytes()
+
+
+@pytest.mark.parametrize(("attribute", "dtype"), [("value_floats", np.float32), ("value_ints", np.int64)])
+def test_lists_of_numbers_stay_in_the_file(attribute, dtype, tmp_path):
+    """A Constant may have its elements as a list of numbers, as many as any weight."""
+    count = 3_000_000
+    numbers = np.random.default_rng(5).integers(-1000, 1000, count).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        helper.make_node("Constant", [], ["c"], **{attribute: numbers.tolist()}),
+        helper.make_node("Reshape", ["c", "shape"], ["m"]),
+        helper.make_node("Gather", ["m", "at"], ["y"], axis=0),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("at", TensorProto.INT64, [2])],
+        [helper.make_tensor_value_info("y", kind, [2, 1000])],
+        [helper.make_tensor("shape", TensorProto.INT64, [2], [count // 1000, 1000])],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    done = converter.convert(tmp_path / "m.onnx", tmp_path / "m.tflite", ["--max-rss", "24M"])
+    assert done.status == "converted", done.reason
+    assert done.peak_rss < 24 * MIB
+    runner = Interpreter(str(tmp_path / "m.tflite")).get_signature_runner()
+    (found,) = runner(at=np.array([1, 2998], np.int64)).values()
+    np.testing.assert_array_equal(found, numbers.reshape(-1, 1000)[[1, 2998]])

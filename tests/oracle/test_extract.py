@@ -352,3 +352,63 @@ def test_memory_does_not_grow_with_the_weights(tmp_path):
         assert peak < 32, done.stdout
         part = onnx.load(tmp_path / "part.onnx", load_external_data=False)
         assert len(part.graph.initializer) == len(graph.initializer)
+
+
+@pytest.mark.parametrize("name", [r"w\x5cq", r"w\x00q", "w\0q"])
+def test_names_with_escapes(name, tmp_path):
+    """What is copied from the file and what is written anew name one weight alike."""
+    nodes = [helper.make_node("MatMul", ["x", name], ["y"])]
+    path = write(tmp_path / "m.onnx", nodes, [tensor("x", [3, 4])], [tensor("y", [3, 5])], [weight(name, 4, 5)])
+    done = extract(path, [], ["y"], tmp_path / "part.onnx")
+    assert done.returncode == 0, done.stderr
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (wanted,), (found,) = (session(file).run(None, {"x": x}) for file in (path, tmp_path / "part.onnx"))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_long_chain_of_functions(tmp_path):
+    """Each calls the next one: neither the stack nor the time grows with more than their number."""
+    count = 30000
+    model = onnx.ModelProto(ir_version=8, opset_import=[helper.make_opsetid("", 17), helper.make_opsetid("f", 1)])
+    for i in range(count):
+        op, domain = ("Neg", "") if i + 1 == count else (f"f{i + 1}", "f")
+        model.functions.add(
+            name=f"f{i}", domain="f", input=["a"], output=["b"],
+            node=[helper.make_node(op, ["a"], ["b"], domain=domain)],
+            opset_import=[helper.make_opsetid("", 17), helper.make_opsetid("f", 1)],
+        )  # fmt: skip
+    nodes = [helper.make_node("f0", ["x"], ["y"], domain="f"), helper.make_node("Neg", ["x"], ["z"])]
+    model.graph.CopyFrom(helper.make_graph(nodes, "g", [tensor("x", [2])], [tensor("y", [2]), tensor("z", [2])]))
+    onnx.save(model, tmp_path / "m.onnx")
+    for end, functions in (("y", count), ("z", 0)):
+        done = converter.run("extract", tmp_path / "m.onnx", f"--to={end}", "-o", tmp_path / "part.onnx", cpu_seconds=3)
+        assert done.returncode == 0, done.stderr[:300]
+        assert len(onnx.load(tmp_path / "part.onnx").functions) == functions
+
+
+def test_external_weights_in_sparse_initializers_of_bodies(tmp_path):
+    """The part, in another folder, has them inside."""
+    (tmp_path / "values.bin").write_bytes(np.array([7, 8], np.float32).tobytes())
+    values = onnx.TensorProto(name="s", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    values.external_data.add(key="location", value="values.bin")
+    indices = numpy_helper.from_array(np.array([0, 3], np.int64), "at")
+    bodies = [
+        helper.make_graph([helper.make_node("Add", ["x", "s"], ["b"])], "then", [], [tensor("b", [5])]),
+        helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "else", [], [tensor("b", [5])]),
+    ]
+    bodies[0].sparse_initializer.append(onnx.SparseTensorProto(values=values, indices=indices, dims=[5]))
+    nodes = [helper.make_node("If", ["which"], ["y"], then_branch=bodies[0], else_branch=bodies[1])]
+    inputs = [tensor("x", [5]), tensor("which", [], TensorProto.BOOL)]
+    path = write(tmp_path / "m.onnx", nodes, inputs, [tensor("y", [5])], [], infer=False)
+    (tmp_path / "other").mkdir()
+    done = extract(path, [], ["y"], tmp_path / "other" / "part.onnx")
+    assert done.returncode == 0, done.stderr
+    (y,) = session(tmp_path / "other" / "part.onnx").run(None, {"x": np.zeros(5, np.float32), "which": np.array(True)})
+    np.testing.assert_array_equal(y, np.array([7, 0, 0, 8, 0], np.float32))
+
+
+@pytest.mark.parametrize("extents", ["5,2,", "5,,2", ","])
+def test_an_extent_that_is_missing(extents, tmp_path):
+    path = chain(tmp_path / "m.onnx")
+    done = extract(path, ["r"], ["s"], tmp_path / "p.onnx", f"--value=r=f32[{extents}]")
+    assert done.returncode == 2 and "'' is neither an extent, nor a name, nor ?" in done.stderr, done

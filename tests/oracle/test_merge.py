@@ -295,3 +295,13 @@ def test_the_file_has_both_signatures(pair, tmp_path, lowtide):
     assert [p.name for p in read_tflite(tmp_path / "m.tflite").inputs] == ["x"]
     zipped = converter.run("merge", f"encode={pair[0]}", f"decode={pair[1]}", "-o", tmp_path / "m.tflite.zst", "-q")
     assert zipped.returncode == 0 and zipped.stdout == ""
+
+
+def test_a_signature_that_begins_as_another(tmp_path, lowtide):
+    """Options are for the model of the longest signature that fits."""
+    path = graph(tmp_path / "m.onnx", [helper.make_node("Neg", ["x"], ["y"])], [value("x", ["n", 3])], [value("y", ["n", 3])], [])  # fmt: skip
+    shapes = ["--shape", "a:b:x=5,3", "--shape", "a:x=2,3"]
+    done = converter.run("merge", f"a={path}", f"a:b={path}", *shapes, "-o", tmp_path / "m.tflite")
+    assert done.returncode == 0, done.stderr
+    listed = converter.run("inspect", tmp_path / "m.tflite").stdout
+    assert "f32[2,3]" in listed and "f32[5,3]" in listed

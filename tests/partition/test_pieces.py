@@ -85,7 +85,7 @@ def test_mixed_models(name, tmp_path):
 
 
 @pytest.mark.parametrize("prefer", ["cheap", "fewest", "coverage"])
-@pytest.mark.parametrize("more", [(), ("--max-piece", "8K"), ("--penalty", "0")])
+@pytest.mark.parametrize("more", [(), ("--max-piece", "8K"), ("--penalty", "0"), ("--penalty", "1e-5")])
 def test_every_division_computes_the_same(prefer, more, tmp_path):
     mixed = models.convolutions(options=("--exclude-op", "Sin"))
     path = mixed.save(tmp_path / "m.onnx")

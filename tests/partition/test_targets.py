@@ -288,6 +288,27 @@ def test_constants_are_no_operators(writes, tmp_path):
         agree(runner.run(mixed.feed), whole(path, mixed.feed))
 
 
+@pytest.mark.parametrize("name", ["mine", "tidl"])
+def test_what_is_computed_from_constants_is_constant(name, tmp_path):
+    """A weight that is normalised by nodes, as weight normalisation is exported: the target's rules see a constant."""
+    nodes = [
+        models.node("ReduceL2", "v", "n", axes=[1, 2, 3], keepdims=1),
+        models.node("Div", "v,n", "w"),
+        models.node("Conv", "x,w", "c"),
+        models.node("Relu", "c", "y"),
+    ]
+    x, y = models.typed("x", [1, 3, 9, 8]), models.typed("y", [1, 4, 7, 6])
+    mixed = models.Mixed(nodes, [x], [y], {"x": models.numbers(1, 3, 9, 8)}, [models.weight("v", 4, 3, 3, 3)])
+    path = mixed.save(tmp_path / "m.onnx")
+    operators = [{"op": "Conv", "inputs": [{"at": 1, "constant": True}]}, {"op": "Relu"}]
+    mine = written(tmp_path, target(writes="onnx", operators=operators))
+    partition(path, tmp_path / "pieces", "--target", mine if name == "mine" else name, "--prefer", "coverage")
+    (piece,) = read(tmp_path / "pieces")["pieces"]
+    assert piece["in_target"] and piece["inputs"] == ["x"]
+    with lowtide.Runner(tmp_path / "pieces") as runner:
+        agree(runner.run(mixed.feed), whole(path, mixed.feed))
+
+
 @pytest.mark.parametrize("name", ["coreml", "nnapi", "tidl"])
 def test_shipped_targets(name, tmp_path):
     description = json.loads((SHIPPED / f"{name}.json").read_text())

@@ -102,6 +102,11 @@ void check_streams(const ConvertCommand& options) {
       if (!is_new)
         usage_error(fmt::format("{} and {} have one output: {}", other->second, input, other->first.string()));
     }
+    // A model that is converted later would be replaced before it is read.
+    for (const auto& [output, input] : outputs)
+      for (const std::string& other : options.inputs)
+        if (other != input && stream::same_file(other, output))
+          usage_error(fmt::format("the output {} of {} is another input", output.string(), input));
   }
   if (to_stdout && !options.dump_after.empty()) usage_error("--dump-after prints to standard output, as -o - does");
   if (to_stdout && isatty(STDOUT_FILENO) == 1)
@@ -164,7 +169,7 @@ void convert_model(const ConvertCommand& options) {
   const bool to_stdout = options.output == "-";
   const fs::path output = to_stdout ? stdout_folder() / "stdout.tflite" : output_path(options);
   OutputRun run(options, options.quiet, output);
-  run.begin({options.input}, options.log);
+  run.begin({options.input}, option_files(options), options.log);
   std::vector<std::string> passes;  // their names, as they ran
   core::TargetCoverage covered;
   const Watchers watchers = watchers_of(options, run, passes, covered);

@@ -52,8 +52,10 @@ std::map<std::string, onnx::ValueInfo> declared_values(const std::vector<std::st
     info.type = onnx::ValueInfo::Type::kTensor;
     info.dtype = element_type(name, type.substr(0, open));
     info.has_shape = true;
-    std::istringstream dims(type.substr(open + 1, type.size() - open - 2));
-    for (std::string dim; std::getline(dims, dim, ',');) info.dims.push_back(dimension(name, dim));
+    std::string dims = type.substr(open + 1, type.size() - open - 2);
+    if (!dims.empty()) dims += ',';  // so that an extent that is missing at the end is seen
+    std::istringstream rest(dims);
+    for (std::string dim; std::getline(rest, dim, ',');) info.dims.push_back(dimension(name, dim));
     if (!out.emplace(name, std::move(info)).second) usage_error(fmt::format("--value {} is given twice", name));
   }
   return out;

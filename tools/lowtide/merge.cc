@@ -55,9 +55,12 @@ std::vector<std::string> of_model(const std::string& option, const std::vector<s
   std::vector<std::string> out, names;
   for (const NamedModel& other : models) names.push_back(other.signature);
   for (const std::string& text : texts) {
-    const auto owner = std::find_if(models.begin(), models.end(),
-                                    [&](const NamedModel& other) { return text.starts_with(other.signature + ":"); });
-    if (owner == models.end()) {
+    // The longest signature: one may be the beginning of another, as "a" and "a:x".
+    const NamedModel* owner = nullptr;
+    for (const NamedModel& other : models)
+      if (text.starts_with(other.signature + ":") && (!owner || other.signature.size() > owner->signature.size()))
+        owner = &other;
+    if (!owner) {
       const std::string given = text.substr(0, text.find(':'));
       usage_error(fmt::format("{} {}: say of which model, as {}:{}{} (models: {})", option, text, names[0], text,
                               stream::did_you_mean(given, names), stream::listed(names)));
@@ -135,7 +138,7 @@ void merge(const MergeCommand& command) {
   OutputRun run(command, command.quiet, output);
   std::vector<std::string> inputs;
   for (const NamedModel& model : models) inputs.push_back(model.path);
-  run.begin(inputs, command.log);
+  run.begin(inputs, option_files(command), command.log);
   MemoryLimit limit(command.max_rss);
   emit::Report report;
   report.weight_form = command.weights;

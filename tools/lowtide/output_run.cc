@@ -59,10 +59,18 @@ void check_suffix(const fs::path& output) {
 
 }  // namespace
 
+std::vector<std::string> option_files(const ConversionOptions& options) {
+  // Of --for and --const only some values name files; the others are not found.
+  std::vector<std::string> out = {options.ranges, options.labels, options.custom_ops_map, options.made_for};
+  for (const std::string& constant : options.constants) out.push_back(constant.substr(constant.find('=') + 1));
+  return out;
+}
+
 OutputRun::OutputRun(const OutputOptions& options, bool quiet, fs::path output)
     : bar(quiet, marks, options.progress_fd), options_(options), quiet_(quiet), output_(std::move(output)) {}
 
-void OutputRun::begin(const std::vector<std::string>& inputs, const std::string& log) {
+void OutputRun::begin(const std::vector<std::string>& inputs, const std::vector<std::string>& option_files,
+                      const std::string& log) {
   if (options_.progress_fd >= 0) check_progress_fd(options_.progress_fd);
   for (const std::string& input : inputs) {
     if (input == "-" || (fs::path(input) != output_ && !stream::same_file(input, output_))) continue;
@@ -71,6 +79,10 @@ void OutputRun::begin(const std::vector<std::string>& inputs, const std::string&
     stream::refuse_other_formats(stream::first_bytes(*file), stream::kOnnxModel, input);
     usage_error(fmt::format("the output {} is the input; give another name with -o", output_.string()));
   }
+  for (const std::string& read : option_files)
+    for (const auto& [what, path] : {std::pair{"output", output_}, std::pair{"report", fs::path(options_.report)}})
+      if (stream::same_file(read, path))
+        usage_error(fmt::format("the {} {} is a file that an option reads", what, path.string()));
   check_suffix(output_);
   if (options_.zstd_level != 0 && output_.extension() != ".zst")
     usage_error("--zstd-level needs an output whose name ends in .tflite.zst");

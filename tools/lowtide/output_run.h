@@ -21,15 +21,20 @@
 
 namespace lowtide::tools {
 
+// Names of the files that options of a conversion name, to be read: ranges, labels, constants, ...
+std::vector<std::string> option_files(const ConversionOptions& options);
+
 class OutputRun {
  public:
   // `options` must live as long. `output` is the file, a temporary one where the bytes go to standard output.
   OutputRun(const OutputOptions& options, bool quiet, std::filesystem::path output);
 
-  // To be called first. The output, the report and the log must be different files, none of them one of `inputs`.
+  // To be called first. The output, the report and the log must be different files, none of them one of `inputs`, or
+  // of `option_files`, which are read too.
   // Throws stream::Error(kUsage), also for a report of unknown form and a descriptor that is not open, or kIo for a
   // report that cannot be written.
-  void begin(const std::vector<std::string>& inputs, const std::string& log);
+  void begin(const std::vector<std::string>& inputs, const std::vector<std::string>& option_files,
+             const std::string& log);
   // Neither the output nor the report may replace a file that weights are read from.
   void check_sources(const onnx::Model& model) const;
 

@@ -18,7 +18,7 @@ CLI::Option* factor_option(CLI::Option* option) {
       [](std::string& text) {
         double number = 0;
         const char* end = text.data() + text.size();
-        const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+        const auto [rest, error] = std::from_chars(text.data(), end, number);
         if (error == std::errc() && rest == end && number >= 0 && number <= 1000) return std::string();
         return fmt::format("'{}' is not a number from 0 to 1000", text);
       },

@@ -11,6 +11,7 @@
 
 #include "layout/lower/node_order.h"
 #include "layout/lower/values_used.h"
+#include "layout/random_nodes.h"
 #include "stream/dtype.h"
 
 namespace lowtide::tools {
@@ -90,21 +91,31 @@ struct TargetRules::Facts {
 };
 
 TargetRules::TargetRules(const Target& target, const onnx::Model& model) : target_(target) {
-  for (const onnx::Tensor& tensor : model.graph.initializers) {
+  auto add = [&](const onnx::Tensor& tensor, const stream::Shape& dims) {
     ValueInfo info;
     info.name = tensor.name;
     info.type = ValueInfo::Type::kTensor;
     info.dtype = tensor.dtype;
     info.has_shape = true;
-    for (const int64_t dim : tensor.dims) info.dims.push_back({dim, ""});
+    for (const int64_t dim : dims) info.dims.push_back({dim, ""});
     constants_.emplace(tensor.name, std::move(info));
-  }
+  };
+  for (const onnx::Tensor& tensor : model.graph.initializers) add(tensor, tensor.dims);
+  for (const onnx::SparseTensor& tensor : model.graph.sparse_initializers) add(tensor.values, tensor.dims);
+  const std::vector<bool> is_random = layout::random_nodes(model);
+  auto is_output = [&](const std::string& name) {
+    const auto& outputs = model.graph.outputs;
+    return std::any_of(outputs.begin(), outputs.end(), [&](const ValueInfo& output) { return output.name == name; });
+  };
   for (const onnx::Node* node : layout::in_order(model.graph)) {
+    if (is_random[static_cast<size_t>(node - model.graph.nodes.data())]) continue;
     std::vector<std::string_view> used;
     layout::add_values_used(*node, used);
     if (!std::all_of(used.begin(), used.end(),
                      [&](std::string_view value) { return constants_.contains(std::string(value)); }))
       continue;
+    // What is an output of the model is made in one piece, and is no constant to others; in TFLite it is folded.
+    if (!target.writes_tflite && std::any_of(node->outputs.begin(), node->outputs.end(), is_output)) continue;
     for (const std::string& name : node->outputs) constants_.emplace(name, ValueInfo());
   }
   find_groups(model.graph);
@@ -156,11 +167,12 @@ std::vector<const Target::Entry*> TargetRules::fitting(const onnx::Node& node, c
   return out;
 }
 
-// A constant is data, of which pieces have copies. So is what conversion computes from constants.
+// Constants, and what is computed from constants alone, are data, of which each piece has a copy: conversion folds
+// them, and so does ONNX Runtime before it gives a graph to an execution provider. In a piece of its own the result
+// would be an input of the others, which rules for constants refuse.
 bool TargetRules::is_data(const onnx::Node& node) const {
-  return layout::full_name(node) == "Constant" ||
-         (target_.writes_tflite && std::all_of(node.outputs.begin(), node.outputs.end(),
-                                               [&](const std::string& name) { return constants_.contains(name); }));
+  return std::all_of(node.outputs.begin(), node.outputs.end(),
+                     [&](const std::string& name) { return name.empty() || constants_.contains(name); });
 }
 
 std::string TargetRules::refuse(const onnx::Node& node, const layout::ModelTypes& types) const {
