@@ -157,7 +157,7 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   const int64_t opset = chosen_opset(core_model, options);
   // Image ops get ONNX's axis order, each between transposes of its own, and then every value the order that moves the
   // fewest bytes.
-  pin_channels_first(graph, options.layouts);
+  pin_channels_first(graph, options.layouts, imported.states);
   for (const auto& one : core_model.graphs) {
     to_channels_first(*one);
     if (result.refused.empty()) settle_layouts(*one);

@@ -96,6 +96,8 @@ void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
   }
   for (const auto& [key, variable] : variables_) {
     if (!variable.is_assigned) continue;
+    for (RaisedState& state : shared_.states)
+      if (graph_.input_names[state.input] == key) state.output = graph_.outputs.size();
     graph_.outputs.push_back(variable.value);
     graph_.output_names.push_back(key + "_out");
   }
