@@ -87,7 +87,7 @@ void to_channels_first(core::Graph& graph) {
     const ValueId result = made.outputs[0];
     const core::Value old = graph.at(result);
     const ValueId first = graph.add_value(old.dtype, stream::permuted(old.shape, perm), old.name);
-    graph.at(first).quantization = old.quantization;
+    graph.at(first).quantization = permuted_scales(old.quantization, perm);
     graph.at(first).producer = static_cast<OpId>(i);
     graph.at(result).name.clear();
     made.outputs = {first};
@@ -136,9 +136,7 @@ void turn_input(core::Graph& graph, size_t input) {
   const core::Value old = graph.at(before);
   const Perm perm = channels_to_front(old.rank());
   const ValueId turned = graph.add_value(old.dtype, stream::permuted(old.shape, perm), graph.input_names[input]);
-  std::optional<core::Quantization> quantization = old.quantization;
-  if (quantization) quantization->axis = core::moved_axis(quantization->axis, perm);
-  graph.at(turned).quantization = std::move(quantization);
+  graph.at(turned).quantization = permuted_scales(old.quantization, perm);
   graph.inputs[input] = turned;
   graph.at(before).name.clear();
   graph.replace_uses(before, permuted_value(graph, turned, stream::inverse(perm), false, 0));
