@@ -89,7 +89,7 @@ void raise_atan2(Raising& r) {
   const bool is_one = x && std::all_of(x->begin(), x->end(), [](double one) { return one == 1; });
   if (is_one && r.in(0).shape == r.out().shape) return r.give(r.node("Atan", {r.real(0)}));
   const DType dtype = r.in(0).dtype;
-  if (dtype != DType::kFloat32)
+  if (real_type(r.in(0)) != DType::kFloat32)
     r.unsupported(fmt::format("ATAN2 of two tensors of {}; ONNX Runtime has Atan of float32", dtype_name(dtype)));
   r.give(arc_tangent(r, r.real(0), r.real(1)));
 }
@@ -109,7 +109,7 @@ void raise_square(Raising& r) {
 std::string python_modulo(Raising& r, const std::string& a, const std::string& b) {
   if (!is_real(r, 0)) return r.node("Mod", {a, b});  // integers: the divisor's sign
   const std::string rest = r.node("Mod", {a, b}, {attribute("fmod", int64_t{1})});
-  const std::string zero = r.scalar(0, r.in(0).dtype);
+  const std::string zero = r.scalar(0, real_type(r.in(0)));
   const std::string differs = r.node("Xor", {r.node("Less", {rest, zero}), r.node("Less", {b, zero})});
   const std::string is_zero = r.node("Equal", {rest, zero});
   const std::string moves = r.node("And", {differs, r.node("Not", {is_zero})});
@@ -152,6 +152,7 @@ void raise_floor_div(Raising& r) {
   r.give_stored(dtype == wide ? made : r.cast(made, dtype));
 }
 
+// LiteRT's kernel of 16 bits multiplies by scales, unlike that of EQUAL.
 void raise_not_equal(Raising& r) { r.give(r.node("Not", {r.node("Equal", {r.real(0), r.real(1)})})); }
 
 // ONNX Runtime's Where has these types.
