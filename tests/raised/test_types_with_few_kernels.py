@@ -166,6 +166,15 @@ def test_weights_of_2_bits_stay_packed(tmp_path):
     assert 6 in [len(tensor.raw_data) for tensor in model.graph.initializer]
 
 
+def test_a_convolution_with_weights_of_2_bits_is_refused(tmp_path):
+    m = Model()
+    weights = packed(m, (3, 2, 2, 4), 2, scale=0.1)
+    options = ("Conv2DOptions", {"padding": schema.Padding.VALID, "strideH": 1, "strideW": 1})
+    y = m.op("CONV_2D", [m.input((1, 5, 6, 4)), weights, m.constant([1, 2, 3])], (1, 4, 5, 3), options=options)
+    m.write(tmp_path / "m.tflite", [y])
+    refused(tmp_path / "m.tflite", "weights of 2 bits, for which LiteRT has no kernel")
+
+
 def test_floats_of_8_bits_ask_for_opset_19(tmp_path):
     m = Model()
     made = m.op("CAST", [m.input(SHAPE)], SHAPE, "u8")
