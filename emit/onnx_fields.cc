@@ -26,7 +26,8 @@ constexpr uint64_t kMostHeld = 4096;
 
 // The numbers of data types are the reader's: its table, read backwards.
 uint64_t data_type(stream::DType dtype) {
-  for (int64_t number = 0; number <= pb::TensorProto::DataType_MAX; ++number)
+  constexpr int64_t kMostTypes = 64;  // the reader knows newer ones than the schema here
+  for (int64_t number = 0; number < kMostTypes; ++number)
     if (stream::onnx_dtype(number) == dtype) return static_cast<uint64_t>(number);
   throw Error(Code::kUnsupported, fmt::format("{} is no data type of ONNX", stream::dtype_name(dtype)));
 }

@@ -28,6 +28,9 @@ using stream::Unsupported;
 // QuantizeLinear takes integers of 4 and 16 bits since opset 21.
 constexpr int64_t kOpsetOfWideIntegers = 21;
 
+// Floats of 8 bits came with opset 19, integers of 2 bits with 25.
+constexpr int64_t kOpsetOfFloats8 = 19, kOpsetOfInt2 = 25;
+
 // Up to 17 all reductions but ReduceSum have their axes as an attribute.
 constexpr int64_t kOpsetOfComputedAxes = 18;
 
@@ -36,6 +39,23 @@ constexpr int64_t kOpsetOfBitsAndScatteredExtremes = 18;
 bool needs_bits_or_scattered_extremes(core::Kind kind) {
   return kind == core::Kind::kBitwiseXor || kind == core::Kind::kStablehloAnd ||
          kind == core::Kind::kUnsortedSegmentMax || kind == core::Kind::kUnsortedSegmentMin;
+}
+
+// That of the element type.
+int64_t opset_of_type(core::DType dtype) {
+  switch (dtype) {
+    case core::DType::kInt2:
+    case core::DType::kUint2:
+      return kOpsetOfInt2;
+    case core::DType::kInt4:
+    case core::DType::kUint4:
+      return kOpsetOfWideIntegers;
+    case core::DType::kFloat8E4M3FN:
+    case core::DType::kFloat8E5M2:
+      return kOpsetOfFloats8;
+    default:
+      return kLeastRaisedOpset;
+  }
 }
 
 // BitCast: the bits of floats as integers, and the other way round.
@@ -47,7 +67,12 @@ bool needs_bit_cast(const core::Graph& graph, const core::Op& op) {
 }
 
 // IR versions by the opsets that came with them. Source: onnx/docs/Versioning.md.
-int64_t ir_version_of(int64_t opset) { return opset <= 18 ? 8 : opset <= 20 ? 9 : 10; }
+int64_t ir_version_of(int64_t opset) {
+  constexpr int64_t kOpsetOfVersion10 = 22, kVersionOfInt2 = 13;  // one more with each opset between the two
+  if (opset <= 18) return 8;
+  if (opset <= 20) return 9;
+  return opset <= kOpsetOfVersion10 ? 10 : std::min(opset - kOpsetOfVersion10 + 10, kVersionOfInt2);
+}
 
 int64_t least_opset(const core::Model& model) {
   int64_t out = kLeastRaisedOpset;
@@ -62,10 +87,8 @@ int64_t least_opset(const core::Model& model) {
     }
   for (const auto& graph : model.graphs)
     for (const core::Value& value : graph->values) {
-      if (value.dtype == core::DType::kInt4 || value.dtype == core::DType::kUint4)
-        out = std::max(out, kOpsetOfWideIntegers);
+      out = std::max(out, opset_of_type(value.dtype));
       if (!value.quantization) continue;
-      if (value.dtype == core::DType::kInt2) throw Unsupported("integers of 2 bits are quantized, which no opset has");
       if (stream::bits(value.dtype) != 8) out = std::max(out, kOpsetOfWideIntegers);
     }
   return out;
@@ -80,7 +103,8 @@ int64_t chosen_opset(const core::Model& model, const RaiseOptions& options) {
   if (*options.opset < least)
     throw Unsupported(
         fmt::format(
-            "the model has integers of 4 bits, quantizes those of 16 bits or in blocks, reduces along axes that "
+            "the model has integers of 2 or 4 bits or floats of 8 bits, quantizes those of 16 bits or in blocks, "
+            "reduces along axes that "
             "it computes, or has BITCAST, BITWISE_XOR, UNSORTED_SEGMENT_MAX or UNSORTED_SEGMENT_MIN, which opset {} "
             "does not have",
             *options.opset),
@@ -157,7 +181,7 @@ RaiseResult raise_model(const tfl::Model& model, const RaiseOptions& options, st
   const int64_t opset = chosen_opset(core_model, options);
   // Image ops get ONNX's axis order, each between transposes of its own, and then every value the order that moves the
   // fewest bytes.
-  pin_channels_first(graph, options.layouts);
+  pin_channels_first(graph, options.layouts, imported.states);
   for (const auto& one : core_model.graphs) {
     to_channels_first(*one);
     if (result.refused.empty()) settle_layouts(*one);

@@ -80,6 +80,11 @@ uint64_t transpose_cost(const Graph& graph, ValueId id, const Perm& perm) {
   return bytes + kOpCost;
 }
 
+std::optional<core::Quantization> permuted_scales(std::optional<core::Quantization> scales, const Perm& perm) {
+  if (scales && scales->scale.size() > 1) scales->axis = core::moved_axis(scales->axis, perm);
+  return scales;
+}
+
 ValueId permuted_value(Graph& graph, ValueId id, const Perm& perm, bool reshape_allowed, uint32_t origin,
                        OpId built_for) {
   if (stream::is_identity(perm)) return id;
@@ -93,11 +98,11 @@ ValueId permuted_value(Graph& graph, ValueId id, const Perm& perm, bool reshape_
   core::Builder builder(graph);
   builder.origin = origin;
   builder.built_for = built_for;
-  const std::optional<core::Quantization> quantization = graph.at(id).quantization;
+  std::optional<core::Quantization> quantization = permuted_scales(graph.at(id).quantization, perm);
   core::Val out = reshape_allowed && stream::moves_no_bytes(graph.at(id).shape, perm)
                       ? builder.reshape({id}, stream::permuted(graph.at(id).shape, perm))
                       : builder.transpose({id}, perm);
-  graph.at(out.id).quantization = quantization;
+  graph.at(out.id).quantization = std::move(quantization);
   return out.id;
 }
 

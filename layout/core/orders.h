@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -65,6 +66,9 @@ class Orders {
 // Bytes that a transpose of this shape moves at run time, plus a little for being an op at all; symbolic dims count
 // with a nominal extent. A permutation that moves no bytes (a RESHAPE) costs almost nothing.
 uint64_t transpose_cost(const Graph& graph, ValueId value, const Perm& perm);
+
+// The scales of a value that is permuted: those of an axis move with it.
+std::optional<core::Quantization> permuted_scales(std::optional<core::Quantization> scales, const Perm& perm);
 
 // The value permuted by `perm`: the value itself, a permuted constant, or a new TRANSPOSE op (a RESHAPE where no byte
 // moves and `reshape_allowed`). A RESHAPE may have to compute extents; it does not need the results of `built_for`.

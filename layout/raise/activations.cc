@@ -16,7 +16,7 @@ void raise_relu6(Raising& r) { r.give_activated(r.real(0), Activation::kRelu6); 
 void raise_relu_n1_to_1(Raising& r) { r.give_activated(r.real(0), Activation::kReluN1To1); }
 
 std::string clip(Raising& r, double low, double high) {
-  const DType dtype = r.in(0).quantization ? DType::kFloat32 : r.in(0).dtype;
+  const DType dtype = real_type(r.in(0));
   return r.node("Clip", {r.real(0), r.scalar(low, dtype), r.scalar(high, dtype)});
 }
 void raise_relu_0_to_1(Raising& r) { r.give(clip(r, 0, 1)); }
@@ -42,7 +42,7 @@ void raise_gelu(Raising& r) {
   const std::string x = r.real(0);
   if (r.onnx.opset >= kOpsetOfGelu)
     return r.give(r.node("Gelu", {x}, {attribute("approximate", std::string_view(approximate ? "tanh" : "none"))}));
-  const DType dtype = r.in(0).quantization ? DType::kFloat32 : r.in(0).dtype;
+  const DType dtype = real_type(r.in(0));
   auto number = [&](double value) { return r.scalar(value, dtype); };
   std::string inner;
   if (approximate) {

@@ -89,7 +89,7 @@ void raise_atan2(Raising& r) {
   const bool is_one = x && std::all_of(x->begin(), x->end(), [](double one) { return one == 1; });
   if (is_one && r.in(0).shape == r.out().shape) return r.give(r.node("Atan", {r.real(0)}));
   const DType dtype = r.in(0).dtype;
-  if (dtype != DType::kFloat32)
+  if (real_type(r.in(0)) != DType::kFloat32)
     r.unsupported(fmt::format("ATAN2 of two tensors of {}; ONNX Runtime has Atan of float32", dtype_name(dtype)));
   r.give(arc_tangent(r, r.real(0), r.real(1)));
 }
@@ -109,7 +109,7 @@ void raise_square(Raising& r) {
 std::string python_modulo(Raising& r, const std::string& a, const std::string& b) {
   if (!is_real(r, 0)) return r.node("Mod", {a, b});  // integers: the divisor's sign
   const std::string rest = r.node("Mod", {a, b}, {attribute("fmod", int64_t{1})});
-  const std::string zero = r.scalar(0, r.in(0).dtype);
+  const std::string zero = r.scalar(0, real_type(r.in(0)));
   const std::string differs = r.node("Xor", {r.node("Less", {rest, zero}), r.node("Less", {b, zero})});
   const std::string is_zero = r.node("Equal", {rest, zero});
   const std::string moves = r.node("And", {differs, r.node("Not", {is_zero})});
@@ -123,12 +123,13 @@ void refuse_scales(const Raising& r) {
   if (r.in(0).quantization || r.in(1).quantization || r.out().quantization) r.unsupported(kIgnoresScales);
 }
 
+bool is_centred(const core::Quantization& some) {
+  return std::all_of(some.zero_point.begin(), some.zero_point.end(), [](int64_t zero) { return zero == 0; });
+}
+
 // LiteRT's kernel negates the integers as they are stored: numbers, where they have one scale and the zero point 0.
 void raise_negation(Raising& r) {
   const auto &from = r.in(0).quantization, &to = r.out().quantization;
-  const auto is_centred = [](const core::Quantization& some) {
-    return std::all_of(some.zero_point.begin(), some.zero_point.end(), [](int64_t zero) { return zero == 0; });
-  };
   if ((from || to) && !(from == to && is_centred(*from))) r.unsupported(kIgnoresScales);
   r.give(r.node("Neg", {r.real(0)}));
 }
@@ -151,6 +152,7 @@ void raise_floor_div(Raising& r) {
   r.give_stored(dtype == wide ? made : r.cast(made, dtype));
 }
 
+// LiteRT's kernel of 16 bits multiplies by scales, unlike that of EQUAL.
 void raise_not_equal(Raising& r) { r.give(r.node("Not", {r.node("Equal", {r.real(0), r.real(1)})})); }
 
 // ONNX Runtime's Where has these types.
@@ -240,6 +242,23 @@ void raise_pow(Raising& r) {
   raise_node<kPow>(r);
 }
 
+// Of two tensors of i16 with a result of 8 bits, LiteRT's kernel takes the high 8 bits of the product of fractions,
+// whatever the scales.
+void raise_mul(Raising& r) {
+  const core::Value &a = r.in(0), &b = r.in(1), &result = r.out();
+  if (a.dtype == DType::kInt16 && b.dtype == DType::kInt16 && stream::bits(result.dtype) == 8) {
+    constexpr double kUnit = 0x1p-23;
+    const auto is_one_scale = [](const core::Value& value) {
+      return value.quantization && value.quantization->scale.size() == 1;
+    };
+    const auto scale = [](const core::Value& value) { return double{value.quantization->scale[0]}; };
+    const bool fits = is_one_scale(a) && is_one_scale(b) && is_one_scale(result) && is_centred(*a.quantization) &&
+                      is_centred(*b.quantization) && scale(a) * scale(b) == kUnit * scale(result);
+    if (!fits) r.unsupported(kIgnoresScales);
+  }
+  raise_activated<kMul>(r);
+}
+
 constexpr RaiseRow kArithmetic[] = {
     {Kind::kAbs, 1, 1, raise_node<kAbs>, Takes::kNumbers},
     {Kind::kNeg, 1, 1, raise_negation, Takes::kNumbers},
@@ -257,7 +276,7 @@ constexpr RaiseRow kArithmetic[] = {
     {Kind::kLogicalNot, 1, 1, raise_node<kNot>},
     {Kind::kAdd, 2, 2, raise_activated<kAdd>, Takes::kNumbers},
     {Kind::kSub, 2, 2, raise_activated<kSub>, Takes::kNumbers},
-    {Kind::kMul, 2, 2, raise_activated<kMul>, Takes::kNumbers},
+    {Kind::kMul, 2, 2, raise_mul, Takes::kNumbers},
     {Kind::kDiv, 2, 2, raise_activated<kDiv>, Takes::kNumbers},
     {Kind::kFloorDiv, 2, 2, raise_floor_div, Takes::kNumbers},
     {Kind::kFloorMod, 2, 2, raise_floor_mod, Takes::kNumbers},

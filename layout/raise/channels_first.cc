@@ -87,7 +87,7 @@ void to_channels_first(core::Graph& graph) {
     const ValueId result = made.outputs[0];
     const core::Value old = graph.at(result);
     const ValueId first = graph.add_value(old.dtype, stream::permuted(old.shape, perm), old.name);
-    graph.at(first).quantization = old.quantization;
+    graph.at(first).quantization = permuted_scales(old.quantization, perm);
     graph.at(first).producer = static_cast<OpId>(i);
     graph.at(result).name.clear();
     made.outputs = {first};
@@ -124,35 +124,80 @@ void merge_transposes(core::Graph& graph) {
   graph.tidy();
 }
 
-void pin_channels_first(core::Graph& graph, const std::map<std::string, std::string>& layouts) {
+namespace {
+
+void turn_output(core::Graph& graph, size_t output) {
+  ValueId& value = graph.outputs[output];
+  value = permuted_value(graph, value, channels_to_front(graph.at(value).rank()), false, 0);
+}
+
+void turn_input(core::Graph& graph, size_t input) {
+  const ValueId before = graph.inputs[input];
+  const core::Value old = graph.at(before);
+  const Perm perm = channels_to_front(old.rank());
+  const ValueId turned = graph.add_value(old.dtype, stream::permuted(old.shape, perm), graph.input_names[input]);
+  graph.at(turned).quantization = permuted_scales(old.quantization, perm);
+  graph.inputs[input] = turned;
+  graph.at(before).name.clear();
+  graph.replace_uses(before, permuted_value(graph, turned, stream::inverse(perm), false, 0));
+}
+
+// The value of the first run, and what a run leaves for the next one, have the order of the input.
+void turn_state(core::Graph& graph, RaisedState& state) {
+  state.initial =
+      stream::recipe::permute(state.initial, channels_to_front(static_cast<int>(state.initial->dims.size())));
+  if (state.output) turn_output(graph, *state.output);
+}
+
+// Where a name is among the inputs or outputs; their number where it is not.
+size_t place_of(const std::vector<std::string>& names, const std::string& name) {
+  return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+// An output that is the next run's input has the order of that input, which turns both.
+void need_order_of_input(const core::Graph& graph, const RaisedState& state,
+                         const std::map<std::string, std::string>& layouts, const std::string& output) {
+  const std::string& input = graph.input_names[state.input];
+  const auto given = layouts.find(input);
+  const std::string order = given == layouts.end() ? "nhwc" : given->second;
+  if (layouts.at(output) != order)
+    throw Error(Code::kUsage,
+                fmt::format("--layout {}={}: it is the next run's input '{}', which has the order {}; use --layout "
+                            "{}={}, which is for both",
+                            output, layouts.at(output), input, order, input, layouts.at(output)));
+}
+
+}  // namespace
+
+void pin_channels_first(core::Graph& graph, const std::map<std::string, std::string>& layouts,
+                        std::span<RaisedState> states) {
   for (const auto& [name, order] : layouts) {
     if (order != "nhwc" && order != "nchw")
       throw Error(Code::kUsage, fmt::format("--layout {}={}: the order must be nhwc or nchw", name, order));
-    const auto in = std::find(graph.input_names.begin(), graph.input_names.end(), name);
-    const auto out = std::find(graph.output_names.begin(), graph.output_names.end(), name);
-    const bool is_input = in != graph.input_names.end();
-    if (!is_input && out == graph.output_names.end())
+    const size_t input = place_of(graph.input_names, name), output = place_of(graph.output_names, name);
+    const bool is_input = input < graph.inputs.size();
+    if (!is_input && output == graph.outputs.size())
       throw Error(Code::kUsage,
                   fmt::format("--layout: the model has no input or output '{}' (inputs: {}; outputs: {})", name,
                               stream::listed(graph.input_names), stream::listed(graph.output_names)));
-    ValueId& value = is_input ? graph.inputs[static_cast<size_t>(in - graph.input_names.begin())]
-                              : graph.outputs[static_cast<size_t>(out - graph.output_names.begin())];
-    const core::Value old = graph.at(value);
-    if (old.rank() < 3)
+    const int rank = graph.at(is_input ? graph.inputs[input] : graph.outputs[output]).rank();
+    if (rank < 3)
       throw Error(Code::kUsage,
-                  fmt::format("--layout {}: the tensor must have rank 3 or more; it has rank {}", name, old.rank()));
-    if (order == "nhwc") continue;
-    const Perm perm = channels_to_front(old.rank());
-    if (!is_input) {
-      value = permuted_value(graph, value, perm, false, 0);
+                  fmt::format("--layout {}: the tensor must have rank 3 or more; it has rank {}", name, rank));
+    const auto state = std::find_if(states.begin(), states.end(), [&](const RaisedState& one) {
+      return is_input ? one.input == input : one.output == output;
+    });
+    if (state != states.end() && !is_input) {
+      need_order_of_input(graph, *state, layouts, name);
       continue;
     }
-    const ValueId pinned = graph.add_value(old.dtype, stream::permuted(old.shape, perm), name);
-    graph.at(pinned).quantization = old.quantization;
-    const ValueId before = value;
-    value = pinned;
-    graph.at(before).name.clear();
-    graph.replace_uses(before, permuted_value(graph, pinned, stream::inverse(perm), false, 0));
+    if (order == "nhwc") continue;
+    if (!is_input) {
+      turn_output(graph, output);
+      continue;
+    }
+    if (state != states.end()) turn_state(graph, *state);
+    turn_input(graph, input);
   }
 }
 

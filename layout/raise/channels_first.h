@@ -4,9 +4,11 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 
 #include "layout/core/graph.h"
+#include "layout/raise/import_values.h"
 
 namespace lowtide::layout {
 
@@ -16,8 +18,9 @@ void to_channels_first(core::Graph& graph);
 // ours.
 void merge_transposes(core::Graph& graph);
 
-// Inputs and outputs, by name, that get ONNX's order where the value is "nchw"; "nhwc" leaves them as they are. Throws
-// Error(kUsage).
-void pin_channels_first(core::Graph& graph, const std::map<std::string, std::string>& layouts);
+// Inputs and outputs, by name, that get ONNX's order where the value is "nchw"; "nhwc" leaves them as they are. A state
+// is turned as a whole: its input, its first value and the output that is the next run's input. Throws Error(kUsage).
+void pin_channels_first(core::Graph& graph, const std::map<std::string, std::string>& layouts,
+                        std::span<RaisedState> states);
 
 }  // namespace lowtide::layout

@@ -41,14 +41,11 @@ void GraphImport::composite(SubgraphScope& scope, const tfl::Operator& op, size_
   SubgraphScope inner{from, std::vector<ValueId>(from.tensors.size(), kNotMade),
                       fmt::format("{}{}.", scope.label, index), scope.depth + 1};
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const ValueId given = value(scope, op.inputs[i]);
-    if (given == kAbsent) malformed_model("one of its inputs is absent");
+    const ValueId id = value(scope, op.inputs[i]);
+    if (id == kAbsent) malformed_model("one of its inputs is absent");
     const tfl::Tensor& wanted = from.tensors[static_cast<size_t>(from.inputs[i])];
-    if (graph_.at(given).dtype != wanted.dtype || graph_.at(given).shape != wanted.shape)
-      throw Unsupported(fmt::format("input {} differs in type or shape from the decomposition's", i));
-    if (graph_.at(given).quantization != quantization_of(wanted))
-      throw Unsupported(fmt::format("input {} differs in scale from the decomposition's", i));
-    inner.values[static_cast<size_t>(from.inputs[i])] = given;
+    check_given(given(id), wanted, static_cast<uint32_t>(called));
+    inner.values[static_cast<size_t>(from.inputs[i])] = id;
   }
   operators(inner);
   for (size_t i = 0; i < op.outputs.size(); ++i) {

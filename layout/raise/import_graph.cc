@@ -96,6 +96,8 @@ void GraphImport::run(uint32_t main, const tfl::Signature* signature) {
   }
   for (const auto& [key, variable] : variables_) {
     if (!variable.is_assigned) continue;
+    for (RaisedState& state : shared_.states)
+      if (graph_.input_names[state.input] == key) state.output = graph_.outputs.size();
     graph_.outputs.push_back(variable.value);
     graph_.output_names.push_back(key + "_out");
   }
@@ -368,6 +370,7 @@ void GraphImport::import_one(SubgraphScope& scope, const tfl::Operator& op, size
   if (!row) throw Unsupported(fmt::format("{} is not supported in this direction", op.name));
   std::vector<ValueId> inputs = values(scope, op.inputs);
   if (*kind == Kind::kReshape) take_shape_option(op, inputs);
+  if (*kind == Kind::kStridedSlice && has_offsets(op)) take_offsets(op, inputs);
   if (*kind == Kind::kTranspose && inputs.size() == 2 && inputs[0] != kAbsent && inputs[1] != kAbsent)
     inputs[1] = from_the_front(inputs[1], graph_.at(inputs[0]).shape.size());
   while (!inputs.empty() && inputs.back() == kAbsent) inputs.pop_back();
@@ -379,8 +382,9 @@ void GraphImport::import_one(SubgraphScope& scope, const tfl::Operator& op, size
     for (ValueId input : inputs)
       if (input == kAbsent) malformed_model("one of its inputs is absent");
   if (op.outputs.empty()) malformed_model("it has no output");
-  // Of UNIQUE the second output has the indices.
-  const int32_t result = kind == Kind::kUnique && op.outputs.size() == 2 ? op.outputs[1] : op.outputs[0];
+  // Of UNIQUE and TOPK_V2 the second output has the indices.
+  const bool is_second = (kind == Kind::kUnique || kind == Kind::kTopkV2) && op.outputs.size() == 2;
+  const int32_t result = op.outputs[is_second ? 1 : 0];
   // Counted from the front, as the rows expect them.
   Options options = options_of(*kind, op, inputs, scope.from.tensors[static_cast<size_t>(result)].dtype);
   add(scope, *kind, std::move(inputs), std::move(options), op.outputs);
@@ -456,7 +460,9 @@ Options GraphImport::options_of(Kind kind, const tfl::Operator& op, std::span<co
     const bool fits = (result == DType::kInt32 && named != kInt64) || (result == DType::kInt64 && named != kInt32);
     if (!fits) malformed_model(fmt::format("option output_type is {}, and the result {}", named, dtype_name(result)));
   }
-  if (has_index) out = core::IndexOptions{result};
+  // LiteRT's indices of 16 bits; others are those that the row infers.
+  const bool has_short_index = kind == Kind::kTopkV2 && result == DType::kInt16;
+  if (has_index || has_short_index) out = core::IndexOptions{result};
   return out;
 }
 

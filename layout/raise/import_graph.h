@@ -244,6 +244,8 @@ class GraphImport {
   // STRIDED_SLICE with an ellipsis, new axes, or fewer axes than the data: a slice of all axes, and EXPAND_DIMS.
   bool has_other_axes(SubgraphScope& scope, const tfl::Operator& op);
   void slice_with_other_axes(SubgraphScope& scope, const tfl::Operator& op);
+  // In the place of ends that are counted from the begins, those that are counted from the first element.
+  void take_offsets(const tfl::Operator& op, Inputs& inputs);
   void computed_slice_of_first_axes(SubgraphScope& scope, const tfl::Operator& op, const Inputs& inputs);
 
   // Its decomposition in its place.

@@ -47,6 +47,8 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   if (inputs.size() != 4 || op.outputs.size() != 1) malformed_model("STRIDED_SLICE needs four inputs and one output");
   const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
   if (!stride) throw known_at_run_time("an ellipsis or a new axis, and a stride");
+  if (has_offsets(op))
+    throw stream::Unsupported("option offset beside an ellipsis, a new axis or an axis that is not listed");
   if (!begin || !end) return computed_slice_of_first_axes(scope, op, inputs);
   const size_t listed = begin->size(), rank = graph_.at(inputs[0]).shape.size();
   if (end->size() != listed || stride->size() != listed || listed > kMostPlacesListed)
@@ -89,6 +91,35 @@ void GraphImport::slice_with_other_axes(SubgraphScope& scope, const tfl::Operato
   ValueId x = add_moved(Kind::kStridedSlice, std::move(parts), all.options);
   for (size_t i = 0; i + 1 < added.size(); ++i) x = add_moved(Kind::kExpandDims, x, ints(std::vector{added[i]}));
   add(scope, Kind::kExpandDims, {x, ints(std::vector{added.back()})}, {}, op.outputs);
+}
+
+// LiteRT takes the offset for the number of elements, also where a mask or the end of the data allow other ones, and
+// then writes fewer than that, or behind the result.
+void GraphImport::take_offsets(const tfl::Operator& op, Inputs& inputs) {
+  if (inputs.size() != 4 || std::count(inputs.begin(), inputs.end(), kAbsent) > 0)
+    malformed_model("STRIDED_SLICE needs four inputs");
+  const auto begin = graph_.ints(inputs[1]), end = graph_.ints(inputs[2]), stride = graph_.ints(inputs[3]);
+  if (!begin || !end || !stride) throw known_at_run_time("an offset, and a begin, an end or a stride");
+  const Shape& shape = graph_.at(inputs[0]).shape;
+  if (begin->size() != shape.size() || end->size() != shape.size() || stride->size() != shape.size())
+    malformed_model(fmt::format("lists of {}, {} and {} places of data of rank {}", begin->size(), end->size(),
+                                stride->size(), shape.size()));
+  const int begin_mask = int_option(op, "begin_mask"), end_mask = int_option(op, "end_mask");
+  std::vector<int64_t> ends;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t extent = shape[i];
+    if (core::is_symbol(shape[i])) throw known_at_run_time("an offset, and the size of an axis");
+    const int64_t given = (*begin)[i] < 0 ? (*begin)[i] + extent : (*begin)[i];
+    const int64_t first = core::has_bit(begin_mask, i) ? 0 : given, behind = first + (*end)[i];
+    const bool is_inside = (*stride)[i] > 0 && first >= 0 && (*end)[i] >= 0 && behind <= extent;
+    if (!is_inside || (core::has_bit(end_mask, i) && behind != extent))
+      throw stream::Unsupported(
+          fmt::format("option offset with {} elements from place {} of an axis of {}, by steps of {}", (*end)[i],
+                      (*begin)[i], extent, (*stride)[i]),
+          "write the slice with ends that lie in the data");
+    ends.push_back(behind);
+  }
+  inputs[2] = ints(ends);
 }
 
 // Begins and ends that the model computes, of the first axes: zeros behind them, which the masks open.

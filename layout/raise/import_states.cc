@@ -111,7 +111,7 @@ ValueId GraphImport::add_state(const std::string& name, const tfl::Tensor& tenso
   set_scales(id, quantization);
   graph_.inputs.push_back(id);
   graph_.input_names.push_back(name);
-  shared_.states.push_back({graph_.inputs.size() - 1, std::move(initial)});
+  shared_.states.push_back({.input = graph_.inputs.size() - 1, .output = std::nullopt, .initial = std::move(initial)});
   return id;
 }
 

@@ -19,7 +19,8 @@ std::optional<core::Quantization> quantization_of(const tfl::Tensor& tensor);
 
 // An input of graph 0 that holds what the run before left in a variable, and its value at the first run.
 struct RaisedState {
-  size_t input = 0;  // of Graph::inputs
+  size_t input = 0;              // of Graph::inputs
+  std::optional<size_t> output;  // of Graph::outputs: what this run leaves; nothing where the variable is only read
   stream::RecipeRef initial;
 };
 

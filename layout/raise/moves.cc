@@ -30,8 +30,8 @@ std::string size_of(Raising& r, size_t input, size_t axis) {
 
 void raise_reshape(Raising& r) {
   const bool stored = r.moves_stored() && !r.is_quantized();
-  const std::string made = r.reshaped(stored ? r.stored(0) : r.real(0), r.out().shape, 1);
-  stored ? r.give_stored(made) : r.give(made);
+  const std::string made = r.reshaped(stored ? r.data(0) : r.real(0), r.out().shape, 1);
+  stored ? r.give_data(made) : r.give(made);
 }
 
 void raise_squeeze(Raising& r) {
@@ -92,9 +92,9 @@ void raise_concatenation(Raising& r) {
   const auto& o = r.options<core::ConcatOptions>();
   const bool stored = r.moves_stored() && o.activation == Activation::kNone;
   Names parts;
-  for (size_t i = 0; i < r.op.inputs.size(); ++i) parts.push_back(stored ? r.stored(i) : r.real(i));
+  for (size_t i = 0; i < r.op.inputs.size(); ++i) parts.push_back(stored ? r.data(i) : r.real(i));
   const std::string made = r.node("Concat", std::move(parts), {attribute("axis", int64_t{o.axis})});
-  stored ? r.give_stored(made) : r.give_activated(made, o.activation);
+  stored ? r.give_data(made) : r.give_activated(made, o.activation);
 }
 
 // The sizes of all parts as a list, where they are known.
@@ -185,6 +185,7 @@ void raise_wide_pad(Raising& r, Attributes attributes) {
 }
 
 void raise_pad(Raising& r) {
+  if (r.in(0).rank() == 0) return r.give_copy();
   if (r.is_widened(0)) return raise_wide_pad(r, {});
   const bool has_value = r.has(2);
   const bool stored = r.moves_stored(kPadded) && !r.is_quantized();
@@ -196,7 +197,7 @@ void raise_pad(Raising& r) {
     const int64_t zero = to && !to->zero_point.empty() ? to->zero_point[0] : 0;
     value = r.scalar(static_cast<double>(zero), r.in(0).dtype);
   } else {
-    value = r.scalar(0, r.in(0).quantization ? DType::kFloat32 : r.in(0).dtype);
+    value = r.scalar(0, real_type(r.in(0)));
   }
   const std::string made = r.node("Pad", {stored ? r.stored(0) : r.real(0), pad_list(r), value});
   stored ? r.give_stored(made) : r.give(made);
@@ -212,6 +213,7 @@ std::vector<int64_t> mirrored(int64_t extent, int64_t before, int64_t after) {
 }
 
 void raise_mirror_pad(Raising& r) {
+  if (r.in(0).rank() == 0) return r.give_copy();
   if (!r.options<core::MirrorPadOptions>().symmetric) {
     const Attributes reflect = {attribute("mode", std::string_view("reflect"))};
     if (r.is_widened(0)) return raise_wide_pad(r, reflect);
@@ -236,8 +238,24 @@ void raise_mirror_pad(Raising& r) {
 
 // ---- gathers ----
 
+// LiteRT's kernels begin each row, which has the axes from this one on, at a byte, also where rows end within one.
+void need_rows_of_bytes(const Raising& r, const core::Value& table, size_t first_axis) {
+  constexpr int kByte = 8;
+  const int bits = stream::bits(table.dtype);
+  if (bits >= kByte) return;
+  int64_t numbers = 1;  // of a row, modulo 8
+  for (size_t axis = first_axis; axis < table.shape.size(); ++axis)
+    numbers = numbers * (r.need_static(table.shape[axis], "the size of a row is") % kByte) % kByte;
+  if (numbers * bits % kByte != 0)
+    r.unsupported(
+        fmt::format("rows of integers of {} bits that do not end at a byte: LiteRT's kernel begins the next "
+                    "one at a byte that belongs to both",
+                    bits));
+}
+
 void raise_gather(Raising& r) {
   const auto& o = r.options<core::GatherOptions>();
+  need_rows_of_bytes(r, r.in(0), static_cast<size_t>(o.axis) + 1);
   if (o.batch_dims == 0) {
     const std::string places = r.in(1).dtype == DType::kInt32 ? r.stored(1) : r.int64_input(1);
     return r.give_data(r.node("Gather", {r.data(0), places}, {attribute("axis", int64_t{o.axis})}));
@@ -261,30 +279,15 @@ void raise_gather(Raising& r) {
 
 void raise_gather_nd(Raising& r) { r.give_data(r.node("GatherND", {r.data(0), r.int64_input(1)})); }
 
-// LiteRT's kernel begins each row at a byte, also that of a table whose rows end within one.
-void need_rows_of_bytes(const Raising& r, const core::Value& table) {
-  constexpr int kByte = 8;
-  const int bits = stream::bits(table.dtype);
-  if (bits >= kByte) return;
-  int64_t numbers = 1;  // of a row, modulo 8
-  for (size_t axis = 1; axis < table.shape.size(); ++axis)
-    numbers = numbers * (r.need_static(table.shape[axis], "the size of a row is") % kByte) % kByte;
-  if (numbers * bits % kByte != 0)
-    r.unsupported(
-        fmt::format("rows of integers of {} bits that do not end at a byte: LiteRT's kernel begins the next "
-                    "one at a byte that belongs to both",
-                    bits));
-}
-
 // A table of integers gives floats of 32 or 16 bits.
 void raise_embedding_lookup(Raising& r) {
   const core::Value& table = r.in(1);
   const DType to = r.out().dtype;
-  need_rows_of_bytes(r, table);
+  need_rows_of_bytes(r, table, 1);
   const auto rows = [&](const std::string& of) {
     return r.node("Gather", {of, r.stored(0)}, {attribute("axis", int64_t{0})});
   };
-  if (table.dtype == to && r.moves_stored()) return r.give_stored(rows(r.stored(1)));
+  if (table.dtype == to) return r.give_data(rows(r.data(1)));
   if (!table.quantization) return r.give(rows(r.real(1)));
   const std::vector<int64_t>& zeros = table.quantization->zero_point;
   if (to == DType::kFloat32 && !zeros.empty() && zeros[0] != 0)

@@ -114,7 +114,6 @@ Options fully_connected(const tfl::Operator& op) {
 
 Options strided_slice(const tfl::Operator& op) {
   const OptionFields o(op, "StridedSliceOptions");
-  if (o.flag("offset")) throw stream::Unsupported("option offset is not supported");
   return core::StridedSliceOptions{.begin_mask = o.number("begin_mask"),
                                    .end_mask = o.number("end_mask"),
                                    .shrink_axis_mask = o.number("shrink_axis_mask")};
@@ -171,6 +170,8 @@ int int_option(const tfl::Operator& op, std::string_view name, int otherwise) {
     wrong_options(fmt::format("option {} is no number of 32 bits", name));
   return static_cast<int>(*value);
 }
+
+bool has_offsets(const tfl::Operator& op) { return OptionFields(op, "StridedSliceOptions").flag("offset"); }
 
 FakeQuantFields fake_quant_fields(const tfl::Operator& op) {
   const OptionFields o(op, "FakeQuantOptions");

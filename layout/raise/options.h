@@ -22,6 +22,9 @@ core::Options read_builtin_options(core::Kind kind, const tfl::Operator& op);
 // Error(kMalformed) where it is no number that fits into an int32_t.
 int int_option(const tfl::Operator& op, std::string_view name, int otherwise = 0);
 
+// Whether the ends of a STRIDED_SLICE count from its begins.
+bool has_offsets(const tfl::Operator& op);
+
 // Of FAKE_QUANT.
 struct FakeQuantFields {
   float min, max;

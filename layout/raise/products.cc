@@ -25,7 +25,7 @@ std::string flattened(Raising& r, const Shape& shape, int64_t columns) {
   const Shape wanted = {stream::is_static(shape) ? static_cast<core::Dim>(stream::element_count(shape)) / columns : -1,
                         columns};
   std::string flat = r.node("Reshape", {r.stored(0), r.int64_list(wanted)});
-  if (!x.quantization) return flat;
+  if (!x.quantization) return real_type(x) == x.dtype ? flat : r.cast(flat, real_type(x));
   return r.onnx.dequantized(flat, *x.quantization, x.dtype, false);
 }
 
@@ -39,7 +39,7 @@ bool is_open_product(Raising& r, int64_t columns, int64_t units) {
   const core::Value &x = r.in(0), &weights = r.in(1), &result = r.out();
   return x.rank() > 2 && x.shape.back() == columns && result.rank() == x.rank() && result.shape.back() == units &&
          unknown_dims(result.shape) > 1 && weights.is_constant() && !x.quantization && !weights.quantization &&
-         !result.quantization && weights.dtype == x.dtype;
+         !result.quantization && weights.dtype == x.dtype && real_type(x) == x.dtype;
 }
 
 void raise_open_product(Raising& r, core::Activation activation) {
@@ -94,7 +94,7 @@ std::string adjoint(Raising& r, size_t i, bool exchanged) {
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
   const auto moved = [&](const std::string& name) { return r.node("Transpose", {name}, {attribute("perm", perm)}); };
-  if (!value.quantization) return moved(r.stored(i));
+  if (!value.quantization) return moved(r.real(i));
   StoredNumbers numbers = stored_weights(r, i, other);
   int& axis = numbers.quantization.axis;
   if (axis >= last - 1) axis = 2 * last - 1 - axis;

@@ -90,7 +90,44 @@ bool ignores_scale_of_data(Kind kind, DType dtype) {
   }
 }
 
+// The next type that ONNX Runtime has kernels for: bf16 and integers of fewer than 8 bits it converts, and has nearly
+// no other kernels for them.
+DType wider_type(DType dtype) {
+  constexpr int kByte = 8;
+  if (dtype == DType::kBFloat16) return DType::kFloat32;
+  return stream::is_integer(dtype) && stream::bits(dtype) < kByte ? DType::kInt8 : dtype;
+}
+
+// Whether ONNX Runtime has kernels for the nodes of an op that moves this type. Measured with ONNX Runtime 1.31.
+bool has_moving_kernels(Kind kind, DType dtype) {
+  if (wider_type(dtype) == dtype) return true;
+  if (stream::is_integer(dtype)) return kind == Kind::kTranspose;
+  switch (kind) {
+    case Kind::kReshape:
+    case Kind::kSqueeze:
+    case Kind::kExpandDims:
+    case Kind::kTranspose:
+    case Kind::kPack:
+    case Kind::kUnpack:
+    case Kind::kConcatenation:
+    case Kind::kSplit:
+    case Kind::kSplitV:
+    case Kind::kSlice:
+    case Kind::kStridedSlice:
+    case Kind::kReverseV2:
+    case Kind::kDynamicUpdateSlice:
+    case Kind::kGather:
+    case Kind::kGatherNd:
+    case Kind::kEmbeddingLookup:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
+
+DType real_type(const Value& value) { return value.quantization ? DType::kFloat32 : wider_type(value.dtype); }
 
 onnx::Attribute attribute(std::string_view name, int64_t value) {
   onnx::Attribute out;
@@ -191,10 +228,12 @@ std::string OnnxGraph::stored(ValueId id) {
 
 std::string OnnxGraph::real(ValueId id) {
   const Value& value = graph.at(id);
-  if (!value.quantization) return stored(id);
+  const DType type = real_type(value);
+  if (type == value.dtype) return stored(id);
   std::string& name = real_[static_cast<size_t>(id)];
   if (!name.empty()) return name;
-  name = dequantized(stored(id), *value.quantization, value.dtype, false);
+  name = value.quantization ? dequantized(stored(id), *value.quantization, value.dtype, false)
+                            : node("Cast", {stored(id)}, {attribute("to", onnx_type(type))});
   kept_ = out.nodes.size();
   return name;
 }
@@ -229,6 +268,11 @@ std::string OnnxGraph::quantized(const std::string& name, const core::Quantizati
   Attributes attributes;
   if (quantization.scale.size() > 1) attributes.push_back(attribute("axis", int64_t{quantization.axis}));
   return node("QuantizeLinear", {name, made.scale, made.zero_point}, std::move(attributes));
+}
+
+std::string OnnxGraph::as_stored(const std::string& name, const Value& value) {
+  if (value.quantization) return quantized(name, *value.quantization, value.dtype);
+  return real_type(value) == value.dtype ? name : node("Cast", {name}, {attribute("to", onnx_type(value.dtype))});
 }
 
 Names OnnxGraph::nodes(std::string_view type, Names inputs, size_t outputs, Attributes attributes) {
@@ -319,6 +363,17 @@ bool Raising::moves_stored() const {
   return is_moved || !result.quantization || result.quantization->scale.size() == 1;
 }
 
+std::string Raising::data(size_t i) {
+  if (!moves_stored()) return real(i);
+  return has_moving_kernels(kind(), in(i).dtype) ? stored(i) : cast(stored(i), wider_type(in(i).dtype));
+}
+
+void Raising::give_data(const std::string& name, size_t output) {
+  if (!moves_stored()) return give(name, output);
+  const DType dtype = out(output).dtype;
+  give_stored(has_moving_kernels(kind(), dtype) ? name : cast(name, dtype), output);
+}
+
 bool Raising::moves_stored(std::span<const DType> types) const {
   return moves_stored() && std::find(types.begin(), types.end(), out().dtype) != types.end();
 }
@@ -365,8 +420,7 @@ std::string Raising::cast(const std::string& name, DType to) {
 }
 
 void Raising::give(const std::string& name, size_t output) {
-  const Value& value = graph.at(op.outputs[output]);
-  onnx.define(op.outputs[output], value.quantization ? onnx.quantized(name, *value.quantization, value.dtype) : name);
+  onnx.define(op.outputs[output], onnx.as_stored(name, graph.at(op.outputs[output])));
 }
 
 // Whether the integers of the result end before these limits do.
@@ -405,7 +459,7 @@ std::string Raising::activated(const std::string& name, Activation activation) {
   const bool is_integer = stream::is_integer(out().dtype) && !out().quantization;
   if (activation == Activation::kRelu && is_integer) return node("Max", {name, scalar(0, out().dtype)});
   if (activation == Activation::kRelu) return node("Relu", {name});
-  const DType dtype = out().quantization ? DType::kFloat32 : out().dtype;
+  const DType dtype = real_type(out());
   if (is_integer && !stream::is_signed_int(dtype)) low = 0;
   return node("Clip", {name, scalar(low, dtype), scalar(high, dtype)});
 }
@@ -417,8 +471,7 @@ void Raising::give_activated_as(const std::string& name, Activation activation, 
   const Value& value = out();
   const bool fits = value.rank() == 2 && value.shape[1] == units;
   if (fits) return give(numbers);
-  give_stored(
-      reshaped(value.quantization ? onnx.quantized(numbers, *value.quantization, value.dtype) : numbers, value.shape));
+  give_stored(reshaped(onnx.as_stored(numbers, value), value.shape));
 }
 
 }  // namespace lowtide::layout

@@ -39,6 +39,10 @@ onnx::Attribute attribute(std::string_view name, std::vector<int64_t> values);
 using Names = std::vector<std::string>;
 using Attributes = std::vector<onnx::Attribute>;
 
+// The type of a value's numbers, as the nodes of an op take them: f32 for integers with a scale and for bf16, i8 for
+// integers of fewer bits.
+DType real_type(const Value& value);
+
 // What all graphs of one ONNX model share.
 struct RaisedModel {
   core::Model& from;
@@ -71,7 +75,7 @@ class OnnxGraph {
 
   // The tensor of a value as it is stored; adds the initializer of a constant.
   std::string stored(ValueId id);
-  // The tensor of its numbers: dequantized where the value is quantized.
+  // The tensor of its numbers, of real_type(): dequantized where the value is quantized.
   std::string real(ValueId id);
   std::string fresh(std::string_view hint);
   std::string initializer(stream::RecipeRef data, std::string_view hint);
@@ -79,6 +83,8 @@ class OnnxGraph {
   Names nodes(std::string_view type, Names inputs, size_t outputs, Attributes attributes = {});
   // The value is the tensor `name`: the last node's output takes its name, or an Identity is added.
   void define(ValueId id, const std::string& name);
+  // Numbers of real_type(), as the value is stored.
+  std::string as_stored(const std::string& name, const Value& value);
   std::string dequantized(const std::string& name, const core::Quantization& quantization, DType dtype, bool is_bias);
   std::string quantized(const std::string& name, const core::Quantization& quantization, DType dtype);
 
@@ -133,8 +139,9 @@ class Raising {
   // scale of their data read its integers by that of the result.
   std::string real(size_t i);
   std::string stored(size_t i) { return onnx.stored(op.inputs[i]); }
-  // As data that is only moved: the stored integers where all listed inputs and outputs have one scale.
-  std::string data(size_t i) { return moves_stored() ? stored(i) : real(i); }
+  // As data that is only moved: the stored elements where all listed inputs and outputs have one scale, in a wider type
+  // where ONNX Runtime does not move theirs.
+  std::string data(size_t i);
   bool moves_stored() const;
   // Whether the result's integers of 8 bits stand for numbers. Runtimes look for groups of DequantizeLinear, an op and
   // QuantizeLinear, those that only move elements too, and compute them on the integers.
@@ -164,9 +171,9 @@ class Raising {
   // An output as numbers, as stored, and as what data() gave.
   void give(const std::string& name, size_t output = 0);
   void give_stored(const std::string& name, size_t output = 0) { onnx.define(op.outputs[output], name); }
-  void give_data(const std::string& name, size_t output = 0) {
-    moves_stored() ? give_stored(name, output) : give(name, output);
-  }
+  void give_data(const std::string& name, size_t output = 0);
+  // The data, of a scalar: ONNX Runtime's kernels refuse empty lists of its axes.
+  void give_copy() { give_data(node("Identity", {data(0)})); }
   // With the activation of TFLite's kernel. One that the output's integers cannot show is left out.
   void give_activated(const std::string& name, Activation activation);
 

@@ -29,6 +29,7 @@ std::string sliced(Raising& r, const std::string& x, const std::vector<int64_t>&
 }
 
 void raise_slice(Raising& r) {
+  if (r.in(0).rank() == 0) return r.give_copy();
   const auto begin = r.ints(1), size = r.ints(2);
   if (begin && size) {
     std::vector<int64_t> ends;
@@ -113,6 +114,7 @@ void raise_computed_slice(Raising& r) {
 }
 
 void raise_strided_slice(Raising& r) {
+  if (r.in(0).rank() == 0) return r.give_copy();
   const auto& o = r.options<core::StridedSliceOptions>();
   if (!r.ints(1) || !r.ints(2) || !r.ints(3)) return raise_computed_slice(r);
   const std::vector<int64_t> begin = r.need_ints(1, "a begin"), end = r.need_ints(2, "an end"),

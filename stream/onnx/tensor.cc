@@ -86,6 +86,7 @@ struct OnnxParser::TensorFields {
 };
 
 std::optional<DType> onnx_dtype(int64_t number) {
+  constexpr int64_t kUint2 = 25, kInt2 = 26;  // of ONNX 1.20, which is newer than the schema here
   switch (number) {
     case pb::TensorProto::UNDEFINED:
       return DType::kUndefined;
@@ -133,6 +134,10 @@ std::optional<DType> onnx_dtype(int64_t number) {
       return DType::kUint4;
     case pb::TensorProto::INT4:
       return DType::kInt4;
+    case kUint2:
+      return DType::kUint2;
+    case kInt2:
+      return DType::kInt2;
     case pb::TensorProto::FLOAT4E2M1:
       return DType::kFloat4E2M1;
     case pb::TensorProto::FLOAT8E8M0:
@@ -399,10 +404,12 @@ void OnnxParser::set_typed(onnx::Tensor& tensor, TensorFields& fields, uint64_t 
   }
   const uint64_t elements = element_count(tensor.dims);
   const bool is_complex = tensor.dtype == DType::kComplex64 || tensor.dtype == DType::kComplex128;
-  const bool is_4_bit = bits(tensor.dtype) == 4;
+  constexpr int kByte = 8;
+  const int width = bits(tensor.dtype);  // 0: of texts
+  const uint64_t packed = width > 0 && width < kByte ? static_cast<uint64_t>(kByte / width) : 1;
   uint64_t numbers = tensor.strings.size();
   for (const FileRun& file_run : fields.file_runs) numbers += file_run.elements;
-  const uint64_t wanted = is_complex ? checked_mul(elements, 2) : is_4_bit ? elements / 2 + elements % 2 : elements;
+  const uint64_t wanted = is_complex ? checked_mul(elements, 2) : elements / packed + (elements % packed != 0 ? 1 : 0);
   if (numbers != wanted) {
     wire_.fail(offset, fmt::format("{} {} needs {} numbers, but {} has {}", dtype_name(tensor.dtype),
                                    to_string(tensor.dims), wanted, field_name(fields.typed_field), numbers));
@@ -416,9 +423,9 @@ void OnnxParser::set_typed(onnx::Tensor& tensor, TensorFields& fields, uint64_t 
       file_run.elements /= 2;
     }
   }
-  if (is_4_bit) {  // with an odd number of elements half of the last number is unused
-    for (FileRun& file_run : fields.file_runs) file_run.elements *= 2;
-    if (!fields.file_runs.empty()) fields.file_runs.back().elements -= elements % 2;
+  if (packed > 1) {  // a part of the last number may be unused
+    for (FileRun& file_run : fields.file_runs) file_run.elements *= packed;
+    if (!fields.file_runs.empty()) fields.file_runs.back().elements -= numbers * packed - elements;
   }
   tensor.data = recipe::stored(source_, std::move(fields.file_runs), tensor.dtype, tensor.dims);
 }

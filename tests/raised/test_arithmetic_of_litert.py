@@ -322,3 +322,25 @@ def test_strides_that_must_be_known(tmp_path):
     y = m.op("STRIDED_SLICE", [m.input((4, 5)), *lists], (5,), options=("StridedSliceOptions", {"shrinkAxisMask": 1}))
     m.write(tmp_path / "m.tflite", [y])
     refused(tmp_path / "m.tflite", "strides of STRIDED_SLICE known at run time only")
+
+
+# ---- MUL of i16 with a result of 8 bits: the high bits of a product of fractions ----
+
+
+def product_of_fractions(path, kind, scale, result_scale, zero=0):
+    m = Model()
+    parts = [m.input((4, 6), "i16", scale=scale, zero=zero) for _ in range(2)]
+    m.write(path, [m.op("MUL", parts, (4, 6), kind, ("MulOptions", {}), scale=result_scale, zero=3)])
+
+
+@pytest.mark.parametrize("kind", ["i8", "u8"])
+def test_a_product_of_fractions_of_16_bits(kind, tmp_path):
+    product_of_fractions(tmp_path / "m.tflite", kind, 1 / 32768, 1 / 128)
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize(("scale", "result_scale", "zero"), [(1 / 4096, 1 / 16, 0), (1 / 32768, 1 / 128, 5)])
+@pytest.mark.parametrize("kind", ["i8", "u8"])
+def test_a_product_of_16_bits_by_other_scales_is_refused(kind, scale, result_scale, zero, tmp_path):
+    product_of_fractions(tmp_path / "m.tflite", kind, scale, result_scale, zero)
+    refused(tmp_path / "m.tflite", "integers with a scale, which LiteRT's kernel does not look at")

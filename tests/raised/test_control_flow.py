@@ -7,8 +7,9 @@ import onnxruntime
 import pytest
 from flatbuffers import flexbuffers
 
-from tests.raised.judge_raised import agrees, operators, raised, runs_of_litert, runs_of_onnx
+from tests.raised.judge_raised import agrees, operators, raised, run_onnx, runs_of_litert, runs_of_onnx
 from tests.raised.tflite_models import Model
+from tests.support import converter
 
 VALID, RELU = 1, 1
 
@@ -234,3 +235,40 @@ def test_names_are_unique_over_all_graphs(tmp_path):
 
     every = [*names(model.graph), *(tensor.name for tensor in model.graph.initializer)]
     assert len(every) == len(set(every))
+
+
+def open_composite(path):
+    """|x| of a batch of any size, as a composite."""
+    m = Model()
+    x = m.input((1, 3, 4))
+    with m.subgraph() as composed:
+        inner = m.input((1, 3, 4))
+        done = m.op("ABS", [inner], (1, 3, 4))
+        for tensor in (inner, done):
+            m.graph.tensors[tensor].shapeSignature = [-1, 3, 4]
+        m.outputs([done])
+    fields = {"name": "mine", "decompositionSubgraphIndex": composed, "compositeAttributes": flexbuffers.Dumps({})}
+    y = m.op("STABLEHLO_COMPOSITE", [x], (1, 3, 4), options=("StableHLOCompositeOptions", fields))
+    for tensor in (x, y):
+        m.graph.tensors[tensor].shapeSignature = [-1, 3, 4]
+    m.write(path, [y])
+
+
+@pytest.mark.parametrize("options", [[], ["--shape", "x0=5,3,4"]], ids=["open", "given"])
+def test_a_composite_with_an_open_dimension(options, tmp_path):
+    open_composite(tmp_path / "m.tflite")
+    raised(tmp_path / "m.tflite", options)
+    (made,) = run_onnx(tmp_path / "m.onnx", ["x0"], [random(5, 3, 4)]).values()
+    assert np.array_equal(made, np.abs(random(5, 3, 4)))
+
+
+def test_a_composite_of_another_rank_is_refused(tmp_path):
+    m = Model()
+    x = m.input((3, 4))
+    with m.subgraph() as composed:
+        m.outputs([m.op("ABS", [m.input((1, 3, 4))], (1, 3, 4))])
+    fields = {"name": "mine", "decompositionSubgraphIndex": composed, "compositeAttributes": flexbuffers.Dumps({})}
+    y = m.op("STABLEHLO_COMPOSITE", [x], (3, 4), options=("StableHLOCompositeOptions", fields))
+    m.write(tmp_path / "m.tflite", [y])
+    done = converter.run("convert", tmp_path / "m.tflite", "-o", tmp_path / "m.onnx")
+    assert done.returncode == 8 and "an input differs in type or rank from" in done.stderr, done

@@ -75,3 +75,45 @@ def test_reshape_to_a_scalar_as_old_files_say_it(tmp_path):
         tmp_path / "m.tflite", [m.op("RESHAPE", [m.input((1, 1))], (), options=("ReshapeOptions", {"newShape": [0]}))]
     )
     agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("builtin", ["SLICE", "PAD"])
+def test_lists_without_axes_of_a_scalar(builtin, tmp_path):
+    m = Model()
+    none = m.constant(np.zeros((0, 2) if builtin == "PAD" else (0,)), "i32")
+    m.write(tmp_path / "m.tflite", [m.op(builtin, [m.input(()), none, none][: 2 if builtin == "PAD" else 3], ())])
+    agrees(tmp_path / "m.tflite", values=[np.array(3.5, np.float32)])
+
+
+def test_indices_of_16_bits(tmp_path):
+    m = Model()
+    x, count = m.input((3, 7)), m.constant(2, "i32")
+    m.write(tmp_path / "m.tflite", m.op("TOPK_V2", [x, count], [(3, 2), (3, 2)], ["f32", "i16"], outputs=2))
+    agrees(tmp_path / "m.tflite")
+
+
+def slice_by_offsets(path, begin, offset, stride, **masks):
+    m = Model()
+    lists = [m.constant([one, 0], "i32") for one in (begin, offset)] + [m.constant([stride, 1], "i32")]
+    m.model.buffers[m.graph.tensors[lists[1]].buffer].data = np.array([offset, 3], np.int32).view(np.uint8)
+    taken = -(-offset // stride)
+    options = ("StridedSliceOptions", {"offset": True, **masks})
+    y = m.op(
+        "STRIDED_SLICE", [m.input((5, 3)), *lists], (3,) if masks.get("shrinkAxisMask") else (taken, 3), "f32", options
+    )
+    m.write(path, [y])
+
+
+@pytest.mark.parametrize("masks", [{}, {"beginMask": 1}, {"shrinkAxisMask": 1}], ids=str)
+@pytest.mark.parametrize(("begin", "offset", "stride"), [(0, 5, 1), (1, 4, 2), (-3, 2, 1), (2, 3, 1)])
+def test_ends_that_count_from_the_begins(begin, offset, stride, masks, tmp_path):
+    slice_by_offsets(tmp_path / "m.tflite", begin, offset, stride, **masks)
+    agrees(tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize(
+    ("begin", "offset", "stride", "mask"), [(3, 3, 1, 0), (-9, 2, 1, 0), (4, -2, -1, 0), (0, 2, 1, 1)]
+)
+def test_offsets_outside_of_the_data_are_refused(begin, offset, stride, mask, tmp_path):
+    slice_by_offsets(tmp_path / "m.tflite", begin, offset, stride, endMask=mask)
+    refused(tmp_path / "m.tflite", f"option offset with {offset} elements from place {begin} of an axis of 5")

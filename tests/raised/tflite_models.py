@@ -11,6 +11,7 @@ from flatbuffers import flexbuffers
 TYPES = {
     "f32": (schema.TensorType.FLOAT32, np.float32),
     "f16": (schema.TensorType.FLOAT16, np.float16),
+    "bf16": (schema.TensorType.BFLOAT16, np.uint16),  # its bits
     "i8": (schema.TensorType.INT8, np.int8),
     "u8": (schema.TensorType.UINT8, np.uint8),
     "i16": (schema.TensorType.INT16, np.int16),

@@ -92,7 +92,8 @@ std::vector<TensorType> infer_top_k(const OpView& op) {
   if (!is_symbol(out.back()) && out.back() < 0) reject(op, fmt::format("k {} is negative", out.back()));
   if (!is_symbol(out.back()) && stream::is_static(op.shape(0).back()) && out.back() > op.shape(0).back())
     reject(op, fmt::format("k {} is larger than the axis, {}", out.back(), op.shape(0).back()));
-  return {{op.dtype(0), out}, {DType::kInt32, out}};
+  const auto* index = std::get_if<IndexOptions>(&op.options);
+  return {{op.dtype(0), out}, {index ? index->dtype : DType::kInt32, out}};
 }
 
 template <stream::Reduction kOp>

@@ -220,6 +220,10 @@ TEST(OnnxTensor, NumbersComeBack) {
   // As onnx.helper packs them: the first element in the low half.
   EXPECT_EQ(ints(read_tensor(int32(TensorProto::INT4, 5, {0x9f, 0x70, 0x08}))), (Ints{-1, -7, 0, 7, -8}));
   EXPECT_EQ(ints(read_tensor(int32(TensorProto::UINT4, 3, {0x9f, 0x00}))), (Ints{15, 9, 0}));
+  // Of ONNX 1.20, which the generated classes are older than.
+  const auto uint2 = static_cast<TensorProto::DataType>(25), int2 = static_cast<TensorProto::DataType>(26);
+  EXPECT_EQ(ints(read_tensor(int32(uint2, 5, {0xe4, 0x01}))), (Ints{0, 1, 2, 3, 1}));
+  EXPECT_EQ(ints(read_tensor(int32(int2, 5, {0xe4, 0x01}))), (Ints{0, 1, -2, -1, 1}));
   EXPECT_EQ(doubles(read_tensor(int32(TensorProto::FLOAT16, 2, {0x3c00, 0xc100}))), (std::vector<double>{1, -2.5}));
   EXPECT_EQ(doubles(read_tensor(int32(TensorProto::BFLOAT16, 2, {0x3f80, 0xc020}))), (std::vector<double>{1, -2.5}));
 
