@@ -621,3 +621,18 @@ CASES.append(
         steps=1,
     )
 )
+
+# Zero points that are no integers of the constant's type: the constant is floats. XNNPACK loaded no file with such one,
+# and zeros around it were wrong.
+for dtype, zero in (("int8", 200), ("uint8", -20)):
+    for around, shape in (("", "[3,5]"), ("_padded", "[3,7]")):
+        values = {
+            "w": rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, (3, 5)).astype(dtype),
+            "z": np.float32(zero),
+            "sw": f(0.0137),
+        }
+        text = "c = Cast<to=1>(w) u = Sub(c, z) w1 = Mul(u, sw) "
+        if around:
+            text, values = text + "w2 = Pad(w1, p) ", values | {"p": np.array([0, 1, 0, 1])}
+        text += f"r = Add(a, {'w2' if around else 'w1'})"
+        qdq(f"zero_point_outside_of_{dtype}{around}", text, [shape], shape, weights=values)
