@@ -18,6 +18,13 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 Interval cut(const Interval& a, const Interval& b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
 
+// Of the results where data of two intervals meet; 0 is inside of both, and so inside of theirs.
+Interval joined(Kind kind, const Interval& a, const Interval& b) {
+  if (kind == Kind::kMaximum) return {std::max(a.low, b.low), std::max(a.high, b.high)};
+  if (kind == Kind::kMinimum) return {std::min(a.low, b.low), std::min(a.high, b.high)};
+  return unite(a, b);
+}
+
 // What a fused activation or a kind of op lets through; without limits for others.
 Interval limits_of_activation(const Op& op) {
   core::Activation activation = core::Activation::kNone;
@@ -116,7 +123,7 @@ class Ranges {
       // Infinities around an image: whoever reads them wants its least element.
       if (is_constant && !own && op.kind == Kind::kPadv2) continue;
       if (!own) return std::nullopt;
-      all = all ? unite(*all, *own) : *own;
+      all = all ? joined(op.kind, *all, *own) : *own;
     }
     if (all) all = cut(*all, limits_of_activation(op));
     return all;
@@ -157,6 +164,14 @@ std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, boo
   }
   if (all_finite != nullptr) *all_finite = all;
   return any ? std::optional(out) : std::nullopt;
+}
+
+std::optional<Interval> constant_in_result(core::Graph& graph, const Op& op, size_t i) {
+  if (!is_data_input(op, i) || !graph.at(op.inputs[i]).is_constant()) return std::nullopt;
+  auto range = constant_range(graph, op.inputs[i], nullptr);
+  if (range && op.kind == Kind::kMaximum) range->low = 0;
+  if (range && op.kind == Kind::kMinimum) range->high = 0;
+  return range;
 }
 
 bool is_data_input(const Op& op, size_t i) {

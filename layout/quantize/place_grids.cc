@@ -260,6 +260,12 @@ class Placing {
     return parts_[static_cast<size_t>(producer)] == Part::kComputes ? fixed_grid(op(producer).kind) : std::nullopt;
   }
 
+  // Whether numbers of the interval are nearer than a step to some of the grid: LOGISTIC gives 255/256 for 1, too.
+  static bool reaches(const TensorGrid& grid, const Interval& interval) {
+    const Interval all = interval_of(grid);
+    return interval.low >= all.low - grid.scale && interval.high <= all.high + grid.scale;
+  }
+
   void choose_grids() {
     for (size_t v = 0; v < ranges_.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
@@ -277,9 +283,10 @@ class Placing {
       if (parts_[i] != Part::kChooses) continue;
       Group& own = group(data_outputs(graph_, graph_.ops[i])[0]);
       for (size_t slot = 0; own.computes && slot < graph_.ops[i].inputs.size(); ++slot) {
-        const ValueId in = graph_.ops[i].inputs[slot];
-        if (!is_data_input(graph_.ops[i], slot) || !graph_.at(in).is_constant()) continue;
-        if (const auto range = constant_range(graph_, in, nullptr)) own.interval = unite(*own.interval, *range);
+        const auto chosen = constant_in_result(graph_, graph_.ops[i], slot);
+        if (!chosen) continue;
+        own.interval = unite(*own.interval, *chosen);
+        own.is_fixed = own.is_fixed && reaches(own.grid, *chosen);
       }
     }
     for (auto& [root, own] : by_root_)

@@ -193,6 +193,49 @@ def noise(model, tflite, kernels, x):
     return 10 * np.log10(np.square(expected).sum() / np.square(error).sum())
 
 
+BEHIND = np.random.default_rng(5).random((1, 8, 6, 5)) > 0.5
+BESIDE_CONSTANTS = {
+    # Limits that nothing reaches; exporters write them for "none".
+    "upper limit": ([helper.make_node("Clip", ["c", "zero", "far"], ["y"])], {"far": np.float32(1000)}),
+    "lower limit": ([helper.make_node("Max", ["c", "far"], ["y"])], {"far": np.float32(-1e6)}),
+    "lower limits": ([helper.make_node("Max", ["c", "far"], ["y"])], {"far": np.full((8, 1, 1), -1e6, np.float32)}),
+    "limit of a limit": (
+        [helper.make_node("Min", ["c", "far"], ["m"]), helper.make_node("Max", ["m", "zero"], ["y"])],
+        {"far": np.float32(1e30)},
+    ),
+    "limit that is the result": ([helper.make_node("Max", ["c", "far"], ["y"])], {"far": np.float32(7)}),
+    # Constants that are not on the scale that the function before always has.
+    "concatenation": (
+        [helper.make_node("Sigmoid", ["c"], ["s"]), helper.make_node("Concat", ["s", "k"], ["y"], axis=1)],
+        {"k": np.full((1, 2, 6, 5), 5, np.float32)},
+    ),
+    "selection": (
+        [helper.make_node("Sigmoid", ["c"], ["s"]), helper.make_node("Where", ["where", "s", "k"], ["y"])],
+        {"k": np.float32(-1), "where": BEHIND},
+    ),
+    "border": (
+        [helper.make_node("Softmax", ["c"], ["s"], axis=1), helper.make_node("Pad", ["s", "pads", "k"], ["y"])],
+        {"k": np.float32(2), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])},
+    ),
+    "limit of a softmax": (
+        [helper.make_node("Softmax", ["c"], ["s"], axis=1), helper.make_node("Max", ["s", "k"], ["y"])],
+        {"k": np.float32(3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["int8", "int16x8"])
+@pytest.mark.parametrize("name", BESIDE_CONSTANTS)
+def test_constants_beside_data(tmp_path, name, form):
+    nodes, tensors = BESIDE_CONSTANTS[name]
+    tensors = {"w": weights(8, 4, 3, 3), "zero": np.float32(0)} | tensors
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), *nodes]
+    samples = [np.random.default_rng(i).normal(size=(1, 4, 6, 5)).astype(np.float32) for i in range(3)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 4, 6, 5], [1, None, None, None]), form, samples)
+    for kernels in ("xnnpack", "builtin"):
+        assert noise(model, done.output, kernels, samples[0]) > 30, kernels
+
+
 @pytest.mark.parametrize("kernels", ["xnnpack", "builtin", "reference"])
 def test_long_sums_of_sixteen_bits_without_a_bias(tmp_path, kernels):
     """4096 products of positive numbers take more than 32 bits."""

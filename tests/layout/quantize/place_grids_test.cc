@@ -100,6 +100,40 @@ TEST_F(Calibrating, OnlyFixedScalesKeepTheirs) {
   EXPECT_FLOAT_EQ(grid(4).scale[0], 1.0f / 256);
 }
 
+TEST_F(Calibrating, LimitsThatNothingReachesDoNotWidenAGrid) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-0.5, 2.05});
+  const Val y = named(b.minimum(b.maximum(x, b.scalar_like(-1e6, x)), b.scalar_like(1000, x)), "y", {-0.5, 2.05});
+  EXPECT_EQ(run({y}), (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kMaximum, Kind::kMinimum, Kind::kDequantize}));
+  for (const size_t op : {size_t{1}, size_t{2}, size_t{3}}) EXPECT_FLOAT_EQ(grid(op).scale[0], 0.01f);
+  // Beyond the grid, and so at its ends.
+  EXPECT_EQ(graph.ints(graph.ops[2].inputs[1]), (std::vector<int64_t>{-128}));
+  EXPECT_EQ(graph.ints(graph.ops[3].inputs[1]), (std::vector<int64_t>{127}));
+}
+
+TEST_F(Calibrating, ALimitThatIsTheResultWidensTheGrid) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-0.55, 1});
+  run({b.maximum(x, b.scalar_like(2, x))});
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 0.01f);
+  EXPECT_EQ(grid(1).zero_point[0], -73);
+}
+
+TEST_F(Calibrating, AConstantOutsideOfAFixedScaleMeetsItThroughAQuantize) {
+  const Val a = b.logistic(input({2, 3}, "a", {-1, 1}));
+  run({named(b.concat({a, weights({2, 1}, {1.55f, -1})}, 1), "y", {-1, 1.55})});
+  EXPECT_EQ(report.rescales, 1u);
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 1.0f / 256);
+  EXPECT_FLOAT_EQ(grid(3).scale[0], 0.01f);
+  EXPECT_TRUE(report.islands.empty());
+}
+
+TEST_F(Calibrating, AConstantInsideOfAFixedScaleKeepsIt) {
+  const Val a = b.logistic(input({2, 3}, "a", {-1, 1}));
+  const Val joined = b.concat({a, weights({2, 1}, {1, 0.5f})}, 1);
+  run({b.maximum(joined, b.scalar_like(-3, joined))});
+  EXPECT_EQ(report.rescales, 0u);
+  EXPECT_FLOAT_EQ(grid(3).scale[0], 1.0f / 256);
+}
+
 TEST_F(Calibrating, ATensorWithoutANameGetsARangeOnlyWhereItFollows) {
   const Val x = input({2, 6}, "x", {-1, 1});
   const Val moved = b.reshape(x, {3, 4});
