@@ -16,8 +16,6 @@ using core::Role;
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-Interval cut(const Interval& a, const Interval& b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
-
 // Of the results where data of two intervals meet; 0 is inside of both, and so inside of theirs.
 Interval joined(Kind kind, const Interval& a, const Interval& b) {
   if (kind == Kind::kMaximum) return {std::max(a.low, b.low), std::max(a.high, b.high)};
@@ -147,6 +145,16 @@ bool is_moving_float(const Graph& graph, ValueId id) {
 
 std::vector<std::optional<Interval>> known_ranges(core::Graph& graph, const Calibrated& calibrated) {
   return Ranges(graph, calibrated).find();
+}
+
+Interval cut(const Interval& a, const Interval& b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
+
+const CalibratedTensor* calibrated_tensor(const core::Graph& graph, const Calibrated& calibrated, ValueId id) {
+  std::string name = graph.at(id).name;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    if (graph.inputs[i] == id) name = graph.input_names[i];
+  const auto it = calibrated.tensors.find(name);
+  return it == calibrated.tensors.end() ? nullptr : &it->second;
 }
 
 std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, bool* all_finite) {

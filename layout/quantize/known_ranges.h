@@ -13,6 +13,12 @@ namespace lowtide::layout {
 // By value id; nullopt also for constants and for what is not f32. `graph` is tidy.
 std::vector<std::optional<Interval>> known_ranges(core::Graph& graph, const Calibrated& calibrated);
 
+// What two intervals with 0 inside have in common.
+Interval cut(const Interval& a, const Interval& b);
+
+// What the ranges file says of the value's ONNX name; null for nothing.
+const CalibratedTensor* calibrated_tensor(const core::Graph& graph, const Calibrated& calibrated, ValueId id);
+
 // The interval of a constant's finite elements, with 0 inside; nullopt for one that is not small, or has none.
 // `all_finite` may be null.
 std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, bool* all_finite);

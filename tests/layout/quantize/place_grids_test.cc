@@ -22,12 +22,12 @@ struct Calibrating : BuiltGraph {
     const Val x{graph.add_value(DType::kFloat32, std::move(shape), name)};
     graph.inputs.push_back(x.id);
     graph.input_names.push_back(name);
-    calibrated.tensors[name].interval = interval;
+    calibrated.tensors[name].interval = calibrated.tensors[name].seen = interval;
     return x;
   }
   Val named(Val x, const std::string& name, Interval interval) {
     graph.at(x.id).name = name;
-    calibrated.tensors[name].interval = interval;
+    calibrated.tensors[name].interval = calibrated.tensors[name].seen = interval;
     return x;
   }
   Val weights(core::Shape shape, std::vector<float> elements) {
@@ -132,6 +132,25 @@ TEST_F(Calibrating, AConstantInsideOfAFixedScaleKeepsIt) {
   run({b.maximum(joined, b.scalar_like(-3, joined))});
   EXPECT_EQ(report.rescales, 0u);
   EXPECT_FLOAT_EQ(grid(3).scale[0], 1.0f / 256);
+}
+
+TEST_F(Calibrating, MasksEndALittleBelowTheScores) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+  const Val sum = named(b.add(scores, weights({2, 3}, {0, -1e4f, -1, -1e4f, -1, 0})), "sum", {-1e4, 5});
+  calibrated.tensors["sum"].seen.high = 6.5;
+  EXPECT_EQ(run({b.softmax(sum)}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kAdd, Kind::kSoftmax, Kind::kDequantize}));
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 12.0f / 255);
+  EXPECT_FLOAT_EQ(grid(2).scale[0], (5 + 1 + 8 + 6.5f) / 255);
+  // No element of the scores brings a mask back above that.
+  EXPECT_FLOAT_EQ(graph.at(graph.ops[2].inputs[1]).quantization->scale[0], (5 + 1 + 8 + 7.0f) / 255);
+}
+
+TEST_F(Calibrating, MasksThatAreAnOutputKeepTheirNumbers) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+  const Val sum = named(b.add(scores, weights({3}, {0, -1e4f, -1})), "sum", {-1e4, 5});
+  run({b.softmax(sum), sum});
+  EXPECT_FLOAT_EQ(grid(2).scale[0], 10005.0f / 255);
 }
 
 TEST_F(Calibrating, ATensorWithoutANameGetsARangeOnlyWhereItFollows) {
