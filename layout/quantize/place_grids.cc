@@ -84,6 +84,7 @@ class Placing {
     bool is_fixed = true;         // everything in it comes from kernels that give one grid always
     bool has_infinities = false;  // or NaN
     std::optional<double> most;   // that was seen
+    bool is_limited = false;      // masks in it are saturated
     std::optional<Interval> interval;
     TensorGrid grid;
   };
@@ -142,6 +143,8 @@ class Placing {
     const Op& one = op(id);
     const core::Builtin& row = core::builtin(one.kind);
     const DType dtype = calibrated_.activations;
+    // In two steps, on the grid of its result (chosen.cc).
+    if (one.kind == Kind::kRelu0To1) return Part::kComputes;
     if (row.integers == Integers::kNone || one.outputs.empty()) return Part::kFloat;
     if (data_inputs(graph_, one).empty() || data_outputs(graph_, one).empty()) return Part::kFloat;
     const bool of_8_bits = row.integers == Integers::kRescaled8 || row.integers == Integers::kFixed8;
@@ -267,11 +270,12 @@ class Placing {
 
   // The trap: the upper end was chosen for the steps of a grid that has the masks in it, and may be far too low, or
   // that of a symmetric interval. So it is the largest number that was seen.
-  Interval without_masks(ValueId root, const Group& own) {
+  Interval without_masks(ValueId root, Group& own) {
     const auto least = masks_->least_of_group(root);
     // The range of infinite masks has them not.
     const double low = own.has_infinities ? -std::numeric_limits<double>::infinity() : own.interval->low;
     if (!least || low >= *least) return *own.interval;
+    own.is_limited = true;
     return {std::min(*least, 0.0), own.most.value_or(own.interval->high)};
   }
 
@@ -386,6 +390,8 @@ class Placing {
     const TensorGrid grid = grid_of_result(id), shared = group(id).grid;
     // The name goes to the integers: they are what the kernel gives.
     std::string name = is_integer ? std::exchange(graph_.at(id).name, {}) : std::string();
+    // A name of ONNX says that a tensor has that value, which tools compare.
+    if (!name.empty() && group(id).is_limited) name += "/limited";
     const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
     if (!is_integer && tensor != nullptr) note_far(id, *tensor, grid);
     const ValueId own = rounded(id, grid, origin, std::move(name));

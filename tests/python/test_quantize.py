@@ -308,6 +308,34 @@ def test_masked_attention(tmp_path, how, mask, form, least):
         assert min(noise(model, done.output, kernels, x) for x in samples[:3]) > least, kernels
 
 
+@pytest.mark.parametrize("form", ["int8", "int16x8"])
+def test_a_clip_to_one_is_computed_in_integers(tmp_path, form):
+    of_conv = np.random.default_rng(3).normal(size=(8, 4, 3, 3), scale=1 / 6).astype(np.float32)
+    tensors = {"w": of_conv, "v": of_conv[:3, :, :1, :1].repeat(2, axis=1), "zero": np.float32(0), "one": np.float32(1)}
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        node("Clip", ["c", "zero", "one"], ["l"]),
+        node("Conv", ["l", "v"], ["d"]),
+        node("Clip", ["d", "zero", "one"], ["y"]),
+    ]
+    samples = [np.random.default_rng(i).normal(size=(1, 4, 6, 5)).astype(np.float32) for i in range(3)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 4, 6, 5], [1, 3, 6, 5]), form, samples)
+    assert done.report["integers"]["float_islands"] == []
+    for kernels in ("xnnpack", "builtin"):
+        assert noise(model, done.output, kernels, samples[0]) > 30, kernels
+
+
+def test_saturated_masks_are_not_compared(tmp_path):
+    nodes, tensors = attention("add", -1e4)
+    samples = [np.random.default_rng(i).normal(size=(1, 7, 16)).astype(np.float32) for i in range(4)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 7, 16], [1, 7, 16]), "int8", samples)
+    with lowtide.Runner(done.output) as runner:
+        assert "a/limited" in runner.tensors and "a" not in runner.tensors
+    found = lowtide.verify(model, done.output, inputs=[{"x": x} for x in samples], by_op=True, min_snr=18)
+    assert found.passed, found.first_difference
+
+
 @pytest.mark.parametrize("kernels", ["xnnpack", "builtin", "reference"])
 def test_long_sums_of_sixteen_bits_without_a_bias(tmp_path, kernels):
     """4096 products of positive numbers take more than 32 bits."""
