@@ -60,6 +60,7 @@ bool keeps_all(Kind kind) {
     case Kind::kReverseV2:
     case Kind::kTile:
     case Kind::kBroadcastTo:
+    case Kind::kCast:
       return true;
     default:
       return false;
@@ -85,6 +86,8 @@ class Ranges {
     forward(false);
     for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) backward(*op);
     forward(true);
+    for (size_t i = 0; i < found_.size(); ++i)
+      if (graph_.values[i].dtype != DType::kFloat32) found_[i].reset();
     return std::move(found_);
   }
 
@@ -93,7 +96,7 @@ class Ranges {
 
   void from_file(ValueId id, const std::string& name, const Calibrated& calibrated) {
     const core::Value& value = graph_.at(id);
-    if (name.empty() || value.is_constant() || value.dtype != DType::kFloat32) return;
+    if (name.empty() || value.is_constant() || !stream::is_float(value.dtype)) return;
     const auto it = calibrated.tensors.find(name);
     if (it == calibrated.tensors.end()) return;
     Interval interval = it->second.interval;
@@ -105,12 +108,16 @@ class Ranges {
   // The range of a mean's data is wide for the mean: `with_means` when nothing better is found any more.
   void forward(bool with_means) {
     for (const Op& op : graph_.ops)
-      for (const ValueId out : data_outputs(graph_, op))
-        if (!range(out)) range(out) = follows(op, with_means);
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        const ValueId out = op.outputs[i];
+        const bool is_data = core::builtin(op.kind).outputs[i] == Role::kData || op.kind == Kind::kCast;
+        if (is_data && is_moving(out) && !range(out)) range(out) = follows(op, with_means);
+      }
   }
 
   std::optional<Interval> follows(const Op& op, bool with_means) {
     if (const auto fixed = fixed_grid(op.kind)) return interval_of(*fixed);
+    if (op.kind == Kind::kCast) return is_moving(op.inputs[0]) ? range(op.inputs[0]) : std::nullopt;
     if (op.kind == Kind::kTanh) return Interval{-1, 1};
     if (!stays_inside(op) && !(with_means && op.kind == Kind::kMean)) return std::nullopt;
     std::optional<Interval> all;
@@ -129,8 +136,15 @@ class Ranges {
 
   void backward(const Op& op) {
     if (!keeps_all(op.kind) || op.outputs.size() != 1 || !range(op.outputs[0])) return;
-    for (const ValueId in : data_inputs(graph_, op))
-      if (!range(in)) range(in) = range(op.outputs[0]);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const bool is_data = is_data_input(op, i) || op.kind == Kind::kCast;
+      if (is_data && is_moving(op.inputs[i]) && !range(op.inputs[i])) range(op.inputs[i]) = range(op.outputs[0]);
+    }
+  }
+
+  // Floats of other sizes too: what a CAST makes of them has their range.
+  bool is_moving(ValueId id) const {
+    return id != core::kAbsent && !graph_.at(id).is_constant() && stream::is_float(graph_.at(id).dtype);
   }
 
   Graph& graph_;

@@ -326,6 +326,19 @@ def test_a_clip_to_one_is_computed_in_integers(tmp_path, form):
         assert noise(model, done.output, kernels, samples[0]) > 30, kernels
 
 
+def test_a_model_of_half_floats(tmp_path):
+    """Its inputs have a range, and what is made of them as f32 has it too."""
+    of_conv = np.random.default_rng(3).normal(size=(8, 4, 3, 3), scale=1 / 6).astype(np.float16)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    ports = [models.value("x", "float16", [1, 4, 6, 5])], [models.value("y", "float16", [1, 8, 6, 5])]
+    model = models.save(tmp_path / "m.onnx", nodes, *ports, {"w": of_conv})
+    samples = [{"x": np.random.default_rng(i).normal(size=(1, 4, 6, 5)).astype(np.float16)} for i in range(3)]
+    lowtide.calibrate(model, tmp_path / "r.json", samples=samples, choose="none")
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json")
+    assert "CONV_2D" not in {island["operator"] for island in done.report["integers"]["float_islands"]}
+    assert lowtide.verify(model, done.output, inputs=samples, min_snr=28).passed
+
+
 def test_saturated_masks_are_not_compared(tmp_path):
     nodes, tensors = attention("add", -1e4)
     samples = [np.random.default_rng(i).normal(size=(1, 7, 16)).astype(np.float32) for i in range(4)]

@@ -153,6 +153,18 @@ TEST_F(Calibrating, MasksThatAreAnOutputKeepTheirNumbers) {
   EXPECT_FLOAT_EQ(grid(2).scale[0], 10005.0f / 255);
 }
 
+TEST_F(Calibrating, FloatsOfOtherSizesGiveTheirRangeToWhatIsMadeOfThem) {
+  const Val x = input({2, 3}, "x", {-0.55, 2});
+  graph.at(x.id).dtype = DType::kFloat16;
+  const Val moved = b.cast(b.reshape(x, {3, 2}), DType::kFloat32);
+  const Val y = b.cast(b.hard_swish(moved), DType::kFloat16);
+  named(y, "y", {0, 2.55});
+  EXPECT_EQ(run({y}),
+            (KindList{Kind::kReshape, Kind::kCast, Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize, Kind::kCast}));
+  EXPECT_FLOAT_EQ(grid(2).scale[0], 0.01f);
+  EXPECT_FLOAT_EQ(grid(3).scale[0], 0.01f);
+}
+
 TEST_F(Calibrating, ATensorWithoutANameGetsARangeOnlyWhereItFollows) {
   const Val x = input({2, 6}, "x", {-1, 1});
   const Val moved = b.reshape(x, {3, 4});
