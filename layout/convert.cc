@@ -189,6 +189,8 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
     quantize(graph, is_main, result.integers, is_main ? of_main : nullptr, options.tables);
   });
   if (options.border) set_border_types(*core_model.graphs[0], *options.border);
+  // Not before it: an input of integers has nothing to limit.
+  if (placed) limit_far(*core_model.graphs[0], *placed);
   if (options.require_integer)
     each([&](core::Graph& graph) {
       for (stream::Unsupported& refused :

@@ -136,11 +136,12 @@ std::optional<IntegerConstant> centred(const RecipeRef& floats, const step::Bina
   return inner;
 }
 
-// Zeros around the elements: the zero point.
+// Zeros around the elements: the zero point, if it is an integer of the type.
 std::optional<IntegerConstant> padded(const RecipeRef& floats, const step::Pad& pad, stream::Budget& budget) {
   auto inner = integer_constant(floats->from[0], budget);
   const bool is_zero = std::all_of(pad.lane.begin(), pad.lane.end(), [](std::byte b) { return b == std::byte{0}; });
-  if (!inner || !is_zero || !inner->all_zero_points_are(inner->zero[0])) return std::nullopt;
+  if (!inner || !is_zero || !inner->all_zero_points_are(inner->zero[0]) || !inner->all_zero_points_fit())
+    return std::nullopt;
   const Shape& from = floats->from[0]->dims;
   if (inner->axis >= 0 && from[static_cast<size_t>(inner->axis)] != floats->dims[static_cast<size_t>(inner->axis)])
     return std::nullopt;

@@ -23,6 +23,7 @@ struct CalibratedTensor {
   std::vector<float> channel_means, channel_lows, channel_highs;
   // How far the means are off in the network of integers whose layers before are corrected; empty: not known.
   std::vector<float> channel_shifts;
+  bool is_finite = true;   // all values in all samples
   bool is_scaled = false;  // by equalize(): its channels are no longer those of ONNX's value
 };
 

@@ -99,7 +99,8 @@ std::string CalibratedWeights::reason_against(OpId id) const {
   return {};
 }
 
-void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGrid& result) {
+void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGrid& result,
+                                const std::function<std::optional<double>(size_t input)>& least_of) {
   const Op op = graph_.ops[static_cast<size_t>(id)];
   const core::Weights* where = core::weights_of(op.kind);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -108,7 +109,9 @@ void CalibratedWeights::replace(OpId id, const TensorGrid& data, const TensorGri
     if (where == nullptr) {
       const double most = magnitudes[0];
       const auto range = constant_range(graph_, op.inputs[i], nullptr);
-      const TensorGrid grid = grid_over(range ? *range : Interval{-most, most}, data.dtype);
+      Interval interval = range ? *range : Interval{-most, most};
+      if (const auto least = least_of(i)) interval.low = std::max(interval.low, *least);
+      const TensorGrid grid = grid_over(interval, data.dtype);
       set(id, i, {grid.scale}, {grid.zero}, grid.dtype, -1);
       continue;
     }

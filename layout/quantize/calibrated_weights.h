@@ -3,7 +3,9 @@
 // and zero point. Their largest magnitudes are found in one pass over their bytes; nothing else of them is kept.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,8 +26,10 @@ class CalibratedWeights {
   std::string reason_against(OpId op) const;
 
   // Makes the op's constants integers behind a DEQUANTIZE that is a step of their recipes. `data` and `result`: the
-  // grids of an op with weights; they bound the scales from below, so that the bias fits 32 bits.
-  void replace(OpId op, const TensorGrid& data, const TensorGrid& result);
+  // grids of an op with weights; they bound the scales from below, so that the bias fits 32 bits. `least_of` an operand
+  // without: elements below it may be saturated there.
+  void replace(OpId op, const TensorGrid& data, const TensorGrid& result,
+               const std::function<std::optional<double>(size_t input)>& least_of);
 
   // What was replaced: the floats by the new recipes.
   std::map<const stream::Recipe*, stream::RecipeRef> floats;

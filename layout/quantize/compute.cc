@@ -172,7 +172,7 @@ class IntegerForm {
       stored = core::integer_constant(recipe::fill_value((*numbers)[0], DType::kFloat32, value.shape),
                                       rewriter_.graph.budget);
     }
-    if (!stored || stored->axis >= 0 || !(stored->scale[0] > 0)) return core::kAbsent;
+    if (!stored || stored->axis >= 0 || !(stored->scale[0] > 0) || !stored->all_zero_points_fit()) return core::kAbsent;
     const TensorGrid grid{stored->integers->dtype, stored->scale[0], stored->zero[0]};
     if (!shifted(grid, DType::kInt8) && grid.dtype != DType::kInt16) return core::kAbsent;
     std::string name = value.name;

@@ -16,7 +16,12 @@ using core::Role;
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-Interval cut(const Interval& a, const Interval& b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
+// Of the results where data of two intervals meet; 0 is inside of both, and so inside of theirs.
+Interval joined(Kind kind, const Interval& a, const Interval& b) {
+  if (kind == Kind::kMaximum) return {std::max(a.low, b.low), std::max(a.high, b.high)};
+  if (kind == Kind::kMinimum) return {std::min(a.low, b.low), std::min(a.high, b.high)};
+  return unite(a, b);
+}
 
 // What a fused activation or a kind of op lets through; without limits for others.
 Interval limits_of_activation(const Op& op) {
@@ -55,6 +60,7 @@ bool keeps_all(Kind kind) {
     case Kind::kReverseV2:
     case Kind::kTile:
     case Kind::kBroadcastTo:
+    case Kind::kCast:
       return true;
     default:
       return false;
@@ -80,6 +86,8 @@ class Ranges {
     forward(false);
     for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) backward(*op);
     forward(true);
+    for (size_t i = 0; i < found_.size(); ++i)
+      if (graph_.values[i].dtype != DType::kFloat32) found_[i].reset();
     return std::move(found_);
   }
 
@@ -88,7 +96,7 @@ class Ranges {
 
   void from_file(ValueId id, const std::string& name, const Calibrated& calibrated) {
     const core::Value& value = graph_.at(id);
-    if (name.empty() || value.is_constant() || value.dtype != DType::kFloat32) return;
+    if (name.empty() || value.is_constant() || !stream::is_float(value.dtype)) return;
     const auto it = calibrated.tensors.find(name);
     if (it == calibrated.tensors.end()) return;
     Interval interval = it->second.interval;
@@ -100,12 +108,16 @@ class Ranges {
   // The range of a mean's data is wide for the mean: `with_means` when nothing better is found any more.
   void forward(bool with_means) {
     for (const Op& op : graph_.ops)
-      for (const ValueId out : data_outputs(graph_, op))
-        if (!range(out)) range(out) = follows(op, with_means);
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        const ValueId out = op.outputs[i];
+        const bool is_data = core::builtin(op.kind).outputs[i] == Role::kData || op.kind == Kind::kCast;
+        if (is_data && is_moving(out) && !range(out)) range(out) = follows(op, with_means);
+      }
   }
 
   std::optional<Interval> follows(const Op& op, bool with_means) {
     if (const auto fixed = fixed_grid(op.kind)) return interval_of(*fixed);
+    if (op.kind == Kind::kCast) return is_moving(op.inputs[0]) ? range(op.inputs[0]) : std::nullopt;
     if (op.kind == Kind::kTanh) return Interval{-1, 1};
     if (!stays_inside(op) && !(with_means && op.kind == Kind::kMean)) return std::nullopt;
     std::optional<Interval> all;
@@ -116,7 +128,7 @@ class Ranges {
       // Infinities around an image: whoever reads them wants its least element.
       if (is_constant && !own && op.kind == Kind::kPadv2) continue;
       if (!own) return std::nullopt;
-      all = all ? unite(*all, *own) : *own;
+      all = all ? joined(op.kind, *all, *own) : *own;
     }
     if (all) all = cut(*all, limits_of_activation(op));
     return all;
@@ -124,8 +136,15 @@ class Ranges {
 
   void backward(const Op& op) {
     if (!keeps_all(op.kind) || op.outputs.size() != 1 || !range(op.outputs[0])) return;
-    for (const ValueId in : data_inputs(graph_, op))
-      if (!range(in)) range(in) = range(op.outputs[0]);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const bool is_data = is_data_input(op, i) || op.kind == Kind::kCast;
+      if (is_data && is_moving(op.inputs[i]) && !range(op.inputs[i])) range(op.inputs[i]) = range(op.outputs[0]);
+    }
+  }
+
+  // Floats of other sizes too: what a CAST makes of them has their range.
+  bool is_moving(ValueId id) const {
+    return id != core::kAbsent && !graph_.at(id).is_constant() && stream::is_float(graph_.at(id).dtype);
   }
 
   Graph& graph_;
@@ -140,6 +159,16 @@ bool is_moving_float(const Graph& graph, ValueId id) {
 
 std::vector<std::optional<Interval>> known_ranges(core::Graph& graph, const Calibrated& calibrated) {
   return Ranges(graph, calibrated).find();
+}
+
+Interval cut(const Interval& a, const Interval& b) { return {std::max(a.low, b.low), std::min(a.high, b.high)}; }
+
+const CalibratedTensor* calibrated_tensor(const core::Graph& graph, const Calibrated& calibrated, ValueId id) {
+  std::string name = graph.at(id).name;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    if (graph.inputs[i] == id) name = graph.input_names[i];
+  const auto it = calibrated.tensors.find(name);
+  return it == calibrated.tensors.end() ? nullptr : &it->second;
 }
 
 std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, bool* all_finite) {
@@ -157,6 +186,14 @@ std::optional<Interval> constant_range(core::Graph& graph, ValueId constant, boo
   }
   if (all_finite != nullptr) *all_finite = all;
   return any ? std::optional(out) : std::nullopt;
+}
+
+std::optional<Interval> constant_in_result(core::Graph& graph, const Op& op, size_t i) {
+  if (!is_data_input(op, i) || !graph.at(op.inputs[i]).is_constant()) return std::nullopt;
+  auto range = constant_range(graph, op.inputs[i], nullptr);
+  if (range && op.kind == Kind::kMaximum) range->low = 0;
+  if (range && op.kind == Kind::kMinimum) range->high = 0;
+  return range;
 }
 
 bool is_data_input(const Op& op, size_t i) {

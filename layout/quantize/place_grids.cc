@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -17,6 +18,7 @@
 #include "layout/quantize/element_function.h"
 #include "layout/quantize/equalize.h"
 #include "layout/quantize/known_ranges.h"
+#include "layout/quantize/masks.h"
 #include "stream/error.h"
 #include "stream/printable.h"
 
@@ -69,6 +71,7 @@ class Placing {
     leave_without_ranges();
     find_groups();
     if (tables_) find_tables();
+    find_masks();
     choose_grids();
     place();
     out_.floats = std::move(weights_.floats);
@@ -77,8 +80,11 @@ class Placing {
 
  private:
   struct Group {
-    bool computes = false;  // an integer kernel reads or writes a value of it
-    bool is_fixed = true;   // everything in it comes from kernels that give one grid always
+    bool computes = false;        // an integer kernel reads or writes a value of it
+    bool is_fixed = true;         // everything in it comes from kernels that give one grid always
+    bool has_infinities = false;  // or NaN
+    std::optional<double> most;   // that was seen
+    bool is_limited = false;      // masks in it are saturated
     std::optional<Interval> interval;
     TensorGrid grid;
   };
@@ -137,6 +143,8 @@ class Placing {
     const Op& one = op(id);
     const core::Builtin& row = core::builtin(one.kind);
     const DType dtype = calibrated_.activations;
+    // In two steps, on the grid of its result (chosen.cc).
+    if (one.kind == Kind::kRelu0To1) return Part::kComputes;
     if (row.integers == Integers::kNone || one.outputs.empty()) return Part::kFloat;
     if (data_inputs(graph_, one).empty() || data_outputs(graph_, one).empty()) return Part::kFloat;
     const bool of_8_bits = row.integers == Integers::kRescaled8 || row.integers == Integers::kFixed8;
@@ -260,6 +268,35 @@ class Placing {
     return parts_[static_cast<size_t>(producer)] == Part::kComputes ? fixed_grid(op(producer).kind) : std::nullopt;
   }
 
+  // The trap: the upper end was chosen for the steps of a grid that has the masks in it, and may be far too low, or
+  // that of a symmetric interval. So it is the largest number that was seen.
+  Interval without_masks(ValueId root, Group& own) {
+    const auto least = masks_->least_of_group(root);
+    // The range of infinite masks has them not.
+    const double low = own.has_infinities ? -std::numeric_limits<double>::infinity() : own.interval->low;
+    if (!least || low >= *least) return *own.interval;
+    own.is_limited = true;
+    return {std::min(*least, 0.0), own.most.value_or(own.interval->high)};
+  }
+
+  // Whether numbers of the interval are nearer than a step to some of the grid: LOGISTIC gives 255/256 for 1, too.
+  static bool reaches(const TensorGrid& grid, const Interval& interval) {
+    const Interval all = interval_of(grid);
+    return interval.low >= all.low - grid.scale && interval.high <= all.high + grid.scale;
+  }
+
+  void find_masks() {
+    std::vector<std::optional<Interval>> seen = ranges_;
+    for (size_t v = 0; v < seen.size(); ++v) {
+      const CalibratedTensor* tensor =
+          seen[v] ? calibrated_tensor(graph_, calibrated_, static_cast<ValueId>(v)) : nullptr;
+      if (tensor != nullptr) seen[v] = cut(*seen[v], unite(tensor->seen, {}));
+    }
+    GridGroups groups{[this](ValueId id) { return groups_.of(id); },
+                      [this](OpId id) { return part(id) == Part::kChooses; }};
+    masks_.emplace(graph_, std::move(seen), std::move(groups), calibrated_.activations);
+  }
+
   void choose_grids() {
     for (size_t v = 0; v < ranges_.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
@@ -267,6 +304,9 @@ class Placing {
       Group& own = group(id);
       if (!own.computes) continue;
       own.interval = own.interval ? unite(*own.interval, *ranges_[v]) : *ranges_[v];
+      const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
+      if (tensor != nullptr) own.most = std::max(own.most.value_or(0), tensor->seen.high);
+      own.has_infinities = own.has_infinities || (tensor != nullptr && !tensor->is_finite);
       const OpId producer = graph_.at(id).producer;
       if (producer >= 0 && shares_one_grid(static_cast<size_t>(producer))) continue;
       const auto fixed = fixed_of(id);
@@ -277,13 +317,17 @@ class Placing {
       if (parts_[i] != Part::kChooses) continue;
       Group& own = group(data_outputs(graph_, graph_.ops[i])[0]);
       for (size_t slot = 0; own.computes && slot < graph_.ops[i].inputs.size(); ++slot) {
-        const ValueId in = graph_.ops[i].inputs[slot];
-        if (!is_data_input(graph_.ops[i], slot) || !graph_.at(in).is_constant()) continue;
-        if (const auto range = constant_range(graph_, in, nullptr)) own.interval = unite(*own.interval, *range);
+        const auto chosen = constant_in_result(graph_, graph_.ops[i], slot);
+        if (!chosen) continue;
+        own.interval = unite(*own.interval, *chosen);
+        if (own.most) own.most = std::max(*own.most, chosen->high);
+        own.is_fixed = own.is_fixed && reaches(own.grid, *chosen);
       }
     }
-    for (auto& [root, own] : by_root_)
-      if (own.computes && !own.is_fixed) own.grid = grid_over(*own.interval, calibrated_.activations);
+    for (auto& [root, own] : by_root_) {
+      if (!own.computes || own.is_fixed) continue;
+      own.grid = grid_over(without_masks(root, own), calibrated_.activations);
+    }
     for (size_t i = 0; i < op_count(); ++i)
       if (parts_[i] == Part::kChooses && !group(data_outputs(graph_, graph_.ops[i])[0]).computes)
         parts_[i] = Part::kFloat;
@@ -320,13 +364,21 @@ class Placing {
       if (parts_[i] != Part::kComputes) continue;
       const Op& one = graph_.ops[i];
       weights_.replace(static_cast<OpId>(i), grid_of_result(data_inputs(graph_, one)[0]),
-                       grid_of_result(data_outputs(graph_, one)[0]));
+                       grid_of_result(data_outputs(graph_, one)[0]),
+                       [&](size_t input) { return masks_->least_of_operand(one, input); });
       if (calibrated_.correct_biases) correction.correct(static_cast<OpId>(i));
     }
     const auto users = graph_.users();
     for (size_t v = 0; v < ranges_.size(); ++v)
       if (ranges_[v] && group(static_cast<ValueId>(v)).computes) place_on(static_cast<ValueId>(v), users[v]);
     graph_.tidy();
+  }
+
+  // LiteRT's built-in QUANTIZE is right for as many steps as fit 32 bits; infinities and other numbers wrap around.
+  void note_far(ValueId id, const CalibratedTensor& tensor, const TensorGrid& grid) {
+    constexpr double kMostSteps = 0x1p30;
+    const double most = std::max(-tensor.seen.low, tensor.seen.high);
+    if (!tensor.is_finite || most > kMostSteps * grid.scale) out_.far.insert(id);
   }
 
   void place_on(ValueId id, const std::vector<OpId>& users) {
@@ -338,6 +390,10 @@ class Placing {
     const TensorGrid grid = grid_of_result(id), shared = group(id).grid;
     // The name goes to the integers: they are what the kernel gives.
     std::string name = is_integer ? std::exchange(graph_.at(id).name, {}) : std::string();
+    // A name of ONNX says that a tensor has that value, which tools compare.
+    if (!name.empty() && group(id).is_limited) name += "/limited";
+    const CalibratedTensor* tensor = calibrated_tensor(graph_, calibrated_, id);
+    if (!is_integer && tensor != nullptr) note_far(id, *tensor, grid);
     const ValueId own = rounded(id, grid, origin, std::move(name));
     ValueId other = core::kAbsent;
     for (const OpId user : users) {
@@ -361,6 +417,7 @@ class Placing {
   Groups groups_;
   std::map<ValueId, Group> by_root_;
   std::vector<std::optional<Interval>> ranges_;
+  std::optional<Masks> masks_;
   PlacedGrids out_;
 };
 
@@ -380,6 +437,30 @@ PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progr
   PlacedGrids placed = Placing(graph, calibrated, progress, tables).run();
   name_scaled(graph, calibrated);
   return placed;
+}
+
+void limit_far(core::Graph& graph, const PlacedGrids& placed) {
+  std::set<ValueId> far = placed.far;
+  if (far.empty()) return;
+  core::Rewriter rewriter(graph);
+  const size_t ops = graph.ops.size();
+  for (size_t i = 0; i < ops; ++i) {
+    const Op op = graph.ops[i];
+    // What is chosen of them, in floats, may be quantized.
+    if (core::builtin(op.kind).integers == Integers::kChosen)
+      for (const ValueId in : data_inputs(graph, op))
+        if (far.contains(in))
+          for (const ValueId out : data_outputs(graph, op)) far.insert(out);
+    if (op.kind != Kind::kQuantize || !far.contains(op.inputs[0])) continue;
+    const Interval ends = interval_of(*grid_of(graph.at(op.outputs[0])));
+    core::Builder& b = rewriter.b;
+    b.origin = op.origin;
+    const core::Val x{op.inputs[0]};
+    const core::Val limited = b.minimum(b.maximum(x, b.scalar_like(ends.low, x)), b.scalar_like(ends.high, x));
+    rewriter.note_new_ops();
+    rewriter.set_input(static_cast<OpId>(i), 0, limited.id);
+  }
+  graph.tidy();
 }
 
 void restore_floats(core::Graph& graph, const PlacedGrids& placed) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace lowtide::layout {
 struct PlacedGrids {
   // Why ops were left in floats, by their first results.
   std::map<ValueId, std::string> reasons;
+  // Floats that are so far from a grid that QUANTIZE would be wrong in some kernels.
+  std::set<ValueId> far;
   // The floats behind constants that were made integers, by their recipes.
   std::map<const stream::Recipe*, stream::RecipeRef> floats;
 };
@@ -30,6 +33,9 @@ struct PlacedGrids {
 // Throws Error(kMalformed) with the name of a tensor that calibration did not see, Error(kUsage) for a pattern of
 // keep_float that matches nothing and for a model that is quantized already.
 PlacedGrids place_grids(core::Graph& graph, Calibrated calibrated, stream::Progress* progress, bool tables = false);
+
+// After quantize(): QUANTIZE of such floats reads them behind a MAXIMUM and a MINIMUM, the ends of its grid.
+void limit_far(core::Graph& graph, const PlacedGrids& placed);
 
 // After quantize(): ops that are in floats nevertheless read their floats again.
 void restore_floats(core::Graph& graph, const PlacedGrids& placed);

@@ -12,7 +12,8 @@
 namespace lowtide::layout {
 namespace {
 
-constexpr std::array kQuantizeRules = {Rule{join_quantize}, Rule{quantize_before_choice}, Rule{compute_in_integers}};
+constexpr std::array kQuantizeRules = {Rule{join_quantize}, Rule{quantize_before_choice},
+                                       Rule{limit_to_one_in_integers}, Rule{compute_in_integers}};
 
 // Conversions through ops that move elements, but not into functions of them, which may become tables.
 bool moves(const Op& op) { return !core::builtin(op.kind).is_elementwise(); }
@@ -24,7 +25,7 @@ bool quantize_before_move(Rewriter& rewriter, OpId id) {
   return producer >= 0 && moves(rewriter.op(producer)) && quantize_before_choice(rewriter, id);
 }
 constexpr std::array kQuantizeBeforeTables = {Rule{join_quantize}, Rule{quantize_before_move},
-                                              Rule{function_without_kernel_by_table}};
+                                              Rule{limit_integers_to_one}, Rule{function_without_kernel_by_table}};
 constexpr std::array kChosenBeforeTables = {Rule{choose_moved_integers}, Rule{choose_plain_integers}};
 constexpr std::array kTableRules = {Rule{function_by_table}};
 constexpr std::array kDequantizeRules = {Rule{join_dequantize}};

@@ -621,3 +621,35 @@ CASES.append(
         steps=1,
     )
 )
+
+# Zero points that are no integers of the constant's type: the constant is floats. XNNPACK loaded no file with such one,
+# and zeros around it were wrong.
+for dtype, zero in (("int8", 200), ("uint8", -20)):
+    for around, shape in (("", "[3,5]"), ("_padded", "[3,7]")):
+        values = {
+            "w": rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, (3, 5)).astype(dtype),
+            "z": np.float32(zero),
+            "sw": f(0.0137),
+        }
+        text = "c = Cast<to=1>(w) u = Sub(c, z) w1 = Mul(u, sw) "
+        if around:
+            text, values = text + "w2 = Pad(w1, p) ", values | {"p": np.array([0, 1, 0, 1])}
+        text += f"r = Add(a, {'w2' if around else 'w1'})"
+        qdq(f"zero_point_outside_of_{dtype}{around}", text, [shape], shape, weights=values)
+
+# Clip to 0..1, whose own kernel is not right for integers: its limits on the grid of the result, where this one goes on.
+for dtype in TYPES:
+    for scale, zero in ((0.0371, ZERO[dtype]), (0.0513, 0), (1 / 255, {"int8": -128, "uint8": 0, "int16": 0}[dtype])):
+        limits = {"low": f(0), "high": f(1)}
+        name = f"clip_to_one_{dtype}_{scale:.4f}"
+        text = "r = Clip(a, low, high)"
+        qdq(name, text, ["[2,3,4]"], "[2,3,4]", dtype, limits, result=scale, zero=zero)
+text, values = weights_of((6, 4, 3, 2))
+qdq(
+    "conv_and_clip_to_one",
+    text + "c = Conv(a, w) r = Clip(c, low, high)",
+    ["[1,4,9,8]"],
+    "[1,6,7,7]",
+    weights=values | {"low": f(0), "high": f(1)},
+    result=0.0113,
+)

@@ -129,6 +129,55 @@ def test_products_have_means_along_their_last_axis(tmp_path):
     np.testing.assert_allclose(of["channel_mean"], x.mean(axis=0), rtol=1e-6)
 
 
+AXES = {
+    "product": ([("MatMul", ["x", "w"], {})], 3, 2),
+    "image and product": ([("Conv", ["x", "f"], {}), ("MatMul", ["x", "w"], {})], 4, None),
+    "image and the same channels last": (
+        [("Conv", ["x", "f"], {}), ("Transpose", ["x"], {"perm": [0, 2, 3, 1]}), ("MatMul", ["1", "w"], {})],
+        4,
+        1,
+    ),
+    "image and other channels last": (
+        [("Conv", ["x", "f"], {}), ("Transpose", ["x"], {"perm": [0, 1, 3, 2]}), ("MatMul", ["1", "w"], {})],
+        4,
+        None,
+    ),
+    "transposed": ([("Gemm", ["x", "w"], {"transA": 1})], 2, 0),
+    "transposed and not": ([("Gemm", ["x", "w"], {"transA": 1}), ("Gemm", ["x", "w"], {})], 2, None),
+    "transposed, and by a node": (
+        [("Gemm", ["x", "w"], {"transA": 1}), ("Transpose", ["x"], {}), ("Gemm", ["1", "w"], {"transA": 0})],
+        2,
+        0,
+    ),
+    "two computed": ([("Conv", ["x", "f"], {}), ("MatMul", ["x", "x"], {})], 4, 1),
+    "two computed alone": ([("MatMul", ["x", "x"], {})], 4, 3),
+}
+
+
+@pytest.mark.parametrize("name", AXES)
+def test_layers_that_read_a_tensor_mean_one_axis(tmp_path, name):
+    """Means of another axis of the same length were taken off the biases."""
+    texts, rank, axis = AXES[name]
+    nodes = [helper.make_node(kind, inputs, [str(i)], **values) for i, (kind, inputs, values) in enumerate(texts)]
+    weights = {"w": RNG.random((6, 6)).astype(np.float32), "f": RNG.random((2, 6, 1, 1)).astype(np.float32)}
+    outputs = [models.value(str(i), "float32", None) for i in range(len(nodes))]
+    used = {one for node in nodes for one in node.input}
+    path = models.save(
+        tmp_path / "m.onnx",
+        nodes,
+        [models.value("x", "float32", [6] * rank)],
+        outputs,
+        {key: array for key, array in weights.items() if key in used},
+    )
+    x = RNG.random([6] * rank).astype(np.float32)
+    of = lowtide.calibrate(path, samples=[{"x": x}]).content["tensors"]["x"]
+    assert of.get("channel_axis") == axis
+    if axis is None:
+        assert "channel_mean" not in of
+    else:
+        np.testing.assert_allclose(of["channel_mean"], x.mean(axis=tuple({*range(rank)} - {axis})), rtol=1e-5)
+
+
 def test_groups_of_tensors_give_the_same(model, tmp_path, monkeypatch):
     np.savez(tmp_path / "s.npz", x=stacked(5))
     whole = lowtide.calibrate(model, samples=tmp_path / "s.npz")

@@ -13,23 +13,24 @@ from tests.python import models
 RNG = np.random.default_rng(11)
 
 
-def weights(*shape, spread=1.0):
-    return (spread * RNG.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+def weights(*shape, spread=1.0, rng=RNG):
+    return (spread * rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
 
 
 def net(path):
     """Convolutions (one in groups by channel), sums, a concatenation, pools, a product and a softmax; no two alike."""
+    rng = np.random.default_rng(11)  # whichever tests ran before
     by_channel = np.array([1, 0.01, 4, 0, 2, 0.5, 1, 0.1], np.float32).reshape(8, 1, 1, 1)
     tensors = {
-        "w1": weights(8, 3, 3, 3) * by_channel,
-        "b1": RNG.normal(size=8).astype(np.float32),
-        "w2": weights(8, 1, 3, 3, spread=2),
+        "w1": weights(8, 3, 3, 3, rng=rng) * by_channel,
+        "b1": rng.normal(size=8).astype(np.float32),
+        "w2": weights(8, 1, 3, 3, spread=2, rng=rng),
         "b2": np.zeros(8, np.float32),
-        "w3": weights(8, 8, 1, 1),
-        "w4": weights(5, 16, 3, 3),
-        "b4": RNG.normal(size=5).astype(np.float32),
-        "w5": weights(45, 7),
-        "b5": RNG.normal(size=7).astype(np.float32),
+        "w3": weights(8, 8, 1, 1, rng=rng),
+        "w4": weights(5, 16, 3, 3, rng=rng),
+        "b4": rng.normal(size=5).astype(np.float32),
+        "w5": weights(45, 7, rng=rng),
+        "b5": rng.normal(size=7).astype(np.float32),
         "k": np.linspace(-0.5, 0.5, 8, dtype=np.float32).reshape(8, 1, 1),
         "flat": np.array([1, 45]),
     }
@@ -190,7 +191,162 @@ def noise(model, tflite, kernels, x):
     with lowtide.Runner(model) as reference, lowtide.Runner(tflite, kernels=kernels) as tested:
         expected = reference.run({"x": x})["y"].astype(np.float64)
         error = expected - tested.run({"x": x})["y"].reshape(expected.shape)
-    return 10 * np.log10(np.square(expected).sum() / np.square(error).sum())
+    with np.errstate(divide="ignore"):  # no error at all
+        return 10 * np.log10(np.square(expected).sum() / np.square(error).sum())
+
+
+BEHIND = np.random.default_rng(5).random((1, 8, 6, 5)) > 0.5
+BESIDE_CONSTANTS = {
+    # Limits that nothing reaches; exporters write them for "none".
+    "upper limit": ([helper.make_node("Clip", ["c", "zero", "far"], ["y"])], {"far": np.float32(1000)}),
+    "lower limit": ([helper.make_node("Max", ["c", "far"], ["y"])], {"far": np.float32(-1e6)}),
+    "lower limits": ([helper.make_node("Max", ["c", "far"], ["y"])], {"far": np.full((8, 1, 1), -1e6, np.float32)}),
+    "limit of a limit": (
+        [helper.make_node("Min", ["c", "far"], ["m"]), helper.make_node("Max", ["m", "zero"], ["y"])],
+        {"far": np.float32(1e30)},
+    ),
+    "limit that is the result": ([helper.make_node("Max", ["c", "far"], ["y"])], {"far": np.float32(7)}),
+    # Constants that are not on the scale that the function before always has.
+    "concatenation": (
+        [helper.make_node("Sigmoid", ["c"], ["s"]), helper.make_node("Concat", ["s", "k"], ["y"], axis=1)],
+        {"k": np.full((1, 2, 6, 5), 5, np.float32)},
+    ),
+    "selection": (
+        [helper.make_node("Sigmoid", ["c"], ["s"]), helper.make_node("Where", ["where", "s", "k"], ["y"])],
+        {"k": np.float32(-1), "where": BEHIND},
+    ),
+    "border": (
+        [helper.make_node("Softmax", ["c"], ["s"], axis=1), helper.make_node("Pad", ["s", "pads", "k"], ["y"])],
+        {"k": np.float32(2), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1])},
+    ),
+    "limit of a softmax": (
+        [helper.make_node("Softmax", ["c"], ["s"], axis=1), helper.make_node("Max", ["s", "k"], ["y"])],
+        {"k": np.float32(3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["int8", "int16x8"])
+@pytest.mark.parametrize("name", BESIDE_CONSTANTS)
+def test_constants_beside_data(tmp_path, name, form):
+    nodes, tensors = BESIDE_CONSTANTS[name]
+    of_conv = np.random.default_rng(3).normal(size=(8, 4, 3, 3), scale=1 / 6).astype(np.float32)
+    tensors = {"w": of_conv, "zero": np.float32(0)} | tensors
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]), *nodes]
+    samples = [np.random.default_rng(i).normal(size=(1, 4, 6, 5)).astype(np.float32) for i in range(3)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 4, 6, 5], [1, None, None, None]), form, samples)
+    for kernels in ("xnnpack", "builtin"):
+        assert noise(model, done.output, kernels, samples[0]) > 30, kernels
+
+
+CAUSAL = np.tril(np.ones((7, 7), bool))[None]
+
+
+def attention(how, mask):
+    """Nodes and tensors of an attention from x, with masked scores; `how` they are masked, and with which number."""
+    node = helper.make_node
+    tensors = {f"w{name}": (0.3 * np.random.default_rng(i).normal(size=(16, 16))) for i, name in enumerate("qkv")}
+    tensors = {name: array.astype(np.float32) for name, array in tensors.items()}
+    nodes = [node("MatMul", ["x", f"w{name}"], [name]) for name in "qkv"]
+    nodes += [node("Transpose", ["k"], ["t"], perm=[0, 2, 1]), node("MatMul", ["q", "t"], ["s"])]
+    mask = np.float32(mask)
+    with np.errstate(invalid="ignore"):
+        tensors |= {"causal": CAUSAL, "mask": mask, "added": np.where(CAUSAL, np.float32(0), mask), "far": -mask}
+    tensors |= {"seen": CAUSAL.astype(np.float32), "one": np.float32(1), "zero": np.float32(0)}
+    tensors |= {"bias": np.where(CAUSAL, np.linspace(-3, 1, 7, dtype=np.float32), mask)}
+    # One for what x's first number says is there, so that the mask is computed: never of the first element.
+    there = [
+        node("Slice", ["x", "from", "to", "last"], ["first"]),
+        node("Transpose", ["first"], ["flat"], perm=[0, 2, 1]),
+        node("Greater", ["flat", "zero"], ["is_there"]),
+        node("Or", ["is_there", "is_first"], ["kept"]),
+    ]
+    tensors |= {"from": np.array([0]), "to": np.array([1]), "last": np.array([2]), "is_first": np.arange(7) == 0}
+    factor = [node("Cast", ["kept"], ["m"], to=1), node("Sub", ["one", "m"], ["hidden"])]
+    ways = {
+        "add": [node("Add", ["s", "added"], ["a"])],
+        "add to a bias": [node("Add", ["s", "bias"], ["a"])],
+        "select": [node("Where", ["causal", "s", "mask"], ["a"])],
+        "select, then add": [node("Where", ["causal", "s", "mask"], ["b"]), node("Add", ["b", "added"], ["a"])],
+        "add a product": [*there, *factor, node("Mul", ["hidden", "mask"], ["p"]), node("Add", ["s", "p"], ["a"])],
+        "subtract": [*there, *factor, node("Mul", ["hidden", "far"], ["p"]), node("Sub", ["s", "p"], ["a"])],
+        "add a selection": [*there, node("Where", ["kept", "zero", "mask"], ["p"]), node("Add", ["s", "p"], ["a"])],
+        "select what is there": [*there, node("Where", ["kept", "s", "mask"], ["a"])],
+    }
+    nodes += [*ways[how], node("Softmax", ["a"], ["y1"], axis=-1), node("MatMul", ["y1", "v"], ["y"])]
+    used = {name for one in nodes for name in one.input}
+    return nodes, {name: array for name, array in tensors.items() if name in used}
+
+
+WAYS = [
+    "add",
+    "add to a bias",
+    "select",
+    "select, then add",
+    "add a product",
+    "subtract",
+    "add a selection",
+    "select what is there",
+]
+
+
+@pytest.mark.parametrize("form, least", [("int8", 20), ("int16x8", 30)])
+@pytest.mark.parametrize(
+    "how, mask",
+    [
+        *((how, mask) for how in WAYS for mask in (-1e4, -3.4e38)),
+        *((how, -np.inf) for how in WAYS if how not in ("add a product", "subtract")),  # 0 times infinity
+        *((how, mask) for how in ("add", "select", "add a product") for mask in (-100, -1e9)),
+    ],
+)
+def test_masked_attention(tmp_path, how, mask, form, least):
+    """A scale of the masks had no steps left for the scores."""
+    nodes, tensors = attention(how, mask)
+    samples = [np.random.default_rng(i).normal(size=(1, 7, 16)).astype(np.float32) for i in range(8)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 7, 16], [1, 7, 16]), form, samples)
+    for kernels in ("xnnpack", "builtin"):
+        assert min(noise(model, done.output, kernels, x) for x in samples[:3]) > least, kernels
+
+
+@pytest.mark.parametrize("form", ["int8", "int16x8"])
+def test_a_clip_to_one_is_computed_in_integers(tmp_path, form):
+    of_conv = np.random.default_rng(3).normal(size=(8, 4, 3, 3), scale=1 / 6).astype(np.float32)
+    tensors = {"w": of_conv, "v": of_conv[:3, :, :1, :1].repeat(2, axis=1), "zero": np.float32(0), "one": np.float32(1)}
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        node("Clip", ["c", "zero", "one"], ["l"]),
+        node("Conv", ["l", "v"], ["d"]),
+        node("Clip", ["d", "zero", "one"], ["y"]),
+    ]
+    samples = [np.random.default_rng(i).normal(size=(1, 4, 6, 5)).astype(np.float32) for i in range(3)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 4, 6, 5], [1, 3, 6, 5]), form, samples)
+    assert done.report["integers"]["float_islands"] == []
+    for kernels in ("xnnpack", "builtin"):
+        assert noise(model, done.output, kernels, samples[0]) > 30, kernels
+
+
+def test_a_model_of_half_floats(tmp_path):
+    """Its inputs have a range, and what is made of them as f32 has it too."""
+    of_conv = np.random.default_rng(3).normal(size=(8, 4, 3, 3), scale=1 / 6).astype(np.float16)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    ports = [models.value("x", "float16", [1, 4, 6, 5])], [models.value("y", "float16", [1, 8, 6, 5])]
+    model = models.save(tmp_path / "m.onnx", nodes, *ports, {"w": of_conv})
+    samples = [{"x": np.random.default_rng(i).normal(size=(1, 4, 6, 5)).astype(np.float16)} for i in range(3)]
+    lowtide.calibrate(model, tmp_path / "r.json", samples=samples, choose="none")
+    done = lowtide.convert(model, tmp_path / "m.tflite", quantize="int8", ranges=tmp_path / "r.json")
+    assert "CONV_2D" not in {island["operator"] for island in done.report["integers"]["float_islands"]}
+    assert lowtide.verify(model, done.output, inputs=samples, min_snr=28).passed
+
+
+def test_saturated_masks_are_not_compared(tmp_path):
+    nodes, tensors = attention("add", -1e4)
+    samples = [np.random.default_rng(i).normal(size=(1, 7, 16)).astype(np.float32) for i in range(4)]
+    model, done = converted_net(tmp_path, nodes, tensors, ([1, 7, 16], [1, 7, 16]), "int8", samples)
+    with lowtide.Runner(done.output) as runner:
+        assert "a/limited" in runner.tensors and "a" not in runner.tensors
+    found = lowtide.verify(model, done.output, inputs=[{"x": x} for x in samples], by_op=True, min_snr=18)
+    assert found.passed, found.first_difference
 
 
 @pytest.mark.parametrize("kernels", ["xnnpack", "builtin", "reference"])

@@ -418,6 +418,7 @@ class Events : public nlohmann::json_sax<Json> {
     const layout::Observed seen{*e.least, *e.most, *e.low, *e.width, e.counts};
     CalibratedTensor tensor;
     tensor.seen = {*e.least, *e.most};
+    tensor.is_finite = e.not_finite.value_or(0) == 0;
     tensor.interval = layout::choose_range(seen, choice_, is_symmetric_ ? kSteps16 : kSteps8, is_symmetric_);
     tensor.channel_means = std::move(entry_.channels["channel_mean"]);
     tensor.channel_lows = std::move(entry_.channels["channel_min"]);

@@ -22,12 +22,12 @@ struct Calibrating : BuiltGraph {
     const Val x{graph.add_value(DType::kFloat32, std::move(shape), name)};
     graph.inputs.push_back(x.id);
     graph.input_names.push_back(name);
-    calibrated.tensors[name].interval = interval;
+    calibrated.tensors[name].interval = calibrated.tensors[name].seen = interval;
     return x;
   }
   Val named(Val x, const std::string& name, Interval interval) {
     graph.at(x.id).name = name;
-    calibrated.tensors[name].interval = interval;
+    calibrated.tensors[name].interval = calibrated.tensors[name].seen = interval;
     return x;
   }
   Val weights(core::Shape shape, std::vector<float> elements) {
@@ -98,6 +98,71 @@ TEST_F(Calibrating, OnlyFixedScalesKeepTheirs) {
   run({b.concat({a, c}, 1)});
   EXPECT_EQ(report.rescales, 0u);
   EXPECT_FLOAT_EQ(grid(4).scale[0], 1.0f / 256);
+}
+
+TEST_F(Calibrating, LimitsThatNothingReachesDoNotWidenAGrid) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-0.5, 2.05});
+  const Val y = named(b.minimum(b.maximum(x, b.scalar_like(-1e6, x)), b.scalar_like(1000, x)), "y", {-0.5, 2.05});
+  EXPECT_EQ(run({y}), (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kMaximum, Kind::kMinimum, Kind::kDequantize}));
+  for (const size_t op : {size_t{1}, size_t{2}, size_t{3}}) EXPECT_FLOAT_EQ(grid(op).scale[0], 0.01f);
+  // Beyond the grid, and so at its ends.
+  EXPECT_EQ(graph.ints(graph.ops[2].inputs[1]), (std::vector<int64_t>{-128}));
+  EXPECT_EQ(graph.ints(graph.ops[3].inputs[1]), (std::vector<int64_t>{127}));
+}
+
+TEST_F(Calibrating, ALimitThatIsTheResultWidensTheGrid) {
+  const Val x = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-0.55, 1});
+  run({b.maximum(x, b.scalar_like(2, x))});
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 0.01f);
+  EXPECT_EQ(grid(1).zero_point[0], -73);
+}
+
+TEST_F(Calibrating, AConstantOutsideOfAFixedScaleMeetsItThroughAQuantize) {
+  const Val a = b.logistic(input({2, 3}, "a", {-1, 1}));
+  run({named(b.concat({a, weights({2, 1}, {1.55f, -1})}, 1), "y", {-1, 1.55})});
+  EXPECT_EQ(report.rescales, 1u);
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 1.0f / 256);
+  EXPECT_FLOAT_EQ(grid(3).scale[0], 0.01f);
+  EXPECT_TRUE(report.islands.empty());
+}
+
+TEST_F(Calibrating, AConstantInsideOfAFixedScaleKeepsIt) {
+  const Val a = b.logistic(input({2, 3}, "a", {-1, 1}));
+  const Val joined = b.concat({a, weights({2, 1}, {1, 0.5f})}, 1);
+  run({b.maximum(joined, b.scalar_like(-3, joined))});
+  EXPECT_EQ(report.rescales, 0u);
+  EXPECT_FLOAT_EQ(grid(3).scale[0], 1.0f / 256);
+}
+
+TEST_F(Calibrating, MasksEndALittleBelowTheScores) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+  const Val sum = named(b.add(scores, weights({2, 3}, {0, -1e4f, -1, -1e4f, -1, 0})), "sum", {-1e4, 5});
+  calibrated.tensors["sum"].seen.high = 6.5;
+  EXPECT_EQ(run({b.softmax(sum)}),
+            (KindList{Kind::kQuantize, Kind::kHardSwish, Kind::kAdd, Kind::kSoftmax, Kind::kDequantize}));
+  EXPECT_FLOAT_EQ(grid(1).scale[0], 12.0f / 255);
+  EXPECT_FLOAT_EQ(grid(2).scale[0], (5 + 1 + 8 + 6.5f) / 255);
+  // No element of the scores brings a mask back above that.
+  EXPECT_FLOAT_EQ(graph.at(graph.ops[2].inputs[1]).quantization->scale[0], (5 + 1 + 8 + 7.0f) / 255);
+}
+
+TEST_F(Calibrating, MasksThatAreAnOutputKeepTheirNumbers) {
+  const Val scores = named(b.hard_swish(input({2, 3}, "x", {-1, 1})), "h", {-5, 7});
+  const Val sum = named(b.add(scores, weights({3}, {0, -1e4f, -1})), "sum", {-1e4, 5});
+  run({b.softmax(sum), sum});
+  EXPECT_FLOAT_EQ(grid(2).scale[0], 10005.0f / 255);
+}
+
+TEST_F(Calibrating, FloatsOfOtherSizesGiveTheirRangeToWhatIsMadeOfThem) {
+  const Val x = input({2, 3}, "x", {-0.55, 2});
+  graph.at(x.id).dtype = DType::kFloat16;
+  const Val moved = b.cast(b.reshape(x, {3, 2}), DType::kFloat32);
+  const Val y = b.cast(b.hard_swish(moved), DType::kFloat16);
+  named(y, "y", {0, 2.55});
+  EXPECT_EQ(run({y}),
+            (KindList{Kind::kReshape, Kind::kCast, Kind::kQuantize, Kind::kHardSwish, Kind::kDequantize, Kind::kCast}));
+  EXPECT_FLOAT_EQ(grid(2).scale[0], 0.01f);
+  EXPECT_FLOAT_EQ(grid(3).scale[0], 0.01f);
 }
 
 TEST_F(Calibrating, ATensorWithoutANameGetsARangeOnlyWhereItFollows) {

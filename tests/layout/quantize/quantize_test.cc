@@ -92,6 +92,28 @@ TEST_F(Quantized, ConversionsPassOpsThatOnlyMoveElements) {
             (KindList{Kind::kQuantize, Kind::kRelu, Kind::kTranspose, Kind::kDequantize}));
 }
 
+TEST_F(Quantized, AClipToOneIsTwoLimitsOnTheGridOfItsResult) {
+  const Val y = b.relu_0_to_1(given({2, 3}, 0.02f, 3));
+  EXPECT_EQ(run({dequantize(quantize_to(y, 0.02f, 3))}),
+            (KindList{Kind::kQuantize, Kind::kMaximum, Kind::kMinimum, Kind::kDequantize}));
+  EXPECT_EQ(graph.ints(graph.ops[1].inputs[1]), (std::vector<int64_t>{3}));
+  EXPECT_EQ(graph.ints(graph.ops[2].inputs[1]), (std::vector<int64_t>{53}));
+  EXPECT_TRUE(report.islands.empty());
+}
+
+TEST_F(Quantized, AGridFromZeroToOneIsTheClip) {
+  const Val y = b.relu_0_to_1(b.add(given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7)));
+  EXPECT_EQ(run({dequantize(quantize_to(y, 1.0f / 255, -128))}),
+            (KindList{Kind::kQuantize, Kind::kQuantize, Kind::kAdd, Kind::kDequantize}));
+}
+
+TEST_F(Quantized, AClipOfFloatsToOneStays) {
+  const Val y = b.relu_0_to_1(b.sin(given({2, 3}, 0.5f, 3)));
+  EXPECT_EQ(
+      run({dequantize(quantize_to(y, 0.02f, 3))}),
+      (KindList{Kind::kQuantize, Kind::kDequantize, Kind::kSin, Kind::kRelu0To1, Kind::kQuantize, Kind::kDequantize}));
+}
+
 TEST_F(Quantized, AConcatenationRescalesEachPart) {
   const Val y = b.concat({given({2, 3}, 0.5f, 3), given({2, 3}, 0.25f, -7)}, 1);
   EXPECT_EQ(run({dequantize(quantize_to(y, 0.5f, 3))}),

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Union
 
 from . import choice, layers, memory
+from .channel_axes import channel_axes
 from .errors import Malformed, RuntimeMissing, Unsupported, Usage
 from .onnx_graph import Graph, graph_hash, read_graph
 from .onnx_header import Places
@@ -27,17 +28,6 @@ PathLike = Union[str, "os.PathLike[str]"]
 _LIMIT = 512 << 20
 # ONNX Runtime's tensor, and the copy that Python gets.
 _COPIES = 2
-# Operators whose first input has a mean by channel: axis of the channels.
-_CHANNEL_AXIS = {
-    "Conv": 1,
-    "ConvTranspose": 1,
-    "DeformConv": 1,
-    "Gemm": -1,
-    "GRU": -1,
-    "LSTM": -1,
-    "MatMul": -1,
-    "RNN": -1,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,14 +66,6 @@ def _observed(graph: Graph) -> list[str]:
 
 
 _WITHOUT_INPUTS = {"If", "Loop", "Scan", "RandomNormal", "RandomUniform"}
-
-
-def _channel_axes(graph: Graph) -> dict[str, int]:
-    axes: dict[str, int] = {}
-    for node in graph.nodes:
-        if node.operator in _CHANNEL_AXIS and node.inputs:
-            axes.setdefault(node.inputs[0], _CHANNEL_AXIS[node.operator])
-    return axes
 
 
 def _bytes(port: Port, symbols: Mapping[str, int], unknown: int) -> int:
@@ -248,7 +230,7 @@ def calibrate(
     if output is not None:
         check_ranges_path(os.fspath(output))
     graph = read_graph(path)
-    axes = _channel_axes(graph)
+    axes = channel_axes(graph, set(_observed(graph)))
     with Runner(path, max_rss=half, threads=threads, optimization=optimization, _places=_places) as runner:
         given: AnySamples
         if isinstance(samples, (str, os.PathLike)):

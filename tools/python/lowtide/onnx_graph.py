@@ -6,32 +6,38 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .onnx_header import Field, Reader
 
 # Field numbers of schemas/onnx.proto.
 _MODEL_GRAPH = 7
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
-_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_DOMAIN = 1, 2, 3, 4, 7
+_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OPERATOR, _NODE_ATTRIBUTE, _NODE_DOMAIN = 1, 2, 3, 4, 5, 7
+_ATTRIBUTE_NAME, _ATTRIBUTE_INTEGER, _ATTRIBUTE_INTEGERS = 1, 3, 8
 _TENSOR_DIMS, _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_NAME, _TENSOR_RAW = 1, 2, 4, 8, 9
 _FLOAT = 1
 _SPARSE_INITIALIZER, _SPARSE_VALUES = 15, 1
 
 
+_WITH_INTEGERS = {"Gemm", "Transpose"}
 WITH_BODIES = {"If", "Loop", "Scan"}
 OPERATORS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # a node of another domain may call a function of the model
 
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """A node; an optional input that is not given is empty."""
+    """A node; an optional input that is not given is empty.
+
+    `integers` are attributes of a few operators alone: those of `_WITH_INTEGERS`.
+    """
 
     name: str
     operator: str
     domain: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    integers: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict, compare=False)
 
     @property
     def label(self) -> str:
@@ -99,6 +105,7 @@ class Graph:
 def _node(reader: Reader, field: Field) -> Node:
     inputs: list[str] = []
     outputs: list[str] = []
+    attributes: list[Field] = []
     texts = {_NODE_NAME: "", _NODE_OPERATOR: "", _NODE_DOMAIN: ""}
     for part in reader.fields(field.value, field.end):
         if part.kind != 2:
@@ -107,9 +114,25 @@ def _node(reader: Reader, field: Field) -> Node:
             inputs.append(reader.text(part))
         elif part.number == _NODE_OUTPUT:
             outputs.append(reader.text(part))
+        elif part.number == _NODE_ATTRIBUTE:
+            attributes.append(part)
         elif part.number in texts:
             texts[part.number] = reader.text(part)
-    return Node(texts[_NODE_NAME], texts[_NODE_OPERATOR], texts[_NODE_DOMAIN], tuple(inputs), tuple(outputs))
+    operator = texts[_NODE_OPERATOR]
+    integers = dict(_integers(reader, part) for part in attributes) if operator in _WITH_INTEGERS else {}
+    return Node(texts[_NODE_NAME], operator, texts[_NODE_DOMAIN], tuple(inputs), tuple(outputs), integers)
+
+
+def _integers(reader: Reader, field: Field) -> tuple[str, tuple[int, ...]]:
+    """The name of an attribute, and its integers if it has any."""
+    name = ""
+    numbers: list[int] = []
+    for part in reader.fields(field.value, field.end):
+        if part.number == _ATTRIBUTE_NAME and part.kind == 2:
+            name = reader.text(part)
+        elif part.number in (_ATTRIBUTE_INTEGER, _ATTRIBUTE_INTEGERS) and part.kind in (0, 2):
+            numbers += _varints(reader, part)
+    return name, tuple(numbers)
 
 
 def _varints(reader: Reader, field: Field) -> Iterator[int]:

@@ -216,6 +216,16 @@ def _store(
         return given.count
 
 
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Of a tensor that two pieces have. Only one with a layer has the means of what it reads."""
+    if "channel_axis" not in one or "channel_axis" not in other:
+        return one if "channel_axis" in one else other
+    if one["channel_axis"] == other["channel_axis"]:
+        return one
+    # Their layers mean different axes (channel_axes.py).
+    return {key: value for key, value in one.items() if not key.startswith("channel_")}
+
+
 def _whole(model: str, path: str, found: Mapping[str, Calibration], count: int) -> dict[str, Any]:
     """The ranges of all pieces as those of the model that was divided."""
     graph = read_graph(model)
@@ -224,9 +234,7 @@ def _whole(model: str, path: str, found: Mapping[str, Calibration], count: int) 
     for calibration in found.values():
         unseen.update(calibration.content["unseen"])
         for name, entry in calibration.content["tensors"].items():
-            # Only the piece with a convolution has the means of what it reads.
-            if name not in tensors or "channel_axis" in entry:
-                tensors[name] = entry
+            tensors[name] = _joined(tensors[name], entry) if name in tensors else entry
     for name in [*tensors, *unseen]:
         if name not in graph.producer and name not in graph.inputs:
             raise Unsupported(f"{path}: its pieces are not of {model}, which has no value {name!r}", file=path)
