@@ -267,6 +267,15 @@ CASES += [
     Case(
         "quantize/opset_10", "float[2,3,4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": I8}, opset=10, ranges=X
     ),
+    # The schema's default, written out.
+    Case(
+        "quantize/precision_0",
+        "float[2,3,4] x",
+        "y = QuantizeLinear<precision=0, output_dtype=0>(x, s, z)",
+        {"s": SCALE, "z": I8},
+        opset=23,
+        ranges=X,
+    ),
     Case(
         "quantize/precision_float16",
         "float[255] x",

@@ -206,6 +206,12 @@ CASES += [
             "s": arrays["x"] + arrays["k"],
         },
     ),
+    Case(
+        "types/uint64_to_float16",
+        "uint64[4] x",
+        "y = Cast<to=10>(x)",
+        feeds={"x": np.array([2**63, 2**63 + 2**62, 65519, 2049], np.uint64)},
+    ),
     *(
         Case(
             f"types/{dtype.__name__}_quotients",
