@@ -100,6 +100,10 @@ void lower_cast(Lowering& lo) {
   cast_to(lo, *to);
 }
 
-void lower_cast_like(Lowering& lo) { cast_to(lo, lo.dtype(lo.input(1))); }
+// A value of halves is not rounded where it stays one.
+void lower_cast_like(Lowering& lo) {
+  const DType to = lo.onnx_dtype(1);
+  cast_to(lo, to == lo.onnx_dtype(0) ? lo.dtype(lo.input(0)) : to);
+}
 
 }  // namespace lowtide::layout

@@ -149,6 +149,54 @@ CASES += [
         )
         for name, number in (("float16", 10), ("bfloat16", 16))
     ],
+    # As CAST does: the type that ONNX gives the second operand counts, an input's, a constant's, or a result's.
+    *[
+        Case(
+            f"types/half_rounds_where_the_model_casts_like_{what}",
+            inputs,
+            f"{like} c = CastLike(x, l) y = Cast<to=1>(c)",
+            weights,
+            opset=24,
+            outputs="float[5] y",
+            feeds={"x": f32(0.1, 1 / 3, 70000, 1e-8, -2.0005), **fed},
+        )
+        for what, inputs, like, weights, fed in (
+            ("an_input", "float[5] x, float16[2] l", "", {}, {"l": np.ones(2, np.float16)}),
+            ("a_constant", "float[5] x", "", {"l": np.ones(2, np.float16)}, {}),
+            ("a_result", "float[5] x, float16[2] k", "m = Mul(k, k) l = Relu(m)", {}, {"k": np.ones(2, np.float16)}),
+            ("a_cast", "float[5] x", "l = Cast<to=10>(x)", {}, {}),
+            (
+                "a_branch",
+                "float[5] x, float16[2] k, bool b",
+                """l = If(b) <then_branch = t () => (float16[2] p) { p = Mul(k, k) },
+                              else_branch = e () => (float16[2] q) { q = Neg(k) }>""",
+                {},
+                {"k": np.ones(2, np.float16), "b": np.array(True)},
+            ),
+            (
+                "floats",
+                "float[5] x, float16[2] k",
+                "m = Mul(k, k) l = Cast<to=1>(m)",
+                {},
+                {"k": np.ones(2, np.float16)},
+            ),
+        )
+    ],
+    Case(
+        "types/half_stays_where_the_model_casts_like_a_half",
+        "float16[4] x, float16[1] l",
+        "s = Mul(x, x) c = CastLike(s, l) y = Mul(c, x)",
+        opset=24,
+        outputs="float16[4] y",
+    ),
+    Case(
+        "types/integers_cast_like_float16",
+        "int64[3] x, float16[1] l",
+        "c = CastLike(x, l) y = Cast<to=7>(c)",
+        opset=24,
+        outputs="int64[3] y",
+        feeds={"x": i64(2049, 4099, 5), "l": np.ones(1, np.float16)},
+    ),
     Case(
         "types/half_only_moved",
         "float16[2,3,4] x",
