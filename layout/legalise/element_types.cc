@@ -60,7 +60,8 @@ std::optional<ComputeType> compute_type(Kind kind, DType dtype) {
   // floats do not.
   if (dtype == DType::kBool && numbers != Numbers::kMoved) return std::nullopt;
   const bool has_4_bits = dtype == DType::kInt4 || dtype == DType::kUint4;
-  if (has_4_bits && numbers != Numbers::kMoved && numbers != Numbers::kOrdered) return std::nullopt;
+  const bool may_be_floats = numbers == Numbers::kMoved || numbers == Numbers::kOrdered || kind == Kind::kShape;
+  if (has_4_bits && !may_be_floats) return std::nullopt;
   for (DType other : candidates(dtype))
     if (core::kernel_takes(kind, other)) return ComputeType{other};
   return std::nullopt;

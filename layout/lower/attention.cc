@@ -23,12 +23,6 @@ namespace {
 constexpr double kMasked = -std::numeric_limits<double>::infinity();  // what is added to the score of a masked key
 constexpr double kLowest = std::numeric_limits<float>::lowest();
 
-DType read_precision(Lowering& lo, DType otherwise) {
-  // 0 means "not given".
-  if (lo.attr_i("softmax_precision", 0) == 0) return otherwise;
-  return attr_float_dtype(lo, "softmax_precision", otherwise);
-}
-
 struct Masking {
   Val allowed;  // bool, true where a key is used; may be absent
   Val added;    // floats; may be absent
@@ -238,7 +232,7 @@ void lower_attention(Lowering& lo) {
     scores = is_shown ? masked_with_infinities(lo, scores, masking) : b.add(scores, added);
   }
   stages[2] = scores;
-  scores = b.cast(b.softmax(b.cast(scores, read_precision(lo, dtype))), dtype);
+  scores = b.cast(b.softmax(b.cast(scores, attr_float_dtype(lo, "softmax_precision", dtype))), dtype);
   if (sees && lo.wants_output(3)) scores = b.select(sees, scores, b.scalar_like(0, scores));
   stages[3] = scores;
 

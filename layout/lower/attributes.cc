@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "layout/lower/graph_inputs.h"
+
 namespace lowtide::layout {
 
 void ignore_consumed_inputs(Lowering& lo) {
@@ -24,12 +26,16 @@ std::vector<int64_t> attr_int_list(Lowering& lo, const char* name, size_t count,
   return values;
 }
 
+DType attr_dtype_or_0(Lowering& lo, const char* name, DType otherwise) {
+  return lo.attr_i(name, 0) == 0 ? otherwise : lo.attr_dtype(name, otherwise);
+}
+
 DType attr_float_dtype(Lowering& lo, const char* name, DType otherwise) {
-  const DType dtype = lo.attr_dtype(name, otherwise);
+  const DType dtype = attr_dtype_or_0(lo, name, otherwise);
   if (!stream::is_float(dtype))
     lo.malformed(
         fmt::format("attribute '{}' must name a floating-point type; it names {}", name, stream::dtype_name(dtype)));
-  return dtype;
+  return is_half(dtype) ? DType::kFloat32 : dtype;
 }
 
 std::vector<int> axes_from(int first, int rank) {

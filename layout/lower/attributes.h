@@ -15,7 +15,11 @@ void ignore_consumed_inputs(Lowering& lo);
 // number is below `least` or above INT32_MAX, the limit of TFLite's options (strides, dilations, pads).
 std::vector<int64_t> attr_int_list(Lowering& lo, const char* name, size_t count, int64_t otherwise, int64_t least);
 
-// An attribute that names the floating-point type to compute in; malformed when it names another type.
+// As Lowering::attr_dtype, for an attribute whose 0, which names no type, means that it is not given.
+DType attr_dtype_or_0(Lowering& lo, const char* name, DType otherwise);
+
+// An attribute that names the floating-point type to compute in; malformed when it names another type. Halves, which
+// are stored and not computed in (docs/decisions/half-precision.md), become f32.
 DType attr_float_dtype(Lowering& lo, const char* name, DType otherwise);
 
 // first, first + 1, ..., rank - 1.

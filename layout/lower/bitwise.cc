@@ -91,8 +91,9 @@ void lower_bit_shift(Lowering& lo) {
 
 // Between numbers of one width. Halves and doubles are computed in floats here, so their bits are not at hand.
 void lower_bit_cast(Lowering& lo) {
-  const DType from = lo.dtype(lo.input(0)), to = lo.attr_dtype("to", DType::kUndefined);
+  const DType from = lo.onnx_dtype(0), to = lo.attr_dtype("to", DType::kUndefined);
   if (to == DType::kUndefined) lo.malformed("attribute 'to' is missing");
+  if (from == to) return lo.output(0, lo.input(0));
   const auto name = [](DType dtype) { return std::string(stream::dtype_name(dtype)); };
   if (stream::bits(from) != stream::bits(to))
     lo.malformed("'to' must be of the input's width: " + name(from) + " to " + name(to));
@@ -100,7 +101,7 @@ void lower_bit_cast(Lowering& lo) {
     if (dtype != DType::kFloat32 && (!stream::is_integer(dtype) || stream::bits(dtype) < 8))
       lo.unsupported("the bits of " + name(dtype) + " are not kept",
                      "integers of 8 bits and more, and float32, can be reinterpreted");
-  lo.output(0, from == to ? lo.input(0) : bitcast_to(lo.b, lo.input(0), to));
+  lo.output(0, bitcast_to(lo.b, lo.input(0), to));
 }
 
 }  // namespace lowtide::layout

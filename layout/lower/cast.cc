@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "layout/lower/elementwise.h"
+#include "layout/lower/graph_inputs.h"
 #include "layout/lower/lowering.h"
 #include "layout/lower/quantize_linear.h"
 #include "layout/lower/small_floats.h"
@@ -27,8 +28,9 @@ void refuse(Lowering& lo, DType dtype) {
                  "cast outside the model, or make the input an initializer");
 }
 
-// CAST does not take u64: its bits are read as i64, and 2^64 is added where the sign bit is set.
+// CAST does not take u64: its bits are read as i64, and 2^64, which no f16 holds, is added where the sign bit is set.
 Val from_u64(Builder& b, Val x, DType to) {
+  if (is_half(to)) return b.cast(from_u64(b, x, DType::kFloat32), to);
   Val word = b.op(Kind::kBitcast, {x}, core::IndexOptions{DType::kInt64});
   Val cast = b.cast(word, to);
   if (!stream::is_float(to)) return cast;
@@ -81,8 +83,7 @@ void cast_to(Lowering& lo, DType to) {
       lo.unsupported(fmt::format("no TFLite kernel casts from {} to {}", dtype_name(from), dtype_name(to)),
                      "cast to int64 first");
     if (from == DType::kUint64) return lo.output(0, from_u64(b, x, to));
-    if (to == DType::kUint64)
-      return lo.output(0, stream::is_float(b.dtype(x)) ? to_u64(b, x) : bitcast_to(b, b.cast(x, DType::kInt64), to));
+    if (to == DType::kUint64) return lo.output(0, stream::is_float(from) ? to_u64(b, x) : cast_of_i64(b, x, to));
   }
   lo.output(0, b.cast(x, to));
 }
@@ -99,6 +100,10 @@ void lower_cast(Lowering& lo) {
   cast_to(lo, *to);
 }
 
-void lower_cast_like(Lowering& lo) { cast_to(lo, lo.dtype(lo.input(1))); }
+// A value of halves is not rounded where it stays one.
+void lower_cast_like(Lowering& lo) {
+  const DType to = lo.onnx_dtype(1);
+  cast_to(lo, to == lo.onnx_dtype(0) ? lo.dtype(lo.input(0)) : to);
+}
 
 }  // namespace lowtide::layout

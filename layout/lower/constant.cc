@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "layout/lower/elementwise.h"
 #include "layout/lower/shapes_and_indices.h"
 #include "layout/lower/sparse.h"
 #include "stream/recipe/recipe_reader.h"
@@ -84,7 +85,8 @@ void lower_eye_like(Lowering& lo) {
   const int across[] = {0}, down[] = {1};
   Val columns = lo.b.unsqueeze(iota(lo, lo.b.dim(x, 1), DType::kInt32), across);
   Val rows = lo.b.unsqueeze(iota(lo, lo.b.dim(x, 0), DType::kInt32), down);
-  lo.output(0, lo.b.cast(lo.b.equal(columns, lo.b.add(rows, static_cast<double>(k))), dtype));
+  const Val ones = lo.b.equal(columns, lo.b.add(rows, static_cast<double>(k)));
+  lo.output(0, cast_of_i64(lo.b, ones, dtype));
 }
 
 }  // namespace lowtide::layout

@@ -50,6 +50,7 @@ Attributes read_attributes(Lowering& lo, const std::vector<int64_t>& kernel) {
   if (a.output_shape && a.output_shape->size() != count)
     lo.malformed(
         fmt::format("attribute 'output_shape' must have {} elements; it has {}", count, a.output_shape->size()));
+  if (a.auto_pad.empty()) a.auto_pad = "NOTSET";  // as in sliding_window.cc
   for (const char* known : {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"})
     if (a.auto_pad == known) return a;
   lo.malformed(fmt::format("attribute 'auto_pad' has the unknown value '{}'", a.auto_pad));

@@ -48,7 +48,8 @@ ScanOutput scan_output(Lowering& lo, core::SubgraphBuilder& subgraph, Val row, c
     if (core::is_symbol(shape[i]) && declared.dims[i].value >= 0) shape[i] = declared.dims[i].value;
   const int at = lo.axis(axis, static_cast<int>(shape.size()) + 1);
   shape.insert(shape.begin() + at, length);
-  return {at, lo.b.broadcast_to(lo.b.scalar(0, subgraph.b().dtype(row)), shape)};
+  // No element of it is read, so it may be any number that each type has: f8e8m0 has no 0.
+  return {at, lo.b.broadcast_to(lo.b.scalar(1, subgraph.b().dtype(row)), shape)};
 }
 
 Val append_row(Builder& b, const ScanOutput& how, Val so_far, Val row) {

@@ -98,18 +98,23 @@ class GraphLowering : public Surroundings {
 
   void add_initializers(const onnx::Graph& graph, Scope& scope) {
     for (const onnx::Tensor& tensor : graph.initializers) {
-      scope.add(tensor.name, tensor.data ? widened(builder_->constant(tensor.data, tensor.name)) : unknown());
-      if (!tensor.data) scope.marks[tensor.name] |= kIsString;
+      if (tensor.data)
+        add_widened(tensor.name, builder_->constant(tensor.data, tensor.name), scope);
+      else
+        scope.add(tensor.name, unknown(), kIsString);
     }
     for (const onnx::SparseTensor& sparse : graph.sparse_initializers)
-      scope.add(sparse.values.name,
-                widened(builder_->constant(dense(sparse, builder_->graph.budget), sparse.values.name)));
+      add_widened(sparse.values.name, builder_->constant(dense(sparse, builder_->graph.budget), sparse.values.name),
+                  scope);
   }
 
   // Half precision is a way of storing numbers, not of computing: inside the graph f16 and bf16 are f32
-  // (docs/decisions/half-precision.md).
-  Val widened(Val v) {
-    return !is_unknown(v) && is_half(builder_->dtype(v)) ? builder_->cast(v, core::DType::kFloat32) : v;
+  // (docs/decisions/half-precision.md). Returns what the name stands for.
+  Val add_widened(const std::string& name, Val v, Scope& scope) {
+    const core::DType dtype = builder_->graph.at(v.id).dtype;
+    const Val wide = is_half(dtype) ? builder_->cast(v, core::DType::kFloat32) : v;
+    scope.add(name, wide, half_mark(dtype));
+    return wide;
   }
 
   // The main graph's inputs. `shapes` overrides the file's, by name.
@@ -118,7 +123,7 @@ class GraphLowering : public Surroundings {
     std::set<std::string> known;
     for (const ValueInfo& info : scope.graph.inputs) {
       if (auto it = scope.names.find(info.name); it != scope.names.end()) {
-        check_listed(info, graph.at(it->second.id));
+        check_listed(info, graph.at(it->second.v.id));
         continue;
       }
       known.insert(info.name);
@@ -129,7 +134,7 @@ class GraphLowering : public Surroundings {
       core::ValueId id = graph.add_value(info.dtype, std::move(shape), info.name);
       graph.inputs.push_back(id);
       graph.input_names.push_back(info.name);
-      scope.add(info.name, widened({id}));
+      add_widened(info.name, {id}, scope);
     }
     for (const auto& [name, shape] : shapes)
       if (!known.contains(name))
@@ -189,7 +194,8 @@ class GraphLowering : public Surroundings {
     if (depth_ > kMaxDepth) throw Error(Code::kMalformed, "subgraphs are nested too deeply");
     count_inner(1 + values_of(graph) / kValuesOfANode);
     Scope scope{.graph = graph, .outer = scope_, .subgraph = subgraph};
-    for (size_t i = 0; i < inputs.size(); ++i) scope.add(graph.inputs[i].name, inputs[i]);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      scope.add(graph.inputs[i].name, inputs[i], half_mark(graph.inputs[i].dtype));
     add_initializers(graph, scope);
     looked_through_.insert(&graph);
     lower_nodes(graph, scope);
@@ -205,6 +211,8 @@ class GraphLowering : public Surroundings {
   }
 
   core::Model& model() override { return target_; }
+
+  core::DType half_of(const std::string& value) const override { return scope_->half(value); }
 
  private:
   // Frees what is not used once a node is lowered. Names and outputs are still used in messages, and graphs, by
@@ -244,13 +252,12 @@ class GraphLowering : public Surroundings {
       if (info && computed) shape = declared.full_shape(*info);
       if (shape) {
         const core::DType dtype = is_half(info->dtype) ? core::DType::kFloat32 : info->dtype;
-        scope.add(name, {builder_->graph.add_value(dtype, std::move(*shape))});
-        scope.marks[name] |= kIsDeclared;
+        scope.add(name, {builder_->graph.add_value(dtype, std::move(*shape))}, kIsDeclared | half_mark(info->dtype));
         continue;
       }
       scope.add(name, unknown());
-      if (info && info->dtype == core::DType::kString) scope.marks[name] |= kIsString;
-      if (computed) scope.marks[name] |= kIsComputed;
+      if (info && info->dtype == core::DType::kString) scope.mark(name, kIsString);
+      if (computed) scope.mark(name, kIsComputed);
     }
   }
 
@@ -363,7 +370,9 @@ class GraphLowering : public Surroundings {
       if (is_custom) outputs = as_custom(node, is_named ? row : nullptr, version, inputs, scope);
       if (place) batch_->end(*place, *builder_, *outputs);
       give_outputs(node, *outputs, scope, in_doubt);
-      if (!is_custom) newer.look_at(node, version);
+      if (is_custom) return;
+      mark_halves(node, inputs, *outputs, scope);
+      newer.look_at(node, version);
     } catch (const core::UnknownType&) {
       leave_open(node, scope);
     } catch (Unsupported& refused) {
@@ -399,10 +408,13 @@ class GraphLowering : public Surroundings {
     }
   }
 
-  static bool holds_graphs(const onnx::Node& node) {
-    return std::any_of(node.attributes.begin(), node.attributes.end(),
-                       [](const onnx::Attribute& attribute) { return !attribute.graphs.empty(); });
+  // Null where the node has no subgraph.
+  static const onnx::Graph* first_graph(const onnx::Node& node) {
+    for (const onnx::Attribute& attribute : node.attributes)
+      if (!attribute.graphs.empty()) return attribute.graphs[0].get();
+    return nullptr;
   }
+  static bool holds_graphs(const onnx::Node& node) { return first_graph(node) != nullptr; }
 
   // `row`, where given, tells the types of the outputs: what it adds to the graph is not used.
   std::vector<Val> as_custom(const onnx::Node& node, const LowerRow* row, int64_t version,
@@ -461,12 +473,29 @@ class GraphLowering : public Surroundings {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const std::string& name = node.outputs[i];
       if (name.empty()) continue;
-      Val out = widened(outputs[i]);
+      const Val out = add_widened(name, outputs[i], scope);
       core::Value& value = builder_->graph.at(out.id);
       if (value.name.empty() && !value.is_constant()) value.name = name;
-      scope.add(name, out);
-      if (in_doubt) scope.marks[name] |= kIsDeclared;
-      if (is_unknown(out) && any_computed(node, scope)) scope.marks[name] |= kIsComputed;
+      if (in_doubt) scope.mark(name, kIsDeclared);
+      if (is_unknown(out) && any_computed(node, scope)) scope.mark(name, kIsComputed);
+    }
+  }
+
+  // Outputs of f32 that are halves in ONNX: by what the file says of a subgraph's, else by the inputs.
+  void mark_halves(const onnx::Node& node, const std::vector<Val>& inputs, const std::vector<Val>& outputs,
+                   Scope& scope) {
+    const auto is_f32 = [&](Val v) { return v && builder_->graph.at(v.id).dtype == core::DType::kFloat32; };
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const std::string& name = node.outputs[i];
+      if (name.empty() || !is_f32(outputs[i])) continue;
+      if (const onnx::Graph* inner = first_graph(node)) {
+        const size_t at = node.op_type == "Loop" ? i + 1 : i;  // behind the condition
+        if (at < inner->outputs.size()) scope.mark(name, half_mark(inner->outputs[at].dtype));
+        continue;
+      }
+      size_t typed = first_typed_input(node, i);
+      while (typed < inputs.size() && !is_f32(inputs[typed])) ++typed;
+      if (typed < inputs.size()) scope.mark(name, half_mark(scope.half(node.inputs[typed])));
     }
   }
 
@@ -522,8 +551,9 @@ LowerResult lower_with(const onnx::Model& model, const std::map<std::string, cor
   lowering.add_inputs(shapes, scope);
   lowering.lower_nodes(model.graph, scope);
   if (types)
-    for (const auto& [name, v] : scope.names)
-      if (v && graph.at(v.id).dtype != core::DType::kUndefined) types->emplace(name, type_of(graph, v.id));
+    for (const auto& [name, value] : scope.names)
+      if (value.v && graph.at(value.v.id).dtype != core::DType::kUndefined)
+        types->emplace(name, type_of(graph, value.v.id));
   LowerResult result{lowering.judgement.refused(), lowering.judgement.not_judged(), lowering.newer.notes(), {}};
   lowering.add_outputs(shapes.empty(), scope, result.declared_extents);
   if (result.refused.empty())

@@ -41,6 +41,11 @@ Val Lowering::input(size_t i) const {
   return inputs_[i];
 }
 
+DType Lowering::onnx_dtype(size_t i) const {
+  const DType here = dtype(input(i)), half = around.half_of(node.inputs[i]);
+  return here == DType::kFloat32 && half != DType::kUndefined ? half : here;
+}
+
 std::optional<std::vector<Dim>> Lowering::dims(Val v) const {
   b.known(v);
   const std::vector<Dim>* known = b.graph.contents(v.id);

@@ -49,6 +49,8 @@ class Surroundings {
   virtual std::vector<Val> lower_into(core::SubgraphBuilder& subgraph, const onnx::Graph& graph,
                                       std::span<const Val> inputs) = 0;
   virtual core::Model& model() = 0;  // takes the graphs of IF and WHILE
+  // f16 or bf16 where the value of that name is that in ONNX, and f32 here; else kUndefined.
+  virtual DType half_of(const std::string& value) const = 0;
 };
 
 class Lowering {
@@ -70,6 +72,8 @@ class Lowering {
   const Shape& shape(Val v) const { return b.shape(v); }
   DType dtype(Val v) const { return b.dtype(v); }
   int rank(Val v) const { return b.rank(v); }
+  // The type of an input in ONNX: halves are f32 here (docs/decisions/half-precision.md).
+  DType onnx_dtype(size_t i) const;
   // Known elements of a small integer input, symbols allowed; nullopt when they are known only at run time. These and
   // the functions above throw core::UnknownType for a value whose type is not known.
   std::optional<std::vector<Dim>> dims(Val v) const;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -87,6 +88,16 @@ void check_types(const LowerRow& row, const Builder& builder, const std::vector<
                   {.slot = fmt::format("input {}", i)});
     shared = dtype;
   }
+}
+
+size_t first_typed_input(const onnx::Node& node, size_t output) {
+  constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  for (const char* attribute : {"to", "dtype", "output_dtype", "output_datatype"})
+    if (const onnx::Attribute* found = node.find(attribute); found && found->i != 0) return kNone;
+  const std::string_view op = node.op_type;
+  const bool is_statistic = (output == 1 || output == 2) && op.ends_with("Normalization");
+  if (is_statistic) return kNone;
+  return op == "CastLike" ? 1 : op == "OneHot" ? 2 : 0;
 }
 
 }  // namespace lowtide::layout

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a node must be before its operator's lowering sees it. All throw Error(kMalformed) with the reason.
+// What a node must be before its operator's lowering sees it, and what follows for its outputs. The checks throw
+// Error(kMalformed) with the reason.
 #pragma once
 
 #include <vector>
@@ -14,5 +15,9 @@ void check_arity(const onnx::Node& node, const LowerRow& row);
 void check_attribute_names(const onnx::Node& node);
 // The inputs' types, by LowerRow::inputs. Absent ones and those of unknown type are passed over.
 void check_types(const LowerRow& row, const Builder& builder, const std::vector<Val>& inputs);
+
+// ONNX gives an output of floats the type of the first input of floats, from this one on: nearly all operators call
+// both T. SIZE_MAX where the node names the output's type, or the standard does.
+size_t first_typed_input(const onnx::Node& node, size_t output);
 
 }  // namespace lowtide::layout

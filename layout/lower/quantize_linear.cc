@@ -18,6 +18,7 @@
 #include <cmath>
 
 #include "layout/core/block_constant.h"
+#include "layout/lower/attributes.h"
 #include "layout/lower/small_floats.h"
 #include "stream/recipe/small_floats.h"
 
@@ -167,14 +168,6 @@ Val with_parameters(Builder& b, Val v) {
   return Val{op.inputs[0]};
 }
 
-DType output_type_or(Lowering& lo, DType otherwise) {
-  const int64_t number = lo.attr_i("output_dtype", 0);
-  if (number == 0) return otherwise;
-  auto known = stream::onnx_dtype(number);
-  if (!known) lo.malformed(fmt::format("attribute 'output_dtype' has the unknown data type {}", number));
-  return *known;
-}
-
 }  // namespace
 
 stream::RecipeRef along_blocks(const stream::RecipeRef& entries, int axis, int64_t block, int64_t axis_size) {
@@ -264,8 +257,8 @@ void lower_quantize_linear(Lowering& lo) {
   Builder& b = lo.b;
   Val x = lo.b.cast(lo.input(0), DType::kFloat32);
   Grid grid = read_grid(lo, x);
-  const DType asked = output_type_or(lo, DType::kUndefined);
-  const DType precision = lo.attr_dtype("precision", DType::kFloat32);
+  const DType asked = attr_dtype_or_0(lo, "output_dtype", DType::kUndefined);
+  const DType precision = attr_dtype_or_0(lo, "precision", DType::kFloat32);
   const DType to = grid.zero ? lo.dtype(grid.zero) : asked != DType::kUndefined ? asked : DType::kUint8;
   if (!is_quantized_type(to)) refuse_type(lo, to);
   if (!stream::has_sign(to)) lo.ignore_attr("saturate");
@@ -294,7 +287,7 @@ void lower_dequantize_linear(Lowering& lo) {
   const DType from = lo.dtype(x);
   if (!is_quantized_type(from) && from != DType::kInt32) refuse_type(lo, from);
   Grid grid = read_grid(lo, x);
-  const DType to = output_type_or(lo, lo.dtype(grid.scale));
+  const DType to = attr_dtype_or_0(lo, "output_dtype", lo.dtype(grid.scale));
   if (!stream::is_float(to)) refuse_type(lo, to);
   if (stream::has_sign(from)) {
     check_small_zero(lo, grid);

@@ -18,20 +18,24 @@ namespace {
 }  // namespace
 
 Val Scope::find(const std::string& name) const {
-  if (auto it = names.find(name); it != names.end()) return it->second;
+  if (auto it = names.find(name); it != names.end()) return it->second.v;
   if (!outer) return {};
   Val found = outer->find(name);
   return subgraph ? subgraph->here(found) : found;
 }
 
 bool Scope::has(const std::string& name, Mark mark) const {
-  if (!names.contains(name)) return outer && outer->has(name, mark);
-  auto it = marks.find(name);
-  return it != marks.end() && (it->second & mark) != 0;
+  auto it = names.find(name);
+  return it == names.end() ? outer && outer->has(name, mark) : (it->second.marks & mark) != 0;
 }
 
-void Scope::add(const std::string& name, Val v) {
-  if (!names.emplace(name, v).second) given_twice(name);
+core::DType Scope::half(const std::string& name) const {
+  if (has(name, kIsF16)) return core::DType::kFloat16;
+  return has(name, kIsBF16) ? core::DType::kBFloat16 : core::DType::kUndefined;
+}
+
+void Scope::add(const std::string& name, Val v, uint8_t marks) {
+  if (!names.emplace(name, Named{v, marks}).second) given_twice(name);
 }
 
 void check_names(const onnx::Graph& graph) {

@@ -213,6 +213,7 @@ NODES = {
     "transpose with an axis beyond": ("Transpose", [X], {"perm": [0, 1, 2, 4]}),
     "transpose with a negative axis": ("Transpose", [X], {"perm": [0, 1, 2, -1]}),
     "transpose with an axis beyond 32 bits": ("Transpose", [X], {"perm": [0, 1, 2**32 + 3, 2]}),
+    "bit cast of halves to a wider type": ("BitCast", [np.ones(3, np.float16)], {"to": TensorProto.INT32}),
     "concat along no axis": ("Concat", [X, X], {"axis": 4}),
     "concat along the least axis": ("Concat", [X, X], {"axis": -(2**63)}),
     "concat of ranks": ("Concat", [X, (2, 3, 5)], {"axis": 0}),
@@ -382,6 +383,7 @@ NODES = {
 }
 OPSETS = {
     "Col2Im": 18,
+    "BitCast": 26,
     "CenterCropPad": 18,
     "Crop": 9,
     "DeformConv": 19,

@@ -54,6 +54,7 @@ for same, pads in (("SAME_UPPER", "2,1,2,2"), ("SAME_LOWER", "2,2,2,1")):
         same_as=f"y = Conv<dilations=[2,3], pads=[{pads}]>(x, w)",
     )
 conv("auto_pad_valid", (1, 3, 9, 11), (4, 3, 3, 2), 'strides=[2,2], auto_pad="VALID"')
+conv("auto_pad_empty", (1, 3, 9, 11), (4, 3, 3, 2), 'pads=[1,0,0,1], auto_pad=""')
 conv("auto_pad_notset", (1, 3, 9, 11), (4, 3, 3, 2), 'pads=[1,0,0,1], auto_pad="NOTSET"')
 for opset in (7, 9, 11, 17, 19, 21, 22):
     conv(f"opset_{opset}", (1, 3, 7, 9), (4, 3, 3, 2), "pads=[1,1,1,1], strides=[2,1]", bias=True, opset=opset)
@@ -229,6 +230,8 @@ def conv_transpose(name, x, w, attributes="", bias=0, **more):
 
 
 conv_transpose("plain", (2, 3, 5, 6), (3, 4, 3, 2))
+# As NOTSET; ONNX's shape inference does not know it.
+conv_transpose("auto_pad_empty", (2, 3, 5, 6), (3, 4, 3, 2), 'auto_pad=""', outputs="float[2,4,7,7] y")
 conv_transpose("bias", (2, 3, 5, 6), (3, 4, 3, 2), bias=4)
 for stride in (1, 2, 3):
     for kernel in (2, 3, 4):

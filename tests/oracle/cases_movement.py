@@ -317,6 +317,7 @@ case("trilu/bool_run_time_k", "bool[4,5] x, int64 k", "y = Trilu(x, k)", opset=1
 case("eye_like/plain", "float[4,5] x", "y = EyeLike(x)")
 case("eye_like/k_dtype", "float[4,5] x", "y = EyeLike<k=-2, dtype=7>(x)")
 case("eye_like/wide", "int32[3,6] x", "y = EyeLike<k=2>(x)")
+case("eye_like/uint64", "float[A,6] x", "y = EyeLike<k=1, dtype=13>(x)", shapes={"x": (3, 6)})
 case("eye_like/beyond", "float[3,6] x", f"y = EyeLike<k={2**40}>(x)")
 case("eye_like/far_before", "float[A,6] x", f"y = EyeLike<k={-(2**63)}>(x)", shapes={"x": (3, 6)})
 

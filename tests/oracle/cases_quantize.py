@@ -267,6 +267,15 @@ CASES += [
     Case(
         "quantize/opset_10", "float[2,3,4] x", "y = QuantizeLinear(x, s, z)", {"s": SCALE, "z": I8}, opset=10, ranges=X
     ),
+    # The schema's default, written out.
+    Case(
+        "quantize/precision_0",
+        "float[2,3,4] x",
+        "y = QuantizeLinear<precision=0, output_dtype=0>(x, s, z)",
+        {"s": SCALE, "z": I8},
+        opset=23,
+        ranges=X,
+    ),
     Case(
         "quantize/precision_float16",
         "float[255] x",
@@ -384,6 +393,35 @@ CASES += [
         ranges=X,
         outputs="float[5,2,3] y",
     ),
+    Case(
+        "quantize/uint4_of_a_shape_of_the_run",
+        "float[A,B] x",
+        "q = Cast<to=21>(x) s = Shape(q) n = Size(q)",
+        opset=21,
+        shapes={"x": (2, 3)},
+        outputs="int64[2] s, int64 n",
+        numpy=lambda arrays, _: {"s": np.array([2, 3], np.int64), "n": np.array(6, np.int64)},
+    ),
+    *[
+        Case(
+            f"quantize/{kind}_gathered_in_a_loop",
+            "float[A,B] x, int64 n",
+            f"""q = Cast<to={number}>(x)
+            last, all = Loop(n, go, q) <body = b (int64 i, bool g, {kind}[A,B] now) => (bool more, {kind}[A,B] t, {kind}[A,B] r) {{
+                more = Identity(g)
+                t = Identity(now)
+                r = Identity(now)
+            }}>
+            y = Cast<to=1>(all)""",
+            {"go": np.array(True)},
+            opset=24,
+            shapes={"x": (2, 3)},
+            outputs="float[T,A,B] y",
+            feeds={"x": np.float32([[1, 2, 4], [8, 1, 2]]), "n": np.array(2, np.int64)},
+            numpy=lambda arrays, _: {"y": np.stack([arrays["x"]] * 2)},
+        )
+        for kind, number in (("uint4", 21), ("float8e8m0", 24))
+    ],
     Case(
         "quantize/float8",
         "float[3,5] x",

@@ -130,6 +130,16 @@ for kind in ("Hann", "Hamming", "Blackman"):
             feeds={"n": np.array(9, np.int64)},
         )
     )
+CASES.append(
+    Case(
+        "window/uint64_at_run_time",
+        "int64 n",
+        "y = HannWindow<output_datatype=13>(n)",
+        opset=17,
+        outputs="uint64[N] y",
+        feeds={"n": np.array(8, np.int64)},
+    )
+)
 CASES += [
     Case(
         "mel/weights",

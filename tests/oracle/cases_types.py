@@ -136,6 +136,67 @@ CASES += [
         "h = Cast<to=10>(x) y = Cast<to=1>(h)",
         feeds={"x": f32(0.1, 1 / 3, 70000, 1e-8, -2.0005)},
     ),
+    *[
+        Case(
+            f"types/statistics_in_{name}",
+            "float[2,8] x",
+            f"y = LayerNormalization<stash_type={number}>(x, s)",
+            {"s": np.ones(8, np.float32)},
+            opset=17,
+            outputs="float[2,8] y",
+            ranges={"x": (-600, 600)},  # whose squares are beyond float16
+            foreign=number == 10,  # which ONNX Runtime takes, and ONNX's checker does not
+        )
+        for name, number in (("float16", 10), ("bfloat16", 16))
+    ],
+    # As CAST does: the type that ONNX gives the second operand counts, an input's, a constant's, or a result's.
+    *[
+        Case(
+            f"types/half_rounds_where_the_model_casts_like_{what}",
+            inputs,
+            f"{like} c = CastLike(x, l) y = Cast<to=1>(c)",
+            weights,
+            opset=24,
+            outputs="float[5] y",
+            feeds={"x": f32(0.1, 1 / 3, 70000, 1e-8, -2.0005), **fed},
+        )
+        for what, inputs, like, weights, fed in (
+            ("an_input", "float[5] x, float16[2] l", "", {}, {"l": np.ones(2, np.float16)}),
+            ("a_constant", "float[5] x", "", {"l": np.ones(2, np.float16)}, {}),
+            ("a_result", "float[5] x, float16[2] k", "m = Mul(k, k) l = Relu(m)", {}, {"k": np.ones(2, np.float16)}),
+            ("a_cast", "float[5] x", "l = Cast<to=10>(x)", {}, {}),
+            (
+                "a_branch",
+                "float[5] x, float16[2] k, bool b",
+                """l = If(b) <then_branch = t () => (float16[2] p) { p = Mul(k, k) },
+                              else_branch = e () => (float16[2] q) { q = Neg(k) }>""",
+                {},
+                {"k": np.ones(2, np.float16), "b": np.array(True)},
+            ),
+            (
+                "floats",
+                "float[5] x, float16[2] k",
+                "m = Mul(k, k) l = Cast<to=1>(m)",
+                {},
+                {"k": np.ones(2, np.float16)},
+            ),
+        )
+    ],
+    Case(
+        "types/half_stays_where_the_model_casts_like_a_half",
+        "float16[4] x, float16[1] l",
+        "s = Mul(x, x) c = CastLike(s, l) y = Mul(c, x)",
+        opset=24,
+        outputs="float16[4] y",
+    ),
+    Case(
+        "types/integers_cast_like_float16",
+        "int64[3] x, float16[1] l",
+        "c = CastLike(x, l) y = Cast<to=7>(c)",
+        opset=24,
+        outputs="int64[3] y",
+        feeds={"x": i64(2049, 4099, 5), "l": np.ones(1, np.float16)},
+    ),
     Case(
         "types/half_only_moved",
         "float16[2,3,4] x",
@@ -192,6 +253,12 @@ CASES += [
             "f": arrays["x"].astype(np.float32),
             "s": arrays["x"] + arrays["k"],
         },
+    ),
+    Case(
+        "types/uint64_to_float16",
+        "uint64[4] x",
+        "y = Cast<to=10>(x)",
+        feeds={"x": np.array([2**63, 2**63 + 2**62, 65519, 2049], np.uint64)},
     ),
     *(
         Case(
