@@ -156,6 +156,22 @@ LOOK_UP = [
         {"i": np.int64(2)},
         shapes={"x": (4, 6, 3)},
     ),
+    # UNPACK has no 64 bits.
+    *(
+        Case(
+            f"plain/all_places_of_{kind}",
+            f"{kind}[2,3] x",
+            "y = Gather(x, i) z = Gather(x, j)",
+            {"i": np.int64(0), "j": np.int64(1)},
+            outputs="y, z",
+            feeds={"x": np.array(given, {"int64": np.int64, "uint64": np.uint64, "double": np.float64}[kind])},
+        )
+        for kind, given in {
+            "int64": [[2**40 + 1, 2**33, 3], [4, -(2**35), 6]],
+            "uint64": [[2**40 + 1, 2**33, 3], [4, 2**63, 6]],
+            "double": [[1.0, 1e300, 1e-300], [-1e300, 2.0, 3.0]],
+        }.items()
+    ),
 ]
 
 REVERSED = {"b": i64(-1), "e": i64(-(2**62)), "a": i64(0), "s": i64(-1)}
