@@ -222,6 +222,9 @@ ConvertResult convert(onnx::Model& model, const ConvertOptions& options, stream:
   // Late, because fusing would merge the RESHAPEs; where the GPU computes, three axes are better avoided.
   if (!options.for_gpu) each(plain_products);
   done("plain_products");
+  // For right numbers, so for GPUs too: XNNPACK computes what a delegate leaves. Late, because equal values are merged.
+  each(plain_squares);
+  done("plain_squares");
   // What kernels require: a bias, element types, ranks. Late, because the casts and reshapes that it adds between ops
   // would hide them from the passes above.
   each([&](core::Graph& graph) {

@@ -10,6 +10,7 @@
 
 #include "layout/core/builtin.h"
 #include "layout/core/integer_constant.h"
+#include "layout/core/kernel_limits.h"
 #include "stream/error.h"
 #include "stream/recipe/recipe_reader.h"
 
@@ -290,10 +291,24 @@ Val Builder::concat(std::span<const Val> parts, int axis) {
   return op(Kind::kConcatenation, parts, ConcatOptions{.axis = axis});
 }
 
+std::vector<Val> Builder::slices(Val x, std::span<const int64_t> sizes, int axis) {
+  std::vector<int64_t> begin(shape(x).size(), 0);
+  std::vector<Dim> size(begin.size(), -1);
+  std::vector<Val> out;
+  for (const int64_t extent : sizes) {
+    size[static_cast<size_t>(axis)] = extent;
+    out.push_back(slice(x, begin, size));
+    begin[static_cast<size_t>(axis)] += extent;
+  }
+  return out;
+}
+
 std::vector<Val> Builder::split(Val x, std::span<const int64_t> sizes, int axis) {
   if (sizes.size() == 1) return {x};
   if (axis < 0) axis += rank(x);
   int count = static_cast<int>(sizes.size());
+  // Of an open axis it is SPLIT_V, which refuses data of another extent when it is run.
+  if (!keeps_bits(Kind::kSplitV, dtype(x)) && stream::is_static(dim(x, axis))) return slices(x, sizes, axis);
   bool equal = std::all_of(sizes.begin(), sizes.end(), [&](int64_t s) { return s == sizes[0]; });
   if (equal && stream::is_static(dim(x, axis)))
     return ops(Kind::kSplit, {i32_scalar(axis), x}, SplitOptions{count}, count);
@@ -416,7 +431,11 @@ std::vector<Val> Builder::unpack(Val x, int axis) {
   if (!stream::is_static(count))
     throw stream::Unsupported("the dimension that is unpacked is not static",
                               "fix the inputs' shapes with --shape INPUT=...");
-  return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
+  if (keeps_bits(Kind::kUnpack, dtype(x))) return ops(Kind::kUnpack, {x}, PackOptions{axis}, static_cast<int>(count));
+  check_ops_left(static_cast<size_t>(count));
+  std::vector<Val> parts = slices(x, std::vector<int64_t>(static_cast<size_t>(count), 1), axis);
+  for (Val& part : parts) part = squeeze(part, std::array{axis});
+  return parts;
 }
 
 Val Builder::bias_or_zeros(Kind kind, Val weights, Val bias) {

@@ -148,7 +148,8 @@ class Builder {
   Val concat(std::initializer_list<Val> parts, int axis) {
     return concat(std::span<const Val>(parts.begin(), parts.size()), axis);
   }
-  std::vector<Val> split(Val x, std::span<const int64_t> sizes, int axis);      // SPLIT when equal, else SPLIT_V
+  // SPLIT when equal, else SPLIT_V; SLICEs of a known extent whose data's bits these would not keep.
+  std::vector<Val> split(Val x, std::span<const int64_t> sizes, int axis);
   std::vector<Val> split(Val x, int64_t parts, int64_t size, int axis);         // all of one size
   Val slice(Val x, std::span<const int64_t> begin, std::span<const Dim> size);  // size -1: to the end
   // As numpy's x[begin:end:stride] on each axis, all of them given; ends may be outside. Negative strides allowed.
@@ -168,7 +169,7 @@ class Builder {
   Val gather_nd(Val x, Val indices) { return op(Kind::kGatherNd, {x, indices}); }
   Val scatter_nd(Val indices, Val updates, Val shape) { return op(Kind::kScatterNd, {indices, updates, shape}); }
   Val pack(std::span<const Val> parts, int axis);
-  std::vector<Val> unpack(Val x, int axis);
+  std::vector<Val> unpack(Val x, int axis);  // or SLICEs and RESHAPEs, of data whose bits UNPACK would not keep
   Val fill(Val dims, Val value) { return op(Kind::kFill, {dims, value}); }
   Val range(Val start, Val limit, Val delta) { return op(Kind::kRange, {start, limit, delta}); }
   Val where(Val condition) { return op(Kind::kWhere, {condition}); }  // indices of non-zero elements, [count, rank] i64
@@ -247,6 +248,7 @@ class Builder {
 
  private:
   void check_ops_left(size_t results) const;
+  std::vector<Val> slices(Val x, std::span<const int64_t> sizes, int axis);  // next to each other
   // For kernels that require a bias.
   Val bias_or_zeros(Kind kind, Val weights, Val bias);
 

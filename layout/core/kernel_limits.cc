@@ -56,4 +56,11 @@ bool kernel_takes(Kind kind, stream::DType dtype) {
   return limits != nullptr && limits->takes(dtype);
 }
 
+bool keeps_bits(Kind kind, stream::DType dtype) {
+  // Narrower numbers are all in some type that the kernel takes; u64 can pass as i64 (legalise/element_types.h).
+  using stream::DType;
+  return kernel_takes(kind, dtype) || (dtype == DType::kUint64 && kernel_takes(kind, DType::kInt64)) ||
+         (dtype != DType::kInt64 && dtype != DType::kUint64 && dtype != DType::kFloat64);
+}
+
 }  // namespace lowtide::core

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "layout/core/kernel_limits.h"
 #include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {
@@ -135,8 +136,9 @@ Val gathered_border(Lowering& lo, Val x, const Border& border, Source source) {
   return x;
 }
 
-// Whether the axes that have a border are of known extents, few enough for a list of places.
+// Whether the axes that have a border are of known extents, few enough for a list of places, and GATHER keeps the bits.
 bool can_gather(Lowering& lo, Val x, const Border& border) {
+  if (!core::keeps_bits(Kind::kGather, lo.dtype(x))) return false;
   for (size_t a = 0; a < border.before.size(); ++a) {
     if (border.before[a] == 0 && border.after[a] == 0) continue;
     const Dim n = lo.shape(x)[a];

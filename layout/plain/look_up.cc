@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GATHERs of all places of an axis, one each, are an UNPACK, as unrolled loops write them, unless the data may be
-// empty; GATHER of consecutive constant places is a SLICE; any other GATHER gets its indices as a list:
+// empty, or has 64 bits, which UNPACK would narrow; GATHER of consecutive constant places is a SLICE; any other GATHER
+// gets its indices as a list:
 //
 //     GATHER [V,D] by [B,S]      RESHAPE ids [B*S], GATHER [B*S,D], RESHAPE [B,S,D]
 //
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "layout/core/builtin.h"
+#include "layout/core/kernel_limits.h"
 #include "layout/plain/parts.h"
 #include "layout/plain/rules.h"
 
@@ -83,7 +85,7 @@ bool unpack_instead(Rewriter& rewriter, OpId id) {
   const ValueId data = op.inputs[0];
   const auto look_up = plain_gather(rewriter, op);
   if (!look_up || !picked_place(rewriter, op, data, look_up->axis) || rewriter.value(data).is_constant() ||
-      rewriter.value(data).quantization)
+      rewriter.value(data).quantization || !core::keeps_bits(Kind::kUnpack, rewriter.value(data).dtype))
     return false;
   const Dim extent = rewriter.value(data).shape[static_cast<size_t>(look_up->axis)];
   if (core::is_symbol(extent) || extent < 2) return false;

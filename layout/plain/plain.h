@@ -25,4 +25,7 @@ void join_products(core::Graph& graph);
 // Right operands of BATCH_MATMUL that XNNPACK would transpose in another way than they are (products.cc).
 void plain_products(core::Graph& graph);
 
+// BATCH_MATMULs of a TRANSPOSE's result by itself: XNNPACK would transpose the left operand too (squares.cc).
+void plain_squares(core::Graph& graph);
+
 }  // namespace lowtide::layout

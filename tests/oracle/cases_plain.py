@@ -156,6 +156,22 @@ LOOK_UP = [
         {"i": np.int64(2)},
         shapes={"x": (4, 6, 3)},
     ),
+    # UNPACK has no 64 bits.
+    *(
+        Case(
+            f"plain/all_places_of_{kind}",
+            f"{kind}[2,3] x",
+            "y = Gather(x, i) z = Gather(x, j)",
+            {"i": np.int64(0), "j": np.int64(1)},
+            outputs="y, z",
+            feeds={"x": np.array(given, {"int64": np.int64, "uint64": np.uint64, "double": np.float64}[kind])},
+        )
+        for kind, given in {
+            "int64": [[2**40 + 1, 2**33, 3], [4, -(2**35), 6]],
+            "uint64": [[2**40 + 1, 2**33, 3], [4, 2**63, 6]],
+            "double": [[1.0, 1e300, 1e-300], [-1e300, 2.0, 3.0]],
+        }.items()
+    ),
 ]
 
 REVERSED = {"b": i64(-1), "e": i64(-(2**62)), "a": i64(0), "s": i64(-1)}
@@ -715,4 +731,57 @@ NARROWED = [
     ),
 ]
 
-CASES = LOOK_UP + REPEAT + AXES + FOLDED + HALF + FOR_GPU + NARROWED + WIDE
+# A TRANSPOSE's result times itself: XNNPACK transposes both operands as it wants the right one (plain/squares.cc). The
+# extents are equal, because the numbers are wrong then and nothing fails.
+SQUARES = [
+    Case(
+        "plain/square_of_heads", "float[2,5,5,3] x", "t = Transpose<perm=[0,3,1,2]>(x) y = MatMul(t, t)", tolerance=1e-5
+    ),
+    Case(
+        "plain/square_of_three_axes",
+        "float[3,2,3] x",
+        'y = Einsum<equation="ibj,jbk->bik">(x, x)',
+        tolerance=1e-5,
+    ),
+    Case("plain/square_of_five_axes", "float[2,2,3,5,3] x", "t = Transpose<perm=[0,1,3,2,4]>(x) y = MatMul(t, t)"),
+    Case("plain/square_of_images", "float[1,3,6,6] x", "c = Conv(x, w) y = MatMul(c, c)", {"w": (4, 3, 1, 1)}),
+    Case(
+        "plain/square_of_open_extents",
+        "float[N,H,M,3] x",
+        "t = Transpose<perm=[0,2,1,3]>(x) y = MatMul(t, t)",
+        shapes={"x": (2, 3, 5, 3)},
+    ),
+    Case(
+        "plain/square_of_equal_transposes",
+        "float[2,5,5,3] x",
+        "t = Transpose<perm=[0,3,1,2]>(x) u = Transpose<perm=[0,3,1,2]>(x) y = MatMul(t, u)",
+    ),
+    Case(
+        "plain/square_that_is_squared",
+        "float[2,5,5,3] x",
+        "t = Transpose<perm=[0,3,1,2]>(x) m = MatMul(t, t) y = MatMul(m, m)",
+    ),
+    Case(
+        "plain/squares_of_one_transpose",
+        "float[2,5,5,3] x",
+        "t = Transpose<perm=[0,3,1,2]>(x) m = MatMul(t, t) y = MatMul(m, t)",
+    ),
+    Case(
+        "plain/square_of_integers",
+        "float[1,3,8,3] x",
+        "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) t = Transpose<perm=[0,2,1,3]>(d) "
+        "u = QuantizeLinear(t, s, z) v = DequantizeLinear(u, s, z) m = MatMul(v, v) "
+        "n = QuantizeLinear(m, r, z) y = DequantizeLinear(n, r, z)",
+        {"s": np.float32(0.01), "r": np.float32(0.03), "z": np.int8(0)},
+        steps=1,
+    ),
+    Case(
+        "plain/square_in_a_branch",
+        "float[3,8,3] x, bool c",
+        "y = If (c) <then_branch = b () => (float[8,3,3] p) { t = Transpose<perm=[1,0,2]>(x) p = MatMul(t, t) }, "
+        "else_branch = e () => (float[8,3,3] q) { u = Transpose<perm=[1,0,2]>(x) q = Add(u, u) }>",
+        feeds={"x": np.arange(72, dtype=np.float32).reshape(3, 8, 3) / 72, "c": np.array(True)},
+    ),
+]
+
+CASES = LOOK_UP + REPEAT + AXES + FOLDED + HALF + FOR_GPU + NARROWED + WIDE + SQUARES

@@ -552,3 +552,14 @@ dynamic_lstm("zero_points", np.uint8, zero=131, slots="B")
 dynamic_lstm("bidirectional", np.int8, ', direction="bidirectional", clip=0.7', directions=2, slots="B h0 c0 P")
 dynamic_lstm("loop", np.uint8, ', direction="reverse"', zero=128, slots="B h0 c0", steps=37)
 recurrent("two_activations_of_one_direction", "RNN", 'activations=["Relu", "Sigmoid"]', slots=ALL)
+# UNPACK has no 64 bits.
+CASES.append(
+    Case(
+        "control/scan_of_large_integers",
+        "int64[2] h, int64[3,2] x",
+        "y, z = Scan (h, x) <num_scan_inputs=1, body = b (int64[2] s, int64[2] r) => (int64[2] t, int64[2] u) "
+        "{ t = Add(s, r) u = Neg(t) }>",
+        outputs="int64[2] y, int64[3,2] z",
+        feeds={"h": i64(1, 2), "x": i64(2**40, 1, 2, -(2**33), 5, 6).reshape(3, 2)},
+    )
+)

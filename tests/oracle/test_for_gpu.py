@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from tests.oracle.all_cases import CASES
-from tests.oracle.cases_plain import FOR_GPU, NARROWED, WIDE
+from tests.oracle.cases_plain import FOR_GPU, NARROWED, SQUARES, WIDE
 from tests.support import converter, judge
 from tests.support.case import judge_case
 from tests.support.compare import RangeTolerance, compare
@@ -26,7 +26,7 @@ GONE = {
 }
 
 
-@pytest.mark.parametrize("case", FOR_GPU + WIDE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", FOR_GPU + WIDE + SQUARES, ids=lambda case: case.name)
 def test_same_numbers(case, tmp_path, litert):
     verdict = judge_case(case, tmp_path, litert, options=["--for=gpu"])
     assert verdict.passed, str(verdict)

@@ -106,8 +106,39 @@ def test_strict_types_refuses_them(name, tmp_path, lowtide):
         # A cast that the model asks for, and indices.
         lambda path: save(path, [node("Cast", ["a"], ["y"], to=F32)], [("a", F64, [2, 3])], F32),
         lambda path: save(path, [node("Gather", ["a", "i"], ["y"])], [("a", F32, [5, 3]), ("i", I64, [4])], F32),
+        # Moved elements that other operators than the usual ones move in 64 bits.
+        lambda path: save(
+            path,
+            [
+                node("Gather", ["a", "i"], ["g"]),
+                node("Gather", ["a", "j"], ["h"]),
+                node("Where", ["c", "g", "h"], ["y"]),
+            ],
+            [("a", F64, [2, 3])],
+            F64,
+            i=np.int64(0),
+            j=np.int64(1),
+            c=np.array([True, False, True]),
+        ),
+        lambda path: save(
+            path, [node("Split", ["a"], ["y", "z"], axis=0, num_outputs=2)], [("a", F64, [3, 2])], F64, opset=18
+        ),
+        lambda path: save(
+            path,
+            [node("Pad", ["a", "p"], ["y"], mode="reflect")],
+            [("a", F64, [3, 4])],
+            F64,
+            p=np.array([1, 0, 2, 3], np.int64),
+        ),
+        lambda path: save(
+            path,
+            [node("Pad", ["a", "p"], ["y"], mode="edge")],
+            [("a", F64, [3, 4])],
+            F64,
+            p=np.array([1, 0, 1, 1], np.int64),
+        ),
     ],
-    ids=["floats", "integers with a kernel", "cast", "indices"],
+    ids=["floats", "integers with a kernel", "cast", "indices", "places", "parts", "reflected", "edge"],
 )
 def test_nothing_else_is_named(make, tmp_path, lowtide):
     path = make(tmp_path / "m.onnx")
