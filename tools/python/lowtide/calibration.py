@@ -89,6 +89,8 @@ def _channel_axes(graph: Graph) -> dict[str, int]:
 def _bytes(port: Port, symbols: Mapping[str, int], unknown: int) -> int:
     """Bytes of a tensor; extents that only a run knows count as `unknown` elements together."""
     count = port.dtype.itemsize
+    if port.shape is None:
+        return unknown
     for extent in port.shape:
         if isinstance(extent, str) and extent in symbols:
             extent = symbols[extent]
@@ -102,7 +104,7 @@ def _symbols(ports: Mapping[str, Port], sample: Sample) -> dict[str, int]:
     return {
         extent: n
         for name, port in ports.items()
-        for extent, n in zip(port.shape, sample[name].shape)
+        for extent, n in zip(port.shape or (), sample[name].shape)
         if isinstance(extent, str)
     }
 

@@ -132,9 +132,7 @@ class PiecesSession:
     def inner_ports(self, names: Sequence[str]) -> dict[str, Port]:
         """Element types and shapes of values between pieces, as the manifest has them."""
         values = self._manifest.values
-        return {
-            name: Port(name, values[name].dtype, values[name].shape or ("...",)) for name in names if name in values
-        }
+        return {name: Port(name, values[name].dtype, values[name].shape) for name in names if name in values}
 
     @property
     def choice(self) -> str:
@@ -152,8 +150,12 @@ class PiecesSession:
             return self._sessions[index]
         begun = time.perf_counter()
         session = self._loaded(index)
+        try:
+            self._check_ports(index, session)
+        except BaseException:
+            session.close()
+            raise
         self._sessions[index] = session
-        self._check_ports(index, session)
         self._times.loaded(index, begun, self._manifest.pieces[index].weight_bytes)
         return session
 
@@ -289,11 +291,15 @@ class PiecesSession:
         if array.dtype != dtype and not is_text:
             raise Unsupported(f"piece {index} makes {name!r} as {array.dtype.name}, and the manifest says {dtype.name}")
         value = self._manifest.values.get(name)
-        if value is not None and value.shape is not None:
+        if value is not None:
             self._check_shape(name, value.shape, array, extents)
         return array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
 
-    def _check_shape(self, name: str, shape: Sequence[Any], array: Array, extents: dict[str, tuple[int, str]]) -> None:
+    def _check_shape(
+        self, name: str, shape: Sequence[Any] | None, array: Array, extents: dict[str, tuple[int, str]]
+    ) -> None:
+        if shape is None:
+            return
         fits = len(shape) == array.ndim and all(
             not isinstance(extent, int) or extent == given for extent, given in zip(shape, array.shape)
         )

@@ -57,7 +57,7 @@ def _text(array: Array, port: Port | None) -> str | None:
     if array.dtype.name not in _NAMES:
         return None
     extents = ["?"] * array.ndim
-    if port is not None and len(port.shape) == array.ndim:
+    if port is not None and port.shape is not None and len(port.shape) == array.ndim:
         extents = [str(extent) if isinstance(extent, int) else "?" for extent in port.shape]
     return f"{_NAMES[array.dtype.name]}[{','.join(extents)}]"
 

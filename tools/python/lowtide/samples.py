@@ -24,6 +24,7 @@ import numpy as np
 
 from . import small_floats
 from .errors import Malformed, NotFound, Usage
+from .other_files import check_regular
 from .output_path import writing
 from .port import Array, Port, Typed, check_types, checked_inputs, unknown_name
 from .stored_arrays import write_arrays
@@ -94,6 +95,15 @@ def resolved_shapes(
             raise unknown_name("input", name, ports)
     shapes, lines = {}, []
     for name, port in ports.items():
+        if port.shape is None:
+            if name not in given:
+                raise Usage(
+                    f"{model}: input {name!r} is {port}: the model does not say how many dimensions it has; give its shape "
+                    f"(--shape {name}=EXTENTS), or arrays",
+                    input=name,
+                )
+            shapes[name] = tuple(given[name])
+            continue
         shape = tuple(given.get(name, [n if isinstance(n, int) else 1 for n in port.shape]))
         if len(shape) != len(port.shape) or any(isinstance(n, int) and n != m for n, m in zip(port.shape, shape)):
             raise Usage(f"{model}: input {name!r} is {port}, not {list(shape)}", input=name)
@@ -277,6 +287,7 @@ class Samples:
 
 def _array_in(path: str, ports: Mapping[str, Port]) -> Array:
     """The array in an .npy file, for the only input."""
+    check_regular(path)
     try:
         file = open(path, "rb")  # noqa: SIM115
         size = os.fstat(file.fileno()).st_size
@@ -292,6 +303,7 @@ class _Zip:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        check_regular(path)
         try:
             self._zip = zipfile.ZipFile(path)
         except OSError as error:
@@ -343,9 +355,13 @@ class _Archive:
         counts: dict[str, int] = {}
         for name, port in self._ports.items():
             shape = self.shape_of(name)
-            if len(shape) == len(port.shape) + 1:
+            if port.shape is not None and len(shape) == len(port.shape) + 1:
                 counts[name] = shape[0]
         if counts:
+            # The others tell it of inputs that may have any number of dimensions; without others there is one sample.
+            for name, port in self._ports.items():
+                if port.shape is None and self.shape_of(name):
+                    counts[name] = self.shape_of(name)[0]
             self.stacked = True
             for name, port in self._ports.items():
                 if name not in counts or len(set(counts.values())) > 1:
