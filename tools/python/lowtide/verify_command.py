@@ -61,6 +61,7 @@ def parser() -> CommandParser:
     )
     out.add_argument("--kernels", **one_of(KERNELS), help="kernels of LiteRT (default: xnnpack)")
     out.add_argument("--optimization", **one_of(tuple(LEVELS)), help="optimisation level of ONNX Runtime")
+    out.add_argument("--signature", metavar="NAME", help="which signature of the .tflite file the model became")
     inner = out.add_mutually_exclusive_group()
     inner.add_argument(
         "--by-tensor", action="store_true", help="compare inner tensors as well; of a folder, the values between pieces"
@@ -199,6 +200,7 @@ def main(argv: Sequence[str]) -> int:
         layout=dict(arguments.layout),
         kernels=arguments.kernels,
         optimization=arguments.optimization,
+        signature=arguments.signature,
         by_tensor=arguments.by_tensor,
         by_op=arguments.by_op,
         rtol=arguments.rtol,
