@@ -585,7 +585,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_runs(
 
 
 def test_where_outputs_can_be_written(tmp_path):
-    """What is there is kept; a link to nowhere is written through; a pipe is not opened, which would wait for its reader."""
+    """What is there is kept; a link would be replaced; a pipe is not opened, which would wait for its reader."""
     (tmp_path / "old").write_text("old")
     os.symlink("new", tmp_path / "link")
     os.mkfifo(tmp_path / "pipe")
@@ -594,9 +594,6 @@ def test_where_outputs_can_be_written(tmp_path):
         check_output_path(str(tmp_path / name))
     check_output_path("/dev/null")
     assert sorted(tmp_path.iterdir()) == before and (tmp_path / "old").read_text() == "old"
-    os.symlink("none/new", tmp_path / "lost")
-    with pytest.raises(lowtide.Io):
-        check_output_path(str(tmp_path / "lost"))
 
 
 @pytest.mark.parametrize("by", ["by_op", "by_tensor"])

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Union
 
 from . import choice, layers, memory
 from .errors import Malformed, RuntimeMissing, Unsupported, Usage
+from .model_files import model_files
 from .onnx_graph import Graph, graph_hash, read_graph
 from .onnx_header import Places
 from .port import Array, Port
 from .ranges import FORMAT, VERSION, TensorRange, check_ranges_path, write_ranges
 from .runner import Runner
-from .samples import AnySamples, GivenSamples, Sample, Samples, StoredSamples
+from .samples import AnySamples, GivenSamples, Sample, Samples, StoredSamples, sample_files
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -176,6 +177,13 @@ def _content(graph: Graph, ranges: Mapping[str, TensorRange], samples: int) -> d
     }
 
 
+def files_read(model: str, samples: object) -> Iterator[str]:
+    """The files of a model, and of samples where they are in files."""
+    yield from model_files(model)
+    if isinstance(samples, (str, os.PathLike)):
+        yield from sample_files(samples)
+
+
 def _nothing(group: int, sample: int) -> None:
     del group, sample
 
@@ -248,7 +256,7 @@ def calibrate(
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
     half = None if limit is None else max(limit // 2, 1)
     if output is not None:
-        check_ranges_path(os.fspath(output))
+        check_ranges_path(os.fspath(output), files_read(path, samples))
     graph = read_graph(path)
     axes = _channel_axes(graph)
     with Runner(path, max_rss=half, threads=threads, optimization=optimization, _places=_places) as runner:

@@ -155,6 +155,9 @@ def read_arrays(path: str, ports: Mapping[str, Port]) -> dict[str, Array]:
     """
     with _arguments_file(path) as archive, contextlib.ExitStack() as stack:
         members = {name: stack.enter_context(contextlib.closing(archive.member(name))) for name in archive.names}
+        for name, member in members.items():
+            if name in ports:
+                member.take_type(ports[name])
         _check_types(path, ports, members)
         return {name: member.read(member.shape) for name, member in members.items()}
 
@@ -207,6 +210,12 @@ class _Member:
                 file=self._path,
             )
 
+    def take_type(self, port: Port) -> None:
+        """Bytes without a type, as numpy stores the types of the package ml_dtypes, are of the input's type if that is one."""
+        is_untyped = self.dtype.kind == "V" and self.dtype.names is None and self.dtype.subdtype is None
+        if is_untyped and port.dtype.isbuiltin == 2 and port.dtype.itemsize == self.dtype.itemsize:
+            self.dtype = port.dtype
+
     def _malformed(self, error: BaseException) -> Malformed:
         return Malformed(f"{self._path}: array {self.name!r} cannot be read: {_why(error)}", file=self._path)
 
@@ -224,6 +233,15 @@ class _Member:
 
     def close(self) -> None:
         self._file.close()
+
+
+def sample_files(source: PathLike) -> list[str]:
+    """The files that samples are read from: a file, or what is in a folder."""
+    path = os.fspath(source)
+    try:
+        return [os.path.join(path, name) for name in os.listdir(path)]
+    except OSError:  # a file, or nothing, which is for who reads it to say
+        return [path]
 
 
 class Samples:
@@ -294,6 +312,7 @@ def _array_in(path: str, ports: Mapping[str, Port]) -> Array:
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
     with contextlib.closing(_Member(path, os.path.basename(path), file, size)) as member:
+        member.take_type(next(iter(ports.values())))
         _check_types(path, ports, {next(iter(ports)): member})
         return member.read(member.shape)
 
@@ -351,6 +370,7 @@ class _Archive:
             if name not in given:
                 raise Usage(f"{self._path}: no array for input {name!r}", file=self._path, input=name)
             self._members[name] = self._zip.member(name)
+            self._members[name].take_type(self._ports[name])
         self.stacked, self.count = False, 1
         counts: dict[str, int] = {}
         for name, port in self._ports.items():

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .command_options import CommandParser, given_layout, given_shape, given_size, number, one_of, whole_number
 from .difference import Difference
 from .errors import Different
 from .litert_session import KERNELS
+from .model_files import model_files
 from .onnx_session import LEVELS
-from .output_path import check_output_path, print_output, writing
+from .output_path import check_output_path, print_output, replacing
 from .run_command import begin_log
 from .runtime_log import end_of_output
+from .samples import sample_files
 from .tolerances import Tolerances
 from .verification import verify
 from .verification_result import TensorResult, Verification
@@ -180,8 +182,15 @@ def _write(path: str, values: dict[str, Any]) -> None:
     if path == "-":
         print_output(content)
         return
-    with writing(path):
-        pathlib.Path(path).write_text(content + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write(f"{content}\n".encode())
+
+
+def _files_read(arguments: argparse.Namespace) -> Iterator[str]:
+    for model in (arguments.model, arguments.tflite):
+        yield from model_files(model)
+    if arguments.inputs is not None:
+        yield from sample_files(arguments.inputs)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -189,7 +198,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().parse(argv)
     begin_log(arguments.verbose)
     if arguments.json not in (None, "-"):
-        check_output_path(arguments.json)
+        check_output_path(arguments.json, _files_read(arguments))
     found = verify(
         arguments.model,
         arguments.tflite,
