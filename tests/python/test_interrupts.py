@@ -273,3 +273,32 @@ def test_signals_of_commands_in_python(number, is_ignored, environment, tmp_path
     out, error = process.communicate(timeout=60)
     assert (process.returncode, out, error) == (10, "", "lowtide: interrupted [interrupted]\n")
     assert [path.name for path in temporary.iterdir()] in ([], [".ses"])  # onnxruntime makes that when it is imported
+
+
+# As modules of C do that are loaded.
+LOST_WHILE_IMPORTING = """
+import contextlib, importlib, os, signal, sys
+from lowtide import __main__
+
+def lossy(name, package):
+    with contextlib.suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), int(sys.argv[1]))
+        for _ in range(1000):
+            pass
+    return {".run_command": sys}[name]
+
+importlib.import_module = lossy
+sys.exit(__main__.main(["run"]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_during_an_import_is_not_lost(number, environment):
+    done = subprocess.run(
+        [sys.executable, "-c", LOST_WHILE_IMPORTING, str(int(number))],
+        env=environment,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (10, "", "lowtide: interrupted [interrupted]\n")
