@@ -205,6 +205,203 @@ def test_external_data_outside_of_the_folder(location, tmp_path):
         lowtide.Runner(tmp_path / "model/m.onnx")
 
 
+# ---- Tensors anywhere in a model ---------------------------------------------------------------------------------------
+
+W = np.random.default_rng(1).random((64, 80), dtype=np.float32)  # 20 KiB: more than SMALL
+
+
+def outside(name="w", location="w.bin", **fields):
+    tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=W.shape, data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": location, "offset": "0", "length": str(W.nbytes)}.items():
+        tensor.external_data.add(key=key, value=value)
+    tensor.MergeFrom(TensorProto(**fields))
+    return tensor
+
+
+def body(*initializers, nodes=()):
+    product = helper.make_node("MatMul", ["x", "w"], ["o"])
+    return helper.make_graph([*nodes, product], "b", [], [onnx.ValueInfoProto(name="o")], initializers)
+
+
+def branches(graph):
+    return helper.make_node("If", ["c"], ["y"], then_branch=graph, else_branch=graph)
+
+
+def constant(tensor):
+    return helper.make_node("Constant", [], ["w"], value=tensor)
+
+
+def whole(*nodes, sparse=(), functions=(), initializers=()):
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [models.value("x", "float32", [2, 64]), models.value("c", "bool", [])],
+        [models.value("y", "float32", [2, 80])],
+        initializers,
+        sparse_initializer=sparse,
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=functions)
+
+
+def function(node, attribute=None):
+    made = helper.make_function("f", "F", ["x"], ["y"], [node], [helper.make_opsetid("", 17)])
+    if attribute is not None:
+        made.attribute_proto.append(attribute)
+    return made
+
+
+def places(t):
+    """Models with the external tensor `t`, by where it is."""
+    product = helper.make_node("MatMul", ["x", "w"], ["y"])
+    sparse = onnx.SparseTensorProto(values=t, indices=TensorProto(name="i", data_type=7, dims=[1]), dims=[64, 80])
+    custom = helper.make_node("F", ["x"], ["y"], domain="f")
+    attributes = {"t": t, "s": sparse, "ts": [t], "gs": [body(t)], "ss": [sparse]}
+    out = {
+        "initializer": whole(product, initializers=[t]),
+        "constant": whole(constant(t), product),
+        "branch": whole(branches(body(t))),
+        "constant of a branch": whole(branches(body(nodes=[constant(t)]))),
+        "branch of a branch": whole(
+            branches(helper.make_graph([branches(body(t))], "b", [], [onnx.ValueInfoProto(name="y")]))
+        ),
+        "sparse initializer": whole(product, sparse=[sparse]),
+        "function": whole(custom, functions=[function(constant(t))]),
+        "attribute of a function": whole(custom, functions=[function(product, helper.make_attribute("a", t))]),
+        "training": whole(product),
+    }
+    out["training"].training_info.add().algorithm.CopyFrom(body(t))
+    for name, value in attributes.items():
+        out[f"attribute {name}"] = whole(helper.make_node("F", ["x"], ["y"], domain="f", **{name: value}))
+    return out
+
+
+def of_a_tensor_in_parts(data):
+    """Its payload twice, which hid that it is outside."""
+    tensor = TensorProto(raw_data=W.tobytes()).SerializeToString() * 2 + outside(location=data).SerializeToString()
+    graph = (
+        onnx_header.message(5, tensor) + whole(helper.make_node("MatMul", ["x", "w"], ["y"])).graph.SerializeToString()
+    )
+    return onnx_header.message(7, graph)
+
+
+def of_a_constant_in_parts(data):
+    tensor = onnx_header.message(5, TensorProto(raw_data=W.tobytes()).SerializeToString())
+    tensor += onnx_header.message(5, outside(location=data).SerializeToString())
+    attribute = onnx.AttributeProto(name="value", type="TENSOR").SerializeToString() + tensor
+    node = helper.make_node("Constant", [], ["w"]).SerializeToString() + onnx_header.message(5, attribute)
+    return onnx_header.message(7, onnx_header.message(1, node))
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/hostname", "work/../../w.bin"])
+def test_external_data_outside_of_the_folder_wherever_it_is(location, tmp_path):
+    path = tmp_path / "m.onnx"
+    files = {name: model.SerializeToString() for name, model in places(outside(location=location)).items()}
+    files["tensor in parts"], files["constant in parts"] = (
+        of_a_tensor_in_parts(location),
+        of_a_constant_in_parts(location),
+    )
+    for name, data in files.items():
+        path.write_bytes(data)
+        with pytest.raises((lowtide.UnsafePath, lowtide.Malformed)) as caught:
+            onnx_header.read_skeleton(str(path))
+            pytest.fail(name)
+        assert isinstance(caught.value, lowtide.UnsafePath) or name == "tensor in parts"
+
+
+def test_external_data_is_named_from_the_root_wherever_it_is(tmp_path):
+    """All else is kept as it is."""
+    path = tmp_path / "m.onnx"
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    where = os.path.relpath(tmp_path / "w.bin", "/")
+    for (name, model), wanted in zip(places(outside()).items(), places(outside(location=where)).values()):
+        path.write_bytes(model.SerializeToString())
+        skeleton = onnx_header.read_skeleton(str(path))
+        assert skeleton.files == {str(tmp_path / "w.bin")}, name
+        if name == "constant":  # is an initializer now
+            assert skeleton.tensors == ["y"] and where.encode() in skeleton.model
+        else:
+            assert onnx.load_model_from_string(skeleton.model) == wanted, name
+
+
+@pytest.mark.parametrize(
+    "name", ["initializer", "constant", "branch", "constant of a branch", "branch of a branch", "function"]
+)
+@pytest.mark.parametrize("level", ["all", "none"])
+def test_external_data_is_read_wherever_it_is(name, level, tmp_path):
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    model = places(outside())[name]
+    if name == "function":
+        made = function(constant(outside()))
+        made.node.append(helper.make_node("MatMul", ["x", "w"], ["y"]))
+        model.functions[0].CopyFrom(made)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    x = np.random.default_rng(0).random((2, 64), dtype=np.float32)
+    with lowtide.Runner(tmp_path / "m.onnx", optimization=level) as runner:
+        given = {"x": x, "c": np.array(True)}
+        np.testing.assert_allclose(runner.run(given)["y"], x @ W, rtol=1e-5)
+
+
+def test_weights_of_bodies_are_not_copied(tmp_path):
+    model = whole(branches(body(numpy_helper.from_array(W, "w"))))
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    assert len(onnx_header.read_skeleton(str(tmp_path / "m.onnx")).model) < 1000
+    x = np.random.default_rng(0).random((2, 64), dtype=np.float32)
+    with lowtide.Runner(tmp_path / "m.onnx") as runner:
+        np.testing.assert_allclose(runner.run({"x": x, "c": np.array(False)})["y"], x @ W, rtol=1e-5)
+
+
+def test_a_field_that_only_protobuf_sees(tmp_path):
+    """It keeps the low 32 bits of a key."""
+    entry = onnx.StringStringEntryProto(key="location", value="/etc/hostname").SerializeToString()
+    key = onnx_header.varint(1 << 32 | 13 << 3 | 2)
+    tensor = outside().SerializeToString() + key + onnx_header.varint(len(entry)) + entry
+    graph = whole(helper.make_node("MatMul", ["x", "w"], ["y"])).graph.SerializeToString()
+    (tmp_path / "m.onnx").write_bytes(onnx_header.message(7, graph + onnx_header.message(5, tensor)))
+    (tmp_path / "w.bin").write_bytes(W.tobytes())
+    with pytest.raises(lowtide.Malformed):
+        lowtide.Runner(tmp_path / "m.onnx")
+
+
+def test_bodies_in_bodies_without_end(tmp_path):
+    graph = body(outside()).SerializeToString()
+    for _ in range(40):  # a graph in an attribute in a node in a graph
+        graph = onnx_header.message(1, onnx_header.message(5, onnx_header.message(6, graph)))
+    (tmp_path / "m.onnx").write_bytes(onnx_header.message(7, graph))
+    with pytest.raises(lowtide.Malformed, match="in each other"):
+        onnx_header.read_skeleton(str(tmp_path / "m.onnx"))
+
+
+def test_a_file_of_onnx_runtimes_own_format_is_none(tmp_path):
+    """Which it says by bytes 4 to 7."""
+    (tmp_path / "m.onnx").write_bytes(
+        b"\x12\x06abORTM" + whole(helper.make_node("Relu", ["x"], ["y"])).SerializeToString()
+    )
+    with lowtide.Runner(tmp_path / "m.onnx") as runner:
+        assert list(runner.outputs) == ["y"]
+
+
+def test_pipes_are_no_models(tmp_path):
+    os.mkfifo(tmp_path / "m.onnx")
+    os.mkfifo(tmp_path / "m.tflite")
+    for read in (
+        lowtide.Runner,
+        lambda path: onnx_header.read_skeleton(str(path)),
+        lambda path: tflite_header.read_header(str(path)),
+        lambda path: tflite_graph.TfliteGraph(str(path)),
+        lambda path: lowtide.verify(path, tmp_path / "m.tflite"),
+        lambda path: lowtide.calibrate(path, samples=[]),
+    ):
+        with pytest.raises(lowtide.UnsafePath, match="m.onnx: not a regular file"):
+            read(tmp_path / "m.onnx")
+    models.identity(tmp_path / "i.onnx", "float32")
+    with pytest.raises(lowtide.UnsafePath, match="m.onnx: not a regular file"):
+        lowtide.verify(tmp_path / "i.onnx", models.converted(tmp_path / "i.onnx"), inputs=tmp_path / "m.onnx")
+    (tmp_path / "e.onnx").write_bytes(places(outside(location="m.onnx"))["branch"].SerializeToString())
+    with pytest.raises(lowtide.UnsafePath, match="not a regular file"):
+        lowtide.Runner(tmp_path / "e.onnx")
+
+
 def many_references(count):
     """A file with `count` references to one subgraph, which has as many to one tensor."""
     builder = flatbuffers.Builder(1024)

@@ -21,7 +21,7 @@ from onnx import TensorProto as T
 from onnx import helper
 
 import lowtide
-from lowtide import litert_session, memory, onnx_products, tflite_header, weight_cache
+from lowtide import litert_session, memory, onnx_products, run_command, tflite_header, weight_cache
 from tests.python import models
 from tests.support import converter
 
@@ -123,6 +123,22 @@ def test_strings(tmp_path):
             np.testing.assert_array_equal(runner.run({"x": array})["y"], array.reshape(3, 2).astype(object))
 
 
+@pytest.mark.parametrize("options", [{}, {"cache": "packed"}, {"kernels": "builtin"}])
+def test_inputs_and_outputs_without_elements(options, tmp_path, monkeypatch):
+    """For which CompiledModel makes no buffers."""
+    monkeypatch.chdir(tmp_path)
+    nodes = [helper.make_node("Concat", ["e", "x"], ["y"], axis=0), helper.make_node("Relu", ["e"], ["z"])]
+    inputs = [models.value("e", "float32", [0, 3]), models.value("x", "float32", [2, 3])]
+    outputs = [models.value("y", "float32", [2, 3]), models.value("z", "float32", [0, 3])]
+    path = models.save(tmp_path / "m.onnx", nodes, inputs, outputs)
+    x = np.random.default_rng(0).random((2, 3), dtype=np.float32)
+    with lowtide.Runner(models.converted(path), **options) as runner:
+        for _ in range(2):
+            got = runner.run({"e": x[:0], "x": x})
+            np.testing.assert_array_equal(got["y"], x)
+            assert got["z"].shape == (0, 3)
+
+
 def test_scalars_and_arrays_without_elements(tmp_path):
     scalar = models.identity(tmp_path / "s.onnx", "float32", (), (1,))
     dynamic = models.product(tmp_path / "d.onnx", A, rows="n")
@@ -131,6 +147,51 @@ def test_scalars_and_arrays_without_elements(tmp_path):
             assert runner.run({"x": np.array(3, np.float32)})["y"].tolist() == [3]
     with lowtide.Runner(dynamic) as runner:
         assert runner.run({"x": np.empty((0, 48), np.float32)})["y"].shape == (0, 48)
+
+
+@pytest.fixture
+def unranked(tmp_path):
+    """y = Relu(x), of which the model declares no shapes, and a scalar s."""
+    ports = [models.value(name, "float32", None) for name in ("x", "y")]
+    scalars = [models.value(name, "float32", []) for name in ("s", "t")]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["h"]),
+        helper.make_node("Neg", ["h"], ["y"]),
+        helper.make_node("Neg", ["s"], ["t"]),
+    ]
+    return models.save(tmp_path / "m.onnx", nodes, [ports[0], scalars[0]], [ports[1], scalars[1]])
+
+
+def test_shapes_that_nobody_declares(unranked):
+    s = np.array(1, np.float32)
+    lowtide.partition(unranked, unranked.with_suffix(".pieces"), exclude_op="Relu", prefer="coverage")
+    for path in (unranked, unranked.with_suffix(".pieces")):
+        with lowtide.Runner(path) as runner:
+            assert [port.shape for port in (*runner.inputs.values(), *runner.outputs.values())] == [None, (), None, ()]
+            assert str(runner.inputs["x"]) == "float32[...]"
+            inner = runner.inner_ports([name for name in runner.tensors if name == "h"])
+            assert all(port.shape is None for port in inner.values()) and ("h" in inner or path != unranked)
+            for shape in ((), (3,), (2, 3)):
+                x = np.full(shape, 2, np.float32)
+                np.testing.assert_array_equal(
+                    runner.run({"x": x, "s": s})["y"], np.full(shape, -2, np.float32), strict=True
+                )
+            with pytest.raises(lowtide.Usage, match="input 's' is float32"):
+                runner.run({"x": x, "s": x})
+
+
+def test_shapes_that_nobody_declares_in_commands(unranked, tmp_path):
+    tflite = lowtide.convert(unranked, tmp_path / "m.tflite", shape={"x": (2, 3)}).output
+    assert lowtide.verify(unranked, tflite).passed
+    assert lowtide.verify(unranked, tflite, shape={"x": (2, 3)}, by_tensor=True).passed
+    with pytest.raises(lowtide.Usage, match="--shape x=EXTENTS"):
+        run_command.main([str(unranked)])
+    np.savez(tmp_path / "one.npz", x=np.ones((2, 3), np.float32), s=np.float32(1))
+    np.savez(tmp_path / "four.npz", x=np.ones((4, 2, 3), np.float32), s=np.ones(4, np.float32))
+    assert lowtide.verify(unranked, tflite, inputs=tmp_path / "one.npz").samples == 1
+    assert lowtide.verify(unranked, tflite, inputs=tmp_path / "four.npz").samples == 4
+    found = lowtide.calibrate(unranked, samples=tmp_path / "four.npz", choose="none")
+    assert found.samples == 4 and {"x", "y", "h"} <= set(found.content["tensors"])
 
 
 def test_dynamic_shapes(tmp_path):
@@ -302,6 +363,44 @@ def test_inner_tensors_of_dynamic_shape(tmp_path):
             for rows in (3, 5):
                 x = RNG.random((rows, 48), dtype=np.float32)
                 np.testing.assert_allclose(runner.run({"x": x}, [inner])[inner], expected(x)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
+def test_a_failed_request_for_inner_tensors_leaves_the_runner(suffix, both, monkeypatch):
+    """Also one that fails when the model has been given back already."""
+    path = next(path for path in both if path.suffix == suffix)
+    x = {"x": X}
+    with lowtide.Runner(path) as runner:
+        wanted = runner.run(x)["y"]
+        path.rename(path.with_name("moved"))
+        with pytest.raises(lowtide.NotFound):
+            runner.run(x, runner.tensors)
+        np.testing.assert_array_equal(runner.run(x)["y"], wanted)
+        path.with_name("moved").rename(path)
+        name = {".onnx": "_create", ".tflite": "_loaded"}[suffix]
+
+        def refused(*_):
+            raise lowtide.Unsupported("no")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(type(runner._session), name, refused)
+            with pytest.raises(lowtide.Unsupported, match="no"):
+                runner.run(x, runner.tensors)
+        np.testing.assert_array_equal(runner.run(x)["y"], wanted)
+        assert set(runner.run(x, runner.tensors)) == set(runner.tensors)
+
+
+def test_outputs_without_a_name_are_no_tensors(tmp_path):
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("LSTM", ["x", "W", "R"], ["", "h"], hidden_size=4),
+        helper.make_node("Relu", ["h"], ["y"]),
+    ]
+    weights = {"W": rng.random((1, 16, 3), np.float32), "R": rng.random((1, 16, 4), np.float32)}
+    inputs, outputs = [models.value("x", "float32", [5, 2, 3])], [models.value("y", "float32", [1, 2, 4])]
+    with lowtide.Runner(models.save(tmp_path / "m.onnx", nodes, inputs, outputs, weights)) as runner:
+        assert runner.tensors == ["h", "y"]
+        assert set(runner.run({"x": rng.random((5, 2, 3), np.float32)}, runner.tensors)) == {"h", "y"}
 
 
 def test_kernels_are_those_that_were_asked_for(both):
@@ -568,6 +667,15 @@ def test_a_model_that_a_runtime_refuses(tmp_path):
     )
     with pytest.raises(lowtide.Unsupported, match="ONNX Runtime does not load the model.*NoSuchOperator"):
         lowtide.Runner(path)
+
+
+def test_words_of_a_runtime_are_one_line(tmp_path):
+    """Names of a model may have any characters."""
+    node = helper.make_node("Nobody", ["x"], ["y"], name="a\nb")
+    path = models.save(tmp_path / "m.onnx", [node], *([models.value(name, "float32", [2])] for name in ("x", "y")))
+    with pytest.raises(lowtide.Unsupported, match="does not load the model") as caught:
+        lowtide.Runner(path)
+    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_a_custom_operator_that_litert_does_not_have(tmp_path):

@@ -585,7 +585,7 @@ def test_an_output_that_cannot_be_written_is_found_before_the_runs(
 
 
 def test_where_outputs_can_be_written(tmp_path):
-    """What is there is kept; a link to nowhere is written through; a pipe is not opened, which would wait for its reader."""
+    """What is there is kept; a link would be replaced; a pipe is not opened, which would wait for its reader."""
     (tmp_path / "old").write_text("old")
     os.symlink("new", tmp_path / "link")
     os.mkfifo(tmp_path / "pipe")
@@ -594,9 +594,30 @@ def test_where_outputs_can_be_written(tmp_path):
         check_output_path(str(tmp_path / name))
     check_output_path("/dev/null")
     assert sorted(tmp_path.iterdir()) == before and (tmp_path / "old").read_text() == "old"
-    os.symlink("none/new", tmp_path / "lost")
-    with pytest.raises(lowtide.Io):
-        check_output_path(str(tmp_path / "lost"))
+
+
+@pytest.mark.parametrize("by", ["by_op", "by_tensor"])
+def test_signatures_of_a_merged_file(net, tmp_path, by):
+    product = models.product(tmp_path / "product.onnx", RNG.random((8, 5), dtype=np.float32), rows="n")
+    both = lowtide.merge({"net": net[0], "product": product}, tmp_path / "both.tflite").output
+    with pytest.raises(lowtide.Usage, match="has 2 signatures, name one: 'net', 'product'"):
+        lowtide.verify(net[0], both)
+    assert lowtide.verify(net[0], both, signature="net", **{by: True}).passed
+    assert lowtide.verify(product, both, signature="product", shape={"x": (3, 8)}).passed
+    assert verify_command.main([str(product), str(both), "--signature", "product"]) == 0
+    with pytest.raises(lowtide.Usage, match="did you mean 'net'"):
+        lowtide.verify(net[0], both, signature="nett")
+    with pytest.raises(lowtide.Usage, match="only the main subgraph gives inner tensors, not signature 'product'"):
+        lowtide.verify(product, both, signature="product", **{by: True})
+    with pytest.raises((lowtide.Usage, lowtide.Unsupported)):
+        lowtide.verify(net[0], both, signature="product")
+
+
+def test_no_samples(net, tmp_path):
+    folder = lowtide.partition(net[0], tmp_path / "pieces", exclude_op="Relu", prefer="coverage").output
+    for tested in (net[1], folder):
+        with pytest.raises(lowtide.Usage, match="inputs has no samples"):
+            lowtide.verify(net[0], tested, inputs=[])
 
 
 def test_the_command_fails_with_its_own_status(environment, net, tmp_path):

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .by_operator import Match
 from .errors import Usage
-from .matching import border_order, stored
+from .matching import border_order, channels_first, channels_last, stored
 from .port import Extent, Port, unknown_name
 from .samples import Sample
 from .tflite_graph import TfliteGraph, Value
@@ -28,6 +28,18 @@ class Border:
 
     def order(self, name: str, shape: Sequence[int], target: Sequence[Extent]) -> tuple[int, ...]:
         return border_order(name, shape, target, self._layouts.get(name))
+
+    def onnx_shapes(self, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """Shapes of inputs in the ONNX model by those of the .tflite file; dynamic extents are 1."""
+        shapes = {}
+        for name in names:
+            stored = tuple(1 if n is None else n for n in self.value(name).tensor.shape)
+            layout = self._layouts.get(name)
+            if layout is not None and len(stored) >= 3:
+                order = channels_first(len(stored)) if layout == "nhwc" else channels_last(len(stored))
+                stored = tuple(stored[i] for i in order)
+            shapes[name] = stored
+        return shapes
 
     def _index(self, name: str) -> int:
         return next(t.index for n, t in (*self._signature.inputs, *self._signature.outputs) if n == name)
@@ -53,6 +65,6 @@ class Border:
         out = {}
         for name, port in ports.items():
             array = sample[name]
-            order = self.order(name, array.shape, port.shape)
+            order = self.order(name, array.shape, port.shape or ())  # which a .tflite file always says
             out[name] = stored(array, order, [array.shape[i] for i in order], self.value(name), port.dtype)
         return out

@@ -204,7 +204,9 @@ class ByOperator:
         self._graph, self._tflite, self._header = graph, tflite, header
         self._candidates, self._reference, self._limit = candidates, reference, limit
         self._runs = _Operators(tflite, header, kernels, threads, limit)
-        inputs = {port.index for signature in header.signatures for _, port in signature.inputs}
+        inputs = {
+            port.index for signature in header.signatures if signature.subgraph == 0 for _, port in signature.inputs
+        }
         self._outputs = {i: match for i, match in border.items() if i not in inputs}
         self._inputs = {i: match for i, match in border.items() if i in inputs}
         self.matches: dict[int, Match] = dict(self._inputs)

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Callable, Union
 
 from . import choice, layers, memory
 from .channel_axes import channel_axes
 from .errors import Malformed, RuntimeMissing, Unsupported, Usage
+from .model_files import model_files
 from .onnx_graph import Graph, graph_hash, read_graph
 from .onnx_header import Places
 from .port import Array, Port
 from .ranges import FORMAT, VERSION, TensorRange, check_ranges_path, write_ranges
 from .runner import Runner
-from .samples import AnySamples, GivenSamples, Sample, Samples, StoredSamples
+from .samples import AnySamples, GivenSamples, Sample, Samples, StoredSamples, sample_files
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -71,6 +72,8 @@ _WITHOUT_INPUTS = {"If", "Loop", "Scan", "RandomNormal", "RandomUniform"}
 def _bytes(port: Port, symbols: Mapping[str, int], unknown: int) -> int:
     """Bytes of a tensor; extents that only a run knows count as `unknown` elements together."""
     count = port.dtype.itemsize
+    if port.shape is None:
+        return unknown
     for extent in port.shape:
         if isinstance(extent, str) and extent in symbols:
             extent = symbols[extent]
@@ -84,7 +87,7 @@ def _symbols(ports: Mapping[str, Port], sample: Sample) -> dict[str, int]:
     return {
         extent: n
         for name, port in ports.items()
-        for extent, n in zip(port.shape, sample[name].shape)
+        for extent, n in zip(port.shape or (), sample[name].shape)
         if isinstance(extent, str)
     }
 
@@ -154,6 +157,13 @@ def _content(graph: Graph, ranges: Mapping[str, TensorRange], samples: int) -> d
         "unseen": sorted(name for name, found in ranges.items() if not found.seen),
         "tensors": {name: found.values() for name, found in ranges.items() if found.seen},
     }
+
+
+def files_read(model: str, samples: object) -> Iterator[str]:
+    """The files of a model, and of samples where they are in files."""
+    yield from model_files(model)
+    if isinstance(samples, (str, os.PathLike)):
+        yield from sample_files(samples)
 
 
 def _nothing(group: int, sample: int) -> None:
@@ -228,7 +238,7 @@ def calibrate(
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
     half = None if limit is None else max(limit // 2, 1)
     if output is not None:
-        check_ranges_path(os.fspath(output))
+        check_ranges_path(os.fspath(output), files_read(path, samples))
     graph = read_graph(path)
     axes = channel_axes(graph, set(_observed(graph)))
     with Runner(path, max_rss=half, threads=threads, optimization=optimization, _places=_places) as runner:

@@ -19,6 +19,8 @@ import numpy as np
 
 from . import memory
 from .errors import Budget, RuntimeMissing, Unsupported, Usage
+from .held_signals import held_signals
+from .other_files import open_regular
 from .output_path import temporary_folder, writing
 from .port import Array, Port, dtype_of, unknown_name
 from .runtime_log import captured
@@ -55,7 +57,8 @@ def _counted(threads: int) -> str:
 def _import() -> tuple[Any, Any, Any]:
     """Modules interpreter, compiled_model and options of ai_edge_litert."""
     try:
-        from ai_edge_litert import compiled_model, interpreter, options
+        with held_signals():  # while a module of C is loaded, what a handler raises may be lost
+            from ai_edge_litert import compiled_model, interpreter, options
     except ImportError as error:
         raise RuntimeMissing(
             f"running a .tflite file needs the package ai-edge-litert, which {sys.executable} cannot import ({error}): "
@@ -66,6 +69,24 @@ def _import() -> tuple[Any, Any, Any]:
 
 def _port(name: str, tensor: Tensor) -> Port:
     return Port(name, dtype_of(TYPE_NAMES.get(tensor.type), repr(name)), tensor.shape)
+
+
+def chosen_signature(path: str, signatures: Sequence[Signature], key: str | None) -> Signature:
+    """The signature of a name; without a name the only one, or "serving_default".
+
+    Raises
+    ------
+    Usage
+        If there is none of the name, or if one of several is to be named.
+    """
+    every = {signature.key: signature for signature in signatures}
+    if key is not None:
+        if key not in every:
+            raise unknown_name("signature", key, every)
+        return every[key]
+    if len(every) > 1 and "serving_default" not in every:
+        raise Usage(f"{path}: has {len(every)} signatures, name one: {', '.join(map(repr, every))}", file=path)
+    return every["serving_default"] if len(every) > 1 else signatures[0]
 
 
 class _Interpreted:
@@ -229,7 +250,7 @@ class LitertSession:
         self._path, self._threads, self._limit, self._cache = path, threads, max_rss, cache
         self._modules = _import()
         self._header = header = read_header(path, files)
-        self._signature = self._signature_called(signature)
+        self._signature = chosen_signature(path, header.signatures, signature)
         self._inputs = {name: _port(name, tensor) for name, tensor in self._signature.inputs}
         self._outputs = {name: _port(name, tensor) for name, tensor in self._signature.outputs}
         if len(self._inputs) < len(self._signature.inputs) or len(self._outputs) < len(self._signature.outputs):
@@ -259,16 +280,6 @@ class LitertSession:
     def choice(self) -> str:
         return self._form.text()
 
-    def _signature_called(self, key: str | None) -> Signature:
-        every = {signature.key: signature for signature in self._header.signatures}
-        if key is not None:
-            if key not in every:
-                raise unknown_name("signature", key, every)
-            return every[key]
-        if len(every) > 1 and "serving_default" not in every:
-            raise Usage(f"{self._path}: has {len(every)} signatures, name one: {', '.join(map(repr, every))}")
-        return every["serving_default"] if len(every) > 1 else self._header.signatures[0]
-
     # ---- Choosing --------------------------------------------------------------------------------------------------
 
     def _compilable(self) -> str:
@@ -278,12 +289,14 @@ class LitertSession:
         for port in (*self._inputs.values(), *self._outputs.values()):
             if port.dtype == np.dtype(object) or port.dtype.name in _LITTLE_TYPES:
                 return f"{port.name!r} is {port.dtype.name}"
+            if 0 in (port.shape or ()):
+                return f"{port.name!r} has no elements"  # and so no buffer
         # It makes the buffers of outputs before the run.
         return next(
             (
                 f"the shape of output {port.name!r} is known to the run only"
                 for port in self._outputs.values()
-                if None in port.shape
+                if None in (port.shape or ())
             ),
             "",
         )
@@ -415,6 +428,7 @@ class LitertSession:
                     file=self._path,
                 )
             form = self._unpacked("builtin")
+        os.close(open_regular(self._path))  # a file that is gone is found while there is a model
         self._unload()
         self._model = self._loaded(
             lambda: _Interpreted(self._modules[0], self._path, self._signature, form.kernels, form.threads, True)
@@ -429,6 +443,8 @@ class LitertSession:
         wanted = {name: self._computed.get(name) or self._inner_one(name) for name in outputs}
         if not self._keeps and not all(name in self._computed for name in outputs):
             self._keep_tensors()
+        if self._model is None:  # it could not be loaded with its inner tensors
+            self._form = self._load([self._form])
         with captured() as errors:
             try:
                 return dict(self._model.run(inputs, wanted))

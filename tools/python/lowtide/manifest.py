@@ -83,7 +83,7 @@ class Piece:
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """A value between pieces. `port.shape` is None where even the rank is not known."""
+    """A value between pieces. `shape` is None where even the rank is not known."""
 
     dtype: np.dtype[Any]
     shape: tuple[Extent, ...] | None
@@ -180,8 +180,7 @@ class _Reader:
             if name in out:
                 raise self.fail(f"{what} has {name!r} twice")
             dtype, shape = self.type(repr(name), entry)
-            # A model may leave the rank of an output open; then pieces tell it when they run.
-            out[name] = Port(name, dtype, shape if shape is not None else ("...",))
+            out[name] = Port(name, dtype, shape)
         return out
 
     def file(self, what: str, name: Any, size: Any, digest: Any, is_plain: bool = True) -> File:

@@ -6,6 +6,9 @@ another file it maps. So a large
 file is run by a skeleton: the same model, in which each large initializer is external data at its own place in the
 original file. The file is walked by the headers of its fields; bytes of weights are never read.
 
+ONNX Runtime reads the skeleton's external data from the root folder, whoever names it: an initializer, the body of an If
+or a Loop, an attribute, a function. So each place is checked and spelled anew, wherever in the model a tensor can be.
+
 Wire format (protobuf): a field is a varint key (number << 3 | type), then a varint (type 0), 8 bytes (1), a varint
 length and so many bytes (2), or 4 bytes (5). A message may be given in parts, which are to be joined.
 """
@@ -14,10 +17,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .errors import Malformed, NotFound, Unsupported, Usage
-from .other_files import check_name
+from .other_files import check_name, check_regular, open_regular
 
 # Tensors below this stay in the skeleton: a mapping each costs more.
 SMALL = 16 * 1024
@@ -27,13 +30,29 @@ _WINDOW = 64 * 1024
 
 # Field numbers of schemas/onnx.proto.
 _MODEL_GRAPH = 7
-_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_OUTPUT = 1, 5, 12
+_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
 _NODE_OUTPUT, _NODE_OPERATOR, _NODE_ATTRIBUTE, _NODE_DOMAIN = 2, 4, 5, 7
 _ATTRIBUTE_NAME, _ATTRIBUTE_TENSOR = 1, 5
 _TENSOR_TYPE, _TENSOR_FLOATS, _TENSOR_NAME, _TENSOR_RAW, _TENSOR_DOUBLES = 2, 4, 8, 9, 10
 _TENSOR_EXTERNAL, _TENSOR_LOCATION = 13, 14
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
+_VALUE_NAME, _VALUE_TYPE = 1, 2
+_TYPE_TENSORS, _TENSOR_TYPE_SHAPE = (1, 8), 2  # tensor_type, sparse_tensor_type
 _HALVES = (10, 16)  # FLOAT16, BFLOAT16
+
+# Message -> the messages in it, by field, through which a tensor is reached. An "entry" is one of TensorProto.external_data.
+_INSIDE: Mapping[str, Mapping[int, str]] = {
+    "model": {_MODEL_GRAPH: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "function": {7: "node", 11: "attribute"},
+    "graph": {_GRAPH_NODE: "node", _GRAPH_INITIALIZER: "tensor", 15: "sparse"},
+    "node": {_NODE_ATTRIBUTE: "attribute"},
+    "attribute": {_ATTRIBUTE_TENSOR: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {_TENSOR_EXTERNAL: "entry"},
+}
+_LOCATION = b"location"  # the key of the entry that names a file
+_DEEPEST = 100  # messages in each other: protobuf's own limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,11 +80,17 @@ class Skeleton:
         Outputs of the nodes of the main graph, in their order.
     weight_bytes : int
         Bytes of the large weights, those in other files included, half floats counted as floats.
+    ranked : frozenset of str
+        Inputs and outputs whose shape the model declares. ONNX Runtime tells of others that they are scalars.
+    files : frozenset of str
+        The other files that it reads weights from: absolute paths without links.
     """
 
     model: bytes
     tensors: list[str]
     weight_bytes: int
+    ranked: frozenset[str]
+    files: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +106,7 @@ class Reader:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise NotFound(f"{path}: cannot be opened: {error.strerror}", file=path) from error
+        self._fd = open_regular(path)
         self.size = os.fstat(self._fd).st_size
         self._window, self._begin = b"", 0
 
@@ -137,7 +159,8 @@ class Reader:
                 stop = value + (8 if kind == 1 else 4)
             else:
                 raise self.malformed(at, f"a field of the unknown type {kind}")
-            if stop > end or key >> 3 == 0:
+            # protobuf keeps 32 bits of a key: what is above would hide a field from us that it sees.
+            if stop > end or key >> 3 == 0 or key >> 32:
                 raise self.malformed(at, f"field {key >> 3} ends behind what it is in")
             yield Field(key >> 3, kind, at, value, stop, varint)
             at = stop
@@ -175,6 +198,8 @@ class _Builder:
         self._graph: list[bytes] = []
         self._tensors: list[str] = []
         self._outputs: set[str] = set()
+        self._ranked: set[str] = set()
+        self._files: set[str] = set()
         self._weight_bytes = 0
         self._size = 0
         self._places = places
@@ -190,47 +215,125 @@ class _Builder:
                 for inner in reader.fields(field.value, field.end):
                     self._add_to_graph(inner)
             else:
-                self._parts.append(self._copied(field))
+                self._parts.append(self._part("model", field))
         if not graph_found:
             raise reader.malformed(0, "there is no graph")
         for name in self._wanted:
             if name not in self._outputs:
-                self._graph.append(message(_GRAPH_OUTPUT, message(1, _bytes(name))))
+                self._graph.append(message(_GRAPH_OUTPUT, message(_VALUE_NAME, _bytes(name))))
         graph = b"".join(self._graph)
         self._graph.clear()
-        return Skeleton(b"".join([*self._parts, message(_MODEL_GRAPH, graph)]), self._tensors, self._weight_bytes)
+        return Skeleton(
+            b"".join([*self._parts, message(_MODEL_GRAPH, graph)]),
+            self._tensors,
+            self._weight_bytes,
+            frozenset(self._ranked),
+            frozenset(self._files),
+        )
 
-    def _copied(self, field: Field) -> bytes:
-        self._size += field.end - field.begin
+    def _copied(self, begin: int, end: int) -> bytes:
+        self._size += end - begin
         if self._size > _LARGEST:
             raise Unsupported(
-                f"{self._reader.path}: more than 2 GiB are not in weights of the main graph; ONNX Runtime "
-                "cannot load that",
+                f"{self._reader.path}: more than 2 GiB are not in weights of graphs; ONNX Runtime cannot load that",
                 file=self._reader.path,
             )
-        return self._reader.range(field.begin, field.end)
+        return self._reader.range(begin, end)
+
+    # ---- Any part of the model ----
+
+    def _part(self, parent: str, field: Field) -> bytes:
+        """A field of a message as the skeleton has it."""
+        changed = self._changed(parent, field, 0)
+        return self._copied(field.begin, field.end) if changed is None else changed
+
+    def _changed(self, parent: str, field: Field, depth: int) -> bytes | None:
+        """A field in which weights have other places; None if it stays as it is.
+
+        Runs of bytes without weights are copied as they are, so what is not known here is kept.
+        """
+        kind = _INSIDE[parent].get(field.number)
+        if kind is None or field.kind != 2 or not self._may_change(field):
+            return None
+        if kind == "entry":
+            return self._located(field)
+        if depth > _DEEPEST:
+            raise self._reader.malformed(field.begin, f"more than {_DEEPEST} messages are in each other")
+        if parent == "graph" and kind == "tensor" and (initializer := self._initializer(field)) is not None:
+            return initializer
+        pieces: list[bytes] = []
+        begin = field.value
+        for part in self._reader.fields(field.value, field.end):
+            changed = self._changed(kind, part, depth + 1)
+            if changed is not None:
+                pieces += [self._copied(begin, part.begin), changed]
+                begin = part.end
+        if not pieces:
+            return None
+        pieces.append(self._copied(begin, field.end))
+        return message(field.number, b"".join(pieces))
+
+    def _may_change(self, field: Field) -> bool:
+        """Whether a place of external data, or a large weight, may be in a field: most fields are short and have none."""
+        return field.end - field.begin >= SMALL or _LOCATION in self._reader.range(field.begin, field.end)
+
+    def _located(self, entry: Field) -> bytes | None:
+        key, value = self._key_and_value(entry)
+        return _entry(key, self._location(value)) if key == _LOCATION.decode() else None
+
+    def _key_and_value(self, entry: Field) -> tuple[str, str]:
+        texts = {
+            part.number: self._reader.text(part)
+            for part in self._reader.fields(entry.value, entry.end)
+            if part.kind == 2
+        }
+        return texts.get(_ENTRY_KEY, ""), texts.get(_ENTRY_VALUE, "")
+
+    def _location(self, location: str) -> str:
+        check_name(self._reader.path, location, None if self._places is None else self._places.files)
+        path = os.path.realpath(os.path.join(self._folder, location))
+        check_regular(path)
+        self._files.add(path)
+        return _from_root(path)
+
+    # ---- The main graph ----
 
     def _add_to_graph(self, field: Field) -> None:
-        if field.number == _GRAPH_INITIALIZER and field.kind == 2:
-            self._graph.append(self._initializer(field) or self._copied(field))
-            return
-        if field.number == _GRAPH_NODE and field.kind == 2:
-            hoisted = self._constant(field) if field.end - field.value >= SMALL else None
+        hoisted = None
+        if field.kind == 2 and field.number == _GRAPH_NODE:
+            hoisted = self._constant(field) if self._may_change(field) else None
             for part in self._reader.fields(field.value, field.end):
-                if part.number == _NODE_OUTPUT and hoisted is None:
+                # An output without a name is an optional one that nobody wants.
+                if part.number == _NODE_OUTPUT and hoisted is None and part.end > part.value:
                     self._tensors.append(self._reader.text(part))
-            self._graph.append(hoisted or self._copied(field))
-            return
-        if field.number == _GRAPH_OUTPUT and field.kind == 2:
-            for part in self._reader.fields(field.value, field.end):
-                if part.number == 1:
-                    self._outputs.add(self._reader.text(part))
-        self._graph.append(self._copied(field))
+        elif field.kind == 2 and field.number in (_GRAPH_INPUT, _GRAPH_OUTPUT):
+            self._add_port(field)
+        self._graph.append(self._part("graph", field) if hoisted is None else hoisted)
+
+    def _add_port(self, field: Field) -> None:
+        name, has_shape = "", False
+        for part in self._reader.fields(field.value, field.end):
+            if part.number == _VALUE_NAME and part.kind == 2:
+                name = self._reader.text(part)
+            elif part.number == _VALUE_TYPE and part.kind == 2:
+                has_shape = has_shape or self._has_shape(part)
+        if field.number == _GRAPH_OUTPUT:
+            self._outputs.add(name)
+        if has_shape:
+            self._ranked.add(name)
+
+    def _has_shape(self, of: Field) -> bool:
+        return any(
+            part.number == _TENSOR_TYPE_SHAPE and part.kind == 2
+            for tensor in self._reader.fields(of.value, of.end)
+            if tensor.number in _TYPE_TENSORS and tensor.kind == 2
+            for part in self._reader.fields(tensor.value, tensor.end)
+        )
 
     def _constant(self, node: Field) -> bytes | None:
-        """A large Constant node as an initializer; None if it is not one."""
+        """A Constant node with a large or an external tensor as an initializer; None if it is not one."""
         name, operator, domain = "", "", ""
-        tensor: Field | None = None
+        tensors: list[Field] = []
         for part in self._reader.fields(node.value, node.end):
             if part.number == _NODE_OUTPUT:
                 name = self._reader.text(part)
@@ -241,32 +344,28 @@ class _Builder:
             elif part.number == _NODE_ATTRIBUTE and part.kind == 2:
                 for inner in self._reader.fields(part.value, part.end):
                     if inner.number == _ATTRIBUTE_TENSOR and inner.kind == 2:
-                        tensor = inner
-        if operator != "Constant" or domain not in ("", "ai.onnx") or tensor is None:
+                        tensors.append(inner)
+        if operator != "Constant" or domain not in ("", "ai.onnx") or len(tensors) != 1:  # several: one in parts
             return None
-        return self._initializer(tensor, name)
+        return self._initializer(tensors[0], name)
+
+    # ---- Weights ----
 
     def _initializer(self, tensor: Field, name: str | None = None) -> bytes | None:
-        """A large tensor as external data in the file itself; None if it stays as it is.
+        """A large tensor as external data in the file itself, or one in another file; None if it stays as it is.
 
         `name` replaces the tensor's own.
         """
         rest: list[Field] = []
-        payload: Field | None = None
+        payloads: list[Field] = []
         external: dict[str, str] = {}
         elements = 0
         for part in self._reader.fields(tensor.value, tensor.end):
             if part.number in (_TENSOR_RAW, _TENSOR_FLOATS, _TENSOR_DOUBLES) and part.kind == 2:
-                if payload is not None:
-                    return None  # in parts
-                payload = part
+                payloads.append(part)
             elif part.number == _TENSOR_EXTERNAL and part.kind == 2:
-                fields = {
-                    entry.number: self._reader.text(entry)
-                    for entry in self._reader.fields(part.value, part.end)
-                    if entry.kind == 2
-                }
-                external[fields.get(_ENTRY_KEY, "")] = fields.get(_ENTRY_VALUE, "")
+                key, value = self._key_and_value(part)
+                external[key] = value
             else:
                 if part.number == _TENSOR_TYPE:
                     elements = part.varint
@@ -274,27 +373,23 @@ class _Builder:
                     rest.append(part)
         factor = 2 if elements in _HALVES else 1
         if external:
-            if payload is not None:
+            if payloads:
                 raise self._reader.malformed(tensor.begin, "a tensor that is inside and outside of the file")
             length = external.get("length", "")
-            self._weight_bytes += factor * int(length) if length.isdigit() else 0
+            self._weight_bytes += factor * int(length) if length.isdecimal() and len(length) < 20 else 0
             external["location"] = self._location(external.get("location", ""))
-        elif payload is None or payload.end - payload.value < SMALL:
+        elif len(payloads) != 1 or payloads[0].end - payloads[0].value < SMALL:  # several: one in parts
             return None
         else:
-            count = payload.end - payload.value
+            count = payloads[0].end - payloads[0].value
             self._weight_bytes += factor * count
-            external = {"location": self._own, "offset": str(payload.value), "length": str(count)}
-        pieces = [self._copied(part) for part in rest]
+            external = {"location": self._own, "offset": str(payloads[0].value), "length": str(count)}
+        pieces = [self._copied(part.begin, part.end) for part in rest]
         if name is not None:
             pieces.append(message(_TENSOR_NAME, _bytes(name)))
         pieces += [_entry(key, value) for key, value in external.items()]
         pieces.append(varint(_TENSOR_LOCATION << 3) + b"\x01")
         return message(_GRAPH_INITIALIZER, b"".join(pieces))
-
-    def _location(self, location: str) -> str:
-        check_name(self._reader.path, location, None if self._places is None else self._places.files)
-        return _from_root(os.path.join(self._folder, location))
 
 
 def _from_root(path: str) -> str:

@@ -22,9 +22,10 @@ import numpy as np
 
 from . import memory, onnx_products, small_floats
 from .errors import Budget, RuntimeMissing, Unsupported
+from .held_signals import held_signals
 from .onnx_header import Places, Skeleton, read_skeleton
 from .onnx_rules import unsafe_rules
-from .port import Array, Port, dtype_of
+from .port import Array, Extent, Port, dtype_of
 from .runtime_log import captured
 
 # ONNX Runtime's names of element types; types without an entry cannot be handed over as arrays.
@@ -70,7 +71,8 @@ class _Form:
 
 def _import() -> Any:
     try:
-        import onnxruntime
+        with held_signals():  # while a module of C is loaded, what a handler raises may be lost
+            import onnxruntime
     except ImportError as error:
         import sys
 
@@ -81,10 +83,13 @@ def _import() -> Any:
     return onnxruntime
 
 
-def _port(argument: Any) -> Port:
+def _port(argument: Any, ranked: frozenset[str]) -> Port:
+    """`ranked`: whose shapes the model declares. ONNX Runtime gives of no shape what it gives of a scalar."""
     kind = str(argument.type)
     element = kind[len("tensor(") : -1] if kind.startswith("tensor(") else ""
-    shape = tuple(n if isinstance(n, (int, str)) else None for n in argument.shape)
+    shape: tuple[Extent, ...] | None = tuple(n if isinstance(n, (int, str)) else None for n in argument.shape)
+    if not shape and argument.name not in ranked:
+        shape = None
     if element in small_floats.NAMES:
         return Port(argument.name, np.dtype(np.uint8), shape, element)
     if element not in _ELEMENTS:
@@ -98,6 +103,11 @@ def _bits(value: Any) -> Array:
     bits = np.empty(shape, np.uint8)
     ctypes.memmove(bits.ctypes.data, value.data_ptr(), bits.nbytes)
     return bits
+
+
+def _words(error: Exception) -> str:
+    """What ONNX Runtime says, on one line."""
+    return " ".join(str(error).split())
 
 
 class OnnxSession:
@@ -138,8 +148,8 @@ class OnnxSession:
         self._disabled = unsafe_rules(path, skeleton.model)
         self._extra: tuple[str, ...] = ()
         self._session, self._form = self._load(skeleton, self._forms(skeleton, optimization))
-        self._inputs = {a.name: _port(a) for a in self._session.get_inputs()}
-        self._outputs = {a.name: _port(a) for a in self._session.get_outputs()}
+        self._inputs = {a.name: _port(a, skeleton.ranked) for a in self._session.get_inputs()}
+        self._outputs = {a.name: _port(a, skeleton.ranked) for a in self._session.get_outputs()}
 
     def _skeleton(self, outputs: Sequence[str] = ()) -> Skeleton:
         return read_skeleton(self._path, outputs, self._places)
@@ -208,6 +218,8 @@ class OnnxSession:
         options.use_deterministic_compute = True
         options.graph_optimization_level = getattr(runtime.GraphOptimizationLevel, LEVELS[form.level])
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", "/")
+        # Else bytes that say so would be taken for a file of its own format, whose weights nobody has checked.
+        options.add_session_config_entry("session.load_model_format", "ONNX")
         for switch in (*switches, *(() if form.prepack else ("session.disable_prepacking",))):
             options.add_session_config_entry(switch, "1")
         if self._profile is not None:
@@ -219,16 +231,17 @@ class OnnxSession:
                 )
             except Exception as error:  # the classes of its exceptions move between versions
                 raise Unsupported(
-                    f"{self._path}: ONNX Runtime does not load the model: {error}", file=self._path
+                    f"{self._path}: ONNX Runtime does not load the model: {_words(error)}", file=self._path
                 ) from error
 
     def inner_ports(self, names: Sequence[str]) -> dict[str, Port]:
         """Element types and shapes of inner tensors as ONNX Runtime infers them; without what is no array."""
-        session = self._open(self._skeleton(names), _Form("none", False))
+        skeleton = self._skeleton(names)
+        session = self._open(skeleton, _Form("none", False))
         found = {}
         for argument in session.get_outputs():
             with contextlib.suppress(Unsupported):
-                port = _port(argument)
+                port = _port(argument, skeleton.ranked)
                 if not port.bits_of:  # inner tensors of .tflite files are their numbers, where they are at all
                     found[argument.name] = port
         del session
@@ -236,12 +249,16 @@ class OnnxSession:
         return {name: found[name] for name in names if name in found}
 
     def _expose(self, names: tuple[str, ...]) -> None:
-        """Loads the model again with inner tensors as outputs, unless it has them."""
-        if set(names) <= set(self._extra):
+        """Loads the model again with inner tensors as outputs, unless it has them.
+
+        What fails leaves a session that the next run loads anew.
+        """
+        if self._session is not None and set(names) <= set(self._extra):
             return
-        self._session = None  # before the next one: not both at once
+        skeleton = self._skeleton(names)  # a file that is gone, or another one now, is found while there is a session
+        self._session, self._extra = None, ()  # before the next one: not both at once
         memory.trim()
-        self._session, _ = self._load(self._skeleton(names), [self._form])
+        self._session, _ = self._load(skeleton, [self._form])
         self._extra = names
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
@@ -251,7 +268,7 @@ class OnnxSession:
                 arrays = self._arrays(inputs, list(outputs))
             except Exception as error:
                 raise Unsupported(
-                    f"{self._path}: ONNX Runtime cannot run the model: {error}", file=self._path
+                    f"{self._path}: ONNX Runtime cannot run the model: {_words(error)}", file=self._path
                 ) from error
         for name, value in zip(outputs, arrays):
             if not hasattr(value, "dtype"):
@@ -276,6 +293,7 @@ class OnnxSession:
 
     def end_profile(self) -> str:
         """Path of the profile that `profile` asked for."""
+        self._expose(self._extra)
         return str(self._session.end_profiling())
 
     def close(self) -> None:

@@ -1,9 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of files beside a model, as the model gives them: an untrusted model must not read anything else with them."""
+"""Files that are read: only regular ones, and beside a model only what an untrusted model may name."""
 
 from __future__ import annotations
 
-from .errors import UnsafePath
+import contextlib
+import errno
+import os
+import stat
+
+from .errors import NotFound, UnsafePath
+
+
+def open_regular(path: str) -> int:
+    """A descriptor for reading. A pipe is refused, and not waited for.
+
+    Raises
+    ------
+    NotFound
+        If it cannot be opened.
+    UnsafePath
+        If it is a folder, a pipe or a device.
+    """
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise _not_regular(path) from error
+        raise NotFound(f"{path}: cannot be opened: {error.strerror}", file=path) from error
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise _not_regular(path)
+    return number
+
+
+def check_regular(path: str) -> None:
+    """That a file which a runtime will open is none that would make it wait; one that is not there is its to report.
+
+    Raises
+    ------
+    UnsafePath
+    """
+    with contextlib.suppress(OSError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise _not_regular(path)
+
+
+def _not_regular(path: str) -> UnsafePath:
+    return UnsafePath(f"{path}: {'a folder, not a file' if os.path.isdir(path) else 'not a regular file'}", file=path)
 
 
 def check_name(path: str, name: str, listed: frozenset[str] | None) -> None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
 
 from . import memory
-from .calibration import Calibration, PathLike, calibrate
+from .calibration import Calibration, PathLike, calibrate, files_read
 from .errors import Io, Unsupported, Usage
 from .manifest import Manifest, Piece, read_manifest
+from .model_files import model_files
 from .onnx_graph import graph_hash, read_graph
 from .output_path import temporary_folder
 from .pieces_session import places_of
@@ -96,7 +98,7 @@ def calibrate_pieces(
     manifest = read_manifest(path)
     pieces = _pieces(path, manifest, whole=model is not None)
     if output is not None:
-        (_check_folder if model is None else check_ranges_path)(os.fspath(output))
+        _check_output(os.fspath(output), path, samples, pieces, model)
     options: dict[str, Any] = {"max_rss": limit, "threads": threads, "optimization": optimization}
     found: dict[str, Calibration] = {}
     with temporary_folder() as temporary:
@@ -174,11 +176,17 @@ def _remove(folders: Sequence[str]) -> None:
             os.rmdir(folder)
 
 
-def _check_folder(path: str) -> None:
-    """Before hours of runs: whether `_write_folder` can write there. Everything stays as it is."""
-    made = _make_folder(path)
+def _check_output(output: str, path: str, samples: object, pieces: Sequence[Piece], model: PathLike | None) -> None:
+    """Before hours of runs: whether the results can be written, and not over what is read. Everything stays as it is."""
+    inputs = itertools.chain(files_read(path, samples), [] if model is None else model_files(os.fspath(model)))
+    if model is not None:
+        check_ranges_path(output, inputs)
+        return
+    read = [*inputs]
+    made = _make_folder(output)
     try:
-        check_ranges_path(os.path.join(path, ranges_name("0.onnx")))
+        for piece in pieces:
+            check_ranges_path(os.path.join(output, ranges_name(piece.file.name)), read)
     finally:
         _remove(made)
 

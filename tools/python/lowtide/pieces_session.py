@@ -20,10 +20,10 @@ import numpy as np
 from . import memory
 from .errors import Budget, Malformed, Unsupported
 from .litert_session import LitertSession
-from .manifest import Manifest, Piece, check_file, check_in_place, read_manifest
+from .manifest import NAME, Manifest, Piece, check_file, check_in_place, read_manifest
 from .onnx_header import Places
 from .onnx_session import OnnxSession
-from .output_path import writing
+from .output_path import check_output_path, replacing
 from .piece_times import PieceTimes
 from .port import Array, Port, Session
 from .runtime_log import captured
@@ -32,7 +32,7 @@ from .runtime_log import captured
 _AT_ONCE = 4
 
 
-def _beside(folder: str) -> str:
+def beside(folder: str) -> str:
     """The folder that holds a folder of pieces, wherever it is."""
     return os.path.dirname(os.path.realpath(folder))
 
@@ -40,7 +40,7 @@ def _beside(folder: str) -> str:
 def places_of(manifest: Manifest, piece: Piece) -> Places:
     """The files that a piece may read its weights from: only what the manifest lists has been checked."""
     if manifest.in_place:
-        return Places(_beside(manifest.folder), frozenset(file.name for file in manifest.in_place))
+        return Places(beside(manifest.folder), frozenset(file.name for file in manifest.in_place))
     return Places(manifest.folder, frozenset(file.name for file in piece.data))
 
 
@@ -82,9 +82,9 @@ class PiecesSession:
         for file in files.values():
             check_file(folder, file)
         for file in self._manifest.in_place:
-            check_in_place(_beside(folder), file)
+            check_in_place(beside(folder), file)
         self._mapped = [os.path.join(folder, name) for name in files]
-        self._mapped += [os.path.join(_beside(folder), file.name) for file in self._manifest.in_place]
+        self._mapped += [os.path.join(beside(folder), file.name) for file in self._manifest.in_place]
         self._dtypes = {
             name: port.dtype
             for ports in (self._manifest.values, self._manifest.outputs, self._manifest.inputs)
@@ -132,9 +132,7 @@ class PiecesSession:
     def inner_ports(self, names: Sequence[str]) -> dict[str, Port]:
         """Element types and shapes of values between pieces, as the manifest has them."""
         values = self._manifest.values
-        return {
-            name: Port(name, values[name].dtype, values[name].shape or ("...",)) for name in names if name in values
-        }
+        return {name: Port(name, values[name].dtype, values[name].shape) for name in names if name in values}
 
     @property
     def choice(self) -> str:
@@ -152,8 +150,12 @@ class PiecesSession:
             return self._sessions[index]
         begun = time.perf_counter()
         session = self._loaded(index)
+        try:
+            self._check_ports(index, session)
+        except BaseException:
+            session.close()
+            raise
         self._sessions[index] = session
-        self._check_ports(index, session)
         self._times.loaded(index, begun, self._manifest.pieces[index].weight_bytes)
         return session
 
@@ -289,11 +291,15 @@ class PiecesSession:
         if array.dtype != dtype and not is_text:
             raise Unsupported(f"piece {index} makes {name!r} as {array.dtype.name}, and the manifest says {dtype.name}")
         value = self._manifest.values.get(name)
-        if value is not None and value.shape is not None:
+        if value is not None:
             self._check_shape(name, value.shape, array, extents)
         return array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape)
 
-    def _check_shape(self, name: str, shape: Sequence[Any], array: Array, extents: dict[str, tuple[int, str]]) -> None:
+    def _check_shape(
+        self, name: str, shape: Sequence[Any] | None, array: Array, extents: dict[str, tuple[int, str]]
+    ) -> None:
+        if shape is None:
+            return
         fits = len(shape) == array.ndim and all(
             not isinstance(extent, int) or extent == given for extent, given in zip(shape, array.shape)
         )
@@ -333,16 +339,19 @@ class PiecesSession:
 
         Raises
         ------
-        Io
+        NotFound, Io, UnsafePath
             If the file cannot be written.
+        Usage
+            If it is a file of the pieces.
         """
+        check_output_path(path, [os.path.join(self._manifest.folder, NAME), *self._mapped])
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "thread_name", "pid": 1, "tid": i, "args": {"name": f"piece {i} ({piece.runtime})"}}
             for i, piece in enumerate(self._manifest.pieces)
         ]
         events += self._times.trace_events()
-        with writing(path), open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": events, "displayTimeUnit": "ms"}, file, allow_nan=False)
+        with replacing(path) as file:
+            file.write(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}, allow_nan=False).encode())
 
     def close(self) -> None:
         if self._pool is not None:

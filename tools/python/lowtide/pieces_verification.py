@@ -78,10 +78,10 @@ def _add(name: str, expected: Array, got: Array, total: Sum) -> str:
 
 
 def in_groups(ports: Mapping[str, Port], limit: int) -> list[list[str]]:
-    """Names of values of which both models' arrays fit into `limit` bytes; extents that are not fixed count as 1."""
+    """Names of values of which both models' arrays fit into `limit` bytes; extents that are not known count as 1."""
     return memory.in_groups(
         (
-            (name, 2 * port.dtype.itemsize * math.prod(n if isinstance(n, int) else 1 for n in port.shape))
+            (name, 2 * port.dtype.itemsize * math.prod(n if isinstance(n, int) else 1 for n in port.shape or ()))
             for name, port in ports.items()
         ),
         limit,

@@ -32,18 +32,21 @@ class Port:
     name : str
     dtype : numpy.dtype
         `object` for strings; types of the package ml_dtypes where numpy has none (bfloat16, int4, ...).
-    shape : tuple of int, str or None
-        A name or None is a dimension that is not fixed; a name that is there twice is one number.
+    shape : tuple of int, str or None, or None
+        A name or None is a dimension that is not fixed; a name that is there twice is one number. None in place of the
+        tuple: the model does not say how many dimensions there are.
     bits_of : str
         Of an .onnx file: the float of 8 bits, by ONNX's name ("float8e4m3fn"), whose bits the uint8 elements are. Else empty.
     """
 
     name: str
     dtype: np.dtype[Any]
-    shape: tuple[Extent, ...]
+    shape: tuple[Extent, ...] | None
     bits_of: str = ""
 
     def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.dtype.name}[...]"
         return f"{self.dtype.name}[{', '.join('?' if n is None else str(n) for n in self.shape)}]"
 
 
@@ -127,6 +130,8 @@ def _check_dtype(port: Port, dtype: np.dtype[Any]) -> None:
 
 
 def _check_shape(port: Port, shape: Sequence[int], symbols: dict[str, tuple[int, str]]) -> None:
+    if port.shape is None:
+        return
     fits = len(port.shape) == len(shape) and all(
         not isinstance(extent, int) or extent == given for extent, given in zip(port.shape, shape)
     )

@@ -11,13 +11,13 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from .errors import Io, Malformed, NotFound
-from .output_path import writing
+from .output_path import check_output_path, replacing, writing
 from .port import Array
 
 BINS = 2048
@@ -200,26 +200,25 @@ def ranges_text(content: dict[str, Any]) -> str:
     return "\n".join([*lines, "  }", "}"]) + "\n"
 
 
-def check_ranges_path(path: str) -> None:
-    """Before hours of runs: whether `write_ranges` can write there.
+def check_ranges_path(path: str, inputs: Iterable[str] = ()) -> None:
+    """Before hours of runs: whether `write_ranges` can write there, and not over one of the inputs.
 
     Raises
     ------
-    Io
-        If it cannot.
+    Io, NotFound, UnsafePath, Usage
+        As `check_output_path`.
     """
     if os.path.isdir(path):
         raise Io(f"{path}: is a folder, and ranges are written to a file", file=path)
-    with _temporary_of(path):
-        pass
+    check_output_path(path, inputs)
 
 
 def write_ranges(path: str, content: dict[str, Any]) -> None:
-    """Writes a ranges file: beside the old one, which it replaces when it is complete.
+    """Writes a ranges file, which replaces an old one when it is complete.
 
     Raises
     ------
-    Io
+    Io, NotFound, UnsafePath
         If it cannot be written.
     """
     write_every_range({path: content})
@@ -230,30 +229,15 @@ def write_every_range(contents: Mapping[str, dict[str, Any]]) -> None:
 
     Raises
     ------
-    Io
+    Io, NotFound, UnsafePath
         If one cannot be written.
     """
     with contextlib.ExitStack() as stack:
-        files = {path: stack.enter_context(_temporary_of(path)) for path in contents}
+        files = {path: stack.enter_context(replacing(path)) for path in contents}
         for path, file in files.items():
             with writing(path):
-                file.write(ranges_text(contents[path]))
+                file.write(ranges_text(contents[path]).encode("utf-8", "surrogateescape"))
                 file.flush()
-        for path, file in files.items():
-            with writing(path):
-                os.replace(file.name, path)
-
-
-@contextlib.contextmanager
-def _temporary_of(path: str) -> Iterator[TextIO]:
-    """A new file beside `path`, which is removed unless it has another name at the end."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with writing(path), open(temporary, "x", encoding="utf-8", errors="surrogateescape") as file:
-        try:
-            yield file
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
 
 
 def read_ranges(path: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pathlib
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +22,7 @@ from . import memory
 from .command_options import CommandParser, given_shape, given_size, one_of, whole_number
 from .errors import Io, Usage
 from .litert_session import KERNELS
+from .model_files import model_files
 from .onnx_session import LEVELS
 from .output_path import check_output_path, print_output, temporary_folder
 from .port import Array
@@ -122,6 +123,12 @@ def _inputs(arguments: argparse.Namespace, runner: Runner) -> tuple[dict[str, Ar
     return random_sample(runner.inputs, shapes, generator(arguments.seed)), lines
 
 
+def _files_read(arguments: argparse.Namespace) -> Iterator[str]:
+    yield from model_files(arguments.model)
+    if arguments.inputs is not None:
+        yield arguments.inputs
+
+
 def _operators(path: str) -> list[dict[str, Any]]:
     """Time of operators from ONNX Runtime's profile, the longest first."""
     times: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
@@ -185,6 +192,16 @@ def _text(values: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _untyped(outputs: Mapping[str, Array]) -> list[str]:
+    """A line for each output whose type an .npz file does not keep."""
+    return [
+        f"note: {name!r} is saved as bytes, because an .npz file has no {array.dtype.name}: numpy.load(FILE)[{name!r}]"
+        f".view(ml_dtypes.{array.dtype.name})"
+        for name, array in outputs.items()
+        if array.dtype.isbuiltin == 2
+    ]
+
+
 def _over_limit(limit: str | None, before: int, *phases: _Samples) -> list[str]:
     """A line where the model took more than --max-rss: what is checked is the memory that it keeps after loading."""
     peak = max(phase.anonymous for phase in phases) - before
@@ -199,9 +216,11 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     is_onnx, is_divided = kind == "onnx", kind == "pieces"
     if arguments.trace is not None and not is_divided:
         raise Usage("--trace is for folders of pieces")
-    for path in (arguments.save, arguments.trace):
-        if path is not None:
-            check_output_path(path)
+    outputs_to = [path for path in (arguments.save, arguments.trace) if path is not None]
+    for path in outputs_to:
+        check_output_path(path, _files_read(arguments))
+    if len({os.path.realpath(path) for path in outputs_to}) < len(outputs_to):
+        raise Usage(f"--save and --trace are one file, {arguments.trace}")
     with temporary_folder() as folder:
         profile = os.path.join(folder, "profile") if arguments.profile and is_onnx else None
         begun, before = time.perf_counter(), memory.resident()[0]
@@ -242,6 +261,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 values["operators"] = _operators(runner.end_profile())
         if arguments.save is not None:
             write_arrays(arguments.save, outputs)
+            notes += _untyped(outputs)
     values["peak_rss"] = memory.resident()[2]
     return values
 

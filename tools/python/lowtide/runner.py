@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import Any
 
 from . import memory
-from .errors import Malformed, NotFound, Usage
+from .errors import Malformed, Usage
 from .litert_session import KERNELS, LitertSession
 from .onnx_header import Places
 from .onnx_session import LEVELS, OnnxSession
+from .other_files import open_regular
 from .pieces_session import PiecesSession
 from .port import Array, Port, Session, checked_inputs, checked_outputs
 
@@ -30,11 +31,8 @@ def model_kind(path: str) -> str:
     """ "tflite" by the identifier in the file, else "onnx": that format has none. "pieces" for a folder."""
     if os.path.isdir(path):
         return "pieces"
-    try:
-        with open(path, "rb") as file:
-            head = file.read(8)
-    except OSError as error:
-        raise NotFound(f"{path}: cannot be opened: {error.strerror}", file=path) from error
+    with open(open_regular(path), "rb") as file:
+        head = file.read(8)
     if head[4:8] == b"TFL3":
         return "tflite"
     if path.endswith(".tflite"):

@@ -21,9 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Union
 
 import numpy as np
+import numpy.random  # noqa: F401 - numpy would load it at its first use, when an interrupt may come, which its C code loses
 
 from . import small_floats
 from .errors import Malformed, NotFound, Usage
+from .other_files import check_regular
 from .output_path import writing
 from .port import Array, Port, Typed, check_types, checked_inputs, unknown_name
 from .stored_arrays import write_arrays
@@ -94,6 +96,15 @@ def resolved_shapes(
             raise unknown_name("input", name, ports)
     shapes, lines = {}, []
     for name, port in ports.items():
+        if port.shape is None:
+            if name not in given:
+                raise Usage(
+                    f"{model}: input {name!r} is {port}: the model does not say how many dimensions it has; give its shape "
+                    f"(--shape {name}=EXTENTS), or arrays",
+                    input=name,
+                )
+            shapes[name] = tuple(given[name])
+            continue
         shape = tuple(given.get(name, [n if isinstance(n, int) else 1 for n in port.shape]))
         if len(shape) != len(port.shape) or any(isinstance(n, int) and n != m for n, m in zip(port.shape, shape)):
             raise Usage(f"{model}: input {name!r} is {port}, not {list(shape)}", input=name)
@@ -145,6 +156,9 @@ def read_arrays(path: str, ports: Mapping[str, Port]) -> dict[str, Array]:
     """
     with _arguments_file(path) as archive, contextlib.ExitStack() as stack:
         members = {name: stack.enter_context(contextlib.closing(archive.member(name))) for name in archive.names}
+        for name, member in members.items():
+            if name in ports:
+                member.take_type(ports[name])
         _check_types(path, ports, members)
         return {name: member.read(member.shape) for name, member in members.items()}
 
@@ -197,6 +211,12 @@ class _Member:
                 file=self._path,
             )
 
+    def take_type(self, port: Port) -> None:
+        """Bytes without a type, as numpy stores the types of the package ml_dtypes, are of the input's type if that is one."""
+        is_untyped = self.dtype.kind == "V" and self.dtype.names is None and self.dtype.subdtype is None
+        if is_untyped and port.dtype.isbuiltin == 2 and port.dtype.itemsize == self.dtype.itemsize:
+            self.dtype = port.dtype
+
     def _malformed(self, error: BaseException) -> Malformed:
         return Malformed(f"{self._path}: array {self.name!r} cannot be read: {_why(error)}", file=self._path)
 
@@ -214,6 +234,15 @@ class _Member:
 
     def close(self) -> None:
         self._file.close()
+
+
+def sample_files(source: PathLike) -> list[str]:
+    """The files that samples are read from: a file, or what is in a folder."""
+    path = os.fspath(source)
+    try:
+        return [os.path.join(path, name) for name in os.listdir(path)]
+    except OSError:  # a file, or nothing, which is for who reads it to say
+        return [path]
 
 
 class Samples:
@@ -277,12 +306,14 @@ class Samples:
 
 def _array_in(path: str, ports: Mapping[str, Port]) -> Array:
     """The array in an .npy file, for the only input."""
+    check_regular(path)
     try:
         file = open(path, "rb")  # noqa: SIM115
         size = os.fstat(file.fileno()).st_size
     except OSError as error:
         raise NotFound(f"{path}: cannot be read: {error.strerror or error}", file=path) from error
     with contextlib.closing(_Member(path, os.path.basename(path), file, size)) as member:
+        member.take_type(next(iter(ports.values())))
         _check_types(path, ports, {next(iter(ports)): member})
         return member.read(member.shape)
 
@@ -292,6 +323,7 @@ class _Zip:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        check_regular(path)
         try:
             self._zip = zipfile.ZipFile(path)
         except OSError as error:
@@ -339,13 +371,18 @@ class _Archive:
             if name not in given:
                 raise Usage(f"{self._path}: no array for input {name!r}", file=self._path, input=name)
             self._members[name] = self._zip.member(name)
+            self._members[name].take_type(self._ports[name])
         self.stacked, self.count = False, 1
         counts: dict[str, int] = {}
         for name, port in self._ports.items():
             shape = self.shape_of(name)
-            if len(shape) == len(port.shape) + 1:
+            if port.shape is not None and len(shape) == len(port.shape) + 1:
                 counts[name] = shape[0]
         if counts:
+            # The others tell it of inputs that may have any number of dimensions; without others there is one sample.
+            for name, port in self._ports.items():
+                if port.shape is None and self.shape_of(name):
+                    counts[name] = self.shape_of(name)[0]
             self.stacked = True
             for name, port in self._ports.items():
                 if name not in counts or len(set(counts.values())) > 1:

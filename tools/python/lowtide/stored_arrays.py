@@ -13,14 +13,17 @@ from collections.abc import Mapping
 import numpy as np
 
 from .errors import Unsupported
-from .output_path import writing
+from .output_path import replacing
 from .port import Array
 
 _LONGEST_NAME = 60_000  # bytes: a zip file counts them in 16 bits
 
 
 def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
-    """Writes arrays by their names.
+    """Writes arrays by their names; an old file is replaced when the new one is complete.
+
+    Types of the package ml_dtypes, which the format does not know, are stored as their bytes: `array.view(dtype)` gives
+    them back to who knows the type, as `samples` does.
 
     Raises
     ------
@@ -30,7 +33,7 @@ def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
         For a name or a string that the format cannot hold.
     """
     stored = {_checked_name(path, name): _without_objects(path, name, array) for name, array in arrays.items()}
-    with writing(path), open(path, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in stored.items():
             with archive.open(name + ".npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a .tflite file's main subgraph, and files that have some of them only.
+"""Operators of a subgraph of a .tflite file, and files that have some of those of the main subgraph only.
 
 `cut` makes a model of a few operators: the file with another list of operators, inputs and outputs. Nothing is
 re-encoded. The new file has the flatbuffer at the same places and holes where constants are that the operators do not
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from .errors import Malformed, NotFound, Unsupported
+from .other_files import open_regular
 from .output_path import writing
 from .port import Array
 from .tflite_header import TYPE_NAMES, Table, Tensor, different, number_at, root_table, tensor_of
@@ -61,7 +62,7 @@ class Quantization:
 
 @dataclasses.dataclass(frozen=True)
 class Value:
-    """A tensor of the main subgraph."""
+    """A tensor of the subgraph."""
 
     tensor: Tensor
     quantization: Quantization | None
@@ -102,7 +103,14 @@ def _kinds() -> dict[int, str]:
 
 
 class TfliteGraph:
-    """The main subgraph of a .tflite file. A context manager: the file is mapped meanwhile.
+    """A subgraph of a .tflite file. A context manager: the file is mapped meanwhile.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    subgraph : int
+        Its index; `cut` is for the main one, which is the first.
 
     Raises
     ------
@@ -110,10 +118,10 @@ class TfliteGraph:
         If there is no such file, or if it is not a TFLite file.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, subgraph: int = 0) -> None:
+        self.path, self._subgraph = path, subgraph
         try:
-            self._file = open(path, "rb")
+            self._file = open(open_regular(path), "rb")
             self._data = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             raise NotFound(f"{path}: cannot be opened: {error}", file=path) from error
@@ -129,7 +137,7 @@ class TfliteGraph:
     def _read(self) -> None:
         self._model = model = root_table(self.path, self._data)
         graphs = list(model.tables(_MODEL_GRAPHS))
-        self._graph = graphs[0]
+        self._graph = graphs[self._subgraph]
         self._constants: list[_Constant | None] = [self._constant(buffer) for buffer in model.tables(_MODEL_BUFFERS)]
         self._codes = codes = [max(code.number(3, "<i"), code.number(0, "<b")) for code in model.tables(_MODEL_CODES)]
         known = _kinds()

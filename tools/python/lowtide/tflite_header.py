@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .errors import Malformed, NotFound
-from .other_files import check_name
+from .other_files import check_name, check_regular, open_regular
 
 # TensorType (schemas/tflite.fbs): numpy's name, or ml_dtypes' name; None where Python has no such array.
 TYPE_NAMES: dict[int, str | None] = {
@@ -259,7 +259,7 @@ def read_header(path: str, files: frozenset[str] | None = None) -> Header:
         If it has constants in a file that it must not name. LiteRT opens whatever name it finds.
     """
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             if os.fstat(file.fileno()).st_size < 16:
                 raise Malformed(f"{path}: not a TFLite file", file=path)
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -275,6 +275,7 @@ def read_header(path: str, files: frozenset[str] | None = None) -> Header:
             others = [group.text(0, "surrogateescape") for group in model.tables(8)]
             for name in others:
                 check_name(path, name, files)
+                check_regular(os.path.join(os.path.dirname(path), name))
             return Header(
                 _signatures(model, graphs, tensors),
                 tensors,

@@ -12,6 +12,7 @@ from . import memory
 from .border import Border
 from .by_operator import ByOperator, Reference
 from .errors import Usage
+from .litert_session import chosen_signature
 from .matching import Candidates, check_names
 from .onnx_graph import Graph, read_graph
 from .output_comparison import compare_outputs
@@ -21,11 +22,13 @@ from .runner import Runner, model_kind
 from .samples import AnySamples, GivenSamples, RandomSamples, Samples, resolved_shapes
 from .tensor_comparison import compare_operators, compare_tensors, uncompared_count
 from .tflite_graph import TfliteGraph
-from .tflite_header import Header, read_header
+from .tflite_header import Header, Signature, read_header
 from .tolerances import CALIBRATED_SNR, Tolerances, too_noisy
 from .verification_result import TensorResult, Verification
 
 PathLike = Union[str, "os.PathLike[str]"]
+# Samples for the ONNX model, with shapes for random numbers that are known from elsewhere.
+_ChosenSamples = Callable[[Runner, Mapping[str, Sequence[int]]], AnySamples]
 # What values of one run may take where nobody says.
 _LIMIT = 512 << 20
 
@@ -44,7 +47,9 @@ def _chosen_samples(
     shape: Mapping[str, Sequence[int]] | None,
     runner: Runner,
     model: str,
+    known: Mapping[str, Sequence[int]],
 ) -> AnySamples:
+    """`known`: shapes for random numbers where nobody gives another."""
     if inputs is not None:
         if random is not None:
             raise Usage("inputs and random are two kinds of samples: give one")
@@ -52,13 +57,17 @@ def _chosen_samples(
             raise Usage("shape is for random numbers, and inputs has the arrays")
         if isinstance(inputs, (str, os.PathLike)):
             return Samples(inputs, runner.inputs)
-        return GivenSamples([inputs] if isinstance(inputs, Mapping) else list(inputs), runner.inputs)
+        given = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+        if not given:
+            raise Usage("inputs has no samples: nothing would be compared")
+        return GivenSamples(given, runner.inputs)
     count = 1 if random is None else random
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"random must be an int, not {type(count).__name__}")
     if count < 1:
         raise Usage(f"random is {count}, but must be 1 or more")
-    return RandomSamples(count, seed, runner.inputs, resolved_shapes(runner.inputs, shape, model)[0])
+    shapes = resolved_shapes(runner.inputs, {**known, **(shape or {})}, model)[0]
+    return RandomSamples(count, seed, runner.inputs, shapes)
 
 
 def verify(
@@ -72,6 +81,7 @@ def verify(
     layout: Mapping[str, str] | None = None,
     kernels: str | None = None,
     optimization: str | None = None,
+    signature: str | None = None,
     by_tensor: bool = False,
     by_op: bool = False,
     rtol: float | None = None,
@@ -108,6 +118,8 @@ def verify(
         "xnnpack", "builtin" or "reference". By default XNNPACK, and the builtin ones where its weights do not fit.
     optimization : str, optional
         Of ONNX Runtime: "none", "basic", "extended" or "all". By default the highest whose memory fits.
+    signature : str, optional
+        Which signature of the .tflite file the model became, where it has several, as those that `merge` makes.
     by_tensor : bool
         Compare inner tensors as well; of a folder of pieces, the values that pass between them.
     by_op : bool
@@ -136,7 +148,7 @@ def verify(
     if by_tensor and by_op:
         raise Usage("by_tensor and by_op are two comparisons: give one")
     kinds = (model_kind(names[0]), model_kind(names[1]))
-    _check_kinds(names, kinds, by_tensor=by_tensor, by_op=by_op, layout=layout)
+    _check_kinds(names, kinds, by_tensor=by_tensor, by_op=by_op, layout=layout, signature=signature)
     limit = None if max_rss is None else memory.size("max_rss", max_rss)
     is_stated = any(bound is not None for bound in (rtol, atol, min_snr, max_steps))
     tolerances = Tolerances(
@@ -146,10 +158,10 @@ def verify(
         max_steps=Tolerances.max_steps if max_steps is None else max_steps,
         min_equal=min_equal,
     )
-    runtimes = _Runtimes(names, kinds, limit, kernels, optimization, threads)
+    runtimes = _Runtimes(names, kinds, limit, kernels, optimization, threads, signature)
 
-    def chosen_samples(reference: Runner) -> AnySamples:
-        return _chosen_samples(inputs, random, seed, shape, reference, names[0])
+    def chosen_samples(reference: Runner, known: Mapping[str, Sequence[int]]) -> AnySamples:
+        return _chosen_samples(inputs, random, seed, shape, reference, names[0], known)
 
     if kinds[1] == "pieces":
         return _of_pieces(runtimes, chosen_samples, tolerances, by_tensor)
@@ -169,6 +181,7 @@ class _Runtimes:
     kernels: str | None
     optimization: str | None
     threads: int | None
+    signature: str | None
 
     @property
     def third(self) -> int | None:
@@ -183,15 +196,19 @@ class _Runtimes:
         return Runner(self.names[0], max_rss=self.third, threads=self.threads, optimization=self.optimization)
 
     def tested(self) -> Runner:
-        optimization = self.optimization if self.kinds[1] == "pieces" else None
         return Runner(
-            self.names[1], max_rss=self.third, threads=self.threads, kernels=self.kernels, optimization=optimization
+            self.names[1],
+            max_rss=self.third,
+            threads=self.threads,
+            kernels=self.kernels,
+            optimization=self.optimization if self.kinds[1] == "pieces" else None,
+            signature=self.signature,
         )
 
 
 def _of_file(
     runtimes: _Runtimes,
-    chosen_samples: Callable[[Runner], AnySamples],
+    chosen_samples: _ChosenSamples,
     tolerances: Tolerances,
     layouts: Mapping[str, str],
     *,
@@ -202,17 +219,23 @@ def _of_file(
     """A .tflite file: its outputs, and its tensors or operators where they are asked for or tell whether rounding spreads."""
     model, tflite = runtimes.names
     header = read_header(tflite)
-    signature = header.signatures[0]
-    if signature.subgraph != 0:
-        raise Usage(f"{tflite}: its first signature is not of the main subgraph", file=tflite)
-    with TfliteGraph(tflite) as parts, runtimes.reference() as reference:
+    signature = chosen_signature(tflite, header.signatures, runtimes.signature)
+    is_main = signature.subgraph == 0
+    if not is_main and (by_op or by_tensor):
+        raise Usage(
+            f"{tflite}: only the main subgraph gives inner tensors, not signature {signature.key!r}: its outputs alone can be "
+            "compared",
+            file=tflite,
+        )
+    with TfliteGraph(tflite, signature.subgraph) as parts, runtimes.reference() as reference:
         is_whole = runtimes.kinds[0] == "onnx"
         graph = read_graph(model) if is_whole else Graph([], list(reference.inputs), list(reference.outputs), {})
         check_names(tflite, signature, graph)
         if is_whole and not is_stated and not graph.is_quantized:
             tolerances = dataclasses.replace(tolerances, calibrated_snr=CALIBRATED_SNR)
-        samples = chosen_samples(reference)
         border = Border(signature, parts, layouts)
+        unranked = [name for name, port in reference.inputs.items() if port.shape is None]
+        samples = chosen_samples(reference, border.onnx_shapes(unranked))
         with runtimes.tested() as tested:
             choice = tested.choice
             outputs = compare_outputs(reference, tested, samples, border, tolerances)
@@ -220,11 +243,21 @@ def _of_file(
         uncompared = 0
         # Rounding of early operators spreads: what is asked is whether each operator rounds right.
         outside = [output for output in outputs if output.problem]
-        is_spread = bool(outside) and is_whole and graph.is_quantized and not (is_stated or by_op or by_tensor)
+        is_spread = bool(outside) and is_whole and is_main and graph.is_quantized
+        is_spread = is_spread and not (is_stated or by_op or by_tensor)
         is_spread = is_spread and all(_may_be_spread(output, border) for output in outside)
         if by_op or by_tensor or is_spread:
             tensors, uncompared = _inner(
-                graph, parts, header, reference, samples, border, tolerances, runtimes, by_op=by_op or is_spread
+                graph,
+                parts,
+                header,
+                signature,
+                reference,
+                samples,
+                border,
+                tolerances,
+                runtimes,
+                by_op=by_op or is_spread,
             )
         onnx = reference.choice
     is_spread = is_spread and not any(tensor.problem for tensor in tensors)
@@ -248,11 +281,14 @@ def _check_kinds(
     by_tensor: bool,
     by_op: bool,
     layout: Mapping[str, str] | None,
+    signature: str | None,
 ) -> None:
     if kinds[0] == "tflite":
         raise Usage(f"{names[0]}: is a TFLite file; the ONNX model comes first", file=names[0])
     if kinds[1] == "onnx":
         raise Usage(f"{names[1]}: is neither a .tflite file nor a folder of pieces", file=names[1])
+    if signature is not None and kinds[1] == "pieces":
+        raise Usage("signature is for .tflite files, not for folders of pieces")
     if by_op and "pieces" in kinds:
         raise Usage(
             "by_op is for a .tflite file and its ONNX model, not for folders of pieces; by_tensor compares the values between them"
@@ -264,7 +300,7 @@ def _check_kinds(
 
 
 def _of_pieces(
-    runtimes: _Runtimes, chosen_samples: Callable[[Runner], AnySamples], tolerances: Tolerances, by_tensor: bool
+    runtimes: _Runtimes, chosen_samples: _ChosenSamples, tolerances: Tolerances, by_tensor: bool
 ) -> Verification:
     """A folder of pieces: its outputs, and with `by_tensor` the values that pass between pieces."""
 
@@ -279,7 +315,7 @@ def _of_pieces(
 
     with runtimes.reference() as reference, runtimes.tested() as tested:
         check_ports(reference, tested, runtimes.names[1])
-        samples = chosen_samples(reference)
+        samples = chosen_samples(reference, {})
         outputs = results(list(reference.outputs))
         tensors: list[TensorResult] = []
         uncompared = 0
@@ -299,6 +335,7 @@ def _inner(
     graph: Graph,
     parts: TfliteGraph,
     header: Header,
+    signature: Signature,
     reference: Runner,
     samples: AnySamples,
     border: Border,
@@ -314,7 +351,7 @@ def _inner(
         graph,
         parts,
         header,
-        Candidates(graph, parts, header.signatures[0]),
+        Candidates(graph, parts, signature),
         Reference(reference),
         border.matches(shapes),
         kernels=runtimes.kernels,

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .command_options import CommandParser, given_layout, given_shape, given_size, number, one_of, whole_number
 from .difference import Difference
 from .errors import Different
 from .litert_session import KERNELS
+from .model_files import model_files
 from .onnx_session import LEVELS
-from .output_path import check_output_path, print_output, writing
+from .output_path import check_output_path, print_output, replacing
 from .run_command import begin_log
 from .runtime_log import end_of_output
+from .samples import sample_files
 from .tolerances import Tolerances
 from .verification import verify
 from .verification_result import TensorResult, Verification
@@ -61,6 +63,7 @@ def parser() -> CommandParser:
     )
     out.add_argument("--kernels", **one_of(KERNELS), help="kernels of LiteRT (default: xnnpack)")
     out.add_argument("--optimization", **one_of(tuple(LEVELS)), help="optimisation level of ONNX Runtime")
+    out.add_argument("--signature", metavar="NAME", help="which signature of the .tflite file the model became")
     inner = out.add_mutually_exclusive_group()
     inner.add_argument(
         "--by-tensor", action="store_true", help="compare inner tensors as well; of a folder, the values between pieces"
@@ -179,8 +182,15 @@ def _write(path: str, values: dict[str, Any]) -> None:
     if path == "-":
         print_output(content)
         return
-    with writing(path):
-        pathlib.Path(path).write_text(content + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write(f"{content}\n".encode())
+
+
+def _files_read(arguments: argparse.Namespace) -> Iterator[str]:
+    for model in (arguments.model, arguments.tflite):
+        yield from model_files(model)
+    if arguments.inputs is not None:
+        yield from sample_files(arguments.inputs)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -188,7 +198,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().parse(argv)
     begin_log(arguments.verbose)
     if arguments.json not in (None, "-"):
-        check_output_path(arguments.json)
+        check_output_path(arguments.json, _files_read(arguments))
     found = verify(
         arguments.model,
         arguments.tflite,
@@ -199,6 +209,7 @@ def main(argv: Sequence[str]) -> int:
         layout=dict(arguments.layout),
         kernels=arguments.kernels,
         optimization=arguments.optimization,
+        signature=arguments.signature,
         by_tensor=arguments.by_tensor,
         by_op=arguments.by_op,
         rtol=arguments.rtol,
