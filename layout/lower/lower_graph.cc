@@ -348,9 +348,9 @@ class GraphLowering : public Surroundings {
       const bool is_named = custom.names(node);
       if (!row && !is_named && !custom.takes_refused()) throw unknown_operator(node);
       std::vector<Val> inputs = inputs_of(node, scope);
-      if (row) check_arity(node, *row);
-      check_attribute_names(node);
       const int64_t version = opset(node);
+      if (row) check_arity(node, *row, version);
+      check_attribute_names(node);
       in_doubt = relies_on_declared(node, scope);
       builder_->graph.add_origin(node.label(), operator_number(where.op));
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
