@@ -49,6 +49,8 @@ class Surroundings {
   virtual std::vector<Val> lower_into(core::SubgraphBuilder& subgraph, const onnx::Graph& graph,
                                       std::span<const Val> inputs) = 0;
   virtual core::Model& model() = 0;  // takes the graphs of IF and WHILE
+  // The nodes of subgraphs that were lowered so far, each time counted.
+  virtual int64_t inner_nodes() const = 0;
 };
 
 class Lowering {

@@ -108,3 +108,12 @@ sequence(
     {"n": np.array(3, np.int64), "t": np.array(True)},
     outputs="float[6,3] y",
 )
+sequence(
+    "map_of_too_many_nodes",
+    "float[150,3] x",
+    "s = SplitToSequence(x) t = SequenceMap<body = f (float[1,3] v) => (float[1,3] r) { r = Loop (n, , v) <body = b (int64 i, bool c, "
+    "float[1,3] p) => (bool o, float[1,3] q) { o = Identity(c) q = Sin(p) }> }>(s) y = ConcatFromSequence<axis=0>(t)",
+    {"n": np.array(100)},
+    opset=17,
+    outputs="float[150,3] y",
+)
