@@ -24,19 +24,10 @@ Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
   if (counted > lo.b.ops_left)
     lo.unsupported("the model's sequences become too long in all: a list that grows in a loop is kept for each turn");
   lo.b.ops_left -= counted;
-  core::Graph& graph = lo.b.graph;
-  const Val made{graph.add_value(DType::kString, {})};
-  core::Op op{.kind = Kind::kTensorList, .inputs = {}, .outputs = {made.id}, .origin = lo.b.origin};
-  for (Val element : elements) op.inputs.push_back(element.id);
-  graph.at(made.id).producer = static_cast<core::OpId>(graph.ops.size());
-  graph.add_op(std::move(op));
-  return made;
+  return lo.b.tensor_list(elements);
 }
 
-bool is_sequence(Lowering& lo, Val v) {
-  const core::OpId producer = lo.b.known(v).producer;
-  return producer >= 0 && lo.b.graph.ops[static_cast<size_t>(producer)].kind == Kind::kTensorList;
-}
+bool is_sequence(Lowering& lo, Val v) { return lo.b.is_tensor_list(v); }
 
 std::vector<Val> elements_of(Lowering& lo, Val sequence) {
   if (!is_sequence(lo, sequence)) lo.unsupported("a sequence that is computed at run time is not supported");
