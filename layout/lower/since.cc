@@ -105,6 +105,7 @@ namespace {
   ROW("NonMaxSuppression", "", 10) \
   ROW("NonZero", "", 9) \
   ROW("OneHot", "", 9) \
+  ROW("Optional", "", 15) \
   ROW("OptionalGetElement", "", 15) \
   ROW("OptionalHasElement", "", 15) \
   ROW("Pad", "pads", 2) \

@@ -117,6 +117,14 @@ sequence(
     opset=17,
     outputs="float[150,3] y",
 )
+sequence(
+    "optional",
+    "float[2,3] a, float[2,3] b",
+    "o = Optional(a) h = OptionalHasElement(o) p = OptionalGetElement(o) s = SequenceConstruct(p, b) "
+    "q = Optional(s) t = OptionalGetElement(q) f = Cast<to=1>(h) c = ConcatFromSequence<axis=0>(t) y = Add(c, f)",
+    opset=18,
+    outputs="float[4,3] y",
+)
 # Graphs of IF and WHILE have no access to the values around them: the elements of a sequence become inputs.
 LOOP = "Loop<body = f (int64 i, bool d, float[2,3] p) => (bool o, float[2,3] q)"
 for name, body in {
