@@ -128,6 +128,20 @@ Val Builder::dims(std::span<const Dim> wanted, DType dtype, Val of) {
   return cast(concat(parts, 0), dtype);
 }
 
+Val Builder::tensor_list(std::span<const Val> elements) {
+  const Val made{graph.add_value(DType::kString, {})};
+  Op list{.kind = Kind::kTensorList, .inputs = {}, .outputs = {made.id}, .origin = origin};
+  for (Val element : elements) list.inputs.push_back(element.id);
+  graph.at(made.id).producer = static_cast<OpId>(graph.ops.size());
+  graph.add_op(std::move(list));
+  return made;
+}
+
+bool Builder::is_tensor_list(Val v) const {
+  const OpId producer = known(v).producer;
+  return producer >= 0 && graph.ops[static_cast<size_t>(producer)].kind == Kind::kTensorList;
+}
+
 void Builder::check_ops_left(size_t results) const {
   if (results > ops_left)
     throw stream::Unsupported(

@@ -55,6 +55,10 @@ class Builder {
     return value;
   }
 
+  // A sequence of these (Kind::kTensorList).
+  Val tensor_list(std::span<const Val> elements);
+  bool is_tensor_list(Val v) const;
+
   // ---- constants ----
   Val constant(RecipeRef recipe, std::string name = {}) {
     return {graph.add_constant(std::move(recipe), std::move(name))};

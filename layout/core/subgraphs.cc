@@ -56,6 +56,8 @@ bool has_early_result(const Graph& graph, std::span<const Val> results) {
                      [&](Val v) { return early[static_cast<size_t>(v.id)] && !graph.at(v.id).is_constant(); });
 }
 
+constexpr size_t kMostElements = 4096;  // of a sequence that a subgraph takes
+
 Value type_of(const Graph& graph, ValueId id) { return {.dtype = graph.at(id).dtype, .shape = graph.at(id).shape}; }
 
 }  // namespace
@@ -88,6 +90,7 @@ Val SubgraphBuilder::here(Val outer) {
   auto [it, is_new] = here_.try_emplace(outer.id);
   if (!is_new) return it->second;
   const Value& value = around_.graph.at(outer.id);
+  if (around_.is_tensor_list(outer)) return it->second = list_here(outer);
   if (value.is_constant()) {
     it->second = builder_.constant(value.constant, value.name);
   } else {
@@ -98,6 +101,21 @@ Val SubgraphBuilder::here(Val outer) {
   inner.contents = value.contents;
   inner.quantization = value.quantization;
   return it->second;
+}
+
+Val SubgraphBuilder::list_here(Val outer) {
+  const auto producer = static_cast<size_t>(around_.graph.at(outer.id).producer);
+  const std::vector<ValueId>& elements = around_.graph.ops[producer].inputs;
+  // Few bytes name a long sequence in any number of subgraphs.
+  if (elements.size() > std::min(kMostElements, around_.ops_left))
+    throw Unsupported(
+        fmt::format("a sequence of {} elements is not supported inside If, Loop and Scan: each would be "
+                    "an input of a subgraph",
+                    elements.size()));
+  around_.ops_left -= elements.size();
+  std::vector<Val> taken;
+  for (ValueId element : elements) taken.push_back(here({element}));
+  return builder_.tensor_list(taken);
 }
 
 // Two subgraphs that become the graphs of one op: both must take the same inputs.

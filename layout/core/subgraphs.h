@@ -33,7 +33,8 @@ class SubgraphBuilder {
   Builder& b() { return builder_; }
   Builder& around() { return around_; }
   Val input(DType dtype, Shape shape);  // one more input
-  Val here(Val outer);                  // a value of the graph around, as it is called in this one
+  // A value of the graph around, as it is called in this one. A sequence is one of the same elements.
+  Val here(Val outer);
   // The values of the graph around that are inputs here, in the order of their first use.
   const std::vector<ValueId>& captured() const { return captured_; }
 
@@ -44,6 +45,7 @@ class SubgraphBuilder {
   std::unique_ptr<Graph> graph_;
   Builder builder_;
   Builder& around_;
+  Val list_here(Val outer);
   std::vector<ValueId> captured_;
   std::map<ValueId, Val> here_;
 };

@@ -13,9 +13,6 @@
 
 namespace lowtide::layout {
 
-// Nodes times iterations: larger loops are not unrolled.
-constexpr int64_t kMostNodes = 20000;
-
 // A graph without nodes counts, too: a loop of loops over nothing takes its time all the same.
 static int64_t node_count(const onnx::Graph& graph) {
   auto count = std::max<int64_t>(1, static_cast<int64_t>(graph.nodes.size()));
@@ -32,7 +29,12 @@ const onnx::Graph& subgraph(Lowering& lo, std::string_view name) {
   return *found->graphs[0];
 }
 
-bool can_unroll(const onnx::Graph& body, int64_t iterations) { return iterations <= kMostNodes / node_count(body); }
+Unrolling::Unrolling(Lowering& lo, const onnx::Graph& body)
+    : around_(lo.around), at_first_(lo.around.inner_nodes()), nodes_(node_count(body)) {}
+
+bool Unrolling::may_have(int64_t turns) const { return turns <= kMostUnrolledNodes / nodes_; }
+
+void Unrolling::end_turn() { nodes_ = std::max(nodes_, (around_.inner_nodes() - at_first_) / ++turns_); }
 
 std::optional<bool> known_bool(const Lowering& lo, Val v) {
   auto known = lo.ints(v);

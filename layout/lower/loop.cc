@@ -55,25 +55,27 @@ std::vector<ScanOutput> scan_outputs(Lowering& lo, const Loop& loop) {
 // The carried values and the used scan outputs; nullopt when the number of iterations is known at run time only or too
 // large.
 std::optional<std::vector<Val>> unrolled_loop(Lowering& lo, const Loop& loop) {
+  Unrolling unrolling(lo, loop.body);
   std::optional<int64_t> trips;
   if (loop.trips) {
     auto known = lo.ints(loop.trips);
     if (!known || known->size() != 1) return std::nullopt;
     trips = std::max<int64_t>(0, (*known)[0]);
-    if (!can_unroll(loop.body, *trips)) return std::nullopt;
+    if (!unrolling.may_have(*trips)) return std::nullopt;
   }
   std::vector<Val> state = loop.state;
   std::vector<std::vector<Val>> rows(loop.scans);
   Val condition = loop.condition ? loop.condition : lo.b.filled(1, DType::kBool, {});
   for (int64_t trip = 0; !trips || trip < *trips; ++trip) {
     auto continues = known_bool(lo, condition);
-    if (!continues || !can_unroll(loop.body, trip + 1)) return std::nullopt;
+    if (!continues || !unrolling.may_have(trips.value_or(trip + 1))) return std::nullopt;
     if (!*continues) break;
     const Val counter = lo.b.scalar(static_cast<double>(trip), DType::kInt64);
     std::vector<Val> out = lo.around.lower_inline(loop.body, body_inputs(lo.b, loop.body, counter, condition, state));
     condition = out[0];
     std::copy_n(out.begin() + 1, loop.carried, state.begin());
     for (size_t i : loop.wanted) rows[i].push_back(add_row_axis(lo, out[loop.carried + 1 + i]));
+    unrolling.end_turn();
   }
   if (!loop.wanted.empty() && rows[loop.wanted[0]].empty()) {
     for (const ScanOutput& scan : scan_outputs(lo, loop)) state.push_back(scan.initial);

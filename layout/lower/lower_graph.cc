@@ -211,6 +211,7 @@ class GraphLowering : public Surroundings {
   }
 
   core::Model& model() override { return target_; }
+  int64_t inner_nodes() const override { return inner_nodes_; }
 
   core::DType half_of(const std::string& value) const override { return scope_->half(value); }
 
@@ -304,10 +305,11 @@ class GraphLowering : public Surroundings {
                                 graph.sparse_initializers.size());
   }
 
-  // Loops in loops may have more turns than any machine has memory for.
-  void count_inner(int64_t nodes) {
-    inner_nodes_ += nodes;
-    if (inner_nodes_ <= kMostInnerNodes) return;
+  // Loops in loops may have more turns than any machine has memory for. Besides nodes, `work` counts what laying out a
+  // graph takes.
+  void count_inner(int64_t work) {
+    inner_work_ += work;
+    if (inner_work_ <= kMostInnerNodes) return;
     if (in_doubt_) throw core::UnknownType{};
     // A body that is malformed is called so whatever its size.
     for (const Scope* scope = scope_; scope; scope = scope->outer) check_names(scope->graph);
@@ -347,7 +349,10 @@ class GraphLowering : public Surroundings {
   }
 
   void lower_node(const onnx::Node& node, Scope& scope) {
-    if (depth_ > 0) count_inner(1);
+    if (depth_ > 0) {
+      ++inner_nodes_;
+      count_inner(1);
+    }
     const stream::Where where{.node = node.label(), .op = full_name(node)};
     bool in_doubt = false;
     try {
@@ -355,9 +360,9 @@ class GraphLowering : public Surroundings {
       const bool is_named = custom.names(node);
       if (!row && !is_named && !custom.takes_refused()) throw unknown_operator(node);
       std::vector<Val> inputs = inputs_of(node, scope);
-      if (row) check_arity(node, *row);
-      check_attribute_names(node);
       const int64_t version = opset(node);
+      if (row) check_arity(node, *row, version);
+      check_attribute_names(node);
       in_doubt = relies_on_declared(node, scope);
       builder_->graph.add_origin(node.label(), operator_number(where.op));
       builder_->origin = static_cast<uint32_t>(builder_->graph.origins.size() - 1);
@@ -524,7 +529,7 @@ class GraphLowering : public Surroundings {
   Scope* scope_ = nullptr;
   std::unordered_map<std::string, uint32_t> operator_numbers_;
   int depth_ = 0;
-  int64_t inner_nodes_ = 0;
+  int64_t inner_nodes_ = 0, inner_work_ = 0;
   size_t other_ops_left_ = kMostOtherOps;
   std::string refused_for_custom_;  // why the node that becomes a custom operator has no other form
   bool in_doubt_ = false;           // types of values may be wrong or unknown: what does not fit is no error

@@ -23,10 +23,11 @@ Val members(Lowering& lo, Val first, Val last, int64_t bins, Dim size) {
   Builder& b = lo.b;
   Val length = b.maximum(b.add(b.sub(last, first), 1), b.scalar_like(1, first));  // [regions, 1]
   Val bin = b.div(length, b.scalar_like(static_cast<double>(bins), length));
-  Val number = b.cast(iota(lo, bins, DType::kInt32), DType::kFloat32);
+  const DType dtype = b.dtype(first);
+  Val number = b.cast(iota(lo, bins, DType::kInt32), dtype);
   Val begin = b.add(b.floor(b.mul(bin, number)), first);  // [regions, bins]
   Val end = b.add(b.ceil(b.mul(bin, b.add(number, 1))), first);
-  Val place = b.cast(iota(lo, size, DType::kInt32), DType::kFloat32);
+  Val place = b.cast(iota(lo, size, DType::kInt32), dtype);
   const Val before_end = b.less(place, unsqueeze_axes(lo, end, {2}));
   return b.logical_and(b.greater_equal(place, unsqueeze_axes(lo, begin, {2})), before_end);
 }
@@ -54,7 +55,7 @@ void lower_max_roi_pool(Lowering& lo) {
   Val rows = members(lo, columns[2], columns[4], pooled[0], shape[2]);
   Val across = members(lo, columns[1], columns[3], pooled[1], shape[3]);
 
-  Val lowest = b.scalar(std::numeric_limits<float>::lowest(), DType::kFloat32);
+  Val lowest = b.scalar_like(std::numeric_limits<float>::lowest(), x);
   Val y = b.transpose(x, {0, 2, 3, 1});
   if (shape[0] != 1)
     y = b.gather(y, b.cast(squeeze_axes(lo, columns[0], {1}), DType::kInt32), 0);  // [regions, H, W, C]

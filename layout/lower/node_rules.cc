@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "layout/lower/since.h"
 #include "stream/error.h"
 #include "stream/recipe/small_floats.h"
 
@@ -51,12 +52,20 @@ bool shares_its_type(char kind) { return std::string_view("FIMNQ*").find(kind) !
 
 }  // namespace
 
-void check_arity(const onnx::Node& node, const LowerRow& row) {
+void check_arity(const onnx::Node& node, const LowerRow& row, int64_t opset) {
   auto count = static_cast<int>(node.inputs.size());
   if (count < row.min_inputs || (row.max_inputs >= 0 && count > row.max_inputs))
     throw Error(Code::kMalformed,
                 fmt::format("it has {} inputs, {} to {} are allowed", count, row.min_inputs,
                             row.max_inputs < 0 ? std::string("any number") : std::to_string(row.max_inputs)));
+  if (node.domain.empty())
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (const NewerInput* newer = node.inputs[i].empty() ? nullptr : newer_input(node.op_type, i, opset))
+        throw Error(
+            Code::kMalformed,
+            fmt::format("input {} ('{}') is new in opset {}; the node is of opset {}, which its model or function "
+                        "imports",
+                        i, newer->name, newer->since, opset));
   if (node.outputs.empty()) throw Error(Code::kMalformed, "it has no outputs");
   if (row.max_outputs >= 0 && static_cast<int>(node.outputs.size()) > row.max_outputs)
     throw Error(Code::kMalformed,

@@ -9,8 +9,9 @@
 
 namespace lowtide::layout {
 
-// How many inputs and outputs there are, by the operator's row.
-void check_arity(const onnx::Node& node, const LowerRow& row);
+// How many inputs and outputs there are, by the operator's row; no input is newer than `opset`, that of the node's
+// domain.
+void check_arity(const onnx::Node& node, const LowerRow& row, int64_t opset);
 // No attribute is given twice.
 void check_attribute_names(const onnx::Node& node);
 // The inputs' types, by LowerRow::inputs. Absent ones and those of unknown type are passed over.

@@ -12,16 +12,19 @@
 namespace lowtide::layout {
 namespace {
 
-// As ONNX Runtime does it: elements are added up in float, the count is computed in double from the start.
-Val float_range(Lowering& lo, float start, float limit, float delta) {
-  const double count = std::max(0.0, std::ceil((static_cast<double>(limit) - start) / delta));
+// As ONNX Runtime does it: elements are added up in their own type, f32 or f64; the count is computed in double from
+// the start.
+template <typename T>
+Val float_range(Lowering& lo, DType dtype, double start, double limit, double delta) {
+  const double count = std::max(0.0, std::ceil((limit - start) / delta));
   if (!(count <= static_cast<double>(stream::kSmallElements)))
     lo.unsupported("a float range of more than " + std::to_string(stream::kSmallElements) +
                    " elements is not supported");
-  std::vector<float> elements;
-  float value = start;
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i, value += delta) elements.push_back(value);
-  return lo.b.constant(stream::recipe::floats(elements, {static_cast<Dim>(elements.size())}));
+  std::vector<T> elements;
+  T value = static_cast<T>(start);
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i, value += static_cast<T>(delta)) elements.push_back(value);
+  const auto size = static_cast<Dim>(elements.size());
+  return lo.b.constant(stream::recipe::values<T>(elements, dtype, {size}));
 }
 
 // Differences of 64-bit numbers need more bits.
@@ -48,18 +51,22 @@ Val integer_range(Lowering& lo, DType dtype, int64_t start, int64_t limit, int64
 
 bool is_whole_in_f32(double number) { return number == std::trunc(number) && std::abs(number) < 0x1p24; }
 
-// Whether f32 numbers that are known at run time only are whole: made of integers.
-bool is_made_of_integers(Lowering& lo, Val x) {
+// The integer that a float known at run time only is cast from; absent where it is not.
+Val integer_behind(Lowering& lo, Val x) {
   const core::Graph& graph = lo.b.graph;
-  if (const auto known = lo.numbers(x)) return is_whole_in_f32((*known)[0]);
   for (core::OpId id = graph.at(x.id).producer; id >= 0;) {
     const core::Op& op = graph.ops[static_cast<size_t>(id)];
     const core::Value& from = graph.at(op.inputs[0]);
-    if (op.kind == Kind::kCast) return stream::is_integer(from.dtype);
-    if (op.kind != Kind::kReshape && op.kind != Kind::kSqueeze) return false;
+    if (op.kind == Kind::kCast) return stream::is_integer(from.dtype) ? Val{op.inputs[0]} : Val{};
+    if (op.kind != Kind::kReshape && op.kind != Kind::kSqueeze) return {};
     id = from.producer;
   }
-  return false;
+  return {};
+}
+
+bool is_made_of_integers(Lowering& lo, Val x) {
+  if (const auto known = lo.numbers(x)) return is_whole_in_f32((*known)[0]);
+  return static_cast<bool>(integer_behind(lo, x));
 }
 
 // Whether RANGE, which computes limit - start and the quotient by delta in f32, counts as ONNX Runtime does in f64:
@@ -111,6 +118,44 @@ Val counted_range(Lowering& lo, Val start, Val limit, Val delta) {
   return b.op(Kind::kSlice, {b.cumsum(terms, 0, false, false), b.i32({first}), count});
 }
 
+// Numbers known at run time only. A range from 0 up to a dimension is never negative: any other range may be empty.
+Val range_at_run_time(Lowering& lo, Val start, Val limit, Val delta) {
+  const auto first = lo.ints(start);
+  const auto step = lo.numbers(delta);
+  const bool counts_up = first && (*first)[0] == 0 && never_negative(lo, limit) && step && (*step)[0] > 0;
+  if (!counts_up) {
+    Val up = lo.b.maximum(limit, start), down = lo.b.minimum(limit, start);
+    if (step)
+      limit = (*step)[0] > 0 ? up : down;
+    else
+      limit = lo.b.select(lo.b.greater(delta, lo.b.scalar_like(0, delta)), up, down);
+  }
+  const bool as_kernel = lo.dtype(start) != DType::kFloat32 || counts_in_f32(lo, start, limit, delta);
+  return as_kernel ? lo.b.range(start, limit, delta) : counted_range(lo, start, limit, delta);
+}
+
+// An f64 number as i64, where it is certainly whole: a constant, or made of an integer.
+Val as_whole(Lowering& lo, Val x) {
+  if (const auto known = lo.numbers(x)) {
+    const double number = (*known)[0];
+    if (number != std::trunc(number) || std::abs(number) >= 0x1p53) return {};
+    return lo.b.scalar(number, DType::kInt64);
+  }
+  const Val integer = integer_behind(lo, x);
+  return integer && lo.dtype(integer) != DType::kUint64 ? as_scalar(lo, lo.b.cast(integer, DType::kInt64)) : Val{};
+}
+
+// No kernel counts in f64, and in f32 the number of elements would be another. Integers have all digits.
+Val whole_f64_range(Lowering& lo, Val start, Val limit, Val delta) {
+  const Val first = as_whole(lo, start), last = as_whole(lo, limit), by = as_whole(lo, delta);
+  if (!first || !last || !by)
+    lo.unsupported(
+        "a range of f64 numbers that are known at run time only is not supported, unless they are made of "
+        "integers: no kernel counts its elements with 64 bits",
+        "make start, limit and delta constants, or float32");
+  return lo.b.cast(range_at_run_time(lo, first, last, by), DType::kFloat64);
+}
+
 }  // namespace
 
 void lower_range(Lowering& lo) {
@@ -122,27 +167,18 @@ void lower_range(Lowering& lo) {
   if (step && (*step)[0] == 0) lo.malformed("input 2 ('delta') must not be 0");
   for (const auto& one : {from, to, step})
     if (one && std::isnan((*one)[0])) lo.malformed("start, limit and delta must not be NaN");
-  if (dtype == DType::kFloat32 && from && to && step) {
-    lo.output(0, float_range(lo, static_cast<float>((*from)[0]), static_cast<float>((*to)[0]),
-                             static_cast<float>((*step)[0])));
+  if ((dtype == DType::kFloat32 || dtype == DType::kFloat64) && from && to && step) {
+    const auto made = dtype == DType::kFloat64 ? float_range<double> : float_range<float>;
+    lo.output(0, made(lo, dtype, (*from)[0], (*to)[0], (*step)[0]));
     return;
   }
   const auto first = lo.ints(start), last = lo.ints(limit), by = lo.ints(delta);
-  if (first && last && by) {
+  if (first && last && by)
     lo.output(0, integer_range(lo, dtype, (*first)[0], (*last)[0], (*by)[0]));
-    return;
-  }
-  // A range from 0 up to a dimension is never negative: any other range may be empty.
-  const bool counts_up = first && (*first)[0] == 0 && never_negative(lo, limit) && step && (*step)[0] > 0;
-  if (!counts_up) {
-    Val up = lo.b.maximum(limit, start), down = lo.b.minimum(limit, start);
-    if (step)
-      limit = (*step)[0] > 0 ? up : down;
-    else
-      limit = lo.b.select(lo.b.greater(delta, lo.b.scalar_like(0, delta)), up, down);
-  }
-  const bool in_f32 = dtype != DType::kFloat32 || counts_in_f32(lo, start, limit, delta);
-  lo.output(0, in_f32 ? lo.b.range(start, limit, delta) : counted_range(lo, start, limit, delta));
+  else if (dtype == DType::kFloat64)
+    lo.output(0, whole_f64_range(lo, start, limit, delta));
+  else
+    lo.output(0, range_at_run_time(lo, start, limit, delta));
 }
 
 }  // namespace lowtide::layout

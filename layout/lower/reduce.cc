@@ -104,7 +104,7 @@ Val extreme(Lowering& lo, DType dtype, int sign) {
   if (!stream::is_integer(dtype))
     lo.unsupported("a maximum or minimum of " + std::string(stream::dtype_name(dtype)) + " is not supported");
   const int width = stream::bits(dtype);
-  if (dtype == DType::kUint64 && sign > 0) lo.unsupported("the minimum of an empty axis of uint64 is not supported");
+  if (dtype == DType::kUint64 && sign > 0) return lo.b.cast(lo.b.scalar(-1, DType::kInt64), dtype);  // all bits
   int64_t value = std::numeric_limits<int64_t>::max() >> (64 - width);
   if (!stream::is_signed_int(dtype))
     value = sign < 0 ? 0 : value * 2 + 1;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "layout/core/subgraphs.h"
 #include "layout/lower/shapes_and_indices.h"
@@ -47,18 +48,23 @@ std::vector<Val> slices_of(Lowering& lo, Val x, const Scanned& how, int64_t leng
   return slices;
 }
 
-std::vector<Val> unrolled_scan(Lowering& lo, const Scan& scan) {
+// Nullopt when there would be too many nodes.
+std::optional<std::vector<Val>> unrolled_scan(Lowering& lo, const Scan& scan) {
+  Unrolling unrolling(lo, scan.body);
+  if (!unrolling.may_have(scan.length)) return std::nullopt;
   std::vector<std::vector<Val>> slices;
   for (size_t i = 0; i < scan.inputs.size(); ++i)
     slices.push_back(slices_of(lo, scan.inputs[i], scan.in[i], scan.length));
   std::vector<Val> state = scan.state;
   std::vector<std::vector<Val>> rows(scan.out.size());
   for (size_t step = 0; step < static_cast<size_t>(scan.length); ++step) {
+    if (!unrolling.may_have(scan.length)) return std::nullopt;
     std::vector<Val> given = state;
     for (const auto& slice : slices) given.push_back(slice[step]);
     const std::vector<Val> out = lo.around.lower_inline(scan.body, given);
     std::copy_n(out.begin(), state.size(), state.begin());
     for (size_t i = 0; i < rows.size(); ++i) rows[i].push_back(out[state.size() + i]);
+    unrolling.end_turn();
   }
   for (size_t i = 0; i < rows.size(); ++i) {
     if (scan.out[i].reverse) std::reverse(rows[i].begin(), rows[i].end());
@@ -125,8 +131,9 @@ std::vector<Val> run(Lowering& lo, Scan& scan) {
       lo.malformed(fmt::format("scanned axes must have the same size; two have {} and {} elements", scan.length, own));
     if (i == 0 || stream::is_static(own)) scan.length = own;
   }
-  const bool known = stream::is_static(scan.length) && scan.length > 0 && can_unroll(scan.body, scan.length);
-  return known ? unrolled_scan(lo, scan) : scan_at_run_time(lo, scan);
+  std::optional<std::vector<Val>> unrolled;
+  if (stream::is_static(scan.length) && scan.length > 0) unrolled = unrolled_scan(lo, scan);
+  return unrolled ? *unrolled : scan_at_run_time(lo, scan);
 }
 
 std::vector<Scanned> read_scanned(Lowering& lo, const char* axes, const char* directions, size_t count) {

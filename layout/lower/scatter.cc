@@ -87,10 +87,11 @@ Val combined_updates(Lowering& lo, const UpdateRows& rows, const std::string& re
   if (reduction == "none") return last_updates(lo, rows);
   if (lo.dtype(rows.data) == DType::kBool) lo.unsupported("reduction '" + reduction + "' of bool is not supported");
   if (reduction == "add") return lo.b.add(rows.data, scattered(lo, rows, rows.updates, rows.width));
-  // UNSORTED_SEGMENT_* takes these two types only.
-  if (lo.dtype(rows.data) != DType::kFloat32 && lo.dtype(rows.data) != DType::kInt32)
-    lo.unsupported("reduction '" + reduction + "' of " + std::string(stream::dtype_name(lo.dtype(rows.data))) +
-                   " is not supported");
+  // UNSORTED_SEGMENT_* takes f32 and i32; legalise computes these others in them. Upper halves of u32 would change the
+  // order.
+  const DType dtype = lo.dtype(rows.data);
+  if (dtype == DType::kUint32 || dtype == DType::kUint64)
+    lo.unsupported("reduction '" + reduction + "' of " + std::string(stream::dtype_name(dtype)) + " is not supported");
   if (reduction == "mul") {
     Val factors =
         lo.b.op(Kind::kUnsortedSegmentProd, {rows.updates, rows.indices, dim_as_scalar(lo, rows.count, DType::kInt32)});

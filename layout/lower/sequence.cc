@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "layout/lower/shapes_and_indices.h"
+#include "layout/lower/subgraph.h"
 
 namespace lowtide::layout {
 namespace {
@@ -23,19 +24,10 @@ Val sequence_of(Lowering& lo, const std::vector<Val>& elements) {
   if (counted > lo.b.ops_left)
     lo.unsupported("the model's sequences become too long in all: a list that grows in a loop is kept for each turn");
   lo.b.ops_left -= counted;
-  core::Graph& graph = lo.b.graph;
-  const Val made{graph.add_value(DType::kString, {})};
-  core::Op op{.kind = Kind::kTensorList, .inputs = {}, .outputs = {made.id}, .origin = lo.b.origin};
-  for (Val element : elements) op.inputs.push_back(element.id);
-  graph.at(made.id).producer = static_cast<core::OpId>(graph.ops.size());
-  graph.add_op(std::move(op));
-  return made;
+  return lo.b.tensor_list(elements);
 }
 
-bool is_sequence(Lowering& lo, Val v) {
-  const core::OpId producer = lo.b.known(v).producer;
-  return producer >= 0 && lo.b.graph.ops[static_cast<size_t>(producer)].kind == Kind::kTensorList;
-}
+bool is_sequence(Lowering& lo, Val v) { return lo.b.is_tensor_list(v); }
 
 std::vector<Val> elements_of(Lowering& lo, Val sequence) {
   if (!is_sequence(lo, sequence)) lo.unsupported("a sequence that is computed at run time is not supported");
@@ -56,8 +48,6 @@ size_t need_position(Lowering& lo, Val v, size_t count, size_t end) {
 }
 
 constexpr int64_t kMostSequenceElements = 4096;  // each is an output of a SPLIT
-
-constexpr size_t kMostUnrolledNodes = 20000;  // that a SequenceMap may be unrolled to
 
 // The sizes given by `split`: a list, or one size for all pieces but the last.
 std::vector<int64_t> piece_sizes(Lowering& lo, Val split, int64_t axis_size) {
@@ -154,17 +144,14 @@ void lower_concat_from_sequence(Lowering& lo) {
 // Inlines the body once for each element. Other sequences are iterated in parallel; tensors are the same for all
 // elements.
 void lower_sequence_map(Lowering& lo) {
-  const onnx::Attribute* body = lo.attr("body");
-  if (!body || body->type != onnx::Attribute::Type::kGraph || body->graphs.size() != 1)
-    lo.malformed("attribute 'body' is missing or not a graph");
+  const onnx::Graph& body = subgraph(lo, "body");
   const size_t count = elements_of(lo, lo.input(0)).size();
-  const size_t nodes = std::max<size_t>(1, body->graphs[0]->nodes.size());
-  if (count > kMostUnrolledNodes / nodes)
-    lo.unsupported(
-        fmt::format("a SequenceMap with a body of {} nodes over {} elements is not supported: the most is {} nodes",
-                    nodes, count, kMostUnrolledNodes));
+  Unrolling unrolling(lo, body);
   std::vector<std::vector<Val>> made(lo.output_count());
   for (size_t i = 0; i < count; ++i) {
+    if (!unrolling.may_have(static_cast<int64_t>(count)))
+      lo.unsupported(fmt::format("a SequenceMap over {} elements is not supported: it would have more than {} nodes",
+                                 count, kMostUnrolledNodes));
     std::vector<Val> inputs;
     for (size_t k = 0; k < lo.input_count(); ++k) {
       const Val given = lo.input(k);
@@ -172,10 +159,11 @@ void lower_sequence_map(Lowering& lo) {
         lo.malformed("the sequences must have the same length");
       inputs.push_back(is_sequence(lo, given) ? elements_of(lo, given)[i] : given);
     }
-    const std::vector<Val> outputs = lo.around.lower_inline(*body->graphs[0], inputs);
+    const std::vector<Val> outputs = lo.around.lower_inline(body, inputs);
     if (outputs.size() != made.size())
       lo.malformed(fmt::format("the body has {} outputs, but the node has {}", outputs.size(), made.size()));
     for (size_t k = 0; k < made.size(); ++k) made[k].push_back(outputs[k]);
+    unrolling.end_turn();
   }
   for (size_t k = 0; k < made.size(); ++k) lo.output(k, sequence_of(lo, made[k]));
 }

@@ -105,6 +105,7 @@ namespace {
   ROW("NonMaxSuppression", "", 10) \
   ROW("NonZero", "", 9) \
   ROW("OneHot", "", 9) \
+  ROW("Optional", "", 15) \
   ROW("OptionalGetElement", "", 15) \
   ROW("OptionalHasElement", "", 15) \
   ROW("Pad", "pads", 2) \
@@ -182,6 +183,41 @@ namespace {
   ROW("Unique", "", 11) \
   ROW("Upsample", "scales", 7) \
   ROW("Where", "", 9)
+
+// Operator, number and name of the input, first opset that does not have it, opset that brings it; sorted. Resize's
+// input 1 was called scales before opset 11. The test compares this list, too.
+#define LOWTIDE_NEWER_INPUTS(ROW) \
+  ROW("Attention", 6, "nonpad_kv_seqlen", 1, 24) \
+  ROW("Clip", 1, "min", 1, 11) \
+  ROW("Clip", 2, "max", 1, 11) \
+  ROW("DFT", 2, "axis", 1, 20) \
+  ROW("Dropout", 1, "ratio", 1, 12) \
+  ROW("Dropout", 2, "training_mode", 1, 12) \
+  ROW("Pad", 1, "pads", 1, 11) \
+  ROW("Pad", 2, "constant_value", 1, 11) \
+  ROW("Pad", 3, "axes", 1, 18) \
+  ROW("ReduceL1", 1, "axes", 1, 18) \
+  ROW("ReduceL2", 1, "axes", 1, 18) \
+  ROW("ReduceLogSum", 1, "axes", 1, 18) \
+  ROW("ReduceLogSumExp", 1, "axes", 1, 18) \
+  ROW("ReduceMax", 1, "axes", 1, 18) \
+  ROW("ReduceMean", 1, "axes", 1, 18) \
+  ROW("ReduceMin", 1, "axes", 1, 18) \
+  ROW("ReduceProd", 1, "axes", 1, 18) \
+  ROW("ReduceSum", 1, "axes", 1, 13) \
+  ROW("ReduceSumSquare", 1, "axes", 1, 18) \
+  ROW("Reshape", 1, "shape", 1, 5) \
+  ROW("Resize", 2, "scales", 1, 11) \
+  ROW("Resize", 3, "sizes", 1, 11) \
+  ROW("Slice", 1, "starts", 1, 10) \
+  ROW("Slice", 2, "ends", 1, 10) \
+  ROW("Slice", 3, "axes", 1, 10) \
+  ROW("Slice", 4, "steps", 1, 10) \
+  ROW("Split", 1, "split", 2, 13) \
+  ROW("Squeeze", 1, "axes", 1, 13) \
+  ROW("TopK", 1, "K", 1, 10) \
+  ROW("Unsqueeze", 1, "axes", 1, 13) \
+  ROW("Upsample", 1, "scales", 1, 9)
 // clang-format on
 
 struct SinceRow {
@@ -200,6 +236,18 @@ constexpr bool since_rows_ascend() {
 }
 static_assert(since_rows_ascend(), "rows are searched by bisection");
 
+#define AS_NEWER_INPUT(op, index, name, absent_from, since) NewerInput{op, index, name, absent_from, since},
+constexpr std::array kNewerInputs = {LOWTIDE_NEWER_INPUTS(AS_NEWER_INPUT)};
+#undef AS_NEWER_INPUT
+
+constexpr auto input_key(const NewerInput& row) { return std::tuple(row.op, row.index); }
+constexpr bool newer_inputs_ascend() {
+  for (size_t i = 1; i < kNewerInputs.size(); ++i)
+    if (!(input_key(kNewerInputs[i - 1]) < input_key(kNewerInputs[i]))) return false;
+  return true;
+}
+static_assert(newer_inputs_ascend(), "rows are searched by bisection");
+
 }  // namespace
 
 int64_t since_version(std::string_view op, std::string_view attribute) {
@@ -214,6 +262,14 @@ std::vector<NewerAttribute> attributes_since(std::string_view op) {
   for (const SinceRow& row : kSinceRows)
     if (row.op == op && !row.attribute.empty()) out.push_back({row.attribute, row.version});
   return out;
+}
+
+const NewerInput* newer_input(std::string_view op, size_t index, int64_t opset) {
+  const auto key = std::tuple(op, index);
+  const auto* it = std::lower_bound(kNewerInputs.begin(), kNewerInputs.end(), key,
+                                    [](const NewerInput& row, const auto& wanted) { return input_key(row) < wanted; });
+  const bool is_listed = it != kNewerInputs.end() && input_key(*it) == key;
+  return is_listed && opset >= it->absent_from && opset < it->since ? it : nullptr;
 }
 
 }  // namespace lowtide::layout

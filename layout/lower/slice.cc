@@ -45,14 +45,16 @@ void clamp_known(AxisSlice& slice, int64_t axis_size) {
   if (forward && end == axis_size) slice.end = kFar;
 }
 
+// Whether the slice goes backward from a place that may lie before the first element.
+bool may_begin_before(const AxisSlice& slice) {
+  return slice.step < 0 && !(is_number(slice.begin) && *slice.begin >= -1);
+}
+
 // Whether begin and end are numbers that can be given to STRIDED_SLICE; clamps them.
-bool clamp_if_known(Lowering& lo, AxisSlice& slice, Dim axis_size) {
+bool clamp_if_known(AxisSlice& slice, Dim axis_size) {
   if (slice.end && *slice.end == axis_size) slice.end = slice.step > 0 ? kFar : axis_size;
-  const bool may_be_before = slice.step < 0 && is_number(slice.begin) && *slice.begin < -1;
-  if (may_be_before && core::is_symbol(axis_size))
-    lo.unsupported("a slice of a dynamic dimension with a negative step and start " + std::to_string(*slice.begin) +
-                       " is not supported",
-                   "fix the input's shape with --shape INPUT=...");
+  const bool may_be_before = may_begin_before(slice);
+  if (may_be_before && (!is_number(slice.begin) || core::is_symbol(axis_size))) return false;
   if (may_be_before) slice.begin = std::max<int64_t>(std::max(*slice.begin, -kFar) + axis_size, 0);
   if (!is_number(slice.begin) || !is_number(slice.end)) return false;
   if (!core::is_symbol(axis_size)) clamp_known(slice, axis_size);
@@ -109,13 +111,16 @@ Val run_time_list(Lowering& lo, const std::vector<AxisSlice>& slices, Val listed
   return lo.b.concat(parts, 0);
 }
 
+// Begins before the first element become the first element.
+Val clamped_to_first(Lowering& lo, Val begin, Val x) { return lo.b.maximum(begin, lo.b.neg(lo.b.shape_of(x))); }
+
 Val slice_at_run_time(Lowering& lo, Val x, const std::vector<AxisSlice>& slices, Val starts, Val ends) {
   core::StridedSliceOptions options;
   std::vector<int64_t> stride;
+  bool clamps = false;
   for (size_t axis = 0; axis < slices.size(); ++axis) {
     const AxisSlice& slice = slices[axis];
-    if (slice.step < 0 && !is_number(slice.begin))
-      lo.unsupported("a slice with a negative step and a start that is computed at run time is not supported");
+    clamps = clamps || may_begin_before(slice);
     stride.push_back(slice.step);
     if (is_number(slice.begin) && (slice.step > 0 ? *slice.begin == 0 : *slice.begin >= kFar))
       options.begin_mask |= 1 << axis;
@@ -124,6 +129,7 @@ Val slice_at_run_time(Lowering& lo, Val x, const std::vector<AxisSlice>& slices,
   }
   Val begin = run_time_list(lo, slices, starts, &AxisSlice::begin),
       end = run_time_list(lo, slices, ends, &AxisSlice::end);
+  if (clamps) begin = clamped_to_first(lo, begin, x);
   return lo.b.op(Kind::kStridedSlice, {x, begin, end, lo.b.i32(stride)}, options);
 }
 
@@ -141,7 +147,7 @@ Val slice_with_run_time_axes(Lowering& lo, Val x) {
   Val begin = scattered_to_axes(lo, starts, axes, rank, 0), end = scattered_to_axes(lo, ends, axes, rank, kFar);
   Val stride = lo.b.i32(std::vector<int64_t>(static_cast<size_t>(rank), 1));
   if (lo.has_input(4)) stride = scattered_to_axes(lo, as_i32_clamped(lo, lo.input(4)), axes, rank, 1);
-  begin = lo.b.maximum(begin, lo.b.neg(lo.b.shape_of(x)));  // a begin before the first element is clamped to it
+  begin = clamped_to_first(lo, begin, x);
   return lo.b.op(Kind::kStridedSlice, {x, begin, end, stride}, core::StridedSliceOptions{});
 }
 
@@ -201,7 +207,7 @@ void lower_slice(Lowering& lo) {
     if (slice.step == 0) lo.malformed("steps must not be 0");
     if (slice.end && lo.b.dim(x, axes[i]) != 0) refuse_disputed_end(lo, *slice.end, slice.step);
     slice.step = std::clamp(slice.step, -kFar, kFar);  // no axis is longer
-    known = clamp_if_known(lo, slice, lo.b.dim(x, axes[i])) && known;
+    known = clamp_if_known(slice, lo.b.dim(x, axes[i])) && known;
   }
   lo.output(0, known ? slice_known(lo, x, slices) : slice_at_run_time(lo, x, slices, lo.input(1), lo.input(2)));
 }

@@ -12,8 +12,21 @@ namespace lowtide::layout {
 
 // The graph attribute `name`; malformed when there is none.
 const onnx::Graph& subgraph(Lowering& lo, std::string_view name);
-// Whether the nodes of an unrolled loop stay below a limit; larger loops become a WHILE.
-bool can_unroll(const onnx::Graph& body, int64_t iterations);
+// Nodes times iterations: larger loops are not unrolled.
+inline constexpr int64_t kMostUnrolledNodes = 20000;
+
+// Whether the nodes of an unrolled loop stay below the limit. How many nodes a turn takes,
+// with the loops inside it, is known once there was one: before, loops in it count as one turn.
+class Unrolling {
+ public:
+  Unrolling(Lowering& lo, const onnx::Graph& body);
+  bool may_have(int64_t turns) const;
+  void end_turn();
+
+ private:
+  const Surroundings& around_;
+  int64_t at_first_, turns_ = 0, nodes_;  // of a turn
+};
 // The value of a bool of one element; nullopt when known at run time only.
 std::optional<bool> known_bool(const Lowering& lo, Val v);
 

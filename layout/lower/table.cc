@@ -131,6 +131,7 @@ namespace lowtide::layout {
   ROW("", "NonZero", ".", 1, 1, 1, lower_non_zero) \
   ROW("", "Not", "b", 1, 1, 1, lower_not) \
   ROW("", "OneHot", "nn.", 3, 3, 1, lower_one_hot) \
+  ROW("", "Optional", ".", 0, 1, 1, lower_optional) \
   ROW("", "OptionalGetElement", ".", 1, 1, 1, lower_optional_get_element) \
   ROW("", "OptionalHasElement", ".", 0, 1, 1, lower_optional_has_element) \
   ROW("", "Or", "b", 2, 2, 1, lower_or) \

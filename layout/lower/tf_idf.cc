@@ -134,8 +134,10 @@ void lower_tf_idf_vectorizer(Lowering& lo) {
     counts.push_back(sum);
     segments.insert(segments.end(), grams.places.begin(), grams.places.end());
   }
-  if (counts.empty())
-    lo.unsupported(fmt::format("an input of {} items, which is too short for any n-gram, is not supported", items));
+  if (counts.empty()) {  // the input is too short for any n-gram
+    const Shape shape = batched ? Shape{rows, size} : Shape{size};
+    return lo.output(0, filled_with(lo, shape, b.scalar(0, DType::kFloat32)));
+  }
   Val by_place = b.op(Kind::kUnsortedSegmentSum, {b.concat(counts, 0), b.i32(segments), b.i32_scalar(size)});
   // Without weights, n-grams with the same index count as one.
   if (mode == "IDF" && !lo.has_attr("weights")) by_place = b.minimum(by_place, b.scalar_like(1, by_place));

@@ -5,7 +5,10 @@ Positions beyond the image, and on its borders, decide these: grids reach from -
 """
 
 import numpy as np
+import onnx
+import onnx.parser
 
+from tests.support import judge
 from tests.support.case import Case, f32, i64
 
 CASES = []
@@ -242,6 +245,27 @@ for name, attributes in {
             feeds={"x": np.random.default_rng(5).normal(size=(2, 3, 9, 11)).astype(np.float32), "r": BOXES},
         )
     )
+
+
+def in_doubles(given, _):
+    """What f32 gives: ONNX Runtime has no kernel for f64."""
+    text = """<ir_version: 8, opset_import: ["": 11]> g (float[2,3,9,11] x, float[6,5] r) => (float[6,3,2,3] y) {
+        y = MaxRoiPool<pooled_shape=[2,3], spatial_scale=0.5>(x, r) }"""
+    model = onnx.parser.parse_model(text).SerializeToString()
+    made = judge.reference(model, {name: array.astype(np.float32) for name, array in given.items()})
+    return {"y": made["y"].astype(np.float64)}
+
+
+CASES.append(
+    Case(
+        "max_roi_pool/double",
+        "double[2,3,9,11] x, double[6,5] r",
+        "y = MaxRoiPool<pooled_shape=[2,3], spatial_scale=0.5>(x, r)",
+        opset=11,
+        feeds={"x": np.random.default_rng(5).normal(size=(2, 3, 9, 11)), "r": BOXES.astype(np.float64)},
+        numpy=in_doubles,
+    )
+)
 CASES.append(
     Case(
         "max_roi_pool/one_image",

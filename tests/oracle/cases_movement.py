@@ -5,6 +5,8 @@ Trilu, EyeLike, Unique, ReverseSequence, CenterCropPad, Dropout, and rarer forms
 Indices may be negative. Of an index that comes twice without a reduction the last update counts, as in ONNX Runtime.
 """
 
+import itertools
+
 import numpy as np
 
 from tests.support.case import Case, f32, i64
@@ -511,6 +513,23 @@ case(
     feeds={"x": X76, "b": i64(-1, -1000), "e": i64(-1000, 5), "a": i64(1, 0), "s": i64(-2, 3)},
     outputs="float[A,B] y",
 )
+for start in (4, 9, -3, -9, -1, 0):
+    case(
+        f"slice/backward_from_run_time_start_{start}",
+        "float[7,6] x, int64[2] b",
+        "y = Slice(x, b, e, a, s)",
+        {"e": i64(-(2**63), 5), "a": i64(1, 0), "s": i64(-2, 2)},
+        feeds={"x": X76, "b": i64(start, -1000)},
+        outputs="float[A,B] y",
+    )
+    case(
+        f"slice/backward_from_{start}_of_unknown_size",
+        "float[7,N] x",
+        "y = Slice(x, b, e, a, s)",
+        {"b": i64(start), "e": i64(-(2**63)), "a": i64(1), "s": i64(-2)},
+        feeds={"x": X76},
+        outputs="float[7,B] y",
+    )
 case(
     "slice/run_time_steps",
     "float[7,6] x, int64[1] s",
@@ -612,6 +631,24 @@ case(
 )
 
 # Scatter into a box, infinities, caches
+# Kernels of maxima, minima and products take f32 and i32. Rows without an update keep their number.
+for reduction, (dtype, number) in itertools.product(
+    ("max", "min", "mul"),
+    (("int64", np.int64), ("double", np.float64), ("int8", np.int8), ("uint8", np.uint8), ("int16", np.int16)),
+):
+    numbers = (np.arange(15) * 37 % 23 - (0 if dtype == "uint8" else 11)).astype(number)
+    for operator, indices, more in (
+        ("Elements", i64(3, 1, 3, 0, 0, 0).reshape(2, 3), "axis=1, "),
+        ("ND", i64(0, 3, 1, 1, 0, 3, 0, 3, 1, 0, 1, 3).reshape(6, 2), ""),
+    ):
+        case(
+            f"scatter_{operator.lower()}/{reduction}_{dtype}",
+            f"{dtype}[2,4] x, {dtype}[{'2,3' if more else '6'}] u",
+            f'y = Scatter{operator}<{more}reduction="{reduction}">(x, k, u)',
+            {"k": indices},
+            opset=18,
+            feeds={"x": numbers[:8].reshape(2, 4), "u": numbers[8:14].reshape((2, 3) if more else 6)},
+        )
 case(
     "scatter_nd/box",
     "float[5,4,3] x, float[2,2,3] u",

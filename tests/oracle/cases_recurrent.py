@@ -423,6 +423,23 @@ control(
     "float[2,3] y, float[9000,3] z",
     {"k": f32(1.5, -2, 1.75, -1.5, 2, -1.25).reshape(2, 3), "n": np.array(9000), "zero": np.array(0)},
 )
+# Loops of which each could be unrolled, but not both.
+control(
+    "loops_too_long_together",
+    "float[2,3] x",
+    "y = Loop (n, , x) <body = b (int64 i, bool c, float[2,3] s) => (bool o, float[2,3] t) { o = Identity(c) "
+    "t = Loop (m, , s) <body = d (int64 j, bool e, float[2,3] p) => (bool f, float[2,3] q) { f = Identity(e) a = Mul(p, k) q = Sin(a) }> }>",
+    "float[2,3] y",
+    {"k": f32(1.5, -2, 1.75, -1.5, 2, -1.25).reshape(2, 3), "n": np.array(200), "m": np.array(250)},
+)
+control(
+    "scan_in_a_loop_too_long_together",
+    "float[2] x, float[90,2] r",
+    "y = Loop (n, , x) <body = b (int64 i, bool c, float[2] s) => (bool o, float[2] t) { o = Identity(c) "
+    "t = Scan (s, r) <num_scan_inputs=1, body = d (float[2] p, float[2] v) => (float[2] q) { a = Mul(p, k) m = Add(a, v) q = Sin(m) }> }>",
+    "float[2] y",
+    {"k": f32(1.5, -2), "n": np.array(120)},
+)
 for n in (0, 3):
     known = {"n": np.array(n), "k": (2, 3)}
     control(

@@ -343,3 +343,19 @@ CASES.append(
         opset=21,
     )
 )
+for name, numbers in {
+    "uint64": np.array([2**63 + 5, 7, 2**64 - 1, 3, 2**64 - 2, 9], np.uint64).reshape(2, 3),
+    "uint64_of_nothing": np.zeros((2, 0), np.uint64),
+}.items():
+    CASES.append(
+        Case(
+            f"reduce_min/{name}",
+            f"uint64[2,{numbers.shape[1]}] x",
+            "y = ReduceMin<keepdims=0>(x, a)",
+            {"a": np.array([1])},
+            opset=18,
+            feeds={"x": numbers},
+            outputs="uint64[2] y",
+            numpy=lambda given, _: {"y": given["x"].min(1, initial=2**64 - 1)},
+        )
+    )

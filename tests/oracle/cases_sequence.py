@@ -108,3 +108,45 @@ sequence(
     {"n": np.array(3, np.int64), "t": np.array(True)},
     outputs="float[6,3] y",
 )
+sequence(
+    "map_of_too_many_nodes",
+    "float[150,3] x",
+    "s = SplitToSequence(x) t = SequenceMap<body = f (float[1,3] v) => (float[1,3] r) { r = Loop (n, , v) <body = b (int64 i, bool c, "
+    "float[1,3] p) => (bool o, float[1,3] q) { o = Identity(c) q = Sin(p) }> }>(s) y = ConcatFromSequence<axis=0>(t)",
+    {"n": np.array(100)},
+    opset=17,
+    outputs="float[150,3] y",
+)
+sequence(
+    "optional",
+    "float[2,3] a, float[2,3] b",
+    "o = Optional(a) h = OptionalHasElement(o) p = OptionalGetElement(o) s = SequenceConstruct(p, b) "
+    "q = Optional(s) t = OptionalGetElement(q) f = Cast<to=1>(h) c = ConcatFromSequence<axis=0>(t) y = Add(c, f)",
+    opset=18,
+    outputs="float[4,3] y",
+)
+# Graphs of IF and WHILE have no access to the values around them: the elements of a sequence become inputs.
+LOOP = "Loop<body = f (int64 i, bool d, float[2,3] p) => (bool o, float[2,3] q)"
+for name, body in {
+    "taken_in_a_branch": "y = If (c) <then_branch = f () => (float[2,3] r) { r = SequenceAt(s, one) }, else_branch = g () => (float[2,3] v) { v = Neg(a) }>",
+    "counted_in_a_branch": "m = If (c) <then_branch = f () => (int64 r) { r = SequenceLength(s) }, else_branch = g () => (int64 v) { v = Identity(one) }> "
+    "f = Cast<to=1>(m) y = Mul(a, f)",
+    "taken_in_a_loop": f"y = {LOOP} {{ o = Identity(d) e = SequenceAt(s, one) q = Sub(e, p) }}>(n, , a)",
+    "empty_in_a_branch_of_a_loop": f"z = SequenceEmpty() y = {LOOP} {{ o = Identity(d) q = If (c) <then_branch = h () => (float[2,3] r) "
+    "{ e = SequenceAt(s, one) r = Sub(e, p) }, else_branch = g () => (float[2,3] v) { j = SequenceInsert(z, p) k = SequenceInsert(j, a) v = SequenceAt(k, one) }> }>(n, , a)",
+}.items():
+    for taken in (True, False):
+        sequence(
+            f"{name}_{taken}",
+            "float[2,3] a, float[2,3] b, bool c, int64 n",
+            f"s = SequenceConstruct(a, b) {body}",
+            {"one": AT["one"]},
+            opset=16,
+            feeds={
+                "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+                "b": np.full((2, 3), 1.5, np.float32),
+                "c": np.array(taken),
+                "n": np.array(3),
+            },
+            outputs="float[2,3] y",
+        )

@@ -485,6 +485,44 @@ CASES += [
         )
         for name, start, end, step in [("up", 0, 0.3, 0.1), ("down", 1, 0.3, -0.1), ("all", -29.3, -21.7, 0.4)]
     ),
+    *(  # the count needs all digits of f64
+        Case(
+            f"range/float64_{name}",
+            "double x",
+            "r = Range(a, b, c) y = Add(r, x)",
+            {key: np.float64(number) for key, number in zip("abc", numbers, strict=True)},
+            outputs="double[K] y",
+        )
+        for name, numbers in {
+            "tenths": (1.0, 1.3, 0.1),
+            "hundred": (100, 100.3, 0.1),
+            "down": (1.3, 1.0, -0.1),
+            "empty": (1, 0, 0.1),
+        }.items()
+    ),
+    Case(
+        "range/float64_of_large_numbers",
+        "float x",
+        "r = Range(a, b, c) f = Cast<to=1>(r) s = Shape(r) y = Mul(f, x)",
+        {"a": np.float64(2**24), "b": np.float64(2**24 + 5), "c": np.float64(1)},
+        outputs="float[K] y, int64[1] s",
+    ),
+    Case(
+        "range/float64_of_integers_at_run_time",
+        "int64 a, int64 b",
+        "p = Cast<to=11>(a) q = Cast<to=11>(b) r = Range(p, q, d) y = Cast<to=7>(r)",
+        {"d": np.float64(2)},
+        feeds={"a": np.array(2**24 + 1), "b": np.array(2**24 + 8)},
+        outputs="int64[K] y",
+    ),
+    Case(
+        "range/float64_at_run_time",
+        "double b",
+        "y = Range(a, b, d)",
+        {"a": np.float64(1), "d": np.float64(0.1)},
+        feeds={"b": np.array(1.3)},
+        outputs="double[K] y",
+    ),
     Case(
         "range/at_run_time",
         "int32 n",

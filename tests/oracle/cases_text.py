@@ -60,6 +60,16 @@ CASES += [
         feeds={"x": X.astype(np.int64)},
         outputs="float[3,5] y",
     ),
+    *(
+        Case(
+            f"tf_idf/too_short_{name}",
+            f"int64[{dims}] x",
+            f'y = TfIdfVectorizer<mode="TF", min_gram_length=2, max_gram_length=2, max_skip_count=1, {POOL}>(x)',
+            feeds={"x": np.full([2 if dim == "N" else int(dim) for dim in dims.split(",")], 5, np.int64)},
+            outputs=f"float[{'' if name in ('row', 'nothing') else '2,'}8] y",
+        )
+        for name, dims in {"row": "1", "nothing": "0", "rows": "2,1", "batch": "N,1"}.items()
+    ),
     Case(
         "tf_idf/dynamic_batch",
         "int64[N,6] x",

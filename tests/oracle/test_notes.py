@@ -99,6 +99,46 @@ def test_note_and_answer(name, tmp_path, litert, lowtide):
     assert verdict.passed, str(verdict)
 
 
+AXES = "int64[1] a = {1}"
+NEWER_INPUTS = {
+    "Clip": ("y = Clip(x, l, h)", "float l = {-1}, float h = {1}", 10, 1, "min", 11),
+    "Clip's maximum alone": ("y = Clip(x, , h)", "float h = {1}", 10, 2, "max", 11),
+    "ReduceMax": ("y = ReduceMax(x, a)", AXES, 17, 1, "axes", 18),
+    "ReduceSum": ("y = ReduceSum(x, a)", AXES, 12, 1, "axes", 13),
+    "Squeeze": ("y = Squeeze(x, a)", AXES, 12, 1, "axes", 13),
+    "Split": ("y, z = Split(x, s)", "int64[2] s = {1, 1}", 11, 1, "split", 13),
+    "Pad": ("y = Pad(x, p, , a)", "int64[2] p = {1, 2}, int64[1] a = {1}", 17, 3, "axes", 18),
+}
+
+
+def with_newer_input(name):
+    node, constants, opset, index, argument, since = NEWER_INPUTS[name]
+    head = f'<ir_version: 8, opset_import: ["": {opset}]>'
+    reason = f"input {index} ('{argument}') is new in opset {since}; the node is of opset {opset}"
+    return onnx.parser.parse_model(f"{head} g (float[2,1,3] x) => (float y) <{constants}> {{ {node} }}"), reason
+
+
+@pytest.mark.parametrize("name", NEWER_INPUTS)
+def test_a_newer_input(name, tmp_path, lowtide):
+    path = tmp_path / "model.onnx"
+    made, reason = with_newer_input(name)
+    onnx.save(made, path)
+    conversion = converter.convert(path, tmp_path / "model.tflite")
+    assert conversion.status == "refused" and reason in conversion.reason, conversion.reason
+
+
+# A node of a function is of the function's opset.
+@pytest.mark.parametrize("opset, status", [(10, "refused"), (11, "converted")])
+def test_a_newer_input_in_a_function(opset, status, tmp_path, lowtide):
+    path = tmp_path / "model.onnx"
+    text = f"""<ir_version: 8, opset_import: ["": {21 - opset}, "local": 1]>
+        g (float[2,3] x, float l, float h) => (float[2,3] y) {{ y = local.f (x, l, h) }}
+        <domain: "local", opset_import: ["": {opset}]>
+        f (p, l, h) => (q) {{ q = Clip(p, l, h) }}"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    assert converter.convert(path, tmp_path / "model.tflite").status == status
+
+
 def judged(tmp_path, litert, model):
     """The notes of a conversion that answers as ONNX Runtime does."""
     path, tflite, report = (tmp_path / f for f in ("model.onnx", "model.tflite", "report.json"))
