@@ -13,6 +13,14 @@ Val element(Lowering& lo, Val list, int64_t at) {
   return lo.b.reshape(lo.b.slice(list, {&at, 1}, {&one, 1}), {});
 }
 
+// Floats as integers. No entry is on for what is no whole number, as in ONNX Runtime and the reference implementation:
+// it becomes `depth`, which is out of range.
+Val whole_indices(Lowering& lo, Val indices, Val depth) {
+  const Val whole = lo.b.cast(indices, DType::kInt64);
+  const Val is_whole = lo.b.equal(lo.b.cast(whole, lo.dtype(indices)), indices);
+  return lo.b.select(is_whole, whole, lo.b.cast(depth, DType::kInt64));
+}
+
 }  // namespace
 
 void lower_one_hot(Lowering& lo) {
@@ -22,7 +30,10 @@ void lower_one_hot(Lowering& lo) {
     lo.misfit("input 2 ('values') must have shape [2]; it has shape " + stream::to_string(lo.shape(values)));
   if (auto known = lo.numbers(depth); known && !((*known)[0] >= 1 && (*known)[0] <= INT32_MAX))
     lo.malformed(fmt::format("input 1 ('depth') must be from 1 to 2^31 - 1; it is {}", (*known)[0]));
-  if (lo.dtype(indices) != DType::kInt32) indices = lo.b.cast(indices, DType::kInt64);
+  if (stream::is_float(lo.dtype(indices)))
+    indices = whole_indices(lo, indices, depth);
+  else if (lo.dtype(indices) != DType::kInt32)
+    indices = lo.b.cast(indices, DType::kInt64);
   if (lo.opset() >= 11) {
     // -depth .. -1 count from the end; other indices out of range stay out of range.
     Val below = lo.b.less(indices, lo.b.scalar_like(0, indices));

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "layout/lower/attributes.h"
 #include "layout/lower/shapes_and_indices.h"
 
 namespace lowtide::layout {

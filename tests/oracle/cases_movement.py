@@ -237,6 +237,14 @@ case(
     feeds={"i": np.array([0, 4, -1, 2], np.float32)},
 )
 case(
+    "one_hot/float_indices_that_are_not_whole",
+    "float[7] x",
+    "y = OneHot(x, d, v)",
+    {"d": np.float32(3), "v": f32(0, 1)},
+    feeds={"x": f32(1.5, 2, -1.5, -1, 0.25, -0.0, 1e9)},
+    outputs="float[7,3] y",
+)
+case(
     "one_hot/run_time_values",
     "int64[4] i, float[2] v",
     "y = OneHot(i, d, v)",
