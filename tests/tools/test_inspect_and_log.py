@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.report.models import report_of
 from tests.support import converter, json_schema
 
 SCHEMA = json.loads((converter.ROOT / "schemas/inspect.schema.json").read_text())
@@ -64,6 +65,29 @@ def test_numbers_of_an_onnx_model_are_numbers(model):
         "value_strings": ["a", "b"]
     }
     assert found["graphs"][0]["inputs"][0]["shape"] == ["batch", 3, 5, 7]
+
+
+def test_names_of_dimensions_that_look_like_numbers(tmp_path):
+    """In the listing, and in the page and the report, which print numbers themselves."""
+    shape = ["007", 3, "1e3", "12"]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    assert listing(tmp_path / "m.onnx")["graphs"][0]["inputs"][0]["shape"] == shape
+    done = converter.run("inspect", "m.onnx", "--html", "i.html", cwd=tmp_path)
+    assert done.returncode == 0 and report_of(tmp_path / "i.html")["graphs"][0]["tensors"][0]["shape"] == shape
+    done = converter.run("convert", "m.onnx", "--report", "r.json", cwd=tmp_path)
+    assert done.returncode == 0, done
+    assert json.loads((tmp_path / "r.json").read_text())["graphs"][0]["tensors"][0]["shape"] == shape
+
+
+def test_options_that_inspect_cannot_follow(model, tmp_path):
+    done = converter.run("inspect", model, "--html", "page.htm", cwd=tmp_path)
+    assert done.returncode == 2 and "page.htm must end in .html [" in done.stderr, done
+    assert converter.run("convert", model, "-o", tmp_path / "m.tflite").returncode == 0
+    done = converter.run("inspect", "--custom", "m.tflite", "--follow-links", ".", cwd=tmp_path)
+    assert done.returncode == 2 and "--custom and --follow-links exclude each other" in done.stderr, done
 
 
 def test_numbers_of_a_tflite_model_are_numbers(model, tmp_path):
