@@ -51,7 +51,14 @@ def attributes(found):
 
 def test_numbers_of_an_onnx_model_are_numbers(model):
     made = onnx.load(model)
-    made.graph.node.append(helper.make_node("Constant", [], ["texts"], value_strings=["a", "b"]))
+    made.graph.node.extend(
+        [
+            helper.make_node("Constant", [], ["texts"], value_strings=["a", "b"]),
+            helper.make_node("Lists", [], ["many_others"], domain="my.ops", ints=list(range(20))),
+            helper.make_node("Lists", [], ["few_others"], domain="my.ops", floats=[0.5, float("inf"), 0.1]),
+        ]
+    )
+    made.opset_import.append(helper.make_opsetid("my.ops", 1))
     onnx.save(made, model)
     found = listing(model)
     facts = found["facts"]
@@ -60,10 +67,11 @@ def test_numbers_of_an_onnx_model_are_numbers(model):
     by_output = {op["outputs"][0]: op["attributes"] for op in found["graphs"][0]["operators"]}
     assert by_output["c"] == {"auto_pad": "NOTSET", "pads": [1, 1, 1, 1]}
     assert by_output["l"] == {"alpha": 0.1} and by_output["y"] == {"axis": -1}
-    assert by_output["many"] == {"value_ints": "[20 elements]"}
-    assert by_output["few"] == {"value_floats": [0.5, "inf", 0.1]} and by_output["texts"] == {
-        "value_strings": ["a", "b"]
-    }
+    assert by_output["many_others"] == {"ints": "[20 elements]"}
+    assert by_output["few_others"] == {"floats": [0.5, "inf", 0.1]}
+    assert by_output["texts"] == {"value_strings": ["a", "b"]}
+    # Lists of numbers of a Constant are read as its other form, whose elements stay in the file.
+    assert by_output["many"] == {"value": "i64[20]"} and by_output["few"] == {"value": "f32[3]"}
     assert found["graphs"][0]["inputs"][0]["shape"] == ["batch", 3, 5, 7]
 
 
@@ -111,7 +119,7 @@ def test_the_schema_refuses_what_is_wrong(model):
 def test_the_text_form_is_as_before(model):
     text = converter.run("inspect", model).stdout
     assert '  c = Conv(x, w) auto_pad="NOTSET" pads=[1,1,1,1]  # first\n' in text
-    assert "alpha=0.1" in text and "value_ints=[20 elements]" in text and "  IR version: 8\n" in text
+    assert "alpha=0.1" in text and "value=i64[20]" in text and "  IR version: 8\n" in text
 
 
 # ---- log lines -------------------------------------------------------------------------------------------------------
